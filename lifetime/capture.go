@@ -1,0 +1,256 @@
+package lifetime
+
+import "strings"
+
+// IDs are indexes into the tables of a Capture; 0 means none.
+type (
+	SiteID  uint32
+	StackID uint32
+	FrameID uint32
+	NoteID  uint32
+)
+
+// Capture is everything read from one capture. Readers make it through a
+// Builder; it is not changed afterwards.
+type Capture struct {
+	Sources []Source
+	Spaces  []*Space
+
+	// Interned tables; entry 0 stands for "none".
+	Sites  []Site
+	Stacks [][]FrameID // leaf first
+	Frames []Frame
+	Notes  []string
+
+	Losses []Loss // sorted by severity, then reason
+}
+
+// Source is one input file.
+type Source struct {
+	File     string // as the user named it
+	Format   string // name of the reader, as in formats.All
+	Producer string // what wrote the file, as far as the file tells
+}
+
+// Space is one heap on one axis.
+type Space struct {
+	Source    int    // index into Capture.Sources
+	Host      string // machine, when captures name one
+	Process   string // process or rank
+	Device    string // "cuda:0", "cpu", "tpu:3"
+	Memory    string // a kind of memory of the device ("pinned"), else ""
+	Allocator string // allocator or pool implementation, when named
+	Module    string // compiled program, for static spaces
+
+	Axis  Axis
+	Begin int64 // first instant of the window, in units of Axis
+	End   int64 // first instant after the window
+	Facts Facts
+	Limit int64 // bytes the space may hold; 0 = not known
+	Base  int64 // bytes alive through the whole window that were never seen one by one
+
+	// The allocations and frees recorded in the window (inferred ones excluded).
+	Allocations, Frees int
+
+	Buffers []Buffer // by Begin
+	Regions []Region // by Begin, then Addr
+	Totals  []Total  // by T
+	Marks   []Mark   // by Begin
+
+	// Optional columns beside Buffers; nil when unused.
+	FreeSites []SiteID // who freed it
+	BufNotes  []NoteID // what the program said of it
+
+	byEnd []uint32 // indexes of Buffers in order of End
+}
+
+// ID names the space for people and for --space: the parts that are known,
+// joined by "/".
+func (s *Space) ID() string {
+	var parts []string
+	for _, p := range []string{s.Host, s.Process, s.Module, s.Allocator, s.Device, s.Memory} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Axis says what Begin and End count.
+type Axis uint8
+
+const (
+	Time         Axis = iota // nanoseconds; the origin is the producer's clock
+	Event                    // records of the history, which has no clock
+	ProgramOrder             // positions in a compiled program's schedule
+)
+
+// String returns the name used in JSON and native text.
+func (a Axis) String() string { return axisNames[a] }
+
+// Unit returns the unit of the axis, as in JSON.
+func (a Axis) Unit() string { return [...]string{"ns", "event", "instruction"}[a] }
+
+var axisNames = [...]string{"time", "event", "program order"}
+
+// Facts says which kinds of evidence a space was built from. Renderers state
+// what they need and refuse what is not there.
+type Facts uint8
+
+const (
+	History   Facts = 1 << iota // allocations and frees one by one
+	EndState                    // what was alive at the end, complete
+	Addresses                   // Buffer.Addr is real
+	Totals                      // the producer's own totals
+	Regions                     // reserved memory
+	Stacks                      // call stacks on sites
+	Clock                       // the axis is time
+)
+
+var factNames = [...]string{"history", "end state", "addresses", "totals", "regions", "stacks", "clock"}
+
+// Names lists the facts in a fixed order, as in JSON.
+func (f Facts) Names() []string {
+	names := []string{}
+	for i, n := range factNames {
+		if f&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Buffer is one block of memory from its allocation to its free: the rectangle
+// [Begin, End) x [Addr, Addr+Size). Sizes are bytes.
+type Buffer struct {
+	Begin, End int64
+	Addr       uint64
+	Size       int64 // occupied
+	Requested  int64
+	Site       SiteID
+	Edge       Edge
+	Kind       Kind
+}
+
+// Edge says which sides and figures of a buffer were not seen as such.
+type Edge uint8
+
+const (
+	BeginUnseen  Edge = 1 << iota // older than the window, or its allocation was lost
+	EndOpen                       // alive at the end of the window
+	EndInferred                   // its free was lost; closed where its address was used again
+	SizeInferred                  // Size was computed from Requested
+	Pending                       // its free was asked for but not completed by the end
+	SiteFromFree                  // the site was taken from the free
+)
+
+var edgeNames = [...]string{"begin-unseen", "end-open", "end-inferred", "size-inferred", "pending", "site-from-free"}
+
+// Kind is what a buffer is to its program, where the producer says so.
+type Kind uint8
+
+const Plain Kind = 0
+
+// Region is memory that the allocator reserved from the device: a rectangle
+// that holds buffers.
+type Region struct {
+	Begin, End int64
+	Addr       uint64
+	Size       int64
+	Site       SiteID
+	Edge       Edge
+	Kind       string // "small", "large", "expandable": the producer's word
+	Stream     int64  // index of the stream, in order of first appearance
+	Pool       string // private pool, "" for the default one
+}
+
+// Measure says which bytes a producer's total counts.
+type Measure uint8
+
+const (
+	Requested           Measure = iota // as asked for
+	Occupied                           // as set aside
+	OccupiedLessPending                // as set aside, without blocks whose free was asked for
+)
+
+var measureNames = [...]string{"requested", "occupied", "occupied-less-pending"}
+
+// Total is one report of the producer: at T this many bytes were allocated.
+type Total struct {
+	T       int64
+	Bytes   int64
+	Measure Measure
+}
+
+// MarkKind is the kind of a Mark.
+type MarkKind uint8
+
+const (
+	Step       MarkKind = iota // one iteration of the program's loop
+	Annotation                 // a range or point the program named
+	OOM                        // an allocation that failed
+	Snapshot                   // the producer was asked for its state
+)
+
+var markNames = [...]string{"step", "annotation", "oom", "snapshot"}
+
+// String returns the name used in native text.
+func (k MarkKind) String() string { return markNames[k] }
+
+// Mark is a point (Begin == End) or a range on the axis.
+type Mark struct {
+	Begin, End int64
+	Kind       MarkKind
+	Site       SiteID
+	Text       string
+	Requested  int64 // OOM: bytes that were asked for
+	Free       int64 // OOM: bytes the device had free; -1 = not known
+}
+
+// Site is who allocated: a stack, an operation, or both. Sites are interned,
+// so equal sites have equal IDs.
+type Site struct {
+	Stack  StackID
+	Op     string
+	Module string // compiled graph or program the allocation ran in
+}
+
+// FrameKind tells the program's own frames from those it calls.
+type FrameKind uint8
+
+const (
+	User      FrameKind = iota
+	Framework           // site-packages, the standard library, built-ins
+	Native              // C and C++
+)
+
+var frameKindNames = [...]string{"user", "framework", "native"}
+
+// String returns the name used in native text.
+func (k FrameKind) String() string { return frameKindNames[k] }
+
+// Frame is one level of a call stack.
+type Frame struct {
+	Function string
+	File     string
+	Line     int // line of the call; 0 = not known
+	Kind     FrameKind
+}
+
+// UserFrame returns the innermost frame of the program itself on the stack of
+// site, else the innermost frame that is not native, else the innermost one.
+// ok is false when the site has no stack.
+func (c *Capture) UserFrame(site SiteID) (f Frame, ok bool) {
+	stack := c.Stacks[c.Sites[site].Stack]
+	if len(stack) == 0 {
+		return Frame{}, false
+	}
+	for _, want := range []FrameKind{User, Framework} {
+		for _, id := range stack {
+			if c.Frames[id].Kind == want {
+				return c.Frames[id], true
+			}
+		}
+	}
+	return c.Frames[stack[0]], true
+}

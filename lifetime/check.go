@@ -1,0 +1,99 @@
+package lifetime
+
+import "fmt"
+
+// Check verifies what every capture must satisfy, whatever it was read from.
+// It returns the first violation, which is always a bug of this program: what
+// a capture gets wrong is a Loss, not a violation. Tests and fuzzing call it
+// after every read.
+//
+//  1. Begin < End, inside the window.
+//  2. In a dynamic space no two buffers with the same address are alive at
+//     once. (That ranges do not overlap holds in every real capture, but is the
+//     capture's claim, not ours.)
+//  3. Buffers stand in order of Begin; the order of ends is complete; no two
+//     recorded events of a space share an instant.
+//  4. The rows of the breakdown at the peak sum to the peak.
+//  5. IDs point into their tables.
+func (c *Capture) Check() error {
+	for _, s := range c.Spaces {
+		if err := c.checkSpace(s); err != nil {
+			return fmt.Errorf("space %s: %w", s.ID(), err)
+		}
+	}
+	for i, stack := range c.Stacks {
+		for _, f := range stack {
+			if int(f) >= len(c.Frames) {
+				return fmt.Errorf("stack %d: frame %d of %d", i, f, len(c.Frames))
+			}
+		}
+	}
+	for i, site := range c.Sites {
+		if int(site.Stack) >= len(c.Stacks) {
+			return fmt.Errorf("site %d: stack %d of %d", i, site.Stack, len(c.Stacks))
+		}
+	}
+	return nil
+}
+
+func (c *Capture) checkSpace(s *Space) error {
+	if s.Source < 0 || s.Source >= len(c.Sources) {
+		return fmt.Errorf("source %d of %d", s.Source, len(c.Sources))
+	}
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		switch {
+		case b.Begin >= b.End:
+			return fmt.Errorf("buffer %d: begins at %d, ends at %d", i, b.Begin, b.End)
+		case b.Begin < s.Begin || b.End > s.End:
+			return fmt.Errorf("buffer %d: [%d, %d) outside the window [%d, %d)", i, b.Begin, b.End, s.Begin, s.End)
+		case b.Size < 0 || b.Requested < 0:
+			return fmt.Errorf("buffer %d: negative size", i)
+		case int(b.Site) >= len(c.Sites):
+			return fmt.Errorf("buffer %d: site %d of %d", i, b.Site, len(c.Sites))
+		case i > 0 && b.Begin < s.Buffers[i-1].Begin:
+			return fmt.Errorf("buffer %d begins before buffer %d", i, i-1)
+		case i > 0 && b.Begin == s.Buffers[i-1].Begin && (b.Edge|s.Buffers[i-1].Edge)&BeginUnseen == 0 && s.Axis != ProgramOrder:
+			return fmt.Errorf("buffers %d and %d begin at the same instant", i-1, i)
+		}
+	}
+	if len(s.byEnd) != len(s.Buffers) {
+		return fmt.Errorf("%d ends for %d buffers", len(s.byEnd), len(s.Buffers))
+	}
+	if s.Axis != ProgramOrder && s.Facts&Addresses != 0 {
+		if err := s.checkAddresses(); err != nil {
+			return err
+		}
+	}
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Begin >= r.End || r.Begin < s.Begin || r.End > s.End || r.Size < 0 {
+			return fmt.Errorf("region %d: [%d, %d) of %d bytes", i, r.Begin, r.End, r.Size)
+		}
+	}
+	peak := s.Peak(Occupied)
+	sum := int64(0)
+	for _, row := range s.Breakdown(peak.At) {
+		sum = addSat(sum, row.Bytes)
+	}
+	if sum != peak.Bytes {
+		return fmt.Errorf("peak %d at %d, but its rows sum to %d", peak.Bytes, peak.At, sum)
+	}
+	return nil
+}
+
+// checkAddresses sweeps over time with the addresses in use.
+func (s *Space) checkAddresses() error {
+	live := map[uint64]int{}
+	for c := range s.Changes() {
+		b := &s.Buffers[c.Buffer]
+		if !c.Begin {
+			delete(live, b.Addr)
+			continue
+		}
+		if other, ok := live[b.Addr]; ok {
+			return fmt.Errorf("buffers %d and %d are both alive at address %#x and time %d", other, c.Buffer, b.Addr, b.Begin)
+		}
+		live[b.Addr] = c.Buffer
+	}
+	return nil
+}

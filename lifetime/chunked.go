@@ -1,0 +1,37 @@
+package lifetime
+
+import "iter"
+
+// chunkLen is the number of elements of a chunk.
+const chunkLen = 8192
+
+// chunked is a growing list in pieces: it never copies what it holds, so a
+// long log costs its size and no more.
+type chunked[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+func (c *chunked[T]) add(v T) {
+	if c.n%chunkLen == 0 {
+		c.chunks = append(c.chunks, make([]T, 0, chunkLen))
+	}
+	last := len(c.chunks) - 1
+	c.chunks[last] = append(c.chunks[last], v)
+	c.n++
+}
+
+func (c *chunked[T]) at(i int) *T { return &c.chunks[i/chunkLen][i%chunkLen] }
+
+// all yields a pointer to each element in order.
+func (c *chunked[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, chunk := range c.chunks {
+			for i := range chunk {
+				if !yield(&chunk[i]) {
+					return
+				}
+			}
+		}
+	}
+}

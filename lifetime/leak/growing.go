@@ -1,0 +1,273 @@
+package leak
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/units"
+)
+
+// The thresholds of growing.
+const (
+	// minRises is how often the floor of a site must rise. Three kept buffers
+	// are too common in healthy programs.
+	minRises = 4
+	// minSpan is the share of the window over which the rises must spread: a
+	// burst is something that was loaded, not a leak.
+	minSpan = 0.2
+	// maxSilence bounds the time since the last rise, in longest pauses between
+	// two rises, and maxSilentShare as a share of the window: a floor that is
+	// silent for longer has plateaued.
+	maxSilence     = 3
+	maxSilentShare = 1.0 / 3
+	// minTailRate is the rate of rises in the last third of the growth, as a
+	// share of the mean rate: a cache that fills gets slower and slower.
+	minTailRate = 0.25
+	// patience is how much older than the usual freed buffer of its site a
+	// buffer must be before its free is overdue. usual is the quantile taken.
+	patience = 1.5
+	usual    = 0.9
+	// criticalBytes makes a leak critical.
+	criticalBytes = 1 << 30
+)
+
+// growing finds sites whose survivors keep piling up to the end of the window.
+//
+// Progress is measured in work: the number of allocations so far, anywhere in
+// the space, whose buffers were freed again. Where nothing is ever freed there
+// are no iterations to compare, and no verdict. For each stack, the floor at a
+// moment is the lowest number of its live buffers from then on: what was never
+// given back. A leak is a floor that
+//
+//   - rises at least minRises times, spread over the window (not a burst, not
+//     something allocated once),
+//   - rises to the end (not a plateau: a cache that is full, a buffer pool), at
+//     a rate that does not fade,
+//   - not counting buffers that are younger than the usual lifetime of their
+//     site allows (frees that lag: reference cycles, buffers that are flushed
+//     now and then, work in flight).
+//
+// A bounded cache keeps its floor level, whichever of its buffers survive.
+func growing(c *lifetime.Capture, s *lifetime.Space) []Finding {
+	if s.Facts&lifetime.History == 0 {
+		return nil
+	}
+	h := newHistories(s)
+	regions := newStreams(s)
+	byPlace := map[place]*Finding{}
+	var order []place
+	for _, site := range h.order {
+		hist := h.sites[site]
+		if !keepsRising(hist.rises(), h.end, hist.lag()) {
+			continue
+		}
+		kept := survivors(s, hist, regions)
+		if kept.Count < minRises {
+			continue
+		}
+		p := placeOf(c, site)
+		f := byPlace[p]
+		if f == nil {
+			f = &Finding{Sites: nil}
+			byPlace[p] = f
+			order = append(order, p)
+		}
+		f.merge(site, kept, hist)
+	}
+	var findings []Finding
+	for _, p := range order {
+		f := byPlace[p]
+		f.conclude(s, p)
+		findings = append(findings, *f)
+	}
+	return findings
+}
+
+// keepsRising applies the thresholds to the moments at which a floor rose.
+// Buffers that were allocated less than lag before the end, in work, may still
+// be freed in time: rises since then do not count.
+func keepsRising(rises []moment, end moment, lag int) bool {
+	until := end.work - lag
+	counted := rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
+	n := len(counted)
+	if n < minRises {
+		return false
+	}
+	first, last := counted[0], counted[n-1]
+	distinct := 1
+	var pause moment // the longest on each clock
+	for i := 1; i < n; i++ {
+		if counted[i].work != counted[i-1].work {
+			distinct++
+		}
+		pause.work = max(pause.work, counted[i].work-counted[i-1].work)
+		pause.allocations = max(pause.allocations, counted[i].allocations-counted[i-1].allocations)
+	}
+	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
+	silent := until - last.work
+	return distinct >= minRises &&
+		float64(last.work-first.work) >= minSpan*float64(until) &&
+		silent <= maxSilence*pause.work && float64(silent) <= max(maxSilentShare*float64(until), float64(pause.work)) &&
+		// Without lag the other clock tells whether the program went on to other things.
+		(lag > 0 || end.allocations-last.allocations <= maxSilence*pause.allocations) &&
+		float64(tail) >= minTailRate*float64(n)/3
+}
+
+// merge adds the survivors of one stack to the finding of its place.
+func (f *Finding) merge(site lifetime.SiteID, kept lifetime.Amount, h *history) {
+	f.Sites = append(f.Sites, site)
+	f.Amount.Count += kept.Count
+	f.Amount.Bytes += kept.Bytes
+	f.Amount.Requested += kept.Requested
+	f.addEvidence("allocated", float64(h.allocated))
+	f.addEvidence("freed", float64(len(h.lifetimes)))
+	f.addEvidence("older_than_window", float64(h.older))
+}
+
+func (f *Finding) evidence(name string) float64 {
+	for _, e := range f.Evidence {
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return 0
+}
+
+func (f *Finding) addEvidence(name string, v float64) {
+	for i := range f.Evidence {
+		if f.Evidence[i].Name == name {
+			f.Evidence[i].Value += v
+			return
+		}
+	}
+	f.Evidence = append(f.Evidence, Evidence{name, v})
+}
+
+// conclude fills in what follows from the survivors.
+func (f *Finding) conclude(s *lifetime.Space, p place) {
+	f.Severity = Warning
+	if f.Amount.Bytes >= criticalBytes {
+		f.Severity = Critical
+	}
+	// Few rises may be chance, many are a pattern.
+	n := float64(f.Amount.Count)
+	f.Confidence = n / (n + 4)
+	steps := 0
+	for _, m := range s.Marks {
+		if m.Kind == lifetime.Step {
+			steps++
+		}
+	}
+	if steps > 0 {
+		f.BytesPerStep = float64(f.Amount.Requested) / float64(steps)
+	}
+	f.addEvidence("survivors", n)
+	f.addEvidence("mean_bytes", float64(f.Amount.Bytes)/n)
+	allocated, freed := int64(f.evidence("allocated")), int64(f.evidence("freed"))
+	f.Description = fmt.Sprintf("%s keeps %s in %s buffers; they pile up to the end of the window, and %s of its %s allocations there were freed",
+		p, units.Exact(f.Amount.Bytes), units.Count(f.Amount.Count), count(freed, "none"), units.Count(allocated))
+	f.Suggestions = []string{
+		"Find what still refers to these tensors: a list or dict that only grows, a loss that is summed without .item() or .detach(), a hook, a closure.",
+	}
+}
+
+// count returns n in digits, 0 as a word.
+func count(n int64, zero string) string {
+	if n == 0 {
+		return zero
+	}
+	return units.Count(n)
+}
+
+// place is where a finding points: the innermost function of the program.
+type place struct {
+	function, file string
+	line           int
+	op             string // when there is no stack
+}
+
+func (p place) String() string {
+	switch {
+	case p.file != "":
+		return fmt.Sprintf("%s (%s:%d)", p.function, path.Base(strings.ReplaceAll(p.file, `\`, "/")), p.line)
+	case p.op != "":
+		return p.op
+	}
+	return "code without a recorded stack"
+}
+
+func placeOf(c *lifetime.Capture, site lifetime.SiteID) place {
+	f, ok := c.UserFrame(site)
+	if !ok {
+		return place{op: c.Sites[site].Op}
+	}
+	return place{function: f.Function, file: f.File, line: f.Line}
+}
+
+// survivors sums the buffers of a site that began in the window and are alive
+// at its end, without those that belong to the site's set-up: a size that is
+// allocated once per stream, such as cuBLAS's workspace, which appears at the
+// first matrix product under the stack of its result.
+func survivors(s *lifetime.Space, h *history, regions streams) lifetime.Amount {
+	seen := map[int64]map[int64]bool{} // streams of the survivors, by requested size
+	total := map[int64]int{}           // allocations, by requested size
+	for _, i := range h.buffers {
+		b := &s.Buffers[i]
+		total[b.Requested]++
+		if b.Edge&lifetime.EndOpen != 0 {
+			if seen[b.Requested] == nil {
+				seen[b.Requested] = map[int64]bool{}
+			}
+			seen[b.Requested][regions.of(b)] = true
+		}
+	}
+	setup := func(size int64) bool { return len(seen[size]) == total[size] }
+	others := 0
+	for size, n := range total {
+		if !setup(size) {
+			others += n
+		}
+	}
+	// Where sizes vary from one allocation to the next, each is the only one.
+	vary := 2*others < len(h.buffers)
+	var kept lifetime.Amount
+	for _, i := range h.buffers {
+		b := &s.Buffers[i]
+		if b.Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen && (vary || !setup(b.Requested)) {
+			kept.Count++
+			kept.Bytes += b.Size
+			kept.Requested += b.Requested
+		}
+	}
+	return kept
+}
+
+// streams finds the stream of a live buffer: that of the region that holds it.
+type streams []lifetime.Region
+
+func newStreams(s *lifetime.Space) streams {
+	var live streams
+	for _, r := range s.Regions {
+		if r.Edge&lifetime.EndOpen != 0 {
+			live = append(live, r)
+		}
+	}
+	slices.SortFunc(live, func(a, b lifetime.Region) int { return cmp.Compare(a.Addr, b.Addr) })
+	return live
+}
+
+func (st streams) of(b *lifetime.Buffer) int64 {
+	i, found := slices.BinarySearchFunc(st, b.Addr, func(r lifetime.Region, addr uint64) int { return cmp.Compare(r.Addr, addr) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return 0
+	}
+	return st[i].Stream
+}

@@ -1,0 +1,275 @@
+package native
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Sniff reports whether head begins with the first line of native text.
+func Sniff(head []byte) bool { return bytes.HasPrefix(head, []byte(magic+"\n")) }
+
+// maxLine bounds one line; stacks and notes may be long.
+const maxLine = 16 << 20
+
+// Read reads native text into b. Errors name the line.
+func Read(file string, in io.Reader, b *lifetime.Builder) error {
+	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for number := 1; lines.Scan(); number++ {
+		line := lines.Text()
+		var err error
+		if number == 1 {
+			if line != magic {
+				err = fmt.Errorf("want %q", magic)
+			}
+		} else if line != "" {
+			err = n.line(line)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	if n.spaces > 0 {
+		n.b.Describe(n.space, n.desc)
+	}
+	return nil
+}
+
+// reader builds the model from text. Numbers in the text are indexes into its
+// tables.
+type reader struct {
+	b      *lifetime.Builder
+	file   string
+	spaces int
+	space  lifetime.SpaceRef
+	desc   lifetime.Space
+
+	sources int
+	frames  []lifetime.FrameID
+	stacks  []lifetime.StackID
+	sites   []lifetime.SiteID
+	notes   []lifetime.NoteID
+}
+
+// fields of a line: positions first, then key=value.
+type fields struct {
+	at  []string
+	key map[string]string
+	err error
+}
+
+// split cuts a line at spaces, keeping quoted strings whole.
+func split(line string) (f fields, err error) {
+	f.key = map[string]string{}
+	for rest := line; rest != ""; rest = strings.TrimLeft(rest, " ") {
+		key := ""
+		if i := strings.IndexAny(rest, "= \""); i > 0 && rest[i] == '=' {
+			key, rest = rest[:i], rest[i+1:]
+		}
+		var word string
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return f, fmt.Errorf("bad quoted text at %.40q", rest)
+			}
+			rest = rest[len(quoted):]
+			if word, err = strconv.Unquote(quoted); err != nil {
+				return f, fmt.Errorf("bad quoted text %.40q", quoted)
+			}
+		} else {
+			word, rest, _ = strings.Cut(rest, " ")
+		}
+		if key != "" {
+			f.key[key] = word
+		} else {
+			f.at = append(f.at, word)
+		}
+	}
+	return f, nil
+}
+
+// number reads an integer; the first error of a line is kept.
+func (f *fields) number(s string) int64 {
+	n, err := strconv.ParseInt(strings.TrimPrefix(s, "+"), 0, 64)
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("%.40q is no number", s)
+	}
+	return n
+}
+
+func (f *fields) int(key string) int64 {
+	s, ok := f.key[key]
+	if !ok {
+		return 0
+	}
+	return f.number(s)
+}
+
+// index reads a reference to an entry of a table with n entries.
+func (f *fields) index(s string, n int) int {
+	i := f.number(s)
+	if i < 0 || i >= int64(n) {
+		if f.err == nil {
+			f.err = fmt.Errorf("%d is not known at this line", i)
+		}
+		return 0
+	}
+	return int(i)
+}
+
+func (f *fields) ref(key string, n int) int {
+	s, ok := f.key[key]
+	if !ok {
+		return 0
+	}
+	return f.index(s, n)
+}
+
+// positions is the number of words that stand before the keys, by kind of line.
+var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "total": 4, "mark": 4, "loss": 2}
+
+func (n *reader) line(line string) error {
+	f, err := split(line)
+	if err != nil {
+		return err
+	}
+	word := f.at[0]
+	if want, ok := positions[word]; ok && len(f.at) != want || word == "stack" && len(f.at) < 3 {
+		return fmt.Errorf("%s: %d fields without a key", word, len(f.at)-1)
+	}
+	switch word {
+	case "source":
+		n.sources++
+		n.b.Source(lifetime.Source{File: n.file, Format: f.key["format"], Producer: f.key["producer"]})
+	case "space":
+		err = n.addSpace(&f)
+	case "frame", "stack", "site", "note":
+		err = n.intern(&f)
+	case "region", "buffer", "total", "mark":
+		if n.spaces == 0 {
+			return fmt.Errorf("%s before any space", word)
+		}
+		err = n.fact(&f)
+	case "loss":
+		reason, ok := lifetime.ParseReason(f.at[1])
+		if !ok {
+			return fmt.Errorf("no loss is called %.40q", f.at[1])
+		}
+		n.b.Lose(reason, f.int("count"), f.int("bytes"), f.key["first"])
+	default:
+		return fmt.Errorf("no line begins with %.40q", word)
+	}
+	return errors.Join(err, f.err)
+}
+
+func (n *reader) addSpace(f *fields) error {
+	if n.spaces > 0 {
+		n.b.Describe(n.space, n.desc)
+	}
+	axis, ok := lifetime.ParseAxis(f.key["axis"])
+	if !ok {
+		return fmt.Errorf("no axis is called %.40q", f.key["axis"])
+	}
+	facts, ok := lifetime.ParseFacts(f.key["facts"])
+	if !ok {
+		return fmt.Errorf("facts %.40q are not known", f.key["facts"])
+	}
+	n.spaces++
+	n.space = n.b.Space()
+	begin := f.int("begin")
+	n.desc = lifetime.Space{
+		Source: f.ref("source", n.sources), Host: f.key["host"], Process: f.key["process"], Device: f.key["device"], Memory: f.key["memory"],
+		Allocator: f.key["allocator"], Module: f.key["module"], Axis: axis, Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
+		Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
+	}
+	if n.desc.End <= n.desc.Begin {
+		return errors.New("the space ends before it begins")
+	}
+	return nil
+}
+
+// intern adds an entry to one of the tables; entries are numbered from 1.
+func (n *reader) intern(f *fields) error {
+	tables := map[string]int{"frame": len(n.frames), "stack": len(n.stacks), "site": len(n.sites), "note": len(n.notes)}
+	if i := f.number(f.at[1]); i != int64(tables[f.at[0]]) {
+		return fmt.Errorf("%s %d, want %d", f.at[0], i, tables[f.at[0]])
+	}
+	switch f.at[0] {
+	case "frame":
+		kind, ok := lifetime.ParseFrameKind(f.at[2])
+		if !ok {
+			return fmt.Errorf("no frame is of kind %.40q", f.at[2])
+		}
+		n.frames = append(n.frames, n.b.Frame(lifetime.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5]))}))
+	case "stack":
+		var ids []lifetime.FrameID
+		for _, s := range f.at[2:] {
+			ids = append(ids, n.frames[f.index(s, len(n.frames))])
+		}
+		n.stacks = append(n.stacks, n.b.Stack(ids))
+	case "site":
+		n.sites = append(n.sites, n.b.Site(lifetime.Site{Stack: n.stacks[f.ref("stack", len(n.stacks))], Op: f.key["op"], Module: f.key["module"]}))
+	case "note":
+		n.notes = append(n.notes, n.b.Note(f.at[2]))
+	}
+	return nil
+}
+
+// fact adds a line of a space.
+func (n *reader) fact(f *fields) error {
+	begin := n.desc.Begin + f.number(f.at[1])
+	site := n.sites[f.ref("site", len(n.sites))]
+	var edge lifetime.Edge
+	if s, ok := f.key["edge"]; ok {
+		var known bool
+		if edge, known = lifetime.ParseEdge(s); !known {
+			return fmt.Errorf("edge %.40q is not known", s)
+		}
+	}
+	switch f.at[0] {
+	case "region":
+		n.b.Region(n.space, lifetime.Region{
+			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Site: site, Edge: edge,
+			Kind: f.key["kind"], Stream: f.int("stream"), Pool: f.key["pool"],
+		})
+	case "buffer":
+		n.b.Interval(n.space, lifetime.Buffer{
+			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Requested: f.number(f.at[5]),
+			Site: site, Edge: edge, Kind: lifetime.Kind(f.int("kind")),
+		}, n.sites[f.ref("free", len(n.sites))], n.notes[f.ref("note", len(n.notes))])
+	case "total":
+		measure, ok := lifetime.ParseMeasure(f.at[3])
+		if !ok {
+			return fmt.Errorf("no measure is called %.40q", f.at[3])
+		}
+		n.b.Total(n.space, lifetime.Total{T: begin, Bytes: f.number(f.at[2]), Measure: measure})
+	case "mark":
+		kind, ok := lifetime.ParseMarkKind(f.at[3])
+		if !ok {
+			return fmt.Errorf("no mark is of kind %.40q", f.at[3])
+		}
+		n.b.Mark(n.space, lifetime.Mark{
+			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"), Free: f.int("free"),
+		})
+	}
+	return nil
+}
+
+func (n *reader) address(f *fields, s string) uint64 {
+	a, err := strconv.ParseUint(s, 0, 64)
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("%.40q is no address", s)
+	}
+	return a
+}

@@ -1,0 +1,169 @@
+package native
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// magic is the first line.
+const magic = "memlane native 1"
+
+// Write writes c as text.
+func Write(w io.Writer, c *lifetime.Capture) error {
+	n := &writer{w: bufio.NewWriter(w), c: c, frames: map[lifetime.FrameID]int{}, stacks: map[lifetime.StackID]int{},
+		sites: map[lifetime.SiteID]int{}, notes: map[lifetime.NoteID]int{}}
+	fmt.Fprintln(n.w, magic)
+	for _, s := range c.Sources {
+		fmt.Fprintf(n.w, "source format=%q producer=%q\n", s.Format, s.Producer)
+	}
+	for _, s := range c.Spaces {
+		n.space(s)
+	}
+	for _, l := range c.Losses {
+		fmt.Fprintf(n.w, "loss %s count=%d bytes=%d first=%q\n", l.Reason, l.Count, l.Bytes, l.First)
+	}
+	return n.w.Flush() // a bufio.Writer keeps the first error
+}
+
+// writer numbers what it names in order of first use; 0 is none.
+type writer struct {
+	w      *bufio.Writer
+	c      *lifetime.Capture
+	frames map[lifetime.FrameID]int
+	stacks map[lifetime.StackID]int
+	sites  map[lifetime.SiteID]int
+	notes  map[lifetime.NoteID]int
+}
+
+func (n *writer) space(s *lifetime.Space) {
+	var b strings.Builder
+	for _, f := range []struct{ key, value string }{
+		{"host", s.Host}, {"process", s.Process}, {"device", s.Device}, {"memory", s.Memory}, {"allocator", s.Allocator}, {"module", s.Module},
+	} {
+		if f.value != "" {
+			fmt.Fprintf(&b, " %s=%q", f.key, f.value)
+		}
+	}
+	fmt.Fprintf(n.w, "space source=%d%s axis=%q begin=%d end=+%d limit=%d base=%d allocations=%d frees=%d facts=%q\n", s.Source, b.String(),
+		s.Axis.String(), s.Begin, s.End-s.Begin, s.Limit, s.Base, s.Allocations, s.Frees, strings.Join(s.Facts.Names(), ","))
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		site := n.site(r.Site)
+		fmt.Fprintf(n.w, "region +%d +%d %#x %d kind=%q stream=%d pool=%q site=%d edge=%s\n",
+			r.Begin-s.Begin, r.End-s.Begin, r.Addr, r.Size, r.Kind, r.Stream, r.Pool, site, r.Edge)
+	}
+	for i := range s.Buffers {
+		n.buffer(s, i)
+	}
+	for _, t := range s.Totals {
+		fmt.Fprintf(n.w, "total +%d %d %s\n", t.T-s.Begin, t.Bytes, t.Measure)
+	}
+	for _, m := range s.Marks {
+		site := n.site(m.Site)
+		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q\n", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+	}
+}
+
+// buffer is written without fmt: there may be millions.
+func (n *writer) buffer(s *lifetime.Space, i int) {
+	b := &s.Buffers[i]
+	site := n.site(b.Site)
+	freeSite, note := 0, 0
+	if s.FreeSites != nil {
+		freeSite = n.site(s.FreeSites[i])
+	}
+	if s.BufNotes != nil {
+		note = n.note(s.BufNotes[i])
+	}
+	line := n.w.AvailableBuffer()
+	line = append(line, "buffer +"...)
+	line = strconv.AppendInt(line, b.Begin-s.Begin, 10)
+	line = append(line, " +"...)
+	line = strconv.AppendInt(line, b.End-s.Begin, 10)
+	line = append(line, " 0x"...)
+	line = strconv.AppendUint(line, b.Addr, 16)
+	line = append(line, ' ')
+	line = strconv.AppendInt(line, b.Size, 10)
+	line = append(line, ' ')
+	line = strconv.AppendInt(line, b.Requested, 10)
+	line = append(line, " site="...)
+	line = strconv.AppendInt(line, int64(site), 10)
+	line = append(line, " edge="...)
+	line = append(line, b.Edge.String()...)
+	if b.Kind != lifetime.Plain {
+		line = append(line, " kind="...)
+		line = strconv.AppendInt(line, int64(b.Kind), 10)
+	}
+	if freeSite != 0 {
+		line = append(line, " free="...)
+		line = strconv.AppendInt(line, int64(freeSite), 10)
+	}
+	if note != 0 {
+		line = append(line, " note="...)
+		line = strconv.AppendInt(line, int64(note), 10)
+	}
+	line = append(line, '\n')
+	n.w.Write(line)
+}
+
+func (n *writer) note(id lifetime.NoteID) int {
+	if id == 0 {
+		return 0
+	}
+	i, ok := n.notes[id]
+	if !ok {
+		i = len(n.notes) + 1
+		n.notes[id] = i
+		fmt.Fprintf(n.w, "note %d %q\n", i, n.c.Notes[id])
+	}
+	return i
+}
+
+// site writes a site before its first use, and its stack before that.
+func (n *writer) site(id lifetime.SiteID) int {
+	if id == 0 {
+		return 0
+	}
+	i, ok := n.sites[id]
+	if !ok {
+		s := n.c.Sites[id]
+		stack := n.stack(s.Stack)
+		i = len(n.sites) + 1
+		n.sites[id] = i
+		fmt.Fprintf(n.w, "site %d stack=%d op=%q module=%q\n", i, stack, s.Op, s.Module)
+	}
+	return i
+}
+
+func (n *writer) stack(id lifetime.StackID) int {
+	if id == 0 {
+		return 0
+	}
+	i, ok := n.stacks[id]
+	if !ok {
+		var line strings.Builder
+		for _, f := range n.c.Stacks[id] {
+			fmt.Fprintf(&line, " %d", n.frame(f))
+		}
+		i = len(n.stacks) + 1
+		n.stacks[id] = i
+		fmt.Fprintf(n.w, "stack %d%s\n", i, line.String())
+	}
+	return i
+}
+
+func (n *writer) frame(id lifetime.FrameID) int {
+	i, ok := n.frames[id]
+	if !ok {
+		f := n.c.Frames[id]
+		i = len(n.frames) + 1
+		n.frames[id] = i
+		fmt.Fprintf(n.w, "frame %d %s %q %q %d\n", i, f.Kind, f.Function, f.File, f.Line)
+	}
+	return i
+}

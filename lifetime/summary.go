@@ -1,0 +1,106 @@
+package lifetime
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Amount is a number of buffers and their bytes.
+type Amount struct {
+	Count     int64
+	Bytes     int64 // occupied
+	Requested int64
+}
+
+func (a *Amount) add(b *Buffer) {
+	a.Count++
+	a.Bytes = addSat(a.Bytes, b.Size)
+	a.Requested = addSat(a.Requested, b.Requested)
+}
+
+// SiteSummary is what one site did in the window.
+type SiteSummary struct {
+	Site      SiteID
+	Allocated Amount // begun in the window
+	Freed     Amount // ended in the window
+	AtPeak    Amount // alive at the peak of occupied bytes
+	AtEnd     Amount // alive at the end
+}
+
+// Summary is what info, peak, pprof and diff need of a space. Sums are over
+// all sites; Base is not in them.
+type Summary struct {
+	Peak          Level // occupied, Base included
+	PeakRequested Level // its own maximum, Base included
+	Live          Amount
+	Pending       Amount        // of Live: free asked for, not completed
+	Sites         []SiteSummary // by SiteID; sites without a buffer are left out
+}
+
+// Summary computes the totals of s.
+func (s *Space) Summary() Summary {
+	sum := Summary{Peak: s.Peak(Occupied), PeakRequested: s.Peak(Requested)}
+	rows := map[SiteID]*SiteSummary{}
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		row := rows[b.Site]
+		if row == nil {
+			row = &SiteSummary{Site: b.Site}
+			rows[b.Site] = row
+		}
+		if b.Edge&BeginUnseen == 0 {
+			row.Allocated.add(b)
+		}
+		if b.Edge&EndOpen == 0 {
+			row.Freed.add(b)
+		} else {
+			row.AtEnd.add(b)
+			sum.Live.add(b)
+			if b.Edge&Pending != 0 {
+				sum.Pending.add(b)
+			}
+		}
+		if b.Begin <= sum.Peak.At && (b.End > sum.Peak.At || b.Edge&EndOpen != 0) {
+			row.AtPeak.add(b)
+		}
+	}
+	for _, row := range rows {
+		sum.Sites = append(sum.Sites, *row)
+	}
+	slices.SortFunc(sum.Sites, func(a, b SiteSummary) int { return cmp.Compare(a.Site, b.Site) })
+	return sum
+}
+
+// Row is one line of a breakdown: the buffers of one site that are alive at an
+// instant.
+type Row struct {
+	Site SiteID // 0: allocated by an unknown site
+	Base bool   // the bytes that were never seen one by one; Site is 0
+	Amount
+}
+
+// Breakdown says what makes up the memory at t, by site, largest first. The
+// rows sum to Base plus the live buffers.
+func (s *Space) Breakdown(t int64) []Row {
+	at := map[SiteID]*Row{}
+	for _, i := range s.LiveAt(t) {
+		b := &s.Buffers[i]
+		row := at[b.Site]
+		if row == nil {
+			row = &Row{Site: b.Site}
+			at[b.Site] = row
+		}
+		row.add(b)
+	}
+	var rows []Row
+	for _, row := range at {
+		rows = append(rows, *row)
+	}
+	if s.Base != 0 {
+		rows = append(rows, Row{Base: true, Amount: Amount{Bytes: s.Base, Requested: s.Base}})
+	}
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site))
+	})
+	return rows
+}

@@ -1,0 +1,214 @@
+package lifetime
+
+import (
+	"iter"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Bytes returns the size of b in measure m. OccupiedLessPending is a state of
+// the end, not of a buffer: it counts as Occupied here.
+func (b *Buffer) Bytes(m Measure) int64 {
+	if m == Requested {
+		return b.Requested
+	}
+	return b.Size
+}
+
+// Change is one buffer that begins or ends.
+type Change struct {
+	T      int64
+	Buffer int // index into Space.Buffers
+	Begin  bool
+}
+
+// Changes yields every begin and end of the space's buffers in order of time;
+// at one instant ends come before begins, since buffers are half open. Buffers
+// that are alive at the end yield no end.
+func (s *Space) Changes() iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		ends := s.ends()
+		e := 0
+		for i := range s.Buffers {
+			for ; e < len(ends) && s.Buffers[ends[e]].End <= s.Buffers[i].Begin; e++ {
+				if !yield(Change{s.Buffers[ends[e]].End, int(ends[e]), false}) {
+					return
+				}
+			}
+			if !yield(Change{s.Buffers[i].Begin, i, true}) {
+				return
+			}
+		}
+		for ; e < len(ends); e++ {
+			if !yield(Change{s.Buffers[ends[e]].End, int(ends[e]), false}) {
+				return
+			}
+		}
+	}
+}
+
+// ends returns the buffers that ended in the window, in order of End.
+func (s *Space) ends() []uint32 {
+	n := sort.Search(len(s.byEnd), func(i int) bool { return s.Buffers[s.byEnd[i]].Edge&EndOpen != 0 })
+	return s.byEnd[:n]
+}
+
+// sortEnds fills byEnd: buffers by End, those that are alive at the end last.
+// Pairing finds ends in order but for the inferred ones, so order is what it
+// got so far.
+func (s *Space) sortEnds(order []uint32) {
+	key := func(i uint32) int64 {
+		if s.Buffers[i].Edge&EndOpen != 0 {
+			return math.MaxInt64
+		}
+		return s.Buffers[i].End
+	}
+	for i := range s.Buffers {
+		if s.Buffers[i].Edge&EndOpen != 0 {
+			order = append(order, uint32(i))
+		}
+	}
+	cmp := func(a, b uint32) int {
+		ka, kb := key(a), key(b)
+		switch {
+		case ka < kb:
+			return -1
+		case ka > kb:
+			return 1
+		}
+		return int(a) - int(b)
+	}
+	if !slices.IsSortedFunc(order, cmp) {
+		slices.SortFunc(order, cmp)
+	}
+	s.byEnd = order
+}
+
+// Level is a number of bytes at an instant.
+type Level struct {
+	At    int64
+	Bytes int64
+}
+
+// Peak returns the highest level of live buffers in the window in measure m,
+// Base included, and the first instant that has it. Without buffers it is Base
+// at the window's beginning.
+func (s *Space) Peak(m Measure) Level {
+	peak := Level{s.Begin, s.Base}
+	live := s.Base
+	for c := range s.Changes() {
+		n := s.Buffers[c.Buffer].Bytes(m)
+		if !c.Begin {
+			live -= n
+			continue
+		}
+		live = addSat(live, n)
+		if live > peak.Bytes {
+			peak = Level{c.T, live}
+		}
+	}
+	return peak
+}
+
+// LiveAt returns the indexes of the buffers that are alive at t, in order of
+// Begin.
+func (s *Space) LiveAt(t int64) []int {
+	var live []int
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		if b.Begin > t {
+			break
+		}
+		if b.End > t || b.Edge&EndOpen != 0 {
+			live = append(live, i)
+		}
+	}
+	return live
+}
+
+// AtEnd is the last instant of the window.
+func (s *Space) AtEnd() int64 { return s.End - 1 }
+
+// Reserved returns the bytes that the allocator held from the device at the
+// end of the window and at most in it; 0, 0 without regions.
+func (s *Space) Reserved() (end, peak int64) {
+	type step struct {
+		t, bytes int64
+	}
+	var steps []step
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		steps = append(steps, step{r.Begin, r.Size})
+		if r.Edge&EndOpen != 0 {
+			end = addSat(end, r.Size)
+		} else {
+			steps = append(steps, step{r.End, -r.Size})
+		}
+	}
+	// Releases first at one instant: a split region ends where its parts begin.
+	sort.Slice(steps, func(i, j int) bool {
+		if steps[i].t != steps[j].t {
+			return steps[i].t < steps[j].t
+		}
+		return steps[i].bytes < steps[j].bytes
+	})
+	level := int64(0)
+	for _, st := range steps {
+		level = addSat(level, st.bytes)
+		peak = max(peak, level)
+	}
+	return end, peak
+}
+
+// Free returns the unused bytes inside reserved memory at the end of the
+// window and the largest hole in one piece. Holes do not reach across regions,
+// but for expandable ones that touch.
+func (s *Space) Free() (total, largest int64) {
+	var holes spanMap[bool]
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Edge&EndOpen != 0 {
+			holes.set(r.Addr, endOf(r.Addr, r.Size), r.Kind == Expandable)
+		}
+	}
+	for _, i := range s.LiveAt(s.AtEnd()) {
+		b := &s.Buffers[i]
+		holes.cut(b.Addr, endOf(b.Addr, b.Size))
+	}
+	var last span[bool]
+	for h := range holes.all() {
+		total += int64(h.hi - h.lo)
+		if last.val && h.val && last.hi == h.lo {
+			h.lo = last.lo
+		}
+		largest = max(largest, int64(h.hi-h.lo))
+		last = h
+	}
+	return total, largest
+}
+
+// Expandable is the Kind of regions that grow in place.
+const Expandable = "expandable"
+
+// Fragmentation returns the share of the free reserved bytes that lies outside
+// the largest hole, 0 to 1: XProf's definition, (free - largest) / free. ok is
+// false without regions or without free bytes.
+func (s *Space) Fragmentation() (share float64, ok bool) {
+	total, largest := s.Free()
+	if total == 0 {
+		return 0, false
+	}
+	return float64(total-largest) / float64(total), true
+}
+
+// addSat adds without wrapping around: sums of damaged captures saturate.
+func addSat(a, b int64) int64 {
+	switch sum := a + b; {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}

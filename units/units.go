@@ -1,0 +1,76 @@
+// Package units writes and reads sizes and times for people. Everything that
+// prints a size or a time uses it, so that the terminal, the pictures and the
+// profiles agree. JSON and native text carry plain integers instead.
+package units
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Bytes returns a size in IEC units with three significant digits: "512 B",
+// "4.00 MiB", "-1.50 GiB".
+func Bytes(n int64) string {
+	sign, u := "", uint64(n)
+	if n < 0 {
+		sign, u = "-", -uint64(n)
+	}
+	if u < 1024 {
+		return fmt.Sprintf("%s%d B", sign, u)
+	}
+	return sign + humanize.IBytesN(u, 3)
+}
+
+// Exact returns a size as Bytes does, followed by the exact count where Bytes
+// rounds: "4.00 MiB (4,194,304 B)".
+func Exact(n int64) string {
+	if n > -1024 && n < 1024 {
+		return Bytes(n)
+	}
+	return fmt.Sprintf("%s (%s B)", Bytes(n), humanize.Comma(n))
+}
+
+// Count returns a number with thousands separators.
+func Count(n int64) string { return humanize.Comma(n) }
+
+// ParseBytes reads a size such as "64MiB", "1.5GiB" or "4096".
+func ParseBytes(s string) (int64, error) {
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n > math.MaxInt64 || strings.TrimSpace(s) == "" {
+		return 0, fmt.Errorf("%q is no size; write 4096, 64MiB or 1.5GiB", s)
+	}
+	return int64(n), nil
+}
+
+// Span returns a length on an axis: nanoseconds as "65.2 ms" where the unit is
+// "ns", else a count with the unit's name.
+func Span(n int64, unit string) string {
+	if unit != "ns" {
+		if n == 1 {
+			return "1 " + unit
+		}
+		return Count(n) + " " + unit + "s"
+	}
+	d := time.Duration(n)
+	for _, u := range []struct {
+		size time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
+		if d >= u.size || d <= -u.size {
+			v := float64(d) / float64(u.size)
+			digits := 2
+			switch a := math.Abs(v); {
+			case a >= 99.95:
+				digits = 0
+			case a >= 9.995:
+				digits = 1
+			}
+			return fmt.Sprintf("%.*f %s", digits, v, u.name)
+		}
+	}
+	return fmt.Sprintf("%d ns", n)
+}

@@ -1,0 +1,48 @@
+package units
+
+import (
+	"math"
+	"testing"
+)
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 45: "45 B", 1023: "1023 B", 1024: "1.00 KiB", 4 << 20: "4.00 MiB", 71303168: "68.0 MiB",
+		224186138: "214 MiB", 1 << 30: "1.00 GiB", -3 << 29: "-1.50 GiB", math.MinInt64: "-8.00 EiB",
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+	if got, want := Exact(4<<20), "4.00 MiB (4,194,304 B)"; got != want {
+		t.Errorf("Exact = %q, want %q", got, want)
+	}
+}
+
+func TestParseBytes(t *testing.T) {
+	for s, want := range map[string]int64{"4096": 4096, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "64 mib": 64 << 20} {
+		if got, err := ParseBytes(s); err != nil || got != want {
+			t.Errorf("ParseBytes(%q) = %d, %v; want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "x", "-1", "99999999999GiB"} {
+		if n, err := ParseBytes(s); err == nil {
+			t.Errorf("ParseBytes(%q) = %d, want an error", s, n)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for _, c := range []struct {
+		n    int64
+		unit string
+		want string
+	}{
+		{5, "ns", "5 ns"}, {1500, "ns", "1.50 µs"}, {65165000, "ns", "65.2 ms"}, {123e9, "ns", "123 s"},
+		{-2500, "ns", "-2.50 µs"}, {1, "event", "1 event"}, {1200, "event", "1,200 events"},
+	} {
+		if got := Span(c.n, c.unit); got != c.want {
+			t.Errorf("Span(%d, %q) = %q, want %q", c.n, c.unit, got, c.want)
+		}
+	}
+}
