@@ -1,0 +1,114 @@
+package torchsnap
+
+import (
+	"fmt"
+
+	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// event hands one trace event to the builder. The events of a device stand in
+// order of time; where the clock goes back, the order of the file counts.
+func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
+	if r.d.Unfinished() || f.v[keyAction].Kind() != pickle.Str {
+		return r.lose("event")
+	}
+	tr := r.trace(list)
+	action := f.v[keyAction].Int()
+	addr, hasAddr := r.d.Uint64(f.v[keyAddr])
+	if !f.hasAll(keySize) || !hasAddr && action != actOOM {
+		return r.lose("event")
+	}
+	t := r.time(tr, f)
+	size := r.size(f.v[keySize])
+	switch action {
+	case actAlloc:
+		r.b.Alloc(tr.space, t, addr, size, 0, r.site(f))
+		r.note(tr, t, addr, f)
+	case actFreeRequested:
+		tr.requests = true
+		r.b.FreeRequested(tr.space, t, addr, size, r.site(f))
+	case actFreeCompleted:
+		if tr.events == 1 {
+			tr.orphan = true
+		}
+		r.b.Free(tr.space, t, addr, size, r.site(f))
+	case actSegmentAlloc, actSegmentMap:
+		r.b.Reserve(tr.space, t, addr, size, r.site(f))
+	case actSegmentFree, actSegmentUnmap:
+		r.b.Release(tr.space, t, addr, size)
+	case actOOM:
+		free := int64(-1)
+		if n, ok := r.d.Int64(f.v[keyDeviceFree]); ok {
+			free = n
+		}
+		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size, Free: free})
+	case actSnapshot:
+		// Its size is what torch calls allocated.
+		r.b.Total(tr.space, lifetime.Total{T: t, Bytes: size, Measure: lifetime.OccupiedLessPending})
+		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.Snapshot})
+	case actAnnotate:
+		r.note(tr, t, addr, f)
+	default:
+		r.b.Lose(lifetime.UnknownAction, 1, 0, fmt.Sprintf("%.40q at byte %d", r.d.Str(f.v[keyAction]), r.d.Offset()))
+	}
+	return pickle.Forget
+}
+
+// trace returns the history that the events of a list belong to.
+func (r *reader) trace(list pickle.Value) *trace {
+	if r.lastTrace != nil && list == r.lastList {
+		return r.lastTrace
+	}
+	tr := r.traces[list]
+	if tr == nil {
+		tr = &trace{space: r.b.Space()}
+		r.traces[list] = tr
+	}
+	r.lastList, r.lastTrace = list, tr
+	return tr
+}
+
+// time counts an event and returns its time, or its number where the file has
+// no times.
+func (r *reader) time(tr *trace, f *fields) int64 {
+	n := int64(tr.events)
+	tr.events++
+	if !f.hasAll(keyTime) {
+		if tr.hasTime {
+			return tr.last
+		}
+		return n
+	}
+	t := r.nanoseconds(f.v[keyTime])
+	if tr.hasTime && t < tr.last {
+		r.b.Lose(lifetime.ClockBackwards, 1, 0, fmt.Sprintf("event before byte %d", r.d.Offset()))
+		return tr.last
+	}
+	tr.hasTime, tr.last = true, t
+	return t
+}
+
+// site returns who made an event: its stack, and the compiled graph it ran in.
+func (r *reader) site(f *fields) lifetime.SiteID {
+	stack := stackOf(f.v[keyFrames])
+	context := f.v[keyCompileContext]
+	if context.Kind() != pickle.Str || context.Int() == valNone || r.d.Str(context) == "" {
+		for int(stack) >= len(r.sites) {
+			r.sites = append(r.sites, 0)
+		}
+		if r.sites[stack] == 0 && stack != 0 {
+			r.sites[stack] = r.b.Site(lifetime.Site{Stack: stack})
+		}
+		return r.sites[stack]
+	}
+	return r.b.Site(lifetime.Site{Stack: stack, Module: r.d.Str(context)})
+}
+
+// note attaches what the program said of a buffer: its metadata when it was
+// allocated, or an annotation since.
+func (r *reader) note(tr *trace, t int64, addr uint64, f *fields) {
+	if text := r.d.Str(f.v[keyUserMetadata]); text != "" {
+		r.b.Annotate(tr.space, t, addr, r.b.Note(text))
+	}
+}

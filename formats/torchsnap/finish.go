@@ -1,0 +1,220 @@
+package torchsnap
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// errNoSnapshot is what plain data that is no snapshot gets.
+var errNoSnapshot = errors.New("a pickle, but no memory snapshot: it has neither \"segments\" nor \"device_traces\"; write one with torch.cuda.memory._dump_snapshot(\"FILE\")")
+
+// finish names the spaces and hands over the end state and the annotations,
+// now that the whole file has been read.
+func (r *reader) finish(root pickle.Value) error {
+	top := r.topLevel(root)
+	if !top.hasAll(keySegments) && !top.hasAll(keyDeviceTraces) {
+		return errNoSnapshot
+	}
+	devices := map[int64]*trace{}
+	for i, list := range r.d.Items(top.v[keyDeviceTraces]) {
+		if tr := r.traces[list]; tr != nil && !tr.named {
+			tr.named = true
+			devices[int64(i)] = tr
+		}
+	}
+	r.endState(top.v[keySegments], func(s segment) *trace { return r.device(devices, s.device) })
+	recorded := false // recording is switched on for all devices at once
+	for _, tr := range devices {
+		recorded = recorded || tr.events > 1
+	}
+	for _, n := range slices.Sorted(maps.Keys(devices)) {
+		complete := top.hasAll(keySegments) && !r.segmentsCut
+		r.describe(devices[n], lifetime.Space{Device: fmt.Sprintf("cuda:%d", n)}, complete, recorded)
+	}
+	r.host(top)
+	for list, tr := range r.traces {
+		if !tr.named {
+			r.b.Lose(lifetime.IncompleteRecord, int64(tr.events), 0, fmt.Sprintf("events outside device_traces, in list %d", list.Int()))
+		}
+	}
+	r.marks(devices)
+	return nil
+}
+
+// topLevel returns the known fields of the root. The oldest files are the list
+// of segments alone.
+func (r *reader) topLevel(root pickle.Value) *fields {
+	var f fields
+	items := r.d.Items(root)
+	if root.Kind() == pickle.List && len(items) > 0 && items[0].Kind() == pickle.Record && items[0].Tag() == tagSegment {
+		items = []pickle.Value{pickle.KnownString(keySegments), root}
+	} else if root.Kind() != pickle.Dict {
+		return &f
+	}
+	for i := 0; i+1 < len(items); i += 2 {
+		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
+			f.v[k.Int()] = items[i+1]
+			f.has |= 1 << k.Int()
+		}
+	}
+	return &f
+}
+
+// device returns the trace of a device, a new one when it has no events.
+func (r *reader) device(devices map[int64]*trace, n int64) *trace {
+	tr := devices[n]
+	if tr == nil {
+		tr = &trace{space: r.b.Space(), named: true}
+		devices[n] = tr
+	}
+	return tr
+}
+
+// host hands over pinned host memory, which newer versions record beside the
+// devices.
+func (r *reader) host(top *fields) {
+	tr := r.traces[top.v[keyHostTraces]]
+	segments := r.d.Items(top.v[keyHostSegments])
+	if tr == nil && len(segments) == 0 {
+		return
+	}
+	if tr == nil {
+		tr = &trace{space: r.b.Space()}
+	}
+	tr.named = true
+	r.endState(top.v[keyHostSegments], func(segment) *trace { return tr })
+	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, top.hasAll(keyHostSegments), true)
+}
+
+// endState hands over segments and their active blocks.
+func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
+	for _, v := range r.d.Items(list) {
+		if v.Kind() != pickle.Record || v.Tag() != tagSegment {
+			continue
+		}
+		s := r.segments[v.Record()]
+		to := space(s).space
+		r.b.LiveRegion(to, lifetime.Region{
+			Addr: s.addr, Size: s.size, Kind: s.kind, Stream: s.stream, Pool: s.pool, Site: r.b.Site(lifetime.Site{Stack: s.stack}),
+		})
+		next := s.addr // blocks of PyTorch 2.0 have no address: they stand in order, without gaps
+		for _, v := range r.d.Items(s.blocks) {
+			if v.Kind() != pickle.Record || v.Tag() != tagBlock {
+				continue
+			}
+			b := r.blocks[v.Record()]
+			if b.hasAddr {
+				next = b.addr
+			}
+			r.live(to, b, next)
+			next += uint64(b.size)
+		}
+	}
+}
+
+// live hands over a block that is in use. Inactive blocks carry the stale size
+// and frames of their last tenant.
+func (r *reader) live(to lifetime.SpaceRef, b block, addr uint64) {
+	switch b.state.Int() {
+	case stateInactive:
+		return
+	case stateAllocated, statePending, stateAwaiting:
+	default:
+		r.b.Lose(lifetime.UnknownAction, 1, b.size, fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
+		return
+	}
+	r.b.Live(to, lifetime.LiveBlock{
+		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state.Int() != stateAllocated,
+		Site: r.b.Site(lifetime.Site{Stack: b.stack}),
+	})
+}
+
+// describe names a space and says what its evidence is worth.
+func (r *reader) describe(tr *trace, s lifetime.Space, endState, recorded bool) {
+	s.Axis = lifetime.Event
+	if tr.hasTime {
+		s.Axis = lifetime.Time
+		s.Facts |= lifetime.Clock
+	}
+	if endState {
+		s.Facts |= lifetime.EndState
+	}
+	r.b.Describe(tr.space, s)
+	if tr.cut {
+		r.b.HistoryCut(tr.space)
+	}
+	// Recording with enabled="state" keeps a ring of one event.
+	if tr.events <= 1 && !recorded {
+		r.b.NoHistory(tr.space)
+	} else if tr.orphan && tr.requests || looksFull(tr.events) {
+		r.b.RingFull(tr.space)
+	}
+}
+
+// looksFull reports whether a number of events looks like a limit that
+// somebody chose: 80, 100, 250000, 1<<20. Snapshots do not say that their ring
+// overflowed (pytorch/pytorch#179276).
+func looksFull(n int) bool {
+	if n < 50 {
+		return false
+	}
+	if bits.OnesCount(uint(n)) == 1 {
+		return true
+	}
+	for n%10 == 0 {
+		n /= 10
+	}
+	return n < 10 || n < 100 && n%5 == 0
+}
+
+// stepName matches the names that programs give to one iteration.
+var stepName = regexp.MustCompile(`(?i)\bstep[ #_:=-]*\d+`)
+
+// marks pairs the annotations: the last one open of a name ends first.
+func (r *reader) marks(devices map[int64]*trace) {
+	type key struct {
+		name   string
+		device int64
+	}
+	open := map[key][]int{}
+	for i, a := range r.annotations {
+		k := key{a.name, a.device}
+		if a.start {
+			open[k] = append(open[k], i)
+			continue
+		}
+		starts := open[k]
+		if len(starts) == 0 {
+			r.b.Lose(lifetime.AnnotationOpen, 1, 0, fmt.Sprintf("%.40q ends without a start", a.name))
+			continue
+		}
+		start := r.annotations[starts[len(starts)-1]]
+		open[k] = starts[:len(starts)-1]
+		r.mark(devices, start, a.t)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(open), func(x, y key) int { return strings.Compare(x.name, y.name) }) {
+		for range open[k] {
+			r.b.Lose(lifetime.AnnotationOpen, 1, 0, fmt.Sprintf("%.40q starts without an end", k.name))
+		}
+	}
+}
+
+func (r *reader) mark(devices map[int64]*trace, a annotation, end int64) {
+	m := lifetime.Mark{Begin: a.t, End: max(end, a.t+1), Kind: lifetime.Annotation, Text: a.name}
+	if stepName.MatchString(a.name) {
+		m.Kind = lifetime.Step
+	}
+	for _, n := range slices.Sorted(maps.Keys(devices)) {
+		if a.device < 0 || a.device == n {
+			r.b.Mark(devices[n].space, m)
+		}
+	}
+}

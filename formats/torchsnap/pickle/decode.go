@@ -1,0 +1,324 @@
+package pickle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+)
+
+// Handler decides what becomes of lists and dicts. It is asked once for each,
+// when it is complete: at the first time that it is put into something else.
+// items is reused afterwards.
+//
+// The answer is a Record to stand in its place, a Gone value to forget it
+// (Forget), or anything else to keep it as it is (Keep).
+type Handler interface {
+	// Dict gets keys and values in turn. list is the list that the dict is put
+	// into, or 0.
+	Dict(items []Value, list Value) (Value, error)
+	// List gets the items that were not forgotten. list is the list itself.
+	List(items []Value, list Value) (Value, error)
+}
+
+// Answers of a Handler.
+var (
+	Keep   = value(None, 0)
+	Forget = value(Gone, 0)
+)
+
+// Error is a pickle that cannot be decoded.
+type Error struct {
+	Offset int64 // of the opcode concerned
+	Msg    string
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// ErrTruncated is what Decode returns, wrapped, when the pickle ends early.
+var ErrTruncated = errors.New("the pickle ends early")
+
+const (
+	windowSize = 256 << 10
+	// maxText is the longest string that is read: the longest ones in
+	// snapshots are stack texts of some kilobytes.
+	maxText = 16 << 20
+	// maxLine bounds numbers and names that are written as a line of text.
+	maxLine = 64 << 10
+	// maxNesting bounds open marks; snapshots nest six deep.
+	maxNesting = 10000
+)
+
+// Decoder reads one pickle.
+type Decoder struct {
+	handler Handler
+	r       io.Reader
+	readErr error
+
+	buf      []byte // window of the input
+	pos, end int
+	base     int64 // offset of buf[0]
+	opAt     int64 // offset of the opcode at work
+
+	stack []Value
+	marks []int // heights of the stack
+
+	memo      [][]uint32 // pages of packed values
+	memoCount int
+	spilled   []Value
+
+	objects   []object
+	slots     [][]Value
+	freeSlots []int
+	pairs     map[[2]Value]Value
+
+	strs   []string
+	strIDs map[string]int
+	floats []float64
+	wide   []*big.Int
+
+	cut        map[Value]bool // containers that the end of the file cut short
+	unfinished bool
+}
+
+// NewDecoder returns a Decoder for one pickle. known strings get the indexes
+// from 0 on (Value.Int), so that a handler can switch on keys.
+func NewDecoder(r io.Reader, h Handler, known ...string) *Decoder {
+	d := &Decoder{handler: h, r: r, buf: make([]byte, windowSize), pairs: map[[2]Value]Value{}, strIDs: map[string]int{}}
+	for _, s := range known {
+		d.text([]byte(s))
+	}
+	return d
+}
+
+// Offset returns the offset of the opcode at work, in bytes.
+func (d *Decoder) Offset() int64 { return d.opAt }
+
+// Unfinished reports whether the container that the handler is asked about was
+// cut short by the end of the file.
+func (d *Decoder) Unfinished() bool { return d.unfinished }
+
+// Decode reads the pickle and returns its value, completed. When the pickle
+// ends early it returns what was read so far together with an error that wraps
+// ErrTruncated: the handler is told about each container that was being filled.
+func (d *Decoder) Decode() (Value, error) {
+	err := d.run()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		at := d.base + int64(d.end)
+		v, unwound := d.unwind()
+		if unwound != nil {
+			return 0, unwound
+		}
+		return v, fmt.Errorf("byte %d: %w", at, ErrTruncated)
+	}
+	if err != nil {
+		return 0, err
+	}
+	top := d.stack[len(d.stack)-1:]
+	if err := d.settle(top, 0); err != nil {
+		return 0, err
+	}
+	return top[0], nil
+}
+
+func (d *Decoder) errorf(format string, args ...any) error {
+	return &Error{d.opAt, fmt.Sprintf("byte %d: %s", d.opAt, fmt.Sprintf(format, args...))}
+}
+
+// more makes at least n bytes available in the window.
+func (d *Decoder) more(n int) error {
+	if d.end-d.pos >= n {
+		return nil
+	}
+	copy(d.buf, d.buf[d.pos:d.end])
+	d.base += int64(d.pos)
+	d.end -= d.pos
+	d.pos = 0
+	for d.end < n {
+		if d.readErr != nil {
+			return d.noMore()
+		}
+		var m int
+		m, d.readErr = d.r.Read(d.buf[d.end:])
+		d.end += m
+	}
+	return nil
+}
+
+// noMore returns why there is no more input: the end of the file as
+// io.ErrUnexpectedEOF, everything else as it is.
+func (d *Decoder) noMore() error {
+	if d.readErr == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return d.readErr
+}
+
+// take returns the next n bytes, n <= windowSize; they are good until the next
+// read.
+func (d *Decoder) take(n int) ([]byte, error) {
+	if err := d.more(n); err != nil {
+		return nil, err
+	}
+	b := d.buf[d.pos : d.pos+n]
+	d.pos += n
+	return b, nil
+}
+
+// long returns the next n bytes. It grows with what is there, not with what n
+// promises.
+func (d *Decoder) long(n uint64) ([]byte, error) {
+	if n > maxText {
+		return nil, d.errorf("a string of %d bytes; the longest that is read has %d", n, maxText)
+	}
+	if n <= windowSize {
+		return d.take(int(n))
+	}
+	var b []byte
+	for left := int(n); left > 0; {
+		piece, err := d.take(min(left, windowSize))
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, piece...)
+		left -= len(piece)
+	}
+	return b, nil
+}
+
+// line returns the text up to the next newline.
+func (d *Decoder) line() (string, error) {
+	for n := 0; ; n++ {
+		if n > maxLine {
+			return "", d.errorf("a line of more than %d bytes", maxLine)
+		}
+		if err := d.more(n + 1); err != nil {
+			return "", err
+		}
+		if d.buf[d.pos+n] == '\n' {
+			s := string(d.buf[d.pos : d.pos+n])
+			d.pos += n + 1
+			return s, nil
+		}
+	}
+}
+
+// text interns a string.
+func (d *Decoder) text(b []byte) Value {
+	id, ok := d.strIDs[string(b)]
+	if !ok {
+		id = len(d.strs)
+		d.strs = append(d.strs, string(b))
+		d.strIDs[d.strs[id]] = id
+	}
+	return value(Str, id)
+}
+
+// number makes the Value of an integer.
+func (d *Decoder) number(n int64) Value {
+	if v := value(Int, int(n)); v.Int() == n {
+		return v
+	}
+	return d.bigNumber(big.NewInt(n))
+}
+
+func (d *Decoder) bigNumber(n *big.Int) Value {
+	d.wide = append(d.wide, n)
+	return value(Wide, len(d.wide)-1)
+}
+
+func (d *Decoder) float(f float64) Value {
+	d.floats = append(d.floats, f)
+	return value(Float, len(d.floats)-1)
+}
+
+func (d *Decoder) push(v Value) { d.stack = append(d.stack, v) }
+
+// floor is the height that the stack must not sink below: the last mark.
+func (d *Decoder) floor() int {
+	if n := len(d.marks); n > 0 {
+		return d.marks[n-1]
+	}
+	return 0
+}
+
+// pop removes the top n values and returns them; they are good until the next
+// push.
+func (d *Decoder) pop(n int) ([]Value, error) {
+	if len(d.stack)-n < d.floor() {
+		return nil, d.errorf("the stack is empty")
+	}
+	top := d.stack[len(d.stack)-n:]
+	d.stack = d.stack[:len(d.stack)-n]
+	return top, nil
+}
+
+// popMark removes the values above the last mark, and the mark.
+func (d *Decoder) popMark() ([]Value, error) {
+	n := len(d.marks)
+	if n == 0 {
+		return nil, d.errorf("no mark is set")
+	}
+	at := d.marks[n-1]
+	d.marks = d.marks[:n-1]
+	top := d.stack[at:]
+	d.stack = d.stack[:at]
+	return top, nil
+}
+
+// top returns the value on top of the stack.
+func (d *Decoder) top() (Value, error) {
+	if len(d.stack) <= d.floor() {
+		return 0, d.errorf("the stack is empty")
+	}
+	return d.stack[len(d.stack)-1], nil
+}
+
+const memoPage = 4096
+
+// put stores a value in the memo. An index cannot lie beyond the bytes read so
+// far: Python numbers them one by one.
+func (d *Decoder) put(i uint64) error {
+	v, err := d.top()
+	if err != nil {
+		return err
+	}
+	if i > uint64(d.opAt) {
+		return d.errorf("memo index %d after %d bytes", i, d.opAt)
+	}
+	page, at := int(i/memoPage), int(i%memoPage)
+	for len(d.memo) <= page {
+		d.memo = append(d.memo, nil)
+	}
+	if d.memo[page] == nil {
+		d.memo[page] = make([]uint32, memoPage)
+	}
+	// 0 means that the entry is not set, so None (kind 0) is spilled too.
+	packed := uint32(v)
+	if Value(packed) != v || packed == 0 {
+		if len(d.spilled) >= maxIndex {
+			return d.errorf("more than %d memo entries", maxIndex)
+		}
+		packed = uint32(value(spill, len(d.spilled)))
+		d.spilled = append(d.spilled, v)
+	}
+	if d.memo[page][at] == 0 {
+		d.memoCount++
+	}
+	d.memo[page][at] = packed
+	return nil
+}
+
+// get pushes a value of the memo.
+func (d *Decoder) get(i uint64) error {
+	page := i / memoPage
+	if page >= uint64(len(d.memo)) || d.memo[page] == nil || d.memo[page][i%memoPage] == 0 {
+		return d.errorf("memo entry %d is not set", i)
+	}
+	v := Value(d.memo[page][i%memoPage])
+	if v.Kind() == spill {
+		v = d.spilled[v.index()]
+	}
+	d.push(v)
+	return nil
+}

@@ -1,0 +1,167 @@
+package pickle
+
+// object is the state of one list, dict or tuple, in 4 bytes: millions of
+// event dicts are met once and never again.
+type object uint32
+
+const (
+	open    = iota // being filled: index into Decoder.slots
+	kept           // complete: index into Decoder.slots
+	gone           // taken away by the handler
+	records        // + tag: replaced by a record with that index
+)
+
+const stateBits = 4
+
+func newObject(state, index int) object { return object(index<<stateBits | state) }
+
+func (o object) state() int { return int(o & (1<<stateBits - 1)) }
+func (o object) index() int { return int(o >> stateBits) }
+
+// create adds an open list or dict.
+func (d *Decoder) create(k Kind) (Value, error) {
+	if len(d.objects) >= maxIndex || len(d.slots) >= maxIndex {
+		return 0, d.errorf("more than %d objects", maxIndex)
+	}
+	var slot int
+	if n := len(d.freeSlots); n > 0 {
+		slot = d.freeSlots[n-1]
+		d.freeSlots = d.freeSlots[:n-1]
+	} else {
+		slot = len(d.slots)
+		d.slots = append(d.slots, nil)
+	}
+	d.objects = append(d.objects, newObject(open, slot))
+	return value(k, len(d.objects)-1), nil
+}
+
+// tuple makes a tuple, which is complete at once. Pairs are interned: newer
+// snapshots carry one (pool id) on every event.
+func (d *Decoder) tuple(items []Value) (Value, error) {
+	if err := d.settle(items, 0); err != nil {
+		return 0, err
+	}
+	var pair [2]Value
+	if len(items) == 2 {
+		pair = [2]Value(items)
+		if v, ok := d.pairs[pair]; ok {
+			return v, nil
+		}
+	}
+	v, err := d.create(Tuple)
+	if err != nil {
+		return 0, err
+	}
+	slot := d.objects[v.index()].index()
+	d.slots[slot] = append(d.slots[slot][:0:0], items...)
+	d.objects[v.index()] = newObject(kept, slot)
+	if len(items) == 2 {
+		d.pairs[pair] = v
+	}
+	return v, nil
+}
+
+// settle completes the containers among values, which are about to become part
+// of something else: into is the list they go to, or 0. What the handler takes
+// away becomes Gone.
+func (d *Decoder) settle(values []Value, into Value) error {
+	for i, v := range values {
+		if k := v.Kind(); k != List && k != Dict {
+			continue
+		}
+		switch o := d.objects[v.index()]; o.state() {
+		case kept:
+		case gone:
+			values[i] = value(Gone, 0)
+		case open:
+			if v == into {
+				return d.errorf("a list is put into itself: not plain data")
+			}
+			var err error
+			if values[i], err = d.complete(v, o.index(), into); err != nil {
+				return err
+			}
+		default:
+			values[i] = NewRecord(o.state()-records, o.index())
+		}
+	}
+	return nil
+}
+
+// complete asks the handler what to make of a container that is used for the
+// first time. From here on it cannot change: Python could still add to it, but
+// only recursive data does.
+func (d *Decoder) complete(v Value, slot int, into Value) (Value, error) {
+	d.unfinished = d.cut != nil && d.cut[v]
+	var to Value
+	var err error
+	if v.Kind() == Dict {
+		to, err = d.handler.Dict(d.slots[slot], into)
+	} else {
+		to, err = d.handler.List(d.slots[slot], v)
+	}
+	if err != nil {
+		return 0, err
+	}
+	o := &d.objects[v.index()]
+	switch to.Kind() {
+	case Record:
+		if to.Record() >= maxIndex {
+			return 0, d.errorf("more than %d records", maxIndex)
+		}
+		*o = newObject(records+to.Tag(), to.Record())
+	case Gone:
+		*o = newObject(gone, 0)
+	default:
+		*o = newObject(kept, slot)
+		return v, nil
+	}
+	if cap(d.slots[slot]) > maxReuse {
+		d.slots[slot] = nil
+	}
+	d.slots[slot] = d.slots[slot][:0]
+	d.freeSlots = append(d.freeSlots, slot)
+	return to, nil
+}
+
+// maxReuse is the capacity above which the items of a container are given to
+// the garbage collector instead of the next container.
+const maxReuse = 4096
+
+// fill appends values to an open container.
+func (d *Decoder) fill(into Value, values []Value) error {
+	list := into
+	switch into.Kind() {
+	case List:
+	case Dict:
+		list = 0
+		if len(values)%2 != 0 {
+			return d.errorf("a dict is given a key without a value")
+		}
+	default:
+		return d.errorf("items are added to what is neither list nor dict")
+	}
+	if d.objects[into.index()].state() != open {
+		return d.errorf("a list or dict changes after it was used: not plain data")
+	}
+	if err := d.settle(values, list); err != nil {
+		return err
+	}
+	// Settling may have completed the container itself, through a cycle.
+	o := d.objects[into.index()]
+	if o.state() != open {
+		return d.errorf("a list or dict holds itself: not plain data")
+	}
+	slot := d.slots[o.index()]
+	if into.Kind() == Dict {
+		slot = append(slot, values...)
+	} else {
+		for _, v := range values {
+			if v.Kind() != Gone {
+				slot = append(slot, v)
+			}
+		}
+	}
+	d.slots[o.index()] = slot
+	return nil
+}

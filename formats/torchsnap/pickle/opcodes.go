@@ -1,0 +1,433 @@
+package pickle
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Opcodes of plain data, as in CPython's Lib/pickletools.py.
+const (
+	opMark           = '('
+	opStop           = '.'
+	opPop            = '0'
+	opPopMark        = '1'
+	opDup            = '2'
+	opFloat          = 'F'
+	opInt            = 'I'
+	opBinInt         = 'J'
+	opBinInt1        = 'K'
+	opLong           = 'L'
+	opBinInt2        = 'M'
+	opNone           = 'N'
+	opBinString      = 'T'
+	opShortBinString = 'U'
+	opUnicode        = 'V'
+	opBinUnicode     = 'X'
+	opBinBytes       = 'B'
+	opShortBinBytes  = 'C'
+	opAppend         = 'a'
+	opDict           = 'd'
+	opEmptyDict      = '}'
+	opAppends        = 'e'
+	opGet            = 'g'
+	opBinGet         = 'h'
+	opLongBinGet     = 'j'
+	opList           = 'l'
+	opEmptyList      = ']'
+	opPut            = 'p'
+	opBinPut         = 'q'
+	opLongBinPut     = 'r'
+	opSetItem        = 's'
+	opTuple          = 't'
+	opEmptyTuple     = ')'
+	opSetItems       = 'u'
+	opBinFloat       = 'G'
+	opProto          = 0x80
+	opTuple1         = 0x85
+	opTuple2         = 0x86
+	opTuple3         = 0x87
+	opNewTrue        = 0x88
+	opNewFalse       = 0x89
+	opLong1          = 0x8a
+	opLong4          = 0x8b
+	opShortUnicode   = 0x8c
+	opBinUnicode8    = 0x8d
+	opBinBytes8      = 0x8e
+	opMemoize        = 0x94
+	opFrame          = 0x95
+)
+
+// run executes opcodes up to STOP, which leaves one value on the stack.
+func (d *Decoder) run() error {
+	for {
+		if d.pos == d.end {
+			if err := d.more(1); err != nil {
+				return err
+			}
+		}
+		d.opAt = d.base + int64(d.pos)
+		op := d.buf[d.pos]
+		d.pos++
+		var err error
+		// The opcodes that make up nearly all of a snapshot.
+		switch op {
+		case opBinGet, opLongBinGet, opBinInt1, opBinInt2, opBinInt, opLong1:
+			err = d.fixed(op)
+		case opMemoize:
+			err = d.put(uint64(d.memoCount))
+		case opMark:
+			if len(d.marks) == maxNesting {
+				return d.errorf("nested more than %d deep", maxNesting)
+			}
+			d.marks = append(d.marks, len(d.stack))
+		case opEmptyDict, opEmptyList, opAppends, opSetItems, opAppend, opSetItem, opList, opDict:
+			err = d.container(op)
+		case opEmptyTuple, opTuple1, opTuple2, opTuple3, opTuple:
+			err = d.makeTuple(op)
+		case opNone:
+			d.push(value(None, 0))
+		case opNewTrue, opNewFalse:
+			d.push(value(Bool, opNewFalse-int(op)))
+		case opStop:
+			if len(d.stack) != 1 || len(d.marks) != 0 {
+				return d.errorf("STOP with %d values on the stack", len(d.stack))
+			}
+			return nil
+		default:
+			err = d.rare(op)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// fixed runs the opcodes that push a number or a memo entry from a few bytes.
+func (d *Decoder) fixed(op byte) error {
+	width := 1
+	switch op {
+	case opLongBinGet, opBinInt:
+		width = 4
+	case opBinInt2:
+		width = 2
+	}
+	b, err := d.take(width)
+	if err != nil {
+		return err
+	}
+	switch op {
+	case opBinGet:
+		return d.get(uint64(b[0]))
+	case opLongBinGet:
+		return d.get(uint64(binary.LittleEndian.Uint32(b)))
+	case opBinInt1:
+		d.push(value(Int, int(b[0])))
+	case opBinInt2:
+		d.push(value(Int, int(binary.LittleEndian.Uint16(b))))
+	case opBinInt:
+		d.push(value(Int, int(int32(binary.LittleEndian.Uint32(b)))))
+	case opLong1:
+		return d.long1(int(b[0]))
+	}
+	return nil
+}
+
+// long1 pushes an integer of n bytes, little endian, two's complement.
+func (d *Decoder) long1(n int) error {
+	b, err := d.take(n)
+	if err != nil {
+		return err
+	}
+	if n <= 8 {
+		var u uint64
+		for i := n - 1; i >= 0; i-- {
+			u = u<<8 | uint64(b[i])
+		}
+		shift := 64 - 8*n
+		d.push(d.number(int64(u<<shift) >> shift))
+		return nil
+	}
+	be := make([]byte, n)
+	for i, c := range b {
+		be[n-1-i] = c
+	}
+	v := new(big.Int).SetBytes(be)
+	if be[0] >= 0x80 {
+		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*n)))
+	}
+	d.push(d.bigNumber(v))
+	return nil
+}
+
+// container runs the opcodes that make and fill lists and dicts.
+func (d *Decoder) container(op byte) error {
+	var items []Value
+	var err error
+	switch op {
+	case opAppends, opSetItems, opList, opDict:
+		items, err = d.popMark()
+	case opAppend:
+		items, err = d.pop(1)
+	case opSetItem:
+		items, err = d.pop(2)
+	}
+	if err != nil {
+		return err
+	}
+	kind := List
+	if op == opEmptyDict || op == opDict || op == opSetItem || op == opSetItems {
+		kind = Dict
+	}
+	var into Value
+	switch op {
+	case opEmptyDict, opEmptyList, opList, opDict:
+		if into, err = d.create(kind); err != nil {
+			return err
+		}
+		if err := d.fill(into, items); err != nil {
+			return err
+		}
+		d.push(into)
+		return nil
+	}
+	if into, err = d.top(); err != nil {
+		return err
+	}
+	if into.Kind() != kind {
+		return d.errorf("items for a list or dict, but there is none on the stack")
+	}
+	return d.fill(into, items)
+}
+
+func (d *Decoder) makeTuple(op byte) error {
+	var items []Value
+	var err error
+	switch op {
+	case opTuple:
+		items, err = d.popMark()
+	case opTuple1, opTuple2, opTuple3:
+		items, err = d.pop(int(op) - opTuple1 + 1)
+	}
+	if err != nil {
+		return err
+	}
+	v, err := d.tuple(items)
+	if err != nil {
+		return err
+	}
+	d.push(v)
+	return nil
+}
+
+// rare runs the opcodes that stand a few times in a file, and refuses the rest.
+func (d *Decoder) rare(op byte) error {
+	switch op {
+	case opShortUnicode, opBinUnicode, opBinUnicode8, opBinString, opShortBinString, opBinBytes, opShortBinBytes, opBinBytes8:
+		return d.counted(op)
+	case opInt, opLong, opFloat, opUnicode, opPut, opGet:
+		return d.textual(op)
+	case opBinPut, opLongBinPut:
+		return d.binPut(op)
+	case opBinFloat:
+		b, err := d.take(8)
+		if err != nil {
+			return err
+		}
+		d.push(d.float(math.Float64frombits(binary.BigEndian.Uint64(b))))
+		return nil
+	case opLong4:
+		b, err := d.take(4)
+		if err != nil {
+			return err
+		}
+		n := binary.LittleEndian.Uint32(b)
+		if n > 1024 {
+			return d.errorf("an integer of %d bytes", n)
+		}
+		return d.long1(int(n))
+	case opProto:
+		b, err := d.take(1)
+		if err == nil && b[0] > 5 {
+			err = d.errorf("pickle protocol %d is not known; the newest known is 5", b[0])
+		}
+		return err
+	case opFrame:
+		_, err := d.take(8) // frames only group reads
+		return err
+	case opPop:
+		if len(d.marks) > 0 && len(d.stack) == d.floor() {
+			_, err := d.popMark()
+			return err
+		}
+		_, err := d.pop(1)
+		return err
+	case opPopMark:
+		_, err := d.popMark()
+		return err
+	case opDup:
+		v, err := d.top()
+		if err == nil {
+			d.push(v)
+		}
+		return err
+	}
+	return d.refuse(op)
+}
+
+func (d *Decoder) binPut(op byte) error {
+	width := 1
+	if op == opLongBinPut {
+		width = 4
+	}
+	b, err := d.take(width)
+	if err != nil {
+		return err
+	}
+	if width == 1 {
+		return d.put(uint64(b[0]))
+	}
+	return d.put(uint64(binary.LittleEndian.Uint32(b)))
+}
+
+// counted pushes a string whose length stands before it.
+func (d *Decoder) counted(op byte) error {
+	width := 4
+	switch op {
+	case opShortUnicode, opShortBinString, opShortBinBytes:
+		width = 1
+	case opBinUnicode8, opBinBytes8:
+		width = 8
+	}
+	b, err := d.take(width)
+	if err != nil {
+		return err
+	}
+	var n uint64
+	for i := width - 1; i >= 0; i-- {
+		n = n<<8 | uint64(b[i])
+	}
+	s, err := d.long(n)
+	if err != nil {
+		return err
+	}
+	d.push(d.text(s))
+	return nil
+}
+
+// textual runs the opcodes of protocol 0 that carry a line of text.
+func (d *Decoder) textual(op byte) error {
+	s, err := d.line()
+	if err != nil {
+		return err
+	}
+	switch op {
+	case opPut, opGet:
+		i, err := strconv.ParseUint(s, 10, 32)
+		switch {
+		case err != nil:
+			return d.errorf("%.40q is no memo index", s)
+		case op == opPut:
+			return d.put(i)
+		}
+		return d.get(i)
+	case opFloat:
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil && f == 0 {
+			return d.errorf("%.40q is no number", s)
+		}
+		d.push(d.float(f))
+		return nil
+	case opUnicode:
+		d.push(d.text(rawUnicodeEscape(s)))
+		return nil
+	}
+	if op == opInt && (s == "00" || s == "01") {
+		d.push(value(Bool, int(s[1]-'0')))
+		return nil
+	}
+	digits := strings.TrimSuffix(s, "L")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err == nil {
+		d.push(d.number(n))
+		return nil
+	}
+	big, ok := new(big.Int).SetString(digits, 10)
+	if !ok || len(digits) > 1024 {
+		return d.errorf("%.40q is no integer", s)
+	}
+	d.push(d.bigNumber(big))
+	return nil
+}
+
+// rawUnicodeEscape decodes Python's raw-unicode-escape: \uXXXX and \UXXXXXXXX
+// stand for code points, all other bytes for Latin-1.
+func rawUnicodeEscape(s string) []byte {
+	var b []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			width := map[byte]int{'u': 4, 'U': 8}[s[i+1]]
+			if width > 0 && i+2+width <= len(s) {
+				if r, err := strconv.ParseUint(s[i+2:i+2+width], 16, 32); err == nil {
+					b = utf8.AppendRune(b, rune(r))
+					i += 1 + width
+					continue
+				}
+			}
+		}
+		b = utf8.AppendRune(b, rune(s[i]))
+	}
+	return b
+}
+
+// refused names the opcodes that plain data has no use for, and what they ask
+// for.
+var refused = map[byte]string{
+	'R': "REDUCE: asks to call a function", 'b': "BUILD: asks to set an object's state", 'i': "INST", 'o': "OBJ: asks to make an object",
+	'c': "GLOBAL", 0x93: "STACK_GLOBAL", 0x81: "NEWOBJ: asks to make an object", 0x92: "NEWOBJ_EX: asks to make an object",
+	0x82: "EXT1: asks for a registered object", 0x83: "EXT2: asks for a registered object", 0x84: "EXT4: asks for a registered object",
+	'P': "PERSID: asks for an outside object", 'Q': "BINPERSID: asks for an outside object",
+	'S': "STRING: is text of Python 2", 0x8f: "EMPTY_SET: makes a set", 0x90: "ADDITEMS: fills a set", 0x91: "FROZENSET: makes a set",
+	0x96: "BYTEARRAY8: makes a bytearray", 0x97: "NEXT_BUFFER: asks for an outside buffer", 0x98: "READONLY_BUFFER: changes an outside buffer",
+}
+
+// refuse returns the error for an opcode that is not executed.
+func (d *Decoder) refuse(op byte) error {
+	name, known := refused[op]
+	if !known {
+		return d.errorf("byte 0x%02x is no pickle opcode: the file is damaged or no pickle", op)
+	}
+	name, asks, _ := strings.Cut(name, ": ")
+	switch op {
+	case 'c', 'i':
+		module, err := d.line()
+		if err != nil {
+			return err
+		}
+		object, err := d.line()
+		if err != nil {
+			return err
+		}
+		asks = fmt.Sprintf("asks to import %.80s.%.80s", clean(module), clean(object))
+	case 0x93:
+		asks = "asks to import an object"
+		if n := len(d.stack); n >= 2 {
+			asks = fmt.Sprintf("asks to import %.80s.%.80s", clean(d.Str(d.stack[n-2])), clean(d.Str(d.stack[n-1])))
+		}
+	}
+	return &Error{d.opAt, fmt.Sprintf("opcode %s at byte %d %s: refused, not executed", name, d.opAt, asks)}
+}
+
+// clean makes a name from an untrusted file fit for an error message.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,86 @@
+package pickle
+
+// unwind ends a pickle that was cut off: whatever lies on the stack is put
+// where it was going, from the innermost container outwards.
+//
+// On the stack stand, from the bottom: a container that is being filled, then
+// either a mark and the items that were to be added in one go (protocol 1 and
+// up), or the one item that was to be added next.
+func (d *Decoder) unwind() (Value, error) {
+	d.cut = map[Value]bool{}
+	for len(d.marks) > 0 {
+		items, err := d.popMark()
+		if err != nil {
+			return 0, err
+		}
+		// The items lie above the stack's end, where nothing is pushed meanwhile.
+		if n := len(d.stack); n > 0 {
+			if err := d.putBack(d.stack[n-1], items, true, 0); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if len(d.stack) == 0 {
+		return Keep, nil
+	}
+	if err := d.putBack(d.stack[0], d.stack[1:], false, 0); err != nil {
+		return 0, err
+	}
+	root := d.stack[:1]
+	if err := d.settle(root, 0); err != nil {
+		return 0, err
+	}
+	return root[0], nil
+}
+
+// putBack gives a container the items above it. Behind the items that it was
+// about to get may stand items of the last of them, without a mark between:
+// APPEND and SETITEM add one at a time.
+func (d *Decoder) putBack(into Value, items []Value, marked bool, depth int) error {
+	if !d.isOpen(into) || depth > maxNesting {
+		return nil
+	}
+	d.cut[into] = true
+	n := d.ownItems(into.Kind(), items, marked)
+	if n > 0 && n < len(items) {
+		if err := d.putBack(items[n-1], items[n:], false, depth+1); err != nil {
+			return err
+		}
+	}
+	items = items[:n]
+	if into.Kind() == Dict {
+		items = items[:n/2*2]
+	} else if !marked && n == 1 && d.isOpen(items[0]) {
+		d.cut[items[0]] = true // it may still have been growing
+	}
+	return d.fill(into, items)
+}
+
+// ownItems returns how many of the items go to the container itself; the rest
+// belongs to the last of these.
+func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
+	switch {
+	case !marked && k == Dict:
+		return min(2, len(items))
+	case !marked:
+		return min(1, len(items))
+	case k == Dict:
+		for i := 2; i < len(items); i += 2 {
+			if items[i].Kind() != Str { // no key
+				return i
+			}
+		}
+	default:
+		for i := 1; i < len(items); i++ {
+			if items[i-1].Kind() == List && items[i].Kind() != List {
+				return i
+			}
+		}
+	}
+	return len(items)
+}
+
+// isOpen reports whether v is a container that is being filled.
+func (d *Decoder) isOpen(v Value) bool {
+	return (v.Kind() == List || v.Kind() == Dict) && d.objects[v.index()].state() == open
+}

@@ -1,0 +1,126 @@
+package pickle
+
+import "math/big"
+
+// Kind says what a Value is.
+type Kind uint8
+
+const (
+	None   Kind = iota
+	Bool        // payload 0 or 1
+	Int         // payload is the number
+	Wide        // an integer that does not fit a payload: Decoder.Wide
+	Float       // Decoder.Float
+	Str         // text or bytes: Decoder.Str
+	Tuple       // Decoder.Items
+	List        // Decoder.Items
+	Dict        // Decoder.Items: key, value, key, value ...
+	Record      // what the Handler put in place of a list or dict
+	Gone        // a list or dict that the Handler took away
+	spill       // memo only: the entry stands in Decoder.spilled
+)
+
+const (
+	kindBits = 4
+	// Objects and strings are counted in 28 bits, so that a memo entry takes 4
+	// bytes; a file needs tens of gigabytes to reach that.
+	maxIndex = 1 << 28
+)
+
+// Value is one value of a pickle: a kind and a payload of 60 bits, which is a
+// number or an index into tables of the Decoder. Values are small, comparable
+// and hold no pointers; equal strings have equal Values.
+type Value uint64
+
+func value(k Kind, payload int) Value { return Value(int64(payload)<<kindBits | int64(k)) }
+
+// Kind returns what v is.
+func (v Value) Kind() Kind { return Kind(v & (1<<kindBits - 1)) }
+
+// Int returns the number of an Int, the truth of a Bool (0 or 1), and the index
+// of anything else.
+func (v Value) Int() int64 { return int64(v) >> kindBits }
+
+func (v Value) index() int { return int(int64(v) >> kindBits) }
+
+// NewRecord returns a Value that stands for a handler's record. tag is below
+// MaxTags, index below 1<<28.
+func NewRecord(tag, index int) Value { return value(Record, index<<tagBits|tag) }
+
+// Tag returns the tag of a Record.
+func (v Value) Tag() int { return v.index() & (MaxTags - 1) }
+
+// Record returns the index of a Record.
+func (v Value) Record() int { return v.index() >> tagBits }
+
+// KnownString returns the Value of the i-th string that NewDecoder was told of.
+func KnownString(i int) Value { return value(Str, i) }
+
+const (
+	tagBits = 3
+	// MaxTags is the number of tags that records may have.
+	MaxTags = 1 << tagBits
+)
+
+// Str returns the text of a Str, "" for other kinds. Bytes are kept as they
+// are: the text need not be valid UTF-8.
+func (d *Decoder) Str(v Value) string {
+	if v.Kind() != Str {
+		return ""
+	}
+	return d.strs[v.index()]
+}
+
+// Float returns the number of a Float, 0 for other kinds.
+func (d *Decoder) Float(v Value) float64 {
+	if v.Kind() != Float {
+		return 0
+	}
+	return d.floats[v.index()]
+}
+
+// Wide returns the number of a Wide, nil for other kinds.
+func (d *Decoder) Wide(v Value) *big.Int {
+	if v.Kind() != Wide {
+		return nil
+	}
+	return d.wide[v.index()]
+}
+
+// Int64 returns the number of an Int or Wide. ok is false for other kinds and
+// for numbers outside int64.
+func (d *Decoder) Int64(v Value) (n int64, ok bool) {
+	switch v.Kind() {
+	case Int:
+		return v.Int(), true
+	case Wide:
+		w := d.wide[v.index()]
+		return w.Int64(), w.IsInt64()
+	}
+	return 0, false
+}
+
+// Uint64 returns the number of an Int or Wide. ok is false for other kinds and
+// for numbers outside uint64.
+func (d *Decoder) Uint64(v Value) (n uint64, ok bool) {
+	switch v.Kind() {
+	case Int:
+		return uint64(v.Int()), v.Int() >= 0
+	case Wide:
+		w := d.wide[v.index()]
+		return w.Uint64(), w.IsUint64()
+	}
+	return 0, false
+}
+
+// Items returns what is in a Tuple, List or Dict that the handler kept; nil for
+// other kinds.
+func (d *Decoder) Items(v Value) []Value {
+	switch v.Kind() {
+	case Tuple, List, Dict:
+		if o := d.objects[v.index()]; o.state() == kept {
+			return d.slots[o.index()]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package torchsnap
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Sniff reports whether head, the first bytes of a file, look like a pickle or
+// like an HTML page, which may hold one.
+func Sniff(head []byte) bool {
+	if len(head) >= 2 && head[0] == 0x80 && head[1] <= 5 {
+		return true
+	}
+	for _, start := range []string{"(dp", "(lp", "}q", "]q", "(d.", "(l.", "}.", "].", "(dq", "(lq"} { // protocols 0 and 1
+		if bytes.HasPrefix(head, []byte(start)) {
+			return true
+		}
+	}
+	return isPage(head)
+}
+
+func isPage(head []byte) bool {
+	text := bytes.ToLower(bytes.TrimLeft(head, "\ufeff \t\r\n"))
+	return bytes.HasPrefix(text, []byte("<!doctype html")) || bytes.HasPrefix(text, []byte("<html"))
+}
+
+// Read reads a snapshot, or a page that holds one, into b. A snapshot that
+// ends early is used as far as it goes, with a Truncated loss.
+func Read(file string, in io.Reader, b *lifetime.Builder) error {
+	head := make([]byte, 512)
+	n, err := io.ReadFull(in, head)
+	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	head = head[:n]
+	in = io.MultiReader(bytes.NewReader(head), in)
+	if isPage(head) {
+		if in, err = pickleInPage(in); err != nil {
+			return err
+		}
+	}
+	r := &reader{
+		b: b, frameIDs: map[frameKey]lifetime.FrameID{}, traces: map[pickle.Value]*trace{}, streams: map[int64]int64{0: 0},
+	}
+	r.d = pickle.NewDecoder(in, r, known[:]...)
+	root, err := r.d.Decode()
+	if errors.Is(err, pickle.ErrTruncated) {
+		b.Lose(lifetime.Truncated, 1, 0, strings.TrimSuffix(err.Error(), ": "+pickle.ErrTruncated.Error()))
+	} else if err != nil {
+		return err
+	}
+	if err := r.finish(root); err != nil {
+		return err
+	}
+	b.Source(lifetime.Source{File: file, Format: "torch-snapshot", Producer: "PyTorch"})
+	return nil
+}
+
+// pickleInPage returns the pickle inside a page of torch.cuda._memory_viz: a
+// base64 string behind the key "base64" of a list of files.
+func pickleInPage(in io.Reader) (io.Reader, error) {
+	const searched = 1 << 20
+	page, err := io.ReadAll(io.LimitReader(in, searched))
+	if err != nil {
+		return nil, err
+	}
+	key := regexp.MustCompile(`"?base64"?\s*:\s*["']`)
+	at := key.FindIndex(page)
+	if at == nil {
+		return nil, errors.New("an HTML page without a memory snapshot inside (no \"base64\" text in its first MiB); give the .pickle file that the page was made from")
+	}
+	text := io.MultiReader(bytes.NewReader(page[at[1]:]), in)
+	return base64.NewDecoder(base64.StdEncoding, &untilQuote{in: text}), nil
+}
+
+// untilQuote ends a stream at the quote that ends a JSON string.
+type untilQuote struct {
+	in   io.Reader
+	done bool
+}
+
+func (u *untilQuote) Read(p []byte) (int, error) {
+	if u.done {
+		return 0, io.EOF
+	}
+	n, err := u.in.Read(p)
+	if i := bytes.IndexAny(p[:n], `"'`); i >= 0 {
+		u.done = true
+		return i, io.EOF
+	}
+	return n, err
+}

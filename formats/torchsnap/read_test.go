@@ -1,0 +1,250 @@
+package torchsnap_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/native"
+)
+
+const captures = "../../testdata/torchsnap"
+
+func open(t testing.TB, file string) *lifetime.Capture {
+	t.Helper()
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return c
+}
+
+func space(c *lifetime.Capture, device string) *lifetime.Space {
+	for _, s := range c.Spaces {
+		if s.Device == device {
+			return s
+		}
+	}
+	return nil
+}
+
+// all returns the captures in testdata, and with MEMLANE_CAPTURES those in that
+// folder and below.
+func all(t *testing.T) []string {
+	files, _ := filepath.Glob(captures + "/*.pickle")
+	if len(files) == 0 {
+		t.Fatal("no captures")
+	}
+	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
+		err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			if strings.HasSuffix(path, ".pickle") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// replay is the result of an independent reconstruction that walks the history
+// backwards from the end state (see testdata/README.md).
+type replay struct {
+	Events                 map[string]int
+	ReservedEnd            int64 `json:"reserved_end"`
+	AllocatedEnd           int64 `json:"allocated_end"`
+	RequestedEnd           int64 `json:"requested_end"`
+	ActiveEnd              int64 `json:"active_end"`
+	RequestedActiveEnd     int64 `json:"requested_active_end"`
+	LiveBlocksEnd          int64 `json:"live_blocks_end"`
+	PendingBlocksEnd       int64 `json:"pending_blocks_end"`
+	InactiveBytesEnd       int64 `json:"inactive_bytes_end"`
+	RequestedActivePeak    int64 `json:"requested_active_peak"`
+	ReservedPeak           int64 `json:"reserved_peak"`
+	LiveWithoutAllocEvents int64 `json:"live_blocks_without_alloc_event"`
+	OOM                    []struct {
+		Size       int64
+		DeviceFree int64 `json:"device_free"`
+	}
+}
+
+// TestReplay holds every capture against the independent reconstruction.
+func TestReplay(t *testing.T) {
+	files, _ := filepath.Glob(captures + "/*.replay.json")
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".replay.json")
+		t.Run(name, func(t *testing.T) {
+			var want []replay
+			readJSON(t, file, &want)
+			c := open(t, filepath.Join(captures, name+".pickle"))
+			for d, w := range want {
+				s := space(c, fmt.Sprintf("cuda:%d", d))
+				if s == nil {
+					if w.Events != nil || w.ReservedEnd != 0 {
+						t.Errorf("device %d is missing", d)
+					}
+					continue
+				}
+				if w.Events == nil {
+					w.Events = map[string]int{}
+				}
+				checkReplay(t, s, w)
+			}
+		})
+	}
+}
+
+func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
+	t.Helper()
+	sum := s.Summary()
+	reserved, reservedPeak := s.Reserved()
+	free, _ := s.Free()
+	older, ooms := int64(0), 0
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && b.Edge&lifetime.Pending == 0 {
+			older++
+		}
+	}
+	for _, m := range s.Marks {
+		if m.Kind == lifetime.OOM {
+			if m.Requested != w.OOM[ooms].Size || m.Free != w.OOM[ooms].DeviceFree {
+				t.Errorf("oom %d: %+v, want %+v", ooms, m, w.OOM[ooms])
+			}
+			ooms++
+		}
+	}
+	for _, c := range []struct {
+		what      string
+		got, want int64
+	}{
+		{"allocations", int64(s.Allocations), int64(w.Events["alloc"])},
+		{"frees", int64(s.Frees), int64(w.Events["free_completed"])},
+		{"active bytes", sum.Live.Bytes, w.ActiveEnd},
+		{"allocated bytes", sum.Live.Bytes - sum.Pending.Bytes, w.AllocatedEnd},
+		{"requested active bytes", sum.Live.Requested, w.RequestedActiveEnd},
+		{"requested bytes", sum.Live.Requested - sum.Pending.Requested, w.RequestedEnd},
+		{"live blocks", sum.Live.Count - sum.Pending.Count, w.LiveBlocksEnd},
+		{"pending blocks", sum.Pending.Count, w.PendingBlocksEnd},
+		{"requested peak", sum.PeakRequested.Bytes, w.RequestedActivePeak},
+		{"reserved", reserved, w.ReservedEnd},
+		{"reserved peak", reservedPeak, w.ReservedPeak},
+		{"free inside reserved", free, w.InactiveBytesEnd},
+		{"older blocks alive", older, w.LiveWithoutAllocEvents},
+		{"ooms", int64(ooms), int64(len(w.OOM))},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s: %d, want %d", s.ID(), c.what, c.got, c.want)
+		}
+	}
+}
+
+// TestCounters holds the captures against torch.cuda.memory_stats, read just
+// before the dump.
+func TestCounters(t *testing.T) {
+	files, _ := filepath.Glob(captures + "/*.stats.json")
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".stats.json")
+		t.Run(name, func(t *testing.T) {
+			var stats map[string]map[string]int64
+			readJSON(t, file, &stats)
+			c := open(t, filepath.Join(captures, name+".pickle"))
+			for d, want := range stats {
+				s := space(c, "cuda:"+d)
+				if s == nil || len(want) == 0 {
+					continue
+				}
+				sum := s.Summary()
+				reserved, reservedPeak := s.Reserved()
+				got := map[string]int64{
+					"active_bytes.all.current":    sum.Live.Bytes,
+					"allocated_bytes.all.current": sum.Live.Bytes - sum.Pending.Bytes,
+					"requested_bytes.all.current": sum.Live.Requested,
+					"allocation.all.current":      sum.Live.Count - sum.Pending.Count,
+					"reserved_bytes.all.current":  reserved,
+					"requested_bytes.all.peak":    sum.PeakRequested.Bytes,
+					"reserved_bytes.all.peak":     reservedPeak,
+				}
+				if name == "mode_off" { // no history: the peak is not in the file
+					delete(got, "requested_bytes.all.peak")
+				}
+				for k, v := range got {
+					if w, ok := want[k]; ok && v != w {
+						t.Errorf("cuda:%s: %s = %d, want %d", d, k, v, w)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestAllRead reads every capture there is and checks the invariants.
+func TestAllRead(t *testing.T) {
+	for _, file := range all(t) {
+		c := open(t, file)
+		for _, s := range c.Spaces {
+			free, largest := s.Free()
+			t.Logf("%s %s: %d buffers, peak %d, free %d, hole %d, %v", filepath.Base(file), s.ID(), len(s.Buffers), s.Peak(lifetime.Occupied).Bytes, free, largest, s.Facts.Names())
+		}
+		for _, l := range c.Losses {
+			t.Logf("  %s", l)
+		}
+	}
+}
+
+// TestProtocols reads one snapshot in all pickle protocols: the model is the
+// same.
+func TestProtocols(t *testing.T) {
+	want := nativeText(t, open(t, captures+"/leak_4mib_20steps.pickle"))
+	for _, p := range []int{0, 2, 3, 5} {
+		got := nativeText(t, open(t, fmt.Sprintf("%s/proto%d_leak_4mib_20steps.pickle", captures, p)))
+		if got != want {
+			t.Errorf("protocol %d gives another model", p)
+		}
+	}
+}
+
+func nativeText(t testing.TB, c *lifetime.Capture) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := native.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestNativeRoundTrip writes every capture as text and reads it back.
+func TestNativeRoundTrip(t *testing.T) {
+	for _, file := range all(t) {
+		want := nativeText(t, open(t, file))
+		copied := filepath.Join(t.TempDir(), "copy.native")
+		if err := os.WriteFile(copied, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := nativeText(t, open(t, copied)); got != want {
+			t.Errorf("%s: the text changes when it is read and written again", file)
+		}
+	}
+}
+
+func readJSON(t testing.TB, file string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}

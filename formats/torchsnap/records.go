@@ -1,0 +1,278 @@
+package torchsnap
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Tags of the records that stand in place of dicts and lists.
+const (
+	tagFrame = iota
+	tagStack
+	tagBlock
+	tagSegment
+	tagHistory
+	tagAnnotation
+)
+
+// reader is the pickle.Handler of one snapshot. Events go to the builder as
+// they come; blocks, segments and annotations are kept until the device of
+// each is known.
+type reader struct {
+	d *pickle.Decoder
+	b *lifetime.Builder
+
+	frameIDs map[frameKey]lifetime.FrameID
+	stack    []lifetime.FrameID // scratch
+	sites    []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not made yet
+
+	traces    map[pickle.Value]*trace // by the list that holds the events
+	lastList  pickle.Value
+	lastTrace *trace
+
+	blocks      []block
+	segments    []segment
+	annotations []annotation
+	streams     map[int64]int64 // stream pointer -> index, in order of appearance
+	segmentsCut bool            // the file ends among the segments
+}
+
+type frameKey struct {
+	name, file pickle.Value
+	line       int64
+}
+
+// trace is the history of one device.
+type trace struct {
+	space    lifetime.SpaceRef
+	events   int
+	last     int64 // time of the last event
+	hasTime  bool
+	orphan   bool // the first event completes a free that was asked for earlier
+	requests bool // frees are asked for before they are completed
+	cut      bool // the file ends among its events
+	named    bool // its device is known
+}
+
+type block struct {
+	addr            uint64
+	hasAddr         bool
+	size, requested int64
+	state           pickle.Value
+	stack           lifetime.StackID
+}
+
+type segment struct {
+	device     int64
+	addr       uint64
+	size       int64
+	stream     int64
+	kind, pool string
+	stack      lifetime.StackID
+	blocks     pickle.Value
+}
+
+type annotation struct {
+	start  bool
+	name   string
+	device int64
+	t      int64
+}
+
+// fields are the known values of one dict.
+type fields struct {
+	v   [keyCount]pickle.Value
+	has uint64
+}
+
+func (f *fields) hasAll(keys ...int) bool {
+	for _, k := range keys {
+		if f.has&(1<<k) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Dict implements pickle.Handler: it recognises a record by its keys.
+func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
+	var f fields
+	var unknown pickle.Value
+	strangers := int64(0)
+	for i := 0; i+1 < len(items); i += 2 {
+		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
+			f.v[k.Int()] = items[i+1]
+			f.has |= 1 << k.Int()
+		} else if strangers++; strangers == 1 {
+			unknown = k
+		}
+	}
+	var v pickle.Value
+	switch {
+	case f.hasAll(keyAction):
+		v = r.event(&f, list)
+	case f.hasAll(keyFilename, keyLine, keyName):
+		v = r.frame(&f)
+	case f.hasAll(keyState, keySize):
+		v = r.block(&f)
+	case f.hasAll(keyTotalSize):
+		v = r.segment(&f)
+	case f.hasAll(keyRealSize):
+		v = r.history(&f)
+	case f.hasAll(keyStage):
+		v = r.annotation(&f)
+	default:
+		return pickle.Keep, nil
+	}
+	if strangers > 0 {
+		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%q at byte %d", r.d.Str(unknown), r.d.Offset()))
+	}
+	return v, nil
+}
+
+// List implements pickle.Handler: a list of frames is a stack, a list whose
+// events were taken away a history.
+func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
+	if tr := r.traces[list]; tr != nil {
+		tr.cut = r.d.Unfinished()
+		return pickle.Keep, nil
+	}
+	r.stack = r.stack[:0]
+	for _, v := range items {
+		if v.Kind() != pickle.Record || v.Tag() != tagFrame {
+			if v.Kind() == pickle.Record && v.Tag() == tagSegment && r.d.Unfinished() {
+				r.segmentsCut = true
+			}
+			return pickle.Keep, nil
+		}
+		r.stack = append(r.stack, lifetime.FrameID(v.Record()))
+	}
+	return pickle.NewRecord(tagStack, int(r.b.Stack(r.stack))), nil
+}
+
+// lose counts a record that lacks what it needs.
+func (r *reader) lose(what string) pickle.Value {
+	r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("%s before byte %d", what, r.d.Offset()))
+	return pickle.Forget
+}
+
+// stackOf returns the stack of a record's frames value.
+func stackOf(v pickle.Value) lifetime.StackID {
+	if v.Kind() == pickle.Record && v.Tag() == tagStack {
+		return lifetime.StackID(v.Record())
+	}
+	return 0
+}
+
+func (r *reader) frame(f *fields) pickle.Value {
+	if r.d.Unfinished() {
+		return r.lose("frame")
+	}
+	line, _ := r.d.Int64(f.v[keyLine])
+	key := frameKey{f.v[keyName], f.v[keyFilename], line}
+	id, ok := r.frameIDs[key]
+	if !ok {
+		name, file := r.d.Str(key.name), r.d.Str(key.file)
+		kind := lifetime.KindOfFrame(name, file)
+		if file == "??" {
+			file = ""
+		}
+		id = r.b.Frame(lifetime.Frame{Function: name, File: file, Line: int(max(line, 0)), Kind: kind})
+		r.frameIDs[key] = id
+	}
+	return pickle.NewRecord(tagFrame, int(id))
+}
+
+func (r *reader) history(f *fields) pickle.Value {
+	r.blocks = append(r.blocks, block{requested: r.size(f.v[keyRealSize]), stack: stackOf(f.v[keyFrames])})
+	return pickle.NewRecord(tagHistory, len(r.blocks)-1)
+}
+
+func (r *reader) block(f *fields) pickle.Value {
+	if r.d.Unfinished() {
+		return r.lose("block")
+	}
+	b := block{size: r.size(f.v[keySize]), state: f.v[keyState], stack: stackOf(f.v[keyFrames])}
+	b.addr, b.hasAddr = r.d.Uint64(f.v[keyAddress])
+	b.requested = b.size
+	if n, ok := r.d.Int64(f.v[keyRequestedSize]); ok && n >= 0 {
+		b.requested = n
+	}
+	// PyTorch 2.0 keeps the frames in the block's history, newest first.
+	if h := r.d.Items(f.v[keyHistory]); len(h) > 0 && b.stack == 0 && h[0].Kind() == pickle.Record && h[0].Tag() == tagHistory {
+		first := r.blocks[h[0].Record()]
+		b.stack = first.stack
+		if !f.hasAll(keyRequestedSize) {
+			b.requested = first.requested
+		}
+	}
+	r.blocks = append(r.blocks, b)
+	return pickle.NewRecord(tagBlock, len(r.blocks)-1)
+}
+
+func (r *reader) segment(f *fields) pickle.Value {
+	addr, ok := r.d.Uint64(f.v[keyAddress])
+	if !ok || !f.hasAll(keyDevice) {
+		return r.lose("segment")
+	}
+	s := segment{addr: addr, size: r.size(f.v[keyTotalSize]), kind: r.d.Str(f.v[keySegmentType]), stack: stackOf(f.v[keyFrames]), blocks: f.v[keyBlocks]}
+	s.device, _ = r.d.Int64(f.v[keyDevice])
+	s.stream = r.stream(f.v[keyStream])
+	if f.v[keyIsExpandable].Kind() == pickle.Bool && f.v[keyIsExpandable].Int() == 1 {
+		s.kind = lifetime.Expandable
+	}
+	if id := r.d.Items(f.v[keySegmentPoolID]); len(id) == 2 && (id[0].Int() != 0 || id[1].Int() != 0) {
+		s.pool = fmt.Sprintf("%d,%d", id[0].Int(), id[1].Int())
+	}
+	r.segments = append(r.segments, s)
+	return pickle.NewRecord(tagSegment, len(r.segments)-1)
+}
+
+func (r *reader) annotation(f *fields) pickle.Value {
+	if r.d.Unfinished() || !f.hasAll(keyName, keyTime) {
+		return r.lose("annotation")
+	}
+	a := annotation{start: f.v[keyStage].Int() == valStart, name: r.d.Str(f.v[keyName]), device: -1, t: r.nanoseconds(f.v[keyTime])}
+	if dev, ok := r.d.Int64(f.v[keyDevice]); ok {
+		a.device = dev
+	}
+	r.annotations = append(r.annotations, a)
+	return pickle.NewRecord(tagAnnotation, len(r.annotations)-1)
+}
+
+// stream numbers streams in order of appearance; a snapshot names them by the
+// address of a handle. 0 is the default stream.
+func (r *reader) stream(v pickle.Value) int64 {
+	n, _ := r.d.Int64(v)
+	id, ok := r.streams[n]
+	if !ok {
+		id = int64(len(r.streams))
+		r.streams[n] = id
+	}
+	return id
+}
+
+// size returns a number of bytes: negative and too large ones are cut.
+func (r *reader) size(v pickle.Value) int64 {
+	if n, ok := r.d.Int64(v); ok {
+		return max(n, 0)
+	}
+	if v.Kind() == pickle.Wide && r.d.Wide(v).Sign() > 0 {
+		return math.MaxInt64
+	}
+	return 0
+}
+
+// nanoseconds returns a time that is given in microseconds, as an integer or a
+// float.
+func (r *reader) nanoseconds(v pickle.Value) int64 {
+	us, ok := r.d.Int64(v)
+	if !ok {
+		us = int64(math.Max(-1<<52, math.Min(r.d.Float(v), 1<<52)))
+	}
+	const limit = math.MaxInt64 / 1000
+	return min(max(us, -limit), limit) * 1000
+}
