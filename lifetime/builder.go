@@ -1,10 +1,7 @@
 package lifetime
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"sort"
 )
@@ -21,7 +18,7 @@ type Builder struct {
 	spaces  []*spaceLog
 
 	sites    map[Site]SiteID
-	stacks   map[uint64][]StackID // by hash of the frames
+	stacks   stackTable
 	frames   map[Frame]FrameID
 	notes    map[string]NoteID
 	frameIDs []FrameID // the chunk that the next stack is cut from
@@ -36,7 +33,6 @@ func NewBuilder() *Builder {
 	return &Builder{
 		capture: &Capture{Sites: make([]Site, 1), Stacks: make([][]FrameID, 1), Frames: make([]Frame, 1), Notes: make([]string, 1)},
 		sites:   map[Site]SiteID{{}: 0},
-		stacks:  map[uint64][]StackID{},
 		frames:  map[Frame]FrameID{},
 		notes:   map[string]NoteID{"": 0},
 		losses:  map[Reason]*Loss{},
@@ -52,9 +48,13 @@ func (b *Builder) Source(s Source) int {
 // Space adds a space. Many formats name a space after its events: Describe
 // follows later. A space that is never described is left out.
 func (b *Builder) Space() SpaceRef {
-	b.spaces = append(b.spaces, &spaceLog{})
+	b.spaces = append(b.spaces, newSpaceLog(b))
 	return SpaceRef(len(b.spaces) - 1)
 }
+
+// InOrder promises that the events of a space come in order of time (equal
+// times included): they are then paired as they come, and not kept.
+func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
 
 // Describe sets who and where a space is: the fields of s up to Facts, Limit
 // and, when they are known beforehand, the window, Base and the numbers of
@@ -82,21 +82,51 @@ func (b *Builder) Stack(frames []FrameID) StackID {
 	if len(frames) == 0 {
 		return 0
 	}
-	const prime = 0x9E3779B97F4A7C15
-	h := uint64(len(frames))
-	for _, f := range frames {
-		h = (h ^ uint64(f)) * prime
-		h ^= h >> 29
+	slot := b.stacks.slot(frames, b.capture.Stacks)
+	if *slot == 0 {
+		b.capture.Stacks = append(b.capture.Stacks, b.keep(frames))
+		*slot = StackID(len(b.capture.Stacks) - 1)
 	}
-	for _, id := range b.stacks[h] {
-		if slices.Equal(b.capture.Stacks[id], frames) {
-			return id
+	return *slot
+}
+
+// stackTable finds the ID of a stack: an open-addressing hash table of IDs,
+// since the frames themselves stand in Capture.Stacks. A map would need a key
+// of its own for each stack, and this is asked once per event.
+type stackTable struct {
+	ids []StackID // length a power of two, at most half full
+}
+
+// slot returns where the ID of frames stands, or is to be put (0). stacks are
+// all stacks so far.
+func (t *stackTable) slot(frames []FrameID, stacks [][]FrameID) *StackID {
+	if 2*len(stacks) >= len(t.ids) {
+		t.ids = make([]StackID, max(1024, 2*len(t.ids)))
+		for id := 1; id < len(stacks); id++ {
+			*t.probe(stacks[id], stacks) = StackID(id)
 		}
 	}
-	id := StackID(len(b.capture.Stacks))
-	b.capture.Stacks = append(b.capture.Stacks, b.keep(frames))
-	b.stacks[h] = append(b.stacks[h], id)
-	return id
+	return t.probe(frames, stacks)
+}
+
+func (t *stackTable) probe(frames []FrameID, stacks [][]FrameID) *StackID {
+	const prime = 0x9E3779B97F4A7C15
+	h := uint64(len(frames))
+	rest := frames
+	for ; len(rest) >= 2; rest = rest[2:] {
+		h = (h ^ uint64(rest[0])<<32 ^ uint64(rest[1])) * prime
+		h ^= h >> 29
+	}
+	if len(rest) > 0 {
+		h = (h ^ uint64(rest[0])) * prime
+		h ^= h >> 29
+	}
+	mask := uint64(len(t.ids) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		if id := t.ids[i]; id == 0 || slices.Equal(stacks[id], frames) {
+			return &t.ids[i]
+		}
+	}
 }
 
 // keep copies frames into a chunk that many stacks share.
@@ -135,30 +165,31 @@ func (b *Builder) Note(text string) NoteID {
 // when the capture does not tell; it is then requested rounded up to 512, the
 // granularity of the caching allocators of PyTorch.
 func (b *Builder) Alloc(space SpaceRef, t int64, addr uint64, requested, occupied int64, site SiteID) {
-	b.log(space, event{t, addr, max(requested, 0), site, opAlloc}, occupied)
+	b.spaces[space].add(event{op: opAlloc, t: t, addr: addr, size: max(requested, 0), occupied: max(occupied, 0), site: site})
 }
 
 // FreeRequested records that the program gave the block at addr back; the
 // allocator may reuse it only after Free.
 func (b *Builder) FreeRequested(space SpaceRef, t int64, addr uint64, requested int64, site SiteID) {
-	b.log(space, event{t, addr, max(requested, 0), site, opFreeRequested}, 0)
+	b.spaces[space].add(event{op: opFreeRequested, t: t, addr: addr, size: max(requested, 0), site: site})
 }
 
 // Free records that the block at addr ended at t. requested is its size when
 // the event has it, else 0.
 func (b *Builder) Free(space SpaceRef, t int64, addr uint64, requested int64, site SiteID) {
-	b.log(space, event{t, addr, max(requested, 0), site, opFree}, 0)
+	b.spaces[space].add(event{op: opFree, t: t, addr: addr, size: max(requested, 0), site: site})
 }
 
 // Annotate attaches a text to the buffer that lives at addr at t.
 func (b *Builder) Annotate(space SpaceRef, t int64, addr uint64, note NoteID) {
-	b.log(space, event{t, addr, int64(note), 0, opNote}, 0)
+	b.spaces[space].add(event{op: opNote, t: t, addr: addr, size: int64(note)})
 }
 
 // Live records a block of the end state. A space whose description has the
 // fact EndState was alive with these blocks and no others when its history
 // ended.
 func (b *Builder) Live(space SpaceRef, l LiveBlock) {
+	l.Requested, l.Occupied = max(l.Requested, 0), max(l.Occupied, 0)
 	log := b.spaces[space]
 	log.live = append(log.live, l)
 }
@@ -173,18 +204,19 @@ type LiveBlock struct {
 
 // Reserve records that the allocator took [addr, addr+size) from the device.
 func (b *Builder) Reserve(space SpaceRef, t int64, addr uint64, size int64, site SiteID) {
-	b.log(space, event{t, addr, max(size, 0), site, opReserve}, 0)
+	b.spaces[space].add(event{op: opReserve, t: t, addr: addr, size: max(size, 0), site: site})
 }
 
 // Release records that the allocator gave [addr, addr+size) back. It need not
 // match one Reserve: ranges split and join.
 func (b *Builder) Release(space SpaceRef, t int64, addr uint64, size int64) {
-	b.log(space, event{t, addr, max(size, 0), 0, opRelease}, 0)
+	b.spaces[space].add(event{op: opRelease, t: t, addr: addr, size: max(size, 0)})
 }
 
 // LiveRegion records reserved memory of the end state. Addr, Size, Site, Kind,
 // Stream and Pool of r are used.
 func (b *Builder) LiveRegion(space SpaceRef, r Region) {
+	r.Size = max(r.Size, 0)
 	log := b.spaces[space]
 	log.liveRegions = append(log.liveRegions, r)
 }
@@ -204,25 +236,25 @@ type interval struct {
 
 // Region records reserved memory whose begin and end are both known.
 func (b *Builder) Region(space SpaceRef, r Region) {
-	b.spaces[space].regions = append(b.spaces[space].regions, r)
+	b.spaces[space].regions.regions = append(b.spaces[space].regions.regions, r)
 }
 
 // Total records what the producer said was allocated, after the events that
 // were recorded before it.
 func (b *Builder) Total(space SpaceRef, t Total) {
 	log := b.spaces[space]
-	b.log(space, event{t.T, 0, int64(len(log.totals)), 0, opTotal}, 0)
 	log.totals = append(log.totals, t)
+	log.add(event{op: opTotal, t: t.T, size: int64(len(log.totals) - 1)})
 }
 
 // Mark records a point or range. A point keeps its place between the events
 // that were recorded before and after it.
 func (b *Builder) Mark(space SpaceRef, m Mark) {
 	log := b.spaces[space]
-	if m.Begin == m.End {
-		b.log(space, event{m.Begin, 0, int64(len(log.marks)), 0, opMark}, 0)
-	}
 	log.marks = append(log.marks, m)
+	if m.Begin == m.End {
+		log.add(event{op: opMark, t: m.Begin, size: int64(len(log.marks) - 1)})
+	}
 }
 
 // HistoryCut says that the history of a space ends before its end state was
@@ -249,68 +281,6 @@ func (b *Builder) Lose(r Reason, count, bytes int64, where string) {
 	l.Bytes = addSat(l.Bytes, bytes)
 }
 
-// op is the kind of a logged event.
-type op uint8
-
-const (
-	opAlloc op = iota
-	opFreeRequested
-	opFree
-	opNote
-	opReserve
-	opRelease
-	opTotal
-	opMark
-)
-
-// event is one logged fact. size is bytes, or an index for opNote, opTotal and
-// opMark.
-type event struct {
-	t    int64
-	addr uint64
-	size int64
-	site SiteID
-	op   op
-}
-
-// spaceLog collects the facts of one space until Finish.
-type spaceLog struct {
-	desc        Space
-	events      chunked[event]
-	occupied    map[int]int64 // by index of event, where the capture tells
-	live        []LiveBlock
-	liveRegions []Region
-	intervals   []interval
-	regions     []Region
-	totals      []Total
-	marks       []Mark
-	last        int64
-	unsorted    bool
-	cut         bool
-	ringFull    bool
-	noHistory   bool
-	described   bool
-}
-
-// windowGiven reports whether the description tells the window: then it tells
-// the facts too.
-func (log *spaceLog) windowGiven() bool { return log.desc.End > log.desc.Begin }
-
-func (b *Builder) log(space SpaceRef, e event, occupied int64) {
-	log := b.spaces[space]
-	if log.events.n > 0 && e.t < log.last {
-		log.unsorted = true
-	}
-	log.last = e.t
-	if occupied > 0 {
-		if log.occupied == nil {
-			log.occupied = map[int]int64{}
-		}
-		log.occupied[log.events.n] = occupied
-	}
-	log.events.add(e)
-}
-
 // Finish makes the model. The Builder must not be used afterwards. It fails
 // only when no source or no space was added.
 func (b *Builder) Finish() (*Capture, error) {
@@ -319,9 +289,9 @@ func (b *Builder) Finish() (*Capture, error) {
 	}
 	for i, log := range b.spaces {
 		if log.described {
-			b.capture.Spaces = append(b.capture.Spaces, b.finishSpace(log))
+			b.capture.Spaces = append(b.capture.Spaces, log.finish())
 		}
-		b.spaces[i] = nil // the log is as large as the model: let it go
+		b.spaces[i] = nil // the log may be as large as the model: let it go
 	}
 	sort.SliceStable(b.capture.Spaces, func(i, j int) bool {
 		x, y := b.capture.Spaces[i], b.capture.Spaces[j]
@@ -341,146 +311,4 @@ func (b *Builder) Finish() (*Capture, error) {
 		return x.Reason < y.Reason
 	})
 	return b.capture, nil
-}
-
-func (b *Builder) finishSpace(log *spaceLog) *Space {
-	space := log.desc
-	s := &space
-	log.order()
-	if n := log.events.n; log.windowGiven() {
-	} else if n > 0 {
-		s.Begin, s.End = subSat(log.events.at(0).t, 1), log.events.at(n-1).t+1
-	} else {
-		s.Begin, s.End = 0, 1 // an instant
-	}
-	s.Regions = finishRegions(b, s, log)
-	if log.intervals != nil {
-		storeIntervals(s, log.intervals)
-	} else {
-		pair(b, s, log)
-	}
-	s.Marks = log.marks
-	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
-	s.Totals = log.totals
-	if !log.windowGiven() {
-		b.deriveFacts(s, log)
-	}
-	b.solveBase(s)
-	return s
-}
-
-// order brings the events in order of time, equal times in order of arrival,
-// and makes the times strictly increasing.
-func (log *spaceLog) order() {
-	if log.unsorted {
-		all := make([]event, 0, log.events.n)
-		occupied := map[int]int64{}
-		index := make([]int, 0, log.events.n)
-		i := 0
-		for e := range log.events.all() {
-			all = append(all, *e)
-			index = append(index, i)
-			i++
-		}
-		slices.SortStableFunc(index, func(x, y int) int { return cmp.Compare(all[x].t, all[y].t) })
-		log.events = chunked[event]{}
-		for to, from := range index {
-			log.events.add(all[from])
-			if size, ok := log.occupied[from]; ok {
-				occupied[to] = size
-			}
-		}
-		log.occupied = occupied
-	}
-	last := int64(math.MinInt64)
-	for e := range log.events.all() {
-		e.t = min(e.t, math.MaxInt64-int64(log.events.n)-1) // room for the ties after it
-		switch e.op {
-		case opNote, opTotal, opMark: // they speak of the state as it is and take no time
-			e.t = max(e.t, last)
-		default:
-			if e.t <= last {
-				e.t = last + 1
-			}
-		}
-		last = e.t
-		switch e.op {
-		case opTotal:
-			log.totals[e.size].T = e.t
-		case opMark:
-			log.marks[e.size].Begin, log.marks[e.size].End = e.t, e.t
-		}
-	}
-}
-
-// deriveFacts says what the space was built from, and what is missing.
-func (b *Builder) deriveFacts(s *Space, log *spaceLog) {
-	switch {
-	case log.noHistory:
-		b.Lose(NotAHistory, 1, 0, s.ID())
-	case s.Allocations+s.Frees > 0:
-		s.Facts |= History
-	}
-	if len(s.Regions) > 0 {
-		s.Facts |= Regions
-	}
-	if len(s.Totals) > 0 {
-		s.Facts |= Totals
-	}
-	for i := range s.Buffers {
-		if s.Buffers[i].Addr != 0 {
-			s.Facts |= Addresses
-		}
-		if b.capture.Sites[s.Buffers[i].Site].Stack != 0 {
-			s.Facts |= Stacks
-		}
-		if s.Facts&Addresses != 0 && s.Facts&Stacks != 0 {
-			break
-		}
-	}
-}
-
-// solveBase finds the bytes that were alive through the window without being
-// seen. A complete end state names every live block, so Base is 0 and totals
-// only check; otherwise the first total less the buffers alive at it is Base.
-// Totals that do not fit are counted as a loss. A total of occupied bytes can
-// check nothing while the size of a live buffer is inferred.
-func (b *Builder) solveBase(s *Space) {
-	level := map[Measure]int64{}
-	inferred, next := 0, 0
-	solved := s.Facts&EndState != 0 || s.Base != 0
-	check := func(until int64) {
-		for ; next < len(s.Totals) && s.Totals[next].T < until; next++ {
-			t := s.Totals[next]
-			if t.Measure != Requested && inferred > 0 {
-				continue
-			}
-			gap := t.Bytes - s.Base - level[t.Measure]
-			if !solved {
-				s.Base, solved = max(gap, 0), true
-				continue
-			}
-			if gap != 0 && t.Measure != OccupiedLessPending {
-				b.Lose(TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, t.Bytes-gap))
-			}
-		}
-	}
-	if len(s.Totals) == 0 {
-		return
-	}
-	for c := range s.Changes() {
-		check(c.T)
-		buf := &s.Buffers[c.Buffer]
-		sign := int64(1)
-		if !c.Begin {
-			sign = -1
-		}
-		level[Requested] += sign * buf.Requested
-		level[Occupied] += sign * buf.Size
-		level[OccupiedLessPending] += sign * buf.Size
-		if buf.Edge&SizeInferred != 0 {
-			inferred += int(sign)
-		}
-	}
-	check(math.MaxInt64)
 }

@@ -1,6 +1,9 @@
 package lifetime
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Check verifies what every capture must satisfy, whatever it was read from.
 // It returns the first violation, which is always a bug of this program: what
@@ -11,8 +14,9 @@ import "fmt"
 //  2. In a dynamic space no two buffers with the same address are alive at
 //     once. (That ranges do not overlap holds in every real capture, but is the
 //     capture's claim, not ours.)
-//  3. Buffers stand in order of Begin; the order of ends is complete; no two
-//     recorded events of a space share an instant.
+//  3. Buffers, regions, totals and marks stand in order of Begin, every buffer
+//     once in the order of ends; no two recorded events of a space share an
+//     instant.
 //  4. The rows of the breakdown at the peak sum to the peak.
 //  5. IDs point into their tables.
 func (c *Capture) Check() error {
@@ -57,17 +61,15 @@ func (c *Capture) checkSpace(s *Space) error {
 			return fmt.Errorf("buffers %d and %d begin at the same instant", i-1, i)
 		}
 	}
-	if len(s.byEnd) != len(s.Buffers) {
-		return fmt.Errorf("%d ends for %d buffers", len(s.byEnd), len(s.Buffers))
+	if err := s.checkEnds(); err != nil {
+		return err
+	}
+	if err := c.checkColumns(s); err != nil {
+		return err
 	}
 	if s.Axis != ProgramOrder && s.Facts&Addresses != 0 {
 		if err := s.checkAddresses(); err != nil {
 			return err
-		}
-	}
-	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Begin >= r.End || r.Begin < s.Begin || r.End > s.End || r.Size < 0 {
-			return fmt.Errorf("region %d: [%d, %d) of %d bytes", i, r.Begin, r.End, r.Size)
 		}
 	}
 	peak := s.Peak(Occupied)
@@ -77,6 +79,75 @@ func (c *Capture) checkSpace(s *Space) error {
 	}
 	if sum != peak.Bytes {
 		return fmt.Errorf("peak %d at %d, but its rows sum to %d", peak.Bytes, peak.At, sum)
+	}
+	return nil
+}
+
+// checkEnds verifies that every buffer has its place in the order of ends.
+func (s *Space) checkEnds() error {
+	if len(s.byEnd) != len(s.Buffers) {
+		return fmt.Errorf("%d ends for %d buffers", len(s.byEnd), len(s.Buffers))
+	}
+	seen := make([]bool, len(s.Buffers))
+	last := &Buffer{End: math.MinInt64}
+	for k, i := range s.byEnd {
+		if int(i) >= len(s.Buffers) || seen[i] {
+			return fmt.Errorf("end %d is that of buffer %d, which there is not or not any more", k, i)
+		}
+		seen[i] = true
+		b := &s.Buffers[i]
+		if open, before := b.Edge&EndOpen != 0, last.Edge&EndOpen != 0; before && !open || before == open && b.End < last.End {
+			return fmt.Errorf("end %d, of buffer %d, stands behind a later one", k, i)
+		}
+		last = b
+	}
+	return nil
+}
+
+// checkColumns verifies what stands beside the buffers.
+func (c *Capture) checkColumns(s *Space) error {
+	if n := len(s.FreeSites); n != 0 && n != len(s.Buffers) {
+		return fmt.Errorf("%d free sites for %d buffers", n, len(s.Buffers))
+	}
+	if n := len(s.BufNotes); n != 0 && n != len(s.Buffers) {
+		return fmt.Errorf("%d notes for %d buffers", n, len(s.Buffers))
+	}
+	for i, site := range s.FreeSites {
+		if int(site) >= len(c.Sites) {
+			return fmt.Errorf("buffer %d: freed by site %d of %d", i, site, len(c.Sites))
+		}
+	}
+	for i, note := range s.BufNotes {
+		if int(note) >= len(c.Notes) {
+			return fmt.Errorf("buffer %d: note %d of %d", i, note, len(c.Notes))
+		}
+	}
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		switch {
+		case r.Begin >= r.End || r.Begin < s.Begin || r.End > s.End || r.Size < 0:
+			return fmt.Errorf("region %d: [%d, %d) of %d bytes", i, r.Begin, r.End, r.Size)
+		case int(r.Site) >= len(c.Sites):
+			return fmt.Errorf("region %d: site %d of %d", i, r.Site, len(c.Sites))
+		case i > 0 && r.Begin < s.Regions[i-1].Begin:
+			return fmt.Errorf("region %d begins before region %d", i, i-1)
+		}
+	}
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		switch {
+		case m.Begin > m.End:
+			return fmt.Errorf("mark %d: [%d, %d)", i, m.Begin, m.End)
+		case int(m.Site) >= len(c.Sites):
+			return fmt.Errorf("mark %d: site %d of %d", i, m.Site, len(c.Sites))
+		case i > 0 && m.Begin < s.Marks[i-1].Begin:
+			return fmt.Errorf("mark %d begins before mark %d", i, i-1)
+		}
+	}
+	for i := 1; i < len(s.Totals); i++ {
+		if s.Totals[i].T < s.Totals[i-1].T {
+			return fmt.Errorf("total %d stands behind a later one", i)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package lifetime
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 )
@@ -33,24 +35,75 @@ type openBuffer struct {
 //     free: it ended when its free was asked for, else when its memory was used
 //     again, else before the end.
 type pairing struct {
-	b    *Builder
-	s    *Space
 	log  *spaceLog
+	s    *Space // once the history is over
 	bufs chunked[Buffer]
 	open map[uint64]openBuffer // by address
-	ends []uint32              // buffers that ended, in order of their end
 
-	freeSites chunked[SiteID] // beside bufs: who freed it, where that differs from who allocated it
-	notes     map[int]NoteID
-	sitesSame bool // every paired free so far repeated its allocation's stack
-	unseen    []int
-	lost      []int // without a recorded end
+	last     openBuffer // the buffer at lastAddr, newer than its entry in open
+	lastAddr uint64
+	hasLast  bool
+
+	ends []uint32 // buffers that ended, in order of their end
+
+	allocations, frees int
+	freeSites          chunked[SiteID] // beside bufs: who freed it, where that differs from who allocated it
+	notes              map[int]NoteID
+	paired, repeated   int   // frees of seen buffers with a stack; those of them that repeat the allocation's
+	unseen             []int // without a recorded begin
+	lost               []int // without a recorded end
+	replaced           Loss  // lost frees met on the way
 }
 
-// pair fills the buffers of s from the events of log, whose window is known.
-func pair(b *Builder, s *Space, log *spaceLog) {
-	p := &pairing{b: b, s: s, log: log, sitesSame: true, open: map[uint64]openBuffer{}, notes: map[int]NoteID{}}
-	p.run()
+// event takes the next event. As a rule a free is completed right after it was
+// asked for: what is known of it in between is kept in last.
+func (p *pairing) event(e *event) {
+	if p.hasLast && (e.op != opFree || e.addr != p.lastAddr) {
+		p.open[p.lastAddr], p.hasLast = p.last, false
+	}
+	switch e.op {
+	case opAlloc:
+		p.allocations++
+		if o, ok := p.open[e.addr]; ok {
+			p.loseFree(o, e.t)
+		}
+		b := Buffer{Begin: e.t, Addr: e.addr, Requested: e.size, Site: e.site}
+		b.Size, b.Edge = occupiedSize(e.size, e.occupied)
+		p.begin(b)
+	case opFreeRequested:
+		if o := p.find(e); o.requested == notRequested {
+			o.requested = e.t
+			p.last, p.lastAddr, p.hasLast = o, e.addr, true
+			p.freedBy(o.index, e.site)
+		}
+	case opFree:
+		p.frees++
+		o := p.last
+		if !p.hasLast {
+			o = p.find(e)
+		}
+		p.hasLast = false
+		if o.requested == notRequested {
+			p.freedBy(o.index, e.site)
+		}
+		p.close(o, e.t, 0)
+	case opNote:
+		if o, ok := p.open[e.addr]; ok {
+			p.notes[o.index] = NoteID(e.size)
+		}
+	}
+}
+
+// finish hands the buffers to the space, whose window is known.
+func (p *pairing) finish(s *Space) {
+	if p.hasLast {
+		p.open[p.lastAddr] = p.last
+	}
+	p.s = s
+	s.Allocations, s.Frees = p.allocations, p.frees
+	if l := p.replaced; l.Count > 0 {
+		p.log.b.Lose(LostFree, l.Count, l.Bytes, s.ID()+": "+l.First)
+	}
 	p.reconcile()
 	p.settleEnds()
 	p.settleBegins()
@@ -63,46 +116,11 @@ func pair(b *Builder, s *Space, log *spaceLog) {
 		}
 	}
 	switch {
-	case older == 0 || log.noHistory:
-	case log.ringFull:
-		b.Lose(RingOverflow, older, bytes, s.ID())
+	case older == 0 || p.log.noHistory:
+	case p.log.ringFull:
+		p.log.b.Lose(RingOverflow, older, bytes, s.ID())
 	default:
-		b.Lose(BeforeWindow, older, bytes, s.ID())
-	}
-}
-
-// run pairs the events.
-func (p *pairing) run() {
-	i := -1
-	for e := range p.log.events.all() {
-		i++
-		switch e.op {
-		case opAlloc:
-			p.s.Allocations++
-			if o, ok := p.open[e.addr]; ok {
-				p.loseFree(o, e.t)
-			}
-			b := Buffer{Begin: e.t, Addr: e.addr, Requested: e.size, Site: e.site}
-			b.Size, b.Edge = occupiedSize(e.size, p.log.occupied[i])
-			p.begin(b)
-		case opFreeRequested:
-			if o := p.find(e); o.requested == notRequested {
-				o.requested = e.t
-				p.open[e.addr] = o
-				p.freedBy(o.index, e.site)
-			}
-		case opFree:
-			p.s.Frees++
-			o := p.find(e)
-			if o.requested == notRequested {
-				p.freedBy(o.index, e.site)
-			}
-			p.close(o, e.t, 0)
-		case opNote:
-			if o, ok := p.open[e.addr]; ok {
-				p.notes[o.index] = NoteID(e.size)
-			}
-		}
+		p.log.b.Lose(BeforeWindow, older, bytes, s.ID())
 	}
 }
 
@@ -133,7 +151,7 @@ func (p *pairing) find(e *event) openBuffer {
 	if o, ok := p.open[e.addr]; ok {
 		return o
 	}
-	b := Buffer{Begin: p.s.Begin, Addr: e.addr, Requested: e.size}
+	b := Buffer{Begin: p.log.begin, Addr: e.addr, Requested: e.size}
 	b.Size, b.Edge = occupiedSize(e.size, 0)
 	b.Edge |= BeginUnseen
 	p.unseen = append(p.unseen, p.bufs.n)
@@ -148,10 +166,11 @@ func (p *pairing) freedBy(i int, site SiteID) {
 	}
 	b := p.bufs.at(i)
 	if b.Edge&BeginUnseen == 0 {
+		p.paired++
 		if b.Site == site {
+			p.repeated++
 			return
 		}
-		p.sitesSame = false
 	}
 	*p.freeSites.at(i) = site
 }
@@ -170,13 +189,12 @@ func (p *pairing) loseFree(o openBuffer, t int64) {
 	if o.requested != notRequested {
 		t = o.requested
 	}
-	p.countLost(o.index)
+	b := p.bufs.at(o.index)
+	if p.replaced.Count++; p.replaced.Count == 1 {
+		p.replaced.First = fmt.Sprintf("address %#x", b.Addr)
+	}
+	p.replaced.Bytes = addSat(p.replaced.Bytes, b.Size)
 	p.close(o, t, EndInferred)
-}
-
-func (p *pairing) countLost(i int) {
-	b := p.bufs.at(i)
-	p.b.Lose(LostFree, 1, b.Size, p.at(b.Addr))
 }
 
 // at names an address for a loss.
@@ -188,14 +206,13 @@ func (p *pairing) reconcile() {
 		p.reconcileLive(l)
 	}
 	complete := p.s.Facts&EndState != 0 && !p.log.cut
-	for _, o := range p.open {
+	inOrder := func(x, y openBuffer) int { return cmp.Compare(x.index, y.index) }
+	for _, o := range slices.SortedFunc(maps.Values(p.open), inOrder) {
 		b := p.bufs.at(o.index)
 		switch {
 		case b.Edge&EndOpen != 0: // confirmed by the end state
-		case complete && o.requested != notRequested:
-			p.loseFree(o, 0)
 		case complete:
-			p.lost = append(p.lost, o.index)
+			p.contradict(o)
 		default:
 			b.End, b.Edge = p.s.End, b.Edge|EndOpen
 			if o.requested != notRequested {
@@ -203,7 +220,20 @@ func (p *pairing) reconcile() {
 			}
 		}
 	}
-	slices.Sort(p.lost) // the walk over the map has no order
+	slices.Sort(p.lost)
+}
+
+// contradict ends a buffer that is alive by the events and not by the end
+// state: when its free was asked for, else where settleEnds finds it did.
+func (p *pairing) contradict(o openBuffer) {
+	if o.requested == notRequested {
+		p.lost = append(p.lost, o.index)
+		return
+	}
+	b := p.bufs.at(o.index)
+	b.End, b.Edge = o.requested, b.Edge|EndInferred
+	p.ends = append(p.ends, uint32(o.index))
+	p.log.b.Lose(LostFree, 1, b.Size, p.at(b.Addr))
 }
 
 // reconcileLive holds one block of the end state against the history.
@@ -216,7 +246,7 @@ func (p *pairing) reconcileLive(l LiveBlock) {
 	o, ok := p.open[l.Addr]
 	switch {
 	case ok && p.bufs.at(o.index).Edge&EndOpen != 0:
-		p.b.Lose(StateMismatch, 1, size, p.at(l.Addr)+" stands twice in the end state")
+		p.log.b.Lose(StateMismatch, 1, size, p.at(l.Addr)+" stands twice in the end state")
 		return
 	case ok && p.bufs.at(o.index).Requested == l.Requested:
 		b := p.bufs.at(o.index)
@@ -227,11 +257,11 @@ func (p *pairing) reconcileLive(l LiveBlock) {
 		}
 		return
 	case p.log.cut:
-		p.b.Lose(EndStateAfterCut, 1, size, p.at(l.Addr))
+		p.log.b.Lose(EndStateAfterCut, 1, size, p.at(l.Addr))
 		return
 	case ok:
-		p.b.Lose(StateMismatch, 1, size, p.at(l.Addr)+" has another size in the end state")
-		p.lost = append(p.lost, o.index)
+		p.log.b.Lose(StateMismatch, 1, size, p.at(l.Addr)+" has another size in the end state")
+		p.contradict(o)
 	}
 	p.unseen = append(p.unseen, p.bufs.n)
 	p.begin(Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | BeginUnseen})
@@ -258,7 +288,7 @@ func (p *pairing) settleEnds() {
 		b := p.bufs.at(i)
 		b.End, b.Edge = max(p.s.AtEnd(), b.Begin+1), b.Edge|EndInferred
 		p.ends = append(p.ends, uint32(i))
-		p.countLost(i)
+		p.log.b.Lose(LostFree, 1, b.Size, p.at(b.Addr))
 	}
 	isLost := map[int]bool{}
 	for _, i := range p.lost {
@@ -332,44 +362,63 @@ func (p *pairing) near(asked []int, key func(*Buffer) int64) []int {
 // store hands the buffers to the space, in order of Begin, and drops those that
 // nothing is left of.
 func (p *pairing) store() {
-	n := p.bufs.n
-	order := make([]uint32, 0, n)
-	fresh := make([]uint32, n) // new index by old index
-	moved := len(p.unseen) > 0
-	if moved {
-		// Unseen buffers were appended when their free came, not when they began.
-		for i := range n {
-			order = append(order, uint32(i))
-		}
-		slices.SortStableFunc(order, func(x, y uint32) int {
-			a, b := p.bufs.at(int(x)), p.bufs.at(int(y))
-			return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Addr, b.Addr))
-		})
-	}
 	s := p.s
-	s.Buffers = make([]Buffer, 0, n)
-	for k := range n {
-		i := k
-		if moved {
-			i = int(order[k])
-		}
+	s.Buffers = make([]Buffer, 0, p.bufs.n)
+	fresh := make([]uint32, p.bufs.n) // new index by old index
+	for i := range p.byBegin() {
 		b := p.bufs.at(i)
 		if b.End <= b.Begin {
-			p.b.Lose(Overlap, 1, b.Size, p.at(b.Addr))
-			fresh[i] = math.MaxUint32
+			p.log.b.Lose(Overlap, 1, b.Size, p.at(b.Addr))
+			fresh[i] = dropped
 			continue
 		}
 		fresh[i] = uint32(len(s.Buffers))
 		s.Buffers = append(s.Buffers, *b)
 	}
+	p.bufs = chunked[Buffer]{} // as large as s.Buffers
 	ends := p.ends[:0]
 	for _, i := range p.ends {
-		if fresh[i] != math.MaxUint32 {
+		if fresh[i] != dropped {
 			ends = append(ends, fresh[i])
 		}
 	}
 	p.storeColumns(fresh)
 	s.sortEnds(ends)
+}
+
+// dropped stands for the new index of a buffer that is not in the model.
+const dropped = math.MaxUint32
+
+// byBegin yields the buffers in order of Begin, then of address. They were
+// added in that order but for the unseen ones, whose end came first.
+func (p *pairing) byBegin() iter.Seq[int] {
+	unseen := slices.SortedStableFunc(slices.Values(p.unseen), func(x, y int) int {
+		a, b := p.bufs.at(x), p.bufs.at(y)
+		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Addr, b.Addr))
+	})
+	added := p.unseen // in order of index
+	return func(yield func(int) bool) {
+		for i := range p.bufs.n {
+			if len(added) > 0 && added[0] == i {
+				added = added[1:]
+				continue
+			}
+			for len(unseen) > 0 && p.bufs.at(unseen[0]).Begin <= p.bufs.at(i).Begin {
+				if !yield(unseen[0]) {
+					return
+				}
+				unseen = unseen[1:]
+			}
+			if !yield(i) {
+				return
+			}
+		}
+		for _, i := range unseen {
+			if !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // storeIntervals hands over buffers that came with both ends.
@@ -407,11 +456,11 @@ func (p *pairing) storeColumns(fresh []uint32) {
 	i := -1
 	for site := range p.freeSites.all() {
 		i++
-		if *site == 0 || fresh[i] == math.MaxUint32 {
+		if *site == 0 || fresh[i] == dropped {
 			continue
 		}
 		b := &s.Buffers[fresh[i]]
-		if p.sitesSame && b.Site == 0 && b.Edge&BeginUnseen != 0 {
+		if p.repeated > 0 && p.repeated == p.paired && b.Site == 0 && b.Edge&BeginUnseen != 0 {
 			b.Site = *site
 			b.Edge |= SiteFromFree
 			continue
@@ -422,7 +471,7 @@ func (p *pairing) storeColumns(fresh []uint32) {
 		s.FreeSites[fresh[i]] = *site
 	}
 	for i, note := range p.notes {
-		if fresh[i] == math.MaxUint32 {
+		if fresh[i] == dropped {
 			continue
 		}
 		if s.BufNotes == nil {

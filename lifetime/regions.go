@@ -10,31 +10,45 @@ import (
 // state into regions. Ranges split and join: one release may cover three
 // reservations, or part of one.
 type regionPairing struct {
-	s       *Space
-	b       *Builder
+	log     *spaceLog
 	regions []Region
-	held    spanMap[int] // index into regions
+	held    spanMap[int]   // index into regions
+	ended   spanMap[int64] // when a region last ended at an address
+	lost    Loss
 }
 
-func finishRegions(b *Builder, s *Space, log *spaceLog) []Region {
-	p := &regionPairing{s: s, b: b, regions: log.regions}
-	for e := range log.events.all() {
-		switch e.op {
-		case opReserve:
-			hi := endOf(e.addr, e.size)
-			p.close(e.t, p.held.cut(e.addr, hi), EndInferred)
-			p.reserve(e.addr, hi, Region{Begin: e.t, Site: e.site})
-		case opRelease:
-			hi := endOf(e.addr, e.size)
-			p.fillUnseen(e.addr, hi, Region{})
-			p.close(e.t, p.held.cut(e.addr, hi), 0)
-		}
+// event takes the next event.
+func (p *regionPairing) event(e *event) {
+	hi := endOf(e.addr, e.size)
+	if e.op == opReserve {
+		p.lose(p.close(e.t, p.held.cut(e.addr, hi), EndInferred))
+		p.reserve(e.addr, hi, Region{Begin: e.t, Site: e.site})
+		return
 	}
-	p.endState(log)
+	p.fillUnseen(e.addr, hi, Region{Begin: p.log.begin})
+	p.close(e.t, p.held.cut(e.addr, hi), 0)
+}
+
+// lose counts releases that were not recorded.
+func (p *regionPairing) lose(pieces []span[int]) {
+	for _, piece := range pieces {
+		if p.lost.Count++; p.lost.Count == 1 {
+			p.lost.First = fmt.Sprintf("segment at %#x", piece.lo)
+		}
+		p.lost.Bytes = addSat(p.lost.Bytes, sizeOf(piece.lo, piece.hi))
+	}
+}
+
+// finish hands the regions to the space, whose window is known.
+func (p *regionPairing) finish(s *Space) {
+	p.endState(s)
+	if p.lost.Count > 0 {
+		p.log.b.Lose(LostFree, p.lost.Count, p.lost.Bytes, s.ID()+": "+p.lost.First)
+	}
 	slices.SortStableFunc(p.regions, func(x, y Region) int {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr), cmp.Compare(x.End, y.End))
 	})
-	return p.regions
+	s.Regions = p.regions
 }
 
 func (p *regionPairing) reserve(lo, hi uint64, r Region) {
@@ -48,15 +62,13 @@ func (p *regionPairing) reserve(lo, hi uint64, r Region) {
 
 // close ends the given pieces at t. A region that was released in part only is
 // split: the pieces share its beginning.
-func (p *regionPairing) close(t int64, pieces []span[int], edge Edge) {
+func (p *regionPairing) close(t int64, pieces []span[int], edge Edge) []span[int] {
 	for _, piece := range pieces {
 		r := p.regions[piece.val]
-		if edge&EndInferred != 0 {
-			p.b.Lose(LostFree, 1, sizeOf(piece.lo, piece.hi), fmt.Sprintf("%s: segment at %#x", p.s.ID(), piece.lo))
-		}
 		whole := piece.lo == r.Addr && piece.hi == endOf(r.Addr, r.Size)
 		r.Addr, r.Size, r.End = piece.lo, sizeOf(piece.lo, piece.hi), t
 		r.Edge |= edge
+		p.ended.set(piece.lo, piece.hi, t)
 		if whole {
 			p.regions[piece.val] = r
 			continue
@@ -66,6 +78,7 @@ func (p *regionPairing) close(t int64, pieces []span[int], edge Edge) {
 			p.regions = append(p.regions, r)
 		}
 	}
+	return pieces
 }
 
 // shrink takes a piece out of its region: the region keeps the part below it,
@@ -83,10 +96,10 @@ func (p *regionPairing) shrink(piece span[int]) {
 	p.regions[piece.val].Addr, p.regions[piece.val].Size = piece.hi, sizeOf(piece.hi, hi)
 }
 
-// fillUnseen adds regions older than the window for the parts of [lo, hi) that
-// nothing holds.
+// fillUnseen adds regions for the parts of [lo, hi) that nothing holds: older
+// than the window, or than the last region that ended there.
 func (p *regionPairing) fillUnseen(lo, hi uint64, like Region) {
-	like.Begin, like.Edge = p.s.Begin, like.Edge|BeginUnseen
+	like.Edge |= BeginUnseen
 	var gaps []span[int]
 	at := lo
 	for s := range p.held.overlapping(lo, hi) {
@@ -99,56 +112,61 @@ func (p *regionPairing) fillUnseen(lo, hi uint64, like Region) {
 		gaps = append(gaps, span[int]{lo: at, hi: hi})
 	}
 	for _, g := range gaps {
-		p.reserve(g.lo, g.hi, like)
+		r := like
+		for last := range p.ended.overlapping(g.lo, g.hi) {
+			r.Begin = max(r.Begin, last.val)
+		}
+		p.reserve(g.lo, g.hi, r)
 	}
 }
 
 // endState holds the regions against the end state: what it does not know was
 // released unseen, what only it knows is older than the window.
-func (p *regionPairing) endState(log *spaceLog) {
-	if !log.cut {
+func (p *regionPairing) endState(s *Space) {
+	live := p.log.liveRegions
+	if !p.log.cut {
 		var known spanMap[bool]
-		for _, r := range log.liveRegions {
+		for _, r := range live {
 			hi := endOf(r.Addr, r.Size)
 			known.set(r.Addr, hi, true)
-			p.fillUnseen(r.Addr, hi, Region{Site: r.Site})
+			p.fillUnseen(r.Addr, hi, Region{Begin: s.Begin, Site: r.Site})
 		}
-		if p.s.Facts&EndState != 0 {
-			p.releaseUnknown(&known)
+		if s.Facts&EndState != 0 {
+			p.releaseUnknown(s, &known)
 		}
 	}
-	for s := range p.held.all() {
-		r := &p.regions[s.val]
-		r.End, r.Edge = p.s.End, r.Edge|EndOpen
+	for at := range p.held.all() {
+		r := &p.regions[at.val]
+		r.End, r.Edge = s.End, r.Edge|EndOpen
 	}
-	for _, r := range log.liveRegions {
-		for s := range p.held.overlapping(r.Addr, endOf(r.Addr, r.Size)) {
-			at := &p.regions[s.val]
-			at.Kind, at.Stream, at.Pool = r.Kind, r.Stream, r.Pool
-			if at.Site == 0 {
-				at.Site = r.Site
+	for _, r := range live {
+		for at := range p.held.overlapping(r.Addr, endOf(r.Addr, r.Size)) {
+			held := &p.regions[at.val]
+			held.Kind, held.Stream, held.Pool = r.Kind, r.Stream, r.Pool
+			if held.Site == 0 {
+				held.Site = r.Site
 			}
 		}
 	}
 }
 
 // releaseUnknown ends what is held outside the known ranges.
-func (p *regionPairing) releaseUnknown(known *spanMap[bool]) {
+func (p *regionPairing) releaseUnknown(s *Space, known *spanMap[bool]) {
 	var lost []span[int]
-	for s := range p.held.all() {
-		at := s.lo
-		for k := range known.overlapping(s.lo, s.hi) {
+	for h := range p.held.all() {
+		at := h.lo
+		for k := range known.overlapping(h.lo, h.hi) {
 			if k.lo > at {
 				lost = append(lost, span[int]{lo: at, hi: k.lo})
 			}
 			at = k.hi
 		}
-		if at < s.hi {
-			lost = append(lost, span[int]{lo: at, hi: s.hi})
+		if at < h.hi {
+			lost = append(lost, span[int]{lo: at, hi: h.hi})
 		}
 	}
 	for _, l := range lost {
-		p.close(p.s.End, p.held.cut(l.lo, l.hi), EndInferred)
+		p.lose(p.close(s.End, p.held.cut(l.lo, l.hi), EndInferred))
 	}
 }
 

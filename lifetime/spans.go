@@ -38,10 +38,13 @@ func (m *spanMap[V]) find(addr uint64) (c, i int) {
 	return c, sort.Search(len(chunk), func(k int) bool { return chunk[k].hi > addr })
 }
 
-// overlapping yields, in order, the spans that share an address with [lo, hi).
-// The map must not change meanwhile.
+// overlapping yields, in order, the spans that share an address with [lo, hi):
+// none when the range is empty. The map must not change meanwhile.
 func (m *spanMap[V]) overlapping(lo, hi uint64) iter.Seq[span[V]] {
 	return func(yield func(span[V]) bool) {
+		if lo >= hi {
+			return
+		}
 		c, i := m.find(lo)
 		for ; c < len(m.chunks); c, i = c+1, 0 {
 			for ; i < len(m.chunks[c]); i++ {
@@ -57,7 +60,7 @@ func (m *spanMap[V]) overlapping(lo, hi uint64) iter.Seq[span[V]] {
 // overlaps reports whether any span shares an address with [lo, hi).
 func (m *spanMap[V]) overlaps(lo, hi uint64) bool {
 	c, i := m.find(lo)
-	return c < len(m.chunks) && m.chunks[c][i].lo < hi
+	return lo < hi && c < len(m.chunks) && m.chunks[c][i].lo < hi
 }
 
 // collect returns the spans that share an address with [lo, hi).

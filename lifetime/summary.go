@@ -40,14 +40,14 @@ type Summary struct {
 // Summary computes the totals of s.
 func (s *Space) Summary() Summary {
 	sum := Summary{Peak: s.Peak(Occupied), PeakRequested: s.Peak(Requested)}
-	rows := map[SiteID]*SiteSummary{}
+	// Sites are numbered in order of appearance: a list by ID is mostly full.
+	var rows []SiteSummary
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
-		row := rows[b.Site]
-		if row == nil {
-			row = &SiteSummary{Site: b.Site}
-			rows[b.Site] = row
+		for int(b.Site) >= len(rows) {
+			rows = append(rows, SiteSummary{Site: SiteID(len(rows))})
 		}
+		row := &rows[b.Site]
 		if b.Edge&BeginUnseen == 0 {
 			row.Allocated.add(b)
 		}
@@ -65,9 +65,10 @@ func (s *Space) Summary() Summary {
 		}
 	}
 	for _, row := range rows {
-		sum.Sites = append(sum.Sites, *row)
+		if row.Allocated.Count+row.Freed.Count+row.AtEnd.Count > 0 {
+			sum.Sites = append(sum.Sites, row)
+		}
 	}
-	slices.SortFunc(sum.Sites, func(a, b SiteSummary) int { return cmp.Compare(a.Site, b.Site) })
 	return sum
 }
 

@@ -177,11 +177,11 @@ func (s *Space) Free() (total, largest int64) {
 	}
 	var last span[bool]
 	for h := range holes.all() {
-		total += int64(h.hi - h.lo)
+		total = addSat(total, sizeOf(h.lo, h.hi))
 		if last.val && h.val && last.hi == h.lo {
 			h.lo = last.lo
 		}
-		largest = max(largest, int64(h.hi-h.lo))
+		largest = max(largest, sizeOf(h.lo, h.hi))
 		last = h
 	}
 	return total, largest

@@ -10,17 +10,17 @@ import (
 // event hands one trace event to the builder. The events of a device stand in
 // order of time; where the clock goes back, the order of the file counts.
 func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
-	if r.d.Unfinished() || f.v[keyAction].Kind() != pickle.Str {
+	if r.d.Unfinished() || f.get(keyAction).Kind() != pickle.Str {
 		return r.lose("event")
 	}
 	tr := r.trace(list)
-	action := f.v[keyAction].Int()
-	addr, hasAddr := r.d.Uint64(f.v[keyAddr])
-	if !f.hasAll(keySize) || !hasAddr && action != actOOM {
+	action := f.get(keyAction).Int()
+	addr, hasAddr := r.d.Uint64(f.get(keyAddr))
+	if !f.hasAll(1<<keySize) || !hasAddr && action != actOOM {
 		return r.lose("event")
 	}
 	t := r.time(tr, f)
-	size := r.size(f.v[keySize])
+	size := r.size(f.get(keySize))
 	switch action {
 	case actAlloc:
 		r.b.Alloc(tr.space, t, addr, size, 0, r.site(f))
@@ -39,7 +39,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		r.b.Release(tr.space, t, addr, size)
 	case actOOM:
 		free := int64(-1)
-		if n, ok := r.d.Int64(f.v[keyDeviceFree]); ok {
+		if n, ok := r.d.Int64(f.get(keyDeviceFree)); ok {
 			free = n
 		}
 		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size, Free: free})
@@ -50,7 +50,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	case actAnnotate:
 		r.note(tr, t, addr, f)
 	default:
-		r.b.Lose(lifetime.UnknownAction, 1, 0, fmt.Sprintf("%.40q at byte %d", r.d.Str(f.v[keyAction]), r.d.Offset()))
+		r.b.Lose(lifetime.UnknownAction, 1, 0, fmt.Sprintf("%.40q at byte %d", r.d.Str(f.get(keyAction)), r.d.Offset()))
 	}
 	return pickle.Forget
 }
@@ -63,6 +63,7 @@ func (r *reader) trace(list pickle.Value) *trace {
 	tr := r.traces[list]
 	if tr == nil {
 		tr = &trace{space: r.b.Space()}
+		r.b.InOrder(tr.space) // time sees to it
 		r.traces[list] = tr
 	}
 	r.lastList, r.lastTrace = list, tr
@@ -74,13 +75,13 @@ func (r *reader) trace(list pickle.Value) *trace {
 func (r *reader) time(tr *trace, f *fields) int64 {
 	n := int64(tr.events)
 	tr.events++
-	if !f.hasAll(keyTime) {
+	if !f.hasAll(1 << keyTime) {
 		if tr.hasTime {
 			return tr.last
 		}
 		return n
 	}
-	t := r.nanoseconds(f.v[keyTime])
+	t := r.nanoseconds(f.get(keyTime))
 	if tr.hasTime && t < tr.last {
 		r.b.Lose(lifetime.ClockBackwards, 1, 0, fmt.Sprintf("event before byte %d", r.d.Offset()))
 		return tr.last
@@ -91,8 +92,8 @@ func (r *reader) time(tr *trace, f *fields) int64 {
 
 // site returns who made an event: its stack, and the compiled graph it ran in.
 func (r *reader) site(f *fields) lifetime.SiteID {
-	stack := stackOf(f.v[keyFrames])
-	context := f.v[keyCompileContext]
+	stack := stackOf(f.get(keyFrames))
+	context := f.get(keyCompileContext)
 	if context.Kind() != pickle.Str || context.Int() == valNone || r.d.Str(context) == "" {
 		for int(stack) >= len(r.sites) {
 			r.sites = append(r.sites, 0)
@@ -108,7 +109,7 @@ func (r *reader) site(f *fields) lifetime.SiteID {
 // note attaches what the program said of a buffer: its metadata when it was
 // allocated, or an annotation since.
 func (r *reader) note(tr *trace, t int64, addr uint64, f *fields) {
-	if text := r.d.Str(f.v[keyUserMetadata]); text != "" {
+	if text := r.d.Str(f.get(keyUserMetadata)); text != "" {
 		r.b.Annotate(tr.space, t, addr, r.b.Note(text))
 	}
 }

@@ -20,23 +20,23 @@ var errNoSnapshot = errors.New("a pickle, but no memory snapshot: it has neither
 // now that the whole file has been read.
 func (r *reader) finish(root pickle.Value) error {
 	top := r.topLevel(root)
-	if !top.hasAll(keySegments) && !top.hasAll(keyDeviceTraces) {
+	if !top.hasAll(1<<keySegments) && !top.hasAll(1<<keyDeviceTraces) {
 		return errNoSnapshot
 	}
 	devices := map[int64]*trace{}
-	for i, list := range r.d.Items(top.v[keyDeviceTraces]) {
+	for i, list := range r.d.Items(top.get(keyDeviceTraces)) {
 		if tr := r.traces[list]; tr != nil && !tr.named {
 			tr.named = true
 			devices[int64(i)] = tr
 		}
 	}
-	r.endState(top.v[keySegments], func(s segment) *trace { return r.device(devices, s.device) })
+	r.endState(top.get(keySegments), func(s segment) *trace { return r.device(devices, s.device) })
 	recorded := false // recording is switched on for all devices at once
 	for _, tr := range devices {
 		recorded = recorded || tr.events > 1
 	}
 	for _, n := range slices.Sorted(maps.Keys(devices)) {
-		complete := top.hasAll(keySegments) && !r.segmentsCut
+		complete := top.hasAll(1<<keySegments) && !r.segmentsCut
 		r.describe(devices[n], lifetime.Space{Device: fmt.Sprintf("cuda:%d", n)}, complete, recorded)
 	}
 	r.host(top)
@@ -61,8 +61,7 @@ func (r *reader) topLevel(root pickle.Value) *fields {
 	}
 	for i := 0; i+1 < len(items); i += 2 {
 		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
-			f.v[k.Int()] = items[i+1]
-			f.has |= 1 << k.Int()
+			f.set(k.Int(), items[i+1])
 		}
 	}
 	return &f
@@ -81,8 +80,8 @@ func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 // host hands over pinned host memory, which newer versions record beside the
 // devices.
 func (r *reader) host(top *fields) {
-	tr := r.traces[top.v[keyHostTraces]]
-	segments := r.d.Items(top.v[keyHostSegments])
+	tr := r.traces[top.get(keyHostTraces)]
+	segments := r.d.Items(top.get(keyHostSegments))
 	if tr == nil && len(segments) == 0 {
 		return
 	}
@@ -90,8 +89,8 @@ func (r *reader) host(top *fields) {
 		tr = &trace{space: r.b.Space()}
 	}
 	tr.named = true
-	r.endState(top.v[keyHostSegments], func(segment) *trace { return tr })
-	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, top.hasAll(keyHostSegments), true)
+	r.endState(top.get(keyHostSegments), func(segment) *trace { return tr })
+	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, top.hasAll(1<<keyHostSegments), true)
 }
 
 // endState hands over segments and their active blocks.

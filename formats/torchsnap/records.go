@@ -26,6 +26,7 @@ type reader struct {
 	b *lifetime.Builder
 
 	frameIDs map[frameKey]lifetime.FrameID
+	fields   fields             // scratch
 	stack    []lifetime.FrameID // scratch
 	sites    []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not made yet
 
@@ -82,48 +83,66 @@ type annotation struct {
 	t      int64
 }
 
-// fields are the known values of one dict.
+// fields are the known values of one dict. Only those in has are set: what was
+// there before stays, since clearing them all takes as long as filling them in.
 type fields struct {
-	v   [keyCount]pickle.Value
-	has uint64
+	values [keyCount]pickle.Value
+	has    uint64
 }
 
-func (f *fields) hasAll(keys ...int) bool {
-	for _, k := range keys {
-		if f.has&(1<<k) == 0 {
-			return false
-		}
-	}
-	return true
+func (f *fields) set(key int64, v pickle.Value) {
+	f.values[key] = v
+	f.has |= 1 << key
 }
+
+// get returns a value, None when the dict does not have it.
+func (f *fields) get(key int) pickle.Value {
+	if f.has&(1<<key) == 0 {
+		return 0
+	}
+	return f.values[key]
+}
+
+// hasAll reports whether the dict has all keys of a set of bits.
+func (f *fields) hasAll(keys uint64) bool { return f.has&keys == keys }
+
+// Sets of keys that tell one record from another.
+const (
+	isEvent      = 1 << keyAction
+	isFrame      = 1<<keyFilename | 1<<keyLine | 1<<keyName
+	isBlock      = 1<<keyState | 1<<keySize
+	isSegment    = 1 << keyTotalSize
+	isHistory    = 1 << keyRealSize
+	isAnnotation = 1 << keyStage
+)
 
 // Dict implements pickle.Handler: it recognises a record by its keys.
 func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
-	var f fields
+	f := &r.fields
+	f.has = 0
 	var unknown pickle.Value
 	strangers := int64(0)
 	for i := 0; i+1 < len(items); i += 2 {
 		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
-			f.v[k.Int()] = items[i+1]
-			f.has |= 1 << k.Int()
+			f.set(k.Int(), items[i+1])
 		} else if strangers++; strangers == 1 {
 			unknown = k
 		}
 	}
 	var v pickle.Value
 	switch {
-	case f.hasAll(keyAction):
-		v = r.event(&f, list)
-	case f.hasAll(keyFilename, keyLine, keyName):
-		v = r.frame(&f)
-	case f.hasAll(keyState, keySize):
-		v = r.block(&f)
-	case f.hasAll(keyTotalSize):
-		v = r.segment(&f)
-	case f.hasAll(keyRealSize):
-		v = r.history(&f)
-	case f.hasAll(keyStage):
-		v = r.annotation(&f)
+	case f.hasAll(isEvent):
+		v = r.event(f, list)
+	case f.hasAll(isFrame):
+		v = r.frame(f)
+	case f.hasAll(isBlock):
+		v = r.block(f)
+	case f.hasAll(isSegment):
+		v = r.segment(f)
+	case f.hasAll(isHistory):
+		v = r.history(f)
+	case f.hasAll(isAnnotation):
+		v = r.annotation(f)
 	default:
 		return pickle.Keep, nil
 	}
@@ -171,8 +190,8 @@ func (r *reader) frame(f *fields) pickle.Value {
 	if r.d.Unfinished() {
 		return r.lose("frame")
 	}
-	line, _ := r.d.Int64(f.v[keyLine])
-	key := frameKey{f.v[keyName], f.v[keyFilename], line}
+	line, _ := r.d.Int64(f.get(keyLine))
+	key := frameKey{f.get(keyName), f.get(keyFilename), line}
 	id, ok := r.frameIDs[key]
 	if !ok {
 		name, file := r.d.Str(key.name), r.d.Str(key.file)
@@ -187,7 +206,7 @@ func (r *reader) frame(f *fields) pickle.Value {
 }
 
 func (r *reader) history(f *fields) pickle.Value {
-	r.blocks = append(r.blocks, block{requested: r.size(f.v[keyRealSize]), stack: stackOf(f.v[keyFrames])})
+	r.blocks = append(r.blocks, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
 	return pickle.NewRecord(tagHistory, len(r.blocks)-1)
 }
 
@@ -195,17 +214,17 @@ func (r *reader) block(f *fields) pickle.Value {
 	if r.d.Unfinished() {
 		return r.lose("block")
 	}
-	b := block{size: r.size(f.v[keySize]), state: f.v[keyState], stack: stackOf(f.v[keyFrames])}
-	b.addr, b.hasAddr = r.d.Uint64(f.v[keyAddress])
+	b := block{size: r.size(f.get(keySize)), state: f.get(keyState), stack: stackOf(f.get(keyFrames))}
+	b.addr, b.hasAddr = r.d.Uint64(f.get(keyAddress))
 	b.requested = b.size
-	if n, ok := r.d.Int64(f.v[keyRequestedSize]); ok && n >= 0 {
+	if n, ok := r.d.Int64(f.get(keyRequestedSize)); ok && n >= 0 {
 		b.requested = n
 	}
 	// PyTorch 2.0 keeps the frames in the block's history, newest first.
-	if h := r.d.Items(f.v[keyHistory]); len(h) > 0 && b.stack == 0 && h[0].Kind() == pickle.Record && h[0].Tag() == tagHistory {
+	if h := r.d.Items(f.get(keyHistory)); len(h) > 0 && b.stack == 0 && h[0].Kind() == pickle.Record && h[0].Tag() == tagHistory {
 		first := r.blocks[h[0].Record()]
 		b.stack = first.stack
-		if !f.hasAll(keyRequestedSize) {
+		if !f.hasAll(1 << keyRequestedSize) {
 			b.requested = first.requested
 		}
 	}
@@ -214,17 +233,17 @@ func (r *reader) block(f *fields) pickle.Value {
 }
 
 func (r *reader) segment(f *fields) pickle.Value {
-	addr, ok := r.d.Uint64(f.v[keyAddress])
-	if !ok || !f.hasAll(keyDevice) {
+	addr, ok := r.d.Uint64(f.get(keyAddress))
+	if !ok || !f.hasAll(1<<keyDevice) {
 		return r.lose("segment")
 	}
-	s := segment{addr: addr, size: r.size(f.v[keyTotalSize]), kind: r.d.Str(f.v[keySegmentType]), stack: stackOf(f.v[keyFrames]), blocks: f.v[keyBlocks]}
-	s.device, _ = r.d.Int64(f.v[keyDevice])
-	s.stream = r.stream(f.v[keyStream])
-	if f.v[keyIsExpandable].Kind() == pickle.Bool && f.v[keyIsExpandable].Int() == 1 {
+	s := segment{addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks)}
+	s.device, _ = r.d.Int64(f.get(keyDevice))
+	s.stream = r.stream(f.get(keyStream))
+	if f.get(keyIsExpandable).Kind() == pickle.Bool && f.get(keyIsExpandable).Int() == 1 {
 		s.kind = lifetime.Expandable
 	}
-	if id := r.d.Items(f.v[keySegmentPoolID]); len(id) == 2 && (id[0].Int() != 0 || id[1].Int() != 0) {
+	if id := r.d.Items(f.get(keySegmentPoolID)); len(id) == 2 && (id[0].Int() != 0 || id[1].Int() != 0) {
 		s.pool = fmt.Sprintf("%d,%d", id[0].Int(), id[1].Int())
 	}
 	r.segments = append(r.segments, s)
@@ -232,11 +251,11 @@ func (r *reader) segment(f *fields) pickle.Value {
 }
 
 func (r *reader) annotation(f *fields) pickle.Value {
-	if r.d.Unfinished() || !f.hasAll(keyName, keyTime) {
+	if r.d.Unfinished() || !f.hasAll(1<<keyName|1<<keyTime) {
 		return r.lose("annotation")
 	}
-	a := annotation{start: f.v[keyStage].Int() == valStart, name: r.d.Str(f.v[keyName]), device: -1, t: r.nanoseconds(f.v[keyTime])}
-	if dev, ok := r.d.Int64(f.v[keyDevice]); ok {
+	a := annotation{start: f.get(keyStage).Int() == valStart, name: r.d.Str(f.get(keyName)), device: -1, t: r.nanoseconds(f.get(keyTime))}
+	if dev, ok := r.d.Int64(f.get(keyDevice)); ok {
 		a.device = dev
 	}
 	r.annotations = append(r.annotations, a)

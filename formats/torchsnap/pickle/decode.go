@@ -63,11 +63,10 @@ type Decoder struct {
 	stack []Value
 	marks []int // heights of the stack
 
-	memo      [][]uint32 // pages of packed values
-	memoCount int
-	spilled   []Value
+	memo    paged[uint32] // packed values; 0 = not set
+	spilled []Value
 
-	objects   []object
+	objects   paged[object]
 	slots     [][]Value
 	freeSlots []int
 	pairs     map[[2]Value]Value
@@ -115,7 +114,7 @@ func (d *Decoder) Decode() (Value, error) {
 		return 0, err
 	}
 	top := d.stack[len(d.stack)-1:]
-	if err := d.settle(top, 0); err != nil {
+	if _, err := d.settle(top, 0); err != nil {
 		return 0, err
 	}
 	return top[0], nil
@@ -274,8 +273,6 @@ func (d *Decoder) top() (Value, error) {
 	return d.stack[len(d.stack)-1], nil
 }
 
-const memoPage = 4096
-
 // put stores a value in the memo. An index cannot lie beyond the bytes read so
 // far: Python numbers them one by one.
 func (d *Decoder) put(i uint64) error {
@@ -283,15 +280,8 @@ func (d *Decoder) put(i uint64) error {
 	if err != nil {
 		return err
 	}
-	if i > uint64(d.opAt) {
+	if i > uint64(d.opAt) || i >= maxIndex {
 		return d.errorf("memo index %d after %d bytes", i, d.opAt)
-	}
-	page, at := int(i/memoPage), int(i%memoPage)
-	for len(d.memo) <= page {
-		d.memo = append(d.memo, nil)
-	}
-	if d.memo[page] == nil {
-		d.memo[page] = make([]uint32, memoPage)
 	}
 	// 0 means that the entry is not set, so None (kind 0) is spilled too.
 	packed := uint32(v)
@@ -302,23 +292,79 @@ func (d *Decoder) put(i uint64) error {
 		packed = uint32(value(spill, len(d.spilled)))
 		d.spilled = append(d.spilled, v)
 	}
-	if d.memo[page][at] == 0 {
-		d.memoCount++
+	entry := d.memo.make(int(i))
+	if *entry == 0 {
+		d.memo.n++
 	}
-	d.memo[page][at] = packed
+	*entry = packed
 	return nil
 }
 
 // get pushes a value of the memo.
 func (d *Decoder) get(i uint64) error {
-	page := i / memoPage
-	if page >= uint64(len(d.memo)) || d.memo[page] == nil || d.memo[page][i%memoPage] == 0 {
+	v, ok := d.recall(i)
+	if !ok {
 		return d.errorf("memo entry %d is not set", i)
-	}
-	v := Value(d.memo[page][i%memoPage])
-	if v.Kind() == spill {
-		v = d.spilled[v.index()]
 	}
 	d.push(v)
 	return nil
+}
+
+// recall returns a value of the memo. A container that a record has replaced
+// is written down as that record, so that the millions of references to a few
+// frames find it at once.
+func (d *Decoder) recall(i uint64) (v Value, ok bool) {
+	entry := d.memo.find(i)
+	if entry == nil || *entry == 0 {
+		return 0, false
+	}
+	v = Value(*entry)
+	if !v.container() {
+		return v, true
+	}
+	if v.Kind() == spill {
+		return d.spilled[v.index()], true
+	}
+	if o := *d.objects.at(v.index()); o.state() >= records {
+		v = NewRecord(o.state()-records, o.index())
+		if Value(uint32(v)) == v {
+			*entry = uint32(v)
+		}
+	}
+	return v, true
+}
+
+const pageLen = 4096
+
+// paged is a list that grows in pages: it never copies what it holds, and
+// entries far apart cost two pages and no more. n is kept by its user.
+type paged[T any] struct {
+	pages []*[pageLen]T
+	n     int
+}
+
+// at returns an entry that was made.
+func (p *paged[T]) at(i int) *T { return &p.pages[uint(i)/pageLen][uint(i)%pageLen] }
+
+// find returns an entry, or nil where no page was made.
+func (p *paged[T]) find(i uint64) *T {
+	if i/pageLen >= uint64(len(p.pages)) {
+		return nil
+	}
+	page := p.pages[i/pageLen]
+	if page == nil {
+		return nil
+	}
+	return &page[i%pageLen]
+}
+
+// make returns an entry, and its page with it.
+func (p *paged[T]) make(i int) *T {
+	for len(p.pages) <= i/pageLen {
+		p.pages = append(p.pages, nil)
+	}
+	if p.pages[i/pageLen] == nil {
+		p.pages[i/pageLen] = new([pageLen]T)
+	}
+	return p.at(i)
 }

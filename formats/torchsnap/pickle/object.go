@@ -20,7 +20,7 @@ func (o object) index() int { return int(o >> stateBits) }
 
 // create adds an open list or dict.
 func (d *Decoder) create(k Kind) (Value, error) {
-	if len(d.objects) >= maxIndex || len(d.slots) >= maxIndex {
+	if d.objects.n >= maxIndex || len(d.slots) >= maxIndex {
 		return 0, d.errorf("more than %d objects", maxIndex)
 	}
 	var slot int
@@ -31,14 +31,16 @@ func (d *Decoder) create(k Kind) (Value, error) {
 		slot = len(d.slots)
 		d.slots = append(d.slots, nil)
 	}
-	d.objects = append(d.objects, newObject(open, slot))
-	return value(k, len(d.objects)-1), nil
+	i := d.objects.n
+	d.objects.n++
+	*d.objects.make(i) = newObject(open, slot)
+	return value(k, i), nil
 }
 
 // tuple makes a tuple, which is complete at once. Pairs are interned: newer
 // snapshots carry one (pool id) on every event.
 func (d *Decoder) tuple(items []Value) (Value, error) {
-	if err := d.settle(items, 0); err != nil {
+	if _, err := d.settle(items, 0); err != nil {
 		return 0, err
 	}
 	var pair [2]Value
@@ -52,9 +54,9 @@ func (d *Decoder) tuple(items []Value) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	slot := d.objects[v.index()].index()
-	d.slots[slot] = append(d.slots[slot][:0:0], items...)
-	d.objects[v.index()] = newObject(kept, slot)
+	o := d.objects.at(v.index())
+	d.slots[o.index()] = append(d.slots[o.index()][:0:0], items...)
+	*o = newObject(kept, o.index())
 	if len(items) == 2 {
 		d.pairs[pair] = v
 	}
@@ -63,29 +65,35 @@ func (d *Decoder) tuple(items []Value) (Value, error) {
 
 // settle completes the containers among values, which are about to become part
 // of something else: into is the list they go to, or 0. What the handler takes
-// away becomes Gone.
-func (d *Decoder) settle(values []Value, into Value) error {
+// away becomes Gone; left is the number of the others.
+func (d *Decoder) settle(values []Value, into Value) (left int, err error) {
 	for i, v := range values {
-		if k := v.Kind(); k != List && k != Dict {
+		if !v.container() {
+			if v.Kind() != Gone {
+				left++
+			}
 			continue
 		}
-		switch o := d.objects[v.index()]; o.state() {
+		switch o := *d.objects.at(v.index()); o.state() {
 		case kept:
 		case gone:
-			values[i] = value(Gone, 0)
+			v = value(Gone, 0)
 		case open:
 			if v == into {
-				return d.errorf("a list is put into itself: not plain data")
+				return 0, d.errorf("a list is put into itself: not plain data")
 			}
-			var err error
-			if values[i], err = d.complete(v, o.index(), into); err != nil {
-				return err
+			if v, err = d.complete(v, o.index(), into); err != nil {
+				return 0, err
 			}
 		default:
-			values[i] = NewRecord(o.state()-records, o.index())
+			v = NewRecord(o.state()-records, o.index())
 		}
+		if v.Kind() != Gone {
+			left++
+		}
+		values[i] = v
 	}
-	return nil
+	return left, nil
 }
 
 // complete asks the handler what to make of a container that is used for the
@@ -103,7 +111,7 @@ func (d *Decoder) complete(v Value, slot int, into Value) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	o := &d.objects[v.index()]
+	o := d.objects.at(v.index())
 	switch to.Kind() {
 	case Record:
 		if to.Record() >= maxIndex {
@@ -141,21 +149,22 @@ func (d *Decoder) fill(into Value, values []Value) error {
 	default:
 		return d.errorf("items are added to what is neither list nor dict")
 	}
-	if d.objects[into.index()].state() != open {
+	if d.objects.at(into.index()).state() != open {
 		return d.errorf("a list or dict changes after it was used: not plain data")
 	}
-	if err := d.settle(values, list); err != nil {
+	left, err := d.settle(values, list)
+	if err != nil {
 		return err
 	}
 	// Settling may have completed the container itself, through a cycle.
-	o := d.objects[into.index()]
+	o := *d.objects.at(into.index())
 	if o.state() != open {
 		return d.errorf("a list or dict holds itself: not plain data")
 	}
 	slot := d.slots[o.index()]
-	if into.Kind() == Dict {
+	if into.Kind() == Dict || left == len(values) {
 		slot = append(slot, values...)
-	} else {
+	} else if left > 0 {
 		for _, v := range values {
 			if v.Kind() != Gone {
 				slot = append(slot, v)

@@ -62,49 +62,151 @@ const (
 	opFrame          = 0x95
 )
 
+// ahead is how many bytes the fast loop wants in the window: the longest
+// opcode that it runs has 10 (LONG1 with 8 bytes).
+const ahead = 16
+
 // run executes opcodes up to STOP, which leaves one value on the stack.
 func (d *Decoder) run() error {
 	for {
+		if err := d.more(1); err != nil {
+			return err
+		}
+		if d.end-d.pos < ahead {
+			d.more(ahead) // near the end of the file there is less, which step bears
+		}
+		if err := d.fast(); err != nil {
+			return err
+		}
 		if d.pos == d.end {
-			if err := d.more(1); err != nil {
-				return err
-			}
+			continue
 		}
 		d.opAt = d.base + int64(d.pos)
 		op := d.buf[d.pos]
 		d.pos++
-		var err error
-		// The opcodes that make up nearly all of a snapshot.
-		switch op {
-		case opBinGet, opLongBinGet, opBinInt1, opBinInt2, opBinInt, opLong1:
-			err = d.fixed(op)
-		case opMemoize:
-			err = d.put(uint64(d.memoCount))
-		case opMark:
-			if len(d.marks) == maxNesting {
-				return d.errorf("nested more than %d deep", maxNesting)
-			}
-			d.marks = append(d.marks, len(d.stack))
-		case opEmptyDict, opEmptyList, opAppends, opSetItems, opAppend, opSetItem, opList, opDict:
-			err = d.container(op)
-		case opEmptyTuple, opTuple1, opTuple2, opTuple3, opTuple:
-			err = d.makeTuple(op)
-		case opNone:
-			d.push(value(None, 0))
-		case opNewTrue, opNewFalse:
-			d.push(value(Bool, opNewFalse-int(op)))
-		case opStop:
+		if op == opStop {
 			if len(d.stack) != 1 || len(d.marks) != 0 {
 				return d.errorf("STOP with %d values on the stack", len(d.stack))
 			}
 			return nil
-		default:
-			err = d.rare(op)
 		}
-		if err != nil {
+		if err := d.step(op); err != nil {
 			return err
 		}
 	}
+}
+
+// fast runs the opcodes that make up nearly all of a snapshot, as long as the
+// window has enough bytes. It stops in front of any other opcode, and in front
+// of one that goes wrong: step says what. The reading position and the stack
+// are kept in local variables meanwhile, which is worth a third of the time.
+func (d *Decoder) fast() error {
+	pos, buf, stack, memo := d.pos, d.buf[:d.end], d.stack, d.memo.pages
+	for pos+ahead <= len(buf) {
+		b := buf[pos : pos+ahead : pos+ahead]
+		size := 1
+		switch b[0] {
+		case opBinGet, opLongBinGet:
+			i := uint32(b[1])
+			size = 2
+			if b[0] == opLongBinGet {
+				i = binary.LittleEndian.Uint32(b[1:])
+				size = 5
+			}
+			if page := int(i / pageLen); page < len(memo) && memo[page] != nil {
+				if v := Value(memo[page][i%pageLen]); v != 0 && !v.container() {
+					stack = append(stack, v)
+					break
+				}
+			}
+			v, ok := d.recall(uint64(i))
+			if !ok {
+				size = 0
+				break
+			}
+			stack = append(stack, v)
+		case opBinInt1:
+			stack = append(stack, value(Int, int(b[1])))
+			size = 2
+		case opBinInt2:
+			stack = append(stack, value(Int, int(binary.LittleEndian.Uint16(b[1:]))))
+			size = 3
+		case opBinInt:
+			stack = append(stack, value(Int, int(int32(binary.LittleEndian.Uint32(b[1:])))))
+			size = 5
+		case opLong1:
+			n := int(b[1])
+			if n == 0 || n > 8 {
+				size = 0
+				break
+			}
+			shift := 64 - 8*n
+			stack = append(stack, d.number(int64(binary.LittleEndian.Uint64(b[2:])<<shift)>>shift))
+			size = 2 + n
+		case opMark:
+			if len(d.marks) == maxNesting {
+				size = 0
+				break
+			}
+			d.marks = append(d.marks, len(stack))
+		case opMemoize:
+			d.opAt, d.stack = d.base+int64(pos), stack
+			if err := d.put(uint64(d.memo.n)); err != nil {
+				return err
+			}
+			memo = d.memo.pages
+		case opEmptyDict, opEmptyList:
+			d.opAt, d.stack = d.base+int64(pos), stack
+			if err := d.makeEmpty(b[0]); err != nil {
+				return err
+			}
+			stack = d.stack
+		case opAppends, opSetItems:
+			d.opAt, d.stack = d.base+int64(pos), stack
+			if err := d.addItems(b[0]); err != nil {
+				return err
+			}
+			stack = d.stack
+		default:
+			size = 0
+		}
+		if size == 0 {
+			break
+		}
+		pos += size
+	}
+	d.pos, d.stack = pos, stack
+	return nil
+}
+
+// step runs any one opcode but STOP.
+func (d *Decoder) step(op byte) error {
+	switch op {
+	case opBinGet, opLongBinGet, opBinInt1, opBinInt2, opBinInt, opLong1:
+		return d.fixed(op)
+	case opMemoize:
+		return d.put(uint64(d.memo.n))
+	case opMark:
+		if len(d.marks) == maxNesting {
+			return d.errorf("nested more than %d deep", maxNesting)
+		}
+		d.marks = append(d.marks, len(d.stack))
+	case opEmptyDict, opEmptyList:
+		return d.makeEmpty(op)
+	case opAppends, opSetItems, opAppend, opSetItem:
+		return d.addItems(op)
+	case opList, opDict:
+		return d.makeFull(op)
+	case opEmptyTuple, opTuple1, opTuple2, opTuple3, opTuple:
+		return d.makeTuple(op)
+	case opNone:
+		d.push(value(None, 0))
+	case opNewTrue, opNewFalse:
+		d.push(value(Bool, opNewFalse-int(op)))
+	default:
+		return d.rare(op)
+	}
+	return nil
 }
 
 // fixed runs the opcodes that push a number or a memo entry from a few bytes.
@@ -164,38 +266,60 @@ func (d *Decoder) long1(n int) error {
 	return nil
 }
 
-// container runs the opcodes that make and fill lists and dicts.
-func (d *Decoder) container(op byte) error {
-	var items []Value
-	var err error
-	switch op {
-	case opAppends, opSetItems, opList, opDict:
-		items, err = d.popMark()
-	case opAppend:
-		items, err = d.pop(1)
-	case opSetItem:
-		items, err = d.pop(2)
+func (d *Decoder) makeEmpty(op byte) error {
+	kind := List
+	if op == opEmptyDict {
+		kind = Dict
 	}
+	v, err := d.create(kind)
+	d.push(v)
+	return err
+}
+
+// makeFull runs LIST and DICT, which take their items from the stack.
+func (d *Decoder) makeFull(op byte) error {
+	items, err := d.popMark()
 	if err != nil {
 		return err
 	}
 	kind := List
-	if op == opEmptyDict || op == opDict || op == opSetItem || op == opSetItems {
+	if op == opDict {
 		kind = Dict
 	}
-	var into Value
-	switch op {
-	case opEmptyDict, opEmptyList, opList, opDict:
-		if into, err = d.create(kind); err != nil {
-			return err
-		}
-		if err := d.fill(into, items); err != nil {
-			return err
-		}
-		d.push(into)
-		return nil
+	v, err := d.create(kind)
+	if err != nil {
+		return err
 	}
-	if into, err = d.top(); err != nil {
+	if err := d.fill(v, items); err != nil {
+		return err
+	}
+	d.push(v)
+	return nil
+}
+
+// addItems runs the opcodes that add what lies on top of the stack to the list
+// or dict below.
+func (d *Decoder) addItems(op byte) error {
+	var items []Value
+	var err error
+	kind := List
+	switch op {
+	case opAppends:
+		items, err = d.popMark()
+	case opSetItems:
+		items, err = d.popMark()
+		kind = Dict
+	case opAppend:
+		items, err = d.pop(1)
+	case opSetItem:
+		items, err = d.pop(2)
+		kind = Dict
+	}
+	if err != nil {
+		return err
+	}
+	into, err := d.top()
+	if err != nil {
 		return err
 	}
 	if into.Kind() != kind {

@@ -8,6 +8,11 @@ package pickle
 // up), or the one item that was to be added next.
 func (d *Decoder) unwind() (Value, error) {
 	d.cut = map[Value]bool{}
+	// Long lists are filled in several goes: one on top of the stack may have
+	// been waiting for the next.
+	if n := len(d.stack); n > 0 && d.stack[n-1].Kind() == List && d.isOpen(d.stack[n-1]) {
+		d.cut[d.stack[n-1]] = true
+	}
 	for len(d.marks) > 0 {
 		items, err := d.popMark()
 		if err != nil {
@@ -27,7 +32,7 @@ func (d *Decoder) unwind() (Value, error) {
 		return 0, err
 	}
 	root := d.stack[:1]
-	if err := d.settle(root, 0); err != nil {
+	if _, err := d.settle(root, 0); err != nil {
 		return 0, err
 	}
 	return root[0], nil
@@ -82,5 +87,5 @@ func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
 
 // isOpen reports whether v is a container that is being filled.
 func (d *Decoder) isOpen(v Value) bool {
-	return (v.Kind() == List || v.Kind() == Dict) && d.objects[v.index()].state() == open
+	return (v.Kind() == List || v.Kind() == Dict) && d.objects.at(v.index()).state() == open
 }

@@ -13,10 +13,10 @@ const (
 	Float       // Decoder.Float
 	Str         // text or bytes: Decoder.Str
 	Tuple       // Decoder.Items
-	List        // Decoder.Items
-	Dict        // Decoder.Items: key, value, key, value ...
 	Record      // what the Handler put in place of a list or dict
 	Gone        // a list or dict that the Handler took away
+	List        // Decoder.Items
+	Dict        // Decoder.Items: key, value, key, value ...
 	spill       // memo only: the entry stands in Decoder.spilled
 )
 
@@ -33,6 +33,9 @@ const (
 type Value uint64
 
 func value(k Kind, payload int) Value { return Value(int64(payload)<<kindBits | int64(k)) }
+
+// container reports whether v is a list or dict, which may still change.
+func (v Value) container() bool { return v&(1<<kindBits-1) >= Value(List) }
 
 // Kind returns what v is.
 func (v Value) Kind() Kind { return Kind(v & (1<<kindBits - 1)) }
@@ -90,11 +93,10 @@ func (d *Decoder) Wide(v Value) *big.Int {
 // Int64 returns the number of an Int or Wide. ok is false for other kinds and
 // for numbers outside int64.
 func (d *Decoder) Int64(v Value) (n int64, ok bool) {
-	switch v.Kind() {
-	case Int:
+	if v.Kind() == Int {
 		return v.Int(), true
-	case Wide:
-		w := d.wide[v.index()]
+	}
+	if w := d.Wide(v); w != nil {
 		return w.Int64(), w.IsInt64()
 	}
 	return 0, false
@@ -103,11 +105,10 @@ func (d *Decoder) Int64(v Value) (n int64, ok bool) {
 // Uint64 returns the number of an Int or Wide. ok is false for other kinds and
 // for numbers outside uint64.
 func (d *Decoder) Uint64(v Value) (n uint64, ok bool) {
-	switch v.Kind() {
-	case Int:
+	if v.Kind() == Int {
 		return uint64(v.Int()), v.Int() >= 0
-	case Wide:
-		w := d.wide[v.index()]
+	}
+	if w := d.Wide(v); w != nil {
 		return w.Uint64(), w.IsUint64()
 	}
 	return 0, false
@@ -118,7 +119,7 @@ func (d *Decoder) Uint64(v Value) (n uint64, ok bool) {
 func (d *Decoder) Items(v Value) []Value {
 	switch v.Kind() {
 	case Tuple, List, Dict:
-		if o := d.objects[v.index()]; o.state() == kept {
+		if o := *d.objects.at(v.index()); o.state() == kept {
 			return d.slots[o.index()]
 		}
 	}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/units"
+)
+
+func leaksCommand() *cli.Command {
+	var rules strings.Builder
+	for _, r := range leak.Rules {
+		fmt.Fprintf(&rules, "  %-8s %s\n", r.Name, r.Doc)
+	}
+	return &cli.Command{
+		Name:      "leaks",
+		Usage:     "which buffers should be gone: findings, most severe first",
+		ArgsUsage: "CAPTURE...",
+		Description: "Rules:\n" + rules.String() + "\nExamples:\n" +
+			"  memlane leaks snapshot.pickle\n" +
+			"  memlane leaks --space cuda:1 --json snapshot.pickle",
+		Flags:  captureFlags(jsonFlag()),
+		Action: leaks,
+	}
+}
+
+type leaksJSON struct {
+	Schema   string        `json:"schema"`
+	Findings []findingJSON `json:"findings"`
+}
+
+type findingJSON struct {
+	Rule           string             `json:"rule"`
+	Severity       string             `json:"severity"`
+	Confidence     float64            `json:"confidence"`
+	File           string             `json:"file"`
+	Space          string             `json:"space"`
+	Site           siteJSON           `json:"site"`
+	Bytes          int64              `json:"bytes"`
+	RequestedBytes int64              `json:"requested_bytes"`
+	Count          int64              `json:"count"`
+	BytesPerStep   *float64           `json:"bytes_per_step"` // null without step marks
+	Description    string             `json:"description"`
+	Evidence       map[string]float64 `json:"evidence"`
+	Suggestions    []string           `json:"suggestions"`
+}
+
+func leaks(c *cli.Context) error {
+	captures, err := openAll(c)
+	if err != nil {
+		return err
+	}
+	out := leaksJSON{Schema: schema, Findings: []findingJSON{}}
+	for _, capture := range captures {
+		spaces, err := choose(c, capture)
+		if err != nil {
+			return err
+		}
+		findings := leak.Find(capture, spaces)
+		if c.Bool("json") {
+			for _, f := range findings {
+				out.Findings = append(out.Findings, findingToJSON(capture, f))
+			}
+			continue
+		}
+		printFindings(c.App.Writer, capture, spaces, findings)
+	}
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, out)
+	}
+	return nil
+}
+
+func findingToJSON(capture *lifetime.Capture, f leak.Finding) findingJSON {
+	out := findingJSON{
+		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
+		File: capture.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteToJSON(capture, f.Sites[0]),
+		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
+		Description: f.Description, Evidence: map[string]float64{}, Suggestions: f.Suggestions,
+	}
+	if f.BytesPerStep > 0 {
+		out.BytesPerStep = &f.BytesPerStep
+	}
+	for _, e := range f.Evidence {
+		out.Evidence[e.Name] = e.Value
+	}
+	return out
+}
+
+func printFindings(w io.Writer, capture *lifetime.Capture, spaces []*lifetime.Space, findings []leak.Finding) {
+	file := printable(capture.Sources[0].File)
+	switch len(findings) {
+	case 0:
+		fmt.Fprintf(w, "%s: no leak found\n", file)
+	case 1:
+		fmt.Fprintf(w, "%s: 1 finding\n", file)
+	default:
+		fmt.Fprintf(w, "%s: %d findings\n", file, len(findings))
+	}
+	for _, s := range spaces {
+		if s.Facts&lifetime.History == 0 {
+			fmt.Fprintf(w, "  %s has no history of allocations and frees, so leaks cannot be told;\n"+
+				"  record one: torch.cuda.memory._record_memory_history(enabled=\"all\")\n", printable(s.ID()))
+		}
+	}
+	for _, f := range findings {
+		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, siteName(capture, f.Sites[0]), printable(f.Space.ID()))
+		perStep := ""
+		if f.BytesPerStep > 0 {
+			perStep = fmt.Sprintf(", %s a step", units.Bytes(int64(f.BytesPerStep)))
+		}
+		fmt.Fprintf(w, "  %s%s; confidence %.0f %%\n", wrap(f.Description, "  "), perStep, 100*f.Confidence)
+		for i, site := range f.Sites {
+			if i == maxStacks {
+				fmt.Fprintf(w, "  and %d more stacks (--json has them all)\n", len(f.Sites)-i)
+				break
+			}
+			printStack(w, capture, site)
+		}
+		for _, s := range f.Suggestions {
+			fmt.Fprintf(w, "  > %s\n", wrap(s, "    "))
+		}
+	}
+}
+
+const (
+	maxStacks = 3
+	maxFrames = 8
+	textWidth = 78
+)
+
+func printStack(w io.Writer, capture *lifetime.Capture, site lifetime.SiteID) {
+	stack := capture.Stacks[capture.Sites[site].Stack]
+	hidden := 0
+	shown := 0
+	for _, id := range stack {
+		f := capture.Frames[id]
+		if f.Kind != lifetime.User || shown == maxFrames {
+			hidden++
+			continue
+		}
+		shown++
+		fmt.Fprintf(w, "    at %s\n", frameName(f))
+	}
+	if hidden > 0 {
+		fmt.Fprintf(w, "    and %d frames of libraries and further callers\n", hidden)
+	}
+}
+
+// wrap breaks text at spaces so that lines with indent stay within the width
+// of a terminal.
+func wrap(text, indent string) string {
+	var b strings.Builder
+	width := len(indent)
+	for i, word := range strings.Fields(printable(text)) {
+		if i > 0 && width+1+len(word) > textWidth {
+			b.WriteString("\n" + indent)
+			width = len(indent)
+		} else if i > 0 {
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += len(word)
+	}
+	return b.String()
+}
+
+// paint returns the severity, in colour on a terminal.
+func paint(w io.Writer, s leak.Severity) string {
+	if !terminal(w) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return s.String()
+	}
+	colour := map[leak.Severity]string{leak.Critical: "1;31", leak.Warning: "1;33", leak.Info: "1"}[s]
+	return fmt.Sprintf("\033[%sm%s\033[0m", colour, s)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/blocks"
+	"github.com/memlane/memlane/units"
+)
+
+// The values of --layout and --color.
+var (
+	layouts = map[string]blocks.Layout{"stacked": blocks.Stacked, "address": blocks.Address}
+	colors  = map[string]blocks.Color{"site": blocks.BySite, "size": blocks.BySize, "leak": blocks.ByLeak}
+)
+
+func svgCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "svg",
+		Usage:     "a picture of the buffers over time: one block per buffer",
+		ArgsUsage: "CAPTURE",
+		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied. Hover\n" +
+			"over a block for its call site, size and lifetime. Without --space the memory ID with\n" +
+			"the highest peak is drawn.\n\n" +
+			"Examples:\n" +
+			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
+			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
+			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg",
+		Flags: captureFlags(
+			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`WHAT` to draw: blocks"},
+			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked (the upper edge is the usage) or address (holes show)"},
+			&cli.StringFlag{Name: "color", Value: "site", Usage: "what colours tell apart, `BY` site, size or leak"},
+			outputFlag()),
+		Action: svg,
+	}
+}
+
+func svg(c *cli.Context) error {
+	layout, okLayout := layouts[c.String("layout")]
+	color, okColor := colors[c.String("color")]
+	switch {
+	case c.String("view") != "blocks":
+		return fail(statusUsage, "--view %q: there is blocks", c.String("view"))
+	case !okLayout:
+		return fail(statusUsage, "--layout %q: there are stacked and address", c.String("layout"))
+	case !okColor:
+		return fail(statusUsage, "--color %q: there are site, size and leak", c.String("color"))
+	case c.NArg() != 1:
+		return fail(statusUsage, "svg: want one capture, got %d; see memlane svg --help", c.NArg())
+	}
+	captures, err := openAll(c)
+	if err != nil {
+		return err
+	}
+	capture := captures[0]
+	spaces, err := choose(c, capture)
+	if err != nil {
+		return err
+	}
+	space, of := largest(spaces)
+	if space == nil {
+		return fail(statusNoMemory, "%s: no buffers: nothing was alive or allocated in the window", capture.Sources[0].File)
+	}
+	if of > 1 && !c.Bool("quiet") {
+		fmt.Fprintf(c.App.ErrWriter, "memlane: drawing %s, the highest peak of %d memory IDs; --space chooses another\n", printable(space.ID()), of)
+	}
+	o := blocks.Options{Layout: layout, Color: color, Leaks: map[lifetime.SiteID]string{}}
+	for _, f := range leak.Find(capture, []*lifetime.Space{space}) {
+		for _, site := range f.Sites {
+			o.Leaks[site] = fmt.Sprintf("%s: %s in %d buffers", f.Rule, units.Bytes(f.Amount.Bytes), f.Amount.Count)
+		}
+	}
+	return writeOutput(c, func(w io.Writer) error {
+		if err := blocks.Write(w, capture, space, o); err != nil {
+			return fail(statusNoMemory, "%s: %w", capture.Sources[0].File, err)
+		}
+		return nil
+	})
+}

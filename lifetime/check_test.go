@@ -1,0 +1,77 @@
+package lifetime
+
+import (
+	"strings"
+	"testing"
+)
+
+// damaged returns a capture that passes Check, for a test to damage.
+func damaged(t *testing.T) (*Capture, *Space) {
+	c, s := build(t, endState,
+		free(5, 0x9000, 1, ""), // buffer 0, older than the window
+		alloc(10, 0x1000, 100, "a"), alloc(20, 0x2000, 100, "b"), free(30, 0x1000, 100, "f"), alloc(40, 0x3000, 100, "c"),
+		live(0x2000, 100, 512, ""), live(0x3000, 100, 512, ""), note(41, 0x3000, "n"),
+		reserve(42, 0, 100), reserve(43, 200, 100), mark(44, 44, "m"), mark(45, 45, "n"), total(46, 200, Requested), total(47, 200, Requested))
+	c.Stacks = append(c.Stacks, []FrameID{0})
+	return c, s
+}
+
+// TestCheckFinds damages a capture in one way at a time: Check names each.
+func TestCheckFinds(t *testing.T) {
+	for want, damage := range map[string]func(*Capture, *Space){
+		"source 3 of 1":                     func(_ *Capture, s *Space) { s.Source = 3 },
+		"source -1 of 1":                    func(_ *Capture, s *Space) { s.Source = -1 },
+		"begins at 10, ends at 10":          func(_ *Capture, s *Space) { s.Buffers[1].End = 10 },
+		"outside the window":                func(_ *Capture, s *Space) { s.Begin++ },
+		"buffer 2: [20, 48) outside":        func(_ *Capture, s *Space) { s.End-- },
+		"buffer 1: negative size":           func(_ *Capture, s *Space) { s.Buffers[1].Size = -1 },
+		"buffer 2: negative size":           func(_ *Capture, s *Space) { s.Buffers[2].Requested = -1 },
+		"buffer 1: site 99":                 func(_ *Capture, s *Space) { s.Buffers[1].Site = 99 },
+		"buffer 2 begins before buffer 1":   func(_ *Capture, s *Space) { s.Buffers[1].Begin = 21 },
+		"1 and 2 begin at the same instant": func(_ *Capture, s *Space) { s.Buffers[1].Begin = 20 },
+		"3 ends for 4 buffers":              func(_ *Capture, s *Space) { s.byEnd = s.byEnd[1:] },
+		"which there is not":                func(_ *Capture, s *Space) { s.byEnd[0] = s.byEnd[1] },
+		"that of buffer 77":                 func(_ *Capture, s *Space) { s.byEnd[0] = 77 },
+		"end 1, of buffer 0, stands behind": func(_ *Capture, s *Space) { s.byEnd[0], s.byEnd[1] = s.byEnd[1], s.byEnd[0] },
+		"end 2, of buffer 1, stands behind": func(_ *Capture, s *Space) { s.byEnd[1], s.byEnd[2] = s.byEnd[2], s.byEnd[1] },
+		"buffers 1 and 2 are both alive":    func(_ *Capture, s *Space) { s.Buffers[2].Addr = 0x1000 },
+		"1 free sites for 4":                func(_ *Capture, s *Space) { s.FreeSites = s.FreeSites[:1] },
+		"1 notes for 4":                     func(_ *Capture, s *Space) { s.BufNotes = s.BufNotes[:1] },
+		"freed by site 99":                  func(_ *Capture, s *Space) { s.FreeSites[1] = 99 },
+		"buffer 3: note 9":                  func(_ *Capture, s *Space) { s.BufNotes[3] = 9 },
+		"region 0: [4, 48) of 100": func(_ *Capture, s *Space) {
+			s.Begin, s.Buffers[0].Begin, s.Regions[0].Begin = 5-0, 5, 4
+			s.Buffers[0].End = 6
+		},
+		"region 0: [42, 42)":              func(_ *Capture, s *Space) { s.Regions[0].End = 42 },
+		"region 1: [43, 99)":              func(_ *Capture, s *Space) { s.Regions[1].End = 99 },
+		"of -1 bytes":                     func(_ *Capture, s *Space) { s.Regions[0].Size = -1 },
+		"region 0: site 99":               func(_ *Capture, s *Space) { s.Regions[0].Site = 99 },
+		"region 1 begins before region 0": func(_ *Capture, s *Space) { s.Regions[0].Begin = 44 },
+		"mark 0: [44, 43)":                func(_ *Capture, s *Space) { s.Marks[0].End = 43 },
+		"mark 1: site 99":                 func(_ *Capture, s *Space) { s.Marks[1].Site = 99 },
+		"mark 1 begins before mark 0":     func(_ *Capture, s *Space) { s.Marks[0].Begin, s.Marks[0].End = 46, 46 },
+		"total 1 stands behind":           func(_ *Capture, s *Space) { s.Totals[0].T = 48 },
+		"stack 1: frame 50 of":            func(c *Capture, _ *Space) { c.Stacks[1] = []FrameID{50} },
+		"site 1: stack 50 of":             func(c *Capture, _ *Space) { c.Sites[1].Stack = 50 },
+	} {
+		c, s := damaged(t)
+		if err := c.Check(); err != nil {
+			t.Fatalf("before: %v", err)
+		}
+		damage(c, s)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Check says %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestCheckAllows: what looks damaged and is legal.
+func TestCheckAllows(t *testing.T) {
+	c, s := damaged(t)
+	s.Axis = ProgramOrder // buffers of a program's schedule begin together and share memory
+	s.Buffers[1].Begin, s.Buffers[2].Addr = 20, 0x1000
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}

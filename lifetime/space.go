@@ -1,0 +1,225 @@
+package lifetime
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// op is the kind of an event.
+type op uint8
+
+const (
+	opAlloc op = iota
+	opFreeRequested
+	opFree
+	opNote
+	opReserve
+	opRelease
+	opTotal
+	opMark
+)
+
+// event is one recorded fact. size is bytes, or an index for opNote, opTotal
+// and opMark.
+type event struct {
+	t        int64
+	addr     uint64
+	size     int64
+	occupied int64 // opAlloc: 0 where the capture does not tell
+	site     SiteID
+	op       op
+}
+
+// maxTime keeps room for what is added to times.
+const maxTime = 1 << 62
+
+// spaceLog collects the facts of one space and makes a Space of them.
+type spaceLog struct {
+	b         *Builder
+	desc      Space
+	described bool
+
+	inOrder bool
+	events  chunked[event] // kept only when they come in any order
+	begin   int64          // of the window: just before the first event
+	last    int64          // time of the last event
+	any     bool
+
+	pairing pairing
+	regions regionPairing
+
+	live        []LiveBlock
+	liveRegions []Region
+	intervals   []interval
+	totals      []Total
+	marks       []Mark
+
+	cut       bool // the history ends before the end state was taken
+	ringFull  bool
+	noHistory bool
+}
+
+func newSpaceLog(b *Builder) *spaceLog {
+	log := &spaceLog{b: b}
+	log.pairing = pairing{log: log, open: map[uint64]openBuffer{}, notes: map[int]NoteID{}}
+	log.regions = regionPairing{log: log}
+	return log
+}
+
+// add takes an event: at once when they come in order, else at the end.
+func (log *spaceLog) add(e event) {
+	if log.inOrder {
+		log.take(&e)
+	} else {
+		log.events.add(e)
+	}
+}
+
+// take gives an event its time and hands it on. Times are strictly increasing:
+// what comes at the time of the event before it is pushed by one unit. Notes,
+// totals and point marks speak of the state as it is and take no time.
+func (log *spaceLog) take(e *event) {
+	e.t = min(max(e.t, -maxTime), maxTime)
+	if !log.any {
+		log.any, log.begin, log.last = true, e.t-1, e.t-1
+	}
+	switch e.op {
+	case opNote, opTotal, opMark:
+		e.t = max(e.t, log.last)
+	default:
+		e.t = max(e.t, log.last+1)
+	}
+	log.last = e.t
+	switch e.op {
+	case opReserve, opRelease:
+		log.regions.event(e)
+	case opTotal:
+		log.totals[e.size].T = e.t
+	case opMark:
+		log.marks[e.size].Begin, log.marks[e.size].End = e.t, e.t
+	default:
+		log.pairing.event(e)
+	}
+}
+
+// replay takes the events that were kept, in order of time, equal times in
+// order of arrival.
+func (log *spaceLog) replay() {
+	all := make([]*event, 0, log.events.n)
+	for e := range log.events.all() {
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(x, y *event) int { return cmp.Compare(x.t, y.t) })
+	for _, e := range all {
+		log.take(e)
+	}
+	log.events = chunked[event]{}
+}
+
+// windowGiven reports whether the description tells the window: then it tells
+// the facts and Base too.
+func (log *spaceLog) windowGiven() bool { return log.desc.End > log.desc.Begin }
+
+// finish makes the space.
+func (log *spaceLog) finish() *Space {
+	log.replay()
+	s := &log.desc
+	given := log.windowGiven()
+	switch {
+	case given:
+	case log.any:
+		s.Begin, s.End = log.begin, log.last+1
+	default:
+		s.Begin, s.End = 0, 1 // an instant
+	}
+	log.regions.finish(s)
+	if log.intervals != nil {
+		storeIntervals(s, log.intervals)
+	} else {
+		log.pairing.finish(s)
+	}
+	s.Marks = log.marks
+	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
+	s.Totals = log.totals
+	sort.SliceStable(s.Totals, func(i, j int) bool { return s.Totals[i].T < s.Totals[j].T })
+	if !given {
+		log.deriveFacts(s)
+		log.solveBase(s)
+	}
+	return s
+}
+
+// deriveFacts says what the space was built from, and what is missing.
+func (log *spaceLog) deriveFacts(s *Space) {
+	switch {
+	case log.noHistory:
+		log.b.Lose(NotAHistory, 1, 0, s.ID())
+	case s.Allocations+s.Frees > 0:
+		s.Facts |= History
+	}
+	if len(s.Regions) > 0 {
+		s.Facts |= Regions
+	}
+	if len(s.Totals) > 0 {
+		s.Facts |= Totals
+	}
+	for i := range s.Buffers {
+		if s.Buffers[i].Addr != 0 {
+			s.Facts |= Addresses
+		}
+		if log.b.capture.Sites[s.Buffers[i].Site].Stack != 0 {
+			s.Facts |= Stacks
+		}
+		if s.Facts&Addresses != 0 && s.Facts&Stacks != 0 {
+			break
+		}
+	}
+}
+
+// solveBase finds the bytes that were alive through the window without being
+// seen. A complete end state names every live block, so Base is 0 and totals
+// only check; otherwise the first total less the buffers alive at it is Base.
+// Totals that do not fit are counted as a loss. A total of occupied bytes can
+// check nothing while the size of a live buffer is inferred.
+func (log *spaceLog) solveBase(s *Space) {
+	level := map[Measure]int64{}
+	inferred, next := 0, 0
+	solved := s.Facts&EndState != 0 || s.Base != 0
+	check := func(until int64) {
+		for ; next < len(s.Totals) && s.Totals[next].T < until; next++ {
+			t := s.Totals[next]
+			if t.Measure != Requested && inferred > 0 {
+				continue
+			}
+			gap := t.Bytes - s.Base - level[t.Measure]
+			if !solved {
+				s.Base, solved = max(gap, 0), true
+				continue
+			}
+			if gap != 0 && t.Measure != OccupiedLessPending {
+				log.b.Lose(TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, t.Bytes-gap))
+			}
+		}
+	}
+	if len(s.Totals) == 0 {
+		return
+	}
+	for c := range s.Changes() {
+		check(c.T)
+		buf := &s.Buffers[c.Buffer]
+		sign := int64(1)
+		if !c.Begin {
+			sign = -1
+		}
+		level[Requested] += sign * buf.Requested
+		level[Occupied] += sign * buf.Size
+		level[OccupiedLessPending] += sign * buf.Size
+		if buf.Edge&SizeInferred != 0 {
+			inferred += int(sign)
+		}
+	}
+	check(math.MaxInt64)
+}

@@ -1,0 +1,222 @@
+package blocks
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// extent is a range of addresses [lo, hi).
+type extent struct{ lo, hi uint64 }
+
+// addressMap puts addresses on the page: extents one above the other, without
+// the gaps between them.
+type addressMap struct {
+	extents []extent
+	below   []uint64 // bytes of the extents below each one
+	bytes   uint64   // of all extents
+	scale   scale
+	gap     point // left between two extents, so that they can be told apart
+}
+
+// joinShare says which gaps are left out where no regions are known: those
+// larger than this part of the memory ever used.
+const joinShare = 32
+
+func (p *picture) mapAddresses() *addressMap {
+	var u union
+	for i := range p.s.Regions {
+		u.add(p.s.Regions[i].Addr, p.s.Regions[i].Size)
+	}
+	u.merge()
+	p.each(func(i int, _ uint8) { u.add(p.s.Buffers[i].Addr, p.s.Buffers[i].Size) })
+	u.merge()
+	// Buffers outside all regions are rare, but happen: regions are known from
+	// the end state only when the history does not hold them.
+	m := &addressMap{extents: u.extents}
+	for _, e := range u.extents {
+		m.bytes += e.hi - e.lo
+	}
+	if len(p.s.Regions) == 0 {
+		// What was reserved between two buffers is not known; holes that are
+		// small beside the rest were, as a rule.
+		m.join(m.bytes / joinShare)
+	}
+	// Many regions would be all gap: together the gaps take an eighth at most.
+	height := p.bottom - p.top
+	if gaps := point(len(m.extents) - 1); gaps > 0 {
+		m.gap = min(30, height/8/gaps)
+		height -= m.gap * gaps
+	}
+	m.scale = scale{max(m.bytes, 1), uint64(height)}
+	at := uint64(0)
+	for _, e := range m.extents {
+		m.below = append(m.below, at)
+		at += e.hi - e.lo
+	}
+	return m
+}
+
+// join closes gaps of up to most bytes: they are drawn, as holes.
+func (m *addressMap) join(most uint64) {
+	joined := m.extents[:0]
+	for _, e := range m.extents {
+		if n := len(joined); n > 0 && e.lo-joined[n-1].hi <= most {
+			m.bytes += e.lo - joined[n-1].hi
+			joined[n-1].hi = e.hi
+			continue
+		}
+		joined = append(joined, e)
+	}
+	m.extents = joined
+}
+
+// span returns where [addr, addr+size) lies above the bottom of the plot. All
+// of it lies in one extent.
+func (m *addressMap) span(addr uint64, size int64) (lo, hi point) {
+	i := sort.Search(len(m.extents), func(i int) bool { return m.extents[i].hi > addr })
+	if i == len(m.extents) || m.extents[i].lo > addr {
+		return 0, 0 // of size 0
+	}
+	at := m.below[i] + addr - m.extents[i].lo
+	up := point(i) * m.gap
+	return m.scale.at(at) + up, m.scale.at(at+uint64(size)) + up
+}
+
+// union collects ranges that may overlap and repeat.
+type union struct {
+	extents []extent // disjoint, sorted
+	fresh   []extent
+}
+
+// freshMost bounds how many ranges wait to be merged: merging costs as much as
+// there are extents already.
+const freshMost = 1 << 16
+
+func (u *union) add(addr uint64, size int64) {
+	hi := max(addr+uint64(size), addr)
+	if hi == addr {
+		return
+	}
+	// Allocators hand the same addresses out again and again: most are known.
+	i := sort.Search(len(u.extents), func(i int) bool { return u.extents[i].hi >= hi })
+	if i < len(u.extents) && u.extents[i].lo <= addr {
+		return
+	}
+	u.fresh = append(u.fresh, extent{addr, hi})
+	if len(u.fresh) == freshMost {
+		u.merge()
+	}
+}
+
+// merge brings the waiting ranges in. Ranges that touch become one.
+func (u *union) merge() {
+	if len(u.fresh) == 0 {
+		return
+	}
+	all := append(u.fresh, u.extents...)
+	slices.SortFunc(all, func(a, b extent) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.hi, b.hi)) })
+	u.extents, u.fresh = nil, nil
+	for _, e := range all {
+		if n := len(u.extents); n > 0 && e.lo <= u.extents[n-1].hi {
+			u.extents[n-1].hi = max(u.extents[n-1].hi, e.hi)
+			continue
+		}
+		u.extents = append(u.extents, e)
+	}
+}
+
+// place puts every buffer at its addresses.
+func (p *picture) place(m *addressMap) layout {
+	var all []candidate
+	small := make([]int32, 0, p.buffers)
+	p.each(func(i int, class uint8) {
+		b := &p.s.Buffers[i]
+		r := p.rect(m, b)
+		if r.end-r.x >= smallest && r.hi-r.lo >= smallest {
+			all = append(all, candidate{area: p.area(b), buffer: i, class: class})
+		} else {
+			small = append(small, int32(i)) // by index: millions of them may wait
+		}
+	})
+	own := largest(all, p.o.MaxBlocks)
+	for n := p.affordable(own, len(own)); n < len(own); n = p.affordable(own, len(own)) {
+		own = own[:n]
+	}
+	for _, c := range all[len(own):] {
+		small = append(small, int32(c.buffer))
+	}
+	var l layout
+	for _, c := range inOrder(own) {
+		r := p.rect(m, &p.s.Buffers[c.buffer])
+		l.shapes = append(l.shapes, shape{c.buffer, c.class, len(l.steps), 1, r.end})
+		l.steps = append(l.steps, r.step)
+	}
+	p.mosaic(&l, m, small)
+	return l
+}
+
+// rect is a block that does not move.
+type rect struct {
+	step
+	end point
+}
+
+// rect returns the block of b. Neighbours in memory or time meet in one rounded
+// edge, so blocks overlap no more than the buffers do.
+func (p *picture) rect(m *addressMap, b *lifetime.Buffer) rect {
+	var r rect
+	r.lo, r.hi = m.span(b.Addr, b.Size)
+	r.x, r.end = p.timeX(b.Begin), p.right
+	if b.Edge&lifetime.EndOpen == 0 {
+		r.end = p.timeX(b.End)
+	}
+	return r
+}
+
+// timeX returns where an instant lies.
+func (p *picture) timeX(t int64) point {
+	if t <= p.cols.from {
+		return p.left
+	}
+	s := scale{uint64(p.cols.to) - uint64(p.cols.from), uint64(p.right - p.left)}
+	return p.left + s.at(uint64(t)-uint64(p.cols.from))
+}
+
+// mosaicMost bounds the pieces of the mosaic: at some ten bytes each they stay
+// small beside the blocks.
+const mosaicMost = 20000
+
+// mosaic draws buffers together on a grid: a cell that any of them touches
+// takes the colour of most of them. The grid gets coarser until the pieces are
+// few enough.
+func (p *picture) mosaic(l *layout, m *addressMap, small []int32) {
+	if len(small) == 0 {
+		return
+	}
+	rest := make([]amount, len(p.classes))
+	for _, i := range small {
+		b := &p.s.Buffers[i]
+		rest[p.classOf(b)].add(b, p.peak.At)
+		l.rest.add(b, p.peak.At)
+	}
+	for cell := point(10); ; cell *= 2 {
+		g := p.newGrid(cell, len(p.classes))
+		for _, i := range small {
+			b := &p.s.Buffers[i]
+			g.add(p.rect(m, b), int(p.classOf(b)))
+		}
+		paths, pieces := g.paths()
+		if pieces > mosaicMost {
+			continue
+		}
+		for class, d := range paths {
+			if len(d) > 0 {
+				l.merged = append(l.merged, mergedPath{uint8(class), d, rest[class]})
+			}
+		}
+		return
+	}
+}

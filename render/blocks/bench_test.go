@@ -1,0 +1,105 @@
+package blocks
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// large is a space of n buffers of a training loop in the large: steps of 500
+// buffers with lives nested in each other, and one in a hundred kept for long.
+// Sizes follow those of real ones, few different values of all magnitudes.
+func large(t testing.TB, n int) (*lifetime.Capture, *lifetime.Space) {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	p := newProgram("large.bin", cuda)
+	var sites []lifetime.SiteID
+	for i := range 40 {
+		sites = append(sites, p.at(fmt.Sprintf("layer_%d", i), "model.py", 10+i))
+	}
+	now, top := int64(0), uint64(firstAddress)
+	type block struct {
+		addr uint64
+		size int64
+	}
+	var kept []block
+	for made := 0; made < n; {
+		var stack []block
+		for range min(500, n-made) {
+			made++
+			now += int64(1 + r.IntN(1000))
+			b := block{top, int64(512) << r.IntN(14) * int64(1+r.IntN(7))}
+			site := sites[r.IntN(len(sites))]
+			if made%100 == 0 {
+				b.addr = 2*firstAddress + uint64(made/100%80)*uint64(32*mib)
+				kept = append(kept, b)
+				if len(kept) > 60 {
+					p.Free(p.space, now, kept[0].addr, kept[0].size, 0)
+					kept = kept[1:]
+					now++
+				}
+			} else {
+				top += uint64(b.size)
+				stack = append(stack, b)
+			}
+			p.Alloc(p.space, now, b.addr, b.size, 0, site)
+		}
+		for i := len(stack) - 1; i >= 0; i-- {
+			now += int64(1 + r.IntN(1000))
+			p.Free(p.space, now, stack[i].addr, stack[i].size, 0)
+		}
+		top = firstAddress
+	}
+	c, err := p.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, c.Spaces[0]
+}
+
+// BenchmarkWrite draws whole pictures.
+func BenchmarkWrite(b *testing.B) {
+	for _, n := range []int{1000, 10000, 100000, 1000000} {
+		c, s := large(b, n)
+		for _, l := range []Layout{Stacked, Address} {
+			b.Run(fmt.Sprintf("%s/%d", [...]string{"stacked", "address"}[l], n), func(b *testing.B) {
+				var size counter
+				for b.Loop() {
+					size = 0
+					if err := Write(&size, c, s, Options{Layout: l}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.Buffers)), "ns/buffer")
+				b.ReportMetric(float64(size), "bytes")
+			})
+		}
+	}
+}
+
+// BenchmarkBlock measures only what is done per rectangle that is written.
+func BenchmarkBlock(b *testing.B) {
+	c, s := large(b, 50000)
+	p, err := newPicture(c, s, Options{Layout: Address})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := p.place(p.mapAddresses())
+	p.blocks(&l)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.buf = p.buf[:0]
+		p.blocks(&l)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(l.shapes)), "ns/rectangle")
+	b.ReportMetric(float64(len(l.shapes)), "rectangles")
+}
+
+// counter counts what is written to it.
+type counter int
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}

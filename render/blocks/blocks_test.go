@@ -1,0 +1,340 @@
+package blocks
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/units"
+)
+
+var update = flag.Bool("update", false, "write the pictures in testdata anew")
+
+// scene is a space and how to draw it.
+type scene struct {
+	name string
+	c    *lifetime.Capture
+	s    *lifetime.Space
+	o    Options
+}
+
+func scenes(t testing.TB) []scene {
+	var list []scene
+	add := func(name string, p *program, o Options) {
+		c, s := p.finish(t)
+		list = append(list, scene{name, c, s, o})
+	}
+	p, _ := training(2, 2, false)
+	add("stacked", p, Options{})
+	p, leaks := training(6, 2, true)
+	add("leaks", p, Options{Leaks: leaks})
+	p, leaks = training(3, 2, true)
+	add("by-leak", p, Options{Leaks: leaks, Color: ByLeak, Title: "what stays"})
+	p, _ = training(3, 2, false)
+	add("by-size", p, Options{Color: BySize, Width: 700, Height: 300})
+	p, _ = training(4, 3, false)
+	add("merged", p, Options{MaxBlocks: 4})
+	p, _ = training(4, 3, false)
+	add("merged-address", p, Options{MaxBlocks: 4, Layout: Address, Width: 600, Height: 260})
+	add("address", fragmented(), Options{Layout: Address})
+	add("oom", fragmented(), Options{})
+	add("events", events(), Options{})
+	add("before", before(), Options{})
+	return list
+}
+
+// fragmented frees every other buffer of two regions that lie far apart, and
+// then asks for more than any hole.
+func fragmented() *program {
+	p := newProgram("frag.pickle", cuda)
+	site := p.at("fill", "frag.py", 9)
+	far := uint64(firstAddress + 1<<40)
+	for i := range uint64(2) {
+		p.Reserve(p.space, p.now, firstAddress+i<<40, 20*mib, site)
+		p.now += 100
+	}
+	for i := range uint64(4) {
+		p.Alloc(p.space, p.now, firstAddress+i*uint64(5*mib), 5*mib, 0, site)
+		p.Alloc(p.space, p.now+300, far+i*uint64(5*mib), 4*mib, 0, site)
+		p.now += 1000
+	}
+	for i := range uint64(2) {
+		p.Free(p.space, p.now, firstAddress+i*uint64(10*mib), 5*mib, 0)
+		p.Annotate(p.space, p.now+50, far+i*uint64(10*mib), p.Note("kept <on> purpose & forever"))
+		p.now += 700
+	}
+	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: mib})
+	p.now += 2500
+	p.Free(p.space, p.now, far, 4*mib, 0)
+	return p
+}
+
+// events is a history without clock and stacks.
+func events() *program {
+	p := newProgram("old.pickle", lifetime.Space{Device: "cuda:1", Process: "rank 3", Axis: lifetime.Event})
+	sites := []lifetime.SiteID{p.Site(lifetime.Site{Op: "aten::mm"}), p.Site(lifetime.Site{Op: "aten::empty", Module: "net"}), 0}
+	var live []uint64
+	for i := range 14 {
+		live = append(live, p.alloc(1, int64(i%4+1)*700*kib, sites[i%3]))
+		if i%2 == 1 {
+			p.free(1, live[0])
+			live = live[1:]
+		}
+	}
+	return p
+}
+
+// before has buffers older than the window and bytes that no event names.
+func before() *program {
+	p := newProgram("late.json", lifetime.Space{Device: "cpu", Axis: lifetime.Time, Facts: lifetime.Clock})
+	site := p.at("late", "late.py", 3)
+	p.Total(p.space, lifetime.Total{T: 1000, Bytes: 5 * mib})
+	p.Alloc(p.space, 2000, 1<<20, mib, 0, site)
+	p.Free(p.space, 5000, 1<<30, 2*mib, 0)
+	p.FreeRequested(p.space, 8000, 1<<20, mib, 0)
+	p.Alloc(p.space, 9000, 1<<21, 3*mib, 0, site)
+	return p
+}
+
+func TestGoldens(t *testing.T) {
+	for _, sc := range scenes(t) {
+		t.Run(sc.name, func(t *testing.T) {
+			got := render(t, sc.c, sc.s, sc.o)
+			read(t, got).checkTexts(t)
+			path := filepath.Join("testdata", sc.name+".svg")
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s differs; look at it, then run go test -update", path)
+			}
+		})
+	}
+}
+
+// nasty are names as a hostile capture may have them.
+var nasty = []string{
+	`</title><script>alert(1)</script>`, `" onload="alert(1)`, `<![CDATA[`, `]]>`, `<!-- --`, `&lt;&#x0;&amp`, `<lambda>`, "a\x00b\x1b[31m\x7f\u0085c",
+	"\xff\xfe\xc3", "line\nbreak\ttab\rreturn", "\ufffe\uffff", "\u202egnp.exe\u2066", "javascript:alert(1)", strings.Repeat("長", 500),
+	strings.Repeat("W", 100000), "", " ", "\xed\xa0\x80", "e\u0301\u200d",
+}
+
+func TestHostileNames(t *testing.T) {
+	for _, l := range []Layout{Stacked, Address} {
+		for i, name := range nasty {
+			p := newProgram("/tmp/"+name, lifetime.Space{Device: name, Process: name, Axis: lifetime.Time})
+			site := p.at(name, name, 7)
+			other := p.Site(lifetime.Site{Op: name, Module: name})
+			p.alloc(100, mib, site)
+			a := p.alloc(100, mib, other)
+			p.Annotate(p.space, p.now+1, a, p.Note(name))
+			p.Mark(p.space, lifetime.Mark{Begin: p.now + 2, End: p.now + 2, Kind: lifetime.OOM, Text: name, Free: -1})
+			p.LiveRegion(p.space, lifetime.Region{Addr: a, Size: mib, Kind: name})
+			p.free(100, a)
+			c, s := p.finish(t)
+			svg := render(t, c, s, Options{Layout: l, Title: name, Leaks: map[lifetime.SiteID]string{site: name}})
+			if !utf8.Valid(svg) {
+				t.Errorf("name %d: invalid UTF-8", i)
+			}
+			if len(svg) > 30000 {
+				t.Errorf("name %d: %d bytes", i, len(svg))
+			}
+			d := read(t, svg)
+			d.checkTexts(t)
+			for _, title := range d.titles {
+				for _, r := range title {
+					if r < 0x20 && r != '\n' || r == 0x7F || r == 0x202E {
+						t.Errorf("name %d: %q in %q", i, r, title)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Texts keep off each other in pictures of all sizes, parts of windows included.
+func TestTextsFit(t *testing.T) {
+	p, leaks := training(12, 5, true)
+	c, s := p.finish(t)
+	for _, l := range []Layout{Stacked, Address} {
+		for _, size := range [][2]int{{1, 1}, {640, 300}, {960, 420}, {1800, 1000}} {
+			for part := range int64(6) {
+				o := Options{Layout: l, Width: size[0], Height: size[1], Leaks: leaks, MaxBlocks: 50}
+				o.From = s.Begin + part*(s.End-s.Begin)/7
+				o.To = o.From + (s.End-s.Begin)/(1+1000*part)
+				read(t, render(t, c, s, o)).checkTexts(t)
+			}
+		}
+	}
+}
+
+func TestHoverTexts(t *testing.T) {
+	c, s := before().finish(t)
+	d := read(t, render(t, c, s, Options{}))
+	for _, want := range []string{
+		"late (late.py:3)\n1.00 MiB (1,048,576 B) at 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
+		"late (late.py:3)\n3.00 MiB (3,145,728 B) at 0x200000\nfrom 8.00 µs, alive at the end",
+		"unknown site\n2.00 MiB (2,097,152 B) at 0x40000000\nolder than the window, for 4.00 µs",
+		"before the window\n3.00 MiB (3,145,728 B) that no event names",
+	} {
+		if !slices.Contains(d.titles, want) {
+			t.Errorf("no block says %q; they say %q", want, d.titles)
+		}
+	}
+	c, s = fragmented().finish(t)
+	d = read(t, render(t, c, s, Options{}))
+	if !slices.ContainsFunc(d.titles, func(s string) bool { return strings.HasSuffix(s, "\nkept <on> purpose & forever") }) {
+		t.Errorf("no note in %q", d.titles)
+	}
+}
+
+func TestManyLeaks(t *testing.T) {
+	p := newProgram("many.bin", cuda)
+	leaks := map[lifetime.SiteID]string{}
+	for i := range 12 {
+		site := p.at(fmt.Sprintf("leak%d", i), "many.py", i)
+		p.alloc(10, int64(20-i)*mib, site)
+		leaks[site] = "leaks"
+	}
+	p.alloc(10, 500*mib, p.at("fine", "many.py", 99))
+	c, s := p.finish(t)
+	svg := string(render(t, c, s, Options{Leaks: leaks}))
+	for _, want := range []string{"leak0 ", "leak3 ", "other leaks (8)", "fine "} {
+		if !strings.Contains(svg, ">"+want+"<") && !strings.Contains(svg, ">"+want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(svg, "leak4 <") {
+		t.Error("leak4 has a row of its own")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	c, s := before().finish(t)
+	bare := *s
+	bare.Buffers, bare.Facts = nil, lifetime.Totals
+	nowhere := *s
+	nowhere.Facts &^= lifetime.Addresses
+	huge := newProgram("huge", cuda)
+	huge.Alloc(huge.space, 5, 1<<62, 1<<61, 0, 0)
+	hc, hs := huge.finish(t)
+	for _, tc := range []struct {
+		c    *lifetime.Capture
+		s    *lifetime.Space
+		o    Options
+		want string
+	}{
+		{c, &bare, Options{}, "space cpu: no buffers to draw as blocks: that takes a history or an end state, and the capture has only totals of this space"},
+		{c, &nowhere, Options{Layout: Address}, "space cpu: no addresses"},
+		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: nothing of the window lies between From and To"},
+		{c, s, Options{From: 9, To: 3}, "space cpu: nothing of the window"},
+		{hc, hs, Options{}, "space cuda:0: the sizes add up to more than an exbibyte"},
+	} {
+		err := Write(io.Discard, tc.c, tc.s, tc.o)
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("error %v, want %q", err, tc.want)
+		}
+	}
+	if err := Write(io.Discard, c, &nowhere, Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Damaged captures hold the ends of every range; they are drawn as they are.
+func TestExtremes(t *testing.T) {
+	for _, l := range []Layout{Stacked, Address} {
+		for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {
+			p := newProgram("damaged", lifetime.Space{Axis: lifetime.Time})
+			for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
+				p.Reserve(p.space, times[0], addr, 1<<62, 0)
+				p.Alloc(p.space, times[0]+int64(i), addr, 1<<uint(8*i), 0, 0)
+				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: math.MinInt64, Requested: math.MaxInt64})
+			}
+			p.Free(p.space, times[1], 1<<63, 1<<40, 0)
+			c, err := p.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, render(t, c, c.Spaces[0], Options{Layout: l}))
+		}
+	}
+}
+
+func TestSpansAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	check := func(n int64) {
+		if got, want := string(appendSpan(nil, n, "ns")), units.Span(n, "ns"); got != want {
+			t.Errorf("%d ns: %q, want %q", n, got, want)
+		}
+	}
+	for n := int64(1); n > 0 && n < math.MaxInt64/10; n *= 10 {
+		for _, m := range []int64{n - 1, n, n + 1, n*9995/1000 - 1, n * 9995 / 1000, n*9995/1000 + 1, n * 1005 / 1000, 9 * n} {
+			check(m)
+		}
+	}
+	for range 300000 {
+		check(r.Int64N(1 << r.IntN(63)))
+	}
+	if got := string(appendSpan(nil, 1200, "event")); got != "1,200 events" {
+		t.Error(got)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for v, want := range map[uint64]string{
+		0: "0", 3: "3 B", 512: "512 B", 1 << 20: "1 MiB", 768 << 20: "768 MiB", 1280 << 20: "1.25 GiB", 1152 << 20: "1152 MiB",
+		3 << 29: "1.5 GiB", 5 << 60: "5 EiB",
+	} {
+		if got := roundSize(v); got != want {
+			t.Errorf("roundSize(%d) = %q, want %q", v, got, want)
+		}
+	}
+	for want, tc := range map[string][2]uint64{"0": {0, 1e6}, "1,200": {1200e9, 1e9}, "0.5": {5e5, 1e6}, "12": {12, 1}} {
+		if got := tickText(tc[0], tc[1]); got != want {
+			t.Errorf("tickText(%d, %d) = %q, want %q", tc[0], tc[1], got, want)
+		}
+	}
+	for _, tc := range []struct {
+		length, n, unit, want uint64
+	}{{65, 8, 10, 10}, {7, 7, 1, 1}, {100, 6, 1, 20}, {1000, 1, 1, 1000}, {0, 5, 1, 1}, {math.MaxUint64, 5, 3600e9, 0}} {
+		got := roundStep(tc.length, tc.n, tc.unit)
+		if tc.want != 0 && got != tc.want {
+			t.Errorf("roundStep(%d, %d, %d) = %d, want %d", tc.length, tc.n, tc.unit, got, tc.want)
+		}
+	}
+}
+
+func TestCutAndFit(t *testing.T) {
+	for _, s := range nasty {
+		for _, w := range []point{0, 100, 500, 3000} {
+			if got := fit(s, 12, w); textWidth(got, 12) > max(w, textWidth("…", 12)) {
+				t.Errorf("%q is wider than %d", got, w)
+			}
+		}
+		if got := cut(s, 10); utf8.RuneCountInString(got) > 11 {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := cut("abc", 3) + cut("äöü", 3) + cut("abcd", 3); got != "abcäöüab…" {
+		t.Error(got)
+	}
+	if got := baseName(`C:\runs\a.pickle`) + baseName("/x/b") + baseName("c"); got != "a.picklebc" {
+		t.Error(got)
+	}
+}

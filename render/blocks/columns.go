@@ -1,0 +1,136 @@
+package blocks
+
+import (
+	"errors"
+	"math/bits"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// columnWidth is the width of a column in tenths of a pixel. Half a pixel is
+// one dot of the screens on which such a picture is looked at closely.
+const columnWidth = 5
+
+// mostBytes bounds what may be alive at once, so that no sum overflows.
+const mostBytes = 1 << 60
+
+var errTooLarge = errors.New("the sizes add up to more than an exbibyte: the capture is damaged, or read wrong")
+
+// scale maps [0, from] to [0, to], rounding to the nearest. It works in whole
+// numbers so that every machine draws the same picture.
+type scale struct{ from, to uint64 }
+
+func (s scale) at(v uint64) point {
+	hi, lo := bits.Mul64(min(v, s.from), s.to)
+	lo, carry := bits.Add64(lo, s.from/2, 0)
+	q, _ := bits.Div64(hi+carry, lo, s.from)
+	return point(q)
+}
+
+// columns is a space sampled for drawing: per column of the plot one instant,
+// the one at which most bytes are alive in it.
+type columns struct {
+	from, to int64
+	at       []int64 // never decreases
+	level    []int64 // bytes alive at that instant, Base included
+}
+
+// sample picks the instants for n columns over [from, to).
+func sample(s *lifetime.Space, from, to int64, n int) (columns, error) {
+	c := columns{from: from, to: to, at: make([]int64, n), level: make([]int64, n)}
+	for k := range c.level {
+		c.level[k] = -1
+	}
+	level, since := s.Base, from
+	for ch := range s.Changes() {
+		if ch.T >= to {
+			break
+		}
+		// A level counts once all changes of its instant are in: what lies
+		// between two of them was never the state of the heap.
+		if ch.T > since {
+			c.hold(level, since, ch.T)
+			since = ch.T
+		}
+		if ch.Begin {
+			level += s.Buffers[ch.Buffer].Size
+		} else {
+			level -= s.Buffers[ch.Buffer].Size
+		}
+		if level > mostBytes || level < 0 {
+			return c, errTooLarge
+		}
+	}
+	c.hold(level, since, to)
+	return c, nil
+}
+
+// hold enters that level bytes were alive over [since, until).
+func (c *columns) hold(level, since, until int64) {
+	first, _ := c.column(since)
+	last, inside := c.column(until)
+	if !inside {
+		last--
+	}
+	for k := first; k <= last; k++ {
+		if level > c.level[k] {
+			c.level[k], c.at[k] = level, since
+		}
+	}
+}
+
+// column returns the column that t falls into; inside is false when t is the
+// very beginning of it.
+func (c *columns) column(t int64) (k int, inside bool) {
+	hi, lo := bits.Mul64(uint64(t)-uint64(c.from), uint64(len(c.at)))
+	q, rem := bits.Div64(hi, lo, uint64(c.to)-uint64(c.from))
+	return int(q), rem != 0
+}
+
+// first returns the first column whose instant is not before t, a time at
+// which a buffer begins or ends.
+func (c *columns) first(t int64) int {
+	if t <= c.from {
+		return 0
+	}
+	if t >= c.to {
+		return len(c.at)
+	}
+	// Columns before t's own hold earlier instants. The next one holds t or
+	// later, because the level that t begins reaches into it.
+	k, _ := c.column(t)
+	if c.at[k] < t {
+		k++
+	}
+	return k
+}
+
+// span returns the columns [k0, k1) in which a buffer is seen.
+func (c *columns) span(b *lifetime.Buffer) (k0, k1 int) {
+	k1 = len(c.at)
+	if b.Edge&lifetime.EndOpen == 0 {
+		k1 = c.first(b.End)
+	}
+	return c.first(b.Begin), k1
+}
+
+// holds says whether any of a buffer's life lies in the part that is drawn.
+func (c *columns) holds(b *lifetime.Buffer) bool {
+	return b.Begin < c.to && (b.End > c.from || b.Edge&lifetime.EndOpen != 0)
+}
+
+// peak returns the highest level and the first instant that has it.
+func (c *columns) peak() lifetime.Level {
+	peak := lifetime.Level{At: c.from, Bytes: -1}
+	for k, level := range c.level {
+		if level > peak.Bytes {
+			peak = lifetime.Level{At: c.at[k], Bytes: level}
+		}
+	}
+	return peak
+}
+
+// aliveAt says whether b is alive at t.
+func aliveAt(b *lifetime.Buffer, t int64) bool {
+	return b.Begin <= t && (b.End > t || b.Edge&lifetime.EndOpen != 0)
+}

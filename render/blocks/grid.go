@@ -1,0 +1,97 @@
+package blocks
+
+// grid counts, per cell of the plot and class, the buffers that touch it.
+type grid struct {
+	left, right, bottom point
+	cell                point
+	columns, rows       int
+	counts              [][]int32 // by class; rows of columns+1 differences
+}
+
+func (p *picture) newGrid(cell point, classes int) *grid {
+	g := &grid{left: p.left, right: p.right, bottom: p.bottom, cell: cell, counts: make([][]int32, classes)}
+	g.columns = int((p.right - p.left + cell - 1) / cell)
+	g.rows = int((p.bottom - p.top + cell - 1) / cell)
+	return g
+}
+
+// add counts one buffer. Its cells of a row are entered by their ends, since a
+// buffer may be one cell high and as wide as the plot.
+func (g *grid) add(r rect, class int) {
+	if g.counts[class] == nil {
+		g.counts[class] = make([]int32, g.rows*(g.columns+1))
+	}
+	first := min(int((r.x-g.left)/g.cell), g.columns-1)
+	last := max(min(int((r.end-1-g.left)/g.cell), g.columns-1), first)
+	low := min(int(r.lo/g.cell), g.rows-1)
+	high := max(min(int((r.hi-1)/g.cell), g.rows-1), low)
+	for row := low; row <= high; row++ {
+		at := row * (g.columns + 1)
+		g.counts[class][at+first]++
+		g.counts[class][at+last+1]--
+	}
+}
+
+// none marks a cell that no buffer touches.
+const none = 255
+
+// paths returns the path data of every class and the number of pieces in all.
+// Equal cells beside each other are one piece, as are equal rows.
+func (g *grid) paths() (paths [][]byte, pieces int) {
+	paths = make([][]byte, len(g.counts))
+	above := make([]uint8, g.columns)
+	row := make([]uint8, g.columns)
+	// Buffers that live long make runs along a row, those alive at the same time
+	// make equal rows: together a tenth of the cells is left.
+	begin := 0 // first of the rows that look like above
+	emit := func(end int) {
+		for x := 0; x < g.columns; {
+			from := x
+			for x < g.columns && above[x] == above[from] {
+				x++
+			}
+			if class := above[from]; class != none {
+				paths[class] = g.appendPiece(paths[class], from, x, begin, end)
+				pieces++
+			}
+		}
+	}
+	for r := range g.rows {
+		g.dominant(row, r)
+		if r == 0 || string(row) != string(above) {
+			if r > 0 {
+				emit(r)
+			}
+			begin = r
+			copy(above, row)
+		}
+	}
+	emit(g.rows)
+	return paths, pieces
+}
+
+// dominant writes the class that most buffers of each cell belong to.
+func (g *grid) dominant(row []uint8, r int) {
+	best := make([]int32, g.columns)
+	for x := range row {
+		row[x] = none
+	}
+	for class, counts := range g.counts {
+		if counts == nil {
+			continue
+		}
+		n := int32(0)
+		for x := range row {
+			n += counts[r*(g.columns+1)+x]
+			// Ties stay with the class that stands higher in the legend.
+			if n > best[x] {
+				best[x], row[x] = n, uint8(class)
+			}
+		}
+	}
+}
+
+func (g *grid) appendPiece(d []byte, from, to, low, high int) []byte {
+	x, end := g.left+point(from)*g.cell, min(g.left+point(to)*g.cell, g.right)
+	return appendOutline(d, []step{{x, point(low) * g.cell, point(high) * g.cell}}, end, g.bottom)
+}

@@ -1,0 +1,203 @@
+package blocks
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// usageAt counts the bytes alive at t, one buffer after the other.
+func usageAt(s *lifetime.Space, t int64) int64 {
+	sum := s.Base
+	for i := range s.Buffers {
+		if b := &s.Buffers[i]; b.Begin <= t && (t < b.End || b.Edge&lifetime.EndOpen != 0) {
+			sum += b.Size
+		}
+	}
+	return sum
+}
+
+// envelope returns the highest usage within each of n equal parts of [from,
+// to): at the beginning of the part, and wherever it changes inside.
+func envelope(s *lifetime.Space, from, to int64, n int) []int64 {
+	var times []int64
+	for i := range s.Buffers {
+		times = append(times, s.Buffers[i].Begin, s.Buffers[i].End)
+	}
+	slices.Sort(times)
+	times = slices.Compact(times)
+	levels := make([]int64, len(times))
+	for i, t := range times {
+		levels[i] = usageAt(s, t)
+	}
+	env := make([]int64, n)
+	for k := range env {
+		// The part is [from + lo/n, from + hi/n).
+		lo, hi := int64(k)*(to-from), int64(k+1)*(to-from)
+		env[k] = usageAt(s, from+lo/int64(n))
+		for i, t := range times {
+			if at := (t - from) * int64(n); at >= lo && at < hi {
+				env[k] = max(env[k], levels[i])
+			}
+		}
+	}
+	return env
+}
+
+// checkStack verifies that the blocks of every column stand on each other
+// without gap or overlap, and that they reach the usage.
+func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options) {
+	t.Helper()
+	p, err := newPicture(c, s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := read(t, render(t, c, s, o))
+	env := envelope(s, p.o.From, p.o.To, len(p.cols.at))
+	peak := slices.Max(env)
+	if p.peak.Bytes != peak {
+		t.Errorf("peak %d, want %d", p.peak.Bytes, peak)
+	}
+	for k, bytes := range env {
+		x20 := 2*int(p.columnX(k)) + columnWidth
+		var spans [][2]int
+		for i := range d.outlines {
+			spans = append(spans, d.outlines[i].at(x20)...)
+		}
+		slices.SortFunc(spans, func(a, b [2]int) int { return b[1] - a[1] })
+		y := int(p.bottom)
+		for _, sp := range spans {
+			if sp[1] != y {
+				t.Fatalf("column %d: a block stands at %d, the one below it ends at %d", k, sp[1], y)
+			}
+			y = sp[0]
+		}
+		want := int((bytes*int64(p.bottom-p.top) + peak/2) / peak)
+		if got := int(p.bottom) - y; got != want {
+			t.Fatalf("column %d: the blocks are %d high, the usage %d", k, got, want)
+		}
+	}
+}
+
+func TestStackIsUsage(t *testing.T) {
+	for seed := range uint64(12) {
+		desc := cuda
+		if seed%3 == 1 {
+			desc = lifetime.Space{Device: "cpu", Axis: lifetime.Event}
+		}
+		p := random(seed, 30+int(seed*seed)*9, desc)
+		if seed%4 == 2 { // bytes that no event names
+			p.Total(p.space, lifetime.Total{T: p.now + 5, Bytes: 300 * mib, Measure: lifetime.Requested})
+		}
+		c, s := p.finish(t)
+		if (seed%4 == 2) != (s.Base > 0) {
+			t.Errorf("seed %d: base %d", seed, s.Base)
+		}
+		length := s.End - s.Begin
+		for i, o := range []Options{
+			{}, {MaxBlocks: 15}, {MaxBlocks: 1, Color: BySize}, {Color: ByLeak, Width: 500, Height: 300},
+			{From: s.Begin + length/3, To: s.Begin + length/2}, {From: s.End - length/50 - 2, To: s.End},
+		} {
+			t.Run(fmt.Sprintf("%d/%d", seed, i), func(t *testing.T) { checkStack(t, c, s, o) })
+		}
+	}
+	p, leaks := training(9, 4, true)
+	c, s := p.finish(t)
+	checkStack(t, c, s, Options{Leaks: leaks})
+	if p, _ := newPicture(c, s, Options{}); p.peak != s.Peak(lifetime.Occupied) {
+		t.Errorf("peak %v, want %v", p.peak, s.Peak(lifetime.Occupied))
+	}
+}
+
+// Blocks at addresses are rectangles that do not overlap: the buffers do not.
+func TestAddressesDoNotOverlap(t *testing.T) {
+	for seed := range uint64(8) {
+		p := random(seed, 200+int(seed)*300, cuda)
+		if seed%2 == 0 {
+			for i := range uint64(40) {
+				p.LiveRegion(p.space, lifetime.Region{Addr: firstAddress + i*uint64(2*mib), Size: 2 * mib, Kind: "small"})
+			}
+		}
+		c, s := p.finish(t)
+		d := read(t, render(t, c, s, Options{Layout: Address}))
+		var blocks []outline
+		for _, o := range d.outlines {
+			if strings.Contains(o.title, " at 0x") {
+				blocks = append(blocks, o)
+			}
+		}
+		if len(blocks) < 20 {
+			t.Fatalf("%d blocks", len(blocks))
+		}
+		for i, a := range blocks {
+			a0, a1 := a.points[0], a.points[2]
+			if len(a.points) != 4 && len(a.points) != 5 || a1[0]-a0[0] < smallest || a1[1]-a0[1] < smallest {
+				t.Fatalf("no rectangle: %v", a)
+			}
+			for _, b := range blocks[:i] {
+				b0, b1 := b.points[0], b.points[2]
+				if a0[0] < b1[0] && b0[0] < a1[0] && a0[1] < b1[1] && b0[1] < a1[1] {
+					t.Fatalf("overlap:\n%v\n%v", a, b)
+				}
+			}
+		}
+	}
+}
+
+func TestSameBytes(t *testing.T) {
+	for _, l := range []Layout{Stacked, Address} {
+		var first []byte
+		for range 3 {
+			p, leaks := training(6, 5, true)
+			c, s := p.finish(t)
+			svg := render(t, c, s, Options{Layout: l, Leaks: leaks, MaxBlocks: 100})
+			if first != nil && !bytes.Equal(svg, first) {
+				t.Errorf("layout %d: two drawings differ", l)
+			}
+			first = svg
+		}
+	}
+}
+
+// A million buffers stay small, and the picture says what it drew together.
+func TestMillionBuffers(t *testing.T) {
+	n := 1000000
+	if testing.Short() {
+		n = 50000
+	}
+	c, s := large(t, n)
+	for _, l := range []Layout{Stacked, Address} {
+		svg := render(t, c, s, Options{Layout: l})
+		d := read(t, svg)
+		if len(svg) > 2e6 {
+			t.Errorf("layout %d: %d bytes", l, len(svg))
+		}
+		p, err := newPicture(c, s, Options{Layout: l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lay := p.stack()
+		if l == Address {
+			lay = p.place(p.mapAddresses())
+		}
+		if got := int64(len(lay.shapes)) + lay.rest.count; got != int64(n) {
+			t.Errorf("layout %d: %d of %d buffers", l, got, n)
+		}
+		if want := fmt.Sprintf("%d,%03d small", lay.rest.count/1000, lay.rest.count%1000); !strings.Contains(d.desc, want) {
+			t.Errorf("layout %d: %q does not say %q", l, d.desc, want)
+		}
+		together := lay.rest.bytes + s.Base
+		for _, sh := range lay.shapes {
+			if b := &s.Buffers[sh.buffer]; aliveAt(b, p.peak.At) {
+				together += b.Size
+			}
+		}
+		if together != p.peak.Bytes {
+			t.Errorf("layout %d: shapes and the rest come to %d bytes at the peak, want %d", l, together, p.peak.Bytes)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package blocks
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// smallest is the least extent of a block with a shape of its own, in tenths
+// of a pixel. Below it nobody can point at it.
+const smallest = 5
+
+// candidate is a buffer that is large enough for a shape of its own.
+type candidate struct {
+	area   float64 // size x lifetime
+	buffer int
+	k0, k1 int32 // columns, where the layout has such
+	class  uint8
+}
+
+// largest moves the n candidates with the largest area to the front of all,
+// largest first, and returns them.
+func largest(all []candidate, n int) []candidate {
+	n = min(n, len(all))
+	if n == 0 {
+		return nil
+	}
+	// Sorting a million candidates costs more than drawing them. The upper
+	// bits of a positive float order as the float does: count by them, and
+	// sort only what can be among the first n.
+	key := func(c *candidate) uint64 { return math.Float64bits(c.area) >> 48 }
+	count := make([]int, 1<<16)
+	for i := range all {
+		count[key(&all[i])]++
+	}
+	least, seen := uint64(len(count)), 0
+	for seen < n {
+		least--
+		seen += count[least]
+	}
+	at := 0
+	for i := range all {
+		if key(&all[i]) >= least {
+			all[at], all[i] = all[i], all[at]
+			at++
+		}
+	}
+	slices.SortFunc(all[:at], func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.area, a.area), cmp.Compare(a.buffer, b.buffer))
+	})
+	return all[:n]
+}
+
+// inOrder returns a copy of own in order of buffers, which is that of their
+// allocation.
+func inOrder(own []candidate) []candidate {
+	own = slices.Clone(own)
+	slices.SortFunc(own, func(a, b candidate) int { return cmp.Compare(a.buffer, b.buffer) })
+	return own
+}
+
+// Bytes of a file, estimated: the markup of one block without its texts, one
+// corner of its outline, and what all blocks may take together, so that a
+// picture of defaultMaxBlocks stays below 2 MB with everything else in it.
+const (
+	blockCost  = 125
+	cornerCost = 9
+	budget     = 170 * defaultMaxBlocks
+)
+
+// affordable returns how many of the largest blocks to try next: own when
+// what was laid out fits the file, else fewer.
+func (p *picture) affordable(own []candidate, steps int) int {
+	cost := steps * 2 * cornerCost
+	for i := range own {
+		cost += blockCost + len(p.caption(p.s.Buffers[own[i].buffer].Site))
+	}
+	limit := max(budget, budget/defaultMaxBlocks*p.o.MaxBlocks)
+	if cost <= limit {
+		return len(own)
+	}
+	return min(len(own)-1, int(float64(len(own))*float64(limit)/float64(cost)*0.98))
+}

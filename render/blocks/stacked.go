@@ -1,0 +1,207 @@
+package blocks
+
+// stack piles the buffers up in order of their allocation, the ones without a
+// shape of their own on top.
+//
+// Order of allocation keeps the picture calm and small: lives are nested as a
+// rule (what a step allocates last it frees first), and a block moves only when
+// an older one below it ends. Small buffers at the bottom would move everything
+// in every column.
+func (p *picture) stack() layout {
+	height := scale{uint64(max(p.peak.Bytes, 1)), uint64(p.bottom - p.top)}
+	all, bands := p.sort(height)
+	own := largest(all, p.o.MaxBlocks)
+	var l layout
+	for {
+		// How often blocks move shows only once they are laid out.
+		l = p.slide(inOrder(own), height)
+		n := p.affordable(own, len(l.steps))
+		if n == len(own) {
+			break
+		}
+		own = own[:n]
+	}
+	rest := all[len(own):]
+	for i := range rest {
+		bands.add(p, &rest[i])
+	}
+	// Summed in bytes, not taken from the outlines: rounding must not add up.
+	piled := make([]int64, len(p.cols.at)+1)
+	for i := range own {
+		size := p.s.Buffers[own[i].buffer].Size
+		piled[own[i].k0] += size
+		piled[own[i].k1] -= size
+	}
+	accumulate(piled)
+	for k := range piled {
+		piled[k] += p.s.Base
+	}
+	bands.draw(p, &l, piled, height)
+	return l
+}
+
+// sort tells the buffers that are large enough for a shape from the others.
+func (p *picture) sort(height scale) ([]candidate, *bands) {
+	var all []candidate
+	bands := newBands(len(p.classes), len(p.cols.at))
+	p.each(func(i int, class uint8) {
+		b := &p.s.Buffers[i]
+		k0, k1 := p.cols.span(b)
+		c := candidate{p.area(b), i, int32(k0), int32(k1), class}
+		if k0 < k1 && height.at(uint64(b.Size)) >= smallest {
+			all = append(all, c)
+		} else {
+			bands.add(p, &c)
+		}
+	})
+	return all, bands
+}
+
+// slide lays out blocks that stand in order of allocation. A block gets a new
+// step in every column in which it lies lower than before. A column has room
+// for few blocks of the smallest height, so walking over all the live ones
+// where anything changes is cheap.
+func (p *picture) slide(own []candidate, height scale) layout {
+	var moves []move
+	q := pile{own: own}
+	last := make([]step, len(own)) // all zero, which no block is
+	for k := range p.cols.at {
+		if !q.advance(k) {
+			continue
+		}
+		x := p.columnX(k)
+		offset := p.s.Base
+		lo := height.at(uint64(offset))
+		for _, i := range q.live {
+			offset += p.s.Buffers[own[i].buffer].Size
+			// The upper edge of a block is rounded once, and is the lower edge
+			// of the next: no gap opens between them.
+			hi := height.at(uint64(offset))
+			if last[i].lo != lo || last[i].hi != hi {
+				last[i] = step{x, lo, hi}
+				moves = append(moves, move{i, last[i]})
+			}
+			lo = hi
+		}
+	}
+	return p.gather(own, moves)
+}
+
+// move is a step of one of the blocks being laid out.
+type move struct {
+	block int
+	step
+}
+
+// pile holds the blocks that are alive in a column, lowest first.
+type pile struct {
+	own  []candidate
+	live []int // indexes of own
+	next int   // first of own that has not begun
+}
+
+// advance goes on to column k and says whether the pile changed.
+func (q *pile) advance(k int) bool {
+	before, kept := len(q.live), q.live[:0]
+	for _, i := range q.live {
+		if int(q.own[i].k1) > k {
+			kept = append(kept, i)
+		}
+	}
+	changed := len(kept) < before
+	q.live = kept
+	// Buffers that begin later have later first columns, so own is in order
+	// of those too.
+	for ; q.next < len(q.own) && int(q.own[q.next].k0) <= k; q.next++ {
+		q.live = append(q.live, q.next)
+		changed = true
+	}
+	return changed
+}
+
+// gather brings moves, which stand by column, together by block.
+func (p *picture) gather(own []candidate, moves []move) layout {
+	l := layout{shapes: make([]shape, len(own)), steps: make([]step, len(moves))}
+	for _, m := range moves {
+		l.shapes[m.block].n++
+	}
+	at := 0
+	for i := range own {
+		n := l.shapes[i].n
+		l.shapes[i] = shape{own[i].buffer, own[i].class, at, 0, p.columnX(int(own[i].k1))}
+		at += n
+	}
+	for _, m := range moves {
+		sh := &l.shapes[m.block]
+		l.steps[sh.first+sh.n] = m.step
+		sh.n++
+	}
+	return l
+}
+
+// columnX returns where column k begins.
+func (p *picture) columnX(k int) point { return p.left + point(k)*columnWidth }
+
+// bands sums up, per class, the bytes in every column of the buffers that are
+// drawn together.
+type bands struct {
+	bytes [][]int64 // by class; differences from column to column until drawn
+	rest  []amount
+}
+
+func newBands(classes, columns int) *bands {
+	b := &bands{bytes: make([][]int64, classes), rest: make([]amount, classes)}
+	for i := range b.bytes {
+		b.bytes[i] = make([]int64, columns+1)
+	}
+	return b
+}
+
+func (b *bands) add(p *picture, c *candidate) {
+	buf := &p.s.Buffers[c.buffer]
+	b.bytes[c.class][c.k0] += buf.Size
+	b.bytes[c.class][c.k1] -= buf.Size
+	b.rest[c.class].add(buf, p.peak.At)
+}
+
+// draw piles the bands on top of what is piled up already.
+func (b *bands) draw(p *picture, l *layout, piled []int64, height scale) {
+	columns := len(p.cols.at)
+	for class, bytes := range b.bytes {
+		accumulate(bytes)
+		l.rest.count += b.rest[class].count
+		l.rest.bytes += b.rest[class].bytes
+		var d []byte
+		var run []step
+		// A band that vanishes for a while is several outlines.
+		flush := func(end point) {
+			if len(run) > 0 {
+				d = appendOutline(d, run, end, p.bottom)
+				run = run[:0]
+			}
+		}
+		for k := range columns {
+			lo := height.at(uint64(piled[k]))
+			piled[k] += bytes[k]
+			hi := height.at(uint64(piled[k]))
+			x := p.columnX(k)
+			switch n := len(run); {
+			case lo == hi:
+				flush(x)
+			case n == 0 || run[n-1].lo != lo || run[n-1].hi != hi:
+				run = append(run, step{x, lo, hi})
+			}
+		}
+		flush(p.right)
+		if len(d) > 0 {
+			l.merged = append(l.merged, mergedPath{uint8(class), d, b.rest[class]})
+		}
+	}
+}
+
+// accumulate turns differences into levels.
+func accumulate(a []int64) {
+	for k := 1; k < len(a); k++ {
+		a[k] += a[k-1]
+	}
+}

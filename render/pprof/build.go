@@ -1,0 +1,221 @@
+package pprof
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The names of frames that no capture has: brackets keep them apart from
+// functions.
+const (
+	beforeWindow = "[before the window]"
+	noStack      = "[no stack recorded]"
+	noName       = "[unknown function]"
+)
+
+// builder makes one profile of several spaces. Functions and locations are
+// numbered in the order in which the samples first use them.
+type builder struct {
+	profile   *profile.Profile
+	options   Options
+	functions map[functionKey]*profile.Function
+	locations map[locationKey]*profile.Location
+	numUnits  map[string][]string
+	mapping   *profile.Mapping
+	shared    map[string]int // spaces of the profile by memory ID
+
+	// Tables of one capture, by its IDs.
+	capture *lifetime.Capture
+	frames  []*profile.Location // nil where not used yet
+	index   []uint32            // scratch of merge
+
+	inuse []int64 // bytes, by part
+}
+
+type functionKey struct{ name, file string }
+
+type locationKey struct {
+	function uint64
+	line     int64
+}
+
+func newBuilder(parts []part, o Options) *builder {
+	// There is no binary behind the frames. A mapping that has its symbols says
+	// so; without one pprof complains on every run that it finds none. It names
+	// no file, so that stacks of several profiles merge.
+	mapping := &profile.Mapping{ID: 1, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
+	b := &builder{
+		mapping: mapping,
+		profile: &profile.Profile{
+			SampleType: []*profile.ValueType{
+				allocObjects: {Type: "alloc_objects", Unit: "count"},
+				allocSpace:   {Type: "alloc_space", Unit: "bytes"},
+				inuseObjects: {Type: "inuse_objects", Unit: "count"},
+				inuseSpace:   {Type: "inuse_space", Unit: "bytes"},
+			},
+			DefaultSampleType: "inuse_space",
+			Mapping:           []*profile.Mapping{mapping},
+		},
+		options:   o,
+		functions: map[functionKey]*profile.Function{},
+		locations: map[locationKey]*profile.Location{},
+		numUnits:  map[string][]string{"bytes": {"bytes"}, "lifetime": {"nanoseconds"}},
+		shared:    map[string]int{},
+	}
+	for _, p := range parts {
+		b.shared[p.space.ID()]++
+	}
+	return b
+}
+
+// addSpace adds the samples of one space: the bytes from before the window,
+// then its sites in order.
+func (b *builder) addSpace(p part) {
+	b.enter(p.capture)
+	labels := b.labels(p)
+	inuse := p.base()
+	if inuse != 0 {
+		b.profile.Sample = append(b.profile.Sample, &profile.Sample{
+			Location: []*profile.Location{b.location(beforeWindow, "", 0)},
+			Value:    []int64{inuseSpace: inuse},
+			Label:    labels,
+		})
+	}
+	buffers := with(labels, "kind", "buffer")
+	leaky := map[string]map[string][]string{"": buffers} // labels by leak
+	for _, site := range merge(&p, b.index) {
+		leak := b.options.Leaks[p.space][site.site]
+		if leaky[leak] == nil {
+			leaky[leak] = with(buffers, "leak", leak)
+		}
+		stack := b.stack(site.site)
+		for i := range site.cells {
+			c := &site.cells[i]
+			inuse = addSat(inuse, c.values[inuseSpace])
+			b.profile.Sample = append(b.profile.Sample, b.sample(c, stack, leaky[leak], p.space.Axis))
+		}
+	}
+	b.inuse = append(b.inuse, inuse)
+}
+
+// sample makes a sample of a cell. Its figures lie in one array: a profile has
+// ten thousands of them.
+func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][]string, axis lifetime.Axis) *profile.Sample {
+	n := len(c.values)
+	figures := append(make([]int64, 0, n+2), c.values[:]...)
+	figures = append(figures, c.sizes.mean(c.count), c.lifes.mean(c.count))
+	numbers := map[string][]int64{"bytes": figures[n : n+1 : n+1]}
+	if axis == lifetime.Time {
+		numbers["lifetime"] = figures[n+1:]
+	}
+	return &profile.Sample{Location: stack, Value: figures[:n:n], Label: labels, NumLabel: numbers, NumUnit: b.numUnits}
+}
+
+// labels returns the labels that all samples of a space have.
+//
+// What a buffer holds (parameter, gradient, activation) belongs into a label
+// "category" of its samples; the model does not know it so far.
+func (b *builder) labels(p part) map[string][]string {
+	labels := with(nil, "device", p.space.Device)
+	labels = with(labels, "memory_id", p.space.ID())
+	// Ranks that wrote a file each often use one name for their devices.
+	if b.shared[p.space.ID()] > 1 {
+		labels = with(labels, "file", p.capture.Sources[p.space.Source].File)
+	}
+	return labels
+}
+
+// with returns a copy of labels that has one more, or no more where the value
+// is not known.
+func with(labels map[string][]string, key, value string) map[string][]string {
+	more := make(map[string][]string, len(labels)+1)
+	for k, v := range labels {
+		more[k] = v
+	}
+	if value != "" {
+		more[key] = []string{clean(value)}
+	}
+	return more
+}
+
+// enter prepares the tables of a capture.
+func (b *builder) enter(c *lifetime.Capture) {
+	if b.capture == c {
+		return
+	}
+	b.capture = c
+	b.frames = make([]*profile.Location, len(c.Frames))
+	b.index = make([]uint32, len(c.Sites))
+}
+
+// stack returns the frames of a site, leaf first, never none: a sample without
+// frames would vanish from pprof's reports by function.
+func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
+	site := b.capture.Sites[id]
+	frames := b.capture.Stacks[site.Stack]
+	if len(frames) == 0 {
+		op := site.Op
+		if op == "" {
+			op = noStack
+		}
+		return []*profile.Location{b.location(op, "", 0)}
+	}
+	stack := make([]*profile.Location, len(frames))
+	for i, f := range frames {
+		stack[i] = b.frame(f)
+	}
+	return stack
+}
+
+func (b *builder) frame(id lifetime.FrameID) *profile.Location {
+	if b.frames[id] == nil {
+		f := b.capture.Frames[id]
+		function := f.Function
+		if function == "" {
+			function = f.File
+		}
+		if function == "" {
+			function = noName
+		}
+		b.frames[id] = b.location(function, f.File, int64(f.Line))
+	}
+	return b.frames[id]
+}
+
+// location interns a line of a function. SystemName stays empty: where it
+// equals Name, pprof takes the name for a mangled C++ one, and the "<module>"
+// of Python prints as "<unknown>".
+func (b *builder) location(function, file string, line int64) *profile.Location {
+	key := functionKey{clean(function), clean(file)}
+	f := b.functions[key]
+	if f == nil {
+		f = &profile.Function{ID: uint64(len(b.profile.Function) + 1), Name: key.name, Filename: key.file}
+		b.functions[key] = f
+		b.profile.Function = append(b.profile.Function, f)
+	}
+	at := locationKey{f.ID, line}
+	l := b.locations[at]
+	if l == nil {
+		l = &profile.Location{ID: uint64(len(b.profile.Location) + 1), Mapping: b.mapping, Line: []profile.Line{{Function: f, Line: line}}}
+		b.locations[at] = l
+		b.profile.Location = append(b.profile.Location, l)
+	}
+	return l
+}
+
+// clean makes text of a capture fit for a profile and for the terminal that
+// pprof prints it on: proto3 strings are UTF-8, and control characters would
+// break lines or do worse.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,212 @@
+package pprof
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// one makes a capture of one space with one buffer per site.
+func one(t *testing.T, desc lifetime.Space, sites func(*lifetime.Builder) []lifetime.SiteID) *lifetime.Capture {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "one.json", Format: "chrometrace"})
+	s := b.Space()
+	b.Describe(s, desc)
+	for i, site := range sites(b) {
+		b.Alloc(s, int64(i)*1000, uint64(i+1)<<20, 1000, 1024, site)
+	}
+	return finish(t, b)
+}
+
+// frames renders the stack of a sample, leaf first.
+func frames(s *profile.Sample) string {
+	var parts []string
+	for _, l := range s.Location {
+		f := l.Line[0].Function
+		parts = append(parts, fmt.Sprintf("%s@%s:%d", f.Name, f.Filename, l.Line[0].Line))
+	}
+	return strings.Join(parts, " < ")
+}
+
+func TestFrames(t *testing.T) {
+	c := one(t, lifetime.Space{Device: "cuda:0"}, func(b *lifetime.Builder) []lifetime.SiteID {
+		stack := func(frames ...lifetime.Frame) lifetime.StackID {
+			var ids []lifetime.FrameID
+			for _, f := range frames {
+				ids = append(ids, b.Frame(f))
+			}
+			return b.Stack(ids)
+		}
+		module := lifetime.Frame{Function: "<module>", File: "train.py", Line: 9}
+		return []lifetime.SiteID{
+			0,
+			b.Site(lifetime.Site{Op: "fusion.7"}),
+			b.Site(lifetime.Site{Op: "aten::empty", Stack: stack(lifetime.Frame{Function: "forward", File: "net.py"}, module)}),
+			b.Site(lifetime.Site{Stack: stack(lifetime.Frame{File: "libtorch.so"}, lifetime.Frame{}, module)}),
+			b.Site(lifetime.Site{Stack: stack(lifetime.Frame{Function: "bad\xff\xfe\x1b[31m", File: "a\nb"})}),
+		}
+	})
+	p := mustProfile(t, c, Options{})
+	want := []string{
+		"[no stack recorded]@:0",
+		"fusion.7@:0",
+		"forward@net.py:0 < <module>@train.py:9",
+		"libtorch.so@libtorch.so:0 < [unknown function]@:0 < <module>@train.py:9",
+		"bad\ufffd\ufffd\ufffd[31m@a\ufffdb:0",
+	}
+	var got []string
+	for _, s := range p.Sample {
+		got = append(got, frames(s))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("stacks\n%q, want\n%q", got, want)
+	}
+	for _, f := range p.Function {
+		if f.SystemName != "" || !utf8.ValidString(f.Name) {
+			t.Errorf("function %q has the system name %q", f.Name, f.SystemName)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	two := func(b *lifetime.Builder) []lifetime.SiteID {
+		return []lifetime.SiteID{b.Site(lifetime.Site{Op: "a"}), b.Site(lifetime.Site{Op: "b"})}
+	}
+	c := one(t, lifetime.Space{Host: "h\x00st", Device: "cuda:0"}, two)
+	s := c.Spaces[0]
+	s.Base = 4096
+	p := mustProfile(t, c, Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{s: {2: "leak:warning"}}})
+	want := []string{
+		"[before the window]@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096]",
+		"a@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024]",
+		"b@:0 map[device:[cuda:0] kind:[buffer] leak:[leak:warning] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1]] [1 1024 1 1024]",
+	}
+	for i, s := range p.Sample {
+		if got := fmt.Sprintf("%s %v %v %v", frames(s), s.Label, s.NumLabel, s.Value); got != want[i] {
+			t.Errorf("sample %d:\n%q, want\n%q", i, got, want[i])
+		}
+	}
+	unnamed := mustProfile(t, one(t, lifetime.Space{Axis: lifetime.Event}, two), Options{}).Sample[0]
+	if got := fmt.Sprint(unnamed.Label, unnamed.NumLabel); got != "map[kind:[buffer]] map[bytes:[1024]]" {
+		t.Errorf("labels of an unnamed space without clock: %s", got)
+	}
+}
+
+// TestSampleOrder: samples stand in order of site and size, whichever buffer
+// came first.
+func TestSampleOrder(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f", Format: "torchsnap"})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	first, second := b.Site(lifetime.Site{Op: "a"}), b.Site(lifetime.Site{Op: "b"})
+	for i, site := range []lifetime.SiteID{second, first, second, first} {
+		b.Alloc(s, int64(i), uint64(i+1)<<20, 1, int64(4096-512*i), site)
+	}
+	var got []string
+	for _, s := range mustProfile(t, finish(t, b), Options{}).Sample {
+		got = append(got, fmt.Sprint(frames(s), s.NumLabel["bytes"]))
+	}
+	if want := []string{"a@:0[2560]", "a@:0[3584]", "b@:0[3072]", "b@:0[4096]"}; !slices.Equal(got, want) {
+		t.Errorf("samples %q, want %q", got, want)
+	}
+}
+
+// TestSharedID: the file tells spaces of one name apart, and is no label
+// otherwise.
+func TestSharedID(t *testing.T) {
+	var captures []*lifetime.Capture
+	for _, file := range []string{"rank0.pickle", "rank1.pickle"} {
+		c := one(t, lifetime.Space{Device: "cuda:0"}, func(b *lifetime.Builder) []lifetime.SiteID {
+			return []lifetime.SiteID{0, b.Site(lifetime.Site{Op: file})}
+		})
+		c.Sources[0].File = file
+		captures = append(captures, c)
+	}
+	p, err := Profile(captures, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.CheckValid(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"rank0.pickle", "rank1.pickle"} {
+		if got := p.Sample[2*i].Label["file"]; !slices.Equal(got, []string{want}) {
+			t.Errorf("sample %d: file %q, want %q", 2*i, got, want)
+		}
+		if got := frames(p.Sample[2*i+1]); got != want+"@:0" {
+			t.Errorf("sample %d: stack %s, want %s", 2*i+1, got, want)
+		}
+	}
+	if len(p.Location) != 3 {
+		t.Errorf("%d locations, want the captures to share that of unknown stacks", len(p.Location))
+	}
+	if file := mustProfile(t, captures[0], Options{}).Sample[0].Label["file"]; file != nil {
+		t.Errorf("one space alone has the label file %q", file)
+	}
+}
+
+func TestComments(t *testing.T) {
+	c := one(t, lifetime.Space{Device: "cuda:0"}, func(*lifetime.Builder) []lifetime.SiteID { return make([]lifetime.SiteID, 4) })
+	c.Sources[0].Producer = "Kineto\x07"
+	c.Losses = []lifetime.Loss{{Reason: lifetime.RingOverflow, Count: 3}, {Reason: lifetime.BeforeWindow, Count: 9}}
+	s := c.Spaces[0]
+	file := "file one.json: format chrometrace, producer Kineto\ufffd"
+	loss := "loss " + c.Losses[0].String()
+	for _, test := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a window of 3.00 µs"},
+		{Options{At: End}, "space cuda:0: 4.00 KiB (4,096 B) in use at the end of its window of 3.00 µs"},
+		{Options{At: Fixed, Time: 1500}, "space cuda:0: 2.00 KiB (2,048 B) in use 1.50 µs into a window of 3.00 µs"},
+	} {
+		test.o.Comments = []string{"leaks: none"}
+		want := []string{file, test.want, loss, "leaks: none"}
+		if got := mustProfile(t, c, test.o).Comments; !slices.Equal(got, want) {
+			t.Errorf("comments\n%q, want\n%q", got, want)
+		}
+	}
+	both := *c
+	both.Spaces = []*lifetime.Space{s, s}
+	space := "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a window of 3.00 µs"
+	if got, want := mustProfile(t, &both, Options{}).Comments, []string{file, space, space, loss}; !slices.Equal(got, want) {
+		t.Errorf("comments on two spaces\n%q, want\n%q", got, want)
+	}
+	outside := part{capture: c, space: s, at: 9}
+	if got, want := (&builder{}).describe(outside, 0), "outside its window [-1, 3001)"; !strings.Contains(got, want) {
+		t.Errorf("comment %q, want %q in it", got, want)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	const day = 1_700_000_000_000_000_000 // 2023-11-14 in ns
+	for _, test := range []struct {
+		windows        [][2]int64
+		axis           lifetime.Axis
+		time, duration int64
+	}{
+		{[][2]int64{{day, day + 5000}}, lifetime.Time, day, 5000},
+		{[][2]int64{{100, 700}}, lifetime.Time, 0, 600},
+		{[][2]int64{{day + 10, day + 20}, {day, day + 5}, {0, 50}}, lifetime.Time, day, 50},
+		{[][2]int64{{day, day + 5000}}, lifetime.Event, 0, 0},
+		{[][2]int64{{math.MinInt64, math.MaxInt64}}, lifetime.Time, 0, math.MaxInt64},
+	} {
+		var parts []part
+		for _, w := range test.windows {
+			parts = append(parts, part{space: &lifetime.Space{Axis: test.axis, Begin: w[0], End: w[1]}})
+		}
+		var p profile.Profile
+		setTimes(&p, parts)
+		if p.TimeNanos != test.time || p.DurationNanos != test.duration {
+			t.Errorf("%v: time %d, duration %d; want %d, %d", test.windows, p.TimeNanos, p.DurationNanos, test.time, test.duration)
+		}
+	}
+}

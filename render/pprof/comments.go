@@ -1,0 +1,87 @@
+package pprof
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/units"
+)
+
+// addComments says where the figures come from: each file, each space, what
+// the captures lost; then the lines of the caller. Each begins with a word, as
+// pprof does not print comments that begin with '#'.
+func (b *builder) addComments(parts []part) {
+	var lines []string
+	for i, p := range parts {
+		src := p.capture.Sources[p.space.Source]
+		line := fmt.Sprintf("file %s: format %s", src.File, src.Format)
+		if src.Producer != "" {
+			line += ", producer " + src.Producer
+		}
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+		lines = append(lines, b.describe(p, b.inuse[i]))
+	}
+	var seen []*lifetime.Capture
+	for _, p := range parts {
+		if !slices.Contains(seen, p.capture) {
+			seen = append(seen, p.capture)
+			lines = append(lines, losses(p.capture)...)
+		}
+	}
+	for _, line := range append(lines, b.options.Comments...) {
+		b.profile.Comments = append(b.profile.Comments, clean(line))
+	}
+}
+
+// describe is the comment of one space: what is in use, when, and the window.
+func (b *builder) describe(p part, inuse int64) string {
+	s, unit := p.space, p.space.Axis.Unit()
+	if !p.inside {
+		return fmt.Sprintf("space %s: time %d is outside its window [%d, %d), so nothing counts as in use", name(s), p.at, s.Begin, s.End)
+	}
+	when := "at its peak, " + units.Span(length(s.Begin, p.at), unit) + " into a window of "
+	switch b.options.At {
+	case End:
+		when = "at the end of its window of "
+	case Fixed:
+		when = units.Span(length(s.Begin, p.at), unit) + " into a window of "
+	}
+	return fmt.Sprintf("space %s: %s in use %s%s", name(s), units.Exact(inuse), when, units.Span(length(s.Begin, s.End), unit))
+}
+
+// losses are the comments on what a capture lacks. Losses that are worth
+// knowing but leave nothing out stay with the reports.
+func losses(c *lifetime.Capture) []string {
+	var lines []string
+	for _, l := range c.Losses {
+		if l.Reason.Severity() > lifetime.Info {
+			lines = append(lines, fmt.Sprintf("loss %s", l))
+		}
+	}
+	return lines
+}
+
+// epoch tells clocks that count from 1970 from those that count from a start:
+// it is 2001 on the former and 31 years on the latter.
+const epoch = 1e18 // nanoseconds
+
+// setTimes sets the time and duration of the profile from the spaces that have
+// a clock: the earliest window that begins at a time of day, and the longest
+// window. Clocks of several captures may differ, so windows are not joined.
+func setTimes(to *profile.Profile, parts []part) {
+	for _, p := range parts {
+		s := p.space
+		if s.Axis != lifetime.Time {
+			continue
+		}
+		to.DurationNanos = max(to.DurationNanos, length(s.Begin, s.End))
+		if s.Begin >= epoch && (to.TimeNanos == 0 || s.Begin < to.TimeNanos) {
+			to.TimeNanos = s.Begin
+		}
+	}
+}

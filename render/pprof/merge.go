@@ -1,0 +1,189 @@
+package pprof
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// maxCells bounds the samples of one site. Four hold four sizes apart, or two
+// sizes of short- and long-lived buffers; each more costs time in the library
+// that writes the profile and in pprof that reads it.
+const maxCells = 4
+
+// exact as the width of a class means that every value is its own class.
+const exact = 255
+
+// ladder lists the widths of the classes of sizes and lifetimes, finest first:
+// a class of width w is 2^w powers of two. A site stands on the first step
+// that gives it no more than maxCells cells. Lifetimes blur first: they vary
+// with every run, while the exact size of a buffer tells which tensor it is.
+//
+// Each step joins whole classes of the step before, so a site can climb while
+// its buffers arrive, and ends up on the same step in whatever order they do.
+// The last step has maxCells classes at most.
+var ladder = [...]struct{ size, life uint8 }{
+	{exact, 0}, {exact, 2}, {exact, 3}, {exact, 5}, {exact, 6},
+	{0, 6}, {1, 6}, {2, 6}, {3, 6}, {4, 6},
+}
+
+// class returns the class of a size or lifetime.
+func class(v int64, width uint8) int64 {
+	if width == exact {
+		return v
+	}
+	return int64(bits.Len64(uint64(v)) >> width)
+}
+
+// values are those of a sample, in the order of its types.
+type values [4]int64
+
+const (
+	allocObjects = iota
+	allocSpace
+	inuseObjects
+	inuseSpace
+)
+
+// cell is a sample in the making: the buffers of a site that are alike.
+type cell struct {
+	size, life   int64 // of its first buffer; the others have the same classes
+	count        uint64
+	sizes, lifes total
+	values       values
+}
+
+func (c *cell) merge(o *cell) {
+	c.count += o.count
+	c.sizes.add(o.sizes)
+	c.lifes.add(o.lifes)
+	for i, v := range o.values {
+		c.values[i] = addSat(c.values[i], v)
+	}
+}
+
+// key is the class of size and of lifetime of a cell, on the step of its site.
+type key struct{ size, life int64 }
+
+// siteCells are the cells of one site. The keys lie apart from the cells
+// because every buffer is looked up among them.
+type siteCells struct {
+	site  lifetime.SiteID
+	step  int // of ladder
+	keys  []key
+	cells []cell
+}
+
+func (g *siteCells) key(c *cell) key {
+	w := ladder[g.step]
+	return key{class(c.size, w.size), class(c.life, w.life)}
+}
+
+// add takes the buffers of c into the site.
+func (g *siteCells) add(c *cell) {
+	for {
+		k := g.key(c)
+		if i := slices.Index(g.keys, k); i >= 0 {
+			g.cells[i].merge(c)
+			return
+		}
+		if len(g.cells) < maxCells {
+			g.keys, g.cells = append(g.keys, k), append(g.cells, *c)
+			return
+		}
+		g.climb()
+	}
+}
+
+// climb moves the site to the next step and joins the cells that have become
+// alike. Writing in place is safe: there are never more of them than were read.
+func (g *siteCells) climb() {
+	old := g.cells
+	g.step++
+	g.keys, g.cells = g.keys[:0], old[:0]
+	for _, c := range old {
+		g.add(&c)
+	}
+}
+
+// sort orders the cells by class, which is independent of the order of the
+// buffers. The site takes no more buffers afterwards.
+func (g *siteCells) sort() {
+	slices.SortFunc(g.cells, func(a, b cell) int {
+		x, y := g.key(&a), g.key(&b)
+		return cmp.Or(cmp.Compare(x.size, y.size), cmp.Compare(x.life, y.life))
+	})
+}
+
+// merge folds the buffers of a space that count in any sample type, by site.
+// index is scratch by site; it is all zero before and after.
+func merge(p *part, index []uint32) []siteCells {
+	var sites []siteCells
+	timed := p.space.Axis == lifetime.Time
+	for i := range p.space.Buffers {
+		b := &p.space.Buffers[i]
+		c := cell{size: b.Size, count: 1, sizes: total{lo: uint64(b.Size)}}
+		if b.Edge&lifetime.BeginUnseen == 0 {
+			c.values[allocObjects], c.values[allocSpace] = 1, b.Size
+		}
+		if p.alive(b) {
+			c.values[inuseObjects], c.values[inuseSpace] = 1, b.Size
+		}
+		if c.values[allocObjects]+c.values[inuseObjects] == 0 {
+			continue
+		}
+		if timed {
+			c.life = length(b.Begin, b.End)
+			c.lifes.lo = uint64(c.life)
+		}
+		at := index[b.Site]
+		if at == 0 {
+			sites = append(sites, siteCells{site: b.Site})
+			at = uint32(len(sites))
+			index[b.Site] = at
+		}
+		sites[at-1].add(&c)
+	}
+	for i := range sites {
+		index[sites[i].site] = 0
+		sites[i].sort()
+	}
+	slices.SortFunc(sites, func(a, b siteCells) int { return cmp.Compare(a.site, b.site) })
+	return sites
+}
+
+// total is a sum of 128 bits: a million lifetimes of three hours in
+// nanoseconds do not fit 64.
+type total struct{ hi, lo uint64 }
+
+func (t *total) add(o total) {
+	var carry uint64
+	t.lo, carry = bits.Add64(t.lo, o.lo, 0)
+	t.hi += o.hi + carry
+}
+
+// mean returns the total divided by the number of its terms, rounded down.
+func (t total) mean(n uint64) int64 {
+	mean, _ := bits.Div64(t.hi, t.lo, n)
+	return int64(mean)
+}
+
+// length returns end - begin; windows of damaged captures may be longer than
+// an int64.
+func length(begin, end int64) int64 {
+	if n := end - begin; n >= 0 {
+		return n
+	}
+	return math.MaxInt64
+}
+
+// addSat adds two sums of bytes; those of damaged captures saturate.
+func addSat(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
