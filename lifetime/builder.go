@@ -250,6 +250,7 @@ func (b *Builder) Total(space SpaceRef, t Total) {
 // Mark records a point or range. A point keeps its place between the events
 // that were recorded before and after it.
 func (b *Builder) Mark(space SpaceRef, m Mark) {
+	m.End = max(m.End, m.Begin)
 	log := b.spaces[space]
 	log.marks = append(log.marks, m)
 	if m.Begin == m.End {

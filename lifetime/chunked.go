@@ -5,8 +5,8 @@ import "iter"
 // chunkLen is the number of elements of a chunk.
 const chunkLen = 8192
 
-// chunked is a growing list in pieces: it never copies what it holds, so a
-// long log costs its size and no more.
+// chunked is a growing list in pieces: past the first one it never copies what
+// it holds, so a long list costs its size and no more.
 type chunked[T any] struct {
 	chunks [][]T
 	n      int
@@ -14,7 +14,11 @@ type chunked[T any] struct {
 
 func (c *chunked[T]) add(v T) {
 	if c.n%chunkLen == 0 {
-		c.chunks = append(c.chunks, make([]T, 0, chunkLen))
+		size := chunkLen
+		if c.n == 0 {
+			size = 16 // a capture may have thousands of spaces with an event each
+		}
+		c.chunks = append(c.chunks, make([]T, 0, size))
 	}
 	last := len(c.chunks) - 1
 	c.chunks[last] = append(c.chunks[last], v)

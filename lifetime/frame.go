@@ -1,6 +1,9 @@
 package lifetime
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // frameworkPaths are parts of the paths of files that do not belong to the
 // user's program: installed packages, the standard library, PyTorch from a
@@ -11,6 +14,10 @@ var frameworkPaths = []string{
 	"/torch/_", "/torch/functional.py", "/torch/serialization.py",
 	"/torchinductor_",
 }
+
+// windowsLibrary matches the standard library of a Windows installation:
+// C:\Python312\Lib\threading.py.
+var windowsLibrary = regexp.MustCompile(`(?i)/python[0-9]+/lib/`)
 
 // nativeSuffixes end the names of files that are not Python.
 var nativeSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".so", ".inc"}
@@ -32,6 +39,9 @@ func KindOfFrame(function, file string) FrameKind {
 		if strings.HasSuffix(path, s) || strings.Contains(path, ".so.") {
 			return Native
 		}
+	}
+	if windowsLibrary.MatchString(path) {
+		return Framework
 	}
 	lower := strings.ToLower(path)
 	for _, p := range frameworkPaths {

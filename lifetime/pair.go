@@ -296,7 +296,7 @@ func (p *pairing) settleEnds() {
 	}
 	// Back in time, used holds the begin of the next buffer at each address.
 	var used spanMap[int64]
-	for _, i := range p.near(p.lost, func(b *Buffer) int64 { return -b.Begin }) {
+	for _, i := range p.near(p.lost, func(x, y *Buffer) int { return cmp.Compare(y.Begin, x.Begin) }) {
 		b := p.bufs.at(i)
 		lo, hi := b.extent()
 		if isLost[i] {
@@ -323,9 +323,13 @@ func (p *pairing) settleBegins() {
 		}
 		return b.End
 	}
-	// In order of End, used holds the end of the last buffer at each address.
+	// In order of End, used holds the end of the last buffer at each address. Of
+	// equal ends those come first that are moved: no buffer may hide from them
+	// what ended before.
 	var used spanMap[int64]
-	for _, i := range p.near(p.unseen, end) {
+	for _, i := range p.near(p.unseen, func(x, y *Buffer) int {
+		return cmp.Or(cmp.Compare(end(x), end(y)), cmp.Compare(y.Edge&BeginUnseen, x.Edge&BeginUnseen))
+	}) {
 		b := p.bufs.at(i)
 		lo, hi := b.extent()
 		if b.Edge&BeginUnseen != 0 {
@@ -335,13 +339,15 @@ func (p *pairing) settleBegins() {
 				}
 			}
 		}
-		used.set(lo, hi, end(b))
+		if b.Edge&EndOpen == 0 {
+			used.set(lo, hi, b.End)
+		}
 	}
 }
 
 // near returns the buffers that share addresses with any of those asked for,
-// sorted by key.
-func (p *pairing) near(asked []int, key func(*Buffer) int64) []int {
+// in the given order.
+func (p *pairing) near(asked []int, order func(x, y *Buffer) int) []int {
 	var union spanMap[bool]
 	for _, i := range asked {
 		lo, hi := p.bufs.at(i).extent()
@@ -355,7 +361,7 @@ func (p *pairing) near(asked []int, key func(*Buffer) int64) []int {
 		}
 		i++
 	}
-	slices.SortStableFunc(near, func(x, y int) int { return cmp.Compare(key(p.bufs.at(x)), key(p.bufs.at(y))) })
+	slices.SortStableFunc(near, func(x, y int) int { return order(p.bufs.at(x), p.bufs.at(y)) })
 	return near
 }
 
@@ -479,11 +485,4 @@ func (p *pairing) storeColumns(fresh []uint32) {
 		}
 		s.BufNotes[fresh[i]] = note
 	}
-}
-
-func subSat(a, b int64) int64 {
-	if b == math.MinInt64 {
-		return math.MaxInt64
-	}
-	return addSat(a, -b)
 }

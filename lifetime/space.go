@@ -82,7 +82,9 @@ func (log *spaceLog) add(e event) {
 // what comes at the time of the event before it is pushed by one unit. Notes,
 // totals and point marks speak of the state as it is and take no time.
 func (log *spaceLog) take(e *event) {
-	e.t = min(max(e.t, -maxTime), maxTime)
+	if !log.windowGiven() { // else the times are those of a model
+		e.t = min(max(e.t, -maxTime), maxTime)
+	}
 	if !log.any {
 		log.any, log.begin, log.last = true, e.t-1, e.t-1
 	}

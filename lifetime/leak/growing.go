@@ -3,6 +3,7 @@ package leak
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"sort"
@@ -26,8 +27,13 @@ const (
 	maxSilence     = 3
 	maxSilentShare = 1.0 / 3
 	// minTailRate is the rate of rises in the last third of the growth, as a
-	// share of the mean rate: a cache that fills gets slower and slower.
-	minTailRate = 0.25
+	// share of the mean rate: a cache that fills gets slower and slower. Where
+	// the rises as a whole come early, by Laplace's trend test at fading (the
+	// one-sided 5 % point of the normal distribution), it is minFadingRate: a
+	// cache may have filled at the site of a leak, but the leak must show.
+	minTailRate   = 0.25
+	minFadingRate = 0.6
+	fading        = -1.645
 	// patience is how much older than the usual freed buffer of its site a
 	// buffer must be before its free is overdue. usual is the quantile taken.
 	patience = 1.5
@@ -52,18 +58,26 @@ const (
 //     site allows (frees that lag: reference cycles, buffers that are flushed
 //     now and then, work in flight).
 //
-// A bounded cache keeps its floor level, whichever of its buffers survive.
+// A bounded cache keeps its floor level, whichever of its buffers survive. What
+// piles up during one forward pass is no leak either: see calls.
 func growing(c *lifetime.Capture, s *lifetime.Space) []Finding {
 	if s.Facts&lifetime.History == 0 {
 		return nil
 	}
 	h := newHistories(s)
 	regions := newStreams(s)
+	var modules *calls
 	byPlace := map[place]*Finding{}
 	var order []place
 	for _, site := range h.order {
 		hist := h.sites[site]
 		if !keepsRising(hist.rises(), h.end, hist.lag()) {
+			continue
+		}
+		if modules == nil { // most captures have nothing that keeps rising
+			modules = newCalls(c, h)
+		}
+		if modules.one(site) {
 			continue
 		}
 		kept := survivors(s, hist, regions)
@@ -108,14 +122,35 @@ func keepsRising(rises []moment, end moment, lag int) bool {
 		pause.work = max(pause.work, counted[i].work-counted[i-1].work)
 		pause.allocations = max(pause.allocations, counted[i].allocations-counted[i-1].allocations)
 	}
+	minRate := minTailRate
+	if trend(counted, until) < fading {
+		minRate = minFadingRate
+	}
 	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
 	silent := until - last.work
+	// Rises that do not count yet still tell that the floor is not level: a
+	// cache of long-lived buffers rises only before until, and then no more.
+	level := end.work - rises[len(rises)-1].work
 	return distinct >= minRises &&
 		float64(last.work-first.work) >= minSpan*float64(until) &&
-		silent <= maxSilence*pause.work && float64(silent) <= max(maxSilentShare*float64(until), float64(pause.work)) &&
+		max(silent, level) <= maxSilence*pause.work &&
+		float64(silent) <= maxSilentShare*float64(until) && float64(level) <= maxSilentShare*float64(end.work) &&
 		// Without lag the other clock tells whether the program went on to other things.
 		(lag > 0 || end.allocations-last.allocations <= maxSilence*pause.allocations) &&
-		float64(tail) >= minTailRate*float64(n)/3
+		float64(tail) >= minRate*float64(n)/3
+}
+
+// trend is Laplace's statistic of a series of events that is watched from the
+// first one until a moment: about standard normal when they come at a steady
+// rate, negative when they come less and less often.
+func trend(rises []moment, until int) float64 {
+	first := rises[0].work
+	sum := 0.0
+	for _, r := range rises {
+		sum += float64(r.work - first)
+	}
+	n := float64(len(rises))
+	return (sum/n/float64(max(until-first, 1)) - 0.5) * math.Sqrt(12*n)
 }
 
 // merge adds the survivors of one stack to the finding of its place.

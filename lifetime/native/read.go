@@ -23,7 +23,8 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
-	for number := 1; lines.Scan(); number++ {
+	number := 1
+	for ; lines.Scan(); number++ {
 		line := lines.Text()
 		var err error
 		if number == 1 {
@@ -37,8 +38,13 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("line %d: longer than %d bytes", number, maxLine)
+	} else if err != nil {
 		return err
+	}
+	if n.sources == 0 {
+		return errors.New("no source: the text ends early")
 	}
 	if n.spaces > 0 {
 		n.b.Describe(n.space, n.desc)
@@ -144,6 +150,9 @@ func (n *reader) line(line string) error {
 	if err != nil {
 		return err
 	}
+	if len(f.at) == 0 {
+		return errors.New("no word stands before the keys")
+	}
 	word := f.at[0]
 	if want, ok := positions[word]; ok && len(f.at) != want || word == "stack" && len(f.at) < 3 {
 		return fmt.Errorf("%s: %d fields without a key", word, len(f.at)-1)
@@ -170,7 +179,10 @@ func (n *reader) line(line string) error {
 	default:
 		return fmt.Errorf("no line begins with %.40q", word)
 	}
-	return errors.Join(err, f.err)
+	if f.err != nil { // a field that cannot be read explains what is wrong with it
+		return f.err
+	}
+	return err
 }
 
 func (n *reader) addSpace(f *fields) error {
@@ -215,6 +227,9 @@ func (n *reader) intern(f *fields) error {
 	case "stack":
 		var ids []lifetime.FrameID
 		for _, s := range f.at[2:] {
+			if s == "0" {
+				return errors.New("0 is no frame")
+			}
 			ids = append(ids, n.frames[f.index(s, len(n.frames))])
 		}
 		n.stacks = append(n.stacks, n.b.Stack(ids))

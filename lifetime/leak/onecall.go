@@ -1,0 +1,107 @@
+package leak
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// minOtherLines is how many lines of a function besides the looping one must
+// have run once for the function to have been called once. One alone may be
+// something that is made at the first call and kept.
+const minOtherLines = 2
+
+// calls tells a loop over the layers of one forward pass from a loop over
+// steps. To the allocator they look the same: memory that is kept, again and
+// again, between memory that is not. But what a module keeps during a call is
+// the business of that call, and no leak before it has returned.
+//
+// A function that is called many times runs its lines again and again, so their
+// allocations interleave. If those of each of its lines end before those of the
+// next begin, it was called once, and the line that allocated many times is a
+// loop. A program's main function is called once, too; therefore only functions
+// count that a module call (torch.nn.Module) runs.
+type calls struct {
+	c     *lifetime.Capture
+	lines map[call]map[int]interval
+}
+
+// call is a function that is run by one module call of the program: all its
+// callers, with their lines.
+type call struct {
+	callers        uint64 // hash
+	function, file string
+}
+
+// interval is the first and the last allocation, by index of the buffer.
+type interval struct{ first, last int }
+
+// newCalls collects the lines of every function that a module call runs.
+func newCalls(c *lifetime.Capture, h *histories) *calls {
+	k := &calls{c, map[call]map[int]interval{}}
+	for _, site := range h.order {
+		buffers := h.sites[site].buffers
+		if len(buffers) == 0 {
+			continue
+		}
+		first, last := buffers[0], buffers[len(buffers)-1]
+		for in, line := range k.of(site) {
+			if k.lines[in] == nil {
+				k.lines[in] = map[int]interval{}
+			}
+			seen, ok := k.lines[in][line]
+			if !ok {
+				seen = interval{first, last}
+			}
+			k.lines[in][line] = interval{min(first, seen.first), max(last, seen.last)}
+		}
+	}
+	return k
+}
+
+// of yields the functions on the stack of site that a module call runs, each
+// with its line.
+func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
+	return func(yield func(call, int) bool) {
+		stack := k.c.Stacks[k.c.Sites[site].Stack]
+		hash, inModule := uint64(0), false
+		for i := len(stack) - 1; i >= 0; i-- {
+			f := &k.c.Frames[stack[i]]
+			if f.Kind == lifetime.Native { // the interpreter's, where C++ is recorded
+				continue
+			}
+			module := strings.HasSuffix(f.File, "torch/nn/modules/module.py")
+			if inModule && !module && !yield(call{hash, f.Function, f.File}, f.Line) {
+				return
+			}
+			inModule = module
+			hash = (hash ^ uint64(stack[i])) * 0x9E3779B97F4A7C15
+			hash ^= hash >> 29
+		}
+	}
+}
+
+// one reports whether everything that the site allocated lies inside one call
+// of a module.
+func (k *calls) one(site lifetime.SiteID) bool {
+	for in := range k.of(site) {
+		if lines := k.lines[in]; len(lines) > minOtherLines && disjoint(lines) {
+			return true
+		}
+	}
+	return false
+}
+
+// disjoint reports whether no two of the intervals overlap.
+func disjoint(lines map[int]interval) bool {
+	inOrder := slices.SortedFunc(maps.Values(lines), func(x, y interval) int { return cmp.Compare(x.first, y.first) })
+	for i := 1; i < len(inOrder); i++ {
+		if inOrder[i].first <= inOrder[i-1].last {
+			return false
+		}
+	}
+	return true
+}

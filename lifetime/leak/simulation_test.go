@@ -1,0 +1,465 @@
+package leak_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// program is a simulated training program: it allocates and frees, and a
+// Builder records it as a snapshot would.
+type program struct {
+	*rand.Rand
+	b      *lifetime.Builder
+	s      lifetime.SpaceRef
+	t      int64
+	next   uint64
+	unused map[int64][]uint64 // freed addresses by size, as a caching allocator keeps them
+	frames []lifetime.FrameID // callers, outermost last
+	live   map[uint64]*tensor
+	steps  int
+}
+
+type tensor struct {
+	addr uint64
+	size int64
+	site lifetime.SiteID
+}
+
+func newProgram(seed uint64) *program {
+	p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), b: lifetime.NewBuilder(), next: 1 << 21, unused: map[int64][]uint64{}, live: map[uint64]*tensor{}}
+	p.b.Source(lifetime.Source{File: "simulated"})
+	p.s = p.b.Space()
+	p.steps = 25 + p.IntN(60)
+	return p
+}
+
+// alloc allocates at the place of the program called name.
+func (p *program) alloc(name string, size int64) *tensor {
+	frames := append([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 1})}, p.frames...)
+	x := &tensor{size: size, site: p.b.Site(lifetime.Site{Stack: p.b.Stack(frames)})}
+	rounded := (size + 511) / 512 * 512
+	if free := p.unused[rounded]; len(free) > 0 {
+		x.addr, p.unused[rounded] = free[len(free)-1], free[:len(free)-1]
+	} else {
+		x.addr = p.next
+		p.next += uint64(rounded)
+	}
+	p.live[x.addr] = x
+	p.t += 1 + p.Int64N(1000)
+	p.b.Alloc(p.s, p.t, x.addr, size, rounded, x.site)
+	return x
+}
+
+func (p *program) free(tensors ...*tensor) {
+	for _, x := range tensors {
+		p.t += 1 + p.Int64N(1000)
+		p.b.Free(p.s, p.t, x.addr, x.size, 0)
+		delete(p.live, x.addr)
+		rounded := (x.size + 511) / 512 * 512
+		p.unused[rounded] = append(p.unused[rounded], x.addr)
+	}
+}
+
+// noise is the traffic of a healthy step: a forward and a backward pass, and a
+// batch that is loaded a step ahead.
+func (p *program) noise(batch **tensor) {
+	old := *batch
+	*batch = p.alloc("load", 1<<20+p.Int64N(1<<18))
+	var saved []*tensor
+	layers := 3 + p.IntN(2)
+	for i := range layers {
+		scratch := p.alloc("scratch", 1<<16)
+		saved = append(saved, p.alloc(fmt.Sprint("layer", i), 1<<18+int64(i)))
+		p.free(scratch)
+	}
+	for i := len(saved) - 1; i >= 0; i-- {
+		grad := p.alloc("backward", 1<<18)
+		p.free(saved[i], grad)
+	}
+	if old != nil {
+		p.free(old)
+	}
+}
+
+// run makes the capture: weights, then steps of noise with what the pattern
+// does around them.
+func (p *program) run(t testing.TB, pattern func(step int)) (*lifetime.Capture, []leak.Finding) {
+	for range 8 {
+		p.alloc("build", 4<<20)
+	}
+	var batch *tensor
+	for step := range p.steps {
+		pattern(step)
+		p.noise(&batch)
+	}
+	for _, x := range p.live {
+		p.b.Live(p.s, lifetime.LiveBlock{Addr: x.addr, Requested: x.size, Occupied: (x.size + 511) / 512 * 512, Site: x.site})
+	}
+	p.b.Describe(p.s, lifetime.Space{Device: "cuda:0", Facts: lifetime.EndState | lifetime.Clock})
+	c, err := p.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return c, leak.Find(c, c.Spaces)
+}
+
+// healthy are patterns whose memory is bounded: what looks like growth comes to
+// an end, or to its rhythm, within the window.
+var healthy = map[string]func(p *program) func(step int){
+	"nothing": func(*program) func(int) { return func(int) {} },
+	"warm-up: a cache fills during the first part": func(p *program) func(int) {
+		until := 2 + p.IntN(p.steps*2/5)
+		return func(step int) {
+			if step < until {
+				p.alloc("cache", 1<<20)
+			}
+		}
+	},
+	"plateau: a pool that fills slower and slower": func(p *program) func(int) {
+		held, most := 0, 4+p.IntN(p.steps/5)
+		return func(int) {
+			if p.IntN(most) >= held+most/3 {
+				p.alloc("pool", 1<<20)
+				held++
+			}
+		}
+	},
+	"bounded LRU": func(p *program) func(int) {
+		most := 2 + p.IntN(p.steps/2)
+		var cache []*tensor
+		return func(int) {
+			if len(cache) > 0 && p.IntN(3) == 0 { // a hit
+				i := p.IntN(len(cache))
+				cache = append(append(cache[:i:i], cache[i+1:]...), cache[i])
+				return
+			}
+			cache = append(cache, p.alloc("lru", 1<<20))
+			if len(cache) > most {
+				p.free(cache[0])
+				cache = cache[1:]
+			}
+		}
+	},
+	"FIFO": func(p *program) func(int) {
+		most := 2 + p.IntN(p.steps/2)
+		var queue []*tensor
+		return func(int) {
+			queue = append(queue, p.alloc("fifo", 1<<20))
+			if len(queue) > most {
+				p.free(queue[0])
+				queue = queue[1:]
+			}
+		}
+	},
+	"replay buffer: fills, then replaces at random": func(p *program) func(int) {
+		most := 4 + p.IntN(p.steps*2/5)
+		var buffer []*tensor
+		return func(int) {
+			x := p.alloc("replay", 1<<20)
+			if len(buffer) < most {
+				buffer = append(buffer, x)
+				return
+			}
+			i := p.IntN(len(buffer))
+			p.free(buffer[i])
+			buffer[i] = x
+		}
+	},
+	"sawtooth that ends between flushes": func(p *program) func(int) {
+		every := 3 + p.IntN(p.steps/4)
+		var held []*tensor
+		return func(step int) {
+			if step%every == every-1 {
+				p.free(held...)
+				held = nil
+			}
+			held = append(held, p.alloc("record", 1<<18))
+		}
+	},
+	"reference cycles freed in bursts": func(p *program) func(int) {
+		left := 0
+		var garbage []*tensor
+		return func(int) {
+			for range 1 + p.IntN(3) {
+				garbage = append(garbage, p.alloc("cycle", 1<<16))
+			}
+			if left--; left < 0 {
+				p.free(garbage...)
+				garbage, left = nil, 4+p.IntN(p.steps/6)
+			}
+		}
+	},
+	"gradient accumulation that ends mid-window": func(p *program) func(int) {
+		every := 2 + p.IntN(p.steps/5)
+		var saved []*tensor
+		return func(step int) {
+			if step%every == 0 {
+				p.free(saved...)
+				saved = nil
+			}
+			for i := range 3 {
+				saved = append(saved, p.alloc(fmt.Sprint("saved", i), 1<<18))
+			}
+		}
+	},
+	"one workspace per stream, one after the other": func(p *program) func(int) {
+		streams := int64(2 + p.IntN(6))
+		used := int64(0)
+		return func(step int) {
+			// The workspace is taken at the first matrix product of a stream, under
+			// the stack of its result.
+			if used < streams && step >= int(used)*p.steps/int(streams) {
+				x := p.alloc("matmul", 8519680)
+				p.b.LiveRegion(p.s, lifetime.Region{Addr: x.addr, Size: 8519680, Stream: used})
+				used++
+			}
+			p.free(p.alloc("matmul", 1<<18))
+		}
+	},
+	"weights loaded in a burst at the end": func(p *program) func(int) {
+		return func(step int) {
+			if step == p.steps-1-p.IntN(2) {
+				for range 40 {
+					p.alloc("load_weights", 1<<20)
+				}
+			}
+		}
+	},
+	"weights loaded at the end, through staging buffers": func(p *program) func(int) {
+		return func(step int) {
+			if step == p.steps-1 {
+				for range 10 + p.IntN(10) {
+					staging := p.alloc("staging", 1<<20)
+					p.alloc("load_weights", 1<<20)
+					p.free(staging)
+				}
+			}
+		}
+	},
+	"EMA copy, once": func(p *program) func(int) {
+		at := p.IntN(p.steps)
+		return func(step int) {
+			if step == at {
+				for range 20 {
+					p.alloc("ema", 1<<20)
+				}
+			}
+		}
+	},
+	"pipeline in flight": func(p *program) func(int) {
+		depth := 2 + p.IntN(8)
+		var flight []*tensor
+		return func(int) {
+			flight = append(flight, p.alloc("send", 1<<20))
+			for len(flight) > depth-p.IntN(2) {
+				p.free(flight[0])
+				flight = flight[1:]
+			}
+		}
+	},
+	"variable sizes": func(p *program) func(int) {
+		var last []*tensor
+		return func(int) {
+			p.free(last...)
+			last = nil
+			for i := range 4 {
+				last = append(last, p.alloc(fmt.Sprint("tokens", i), 1<<12*(1+p.Int64N(300))))
+			}
+		}
+	},
+	"a few things kept now and then": func(p *program) func(int) {
+		return func(step int) {
+			if step == p.steps/5 || step == p.steps/2 || step == p.steps*4/5 {
+				p.alloc("checkpoint", 1<<20)
+			}
+		}
+	},
+	"optimizer state, made in the first step": func(p *program) func(int) {
+		return func(step int) {
+			if step == 1 {
+				for range 16 {
+					p.free(p.alloc("adam_temporary", 1<<18))
+					p.alloc("adam", 4<<20)
+				}
+			}
+		}
+	},
+	"results of an evaluation, dropped at the next": func(p *program) func(int) {
+		every := 3 + p.IntN(p.steps/4)
+		var results []*tensor
+		return func(step int) {
+			if step%every != 0 {
+				return
+			}
+			p.free(results...)
+			results = nil
+			for range 5 + p.IntN(5) {
+				results = append(results, p.alloc("validate", 1<<20))
+			}
+		}
+	},
+}
+
+// maxFalseAlarms is the share of healthy spaces that may have a finding.
+const maxFalseAlarms = 0.001
+
+// TestHealthyPrograms counts the healthy programs with a finding.
+func TestHealthyPrograms(t *testing.T) {
+	const seeds = 60
+	spaces, alarms := 0, 0
+	for name, pattern := range healthy {
+		wrong := 0
+		for seed := range uint64(seeds) {
+			p := newProgram(seed)
+			c, findings := p.run(t, pattern(p))
+			for _, f := range findings {
+				frame, _ := c.UserFrame(f.Sites[0])
+				t.Logf("%s, seed %d, %d steps: %s: %d buffers", name, seed, p.steps, frame.Function, f.Amount.Count)
+			}
+			if spaces++; len(findings) > 0 {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			t.Logf("%s: %d of %d", name, wrong, seeds)
+		}
+		alarms += wrong
+	}
+	t.Logf("%d false alarms in %d healthy spaces", alarms, spaces)
+	if float64(alarms) > maxFalseAlarms*float64(spaces) {
+		t.Errorf("%d false alarms in %d healthy spaces", alarms, spaces)
+	}
+}
+
+// leaking are patterns that grow for ever, each at the site "leak", with what
+// else goes on there.
+var leaking = map[string]func(p *program) func(step int){
+	"one a step": func(p *program) func(int) {
+		return func(int) { p.alloc("leak", 1<<20) }
+	},
+	"one every k steps": func(p *program) func(int) {
+		every := 2 + p.IntN(p.steps/8)
+		return func(step int) {
+			if step%every == 0 {
+				p.alloc("leak", 2048)
+			}
+		}
+	},
+	"one now and then": func(p *program) func(int) {
+		return func(int) {
+			if p.IntN(2) == 0 {
+				p.alloc("leak", 1<<20)
+			}
+		}
+	},
+	"after a cache has filled at the same site": func(p *program) func(int) {
+		return func(step int) {
+			if step == 0 {
+				for range p.steps / 4 {
+					p.free(p.alloc("scratch", 1<<16))
+					p.alloc("leak", 1<<20)
+				}
+			}
+			p.alloc("leak", 1<<20)
+		}
+	},
+	"late": func(p *program) func(int) {
+		from := p.steps * (10 + p.IntN(50)) / 100
+		return func(step int) {
+			if step >= from {
+				p.alloc("leak", 1<<20)
+			}
+		}
+	},
+	"several a step": func(p *program) func(int) {
+		return func(int) {
+			for range 4 {
+				p.alloc("leak", 1<<20)
+			}
+		}
+	},
+	"changing sizes": func(p *program) func(int) {
+		return func(int) { p.alloc("leak", 1<<12*(1+p.Int64N(300))) }
+	},
+	"some of many at one site": func(p *program) func(int) {
+		return func(step int) {
+			for i := range 5 {
+				if x := p.alloc("leak", 1<<18); i > 0 || step%3 > 0 {
+					p.free(x)
+				}
+			}
+		}
+	},
+	"small, beside a sawtooth": func(p *program) func(int) {
+		saw := healthy["sawtooth that ends between flushes"](p)
+		return func(step int) {
+			saw(step)
+			p.alloc("leak", 512)
+		}
+	},
+	"beside a cache that fills and a pipeline": func(p *program) func(int) {
+		cache, pipe := healthy["warm-up: a cache fills during the first part"](p), healthy["pipeline in flight"](p)
+		return func(step int) {
+			cache(step)
+			pipe(step)
+			p.alloc("leak", 1<<16)
+		}
+	},
+	"kept at the end of every evaluation": func(p *program) func(int) {
+		every := 2 + p.IntN(p.steps/10)
+		return func(step int) {
+			if step%every == every-1 {
+				for range 3 {
+					p.free(p.alloc("evaluate", 1<<20))
+					p.alloc("leak", 1<<20)
+				}
+			}
+		}
+	},
+}
+
+// TestLeakingPrograms: each leak is found in every run, alone and with its
+// exact count.
+func TestLeakingPrograms(t *testing.T) {
+	for name, pattern := range leaking {
+		missed, wrong := 0, 0
+		for seed := range uint64(40) {
+			p := newProgram(seed)
+			body := pattern(p)
+			c, findings := p.run(t, body)
+			hit := false
+			want := int64(0)
+			for _, x := range p.live {
+				if f, _ := c.UserFrame(x.site); f.Function == "leak" {
+					want++
+				}
+			}
+			for _, f := range findings {
+				frame, _ := c.UserFrame(f.Sites[0])
+				if frame.Function != "leak" {
+					t.Logf("%s, seed %d: %s is no leak", name, seed, frame.Function)
+					wrong++
+					continue
+				}
+				hit = true
+				if f.Amount.Count != want {
+					t.Errorf("%s, seed %d: %d survivors, want %d", name, seed, f.Amount.Count, want)
+				}
+			}
+			if !hit {
+				t.Logf("%s, seed %d, %d steps: missed %d survivors", name, seed, p.steps, want)
+				missed++
+			}
+		}
+		if missed+wrong > 0 {
+			t.Errorf("%s: missed %d of 40, %d wrong", name, missed, wrong)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package native_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats/torchsnap"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/native"
+)
+
+func read(text string) (*lifetime.Capture, error) {
+	b := lifetime.NewBuilder()
+	if err := native.Read("test.native", strings.NewReader(text), b); err != nil {
+		return nil, err
+	}
+	return b.Finish()
+}
+
+func write(t testing.TB, c *lifetime.Capture) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := native.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// header is a valid beginning; the space is 100 long.
+const header = "memlane native 1\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=1000 end=+100 facts=\"addresses\"\n"
+
+// TestRefusedText holds every error to name the line and what is wrong there,
+// in one line.
+func TestRefusedText(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing", "", "no source"},
+		{"another magic", "memlane native 2\n", `line 1: want "memlane native 1"`},
+		{"no source", "memlane native 1\n", "no source"},
+		{"no word", header + "a=1\n", "line 4: no word stands before the keys"},
+		{"unknown word", header + "banana 1\n", `line 4: no line begins with "banana"`},
+		{"blanks", header + "   \n", `line 4: no line begins with ""`},
+		{"unclosed quote", header + "note 1 \"abc\n", "line 4: bad quoted text"},
+		{"too few words", header + "buffer +1 +2\n", "line 4: buffer: 2 fields without a key"},
+		{"too many words", header + "total +1 2 requested 3\n", "line 4: total: 4 fields without a key"},
+		{"an empty stack", header + "stack 1\n", "line 4: stack: 1 fields without a key"},
+		{"no number", header + "buffer +1 +x 0x1 1 1\n", `line 4: "+x" is no number`},
+		{"a huge number", header + "buffer +1 +2 0x1 99999999999999999999 1\n", "line 4: "},
+		{"no address", header + "buffer +1 +2 -5 1 1\n", `line 4: "-5" is no address`},
+		{"unknown edge", header + "buffer +1 +2 0x1 1 1 edge=sharp\n", `line 4: edge "sharp" is not known`},
+		{"unknown site", header + "buffer +1 +2 0x1 1 1 site=7\n", "line 4: 7 is not known at this line"},
+		{"unknown note", header + "buffer +1 +2 0x1 1 1 note=1\n", "line 4: 1 is not known at this line"},
+		{"unknown stack", header + "site 1 stack=1\n", "line 4: 1 is not known at this line"},
+		{"unknown frame", header + "stack 1 1\n", "line 4: 1 is not known at this line"},
+		{"frame 0", header + "stack 1 0\n", "line 4: 0 is no frame"},
+		{"a frame out of turn", header + "frame 2 user \"f\" \"x.py\" 1\n", "line 4: frame 2, want 1"},
+		{"a frame without number", header + "frame x user \"f\" \"x.py\" 1\n", `line 4: "x" is no number`},
+		{"a frame of no kind", header + "frame 1 alien \"f\" \"x.py\" 1\n", `line 4: no frame is of kind "alien"`},
+		{"unknown measure", header + "total +1 5 cubits\n", `line 4: no measure is called "cubits"`},
+		{"unknown mark", header + "mark +1 +1 stain\n", `line 4: no mark is of kind "stain"`},
+		{"unknown loss", header + "loss of-hope count=1\n", `line 4: no loss is called "of-hope"`},
+		{"unknown axis", "memlane native 1\nsource\nspace source=0 axis=\"evil\" end=+5\n", `line 3: no axis is called "evil"`},
+		{"unknown facts", "memlane native 1\nsource\nspace source=0 axis=\"time\" end=+5 facts=\"rumours\"\n", `line 3: facts "rumours" are not known`},
+		{"unknown source", "memlane native 1\nsource\nspace source=3 axis=\"time\" end=+5\n", "line 3: 3 is not known at this line"},
+		{"a space that ends first", "memlane native 1\nsource\nspace source=0 axis=\"time\" begin=5 end=+0\n", "line 3: the space ends before it begins"},
+		{"a space that is damaged twice", "memlane native 1\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is no number`},
+		{"a buffer without space", "memlane native 1\nsource\nbuffer +1 +2 0x1 1 1\n", "line 3: buffer before any space"},
+		{"a long line", header + strings.Repeat("x", 17<<20), "line 4: longer than"},
+	} {
+		_, err := read(c.text)
+		if err == nil {
+			t.Errorf("%s: accepted", c.name)
+			continue
+		}
+		if msg := err.Error(); !strings.Contains(msg, c.want) || strings.Contains(msg, "\n") || len(msg) > 200 {
+			t.Errorf("%s: %q, want %q", c.name, msg, c.want)
+		}
+	}
+}
+
+// TestContradictions holds text that Read cannot know to be wrong to be found
+// by Check, which formats.Open runs: Read sees one line at a time.
+func TestContradictions(t *testing.T) {
+	for name, lines := range map[string]string{
+		"ends before it begins":  "buffer +5 +3 0x200 1 1\n",
+		"outside of the window":  "buffer +5 +300 0x200 1 1\n",
+		"before the window":      "buffer -5 +3 0x200 1 1\n",
+		"negative size":          "buffer +1 +3 0x200 -1 1\n",
+		"one address twice":      "buffer +1 +5 0x200 1 1\nbuffer +2 +6 0x200 1 1\n",
+		"one instant twice":      "buffer +1 +5 0x200 1 1\nbuffer +1 +6 0x400 1 1\n",
+		"a region that ends":     "region +5 +5 0x200 1\n",
+		"a region of -1 byte":    "region +5 +6 0x200 -1\n",
+		"an overflow of begins":  "buffer +9223372036854775807 +3 0x200 1 1\n",
+		"an overflow of regions": "region +5 +9223372036854775807 0x200 1\n",
+	} {
+		c, err := read(header + lines)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.Check() == nil {
+			t.Errorf("%s: passes Check", name)
+		}
+	}
+}
+
+// TestText reads text that uses everything, and writes it again.
+func TestText(t *testing.T) {
+	text := `memlane native 1
+source format="torch-snapshot" producer="PyTorch \"2.8\""
+source format="b" producer=""
+space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock"
+frame 1 user "f \"quoted\"" "dir with blanks/x=y.py" 12
+frame 2 framework "g" "\xff\x00" 0
+frame 3 native "h" "" 0
+stack 1 1 2 3 2
+site 1 stack=1 op="add" module="graph"
+region +0 +100 0x7f0000000000 4096 kind="large" stream=2 pool="0,1" site=1 edge=begin-unseen+end-open
+buffer +0 +50 0x7f0000000000 512 500 site=1 edge=begin-unseen+size-inferred+site-from-free
+site 2 stack=0 op="free" module=""
+note 1 "a\nnote"
+buffer +1 +100 0x7f0000000200 512 500 site=0 edge=end-open+pending kind=3 free=2 note=1
+buffer +2 +3 0xffffffffffffffff 0 0 site=0 edge=end-inferred
+total +3 1024 occupied
+total +4 1000 requested
+total +4 1 occupied-less-pending
+mark -3 +7 step site=0 requested=0 free=0 text="step 1"
+mark +5 +5 oom site=1 requested=99 free=-1 text=""
+mark +6 +6 snapshot site=0 requested=0 free=0 text=""
+mark +8 +9 annotation site=0 requested=0 free=0 text="forward"
+space source=1 axis="program order" begin=0 end=+1 limit=0 base=0 allocations=0 frees=0 facts=""
+loss truncated count=1 bytes=2 first="byte \"3\""
+loss before-window count=4 bytes=9223372036854775807 first=""
+`
+	c, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if got := write(t, c); got != text {
+		t.Errorf("got\n%s\nwant\n%s", got, text)
+	}
+}
+
+// TestLongText reads a line that is as long as a note may get.
+func TestLongText(t *testing.T) {
+	text := header + "note 1 \"" + strings.Repeat("n", 4<<20) + "\"\nbuffer +1 +2 0x200 1 1 note=1\n"
+	c, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Notes[c.Spaces[0].BufNotes[0]]); n != 4<<20 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// TestWideWindow writes and reads times that are further apart than an int64
+// can say.
+func TestWideWindow(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Begin: math.MinInt64 + 1, End: math.MaxInt64})
+	b.Interval(s, lifetime.Buffer{Begin: math.MinInt64 + 5, End: math.MaxInt64 - 5, Addr: 1, Size: 1}, 0, 0)
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := write(t, c)
+	again, err := read(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := write(t, again); got != want || again.Check() != nil {
+		t.Errorf("%v\n%s\n%s", again.Check(), got, want)
+	}
+}
+
+// seeds returns the native text of the smaller captures.
+func seeds(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../testdata/torchsnap/*.pickle")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no captures", err)
+	}
+	var texts []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 10<<10 {
+			continue
+		}
+		b := lifetime.NewBuilder()
+		if err := torchsnap.Read(file, bytes.NewReader(data), b); err != nil {
+			t.Fatal(err)
+		}
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, write(t, c))
+	}
+	return texts
+}
+
+// TestTruncatedText cuts text at every byte of a small capture: each cut is
+// refused by its line, or whole up to a line.
+func TestTruncatedText(t *testing.T) {
+	for _, text := range seeds(t)[:4] {
+		for at := 0; at < len(text); at += 1 + len(text)/500 {
+			c, err := read(text[:at])
+			if err != nil {
+				if !strings.Contains(err.Error(), "line ") && !strings.Contains(err.Error(), "no source") {
+					t.Errorf("cut at %d: %v", at, err)
+				}
+				continue
+			}
+			if err := c.Check(); err != nil {
+				t.Errorf("cut at %d: %v", at, err)
+			}
+		}
+	}
+}
+
+// FuzzNative reads any text: no panic, and what passes Check is the same once
+// it was written and read again.
+func FuzzNative(f *testing.F) {
+	for _, text := range seeds(f) {
+		if len(text) < 4<<10 {
+			f.Add(text)
+		}
+	}
+	f.Add(header + "buffer +1 +5 0x200 1 1 edge=end-open note=0\nmark +1 +1 oom text=\"x\"\ntotal +1 5 requested\nregion +1 +5 0x1 5 kind=\"k\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := read(text)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
+				t.Errorf("message %q", err)
+			}
+			return
+		}
+		if c.Check() != nil {
+			return // formats.Open refuses it
+		}
+		want := write(t, c)
+		again, err := read(want)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, want)
+		}
+		if err := again.Check(); err != nil {
+			t.Errorf("%v\n%s", err, want)
+		}
+		if got := write(t, again); got != want {
+			t.Errorf("changes when it is read and written again:\n%s\n%s", want, got)
+		}
+	})
+}
