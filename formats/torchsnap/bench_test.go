@@ -1,7 +1,8 @@
+//go:build unix
+
 package torchsnap_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,8 @@ import (
 // BenchmarkRead reads snapshots of 500,000 events and 20 frames, made by
 // testdata/gen/big_snapshot.py, and compares with CPython's pickle.load of the
 // same file in the same run: x-cpython is how many times less CPU reading into
-// a Capture takes. Needs python3 on PATH.
+// a Capture takes, rss/cpython the peak memory of "memlane info" as a share of
+// Python's. Needs python3 on PATH.
 func BenchmarkRead(b *testing.B) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -39,6 +41,7 @@ func BenchmarkRead(b *testing.B) {
 				b.Fatal(err)
 			}
 			load, base := loadInPython(b, python, file)
+			memory := peakMemory(b, memlane(b), "info", "--quiet", file) / peakMemory(b, python, "-c", unpickle, file)
 			b.SetBytes(info.Size())
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -50,6 +53,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			perRead := (cpu(syscall.RUSAGE_SELF) - start) / time.Duration(b.N)
 			b.ReportMetric(float64(load-base)/float64(perRead), "x-cpython")
+			b.ReportMetric(memory, "rss/cpython")
 			b.ReportMetric(float64(perRead.Nanoseconds())/500000, "cpu-ns/event")
 		})
 	}
@@ -76,8 +80,30 @@ func loadInPython(b *testing.B, python, file string) (load, base time.Duration) 
 		}
 		return least
 	}
-	const script = "import pickle, sys, time\n%s\nprint(time.process_time())"
-	return best(fmt.Sprintf(script, "pickle.load(open(sys.argv[1], 'rb'))")), best(fmt.Sprintf(script, ""))
+	const clock = "\nimport time; print(time.process_time())"
+	return best(unpickle + clock), best("import pickle, sys" + clock)
+}
+
+const unpickle = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
+
+// memlane builds the tool and returns its path.
+func memlane(b *testing.B) string {
+	b.Helper()
+	tool := filepath.Join(b.TempDir(), "memlane")
+	if out, err := exec.Command("go", "build", "-o", tool, "../../cmd/memlane").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return tool
+}
+
+// peakMemory runs a command and returns its largest resident size.
+func peakMemory(b *testing.B, command string, args ...string) float64 {
+	b.Helper()
+	c := exec.Command(command, args...)
+	if err := c.Run(); err != nil {
+		b.Fatal(err)
+	}
+	return float64(c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
 }
 
 func cpu(who int) time.Duration {

@@ -1,0 +1,107 @@
+package memlane_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/format"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/memlane/memlane"
+
+// TestFormat reads every file itself: so the cache of go test knows what the
+// tests here depend on.
+func TestFormat(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		have, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if want, err := format.Source(have); err != nil || !bytes.Equal(have, want) {
+			t.Errorf("%s: run gofmt (%v)", path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVet(t *testing.T) {
+	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}
+
+// allowed says which packages of the module each folder may import, and whether
+// it may import other modules: the direction of CONTRIBUTING.md.
+var allowed = []struct {
+	folder  string
+	imports []string
+	others  bool
+}{
+	{"lifetime/leak", []string{"lifetime", "units"}, false},
+	{"lifetime/native", []string{"lifetime"}, false},
+	{"lifetime", nil, false},
+	{"units", nil, true},
+	{"formats/torchsnap/pickle", nil, false},
+	{"formats/torchsnap", []string{"lifetime", "formats/torchsnap/pickle"}, false},
+	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},
+	{"render", []string{"lifetime", "lifetime/", "units", "render/"}, true},
+	{"cmd", []string{""}, true},
+}
+
+func TestImportDirection(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		i := slices.IndexFunc(allowed, func(a struct {
+			folder  string
+			imports []string
+			others  bool
+		}) bool {
+			return folder == a.folder || strings.HasPrefix(folder, a.folder+"/")
+		})
+		if i < 0 {
+			if folder != "" {
+				t.Errorf("%s: say in allowed what it may import", folder)
+			}
+			continue
+		}
+		seen++
+		for _, path := range p.Imports {
+			inner, ours := strings.CutPrefix(path, module+"/")
+			switch {
+			case ours && !slices.ContainsFunc(allowed[i].imports, func(ok string) bool {
+				return inner == ok || ok == "" || strings.HasSuffix(ok, "/") && strings.HasPrefix(inner, ok)
+			}):
+				t.Errorf("%s must not import %s", folder, inner)
+			case !ours && strings.Contains(strings.Split(path, "/")[0], ".") && !allowed[i].others:
+				t.Errorf("%s must not import %s: it is to stand on the standard library", folder, path)
+			}
+		}
+	}
+	if seen < len(allowed) {
+		t.Errorf("only %d packages were looked at", seen)
+	}
+}
