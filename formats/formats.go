@@ -27,12 +27,15 @@ type Format struct {
 	Sniff func(head []byte) bool
 	// Read turns the file into facts. It is streamed once, from its beginning.
 	Read func(file string, in io.Reader, b *lifetime.Builder) error
+	// States says that the file states the model itself, buffers with both ends
+	// and all, so that it may contradict itself: what was read is checked.
+	States bool
 }
 
 // All lists the formats in the order in which they are tried.
 var All = []Format{
-	{"torch-snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one", torchsnap.Sniff, torchsnap.Read},
-	{"native", "memlane's own model as text: memlane export --to native", native.Sniff, native.Read},
+	{"torch-snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one", torchsnap.Sniff, torchsnap.Read, false},
+	{"native", "memlane's own model as text: memlane export --to native", native.Sniff, native.Read, true},
 }
 
 // sniffed is how much of a file the formats may look at before they choose.
@@ -77,6 +80,8 @@ func open(file string, in Input) (*lifetime.Capture, error) {
 			return nil, errors.New("is a directory; give the capture files in it")
 		}
 		stream, size = f, info.Size()
+	} else if stream == nil {
+		return nil, errors.New("there is no standard input")
 	}
 	if in.Progress != nil {
 		stream = in.Progress(file, size, stream)
@@ -89,6 +94,12 @@ func open(file string, in Input) (*lifetime.Capture, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
 	}
+	if len(head) == 0 {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, errors.New("a compressed file that ends before its first byte of content")
+		}
+		return nil, errors.New("the file is empty")
+	}
 	format, err := choose(head, in.Format)
 	if err != nil {
 		return nil, err
@@ -97,7 +108,13 @@ func open(file string, in Input) (*lifetime.Capture, error) {
 	if err := format.Read(file, plain, b); err != nil {
 		return nil, err
 	}
-	return b.Finish()
+	c, err := b.Finish()
+	if err == nil && format.States {
+		if err := c.Check(); err != nil {
+			return nil, fmt.Errorf("it contradicts itself: %w", err)
+		}
+	}
+	return c, err
 }
 
 // maxZstdWindow is the memory that a zstd stream may ask for.
@@ -138,11 +155,8 @@ func choose(head []byte, name string) (Format, error) {
 		names = append(names, f.Name)
 	}
 	known := strings.Join(names, ", ")
-	switch {
-	case name != "":
+	if name != "" {
 		return Format{}, fmt.Errorf("no input format is called %q; there are: %s", name, known)
-	case len(head) == 0:
-		return Format{}, errors.New("the file is empty")
 	}
 	return Format{}, fmt.Errorf("not a capture that memlane knows (%s); it reads: %s", looksLike(head), known)
 }

@@ -75,7 +75,7 @@ func (r *reader) trace(list pickle.Value) *trace {
 func (r *reader) time(tr *trace, f *fields) int64 {
 	n := int64(tr.events)
 	tr.events++
-	if !f.hasAll(1 << keyTime) {
+	if !isNumber(f.get(keyTime)) {
 		if tr.hasTime {
 			return tr.last
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"regexp"
 	"slices"
@@ -25,7 +26,7 @@ func (r *reader) finish(root pickle.Value) error {
 	}
 	devices := map[int64]*trace{}
 	for i, list := range r.d.Items(top.get(keyDeviceTraces)) {
-		if tr := r.traces[list]; tr != nil && !tr.named {
+		if tr := r.traceOf(list); tr != nil && i < maxDevices {
 			tr.named = true
 			devices[int64(i)] = tr
 		}
@@ -40,17 +41,29 @@ func (r *reader) finish(root pickle.Value) error {
 		r.describe(devices[n], lifetime.Space{Device: fmt.Sprintf("cuda:%d", n)}, complete, recorded)
 	}
 	r.host(top)
-	for list, tr := range r.traces {
+	for _, tr := range r.traces {
 		if !tr.named {
-			r.b.Lose(lifetime.IncompleteRecord, int64(tr.events), 0, fmt.Sprintf("events outside device_traces, in list %d", list.Int()))
+			r.b.Lose(lifetime.IncompleteRecord, int64(tr.events), 0, "events outside device_traces")
 		}
 	}
 	r.marks(devices)
 	return nil
 }
 
-// topLevel returns the known fields of the root. The oldest files are the list
-// of segments alone.
+// maxDevices bounds the numbers of devices: each is a space. PyTorch is built
+// for 120 of them.
+const maxDevices = 1024
+
+// traceOf returns the trace of a list of events that no device has yet.
+func (r *reader) traceOf(list pickle.Value) *trace {
+	if tr := r.traces[list]; list.Kind() == pickle.List && tr != nil && !tr.named {
+		return tr
+	}
+	return nil
+}
+
+// topLevel returns the known fields of the root and counts the others. The
+// oldest files are the list of segments alone.
 func (r *reader) topLevel(root pickle.Value) *fields {
 	var f fields
 	items := r.d.Items(root)
@@ -62,13 +75,20 @@ func (r *reader) topLevel(root pickle.Value) *fields {
 	for i := 0; i+1 < len(items); i += 2 {
 		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
 			f.set(k.Int(), items[i+1])
+		} else {
+			r.b.Lose(lifetime.UnknownKey, 1, 0, fmt.Sprintf("%.40q at the top", r.d.Str(k)))
 		}
 	}
 	return &f
 }
 
-// device returns the trace of a device, a new one when it has no events.
+// device returns the trace of a device, a new one when it has no events, and
+// nil when there cannot be such a device.
 func (r *reader) device(devices map[int64]*trace, n int64) *trace {
+	if n < 0 || n >= maxDevices {
+		r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("a segment of device %d", n))
+		return nil
+	}
 	tr := devices[n]
 	if tr == nil {
 		tr = &trace{space: r.b.Space(), named: true}
@@ -80,7 +100,7 @@ func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 // host hands over pinned host memory, which newer versions record beside the
 // devices.
 func (r *reader) host(top *fields) {
-	tr := r.traces[top.get(keyHostTraces)]
+	tr := r.traceOf(top.get(keyHostTraces))
 	segments := r.d.Items(top.get(keyHostSegments))
 	if tr == nil && len(segments) == 0 {
 		return
@@ -93,14 +113,18 @@ func (r *reader) host(top *fields) {
 	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, top.hasAll(1<<keyHostSegments), true)
 }
 
-// endState hands over segments and their active blocks.
+// endState hands over segments and their active blocks. space may return nil.
 func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 	for _, v := range r.d.Items(list) {
 		if v.Kind() != pickle.Record || v.Tag() != tagSegment {
 			continue
 		}
 		s := r.segments[v.Record()]
-		to := space(s).space
+		tr := space(s)
+		if tr == nil {
+			continue
+		}
+		to := tr.space
 		r.b.LiveRegion(to, lifetime.Region{
 			Addr: s.addr, Size: s.size, Kind: s.kind, Stream: s.stream, Pool: s.pool, Site: r.b.Site(lifetime.Site{Stack: s.stack}),
 		})
@@ -122,16 +146,16 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 // live hands over a block that is in use. Inactive blocks carry the stale size
 // and frames of their last tenant.
 func (r *reader) live(to lifetime.SpaceRef, b block, addr uint64) {
-	switch b.state.Int() {
-	case stateInactive:
+	switch b.state {
+	case pickle.KnownString(stateInactive):
 		return
-	case stateAllocated, statePending, stateAwaiting:
+	case pickle.KnownString(stateAllocated), pickle.KnownString(statePending), pickle.KnownString(stateAwaiting):
 	default:
 		r.b.Lose(lifetime.UnknownAction, 1, b.size, fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
 		return
 	}
 	r.b.Live(to, lifetime.LiveBlock{
-		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state.Int() != stateAllocated,
+		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state != pickle.KnownString(stateAllocated),
 		Site: r.b.Site(lifetime.Site{Stack: b.stack}),
 	})
 }
@@ -184,7 +208,14 @@ func (r *reader) marks(devices map[int64]*trace) {
 		device int64
 	}
 	open := map[key][]int{}
+	first := int64(math.MaxInt64)
+	for n := range devices {
+		first = min(first, n)
+	}
 	for i, a := range r.annotations {
+		if a.device < 0 { // PyTorch names the device of each
+			a.device = first
+		}
 		k := key{a.name, a.device}
 		if a.start {
 			open[k] = append(open[k], i)
@@ -197,7 +228,9 @@ func (r *reader) marks(devices map[int64]*trace) {
 		}
 		start := r.annotations[starts[len(starts)-1]]
 		open[k] = starts[:len(starts)-1]
-		r.mark(devices, start, a.t)
+		if tr := devices[a.device]; tr != nil {
+			r.mark(tr, start, a.t)
+		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(open), func(x, y key) int { return strings.Compare(x.name, y.name) }) {
 		for range open[k] {
@@ -206,14 +239,10 @@ func (r *reader) marks(devices map[int64]*trace) {
 	}
 }
 
-func (r *reader) mark(devices map[int64]*trace, a annotation, end int64) {
+func (r *reader) mark(tr *trace, a annotation, end int64) {
 	m := lifetime.Mark{Begin: a.t, End: max(end, a.t+1), Kind: lifetime.Annotation, Text: a.name}
 	if stepName.MatchString(a.name) {
 		m.Kind = lifetime.Step
 	}
-	for _, n := range slices.Sorted(maps.Keys(devices)) {
-		if a.device < 0 || a.device == n {
-			r.b.Mark(devices[n].space, m)
-		}
-	}
+	r.b.Mark(tr.space, m)
 }

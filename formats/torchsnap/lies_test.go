@@ -39,13 +39,13 @@ func TestLies(t *testing.T) {
 		{"negative sizes", snapshot(list{segment(0, base, -1, block(base, -5, -7, "active_allocated"))}, list{event("alloc", base+mib, -9, 1), event("free_completed", base+mib, -9, 2)}),
 			"cuda:0 2/1/1", losses{lifetime.BeforeWindow: 1}},
 		{"sizes of 2^70", snapshot(list{segment(0, base, power(70), block(base, power(70), power(70), "active_allocated"))}, list{event("alloc", base, power(70), 1)}),
-			"cuda:0 2/1/0", losses{}},
+			"cuda:0 1/1/0", losses{lifetime.NotAHistory: 1}},
 		{"sizes that overflow together", snapshot(empty, list{event("alloc", 1, math.MaxInt64, 1), event("alloc", 2, math.MaxInt64, 2), event("free_completed", 1, math.MaxInt64, 3), event("alloc", 3, math.MaxInt64, 4), event("free_completed", 2, 0, 5), event("free_completed", 3, 0, 6)}),
 			"cuda:0 3/3/3", losses{}},
 		{"size is text", snapshot(empty, list{event("alloc", base, "big", 1), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"another size at the free", snapshot(empty, list{alloc(1), event("free_completed", base, 5, 2)}), "cuda:0 1/1/1", losses{}},
 		{"a total that is wrong", snapshot(list{seg}, list{alloc(1), event("snapshot", 0, 7, 2), event("snapshot", 0, 2*mib, 3)}), "cuda:0 1/1/0", losses{}},
-		{"segments over each other", snapshot(list{seg, seg, segment(0, base+mib, 20*mib)}, list{alloc(1)}), "cuda:0 1/1/0", losses{lifetime.StateMismatch: 1}},
+		{"segments over each other", snapshot(list{seg, seg, segment(0, base+mib, 20*mib)}, list{alloc(1)}), "cuda:0 1/1/0", losses{lifetime.NotAHistory: 1, lifetime.StateMismatch: 1}},
 
 		// Addresses.
 		{"addresses at 2^63 and 2^64-1", snapshot(list{segment(0, uint64(1)<<63, mib)}, list{event("alloc", uint64(1)<<63, 512, 1), event("alloc", uint64(math.MaxUint64), mib, 2), event("free_completed", uint64(math.MaxUint64), mib, 3), event("free_completed", uint64(1)<<63, 512, 4)}),
@@ -58,9 +58,10 @@ func TestLies(t *testing.T) {
 
 		// Times.
 		{"times as floats", snapshot(empty, list{alloc(1.5), free(2.25)}), "cuda:0 1/1/1", losses{}},
-		{"times that are no numbers", snapshot(empty, list{alloc(math.NaN()), free(math.Inf(1)), alloc(math.Inf(-1)), free("noon")}), "cuda:0 2/2/2", losses{lifetime.ClockBackwards: 2}},
+		{"times that are no numbers", snapshot(empty, list{alloc(math.NaN()), free(math.Inf(1)), alloc(math.Inf(-1)), free("noon")}), "cuda:0 2/2/2", losses{lifetime.ClockBackwards: 1}},
 		{"negative times", snapshot(empty, list{alloc(-20), free(-10)}), "cuda:0 1/1/1", losses{}},
 		{"times at 2^63", snapshot(empty, list{alloc(math.MaxInt64), free(math.MaxInt64), alloc(power(63)), free(power(63))}), "cuda:0 2/2/2", losses{}},
+		{"marks at the end of time", snapshot(empty, list{alloc(math.MaxInt64), free(math.MaxInt64), alloc(math.MaxInt64), free(math.MaxInt64), event("oom", 0, 5, math.MaxInt64), event("snapshot", 0, 0, math.MaxInt64)}), "cuda:0 2/2/2", losses{}},
 		{"the whole of time", snapshot(empty, list{alloc(math.MinInt64), free(math.MaxInt64)}), "cuda:0 1/1/1", losses{}},
 		{"time runs backwards", snapshot(empty, list{alloc(30), free(20), alloc(10), free(40)}), "cuda:0 2/2/2", losses{lifetime.ClockBackwards: 2}},
 		{"no times", snapshot(empty, list{dict{"action", "alloc", "addr", base, "size", mib}, dict{"action", "free_completed", "addr", base, "size", mib}}), "cuda:0 1/1/1", losses{}},
@@ -70,7 +71,7 @@ func TestLies(t *testing.T) {
 		{"missing keys", snapshot(list{dict{"total_size", 5}, dict{"device", 0, "total_size", 5}, dict{"state", "inactive"}}, list{dict{"action", "alloc"}, dict{"action", "alloc", "addr", base}, dict{"action", "alloc", "size", 5}, dict{"action", 7, "addr", base, "size", 7}, alloc(1), free(2)}),
 			"cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 6}},
 		{"duplicate keys", snapshot(empty, list{append(alloc(1), "size", 512, "size", 1024), free(2)}), "cuda:0 1/1/1", losses{}},
-		{"unknown keys", snapshot(list{append(seg[:len(seg):len(seg)], "colour", "red")}, list{append(alloc(1), "mood", "good", 5, 6, tuple{}, nil)}), "cuda:0 1/1/0", losses{lifetime.UnknownKey: 4}},
+		{"unknown keys", snapshot(list{append(seg[:len(seg):len(seg)], "colour", "red")}, list{append(alloc(1), "mood", "good", 5, 6, tuple{}, nil)}), "cuda:0 1/1/0", losses{lifetime.NotAHistory: 1, lifetime.UnknownKey: 4}},
 		{"unknown keys on top", append(snapshot(empty, list{alloc(1), free(2)}), "trace_alloc_overflowed", true, 5, nil), "cuda:0 1/1/1", losses{lifetime.UnknownKey: 2}},
 		{"a long unknown key", snapshot(empty, list{append(alloc(1), strings.Repeat("k", 100000), 5), free(2)}), "cuda:0 1/1/1", losses{lifetime.UnknownKey: 1}},
 		{"unknown actions", snapshot(empty, list{event("workspace_snapshot", base, mib, 1), event("teleport", base, mib, 2), alloc(3), free(4)}), "cuda:0 1/1/1", losses{lifetime.UnknownAction: 2}},
@@ -81,7 +82,7 @@ func TestLies(t *testing.T) {
 		{"device_traces is a number", dict{"segments", list{seg}, "device_traces", 5}, "cuda:0 1/0/0", losses{lifetime.NotAHistory: 1}},
 
 		// Sharing through the memo.
-		{"an event twice", snapshot(empty, list{again, free(6), again, free(8)}), "cuda:0 1/1/2", losses{lifetime.BeforeWindow: 1}},
+		{"an event twice", snapshot(empty, list{again, free(6), again, free(8)}), "cuda:0 2/1/2", losses{lifetime.BeforeWindow: 1}},
 		{"one history for two devices", snapshot(empty, seen, seen), "cuda:0 1/1/1", losses{}},
 		{"one history for device and host", append(snapshot(empty, seen), "host_traces", seen, "host_segments", list{}), "cuda:0 1/1/1", losses{}},
 		{"frames before they are complete", snapshot(empty, list{event("alloc", base, mib, 1, "frames", open), free(2)}), "cuda:0 1/1/1", losses{}},
@@ -94,12 +95,12 @@ func TestLies(t *testing.T) {
 		{"devices below 0 and at 10^12", snapshot(list{segment(-7, base, mib), segment(1_000_000_000_000, base, mib), segment(power(70), base, mib)}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 3}},
 		{"history of device 2 only", snapshot(empty, empty, empty, list{alloc(1), free(2)}), "cuda:2 1/1/1", losses{}},
 		{"events beside a device", snapshot(empty, list{alloc(1), free(2)}, alloc(3)), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 1}},
-		{"events outside of traces", append(snapshot(empty, list{alloc(1), free(2)}), "x", list{alloc(3), free(4)}, "y", list{free(9)}, "z", alloc(5), "t", tuple{alloc(6)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 5, lifetime.UnknownKey: 4}},
+		{"events outside of traces", append(snapshot(empty, list{alloc(1), free(2)}), "x", list{alloc(3), free(4)}, "y", list{free(9)}, "z", alloc(5), "t", tuple{alloc(4)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 5, lifetime.UnknownKey: 4}},
 		{"events in no list and nothing in a trace", dict{"segments", empty, "device_traces", list{nil}, "x", alloc(5)}, "", losses{lifetime.IncompleteRecord: 1, lifetime.UnknownKey: 1}},
 
 		// PyTorch 2.0 to 2.2.
 		{"blocks without addresses", snapshot(list{segment(0, base, 3*mib, dict{"size", mib, "state", "active_allocated", "history", list{dict{"addr", base, "real_size", 5, "frames", stackOf("f")}}}, dict{"size", mib, "state", "inactive"}, dict{"size", mib, "state", "active_allocated", "history", list{5}})}, list{event("alloc", base+2*mib, mib, 1)}),
-			"cuda:0 2/1/0", losses{lifetime.BeforeWindow: 1}},
+			"cuda:0 2/1/0", losses{lifetime.NotAHistory: 1}},
 
 		// Histories that contradict themselves.
 		{"alloc twice", snapshot(empty, list{alloc(1), alloc(2), free(3)}), "cuda:0 2/2/1", losses{lifetime.LostFree: 1}},
@@ -110,8 +111,8 @@ func TestLies(t *testing.T) {
 		{"completed only", snapshot(empty, list{alloc(1), free(2), alloc(3), free(4)}), "cuda:0 2/2/2", losses{}},
 		{"alive by the history only", snapshot(empty, list{alloc(1), event("alloc", base+mib, mib, 2), event("free_completed", base+mib, mib, 3)}), "cuda:0 2/2/1", losses{lifetime.LostFree: 1}},
 		{"alive by the end state only", snapshot(list{seg}, list{alloc(1), free(2)}), "cuda:0 2/1/1", losses{lifetime.BeforeWindow: 1}},
-		{"another size in the end state", snapshot(list{seg}, list{event("alloc", base, 512, 1)}), "cuda:0 2/1/0", losses{lifetime.StateMismatch: 1, lifetime.LostFree: 1, lifetime.BeforeWindow: 1}},
-		{"a block twice in the end state", snapshot(list{segment(0, base, mib, block(base, mib, mib, "active_allocated"), block(base, mib, mib, "active_pending_free"))}, list{alloc(1)}), "cuda:0 1/1/0", losses{lifetime.StateMismatch: 1}},
+		{"another size in the end state", snapshot(list{seg}, list{event("alloc", base, 512, 1), event("alloc", 512, 512, 5), event("free_completed", 512, 512, 9)}), "cuda:0 3/2/1", losses{lifetime.StateMismatch: 1, lifetime.LostFree: 1, lifetime.BeforeWindow: 1}},
+		{"a block twice in the end state", snapshot(list{segment(0, base, mib, block(base, mib, mib, "active_allocated"), block(base, mib, mib, "active_pending_free"))}, list{alloc(1)}), "cuda:0 1/1/0", losses{lifetime.NotAHistory: 1, lifetime.StateMismatch: 1}},
 		{"segment events without sense", snapshot(list{seg}, list{event("segment_free", base, 40*mib, 1), event("segment_alloc", base, 2*mib, 2), event("segment_map", base+mib, 2*mib, 3), event("segment_unmap", base+2*mib, 5*mib, 4), alloc(5)}), "cuda:0 1/1/0", losses{lifetime.LostFree: 1}},
 		{"annotate nothing", snapshot(empty, list{event("annotate", base, 0, 1, "user_metadata", "x"), alloc(2), event("annotate", base, 0, 3, "user_metadata", "y"), free(4), event("annotate", base, 0, 5, "user_metadata", "z")}), "cuda:0 1/1/1", losses{}},
 		{"oom without device_free", snapshot(empty, list{dict{"action", "oom", "size", mib, "time_us", 1}, event("oom", base, power(70), 2, "device_free", power(70)), alloc(3), free(4)}), "cuda:0 1/1/1", losses{}},
@@ -120,7 +121,7 @@ func TestLies(t *testing.T) {
 		{"annotations out of balance", append(snapshot(empty, list{alloc(1), free(9)}), "external_annotations", list{
 			note("END", "a", 1), note("START", "b", 2), note("START", "b", 3), note("END", "b", 4), note("START", "c", 9), note("END", "c", 5), note("START", "d", 6),
 			dict{"stage", "START"}, note("START", "e", "never"), note("END", "e", power(63)), note("PAUSE", "f", 1)}), "cuda:0 1/1/1",
-			losses{lifetime.AnnotationOpen: 4, lifetime.IncompleteRecord: 1}},
+			losses{lifetime.AnnotationOpen: 4, lifetime.IncompleteRecord: 3}},
 		{"annotations whose stage is a number", append(snapshot(empty, list{alloc(1), free(9)}), "external_annotations", manyStages()), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -208,7 +209,7 @@ func TestRefusedSnapshots(t *testing.T) {
 		{"a model's weights", dict{"epoch", 5, "state_dict", dict{"weight", list{1.5, 2.5}}}, "no memory snapshot"},
 		{"an event alone", event("alloc", 1, 2, 3), "no memory snapshot"},
 		{"a frame alone", dict{"name", "f", "filename", "x.py", "line", 1}, "no memory snapshot"},
-		{"frames that grow after use", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", half), raw("j\x00\x00\x00\x00"), raw("(K\x01e")}), "changes after it was used"},
+		{"frames that grow after use", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", half), raw("j\x00\x00\x00\x00"), raw("(K\x01e")}), "none on the stack"},
 		{"a call", snapshot(list{}, raw("cbuiltins\neval\n(X\x04\x00\x00\x001+12tR")), "asks to import builtins.eval: refused, not executed"},
 		{"a call instead of frames", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", raw("cposix\nsystem\n"))}), "opcode GLOBAL at byte"},
 	} {

@@ -62,7 +62,10 @@ func (p *pickler) put(v any) {
 	case dict:
 		p.all("}(", v, "u")
 	case list:
-		p.all("](", v, "e")
+		p.WriteByte(']')
+		for batch := range slices.Chunk(v, 1000) { // as Python does
+			p.all("(", batch, "e")
+		}
 	case tuple:
 		p.all("(", v, "t")
 	case raw:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -53,6 +54,8 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	root, err := r.d.Decode()
 	if errors.Is(err, pickle.ErrTruncated) {
 		b.Lose(lifetime.Truncated, 1, 0, strings.TrimSuffix(err.Error(), ": "+pickle.ErrTruncated.Error()))
+	} else if corrupt := base64.CorruptInputError(0); errors.As(err, &corrupt) {
+		return fmt.Errorf("the snapshot inside the HTML page is damaged: %w", err)
 	} else if err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 func pickleInPage(in io.Reader) (io.Reader, error) {
 	const searched = 1 << 20
 	page, err := io.ReadAll(io.LimitReader(in, searched))
-	if err != nil {
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // a compressed page may be cut
 		return nil, err
 	}
 	key := regexp.MustCompile(`"?base64"?\s*:\s*["']`)

@@ -147,7 +147,7 @@ func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, er
 		return pickle.Keep, nil
 	}
 	if strangers > 0 {
-		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%q at byte %d", r.d.Str(unknown), r.d.Offset()))
+		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q at byte %d", r.d.Str(unknown), r.d.Offset()))
 	}
 	return v, nil
 }
@@ -216,6 +216,9 @@ func (r *reader) block(f *fields) pickle.Value {
 	}
 	b := block{size: r.size(f.get(keySize)), state: f.get(keyState), stack: stackOf(f.get(keyFrames))}
 	b.addr, b.hasAddr = r.d.Uint64(f.get(keyAddress))
+	if f.hasAll(1<<keyAddress) && !b.hasAddr {
+		return r.lose("block")
+	}
 	b.requested = b.size
 	if n, ok := r.d.Int64(f.get(keyRequestedSize)); ok && n >= 0 {
 		b.requested = n
@@ -233,12 +236,12 @@ func (r *reader) block(f *fields) pickle.Value {
 }
 
 func (r *reader) segment(f *fields) pickle.Value {
-	addr, ok := r.d.Uint64(f.get(keyAddress))
-	if !ok || !f.hasAll(1<<keyDevice) {
+	addr, hasAddr := r.d.Uint64(f.get(keyAddress))
+	device, hasDevice := r.d.Int64(f.get(keyDevice))
+	if !hasAddr || !hasDevice {
 		return r.lose("segment")
 	}
-	s := segment{addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks)}
-	s.device, _ = r.d.Int64(f.get(keyDevice))
+	s := segment{device: device, addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks)}
 	s.stream = r.stream(f.get(keyStream))
 	if f.get(keyIsExpandable).Kind() == pickle.Bool && f.get(keyIsExpandable).Int() == 1 {
 		s.kind = lifetime.Expandable
@@ -251,10 +254,12 @@ func (r *reader) segment(f *fields) pickle.Value {
 }
 
 func (r *reader) annotation(f *fields) pickle.Value {
-	if r.d.Unfinished() || !f.hasAll(1<<keyName|1<<keyTime) {
+	stage := f.get(keyStage)
+	isStage := stage.Kind() == pickle.Str && (stage.Int() == valStart || stage.Int() == valEnd)
+	if r.d.Unfinished() || !isStage || !f.hasAll(1<<keyName) || !isNumber(f.get(keyTime)) {
 		return r.lose("annotation")
 	}
-	a := annotation{start: f.get(keyStage).Int() == valStart, name: r.d.Str(f.get(keyName)), device: -1, t: r.nanoseconds(f.get(keyTime))}
+	a := annotation{start: stage.Int() == valStart, name: r.d.Str(f.get(keyName)), device: -1, t: r.nanoseconds(f.get(keyTime))}
 	if dev, ok := r.d.Int64(f.get(keyDevice)); ok {
 		a.device = dev
 	}
@@ -285,13 +290,21 @@ func (r *reader) size(v pickle.Value) int64 {
 	return 0
 }
 
+func isNumber(v pickle.Value) bool {
+	return v.Kind() == pickle.Int || v.Kind() == pickle.Wide || v.Kind() == pickle.Float
+}
+
 // nanoseconds returns a time that is given in microseconds, as an integer or a
 // float.
 func (r *reader) nanoseconds(v pickle.Value) int64 {
+	const limit = math.MaxInt64 / 1000
 	us, ok := r.d.Int64(v)
-	if !ok {
+	switch {
+	case ok:
+	case v.Kind() == pickle.Wide:
+		us = int64(r.d.Wide(v).Sign()) * limit
+	case !math.IsNaN(r.d.Float(v)): // Go does not say what integer a NaN is
 		us = int64(math.Max(-1<<52, math.Min(r.d.Float(v), 1<<52)))
 	}
-	const limit = math.MaxInt64 / 1000
 	return min(max(us, -limit), limit) * 1000
 }

@@ -1,6 +1,7 @@
 package pickle
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -114,7 +115,7 @@ func (d *Decoder) Decode() (Value, error) {
 		return 0, err
 	}
 	top := d.stack[len(d.stack)-1:]
-	if _, err := d.settle(top, 0); err != nil {
+	if err := d.settleAll(top); err != nil {
 		return 0, err
 	}
 	return top[0], nil
@@ -185,19 +186,19 @@ func (d *Decoder) long(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// line returns the text up to the next newline.
-func (d *Decoder) line() (string, error) {
-	for n := 0; ; n++ {
-		if n > maxLine {
-			return "", d.errorf("a line of more than %d bytes", maxLine)
+// line returns the text up to the next newline; it is good until the next read.
+func (d *Decoder) line() ([]byte, error) {
+	for searched := 0; ; {
+		if i := bytes.IndexByte(d.buf[d.pos+searched:d.end], '\n'); i >= 0 {
+			line := d.buf[d.pos : d.pos+searched+i]
+			d.pos += searched + i + 1
+			return line, nil
 		}
-		if err := d.more(n + 1); err != nil {
-			return "", err
+		if searched = d.end - d.pos; searched > maxLine {
+			return nil, d.errorf("a line of more than %d bytes", maxLine)
 		}
-		if d.buf[d.pos+n] == '\n' {
-			s := string(d.buf[d.pos : d.pos+n])
-			d.pos += n + 1
-			return s, nil
+		if err := d.more(searched + 1); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package pickle
 
+import "slices"
+
 // object is the state of one list, dict or tuple, in 4 bytes: millions of
 // event dicts are met once and never again.
 type object uint32
@@ -40,7 +42,7 @@ func (d *Decoder) create(k Kind) (Value, error) {
 // tuple makes a tuple, which is complete at once. Pairs are interned: newer
 // snapshots carry one (pool id) on every event.
 func (d *Decoder) tuple(items []Value) (Value, error) {
-	if _, err := d.settle(items, 0); err != nil {
+	if err := d.settleAll(items); err != nil {
 		return 0, err
 	}
 	var pair [2]Value
@@ -63,37 +65,32 @@ func (d *Decoder) tuple(items []Value) (Value, error) {
 	return v, nil
 }
 
-// settle completes the containers among values, which are about to become part
-// of something else: into is the list they go to, or 0. What the handler takes
-// away becomes Gone; left is the number of the others.
-func (d *Decoder) settle(values []Value, into Value) (left int, err error) {
-	for i, v := range values {
-		if !v.container() {
-			if v.Kind() != Gone {
-				left++
-			}
-			continue
-		}
-		switch o := *d.objects.at(v.index()); o.state() {
-		case kept:
-		case gone:
-			v = value(Gone, 0)
-		case open:
-			if v == into {
-				return 0, d.errorf("a list is put into itself: not plain data")
-			}
-			if v, err = d.complete(v, o.index(), into); err != nil {
-				return 0, err
-			}
-		default:
-			v = NewRecord(o.state()-records, o.index())
-		}
-		if v.Kind() != Gone {
-			left++
-		}
-		values[i] = v
+// settle returns what a list or dict has become now that it is about to be part
+// of something else: into is the list that it goes to, or 0. What the handler
+// takes away is Gone.
+func (d *Decoder) settle(v, into Value) (Value, error) {
+	switch o := *d.objects.at(v.index()); o.state() {
+	case kept:
+		return v, nil
+	case gone:
+		return Forget, nil
+	case open:
+		return d.complete(v, o.index(), into)
+	default:
+		return NewRecord(o.state()-records, o.index()), nil
 	}
-	return left, nil
+}
+
+// settleAll settles the containers among values.
+func (d *Decoder) settleAll(values []Value) (err error) {
+	for i, v := range values {
+		if v.container() {
+			if values[i], err = d.settle(v, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // complete asks the handler what to make of a container that is used for the
@@ -138,39 +135,53 @@ const maxReuse = 4096
 
 // fill appends values to an open container.
 func (d *Decoder) fill(into Value, values []Value) error {
-	list := into
-	switch into.Kind() {
-	case List:
-	case Dict:
-		list = 0
-		if len(values)%2 != 0 {
-			return d.errorf("a dict is given a key without a value")
-		}
-	default:
-		return d.errorf("items are added to what is neither list nor dict")
-	}
-	if d.objects.at(into.index()).state() != open {
-		return d.errorf("a list or dict changes after it was used: not plain data")
-	}
-	left, err := d.settle(values, list)
-	if err != nil {
-		return err
-	}
-	// Settling may have completed the container itself, through a cycle.
 	o := *d.objects.at(into.index())
-	if o.state() != open {
-		return d.errorf("a list or dict holds itself: not plain data")
+	switch {
+	case o.state() != open:
+		return d.errorf("a list or dict changes after it was used: not plain data")
+	case into.Kind() == Dict:
+		return d.fillDict(into, o.index(), values)
 	}
-	slot := d.slots[o.index()]
-	if into.Kind() == Dict || left == len(values) {
-		slot = append(slot, values...)
-	} else if left > 0 {
-		for _, v := range values {
-			if v.Kind() != Gone {
-				slot = append(slot, v)
+	slot := slices.Grow(d.slots[o.index()], len(values))
+	for _, v := range values {
+		if v.container() {
+			if v == into {
+				return d.errorf("a list is put into itself: not plain data")
 			}
+			var err error
+			if v, err = d.settle(v, into); err != nil {
+				return err
+			}
+		}
+		if v.Kind() != Gone {
+			slot = append(slot, v)
 		}
 	}
 	d.slots[o.index()] = slot
+	return nil
+}
+
+func (d *Decoder) fillDict(into Value, index int, values []Value) error {
+	if len(values)%2 != 0 {
+		return d.errorf("a dict is given a key without a value")
+	}
+	slot := slices.Grow(d.slots[index], len(values))
+	for i := 0; i+1 < len(values); i += 2 {
+		k, v := values[i], values[i+1]
+		if k.container() {
+			return d.errorf("a list or dict is a key: not plain data")
+		}
+		if v.container() {
+			if v == into {
+				return d.errorf("a dict holds itself: not plain data")
+			}
+			var err error
+			if v, err = d.settle(v, 0); err != nil {
+				return err
+			}
+		}
+		slot = append(slot, k, v)
+	}
+	d.slots[index] = slot
 	return nil
 }

@@ -1,12 +1,14 @@
 package pickle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -155,6 +157,13 @@ func (d *Decoder) fast() error {
 				return err
 			}
 			memo = d.memo.pages
+		case opLongBinPut:
+			d.opAt, d.stack = d.base+int64(pos), stack
+			if err := d.put(uint64(binary.LittleEndian.Uint32(b[1:]))); err != nil {
+				return err
+			}
+			memo = d.memo.pages
+			size = 5
 		case opEmptyDict, opEmptyList:
 			d.opAt, d.stack = d.base+int64(pos), stack
 			if err := d.makeEmpty(b[0]); err != nil {
@@ -445,67 +454,90 @@ func (d *Decoder) counted(op byte) error {
 
 // textual runs the opcodes of protocol 0 that carry a line of text.
 func (d *Decoder) textual(op byte) error {
-	s, err := d.line()
+	line, err := d.line()
 	if err != nil {
 		return err
 	}
 	switch op {
 	case opPut, opGet:
-		i, err := strconv.ParseUint(s, 10, 32)
+		i, err := strconv.ParseUint(string(line), 10, 32)
 		switch {
 		case err != nil:
-			return d.errorf("%.40q is no memo index", s)
+			return d.errorf("%.40q is no memo index", line)
 		case op == opPut:
 			return d.put(i)
 		}
 		return d.get(i)
 	case opFloat:
-		f, err := strconv.ParseFloat(s, 64)
+		f, err := strconv.ParseFloat(string(line), 64)
 		if err != nil && f == 0 {
-			return d.errorf("%.40q is no number", s)
+			return d.errorf("%.40q is no number", line)
 		}
 		d.push(d.float(f))
 		return nil
 	case opUnicode:
-		d.push(d.text(rawUnicodeEscape(s)))
+		d.push(d.text(rawUnicodeEscape(line)))
 		return nil
 	}
-	if op == opInt && (s == "00" || s == "01") {
-		d.push(value(Bool, int(s[1]-'0')))
+	if op == opInt && (string(line) == "00" || string(line) == "01") {
+		d.push(value(Bool, int(line[1]-'0')))
 		return nil
 	}
-	digits := strings.TrimSuffix(s, "L")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err == nil {
+	digits := bytes.TrimSuffix(line, []byte("L"))
+	if n, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
 		d.push(d.number(n))
 		return nil
 	}
-	big, ok := new(big.Int).SetString(digits, 10)
-	if !ok || len(digits) > 1024 {
-		return d.errorf("%.40q is no integer", s)
+	if len(digits) > maxDigits {
+		return d.errorf("an integer of %d digits", len(digits))
 	}
-	d.push(d.bigNumber(big))
+	n, ok := new(big.Int).SetString(string(digits), 10)
+	if !ok {
+		return d.errorf("%.40q is no integer", line)
+	}
+	d.push(d.bigNumber(n))
 	return nil
 }
 
+// maxDigits bounds integers: reading one takes time with the square of its
+// length.
+const maxDigits = 1024
+
 // rawUnicodeEscape decodes Python's raw-unicode-escape: \uXXXX and \UXXXXXXXX
-// stand for code points, all other bytes for Latin-1.
-func rawUnicodeEscape(s string) []byte {
+// stand for code points, all other bytes for Latin-1. A backslash before
+// another one begins no escape.
+func rawUnicodeEscape(s []byte) []byte {
+	if bytes.IndexByte(s, '\\') < 0 && isASCII(s) {
+		return s
+	}
 	var b []byte
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) {
 			width := map[byte]int{'u': 4, 'U': 8}[s[i+1]]
 			if width > 0 && i+2+width <= len(s) {
-				if r, err := strconv.ParseUint(s[i+2:i+2+width], 16, 32); err == nil {
+				if r, err := strconv.ParseUint(string(s[i+2:i+2+width]), 16, 32); err == nil {
 					b = utf8.AppendRune(b, rune(r))
 					i += 1 + width
 					continue
 				}
 			}
+			if s[i+1] == '\\' {
+				b = append(b, '\\')
+				i++
+			}
 		}
 		b = utf8.AppendRune(b, rune(s[i]))
 	}
 	return b
+}
+
+func isASCII(s []byte) bool {
+	for _, c := range s {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // refused names the opcodes that plain data has no use for, and what they ask
@@ -528,30 +560,27 @@ func (d *Decoder) refuse(op byte) error {
 	name, asks, _ := strings.Cut(name, ": ")
 	switch op {
 	case 'c', 'i':
-		module, err := d.line()
-		if err != nil {
-			return err
-		}
-		object, err := d.line()
-		if err != nil {
-			return err
-		}
-		asks = fmt.Sprintf("asks to import %.80s.%.80s", clean(module), clean(object))
+		// The names may be cut or endless: the refusal stands either way.
+		module, _ := d.line()
+		asks = "asks to import " + clean(module)
+		object, _ := d.line()
+		asks += "." + clean(object)
 	case 0x93:
 		asks = "asks to import an object"
 		if n := len(d.stack); n >= 2 {
-			asks = fmt.Sprintf("asks to import %.80s.%.80s", clean(d.Str(d.stack[n-2])), clean(d.Str(d.stack[n-1])))
+			asks = "asks to import " + clean([]byte(d.Str(d.stack[n-2]))) + "." + clean([]byte(d.Str(d.stack[n-1])))
 		}
 	}
 	return &Error{d.opAt, fmt.Sprintf("opcode %s at byte %d %s: refused, not executed", name, d.opAt, asks)}
 }
 
-// clean makes a name from an untrusted file fit for an error message.
-func clean(s string) string {
+// clean makes a name from an untrusted file fit for an error message: short,
+// and nothing that a terminal acts on.
+func clean(name []byte) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r
-	}, s)
+	}, fmt.Sprintf("%.80s", name))
 }

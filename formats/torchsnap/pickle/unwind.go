@@ -32,7 +32,7 @@ func (d *Decoder) unwind() (Value, error) {
 		return 0, err
 	}
 	root := d.stack[:1]
-	if _, err := d.settle(root, 0); err != nil {
+	if err := d.settleAll(root); err != nil {
 		return 0, err
 	}
 	return root[0], nil

@@ -1,0 +1,300 @@
+package formats_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/native"
+)
+
+const leak = "../testdata/torchsnap/leak_4mib_20steps.pickle"
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t testing.TB, name string, data []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// text opens a file and returns its native text.
+func text(t testing.TB, file string, in formats.Input) string {
+	t.Helper()
+	c, err := formats.Open(file, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Errorf("%s: %v", file, err)
+	}
+	var b bytes.Buffer
+	if err := native.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func zstded(t testing.TB, data []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.EncodeAll(data, nil)
+}
+
+// page wraps a pickle the way torch.cuda._memory_viz does.
+func page(t testing.TB, pickle []byte) string {
+	t.Helper()
+	padded := append(bytes.Clone(pickle), make([]byte, 3-len(pickle)%3)...)
+	files, err := json.Marshal([]map[string]string{{"name": "snapshot.pickle", "base64": base64.StdEncoding.EncodeToString(padded)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Python puts the name first and a blank behind each colon.
+	list := strings.ReplaceAll(strings.ReplaceAll(string(files), `":"`, `": "`), `","`, `", "`)
+	return "\n<!DOCTYPE html>\n<html>\n<head>\n</head>\n<body>\n<script type=\"module\">\n" +
+		"import {add_local_files} from \"https://cdn.jsdelivr.net/gh/pytorch/pytorch@main/torch/utils/viz/MemoryViz.js\"\n" +
+		"const local_files = " + list + "\nadd_local_files(local_files, 'Active Memory Timeline')\n</script>\n</body>\n"
+}
+
+// TestSameCapture opens one snapshot in all the ways it may come: the model is
+// the same.
+func TestSameCapture(t *testing.T) {
+	pickle := read(t, leak)
+	want := text(t, leak, formats.Input{})
+	for name, data := range map[string][]byte{
+		"a.pickle":            pickle,
+		"a.pickle.gz":         gzipped(t, pickle),
+		"a.pickle.zst":        zstded(t, pickle),
+		"a.gz.zst":            zstded(t, gzipped(t, pickle)),
+		"name without suffix": zstded(t, pickle),
+		"two.gz":              append(gzipped(t, pickle[:100]), gzipped(t, pickle[100:])...),
+		"page.html":           []byte(page(t, pickle)),
+		"page.html.gz":        gzipped(t, []byte(page(t, pickle))),
+		"upper.html":          []byte(strings.Replace(page(t, pickle), "<!DOCTYPE html>", "\ufeff  <!doctype HTML>", 1)),
+		"copy.native":         []byte(want),
+		"with tail":           append(bytes.Clone(pickle), "whatever follows"...),
+	} {
+		if got := text(t, write(t, name, data), formats.Input{}); got != want {
+			t.Errorf("%s gives another model", name)
+		}
+		if got := text(t, "-", formats.Input{Stdin: bytes.NewReader(data)}); got != want {
+			t.Errorf("%s on standard input gives another model", name)
+		}
+	}
+	if got := text(t, leak, formats.Input{Format: "torch-snapshot"}); got != want {
+		t.Error("named format gives another model")
+	}
+}
+
+// TestProgress holds the progress reader to see the whole file and its size.
+func TestProgress(t *testing.T) {
+	var seen bytes.Buffer
+	size := int64(0)
+	text(t, leak, formats.Input{Progress: func(_ string, n int64, in io.Reader) io.Reader {
+		size = n
+		return io.TeeReader(in, &seen)
+	}})
+	if data := read(t, leak); size != int64(len(data)) || !bytes.Equal(seen.Bytes(), data) {
+		t.Errorf("saw %d bytes of %d, told of %d", seen.Len(), len(data), size)
+	}
+}
+
+// TestRefused opens what is no capture. Each gives one line that names the file
+// and says what it is and what to do.
+func TestRefused(t *testing.T) {
+	pickle := read(t, leak)
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	if _, err := z.Create("archive/data.pkl"); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	html := page(t, pickle)
+	for _, c := range []struct {
+		name   string
+		data   []byte
+		format string
+		want   string
+	}{
+		{"archive.pt", archive.Bytes(), "", "zip archive, such as torch.save writes"},
+		{"data.json", []byte(`{"traceEvents": []}`), "", "looks like JSON"},
+		{"list.json", []byte("\n  [1, 2]"), "", "looks like JSON"},
+		{"notes.txt", []byte("Dear diary,\nall is well.\n"), "", `it begins with "Dear diary,\nall is w"`},
+		{"picture.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "", "binary file that begins with 89 50 4e 47"},
+		{"program", []byte("\x7fELF\x02\x01\x01\x00\x00\x00"), "", "binary file that begins with 7f 45 4c 46"},
+		{"escape.txt", []byte("\x1b[31mred\x07"), "", "it begins with"},
+		{"empty.pickle", nil, "", "the file is empty"},
+		{"empty, named", nil, "torch-snapshot", "the file is empty"},
+		{"empty, native", nil, "native", "the file is empty"},
+		{"empty.gz", gzipped(t, nil), "", "the file is empty"},
+		{"empty.zst", zstded(t, nil), "", "the file is empty"},
+		{"page.html", []byte("<!DOCTYPE html><html><body>Hello</body></html>"), "", "HTML page without a memory snapshot"},
+		{"damaged.html", []byte(strings.Replace(html, "AA", "A!", 1)), "", "damaged"},
+		{"short.html", []byte(html[:strings.Index(html, "base64")+12]), "", "no memory snapshot"},
+		{"weights.pickle", []byte("\x80\x04}\x94\x8c\x05epochK\x05s."), "", "torch.cuda.memory._dump_snapshot"},
+		{"legacy.pt", []byte("\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "", "no memory snapshot"},
+		{"evil.pickle", []byte("\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R."), "", "opcode GLOBAL at byte 2 asks to import os.system: refused, not executed"},
+		{"two bytes.gz", []byte{0x1f, 0x8b}, "", "damaged gzip"},
+		{"header.gz", gzipped(t, pickle)[:10], "", "ends before its first byte"},
+		{"magic.zst", []byte{0x28, 0xb5, 0x2f, 0xfd}, "", "ends before its first byte"},
+		{"noise.gz", append(gzipped(t, pickle)[:10], strings.Repeat("\xff", 50)...), "", "flate"},
+		{"noise.zst", append(zstded(t, pickle)[:8], strings.Repeat("\xff", 50)...), "", ""},
+		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
+		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode"},
+		{"pickle, named", pickle, "native", `line 1: want "memlane native 1"`},
+		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, native`},
+		{"only the magic.native", []byte("memlane native 1\n"), "", "no source"},
+		{"contradiction.native", []byte("memlane native 1\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := write(t, c.name, c.data)
+			_, err := formats.Open(file, formats.Input{Format: c.format})
+			checkError(t, err, file, c.want)
+			_, err = formats.Open("-", formats.Input{Format: c.format, Stdin: bytes.NewReader(c.data)})
+			checkError(t, err, "-", c.want)
+		})
+	}
+}
+
+func checkError(t *testing.T, err error, file, want string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	msg := err.Error()
+	if !strings.Contains(msg, want) {
+		t.Errorf("%q, want %q", msg, want)
+	}
+	if !strings.Contains(msg, file) || strings.Count(msg, file) > 1 && file != "-" {
+		t.Errorf("%q does not name the file once", msg)
+	}
+	if strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > len(file)+400 {
+		t.Errorf("message %q", msg)
+	}
+}
+
+// TestUnreadable opens what the system does not give.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	_, err := formats.Open(dir, formats.Input{})
+	checkError(t, err, dir, "is a directory; give the capture files in it")
+
+	missing := filepath.Join(dir, "missing.pickle")
+	_, err = formats.Open(missing, formats.Input{})
+	checkError(t, err, missing, "no such file")
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v is not fs.ErrNotExist", err)
+	}
+
+	closed := write(t, "closed.pickle", read(t, leak))
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = os.ReadFile(closed); err != nil { // root may read everything
+		_, err = formats.Open(closed, formats.Input{})
+		checkError(t, err, closed, "permission denied")
+	}
+
+	_, err = formats.Open("-", formats.Input{})
+	checkError(t, err, "-", "standard input")
+
+	broken := errors.New("broken disk")
+	_, err = formats.Open("-", formats.Input{Stdin: io.MultiReader(bytes.NewReader(read(t, leak)[:5000]), failing{broken})})
+	checkError(t, err, "-", "broken disk")
+	_, err = formats.Open("-", formats.Input{Stdin: failing{broken}})
+	checkError(t, err, "-", "broken disk")
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// TestTruncatedCompressed cuts compressed captures and pages: what could be
+// unpacked is used, with a loss, or there is one clear error.
+func TestTruncatedCompressed(t *testing.T) {
+	pickle := read(t, leak)
+	// Blocks that a stream may end between: zstd gives nothing of a cut block.
+	long := bytes.Repeat(pickle, 40)
+	for name, data := range map[string][]byte{
+		"a.gz": gzipped(t, pickle), "a.zst": zstded(t, pickle), "page.html": []byte(page(t, pickle)), "page.html.gz": gzipped(t, []byte(page(t, pickle))), "long.zst": zstded(t, long),
+	} {
+		used := 0
+		for at := 0; at < len(data); at += 1 + len(data)/80 {
+			c, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(data[:at])})
+			if err != nil {
+				checkError(t, err, "-", "")
+				continue
+			}
+			if err := c.Check(); err != nil {
+				t.Errorf("%s cut at %d: %v", name, at, err)
+			}
+			used++
+			cut := false
+			for _, l := range c.Losses {
+				cut = cut || l.Reason == lifetime.Truncated
+			}
+			if !cut && name != "long.zst" && at < len(data)*9/10 {
+				t.Errorf("%s cut at %d: no loss", name, at)
+			}
+		}
+		if used < 20 && strings.Contains(name, "gz") || used == 0 && name != "a.zst" {
+			t.Errorf("%s: %d cuts gave a capture", name, used)
+		}
+	}
+}
+
+// TestTable holds the table of formats to be usable in help and flags.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range formats.All {
+		if f.Name == "" || strings.ContainsAny(f.Name, " ,\n") || f.Doc == "" || strings.Contains(f.Doc, "\n") || seen[f.Name] {
+			t.Errorf("format %+v", fmt.Sprint(f.Name, f.Doc))
+		}
+		seen[f.Name] = true
+		if f.Sniff(nil) || f.Sniff([]byte("x")) {
+			t.Errorf("%s takes an empty file", f.Name)
+		}
+	}
+}
