@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Skip("python3 is not there to make the input")
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as memlane runs
 	for _, stacks := range []string{"fresh", "shared"} {
 		b.Run("stacks="+stacks, func(b *testing.B) {
 			prefix := filepath.Join(b.TempDir(), "snapshot")
@@ -41,7 +43,7 @@ func BenchmarkRead(b *testing.B) {
 				b.Fatal(err)
 			}
 			load, base := loadInPython(b, python, file)
-			memory := peakMemory(b, memlane(b), "info", "--quiet", file) / peakMemory(b, python, "-c", unpickle, file)
+			memory := peakMemory(b, python, memlane(b), "info", "--quiet", file) / peakMemory(b, python, python, "-c", unpickle, file)
 			b.SetBytes(info.Size())
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -66,14 +68,7 @@ func loadInPython(b *testing.B, python, file string) (load, base time.Duration) 
 	best := func(script string) time.Duration {
 		least := time.Duration(0)
 		for range 3 {
-			out, err := exec.Command(python, "-c", script, file).Output()
-			if err != nil {
-				b.Fatal(err)
-			}
-			seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			seconds := number(b, exec.Command(python, "-c", script, file))
 			if d := time.Duration(seconds * float64(time.Second)); least == 0 || d < least {
 				least = d
 			}
@@ -96,14 +91,29 @@ func memlane(b *testing.B) string {
 	return tool
 }
 
-// peakMemory runs a command and returns its largest resident size.
-func peakMemory(b *testing.B, command string, args ...string) float64 {
+// peakMemory runs a command and returns its largest resident size. A small
+// process starts it: a process that is started from here begins with the peak
+// of this one in its account.
+func peakMemory(b *testing.B, python string, command ...string) float64 {
 	b.Helper()
-	c := exec.Command(command, args...)
-	if err := c.Run(); err != nil {
+	const script = "import resource, subprocess, sys\n" +
+		"subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n" +
+		"print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+	return number(b, exec.Command(python, append([]string{"-c", script}, command...)...))
+}
+
+// number runs a command that prints one number.
+func number(b *testing.B, c *exec.Cmd) float64 {
+	b.Helper()
+	out, err := c.Output()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return float64(c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+	n, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 func cpu(who int) time.Duration {

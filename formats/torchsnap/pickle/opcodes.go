@@ -176,6 +176,12 @@ func (d *Decoder) fast() error {
 				return err
 			}
 			stack = d.stack
+		case opTuple2:
+			d.opAt, d.stack = d.base+int64(pos), stack
+			if err := d.makeTuple(b[0]); err != nil {
+				return err
+			}
+			stack = d.stack
 		default:
 			size = 0
 		}
