@@ -66,15 +66,7 @@ func (b *Builder) Describe(space SpaceRef, s Space) {
 }
 
 // Frame interns a frame.
-func (b *Builder) Frame(f Frame) FrameID {
-	id, ok := b.frames[f]
-	if !ok {
-		id = FrameID(len(b.capture.Frames))
-		b.capture.Frames = append(b.capture.Frames, f)
-		b.frames[f] = id
-	}
-	return id
-}
+func (b *Builder) Frame(f Frame) FrameID { return intern(b.frames, &b.capture.Frames, f) }
 
 // Stack interns a call stack, leaf first; an empty one is 0. frames is not
 // kept.
@@ -140,23 +132,18 @@ func (b *Builder) keep(frames []FrameID) []FrameID {
 }
 
 // Site interns a site.
-func (b *Builder) Site(s Site) SiteID {
-	id, ok := b.sites[s]
-	if !ok {
-		id = SiteID(len(b.capture.Sites))
-		b.capture.Sites = append(b.capture.Sites, s)
-		b.sites[s] = id
-	}
-	return id
-}
+func (b *Builder) Site(s Site) SiteID { return intern(b.sites, &b.capture.Sites, s) }
 
 // Note interns a text of the program about a buffer; "" is 0.
-func (b *Builder) Note(text string) NoteID {
-	id, ok := b.notes[text]
+func (b *Builder) Note(text string) NoteID { return intern(b.notes, &b.capture.Notes, text) }
+
+// intern returns the index of v in all, where it is put when it is new.
+func intern[T comparable, ID ~uint32](ids map[T]ID, all *[]T, v T) ID {
+	id, ok := ids[v]
 	if !ok {
-		id = NoteID(len(b.capture.Notes))
-		b.capture.Notes = append(b.capture.Notes, text)
-		b.notes[text] = id
+		id = ID(len(*all))
+		*all = append(*all, v)
+		ids[v] = id
 	}
 	return id
 }

@@ -20,7 +20,7 @@ var frameworkPaths = []string{
 var windowsLibrary = regexp.MustCompile(`(?i)/python[0-9]+/lib/`)
 
 // nativeSuffixes end the names of files that are not Python.
-var nativeSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".so", ".inc"}
+var nativeSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".so", ".o", ".inc"}
 
 // KindOfFrame classifies a frame by its function and file, in the words of
 // Python profilers: "<built-in ...>" and "nn.Module: ..." are calls, not

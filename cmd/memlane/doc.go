@@ -57,7 +57,8 @@ loop over steps; else record several iterations.
 # What makes up the peak
 
 	$ memlane peak testdata/torchsnap/pair_before.pickle
-	testdata/torchsnap/pair_before.pickle cuda:0: 68.0 MiB (71,303,168 B) in 13 buffers at +90.0 µs
+	testdata/torchsnap/pair_before.pickle cuda:0
+	68.0 MiB (71,303,168 B) in 13 buffers at +90.0 µs
 	     bytes   share  buffers  allocated by
 	  32.0 MiB  47.1 %        4  <listcomp> (pair.py:9)
 	  24.0 MiB  35.3 %        8  <listcomp> (pair.py:6)
@@ -127,6 +128,7 @@ at belongs to peak.bytes.
 	2  the command line is wrong
 	3  a capture cannot be read, or is damaged under --strict
 	4  a capture can be read, but holds nothing of what was asked for
+	5  the output cannot be written
 
 Reports go to standard output; warnings and errors, one line each, to standard
 error. A truncated capture is read as far as it goes: a warning, status 0.

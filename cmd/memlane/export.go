@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render"
 )
 
@@ -14,7 +16,7 @@ func exportCommand() *cli.Command {
 	var table strings.Builder
 	for _, e := range render.Exports {
 		names = append(names, e.Name)
-		table.WriteString("  " + e.Name + strings.Repeat(" ", 10-len(e.Name)) + e.Doc + "\n")
+		fmt.Fprintf(&table, "  %-8s %s\n", e.Name, wrap(e.Doc, strings.Repeat(" ", 11)))
 	}
 	return &cli.Command{
 		Name:      "export",
@@ -24,7 +26,7 @@ func exportCommand() *cli.Command {
 			"  memlane export --to native snapshot.pickle | less\n" +
 			"  memlane export --to json -o model.json snapshot.pickle",
 		Flags: captureFlags(
-			&cli.StringFlag{Name: "to", Usage: "`FORMAT`: " + strings.Join(names, ", ")},
+			&cli.StringFlag{Name: "to", Usage: "`FORMAT`: " + strings.Join(names, " or ")},
 			outputFlag()),
 		Action: export,
 	}
@@ -40,18 +42,16 @@ func export(c *cli.Context) error {
 		}
 	}
 	switch {
+	case c.String("to") == "":
+		return fail(statusUsage, "export: no format given; want --to %s", strings.Join(names, " or --to "))
 	case to == nil:
-		return fail(statusUsage, "--to %q: there are %s", c.String("to"), strings.Join(names, " and "))
+		return fail(statusUsage, "--to %q: want %s", c.String("to"), strings.Join(names, " or "))
 	case c.NArg() != 1:
 		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
 	}
-	captures, err := openAll(c)
+	captures, err := openAll(c, lifetime.DataLoss)
 	if err != nil {
 		return err
 	}
-	capture := captures[0]
-	if capture.Spaces, err = choose(c, capture); err != nil {
-		return err
-	}
-	return writeOutput(c, func(w io.Writer) error { return to.Write(w, capture) })
+	return writeOutput(c, func(w io.Writer) error { return to.Write(w, captures[0]) })
 }

@@ -14,7 +14,7 @@ import (
 func infoCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "info",
-		Usage:     "what is in a capture: memory IDs, window, counts, peaks, fragmentation, losses",
+		Usage:     "what is in a capture: counts, peaks, fragmentation, losses",
 		ArgsUsage: "CAPTURE...",
 		Description: "Examples:\n" +
 			"  memlane info snapshot.pickle\n" +
@@ -92,24 +92,21 @@ type oom struct {
 }
 
 func info(c *cli.Context) error {
-	captures, err := openAll(c)
+	captures, err := openAll(c, lifetime.Damage) // the report lists lesser losses
 	if err != nil {
 		return err
 	}
 	out := infoJSON{Schema: schema}
 	for i, capture := range captures {
-		spaces, err := choose(c, capture)
-		if err != nil {
-			return err
-		}
+		info := infoOf(capture)
+		out.Captures = append(out.Captures, info)
 		if c.Bool("json") {
-			out.Captures = append(out.Captures, infoOf(capture, spaces))
 			continue
 		}
 		if i > 0 {
 			fmt.Fprintln(c.App.Writer)
 		}
-		printInfo(c.App.Writer, infoOf(capture, spaces), spaces)
+		printInfo(c.App.Writer, info, capture)
 	}
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, out)
@@ -117,10 +114,10 @@ func info(c *cli.Context) error {
 	return nil
 }
 
-func infoOf(capture *lifetime.Capture, spaces []*lifetime.Space) captureInfoJSON {
+func infoOf(capture *lifetime.Capture) captureInfoJSON {
 	source := capture.Sources[0]
 	info := captureInfoJSON{File: source.File, Format: source.Format, Producer: source.Producer, Losses: []lossJSON{}}
-	for _, s := range spaces {
+	for _, s := range capture.Spaces {
 		info.Spaces = append(info.Spaces, spaceInfo(s))
 	}
 	for _, l := range capture.Losses {
@@ -158,46 +155,60 @@ func spaceInfo(s *lifetime.Space) spaceInfoJSON {
 	return info
 }
 
-func printInfo(w io.Writer, info captureInfoJSON, spaces []*lifetime.Space) {
-	fmt.Fprintf(w, "%s: %s, %s\n", printable(info.File), info.Format, info.Producer)
+// maxOOMs is how many failed allocations people see: programs that retry have
+// many.
+const maxOOMs = 5
+
+func printInfo(w io.Writer, info captureInfoJSON, capture *lifetime.Capture) {
+	fmt.Fprintf(w, "%s: %s, %s\n", printable(info.File), info.Format, printable(info.Producer))
 	for i, s := range info.Spaces {
-		space := spaces[i]
 		fmt.Fprintf(w, "\n%s\n", printable(s.ID))
-		row := func(name, format string, args ...any) {
-			fmt.Fprintf(w, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
-		}
-		row("window", "%s, %s allocations, %s frees", units.Span(s.End-s.Begin-1, s.Unit), units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)))
-		row("peak", "%s at %s", units.Exact(s.Peak.Bytes), sinceBegin(space, s.Peak.At))
-		row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
-		row("at end", "%s in %s buffers", units.Exact(s.Live.Bytes), units.Count(s.Live.Count))
-		row("", "%s requested", units.Exact(s.Live.RequestedBytes))
-		if s.Live.PendingFreeCount > 0 {
-			row("", "%s of it waiting to be freed", units.Exact(s.Live.PendingFreeBytes))
-		}
-		if s.ReservedBytes != nil {
-			row("reserved", "%s at the end, %s at most", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
-			row("free in it", "%s, the largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
-		}
-		if s.Fragmentation != nil {
-			row("fragmented", "%s of the free bytes lie outside the largest hole", percent(*s.Fragmentation))
-		}
-		for j, o := range s.OOMs {
-			free := ""
-			if o.DeviceFreeBytes != nil {
-				free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
-			}
-			row(map[bool]string{true: "OOM"}[j == 0], "%s wanted at %s%s", units.Exact(o.RequestedBytes), sinceBegin(space, o.At), free)
-		}
-		row("known", "%s", strings.Join(s.Facts, ", "))
+		printSpace(w, s, capture.Spaces[i])
 	}
-	for i, l := range info.Losses {
+	for i, l := range capture.Losses {
 		if i == 0 {
 			fmt.Fprintf(w, "\nworth knowing\n")
 		}
-		bytes := ""
-		if l.Bytes > 0 {
-			bytes = ", " + units.Bytes(l.Bytes)
-		}
-		fmt.Fprintf(w, "  %s: %s\n    %s times%s, first at %s\n", l.Reason, l.Text, units.Count(l.Count), bytes, printable(l.First))
+		fmt.Fprintf(w, "  %s\n", wrap(lossText(l), "    "))
 	}
+}
+
+func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if s.Allocations+s.Frees > 0 {
+		row("window", "%s, %s, %s", units.Span(s.End-s.Begin-1, s.Unit), count(s.Allocations, "allocation"), count(s.Frees, "free"))
+	} else {
+		row("window", "none: no allocation or free was recorded")
+	}
+	row("peak", "%s at %s", units.Exact(s.Peak.Bytes), sinceBegin(space, s.Peak.At))
+	row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
+	if s.BaseBytes != 0 {
+		row("", "%s of it from before the window", units.Exact(s.BaseBytes))
+	}
+	row("at end", "%s in %s", units.Exact(s.Live.Bytes), count(s.Live.Count, "buffer"))
+	row("", "%s requested", units.Exact(s.Live.RequestedBytes))
+	if s.Live.PendingFreeCount > 0 {
+		row("", "%s of it waiting to be freed", units.Exact(s.Live.PendingFreeBytes))
+	}
+	if s.ReservedBytes != nil {
+		row("reserved", "%s at the end, %s at most", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
+		row("free in it", "%s, the largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
+	}
+	if s.Fragmentation != nil {
+		row("fragmented", "%s of the free bytes lie outside the largest hole", percent(*s.Fragmentation))
+	}
+	for i, o := range s.OOMs {
+		if i == maxOOMs {
+			row("", "and %d more (--json has them all)", len(s.OOMs)-i)
+			break
+		}
+		free := ""
+		if o.DeviceFreeBytes != nil {
+			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
+		}
+		row(map[bool]string{true: "OOM"}[i == 0], "%s wanted at %s%s", units.Bytes(o.RequestedBytes), sinceBegin(space, o.At), free)
+	}
+	row("known", "%s", strings.Join(s.Facts, ", "))
 }

@@ -46,31 +46,30 @@ type findingJSON struct {
 	Bytes          int64              `json:"bytes"`
 	RequestedBytes int64              `json:"requested_bytes"`
 	Count          int64              `json:"count"`
-	BytesPerStep   *float64           `json:"bytes_per_step"` // null without step marks
+	BytesPerStep   *int64             `json:"bytes_per_step"` // null without step marks
 	Description    string             `json:"description"`
 	Evidence       map[string]float64 `json:"evidence"`
 	Suggestions    []string           `json:"suggestions"`
 }
 
 func leaks(c *cli.Context) error {
-	captures, err := openAll(c)
+	captures, err := openAll(c, lifetime.DataLoss)
 	if err != nil {
 		return err
 	}
 	out := leaksJSON{Schema: schema, Findings: []findingJSON{}}
-	for _, capture := range captures {
-		spaces, err := choose(c, capture)
-		if err != nil {
-			return err
-		}
-		findings := leak.Find(capture, spaces)
+	for i, capture := range captures {
+		findings := leak.Find(capture, capture.Spaces)
 		if c.Bool("json") {
 			for _, f := range findings {
 				out.Findings = append(out.Findings, findingToJSON(capture, f))
 			}
 			continue
 		}
-		printFindings(c.App.Writer, capture, spaces, findings)
+		if i > 0 {
+			fmt.Fprintln(c.App.Writer)
+		}
+		printFindings(c.App.Writer, capture, findings)
 	}
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, out)
@@ -83,10 +82,11 @@ func findingToJSON(capture *lifetime.Capture, f leak.Finding) findingJSON {
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
 		File: capture.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteToJSON(capture, f.Sites[0]),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
-		Description: f.Description, Evidence: map[string]float64{}, Suggestions: f.Suggestions,
+		Description: f.Description, Evidence: map[string]float64{}, Suggestions: append([]string{}, f.Suggestions...),
 	}
 	if f.BytesPerStep > 0 {
-		out.BytesPerStep = &f.BytesPerStep
+		n := int64(math.Round(f.BytesPerStep))
+		out.BytesPerStep = &n
 	}
 	for _, e := range f.Evidence {
 		out.Evidence[e.Name] = e.Value
@@ -94,38 +94,48 @@ func findingToJSON(capture *lifetime.Capture, f leak.Finding) findingJSON {
 	return out
 }
 
-func printFindings(w io.Writer, capture *lifetime.Capture, spaces []*lifetime.Space, findings []leak.Finding) {
-	file := printable(capture.Sources[0].File)
-	switch len(findings) {
-	case 0:
-		fmt.Fprintf(w, "%s: no leak found\n", file)
-	case 1:
-		fmt.Fprintf(w, "%s: 1 finding\n", file)
-	default:
-		fmt.Fprintf(w, "%s: %d findings\n", file, len(findings))
-	}
-	for _, s := range spaces {
+func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Finding) {
+	var untold []*lifetime.Space
+	for _, s := range capture.Spaces {
 		if s.Facts&lifetime.History == 0 {
-			fmt.Fprintf(w, "  %s has no history of allocations and frees, so leaks cannot be told;\n"+
-				"  record one: torch.cuda.memory._record_memory_history(enabled=\"all\")\n", printable(s.ID()))
+			untold = append(untold, s)
 		}
 	}
+	verdict := count(len(findings), "finding")
+	switch {
+	case len(untold) == len(capture.Spaces):
+		verdict = "leaks cannot be told"
+	case len(findings) == 0:
+		verdict = "no leak found"
+	}
+	fmt.Fprintf(w, "%s: %s\n", printable(capture.Sources[0].File), verdict)
+	for _, s := range untold {
+		fmt.Fprintf(w, "  %s has no history of allocations and frees; record one:\n"+
+			"  torch.cuda.memory._record_memory_history()\n", printable(s.ID()))
+	}
+	told := map[string]bool{} // suggestions; once is enough
 	for _, f := range findings {
 		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, siteName(capture, f.Sites[0]), printable(f.Space.ID()))
 		perStep := ""
 		if f.BytesPerStep > 0 {
-			perStep = fmt.Sprintf(", %s a step", units.Bytes(int64(f.BytesPerStep)))
+			perStep = fmt.Sprintf(", %s a step", units.Bytes(int64(math.Round(f.BytesPerStep))))
 		}
-		fmt.Fprintf(w, "  %s%s; confidence %.0f %%\n", wrap(f.Description, "  "), perStep, 100*f.Confidence)
+		fmt.Fprintf(w, "  %s\n", wrap(fmt.Sprintf("%s%s; confidence %.0f %%", f.Description, perStep, 100*f.Confidence), "  "))
 		for i, site := range f.Sites {
 			if i == maxStacks {
-				fmt.Fprintf(w, "  and %d more stacks (--json has them all)\n", len(f.Sites)-i)
+				fmt.Fprintf(w, "  and %s (--json has them all)\n", count(len(f.Sites)-i, "more stack"))
 				break
+			}
+			if len(f.Sites) > 1 {
+				fmt.Fprintf(w, "  stack %d of %d\n", i+1, len(f.Sites))
 			}
 			printStack(w, capture, site)
 		}
 		for _, s := range f.Suggestions {
-			fmt.Fprintf(w, "  > %s\n", wrap(s, "    "))
+			if !told[s] {
+				fmt.Fprintf(w, "  > %s\n", wrap(s, "    "))
+			}
+			told[s] = true
 		}
 	}
 }
@@ -133,7 +143,6 @@ func printFindings(w io.Writer, capture *lifetime.Capture, spaces []*lifetime.Sp
 const (
 	maxStacks = 3
 	maxFrames = 8
-	textWidth = 78
 )
 
 func printStack(w io.Writer, capture *lifetime.Capture, site lifetime.SiteID) {
@@ -150,27 +159,8 @@ func printStack(w io.Writer, capture *lifetime.Capture, site lifetime.SiteID) {
 		fmt.Fprintf(w, "    at %s\n", frameName(f))
 	}
 	if hidden > 0 {
-		fmt.Fprintf(w, "    and %d frames of libraries and further callers\n", hidden)
+		fmt.Fprintf(w, "    and %s of libraries and further callers\n", count(hidden, "frame"))
 	}
-}
-
-// wrap breaks text at spaces so that lines with indent stay within the width
-// of a terminal.
-func wrap(text, indent string) string {
-	var b strings.Builder
-	width := len(indent)
-	for i, word := range strings.Fields(printable(text)) {
-		if i > 0 && width+1+len(word) > textWidth {
-			b.WriteString("\n" + indent)
-			width = len(indent)
-		} else if i > 0 {
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += len(word)
-	}
-	return b.String()
 }
 
 // paint returns the severity, in colour on a terminal.

@@ -18,10 +18,11 @@ import (
 func peakCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "peak",
-		Usage:     "what makes up the memory at the peak, by call site, largest first",
+		Usage:     "what makes up the memory at the peak, by call site",
 		ArgsUsage: "CAPTURE...",
-		Description: "TIME is a duration since the beginning of the window (1.5s, 20ms) or an instant in\n" +
-			"the unit of the memory ID, as JSON has it. Every memory ID is shown at its own peak.\n\n" +
+		Description: "Every memory ID is shown at its own peak. TIME is a duration since the window\n" +
+			"began (1.5s, 20ms) or an instant as JSON has it: nanoseconds or the number\n" +
+			"of an event. Memory IDs without such an instant, or OOM, are left out.\n\n" +
 			"Examples:\n" +
 			"  memlane peak snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
@@ -59,69 +60,71 @@ type rowJSON struct {
 }
 
 func peak(c *cli.Context) error {
-	captures, err := openAll(c)
+	captures, err := openAll(c, lifetime.DataLoss)
 	if err != nil {
 		return err
 	}
 	out := peaksJSON{Schema: schema, Peaks: []peakJSON{}}
+	var none error // why the first space that is left out is
+	shown := 0
 	for _, capture := range captures {
-		spaces, err := choose(c, capture)
-		if err != nil {
-			return err
-		}
-		shown := 0
-		for _, s := range spaces {
-			at, ok, err := instant(s, c.String("at"))
+		for _, s := range capture.Spaces {
+			at, err := instant(s, c.String("at"))
 			if err != nil {
-				return err
-			}
-			if !ok {
+				none = cmp.Or(none, fmt.Errorf("%s: %w", capture.Sources[s.Source].File, err))
 				continue
 			}
 			shown++
 			if c.Bool("json") {
 				out.Peaks = append(out.Peaks, peakOf(capture, s, at))
-			} else {
-				printPeak(c.App.Writer, capture, s, at)
+				continue
 			}
-		}
-		if shown == 0 {
-			return fail(statusNoMemory, "%s: no allocation failed in the window; --at peak shows its highest level", capture.Sources[0].File)
+			if shown > 1 {
+				fmt.Fprintln(c.App.Writer)
+			}
+			printPeak(c.App.Writer, capture, s, at)
 		}
 	}
-	if c.Bool("json") {
+	switch {
+	case shown == 0:
+		return none
+	case c.Bool("json"):
 		return writeJSON(c.App.Writer, out)
 	}
 	return nil
 }
 
-// instant returns the moment that --at names in a space; ok is false when the
-// space has none.
-func instant(s *lifetime.Space, at string) (t int64, ok bool, err error) {
+// instant returns the moment that --at names in a space.
+func instant(s *lifetime.Space, at string) (int64, error) {
 	switch at {
 	case "peak":
-		return s.Peak(lifetime.Occupied).At, true, nil
+		return s.Peak(lifetime.Occupied).At, nil
 	case "end":
-		return s.AtEnd(), true, nil
+		return s.AtEnd(), nil
 	case "oom":
 		for _, m := range s.Marks {
 			if m.Kind == lifetime.OOM { // the first one is the cause of what follows
-				return m.Begin, true, nil
+				return m.Begin, nil
 			}
 		}
-		return 0, false, nil
+		return 0, fail(statusNoMemory, "no allocation failed on %s in the window; --at peak shows its highest level", s.ID())
 	}
 	if d, err := time.ParseDuration(at); err == nil && s.Axis == lifetime.Time {
-		return min(max(s.Begin+int64(d), s.Begin), s.AtEnd()), true, nil
+		if d < 0 || int64(d) >= s.End-s.Begin {
+			return 0, fail(statusUsage, "--at %s: the window of %s is %s long", at, s.ID(), units.Span(s.AtEnd()-s.Begin, s.Axis.Unit()))
+		}
+		return s.Begin + int64(d), nil
 	}
-	t, err = strconv.ParseInt(at, 10, 64)
-	if err != nil {
-		return 0, false, fail(statusUsage, "--at %q: want peak, end, oom, a duration such as 20ms, or an instant of %s", at, s.ID())
+	t, err := strconv.ParseInt(at, 10, 64)
+	switch {
+	case err != nil && s.Axis != lifetime.Time:
+		return 0, fail(statusUsage, "--at %q: %s has no clock; want peak, end, oom or the number of an %s", at, s.ID(), s.Axis.Unit())
+	case err != nil:
+		return 0, fail(statusUsage, "--at %q: want peak, end, oom, a duration such as 20ms, or an instant as JSON has it", at)
+	case t < s.Begin || t >= s.End:
+		return 0, fail(statusUsage, "--at %d: the window of %s is %d to %d", t, s.ID(), s.Begin, s.AtEnd())
 	}
-	if t < s.Begin || t >= s.End {
-		return 0, false, fail(statusUsage, "--at %d: the window of %s is %d to %d", t, s.ID(), s.Begin, s.AtEnd())
-	}
-	return t, true, nil
+	return t, nil
 }
 
 func peakOf(capture *lifetime.Capture, s *lifetime.Space, at int64) peakJSON {
@@ -156,8 +159,8 @@ const maxRows = 20
 
 func printPeak(w io.Writer, capture *lifetime.Capture, s *lifetime.Space, at int64) {
 	total, rows := placesAt(capture, s, at)
-	fmt.Fprintf(w, "%s %s: %s in %s buffers at %s\n", printable(capture.Sources[s.Source].File), printable(s.ID()),
-		units.Exact(total.Bytes), units.Count(total.Count), sinceBegin(s, at))
+	fmt.Fprintf(w, "%s %s\n%s in %s at %s\n", printable(capture.Sources[s.Source].File), printable(s.ID()),
+		units.Exact(total.Bytes), count(total.Count, "buffer"), sinceBegin(s, at))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "bytes\tshare\tbuffers\t  allocated by\n")
 	var rest lifetime.Amount
@@ -170,11 +173,10 @@ func printPeak(w io.Writer, capture *lifetime.Capture, s *lifetime.Space, at int
 		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", units.Bytes(r.Bytes), percent(share(r.Bytes, total.Bytes)), units.Count(r.Count), r.name)
 	}
 	if len(rows) > maxRows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t  %d more places (--json has them all)\n",
-			units.Bytes(rest.Bytes), percent(share(rest.Bytes, total.Bytes)), units.Count(rest.Count), len(rows)-maxRows)
+		fmt.Fprintf(t, "%s\t%s\t%s\t  %s (--json has them all)\n",
+			units.Bytes(rest.Bytes), percent(share(rest.Bytes, total.Bytes)), units.Count(rest.Count), count(len(rows)-maxRows, "more place"))
 	}
 	t.Flush()
-	fmt.Fprintln(w)
 }
 
 // placeRow is the buffers of all stacks with the same innermost function of

@@ -14,10 +14,10 @@ import (
 func pprofCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "pprof",
-		Usage:     "a heap profile for go tool pprof, with leaks as labels and comments",
+		Usage:     "a heap profile for go tool pprof, with leaks as labels",
 		ArgsUsage: "CAPTURE...",
-		Description: "inuse_space is what was alive at the peak of each memory ID, alloc_space what was\n" +
-			"allocated in the window.\n\n" +
+		Description: "inuse_space is what was alive at the peak of each memory ID, alloc_space what\n" +
+			"was allocated in the window.\n\n" +
 			"Examples:\n" +
 			"  memlane pprof -o heap.pb.gz snapshot.pickle\n" +
 			"  go tool pprof -top heap.pb.gz\n" +
@@ -37,22 +37,18 @@ func writePprof(c *cli.Context) error {
 	case "end":
 		o.At = pprof.End
 	default:
-		return fail(statusUsage, "--at %q: there are peak and end", c.String("at"))
+		return fail(statusUsage, "--at %q: want peak or end", c.String("at"))
 	}
-	if c.String("output") == "-" && terminal(c.App.Writer) {
+	if file := c.String("output"); (file == "-" || file == "") && terminal(c.App.Writer) {
 		return fail(statusUsage, "pprof: a profile is binary: give a file with -o, or send it to another program")
 	}
-	captures, err := openAll(c)
+	captures, err := openAll(c, lifetime.DataLoss)
 	if err != nil {
 		return err
 	}
 	for _, capture := range captures {
-		spaces, err := choose(c, capture)
-		if err != nil {
-			return err
-		}
-		o.Spaces = append(o.Spaces, spaces...)
-		for _, f := range leak.Find(capture, spaces) {
+		o.Spaces = append(o.Spaces, capture.Spaces...)
+		for _, f := range leak.Find(capture, capture.Spaces) {
 			labels := o.Leaks[f.Space]
 			if labels == nil {
 				labels = map[lifetime.SiteID]string{}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/formats"
 )
 
 // Exit statuses.
@@ -15,6 +18,7 @@ const (
 	statusUsage    = 2 // the command line is wrong
 	statusInput    = 3 // a capture cannot be read, or is damaged under --strict
 	statusNoMemory = 4 // it can be read, but holds nothing of what was asked for
+	statusOutput   = 5 // what was asked for cannot be written
 )
 
 // statusError is an error with the exit status that it asks for.
@@ -32,8 +36,12 @@ func fail(status int, format string, args ...any) error {
 
 // run is the whole program: it returns the exit status.
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
-	app := newApp(stdin, stdout, stderr)
+	out := &output{to: stdout}
+	app := newApp(stdin, out, stderr)
 	err := app.Run(flagsFirst(app, args))
+	if out.err != nil {
+		err = fail(statusOutput, "standard output: %w", reason(out.err))
+	}
 	if err == nil {
 		return statusOK
 	}
@@ -46,24 +54,39 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	usage := func(c *cli.Context, err error, _ bool) error {
-		return fail(statusUsage, "%w; see memlane %s --help", err, c.Command.Name)
+	usage := func(c *cli.Context, err error, isCommand bool) error {
+		if isCommand {
+			return fail(statusUsage, "%w; see memlane %s --help", err, c.Command.Name)
+		}
+		return fail(statusUsage, "%w; see memlane --help", err)
+	}
+	var readers strings.Builder
+	for _, f := range formats.All {
+		fmt.Fprintf(&readers, "  %-15s %s\n", f.Name, wrap(f.Doc, strings.Repeat(" ", 18)))
 	}
 	app := &cli.App{
 		Name:      "memlane",
-		Usage:     "which buffers held the accelerator's memory, who allocated them, and which should be gone",
+		Usage:     "which buffers hold a GPU's memory, and which should be gone",
 		UsageText: "memlane COMMAND [flags] CAPTURE...",
-		Description: "memlane reads captures of GPU memory and shows what is in them: as text and JSON,\n" +
-			"SVG pictures and pprof heap profiles. CAPTURE may be gzip or zstd compressed, and\n" +
-			"- stands for standard input.\n\n" +
-			"Exit status: 0 done, 2 wrong command line, 3 a capture cannot be read (or is damaged,\n" +
-			"with --strict), 4 a capture holds nothing of what was asked for.",
+		Description: "memlane reads captures of GPU memory and shows what is in them: as text and\n" +
+			"JSON, SVG pictures and pprof heap profiles. CAPTURE may be gzip or zstd\n" +
+			"compressed, and - stands for standard input.\n\n" +
+			"Examples:\n" +
+			"  memlane info snapshot.pickle\n" +
+			"  memlane leaks snapshot.pickle\n" +
+			"  memlane peak --at oom snapshot.pickle\n" +
+			"  memlane COMMAND --help\n\n" +
+			"Formats of captures:\n" + readers.String() + "\n" +
+			"Exit status: 0 done, 2 wrong command line, 3 a capture cannot be read (or is\n" +
+			"damaged, with --strict), 4 a capture holds nothing of what was asked for,\n" +
+			"5 the output cannot be written.",
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
-		HideVersion:     true,
-		Commands:        []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), svgCommand(), pprofCommand(), exportCommand()},
-		OnUsageError:    usage,
-		ExitErrHandler:  func(*cli.Context, error) {}, // run decides about the exit status
-		CommandNotFound: func(*cli.Context, string) {},
+		HideVersion: true,
+		Flags:       []cli.Flag{cli.HelpFlag}, // not added where there is a command of that name
+		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), svgCommand(), pprofCommand(), exportCommand(),
+			helpCommand()},
+		OnUsageError:   usage,
+		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return fail(statusUsage, "no command is called %q; see memlane --help", c.Args().First())
@@ -73,8 +96,28 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	}
 	for _, command := range app.Commands {
 		command.OnUsageError = usage
+		command.UsageText = "memlane " + command.Name + " [flags] " + command.ArgsUsage
+		command.HideHelpCommand = true // a capture may be called "help"
 	}
 	return app
+}
+
+func helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "help",
+		Usage:     "the flags and examples of a command",
+		ArgsUsage: "[COMMAND]",
+		Action: func(c *cli.Context) error {
+			name := c.Args().First()
+			switch {
+			case name == "":
+				return cli.ShowAppHelp(c)
+			case c.App.Command(name) == nil:
+				return fail(statusUsage, "no command is called %q; see memlane --help", name)
+			}
+			return cli.ShowCommandHelp(c, name)
+		},
+	}
 }
 
 // flagsFirst moves the flags of a command before its captures: the cli package
@@ -105,8 +148,14 @@ func flagsFirst(app *cli.App, args []string) []string {
 			captures = append(captures, arg)
 			continue
 		}
+		if name := strings.TrimLeft(arg, "-"); name == "help" || name == "h" {
+			return []string{args[0], args[1], arg} // cli would look for the help of a capture
+		}
 		flags = append(flags, arg)
-		if takesValue[strings.TrimLeft(arg, "-")] && len(rest) > 1 {
+		if takesValue[strings.TrimLeft(arg, "-")] {
+			if len(rest) == 1 {
+				return flags // which cli finds wanting
+			}
 			rest = rest[1:]
 			flags = append(flags, rest[0])
 		}
@@ -114,11 +163,12 @@ func flagsFirst(app *cli.App, args []string) []string {
 	return append(append(flags, "--"), captures...)
 }
 
-// printable makes text from a capture fit for a terminal: a name must not move
-// the cursor or change colours.
+// printable makes text from a capture or the command line fit for one line on a
+// terminal: a name must not move the cursor, change colours or turn the
+// direction of writing around.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 {
+		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r

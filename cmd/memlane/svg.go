@@ -23,17 +23,18 @@ func svgCommand() *cli.Command {
 		Name:      "svg",
 		Usage:     "a picture of the buffers over time: one block per buffer",
 		ArgsUsage: "CAPTURE",
-		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied. Hover\n" +
-			"over a block for its call site, size and lifetime. Without --space the memory ID with\n" +
-			"the highest peak is drawn.\n\n" +
+		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied.\n" +
+			"Hover over a block for its call site, size and lifetime. Without --space the\n" +
+			"memory ID with the highest peak is drawn. In the stacked layout the upper\n" +
+			"edge is the memory in use; the address layout shows holes.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg",
 		Flags: captureFlags(
-			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`WHAT` to draw: blocks"},
-			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked (the upper edge is the usage) or address (holes show)"},
-			&cli.StringFlag{Name: "color", Value: "site", Usage: "what colours tell apart, `BY` site, size or leak"},
+			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW` to draw: blocks"},
+			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked or address"},
+			&cli.StringFlag{Name: "color", Value: "site", Usage: "colours show `WHAT`: site, size, leak"},
 			outputFlag()),
 		Action: svg,
 	}
@@ -44,24 +45,20 @@ func svg(c *cli.Context) error {
 	color, okColor := colors[c.String("color")]
 	switch {
 	case c.String("view") != "blocks":
-		return fail(statusUsage, "--view %q: there is blocks", c.String("view"))
+		return fail(statusUsage, "--view %q: want blocks", c.String("view"))
 	case !okLayout:
-		return fail(statusUsage, "--layout %q: there are stacked and address", c.String("layout"))
+		return fail(statusUsage, "--layout %q: want stacked or address", c.String("layout"))
 	case !okColor:
-		return fail(statusUsage, "--color %q: there are site, size and leak", c.String("color"))
+		return fail(statusUsage, "--color %q: want site, size or leak", c.String("color"))
 	case c.NArg() != 1:
 		return fail(statusUsage, "svg: want one capture, got %d; see memlane svg --help", c.NArg())
 	}
-	captures, err := openAll(c)
+	captures, err := openAll(c, lifetime.DataLoss)
 	if err != nil {
 		return err
 	}
 	capture := captures[0]
-	spaces, err := choose(c, capture)
-	if err != nil {
-		return err
-	}
-	space, of := largest(spaces)
+	space, of := largest(capture.Spaces)
 	if space == nil {
 		return fail(statusNoMemory, "%s: no buffers: nothing was alive or allocated in the window", capture.Sources[0].File)
 	}
@@ -71,7 +68,7 @@ func svg(c *cli.Context) error {
 	o := blocks.Options{Layout: layout, Color: color, Leaks: map[lifetime.SiteID]string{}}
 	for _, f := range leak.Find(capture, []*lifetime.Space{space}) {
 		for _, site := range f.Sites {
-			o.Leaks[site] = fmt.Sprintf("%s: %s in %d buffers", f.Rule, units.Bytes(f.Amount.Bytes), f.Amount.Count)
+			o.Leaks[site] = fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), count(f.Amount.Count, "buffer"))
 		}
 	}
 	return writeOutput(c, func(w io.Writer) error {

@@ -229,7 +229,13 @@ type place struct {
 func (p place) String() string {
 	switch {
 	case p.file != "":
-		return fmt.Sprintf("%s (%s:%d)", p.function, path.Base(strings.ReplaceAll(p.file, `\`, "/")), p.line)
+		at := path.Base(strings.ReplaceAll(p.file, `\`, "/"))
+		if p.line > 0 {
+			at += fmt.Sprintf(":%d", p.line)
+		}
+		return fmt.Sprintf("%s (%s)", p.function, at)
+	case p.function != "":
+		return p.function
 	case p.op != "":
 		return p.op
 	}

@@ -3,15 +3,21 @@
 //
 // Its place in the pipeline: the last step, for programs that want the data
 // and not a picture. Bytes and times are integers; numbers of sites and stacks
-// are indexes into the lists of the document, 0 is none. Spaces are written one
-// buffer at a time, so that millions of them need no memory of their own.
+// are indexes into the lists of the document, 0 is none; what is not known is
+// null. Spaces are written one buffer at a time, so that millions of them need
+// no memory of their own.
 package model
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -43,7 +49,7 @@ type space struct {
 	Unit        string   `json:"unit"`
 	Begin       int64    `json:"begin"`
 	End         int64    `json:"end"`
-	LimitBytes  int64    `json:"limit_bytes"`
+	LimitBytes  *int64   `json:"limit_bytes"`
 	BaseBytes   int64    `json:"base_bytes"`
 	Allocations int      `json:"allocations"`
 	Frees       int      `json:"frees"`
@@ -86,8 +92,8 @@ type mark struct {
 	Kind      string          `json:"kind"`
 	Text      string          `json:"text"`
 	Site      lifetime.SiteID `json:"site"`
-	Requested int64           `json:"requested"`
-	Free      int64           `json:"free"`
+	Requested *int64          `json:"requested"` // of an OOM
+	Free      *int64          `json:"free"`      // of an OOM
 }
 
 type loss struct {
@@ -101,6 +107,8 @@ type loss struct {
 // Write writes c as one JSON document.
 func Write(w io.Writer, c *lifetime.Capture) error {
 	d := &document{w: bufio.NewWriter(w)}
+	d.encoder = json.NewEncoder(&d.encoded)
+	d.encoder.SetEscapeHTML(false) // "<module>" is no tag here
 	d.text(`{"schema":"memlane/1"`)
 	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer} })
 	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Kind.String()} })
@@ -128,6 +136,9 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 type document struct {
 	w   *bufio.Writer
 	err error
+
+	encoder *json.Encoder // into encoded
+	encoded bytes.Buffer
 }
 
 func (d *document) text(s string) {
@@ -136,13 +147,38 @@ func (d *document) text(s string) {
 	}
 }
 
-func (d *document) value(v any) {
-	data, err := json.Marshal(v)
-	if d.err == nil {
+func (d *document) value(v any) { d.text(d.encode(v)) }
+
+func (d *document) encode(v any) string {
+	d.encoded.Reset()
+	if err := d.encoder.Encode(v); d.err == nil {
 		d.err = err
 	}
-	d.text(string(data))
+	return string(Escape(bytes.TrimSuffix(d.encoded.Bytes(), []byte("\n"))))
 }
+
+// Escape returns JSON in which every character that does not print is an escape
+// sequence: names from captures must not act on a terminal that shows them.
+// encoding/json leaves DEL, the C1 controls and marks of direction as they are.
+func Escape(data []byte) []byte {
+	if !bytes.ContainsFunc(data, hidden) {
+		return data
+	}
+	var out []byte
+	for _, r := range string(data) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !hidden(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
+
+func hidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
 // list writes a member of an object, one element a line.
 func list[T any](d *document, name string, items []T, item func(T) any) {
@@ -158,11 +194,13 @@ func list[T any](d *document, name string, items []T, item func(T) any) {
 }
 
 func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
-	data, err := json.Marshal(space{s.ID(), s.Source, s.Device, s.Axis.String(), s.Axis.Unit(), s.Begin, s.End, s.Limit, s.Base, s.Allocations, s.Frees, s.Facts.Names()})
-	if d.err == nil {
-		d.err = err
+	var limit *int64
+	if s.Limit != 0 {
+		limit = &s.Limit
 	}
-	d.text("\n" + strings.TrimSuffix(string(data), "}")) // the lists of the space follow
+	head := d.encode(space{s.ID(), s.Source, s.Device, s.Axis.String(), s.Axis.Unit(), s.Begin, s.End, limit, s.Base,
+		s.Allocations, s.Frees, s.Facts.Names()})
+	d.text("\n" + strings.TrimSuffix(head, "}")) // the lists of the space follow
 	i := -1
 	list(d, "buffers", s.Buffers, func(b lifetime.Buffer) any {
 		i++
@@ -180,7 +218,14 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 	})
 	list(d, "totals", s.Totals, func(t lifetime.Total) any { return total{t.T, t.Bytes, t.Measure.String()} })
 	list(d, "marks", s.Marks, func(m lifetime.Mark) any {
-		return mark{m.Begin, m.End, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free}
+		out := mark{Begin: m.Begin, End: m.End, Kind: m.Kind.String(), Text: m.Text, Site: m.Site}
+		if m.Kind == lifetime.OOM {
+			out.Requested = &m.Requested
+			if m.Free >= 0 {
+				out.Free = &m.Free
+			}
+		}
+		return out
 	})
 	d.text("}")
 }

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// TestErrors: whatever goes wrong, nothing is printed on standard output, one
+// line on standard error, and the status says whose fault it is.
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string]string{
+		"empty":          "",
+		"text":           "Dear diary, this is no capture.\n",
+		"page.json":      `{"a": 1}`,
+		"zip":            "PK\x03\x04 and so on",
+		"import.pickle":  "\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.",
+		"nothing.pickle": string(pickled(dict{"segments", list{}, "device_traces", list{}})),
+		"bad.gz":         "\x1f\x8b\x08\xff nonsense",
+		"bad.native":     "memlane native 1\nnonsense\n",
+		"clockless": "memlane native 1\nsource format=\"native\" producer=\"\"\n" +
+			`space source=0 device="cuda:0" axis="event" begin=0 end=+2 limit=0 base=0 allocations=0 frees=0 facts="history"` + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good, err := os.ReadFile(filepath.Join(snapshots, "twodev.pickle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"good": good, "cut": good[:5000]} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, c := range []struct {
+		args    string
+		status  int
+		message string // a regular expression
+	}{
+		{"nosuch", 2, `no command is called "nosuch"; see memlane --help`},
+		{"help nosuch", 2, `no command is called "nosuch"`},
+		{"--json info good", 2, `not defined: -json; see memlane --help`},
+		{"info", 2, `info: no capture given; see memlane info --help`},
+		{"info --nosuch good", 2, `not defined: -nosuch; see memlane info --help`},
+		{"info good --nosuch", 2, `not defined: -nosuch`},
+		{"info good --space", 2, `needs an argument: -space`},
+		{"info good --json=perhaps", 2, `invalid boolean value "perhaps" for -json`},
+		{"info --space [ good", 2, `--space "\[": syntax error`},
+		{"info --input-format pickle good", 2, `--input-format "pickle": no format`},
+		{"info - -", 2, `standard input can be read only once`},
+		{"peak --at noon good", 2, `good: --at "noon": want peak, end, oom, a duration`},
+		{"peak --at 5s good", 2, `good: --at 5s: the window of cuda:0 is 1.82 ms long`},
+		{"peak --at -5ms good", 2, `--at -5ms: the window of cuda:0`},
+		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; want .* or the number of an event`},
+		{"peak --at 7 good", 2, `--at 7: the window of cuda:0 is \d+ to \d+`},
+		{"svg", 2, `svg: want one capture, got 0`},
+		{"svg good good", 2, `svg: want one capture, got 2`},
+		{"svg --view pie good", 2, `--view "pie": want blocks`},
+		{"svg --layout x good", 2, `--layout "x": want stacked or address`},
+		{"svg --color x good", 2, `--color "x": want site, size or leak`},
+		{"pprof", 2, `pprof: no capture given`},
+		{"pprof --at oom good", 2, `--at "oom": want peak or end`},
+		{"export good", 2, `export: no format given; want --to native or --to json`},
+		{"export --to x good", 2, `--to "x": want native or json`},
+		{"export --to json good good", 2, `export: want one capture, got 2`},
+
+		{"info missing", 3, `missing: no such file`},
+		{"info .", 3, `\.: is a directory`},
+		{"info empty", 3, `empty: the file is empty`},
+		{"info -", 3, `-: the file is empty`},
+		{"leaks text", 3, `text: not a capture .*Dear diary`},
+		{"peak page.json", 3, `page.json: not a capture .*JSON`},
+		{"svg zip", 3, `zip: not a capture .*zip`},
+		{"pprof import.pickle", 3, `import.pickle: .*byte 14 .*os\.system`},
+		{"export --to json bad.gz", 3, `bad.gz: .*gzip`},
+		{"info bad.native", 3, `bad.native: line 2`},
+		{"info --input-format native good", 3, `good: line 1`},
+		{"info good missing", 3, `missing: no such file`},
+		{"info --strict cut", 3, `cut: truncated: .*byte 5000`},
+		{"peak --strict --quiet cut", 3, `cut: truncated: .*byte 5000`},
+
+		{"info nothing.pickle", 4, `nothing.pickle: holds no memory data.*_record_memory_history`},
+		{"leaks --json nothing.pickle", 4, `nothing.pickle: holds no memory data`},
+		{"peak good nothing.pickle", 4, `nothing.pickle: holds no memory data`},
+		{"svg nothing.pickle", 4, `nothing.pickle: holds no memory data`},
+		{"pprof nothing.pickle", 4, `nothing.pickle: holds no memory data`},
+		{"export --to native nothing.pickle", 4, `nothing.pickle: holds no memory data`},
+		{"info --space cuda:9 good", 4, `good: no memory ID matches "cuda:9"; there are: cuda:0, cuda:1`},
+		{"peak --at oom good", 4, `good: no allocation failed on cuda:0 in the window`},
+
+		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: no such file`},
+		{"svg --quiet -o . good", 5, `-o \.: is a directory`},
+	} {
+		stdout, stderr, status := memlane("", strings.Fields(c.args)...)
+		if status != c.status {
+			t.Errorf("memlane %s: status %d, want %d", c.args, status, c.status)
+		}
+		if stdout != "" {
+			t.Errorf("memlane %s: prints on standard output:\n%s", c.args, stdout)
+		}
+		if !strings.HasPrefix(stderr, "memlane: ") || strings.Index(stderr, "\n") != len(stderr)-1 {
+			t.Errorf("memlane %s: standard error is not one line:\n%s", c.args, stderr)
+		}
+		if !regexp.MustCompile(c.message).MatchString(stderr) {
+			t.Errorf("memlane %s: says\n%swant %s", c.args, stderr, c.message)
+		}
+	}
+}
+
+func TestFlagsFirst(t *testing.T) {
+	app := newApp(nil, nil, nil)
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"--help", "--help"},
+		{"nosuch a --json", "nosuch a --json"},
+		{"info", "info --"},
+		{"info a b", "info -- a b"},
+		{"info a --json", "info --json -- a"},
+		{"info --json a", "info --json -- a"},
+		{"info a --help b", "info --help"},
+		{"info a -json=false b", "info -json=false -- a b"},
+		{"info a --space cuda:* b", "info --space cuda:* -- a b"},
+		{"info a --space=cuda:* b", "info --space=cuda:* -- a b"},
+		{"info a --space --json b", "info --space --json -- a b"}, // the value is "--json"
+		{"info a --space", "info --space"},
+		{"info - --quiet", "info --quiet -- -"},
+		{"info --json -- -a --quiet", "info --json -- -a --quiet"},
+		{"info a -- --quiet", "info -- a --quiet"},
+		{"svg a -o -", "svg -o - -- a"},
+		{"svg a -o b c", "svg -o b -- a c"},
+		{"svg a --output b", "svg --output b -- a"},
+		{"peak a --at -5ms", "peak --at -5ms -- a"},
+	} {
+		args := append([]string{"memlane"}, strings.Fields(c.in)...)
+		given := slices.Clone(args)
+		got := strings.Join(flagsFirst(app, args)[1:], " ")
+		if got != c.want {
+			t.Errorf("flagsFirst(%q) = %q, want %q", c.in, got, c.want)
+		}
+		if !slices.Equal(args, given) {
+			t.Errorf("flagsFirst(%q) changes its arguments", c.in)
+		}
+	}
+}
+
+// TestHelp: every command has examples, and no line is wider than a terminal.
+func TestHelp(t *testing.T) {
+	pages := [][]string{{}, {"--help"}, {"help"}, {"help", "info"}}
+	app := newApp(nil, nil, nil)
+	for _, command := range app.Commands {
+		pages = append(pages, []string{command.Name, "--help"}, []string{command.Name, "a", "-h"})
+		for _, f := range command.Flags {
+			if text := f.String(); strings.Contains(text, "default: false") {
+				t.Errorf("%s: %s", command.Name, text)
+			}
+			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
+				t.Errorf("%s: --%s says nothing", command.Name, f.Names()[0])
+			}
+		}
+	}
+	for _, args := range pages {
+		page := succeed(t, args...)
+		if !strings.Contains(page, "Examples:\n") && (len(args) == 0 || args[0] != "help") {
+			t.Errorf("memlane %s: no examples", strings.Join(args, " "))
+		}
+		for line := range strings.Lines(page) {
+			if len(line) > 81 {
+				t.Errorf("memlane %s: too wide: %s", strings.Join(args, " "), line)
+			}
+		}
+	}
+}

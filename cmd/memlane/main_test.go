@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write the expected output in testdata/script again")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"memlane": main})
+}
+
+// snapshots is where the captures lie.
+const snapshots = "../../testdata/torchsnap"
+
+// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS.
+func TestScripts(t *testing.T) {
+	dir, err := filepath.Abs(snapshots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SNAPSHOTS", dir)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":    exits,
+			"compress": compress,
+			"truncate": truncate,
+		},
+	})
+}
+
+// exits runs a command that must end with a status: exits STATUS COMMAND ARG...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND ARG...")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if want, err := strconv.Atoi(args[0]); err != nil || got != want {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}
+
+// compress writes FILE.gz, FILE.zst and FILE.zst.gz.
+func compress(ts *testscript.TestScript, _ bool, args []string) {
+	data, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	for name, data := range map[string][]byte{".gz": gzipped(data), ".zst": zstded(data), ".zst.gz": gzipped(zstded(data))} {
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]+name), data, 0o666))
+	}
+}
+
+func gzipped(data []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write(data)
+	z.Close()
+	return b.Bytes()
+}
+
+func zstded(data []byte) []byte {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic(err)
+	}
+	return z.EncodeAll(data, nil)
+}
+
+// truncate keeps the first bytes of a file: truncate FILE BYTES
+func truncate(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// memlane runs the program in this process.
+func memlane(stdin string, args ...string) (stdout, stderr string, status int) {
+	var out, err bytes.Buffer
+	status = run(strings.NewReader(stdin), &out, &err, append([]string{"memlane"}, args...))
+	return out.String(), err.String(), status
+}
+
+// succeed runs the program, which must do so, and returns what it prints.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, status := memlane("", args...)
+	if status != 0 {
+		t.Fatalf("memlane %s: status %d: %s", strings.Join(args, " "), status, stderr)
+	}
+	return stdout
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/render"
+)
+
+// TestSVG: every way to draw every capture is well-formed, and the same each
+// time.
+func TestSVG(t *testing.T) {
+	drawn := map[string]bool{}
+	for name, file := range captures(t) {
+		for _, layout := range slices.Sorted(maps.Keys(layouts)) {
+			for _, color := range slices.Sorted(maps.Keys(colors)) {
+				args := []string{"svg", "--quiet", "--layout", layout, "--color", color, file}
+				picture := succeed(t, args...)
+				if err := wellFormed(picture); err != nil {
+					t.Errorf("memlane %v: %v", args, err)
+				}
+				if name == "frag_oom" {
+					drawn[picture] = true
+					if again := succeed(t, args...); again != picture {
+						t.Errorf("memlane %v: differs the second time", args)
+					}
+				}
+			}
+		}
+	}
+	if len(drawn) != len(layouts)*len(colors) {
+		t.Errorf("%d layouts and %d colours make %d pictures", len(layouts), len(colors), len(drawn))
+	}
+}
+
+func wellFormed(text string) error {
+	d := xml.NewDecoder(strings.NewReader(text))
+	root := ""
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if start, ok := token.(xml.StartElement); ok && root == "" {
+			root = start.Name.Local
+		}
+	}
+	if root != "svg" {
+		return fmt.Errorf("the root is <%s>", root)
+	}
+	return nil
+}
+
+// TestPprof: the totals of a profile are those of info, for every capture.
+func TestPprof(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "heap.pb.gz")
+	for name, capture := range captures(t) {
+		info := decode[infoJSON](t, succeed(t, "info", "--json", capture)).Captures[0]
+		var peak, live, count int64
+		for _, s := range info.Spaces {
+			peak, live, count = peak+s.Peak.Bytes, live+s.BaseBytes+s.Live.Bytes, count+s.Live.Count
+		}
+		allocated, allocations := allocations(t, capture)
+		succeed(t, "pprof", "--quiet", "-o", file, capture)
+		atPeak := totals(t, file)
+		succeed(t, "pprof", "--quiet", "--at", "end", "-o", file, capture)
+		atEnd := totals(t, file)
+		for sample, want := range map[string]int64{"inuse_space": peak, "alloc_space": allocated, "alloc_objects": allocations} {
+			if atPeak[sample] != want {
+				t.Errorf("%s: %s is %d, want %d", name, sample, atPeak[sample], want)
+			}
+		}
+		for sample, want := range map[string]int64{"inuse_space": live, "inuse_objects": count, "alloc_space": allocated} {
+			if atEnd[sample] != want {
+				t.Errorf("%s at the end: %s is %d, want %d", name, sample, atEnd[sample], want)
+			}
+		}
+	}
+}
+
+// totals sums up a profile.
+func totals(t *testing.T, file string) map[string]int64 {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]int64{}
+	for _, s := range p.Sample {
+		for i, v := range s.Value {
+			sums[p.SampleType[i].Type] += v
+		}
+	}
+	return sums
+}
+
+// TestGoToolPprof: what people will do with a profile.
+func TestGoToolPprof(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go tool pprof")
+	}
+	file := filepath.Join(t.TempDir(), "heap.pb.gz")
+	succeed(t, "pprof", "-o", file, captures(t)["leak_loss"])
+	for flag, want := range map[string][]string{
+		"-top": {"of 45751296B total", "forward", "warning: leak: forward (leak_loss.py:9) keeps 16.0 MiB"},
+		"-raw": {"inuse_space/bytes[dflt]", "leak:[leak:warning]", "device:[cuda:0]"},
+	} {
+		out, err := exec.Command("go", "tool", "pprof", flag, "-unit=b", file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		for _, text := range want {
+			if !strings.Contains(strings.ReplaceAll(string(out), "b total", "B total"), text) {
+				t.Errorf("%s: no %s in\n%s", flag, text, out)
+			}
+		}
+	}
+}
+
+// allocations adds up the buffers that begin in the window, from the model.
+func allocations(t *testing.T, file string) (bytes, count int64) {
+	t.Helper()
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Spaces {
+		for _, row := range s.Summary().Sites {
+			bytes += row.Allocated.Bytes
+			count += row.Allocated.Count
+		}
+	}
+	return bytes, count
+}
+
+// TestExport: the exported models hold as many things as the model, and -o
+// writes what standard output would get.
+func TestExport(t *testing.T) {
+	type model struct {
+		Sites, Stacks, Frames, Losses []any
+		Spaces                        []struct {
+			ID                              string
+			Buffers, Regions, Marks, Totals []any
+		}
+	}
+	for name, file := range captures(t) {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := succeed(t, "export", "--quiet", "--to", "json", file)
+		var m model
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		got := []int{len(m.Sites), len(m.Stacks), len(m.Frames), len(m.Losses), len(m.Spaces)}
+		want := []int{len(c.Sites), len(c.Stacks), len(c.Frames), len(c.Losses), len(c.Spaces)}
+		for i, s := range c.Spaces {
+			e := m.Spaces[i]
+			got = append(got, len(e.Buffers), len(e.Regions), len(e.Marks), len(e.Totals))
+			want = append(want, len(s.Buffers), len(s.Regions), len(s.Marks), len(s.Totals))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v things in JSON, %v in the model", name, got, want)
+		}
+	}
+	file := captures(t)["t215_host"]
+	for _, e := range render.Exports {
+		out := filepath.Join(t.TempDir(), "out"+e.Extension)
+		if printed := succeed(t, "export", "--to", e.Name, "-o", out, file); printed != "" {
+			t.Errorf("%s: -o prints %q", e.Name, printed)
+		}
+		data, err := os.ReadFile(out)
+		if text := succeed(t, "export", "--to="+e.Name, file, "-o", "-"); err != nil || text != string(data) {
+			t.Errorf("%s: %v: -o FILE and -o - differ", e.Name, err)
+		}
+		if one := succeed(t, "export", "--to", e.Name, "--space", "cpu/*", file); len(one) >= len(data) || strings.Contains(one, "cuda:0") {
+			t.Errorf("%s: --space leaves cuda:0 in", e.Name)
+		}
+	}
+}
+
+// TestHalfWritten: a picture or model that fails on the way leaves no file, and
+// what was there before stays.
+func TestHalfWritten(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, old := range []string{"", "old"} {
+		if old != "" {
+			if err := os.WriteFile("out", []byte(old), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := writeFile("out", func(w io.Writer) error {
+			io.WriteString(w, "half of it")
+			return errors.New("stop")
+		})
+		if err == nil || err.Error() != "stop" {
+			t.Errorf("error %v", err)
+		}
+		if data, _ := os.ReadFile("out"); string(data) != old {
+			t.Errorf("the file is %q, want %q", data, old)
+		}
+		want := 0
+		if old != "" {
+			want = 1
+		}
+		if entries, _ := os.ReadDir("."); len(entries) != want {
+			t.Errorf("left behind: %v", entries)
+		}
+	}
+}

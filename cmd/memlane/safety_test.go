@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hostile is what a name in a capture may try: escape sequences, C1 controls,
+// a bell, a carriage return, a second line, a reversed direction of writing,
+// markup, and bytes that are no text.
+const hostile = "a\x1b[31;1mred\x1b]0;title\x07\r\nmemlane: b\u009b2J\x7f\u202egnirts\u2066</title><script>&amp;\"'\xff"
+
+// TestNamesCannotActOnATerminal: whatever a capture or the command line calls
+// things, what reaches a terminal is printable text, line by line.
+func TestNamesCannotActOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	// The name of a file too, as far as file systems go.
+	evil := "x\x1b[31m\n\u202e.pickle"
+	if err := os.WriteFile(evil, leaky(hostile, "/src/"+hostile+".py"), 0o666); err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile("cut\x1b", leaky(hostile, hostile)[:2500], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"info", evil}, {"info", "--json", evil}, {"leaks", evil}, {"leaks", "--json", evil},
+		{"peak", evil}, {"peak", "--json", evil}, {"svg", evil}, {"export", "--to", "native", evil}, {"export", "--to", "json", evil},
+		{"info", "cut\x1b"}, {"leaks", "cut\x1b"},
+		{"info", "--strict", "cut\x1b"},
+		{"info", "missing" + hostile}, {"nosuch" + hostile}, {"info", "--no" + hostile}, {"info", "--space", hostile, evil},
+		{"info", "--input-format", hostile, evil}, {"peak", "--at", hostile, evil}, {"export", "--to", hostile, evil},
+		{"svg", "-o", "no" + hostile + "/x", evil}, {"help", hostile},
+	} {
+		stdout, stderr, status := memlane("", args...)
+		printableOnly(t, args, stdout)
+		printableOnly(t, args, stderr)
+		if n := strings.Count(stderr, "\n"); n > 1 || status != 0 && n != 1 {
+			t.Errorf("memlane %q: %d lines on standard error:\n%q", args, n, stderr)
+		}
+		if status != 0 && stdout != "" {
+			t.Errorf("memlane %q: status %d, and prints\n%s", args, status, stdout)
+		}
+	}
+	// The names are still there, for those who want them as they are.
+	findings := decode[leaksJSON](t, succeed(t, "leaks", "--json", evil)).Findings
+	if len(findings) != 1 || findings[0].Site.Function != strings.ToValidUTF8(hostile, "\ufffd") || findings[0].File != evil {
+		t.Errorf("the names of JSON are not those of the capture: %+v", findings)
+	}
+	// A profile is for another program, which prints what it finds.
+	succeed(t, "pprof", "-o", "out.pb.gz", evil)
+	// Text shows the name on one line.
+	text := succeed(t, "leaks", evil)
+	if !strings.Contains(text, "a?[31;1mred?]0;title???memlane: b?2J??gnirts") {
+		t.Errorf("leaks prints\n%s", text)
+	}
+}
+
+func printableOnly(t *testing.T, args []string, text string) {
+	t.Helper()
+	if !utf8.ValidString(text) {
+		t.Errorf("memlane %q: prints what is no UTF-8", args)
+	}
+	for i, r := range text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("memlane %q: prints %U: %q", args, r, text[max(0, i-40):min(len(text), i+40)])
+			return
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"forward (modèle.py:7)": "forward (modèle.py:7)",
+		"训练 <module> µs":        "训练 <module> µs",
+		"a\tb\nc":               "a?b?c",
+		"\u2028\u200b\ufeff":    "???",
+		"\x80":                  "\ufffd",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestProgress: nothing in the first second, then one line that fits and goes.
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{in: strings.NewReader(strings.Repeat("x", 1000)), out: &out, file: "dir/" + strings.Repeat("long\x1b", 99), size: 1000}
+	p.started = time.Now().Add(time.Hour)
+	buf := make([]byte, 250)
+	p.Read(buf)
+	p.clear()
+	if out.Len() > 0 {
+		t.Errorf("a quick read shows %q", out.String())
+	}
+	p.started = time.Now().Add(-2 * time.Second)
+	p.Read(buf)
+	p.Read(buf) // too soon after the last
+	if got := out.String(); !strings.HasPrefix(got, "\r\033[Kreading long?long?") || !strings.HasSuffix(got, ": 50 % of 1000 B, 2s left") || len(got) > 80 {
+		t.Errorf("shows %q", got)
+	}
+	out.Reset()
+	p.clear()
+	if got := out.String(); got != "\r\033[K" {
+		t.Errorf("clears with %q", got)
+	}
+
+	// A size that is not known, is wrong, or nothing was read yet.
+	for _, size := range []int64{0, 100} {
+		out.Reset()
+		p = &progress{in: strings.NewReader(strings.Repeat("x", 1000)), out: &out, file: "-", size: size, started: time.Now().Add(-2 * time.Second)}
+		p.Read(nil)
+		p.shown = time.Time{}
+		p.Read(buf)
+		if got := out.String(); got != "\r\033[Kreading -: 0 B\r\033[Kreading -: 250 B" {
+			t.Errorf("size %d: shows %q", size, got)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	word := strings.Repeat("é", 30)
+	if got, want := wrap(word+" "+word+"\n"+word, "  "), word+" "+word+"\n  "+word; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	long := strings.Repeat("x", 200)
+	if got := wrap(long, "  "); got != long {
+		t.Errorf("a word was broken: %q", got)
+	}
+}
+
+// TestWidth: what people read fits a terminal.
+func TestWidth(t *testing.T) {
+	files := captures(t)
+	t.Chdir(snapshots)
+	for _, command := range []string{"info", "leaks", "peak"} {
+		for _, file := range files {
+			for line := range strings.Lines(succeed(t, command, "--quiet", filepath.Base(file))) {
+				if n := utf8.RuneCountInString(line) - 1; n > 80 {
+					t.Errorf("memlane %s %s: %d columns: %s", command, filepath.Base(file), n, line)
+				}
+			}
+		}
+	}
+}

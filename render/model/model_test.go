@@ -1,0 +1,110 @@
+package model_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/model"
+)
+
+// capture is made by hand, and odd where a capture may be.
+func capture() *lifetime.Capture {
+	return &lifetime.Capture{
+		Sources: []lifetime.Source{{File: "a\x1b\u009b\u202e\U000e0041<b>", Format: "test"}},
+		Sites:   []lifetime.Site{{}},
+		Stacks:  [][]lifetime.FrameID{nil},
+		Frames:  []lifetime.Frame{{}},
+		Notes:   []string{""},
+		Spaces: []*lifetime.Space{
+			{Device: "cuda:0\x7f", Begin: -1 << 62, End: 1 << 62, Buffers: []lifetime.Buffer{
+				{Begin: 0, End: 1 << 62, Addr: 1<<64 - 1, Size: 1<<63 - 1, Requested: 1, Edge: lifetime.EndOpen | lifetime.Pending},
+				{Begin: 1, End: 2},
+			}},
+			{Limit: 80 << 30, Marks: []lifetime.Mark{
+				{Kind: lifetime.OOM, Requested: 5, Free: 0}, {Kind: lifetime.OOM, Free: -1}, {Kind: lifetime.Step, Free: -1},
+			}},
+		},
+	}
+}
+
+func write(t *testing.T, c *lifetime.Capture) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := model.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestNumbers: whole numbers are written in full, whatever their size, and what
+// is not known is null.
+func TestNumbers(t *testing.T) {
+	text := string(write(t, capture()))
+	for _, want := range []string{
+		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"]}`,
+		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[]}`,
+		`"begin":-4611686018427387904,"end":4611686018427387904,"limit_bytes":null,`,
+		`"limit_bytes":85899345920,`,
+		`"requested":5,"free":0}`, `"requested":0,"free":null}`, `"kind":"step","text":"","site":0,"requested":null,"free":null}`,
+		`"stacks":[` + "\n" + `[]]`, `"losses":[]`, `"facts":[]`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// TestText: no character acts on a terminal, and none is lost.
+func TestText(t *testing.T) {
+	data := write(t, capture())
+	if i := bytes.IndexFunc(data, func(r rune) bool { return r != '\n' && (r < ' ' || r > '~') }); i >= 0 {
+		t.Errorf("byte %d is %q", i, data[i:min(len(data), i+10)])
+	}
+	var doc struct {
+		Sources []struct{ File string }
+		Spaces  []struct{ ID string }
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := doc.Sources[0].File, capture().Sources[0].File; got != want {
+		t.Errorf("file %q, want %q", got, want)
+	}
+	if got, want := doc.Spaces[0].ID, capture().Spaces[0].ID(); got != want {
+		t.Errorf("ID %q, want %q", got, want)
+	}
+	if !bytes.Contains(data, []byte("<b>")) {
+		t.Error("< is escaped as for HTML")
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	data := write(t, &lifetime.Capture{})
+	var doc map[string]any
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	for _, name := range []string{"sources", "frames", "stacks", "sites", "spaces", "losses"} {
+		if list, ok := doc[name].([]any); !ok || len(list) != 0 {
+			t.Errorf("%s is %v", name, doc[name])
+		}
+	}
+}
+
+func TestEscape(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":"plain"}` + "\n": `{"a":"plain"}` + "\n",
+		`"训练 é €"`:             `"训练 é €"`,
+		"\"\x7f\"":             `"\u007f"`,
+		"\"é\u009b\"":          `"é\u009b"`,
+		"\"\u202e\"":           `"\u202e"`,
+		"\"\U000e0041\"":       `"\udb40\udc41"`,
+	} {
+		if got := string(model.Escape([]byte(in))); got != want {
+			t.Errorf("Escape(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
