@@ -80,8 +80,14 @@ func growing(c *lifetime.Capture, s *lifetime.Space) []Finding {
 		if modules.one(site) {
 			continue
 		}
-		kept := survivors(s, hist, regions)
+		kept, sizes := survivors(s, hist, regions)
 		if kept.Count < minRises {
+			continue
+		}
+		// Where the window opens on a buffer pool or cache in use, what is added
+		// shows under its site, but what goes is older and of unknown origin. The
+		// rest is what has grown; it must be the larger part.
+		if site != 0 && kept.Count-h.replaced(s, hist, sizes) < max(minRises, kept.Count/2) {
 			continue
 		}
 		p := placeOf(c, site)
@@ -253,8 +259,9 @@ func placeOf(c *lifetime.Capture, site lifetime.SiteID) place {
 // survivors sums the buffers of a site that began in the window and are alive
 // at its end, without those that belong to the site's set-up: a size that is
 // allocated once per stream, such as cuBLAS's workspace, which appears at the
-// first matrix product under the stack of its result.
-func survivors(s *lifetime.Space, h *history, regions streams) lifetime.Amount {
+// first matrix product under the stack of its result. sizes are the requested
+// sizes among them.
+func survivors(s *lifetime.Space, h *history, regions streams) (kept lifetime.Amount, sizes map[int64]bool) {
 	seen := map[int64]map[int64]bool{} // streams of the survivors, by requested size
 	total := map[int64]int{}           // allocations, by requested size
 	for _, i := range h.buffers {
@@ -276,16 +283,17 @@ func survivors(s *lifetime.Space, h *history, regions streams) lifetime.Amount {
 	}
 	// Where sizes vary from one allocation to the next, each is the only one.
 	vary := 2*others < len(h.buffers)
-	var kept lifetime.Amount
+	sizes = map[int64]bool{}
 	for _, i := range h.buffers {
 		b := &s.Buffers[i]
 		if b.Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen && (vary || !setup(b.Requested)) {
 			kept.Count++
 			kept.Bytes += b.Size
 			kept.Requested += b.Requested
+			sizes[b.Requested] = true
 		}
 	}
-	return kept
+	return kept, sizes
 }
 
 // streams finds the stream of a live buffer: that of the region that holds it.

@@ -18,6 +18,9 @@ type histories struct {
 	sites map[lifetime.SiteID]*history
 	order []lifetime.SiteID // sorted
 	end   moment
+	// unknown are the times of the frees of buffers that are older than the
+	// window and were allocated by nobody knows whom, by requested size.
+	unknown map[int64][]int64
 }
 
 // history is the live buffers of one site over the window.
@@ -36,7 +39,7 @@ type level struct {
 }
 
 func newHistories(s *lifetime.Space) *histories {
-	h := &histories{sites: map[lifetime.SiteID]*history{}}
+	h := &histories{sites: map[lifetime.SiteID]*history{}, unknown: map[int64][]int64{}}
 	born := make([]int32, len(s.Buffers)) // work at the begin of each buffer
 	alive := map[lifetime.SiteID]int{}
 	for c := range s.Changes() {
@@ -52,6 +55,8 @@ func newHistories(s *lifetime.Space) *histories {
 			alive[b.Site]--
 			if b.Edge&lifetime.BeginUnseen == 0 {
 				hist.lifetimes = append(hist.lifetimes, h.end.work-int(born[c.Buffer]))
+			} else if b.Site == 0 {
+				h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
 			}
 		case b.Edge&lifetime.BeginUnseen != 0:
 			alive[b.Site]++
@@ -71,6 +76,25 @@ func newHistories(s *lifetime.Space) *histories {
 	}
 	slices.Sort(h.order)
 	return h
+}
+
+// replaced returns how many buffers of the given sizes, of unknown origin, may
+// have made room for those of hist. What was freed before the site allocated a
+// second time was in flight when the window opened.
+func (h *histories) replaced(s *lifetime.Space, hist *history, sizes map[int64]bool) int64 {
+	if len(hist.buffers) < 2 {
+		return 0
+	}
+	from := s.Buffers[hist.buffers[1]].Begin
+	n := int64(0)
+	for size := range sizes {
+		for _, t := range h.unknown[size] {
+			if t > from {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // lag is the age, in work, up to which a live buffer of the site may still be

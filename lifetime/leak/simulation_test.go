@@ -463,3 +463,25 @@ func TestLeakingPrograms(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowOpensOnFullPool replaces what is older than the window: the site of
+// the new buffers is known, that of the old ones is not. Nothing has grown; it
+// has once the old ones stay.
+func TestWindowOpensOnFullPool(t *testing.T) {
+	for _, replaces := range []bool{true, false} {
+		p := newProgram(7)
+		var old []*tensor
+		for i := range 100 { // allocated before the recording
+			old = append(old, &tensor{addr: 1<<40 + uint64(i)<<20, size: 5 << 18})
+		}
+		_, findings := p.run(t, func(step int) {
+			p.alloc("store", 5<<18)
+			if replaces && step > 0 {
+				p.free(old[step])
+			}
+		})
+		if grows := len(findings) > 0; grows == replaces {
+			t.Errorf("replaces %v: findings %v", replaces, findings)
+		}
+	}
+}
