@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sort"
 )
@@ -86,13 +87,17 @@ func (b *Builder) Stack(frames []FrameID) StackID {
 // since the frames themselves stand in Capture.Stacks. A map would need a key
 // of its own for each stack, and this is asked once per event.
 type stackTable struct {
-	ids []StackID // length a power of two, at most half full
+	ids  []StackID // length a power of two, at most half full
+	seed uint64    // no file can be made to collide
 }
 
 // slot returns where the ID of frames stands, or is to be put (0). stacks are
 // all stacks so far.
 func (t *stackTable) slot(frames []FrameID, stacks [][]FrameID) *StackID {
 	if 2*len(stacks) >= len(t.ids) {
+		if t.ids == nil {
+			t.seed = rand.Uint64()
+		}
 		t.ids = make([]StackID, max(1024, 2*len(t.ids)))
 		for id := 1; id < len(stacks); id++ {
 			*t.probe(stacks[id], stacks) = StackID(id)
@@ -103,7 +108,7 @@ func (t *stackTable) slot(frames []FrameID, stacks [][]FrameID) *StackID {
 
 func (t *stackTable) probe(frames []FrameID, stacks [][]FrameID) *StackID {
 	const prime = 0x9E3779B97F4A7C15
-	h := uint64(len(frames))
+	h := t.seed ^ uint64(len(frames))
 	rest := frames
 	for ; len(rest) >= 2; rest = rest[2:] {
 		h = (h ^ uint64(rest[0])<<32 ^ uint64(rest[1])) * prime

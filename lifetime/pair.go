@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 )
@@ -38,7 +37,7 @@ type pairing struct {
 	log  *spaceLog
 	s    *Space // once the history is over
 	bufs chunked[Buffer]
-	open map[uint64]openBuffer // by address
+	open addressTable
 
 	last     openBuffer // the buffer at lastAddr, newer than its entry in open
 	lastAddr uint64
@@ -59,13 +58,14 @@ type pairing struct {
 // asked for: what is known of it in between is kept in last.
 func (p *pairing) event(e *event) {
 	if p.hasLast && (e.op != opFree || e.addr != p.lastAddr) {
-		p.open[p.lastAddr], p.hasLast = p.last, false
+		p.open.put(p.lastAddr, p.last)
+		p.hasLast = false
 	}
 	switch e.op {
 	case opAlloc:
 		p.allocations++
-		if o, ok := p.open[e.addr]; ok {
-			p.loseFree(o, e.t)
+		if o := p.open.get(e.addr); o != nil {
+			p.loseFree(*o, e.t)
 		}
 		b := Buffer{Begin: e.t, Addr: e.addr, Requested: e.size, Site: e.site}
 		b.Size, b.Edge = occupiedSize(e.size, e.occupied)
@@ -88,7 +88,7 @@ func (p *pairing) event(e *event) {
 		}
 		p.close(o, e.t, 0)
 	case opNote:
-		if o, ok := p.open[e.addr]; ok {
+		if o := p.open.get(e.addr); o != nil {
 			p.notes[o.index] = NoteID(e.size)
 		}
 	}
@@ -97,7 +97,7 @@ func (p *pairing) event(e *event) {
 // finish hands the buffers to the space, whose window is known.
 func (p *pairing) finish(s *Space) {
 	if p.hasLast {
-		p.open[p.lastAddr] = p.last
+		p.open.put(p.lastAddr, p.last)
 	}
 	p.s = s
 	s.Allocations, s.Frees = p.allocations, p.frees
@@ -139,7 +139,7 @@ func occupiedSize(requested, occupied int64) (int64, Edge) {
 // begin opens a buffer.
 func (p *pairing) begin(b Buffer) openBuffer {
 	o := openBuffer{p.bufs.n, notRequested}
-	p.open[b.Addr] = o
+	p.open.put(b.Addr, o)
 	p.bufs.add(b)
 	p.freeSites.add(0)
 	return o
@@ -148,8 +148,8 @@ func (p *pairing) begin(b Buffer) openBuffer {
 // find returns the open buffer that a free speaks of: when none was seen, a new
 // one that is older than the window.
 func (p *pairing) find(e *event) openBuffer {
-	if o, ok := p.open[e.addr]; ok {
-		return o
+	if o := p.open.get(e.addr); o != nil {
+		return *o
 	}
 	b := Buffer{Begin: p.log.begin, Addr: e.addr, Requested: e.size}
 	b.Size, b.Edge = occupiedSize(e.size, 0)
@@ -179,7 +179,7 @@ func (p *pairing) close(o openBuffer, t int64, edge Edge) {
 	b := p.bufs.at(o.index)
 	b.End = t
 	b.Edge |= edge
-	delete(p.open, b.Addr)
+	p.open.remove(b.Addr)
 	p.ends = append(p.ends, uint32(o.index))
 }
 
@@ -207,7 +207,7 @@ func (p *pairing) reconcile() {
 	}
 	complete := p.s.Facts&EndState != 0 && !p.log.cut
 	inOrder := func(x, y openBuffer) int { return cmp.Compare(x.index, y.index) }
-	for _, o := range slices.SortedFunc(maps.Values(p.open), inOrder) {
+	for _, o := range slices.SortedFunc(p.open.all(), inOrder) {
 		b := p.bufs.at(o.index)
 		switch {
 		case b.Edge&EndOpen != 0: // confirmed by the end state
@@ -243,12 +243,12 @@ func (p *pairing) reconcileLive(l LiveBlock) {
 	if l.Pending {
 		edge |= Pending
 	}
-	o, ok := p.open[l.Addr]
+	o := p.open.get(l.Addr)
 	switch {
-	case ok && p.bufs.at(o.index).Edge&EndOpen != 0:
+	case o != nil && p.bufs.at(o.index).Edge&EndOpen != 0:
 		p.log.b.Lose(StateMismatch, 1, size, p.at(l.Addr)+" stands twice in the end state")
 		return
-	case ok && p.bufs.at(o.index).Requested == l.Requested:
+	case o != nil && p.bufs.at(o.index).Requested == l.Requested:
 		b := p.bufs.at(o.index)
 		b.End, b.Size = p.s.End, size
 		b.Edge = b.Edge&^SizeInferred | edge
@@ -259,9 +259,9 @@ func (p *pairing) reconcileLive(l LiveBlock) {
 	case p.log.cut:
 		p.log.b.Lose(EndStateAfterCut, 1, size, p.at(l.Addr))
 		return
-	case ok:
+	case o != nil:
 		p.log.b.Lose(StateMismatch, 1, size, p.at(l.Addr)+" has another size in the end state")
-		p.contradict(o)
+		p.contradict(*o)
 	}
 	p.unseen = append(p.unseen, p.bufs.n)
 	p.begin(Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | BeginUnseen})
