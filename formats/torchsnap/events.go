@@ -11,13 +11,18 @@ import (
 // order of time; where the clock goes back, the order of the file counts.
 func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	if r.d.Unfinished() || f.get(keyAction).Kind() != pickle.Str {
-		return r.lose("event")
+		return r.lose()
 	}
 	tr := r.trace(list)
 	action := f.get(keyAction).Int()
+	if action < actAlloc || action > actAnnotate {
+		r.time(tr, f) // it has a number all the same
+		r.b.Lose(lifetime.UnknownAction, 1, 0, fmt.Sprintf("%.40q, %s", r.d.Str(f.get(keyAction)), r.place()))
+		return pickle.Forget
+	}
 	addr, hasAddr := r.d.Uint64(f.get(keyAddr))
 	if !f.hasAll(1<<keySize) || !hasAddr && action != actOOM {
-		return r.lose("event")
+		return r.lose()
 	}
 	t := r.time(tr, f)
 	size := r.size(f.get(keySize))
@@ -49,8 +54,6 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.Snapshot})
 	case actAnnotate:
 		r.note(tr, t, addr, f)
-	default:
-		r.b.Lose(lifetime.UnknownAction, 1, 0, fmt.Sprintf("%.40q at byte %d", r.d.Str(f.get(keyAction)), r.d.Offset()))
 	}
 	return pickle.Forget
 }
@@ -83,7 +86,7 @@ func (r *reader) time(tr *trace, f *fields) int64 {
 	}
 	t := r.nanoseconds(f.get(keyTime))
 	if tr.hasTime && t < tr.last {
-		r.b.Lose(lifetime.ClockBackwards, 1, 0, fmt.Sprintf("event before byte %d", r.d.Offset()))
+		r.b.Lose(lifetime.ClockBackwards, 1, 0, r.place())
 		return tr.last
 	}
 	tr.hasTime, tr.last = true, t

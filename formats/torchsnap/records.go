@@ -26,9 +26,12 @@ type reader struct {
 	b *lifetime.Builder
 
 	frameIDs map[frameKey]lifetime.FrameID
-	fields   fields             // scratch
-	stack    []lifetime.FrameID // scratch
-	sites    []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not made yet
+	kind     kind // of the record at work
+	counts   [len(kinds)]int
+
+	fields fields             // scratch
+	stack  []lifetime.FrameID // scratch
+	sites  []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not made yet
 
 	traces    map[pickle.Value]*trace // by the list that holds the events
 	lastList  pickle.Value
@@ -40,6 +43,20 @@ type reader struct {
 	streams     map[int64]int64 // stream pointer -> index, in order of appearance
 	segmentsCut bool            // the file ends among the segments
 }
+
+// kind of a dict that is a record.
+type kind int
+
+const (
+	anEvent kind = iota
+	aFrame
+	aBlock
+	aSegment
+	aHistory
+	anAnnotation
+)
+
+var kinds = [...]string{"event", "frame", "block", "segment", "history", "annotation"}
 
 type frameKey struct {
 	name, file pickle.Value
@@ -132,25 +149,41 @@ func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, er
 	var v pickle.Value
 	switch {
 	case f.hasAll(isEvent):
+		r.next(anEvent)
 		v = r.event(f, list)
 	case f.hasAll(isFrame):
+		r.next(aFrame)
 		v = r.frame(f)
 	case f.hasAll(isBlock):
+		r.next(aBlock)
 		v = r.block(f)
 	case f.hasAll(isSegment):
+		r.next(aSegment)
 		v = r.segment(f)
 	case f.hasAll(isHistory):
+		r.next(aHistory)
 		v = r.history(f)
 	case f.hasAll(isAnnotation):
+		r.next(anAnnotation)
 		v = r.annotation(f)
 	default:
 		return pickle.Keep, nil
 	}
 	if strangers > 0 {
-		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q at byte %d", r.d.Str(unknown), r.d.Offset()))
+		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q in %s", r.d.Str(unknown), r.place()))
 	}
 	return v, nil
 }
+
+// next counts the records of each kind: losses name them by number, which does
+// not depend on the pickle protocol.
+func (r *reader) next(k kind) {
+	r.kind = k
+	r.counts[k]++
+}
+
+// place names the record at work, such as "event 17": the 17th of the file.
+func (r *reader) place() string { return fmt.Sprintf("%s %d", kinds[r.kind], r.counts[r.kind]) }
 
 // List implements pickle.Handler: a list of frames is a stack, a list whose
 // events were taken away a history.
@@ -172,9 +205,9 @@ func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, er
 	return pickle.NewRecord(tagStack, int(r.b.Stack(r.stack))), nil
 }
 
-// lose counts a record that lacks what it needs.
-func (r *reader) lose(what string) pickle.Value {
-	r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("%s before byte %d", what, r.d.Offset()))
+// lose counts the record at work, which lacks what it needs.
+func (r *reader) lose() pickle.Value {
+	r.b.Lose(lifetime.IncompleteRecord, 1, 0, r.place())
 	return pickle.Forget
 }
 
@@ -188,7 +221,7 @@ func stackOf(v pickle.Value) lifetime.StackID {
 
 func (r *reader) frame(f *fields) pickle.Value {
 	if r.d.Unfinished() {
-		return r.lose("frame")
+		return r.lose()
 	}
 	line, _ := r.d.Int64(f.get(keyLine))
 	key := frameKey{f.get(keyName), f.get(keyFilename), line}
@@ -212,12 +245,12 @@ func (r *reader) history(f *fields) pickle.Value {
 
 func (r *reader) block(f *fields) pickle.Value {
 	if r.d.Unfinished() {
-		return r.lose("block")
+		return r.lose()
 	}
 	b := block{size: r.size(f.get(keySize)), state: f.get(keyState), stack: stackOf(f.get(keyFrames))}
 	b.addr, b.hasAddr = r.d.Uint64(f.get(keyAddress))
 	if f.hasAll(1<<keyAddress) && !b.hasAddr {
-		return r.lose("block")
+		return r.lose()
 	}
 	b.requested = b.size
 	if n, ok := r.d.Int64(f.get(keyRequestedSize)); ok && n >= 0 {
@@ -239,7 +272,7 @@ func (r *reader) segment(f *fields) pickle.Value {
 	addr, hasAddr := r.d.Uint64(f.get(keyAddress))
 	device, hasDevice := r.d.Int64(f.get(keyDevice))
 	if !hasAddr || !hasDevice {
-		return r.lose("segment")
+		return r.lose()
 	}
 	s := segment{device: device, addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks)}
 	s.stream = r.stream(f.get(keyStream))
@@ -257,7 +290,7 @@ func (r *reader) annotation(f *fields) pickle.Value {
 	stage := f.get(keyStage)
 	isStage := stage.Kind() == pickle.Str && (stage.Int() == valStart || stage.Int() == valEnd)
 	if r.d.Unfinished() || !isStage || !f.hasAll(1<<keyName) || !isNumber(f.get(keyTime)) {
-		return r.lose("annotation")
+		return r.lose()
 	}
 	a := annotation{start: stage.Int() == valStart, name: r.d.Str(f.get(keyName)), device: -1, t: r.nanoseconds(f.get(keyTime))}
 	if dev, ok := r.d.Int64(f.get(keyDevice)); ok {
