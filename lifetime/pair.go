@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 )
@@ -47,7 +48,7 @@ type pairing struct {
 
 	allocations, frees int
 	freeSites          chunked[SiteID] // beside bufs: who freed it, where that differs from who allocated it
-	notes              map[int]NoteID
+	notes              map[int]noted
 	paired, repeated   int   // frees of seen buffers with a stack; those of them that repeat the allocation's
 	unseen             []int // without a recorded begin
 	lost               []int // without a recorded end
@@ -89,7 +90,12 @@ func (p *pairing) event(e *event) {
 		p.close(o, e.t, 0)
 	case opNote:
 		if o := p.open.get(e.addr); o != nil {
-			p.notes[o.index] = NoteID(e.size)
+			n, noted := p.notes[o.index]
+			if !noted {
+				n.first = NoteID(e.size)
+			}
+			n.last = NoteID(e.size)
+			p.notes[o.index] = n
 		}
 	}
 }
@@ -476,13 +482,29 @@ func (p *pairing) storeColumns(fresh []uint32) {
 		}
 		s.FreeSites[fresh[i]] = *site
 	}
-	for i, note := range p.notes {
+	for _, i := range slices.Sorted(maps.Keys(p.notes)) {
 		if fresh[i] == dropped {
 			continue
 		}
 		if s.BufNotes == nil {
 			s.BufNotes = make([]NoteID, len(s.Buffers))
 		}
-		s.BufNotes[fresh[i]] = note
+		s.BufNotes[fresh[i]] = p.text(p.notes[i])
 	}
+}
+
+// noted is what the program said of a buffer, first and last.
+type noted struct{ first, last NoteID }
+
+// maxNote bounds notes that are made of two.
+const maxNote = 1000
+
+// text returns both notes as one: as a rule what the program was doing when it
+// allocated, and what the buffer is.
+func (p *pairing) text(n noted) NoteID {
+	notes := p.log.b.capture.Notes
+	if first, last := notes[n.first], notes[n.last]; n.first != n.last && len(first)+len(last) <= maxNote {
+		return p.log.b.Note(first + "; " + last)
+	}
+	return n.last
 }

@@ -135,7 +135,7 @@ func TestEdgeRules(t *testing.T) {
 			"0-1 0x1000 512/100 begin-unseen+end-open site=x", "not-a-history 1 0"},
 
 		{"notes", []fact{alloc(10, A, 1, ""), note(10, A, "one"), alloc(20, B, 1, ""), note(25, A, "two"), note(26, 0x3000, "nobody"), free(30, A, 1, ""), note(31, A, "late")},
-			`10-30 0x1000 512/1 size-inferred note="two"
+			`10-30 0x1000 512/1 size-inferred note="one; two"
 			 20-32 0x2000 512/1 end-open+size-inferred`, ""},
 
 		{"ties are pushed by one unit", []fact{alloc(10, A, 1, ""), free(10, A, 1, ""), alloc(10, A, 1, ""), free(12, A, 1, "")},

@@ -64,7 +64,7 @@ type spaceLog struct {
 
 func newSpaceLog(b *Builder) *spaceLog {
 	log := &spaceLog{b: b}
-	log.pairing = pairing{log: log, notes: map[int]NoteID{}}
+	log.pairing = pairing{log: log, notes: map[int]noted{}}
 	log.regions = regionPairing{log: log}
 	return log
 }
