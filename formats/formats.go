@@ -124,24 +124,63 @@ const maxZstdWindow = 128 << 20
 func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 	for range 3 {
 		magic, _ := in.Peek(4)
+		packed := &counter{in: in}
+		var plain io.Reader
 		switch {
 		case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-			z, err := gzip.NewReader(in)
+			z, err := gzip.NewReader(packed)
 			if err != nil {
 				return nil, fmt.Errorf("damaged gzip: %w", err)
 			}
-			in = bufio.NewReaderSize(z, 64<<10)
+			plain = z
 		case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-			z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 			if err != nil {
 				return nil, fmt.Errorf("damaged zstd: %w", err)
 			}
-			in = bufio.NewReaderSize(z, 64<<10)
+			plain = z
 		default:
 			return in, nil
 		}
+		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed}, 64<<10)
 	}
 	return nil, errors.New("compressed more than twice over")
+}
+
+// counter counts what is read through it.
+type counter struct {
+	in io.Reader
+	n  int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Captures shrink to a tenth or a thirtieth when they are compressed. What
+// expands to maxExpansion times its size, beyond the first freeExpansion bytes,
+// was made to fill the memory.
+const (
+	maxExpansion  = 250
+	freeExpansion = 64 << 20
+)
+
+// expansion ends a stream that expands too far.
+type expansion struct {
+	in     io.Reader
+	packed *counter
+	n      int64
+}
+
+func (e *expansion) Read(p []byte) (int, error) {
+	n, err := e.in.Read(p)
+	e.n += int64(n)
+	if e.n > freeExpansion+maxExpansion*e.packed.n {
+		return 0, fmt.Errorf("it expands to more than %d times its compressed size, as no capture does; decompress it first if it is one", maxExpansion)
+	}
+	return n, err
 }
 
 // choose finds the format of a file by its first bytes, or by the name that the

@@ -298,3 +298,22 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// TestBomb reads a capture of 128 KiB that expands to 128 MiB.
+func TestBomb(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write([]byte{0x80, 4})
+	text := append([]byte("X\x00\x00\x00\x01"), make([]byte, 16<<20)...) // BINUNICODE of 16 MiB
+	for range 8 {
+		z.Write(append(text, '0')) // POP
+	}
+	z.Write([]byte("N."))
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := formats.Open("-", formats.Input{Stdin: &packed})
+	if err == nil || !strings.Contains(err.Error(), "expands to more than 250 times") {
+		t.Errorf("error %v", err)
+	}
+}

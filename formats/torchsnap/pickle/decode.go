@@ -48,6 +48,9 @@ const (
 	maxLine = 64 << 10
 	// maxNesting bounds open marks; snapshots nest six deep.
 	maxNesting = 10000
+	// maxValues bounds the stack, and the lists and dicts that stand in memory
+	// because no record has taken their place: snapshots have some thousands.
+	maxValues = 1 << 23
 )
 
 // Decoder reads one pickle.

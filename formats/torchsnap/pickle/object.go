@@ -22,7 +22,7 @@ func (o object) index() int { return int(o >> stateBits) }
 
 // create adds an open list or dict.
 func (d *Decoder) create(k Kind) (Value, error) {
-	if d.objects.n >= maxIndex || len(d.slots) >= maxIndex {
+	if d.objects.n >= maxIndex {
 		return 0, d.errorf("more than %d objects", maxIndex)
 	}
 	var slot int
@@ -31,6 +31,9 @@ func (d *Decoder) create(k Kind) (Value, error) {
 		d.freeSlots = d.freeSlots[:n-1]
 	} else {
 		slot = len(d.slots)
+		if slot >= maxValues {
+			return 0, d.errorf("more than %d lists and dicts that are no records of a snapshot", maxValues)
+		}
 		d.slots = append(d.slots, nil)
 	}
 	i := d.objects.n

@@ -80,6 +80,9 @@ func (d *Decoder) run() error {
 		if err := d.fast(); err != nil {
 			return err
 		}
+		if len(d.stack) > maxValues {
+			return d.errorf("more than %d values on the stack", maxValues)
+		}
 		if d.pos == d.end {
 			continue
 		}
