@@ -199,7 +199,7 @@ func looksFull(n int) bool {
 }
 
 // stepName matches the names that programs give to one iteration.
-var stepName = regexp.MustCompile(`(?i)\bstep[ #_:=-]*\d+`)
+var stepName = regexp.MustCompile(`(?i)step[ #_:=-]*\d+`)
 
 // marks pairs the annotations: the last one open of a name ends first.
 func (r *reader) marks(devices map[int64]*trace) {
@@ -228,9 +228,7 @@ func (r *reader) marks(devices map[int64]*trace) {
 		}
 		start := r.annotations[starts[len(starts)-1]]
 		open[k] = starts[:len(starts)-1]
-		if tr := devices[a.device]; tr != nil {
-			r.mark(tr, start, a.t)
-		}
+		r.mark(devices, a.device, start, a.t)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(open), func(x, y key) int { return strings.Compare(x.name, y.name) }) {
 		for range open[k] {
@@ -239,10 +237,21 @@ func (r *reader) marks(devices map[int64]*trace) {
 	}
 }
 
-func (r *reader) mark(tr *trace, a annotation, end int64) {
+// maxMarks bounds the copies of step marks.
+const maxMarks = 1 << 20
+
+// mark hands over one annotation. It stands on the device that was current; but
+// a step is one of the program, on whatever devices it runs.
+func (r *reader) mark(devices map[int64]*trace, device int64, a annotation, end int64) {
 	m := lifetime.Mark{Begin: a.t, End: max(end, a.t+1), Kind: lifetime.Annotation, Text: a.name}
 	if stepName.MatchString(a.name) {
 		m.Kind = lifetime.Step
 	}
-	r.b.Mark(tr.space, m)
+	if m.Kind == lifetime.Step && len(devices)*len(r.annotations) <= maxMarks {
+		for _, tr := range devices {
+			r.b.Mark(tr.space, m)
+		}
+	} else if tr := devices[device]; tr != nil {
+		r.b.Mark(tr.space, m)
+	}
 }

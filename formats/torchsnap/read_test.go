@@ -248,3 +248,31 @@ func readJSON(t testing.TB, file string, v any) {
 		t.Fatalf("%s: %v", file, err)
 	}
 }
+
+// TestSteps finds the iterations by the names that PyTorch and programs give
+// them; other ranges are annotations.
+func TestSteps(t *testing.T) {
+	note := func(stage, name string, device, t int) dict {
+		return dict{"stage", stage, "name", name, "device", device, "time_us", t}
+	}
+	var notes list
+	for i, name := range []string{"ProfilerStep#0", "## step 1 ##", "train_step: 2", "Optimizer.step#SGD.step", "forward"} {
+		notes = append(notes, note("START", name, 0, 10*i), note("END", name, 0, 10*i+5))
+	}
+	history := func(size int) list {
+		return list{event("alloc", 4096, size, 1), event("free_completed", 4096, size, 60)}
+	}
+	c, err := readBytes(t, pickled(dict{"segments", list{}, "device_traces", list{history(512), history(1024)}, "external_annotations", notes}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"step step step annotation annotation", "step step step"} {
+		var kinds []string
+		for _, m := range c.Spaces[i].Marks {
+			kinds = append(kinds, m.Kind.String())
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("%s: %s, want %s", c.Spaces[i].ID(), got, want)
+		}
+	}
+}
