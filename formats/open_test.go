@@ -317,3 +317,13 @@ func TestBomb(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestEvilOfProtocol0 is what pickle.dumps(..., protocol=0) makes of an object
+// that wants to run a command when it is loaded.
+func TestEvilOfProtocol0(t *testing.T) {
+	_, err := formats.Open("-", formats.Input{Stdin: strings.NewReader("cposix\nsystem\np0\n(Vid\np1\ntp2\nRp3\n.")})
+	const want = "-: opcode GLOBAL at byte 0 asks to import posix.system: refused, not executed"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}

@@ -24,8 +24,12 @@ func Sniff(head []byte) bool {
 			return true
 		}
 	}
-	return isPage(head)
+	return importFirst.Match(head) || isPage(head)
 }
+
+// importFirst matches pickles of protocol 0 that begin with an import: no
+// snapshot, but its refusal should say what it is.
+var importFirst = regexp.MustCompile(`^c[a-zA-Z_][\w.]*\n[\w.]+\n[p(q)]`)
 
 func isPage(head []byte) bool {
 	text := bytes.ToLower(bytes.TrimLeft(head, "\ufeff \t\r\n"))
