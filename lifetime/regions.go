@@ -100,18 +100,7 @@ func (p *regionPairing) shrink(piece span[int]) {
 // than the window, or than the last region that ended there.
 func (p *regionPairing) fillUnseen(lo, hi uint64, like Region) {
 	like.Edge |= BeginUnseen
-	var gaps []span[int]
-	at := lo
-	for s := range p.held.overlapping(lo, hi) {
-		if s.lo > at {
-			gaps = append(gaps, span[int]{lo: at, hi: s.lo})
-		}
-		at = s.hi
-	}
-	if at < hi {
-		gaps = append(gaps, span[int]{lo: at, hi: hi})
-	}
-	for _, g := range gaps {
+	for _, g := range p.held.gaps(lo, hi) {
 		r := like
 		for last := range p.ended.overlapping(g.lo, g.hi) {
 			r.Begin = max(r.Begin, last.val)
@@ -152,18 +141,9 @@ func (p *regionPairing) endState(s *Space) {
 
 // releaseUnknown ends what is held outside the known ranges.
 func (p *regionPairing) releaseUnknown(s *Space, known *spanMap[bool]) {
-	var lost []span[int]
+	var lost []span[bool]
 	for h := range p.held.all() {
-		at := h.lo
-		for k := range known.overlapping(h.lo, h.hi) {
-			if k.lo > at {
-				lost = append(lost, span[int]{lo: at, hi: k.lo})
-			}
-			at = k.hi
-		}
-		if at < h.hi {
-			lost = append(lost, span[int]{lo: at, hi: h.hi})
-		}
+		lost = append(lost, known.gaps(h.lo, h.hi)...)
 	}
 	for _, l := range lost {
 		p.lose(p.close(s.End, p.held.cut(l.lo, l.hi), EndInferred))

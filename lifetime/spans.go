@@ -63,6 +63,21 @@ func (m *spanMap[V]) overlaps(lo, hi uint64) bool {
 	return lo < hi && c < len(m.chunks) && m.chunks[c][i].lo < hi
 }
 
+// gaps returns the parts of [lo, hi) that no span covers.
+func (m *spanMap[V]) gaps(lo, hi uint64) []span[V] {
+	var gaps []span[V]
+	for s := range m.overlapping(lo, hi) {
+		if s.lo > lo {
+			gaps = append(gaps, span[V]{lo: lo, hi: s.lo})
+		}
+		lo = s.hi
+	}
+	if lo < hi {
+		gaps = append(gaps, span[V]{lo: lo, hi: hi})
+	}
+	return gaps
+}
+
 // collect returns the spans that share an address with [lo, hi).
 func (m *spanMap[V]) collect(lo, hi uint64) []span[V] {
 	var hit []span[V]

@@ -164,14 +164,14 @@ func choose(capture *lifetime.Capture, glob string) (*lifetime.Capture, error) {
 // how many it was chosen from.
 func largest(spaces []*lifetime.Space) (*lifetime.Space, int) {
 	var best *lifetime.Space
-	n := 0
+	n, most := 0, int64(0)
 	for _, s := range spaces {
 		if len(s.Buffers) == 0 && s.Base == 0 {
 			continue
 		}
 		n++
-		if best == nil || s.Peak(lifetime.Occupied).Bytes > best.Peak(lifetime.Occupied).Bytes {
-			best = s
+		if bytes := s.Peak(lifetime.Occupied).Bytes; best == nil || bytes > most {
+			best, most = s, bytes
 		}
 	}
 	return best, n

@@ -72,12 +72,8 @@ func (r *reader) topLevel(root pickle.Value) *fields {
 	} else if root.Kind() != pickle.Dict {
 		return &f
 	}
-	for i := 0; i+1 < len(items); i += 2 {
-		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
-			f.set(k.Int(), items[i+1])
-		} else {
-			r.b.Lose(lifetime.UnknownKey, 1, 0, fmt.Sprintf("%.40q at the top", r.d.Str(k)))
-		}
+	if strangers, first := f.fill(items); strangers > 0 {
+		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q at the top", r.d.Str(first)))
 	}
 	return &f
 }

@@ -107,9 +107,19 @@ type fields struct {
 	has    uint64
 }
 
-func (f *fields) set(key int64, v pickle.Value) {
-	f.values[key] = v
-	f.has |= 1 << key
+// fill takes the keys and values of a dict. It returns how many keys are not
+// known, and the first of them.
+func (f *fields) fill(items []pickle.Value) (strangers int64, first pickle.Value) {
+	f.has = 0
+	for i := 0; i+1 < len(items); i += 2 {
+		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
+			f.values[k.Int()] = items[i+1]
+			f.has |= 1 << k.Int()
+		} else if strangers++; strangers == 1 {
+			first = k
+		}
+	}
+	return strangers, first
 }
 
 // get returns a value, None when the dict does not have it.
@@ -136,16 +146,7 @@ const (
 // Dict implements pickle.Handler: it recognises a record by its keys.
 func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
 	f := &r.fields
-	f.has = 0
-	var unknown pickle.Value
-	strangers := int64(0)
-	for i := 0; i+1 < len(items); i += 2 {
-		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
-			f.set(k.Int(), items[i+1])
-		} else if strangers++; strangers == 1 {
-			unknown = k
-		}
-	}
+	strangers, unknown := f.fill(items)
 	var v pickle.Value
 	switch {
 	case f.hasAll(isEvent):

@@ -37,7 +37,7 @@ type Finding struct {
 	Severity   Severity
 	Confidence float64 // 0 to 1: how far the evidence carries
 	Space      *lifetime.Space
-	Sites      []lifetime.SiteID // the stacks concerned, most bytes first
+	Sites      []lifetime.SiteID // the stacks concerned, by SiteID
 	Amount     lifetime.Amount   // the buffers concerned
 
 	BytesPerStep float64 // requested bytes; 0 when the capture has no step marks

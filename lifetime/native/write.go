@@ -111,59 +111,46 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 	n.w.Write(line)
 }
 
-func (n *writer) note(id lifetime.NoteID) int {
+// number returns the number of id, 0 for none. What has none yet gets the next
+// one, and is written before its first use.
+func number[ID ~uint32](numbers map[ID]int, id ID, write func(i int)) int {
 	if id == 0 {
 		return 0
 	}
-	i, ok := n.notes[id]
+	i, ok := numbers[id]
 	if !ok {
-		i = len(n.notes) + 1
-		n.notes[id] = i
-		fmt.Fprintf(n.w, "note %d %q\n", i, n.c.Notes[id])
+		i = len(numbers) + 1
+		numbers[id] = i
+		write(i)
 	}
 	return i
 }
 
-// site writes a site before its first use, and its stack before that.
+func (n *writer) note(id lifetime.NoteID) int {
+	return number(n.notes, id, func(i int) { fmt.Fprintf(n.w, "note %d %q\n", i, n.c.Notes[id]) })
+}
+
 func (n *writer) site(id lifetime.SiteID) int {
-	if id == 0 {
-		return 0
-	}
-	i, ok := n.sites[id]
-	if !ok {
+	return number(n.sites, id, func(i int) {
 		s := n.c.Sites[id]
 		stack := n.stack(s.Stack)
-		i = len(n.sites) + 1
-		n.sites[id] = i
 		fmt.Fprintf(n.w, "site %d stack=%d op=%q module=%q\n", i, stack, s.Op, s.Module)
-	}
-	return i
+	})
 }
 
 func (n *writer) stack(id lifetime.StackID) int {
-	if id == 0 {
-		return 0
-	}
-	i, ok := n.stacks[id]
-	if !ok {
-		var line strings.Builder
+	return number(n.stacks, id, func(i int) {
+		var frames strings.Builder
 		for _, f := range n.c.Stacks[id] {
-			fmt.Fprintf(&line, " %d", n.frame(f))
+			fmt.Fprintf(&frames, " %d", n.frame(f))
 		}
-		i = len(n.stacks) + 1
-		n.stacks[id] = i
-		fmt.Fprintf(n.w, "stack %d%s\n", i, line.String())
-	}
-	return i
+		fmt.Fprintf(n.w, "stack %d%s\n", i, frames.String())
+	})
 }
 
 func (n *writer) frame(id lifetime.FrameID) int {
-	i, ok := n.frames[id]
-	if !ok {
+	return number(n.frames, id, func(i int) {
 		f := n.c.Frames[id]
-		i = len(n.frames) + 1
-		n.frames[id] = i
 		fmt.Fprintf(n.w, "frame %d %s %q %q %d\n", i, f.Kind, f.Function, f.File, f.Line)
-	}
-	return i
+	})
 }

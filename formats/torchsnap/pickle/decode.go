@@ -94,9 +94,6 @@ func NewDecoder(r io.Reader, h Handler, known ...string) *Decoder {
 	return d
 }
 
-// Offset returns the offset of the opcode at work, in bytes.
-func (d *Decoder) Offset() int64 { return d.opAt }
-
 // Unfinished reports whether the container that the handler is asked about was
 // cut short by the end of the file.
 func (d *Decoder) Unfinished() bool { return d.unfinished }
