@@ -1,9 +1,24 @@
 package lifetime
 
 import (
+	"path"
 	"regexp"
+	"strconv"
 	"strings"
 )
+
+// Place returns where a frame is for people: "leak.py:8", without the folders,
+// and without the line where it is not known. It is "" without a file.
+func (f Frame) Place() string {
+	if f.File == "" {
+		return ""
+	}
+	place := path.Base(strings.ReplaceAll(f.File, `\`, "/"))
+	if f.Line > 0 {
+		place += ":" + strconv.Itoa(f.Line)
+	}
+	return place
+}
 
 // frameworkPaths are parts of the paths of files that do not belong to the
 // user's program: installed packages, the standard library, PyTorch from a
@@ -27,23 +42,23 @@ var nativeSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", 
 // places in the program; a frame without a file ("??" in C++ stacks) is
 // native.
 func KindOfFrame(function, file string) FrameKind {
-	path := strings.ReplaceAll(file, `\`, "/")
+	slashed := strings.ReplaceAll(file, `\`, "/")
 	switch {
 	case strings.HasPrefix(function, "<built-in "), strings.HasPrefix(function, "nn.Module:"),
-		strings.HasPrefix(path, "<frozen "), strings.HasPrefix(path, "<eval_with_key>"):
+		strings.HasPrefix(slashed, "<frozen "), strings.HasPrefix(slashed, "<eval_with_key>"):
 		return Framework
-	case path == "" || path == "??":
+	case slashed == "" || slashed == "??":
 		return Native
 	}
 	for _, s := range nativeSuffixes {
-		if strings.HasSuffix(path, s) || strings.Contains(path, ".so.") {
+		if strings.HasSuffix(slashed, s) || strings.Contains(slashed, ".so.") {
 			return Native
 		}
 	}
-	if windowsLibrary.MatchString(path) {
+	if windowsLibrary.MatchString(slashed) {
 		return Framework
 	}
-	lower := strings.ToLower(path)
+	lower := strings.ToLower(slashed)
 	for _, p := range frameworkPaths {
 		if strings.Contains(lower, p) {
 			return Framework

@@ -396,7 +396,7 @@ func TestAnyHistory(t *testing.T) {
 			}
 			s.Summary()
 			s.Reserved()
-			s.Fragmentation()
+			_, _ = s.Free().Fragmentation()
 		}
 		if texts[0] != texts[1] {
 			t.Fatalf("seed %d: two runs differ\n%s\n%s", seed, texts[0], texts[1])

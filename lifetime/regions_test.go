@@ -118,17 +118,17 @@ func TestFree(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, s := build(t, c.facts...)
-			total, largest := s.Free()
-			share, ok := s.Fragmentation()
-			if total != c.total || largest != c.largest || math.Abs(share-c.share) > 1e-9 || ok != c.ok {
-				t.Errorf("free %d, largest %d, fragmentation %v %v; want %d, %d, %v %v", total, largest, share, ok, c.total, c.largest, c.share, c.ok)
+			free := s.Free()
+			share, ok := free.Fragmentation()
+			if free.Total != c.total || free.Largest != c.largest || math.Abs(share-c.share) > 1e-9 || ok != c.ok {
+				t.Errorf("free %d, largest %d, fragmentation %v %v; want %d, %d, %v %v", free.Total, free.Largest, share, ok, c.total, c.largest, c.share, c.ok)
 			}
 		})
 	}
 	// A buffer without bytes does not cut a hole in two.
 	_, s := build(t, reserve(10, M, M))
 	s.Buffers = []Buffer{{Begin: s.Begin, End: s.End, Addr: M + 512, Edge: EndOpen}}
-	if _, largest := s.Free(); largest != M {
-		t.Errorf("largest hole %d, want %d", largest, M)
+	if free := s.Free(); free.Largest != M {
+		t.Errorf("largest hole %d, want %d", free.Largest, M)
 	}
 }

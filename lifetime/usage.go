@@ -161,10 +161,25 @@ func (s *Space) Reserved() (end, peak int64) {
 	return end, peak
 }
 
-// Free returns the unused bytes inside reserved memory at the end of the
-// window and the largest hole in one piece. Holes do not reach across regions,
-// but for expandable ones that touch.
-func (s *Space) Free() (total, largest int64) {
+// Holes is unused reserved memory, in bytes.
+type Holes struct {
+	Total   int64
+	Largest int64 // in one piece
+}
+
+// Fragmentation returns the share of the free reserved bytes that lies outside
+// the largest hole, 0 to 1: XProf's definition, (free - largest) / free. ok is
+// false without free bytes.
+func (h Holes) Fragmentation() (share float64, ok bool) {
+	if h.Total == 0 {
+		return 0, false
+	}
+	return float64(h.Total-h.Largest) / float64(h.Total), true
+}
+
+// Free returns the holes inside reserved memory at the end of the window. They
+// do not reach across regions, but for expandable ones that touch.
+func (s *Space) Free() Holes {
 	var holes spanMap[bool]
 	for i := range s.Regions {
 		if r := &s.Regions[i]; r.Edge&EndOpen != 0 {
@@ -175,31 +190,21 @@ func (s *Space) Free() (total, largest int64) {
 		b := &s.Buffers[i]
 		holes.cut(b.Addr, endOf(b.Addr, b.Size))
 	}
+	var free Holes
 	var last span[bool]
 	for h := range holes.all() {
-		total = addSat(total, sizeOf(h.lo, h.hi))
+		free.Total = addSat(free.Total, sizeOf(h.lo, h.hi))
 		if last.val && h.val && last.hi == h.lo {
 			h.lo = last.lo
 		}
-		largest = max(largest, sizeOf(h.lo, h.hi))
+		free.Largest = max(free.Largest, sizeOf(h.lo, h.hi))
 		last = h
 	}
-	return total, largest
+	return free
 }
 
 // Expandable is the Kind of regions that grow in place.
 const Expandable = "expandable"
-
-// Fragmentation returns the share of the free reserved bytes that lies outside
-// the largest hole, 0 to 1: XProf's definition, (free - largest) / free. ok is
-// false without regions or without free bytes.
-func (s *Space) Fragmentation() (share float64, ok bool) {
-	total, largest := s.Free()
-	if total == 0 {
-		return 0, false
-	}
-	return float64(total-largest) / float64(total), true
-}
 
 // addSat adds without wrapping around: sums of damaged captures saturate.
 func addSat(a, b int64) int64 {

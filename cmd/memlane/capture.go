@@ -194,14 +194,10 @@ func frameName(f lifetime.Frame) string {
 	if name == "" {
 		name = "?"
 	}
-	if f.File == "" {
-		return printable(name)
+	if place := f.Place(); place != "" {
+		name += " (" + place + ")"
 	}
-	place := path.Base(strings.ReplaceAll(f.File, `\`, "/"))
-	if f.Line > 0 {
-		place += fmt.Sprintf(":%d", f.Line)
-	}
-	return printable(fmt.Sprintf("%s (%s)", name, place))
+	return printable(name)
 }
 
 // sinceBegin returns an instant of a space for people.

@@ -137,9 +137,9 @@ func spaceInfo(s *lifetime.Space) spaceInfoJSON {
 	}
 	if s.Facts&lifetime.Regions != 0 {
 		end, peak := s.Reserved()
-		free, hole := s.Free()
-		info.ReservedBytes, info.ReservedPeakBytes, info.FreeBytes, info.LargestFreeBytes = &end, &peak, &free, &hole
-		if share, ok := s.Fragmentation(); ok {
+		free := s.Free()
+		info.ReservedBytes, info.ReservedPeakBytes, info.FreeBytes, info.LargestFreeBytes = &end, &peak, &free.Total, &free.Largest
+		if share, ok := free.Fragmentation(); ok {
 			info.Fragmentation = &share
 		}
 	}

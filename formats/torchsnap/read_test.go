@@ -109,7 +109,7 @@ func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
 	t.Helper()
 	sum := s.Summary()
 	reserved, reservedPeak := s.Reserved()
-	free, _ := s.Free()
+	free := s.Free().Total
 	older, ooms := int64(0), 0
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
@@ -194,8 +194,8 @@ func TestAllRead(t *testing.T) {
 	for _, file := range all(t) {
 		c := open(t, file)
 		for _, s := range c.Spaces {
-			free, largest := s.Free()
-			t.Logf("%s %s: %d buffers, peak %d, free %d, hole %d, %v", filepath.Base(file), s.ID(), len(s.Buffers), s.Peak(lifetime.Occupied).Bytes, free, largest, s.Facts.Names())
+			free := s.Free()
+			t.Logf("%s %s: %d buffers, peak %d, free %d, hole %d, %v", filepath.Base(file), s.ID(), len(s.Buffers), s.Peak(lifetime.Occupied).Bytes, free.Total, free.Largest, s.Facts.Names())
 		}
 		for _, l := range c.Losses {
 			t.Logf("  %s", l)

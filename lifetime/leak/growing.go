@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/units"
@@ -225,23 +223,19 @@ func count(n int64, zero string) string {
 	return units.Count(n)
 }
 
-// place is where a finding points: the innermost function of the program.
+// place is where a finding points: the innermost function of the program, or
+// the operation when there is no stack.
 type place struct {
-	function, file string
-	line           int
-	op             string // when there is no stack
+	frame lifetime.Frame
+	op    string
 }
 
 func (p place) String() string {
 	switch {
-	case p.file != "":
-		at := path.Base(strings.ReplaceAll(p.file, `\`, "/"))
-		if p.line > 0 {
-			at += fmt.Sprintf(":%d", p.line)
-		}
-		return fmt.Sprintf("%s (%s)", p.function, at)
-	case p.function != "":
-		return p.function
+	case p.frame.File != "":
+		return fmt.Sprintf("%s (%s)", p.frame.Function, p.frame.Place())
+	case p.frame.Function != "":
+		return p.frame.Function
 	case p.op != "":
 		return p.op
 	}
@@ -253,7 +247,7 @@ func placeOf(c *lifetime.Capture, site lifetime.SiteID) place {
 	if !ok {
 		return place{op: c.Sites[site].Op}
 	}
-	return place{function: f.Function, file: f.File, line: f.Line}
+	return place{frame: f}
 }
 
 // survivors sums the buffers of a site that began in the window and are alive

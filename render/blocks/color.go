@@ -194,10 +194,7 @@ func (p *picture) usages() []usage {
 func (p *picture) label(site lifetime.SiteID) label {
 	l := label{leak: p.o.Leaks[site]}
 	if f, ok := p.c.UserFrame(site); ok {
-		l.name, l.place = f.Function, baseName(f.File)
-		if f.Line > 0 {
-			l.place += ":" + strconv.Itoa(f.Line)
-		}
+		l.name, l.place = f.Function, f.Place()
 	} else {
 		l.name, l.place = p.c.Sites[site].Op, p.c.Sites[site].Module
 	}
