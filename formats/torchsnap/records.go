@@ -56,7 +56,19 @@ const (
 	anAnnotation
 )
 
-var kinds = [...]string{"event", "frame", "block", "segment", "history", "annotation"}
+// kinds are looked through in order: a dict is of the first kind whose keys, a
+// set of bits, it has.
+var kinds = [...]struct {
+	name string
+	keys uint64
+}{
+	anEvent:      {"event", 1 << keyAction},
+	aFrame:       {"frame", 1<<keyFilename | 1<<keyLine | 1<<keyName},
+	aBlock:       {"block", 1<<keyState | 1<<keySize},
+	aSegment:     {"segment", 1 << keyTotalSize},
+	aHistory:     {"history", 1 << keyRealSize},
+	anAnnotation: {"annotation", 1 << keyStage},
+}
 
 type frameKey struct {
 	name, file pickle.Value
@@ -133,42 +145,33 @@ func (f *fields) get(key int) pickle.Value {
 // hasAll reports whether the dict has all keys of a set of bits.
 func (f *fields) hasAll(keys uint64) bool { return f.has&keys == keys }
 
-// Sets of keys that tell one record from another.
-const (
-	isEvent      = 1 << keyAction
-	isFrame      = 1<<keyFilename | 1<<keyLine | 1<<keyName
-	isBlock      = 1<<keyState | 1<<keySize
-	isSegment    = 1 << keyTotalSize
-	isHistory    = 1 << keyRealSize
-	isAnnotation = 1 << keyStage
-)
-
 // Dict implements pickle.Handler: it recognises a record by its keys.
 func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
 	f := &r.fields
 	strangers, unknown := f.fill(items)
+	k := anEvent
+	for ; !f.hasAll(kinds[k].keys); k++ {
+		if k == anAnnotation { // the last one
+			return pickle.Keep, nil
+		}
+	}
+	// Losses name records by number, which does not depend on the protocol.
+	r.kind = k
+	r.counts[k]++
 	var v pickle.Value
-	switch {
-	case f.hasAll(isEvent):
-		r.next(anEvent)
+	switch k {
+	case anEvent:
 		v = r.event(f, list)
-	case f.hasAll(isFrame):
-		r.next(aFrame)
+	case aFrame:
 		v = r.frame(f)
-	case f.hasAll(isBlock):
-		r.next(aBlock)
+	case aBlock:
 		v = r.block(f)
-	case f.hasAll(isSegment):
-		r.next(aSegment)
+	case aSegment:
 		v = r.segment(f)
-	case f.hasAll(isHistory):
-		r.next(aHistory)
+	case aHistory:
 		v = r.history(f)
-	case f.hasAll(isAnnotation):
-		r.next(anAnnotation)
+	case anAnnotation:
 		v = r.annotation(f)
-	default:
-		return pickle.Keep, nil
 	}
 	if strangers > 0 {
 		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q in %s", r.d.Str(unknown), r.place()))
@@ -176,15 +179,8 @@ func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, er
 	return v, nil
 }
 
-// next counts the records of each kind: losses name them by number, which does
-// not depend on the pickle protocol.
-func (r *reader) next(k kind) {
-	r.kind = k
-	r.counts[k]++
-}
-
 // place names the record at work, such as "event 17": the 17th of the file.
-func (r *reader) place() string { return fmt.Sprintf("%s %d", kinds[r.kind], r.counts[r.kind]) }
+func (r *reader) place() string { return fmt.Sprintf("%s %d", kinds[r.kind].name, r.counts[r.kind]) }
 
 // List implements pickle.Handler: a list of frames is a stack, a list whose
 // events were taken away a history.
