@@ -24,6 +24,8 @@ type Builder struct {
 	notes    map[string]NoteID
 	frameIDs []FrameID // the chunk that the next stack is cut from
 	losses   map[Reason]*Loss
+
+	keepReports bool
 }
 
 // SpaceRef names a space of a Builder.
@@ -62,8 +64,15 @@ func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
 // allocations and frees. A fact that no event backs (EndState, Clock) must
 // stand there; the others are derived.
 func (b *Builder) Describe(space SpaceRef, s Space) {
-	b.spaces[space].desc = s
-	b.spaces[space].described = true
+	log := b.spaces[space]
+	s.Values, s.Reports, s.Stack = log.desc.Values, log.desc.Reports, log.desc.Stack
+	log.desc = s
+	log.described = true
+}
+
+// StackReserved records how many bytes are set aside beside the heap from t on.
+func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
+	b.spaces[space].add(event{op: opStack, t: t, size: max(bytes, 0)})
 }
 
 // Frame interns a frame.
@@ -214,16 +223,30 @@ func (b *Builder) LiveRegion(space SpaceRef, r Region) {
 }
 
 // Interval records a buffer whose begin and end are both known, edges included.
-// A space is given Intervals or events, not both. freeSite and note may be 0.
-func (b *Builder) Interval(space SpaceRef, buf Buffer, freeSite SiteID, note NoteID) {
+// A space is given Intervals or events, not both.
+func (b *Builder) Interval(space SpaceRef, buf Buffer, beside Beside) {
 	log := b.spaces[space]
-	log.intervals = append(log.intervals, interval{buf, freeSite, note})
+	log.intervals = append(log.intervals, interval{buf, beside})
+}
+
+// Beside is what the optional columns of a space say of a buffer; zero is
+// nothing.
+type Beside struct {
+	FreeSite SiteID
+	Note     NoteID
+	ValueID  int64
+	IsValue  bool // ValueID is one
 }
 
 type interval struct {
-	buf      Buffer
-	freeSite SiteID
-	note     NoteID
+	buf    Buffer
+	beside Beside
+}
+
+// Value records a logical buffer of a compiled program.
+func (b *Builder) Value(space SpaceRef, v Value) {
+	log := b.spaces[space]
+	log.desc.Values = append(log.desc.Values, v)
 }
 
 // Region records reserved memory whose begin and end are both known.
@@ -235,8 +258,8 @@ func (b *Builder) Region(space SpaceRef, r Region) {
 // were recorded before it.
 func (b *Builder) Total(space SpaceRef, t Total) {
 	log := b.spaces[space]
-	log.totals = append(log.totals, t)
-	log.add(event{op: opTotal, t: t.T, size: int64(len(log.totals) - 1)})
+	log.totals.add(t)
+	log.add(event{op: opTotal, t: t.T, size: int64(log.totals.n - 1)})
 }
 
 // Mark records a point or range. A point keeps its place between the events

@@ -255,10 +255,10 @@ func TestDescribedFinished(t *testing.T) {
 	s := b.Space()
 	want := Space{Device: "cuda:0", Begin: 100, End: 200, Facts: History | Totals, Base: 0, Allocations: 5, Frees: 7}
 	b.Describe(s, want)
-	b.Interval(s, Buffer{Begin: 150, End: 160, Addr: 2, Size: 10, Requested: 10}, b.Site(Site{Op: "f"}), 0)
-	b.Interval(s, Buffer{Begin: 110, End: 200, Addr: 1, Size: 10, Requested: 10, Edge: EndOpen}, 0, b.Note("n"))
+	b.Interval(s, Buffer{Begin: 150, End: 160, Addr: 2, Size: 10, Requested: 10}, Beside{FreeSite: b.Site(Site{Op: "f"})})
+	b.Interval(s, Buffer{Begin: 110, End: 200, Addr: 1, Size: 10, Requested: 10, Edge: EndOpen}, Beside{Note: b.Note("n")})
 	b.Region(s, Region{Begin: 100, End: 200, Addr: 0, Size: 4096, Edge: EndOpen})
-	for _, total := range []Total{{120, 10, Occupied}, {155, 90, Occupied}} {
+	for _, total := range []Total{{T: 120, Bytes: 10, Measure: Occupied}, {T: 155, Bytes: 90, Measure: Occupied}} {
 		b.Total(s, total)
 	}
 	b.Mark(s, Mark{Begin: 100, End: 100, Text: "m"})

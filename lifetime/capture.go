@@ -49,6 +49,10 @@ type Space struct {
 	Limit int64 // bytes the space may hold; 0 = not known
 	Base  int64 // bytes alive through the whole window that were never seen one by one
 
+	// LifetimePeak is the allocator's own peak of occupied bytes since the
+	// program began, perhaps before the window; 0 = not known.
+	LifetimePeak int64
+
 	// The allocations and frees recorded in the window (inferred ones excluded).
 	Allocations, Frees int
 
@@ -57,9 +61,23 @@ type Space struct {
 	Totals  []Total  // by T
 	Marks   []Mark   // by Begin
 
+	// Stack is the memory set aside beside the heap for the stack of compiled
+	// programs (TPU), as a step function by At; its first level holds from the
+	// window's beginning. It adds to every level of the space.
+	Stack []Level
+
+	// Values are the logical buffers of a compiled program, in order of their
+	// allocation.
+	Values []Value
+
 	// Optional columns beside Buffers; nil when unused.
 	FreeSites []SiteID // who freed it
 	BufNotes  []NoteID // what the program said of it
+	ValueIDs  []int64  // ID of the Value that stands for it
+
+	// Reports are kept in place of buffers where a reader was asked to: see
+	// Builder.KeepReports.
+	Reports Reports
 
 	byEnd []uint32 // indexes of Buffers in order of End
 }
@@ -110,15 +128,7 @@ const (
 var factNames = [...]string{"history", "end state", "addresses", "totals", "regions", "stacks", "clock"}
 
 // Names lists the facts in a fixed order, as in JSON.
-func (f Facts) Names() []string {
-	names := []string{}
-	for i, n := range factNames {
-		if f&(1<<i) != 0 {
-			names = append(names, n)
-		}
-	}
-	return names
-}
+func (f Facts) Names() []string { return setNames(factNames[:], f) }
 
 // Buffer is one block of memory from its allocation to its free: the rectangle
 // [Begin, End) x [Addr, Addr+Size). Sizes are bytes.
@@ -146,10 +156,42 @@ const (
 
 var edgeNames = [...]string{"begin-unseen", "end-open", "end-inferred", "size-inferred", "pending", "site-from-free"}
 
-// Kind is what a buffer is to its program, where the producer says so.
+// Kind is what a buffer is to its program, where the producer says so: the
+// kinds are those of XLA's buffer assignment.
 type Kind uint8
 
-const Plain Kind = 0
+const (
+	Plain       Kind = iota
+	Parameter        // an argument of the program
+	Output           // a result, which outlives the program's run
+	Temporary        // lives between two instructions
+	Constant         // part of the program
+	ThreadLocal      // on the stack of a thread: never in the heap
+)
+
+var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local"}
+
+// String returns the name used in JSON and native text.
+func (k Kind) String() string { return kindNames[k] }
+
+// Value is a logical buffer of a compiled program: a result of an instruction,
+// or a part of one. Several values may share the memory of one Buffer: a result
+// that is written over an operand, and all that take turns in one allocation
+// that lives through the whole program.
+type Value struct {
+	ID   int64 // the compiler's own number
+	Root int64 // ID of the value whose buffer it lies in; its own when it has one
+
+	// The positions at which the schedule allocates and frees it. End < Begin
+	// when it does not: it came into the memory of its root, or lives throughout.
+	Begin, End int64
+
+	Allocation int64 // Index of the Region it lies in
+	Offset     int64 // bytes from the region's beginning
+	Size       int64 // occupied: padded to the layout
+	Requested  int64 // the elements alone
+	Site       SiteID
+}
 
 // Region is memory that the allocator reserved from the device: a rectangle
 // that holds buffers.
@@ -162,6 +204,28 @@ type Region struct {
 	Kind       string // "small", "large", "expandable": the producer's word
 	Stream     int64  // index of the stream, in order of first appearance
 	Pool       string // private pool, "" for the default one
+	Index      int64  // the compiler's number of a buffer allocation
+	Uses       Uses   // what a buffer allocation is used for
+}
+
+// Uses says what the memory of a compiled program's buffer allocation is used
+// for: the flags of XLA's BufferAllocationProto.
+type Uses uint8
+
+const (
+	ForParameter   Uses = 1 << iota // an argument of the entry computation
+	ForOutput                       // may be alive when the program has run
+	ForConstant                     // part of the program
+	ForThreadLocal                  // on the stack of a thread
+	ForTuple                        // a table of pointers
+)
+
+var useNames = [...]string{"parameter", "output", "constant", "thread-local", "tuple"}
+
+// Whole reports whether the allocation is set aside for the whole run of the
+// program.
+func (u Uses) Whole() bool {
+	return u&(ForParameter|ForOutput|ForConstant) != 0 && u&ForThreadLocal == 0
 }
 
 // Measure says which bytes a producer's total counts.
@@ -175,24 +239,30 @@ const (
 
 var measureNames = [...]string{"requested", "occupied", "occupied-less-pending"}
 
-// Total is one report of the producer: at T this many bytes were allocated.
+// Total is what the producer says: at T this many bytes were allocated.
 type Total struct {
 	T       int64
 	Bytes   int64
 	Measure Measure
+
+	// Fragmentation is the allocator's own figure: the share of its free bytes
+	// outside the largest free block, 0 to 1; NaN when it has no free byte.
+	Fragmentation    float32
+	HasFragmentation bool
 }
 
 // MarkKind is the kind of a Mark.
 type MarkKind uint8
 
 const (
-	Step       MarkKind = iota // one iteration of the program's loop
-	Annotation                 // a range or point the program named
-	OOM                        // an allocation that failed
-	Snapshot                   // the producer was asked for its state
+	Step        MarkKind = iota // one iteration of the program's loop
+	Annotation                  // a range or point the program named
+	OOM                         // an allocation that failed
+	Snapshot                    // the producer was asked for its state
+	Instruction                 // an entry of a compiled program's schedule
 )
 
-var markNames = [...]string{"step", "annotation", "oom", "snapshot"}
+var markNames = [...]string{"step", "annotation", "oom", "snapshot", "instruction"}
 
 // String returns the name used in native text.
 func (k MarkKind) String() string { return markNames[k] }
@@ -213,6 +283,14 @@ type Site struct {
 	Stack  StackID
 	Op     string
 	Module string // compiled graph or program the allocation ran in
+	Region string // what the allocator was told it is for ("temp", "output")
+	Shape  string // of the tensor, in the producer's notation
+	DType  string // type of its elements, in the producer's notation
+
+	// Of an instruction of a compiled program.
+	Instr  string  // its name, and in braces the place of the value in its result
+	Opcode string  // what it does
+	Source StackID // the program's calls that it was compiled from, where Stack is of scopes
 }
 
 // FrameKind tells the program's own frames from those it calls.
@@ -222,9 +300,10 @@ const (
 	User      FrameKind = iota
 	Framework           // site-packages, the standard library, built-ins
 	Native              // C and C++
+	Scope               // a name scope of the model: "layer_3"
 )
 
-var frameKindNames = [...]string{"user", "framework", "native"}
+var frameKindNames = [...]string{"user", "framework", "native", "scope"}
 
 // String returns the name used in native text.
 func (k FrameKind) String() string { return frameKindNames[k] }
@@ -234,6 +313,7 @@ type Frame struct {
 	Function string
 	File     string
 	Line     int // line of the call; 0 = not known
+	Column   int // 0 = not known
 	Kind     FrameKind
 }
 

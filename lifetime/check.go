@@ -33,8 +33,8 @@ func (c *Capture) Check() error {
 		}
 	}
 	for i, site := range c.Sites {
-		if int(site.Stack) >= len(c.Stacks) {
-			return fmt.Errorf("site %d: stack %d of %d", i, site.Stack, len(c.Stacks))
+		if stack := max(site.Stack, site.Source); int(stack) >= len(c.Stacks) {
+			return fmt.Errorf("site %d: stack %d of %d", i, stack, len(c.Stacks))
 		}
 	}
 	return nil
@@ -120,6 +120,23 @@ func (c *Capture) checkColumns(s *Space) error {
 	for i, note := range s.BufNotes {
 		if int(note) >= len(c.Notes) {
 			return fmt.Errorf("buffer %d: note %d of %d", i, note, len(c.Notes))
+		}
+	}
+	if n := len(s.ValueIDs); n != 0 && n != len(s.Buffers) {
+		return fmt.Errorf("%d values for %d buffers", n, len(s.Buffers))
+	}
+	for i := range s.Values {
+		v := &s.Values[i]
+		switch {
+		case int(v.Site) >= len(c.Sites):
+			return fmt.Errorf("value %d: site %d of %d", v.ID, v.Site, len(c.Sites))
+		case v.Size < 0 || v.Requested < 0:
+			return fmt.Errorf("value %d: negative size", v.ID)
+		}
+	}
+	for i, l := range s.Stack {
+		if l.Bytes < 0 || i > 0 && l.At < s.Stack[i-1].At {
+			return fmt.Errorf("stack level %d: %d bytes at %d", i, l.Bytes, l.At)
 		}
 	}
 	for i := range s.Regions {

@@ -57,7 +57,7 @@ func liveRegion(addr uint64, size int64, kind string) fact {
 }
 
 func total(t, bytes int64, m Measure) fact {
-	return func(b *Builder, s SpaceRef) { b.Total(s, Total{t, bytes, m}) }
+	return func(b *Builder, s SpaceRef) { b.Total(s, Total{T: t, Bytes: bytes, Measure: m}) }
 }
 
 func mark(begin, end int64, text string) fact {

@@ -33,6 +33,10 @@ const (
 	EndStateAfterCut
 	Overlap
 	AnnotationOpen
+	NoMemoryEvents
+	ProducerMessage
+	OtherRuns
+	DamagedModule
 )
 
 var reasons = [...]struct {
@@ -54,6 +58,11 @@ var reasons = [...]struct {
 	EndStateAfterCut: {"end-state-after-cut", Damage, "blocks of the end state cannot be placed in the cut history and were left out"},
 	Overlap:          {"overlap", Damage, "nothing is left of buffers once the events around them are believed; they were dropped"},
 	AnnotationOpen:   {"annotation-open", Info, "annotations have no end"},
+	NoMemoryEvents: {"no-memory-events", Info, "the profile has no memory events: JAX on CPU records none, TensorFlow on CPU does with " +
+		"TF_CPU_ALLOCATOR_USE_BFC=1, and others do while the program allocates; capture its first steps"},
+	ProducerMessage: {"producer-message", Info, "the profiler that wrote the capture reports errors or warnings of its own"},
+	OtherRuns:       {"other-runs", Info, "the folder holds other runs, which were not read; give their folder to read one"},
+	DamagedModule:   {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 
 // String returns the name used in JSON and native text.

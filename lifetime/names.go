@@ -7,13 +7,21 @@ func (e Edge) String() string {
 	if e == 0 {
 		return "-"
 	}
-	var names []string
-	for i, n := range edgeNames {
-		if e&(1<<i) != 0 {
-			names = append(names, n)
+	return strings.Join(setNames(edgeNames[:], e), "+")
+}
+
+// Names lists the uses in a fixed order, as in native text.
+func (u Uses) Names() []string { return setNames(useNames[:], u) }
+
+// setNames is the inverse of parseSet.
+func setNames[T ~uint8](names []string, set T) []string {
+	in := []string{}
+	for i, n := range names {
+		if set&(1<<i) != 0 {
+			in = append(in, n)
 		}
 	}
-	return strings.Join(names, "+")
+	return in
 }
 
 // String returns the name used in native text.
@@ -50,12 +58,20 @@ func ParseEdge(s string) (Edge, bool) {
 }
 
 // ParseFacts reads the names of facts, joined by ",".
-func ParseFacts(s string) (Facts, bool) {
+func ParseFacts(s string) (Facts, bool) { return parseList[Facts](factNames[:], s) }
+
+// ParseUses reads the names of uses, joined by ",".
+func ParseUses(s string) (Uses, bool) { return parseList[Uses](useNames[:], s) }
+
+func parseList[T ~uint8](names []string, s string) (T, bool) {
 	if s == "" {
 		return 0, true
 	}
-	return parseSet[Facts](factNames[:], strings.Split(s, ","))
+	return parseSet[T](names, strings.Split(s, ","))
 }
+
+// ParseKind is the inverse of Kind.String.
+func ParseKind(s string) (Kind, bool) { return parse[Kind](kindNames[:], s) }
 
 // ParseAxis is the inverse of Axis.String.
 func ParseAxis(s string) (Axis, bool) { return parse[Axis](axisNames[:], s) }

@@ -133,8 +133,11 @@ func (p *pairing) finish(s *Space) {
 // occupiedSize returns the occupied size of a buffer, and whether it was
 // inferred from the requested one.
 func occupiedSize(requested, occupied int64) (int64, Edge) {
-	if occupied > 0 {
+	switch {
+	case occupied > 0:
 		return occupied, 0
+	case occupied == knownZero:
+		return 0, 0
 	}
 	if requested > math.MaxInt64-granularity {
 		return requested, SizeInferred
@@ -158,7 +161,7 @@ func (p *pairing) find(e *event) openBuffer {
 		return *o
 	}
 	b := Buffer{Begin: p.log.begin, Addr: e.addr, Requested: e.size}
-	b.Size, b.Edge = occupiedSize(e.size, 0)
+	b.Size, b.Edge = occupiedSize(e.size, e.occupied)
 	b.Edge |= BeginUnseen
 	p.unseen = append(p.unseen, p.bufs.n)
 	return p.begin(b)
@@ -440,17 +443,14 @@ func storeIntervals(s *Space, all []interval) {
 	})
 	for i, v := range all {
 		s.Buffers = append(s.Buffers, v.buf)
-		if v.freeSite != 0 && s.FreeSites == nil {
-			s.FreeSites = make([]SiteID, len(all))
+		if v.beside.FreeSite != 0 {
+			column(&s.FreeSites, len(all))[i] = v.beside.FreeSite
 		}
-		if v.note != 0 && s.BufNotes == nil {
-			s.BufNotes = make([]NoteID, len(all))
+		if v.beside.Note != 0 {
+			column(&s.BufNotes, len(all))[i] = v.beside.Note
 		}
-		if v.freeSite != 0 {
-			s.FreeSites[i] = v.freeSite
-		}
-		if v.note != 0 {
-			s.BufNotes[i] = v.note
+		if v.beside.IsValue {
+			column(&s.ValueIDs, len(all))[i] = v.beside.ValueID
 		}
 	}
 	var ended []uint32
@@ -460,6 +460,14 @@ func storeIntervals(s *Space, all []interval) {
 		}
 	}
 	s.sortEnds(ended)
+}
+
+// column returns an optional column, which is made when it is first used.
+func column[T any](c *[]T, n int) []T {
+	if *c == nil {
+		*c = make([]T, n)
+	}
+	return *c
 }
 
 // storeColumns fills the optional columns.
@@ -477,19 +485,13 @@ func (p *pairing) storeColumns(fresh []uint32) {
 			b.Edge |= SiteFromFree
 			continue
 		}
-		if s.FreeSites == nil {
-			s.FreeSites = make([]SiteID, len(s.Buffers))
-		}
-		s.FreeSites[fresh[i]] = *site
+		column(&s.FreeSites, len(s.Buffers))[fresh[i]] = *site
 	}
 	for _, i := range slices.Sorted(maps.Keys(p.notes)) {
 		if fresh[i] == dropped {
 			continue
 		}
-		if s.BufNotes == nil {
-			s.BufNotes = make([]NoteID, len(s.Buffers))
-		}
-		s.BufNotes[fresh[i]] = p.text(p.notes[i])
+		column(&s.BufNotes, len(s.Buffers))[fresh[i]] = p.text(p.notes[i])
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	opRelease
 	opTotal
 	opMark
+	opStack
 )
 
 // event is one recorded fact. size is bytes, or an index for opNote, opTotal
@@ -28,7 +29,7 @@ type event struct {
 	t        int64
 	addr     uint64
 	size     int64
-	occupied int64 // opAlloc: 0 where the capture does not tell
+	occupied int64 // opAlloc, opFree: 0 where the capture does not tell, knownZero where it is 0
 	site     SiteID
 	op       op
 }
@@ -54,8 +55,13 @@ type spaceLog struct {
 	live        []LiveBlock
 	liveRegions []Region
 	intervals   []interval
-	totals      []Total
+	totals      chunked[Total]
 	marks       []Mark
+
+	// Of the reports so far.
+	limit, lifetimePeak      int64
+	lastAllocated, lastStack int64
+	reported                 int
 
 	cut       bool // the history ends before the end state was taken
 	ringFull  bool
@@ -89,7 +95,7 @@ func (log *spaceLog) take(e *event) {
 		log.any, log.begin, log.last = true, e.t-1, e.t-1
 	}
 	switch e.op {
-	case opNote, opTotal, opMark:
+	case opNote, opTotal, opMark, opStack:
 		e.t = max(e.t, log.last)
 	default:
 		e.t = max(e.t, log.last+1)
@@ -99,7 +105,9 @@ func (log *spaceLog) take(e *event) {
 	case opReserve, opRelease:
 		log.regions.event(e)
 	case opTotal:
-		log.totals[e.size].T = e.t
+		log.totals.at(int(e.size)).T = e.t
+	case opStack:
+		log.desc.Stack = append(log.desc.Stack, Level{e.t, e.size})
 	case opMark:
 		log.marks[e.size].Begin, log.marks[e.size].End = e.t, e.t
 	default:
@@ -145,8 +153,12 @@ func (log *spaceLog) finish() *Space {
 	}
 	s.Marks = log.marks
 	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
-	s.Totals = log.totals
-	sort.SliceStable(s.Totals, func(i, j int) bool { return s.Totals[i].T < s.Totals[j].T })
+	s.Totals = make([]Total, 0, log.totals.n)
+	for t := range log.totals.all() {
+		s.Totals = append(s.Totals, *t)
+	}
+	slices.SortStableFunc(s.Totals, func(x, y Total) int { return cmp.Compare(x.T, y.T) })
+	s.Limit, s.LifetimePeak = max(s.Limit, log.limit), max(s.LifetimePeak, log.lifetimePeak)
 	if !given {
 		log.deriveFacts(s)
 		log.solveBase(s)

@@ -28,10 +28,10 @@ type SiteSummary struct {
 }
 
 // Summary is what info, peak, pprof and diff need of a space. Sums are over
-// all sites; Base is not in them.
+// all sites; Base and Stack are not in them.
 type Summary struct {
-	Peak          Level // occupied, Base included
-	PeakRequested Level // its own maximum, Base included
+	Peak          Level // occupied, Base and Stack included
+	PeakRequested Level // its own maximum, Base and Stack included
 	Live          Amount
 	Pending       Amount        // of Live: free asked for, not completed
 	Sites         []SiteSummary // by SiteID; sites without a buffer are left out
@@ -72,24 +72,31 @@ func (s *Space) Summary() Summary {
 	return sum
 }
 
-// Row is one line of a breakdown: the buffers of one site that are alive at an
-// instant.
+// Row is one line of a breakdown: the buffers of one site and kind that are
+// alive at an instant, or bytes that no buffer stands for.
 type Row struct {
-	Site SiteID // 0: allocated by an unknown site
-	Base bool   // the bytes that were never seen one by one; Site is 0
+	Site  SiteID // 0: allocated by an unknown site
+	Kind  Kind
+	Base  bool // the bytes that were never seen one by one; Site is 0
+	Stack bool // the bytes beside the heap; Site is 0
 	Amount
 }
 
-// Breakdown says what makes up the memory at t, by site, largest first. The
-// rows sum to Base plus the live buffers.
+// Breakdown says what makes up the memory at t, largest first. The rows sum to
+// Base, Stack and the live buffers.
 func (s *Space) Breakdown(t int64) []Row {
-	at := map[SiteID]*Row{}
+	type key struct {
+		site SiteID
+		kind Kind
+	}
+	at := map[key]*Row{}
 	for _, i := range s.LiveAt(t) {
 		b := &s.Buffers[i]
-		row := at[b.Site]
+		k := key{b.Site, b.Kind}
+		row := at[k]
 		if row == nil {
-			row = &Row{Site: b.Site}
-			at[b.Site] = row
+			row = &Row{Site: b.Site, Kind: b.Kind}
+			at[k] = row
 		}
 		row.add(b)
 	}
@@ -100,8 +107,11 @@ func (s *Space) Breakdown(t int64) []Row {
 	if s.Base != 0 {
 		rows = append(rows, Row{Base: true, Amount: Amount{Bytes: s.Base, Requested: s.Base}})
 	}
+	if n := s.StackAt(t); n != 0 {
+		rows = append(rows, Row{Stack: true, Amount: Amount{Bytes: n, Requested: n}})
+	}
 	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site))
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind))
 	})
 	return rows
 }

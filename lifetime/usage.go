@@ -91,24 +91,72 @@ type Level struct {
 	Bytes int64
 }
 
-// Peak returns the highest level of live buffers in the window in measure m,
-// Base included, and the first instant that has it. Without buffers it is Base
-// at the window's beginning.
+// Peak returns the highest level of the window in measure m, Base and Stack
+// included, and the first instant that has it. Without buffers it is that of
+// Base and Stack.
 func (s *Space) Peak(m Measure) Level {
-	peak := Level{s.Begin, s.Base}
+	stack := stackCursor{levels: s.Stack}
+	stack.next(s.Begin)
+	peak := Level{s.Begin, addSat(s.Base, stack.bytes)}
 	live := s.Base
-	for c := range s.Changes() {
-		n := s.Buffers[c.Buffer].Bytes(m)
-		if !c.Begin {
-			live -= n
-			continue
-		}
-		live = addSat(live, n)
-		if live > peak.Bytes {
-			peak = Level{c.T, live}
+	rise := func(at int64) {
+		if level := addSat(live, stack.bytes); level > peak.Bytes {
+			peak = Level{at, level}
 		}
 	}
+	for c := range s.Changes() {
+		for stack.at() < c.T { // it changes between two buffers
+			rise(stack.next(stack.at()))
+		}
+		changed := stack.at() == c.T
+		stack.next(c.T)
+		n := s.Buffers[c.Buffer].Bytes(m)
+		if !c.Begin {
+			n = -n
+		}
+		live = addSat(live, n)
+		if c.Begin || changed {
+			rise(c.T)
+		}
+	}
+	for stack.at() < s.End {
+		rise(stack.next(stack.at()))
+	}
 	return peak
+}
+
+// stackCursor walks along Space.Stack.
+type stackCursor struct {
+	levels []Level // still to come
+	begun  bool
+	bytes  int64 // now
+}
+
+// at returns when the level changes next.
+func (c *stackCursor) at() int64 {
+	if len(c.levels) == 0 {
+		return math.MaxInt64
+	}
+	return c.levels[0].At
+}
+
+// next goes on to t, which it returns.
+func (c *stackCursor) next(t int64) int64 {
+	if !c.begun && len(c.levels) > 0 {
+		c.bytes, c.levels = c.levels[0].Bytes, c.levels[1:]
+	}
+	c.begun = true
+	for c.at() <= t {
+		c.bytes, c.levels = c.levels[0].Bytes, c.levels[1:]
+	}
+	return t
+}
+
+// StackAt returns the bytes set aside beside the heap at t.
+func (s *Space) StackAt(t int64) int64 {
+	c := stackCursor{levels: s.Stack}
+	c.next(t)
+	return c.bytes
 }
 
 // LiveAt returns the indexes of the buffers that are alive at t, in order of

@@ -143,7 +143,8 @@ func (f *fields) ref(key string, n int) int {
 }
 
 // positions is the number of words that stand before the keys, by kind of line.
-var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "total": 4, "mark": 4, "loss": 2}
+var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
+	"loss": 2}
 
 func (n *reader) line(line string) error {
 	f, err := split(line)
@@ -165,7 +166,7 @@ func (n *reader) line(line string) error {
 		err = n.addSpace(&f)
 	case "frame", "stack", "site", "note":
 		err = n.intern(&f)
-	case "region", "buffer", "total", "mark":
+	case "region", "buffer", "value", "beside", "total", "mark":
 		if n.spaces == 0 {
 			return fmt.Errorf("%s before any space", word)
 		}
@@ -203,7 +204,7 @@ func (n *reader) addSpace(f *fields) error {
 	n.desc = lifetime.Space{
 		Source: f.ref("source", n.sources), Host: f.key["host"], Process: f.key["process"], Device: f.key["device"], Memory: f.key["memory"],
 		Allocator: f.key["allocator"], Module: f.key["module"], Axis: axis, Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
-		Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
+		LifetimePeak: f.int("lifetime_peak"), Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
 	}
 	if n.desc.End <= n.desc.Begin {
 		return errors.New("the space ends before it begins")
@@ -223,7 +224,7 @@ func (n *reader) intern(f *fields) error {
 		if !ok {
 			return fmt.Errorf("no frame is of kind %.40q", f.at[2])
 		}
-		n.frames = append(n.frames, n.b.Frame(lifetime.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5]))}))
+		n.frames = append(n.frames, n.b.Frame(lifetime.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5])), Column: int(f.int("column"))}))
 	case "stack":
 		var ids []lifetime.FrameID
 		for _, s := range f.at[2:] {
@@ -234,7 +235,10 @@ func (n *reader) intern(f *fields) error {
 		}
 		n.stacks = append(n.stacks, n.b.Stack(ids))
 	case "site":
-		n.sites = append(n.sites, n.b.Site(lifetime.Site{Stack: n.stacks[f.ref("stack", len(n.stacks))], Op: f.key["op"], Module: f.key["module"]}))
+		n.sites = append(n.sites, n.b.Site(lifetime.Site{
+			Stack: n.stacks[f.ref("stack", len(n.stacks))], Op: f.key["op"], Module: f.key["module"], Region: f.key["region"], Shape: f.key["shape"],
+			DType: f.key["dtype"], Instr: f.key["instr"], Opcode: f.key["opcode"], Source: n.stacks[f.ref("source", len(n.stacks))],
+		}))
 	case "note":
 		n.notes = append(n.notes, n.b.Note(f.at[2]))
 	}
@@ -254,21 +258,50 @@ func (n *reader) fact(f *fields) error {
 	}
 	switch f.at[0] {
 	case "region":
+		uses, known := lifetime.ParseUses(f.key["uses"])
+		if !known {
+			return fmt.Errorf("uses %.40q are not known", f.key["uses"])
+		}
 		n.b.Region(n.space, lifetime.Region{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Site: site, Edge: edge,
-			Kind: f.key["kind"], Stream: f.int("stream"), Pool: f.key["pool"],
+			Kind: f.key["kind"], Stream: f.int("stream"), Pool: f.key["pool"], Index: f.int("index"), Uses: uses,
 		})
 	case "buffer":
+		kind := lifetime.Plain
+		if s, ok := f.key["kind"]; ok {
+			var known bool
+			if kind, known = lifetime.ParseKind(s); !known {
+				return fmt.Errorf("no buffer is of kind %.40q", s)
+			}
+		}
+		_, isValue := f.key["value"]
 		n.b.Interval(n.space, lifetime.Buffer{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Requested: f.number(f.at[5]),
-			Site: site, Edge: edge, Kind: lifetime.Kind(f.int("kind")),
-		}, n.sites[f.ref("free", len(n.sites))], n.notes[f.ref("note", len(n.notes))])
+			Site: site, Edge: edge, Kind: kind,
+		}, lifetime.Beside{
+			FreeSite: n.sites[f.ref("free", len(n.sites))], Note: n.notes[f.ref("note", len(n.notes))], ValueID: f.int("value"), IsValue: isValue,
+		})
+	case "value":
+		n.b.Value(n.space, lifetime.Value{
+			ID: f.number(f.at[1]), Begin: n.desc.Begin + f.number(f.at[2]), End: n.desc.Begin + f.number(f.at[3]), Size: f.number(f.at[4]),
+			Requested: f.number(f.at[5]), Root: f.int("root"), Allocation: f.int("allocation"), Offset: f.int("offset"), Site: site,
+		})
+	case "beside":
+		n.b.StackReserved(n.space, begin, f.number(f.at[2]))
 	case "total":
 		measure, ok := lifetime.ParseMeasure(f.at[3])
 		if !ok {
 			return fmt.Errorf("no measure is called %.40q", f.at[3])
 		}
-		n.b.Total(n.space, lifetime.Total{T: begin, Bytes: f.number(f.at[2]), Measure: measure})
+		t := lifetime.Total{T: begin, Bytes: f.number(f.at[2]), Measure: measure}
+		if s, ok := f.key["fragmentation"]; ok {
+			share, err := strconv.ParseFloat(s, 32)
+			if err != nil {
+				return fmt.Errorf("%.40q is no fragmentation", s)
+			}
+			t.Fragmentation, t.HasFragmentation = float32(share), true
+		}
+		n.b.Total(n.space, t)
 	case "mark":
 		kind, ok := lifetime.ParseMarkKind(f.at[3])
 		if !ok {

@@ -112,7 +112,7 @@ func TestText(t *testing.T) {
 	text := `memlane native 1
 source format="torch-snapshot" producer="PyTorch \"2.8\""
 source format="b" producer=""
-space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock"
+space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77
 frame 1 user "f \"quoted\"" "dir with blanks/x=y.py" 12
 frame 2 framework "g" "\xff\x00" 0
 frame 3 native "h" "" 0
@@ -122,16 +122,28 @@ region +0 +100 0x7f0000000000 4096 kind="large" stream=2 pool="0,1" site=1 edge=
 buffer +0 +50 0x7f0000000000 512 500 site=1 edge=begin-unseen+size-inferred+site-from-free
 site 2 stack=0 op="free" module=""
 note 1 "a\nnote"
-buffer +1 +100 0x7f0000000200 512 500 site=0 edge=end-open+pending kind=3 free=2 note=1
+buffer +1 +100 0x7f0000000200 512 500 site=0 edge=end-open+pending kind=constant free=2 note=1
 buffer +2 +3 0xffffffffffffffff 0 0 site=0 edge=end-inferred
-total +3 1024 occupied
+beside +0 4096
+beside +5 0
+total +3 1024 occupied fragmentation=0.25
+total +3 1024 occupied fragmentation=NaN
 total +4 1000 requested
 total +4 1 occupied-less-pending
 mark -3 +7 step site=0 requested=0 free=0 text="step 1"
 mark +5 +5 oom site=1 requested=99 free=-1 text=""
 mark +6 +6 snapshot site=0 requested=0 free=0 text=""
 mark +8 +9 annotation site=0 requested=0 free=0 text="forward"
-space source=1 axis="program order" begin=0 end=+1 limit=0 base=0 allocations=0 frees=0 facts=""
+space source=1 axis="program order" begin=-1 end=+3 limit=0 base=0 allocations=0 frees=0 facts=""
+region +0 +3 0x0 512 kind="" stream=0 pool="" site=0 edge=end-open index=3 uses="parameter,output,constant,thread-local,tuple"
+frame 4 scope "layer_3" "m.py" 4 column=9
+stack 2 4
+site 3 stack=2 op="" module="" region="r" shape="f32[2]{0}" dtype="f32" instr="add.1{0}" opcode="add" source=1
+buffer +1 +2 0x0 512 8 site=3 edge=- kind=temporary value=-4
+buffer +1 +2 0x200 512 8 site=3 edge=- kind=output value=0
+value -4 +1 +2 512 8 root=-4 allocation=3 offset=0 site=3
+value 5 +0 -1 512 8 root=-4 allocation=3 offset=64 site=0
+mark +1 +1 instruction site=0 requested=0 free=0 text="add.1"
 loss truncated count=1 bytes=2 first="byte \"3\""
 loss before-window count=4 bytes=9223372036854775807 first=""
 `
@@ -166,7 +178,7 @@ func TestWideWindow(t *testing.T) {
 	b.Source(lifetime.Source{})
 	s := b.Space()
 	b.Describe(s, lifetime.Space{Begin: math.MinInt64 + 1, End: math.MaxInt64})
-	b.Interval(s, lifetime.Buffer{Begin: math.MinInt64 + 5, End: math.MaxInt64 - 5, Addr: 1, Size: 1}, 0, 0)
+	b.Interval(s, lifetime.Buffer{Begin: math.MinInt64 + 5, End: math.MaxInt64 - 5, Addr: 1, Size: 1}, lifetime.Beside{})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)

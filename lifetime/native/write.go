@@ -49,23 +49,55 @@ func (n *writer) space(s *lifetime.Space) {
 			fmt.Fprintf(&b, " %s=%q", f.key, f.value)
 		}
 	}
-	fmt.Fprintf(n.w, "space source=%d%s axis=%q begin=%d end=+%d limit=%d base=%d allocations=%d frees=%d facts=%q\n", s.Source, b.String(),
+	fmt.Fprintf(n.w, "space source=%d%s axis=%q begin=%d end=+%d limit=%d base=%d allocations=%d frees=%d facts=%q", s.Source, b.String(),
 		s.Axis.String(), s.Begin, s.End-s.Begin, s.Limit, s.Base, s.Allocations, s.Frees, strings.Join(s.Facts.Names(), ","))
+	n.known("lifetime_peak", s.LifetimePeak)
+	n.w.WriteByte('\n')
 	for i := range s.Regions {
 		r := &s.Regions[i]
 		site := n.site(r.Site)
-		fmt.Fprintf(n.w, "region +%d +%d %#x %d kind=%q stream=%d pool=%q site=%d edge=%s\n",
+		fmt.Fprintf(n.w, "region +%d +%d %#x %d kind=%q stream=%d pool=%q site=%d edge=%s",
 			r.Begin-s.Begin, r.End-s.Begin, r.Addr, r.Size, r.Kind, r.Stream, r.Pool, site, r.Edge)
+		n.known("index", r.Index)
+		n.named("uses", strings.Join(r.Uses.Names(), ","))
+		n.w.WriteByte('\n')
 	}
 	for i := range s.Buffers {
 		n.buffer(s, i)
 	}
+	for i := range s.Values {
+		v := &s.Values[i]
+		site := n.site(v.Site)
+		fmt.Fprintf(n.w, "value %d %+d %+d %d %d root=%d allocation=%d offset=%d site=%d\n",
+			v.ID, v.Begin-s.Begin, v.End-s.Begin, v.Size, v.Requested, v.Root, v.Allocation, v.Offset, site)
+	}
+	for _, l := range s.Stack {
+		fmt.Fprintf(n.w, "beside +%d %d\n", l.At-s.Begin, l.Bytes)
+	}
 	for _, t := range s.Totals {
-		fmt.Fprintf(n.w, "total +%d %d %s\n", t.T-s.Begin, t.Bytes, t.Measure)
+		fmt.Fprintf(n.w, "total +%d %d %s", t.T-s.Begin, t.Bytes, t.Measure)
+		if t.HasFragmentation {
+			fmt.Fprintf(n.w, " fragmentation=%v", t.Fragmentation)
+		}
+		n.w.WriteByte('\n')
 	}
 	for _, m := range s.Marks {
 		site := n.site(m.Site)
 		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q\n", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+	}
+}
+
+// known writes a figure that most lines do not have.
+func (n *writer) known(key string, v int64) {
+	if v != 0 {
+		fmt.Fprintf(n.w, " %s=%d", key, v)
+	}
+}
+
+// named writes a text that most lines do not have.
+func (n *writer) named(key, v string) {
+	if v != "" {
+		fmt.Fprintf(n.w, " %s=%q", key, v)
 	}
 }
 
@@ -97,7 +129,7 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 	line = append(line, b.Edge.String()...)
 	if b.Kind != lifetime.Plain {
 		line = append(line, " kind="...)
-		line = strconv.AppendInt(line, int64(b.Kind), 10)
+		line = append(line, b.Kind.String()...)
 	}
 	if freeSite != 0 {
 		line = append(line, " free="...)
@@ -106,6 +138,10 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 	if note != 0 {
 		line = append(line, " note="...)
 		line = strconv.AppendInt(line, int64(note), 10)
+	}
+	if s.ValueIDs != nil {
+		line = append(line, " value="...)
+		line = strconv.AppendInt(line, s.ValueIDs[i], 10)
 	}
 	line = append(line, '\n')
 	n.w.Write(line)
@@ -133,8 +169,15 @@ func (n *writer) note(id lifetime.NoteID) int {
 func (n *writer) site(id lifetime.SiteID) int {
 	return number(n.sites, id, func(i int) {
 		s := n.c.Sites[id]
-		stack := n.stack(s.Stack)
-		fmt.Fprintf(n.w, "site %d stack=%d op=%q module=%q\n", i, stack, s.Op, s.Module)
+		stack, source := n.stack(s.Stack), n.stack(s.Source)
+		fmt.Fprintf(n.w, "site %d stack=%d op=%q module=%q", i, stack, s.Op, s.Module)
+		n.named("region", s.Region)
+		n.named("shape", s.Shape)
+		n.named("dtype", s.DType)
+		n.named("instr", s.Instr)
+		n.named("opcode", s.Opcode)
+		n.known("source", int64(source))
+		n.w.WriteByte('\n')
 	})
 }
 
@@ -151,6 +194,8 @@ func (n *writer) stack(id lifetime.StackID) int {
 func (n *writer) frame(id lifetime.FrameID) int {
 	return number(n.frames, id, func(i int) {
 		f := n.c.Frames[id]
-		fmt.Fprintf(n.w, "frame %d %s %q %q %d\n", i, f.Kind, f.Function, f.File, f.Line)
+		fmt.Fprintf(n.w, "frame %d %s %q %q %d", i, f.Kind, f.Function, f.File, f.Line)
+		n.known("column", int64(f.Column))
+		n.w.WriteByte('\n')
 	})
 }
