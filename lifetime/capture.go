@@ -41,6 +41,7 @@ type Space struct {
 	Memory    string // a kind of memory of the device ("pinned"), else ""
 	Allocator string // allocator or pool implementation, when named
 	Module    string // compiled program, for static spaces
+	Entry     string // the program's entry computation, which ID does not name
 
 	Axis  Axis
 	Begin int64 // first instant of the window, in units of Axis

@@ -203,7 +203,8 @@ func (n *reader) addSpace(f *fields) error {
 	begin := f.int("begin")
 	n.desc = lifetime.Space{
 		Source: f.ref("source", n.sources), Host: f.key["host"], Process: f.key["process"], Device: f.key["device"], Memory: f.key["memory"],
-		Allocator: f.key["allocator"], Module: f.key["module"], Axis: axis, Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
+		Allocator: f.key["allocator"], Module: f.key["module"], Entry: f.key["entry"], Axis: axis,
+		Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
 		LifetimePeak: f.int("lifetime_peak"), Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
 	}
 	if n.desc.End <= n.desc.Begin {

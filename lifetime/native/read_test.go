@@ -134,7 +134,7 @@ mark -3 +7 step site=0 requested=0 free=0 text="step 1"
 mark +5 +5 oom site=1 requested=99 free=-1 text=""
 mark +6 +6 snapshot site=0 requested=0 free=0 text=""
 mark +8 +9 annotation site=0 requested=0 free=0 text="forward"
-space source=1 axis="program order" begin=-1 end=+3 limit=0 base=0 allocations=0 frees=0 facts=""
+space source=1 module="jit_f(5)" entry="main.6" axis="program order" begin=-1 end=+3 limit=0 base=0 allocations=0 frees=0 facts=""
 region +0 +3 0x0 512 kind="" stream=0 pool="" site=0 edge=end-open index=3 uses="parameter,output,constant,thread-local,tuple"
 frame 4 scope "layer_3" "m.py" 4 column=9
 stack 2 4

@@ -44,6 +44,7 @@ func (n *writer) space(s *lifetime.Space) {
 	var b strings.Builder
 	for _, f := range []struct{ key, value string }{
 		{"host", s.Host}, {"process", s.Process}, {"device", s.Device}, {"memory", s.Memory}, {"allocator", s.Allocator}, {"module", s.Module},
+		{"entry", s.Entry},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(&b, " %s=%q", f.key, f.value)
