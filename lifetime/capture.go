@@ -23,6 +23,8 @@ type Capture struct {
 	Notes  []string
 
 	Losses []Loss // sorted by severity, then reason
+
+	Runs []Run // in the order of the file; kept with reports only
 }
 
 // Source is one input file.

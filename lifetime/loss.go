@@ -53,7 +53,7 @@ var reasons = [...]struct {
 	ClockBackwards:   {"clock-backwards", Info, "events stand earlier than the event before them; file order was kept"},
 	UnknownAction:    {"unknown-action", Info, "events of a kind that is not known were skipped"},
 	UnknownKey:       {"unknown-key", Info, "fields that are not known were skipped"},
-	IncompleteRecord: {"incomplete-record", Damage, "records lack a field they need and were skipped"},
+	IncompleteRecord: {"incomplete-record", Damage, "records are incomplete, or contradict others, and were skipped"},
 	Truncated:        {"truncated", Damage, "the file ends early; it was used as far as it goes"},
 	EndStateAfterCut: {"end-state-after-cut", Damage, "blocks of the end state cannot be placed in the cut history and were left out"},
 	Overlap:          {"overlap", Damage, "nothing is left of buffers once the events around them are believed; they were dropped"},

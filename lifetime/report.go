@@ -36,6 +36,21 @@ func (r *Reports) At(i int) *Report { return r.list.at(i) }
 // All yields all of them.
 func (r *Reports) All() iter.Seq[*Report] { return r.list.all() }
 
+// Run is one execution of a compiled program on a device.
+type Run struct {
+	Name       string // "jit_f(5)"
+	Plane      string // the producer's name of the device: "TPU:0"
+	ID         int64  // its number on that device
+	Begin, End int64  // the producer's own times, in picoseconds
+}
+
+// Run records an execution of a compiled program; it is kept with reports.
+func (b *Builder) Run(r Run) {
+	if b.keepReports {
+		b.capture.Runs = append(b.capture.Runs, r)
+	}
+}
+
 // KeepReports asks for the reports of allocators as they stand in the file, in
 // place of the buffers that follow from them: what a replay by other rules than
 // ours needs. It must be called before the first fact.
@@ -71,7 +86,7 @@ func (b *Builder) Report(space SpaceRef, t int64, r *Report) {
 		}
 	}
 	log.add(e)
-	if r.Stack != log.lastStack && r.Stack >= 0 {
+	if r.Stack >= 0 && (r.Stack != log.lastStack || log.reported == 0) {
 		b.StackReserved(space, t, r.Stack)
 		log.lastStack = r.Stack
 	}

@@ -153,11 +153,16 @@ func (log *spaceLog) finish() *Space {
 	}
 	s.Marks = log.marks
 	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
+	if len(s.Stack) == 1 && s.Stack[0].Bytes == 0 {
+		s.Stack = nil // as where there is no such thing
+	}
 	s.Totals = make([]Total, 0, log.totals.n)
 	for t := range log.totals.all() {
 		s.Totals = append(s.Totals, *t)
 	}
-	slices.SortStableFunc(s.Totals, func(x, y Total) int { return cmp.Compare(x.T, y.T) })
+	if byTime := func(x, y Total) int { return cmp.Compare(x.T, y.T) }; !slices.IsSortedFunc(s.Totals, byTime) {
+		slices.SortStableFunc(s.Totals, byTime)
+	}
 	s.Limit, s.LifetimePeak = max(s.Limit, log.limit), max(s.LifetimePeak, log.lifetimePeak)
 	if !given {
 		log.deriveFacts(s)
@@ -199,7 +204,7 @@ func (log *spaceLog) deriveFacts(s *Space) {
 // Totals that do not fit are counted as a loss. A total of occupied bytes can
 // check nothing while the size of a live buffer is inferred.
 func (log *spaceLog) solveBase(s *Space) {
-	level := map[Measure]int64{}
+	var level [len(measureNames)]int64
 	inferred, next := 0, 0
 	solved := s.Facts&EndState != 0 || s.Base != 0
 	check := func(until int64) {
@@ -230,7 +235,7 @@ func (log *spaceLog) solveBase(s *Space) {
 		}
 		level[Requested] += sign * buf.Requested
 		level[Occupied] += sign * buf.Size
-		level[OccupiedLessPending] += sign * buf.Size
+		level[OccupiedLessPending] = level[Occupied]
 		if buf.Edge&SizeInferred != 0 {
 			inferred += int(sign)
 		}

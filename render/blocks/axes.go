@@ -74,8 +74,18 @@ type axisUnit struct {
 
 var timeUnits = []axisUnit{{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
 
-// timeAxis draws ticks at round distances from the beginning of the window,
-// also where only a part of it is drawn.
+// origin is where the horizontal axis counts from: the beginning of the window,
+// but instructions have numbers of their own. A compiled program begins before
+// the first one.
+func (p *picture) origin() int64 {
+	if p.s.Axis == lifetime.ProgramOrder && p.s.Begin < 0 && p.s.End > 0 {
+		return 0
+	}
+	return p.s.Begin
+}
+
+// timeAxis draws ticks at round distances from the origin, also where only a
+// part of the window is drawn.
 func (p *picture) timeAxis() {
 	unit, name := axisUnit{1, ""}, "events since the window opened"
 	length := uint64(p.cols.to) - uint64(p.cols.from)
@@ -90,17 +100,18 @@ func (p *picture) timeAxis() {
 		}
 		name = "time since the window opened (" + unit.name + ")"
 	}
-	begin := uint64(p.cols.from) - uint64(p.s.Begin)
+	before := uint64(max(p.origin(), p.cols.from)) - uint64(p.cols.from) // which have no ticks
+	begin := uint64(max(p.origin(), p.cols.from)) - uint64(p.origin())
 	// Labels grow with the distance from the window's beginning.
 	width := max(700, 160+textWidth(tickText(begin+length, unit.size), 12))
 	step := roundStep(length, uint64((p.right-p.left)/width), unit.size)
 	x := scale{length, uint64(p.right - p.left)}
 	y := string(appendPoint(nil, p.bottom+180))
 	// Ticks are counted, since times of damaged captures may wrap around.
-	first := (step - begin%step) % step
+	first := before + (step-begin%step)%step
 	for i := uint64(0); first <= length && i <= (length-first)/step; i++ {
 		d := first + i*step
-		at, v := p.left+x.at(d), begin+d
+		at, v := p.left+x.at(d), begin+d-before
 		p.str(`<path class="grid" d="M`)
 		p.buf = appendPoint(p.buf, at)
 		p.buf = appendPoint(append(p.buf, ' '), p.bottom)

@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/units"
@@ -54,6 +55,13 @@ func (p *picture) block(l *layout, sh *shape) {
 	out := append(p.buf, `<path d="`...)
 	out = appendOutline(out, l.steps[sh.first:sh.first+sh.n], sh.end, p.bottom)
 	out = append(out, p.caption(b.Site)...)
+	if p.s.Axis == lifetime.ProgramOrder {
+		out = append(out, b.Kind.String()...)
+		if b.Requested != b.Size {
+			out = append(append(out, ", without padding "...), units.Exact(b.Requested)...)
+		}
+		out = append(out, '\n')
+	}
 	out = append(out, p.size(b.Size)...)
 	if p.s.Facts&lifetime.Addresses != 0 {
 		out = strconv.AppendUint(out, b.Addr, 16)
@@ -70,6 +78,9 @@ func (p *picture) block(l *layout, sh *shape) {
 // appendLife says how long a buffer lived and which ends of it were not seen.
 func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 	unit := p.s.Axis.Unit()
+	if p.s.Axis == lifetime.ProgramOrder {
+		return appendInstructions(append(out, '\n'), b)
+	}
 	// Times count from the beginning of the window, as on the axis.
 	if b.Edge&lifetime.BeginUnseen != 0 {
 		out = append(out, "\nolder than the window"...)
@@ -93,6 +104,22 @@ func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 	return out
 }
 
+// appendInstructions says between which instructions a buffer of a compiled
+// program lives.
+func appendInstructions(out []byte, b *lifetime.Buffer) []byte {
+	open := b.Edge&lifetime.EndOpen != 0
+	if b.Begin < 0 && open {
+		return append(out, "through the whole program"...)
+	}
+	out = append(out, "instruction "...)
+	out = append(out, units.Count(b.Begin)...)
+	if open {
+		return append(out, " to the end"...)
+	}
+	out = append(out, " to "...)
+	return append(out, units.Count(b.End)...)
+}
+
 // caption returns what stands between the outline and the size of every block
 // of a site: the markup, and the first line of the hover text.
 func (p *picture) caption(site lifetime.SiteID) []byte {
@@ -107,8 +134,30 @@ func (p *picture) caption(site lifetime.SiteID) []byte {
 		text = append(text, ')')
 	}
 	text = append(text, '\n')
+	for _, line := range details(&p.c.Sites[site], l) {
+		text = append(appendText(text, line), '\n')
+	}
 	p.captions[site] = text
 	return text
+}
+
+// details are the further lines of a hover text on what was computed: the whole
+// name of the operation, and the instruction or tensor. A label may say some of
+// it already.
+func details(s *lifetime.Site, l label) (lines []string) {
+	if s.Instr != "" && s.Op != "" && s.Op != l.name {
+		lines = append(lines, cut(s.Op, 200))
+	}
+	var words []string
+	for _, word := range []string{s.Instr, s.DType, s.Shape, s.Region} {
+		if word != "" && word != l.name && word != l.place && (word != s.DType || s.Instr == "") { // the shape of an instruction has its type
+			words = append(words, cut(word, 100))
+		}
+	}
+	if len(words) > 0 {
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return lines
 }
 
 // size returns the second line of a hover text, up to the address.

@@ -101,6 +101,7 @@ type picture struct {
 	left, right, top, bottom point // of the plot
 
 	cols    columns
+	floors  []int64        // per column: bytes below the buffers
 	peak    lifetime.Level // highest level in the part that is drawn
 	buffers int            // in the part that is drawn
 	classes []class
@@ -130,6 +131,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	if p.cols, err = sample(s, o.From, o.To, int(p.right-p.left)/columnWidth); err != nil {
 		return nil, err
 	}
+	p.floors = p.cols.floors(s)
 	p.peak = p.cols.peak()
 	p.classify()
 	if p.buffers == 0 {

@@ -50,6 +50,9 @@ func scenes(t testing.TB) []scene {
 	add("oom", fragmented(), Options{})
 	add("events", events(), Options{})
 	add("before", before(), Options{})
+	add("program", compiled(), Options{})
+	add("program-address", compiled(), Options{Layout: Address})
+	add("stack", beside(), Options{})
 	return list
 }
 
@@ -103,6 +106,79 @@ func before() *program {
 	p.Free(p.space, 5000, 1<<30, 2*mib, 0)
 	p.FreeRequested(p.space, 8000, 1<<20, mib, 0)
 	p.Alloc(p.space, 9000, 1<<21, 3*mib, 0, site)
+	return p
+}
+
+// compiled is a program as the compiler lays it out: an input, an output that is
+// written over it, temporaries in one allocation, and scopes as stacks.
+func compiled() *program {
+	const n = 40
+	p := newProgram("host.xplane.pb", lifetime.Space{
+		Host: "node7", Module: "jit_step(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: n,
+		Facts: lifetime.Addresses | lifetime.Regions | lifetime.Stacks,
+	})
+	site := func(op, instr, shape string, line int) lifetime.SiteID {
+		leaf := p.Frame(lifetime.Frame{Function: op, File: "/home/me/train.py", Line: line, Kind: lifetime.Scope})
+		return p.Site(lifetime.Site{
+			Op: "jit(step)/mlp/" + op, Instr: instr, Opcode: "fusion", Shape: shape, DType: "f32",
+			Stack: p.Stack([]lifetime.FrameID{leaf, p.Frame(lifetime.Frame{Function: "mlp", Kind: lifetime.Scope})}),
+		})
+	}
+	at := uint64(0)
+	for i, r := range []lifetime.Region{
+		{Size: 6 * mib, Uses: lifetime.ForParameter | lifetime.ForOutput}, {Size: mib, Uses: lifetime.ForConstant}, {Size: 16 * mib},
+		{Size: 2 * mib, Uses: lifetime.ForThreadLocal},
+	} {
+		r.Begin, r.End, r.Edge, r.Addr, r.Index = -1, n, lifetime.EndOpen, at, int64(i)
+		p.Region(p.space, r)
+		at += uint64(r.Size)
+	}
+	add := func(begin, end int64, addr, size, requested int64, kind lifetime.Kind, site lifetime.SiteID) {
+		edge := lifetime.Edge(0)
+		if end == n {
+			edge = lifetime.EndOpen
+		}
+		p.Interval(p.space, lifetime.Buffer{
+			Begin: begin, End: end, Addr: uint64(addr), Size: size, Requested: requested, Site: site, Edge: edge, Kind: kind,
+		}, lifetime.Beside{})
+	}
+	input := p.Site(lifetime.Site{Instr: "p0.1", Shape: "f32[1536,1024]{1,0:T(8,128)}", DType: "f32", Opcode: "parameter"})
+	add(-1, n, 0, 6*mib, 6*mib, lifetime.Parameter, input)
+	add(-1, n, 6*mib, mib, mib-100, lifetime.Constant, site("tri", "constant.4", "f32[512,512]{1,0}", 9))
+	for i := range int64(3) {
+		add(2+10*i, 20+8*i, (7+5*i)*mib, 4*mib, 100*kib, lifetime.Temporary, site("dot_general", fmt.Sprint("fusion.", i), "f32[8192,3]{1,0:T(8,128)}", 42))
+	}
+	add(12, n, 22*mib, mib, mib, lifetime.Temporary, site("exp", "exp.1", "f32[512,512]{1,0}", 43))
+	p.Mark(p.space, lifetime.Mark{Begin: 12, End: 12, Kind: lifetime.Instruction, Text: "fusion.1"})
+	return p
+}
+
+// beside is what the allocator of a TPU reports: operations without stacks,
+// bytes from before the window, and a stack beside the heap that grows.
+func beside() *program {
+	p := newProgram("tpu.xplane.pb", lifetime.Space{Host: "node7", Device: "tpu:3", Axis: lifetime.Time, Facts: lifetime.Clock, Limit: 64 * mib})
+	relu := p.Site(lifetime.Site{Op: "Relu", Shape: "[64,256]", DType: "float", Region: "output"})
+	temp := p.Site(lifetime.Site{Op: "jit(step)/dot_general", Shape: "[8,4096]", DType: "bfloat16", Region: "temp"})
+	used := 9 * mib
+	for i := range 12 {
+		site, size := relu, mib
+		if i%3 == 1 {
+			site, size = temp, 4*mib
+		}
+		used += size
+		p.now += 1000
+		addr := uint64(i+1) << 24
+		p.Report(p.space, p.now, &lifetime.Report{
+			Addr: addr, Requested: size - 7, Occupied: size, Site: site, Allocated: used, Stack: mib * int64(1+i/5), Peak: 60 * mib,
+		})
+		if site == temp {
+			p.now += 500
+			used -= size
+			p.Report(p.space, p.now, &lifetime.Report{
+				Free: true, Addr: addr, Requested: -1, Occupied: -1, Allocated: used, Stack: -1, Peak: 60 * mib,
+			})
+		}
+	}
 	return p
 }
 
@@ -195,6 +271,32 @@ func TestHoverTexts(t *testing.T) {
 	} {
 		if !slices.Contains(d.titles, want) {
 			t.Errorf("no block says %q; they say %q", want, d.titles)
+		}
+	}
+	for _, c := range []struct {
+		p     *program
+		o     Options
+		wants []string
+	}{
+		{compiled(), Options{Layout: Address}, []string{
+			"p0.1 (f32[1536,1024]{1,0:T(8,128)})\nparameter\n6.00 MiB (6,291,456 B) at 0x0\nthrough the whole program",
+			"dot_general (train.py:42)\njit(step)/mlp/dot_general\nfusion.1 f32[8192,3]{1,0:T(8,128)}\ntemporary, without padding 100 KiB (102,400 B)\n" +
+				"4.00 MiB (4,194,304 B) at 0xc00000\ninstruction 12 to 28",
+			"exp (train.py:43)\njit(step)/mlp/exp\nexp.1 f32[512,512]{1,0}\ntemporary\n1.00 MiB (1,048,576 B) at 0x1600000\ninstruction 12 to the end",
+			"allocation 0, parameter, output\n6.00 MiB (6,291,456 B) at 0x0", "allocation 3, thread-local\n2.00 MiB (2,097,152 B) at 0x1700000",
+		}},
+		{beside(), Options{}, []string{
+			"stack\n3.00 MiB (3,145,728 B) at the peak, beside the heap",
+			"before the window\n9.00 MiB (9,437,184 B) that no event names",
+			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B) at 0x1000000\nfrom 1 ns, alive at the end",
+		}},
+	} {
+		capture, space := c.p.finish(t)
+		d := read(t, render(t, capture, space, c.o))
+		for _, want := range c.wants {
+			if !slices.Contains(d.titles, want) {
+				t.Errorf("nothing says %q; the titles are %q", want, d.titles)
+			}
 		}
 	}
 	c, s = fragmented().finish(t)

@@ -32,6 +32,7 @@ var hatches = [...]string{"#d1495b", "#e08e2b", "#a23b72", "#8a5a2b", "#6d4c5b"}
 const (
 	otherFill = "#b9c0c8"
 	baseFill  = "#8b949e"
+	stackFill = "#a8a29a"
 )
 
 // sizeLimits end the classes of size. 1 MiB is where PyTorch's caching
@@ -64,6 +65,9 @@ func (p *picture) classify() {
 	leaks, others := sites[:n], sites[n:]
 	room := int(p.bottom-p.top) / legendRow
 	if p.s.Base > 0 {
+		room--
+	}
+	if len(p.s.Stack) > 0 {
 		room--
 	}
 	p.ofSite = make([]uint8, len(p.c.Sites))
@@ -196,7 +200,8 @@ func (p *picture) label(site lifetime.SiteID) label {
 	if f, ok := p.c.UserFrame(site); ok {
 		l.name, l.place = f.Function, f.Place()
 	} else {
-		l.name, l.place = p.c.Sites[site].Op, p.c.Sites[site].Module
+		s := &p.c.Sites[site]
+		l.name, l.place = cmp.Or(s.Op, s.Instr), cmp.Or(s.Module, s.Shape)
 	}
 	if l.name == "" {
 		l.name = "unknown site"

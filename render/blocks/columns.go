@@ -2,6 +2,8 @@ package blocks
 
 import (
 	"errors"
+	"iter"
+	"math"
 	"math/bits"
 
 	"github.com/memlane/memlane/lifetime"
@@ -32,7 +34,33 @@ func (s scale) at(v uint64) point {
 type columns struct {
 	from, to int64
 	at       []int64 // never decreases
-	level    []int64 // bytes alive at that instant, Base included
+	level    []int64 // bytes alive at that instant, Base and Stack included
+}
+
+// changes yields every change of the bytes in use, in order of time: those of
+// the buffers, and those of the stack beside the heap after its first level.
+func changes(s *lifetime.Space) iter.Seq2[int64, int64] {
+	return func(yield func(at, bytes int64) bool) {
+		next := 1
+		stackUntil := func(t int64) bool {
+			for ; next < len(s.Stack) && s.Stack[next].At <= t; next++ {
+				if !yield(s.Stack[next].At, s.Stack[next].Bytes-s.Stack[next-1].Bytes) {
+					return false
+				}
+			}
+			return true
+		}
+		for ch := range s.Changes() {
+			size := s.Buffers[ch.Buffer].Size
+			if !ch.Begin {
+				size = -size
+			}
+			if !stackUntil(ch.T) || !yield(ch.T, size) {
+				return
+			}
+		}
+		stackUntil(math.MaxInt64)
+	}
 }
 
 // sample picks the instants for n columns over [from, to).
@@ -42,22 +70,23 @@ func sample(s *lifetime.Space, from, to int64, n int) (columns, error) {
 		c.level[k] = -1
 	}
 	level, since := s.Base, from
-	for ch := range s.Changes() {
-		if ch.T >= to {
+	if len(s.Stack) > 0 {
+		level += s.Stack[0].Bytes
+	}
+	if level > mostBytes || level < 0 {
+		return c, errTooLarge
+	}
+	for at, bytes := range changes(s) {
+		if at >= to {
 			break
 		}
 		// A level counts once all changes of its instant are in: what lies
 		// between two of them was never the state of the heap.
-		if ch.T > since {
-			c.hold(level, since, ch.T)
-			since = ch.T
+		if at > since {
+			c.hold(level, since, at)
+			since = at
 		}
-		if ch.Begin {
-			level += s.Buffers[ch.Buffer].Size
-		} else {
-			level -= s.Buffers[ch.Buffer].Size
-		}
-		if level > mostBytes || level < 0 {
+		if level += bytes; level > mostBytes || level < 0 {
 			return c, errTooLarge
 		}
 	}
@@ -85,6 +114,20 @@ func (c *columns) column(t int64) (k int, inside bool) {
 	hi, lo := bits.Mul64(uint64(t)-uint64(c.from), uint64(len(c.at)))
 	q, rem := bits.Div64(hi, lo, uint64(c.to)-uint64(c.from))
 	return int(q), rem != 0
+}
+
+// floors returns, per column, the bytes below the buffers: Base, and with it the
+// stack.
+func (c *columns) floors(s *lifetime.Space) []int64 {
+	floors := make([]int64, len(c.at))
+	stack, next := int64(0), 0
+	for k, at := range c.at {
+		for ; next < len(s.Stack) && (next == 0 || s.Stack[next].At <= at); next++ {
+			stack = s.Stack[next].Bytes
+		}
+		floors[k] = s.Base + stack
+	}
+	return floors
 }
 
 // first returns the first column whose instant is not before t, a time at

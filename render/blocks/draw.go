@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/memlane/memlane/lifetime"
@@ -80,7 +81,11 @@ func (p *picture) title() string {
 	}
 	// The device alone is what people call a space; the line below has the rest.
 	what := [...]string{" - allocated memory", " - addresses"}[p.o.Layout]
-	return cut(device, 60) + what + [...]string{" by call site", " by size", " by end of life"}[p.o.Color]
+	by := [...]string{" by call site", " by size", " by end of life"}[p.o.Color]
+	if p.o.Color == BySite && (p.s.Axis == lifetime.ProgramOrder || p.s.Facts&lifetime.Stacks == 0) {
+		by = " by operation" // which scopes are, too
+	}
+	return cut(device, 60) + what + by
 }
 
 // explanation says how to read the picture and what is not drawn one by one.
@@ -108,7 +113,8 @@ func (p *picture) heading() {
 	if id := p.s.ID(); id != "" {
 		parts = append(parts, fit(id, 12, width/3))
 	}
-	parts = append(parts, units.Count(int64(p.buffers))+" buffers", units.Span(p.cols.to-p.cols.from, p.s.Axis.Unit()), "peak "+units.Bytes(p.peak.Bytes))
+	length := units.Span(p.cols.to-max(p.cols.from, p.origin()), p.s.Axis.Unit())
+	parts = append(parts, units.Count(int64(p.buffers))+" buffers", length, "peak "+units.Bytes(p.peak.Bytes))
 	line := parts[0]
 	for _, part := range parts[1:] {
 		line += " · " + part
@@ -117,14 +123,26 @@ func (p *picture) heading() {
 	p.str("\n")
 }
 
-// base draws the bytes that were alive all the time without being seen.
+// base draws the bytes below the buffers: those that were alive all the time
+// without being seen, and on them the stack of compiled programs.
 func (p *picture) base() {
 	height := scale{uint64(max(p.peak.Bytes, 1)), uint64(p.bottom - p.top)}
-	if hi := height.at(uint64(p.s.Base)); hi > 0 {
-		p.str(`<path fill="`, baseFill, `" d="`)
-		p.buf = appendOutline(p.buf, []step{{p.left, 0, hi}}, p.right, p.bottom)
-		p.str(`"><title>before the window`, "\n", units.Exact(p.s.Base), ` that no event names</title></path>`, "\n")
+	bottom, top := make([]int64, len(p.floors)), slices.Repeat([]int64{p.s.Base}, len(p.floors))
+	for _, band := range []struct {
+		fill, title string
+		d           []byte
+	}{
+		{baseFill, "before the window\n" + units.Exact(p.s.Base) + " that no event names", p.band(bottom, top, height)},
+		{stackFill, "stack\n" + p.stackAtPeak() + ", beside the heap", p.band(top, p.floors, height)},
+	} {
+		if len(band.d) > 0 {
+			p.str(`<path fill="`, band.fill, `" d="`, string(band.d), `"><title>`, band.title, "</title></path>\n")
+		}
 	}
+}
+
+func (p *picture) stackAtPeak() string {
+	return units.Exact(p.s.StackAt(p.peak.At)) + " at the peak"
 }
 
 // regions draws reserved memory, behind the buffers.
@@ -146,17 +164,28 @@ func (p *picture) regions(m *addressMap) {
 		}
 		p.str(`<path d="`)
 		p.buf = appendOutline(p.buf, []step{rc.step}, rc.end, p.bottom)
-		p.str(`"><title>reserved`)
-		if r.Kind != "" {
-			p.str(", ")
-			p.text(cut(r.Kind, 40))
-		}
+		p.str(`"><title>`)
+		p.text(p.regionName(r))
 		p.str("\n", units.Exact(r.Size), " at 0x", strconv.FormatUint(r.Addr, 16), "</title></path>\n")
 	}
 	if len(small) > 0 {
 		p.str(`<path d="`, string(small), "\"/>\n")
 	}
 	p.str("</g>\n")
+}
+
+// regionName says what a region is for.
+func (p *picture) regionName(r *lifetime.Region) string {
+	name := "reserved"
+	if p.s.Axis == lifetime.ProgramOrder {
+		name = "allocation " + strconv.FormatInt(r.Index, 10)
+	}
+	for _, word := range append([]string{r.Kind}, r.Uses.Names()...) {
+		if word != "" {
+			name += ", " + cut(word, 40)
+		}
+	}
+	return name
 }
 
 // mergedPaths draws what has no shape of its own: one path per class.

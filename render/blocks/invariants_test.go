@@ -12,7 +12,7 @@ import (
 
 // usageAt counts the bytes alive at t, one buffer after the other.
 func usageAt(s *lifetime.Space, t int64) int64 {
-	sum := s.Base
+	sum := s.Base + s.StackAt(t)
 	for i := range s.Buffers {
 		if b := &s.Buffers[i]; b.Begin <= t && (t < b.End || b.Edge&lifetime.EndOpen != 0) {
 			sum += b.Size
@@ -27,6 +27,9 @@ func envelope(s *lifetime.Space, from, to int64, n int) []int64 {
 	var times []int64
 	for i := range s.Buffers {
 		times = append(times, s.Buffers[i].Begin, s.Buffers[i].End)
+	}
+	for _, l := range s.Stack {
+		times = append(times, l.At)
 	}
 	slices.Sort(times)
 	times = slices.Compact(times)
@@ -92,6 +95,11 @@ func TestStackIsUsage(t *testing.T) {
 		p := random(seed, 30+int(seed*seed)*9, desc)
 		if seed%4 == 2 { // bytes that no event names
 			p.Total(p.space, lifetime.Total{T: p.now + 5, Bytes: 300 * mib, Measure: lifetime.Requested})
+		}
+		if seed%3 == 0 { // a stack beside the heap that changes, also between two events
+			for i := range int64(1 + seed) {
+				p.StackReserved(p.space, p.now*i/int64(1+seed), (i*7%5)*40*mib)
+			}
 		}
 		c, s := p.finish(t)
 		if (seed%4 == 2) != (s.Base > 0) {

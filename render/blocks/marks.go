@@ -92,8 +92,14 @@ func (p *picture) peakLine() {
 	p.str(`"/>`)
 	// Right of the plot there is nothing at this height: the exact figure may
 	// reach there in narrow pictures.
-	since := units.Span(p.peak.At-p.s.Begin, p.s.Axis.Unit())
-	p.beside(x, p.top-130, point(p.o.Width-10)*10, "halo", "peak "+units.Exact(p.peak.Bytes)+" after "+since)
+	when := " after " + units.Span(p.peak.At-p.s.Begin, p.s.Axis.Unit())
+	switch {
+	case p.s.Axis == lifetime.ProgramOrder && p.peak.At < 0:
+		when = " from the beginning"
+	case p.s.Axis == lifetime.ProgramOrder:
+		when = " at instruction " + units.Count(p.peak.At)
+	}
+	p.beside(x, p.top-130, point(p.o.Width-10)*10, "halo", "peak "+units.Exact(p.peak.Bytes)+when)
 	p.str("\n")
 }
 
@@ -152,6 +158,9 @@ func (p *picture) legend() {
 	}
 	if p.s.Base > 0 {
 		row(baseFill, "before the window", "", units.Bytes(p.s.Base)+", seen by no event", "dim")
+	}
+	if len(p.s.Stack) > 0 {
+		row(stackFill, "stack, beside the heap", "", atPeak(p.s.StackAt(p.peak.At)), "dim")
 	}
 }
 

@@ -1,5 +1,7 @@
 package blocks
 
+import "slices"
+
 // stack piles the buffers up in order of their allocation, the ones without a
 // shape of their own on top.
 //
@@ -33,8 +35,8 @@ func (p *picture) stack() layout {
 		piled[own[i].k1] -= size
 	}
 	accumulate(piled)
-	for k := range piled {
-		piled[k] += p.s.Base
+	for k := range p.floors {
+		piled[k] += p.floors[k]
 	}
 	bands.draw(p, &l, piled, height)
 	return l
@@ -66,11 +68,11 @@ func (p *picture) slide(own []candidate, height scale) layout {
 	q := pile{own: own}
 	last := make([]step, len(own)) // all zero, which no block is
 	for k := range p.cols.at {
-		if !q.advance(k) {
+		if !q.advance(k) && k > 0 && p.floors[k] == p.floors[k-1] {
 			continue
 		}
 		x := p.columnX(k)
-		offset := p.s.Base
+		offset := p.floors[k]
 		lo := height.at(uint64(offset))
 		for _, i := range q.live {
 			offset += p.s.Buffers[own[i].buffer].Size
@@ -166,37 +168,43 @@ func (b *bands) add(p *picture, c *candidate) {
 
 // draw piles the bands on top of what is piled up already.
 func (b *bands) draw(p *picture, l *layout, piled []int64, height scale) {
-	columns := len(p.cols.at)
 	for class, bytes := range b.bytes {
 		accumulate(bytes)
 		l.rest.count += b.rest[class].count
 		l.rest.bytes += b.rest[class].bytes
-		var d []byte
-		var run []step
-		// A band that vanishes for a while is several outlines.
-		flush := func(end point) {
-			if len(run) > 0 {
-				d = appendOutline(d, run, end, p.bottom)
-				run = run[:0]
-			}
+		top := slices.Clone(piled)
+		for k := range p.cols.at {
+			top[k] += bytes[k]
 		}
-		for k := range columns {
-			lo := height.at(uint64(piled[k]))
-			piled[k] += bytes[k]
-			hi := height.at(uint64(piled[k]))
-			x := p.columnX(k)
-			switch n := len(run); {
-			case lo == hi:
-				flush(x)
-			case n == 0 || run[n-1].lo != lo || run[n-1].hi != hi:
-				run = append(run, step{x, lo, hi})
-			}
-		}
-		flush(p.right)
-		if len(d) > 0 {
+		if d := p.band(piled, top, height); len(d) > 0 {
 			l.merged = append(l.merged, mergedPath{uint8(class), d, b.rest[class]})
 		}
+		piled = top
 	}
+}
+
+// band outlines what lies between two levels, column by column. A band that
+// vanishes for a while is several outlines.
+func (p *picture) band(low, high []int64, height scale) (d []byte) {
+	var run []step
+	flush := func(end point) {
+		if len(run) > 0 {
+			d = appendOutline(d, run, end, p.bottom)
+			run = run[:0]
+		}
+	}
+	for k := range p.cols.at {
+		lo, hi := height.at(uint64(low[k])), height.at(uint64(high[k]))
+		x := p.columnX(k)
+		switch n := len(run); {
+		case lo == hi:
+			flush(x)
+		case n == 0 || run[n-1].lo != lo || run[n-1].hi != hi:
+			run = append(run, step{x, lo, hi})
+		}
+	}
+	flush(p.right)
+	return d
 }
 
 // accumulate turns differences into levels.

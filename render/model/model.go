@@ -1,5 +1,5 @@
-// Package model writes a whole capture as JSON: every buffer, region, mark,
-// total, site and loss of the model, under the model's own names.
+// Package model writes a whole capture as JSON: every buffer, value, region,
+// mark, total, site and loss of the model, under the model's own names.
 //
 // Its place in the pipeline: the last step, for programs that want the data
 // and not a picture. Bytes and times are integers; numbers of sites and stacks
@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -32,28 +33,42 @@ type frame struct {
 	Function string `json:"function"`
 	File     string `json:"file"`
 	Line     int    `json:"line"`
+	Column   int    `json:"column"` // 0 = not known
 	Kind     string `json:"kind"`
 }
 
 type site struct {
-	Stack  lifetime.StackID `json:"stack"`
-	Op     string           `json:"op"`
-	Module string           `json:"module"`
+	Stack       lifetime.StackID `json:"stack"`
+	Op          string           `json:"op"`
+	Module      string           `json:"module"`
+	Region      string           `json:"region"`
+	Shape       string           `json:"shape"`
+	DType       string           `json:"dtype"`
+	Instr       string           `json:"instr"`
+	Opcode      string           `json:"opcode"`
+	SourceStack lifetime.StackID `json:"source_stack"`
 }
 
 type space struct {
-	ID          string   `json:"id"`
-	Source      int      `json:"source"`
-	Device      string   `json:"device"`
-	Axis        string   `json:"axis"`
-	Unit        string   `json:"unit"`
-	Begin       int64    `json:"begin"`
-	End         int64    `json:"end"`
-	LimitBytes  *int64   `json:"limit_bytes"`
-	BaseBytes   int64    `json:"base_bytes"`
-	Allocations int      `json:"allocations"`
-	Frees       int      `json:"frees"`
-	Facts       []string `json:"facts"`
+	ID           string   `json:"id"`
+	Source       int      `json:"source"`
+	Host         string   `json:"host"`
+	Process      string   `json:"process"`
+	Device       string   `json:"device"`
+	Memory       string   `json:"memory"`
+	Allocator    string   `json:"allocator"`
+	Module       string   `json:"module"`
+	Entry        string   `json:"entry"`
+	Axis         string   `json:"axis"`
+	Unit         string   `json:"unit"`
+	Begin        int64    `json:"begin"`
+	End          int64    `json:"end"`
+	LimitBytes   *int64   `json:"limit_bytes"`
+	BaseBytes    int64    `json:"base_bytes"`
+	LifetimePeak *int64   `json:"lifetime_peak_bytes"`
+	Allocations  int      `json:"allocations"`
+	Frees        int      `json:"frees"`
+	Facts        []string `json:"facts"`
 }
 
 type buffer struct {
@@ -64,8 +79,24 @@ type buffer struct {
 	Requested int64           `json:"requested"`
 	Site      lifetime.SiteID `json:"site"`
 	Edges     []string        `json:"edges"`
+	Kind      string          `json:"kind"`
+	Value     *int64          `json:"value,omitempty"` // ID of the one that stands for it
 	FreeSite  lifetime.SiteID `json:"free_site,omitempty"`
 	Note      string          `json:"note,omitempty"`
+}
+
+// value is a logical buffer of a compiled program. It ends before it begins when
+// the schedule does not allocate it.
+type value struct {
+	ID         int64           `json:"id"`
+	Root       int64           `json:"root"`
+	Begin      int64           `json:"begin"`
+	End        int64           `json:"end"`
+	Allocation int64           `json:"allocation"`
+	Offset     int64           `json:"offset"`
+	Size       int64           `json:"size"`
+	Requested  int64           `json:"requested"`
+	Site       lifetime.SiteID `json:"site"`
 }
 
 type region struct {
@@ -78,12 +109,21 @@ type region struct {
 	Kind   string          `json:"kind"`
 	Stream int64           `json:"stream"`
 	Pool   string          `json:"pool"`
+	Index  int64           `json:"index"`
+	Uses   []string        `json:"uses"`
+}
+
+// level is a number of bytes from an instant on.
+type level struct {
+	At    int64 `json:"at"`
+	Bytes int64 `json:"bytes"`
 }
 
 type total struct {
-	T       int64  `json:"t"`
-	Bytes   int64  `json:"bytes"`
-	Measure string `json:"measure"`
+	T             int64    `json:"t"`
+	Bytes         int64    `json:"bytes"`
+	Measure       string   `json:"measure"`
+	Fragmentation *float32 `json:"fragmentation"` // null where it is not reported, or nothing is free
 }
 
 type mark struct {
@@ -111,9 +151,11 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	d.encoder.SetEscapeHTML(false) // "<module>" is no tag here
 	d.text(`{"schema":"memlane/1"`)
 	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer} })
-	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Kind.String()} })
+	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
 	list(d, "stacks", c.Stacks, func(s []lifetime.FrameID) any { return append([]lifetime.FrameID{}, s...) })
-	list(d, "sites", c.Sites, func(s lifetime.Site) any { return site{s.Stack, s.Op, s.Module} })
+	list(d, "sites", c.Sites, func(s lifetime.Site) any {
+		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source}
+	})
 	d.text(`,"spaces":[`)
 	for i, s := range c.Spaces {
 		if i > 0 {
@@ -194,29 +236,24 @@ func list[T any](d *document, name string, items []T, item func(T) any) {
 }
 
 func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
-	var limit *int64
-	if s.Limit != 0 {
-		limit = &s.Limit
-	}
-	head := d.encode(space{s.ID(), s.Source, s.Device, s.Axis.String(), s.Axis.Unit(), s.Begin, s.End, limit, s.Base,
-		s.Allocations, s.Frees, s.Facts.Names()})
+	head := d.encode(space{
+		ID: s.ID(), Source: s.Source, Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
+		Module: s.Module, Entry: s.Entry, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
+		LimitBytes: known(s.Limit), BaseBytes: s.Base, LifetimePeak: known(s.LifetimePeak),
+		Allocations: s.Allocations, Frees: s.Frees, Facts: s.Facts.Names(),
+	})
 	d.text("\n" + strings.TrimSuffix(head, "}")) // the lists of the space follow
-	i := -1
-	list(d, "buffers", s.Buffers, func(b lifetime.Buffer) any {
-		i++
-		out := buffer{Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site, Edges: edges(b.Edge)}
-		if s.FreeSites != nil {
-			out.FreeSite = s.FreeSites[i]
-		}
-		if s.BufNotes != nil {
-			out.Note = c.Notes[s.BufNotes[i]]
-		}
-		return out
+	d.buffers(c, s)
+	list(d, "values", s.Values, func(v lifetime.Value) any {
+		return value{v.ID, v.Root, v.Begin, v.End, v.Allocation, v.Offset, v.Size, v.Requested, v.Site}
 	})
 	list(d, "regions", s.Regions, func(r lifetime.Region) any {
-		return region{r.Begin, r.End, r.Addr, r.Size, r.Site, edges(r.Edge), r.Kind, r.Stream, r.Pool}
+		return region{r.Begin, r.End, r.Addr, r.Size, r.Site, edges(r.Edge), r.Kind, r.Stream, r.Pool, r.Index, r.Uses.Names()}
 	})
-	list(d, "totals", s.Totals, func(t lifetime.Total) any { return total{t.T, t.Bytes, t.Measure.String()} })
+	list(d, "stack", s.Stack, func(l lifetime.Level) any { return level{l.At, l.Bytes} })
+	list(d, "totals", s.Totals, func(t lifetime.Total) any {
+		return total{t.T, t.Bytes, t.Measure.String(), share(t)}
+	})
 	list(d, "marks", s.Marks, func(m lifetime.Mark) any {
 		out := mark{Begin: m.Begin, End: m.End, Kind: m.Kind.String(), Text: m.Text, Site: m.Site}
 		if m.Kind == lifetime.OOM {
@@ -228,6 +265,42 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 		return out
 	})
 	d.text("}")
+}
+
+func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
+	i := -1
+	list(d, "buffers", s.Buffers, func(b lifetime.Buffer) any {
+		i++
+		out := buffer{
+			Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site, Edges: edges(b.Edge), Kind: b.Kind.String(),
+		}
+		if s.ValueIDs != nil {
+			out.Value = &s.ValueIDs[i]
+		}
+		if s.FreeSites != nil {
+			out.FreeSite = s.FreeSites[i]
+		}
+		if s.BufNotes != nil {
+			out.Note = c.Notes[s.BufNotes[i]]
+		}
+		return out
+	})
+}
+
+// known returns nil for a number that is 0 where it is not known.
+func known(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// share returns the fragmentation of a total, nil for what JSON cannot write.
+func share(t lifetime.Total) *float32 {
+	if f := float64(t.Fragmentation); !t.HasFragmentation || math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil
+	}
+	return &t.Fragmentation
 }
 
 func edges(e lifetime.Edge) []string {

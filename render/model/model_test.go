@@ -3,6 +3,7 @@ package model_test
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -44,8 +45,8 @@ func write(t *testing.T, c *lifetime.Capture) []byte {
 func TestNumbers(t *testing.T) {
 	text := string(write(t, capture()))
 	for _, want := range []string{
-		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"]}`,
-		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[]}`,
+		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"],"kind":"plain"}`,
+		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[],"kind":"plain"}`,
 		`"begin":-4611686018427387904,"end":4611686018427387904,"limit_bytes":null,`,
 		`"limit_bytes":85899345920,`,
 		`"requested":5,"free":0}`, `"requested":0,"free":null}`, `"kind":"step","text":"","site":0,"requested":null,"free":null}`,
@@ -78,6 +79,49 @@ func TestText(t *testing.T) {
 	}
 	if !bytes.Contains(data, []byte("<b>")) {
 		t.Error("< is escaped as for HTML")
+	}
+}
+
+// TestPrograms: what the model says of compiled programs and of allocators is
+// written, and what JSON has no number for is null.
+func TestPrograms(t *testing.T) {
+	nan := float32(math.NaN())
+	c := &lifetime.Capture{
+		Sites: []lifetime.Site{{}, {
+			Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1,
+		}},
+		Frames: []lifetime.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: lifetime.Scope}},
+		Spaces: []*lifetime.Space{{
+			Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77,
+			Buffers:  []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
+			ValueIDs: []int64{0},
+			Values:   []lifetime.Value{{ID: 4, Root: 0, Begin: 0, End: -1, Allocation: 3, Offset: 16, Size: 512, Requested: 8, Site: 1}},
+			Regions:  []lifetime.Region{{Begin: -1, End: 9, Size: 512, Index: 3, Uses: lifetime.ForParameter | lifetime.ForOutput}},
+			Stack:    []lifetime.Level{{At: -1, Bytes: 4096}},
+			Totals: []lifetime.Total{{T: 1, Bytes: 5, Measure: lifetime.Occupied}, {T: 2, Fragmentation: 0.5, HasFragmentation: true},
+				{T: 3, Fragmentation: nan, HasFragmentation: true}},
+		}},
+	}
+	text := string(write(t, c))
+	for _, want := range []string{
+		`{"function":"dot","file":"a.py","line":3,"column":9,"kind":"scope"}`,
+		`{"stack":1,"op":"jit(f)/dot","module":"","region":"temp","shape":"f32[2]{0}","dtype":"f32","instr":"dot.1{0}","opcode":"dot","source_stack":1}`,
+		`{"id":"node7/jit_f(5)/space0","source":0,"host":"node7","process":"","device":"","memory":"space0","allocator":"",`,
+		`"module":"jit_f(5)","entry":"main.2","axis":"program order"`,
+		`"lifetime_peak_bytes":77,`,
+		`"edges":["end-open"],"kind":"parameter","value":0}`,
+		`{"id":4,"root":0,"begin":0,"end":-1,"allocation":3,"offset":16,"size":512,"requested":8,"site":1}`,
+		`"index":3,"uses":["parameter","output"]}`,
+		`"stack":[` + "\n" + `{"at":-1,"bytes":4096}]`,
+		`{"t":1,"bytes":5,"measure":"occupied","fragmentation":null}`,
+		`"measure":"requested","fragmentation":0.5}`, `{"t":3,"bytes":0,"measure":"requested","fragmentation":null}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if !json.Valid([]byte(text)) {
+		t.Error("no valid JSON")
 	}
 }
 

@@ -1,6 +1,7 @@
 package pprof
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 // functions.
 const (
 	beforeWindow = "[before the window]"
+	besideHeap   = "[stack]"
 	noStack      = "[no stack recorded]"
 	noName       = "[unknown function]"
 )
@@ -73,31 +75,37 @@ func newBuilder(parts []part, o Options) *builder {
 	return b
 }
 
-// addSpace adds the samples of one space: the bytes from before the window,
-// then its sites in order.
+// addSpace adds the samples of one space: the bytes from before the window and
+// those beside the heap, then its sites in order.
 func (b *builder) addSpace(p part) {
 	b.enter(p.capture)
 	labels := b.labels(p)
-	inuse := p.base()
-	if inuse != 0 {
+	inuse := int64(0)
+	for _, extra := range []struct {
+		name  string
+		bytes int64
+	}{{beforeWindow, p.base()}, {besideHeap, p.stack()}} {
+		if extra.bytes == 0 {
+			continue
+		}
+		inuse = addSat(inuse, extra.bytes)
 		b.profile.Sample = append(b.profile.Sample, &profile.Sample{
-			Location: []*profile.Location{b.location(beforeWindow, "", 0)},
-			Value:    []int64{inuseSpace: inuse},
+			Location: []*profile.Location{b.location(extra.name, "", 0)},
+			Value:    []int64{inuseSpace: extra.bytes},
 			Label:    labels,
 		})
 	}
-	buffers := with(labels, "kind", "buffer")
-	leaky := map[string]map[string][]string{"": buffers} // labels by leak
+	known := map[siteLabels]map[string][]string{} // sites that have the same labels share them
 	for _, site := range merge(&p, b.index) {
-		leak := b.options.Leaks[p.space][site.site]
-		if leaky[leak] == nil {
-			leaky[leak] = with(buffers, "leak", leak)
+		own := b.siteLabels(p.space, &site)
+		if known[own] == nil {
+			known[own] = own.on(labels)
 		}
 		stack := b.stack(site.site)
 		for i := range site.cells {
 			c := &site.cells[i]
 			inuse = addSat(inuse, c.values[inuseSpace])
-			b.profile.Sample = append(b.profile.Sample, b.sample(c, stack, leaky[leak], p.space.Axis))
+			b.profile.Sample = append(b.profile.Sample, b.sample(c, stack, known[own], p.space.Axis))
 		}
 	}
 	b.inuse = append(b.inuse, inuse)
@@ -116,10 +124,31 @@ func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][
 	return &profile.Sample{Location: stack, Value: figures[:n:n], Label: labels, NumLabel: numbers, NumUnit: b.numUnits}
 }
 
+// siteLabels are the labels that the samples of a site have besides those of
+// its space.
+type siteLabels struct{ kind, leak, region, shape, dtype string }
+
+func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
+	site := &b.capture.Sites[c.site]
+	kind := "buffer" // JAX's word
+	if c.kind != lifetime.Plain {
+		kind = c.kind.String()
+	}
+	return siteLabels{kind, b.options.Leaks[s][c.site], site.Region, site.Shape, site.DType}
+}
+
+// on returns labels with those of a site.
+func (l siteLabels) on(labels map[string][]string) map[string][]string {
+	labels = with(labels, "kind", l.kind)
+	for _, more := range []struct{ key, value string }{{"leak", l.leak}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype}} {
+		if more.value != "" {
+			labels[more.key] = []string{clean(more.value)}
+		}
+	}
+	return labels
+}
+
 // labels returns the labels that all samples of a space have.
-//
-// What a buffer holds (parameter, gradient, activation) belongs into a label
-// "category" of its samples; the model does not know it so far.
 func (b *builder) labels(p part) map[string][]string {
 	labels := with(nil, "device", p.space.Device)
 	labels = with(labels, "memory_id", p.space.ID())
@@ -150,7 +179,7 @@ func (b *builder) enter(c *lifetime.Capture) {
 	}
 	b.capture = c
 	b.frames = make([]*profile.Location, len(c.Frames))
-	b.index = make([]uint32, len(c.Sites))
+	b.index = make([]uint32, len(c.Sites)*kinds)
 }
 
 // stack returns the frames of a site, leaf first, never none: a sample without
@@ -159,11 +188,7 @@ func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 	site := b.capture.Sites[id]
 	frames := b.capture.Stacks[site.Stack]
 	if len(frames) == 0 {
-		op := site.Op
-		if op == "" {
-			op = noStack
-		}
-		return []*profile.Location{b.location(op, "", 0)}
+		return []*profile.Location{b.location(cmp.Or(site.Op, site.Instr, noStack), "", 0)}
 	}
 	stack := make([]*profile.Location, len(frames))
 	for i, f := range frames {

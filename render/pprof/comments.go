@@ -44,6 +44,13 @@ func (b *builder) describe(p part, inuse int64) string {
 	if !p.inside {
 		return fmt.Sprintf("space %s: time %d is outside its window [%d, %d), so nothing counts as in use", name(s), p.at, s.Begin, s.End)
 	}
+	if s.Axis == lifetime.ProgramOrder && b.options.At == Peak {
+		when := "from the beginning"
+		if p.at >= 0 {
+			when = fmt.Sprintf("instruction %d of %d", p.at, s.End)
+		}
+		return fmt.Sprintf("space %s: %s in use at its peak, %s", name(s), units.Exact(inuse), when)
+	}
 	when := "at its peak, " + units.Span(length(s.Begin, p.at), unit) + " into a window of "
 	switch b.options.At {
 	case End:

@@ -15,15 +15,22 @@
 // Bytes are occupied bytes everywhere. Per space,
 //
 //   - inuse_space sums to the peak. Bytes that were alive all along without
-//     being seen one by one are a sample of their own, [before the window];
+//     being seen one by one are a sample of their own, [before the window], and
+//     so are those that are set aside beside the heap, [stack];
 //   - at the end, inuse_space sums to those bytes plus the live buffers;
 //   - alloc_space sums to what the sites allocated in the window.
 //
-// Every sample has the labels device and memory_id; kind (always "buffer",
-// JAX's word) and, in numbers, bytes and lifetime on samples of buffers; leak
-// on samples of sites with a finding; file where two spaces share a memory ID.
-// lifetime is what the window shows of it, and absent where the axis is not
-// time. Labels whose value is not known are left out.
+// Every sample has the labels device and memory_id. Samples of buffers have
+// kind ("buffer", JAX's word; "parameter", "output", "temporary", "constant" in a
+// compiled program) and, in numbers, bytes and lifetime; region, shape and dtype
+// where the capture tells them; leak where the site has a finding. file tells
+// two spaces of one memory ID apart. lifetime is what the window shows of it,
+// and absent where the axis is not time. Labels whose value is not known are
+// left out.
+//
+// The stack of a buffer of a compiled program is that of the scopes of the
+// model ("jit(step)", "layer_3", "mlp", "dot_general"); where a capture has no
+// stacks it is the operation alone.
 //
 // Equal stacks are merged before anything is written: a site has at most a few
 // samples however many buffers it made, one per class of size and lifetime,

@@ -68,10 +68,11 @@ func (c *cell) merge(o *cell) {
 // key is the class of size and of lifetime of a cell, on the step of its site.
 type key struct{ size, life int64 }
 
-// siteCells are the cells of one site. The keys lie apart from the cells
+// siteCells are the cells of one site and kind. The keys lie apart from the cells
 // because every buffer is looked up among them.
 type siteCells struct {
 	site  lifetime.SiteID
+	kind  lifetime.Kind
 	step  int // of ladder
 	keys  []key
 	cells []cell
@@ -118,8 +119,11 @@ func (g *siteCells) sort() {
 	})
 }
 
-// merge folds the buffers of a space that count in any sample type, by site.
-// index is scratch by site; it is all zero before and after.
+// kinds is the number of kinds of buffers.
+const kinds = int(lifetime.ThreadLocal) + 1
+
+// merge folds the buffers of a space that count in any sample type, by site and
+// kind. index is scratch by both; it is all zero before and after.
 func merge(p *part, index []uint32) []siteCells {
 	var sites []siteCells
 	timed := p.space.Axis == lifetime.Time
@@ -139,19 +143,20 @@ func merge(p *part, index []uint32) []siteCells {
 			c.life = length(b.Begin, b.End)
 			c.lifes.lo = uint64(c.life)
 		}
-		at := index[b.Site]
+		slot := int(b.Site)*kinds + int(b.Kind)
+		at := index[slot]
 		if at == 0 {
-			sites = append(sites, siteCells{site: b.Site})
+			sites = append(sites, siteCells{site: b.Site, kind: b.Kind})
 			at = uint32(len(sites))
-			index[b.Site] = at
+			index[slot] = at
 		}
 		sites[at-1].add(&c)
 	}
 	for i := range sites {
-		index[sites[i].site] = 0
+		index[int(sites[i].site)*kinds+int(sites[i].kind)] = 0
 		sites[i].sort()
 	}
-	slices.SortFunc(sites, func(a, b siteCells) int { return cmp.Compare(a.site, b.site) })
+	slices.SortFunc(sites, func(a, b siteCells) int { return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind)) })
 	return sites
 }
 

@@ -101,6 +101,14 @@ func (p *part) base() int64 {
 	return p.space.Base
 }
 
+// stack returns the bytes in use beside the heap.
+func (p *part) stack() int64 {
+	if !p.inside {
+		return 0
+	}
+	return p.space.StackAt(p.at)
+}
+
 // choose returns the spaces that go into the profile, in the order of the
 // captures.
 func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
@@ -119,7 +127,9 @@ func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
 	if !anyBuffers(parts) {
 		return nil, noBuffers(parts)
 	}
-	parts = slices.DeleteFunc(parts, func(p part) bool { return len(p.space.Buffers) == 0 && p.space.Base == 0 })
+	parts = slices.DeleteFunc(parts, func(p part) bool {
+		return len(p.space.Buffers) == 0 && p.space.Base == 0 && len(p.space.Stack) == 0
+	})
 	return parts, settle(parts, o)
 }
 
