@@ -143,6 +143,69 @@ func TestLabelledCaptures(t *testing.T) {
 	t.Logf("sites: precision %d/%d, recall %d/%d", hits, hits+wrong, hits, hits+missed)
 }
 
+// kept renders the leaks of a profile: operation, count, bytes.
+func kept(t *testing.T, file string) []string {
+	t.Helper()
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range leak.Find(c, c.Spaces) {
+		if f.Rule == leak.Leak {
+			all = append(all, fmt.Sprintf("%s %d %d", c.Sites[f.Sites[0]].Op, f.Amount.Count, f.Amount.Bytes))
+		}
+	}
+	return all
+}
+
+// TestXProfCaptures: leaks are found by operation where no stacks are recorded.
+func TestXProfCaptures(t *testing.T) {
+	for name, want := range map[string][]string{
+		"tf_leak":       {"Relu 12 786432"},
+		"tf_graph":      {"encoder/matmul 12 786432"}, // which the activation is written over
+		"tf_oom":        {"Relu 16 33554432"},         // kept until there is no room: more than the 12 steps it was to run
+		"tf_frag":       nil,
+		"tf_warm_cache": nil,
+	} {
+		if got := kept(t, "../../testdata/xplane/"+name+".xplane.pb"); !slices.Equal(got, want) {
+			t.Errorf("%s: found %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestLabelledProfiles is TestLabelledCaptures for profiles, whose programs name
+// the operation in place of the function.
+func TestLabelledProfiles(t *testing.T) {
+	dir := os.Getenv("MEMLANE_CAPTURES")
+	files, _ := filepath.Glob(filepath.Join(dir, "labelled", "*.xplane.pb"))
+	if dir == "" || len(files) == 0 {
+		t.Skip("MEMLANE_CAPTURES names no folder with labelled profiles")
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(strings.TrimSuffix(file, ".xplane.pb") + ".truth.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var truth struct {
+			Leaks []struct {
+				Function     string
+				Bytes, Count int64
+			}
+		}
+		if err := json.Unmarshal(data, &truth); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, l := range truth.Leaks {
+			want = append(want, fmt.Sprintf("%s %d %d", l.Function, l.Count, l.Bytes))
+		}
+		if got := kept(t, file); !slices.Equal(got, want) {
+			t.Errorf("%s: found %q, want %q", filepath.Base(file), got, want)
+		}
+	}
+}
+
 func truthOf(t *testing.T, file string) []leakAt {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -58,8 +58,9 @@ const (
 //
 // A bounded cache keeps its floor level, whichever of its buffers survive. What
 // piles up during one forward pass is no leak either: see calls.
-func growing(c *lifetime.Capture, s *lifetime.Space) []Finding {
-	if s.Facts&lifetime.History == 0 {
+func growing(l Look) []Finding {
+	c, s := l.Capture, l.Space
+	if s.Facts&lifetime.History == 0 || s.Axis == lifetime.ProgramOrder {
 		return nil
 	}
 	h := newHistories(s)
@@ -210,8 +211,11 @@ func (f *Finding) conclude(s *lifetime.Space, p place) {
 	allocated, freed := int64(f.evidence("allocated")), int64(f.evidence("freed"))
 	f.Description = fmt.Sprintf("%s keeps %s in %s buffers; they pile up to the end of the window, and %s of its %s allocations there were freed",
 		p, units.Exact(f.Amount.Bytes), units.Count(f.Amount.Count), count(freed, "none"), units.Count(allocated))
-	f.Suggestions = []string{
-		"Find what still refers to these tensors: a list or dict that only grows, a loss that is summed without .item() or .detach(), a hook, a closure.",
+	f.Suggestions = []string{"Find what still refers to these tensors: a list or dict that only grows, a loss that is summed without .item() or .detach(), " +
+		"a hook, a closure."}
+	if p.op != "" { // a profile of TensorFlow or JAX
+		f.Suggestions = []string{"Find what still refers to the results of this operation: a list or dict that only grows, a cache without bound, " +
+			"a metric that keeps tensors, a closure."}
 	}
 }
 
@@ -221,33 +225,6 @@ func count(n int64, zero string) string {
 		return zero
 	}
 	return units.Count(n)
-}
-
-// place is where a finding points: the innermost function of the program, or
-// the operation when there is no stack.
-type place struct {
-	frame lifetime.Frame
-	op    string
-}
-
-func (p place) String() string {
-	switch {
-	case p.frame.File != "":
-		return fmt.Sprintf("%s (%s)", p.frame.Function, p.frame.Place())
-	case p.frame.Function != "":
-		return p.frame.Function
-	case p.op != "":
-		return p.op
-	}
-	return "code without a recorded stack"
-}
-
-func placeOf(c *lifetime.Capture, site lifetime.SiteID) place {
-	f, ok := c.UserFrame(site)
-	if !ok {
-		return place{op: c.Sites[site].Op}
-	}
-	return place{frame: f}
 }
 
 // survivors sums the buffers of a site that began in the window and are alive

@@ -1,0 +1,120 @@
+package leak
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Thresholds of the rules about compiled programs.
+const (
+	// smallBytes is where XProf's Memory Viewer stops to show buffers one by one.
+	smallBytes = 16 << 10
+	// maxFindings is how many groups of a space get a finding of their own.
+	maxFindings = 5
+)
+
+// group is the buffers of a compiled program that one change of its source
+// concerns: those of one kind and shape from one place, such as the same line
+// in every layer.
+type group struct {
+	groupKey
+	sites  []lifetime.SiteID // in order of appearance; may repeat
+	amount lifetime.Amount
+	bytes  int64 // what the rule counts
+}
+
+type groupKey struct {
+	place   place
+	kind    lifetime.Kind
+	shape   string
+	donated bool // an input whose memory holds an output too
+}
+
+// groupBuffers sums up count, the bytes of a buffer that matter to a rule, and
+// returns the groups, most bytes first. Buffers with none are left out.
+func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count func(i int) int64) []group {
+	index, donated := map[groupKey]int{}, donatedInputs(s)
+	var groups []group
+	for _, i := range buffers {
+		n := count(i)
+		if n <= 0 {
+			continue
+		}
+		b := &s.Buffers[i]
+		key := groupKey{placeOf(c, b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
+		if key.place == (place{shape: key.shape}) { // neither scope nor operation: only the instruction tells it
+			key.place.op = c.Sites[b.Site].Instr
+		}
+		at, ok := index[key]
+		if !ok {
+			at = len(groups)
+			index[key] = at
+			groups = append(groups, group{groupKey: key})
+		}
+		groups[at].add(group{sites: []lifetime.SiteID{b.Site}, amount: lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested}, bytes: n})
+	}
+	// Buffers come in order of their allocation, so ties are always the same.
+	slices.SortStableFunc(groups, func(x, y group) int { return cmp.Compare(y.bytes, x.bytes) })
+	return groups
+}
+
+// donatedInputs returns the addresses of the allocations that hold an input and
+// an output.
+func donatedInputs(s *lifetime.Space) map[uint64]bool {
+	const both = lifetime.ForParameter | lifetime.ForOutput
+	at := map[uint64]bool{}
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Uses&both == both && r.Size > 0 {
+			at[r.Addr] = true
+		}
+	}
+	return at
+}
+
+// add takes the buffers of o into g.
+func (g *group) add(o group) {
+	g.sites = append(g.sites, o.sites...)
+	g.amount.Count += o.amount.Count
+	g.amount.Bytes += o.amount.Bytes
+	g.amount.Requested += o.amount.Requested
+	g.bytes += o.bytes
+}
+
+// pick splits groups, which stand by bytes, into those that get a finding of
+// their own and the sum of the others, which has the key of the largest.
+func pick(groups []group, large func(g *group) bool) (own []group, rest group) {
+	for i := range groups {
+		if len(own) < maxFindings && large(&groups[i]) {
+			own = append(own, groups[i])
+			continue
+		}
+		if rest.amount.Count == 0 {
+			rest.groupKey = groups[i].groupKey
+		}
+		rest.add(groups[i])
+	}
+	return own, rest
+}
+
+// distinct returns the sites in order of their first appearance.
+func distinct(sites []lifetime.SiteID) []lifetime.SiteID {
+	seen := map[lifetime.SiteID]bool{}
+	var all []lifetime.SiteID
+	for _, site := range sites {
+		if !seen[site] {
+			seen[site] = true
+			all = append(all, site)
+		}
+	}
+	return all
+}
+
+// shareOf returns part of whole, 0 to 1.
+func shareOf(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

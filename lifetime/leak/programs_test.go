@@ -1,0 +1,228 @@
+package leak_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// held ends the descriptions of what is not temporary.
+const held = ", held from the beginning of the program to its end"
+
+const kib, mib, gib = int64(1) << 10, int64(1) << 20, int64(1) << 30
+
+// plan is a compiled program in the making, of ten instructions.
+type plan struct {
+	b    *lifetime.Builder
+	s    lifetime.SpaceRef
+	addr uint64
+	next int64 // ID of the next value
+}
+
+func newPlan(b *lifetime.Builder, module, memory string) *plan {
+	p := &plan{b: b, s: b.Space(), next: 1}
+	b.Describe(p.s, lifetime.Space{
+		Module: module, Memory: memory, Axis: lifetime.ProgramOrder, Begin: -1, End: 10, Facts: lifetime.Addresses | lifetime.Regions,
+	})
+	return p
+}
+
+// whole adds a buffer that lives through the program, in an allocation of its
+// own.
+func (p *plan) whole(kind lifetime.Kind, uses lifetime.Uses, op string, size, requested int64) {
+	site := p.b.Site(lifetime.Site{Op: op, Shape: "f32[8,128]{1,0}", DType: "f32", Instr: fmt.Sprint("i.", p.next)})
+	p.b.Region(p.s, lifetime.Region{Begin: -1, End: 10, Addr: p.addr, Size: size, Edge: lifetime.EndOpen, Uses: uses})
+	p.add(lifetime.Buffer{Begin: -1, End: 10, Addr: p.addr, Size: size, Requested: requested, Site: site, Edge: lifetime.EndOpen, Kind: kind}, size)
+	p.addr += uint64(size)
+}
+
+// temp adds a temporary of a layer that is alive from begin to end.
+func (p *plan) temp(begin, end int64, layer int, size, requested, valueSize int64) {
+	frame := p.b.Frame(lifetime.Frame{Function: "dot_general", File: "/home/me/net.py", Line: 7, Kind: lifetime.Scope})
+	scope := p.b.Frame(lifetime.Frame{Function: fmt.Sprint("layer_", layer), Kind: lifetime.Scope})
+	site := p.b.Site(lifetime.Site{
+		Op: fmt.Sprintf("layer_%d/dot_general", layer), Shape: "f32[65536,3]{1,0:T(8,128)}", DType: "f32", Instr: fmt.Sprint("fusion.", p.next),
+		Stack: p.b.Stack([]lifetime.FrameID{frame, scope}),
+	})
+	p.add(lifetime.Buffer{Begin: begin, End: end, Addr: p.addr, Size: size, Requested: requested, Site: site, Kind: lifetime.Temporary}, valueSize)
+	p.addr += uint64(size)
+}
+
+func (p *plan) add(buf lifetime.Buffer, valueSize int64) {
+	p.b.Interval(p.s, buf, lifetime.Beside{ValueID: p.next, IsValue: true})
+	p.b.Value(p.s, lifetime.Value{ID: p.next, Root: p.next, Begin: buf.Begin, End: buf.End, Size: valueSize, Requested: buf.Requested, Site: buf.Site})
+	p.next++
+}
+
+// findings runs the rules and renders what they find.
+func findings(t *testing.T, b *lifetime.Builder) (*lifetime.Capture, []string) {
+	t.Helper()
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range leak.Find(c, c.Spaces) {
+		if f.Confidence <= 0 || f.Description == "" || len(f.Suggestions) == 0 || len(f.Sites) == 0 {
+			t.Errorf("incomplete: %+v", f)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %s", f.Severity, f.Rule, f.Space.ID(), f.Description))
+	}
+	return c, got
+}
+
+func newCapture() *lifetime.Builder {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f.hlo.pb", Format: "hlo"})
+	return b
+}
+
+func TestWholeProgram(t *testing.T) {
+	b := newCapture()
+	p := newPlan(b, "jit_step(5)", "space0")
+	p.whole(lifetime.Parameter, lifetime.ForParameter, "params['w']", 3*gib, 3*gib)
+	p.whole(lifetime.Parameter, lifetime.ForParameter|lifetime.ForOutput, "state", gib, gib)
+	p.whole(lifetime.Output, lifetime.ForOutput, "", 100*mib, 100*mib) // less than a twentieth
+	p.whole(lifetime.Constant, lifetime.ForConstant, "table", 512*mib, 512*mib)
+	p.temp(2, 4, 0, gib, gib, gib)
+	// Twelve weights of 30 MiB are none of them large, but together they are.
+	for i := range 12 {
+		p.whole(lifetime.Parameter, lifetime.ForParameter, fmt.Sprint("bias_", i), 30*mib, 30*mib)
+	}
+	small := newPlan(b, "jit_iota(6)", "space0") // less than a tenth of the other's peak
+	small.whole(lifetime.Output, lifetime.ForOutput, "iota", 64*mib, 64*mib)
+	other := newPlan(b, "jit_iota(6)", "space1") // another memory
+	other.whole(lifetime.Output, lifetime.ForOutput, "iota", 64*mib, 64*mib)
+	tiny := newPlan(b, "jit_iota(6)", "space2")
+	tiny.whole(lifetime.Output, lifetime.ForOutput, "iota", 8*kib, 8*kib)
+	c, got := findings(t, b)
+	want := []string{
+		"warning whole_program jit_step(5)/space0 input params['w'] f32[8,128]{1,0}: 3.00 GiB (3,221,225,472 B)" + held,
+		"info whole_program jit_step(5)/space0 input state f32[8,128]{1,0}: 1.00 GiB (1,073,741,824 B)" + held,
+		"info whole_program jit_step(5)/space0 constant table f32[8,128]{1,0}: 512 MiB (536,870,912 B)" + held,
+		"info whole_program jit_step(5)/space0 13 further inputs, outputs and constants, the largest the output i.3 f32[8,128]{1,0}: together 460 MiB (482,344,960 B)" + held,
+		"info whole_program jit_iota(6)/space1 output iota f32[8,128]{1,0}: 64.0 MiB (67,108,864 B)" + held,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	// Memory that holds a result already cannot be donated once more.
+	all := leak.Find(c, c.Spaces)
+	for i, donate := range []bool{true, false, false, false, true} {
+		if got := strings.Contains(strings.Join(all[i].Suggestions, " "), "donate_argnums"); got != donate {
+			t.Errorf("%s: suggests %q", all[i].Description, all[i].Suggestions)
+		}
+	}
+	if n := len(all[3].Sites); n != 13 || all[3].Amount.Count != 13 {
+		t.Errorf("the rest has %d sites and %+v", n, all[3].Amount)
+	}
+	// A program that is looked at alone is measured by itself.
+	for _, s := range c.Spaces {
+		if s.Module == "jit_iota(6)" && s.Memory == "space0" && len(leak.Find(c, []*lifetime.Space{s})) != 1 {
+			t.Error("nothing is found in a small program alone")
+		}
+	}
+}
+
+// TestManyHeld: however many large buffers there are, few findings.
+func TestManyHeld(t *testing.T) {
+	b := newCapture()
+	p := newPlan(b, "jit_step(5)", "space0")
+	for i := range 15 {
+		p.whole(lifetime.Parameter, lifetime.ForParameter, fmt.Sprint("w", i), gib, gib)
+	}
+	_, got := findings(t, b)
+	if len(got) != 6 || !strings.Contains(got[0], "10 further inputs") { // most bytes first
+		t.Errorf("found\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestPadding(t *testing.T) {
+	b := newCapture()
+	p := newPlan(b, "jit_step(5)", "space0")
+	p.whole(lifetime.Parameter, lifetime.ForParameter, "exact", 100*mib, 100*mib)
+	p.whole(lifetime.Parameter, lifetime.ForParameter, "rounded", 100*mib, 96*mib) // 4 MiB, but a small part of it
+	p.whole(lifetime.Parameter, lifetime.ForParameter, "thin", 3*mib, mib)
+	p.whole(lifetime.Parameter, lifetime.ForParameter, "tiny", 64*kib, 8*kib) // little of the whole
+	for layer := range 3 {
+		p.temp(2, 8, layer, 32*mib, 768*kib, 32*mib)
+	}
+	p.temp(0, 1, 9, 90*mib, 1, 90*mib)            // not at the peak
+	p.temp(3, 7, 4, 50*mib, 5*mib, 5*mib)         // an allocation that several values take turns in
+	vmem := newPlan(b, "jit_step(5)", "space1")   // a small memory
+	vmem.temp(1, 2, 0, 200*kib, 100*kib, 200*kib) // half of it
+	smem := newPlan(b, "jit_step(5)", "space2")   // scalars
+	smem.whole(lifetime.Constant, 0, "s", 512, 4) //
+	_, got := findings(t, b)
+	got = slices.DeleteFunc(got, func(s string) bool { return !strings.Contains(s, " padding ") })
+	want := []string{
+		"warning padding jit_step(5)/space0 " +
+			"93.8 MiB (98,304,000 B) of the 96.0 MiB of 3 buffers dot_general (net.py:7) f32[65536,3]{1,0:T(8,128)} are padding at the peak",
+		"info padding jit_step(5)/space0 " +
+			"2.00 MiB (2,097,152 B) of the 3.00 MiB of input thin f32[8,128]{1,0} are padding at the peak; 4.05 MiB more in 2 other buffers",
+		"info padding jit_step(5)/space1 " +
+			"100 KiB (102,400 B) of the 200 KiB of buffer dot_general (net.py:7) f32[65536,3]{1,0:T(8,128)} are padding at the peak",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestSpreadPadding: padding that is small everywhere is one finding.
+func TestSpreadPadding(t *testing.T) {
+	b := newCapture()
+	p := newPlan(b, "jit_step(5)", "space0")
+	for i := range 300 {
+		p.whole(lifetime.Constant, lifetime.ForConstant, fmt.Sprint("c", i), 8*kib, 4*kib)
+	}
+	_, got := findings(t, b)
+	want := "warning padding jit_step(5)/space0 1.17 MiB (1,228,800 B) of the 2.34 MiB of 300 buffers, the worst the constant c0 f32[8,128]{1,0}, " +
+		"are padding at the peak"
+	if len(got) != 2 || got[0] != want && got[1] != want {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
+// TestRulesBySpace: leaks are looked for in what ran, the other rules look at
+// what was compiled.
+func TestRulesBySpace(t *testing.T) {
+	for _, axis := range []lifetime.Axis{lifetime.Time, lifetime.ProgramOrder} {
+		b := newCapture()
+		s := b.Space()
+		b.Describe(s, lifetime.Space{Device: "x", Axis: axis})
+		site, scratch := b.Site(lifetime.Site{Op: "Relu", Shape: "[64,256]"}), b.Site(lifetime.Site{Op: "Mul"})
+		for i := range int64(60) {
+			b.Alloc(s, 10*i, uint64(i+1)<<20, 65000, 65536, site)
+			b.Alloc(s, 10*i+1, 1<<40, 4096, 4096, scratch)
+			b.Free(s, 10*i+2, 1<<40, 4096, 0)
+		}
+		_, got := findings(t, b)
+		if axis == lifetime.Time && (len(got) != 1 || !strings.HasPrefix(got[0], "warning leak x Relu [64,256] keeps 3.75 MiB")) {
+			t.Errorf("what ran: %q", got)
+		}
+		for _, f := range got {
+			if axis == lifetime.ProgramOrder && strings.Contains(f, " leak ") {
+				t.Errorf("what was compiled: %q", got)
+			}
+		}
+	}
+}
+
+// TestOddProgram: a program may be empty, and damaged sizes as large as can be.
+func TestOddProgram(t *testing.T) {
+	b := newCapture()
+	p := newPlan(b, "m", "space0")
+	p.b.Interval(p.s, lifetime.Buffer{Begin: -1, End: 10, Size: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}, lifetime.Beside{})
+	p.b.Interval(p.s, lifetime.Buffer{Begin: -1, End: 10, Requested: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}, lifetime.Beside{})
+	newPlan(b, "empty", "space0")
+	if _, got := findings(t, b); len(got) == 0 {
+		t.Error("nothing is found")
+	}
+}
