@@ -55,6 +55,8 @@ var allowed = []struct {
 	{"units", nil, true},
 	{"formats/torchsnap/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "formats/torchsnap/pickle"}, false},
+	{"formats/xplane", []string{"lifetime", "formats/hlo"}, false},
+	{"formats/hlo", []string{"lifetime"}, true},
 	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},
 	{"render", []string{"lifetime", "lifetime/", "units", "render/"}, true},
 	{"cmd", []string{""}, true},

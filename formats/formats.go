@@ -12,7 +12,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/formats/torchsnap"
+	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
 )
@@ -25,8 +27,10 @@ type Format struct {
 	// Sniff reports whether the first bytes of a file (up to sniffed, after
 	// decompression) are of this format.
 	Sniff func(head []byte) bool
-	// Read turns the file into facts. It is streamed once, from its beginning.
-	Read func(file string, in io.Reader, b *lifetime.Builder) error
+	// Read turns the file into facts, streamed once from its beginning. Formats
+	// in which what explains a thing follows it have ReadAt instead.
+	Read   func(file string, in io.Reader, b *lifetime.Builder) error
+	ReadAt func(file string, in io.ReaderAt, size int64, b *lifetime.Builder) error
 	// States says that the file states the model itself, buffers with both ends
 	// and all, so that it may contradict itself: what was read is checked.
 	States bool
@@ -34,8 +38,14 @@ type Format struct {
 
 // All lists the formats in the order in which they are tried.
 var All = []Format{
-	{"torch-snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one", torchsnap.Sniff, torchsnap.Read, false},
-	{"native", "memlane's own model as text: memlane export --to native", native.Sniff, native.Read, true},
+	{Name: "torch-snapshot", Doc: "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one",
+		Sniff: torchsnap.Sniff, Read: torchsnap.Read},
+	{Name: "xplane", Doc: "XProf profile of TensorFlow or JAX: *.xplane.pb, or the folder that the profiler wrote into",
+		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
+	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
+		Sniff: hlo.Sniff, Read: hlo.Read},
+	{Name: "native", Doc: "memlane's own model as text: memlane export --to native",
+		Sniff: native.Sniff, Read: native.Read, States: true},
 }
 
 // sniffed is how much of a file the formats may look at before they choose.
@@ -45,80 +55,118 @@ const sniffed = 4096
 type Input struct {
 	Stdin  io.Reader // read for the name "-"
 	Format string    // name of a Format, or "" to find out
-	// Progress, when set, wraps the stream of a file of size bytes (0 = not
-	// known) so that its caller can show how far reading got.
-	Progress func(file string, size int64, in io.Reader) io.Reader
+	// Reports asks for what allocators said, as it stands, in place of buffers:
+	// see lifetime.Builder.KeepReports.
+	Reports bool
+	// Progress, when set, is called for every file of size bytes (0 = not
+	// known) and returns what to call with each number of bytes read from it.
+	Progress func(file string, size int64) func(n int)
 }
 
-// Open reads one capture. The error names the file.
+// Open reads one capture: a file, or a folder of profiles. The error names the
+// file.
 func Open(file string, in Input) (*lifetime.Capture, error) {
-	c, err := open(file, in)
-	if err != nil {
-		var path *os.PathError
-		if errors.As(err, &path) { // names the file already
-			return nil, err
+	b := lifetime.NewBuilder()
+	if in.Reports {
+		b.KeepReports()
+	}
+	files := []string{file}
+	info, err := os.Stat(file)
+	folder := file != "-" && err == nil && info.IsDir()
+	if folder {
+		if files, err = profiles(file, b); err != nil {
+			return nil, named(file, err)
 		}
-		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	states := false
+	for _, f := range files {
+		format, err := read(f, in, b)
+		if err != nil {
+			return nil, named(f, err)
+		}
+		states = states || format.States
+	}
+	c, err := b.Finish()
+	if err != nil {
+		return nil, named(file, err)
+	}
+	if states {
+		if err := c.Check(); err != nil {
+			return nil, named(file, fmt.Errorf("it contradicts itself: %w", err))
+		}
+	}
+	if folder {
+		nameHosts(c)
 	}
 	return c, nil
 }
 
-func open(file string, in Input) (*lifetime.Capture, error) {
-	stream := in.Stdin
-	size := int64(0)
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if info.IsDir() {
-			return nil, errors.New("is a directory; give the capture files in it")
-		}
-		stream, size = f, info.Size()
-	} else if stream == nil {
-		return nil, errors.New("there is no standard input")
+// named says which file an error is about, if it does not say so itself.
+func named(file string, err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return err
 	}
-	if in.Progress != nil {
-		stream = in.Progress(file, size, stream)
-	}
-	plain, err := decompress(bufio.NewReaderSize(stream, 64<<10))
+	return fmt.Errorf("%s: %w", file, err)
+}
+
+// read reads one file.
+func read(file string, in Input, b *lifetime.Builder) (Format, error) {
+	src, err := open(file, in)
 	if err != nil {
-		return nil, err
+		return Format{}, err
+	}
+	defer src.close()
+	plain, err := decompress(bufio.NewReaderSize(src, 64<<10))
+	if err != nil {
+		return Format{}, err
 	}
 	head, err := plain.Peek(sniffed)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
+		return Format{}, err
 	}
 	if len(head) == 0 {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, errors.New("a compressed file that ends before its first byte of content")
+			return Format{}, errors.New("a compressed file that ends before its first byte of content")
 		}
-		return nil, errors.New("the file is empty")
+		return Format{}, errors.New("the file is empty")
 	}
 	format, err := choose(head, in.Format)
 	if err != nil {
-		return nil, err
+		return Format{}, err
 	}
-	b := lifetime.NewBuilder()
-	if err := format.Read(file, plain, b); err != nil {
-		return nil, err
+	if format.Read != nil {
+		return format, format.Read(file, plain, b)
 	}
-	c, err := b.Finish()
-	if err == nil && format.States {
-		if err := c.Check(); err != nil {
-			return nil, fmt.Errorf("it contradicts itself: %w", err)
-		}
+	at, size, err := src.readerAt(plain)
+	if err != nil {
+		return Format{}, err
 	}
-	return c, err
+	return format, format.ReadAt(file, at, size, b)
 }
 
 // maxZstdWindow is the memory that a zstd stream may ask for.
 const maxZstdWindow = 128 << 20
+
+// packed is how a file is compressed.
+type packed int
+
+const (
+	plainFile packed = iota
+	gzipFile
+	zstdFile
+)
+
+// packing tells by the first bytes of a file how it is compressed.
+func packing(magic []byte) packed {
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		return gzipFile
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return zstdFile
+	}
+	return plainFile
+}
 
 // decompress undoes gzip and zstd, also one inside the other.
 func decompress(in *bufio.Reader) (*bufio.Reader, error) {
@@ -126,20 +174,20 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 		magic, _ := in.Peek(4)
 		packed := &counter{in: in}
 		var plain io.Reader
-		switch {
-		case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		switch packing(magic) {
+		case gzipFile:
 			z, err := gzip.NewReader(packed)
 			if err != nil {
 				return nil, fmt.Errorf("damaged gzip: %w", err)
 			}
 			plain = z
-		case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		case zstdFile:
 			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 			if err != nil {
 				return nil, fmt.Errorf("damaged zstd: %w", err)
 			}
 			plain = z
-		default:
+		case plainFile:
 			return in, nil
 		}
 		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed}, 64<<10)

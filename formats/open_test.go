@@ -22,7 +22,10 @@ import (
 	"github.com/memlane/memlane/lifetime/native"
 )
 
-const leak = "../testdata/torchsnap/leak_4mib_20steps.pickle"
+const (
+	leak    = "../testdata/torchsnap/leak_4mib_20steps.pickle"
+	profile = "../testdata/xplane/tf_warm_cache.xplane.pb"
+)
 
 func read(t testing.TB, file string) []byte {
 	t.Helper()
@@ -126,16 +129,46 @@ func TestSameCapture(t *testing.T) {
 	}
 }
 
-// TestProgress holds the progress reader to see the whole file and its size.
+// TestSameProfile opens one profile, which is looked at twice, in all the ways
+// it may come. What is spooled for that is gone afterwards.
+func TestSameProfile(t *testing.T) {
+	data := read(t, profile)
+	want := text(t, profile, formats.Input{})
+	spool := t.TempDir()
+	t.Setenv("TMPDIR", spool)
+	for name, data := range map[string][]byte{
+		"a.xplane.pb":     data,
+		"a.xplane.pb.gz":  gzipped(t, data),
+		"a.xplane.pb.zst": zstded(t, data),
+	} {
+		if got := text(t, write(t, name, data), formats.Input{}); got != want {
+			t.Errorf("%s gives another model", name)
+		}
+		if got := text(t, "-", formats.Input{Stdin: bytes.NewReader(data)}); got != want {
+			t.Errorf("%s on standard input gives another model", name)
+		}
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+		t.Errorf("%d temporary files are left (%v)", len(left), err)
+	}
+	z := gzipped(t, data)
+	if _, err := formats.Open(write(t, "cut.gz", z[:len(z)-len(z)/3]), formats.Input{}); err == nil || !strings.Contains(err.Error(), "ends early") {
+		t.Errorf("a profile that was cut before its names: %v", err)
+	}
+}
+
+// TestProgress: progress is told of every byte of a file that is streamed, and
+// of as many or more of one that is looked at twice.
 func TestProgress(t *testing.T) {
-	var seen bytes.Buffer
-	size := int64(0)
-	text(t, leak, formats.Input{Progress: func(_ string, n int64, in io.Reader) io.Reader {
-		size = n
-		return io.TeeReader(in, &seen)
-	}})
-	if data := read(t, leak); size != int64(len(data)) || !bytes.Equal(seen.Bytes(), data) {
-		t.Errorf("saw %d bytes of %d, told of %d", seen.Len(), len(data), size)
+	for _, file := range []string{leak, profile} {
+		seen, size := int64(0), int64(0)
+		text(t, file, formats.Input{Progress: func(_ string, n int64) func(int) {
+			size = n
+			return func(n int) { seen += int64(n) }
+		}})
+		if n := int64(len(read(t, file))); size != n || seen < n || file == leak && seen > n {
+			t.Errorf("%s: saw %d bytes of %d, told of %d", file, seen, n, size)
+		}
 	}
 }
 
@@ -184,7 +217,7 @@ func TestRefused(t *testing.T) {
 		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
 		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode"},
 		{"pickle, named", pickle, "native", `line 1: want "memlane native 1"`},
-		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, native`},
+		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, native`},
 		{"only the magic.native", []byte("memlane native 1\n"), "", "no source"},
 		{"contradiction.native", []byte("memlane native 1\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {
@@ -219,7 +252,7 @@ func checkError(t *testing.T, err error, file, want string) {
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	_, err := formats.Open(dir, formats.Input{})
-	checkError(t, err, dir, "is a directory; give the capture files in it")
+	checkError(t, err, dir, "is a folder without profiles")
 
 	missing := filepath.Join(dir, "missing.pickle")
 	_, err = formats.Open(missing, formats.Input{})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/units"
 )
 
@@ -22,6 +22,8 @@ import (
 func captureFlags(more ...cli.Flag) []cli.Flag {
 	return append(more,
 		&cli.StringFlag{Name: "space", Usage: "only the memory IDs that match `GLOB`, as 'cuda:*'"},
+		&cli.StringFlag{Name: "module", Usage: "only programs called `NAME`: jit_f or 'jit_f(5)'"},
+		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
 		&cli.StringFlag{Name: "input-format", Usage: "do not guess the format: it is `NAME` (memlane --help)"},
 		toggle("strict", "fail with status 3 when a capture is damaged"),
 		toggle("quiet", "no warnings and no progress"),
@@ -40,8 +42,14 @@ func outputFlag() cli.Flag {
 }
 
 // openAll reads the captures of a command line, each with only the spaces that
-// --space names. It warns of losses from a severity on.
+// its flags name. It warns of losses from a severity on.
 func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error) {
+	return openFor(c, from, render.Buffers)
+}
+
+// openFor is openAll for a form that may need more than buffers. One of a
+// compiled program may be of a memory space that the program does not use.
+func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifetime.Capture, error) {
 	files := c.Args().Slice()
 	switch name := c.String("input-format"); {
 	case len(files) == 0:
@@ -52,12 +60,16 @@ func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
 		return nil, fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
 	}
-	if _, err := path.Match(c.String("space"), ""); err != nil {
-		return nil, fail(statusUsage, "--space %q: %w", c.String("space"), err)
+	want, err := choiceOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if need == render.Program {
+		want.memorySpace = ""
 	}
 	var captures []*lifetime.Capture
 	for _, file := range files {
-		capture, err := open(c, file)
+		capture, err := open(c, file, need == render.Reports)
 		if err != nil {
 			return nil, &statusError{statusInput, err}
 		}
@@ -65,7 +77,7 @@ func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error
 		if loss.Reason.Severity() == lifetime.Damage && c.Bool("strict") {
 			return nil, fail(statusInput, "%s: %s", file, lossText(loss))
 		}
-		if capture, err = choose(capture, c.String("space")); err != nil {
+		if capture, err = want.choose(capture); err != nil {
 			return nil, err
 		}
 		if loss.Count > 0 && !c.Bool("quiet") {
@@ -81,13 +93,16 @@ func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error
 }
 
 // open reads one capture. How far it got shows on a terminal.
-func open(c *cli.Context, file string) (*lifetime.Capture, error) {
-	in := formats.Input{Stdin: c.App.Reader, Format: c.String("input-format")}
+func open(c *cli.Context, file string, reports bool) (*lifetime.Capture, error) {
+	in := formats.Input{Stdin: c.App.Reader, Format: c.String("input-format"), Reports: reports}
 	var bar *progress
 	if terminal(c.App.ErrWriter) && !c.Bool("quiet") {
-		in.Progress = func(file string, size int64, r io.Reader) io.Reader {
-			bar = &progress{in: r, out: c.App.ErrWriter, file: file, size: size, started: time.Now()}
-			return bar
+		in.Progress = func(file string, size int64) func(n int) {
+			if bar != nil { // of the file before it in a folder
+				bar.clear()
+			}
+			bar = &progress{out: c.App.ErrWriter, file: file, size: size, started: time.Now()}
+			return bar.add
 		}
 	}
 	capture, err := formats.Open(file, in)
@@ -135,82 +150,6 @@ func lossText(l lifetime.Loss) string {
 	return text
 }
 
-// choose returns the capture with only the spaces whose memory ID matches glob,
-// "" for all.
-func choose(capture *lifetime.Capture, glob string) (*lifetime.Capture, error) {
-	file := capture.Sources[0].File
-	part := *capture
-	part.Spaces = nil
-	var ids []string
-	for _, s := range capture.Spaces {
-		ids = append(ids, s.ID())
-		// "*" matches a "/" too: memory IDs are no paths.
-		ok, _ := path.Match(strings.ReplaceAll(glob, "/", "\x00"), strings.ReplaceAll(s.ID(), "/", "\x00"))
-		if ok || glob == "" {
-			part.Spaces = append(part.Spaces, s)
-		}
-	}
-	switch {
-	case len(ids) == 0:
-		return nil, fail(statusNoMemory, "%s: holds no memory data: neither a history nor the state at its end; "+
-			"call torch.cuda.memory._record_memory_history() before and _dump_snapshot() after the allocations", file)
-	case len(part.Spaces) == 0:
-		return nil, fail(statusNoMemory, "%s: no memory ID matches %q; there are: %s", file, glob, strings.Join(ids, ", "))
-	}
-	return &part, nil
-}
-
-// largest returns the space with the highest peak among those with buffers, and
-// how many it was chosen from.
-func largest(spaces []*lifetime.Space) (*lifetime.Space, int) {
-	var best *lifetime.Space
-	n, most := 0, int64(0)
-	for _, s := range spaces {
-		if len(s.Buffers) == 0 && s.Base == 0 {
-			continue
-		}
-		n++
-		if bytes := s.Peak(lifetime.Occupied).Bytes; best == nil || bytes > most {
-			best, most = s, bytes
-		}
-	}
-	return best, n
-}
-
-// siteName returns what to call a site in a table.
-func siteName(capture *lifetime.Capture, site lifetime.SiteID) string {
-	if f, ok := capture.UserFrame(site); ok {
-		return frameName(f)
-	}
-	if op := capture.Sites[site].Op; op != "" {
-		return printable(op)
-	}
-	return "(no stack recorded)"
-}
-
-// frameName returns "function (file:line)" with the base name of the file.
-func frameName(f lifetime.Frame) string {
-	name := f.Function
-	if name == "" {
-		name = "?"
-	}
-	if place := f.Place(); place != "" {
-		name += " (" + place + ")"
-	}
-	return printable(name)
-}
-
-// sinceBegin returns an instant of a space for people.
-func sinceBegin(s *lifetime.Space, t int64) string {
-	switch {
-	case s.Facts&lifetime.History == 0 && t == s.AtEnd():
-		return "the end" // the only instant that is known
-	case s.Axis == lifetime.Time:
-		return "+" + units.Span(t-s.Begin, s.Axis.Unit())
-	}
-	return fmt.Sprintf("%s %s", s.Axis.Unit(), units.Count(t))
-}
-
 // terminal reports whether w is one.
 func terminal(w any) bool {
 	if out, ok := w.(*output); ok {
@@ -222,7 +161,6 @@ func terminal(w any) bool {
 
 // progress shows how far the reading of a file got, once it takes long.
 type progress struct {
-	in      io.Reader
 	out     io.Writer
 	file    string
 	size    int64 // 0 = not known
@@ -232,8 +170,8 @@ type progress struct {
 	shown time.Time
 }
 
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.in.Read(b)
+// add counts bytes that were read.
+func (p *progress) add(n int) {
 	p.read += int64(n)
 	now := time.Now()
 	if now.Sub(p.started) > time.Second && now.Sub(p.shown) > 200*time.Millisecond {
@@ -247,7 +185,6 @@ func (p *progress) Read(b []byte) (int, error) {
 		name := []rune(printable(filepath.Base(p.file)))
 		fmt.Fprintf(p.out, "\r\033[Kreading %s: %s", string(name[:min(len(name), 32)]), done)
 	}
-	return n, err
 }
 
 // clear takes the line away, if there is one.

@@ -4,10 +4,14 @@ and which of them should be gone.
 
 	memlane COMMAND [flags] CAPTURE...
 
-A CAPTURE is a PyTorch memory snapshot, plain or compressed with gzip or zstd;
-"-" is standard input. Flags may stand before and after the captures.
+A CAPTURE is a PyTorch memory snapshot, an XProf profile of TensorFlow or JAX
+(a *.xplane.pb file, or the folder that the profiler wrote into) or a program
+that XLA compiled, plain or compressed with gzip or zstd; "-" is standard input.
+Flags may stand before and after the captures.
 
 # Taking a capture
+
+Of PyTorch:
 
 	torch.cuda.memory._record_memory_history(max_entries=1_000_000)
 	... a few dozen iterations of the program ...
@@ -22,6 +26,21 @@ says "ring-overflow". To look at an out-of-memory error, dump in an observer:
 	    torch.cuda.memory._dump_snapshot("oom.pickle")
 	torch._C._cuda_attach_out_of_memory_observer(on_oom)
 
+Of JAX and of TensorFlow:
+
+	jax.profiler.start_trace("logs")               tf.profiler.experimental.start("logs")
+	... the first steps of the program ...
+	jax.profiler.stop_trace()                      tf.profiler.experimental.stop()
+
+and then "memlane info logs". Allocators report what they do while it happens:
+start before the allocations in question. On CPU, TensorFlow's allocator reports
+with TF_CPU_ALLOCATOR_USE_BFC=1, JAX's does not. The compiled programs are in the
+profile in any case. So they are in what XLA dumps, also of a program that it
+refused for want of memory:
+
+	XLA_FLAGS="--xla_dump_to=dump --xla_dump_hlo_as_proto" python train.py
+	memlane peak dump/*jit_step*.hlo.pb
+
 # What is in it
 
 	$ memlane info testdata/torchsnap/frag_oom.pickle
@@ -35,6 +54,24 @@ word beside it) what the allocator set aside. A buffer that was freed before the
 end has no recorded occupied size; it counts as requested rounded up to 512.
 Reserved memory is what the allocator took from the device; buffers lie in it.
 "fragmented" is the share of its free bytes outside the largest hole.
+
+An XProf profile has a memory ID per allocator or device of the host, and one
+per compiled program and memory space of it:
+
+	$ memlane info testdata/xplane/tf_leak.xplane.pb
+	testdata/xplane/tf_leak.xplane.pb: xplane, XProf profiler
+	...
+
+The peak is that of the window; "since the program began" is the allocator's own,
+which may lie before it. What was allocated before the window was opened shows in
+the allocator's totals: it is part of every level, as "before the window". On TPUs
+memory is set aside beside the heap for the stack of programs; it counts too.
+"fragmented" is the allocator's own figure there.
+
+A compiled program is a plan: which buffer of one run lies where, from which
+instruction to which. --module NAME and --memory-space N choose one; memory space
+0 is the main memory. Padding is what a buffer takes beyond its elements, because
+of the tiles of its layout.
 
 "worth knowing" lists what the capture lacks and what of it could not be used.
 
@@ -52,7 +89,12 @@ program itself; files in site-packages and the standard library are skipped.
 Three survivors are not enough for a verdict, and a window in which nothing was
 freed has no iterations to compare. What piles up during one forward pass is no
 leak: where stacks show nn.Module calls memlane tells a loop over layers from a
-loop over steps; else record several iterations.
+loop over steps; else record several iterations. Where a profile has no stacks,
+the site is the operation and the shape of its result.
+
+In a compiled program nothing can leak. Two rules look at what it needs:
+whole_program names what is set aside from its beginning to its end (arguments,
+results, constants), padding the buffers of which much is padding.
 
 # What makes up the peak
 
@@ -63,6 +105,14 @@ loop over steps; else record several iterations.
 	  32.0 MiB  47.1 %        4  <listcomp> (pair.py:9)
 	  24.0 MiB  35.3 %        8  <listcomp> (pair.py:6)
 	  12.0 MiB  17.6 %        1  duplicate (pair.py:10)
+
+Of the compiled programs in a capture the one with the highest peak is shown
+where nothing else was asked for; allocators come first. This one needs 300 GiB:
+
+	$ memlane peak testdata/xplane/seed_oom.hlo.pb
+	testdata/xplane/seed_oom.hlo.pb jit_seed_oom/space0
+	300 GiB (322,122,547,200 B) in 2 buffers at instruction 0 of 2
+	...
 
 --at end shows what is left, --at oom what was there when an allocation failed,
 --at 20ms what was there 20 ms after the window began.
@@ -87,8 +137,9 @@ the footer says how many. The file needs nothing else: no script, no network.
 
 inuse_space, the default, is what was alive at the peak of each memory ID (--at
 end: at the end); its total is the peak. alloc_space is what was allocated in
-the window. Labels: device, memory_id, kind, leak (RULE:SEVERITY), and the
-numbers bytes and lifetime, which -tagfocus takes ranges of:
+the window. Labels: device, memory_id, kind (buffer, or of compiled programs
+parameter, output, temporary, constant), region, shape, dtype, leak
+(RULE:SEVERITY), and the numbers bytes and lifetime, which -tagfocus takes ranges of:
 
 	go tool pprof -top -tagfocus=bytes=1mb: heap.pb.gz
 	go tool pprof -top -tagfocus=lifetime=1s: heap.pb.gz
@@ -105,22 +156,32 @@ info, leaks and peak write JSON with --json, and export writes the whole model:
 	memlane native 1
 	...
 
+--to xprof.memory_profile and --to xprof.memory_viewer write what XProf's own pages
+are made from, for its front end and for scripts that read it:
+
+	memlane export --to xprof.memory_profile host.xplane.pb
+	memlane export --to xprof.memory_viewer --module 'jit_f(5)' --memory-space 0 host.xplane.pb
+
 JSON begins with "schema": "memlane/1". Bytes are integers; times are integers
 in the "unit" of their memory ID; what is not known is null. Nothing is cut to a
 top N.
 
-	info   captures[] file, format, producer, losses[], spaces[]: id, device, axis, unit, begin, end, limit_bytes, base_bytes,
-	       facts[], allocations, frees, live {count, bytes, requested_bytes, pending_free_count, pending_free_bytes},
-	       reserved_bytes, reserved_peak_bytes, peak {bytes, requested_bytes, at}, lifetime_peak_bytes, fragmentation,
-	       free_bytes, largest_free_bytes, ooms[]
-	leaks  findings[] rule, severity, confidence, file, space, site {function, file, line, op, stack[]}, bytes,
+	info   captures[] file, format, producer, losses[], spaces[]: id, device, module, memory_space, axis, unit, begin, end,
+	       limit_bytes, base_bytes, facts[], allocations, frees, live {count, bytes, requested_bytes, pending_free_count,
+	       pending_free_bytes}, reserved_bytes, reserved_peak_bytes, peak {bytes, requested_bytes, at, fragmentation},
+	       stack_bytes, padding_bytes, lifetime_peak_bytes, fragmentation, fragmentation_max, free_bytes,
+	       largest_free_bytes, ooms[]
+	leaks  findings[] rule, severity, confidence, file, space, site {function, file, line, op, stack[], source[]}, bytes,
 	       requested_bytes, count, bytes_per_step, description, evidence {}, suggestions[]
-	peak   peaks[] file, space, at, bytes, rows[]: site, op, shape, dtype, category, bytes, requested_bytes, count, share
+	peak   peaks[] file, space, at, bytes, rows[]: site, op, shape, dtype, category, instr, bytes, requested_bytes,
+	       padding_bytes, count, share
 
 live is the state at the end of the window. Blocks whose free was asked for but
 not completed count in live.bytes, and stand in live.pending_free_bytes too.
 peak.bytes and peak.requested_bytes are each the maximum of their own series;
-at belongs to peak.bytes.
+at belongs to peak.bytes. fragmentation is that at the end of the window. The
+category of a row is the kind of a compiled program's buffers, what the allocator
+was told they are for, "stack" or "before the window".
 
 # Exit status
 
@@ -137,7 +198,8 @@ error. A truncated capture is read as far as it goes: a warning, status 0.
 
 Snapshots are pickles, and unpickling a file that somebody else made runs it.
 memlane does not unpickle: its decoder knows plain data only and refuses every
-opcode that imports, calls or builds something, by name and offset. Nothing that
+opcode that imports, calls or builds something, by name and offset. Profiles of any
+size are read through a window. Nothing that
 a capture names is opened or fetched, and its texts are escaped where they are
 shown.
 */

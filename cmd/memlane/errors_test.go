@@ -74,7 +74,7 @@ func TestErrors(t *testing.T) {
 		{"export --to json good good", 2, `export: want one capture, got 2`},
 
 		{"info missing", 3, `missing: no such file`},
-		{"info .", 3, `\.: is a directory`},
+		{"info .", 3, `\.: is a folder without profiles`},
 		{"info empty", 3, `empty: the file is empty`},
 		{"info -", 3, `-: the file is empty`},
 		{"leaks text", 3, `text: not a capture .*Dear diary`},

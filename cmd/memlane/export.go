@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -12,21 +13,21 @@ import (
 )
 
 func exportCommand() *cli.Command {
-	var names []string
 	var table strings.Builder
 	for _, e := range render.Exports {
-		names = append(names, e.Name)
-		fmt.Fprintf(&table, "  %-8s %s\n", e.Name, wrap(e.Doc, strings.Repeat(" ", 11)))
+		fmt.Fprintf(&table, "  %-20s %s\n", e.Name, wrap(e.Doc, strings.Repeat(" ", 23)))
 	}
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "the whole model of a capture for other programs",
+		Usage:     "a capture for other programs: the model, or XProf's JSON",
 		ArgsUsage: "CAPTURE",
 		Description: "Formats:\n" + table.String() + "\nExamples:\n" +
 			"  memlane export --to native snapshot.pickle | less\n" +
-			"  memlane export --to json -o model.json snapshot.pickle",
+			"  memlane export --to json -o model.json snapshot.pickle\n" +
+			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
+			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
 		Flags: captureFlags(
-			&cli.StringFlag{Name: "to", Usage: "`FORMAT`: " + strings.Join(names, " or ")},
+			&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"},
 			outputFlag()),
 		Action: export,
 	}
@@ -49,9 +50,49 @@ func export(c *cli.Context) error {
 	case c.NArg() != 1:
 		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
 	}
-	captures, err := openAll(c, lifetime.DataLoss)
+	captures, err := openFor(c, lifetime.DataLoss, to.Needs)
 	if err != nil {
 		return err
 	}
-	return writeOutput(c, func(w io.Writer) error { return to.Write(w, captures[0]) })
+	capture := captures[0]
+	var o render.Options
+	if to.Needs == render.Program {
+		if o, err = programOptions(c, capture); err != nil {
+			return err
+		}
+	}
+	return writeOutput(c, func(w io.Writer) error {
+		err := to.Write(w, capture, o)
+		if err != nil && to.Needs != render.Buffers {
+			return fail(statusNoMemory, "%s: %w", capture.Sources[0].File, err)
+		}
+		return err
+	})
+}
+
+// programOptions returns the compiled program and memory space that the flags ask for:
+// where they do not say, the one with the highest peak and main memory.
+func programOptions(c *cli.Context, capture *lifetime.Capture) (render.Options, error) {
+	o := render.Options{Module: c.String("module")}
+	if n := c.String("memory-space"); n != "" {
+		o.MemorySpace, _ = strconv.ParseInt(n, 10, 64) // choiceOf has seen it
+	}
+	if o.Module != "" {
+		return o, nil
+	}
+	var programs []*lifetime.Space
+	for _, s := range capture.Spaces {
+		if n, ok := memorySpace(s); ok && n == o.MemorySpace {
+			programs = append(programs, s)
+		}
+	}
+	s, of := largest(programs)
+	if s == nil {
+		return o, fail(statusNoMemory, "%s: holds no compiled program", capture.Sources[0].File)
+	}
+	if of > 1 && !c.Bool("quiet") {
+		tellChoice(c.App.ErrWriter, "writing", s, of)
+	}
+	o.Module = s.Module
+	return o, nil
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"strings"
+	"math"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 func infoCommand() *cli.Command {
@@ -51,6 +49,8 @@ type lossJSON struct {
 type spaceInfoJSON struct {
 	ID                string   `json:"id"`
 	Device            string   `json:"device"`
+	Module            string   `json:"module"`       // compiled program, "" for what was recorded as it ran
+	MemorySpace       *int64   `json:"memory_space"` // of a compiled program
 	Axis              string   `json:"axis"`
 	Unit              string   `json:"unit"`
 	Begin             int64    `json:"begin"`
@@ -64,8 +64,11 @@ type spaceInfoJSON struct {
 	ReservedBytes     *int64   `json:"reserved_bytes"` // null when reserved memory was not recorded
 	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"`
 	Peak              peakInfo `json:"peak"`
+	PaddingBytes      *int64   `json:"padding_bytes"`       // of a compiled program, at the peak
+	StackBytes        *int64   `json:"stack_bytes"`         // beside the heap, at the peak; null without a stack
 	LifetimePeakBytes *int64   `json:"lifetime_peak_bytes"` // null: snapshots do not tell
-	Fragmentation     *float64 `json:"fragmentation"`       // null when nothing reserved is free
+	Fragmentation     *float64 `json:"fragmentation"`       // at the end; null when nothing is free
+	FragmentationMax  *float64 `json:"fragmentation_max"`   // as the allocator reports it
 	FreeBytes         *int64   `json:"free_bytes"`
 	LargestFreeBytes  *int64   `json:"largest_free_bytes"`
 	OOMs              []oom    `json:"ooms"`
@@ -80,9 +83,10 @@ type liveJSON struct {
 }
 
 type peakInfo struct {
-	Bytes          int64 `json:"bytes"`
-	RequestedBytes int64 `json:"requested_bytes"`
-	At             int64 `json:"at"`
+	Bytes          int64    `json:"bytes"`
+	RequestedBytes int64    `json:"requested_bytes"`
+	At             int64    `json:"at"`
+	Fragmentation  *float64 `json:"fragmentation"` // as the allocator reports it
 }
 
 type oom struct {
@@ -116,7 +120,7 @@ func info(c *cli.Context) error {
 
 func infoOf(capture *lifetime.Capture) captureInfoJSON {
 	source := capture.Sources[0]
-	info := captureInfoJSON{File: source.File, Format: source.Format, Producer: source.Producer, Losses: []lossJSON{}}
+	info := captureInfoJSON{File: captureName(capture), Format: source.Format, Producer: source.Producer, Losses: []lossJSON{}}
 	for _, s := range capture.Spaces {
 		info.Spaces = append(info.Spaces, spaceInfo(s))
 	}
@@ -131,18 +135,23 @@ func spaceInfo(s *lifetime.Space) spaceInfoJSON {
 	info := spaceInfoJSON{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees,
-		Live: liveJSON{sum.Live.Count, sum.Live.Bytes, sum.Live.Requested, sum.Pending.Count, sum.Pending.Bytes},
-		Peak: peakInfo{sum.Peak.Bytes, sum.PeakRequested.Bytes, sum.Peak.At},
+		Live:   liveJSON{sum.Live.Count, sum.Live.Bytes, sum.Live.Requested, sum.Pending.Count, sum.Pending.Bytes},
+		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak),
+		Peak: peakInfo{Bytes: sum.Peak.Bytes, RequestedBytes: sum.PeakRequested.Bytes, At: sum.Peak.At},
 		OOMs: []oom{},
 	}
-	if s.Facts&lifetime.Regions != 0 {
-		end, peak := s.Reserved()
-		free := s.Free()
-		info.ReservedBytes, info.ReservedPeakBytes, info.FreeBytes, info.LargestFreeBytes = &end, &peak, &free.Total, &free.Largest
-		if share, ok := free.Fragmentation(); ok {
-			info.Fragmentation = &share
+	if static(s) {
+		padding := paddingAt(s, sum.Peak.At)
+		info.PaddingBytes = &padding
+		if n, ok := memorySpace(s); ok {
+			info.MemorySpace = &n
 		}
 	}
+	if len(s.Stack) > 0 {
+		stack := s.StackAt(sum.Peak.At)
+		info.StackBytes = &stack
+	}
+	info.addFragmentation(s)
 	for _, m := range s.Marks {
 		if m.Kind == lifetime.OOM {
 			o := oom{At: m.Begin, RequestedBytes: m.Requested}
@@ -155,60 +164,58 @@ func spaceInfo(s *lifetime.Space) spaceInfoJSON {
 	return info
 }
 
-// maxOOMs is how many failed allocations people see: programs that retry have
-// many.
-const maxOOMs = 5
-
-func printInfo(w io.Writer, info captureInfoJSON, capture *lifetime.Capture) {
-	fmt.Fprintf(w, "%s: %s, %s\n", printable(info.File), info.Format, printable(info.Producer))
-	for i, s := range info.Spaces {
-		fmt.Fprintf(w, "\n%s\n", printable(s.ID))
-		printSpace(w, s, capture.Spaces[i])
-	}
-	for i, l := range capture.Losses {
-		if i == 0 {
-			fmt.Fprintf(w, "\nworth knowing\n")
+// addFragmentation fills in reserved memory and its holes, or what the allocator
+// itself reports of them. The holes between the allocations of a compiled
+// program are no fragments: the compiler put everything in its place at once.
+func (info *spaceInfoJSON) addFragmentation(s *lifetime.Space) {
+	info.Peak.Fragmentation = fragmentationAt(s, info.Peak.At)
+	info.Fragmentation = fragmentationAt(s, s.End)
+	for _, t := range s.Totals {
+		if share := reported(t); share != nil && (info.FragmentationMax == nil || *share > *info.FragmentationMax) {
+			info.FragmentationMax = share
 		}
-		fmt.Fprintf(w, "  %s\n", wrap(lossText(l), "    "))
+	}
+	if s.Facts&lifetime.Regions == 0 {
+		return
+	}
+	end, peak := s.Reserved()
+	info.ReservedBytes, info.ReservedPeakBytes = &end, &peak
+	if static(s) {
+		return
+	}
+	free := s.Free()
+	info.FreeBytes, info.LargestFreeBytes = &free.Total, &free.Largest
+	if share, ok := free.Fragmentation(); ok {
+		info.Fragmentation = &share
 	}
 }
 
-func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
-	}
-	if s.Allocations+s.Frees > 0 {
-		row("window", "%s, %s, %s", units.Span(s.End-s.Begin-1, s.Unit), count(s.Allocations, "allocation"), count(s.Frees, "free"))
-	} else {
-		row("window", "none: no allocation or free was recorded")
-	}
-	row("peak", "%s at %s", units.Exact(s.Peak.Bytes), sinceBegin(space, s.Peak.At))
-	row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
-	if s.BaseBytes != 0 {
-		row("", "%s of it from before the window", units.Exact(s.BaseBytes))
-	}
-	row("at end", "%s in %s", units.Exact(s.Live.Bytes), count(s.Live.Count, "buffer"))
-	row("", "%s requested", units.Exact(s.Live.RequestedBytes))
-	if s.Live.PendingFreeCount > 0 {
-		row("", "%s of it waiting to be freed", units.Exact(s.Live.PendingFreeBytes))
-	}
-	if s.ReservedBytes != nil {
-		row("reserved", "%s at the end, %s at most", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
-		row("free in it", "%s, the largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
-	}
-	if s.Fragmentation != nil {
-		row("fragmented", "%s of the free bytes lie outside the largest hole", percent(*s.Fragmentation))
-	}
-	for i, o := range s.OOMs {
-		if i == maxOOMs {
-			row("", "and %d more (--json has them all)", len(s.OOMs)-i)
-			break
+// fragmentationAt returns what the allocator last reported up to t, nil when it
+// did not, or had nothing free.
+func fragmentationAt(s *lifetime.Space, t int64) *float64 {
+	for i := len(s.Totals) - 1; i >= 0; i-- {
+		if s.Totals[i].T <= t && s.Totals[i].HasFragmentation {
+			return reported(s.Totals[i])
 		}
-		free := ""
-		if o.DeviceFreeBytes != nil {
-			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
-		}
-		row(map[bool]string{true: "OOM"}[i == 0], "%s wanted at %s%s", units.Bytes(o.RequestedBytes), sinceBegin(space, o.At), free)
 	}
-	row("known", "%s", strings.Join(s.Facts, ", "))
+	return nil
+}
+
+// reported returns the fragmentation of a total; JSON has no infinite numbers.
+func reported(t lifetime.Total) *float64 {
+	share := float64(t.Fragmentation)
+	if !t.HasFragmentation || math.IsNaN(share) || math.IsInf(share, 0) {
+		return nil
+	}
+	return &share
+}
+
+// paddingAt returns what the buffers that are alive at t occupy beyond their
+// elements.
+func paddingAt(s *lifetime.Space, t int64) int64 {
+	padding := int64(0)
+	for _, i := range s.LiveAt(t) {
+		padding += s.Buffers[i].Size - s.Buffers[i].Requested
+	}
+	return padding
 }

@@ -16,7 +16,7 @@ import (
 // says "or nothing"; "integer" is one without a point or an exponent.
 func TestJSONFields(t *testing.T) {
 	const golden = "testdata/fields.txt"
-	files := append(slices.Sorted(maps.Values(captures(t))), damaged(t))
+	files := append(slices.Sorted(maps.Values(captures(t))), damaged(t), "testdata/programs.native", "testdata/runtime.native")
 	var lines []string
 	for _, command := range []string{"info --json", "leaks --json", "peak --json", "export --to json"} {
 		name := strings.Fields(command)[0]

@@ -17,7 +17,7 @@ import (
 func leaksCommand() *cli.Command {
 	var rules strings.Builder
 	for _, r := range leak.Rules {
-		fmt.Fprintf(&rules, "  %-8s %s\n", r.Name, r.Doc)
+		fmt.Fprintf(&rules, "  %s\n      %s\n", r.Name, r.Doc)
 	}
 	return &cli.Command{
 		Name:      "leaks",
@@ -94,42 +94,31 @@ func findingToJSON(capture *lifetime.Capture, f leak.Finding) findingJSON {
 	return out
 }
 
+// maxFindings is how many findings people see, and maxInfos how far those go that
+// are only worth knowing; the worst come first.
+const (
+	maxFindings = 20
+	maxInfos    = 10
+)
+
 func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Finding) {
-	var untold []*lifetime.Space
-	for _, s := range capture.Spaces {
-		if s.Facts&lifetime.History == 0 {
-			untold = append(untold, s)
-		}
-	}
-	verdict := count(len(findings), "finding")
-	switch {
-	case len(untold) == len(capture.Spaces):
-		verdict = "leaks cannot be told"
-	case len(findings) == 0:
-		verdict = "no leak found"
-	}
-	fmt.Fprintf(w, "%s: %s\n", printable(capture.Sources[0].File), verdict)
-	for _, s := range untold {
-		fmt.Fprintf(w, "  %s has no history of allocations and frees; record one:\n"+
-			"  torch.cuda.memory._record_memory_history()\n", printable(s.ID()))
-	}
+	printVerdict(w, capture, findings)
 	told := map[string]bool{} // suggestions; once is enough
-	for _, f := range findings {
-		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, siteName(capture, f.Sites[0]), printable(f.Space.ID()))
+	for i, f := range findings {
+		if i == maxFindings || i >= maxInfos && f.Severity == leak.Info {
+			fmt.Fprintf(w, "\nand %s (--json has them all)\n", count(len(findings)-i, "more finding"))
+			break
+		}
+		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, siteName(capture, f.Space, f.Sites[0]), printable(f.Space.ID()))
 		perStep := ""
 		if f.BytesPerStep > 0 {
 			perStep = fmt.Sprintf(", %s a step", units.Bytes(int64(math.Round(f.BytesPerStep))))
 		}
 		fmt.Fprintf(w, "  %s\n", wrap(fmt.Sprintf("%s%s; confidence %.0f %%", f.Description, perStep, 100*f.Confidence), "  "))
-		for i, site := range f.Sites {
-			if i == maxStacks {
-				fmt.Fprintf(w, "  and %s (--json has them all)\n", count(len(f.Sites)-i, "more stack"))
-				break
-			}
-			if len(f.Sites) > 1 {
-				fmt.Fprintf(w, "  stack %d of %d\n", i+1, len(f.Sites))
-			}
-			printStack(w, capture, site)
+		if static(f.Space) {
+			printInstruction(w, capture, f.Sites)
+		} else {
+			printStacks(w, capture, f.Sites)
 		}
 		for _, s := range f.Suggestions {
 			if !told[s] {
@@ -140,10 +129,89 @@ func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Findi
 	}
 }
 
+// printVerdict says how many findings there are, and in which spaces leaks
+// cannot be told.
+func printVerdict(w io.Writer, capture *lifetime.Capture, findings []leak.Finding) {
+	var untold []*lifetime.Space
+	programs, judged := 0, 0
+	for _, s := range capture.Spaces {
+		switch {
+		case static(s):
+			programs++
+		case s.Facts&lifetime.History == 0:
+			untold = append(untold, s)
+		default:
+			judged++
+		}
+	}
+	leaks := 0
+	for _, f := range findings {
+		if f.Rule == leak.Leak {
+			leaks++
+		}
+	}
+	others := len(findings) - leaks
+	verdict := count(len(findings), "finding")
+	switch {
+	case judged+programs == 0:
+		verdict = "leaks cannot be told"
+	case judged > 0 && leaks == 0:
+		verdict = "no leak found"
+	case judged > 0 && others > 0:
+		verdict = count(leaks, "leak")
+	}
+	if judged > 0 && others > 0 {
+		verdict += ", " + count(others, "other finding")
+	}
+	fmt.Fprintf(w, "%s: %s\n", printable(captureName(capture)), verdict)
+	if judged == 0 && programs > 0 {
+		fmt.Fprintf(w, "  %s\n", wrap("These are compiled programs: plans of the memory of one run, in which nothing can leak.", "  "))
+	}
+	for _, s := range untold {
+		record := ""
+		if capture.Sources[s.Source].Format == torchSnapshot {
+			record = "; record one:\n  " + recordHistory
+		}
+		fmt.Fprintf(w, "  %s has no history of allocations and frees%s\n", printable(s.ID()), record)
+	}
+}
+
 const (
 	maxStacks = 3
 	maxFrames = 8
 )
+
+// printInstruction says which instruction of a compiled program a finding speaks
+// of, and the calls in the program that it was compiled from.
+func printInstruction(w io.Writer, capture *lifetime.Capture, sites []lifetime.SiteID) {
+	if text := instruction(capture, sites[0], lineWidth-4); text != "" {
+		fmt.Fprintf(w, "    %s\n", text)
+	}
+	shown := 0
+	for _, id := range capture.Stacks[capture.Sites[sites[0]].Source] {
+		if f := capture.Frames[id]; f.Kind == lifetime.User && shown < maxFrames {
+			shown++
+			fmt.Fprintf(w, "    at %s\n", frameName(f))
+		}
+	}
+	if len(sites) > 1 {
+		fmt.Fprintf(w, "    and %s\n", count(len(sites)-1, "more instruction"))
+	}
+}
+
+// printStacks prints the first call stacks of a finding.
+func printStacks(w io.Writer, capture *lifetime.Capture, sites []lifetime.SiteID) {
+	for i, site := range sites {
+		if i == maxStacks {
+			fmt.Fprintf(w, "  and %s (--json has them all)\n", count(len(sites)-i, "more stack"))
+			break
+		}
+		if len(sites) > 1 && capture.Sites[site].Stack != 0 {
+			fmt.Fprintf(w, "  stack %d of %d\n", i+1, len(sites))
+		}
+		printStack(w, capture, site)
+	}
+}
 
 func printStack(w io.Writer, capture *lifetime.Capture, site lifetime.SiteID) {
 	stack := capture.Stacks[capture.Sites[site].Stack]

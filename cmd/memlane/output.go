@@ -120,7 +120,8 @@ type siteJSON struct {
 	File     string      `json:"file"`
 	Line     int         `json:"line"`
 	Op       string      `json:"op"`
-	Stack    []frameJSON `json:"stack"` // leaf first
+	Stack    []frameJSON `json:"stack"`  // leaf first
+	Source   []frameJSON `json:"source"` // of a compiled program: the calls that its instruction was compiled from
 }
 
 type frameJSON struct {
@@ -131,13 +132,20 @@ type frameJSON struct {
 
 func siteToJSON(capture *lifetime.Capture, site lifetime.SiteID) siteJSON {
 	s := capture.Sites[site]
-	out := siteJSON{Op: s.Op, Stack: []frameJSON{}}
-	for _, id := range capture.Stacks[s.Stack] {
-		f := capture.Frames[id]
-		out.Stack = append(out.Stack, frameJSON{f.Function, f.File, f.Line})
-	}
+	out := siteJSON{Op: s.Op, Stack: framesToJSON(capture, s.Stack), Source: framesToJSON(capture, s.Source)}
 	if f, ok := capture.UserFrame(site); ok {
 		out.Function, out.File, out.Line = f.Function, f.File, f.Line
+	} else {
+		out.Function = s.Op
+	}
+	return out
+}
+
+func framesToJSON(capture *lifetime.Capture, stack lifetime.StackID) []frameJSON {
+	out := []frameJSON{}
+	for _, id := range capture.Stacks[stack] {
+		f := capture.Frames[id]
+		out = append(out, frameJSON{f.Function, f.File, f.Line})
 	}
 	return out
 }

@@ -3,10 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,13 +17,15 @@ func peakCommand() *cli.Command {
 		Name:      "peak",
 		Usage:     "what makes up the memory at the peak, by call site",
 		ArgsUsage: "CAPTURE...",
-		Description: "Every memory ID is shown at its own peak. TIME is a duration since the window\n" +
-			"began (1.5s, 20ms) or an instant as JSON has it: nanoseconds or the number\n" +
-			"of an event. Memory IDs without such an instant, or OOM, are left out.\n\n" +
+		Description: "Every memory ID is shown at its own peak; of several compiled programs, the\n" +
+			"one with the highest peak. TIME is a duration since the window began (1.5s,\n" +
+			"20ms) or an instant as JSON has it: nanoseconds or the number of an event or\n" +
+			"instruction. Memory IDs without such an instant, or OOM, are left out.\n\n" +
 			"Examples:\n" +
 			"  memlane peak snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
-			"  memlane peak --at 250ms --json snapshot.pickle",
+			"  memlane peak --at 250ms --json snapshot.pickle\n" +
+			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
 		Flags: captureFlags(
 			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"},
 			jsonFlag()),
@@ -57,6 +56,8 @@ type rowJSON struct {
 	RequestedBytes int64    `json:"requested_bytes"`
 	Count          int64    `json:"count"`
 	Share          float64  `json:"share"`
+	Instr          string   `json:"instr"`         // of a compiled program
+	PaddingBytes   *int64   `json:"padding_bytes"` // of a compiled program
 }
 
 func peak(c *cli.Context) error {
@@ -68,7 +69,7 @@ func peak(c *cli.Context) error {
 	var none error // why the first space that is left out is
 	shown := 0
 	for _, capture := range captures {
-		for _, s := range capture.Spaces {
+		for _, s := range ofPeak(c, capture) {
 			at, err := instant(s, c.String("at"))
 			if err != nil {
 				none = cmp.Or(none, fmt.Errorf("%s: %w", capture.Sources[s.Source].File, err))
@@ -92,6 +93,26 @@ func peak(c *cli.Context) error {
 		return writeJSON(c.App.Writer, out)
 	}
 	return nil
+}
+
+// ofPeak returns the spaces that a command line asks for, or those that say the
+// most: what was recorded as the program ran, else the compiled program with the
+// highest peak. What else there is, is told.
+func ofPeak(c *cli.Context, capture *lifetime.Capture) []*lifetime.Space {
+	spaces, left := ofRuntime(c, capture.Spaces)
+	told := c.Bool("quiet")
+	if left > 0 && !told {
+		fmt.Fprintf(c.App.ErrWriter, "memlane: %s holds %s of compiled programs as well; --module and --memory-space show them, memlane info lists them\n",
+			printable(captureName(capture)), count(left, "memory space"))
+	}
+	best, of := largest(spaces)
+	if chosen(c) || best == nil || !static(best) {
+		return spaces
+	}
+	if of > 1 && !told {
+		tellChoice(c.App.ErrWriter, "showing", best, of)
+	}
+	return []*lifetime.Space{best}
 }
 
 // instant returns the moment that --at names in a space.
@@ -135,78 +156,40 @@ func peakOf(capture *lifetime.Capture, s *lifetime.Space, at int64) peakJSON {
 	}
 	for _, r := range rows {
 		row := rowJSON{Site: siteToJSON(capture, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes)}
-		row.Op = row.Site.Op
-		if r.Base {
-			row.Category = beforeWindow
+		site := &capture.Sites[r.Site]
+		row.Op, row.Shape, row.DType, row.Instr, row.Category = site.Op, site.Shape, site.DType, site.Instr, category(s, &r, site)
+		if static(s) {
+			padding := r.Bytes - r.Requested
+			row.PaddingBytes = &padding
 		}
 		out.Rows = append(out.Rows, row)
 	}
 	return out
 }
 
-// beforeWindow is the row of the bytes that were never seen one by one.
-const beforeWindow = "before the window"
+// The rows of bytes that no buffer stands for: those that were never seen one
+// by one, and those beside the heap.
+const (
+	beforeWindow = "before the window"
+	stackRow     = "stack"
+)
+
+// category says what the memory of a row is for, as far as the producer says.
+func category(s *lifetime.Space, r *lifetime.Row, site *lifetime.Site) string {
+	switch {
+	case r.Base:
+		return beforeWindow
+	case r.Stack:
+		return stackRow
+	case static(s):
+		return r.Kind.String()
+	}
+	return site.Region
+}
 
 func share(part, whole int64) float64 {
 	if whole == 0 {
 		return 0
 	}
 	return float64(part) / float64(whole)
-}
-
-// maxRows is how many rows a table for people has.
-const maxRows = 20
-
-func printPeak(w io.Writer, capture *lifetime.Capture, s *lifetime.Space, at int64) {
-	total, rows := placesAt(capture, s, at)
-	fmt.Fprintf(w, "%s %s\n%s in %s at %s\n", printable(capture.Sources[s.Source].File), printable(s.ID()),
-		units.Exact(total.Bytes), count(total.Count, "buffer"), sinceBegin(s, at))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "bytes\tshare\tbuffers\t  allocated by\n")
-	var rest lifetime.Amount
-	for i, r := range rows {
-		if i >= maxRows {
-			rest.Bytes += r.Bytes
-			rest.Count += r.Count
-			continue
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", units.Bytes(r.Bytes), percent(share(r.Bytes, total.Bytes)), units.Count(r.Count), r.name)
-	}
-	if len(rows) > maxRows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t  %s (--json has them all)\n",
-			units.Bytes(rest.Bytes), percent(share(rest.Bytes, total.Bytes)), units.Count(rest.Count), count(len(rows)-maxRows, "more place"))
-	}
-	t.Flush()
-}
-
-// placeRow is the buffers of all stacks with the same innermost function of
-// the program.
-type placeRow struct {
-	name string
-	lifetime.Amount
-}
-
-func placesAt(capture *lifetime.Capture, s *lifetime.Space, at int64) (total lifetime.Amount, rows []placeRow) {
-	index := map[string]int{}
-	for _, r := range s.Breakdown(at) {
-		name := siteName(capture, r.Site)
-		if r.Base {
-			name = beforeWindow
-		}
-		i, ok := index[name]
-		if !ok {
-			i = len(rows)
-			index[name] = i
-			rows = append(rows, placeRow{name: name})
-		}
-		for _, sum := range []*lifetime.Amount{&total, &rows[i].Amount} {
-			sum.Bytes += r.Bytes
-			sum.Requested += r.Requested
-			sum.Count += r.Count
-		}
-	}
-	slices.SortStableFunc(rows, func(x, y placeRow) int {
-		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.name, y.name))
-	})
-	return total, rows
 }

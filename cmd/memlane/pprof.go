@@ -17,12 +17,14 @@ func pprofCommand() *cli.Command {
 		Usage:     "a heap profile for go tool pprof, with leaks as labels",
 		ArgsUsage: "CAPTURE...",
 		Description: "inuse_space is what was alive at the peak of each memory ID, alloc_space what\n" +
-			"was allocated in the window.\n\n" +
+			"was allocated in the window. Compiled programs are in it when they are chosen\n" +
+			"or there is nothing else; their stacks are the scopes of the model.\n\n" +
 			"Examples:\n" +
 			"  memlane pprof -o heap.pb.gz snapshot.pickle\n" +
 			"  go tool pprof -top heap.pb.gz\n" +
 			"  go tool pprof -tagfocus=leak=leak -peek . heap.pb.gz\n" +
-			"  go tool pprof -tagroot=device -http=: heap.pb.gz",
+			"  go tool pprof -tagroot=device -http=: heap.pb.gz\n" +
+			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
 		Flags: captureFlags(
 			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN` inuse is taken: peak or end"},
 			outputFlag()),
@@ -47,18 +49,9 @@ func writePprof(c *cli.Context) error {
 		return err
 	}
 	for _, capture := range captures {
-		o.Spaces = append(o.Spaces, capture.Spaces...)
-		for _, f := range leak.Find(capture, capture.Spaces) {
-			labels := o.Leaks[f.Space]
-			if labels == nil {
-				labels = map[lifetime.SiteID]string{}
-				o.Leaks[f.Space] = labels
-			}
-			for _, site := range f.Sites {
-				labels[site] = f.Rule + ":" + f.Severity.String()
-			}
-			o.Comments = append(o.Comments, f.Space.ID()+": "+f.Severity.String()+": "+f.Rule+": "+f.Description)
-		}
+		spaces, _ := ofRuntime(c, capture.Spaces)
+		o.Spaces = append(o.Spaces, spaces...)
+		addFindings(&o, leak.Find(capture, spaces))
 	}
 	return writeOutput(c, func(w io.Writer) error {
 		err := pprof.Write(w, captures, o)
@@ -67,4 +60,24 @@ func writePprof(c *cli.Context) error {
 		}
 		return err
 	})
+}
+
+// addFindings labels the sites that leak, and tells in the comments of leaks and
+// whatever else is more than worth knowing: pprof prints them above every report.
+func addFindings(o *pprof.Options, findings []leak.Finding) {
+	for _, f := range findings {
+		if f.Rule == leak.Leak {
+			labels := o.Leaks[f.Space]
+			if labels == nil {
+				labels = map[lifetime.SiteID]string{}
+				o.Leaks[f.Space] = labels
+			}
+			for _, site := range f.Sites {
+				labels[site] = f.Rule + ":" + f.Severity.String()
+			}
+		}
+		if f.Severity > leak.Info {
+			o.Comments = append(o.Comments, f.Space.ID()+": "+f.Severity.String()+": "+f.Rule+": "+f.Description)
+		}
+	}
 }

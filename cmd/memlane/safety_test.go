@@ -92,17 +92,16 @@ func TestPrintable(t *testing.T) {
 // TestProgress: nothing in the first second, then one line that fits and goes.
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{in: strings.NewReader(strings.Repeat("x", 1000)), out: &out, file: "dir/" + strings.Repeat("long\x1b", 99), size: 1000}
+	p := &progress{out: &out, file: "dir/" + strings.Repeat("long\x1b", 99), size: 1000}
 	p.started = time.Now().Add(time.Hour)
-	buf := make([]byte, 250)
-	p.Read(buf)
+	p.add(250)
 	p.clear()
 	if out.Len() > 0 {
 		t.Errorf("a quick read shows %q", out.String())
 	}
 	p.started = time.Now().Add(-2 * time.Second)
-	p.Read(buf)
-	p.Read(buf) // too soon after the last
+	p.add(250)
+	p.add(250) // too soon after the last
 	if got := out.String(); !strings.HasPrefix(got, "\r\033[Kreading long?long?") || !strings.HasSuffix(got, ": 50 % of 1000 B, 2s left") || len(got) > 80 {
 		t.Errorf("shows %q", got)
 	}
@@ -115,10 +114,10 @@ func TestProgress(t *testing.T) {
 	// A size that is not known, is wrong, or nothing was read yet.
 	for _, size := range []int64{0, 100} {
 		out.Reset()
-		p = &progress{in: strings.NewReader(strings.Repeat("x", 1000)), out: &out, file: "-", size: size, started: time.Now().Add(-2 * time.Second)}
-		p.Read(nil)
+		p = &progress{out: &out, file: "-", size: size, started: time.Now().Add(-2 * time.Second)}
+		p.add(0)
 		p.shown = time.Time{}
-		p.Read(buf)
+		p.add(250)
 		if got := out.String(); got != "\r\033[Kreading -: 0 B\r\033[Kreading -: 250 B" {
 			t.Errorf("size %d: shows %q", size, got)
 		}

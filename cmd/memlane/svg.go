@@ -24,13 +24,15 @@ func svgCommand() *cli.Command {
 		Usage:     "a picture of the buffers over time: one block per buffer",
 		ArgsUsage: "CAPTURE",
 		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied.\n" +
-			"Hover over a block for its call site, size and lifetime. Without --space the\n" +
-			"memory ID with the highest peak is drawn. In the stacked layout the upper\n" +
-			"edge is the memory in use; the address layout shows holes.\n\n" +
+			"Hover over a block for its call site, size and lifetime. Of several memory\n" +
+			"IDs the one with the highest peak is drawn; that of a compiled program when\n" +
+			"it is chosen or there is nothing else. In the stacked layout the upper edge\n" +
+			"is the memory in use; the address layout shows holes.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
-			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg",
+			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
+			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
 		Flags: captureFlags(
 			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW` to draw: blocks"},
 			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked or address"},
@@ -58,15 +60,19 @@ func svg(c *cli.Context) error {
 		return err
 	}
 	capture := captures[0]
-	space, of := largest(capture.Spaces)
+	spaces, _ := ofRuntime(c, capture.Spaces)
+	space, of := largest(spaces)
 	if space == nil {
-		return fail(statusNoMemory, "%s: no buffers: nothing was alive or allocated in the window", capture.Sources[0].File)
+		return fail(statusNoMemory, "%s: no buffers: nothing was alive or allocated in the window", captureName(capture))
 	}
 	if of > 1 && !c.Bool("quiet") {
-		fmt.Fprintf(c.App.ErrWriter, "memlane: drawing %s, the highest peak of %d memory IDs; --space chooses another\n", printable(space.ID()), of)
+		tellChoice(c.App.ErrWriter, "drawing", space, of)
 	}
 	o := blocks.Options{Layout: layout, Color: color, Leaks: map[lifetime.SiteID]string{}}
 	for _, f := range leak.Find(capture, []*lifetime.Space{space}) {
+		if f.Rule != leak.Leak {
+			continue
+		}
 		for _, site := range f.Sites {
 			o.Leaks[site] = fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), count(f.Amount.Count, "buffer"))
 		}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// choice is which spaces the flags of a command ask for.
+type choice struct {
+	glob        string // --space, "" for all
+	module      string // --module, "" for all
+	memorySpace string // --memory-space as Space.Memory has it, "" for all
+}
+
+func choiceOf(c *cli.Context) (choice, error) {
+	want := choice{glob: c.String("space"), module: c.String("module")}
+	if _, err := path.Match(want.glob, ""); err != nil {
+		return want, fail(statusUsage, "--space %q: %w", want.glob, err)
+	}
+	if text := c.String("memory-space"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return want, fail(statusUsage, "--memory-space %q: want a number, as 0", text)
+		}
+		want.memorySpace = memorySpacePrefix + strconv.FormatUint(n, 10)
+	}
+	return want, nil
+}
+
+// static reports whether a space is one of a compiled program.
+func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
+
+// memorySpacePrefix stands before the number of a memory space in Space.Memory.
+const memorySpacePrefix = "space"
+
+// memorySpace returns the number of the memory space of a compiled program.
+func memorySpace(s *lifetime.Space) (n int64, ok bool) {
+	number, ok := strings.CutPrefix(s.Memory, memorySpacePrefix)
+	if !ok || !static(s) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, err == nil
+}
+
+// has reports whether s is asked for. --module and --memory-space ask for
+// compiled programs.
+func (w choice) has(s *lifetime.Space) bool {
+	if (w.module != "" || w.memorySpace != "") && !static(s) {
+		return false
+	}
+	name, _, _ := strings.Cut(s.Module, "(")
+	return (w.module == "" || w.module == s.Module || w.module == name) &&
+		(w.memorySpace == "" || w.memorySpace == s.Memory) &&
+		(w.glob == "" || globMatches(w.glob, s.ID()) || s.Host != "" && globMatches(w.glob, strings.TrimPrefix(s.ID(), s.Host+"/")))
+}
+
+// globMatches is path.Match, but "*" matches a "/" too: memory IDs are no paths.
+func globMatches(glob, id string) bool {
+	ok, _ := path.Match(strings.ReplaceAll(glob, "/", "\x00"), strings.ReplaceAll(id, "/", "\x00"))
+	return ok
+}
+
+// String returns what was asked for, for error messages.
+func (w choice) String() string {
+	if w.module == "" && w.memorySpace == "" {
+		return strconv.Quote(w.glob)
+	}
+	var flags []string
+	for _, f := range []struct{ name, value string }{
+		{"--space", w.glob}, {"--module", w.module}, {"--memory-space", strings.TrimPrefix(w.memorySpace, memorySpacePrefix)},
+	} {
+		if f.value != "" {
+			flags = append(flags, fmt.Sprintf("%s %q", f.name, f.value))
+		}
+	}
+	return strings.Join(flags, " and ")
+}
+
+// choose returns the capture with only the spaces that are asked for. That there
+// is none is an error, which says what there is.
+func (w choice) choose(capture *lifetime.Capture) (*lifetime.Capture, error) {
+	file := captureName(capture)
+	part := *capture
+	part.Spaces = nil
+	var ids []string
+	for _, s := range capture.Spaces {
+		ids = append(ids, s.ID())
+		if w.has(s) {
+			part.Spaces = append(part.Spaces, s)
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		return nil, fail(statusNoMemory, "%s: holds no memory data: %s", file, whyEmpty(capture))
+	case len(part.Spaces) == 0:
+		why := ""
+		if missing := noEvents(capture); missing != "" && w.module == "" && w.memorySpace == "" {
+			why = "; " + missing
+		}
+		return nil, fail(statusNoMemory, "%s: no memory ID matches %s; there are: %s%s", file, w, shortened(ids), why)
+	}
+	return &part, nil
+}
+
+// whyEmpty says why a capture has no space at all, and what to do.
+func whyEmpty(capture *lifetime.Capture) string {
+	if why := noEvents(capture); why != "" {
+		return why
+	}
+	why := "neither a history nor the state at its end"
+	if capture.Sources[0].Format == torchSnapshot {
+		return why + "; call " + recordHistory + " before and _dump_snapshot() after the allocations"
+	}
+	return why + ", and no compiled program"
+}
+
+// noEvents returns why a profile has no memory events, "" when it has.
+func noEvents(capture *lifetime.Capture) string {
+	for _, l := range capture.Losses {
+		if l.Reason == lifetime.NoMemoryEvents {
+			return l.Reason.Doc()
+		}
+	}
+	return ""
+}
+
+// torchSnapshot is the format of the captures that recordHistory makes.
+const (
+	torchSnapshot = "torch-snapshot"
+	recordHistory = "torch.cuda.memory._record_memory_history()"
+)
+
+// maxIDs is how many memory IDs an error message lists.
+const maxIDs = 12
+
+func shortened(ids []string) string {
+	if len(ids) <= maxIDs {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more (memlane info lists them)", strings.Join(ids[:maxIDs], ", "), len(ids)-maxIDs)
+}
+
+// chosen reports whether flags ask for spaces by name.
+func chosen(c *cli.Context) bool {
+	return c.String("space") != "" || c.String("module") != "" || c.String("memory-space") != ""
+}
+
+// ofRuntime returns the spaces of the program as it ran; where there are none,
+// or the flags chose some, all of them. left is how many are left out.
+func ofRuntime(c *cli.Context, spaces []*lifetime.Space) (some []*lifetime.Space, left int) {
+	for _, s := range spaces {
+		if !static(s) {
+			some = append(some, s)
+		}
+	}
+	if len(some) == 0 || chosen(c) {
+		return spaces, 0
+	}
+	return some, len(spaces) - len(some)
+}
+
+// largest returns the space with the highest peak among those with buffers, and
+// how many it was chosen from.
+func largest(spaces []*lifetime.Space) (*lifetime.Space, int) {
+	var best *lifetime.Space
+	n, most := 0, int64(0)
+	for _, s := range spaces {
+		if len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
+			continue
+		}
+		n++
+		if bytes := s.Peak(lifetime.Occupied).Bytes; best == nil || bytes > most {
+			best, most = s, bytes
+		}
+	}
+	return best, n
+}
+
+// tellChoice says on w that a command takes one space of several.
+func tellChoice(w io.Writer, doing string, s *lifetime.Space, of int) {
+	others := "--space chooses another"
+	if static(s) {
+		others = "--module and --memory-space choose another"
+	}
+	fmt.Fprintf(w, "memlane: %s %s, the highest peak of %d memory IDs; %s\n", doing, printable(s.ID()), of, others)
+}

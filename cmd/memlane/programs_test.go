@@ -1,0 +1,154 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// profiles returns the profiles and compiled programs in testdata, and those
+// below MEMLANE_CAPTURES.
+func profiles(t *testing.T) []string {
+	t.Helper()
+	all := []string{"testdata/programs.native", "testdata/runtime.native"}
+	patterns := []string{"../../testdata/xplane/*.pb"}
+	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
+		patterns = append(patterns, filepath.Join(dir, "xplane/*/*.pb"), filepath.Join(dir, "public/xplane/*.pb"), filepath.Join(dir, "labelled/*.pb"))
+	}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, files...)
+	}
+	return slices.DeleteFunc(all, func(file string) bool { return strings.Contains(file, "MANGLED") })
+}
+
+// TestProfiles: whatever a memory ID is of, info, peak, pprof and svg agree on
+// its peak, and every view draws it.
+func TestProfiles(t *testing.T) {
+	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
+	for _, file := range profiles(t) {
+		info := decode[infoJSON](t, succeed(t, "info", "--json", file)).Captures[0]
+		peaks := decode[peaksJSON](t, succeed(t, "peak", "--quiet", "--json", "--space", "*", file)).Peaks
+		if len(peaks) != len(info.Spaces) || len(peaks) == 0 {
+			t.Fatalf("%s: %d peaks in %d memory IDs", file, len(peaks), len(info.Spaces))
+		}
+		total := int64(0)
+		for i, s := range info.Spaces {
+			total += s.Peak.Bytes
+			checkRows(t, file, s, peaks[i])
+		}
+		if total > 0 {
+			succeed(t, "pprof", "--quiet", "--space", "*", "-o", heap, file)
+			if got := totals(t, heap)["inuse_space"]; got != total {
+				t.Errorf("%s: inuse_space is %d, the peaks come to %d", file, got, total)
+			}
+			for _, layout := range slices.Sorted(maps.Keys(layouts)) {
+				if err := wellFormed(succeed(t, "svg", "--quiet", "--layout", layout, file)); err != nil {
+					t.Errorf("%s: %s: %v", file, layout, err)
+				}
+			}
+		}
+		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
+			if (f.Rule == "leak") != (f.Evidence["peak_bytes"] == 0) || f.Bytes <= 0 || f.Description == "" {
+				t.Errorf("%s: incomplete: %+v", file, f)
+			}
+		}
+	}
+}
+
+// checkRows holds a breakdown to what info says of its memory ID.
+func checkRows(t *testing.T, file string, s spaceInfoJSON, p peakJSON) {
+	t.Helper()
+	var bytes, padding, stack, base int64
+	for _, r := range p.Rows {
+		bytes += r.Bytes
+		switch {
+		case r.Category == beforeWindow:
+			base += r.Bytes
+		case r.Category == stackRow:
+			stack += r.Bytes
+		case (r.PaddingBytes != nil) != (s.PaddingBytes != nil):
+			t.Errorf("%s %s: a row has padding, and its memory ID has not, or the other way round", file, s.ID)
+		case r.PaddingBytes != nil:
+			padding += *r.PaddingBytes
+			if r.Category == "plain" || r.Category == "thread-local" {
+				t.Errorf("%s %s: a row of kind %s", file, s.ID, r.Category)
+			}
+		}
+	}
+	if p.Space != s.ID || p.At != s.Peak.At || bytes != s.Peak.Bytes || p.Bytes != bytes {
+		t.Errorf("%s %s: rows have %d bytes at %d, info has %+v", file, p.Space, bytes, p.At, s.Peak)
+	}
+	if s.PaddingBytes != nil && padding != *s.PaddingBytes {
+		t.Errorf("%s %s: rows have %d bytes of padding, info has %d", file, s.ID, padding, *s.PaddingBytes)
+	}
+	if s.StackBytes != nil && stack != *s.StackBytes || s.StackBytes == nil && stack != 0 || base != s.BaseBytes {
+		t.Errorf("%s %s: rows have a stack of %d and a base of %d bytes, info has %v and %d", file, s.ID, stack, base, s.StackBytes, s.BaseBytes)
+	}
+	if (s.Module != "") != (s.MemorySpace != nil) {
+		t.Errorf("%s %s: module %q, memory space %v", file, s.ID, s.Module, s.MemorySpace)
+	}
+	if n := s.MemorySpace; n != nil && !strings.HasSuffix(s.ID, s.Module+"/space"+strconv.FormatInt(*n, 10)) {
+		t.Errorf("%s %s: memory space %d", file, s.ID, *n)
+	}
+}
+
+// TestProfileWidth: what people read of profiles fits a terminal, but for names
+// of programs that are longer.
+func TestProfileWidth(t *testing.T) {
+	for _, file := range profiles(t) {
+		for _, command := range []string{"leaks", "peak"} {
+			for line := range strings.Lines(succeed(t, command, "--quiet", file)) {
+				if n := len([]rune(line)); n > 82 && !strings.Contains(line, "  on ") && !strings.HasPrefix(line, file) {
+					t.Errorf("memlane %s %s: %d wide: %s", command, file, n-1, line)
+				}
+			}
+		}
+	}
+}
+
+// TestNoMemory: a capture without any memory says why, in the words of what it
+// is.
+func TestNoMemory(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ text, want string }{
+		"silent": {"loss no-memory-events count=1\n", "holds no memory data: the profile has no memory events: JAX on CPU records none"},
+		"bare":   {"", "holds no memory data: neither a history nor the state at its end, and no compiled program"},
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte("memlane native 1\nsource format=\"xplane\" producer=\"a test\"\n"+c.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"info", "leaks", "peak", "svg"} {
+			_, stderr, status := memlane("", command, file)
+			if status != statusNoMemory || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "torch") {
+				t.Errorf("memlane %s %s: status %d, %s", command, name, status, stderr)
+			}
+		}
+	}
+	// Programs are there, but what was asked for would have been recorded.
+	programs, err := os.ReadFile("testdata/programs.native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "programs")
+	if err := os.WriteFile(file, append(programs, "loss no-memory-events count=1\n"...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for flag, why := range map[string]bool{"--space=cuda:0": true, "--module=nosuch": false} {
+		_, stderr, status := memlane("", "info", flag, file)
+		if status != statusNoMemory || strings.Contains(stderr, "; the profile has no memory events") != why {
+			t.Errorf("memlane info %s: status %d, %s", flag, status, stderr)
+		}
+	}
+	if out := succeed(t, "peak", "--quiet", file); !strings.Contains(out, "jit_step(5)/space0") {
+		t.Errorf("peak shows\n%s", out)
+	}
+}

@@ -1,0 +1,77 @@
+package formats
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// runFolders are where the folders of runs lie below a log folder: the layout
+// of XProf and TensorBoard, seen from the run itself up to its root.
+var runFolders = []string{".", "*", "plugins/profile/*", "*/plugins/profile/*"}
+
+// profileFiles are the files of a run, one per host.
+var profileFiles = []string{"*.xplane.pb", "*.xplane.pb.gz", "*.xplane.pb.zst"}
+
+// profiles finds the profiles in a folder: those of one run. Of several runs it
+// takes the last one, whose name is its time, and counts the others.
+func profiles(folder string, b *lifetime.Builder) ([]string, error) {
+	for _, below := range runFolders {
+		runs := map[string][]string{}
+		for _, files := range profileFiles {
+			found, err := filepath.Glob(filepath.Join(escape(folder), below, files))
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range found {
+				runs[filepath.Dir(f)] = append(runs[filepath.Dir(f)], f)
+			}
+		}
+		if len(runs) == 0 {
+			continue
+		}
+		var names []string
+		for name := range runs {
+			names = append(names, name)
+		}
+		slices.SortFunc(names, func(x, y string) int {
+			return cmp.Or(cmp.Compare(filepath.Base(x), filepath.Base(y)), cmp.Compare(x, y))
+		})
+		last := names[len(names)-1]
+		if others := len(names) - 1; others > 0 {
+			b.Lose(lifetime.OtherRuns, int64(others), 0, fmt.Sprintf("%s; %s was read", filepath.Base(names[0]), filepath.Base(last)))
+		}
+		slices.Sort(runs[last])
+		return runs[last], nil
+	}
+	return nil, errors.New("is a folder without profiles (*.xplane.pb, also in plugins/profile/RUN); give the capture files in it")
+}
+
+// escape makes a path fit for a pattern that is to match it.
+func escape(path string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
+}
+
+// nameHosts tells spaces of several files apart that would have one name: by
+// the name of their file, which is the host in XProf's layout.
+func nameHosts(c *lifetime.Capture) {
+	files := map[string]int{} // source by ID
+	same := false
+	for _, s := range c.Spaces {
+		source, seen := files[s.ID()]
+		same = same || seen && source != s.Source
+		files[s.ID()] = s.Source
+	}
+	if !same {
+		return
+	}
+	for _, s := range c.Spaces {
+		name, _, _ := strings.Cut(filepath.Base(c.Sources[s.Source].File), ".xplane.pb")
+		s.Host = name
+	}
+}

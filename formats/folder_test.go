@@ -1,0 +1,78 @@
+package formats_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// logFolder makes a folder with copies of the profile at the given places.
+func logFolder(t *testing.T, files ...string) string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "logs [1]*")
+	for _, file := range append(files, "events.out.tfevents", "plugins/other/x.txt") {
+		data := read(t, profile)
+		if !strings.Contains(file, "xplane") {
+			data = nil
+		}
+		if strings.HasSuffix(file, ".gz") {
+			data = gzipped(t, data)
+		}
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func folder(t *testing.T, dir string) *lifetime.Capture {
+	t.Helper()
+	c, err := formats.Open(dir, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	return c
+}
+
+// TestFolder opens the folders that XProf and TensorBoard know: a run, and what
+// is above it.
+func TestFolder(t *testing.T) {
+	const run = "plugins/profile/2026_01_11_21_26_41/"
+	root := logFolder(t, "train/"+run+"worker-0.xplane.pb", "train/"+run+"worker-1.xplane.pb.gz")
+	for _, dir := range []string{"", "train", "train/plugins/profile", "train/" + run} {
+		c := folder(t, filepath.Join(root, dir))
+		if len(c.Sources) != 2 || len(c.Spaces) != 2 {
+			t.Fatalf("%s: %d sources, %d spaces", dir, len(c.Sources), len(c.Spaces))
+		}
+		// Both files say that their host is called vm: the file tells them apart.
+		if a, b := c.Spaces[0], c.Spaces[1]; a.Host != "worker-0" || b.Host != "worker-1" || a.Source != 0 || b.Source != 1 {
+			t.Errorf("%s: %s from %d, %s from %d", dir, a.ID(), a.Source, b.ID(), b.Source)
+		}
+		if len(c.Losses) != 0 {
+			t.Errorf("%s: %v", dir, c.Losses)
+		}
+	}
+}
+
+// TestRuns opens a folder of several runs: the last one counts.
+func TestRuns(t *testing.T) {
+	root := logFolder(t, "plugins/profile/2026_02_01_00_00_00/h.xplane.pb", "plugins/profile/2025_12_31_00_00_00/h.xplane.pb", "plugins/profile/2026_01_01_00_00_00/h.xplane.pb")
+	c := folder(t, root)
+	if len(c.Sources) != 1 || !strings.Contains(c.Sources[0].File, "2026_02_01") || c.Spaces[0].Host != "vm" {
+		t.Errorf("read %+v", c.Sources)
+	}
+	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.OtherRuns || c.Losses[0].Count != 2 {
+		t.Errorf("losses %v", c.Losses)
+	}
+}

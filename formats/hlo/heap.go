@@ -1,0 +1,149 @@
+package hlo
+
+import "math"
+
+// Kinds of events of a heap trace.
+const (
+	eventAlloc     = 0
+	eventFree      = 1
+	eventShareWith = 2
+)
+
+// chooseTraces returns, for every color, the trace that XProf shows: that of
+// the first allocation of the color that is not set aside for the whole program
+// and has one, else the trace with the most events of the color. A color
+// without a trace is not in the map.
+func (p *program) chooseTraces() map[int64]int {
+	chosen := map[int64]int{}
+	for i := range p.allocations {
+		a := &p.allocations[i]
+		if _, ok := chosen[a.color]; !ok && !a.uses.Whole() && a.trace >= 0 {
+			chosen[a.color] = int(a.trace)
+		}
+	}
+	most := map[int64]int{}
+	best := map[int64]int{}
+	for i, t := range p.traces {
+		events := map[int64]int{}
+		for _, e := range t.events {
+			if v, ok := p.byID[e.buffer]; ok {
+				events[p.values[v].color]++
+			}
+		}
+		for color, n := range events { // in any order: colors do not meet
+			if n > most[color] {
+				most[color], best[color] = n, i
+			}
+		}
+	}
+	for color, i := range best {
+		if _, ok := chosen[color]; !ok {
+			chosen[color] = i
+		}
+	}
+	return chosen
+}
+
+// life is what a heap trace does to a value.
+type life struct {
+	// The positions at which the value is allocated and freed, as XProf counts
+	// them: n-1 of n events for one that is never freed; end < begin for one
+	// that only ever shares memory.
+	begin, end int64
+
+	root    int32 // the value that it shares the memory of; itself if none
+	block   int32 // the block that it came into last; -1 = none
+	refs    int32 // of a root: values that use the memory now
+	revived bool  // of a root: its memory was freed and is used again
+}
+
+// block is one stay of a buffer in the heap: from the event begin to the event
+// end, math.MaxInt64 when it is not freed.
+type block struct {
+	value      int32 // that it is named after
+	root       int32 // whose place and size it has
+	begin, end int64
+	placed     bool // it is a buffer of the model
+}
+
+// heap is the state of a replay.
+type heap struct {
+	lives  []life // by value
+	blocks []block
+	last   int64 // position of the last event
+}
+
+// replay runs the events of a trace. Memory is counted by references: values
+// that share it keep it alive until the last one is freed. A value that shares
+// memory already freed revives it: a new block of the same size and place.
+func (p *program) replay(t trace) *heap {
+	h := &heap{lives: make([]life, len(p.values)), last: int64(len(t.events) - 1)}
+	for i := range h.lives {
+		h.lives[i] = life{end: -1, root: int32(i), block: -1}
+	}
+	for k, e := range t.events {
+		v, ok := p.byID[e.buffer]
+		if !ok {
+			p.skip("heap_simulator_traces: no logical buffer %d", e.buffer)
+			continue
+		}
+		root := h.root(v)
+		unused := root == v && h.lives[v].refs == 0
+		switch {
+		case e.kind == eventAlloc && unused:
+			h.use(v, v, int64(k))
+		case e.kind == eventFree && h.lives[root].refs > 0:
+			h.free(v, root, int64(k))
+		case e.kind == eventShareWith && unused:
+			with, ok := p.byID[e.canonical]
+			if !ok {
+				p.skip("heap_simulator_traces: no logical buffer %d", e.canonical)
+			} else if root = h.root(with); root == v {
+				p.skip("heap_simulator_traces: logical buffer %d shares its own memory", e.buffer)
+			} else {
+				h.use(v, root, int64(k))
+			}
+		default:
+			p.skip("heap_simulator_traces: an event that logical buffer %d is not ready for", e.buffer)
+		}
+	}
+	return h
+}
+
+// use makes value v use the memory of root, which is v itself where it is
+// allocated. Memory that nobody used until now is a new block.
+func (h *heap) use(v, root int32, at int64) {
+	l, r := &h.lives[v], &h.lives[root]
+	l.root = root
+	if r.refs++; r.refs == 1 {
+		r.revived = root != v
+		r.block = int32(len(h.blocks))
+		h.blocks = append(h.blocks, block{value: v, root: root, begin: at, end: math.MaxInt64})
+		l.begin, l.end = at, h.last
+	}
+	l.block = r.block
+}
+
+// free makes value v use the memory of root no more.
+func (h *heap) free(v, root int32, at int64) {
+	l, r := &h.lives[v], &h.lives[root]
+	if r.refs--; r.refs == 0 {
+		h.blocks[r.block].end = at
+		if !r.revived {
+			r.end = at
+		}
+	}
+	if root != v && l.end >= l.begin {
+		l.end = at
+	}
+}
+
+// root returns the value whose memory v shares, and shortens the way there.
+func (h *heap) root(v int32) int32 {
+	lives := h.lives
+	for lives[v].root != v {
+		lives[v].root = lives[lives[v].root].root
+		v = lives[v].root
+	}
+	return v
+}

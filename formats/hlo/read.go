@@ -1,0 +1,95 @@
+package hlo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/memlane/memlane/lifetime"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Sniff reports whether head may begin an HloProto: its first field is the
+// program, which begins with its name and goes on with the name of its entry
+// computation or with a computation.
+func Sniff(head []byte) bool {
+	program, ok := first(head)
+	if !ok {
+		return false
+	}
+	name, ok := first(program)
+	if !ok || len(name) == 0 || len(name) == len(program)-2 || !utf8.Valid(name) {
+		return false
+	}
+	for _, c := range name {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	_, n := protowire.ConsumeVarint(program[1:])
+	rest := program[1+n+len(name):]
+	return len(rest) == 0 || rest[0] == moduleEntry || rest[0] == moduleComputations
+}
+
+// first returns what head has of its first field, if that is number 1 and of
+// the wire type packed.
+func first(head []byte) ([]byte, bool) {
+	if len(head) == 0 || head[0] != protoModule {
+		return nil, false
+	}
+	size, n := protowire.ConsumeVarint(head[1:])
+	if n < 0 || size == 0 {
+		return nil, false
+	}
+	body := head[1+n:]
+	return body[:min(uint64(len(body)), size)], true
+}
+
+// maxBytes bounds a file, which is held in memory as a whole. Protocol buffers
+// of 2 GiB and more cannot be written in the first place.
+const maxBytes = 1 << 30
+
+// Read reads a file that holds one HloProto into b. A file that is cut short
+// is refused, since the buffer assignment is its last part.
+func Read(file string, in io.Reader, b *lifetime.Builder) error {
+	proto, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
+	if err != nil {
+		return err
+	}
+	if len(proto) > maxBytes {
+		return fmt.Errorf("larger than %d bytes, the most that is read of a compiled program", maxBytes)
+	}
+	p, err := parse(proto)
+	if err != nil {
+		return err
+	}
+	if !p.assigned {
+		return errors.New("a program without a buffer assignment, which the compiler adds last: " +
+			"give what it writes after optimizations (--xla_dump_to=DIR --xla_dump_hlo_as_proto)")
+	}
+	name := p.name
+	if p.id != 0 {
+		name = fmt.Sprintf("%s(%d)", p.name, p.id)
+	}
+	source := b.Source(lifetime.Source{File: file, Format: "hlo", Producer: "XLA"})
+	return build(p, b, Module{Name: name, Source: source})
+}
+
+// Module says where a compiled program was found.
+type Module struct {
+	Name   string // with the number of the program: "jit_f(5)"
+	Host   string // machine, when the capture names one
+	Source int    // index of the capture, from Builder.Source
+}
+
+// Add adds the memory spaces of the program in an HloProto to b. An error names
+// the field and the byte of the proto that cannot be read; nothing was added
+// then. A program without allocations is an empty space.
+func Add(b *lifetime.Builder, m Module, proto []byte) error {
+	p, err := parse(proto)
+	if err != nil {
+		return err
+	}
+	return build(p, b, m)
+}

@@ -1,0 +1,195 @@
+package hlo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// maxSpaces bounds the memory spaces of a program; machines have fewer than
+// ten. Each is a look at all values.
+const maxSpaces = 64
+
+// builder makes the spaces of one program.
+type builder struct {
+	p     *program
+	b     *lifetime.Builder
+	m     Module
+	sites []site // by value
+}
+
+// build adds the spaces of a program: one for each color of its allocations,
+// an empty one if it has none.
+func build(p *program, b *lifetime.Builder, m Module) error {
+	colors := p.stackAllocations()
+	if len(colors) > maxSpaces {
+		return fmt.Errorf("%d memory spaces, where %d are the most that a program may have", len(colors), maxSpaces)
+	}
+	x := builder{p: p, b: b, m: m, sites: make([]site, len(p.values))}
+	sites := newSites(p, b)
+	for i := range p.values {
+		var err error
+		if x.sites[i], err = sites.of(&p.values[i]); err != nil {
+			return fmt.Errorf("logical buffer %d: %w", p.values[i].id, err)
+		}
+	}
+	traces := p.chooseTraces()
+	for _, color := range colors {
+		var t trace
+		if i, ok := traces[color]; ok {
+			t = p.traces[i]
+		}
+		x.space(color, t)
+	}
+	if p.skipped > 0 {
+		b.Lose(lifetime.IncompleteRecord, p.skipped, 0, fmt.Sprintf("%s: %s", m.Name, p.firstSkipped))
+	}
+	return nil
+}
+
+// stackAllocations puts the allocations of each color one behind the other and
+// returns the colors in order.
+func (p *program) stackAllocations() []int64 {
+	next := map[int64]uint64{}
+	var colors []int64
+	for i := range p.allocations {
+		a := &p.allocations[i]
+		start, seen := next[a.color]
+		if !seen {
+			colors = append(colors, a.color)
+		}
+		a.start = start
+		next[a.color] = addTo(start, a.size)
+	}
+	if len(colors) == 0 {
+		return []int64{0}
+	}
+	slices.Sort(colors)
+	return colors
+}
+
+// addTo adds a size or an offset to an address; it saturates.
+func addTo(addr uint64, bytes int64) uint64 {
+	return addr + min(uint64(bytes), math.MaxUint64-addr)
+}
+
+// space adds one memory space.
+func (x *builder) space(color int64, t trace) {
+	ref := x.b.Space()
+	s := lifetime.Space{
+		Source: x.m.Source, Host: x.m.Host, Module: x.m.Name, Entry: x.p.entry, Memory: fmt.Sprintf("space%d", color),
+		Axis: lifetime.ProgramOrder, Begin: -1, End: int64(len(t.events)), Facts: lifetime.Addresses | lifetime.Regions,
+	}
+	for i := range x.p.values {
+		if v := &x.p.values[i]; x.sites[i].stack && v.allocation >= 0 && x.p.allocations[v.allocation].color == color {
+			s.Facts |= lifetime.Stacks
+			break
+		}
+	}
+	x.b.Describe(ref, s)
+	x.b.InOrder(ref)
+	for k, e := range t.events {
+		x.b.Mark(ref, lifetime.Mark{Begin: int64(k), End: int64(k), Kind: lifetime.Instruction, Text: x.p.text(e.instruction)})
+	}
+	h := x.p.replay(t)
+	moving := x.blocks(ref, s.End, color, h.blocks)
+	for i := range x.p.allocations {
+		if a := &x.p.allocations[i]; a.color == color {
+			x.allocation(ref, s.End, a, !moving[int32(i)], h)
+		}
+	}
+}
+
+// blocks adds what the heap trace allocates in the memory space, and returns
+// the allocations that it lies in. An allocation that is set aside for the whole
+// program is a buffer already, with all that lies in it.
+func (x *builder) blocks(ref lifetime.SpaceRef, end, color int64, blocks []block) map[int32]bool {
+	moving := map[int32]bool{}
+	for i := range blocks {
+		k := &blocks[i]
+		root := &x.p.values[k.root]
+		a := &x.p.allocations[root.allocation]
+		if a.color != color || a.uses.Whole() {
+			continue
+		}
+		moving[root.allocation], k.placed = true, true
+		buf := lifetime.Buffer{
+			Begin: k.begin, End: k.end, Addr: addTo(a.start, root.offset), Size: root.size, Requested: x.sites[k.root].unpadded,
+			Site: x.sites[k.value].id, Kind: kindOf(a.uses),
+		}
+		if k.end == math.MaxInt64 {
+			buf.End, buf.Edge = end, lifetime.EndOpen
+		}
+		x.b.Interval(ref, buf, lifetime.Beside{ValueID: x.p.values[k.value].id, IsValue: true})
+	}
+	return moving
+}
+
+// noValue is the ID of the value of a buffer that has none.
+const noValue = -1
+
+// allocation adds a buffer allocation with its values. still says that the heap
+// trace does not allocate in it.
+func (x *builder) allocation(ref lifetime.SpaceRef, end int64, a *allocation, still bool, h *heap) {
+	x.b.Region(ref, lifetime.Region{
+		Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Index: a.index, Uses: a.uses,
+	})
+	holder := int32(-1) // the value that stands for the whole allocation
+	if whole := a.uses.Whole(); whole || still && a.size > 0 && a.uses&lifetime.ForThreadLocal == 0 {
+		holder = x.largest(a)
+		buf := lifetime.Buffer{Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Kind: kindOf(a.uses)}
+		beside := lifetime.Beside{ValueID: noValue, IsValue: true}
+		if holder >= 0 {
+			buf.Requested, buf.Site, beside.ValueID = x.sites[holder].unpadded, x.sites[holder].id, x.p.values[holder].id
+		}
+		x.b.Interval(ref, buf, beside)
+	}
+	for _, i := range a.values {
+		v, l := &x.p.values[i], &h.lives[i]
+		root := i
+		switch {
+		case holder >= 0:
+			root = holder
+		case l.root != i && h.blocks[l.block].placed:
+			root = h.blocks[l.block].value
+		}
+		x.b.Value(ref, lifetime.Value{
+			ID: v.id, Root: x.p.values[root].id, Begin: l.begin, End: l.end, Allocation: a.index, Offset: v.offset,
+			Size: v.size, Requested: x.sites[i].unpadded, Site: x.sites[i].id,
+		})
+	}
+}
+
+// largest returns the value that stands for an allocation: the largest one, of
+// equals the first, rather one whose instruction is known; -1 for none.
+func (x *builder) largest(a *allocation) int32 {
+	best := int32(-1)
+	for _, i := range a.values {
+		switch size, known := x.p.values[i].size, x.sites[i].id != 0; {
+		case size == 0:
+		case best < 0,
+			known && x.sites[best].id == 0,
+			known == (x.sites[best].id != 0) && size > x.p.values[best].size:
+			best = i
+		}
+	}
+	return best
+}
+
+// kindOf says what the buffers of an allocation are to the program, in the
+// order in which XProf decides.
+func kindOf(u lifetime.Uses) lifetime.Kind {
+	switch {
+	case u&lifetime.ForParameter != 0:
+		return lifetime.Parameter
+	case u&lifetime.ForOutput != 0:
+		return lifetime.Output
+	case u&lifetime.ForThreadLocal != 0:
+		return lifetime.ThreadLocal
+	case u&lifetime.ForConstant != 0:
+		return lifetime.Constant
+	}
+	return lifetime.Temporary
+}

@@ -1,0 +1,86 @@
+package formats
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+)
+
+// source is a file that is being read.
+type source struct {
+	in    io.Reader
+	file  *os.File // nil for standard input
+	size  int64    // 0 = not known
+	tell  func(n int)
+	spool *os.File // the decompressed content, where it is needed twice
+}
+
+func open(file string, in Input) (*source, error) {
+	s := &source{in: in.Stdin, tell: func(int) {}}
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		s.in, s.file = f, f
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			s.size = info.Size()
+		}
+	} else if s.in == nil {
+		return nil, errors.New("there is no standard input")
+	}
+	if in.Progress != nil {
+		s.tell = in.Progress(file, s.size)
+	}
+	return s, nil
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.in.Read(b)
+	s.tell(n)
+	return n, err
+}
+
+// ReadAt reads from the file itself.
+func (s *source) ReadAt(b []byte, at int64) (int, error) {
+	n, err := s.file.ReadAt(b, at)
+	s.tell(n)
+	return n, err
+}
+
+func (s *source) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+	if s.spool != nil {
+		s.spool.Close()
+		os.Remove(s.spool.Name())
+	}
+}
+
+// readerAt returns the content for formats that look at it twice. A file that
+// is not compressed is that itself; any other stream goes to a temporary file
+// first.
+func (s *source) readerAt(plain *bufio.Reader) (io.ReaderAt, int64, error) {
+	if s.size > 0 && !s.compressed() {
+		return s, s.size, nil
+	}
+	spool, err := os.CreateTemp("", "memlane-*")
+	if err != nil {
+		return nil, 0, err
+	}
+	s.spool = spool
+	n, err := io.Copy(spool, plain)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil // the reader says what is missing
+	}
+	return spool, n, err
+}
+
+// compressed reports whether the file is.
+func (s *source) compressed() bool {
+	var magic [4]byte
+	n, _ := s.file.ReadAt(magic[:], 0)
+	return packing(magic[:n]) != plainFile
+}

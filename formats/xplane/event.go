@@ -1,0 +1,351 @@
+package xplane
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// statKind is a statistic that the reader uses, told by its name: numbers
+// differ from file to file.
+type statKind uint8
+
+const (
+	otherStat statKind = iota
+	allocatorName
+	indexOnHost
+	bytesReserved
+	bytesAllocated
+	bytesAvailable
+	fragmentation
+	peakBytesInUse
+	requestedBytes
+	allocationBytes
+	address
+	tfOp
+	regionType
+	dataType
+	tensorShape
+	stepNum
+	isRoot
+	producerType
+	producerID
+	consumerType
+	consumerID
+	groupID
+	isAsync
+
+	statCount
+)
+
+// statKinds are the names of statistics in XProf's xplane_schema. TPUs and
+// plug-in devices name the device by a number in place of an allocator.
+var statKinds = map[string]statKind{
+	"allocator_name": allocatorName, "index_on_host": indexOnHost, "device_ordinal": indexOnHost,
+	"bytes_reserved": bytesReserved, "bytes_allocated": bytesAllocated, "bytes_available": bytesAvailable,
+	"fragmentation": fragmentation, "peak_bytes_in_use": peakBytesInUse,
+	"requested_bytes": requestedBytes, "allocation_bytes": allocationBytes, "addr": address,
+	"tf_op": tfOp, "region_type": regionType, "data_type": dataType, "shape": tensorShape,
+	"step_num": stepNum, "_r": isRoot, "_pt": producerType, "_p": producerID, "_ct": consumerType, "_c": consumerID,
+	"group_id": groupID, "_a": isAsync,
+}
+
+// statTable finds the kind of a statistic by its number.
+type statTable struct {
+	dense []statKind
+	rare  map[int64]statKind // numbers that would make dense long
+	known uint32             // bits by statKind
+}
+
+const maxDense = 1 << 16
+
+func (t *statTable) set(id int64, kind statKind) {
+	t.known |= 1 << kind
+	if id < 0 || id >= maxDense {
+		if t.rare == nil {
+			t.rare = map[int64]statKind{}
+		}
+		t.rare[id] = kind
+		return
+	}
+	for int64(len(t.dense)) <= id {
+		t.dense = append(t.dense, otherStat)
+	}
+	t.dense[id] = kind
+}
+
+// has reports whether all of some kinds have a number.
+func (t *statTable) has(kinds ...statKind) bool {
+	for _, k := range kinds {
+		if t.known&(1<<k) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *statTable) kind(id uint64) statKind {
+	if id < uint64(len(t.dense)) {
+		return t.dense[id]
+	}
+	return t.rare[int64(id)]
+}
+
+// textRef is a text of an event: the number of a text of the plane, or, below
+// zero, one that stands in the event itself.
+type textRef int64
+
+const noText textRef = math.MinInt64
+
+// event is an event of the host: its time and those of its statistics that the
+// reader uses.
+type event struct {
+	meta     int64
+	offset   int64 // picoseconds since the line's timestamp
+	duration int64
+
+	has           uint32 // bits by statKind
+	stats         [statCount]int64
+	fragmentation float64
+}
+
+// clear forgets the event before.
+func (e *event) clear() { e.meta, e.offset, e.duration, e.has = 0, 0, 0, 0 }
+
+func (e *event) is(kind statKind) bool { return e.has&(1<<kind) != 0 }
+
+// number returns a figure of the event, or what stands for none.
+func (e *event) number(kind statKind, none int64) int64 {
+	if !e.is(kind) {
+		return none
+	}
+	return e.stats[kind]
+}
+
+func (e *event) text(kind statKind) textRef { return textRef(e.number(kind, int64(noText))) }
+
+// report returns what an allocator says in the event, but for Site and Step.
+func (e *event) report(free bool) lifetime.Report {
+	return lifetime.Report{
+		Free: free, Addr: uint64(e.number(address, 0)), Requested: e.number(requestedBytes, -1), Occupied: e.number(allocationBytes, -1),
+		Allocated: e.number(bytesAllocated, -1), Stack: e.number(bytesReserved, -1), Available: e.number(bytesAvailable, -1),
+		Peak: e.number(peakBytesInUse, -1), Fragmentation: e.fragmentation, HasFragmentation: e.is(fragmentation), RawTime: e.offset, Step: -1,
+	}
+}
+
+// link joins a producer to its consumers: events with equal links.
+type link struct{ kind, id int64 }
+
+// A number of one byte, as most are, is read in place: a call would cost more
+// than the rest. short tells them.
+const short = 0x80
+
+// varint reads the number at b[i:] and returns where it ends, -1 when it does
+// not.
+func varint(b []byte, i int) (uint64, int) {
+	v, n := binary.Uvarint(b[i:])
+	if n <= 0 {
+		return 0, -1
+	}
+	return v, i + n
+}
+
+// decoder reads the bodies of events. They are small and there are millions, so
+// it works on the bytes without the help of a window.
+type decoder struct {
+	stats   *statTable
+	strings map[string]textRef // texts that stand in events
+	inline  []string           // the same by -1-textRef
+}
+
+// metaOf returns the number of the metadata of an event, which comes first as a
+// rule, or -1.
+func metaOf(b []byte) int64 {
+	if len(b) > 1 && b[0] == eventMetadata<<3|varintType {
+		if id, end := varint(b, 1); end > 0 {
+			return int64(id)
+		}
+	}
+	return -1
+}
+
+// decode reads the body of an event. It reports false when it is damaged.
+func (d *decoder) decode(b []byte, e *event) bool {
+	e.clear()
+	for i := 0; i < len(b); {
+		var tag, v uint64
+		if b[i] < short {
+			tag, i = uint64(b[i]), i+1
+		} else if tag, i = varint(b, i); i < 0 {
+			return false
+		}
+		if tag&7 == fixed64Type || tag&7 == fixed32Type { // no field that is known
+			if i += fixedSize(tag); i > len(b) {
+				return false
+			}
+			continue
+		}
+		if i < len(b) && b[i] < short {
+			v, i = uint64(b[i]), i+1
+		} else if v, i = varint(b, i); i < 0 {
+			return false
+		}
+		switch tag {
+		case eventMetadata<<3 | varintType:
+			e.meta = int64(v)
+		case eventOffset<<3 | varintType:
+			e.offset = int64(v)
+		case eventDuration<<3 | varintType:
+			e.duration = int64(v)
+		default:
+			switch {
+			case tag&7 == varintType:
+				continue
+			case tag&7 != bytesType || v > uint64(len(b)-i):
+				return false
+			case tag == eventStats<<3|bytesType && !d.stat(b[i:i+int(v)], e):
+				return false
+			}
+			i += int(v)
+		}
+	}
+	return true
+}
+
+// fixedSize returns the bytes of a field of fixed size.
+func fixedSize(tag uint64) int {
+	if tag&7 == fixed64Type {
+		return 8
+	}
+	return 4
+}
+
+// stat reads one statistic of an event.
+func (d *decoder) stat(b []byte, e *event) bool {
+	// Nearly all are a number below 128 and a number behind it: this loop is
+	// where the time of reading a profile goes.
+	if len(b) > 3 && b[0] == statMetadata<<3|varintType && b[1] < short && b[2]&^(1<<3|1<<4|1<<5) == 0 {
+		kind, v := d.stats.kind(uint64(b[1])), uint64(0)
+		if kind == otherStat {
+			return true // whatever it says
+		}
+		for i, shift := 3, 0; i < len(b) && shift < 63; i, shift = i+1, shift+7 {
+			v |= uint64(b[i]&0x7f) << shift
+			if b[i] < short && i+1 == len(b) {
+				return e.take(kind, b[2], v)
+			}
+		}
+	}
+	return d.anyStat(b, e)
+}
+
+// anyStat reads a statistic whatever its fields and their order.
+func (d *decoder) anyStat(b []byte, e *event) bool {
+	kind := otherStat
+	for i := 0; i < len(b); {
+		var tag, v uint64
+		if b[i] < short {
+			tag, i = uint64(b[i]), i+1
+		} else if tag, i = varint(b, i); i < 0 {
+			return false
+		}
+		if tag == statDouble<<3|fixed64Type {
+			if i+8 > len(b) {
+				return false
+			}
+			if kind == fragmentation {
+				e.fragmentation = math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))
+				e.has |= 1 << fragmentation
+			}
+			i += 8
+			continue
+		}
+		if i < len(b) && b[i] < short {
+			v, i = uint64(b[i]), i+1
+		} else if v, i = varint(b, i); i < 0 {
+			return false
+		}
+		switch tag {
+		case statMetadata<<3 | varintType:
+			if kind = d.stats.kind(v); kind == otherStat {
+				return true // whatever it says
+			}
+		case statInt<<3 | varintType, statUint<<3 | varintType, statRef<<3 | varintType:
+			if !e.take(kind, byte(tag), v) {
+				return false
+			}
+		case statString<<3 | bytesType, statBytes<<3 | bytesType:
+			if v > uint64(len(b)-i) {
+				return false
+			}
+			if kind.isText() && tag == statString<<3|bytesType {
+				e.set(kind, int64(d.intern(b[i:i+int(v)])))
+			}
+			i += int(v)
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// take takes a value that is a number on the wire: a figure, or a text by its
+// number.
+func (e *event) take(kind statKind, tag byte, v uint64) bool {
+	switch tag {
+	case statInt<<3 | varintType:
+	case statRef<<3 | varintType:
+		if !kind.isText() {
+			return true
+		}
+	case statUint<<3 | varintType:
+		if kind.isSigned() {
+			return true
+		}
+	default:
+		return false
+	}
+	e.set(kind, int64(v))
+	return true
+}
+
+// set takes a statistic.
+func (e *event) set(kind statKind, v int64) {
+	e.stats[kind] = v
+	e.has |= 1 << kind
+	switch kind {
+	case allocatorName: // of the two names of an allocator the last one counts
+		e.has &^= 1 << indexOnHost
+	case indexOnHost:
+		e.has &^= 1 << allocatorName
+	case fragmentation: // 0 is written as a whole number
+		e.fragmentation = float64(v)
+	}
+}
+
+func (k statKind) isText() bool {
+	return k == allocatorName || k == tfOp || k == regionType || k == tensorShape
+}
+
+// isSigned reports whether XProf reads the statistic as a signed number only.
+func (k statKind) isSigned() bool {
+	return k == producerType || k == consumerType || k == groupID
+}
+
+// maxInline bounds the texts that stand in events and are kept.
+const maxInline = 1 << 20
+
+// intern returns the reference of a text that stands in an event.
+func (d *decoder) intern(b []byte) textRef {
+	ref, ok := d.strings[string(b)]
+	if !ok && len(d.inline) < maxInline {
+		if d.strings == nil {
+			d.strings = map[string]textRef{}
+		}
+		d.inline = append(d.inline, string(b))
+		ref = -textRef(len(d.inline))
+		d.strings[string(b)] = ref
+	}
+	return ref
+}

@@ -1,0 +1,272 @@
+package xplane
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Names of the events of allocators, from XProf's HostEventType.
+const (
+	allocationName = "MemoryAllocation"
+	freeName       = "MemoryDeallocation"
+)
+
+// host reads the plane of the host, whose lines are threads.
+type host struct {
+	r       *reader
+	p       *plane
+	decoder decoder
+	schema
+
+	spaces []hostSpace
+	sites  map[siteKey]lifetime.SiteID
+	steps  []step
+
+	lastKey  siteKey // as a rule the site is that of the event before
+	lastSite lifetime.SiteID
+}
+
+// hostSpace is an allocator.
+type hostSpace struct {
+	allocator textRef
+	device    int64
+	ref       lifetime.SpaceRef
+}
+
+// siteKey is what makes a site, in numbers of the file.
+type siteKey struct {
+	op, region, shape textRef
+	dtype             int64
+}
+
+// readHost reads the events of the host's allocators.
+func (r *reader) readHost(p *plane) error {
+	h := &host{r: r, p: p, sites: map[siteKey]lifetime.SiteID{}}
+	var err error
+	if h.schema, err = r.schema(p); err != nil {
+		return err
+	}
+	h.decoder.stats = &h.stats
+	if p.cut && !h.complete() {
+		r.nameless = len(p.lines) > 0
+		return nil
+	}
+	if h.allocation < 0 && h.free < 0 {
+		return nil
+	}
+	if r.b.KeepsReports() {
+		return h.keepReports()
+	}
+	unordered := map[span]bool{}
+	for {
+		err := h.merge(unordered)
+		var order *errOrder
+		if !errors.As(err, &order) {
+			if err == nil {
+				err = h.describe()
+			}
+			return err
+		}
+		// Start over with that line sorted; the spaces so far are left behind.
+		unordered[order.l.body] = true
+		h.spaces, h.steps = nil, nil
+	}
+}
+
+// complete reports whether the names are there without which the events of
+// allocators mean nothing.
+func (h *host) complete() bool {
+	return h.allocation >= 0 && h.free >= 0 && h.stats.has(address, allocationBytes, bytesAllocated) && (h.stats.has(allocatorName) || h.stats.has(indexOnHost))
+}
+
+// lines returns the lines of the plane, ready to be read.
+func (h *host) lines() []*line {
+	var lines []*line
+	for _, body := range h.p.lines {
+		lines = append(lines, &line{h: h, body: body})
+	}
+	return lines
+}
+
+// maxWindows bounds the memory of the windows of all lines together.
+const maxWindows = 16 << 20
+
+// merge reads the wanted events of all lines in order of time.
+func (h *host) merge(unordered map[span]bool) error {
+	q := &queue{}
+	room := min(max(maxWindows/max(len(h.p.lines), 1), 4<<10), windowBytes)
+	var spare []byte // the buffer of a line without any event
+	for i, l := range h.lines() {
+		l.w = h.r.window(0)
+		if l.w.buf, spare = spare, nil; l.w.buf == nil {
+			l.w.buf = make([]byte, 0, min(int64(room), l.body.end-l.body.at+1))
+		}
+		start := l.open
+		if unordered[l.body] {
+			start = l.sort
+		}
+		if err := start(); err != nil {
+			return fmt.Errorf("lines[%d]: %w", i, err)
+		}
+		more, err := l.next()
+		if err != nil {
+			return fmt.Errorf("lines[%d]: %w", i, err)
+		}
+		if !more {
+			spare = l.w.buf
+			continue
+		}
+		q.lines = append(q.lines, l)
+	}
+	heap.Init(q)
+	for len(q.lines) > 0 {
+		l := q.lines[0]
+		h.take(l)
+		more, err := l.next()
+		switch {
+		case err != nil:
+			return fmt.Errorf("lines[%d]: %w", slices.Index(h.p.lines, l.body), err)
+		case more:
+			heap.Fix(q, 0)
+		default:
+			heap.Pop(q)
+		}
+	}
+	return nil
+}
+
+// queue is a heap of lines by the time of their next event.
+type queue struct{ lines []*line }
+
+func (q *queue) Len() int      { return len(q.lines) }
+func (q *queue) Swap(i, j int) { q.lines[i], q.lines[j] = q.lines[j], q.lines[i] }
+func (q *queue) Less(i, j int) bool {
+	x, y := q.lines[i], q.lines[j]
+	return cmp.Or(x.at.compare(y.at), cmp.Compare(x.body.at, y.body.at)) < 0
+}
+func (q *queue) Push(x any) { q.lines = append(q.lines, x.(*line)) }
+func (q *queue) Pop() any {
+	l := q.lines[len(q.lines)-1]
+	q.lines = q.lines[:len(q.lines)-1]
+	return l
+}
+
+// take hands on the event of a line.
+func (h *host) take(l *line) {
+	e := &l.event
+	if e.is(isRoot) {
+		h.steps = append(h.steps, step{begin: l.at.ns, end: after(l.stamp, saturate(e.offset, e.duration)).ns, meta: e.meta, number: e.number(stepNum, -1)})
+	}
+	if h.reports(e) {
+		h.report(e, l.at.ns, -1)
+	}
+}
+
+// reports tells whether an event is one of an allocator.
+func (h *host) reports(e *event) bool { return e.meta == h.allocation || e.meta == h.free }
+
+// report hands on what an allocator said.
+func (h *host) report(e *event, ns int64, step int32) {
+	h.r.events++
+	report := e.report(e.meta == h.free)
+	report.Site, report.Step = h.site(e), step
+	h.r.b.Report(h.space(e), ns, &report)
+}
+
+// saturate adds without wrapping around.
+func saturate(x, y int64) int64 {
+	if sum := x + y; y < 0 || sum >= x {
+		return sum
+	}
+	return 1<<63 - 1
+}
+
+// space returns the space of an event.
+func (h *host) space(e *event) lifetime.SpaceRef {
+	allocator, device := e.text(allocatorName), e.number(indexOnHost, -1)
+	for i := range h.spaces {
+		if s := &h.spaces[i]; s.allocator == allocator && s.device == device {
+			return s.ref
+		}
+	}
+	// One text may have several numbers.
+	ref := lifetime.SpaceRef(-1)
+	for _, s := range h.spaces {
+		if s.device == device && h.text(s.allocator) == h.text(allocator) {
+			ref = s.ref
+		}
+	}
+	if ref < 0 {
+		ref = h.r.b.Space()
+		h.r.b.InOrder(ref)
+	}
+	h.spaces = append(h.spaces, hostSpace{allocator, device, ref})
+	return ref
+}
+
+// text returns the text that an event refers to. XLA writes "(null)" where it
+// has none, and XProf shows it.
+func (h *host) text(ref textRef) (text string) {
+	switch {
+	case ref == noText:
+		return ""
+	case ref < 0:
+		text = h.decoder.inline[-1-ref]
+	default:
+		text = h.texts.get(int64(ref))
+	}
+	if text == "(null)" && !h.r.b.KeepsReports() {
+		return ""
+	}
+	return text
+}
+
+// site returns the site of an event.
+func (h *host) site(e *event) lifetime.SiteID {
+	key := siteKey{e.text(tfOp), e.text(regionType), e.text(tensorShape), e.number(dataType, 0)}
+	if key == h.lastKey {
+		return h.lastSite
+	}
+	id, ok := h.sites[key]
+	if !ok {
+		id = h.r.b.Site(lifetime.Site{Op: h.text(key.op), Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype)})
+		h.sites[key] = id
+	}
+	h.lastKey, h.lastSite = key, id
+	return id
+}
+
+// describe says what the spaces are.
+func (h *host) describe() error {
+	marks, err := h.marks()
+	if err != nil {
+		return err
+	}
+	seen := map[lifetime.SpaceRef]bool{}
+	for _, s := range h.spaces {
+		if seen[s.ref] {
+			continue
+		}
+		seen[s.ref] = true
+		for _, m := range marks {
+			h.r.b.Mark(s.ref, m)
+		}
+		h.r.b.Describe(s.ref, h.identity(s))
+		h.r.found++
+	}
+	return nil
+}
+
+func (h *host) identity(s hostSpace) lifetime.Space {
+	out := lifetime.Space{Source: h.r.source, Host: h.r.host, Allocator: h.text(s.allocator), Axis: lifetime.Time, Facts: lifetime.Clock}
+	if s.device >= 0 {
+		out.Device = h.r.deviceKind() + strconv.FormatInt(s.device, 10)
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package xplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// instant is a time: nanoseconds, and the picoseconds beyond them. Both
+// together do not fit an int64 for clocks that count from 1970.
+type instant struct {
+	ns int64
+	ps int64 // 0 to 999
+}
+
+func (t instant) compare(u instant) int {
+	return cmp.Or(cmp.Compare(t.ns, u.ns), cmp.Compare(t.ps, u.ps))
+}
+
+// after returns the time some picoseconds after a timestamp.
+func after(ns, ps int64) instant {
+	q, r := ps/1000, ps%1000
+	if r < 0 {
+		q, r = q-1, r+1000
+	}
+	return instant{ns + q, r}
+}
+
+// line reads the events of one thread, in order of time.
+type line struct {
+	h      *host
+	w      window
+	body   span
+	stamp  int64 // timestamp of the line in nanoseconds
+	at     instant
+	event  event
+	sorted []event // the rest of the events, where the file does not have them in order
+	cut    bool
+	last   int64 // offset of the last event
+}
+
+// open reads what stands before the events of a line.
+func (l *line) open() error {
+	l.w.open(l.body)
+	l.last = -1 << 63
+	for {
+		before := l.w.at()
+		f, ok := l.w.next()
+		switch {
+		case !ok:
+			return l.h.r.settle(&l.w, &l.cut)
+		case f.number == lineTimestamp && f.wire == varintType:
+			l.stamp = int64(f.value)
+		case f.number == lineEvents && f.wire == bytesType:
+			l.w.skip(before)
+			return nil
+		case f.wire == bytesType:
+			s, ok := l.w.body(f)
+			if !ok {
+				return l.h.r.settle(&l.w, &l.cut)
+			}
+			l.w.skip(s.end)
+		}
+	}
+}
+
+// eventTag is the tag of an event in a line.
+const eventTag = lineEvents<<3 | bytesType
+
+// maxEvent bounds the body of an event.
+const maxEvent = 16 << 20
+
+// body returns the next event's bytes, good until the next call.
+func (l *line) nextBody() ([]byte, bool) {
+	for {
+		b := l.w.buf[l.w.pos:]
+		// Nearly all events are whole in the window, with a length of two bytes.
+		if len(b) >= 3 && b[0] == eventTag {
+			n, head := int(b[1]), 2
+			if n >= 0x80 {
+				n, head = n&0x7f|int(b[2])<<7, 3
+			}
+			if head == 2 || b[2] < 0x80 {
+				if head+n <= len(b) && l.w.at()+int64(head+n) <= l.w.end {
+					l.w.pos += head + n
+					return b[head : head+n], true
+				}
+			}
+		}
+		f, ok := l.w.next()
+		switch {
+		case !ok:
+			return nil, false
+		case f.number == lineTimestamp && f.wire == varintType:
+			l.stamp = int64(f.value) // behind events: not seen so far
+		case f.wire != bytesType:
+		case f.number == lineEvents && f.value <= maxEvent:
+			return l.w.take(f, maxEvent)
+		default:
+			s, ok := l.w.body(f)
+			if !ok {
+				return nil, false
+			}
+			if f.number == lineEvents {
+				l.h.r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: an event too large to be one", f.at))
+			}
+			l.w.skip(s.end)
+		}
+	}
+}
+
+// errOrder says that the events of a line are not in order of time.
+type errOrder struct{ l *line }
+
+func (e *errOrder) Error() string { return "events are not in order" }
+
+// next goes on to the next event that is wanted: one of an allocator, or a root
+// of a step. It reports false at the end of the line.
+func (l *line) next() (bool, error) {
+	if l.sorted != nil {
+		if len(l.sorted) == 0 {
+			return false, nil
+		}
+		l.event, l.sorted = l.sorted[0], l.sorted[1:]
+		l.at = after(l.stamp, l.event.offset)
+		return true, nil
+	}
+	ok, err := l.scan()
+	if !ok || err != nil {
+		return false, err
+	}
+	if l.event.offset < l.last {
+		return false, &errOrder{l}
+	}
+	l.last = l.event.offset
+	l.at = after(l.stamp, l.event.offset)
+	return true, nil
+}
+
+// scan finds the next wanted event in the order of the file.
+func (l *line) scan() (bool, error) {
+	h := l.h
+	for {
+		at := l.w.at()
+		b, ok := l.nextBody()
+		if !ok {
+			return false, h.r.settle(&l.w, &l.cut)
+		}
+		id := metaOf(b)
+		if id >= 0 && id != h.allocation && id != h.free && !h.roots {
+			continue
+		}
+		if !h.decoder.decode(b, &l.event) {
+			return false, &damage{at, "an event cannot be read"}
+		}
+		e := &l.event
+		if h.reports(e) || e.is(isRoot) {
+			return true, nil
+		}
+	}
+}
+
+// sort reads all wanted events of a line and brings them in order.
+func (l *line) sort() error {
+	l.sorted = []event{}
+	if err := l.open(); err != nil {
+		return err
+	}
+	for {
+		ok, err := l.scan()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		l.sorted = append(l.sorted, l.event)
+	}
+	slices.SortStableFunc(l.sorted, func(x, y event) int { return cmp.Compare(x.offset, y.offset) })
+	return nil
+}

@@ -1,0 +1,254 @@
+package xplane
+
+import (
+	"cmp"
+	"io"
+	"slices"
+)
+
+// Field numbers of xplane.proto.
+const (
+	spacePlanes    = 1
+	spaceErrors    = 2
+	spaceWarnings  = 3
+	spaceHostnames = 4
+
+	planeName      = 2
+	planeLines     = 3
+	planeEventMeta = 4
+	planeStatMeta  = 5
+
+	lineTimestamp   = 3
+	lineEvents      = 4
+	lineName        = 2
+	lineDisplayName = 11
+
+	eventMetadata = 1
+	eventOffset   = 2
+	eventDuration = 3
+	eventStats    = 4
+
+	statMetadata = 1
+	statDouble   = 2
+	statUint     = 3
+	statInt      = 4
+	statString   = 5
+	statBytes    = 6
+	statRef      = 7
+
+	entryKey   = 1 // of a map
+	entryValue = 2
+
+	metaName  = 2
+	metaStats = 5
+)
+
+// maxText bounds the names and texts that are read.
+const maxText = 1 << 20
+
+// plane is what the first look finds of an XPlane.
+type plane struct {
+	name  string
+	body  span
+	lines []span
+	names span // from the first entry of its metadata maps to the last
+	cut   bool // the file ends inside of it
+}
+
+// look finds the parts of a plane without reading their content.
+func (r *reader) look(body span) (plane, error) {
+	p := plane{body: body}
+	w := &r.look1
+	w.open(body)
+	for f, ok := w.next(); ok; f, ok = w.next() {
+		if f.wire != bytesType {
+			continue
+		}
+		s, ok := w.body(f)
+		if !ok {
+			break
+		}
+		switch f.number {
+		case planeName:
+			if b, ok := w.take(f, maxText); ok {
+				p.name = string(b)
+			}
+			continue
+		case planeLines:
+			p.lines = append(p.lines, s)
+		case planeEventMeta, planeStatMeta:
+			if p.names.at == 0 {
+				p.names.at = f.at
+			}
+			p.names.end = s.end
+		}
+		w.skip(s.end)
+		p.cut = p.cut || s.end >= w.size && uint64(s.end-s.at) < f.value
+	}
+	return p, r.settle(w, &p.cut)
+}
+
+// settle returns the error that ended a window, but for the end of the file,
+// which is noted: what was read until there counts.
+func (r *reader) settle(w *window, cut *bool) error {
+	if w.err == errShort {
+		*cut, r.truncated = true, true
+		return nil
+	}
+	return w.err
+}
+
+// entry is an entry of a metadata map.
+type entry struct {
+	id   int64
+	body span // of the XEventMetadata or XStatMetadata
+	name span // in it
+}
+
+// entries calls use with every entry of one metadata map of a plane. name is
+// good until it returns.
+func (r *reader) entries(p *plane, number int, use func(e entry, name []byte) error) error {
+	w := &r.look1
+	w.open(p.names)
+	var failed error
+	for f, ok := w.next(); ok && failed == nil; f, ok = w.next() {
+		if f.wire != bytesType {
+			continue
+		}
+		s, ok := w.body(f)
+		if !ok {
+			break
+		}
+		if f.number != number {
+			w.skip(s.end)
+			continue
+		}
+		w.within(s, func() {
+			e, name := readEntry(w)
+			if w.err == nil && e.body.end > 0 {
+				failed = use(e, name)
+			}
+		})
+	}
+	if failed != nil {
+		return failed
+	}
+	return r.settle(w, &p.cut)
+}
+
+// readEntry reads an entry of a metadata map. Its key comes first.
+func readEntry(w *window) (e entry, name []byte) {
+	for f, ok := w.next(); ok; f, ok = w.next() {
+		switch {
+		case f.number == entryKey && f.wire == varintType:
+			e.id = int64(f.value)
+		case f.wire == bytesType:
+			s, ok := w.body(f)
+			if !ok {
+				return e, nil
+			}
+			if f.number != entryValue {
+				w.skip(s.end)
+				continue
+			}
+			e.body = s
+			w.within(s, func() { e.name, name = readName(w) })
+			return e, name // what follows would be a second value
+		}
+	}
+	return e, nil
+}
+
+// readName finds the name in an XEventMetadata or XStatMetadata.
+func readName(w *window) (span, []byte) {
+	for f, ok := w.next(); ok; f, ok = w.next() {
+		if f.wire != bytesType {
+			continue
+		}
+		if f.number == metaName {
+			at := w.at()
+			b, _ := w.take(f, maxText)
+			return span{at, at + int64(len(b))}, b
+		}
+		if s, ok := w.body(f); ok {
+			w.skip(s.end)
+		}
+	}
+	return span{}, nil
+}
+
+// schema says what the events and statistics of a plane are called.
+type schema struct {
+	texts            texts
+	stats            statTable
+	allocation, free int64           // numbers of the events of allocators; -1 = there are none
+	roots            bool            // some events may be roots of groups
+	rootNames        map[int64]int64 // level by number of the metadata, of events that are roots by their name
+	grouped          bool            // the file tells the groups itself
+	loops            bool            // the program has loops on the host, for which XProf forms no groups
+}
+
+// schema reads the names of a plane.
+func (r *reader) schema(p *plane) (schema, error) {
+	s := schema{texts: texts{in: r.in}, allocation: -1, free: -1, rootNames: map[int64]int64{}}
+	err := r.entries(p, planeEventMeta, func(e entry, name []byte) error {
+		switch string(name) {
+		case allocationName:
+			s.allocation = e.id
+		case freeName:
+			s.free = e.id
+		case "WhileOp-EvalCond", "WhileOp-StartBody", "ForOp", "ParallelForOp", "ForeverOp":
+			s.loops = true
+		default:
+			if level, ok := rootLevels[string(name)]; ok {
+				s.rootNames[e.id] = level
+				s.roots = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	err = r.entries(p, planeStatMeta, func(e entry, name []byte) error {
+		if kind := statKinds[string(name)]; kind != otherStat {
+			s.stats.set(e.id, kind)
+			s.roots = s.roots || kind == isRoot
+			s.grouped = s.grouped || kind == groupID
+		}
+		s.texts.names = append(s.texts.names, text{e.id, e.name})
+		return nil
+	})
+	s.texts.sort()
+	return s, err
+}
+
+// texts are the names of a plane's statistics, which are its texts too: a value
+// may refer to one. They stay in the file until they are asked for, since a
+// profile may have millions.
+type texts struct {
+	in    io.ReaderAt
+	names []text // by id
+}
+
+type text struct {
+	id int64
+	at span
+}
+
+func (t *texts) sort() {
+	slices.SortStableFunc(t.names, func(x, y text) int { return cmp.Compare(x.id, y.id) })
+}
+
+// get returns the text with a number, "" when there is none.
+func (t *texts) get(id int64) string {
+	i, ok := slices.BinarySearchFunc(t.names, id, func(n text, id int64) int { return cmp.Compare(n.id, id) })
+	if !ok {
+		return ""
+	}
+	b := make([]byte, t.names[i].at.end-t.names[i].at.at)
+	if n, _ := t.in.ReadAt(b, t.names[i].at.at); n < len(b) {
+		return ""
+	}
+	return string(b)
+}

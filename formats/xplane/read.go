@@ -1,0 +1,249 @@
+package xplane
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/memlane/memlane/formats/hlo"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Names of planes, from XProf's xplane_schema.
+const (
+	hostPlane     = "/host:CPU"
+	metadataPlane = "/host:metadata"
+	tpuPrefix     = "/device:TPU:"
+	gpuPrefix     = "/device:GPU:"
+)
+
+// windowBytes is how much of the file is looked at in one piece.
+const windowBytes = 256 << 10
+
+// reader reads one file.
+type reader struct {
+	b      *lifetime.Builder
+	in     io.ReaderAt
+	size   int64
+	source int
+	host   string
+
+	look1, look2 window // the second one for what the first one points to
+
+	planes    []plane
+	truncated bool
+	messages  []string // errors and warnings of the profiler
+	found     int      // spaces
+	events    int      // of allocators
+	ran       int64    // runs of programs
+	nameless  bool     // the file ends before the names of the host's events
+}
+
+// ReadAt reads the XSpace of size bytes in in. Errors name the byte.
+func ReadAt(file string, in io.ReaderAt, size int64, b *lifetime.Builder) error {
+	r := &reader{b: b, in: in, size: size}
+	r.look1, r.look2 = r.window(windowBytes), r.window(4<<10)
+	err := r.top()
+	if err == nil {
+		r.source = b.Source(lifetime.Source{File: file, Format: "xplane", Producer: r.producer()})
+		err = r.content()
+	}
+	if (err != nil || r.truncated) && converted(in, size) {
+		err = fmt.Errorf("it looks like a text conversion: bytes that are no UTF-8 were replaced by U+FFFD, the first near byte %d; "+
+			"nothing can restore them: copy the file again as binary", r.firstReplaced())
+	}
+	if err != nil {
+		return err
+	}
+	r.report()
+	if r.truncated && r.found == 0 {
+		return fmt.Errorf("the file ends early, at byte %d: the names of its events stand behind them and are missing, so nothing of it can be used", size)
+	}
+	return nil
+}
+
+func (r *reader) window(n int) window {
+	return window{in: r.in, size: r.size, buf: make([]byte, 0, n)}
+}
+
+// firstReplaced returns the offset of the first U+FFFD.
+func (r *reader) firstReplaced() int {
+	head := make([]byte, min(r.size, sampled))
+	n, _ := r.in.ReadAt(head, 0)
+	return strings.Index(string(head[:n]), string(replacement))
+}
+
+// top looks at the planes.
+func (r *reader) top() error {
+	w := r.window(windowBytes)
+	w.open(span{0, r.size})
+	for f, ok := w.next(); ok; f, ok = w.next() {
+		if f.wire != bytesType || f.number > spaceHostnames {
+			w.fail(f.at, fmt.Sprintf("not an XSpace: field %d of wire type %d", f.number, f.wire))
+			break
+		}
+		s, ok := w.body(f)
+		if !ok {
+			break
+		}
+		if f.number == spacePlanes {
+			r.truncated = r.truncated || uint64(s.end-s.at) < f.value
+			p, err := r.look(s)
+			if err != nil {
+				return fmt.Errorf("planes[%d]: %w", len(r.planes), err)
+			}
+			r.planes = append(r.planes, p)
+			w.skip(s.end)
+			continue
+		}
+		text, ok := w.take(f, maxText)
+		switch {
+		case !ok:
+		case f.number != spaceHostnames:
+			r.messages = append(r.messages, string(text))
+		case r.host == "":
+			r.host = string(text)
+		}
+	}
+	var cut bool
+	return r.settle(&w, &cut)
+}
+
+// producer names what wrote the file, as far as it tells.
+func (r *reader) producer() string {
+	for _, p := range r.planes {
+		switch {
+		case strings.HasPrefix(p.name, tpuPrefix):
+			return "XProf profiler on TPU"
+		case strings.HasPrefix(p.name, gpuPrefix):
+			return "XProf profiler on GPU"
+		}
+	}
+	return "XProf profiler"
+}
+
+// content reads what the planes hold: allocator events, modules, runs.
+func (r *reader) content() error {
+	for i := range r.planes {
+		p := &r.planes[i]
+		var err error
+		switch {
+		case p.name == hostPlane:
+			err = r.readHost(p)
+		case p.name == metadataPlane:
+			err = r.modules(p)
+		case strings.HasPrefix(p.name, tpuPrefix) && r.b.KeepsReports():
+			err = r.runs(p)
+		}
+		if err != nil {
+			return fmt.Errorf("planes[%d] (%s): %w", i, p.name, err)
+		}
+	}
+	return nil
+}
+
+// report says what the file lacks.
+func (r *reader) report() {
+	if r.truncated {
+		where := fmt.Sprintf("byte %d", r.size)
+		if r.nameless {
+			where += ", before the names of the host's events, which cannot be read without"
+		}
+		r.b.Lose(lifetime.Truncated, 1, 0, where)
+	}
+	if len(r.messages) > 0 {
+		first := r.messages[0]
+		r.b.Lose(lifetime.ProducerMessage, int64(len(r.messages)), 0, first[:min(len(first), 200)])
+	}
+	if r.events == 0 && !r.nameless {
+		r.b.Lose(lifetime.NoMemoryEvents, 1, 0, "")
+	}
+}
+
+// maxModule bounds the HloProto of a module.
+const maxModule = 1 << 30
+
+// modules hands the compiled modules of the metadata plane to package hlo.
+func (r *reader) modules(p *plane) error {
+	protos := map[int64]bool{} // statistics that hold one
+	err := r.entries(p, planeStatMeta, func(e entry, name []byte) error {
+		if string(name) == "Hlo Proto" || string(name) == "hlo_proto" {
+			protos[e.id] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w := r.window(windowBytes)
+	return r.entries(p, planeEventMeta, func(e entry, name []byte) error {
+		module := string(name)
+		proto := span{}
+		w.open(e.body)
+		for f, ok := w.next(); ok; f, ok = w.next() {
+			if f.wire != bytesType {
+				continue
+			}
+			s, ok := w.body(f)
+			if !ok {
+				break
+			}
+			if stat := r.protoOf(f, s, protos); stat.end > 0 {
+				proto = stat
+			}
+			w.skip(s.end)
+		}
+		if err := r.settle(&w, &p.cut); err != nil || proto.end == 0 {
+			return err // a bytes statistic need not be an HloProto
+		}
+		return r.module(module, proto)
+	})
+}
+
+// protoOf returns where the HloProto of a statistic lies, if it holds one.
+func (r *reader) protoOf(f field, stat span, protos map[int64]bool) span {
+	if f.number != metaStats {
+		return span{}
+	}
+	w := &r.look2
+	w.open(stat)
+	found, is := span{}, false
+	for f, ok := w.next(); ok; f, ok = w.next() {
+		switch {
+		case f.number == statMetadata && f.wire == varintType:
+			is = protos[int64(f.value)]
+		case f.wire == bytesType:
+			s, ok := w.body(f)
+			if ok && f.number == statBytes && uint64(s.end-s.at) == f.value {
+				found = s
+			}
+			w.skip(s.end)
+		}
+	}
+	if !is {
+		return span{}
+	}
+	return found
+}
+
+// module adds one compiled module. One that cannot be read is a loss: the
+// others may be whole.
+func (r *reader) module(name string, at span) error {
+	var err error
+	if n := at.end - at.at; n > maxModule {
+		err = fmt.Errorf("%d bytes, of which %d are the most that a module may have", n, maxModule)
+	} else {
+		proto := make([]byte, n)
+		if _, err := r.in.ReadAt(proto, at.at); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		err = hlo.Add(r.b, hlo.Module{Name: name, Host: r.host, Source: r.source}, proto)
+	}
+	if err != nil {
+		r.b.Lose(lifetime.DamagedModule, 1, 0, fmt.Sprintf("%s (byte %d): %v", name, at.at, err))
+		return nil
+	}
+	r.found++
+	return nil
+}

@@ -1,0 +1,214 @@
+package xplane_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats/xplane"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/native"
+)
+
+const captures = "../../testdata/xplane"
+
+func text(t testing.TB, c *lifetime.Capture) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := native.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// story is one allocator whose events lie on two lines that begin at different
+// times: alone, neither makes sense.
+var story = []xevent{
+	alloc(1_000_000, 0x1000, 512, 1512, "Relu"),
+	free(2_000_000, 0x900, 256, 1256), // older than the window
+	alloc(3_000_000, 0x2000, 1024, 2280, "MatMul"),
+	free(4_000_000, 0x1000, 512, 1768),
+	alloc(5_000_000, 0x1000, 512, 2280, "Relu"),
+}
+
+// TestLines reads the same events however they are spread over lines: the time
+// of an event is that of its line plus its offset.
+func TestLines(t *testing.T) {
+	one := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}})
+	want := text(t, one)
+	s := one.Spaces[0]
+	if s.Base != 1512-512-256 || s.Peak(lifetime.Occupied).Bytes != 2280 || s.Allocations != 3 || s.Frees != 2 || s.Limit != 1<<20 || s.LifetimePeak != 5000 {
+		t.Errorf("base %d, peak %v, %d allocations, %d frees, limit %d, lifetime peak %d", s.Base, s.Peak(lifetime.Occupied), s.Allocations, s.Frees, s.Limit, s.LifetimePeak)
+	}
+	shifted := func(e xevent, by int64) xevent { e.offset += by; return e }
+	for name, lines := range map[string][]xline{
+		"two lines": {
+			{timestamp: 1000, events: []xevent{story[0], story[3]}},
+			{timestamp: 1000, events: []xevent{story[1], story[2], story[4]}},
+		},
+		"lines that begin at different times": {
+			{timestamp: 3000, events: []xevent{shifted(story[2], -2_000_000), shifted(story[4], -2_000_000)}},
+			{timestamp: 1000, events: []xevent{story[0], story[1], story[3]}},
+		},
+		"lines without allocators": {
+			{timestamp: 1, events: []xevent{{name: "Session"}, {name: "Relu", offset: 5}}}, {}, {timestamp: 1000, events: story}, {name: "empty"},
+		},
+		"events out of order": {
+			{timestamp: 1000, events: []xevent{story[4], story[0], story[3]}}, {timestamp: 1000, events: []xevent{story[2], story[1]}},
+		},
+	} {
+		for _, namesFirst := range []bool{false, true} {
+			got := text(t, mustRead(t, xspace{{name: "/host:CPU", lines: lines, namesFirst: namesFirst}}))
+			if got != want {
+				t.Errorf("%s (names first: %v): got\n%s\nwant\n%s", name, namesFirst, got, want)
+			}
+		}
+	}
+}
+
+// TestEvents reads events as other profilers write them.
+func TestEvents(t *testing.T) {
+	tpu := func(name string, offset, size, inUse, stack int64) xevent {
+		e := xevent{name: name, offset: offset, stats: []xstat{{"index_on_host", int64(3)}, {"bytes_reserved", stack}, {"bytes_allocated", inUse},
+			{"bytes_available", 10_000 - inUse - stack}, {"fragmentation", int64(0)}, {"peak_bytes_in_use", int64(7)}, {"addr", int64(64)}}}
+		if size > 0 {
+			e.stats = append(e.stats, xstat{"requested_bytes", size}, xstat{"allocation_bytes", size})
+		}
+		return e
+	}
+	c := mustRead(t, xspace{
+		{name: "/device:TPU:3"},
+		{name: "/host:CPU", lines: []xline{{events: []xevent{
+			tpu("MemoryAllocation", 1000, 700, 700, 0), tpu("MemoryDeallocation", 2000, 0, 0, 0), tpu("MemoryAllocation", 3000, 600, 600, 5000),
+			tpu("MemoryDeallocation", 4000, 0, 0, 5000),
+		}}}},
+	})
+	s := c.Spaces[0]
+	if s.Device != "tpu:3" || s.ID() != "host/tpu:3" || s.Limit != 10_000 {
+		t.Errorf("%s, limit %d", s.ID(), s.Limit)
+	}
+	if peak := s.Peak(lifetime.Occupied); peak.Bytes != 5600 {
+		t.Errorf("peak %d, want the heap and the stack beside it", peak.Bytes)
+	}
+	if len(c.Losses) != 0 || s.Base != 0 {
+		t.Errorf("base %d, losses %v", s.Base, c.Losses)
+	}
+
+	strange := alloc(1000, 1, 512, 512, "")
+	strange.stats = []xstat{{"allocator_name", "in the event"}, {"tf_op", "(null)"}, {"shape", "[2]"}, {"bytes_allocated", int64(600)},
+		{"allocation_bytes", int64(512)}, {"addr", int64(-8)}, {"fragmentation", math.NaN()}, {"unknown", []byte{1, 2}}, {"id", int64(-5)}}
+	c = mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1752000000000000000, events: []xevent{strange}}}}})
+	s = c.Spaces[0]
+	b, site := s.Buffers[0], c.Sites[s.Buffers[0].Site]
+	if s.Allocator != "in the event" || site.Op != "" || site.Shape != "[2]" || b.Addr != math.MaxUint64-7 || s.Base != 88 || b.Begin != 1752000000000000001 {
+		t.Errorf("%s %+v %+v, base %d", s.Allocator, site, b, s.Base)
+	}
+	if f := s.Totals[0]; !f.HasFragmentation || f.Fragmentation == f.Fragmentation {
+		t.Errorf("fragmentation %v, want NaN", f.Fragmentation)
+	}
+}
+
+// TestSteps: steps are the roots that lie in no other one, on whatever line.
+func TestSteps(t *testing.T) {
+	root := func(offset, duration, step int64) xevent {
+		return xevent{name: "train", offset: offset, duration: duration, stats: []xstat{{"_r", int64(1)}, {"step_num", step}}}
+	}
+	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{
+		{events: []xevent{root(1_000_000, 5_000_000, 7), alloc(2_000_000, 1, 512, 512, "a"), root(8_000_000, 1_000_000, 8)}},
+		{events: []xevent{root(3_000_000, 1_000_000, 70)}},
+	}}})
+	var got []string
+	for _, m := range c.Spaces[0].Marks {
+		got = append(got, m.Kind.String()+" "+m.Text)
+	}
+	if want := []string{"step train 7", "step train 8"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestNothing: a profile without events of allocators says what to do.
+func TestNothing(t *testing.T) {
+	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{events: []xevent{{name: "Relu"}}}}}})
+	if len(c.Spaces) != 0 || len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.NoMemoryEvents {
+		t.Errorf("%d spaces, losses %v", len(c.Spaces), c.Losses)
+	}
+}
+
+// TestDamage: what is no XSpace gets one error that names the byte.
+func TestDamage(t *testing.T) {
+	whole := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}}.encode()
+	if _, err := read(t, converted(whole)); err == nil || !strings.Contains(err.Error(), "looks like a text conversion") || !strings.Contains(err.Error(), "byte ") {
+		t.Errorf("a file that was converted: %v", err)
+	}
+	for name, data := range map[string][]byte{
+		"a group":              append(slices.Clone(whole), 0x0b),
+		"a field that is none": append(slices.Clone(whole), 0xfa, 0x7f, 0),
+		"field number 0":       append(slices.Clone(whole), 0x02, 0x00),
+		"a line out of bounds": bytesField(nil, 1, append(bytesField(nil, 2, []byte("/host:CPU")), 0x1a, 0x7f)),
+	} {
+		data := append(data, bytesField(nil, 4, []byte("another host"))...)
+		if _, err := read(t, data); err == nil || !strings.Contains(err.Error(), "byte ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// converted treats data as a text: what is no UTF-8 becomes U+FFFD.
+func converted(data []byte) []byte {
+	return []byte(strings.ToValidUTF8(string(bytes.Repeat(data, 3)), "\ufffd"))
+}
+
+// TestTruncated cuts a capture at every byte: it is read as far as it goes, and
+// the model says so, or nothing of it can be used.
+func TestTruncated(t *testing.T) {
+	data, err := os.ReadFile(captures + "/tf_warm_cache.xplane.pb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := read(t, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read1 := 0
+	for at := 0; at < len(data); at += 7 {
+		c, err := read(t, data[:at])
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "ends early"):
+			t.Errorf("cut at %d: %v", at, err)
+		case err == nil && len(c.Spaces) > 0:
+			read1++
+			if c.Spaces[0].Allocations != whole.Spaces[0].Allocations {
+				t.Errorf("cut at %d: %d allocations", at, c.Spaces[0].Allocations)
+			}
+		}
+	}
+	if read1 == 0 {
+		t.Error("no cut file could be read")
+	}
+}
+
+// TestSniff tells an XSpace from other files.
+func TestSniff(t *testing.T) {
+	files, _ := filepath.Glob(captures + "/*.xplane.pb")
+	if len(files) == 0 {
+		t.Fatal("no captures")
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !xplane.Sniff(data[:4096]) || !xplane.Sniff(converted(data[:4096])[:4096]) {
+			t.Errorf("%s is not known", file)
+		}
+	}
+	for _, other := range []string{"", "\x80\x04}", "{}", "memlane native 1\n", "\x0a\x04\x08\x01\x10\x02\x12", "\x0a\x20\x0a\x05jit_f\x12\x04main", "\x1f\x8b", "\x0a", "\n\n\n", "\x12\x04\xff\xff\xff\xff"} {
+		if xplane.Sniff([]byte(other)) {
+			t.Errorf("%q is taken for an XSpace", other)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package xprofjson
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// maxSamples is how many snapshots the timeline of a space has at most.
+const maxSamples = 1000
+
+// WriteMemoryProfile writes the JSON that XProf 2.24.2 serves as
+// memory_profile: of each allocator of a host its reports by time, sampled to
+// 1000, the peak, and what was alive at the peak. Sizes are bytes, times the
+// picoseconds of Report.RawTime.
+//
+// It needs the reports themselves (lifetime.Builder.KeepReports) and, as XProf,
+// shows those of one host: the first that has any. Equal allocations make one
+// row, which XProf illustrates by any of them; here it is the first.
+func WriteMemoryProfile(w io.Writer, c *lifetime.Capture) error {
+	spaces := reporting(c)
+	if len(spaces) == 0 {
+		return errors.New("no allocator reported in this capture: xprof.memory_profile needs an XProf capture (*.xplane.pb) of a program that " +
+			"allocates while it is profiled; TensorFlow on CPU reports with TF_CPU_ALLOCATOR_USE_BFC=1, JAX on CPU does not report")
+	}
+	s := &stream{w: bufio.NewWriter(w)}
+	ids := slices.Sorted(maps.Keys(spaces))
+	s.text(`{"memoryProfilePerAllocator":{`)
+	for i, id := range ids {
+		if i > 0 {
+			s.text(",")
+		}
+		s.value(id)
+		s.text(":")
+		s.profile(newProfile(c.Sites, &spaces[id].Reports))
+	}
+	s.text(`},"numHosts":1,"memoryIds":`)
+	s.value(ids)
+	s.text(`,"version":1,`)
+	streamList(s, "hloModules", c.Runs, func(r lifetime.Run) any {
+		return moduleJSON{r.Name, r.Begin, r.End, r.ID, r.Plane}
+	})
+	s.text("}\n")
+	return cmp.Or(s.err, s.w.Flush())
+}
+
+// reporting returns the spaces of the first host that has reports, by XProf's
+// memory ID.
+func reporting(c *lifetime.Capture) map[string]*lifetime.Space {
+	var first *lifetime.Space
+	spaces := map[string]*lifetime.Space{}
+	for _, s := range c.Spaces {
+		if s.Reports.Len() == 0 {
+			continue
+		}
+		if first == nil {
+			first = s
+		}
+		if id := memoryID(s); spaces[id] == nil && s.Source == first.Source && s.Host == first.Host {
+			spaces[id] = s
+		}
+	}
+	return spaces
+}
+
+// memoryID returns XProf's name of a space: the allocator's, else the number of
+// the device.
+func memoryID(s *lifetime.Space) string {
+	if s.Allocator != "" {
+		return s.Allocator
+	}
+	return s.Device[strings.LastIndexByte(s.Device, ':')+1:]
+}
+
+// profile is the replay of the reports on one space by XProf's rules.
+type profile struct {
+	sites   []lifetime.Site
+	reports *lifetime.Reports
+	order   []uint32 // numbers of the reports, by time
+
+	lifetimePeak int64 // of the last report of the file
+	peak         *lifetime.Report
+	peakStep     int64
+}
+
+// newProfile sorts the reports and finds the peak: that with the highest usage,
+// in order of the file, and its step, in order of time. Of equal ones the last
+// counts.
+func newProfile(sites []lifetime.Site, reports *lifetime.Reports) *profile {
+	p := &profile{sites: sites, reports: reports, order: timeOrder(reports), peak: &lifetime.Report{}}
+	for r := range reports.All() {
+		p.lifetimePeak = figure(r.Peak)
+		if usage(r) >= usage(p.peak) {
+			p.peak = r
+		}
+	}
+	for _, s := range p.snapshots() {
+		if usage(s.report) == usage(p.peak) {
+			p.peakStep = s.step
+		}
+	}
+	return p
+}
+
+// figure is a figure of a report as XProf prints it: 0 where it is not told.
+func figure(n int64) int64 {
+	if n == -1 {
+		return 0
+	}
+	return n
+}
+
+// usage is what XProf draws and takes the peak of.
+func usage(r *lifetime.Report) int64 { return figure(r.Allocated) + figure(r.Stack) }
+
+// at returns the report at a place in the order of time.
+func (p *profile) at(place int) *lifetime.Report { return p.reports.At(int(p.order[place])) }
+
+// snapshot is a report in the replay.
+type snapshot struct {
+	report *lifetime.Report
+	step   int64
+	site   *lifetime.Site
+}
+
+// snapshots yields the reports by time, and their places in that order. One
+// outside any step belongs to the step after the last that was seen. The site
+// is what the event itself tells.
+func (p *profile) snapshots() iter.Seq2[int, snapshot] {
+	return func(yield func(int, snapshot) bool) {
+		last := int64(-1)
+		for place := range p.order {
+			r := p.at(place)
+			step := last + 1
+			if r.Step != -1 {
+				last = int64(r.Step)
+				step = last
+			}
+			if !yield(place, snapshot{r, step, &p.sites[r.Site]}) {
+				return
+			}
+		}
+	}
+}
+
+// samples returns the snapshots of the timeline. A free has the site of its
+// allocation: the first at its address since the last free there.
+func (p *profile) samples() []snapshot {
+	places := p.pick()
+	open := map[uint64]*lifetime.Site{} // what is alive at the addresses of the picked frees
+	for _, place := range places {
+		if r := p.at(place); r.Free {
+			open[r.Addr] = nil
+		}
+	}
+	samples := make([]snapshot, 0, len(places))
+	for place, s := range p.snapshots() {
+		switch site, watched := open[s.report.Addr]; {
+		case !watched:
+		case !s.report.Free && site == nil:
+			open[s.report.Addr] = s.site
+		case s.report.Free && site != nil:
+			open[s.report.Addr] = nil
+			s.site = site
+		}
+		if len(samples) < len(places) && places[len(samples)] == place {
+			samples = append(samples, s)
+		}
+	}
+	return samples
+}
+
+// pick returns the places of the samples: the first with the highest usage of
+// each of 1000 boxes of nearly equal width, the narrow ones first.
+func (p *profile) pick() []int {
+	n := len(p.order)
+	boxes := min(n, maxSamples)
+	width := n / boxes
+	narrow := boxes*(width+1) - n
+	var picked []int
+	for place := 0; place < n; {
+		end := place + width
+		if len(picked) >= narrow {
+			end++
+		}
+		best := place
+		for ; place < end; place++ {
+			if usage(p.at(place)) > usage(p.at(best)) {
+				best = place
+			}
+		}
+		picked = append(picked, best)
+	}
+	return picked
+}
+
+// profileRow is a row of the table of what was alive at the peak: equal
+// allocations.
+type profileRow struct {
+	allocation
+	snapshot       // one of them
+	place    int   // of the snapshot in the order of time
+	special  int64 // from 1 on: bytes that no report stands for
+	count    int64
+}
+
+// allocation is what makes rows equal.
+type allocation struct {
+	occupied, requested      int64
+	op, region, dtype, shape string
+}
+
+func allocationOf(s snapshot) allocation {
+	return allocation{figure(s.report.Occupied), figure(s.report.Requested), s.site.Op, s.site.Region, dtypeOf(s.site), s.site.Shape}
+}
+
+// dtypeOf returns XProf's name of the type of a site.
+func dtypeOf(s *lifetime.Site) string { return cmp.Or(s.DType, "INVALID") }
+
+// rows returns the table of the peak, largest first, and those of its rows that
+// are special. It is made of the reports of the peak's step alone: what is
+// older stands in one special row.
+func (p *profile) rows() (rows, special []*profileRow) {
+	live := map[uint64]int{} // places, by address
+	older := figure(p.peak.Allocated)
+	for place, s := range p.snapshots() {
+		r := s.report
+		if r.RawTime > p.peak.RawTime {
+			break
+		}
+		if s.step != p.peakStep {
+			continue
+		}
+		if !r.Free {
+			live[r.Addr] = place
+			older -= figure(r.Occupied)
+		} else if _, ok := live[r.Addr]; ok {
+			delete(live, r.Addr)
+			older += figure(r.Occupied)
+		}
+	}
+	special = p.special(older, figure(p.peak.Stack))
+	rows = append(p.merge(live), special...)
+	slices.SortFunc(rows, func(a, b *profileRow) int {
+		return cmp.Or(
+			cmp.Compare(b.occupied, a.occupied), cmp.Compare(b.requested, a.requested), cmp.Compare(a.op, b.op), cmp.Compare(a.region, b.region),
+			cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.shape, b.shape), cmp.Compare(a.special, b.special))
+	})
+	return rows, special
+}
+
+// merge makes a row of each set of equal allocations.
+func (p *profile) merge(live map[uint64]int) []*profileRow {
+	merged := map[allocation]*profileRow{}
+	for _, place := range live {
+		r := p.at(place)
+		s := snapshot{r, p.peakStep, &p.sites[r.Site]}
+		key := allocationOf(s)
+		row := merged[key]
+		if row == nil {
+			row = &profileRow{allocation: key, snapshot: s, place: place}
+			merged[key] = row
+		} else if place < row.place {
+			row.snapshot, row.place = s, place
+		}
+		row.count++
+	}
+	return slices.Collect(maps.Values(merged))
+}
+
+// special makes the rows of the bytes that no report of the step stands for.
+func (p *profile) special(older, stack int64) []*profileRow {
+	var rows []*profileRow
+	add := func(bytes int64, op, region string) {
+		if bytes <= 0 {
+			return
+		}
+		site := &lifetime.Site{Op: op, Region: region, Shape: "unknown"}
+		s := snapshot{&lifetime.Report{Requested: bytes, Occupied: bytes}, p.peakStep, site}
+		rows = append(rows, &profileRow{allocation: allocationOf(s), snapshot: s, special: int64(len(rows) + 1), count: 1})
+	}
+	add(older, "unused preallocated device memory", "persist/dynamic")
+	add(stack, "stack", "stack")
+	return rows
+}

@@ -1,0 +1,397 @@
+package xprofjson
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Selection names one memory space of one compiled program.
+type Selection struct {
+	Module      string // "jit_f(5)", or "jit_f" when only one program has that name
+	MemorySpace int64
+}
+
+// WriteMemoryViewer writes what XProf 2.24 serves as memory_viewer for a
+// compiled program and one of its memory spaces: its PreprocessResult as JSON.
+// Sizes are MiB, positions count the events of the heap trace. What the program
+// has no allocation for has just its names. A module that is not there, or is
+// there more than once, is an error that lists those that are.
+func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySpace int64) error {
+	spaces, err := Selection{module, memorySpace}.spaces(c)
+	if err != nil {
+		return err
+	}
+	result := preprocessed{ModuleName: moduleName(spaces[0]), EntryComputationName: spaces[0].Entry}
+	memory := fmt.Sprintf("space%d", memorySpace)
+	if i := slices.IndexFunc(spaces, func(s *lifetime.Space) bool { return s.Memory == memory }); i >= 0 {
+		v := newViewer(c, spaces, spaces[i])
+		if v.s.Begin != -1 || v.s.End != int64(len(v.s.Marks)) || len(v.s.Buffers) != len(v.s.ValueIDs) {
+			return fmt.Errorf("%s was not read from a compiled program: its positions are not the events of a heap trace", v.s.ID())
+		}
+		v.allocations(&result)
+		v.curves(&result)
+		v.rows(&result, memorySpace == 0)
+		v.blocks(&result)
+	}
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	return out.Encode(&result)
+}
+
+// spaces returns the memory spaces of the selected program.
+func (sel Selection) spaces(c *lifetime.Capture) ([]*lifetime.Space, error) {
+	found := map[string][]*lifetime.Space{} // by host and module
+	var exact, short, all []string
+	for _, s := range c.Spaces {
+		if s.Axis != lifetime.ProgramOrder {
+			continue
+		}
+		key := fmt.Sprintf("%d\x00%s\x00%s", s.Source, s.Host, s.Module)
+		if found[key] = append(found[key], s); len(found[key]) > 1 {
+			continue
+		}
+		all = append(all, s.Module)
+		switch sel.Module {
+		case s.Module:
+			exact = append(exact, key)
+		case moduleName(s):
+			short = append(short, key)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	switch {
+	case len(exact) > 0:
+		return found[exact[0]], nil
+	case len(short) == 1:
+		return found[short[0]], nil
+	case len(all) == 0:
+		return nil, fmt.Errorf("there are no compiled programs here, so none called %q", sel.Module)
+	case len(short) > 1:
+		return nil, fmt.Errorf("more than one compiled program is called %q; there are: %s", sel.Module, strings.Join(all, ", "))
+	}
+	return nil, fmt.Errorf("no compiled program is called %q; there are: %s", sel.Module, strings.Join(all, ", "))
+}
+
+// moduleName returns the name of a program without its number.
+func moduleName(s *lifetime.Space) string {
+	name, number, ok := strings.Cut(s.Module, "(")
+	if _, err := strconv.ParseUint(strings.TrimSuffix(number, ")"), 10, 64); !ok || err != nil {
+		return s.Module
+	}
+	return name
+}
+
+// viewer looks at one memory space.
+type viewer struct {
+	c      *lifetime.Capture
+	s      *lifetime.Space
+	values map[int64]*lifetime.Value
+	parts  map[string]*lifetime.Value // of the whole program, by instruction and place in its result
+
+	regions map[int64]*lifetime.Region  // buffer allocations by index
+	members map[int64][]*lifetime.Value // of an allocation, by its index
+	whole   int64                       // bytes set aside for the whole program
+	peak    int64                       // position of the highest level of what comes and goes
+}
+
+func newViewer(c *lifetime.Capture, spaces []*lifetime.Space, s *lifetime.Space) *viewer {
+	v := &viewer{
+		c: c, s: s, values: map[int64]*lifetime.Value{}, parts: map[string]*lifetime.Value{},
+		regions: map[int64]*lifetime.Region{}, members: map[int64][]*lifetime.Value{},
+	}
+	for i := range s.Regions {
+		v.regions[s.Regions[i].Index] = &s.Regions[i]
+	}
+	for _, of := range spaces {
+		for i := range of.Values {
+			value := &of.Values[i]
+			v.parts[c.Sites[value.Site].Instr] = value
+		}
+	}
+	for i := range s.Values {
+		value := &s.Values[i]
+		v.values[value.ID] = value
+		v.members[value.Allocation] = append(v.members[value.Allocation], value)
+	}
+	return v
+}
+
+// indefinite reports whether XProf takes an allocation for one that lives
+// through the whole program.
+func indefinite(r *lifetime.Region) bool {
+	return r.Uses&(lifetime.ForParameter|lifetime.ForOutput|lifetime.ForConstant) != 0
+}
+
+// category is the group of an allocation.
+func category(r *lifetime.Region) string {
+	if r == nil { // of a model that was written by hand
+		return ""
+	}
+	switch u := r.Uses; {
+	case u&lifetime.ForParameter != 0:
+		return "Parameter"
+	case u&lifetime.ForOutput != 0:
+		return "Output"
+	case u&lifetime.ForThreadLocal != 0:
+		return "Thread-local"
+	case u&lifetime.ForConstant != 0:
+		return "Constant"
+	}
+	return "Temporary"
+}
+
+// largest returns the value that stands for an allocation: of equals the first.
+// nil is none.
+func (v *viewer) largest(r *lifetime.Region) *lifetime.Value {
+	var best *lifetime.Value
+	for _, m := range v.members[r.Index] {
+		if m.Size > 0 && (best == nil || m.Size > best.Size) {
+			best = m
+		}
+	}
+	return best
+}
+
+// allocations fills the sums over buffer allocations and those that live
+// through the whole program.
+func (v *viewer) allocations(out *preprocessed) {
+	var parameters, fixed, results, total, whole int64
+	for i := range v.s.Regions {
+		r := &v.s.Regions[i]
+		if r.Uses&lifetime.ForParameter != 0 {
+			parameters += r.Size
+		}
+		if r.Uses&(lifetime.ForThreadLocal|lifetime.ForTuple) != 0 {
+			fixed += r.Size
+		}
+		if r.Uses&lifetime.ForOutput != 0 {
+			results += r.Size
+		}
+		if r.Uses&lifetime.ForThreadLocal == 0 {
+			total += r.Size
+		}
+		if r.Uses.Whole() {
+			whole += r.Size
+		}
+		if indefinite(r) {
+			out.IndefiniteLifetimes = append(out.IndefiniteLifetimes, v.wholeAllocation(r))
+			if v.largest(r) != nil {
+				v.whole += r.Size
+			}
+		}
+	}
+	out.EntryComputationParametersMib, out.NonReusableMib, out.MaybeLiveOutMib = mib(parameters), mib(fixed), mib(results)
+	out.TotalBufferAllocationMib, out.IndefiniteBufferAllocationMib = mib(total), mib(whole)
+}
+
+func (v *viewer) wholeAllocation(r *lifetime.Region) wholeAllocation {
+	a := wholeAllocation{ID: r.Index, SizeMib: mib(r.Size)}
+	for _, k := range []struct {
+		is   bool
+		name string
+	}{
+		{r.Uses&lifetime.ForParameter != 0, "entry computation parameter"},
+		{r.Uses&lifetime.ForOutput != 0, "may-be live out"},
+		{r.Uses&(lifetime.ForThreadLocal|lifetime.ForTuple) == 0, "reusable"},
+	} {
+		if k.is {
+			a.Attributes = append(a.Attributes, k.name)
+		}
+	}
+	for i, m := range v.members[r.Index] {
+		name, path := instruction(&v.c.Sites[m.Site])
+		shape, _ := v.shown(m.Site, m.Requested)
+		b := logicalBuffer{ID: m.ID, Shape: shape, SizeMib: mib(m.Size), HloName: name}
+		if path != "" {
+			b.ShapeIndex = strings.Split(path, ",")
+		}
+		a.LogicalBuffers = append(a.LogicalBuffers, b)
+		if i == 0 {
+			a.CommonShape = shape
+		} else if a.CommonShape != shape {
+			a.CommonShape = ""
+		}
+	}
+	return a
+}
+
+// instruction splits the name of a site's instruction from the place of the
+// value in its result: "sort.6{0}" is "sort.6" and "0".
+func instruction(s *lifetime.Site) (name, path string) {
+	name, path, _ = strings.Cut(s.Instr, "{")
+	return name, strings.TrimSuffix(path, "}")
+}
+
+// shown returns the shape and the unpadded size that XProf gives a value. They
+// are not its own in a tuple in a tuple: XProf takes the last number of its
+// place alone, and so the value there.
+func (v *viewer) shown(site lifetime.SiteID, requested int64) (shape string, unpadded int64) {
+	s := &v.c.Sites[site]
+	name, path := instruction(s)
+	if i := strings.LastIndexByte(path, ','); i >= 0 {
+		if part := v.parts[name+"{"+path[i+1:]+"}"]; part != nil {
+			s, requested = &v.c.Sites[part.Site], part.Requested
+		}
+	}
+	return s.Shape, requested
+}
+
+// curves fills the levels before each event and after the last one, and the
+// highest of them. What lives through the whole program counts with its padded
+// size in both.
+func (v *viewer) curves(out *preprocessed) {
+	n := v.s.End
+	if n == 0 {
+		out.PeakHeapMib, out.PeakUnpaddedHeapMib = mib(v.whole), mib(v.whole)
+		return
+	}
+	type change struct{ padded, unpadded int64 }
+	changes := make([]change, n+1)
+	for i := range v.s.Buffers {
+		b := &v.s.Buffers[i]
+		if b.Begin < 0 {
+			continue
+		}
+		_, unpadded := v.shown(b.Site, b.Requested)
+		changes[b.Begin] = change{b.Size, unpadded}
+		if b.Edge&lifetime.EndOpen == 0 {
+			changes[b.End] = change{-b.Size, -unpadded}
+		}
+	}
+	add := mib(v.whole)
+	var level, peak change
+	for k := range changes {
+		out.HeapSizes = append(out.HeapSizes, mib(level.padded)+add)
+		out.UnpaddedHeapSizes = append(out.UnpaddedHeapSizes, mib(level.unpadded)+add)
+		level.padded += changes[k].padded
+		level.unpadded += changes[k].unpadded
+		if level.padded > peak.padded {
+			peak, v.peak = level, int64(k)
+		}
+	}
+	out.PeakHeapMib, out.PeakUnpaddedHeapMib, out.PeakHeapSizePosition = mib(peak.padded)+add, mib(peak.unpadded)+add, v.peak
+	for i := range v.s.Marks {
+		out.HloInstructionNames = append(out.HloInstructionNames, v.s.Marks[i].Text)
+	}
+	out.HloInstructionNames = append(out.HloInstructionNames, "")
+	out.LogicalBufferSpans = map[string]steps{}
+	for i := range v.s.Values {
+		if value := &v.s.Values[i]; value.End >= value.Begin {
+			out.LogicalBufferSpans[strconv.FormatInt(value.ID, 10)] = steps{value.Begin, value.End}
+		}
+	}
+}
+
+// small is the size in bytes below which buffers share one row.
+const small = 16 << 10
+
+// rows fills what is alive at the peak, in order of birth and by size.
+func (v *viewer) rows(out *preprocessed, withWhole bool) {
+	var live []*lifetime.Value
+	for i := range v.s.Regions {
+		if r := &v.s.Regions[i]; withWhole && indefinite(r) {
+			if m := v.largest(r); m != nil {
+				live = append(live, m)
+			}
+		}
+	}
+	for _, i := range v.s.LiveAt(v.peak) {
+		if value := v.values[v.s.ValueIDs[i]]; v.s.Buffers[i].Begin >= 0 && value != nil {
+			live = append(live, value)
+		}
+	}
+	tiny := int64(0)
+	for _, value := range live {
+		if value.Size < small {
+			tiny += value.Size
+			continue
+		}
+		out.MaxHeap = append(out.MaxHeap, v.heapObject(value, len(out.MaxHeap)))
+	}
+	if tiny > 0 {
+		out.MaxHeap = append(out.MaxHeap, heapObject{
+			Numbered: len(out.MaxHeap), Label: fmt.Sprintf("small (<%d bytes)", small), LogicalBufferID: -1, LogicalBufferSizeMib: mib(tiny),
+		})
+	}
+	for i := range out.MaxHeap {
+		out.BySizeToMaxHeap = append(out.BySizeToMaxHeap, i)
+	}
+	slices.SortStableFunc(out.BySizeToMaxHeap, func(x, y int) int {
+		return cmp.Compare(out.MaxHeap[y].LogicalBufferSizeMib, out.MaxHeap[x].LogicalBufferSizeMib)
+	})
+	out.MaxHeapToBySize = make([]int, len(out.MaxHeap))
+	for place, i := range out.BySizeToMaxHeap {
+		out.MaxHeapToBySize[i] = place
+		out.MaxHeapBySize = append(out.MaxHeapBySize, out.MaxHeap[i])
+	}
+}
+
+func (v *viewer) heapObject(value *lifetime.Value, numbered int) heapObject {
+	s := &v.c.Sites[value.Site]
+	name, _ := instruction(s)
+	shape, unpadded := v.shown(value.Site, value.Requested)
+	return heapObject{
+		Numbered: numbered, Label: fmt.Sprintf("%s: %s # %s", name, shape, s.Op), LogicalBufferID: value.ID,
+		LogicalBufferSizeMib: mib(value.Size), UnpaddedShapeMib: mib(unpadded), InstructionName: s.Instr, ShapeString: shape,
+		TfOpName: s.Op, GroupName: category(v.regions[value.Allocation]), OpCode: s.Opcode, SourceInfo: v.sourceInfo(s),
+	}
+}
+
+// sourceInfo is the place in the program that a site comes from: nil when it is
+// not known.
+func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
+	stack := v.c.Stacks[s.Stack]
+	if len(stack) == 0 || v.c.Frames[stack[0]].File == "" {
+		return nil
+	}
+	leaf := v.c.Frames[stack[0]]
+	var calls []string
+	for _, id := range v.c.Stacks[s.Source] {
+		f := v.c.Frames[id]
+		calls = append(calls, fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column))
+	}
+	return &sourceInfo{FileName: leaf.File, LineNumber: leaf.Line, StackFrame: strings.Join(calls, "\n")}
+}
+
+// white is the color of the block that stands for an allocation.
+const white = "#ffffff"
+
+// colors are those of buffers, in turn.
+var colors = [...]string{"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"}
+
+// blocks fills the rectangles of what comes and goes, over the allocations that
+// it does so in, one behind the other.
+func (v *viewer) blocks(out *preprocessed) {
+	offset := uint64(0)
+	for i := range v.s.Regions {
+		r := &v.s.Regions[i]
+		members := slices.DeleteFunc(slices.Clone(v.members[r.Index]), func(m *lifetime.Value) bool { return m.End < m.Begin })
+		if indefinite(r) || len(members) == 0 {
+			continue
+		}
+		out.BufferBlocks = append(out.BufferBlocks, bufferBlock{
+			LogicalBufferID: -1, Name: category(r), Offset: offset, Size: r.Size, EndStep: v.s.End, Category: category(r), Color: white,
+		})
+		for _, m := range members {
+			s := &v.c.Sites[m.Site]
+			shape, unpadded := v.shown(m.Site, m.Requested)
+			out.BufferBlocks = append(out.BufferBlocks, bufferBlock{
+				LogicalBufferID: m.ID, Name: s.Instr, Offset: offset + uint64(m.Offset), Size: m.Size, StartStep: m.Begin, EndStep: m.End,
+				TfOpName: s.Op, Category: category(r), SourceInfo: v.sourceInfo(s), ShapeString: shape, UnpaddedSize: unpadded,
+				Color: colors[len(out.BufferBlocks)%len(colors)],
+			})
+		}
+		offset += uint64(r.Size)
+	}
+	if offset == 0 { // nothing to draw
+		out.BufferBlocks = nil
+	}
+}

@@ -1,0 +1,84 @@
+package xprofjson
+
+// preprocessed is XProf's PreprocessResult. Fields with the default value are
+// left out, as its JSON does.
+type preprocessed struct {
+	HeapSizes                     []float64         `json:"heapSizes,omitempty"`
+	UnpaddedHeapSizes             []float64         `json:"unpaddedHeapSizes,omitempty"`
+	MaxHeap                       []heapObject      `json:"maxHeap,omitempty"`
+	MaxHeapBySize                 []heapObject      `json:"maxHeapBySize,omitempty"`
+	LogicalBufferSpans            map[string]steps  `json:"logicalBufferSpans,omitempty"`
+	MaxHeapToBySize               []int             `json:"maxHeapToBySize,omitempty"`
+	BySizeToMaxHeap               []int             `json:"bySizeToMaxHeap,omitempty"`
+	ModuleName                    string            `json:"moduleName,omitempty"`
+	EntryComputationName          string            `json:"entryComputationName,omitempty"`
+	PeakHeapMib                   float64           `json:"peakHeapMib,omitempty"`
+	PeakUnpaddedHeapMib           float64           `json:"peakUnpaddedHeapMib,omitempty"`
+	PeakHeapSizePosition          int64             `json:"peakHeapSizePosition,omitempty"`
+	EntryComputationParametersMib float64           `json:"entryComputationParametersMib,omitempty"`
+	NonReusableMib                float64           `json:"nonReusableMib,omitempty"`
+	MaybeLiveOutMib               float64           `json:"maybeLiveOutMib,omitempty"`
+	IndefiniteLifetimes           []wholeAllocation `json:"indefiniteLifetimes,omitempty"`
+	TotalBufferAllocationMib      float64           `json:"totalBufferAllocationMib,omitempty"`
+	IndefiniteBufferAllocationMib float64           `json:"indefiniteBufferAllocationMib,omitempty"`
+	HloInstructionNames           []string          `json:"hloInstructionNames,omitempty"`
+	BufferBlocks                  []bufferBlock     `json:"bufferBlocks,omitempty"`
+}
+
+type heapObject struct {
+	Numbered             int         `json:"numbered"` // of a oneof: never left out
+	Label                string      `json:"label,omitempty"`
+	LogicalBufferID      int64       `json:"logicalBufferId,omitempty"`
+	LogicalBufferSizeMib float64     `json:"logicalBufferSizeMib,omitempty"`
+	UnpaddedShapeMib     float64     `json:"unpaddedShapeMib,omitempty"`
+	InstructionName      string      `json:"instructionName,omitempty"`
+	ShapeString          string      `json:"shapeString,omitempty"`
+	TfOpName             string      `json:"tfOpName,omitempty"`
+	GroupName            string      `json:"groupName,omitempty"`
+	OpCode               string      `json:"opCode,omitempty"`
+	SourceInfo           *sourceInfo `json:"sourceInfo,omitempty"`
+}
+
+type steps struct {
+	Start int64 `json:"start,omitempty"`
+	Limit int64 `json:"limit,omitempty"`
+}
+
+type wholeAllocation struct {
+	ID             int64           `json:"id,omitempty,string"`
+	SizeMib        float64         `json:"sizeMib,omitempty"`
+	Attributes     []string        `json:"attributes,omitempty"`
+	LogicalBuffers []logicalBuffer `json:"logicalBuffers,omitempty"`
+	CommonShape    string          `json:"commonShape,omitempty"`
+}
+
+type logicalBuffer struct {
+	ID         int64    `json:"id,omitempty,string"`
+	Shape      string   `json:"shape,omitempty"`
+	SizeMib    float64  `json:"sizeMib,omitempty"`
+	HloName    string   `json:"hloName,omitempty"`
+	ShapeIndex []string `json:"shapeIndex,omitempty"`
+}
+
+type bufferBlock struct {
+	LogicalBufferID int64       `json:"logicalBufferId,omitempty"`
+	Name            string      `json:"name,omitempty"`
+	Offset          uint64      `json:"offset,omitempty"`
+	Size            int64       `json:"size,omitempty"`
+	StartStep       int64       `json:"startStep,omitempty"`
+	EndStep         int64       `json:"endStep,omitempty"`
+	TfOpName        string      `json:"tfOpName,omitempty"`
+	Category        string      `json:"category,omitempty"`
+	SourceInfo      *sourceInfo `json:"sourceInfo,omitempty"`
+	ShapeString     string      `json:"shapeString,omitempty"`
+	UnpaddedSize    int64       `json:"unpaddedSize,omitempty"`
+	Color           string      `json:"color,omitempty"`
+}
+
+type sourceInfo struct {
+	FileName   string `json:"fileName,omitempty"`
+	LineNumber int    `json:"lineNumber,omitempty"`
+	StackFrame string `json:"stackFrame,omitempty"`
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
