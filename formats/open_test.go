@@ -19,7 +19,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const (
@@ -55,11 +55,7 @@ func text(t testing.TB, file string, in formats.Input) string {
 	if err := c.Check(); err != nil {
 		t.Errorf("%s: %v", file, err)
 	}
-	var b bytes.Buffer
-	if err := native.Write(&b, c); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return nativetest.Text(t, c)
 }
 
 func gzipped(t testing.TB, data []byte) []byte {

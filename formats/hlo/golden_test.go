@@ -1,13 +1,11 @@
 package hlo_test
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the goldens again")
+	"github.com/memlane/memlane/lifetime/native/nativetest"
+)
 
 // TestGolden holds the whole model of some programs against its native text: a
 // training step, a donated argument, several memory spaces, a refused program.
@@ -18,16 +16,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := nativeText(t, c)
-			golden := filepath.Join(captures, name+".hlo.native")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got != string(contentOf(t, golden)) {
-				t.Errorf("the model is not %s; if that is right, run go test -update and read the difference", golden)
-			}
+			nativetest.Golden(t, c, filepath.Join(captures, name+".hlo.native"))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/xplane"
@@ -59,7 +60,7 @@ func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
 		t.Fatal(err)
 	}
 	checkLaws(t, c)
-	text := nativeText(t, c)
+	text := nativetest.Text(t, c)
 	again := lifetime.NewBuilder()
 	if err := native.Read("", strings.NewReader(text), again); err != nil {
 		t.Fatal("native text is not read back: ", err)
@@ -68,19 +69,10 @@ func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nativeText(t, c2) != text {
+	if nativetest.Text(t, c2) != text {
 		t.Error("the model changes on its way through native text")
 	}
 	return c, nil
-}
-
-func nativeText(t testing.TB, c *lifetime.Capture) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := native.Write(&out, c); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
 }
 
 // mustRead reads a program that tests made.

@@ -1,13 +1,11 @@
 package torchsnap_test
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the goldens again")
+	"github.com/memlane/memlane/lifetime/native/nativetest"
+)
 
 // TestGolden holds the whole model of some captures against their native text,
 // one for each dialect.
@@ -17,20 +15,7 @@ func TestGolden(t *testing.T) {
 		"oom_observer", "t201_list", "t212_leak", "t215_host", "t215_meta", "t215_skip",
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := nativeText(t, open(t, filepath.Join(captures, name+".pickle")))
-			golden := filepath.Join(captures, name+".native")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("the model is not %s; if that is right, run go test -update and read the difference", golden)
-			}
+			nativetest.Golden(t, open(t, filepath.Join(captures, name+".pickle")), filepath.Join(captures, name+".native"))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 // Python data for tests. Keys of a dict keep their order and may repeat.
@@ -159,7 +160,7 @@ func readBytes(t testing.TB, data []byte) (*lifetime.Capture, error) {
 		if c, err = b.Finish(); err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, nativeText(t, c))
+		texts = append(texts, nativetest.Text(t, c))
 	}
 	if err := c.Check(); err != nil {
 		t.Errorf("check: %v", err)
@@ -179,7 +180,7 @@ func readBytes(t testing.TB, data []byte) (*lifetime.Capture, error) {
 	if err := again.Check(); err != nil {
 		t.Errorf("check after native: %v", err)
 	}
-	if text := nativeText(t, again); text != texts[0] {
+	if text := nativetest.Text(t, again); text != texts[0] {
 		t.Errorf("native text changes when it is read and written again:\n%s\n%s", texts[0], text)
 	}
 	return c, nil

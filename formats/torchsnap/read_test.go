@@ -1,7 +1,6 @@
 package torchsnap_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/torchsnap"
@@ -206,33 +205,24 @@ func TestAllRead(t *testing.T) {
 // TestProtocols reads one snapshot in all pickle protocols: the model is the
 // same.
 func TestProtocols(t *testing.T) {
-	want := nativeText(t, open(t, captures+"/leak_4mib_20steps.pickle"))
+	want := nativetest.Text(t, open(t, captures+"/leak_4mib_20steps.pickle"))
 	for _, p := range []int{0, 2, 3, 5} {
-		got := nativeText(t, open(t, fmt.Sprintf("%s/proto%d_leak_4mib_20steps.pickle", captures, p)))
+		got := nativetest.Text(t, open(t, fmt.Sprintf("%s/proto%d_leak_4mib_20steps.pickle", captures, p)))
 		if got != want {
 			t.Errorf("protocol %d gives another model", p)
 		}
 	}
 }
 
-func nativeText(t testing.TB, c *lifetime.Capture) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := native.Write(&b, c); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 // TestNativeRoundTrip writes every capture as text and reads it back.
 func TestNativeRoundTrip(t *testing.T) {
 	for _, file := range all(t) {
-		want := nativeText(t, open(t, file))
+		want := nativetest.Text(t, open(t, file))
 		copied := filepath.Join(t.TempDir(), "copy.native")
 		if err := os.WriteFile(copied, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := nativeText(t, open(t, copied)); got != want {
+		if got := nativetest.Text(t, open(t, copied)); got != want {
 			t.Errorf("%s: the text changes when it is read and written again", file)
 		}
 	}

@@ -293,20 +293,20 @@ func (d *decoder) anyStat(b []byte, e *event) bool {
 // take takes a value that is a number on the wire: a figure, or a text by its
 // number.
 func (e *event) take(kind statKind, tag byte, v uint64) bool {
+	fits := false
 	switch tag {
 	case statInt<<3 | varintType:
-	case statRef<<3 | varintType:
-		if !kind.isText() {
-			return true
-		}
+		fits = !kind.isText()
 	case statUint<<3 | varintType:
-		if kind.isSigned() {
-			return true
-		}
+		fits = !kind.isText() && !kind.isSigned()
+	case statRef<<3 | varintType:
+		fits = kind.isText() && v <= math.MaxInt64
 	default:
 		return false
 	}
-	e.set(kind, int64(v))
+	if fits {
+		e.set(kind, int64(v))
+	}
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -266,7 +267,7 @@ func (h *host) describe() error {
 func (h *host) identity(s hostSpace) lifetime.Space {
 	out := lifetime.Space{Source: h.r.source, Host: h.r.host, Allocator: h.text(s.allocator), Axis: lifetime.Time, Facts: lifetime.Clock}
 	if s.device >= 0 {
-		out.Device = h.r.deviceKind() + strconv.FormatInt(s.device, 10)
+		out.Device = strings.ToLower(cmp.Or(h.r.accelerator(), "device")) + ":" + strconv.FormatInt(s.device, 10)
 	}
 	return out
 }

@@ -30,15 +30,16 @@ func dtypeName(n int64) string {
 	return fmt.Sprintf("unknown dtype enum (%d)", n)
 }
 
-// deviceKind returns what the devices of the host are, for their names.
-func (r *reader) deviceKind() string {
+// accelerator returns what kind of device the host has, "" when the file does
+// not tell.
+func (r *reader) accelerator() string {
 	for _, p := range r.planes {
 		switch {
 		case strings.HasPrefix(p.name, tpuPrefix):
-			return "tpu:"
+			return "TPU"
 		case strings.HasPrefix(p.name, gpuPrefix):
-			return "gpu:"
+			return "GPU"
 		}
 	}
-	return "device:"
+	return ""
 }

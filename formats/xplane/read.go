@@ -112,13 +112,8 @@ func (r *reader) top() error {
 
 // producer names what wrote the file, as far as it tells.
 func (r *reader) producer() string {
-	for _, p := range r.planes {
-		switch {
-		case strings.HasPrefix(p.name, tpuPrefix):
-			return "XProf profiler on TPU"
-		case strings.HasPrefix(p.name, gpuPrefix):
-			return "XProf profiler on GPU"
-		}
+	if kind := r.accelerator(); kind != "" {
+		return "XProf profiler on " + kind
 	}
 	return "XProf profiler"
 }

@@ -11,19 +11,10 @@ import (
 
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/xplane"
-
-func text(t testing.TB, c *lifetime.Capture) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := native.Write(&b, c); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 // story is one allocator whose events lie on two lines that begin at different
 // times: alone, neither makes sense.
@@ -39,7 +30,7 @@ var story = []xevent{
 // of an event is that of its line plus its offset.
 func TestLines(t *testing.T) {
 	one := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}})
-	want := text(t, one)
+	want := nativetest.Text(t, one)
 	s := one.Spaces[0]
 	if s.Base != 1512-512-256 || s.Peak(lifetime.Occupied).Bytes != 2280 || s.Allocations != 3 || s.Frees != 2 || s.Limit != 1<<20 || s.LifetimePeak != 5000 {
 		t.Errorf("base %d, peak %v, %d allocations, %d frees, limit %d, lifetime peak %d", s.Base, s.Peak(lifetime.Occupied), s.Allocations, s.Frees, s.Limit, s.LifetimePeak)
@@ -62,7 +53,7 @@ func TestLines(t *testing.T) {
 		},
 	} {
 		for _, namesFirst := range []bool{false, true} {
-			got := text(t, mustRead(t, xspace{{name: "/host:CPU", lines: lines, namesFirst: namesFirst}}))
+			got := nativetest.Text(t, mustRead(t, xspace{{name: "/host:CPU", lines: lines, namesFirst: namesFirst}}))
 			if got != want {
 				t.Errorf("%s (names first: %v): got\n%s\nwant\n%s", name, namesFirst, got, want)
 			}
