@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // FuzzRead reads anything: no panic, one clear error or a capture that passes
@@ -30,7 +31,7 @@ func FuzzRead(f *testing.F) {
 		event("segment_unmap", base, 512, 7)})))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := readBytes(t, data); err != nil {
-			if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > 300 {
+			if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || utf8.RuneCountInString(msg) > 300 {
 				t.Errorf("message %q", msg)
 			}
 		}

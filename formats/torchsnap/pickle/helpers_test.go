@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/memlane/memlane/formats/torchsnap/pickle"
 )
@@ -106,7 +107,7 @@ func sortedNames(all map[string][]byte) []string {
 func checkMessage(t *testing.T, err error) {
 	t.Helper()
 	msg := err.Error()
-	if strings.ContainsAny(msg, "\n\r\x1b\x00") || len(msg) > 300 || !strings.Contains(msg, "byte ") {
+	if strings.ContainsAny(msg, "\n\r\x1b\x00") || utf8.RuneCountInString(msg) > 300 || !strings.Contains(msg, "byte ") {
 		t.Errorf("message %.400q", msg)
 	}
 }
