@@ -1,0 +1,224 @@
+package scan
+
+import "bytes"
+
+const (
+	maxPath   = 1 << 10 // longer keys of the header are skipped
+	maxNested = 32      // and so is what nests deeper
+	maxKeys   = 1 << 10 // duplicates are looked for among so many
+)
+
+// topObject reads the top-level object that goes on at index i, and returns the
+// index after its end.
+func (s *scanner) topObject(i int) int {
+	for {
+		next := s.members(i)
+		if next != broken {
+			s.cut = s.cut || next == ended && !s.finished
+			return next
+		}
+		s.count(Damaged, s.at)
+		if i = s.resync(s.at, true); i < 0 {
+			return i
+		}
+		s.path = s.path[:0]
+		if s.b[i] != '"' {
+			if i = s.array(i, false); i < 0 {
+				return i
+			}
+			if i, _ = s.comma(i); i == ended {
+				s.cut = true
+				return i
+			} else if i == broken {
+				i = s.at
+			}
+		}
+	}
+}
+
+// members reads the members of the top-level object and of the objects in it.
+func (s *scanner) members(i int) int {
+	var stack [maxNested]int // lengths of path
+	depth, comma := 0, false
+	s.path = s.path[:0]
+	for {
+		if i = s.ws(i); i < 0 {
+			return i
+		}
+		base := len(s.path)
+		switch s.b[i] {
+		case '"':
+			raw, next, f := s.str(i)
+			if next < 0 {
+				return next
+			}
+			s.pushKey(raw, f, next)
+			i = next
+		case '}':
+			if comma {
+				s.count(TrailingComma, i)
+			}
+			i++
+			if depth == 0 {
+				s.hasBegun = true
+				return i
+			}
+			depth--
+			s.path = s.path[:stack[depth]]
+			if i, comma = s.comma(i); i < 0 {
+				return i
+			}
+			continue
+		default:
+			key, next := s.bareKey(i)
+			if next < 0 {
+				return next
+			}
+			s.pushKey(key, 0, next)
+			i = next
+		}
+		if i = s.colon(i); i < 0 {
+			return i
+		}
+		if s.b[i] == '{' && depth < maxNested && len(s.path) < maxPath {
+			stack[depth] = base
+			depth++
+			i++
+			comma = false
+			continue
+		}
+		if i = s.headerValue(i, depth == 0); i < 0 {
+			return i
+		}
+		s.path = s.path[:base]
+		if i, comma = s.comma(i); i < 0 {
+			return i
+		}
+	}
+}
+
+// pushKey adds a key to the path and notes whether it was there before.
+func (s *scanner) pushKey(raw []byte, f flags, next int) {
+	if f != 0 {
+		raw = s.clean(&s.scratch, raw, f, next)
+	}
+	if len(s.path) > 0 {
+		s.path = append(s.path, '.')
+	}
+	s.path = append(s.path, raw[:min(len(raw), maxPath)]...)
+	switch {
+	case s.keys[string(s.path)]:
+		s.count(DuplicateKey, next-len(raw)-2)
+	case len(s.keys) < maxKeys:
+		s.keys[string(s.path)] = true
+	}
+}
+
+// headerValue reads a value that is no object, or that nests too deep.
+func (s *scanner) headerValue(i int, top bool) int {
+	switch c := s.b[i]; {
+	case c == '[' && top && string(s.path) == "traceEvents":
+		s.hasBegun = true
+		return s.array(i+1, false)
+	case c == '[':
+		return s.headerArray(i)
+	case c == '{' || len(s.path) > maxPath:
+		return s.skip(i)
+	}
+	return s.headerScalar(i)
+}
+
+// headerArray reads the scalars of an array.
+func (s *scanner) headerArray(i int) int {
+	s.path = append(s.path, "[]"...)
+	comma := false
+	i++
+	for {
+		if i = s.ws(i); i < 0 {
+			return i
+		}
+		switch s.b[i] {
+		case ']':
+			if comma {
+				s.count(TrailingComma, i)
+			}
+			return i + 1
+		case '{', '[':
+			i = s.skip(i)
+		default:
+			i = s.headerScalar(i)
+		}
+		if i < 0 {
+			return i
+		}
+		if i = s.ws(i); i < 0 {
+			return i
+		}
+		switch s.b[i] {
+		case ',':
+			comma = true
+			i++
+		case ']':
+			comma = false
+		case '}', ':':
+			return s.fail(i, ',')
+		default:
+			s.count(MissingComma, i)
+			comma = false
+		}
+	}
+}
+
+// headerScalar reads a scalar and hands it on.
+func (s *scanner) headerScalar(i int) int {
+	var v Value
+	var next int
+	if s.b[i] == '"' {
+		raw, n, f := s.str(i)
+		if n < 0 {
+			return n
+		}
+		if f != 0 {
+			raw = s.clean(&s.scratch, raw, f, n)
+		}
+		v.Kind, v.Text, next = String, raw, n
+	} else {
+		token, n := s.bare(i)
+		if n < 0 {
+			return n
+		}
+		if len(token) == 0 {
+			return s.fail(i, ':')
+		}
+		v.Text, next = token, n
+		switch s.tell(token, n) {
+		case isNumber:
+			v.Kind = Number
+		case isTrue, isFalse:
+			v.Kind = Bool
+		case isNaN:
+			return next
+		}
+	}
+	if v.Kind >= Number {
+		v.Int, v.IsInt = wholeNumber(v.Text)
+	}
+	s.hasBegun = true
+	if s.h.Header != nil {
+		s.h.Header(string(s.path), v)
+	}
+	return next
+}
+
+// wholeNumber is the value of a text that is a whole number of up to 64 bits.
+func wholeNumber(text []byte) (int64, bool) {
+	d, ok := parseDecimal(bytes.TrimSpace(text))
+	if !ok {
+		return 0, false
+	}
+	v, exact, fits := d.scaled(0)
+	if !fits || !exact {
+		return 0, false
+	}
+	return signed(d.neg, v)
+}

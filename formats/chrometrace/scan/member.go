@@ -1,0 +1,273 @@
+package scan
+
+import "math"
+
+// readKey reads the key whose opening quote has index i.
+func (s *scanner) readKey(i int) (field, int) {
+	raw, next, f := s.str(i)
+	if next < 0 {
+		return other, next
+	}
+	k := texts // the last of kept
+	if f != 0 {
+		raw = s.clean(&s.kept[k], raw, f, next)
+	}
+	if s.level == inArgs && s.mayCount() {
+		s.key = raw
+	}
+	return keyField(raw, s.level), next
+}
+
+// oddKey reads a key that lacks its first or both quotes.
+func (s *scanner) oddKey(i int) (field, int) {
+	key, next := s.bareKey(i)
+	if next < 0 {
+		return other, next
+	}
+	if s.level == inArgs && s.mayCount() {
+		s.key = key
+	}
+	return keyField(key, s.level), next
+}
+
+// maxBareKey bounds the search for the end of a key without quotes.
+const maxBareKey = 64
+
+func (s *scanner) bareKey(i int) (key []byte, next int) {
+	i = s.look(i, maxBareKey+1)
+	j := i
+	for j < len(s.b) && j-i < maxBareKey && (class[s.b[j]] == letter || class[s.b[j]] == number || s.b[j] == ' ') {
+		j++
+	}
+	if j == len(s.b) {
+		return nil, ended
+	}
+	if j == i || s.b[j] != '"' && s.b[j] != ':' {
+		return nil, s.fail(i, ',')
+	}
+	s.count(MissingQuote, i)
+	key = s.b[i:j]
+	if s.b[j] == '"' {
+		j++
+	}
+	return key, j
+}
+
+// colon reads the colon after a key, and returns the index of the value.
+func (s *scanner) colon(i int) int {
+	if i = s.ws(i); i < 0 {
+		return i
+	}
+	if s.b[i] != ':' {
+		return s.fail(i, ',')
+	}
+	return s.ws(i + 1)
+}
+
+// comma reads what follows a member, up to the next key or the end.
+func (s *scanner) comma(i int) (next int, comma bool) {
+	if i = s.ws(i); i < 0 {
+		return i, false
+	}
+	switch s.b[i] {
+	case ',':
+		return i + 1, true
+	case '}':
+		return i, false
+	case '"':
+		s.count(MissingComma, i)
+		return i, false
+	}
+	return s.fail(i, ','), false
+}
+
+// member reads the value of a field at index i.
+func (s *scanner) member(f field, i int) int {
+	switch {
+	case f == other:
+		return s.skip(i)
+	case f <= fieldSnapshotBytes:
+		return s.intMember(f, i)
+	case f <= fieldArgName:
+		return s.readText(int(f-fieldName), i)
+	case f <= fieldTypes:
+		return s.rawText(int(f-fieldName), i)
+	}
+	switch f {
+	case fieldTS:
+		return s.time(i, &s.ev.TS)
+	case fieldDur:
+		return s.time(i, &s.ev.Dur)
+	case fieldPhase:
+		return s.phase(i)
+	case fieldAddr:
+		v, next, ok := s.address(i)
+		s.ev.Args.Addr = v
+		s.ev.Args.Has &^= HasAddr
+		if ok {
+			s.ev.Args.Has |= HasAddr
+		}
+		return next
+	}
+	return s.skip(i) // args that are no object
+}
+
+func (s *scanner) intMember(f field, i int) int {
+	v, next := quickInt(s.b, i)
+	ok := next >= 0
+	if !ok {
+		v, next, ok = s.integer(i, f < fieldSize)
+	}
+	bit := uint32(1) << (f - fieldBytes)
+	s.has |= bit
+	if !ok {
+		s.has &^= bit
+	}
+	*s.int(f) = v
+	return next
+}
+
+func (s *scanner) phase(i int) int {
+	s.ev.Phase = 0
+	if i+3 < len(s.b) && s.b[i] == '"' && s.b[i+2] == '"' && isLetter(s.b[i+1]) {
+		s.ev.Phase = s.b[i+1]
+		return i + 3
+	}
+	if s.b[i] != '"' {
+		return s.skip(i)
+	}
+	raw, next, f := s.str(i)
+	if next < 0 {
+		return next
+	}
+	if f != 0 {
+		raw = s.clean(&s.scratch, raw, f, next)
+	}
+	if len(raw) > 0 {
+		s.ev.Phase = raw[0]
+	}
+	return next
+}
+
+// readText reads a string, or a number as it is written.
+func (s *scanner) readText(k, i int) int {
+	dst := s.text(k)
+	*dst = nil
+	switch s.b[i] {
+	case '"':
+		raw, next, f := s.str(i)
+		if next < 0 {
+			return next
+		}
+		if f != 0 {
+			raw = s.clean(&s.kept[k], raw, f, next)
+		}
+		*dst = raw
+		return next
+	case '{', '[':
+		return s.skip(i)
+	}
+	token, next := s.bare(i)
+	if next < 0 {
+		return next
+	}
+	if len(token) == 0 {
+		return s.fail(i, ':')
+	}
+	if s.tell(token, next) == isNumber {
+		*dst = token
+	}
+	return next
+}
+
+// rawText skips a value and keeps its text.
+func (s *scanner) rawText(k, i int) int {
+	dst := s.text(k)
+	*dst = nil
+	s.captured.start(i)
+	next := s.skip(i)
+	if next < 0 {
+		s.captured.on = false
+		return next
+	}
+	text := s.captured.end(s.b, next)
+	switch {
+	case !oneLine(text):
+		s.kept[k] = appendCompact(s.kept[k][:0], text)
+		text = s.kept[k]
+	case len(s.captured.text) > 0: // which the next one overwrites
+		s.kept[k] = append(s.kept[k][:0], text...)
+		text = s.kept[k]
+	}
+	*dst = text
+	return next
+}
+
+// duplicate notes that a field comes again. All that the former args held is
+// gone with them.
+func (s *scanner) duplicate(f field, i int) {
+	s.count(DuplicateKey, i)
+	const snapshots = 1<<(fieldSnapshotSize-fieldBytes) | 1<<(fieldSnapshotSizeBytes-fieldBytes) | 1<<(fieldSnapshotBytes-fieldBytes)
+	switch f {
+	case fieldArgs:
+		s.ev.Args = Args{Counters: s.ev.Args.Counters[:0]}
+		s.names = s.names[:0]
+		s.has = 0
+		s.seen &= 1<<fieldName | 1<<fieldCat | 1<<fieldPID | 1<<fieldTID | 1<<fieldID | 1<<fieldPhase | 1<<fieldTS | 1<<fieldDur | 1<<fieldArgs
+	case fieldSnapshot:
+		s.has &^= snapshots
+		s.seen &^= 1<<fieldSnapshotSize | 1<<fieldSnapshotSizeBytes | 1<<fieldSnapshotBytes
+	}
+}
+
+// mayCount reports whether this may be an event of counters.
+func (o *object) mayCount() bool { return o.ev.Phase == 'C' || o.ev.Phase == 0 }
+
+// counter looks at the value at index i, which it leaves to be read: a number is
+// one of a counter event. It returns the index that the value has then.
+func (s *scanner) counter(i int) int {
+	token, next := s.bare(i)
+	if next < 0 {
+		return next
+	}
+	i = next - len(token)
+	if kindOf(token) != isNumber {
+		return i
+	}
+	v, ok := float(token)
+	if !ok || math.IsInf(v, 0) {
+		s.count(BigNumber, i)
+		return i
+	}
+	s.addCounter(v, i)
+	return i
+}
+
+func (s *scanner) addCounter(v float64, i int) {
+	counters := s.ev.Args.Counters
+	if s.ev.Phase == 'C' && len(counters) <= maxSearched {
+		for k := range counters {
+			if string(counters[k].Name) == string(s.key) {
+				s.count(DuplicateKey, i)
+				counters[k].Value = v
+				return
+			}
+		}
+	}
+	if len(counters) == maxCounters || len(s.names)+len(s.key) > maxNames {
+		if s.ev.Phase == 'C' {
+			s.count(TooMany, i)
+		}
+		return
+	}
+	// A copy: the key may be in the window, which moves, or in a buffer that
+	// the next key overwrites.
+	from := len(s.names)
+	s.names = append(s.names, s.key...)
+	s.ev.Args.Counters = append(counters, Counter{s.names[from:], v})
+}
+
+// maxSearched is up to how many counters the same name is looked for.
+const maxSearched = 64
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

@@ -1,0 +1,119 @@
+package scan
+
+import "bytes"
+
+// How far resync looks ahead. What it decides on does not depend on the window.
+const lookahead = 512
+
+// resync returns the index of the next event after damage at index i. When
+// there is none it may be that of the bracket that ends the event array, or of
+// the key traceEvents if header is set; or ended.
+//
+// An event is an object with an event's key that does not follow a colon: so
+// the args of an event are none. Quotes mean nothing here, as it is unknown
+// whether i is inside a string; in a good string there is no quote after a
+// brace.
+func (s *scanner) resync(i int, header bool) int {
+	prev := s.prev
+	var last byte
+	for {
+		b := s.b
+		for ; i < len(b); i++ {
+			c := b[i]
+			switch c {
+			case '{', ']', '"':
+				if c == '{' && prev == ':' || c == '"' && !header {
+					break
+				}
+				if len(b)-i < lookahead {
+					i = s.look(i, lookahead)
+					b = s.b
+				}
+				rest := b[i:min(len(b), i+lookahead)]
+				if c == '{' && looksEvent(rest) || c == ']' && looksEnd(rest, len(rest) < lookahead) || c == '"' && looksArray(rest) {
+					return i
+				}
+			case ',', '}', '[', ':':
+			default:
+				continue
+			}
+			if c != '"' {
+				prev = c
+			}
+		}
+		if text := bytes.TrimRight(b, " \t\r\n"); len(text) > 0 {
+			last = text[len(text)-1]
+		}
+		if !s.more(len(b)) {
+			s.finished = last == ']' || last == '}'
+			s.cut = s.cut || !s.finished
+			return ended
+		}
+		i = 0
+	}
+}
+
+// looksEvent reports whether an event begins at the brace at the start of b.
+func looksEvent(b []byte) bool {
+	rest := bytes.TrimLeft(b[1:], " \t\r\n")
+	if len(rest) == 0 || rest[0] != '"' {
+		return len(rest) > 0 && rest[0] == '}'
+	}
+	end := bytes.IndexByte(rest[1:], '"')
+	if end < 0 {
+		return false
+	}
+	key, rest := rest[1:1+end], bytes.TrimLeft(rest[2+end:], " \t\r\n")
+	if len(rest) == 0 || rest[0] != ':' {
+		return false
+	}
+	switch eventField(key) {
+	case fieldPhase, fieldCat, fieldPID, fieldTID, fieldTS, fieldDur, fieldArgs:
+		return true
+	case fieldName, fieldID:
+		// Other objects have these too.
+		phase := bytes.Index(rest, []byte(`"ph"`))
+		return phase >= 0 && bytes.IndexByte(rest[:phase], '}') < 0
+	}
+	return false
+}
+
+// looksEnd reports whether the bracket at the start of b ends the event array:
+// the top-level object ends after it or goes on with a key of headers. all tells
+// that b is all there is.
+func looksEnd(b []byte, all bool) bool {
+	rest := bytes.TrimLeft(b[1:], " \t\r\n")
+	if len(rest) == 0 {
+		return all
+	}
+	if rest[0] == '}' {
+		return all && len(bytes.TrimLeft(rest[1:], " \t\r\n")) == 0
+	}
+	if rest[0] != ',' {
+		return false
+	}
+	rest = bytes.TrimLeft(rest[1:], " \t\r\n")
+	for _, key := range headerKeys {
+		if bytes.HasPrefix(rest, []byte(key)) {
+			return true
+		}
+	}
+	return false
+}
+
+// looksArray reports whether b begins with the key of the event array.
+func looksArray(b []byte) bool {
+	rest, ok := bytes.CutPrefix(b, []byte(`"traceEvents"`))
+	if !ok {
+		return false
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`:`))
+	return ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`[`))
+}
+
+// headerKeys are keys of the top-level object that no event has.
+var headerKeys = []string{
+	`"traceEvents"`, `"traceName"`, `"schemaVersion"`, `"displayTimeUnit"`, `"baseTimeNanoseconds"`,
+	`"deviceProperties"`, `"computeProperties"`, `"distributedInfo"`, `"otherData"`, `"metadata"`,
+	`"systemTraceEvents"`, `"controllerTraceDataKey"`, `"stackFrames"`, `"samples"`, `"trace_id"`,
+}

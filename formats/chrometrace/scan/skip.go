@@ -1,0 +1,204 @@
+package scan
+
+import "encoding/binary"
+
+// maxDepth is how deep values may nest.
+const maxDepth = 1 << 16
+
+// skip returns the index after the value at index i, whose structure it checks.
+func (s *scanner) skip(i int) int {
+	switch s.b[i] {
+	case '"':
+		raw, next, f := s.str(i)
+		if f != 0 && next >= 0 {
+			s.check(raw, f, next)
+		}
+		return next
+	case '{', '[':
+		return s.skipNested(i)
+	}
+	if _, next := quickInt(s.b, i); next >= 0 {
+		return next
+	}
+	return s.word(i)
+}
+
+// skipNested is skip for arrays and objects. It keeps a bit per open bracket
+// and does not recurse.
+func (s *scanner) skipNested(i int) int {
+	var (
+		depth  = 0
+		object = false // what is open innermost
+		comma  = false
+		b      = s.b
+	)
+value:
+	for {
+		if i < len(b) && b[i] == ' ' { // mostly one after a comma
+			i++
+		}
+		if i >= len(b) || b[i] <= ' ' {
+			if i = s.ws(i); i < 0 {
+				return i
+			}
+			b = s.b
+		}
+		switch c := b[i]; c {
+		case '"':
+			end, f := quote(b, i+1)
+			if end < 0 || f != 0 || end-i > maxString {
+				if i = s.skip(i); i < 0 {
+					return i
+				}
+				b = s.b
+			} else {
+				i = end + 1
+			}
+		case '{', '[':
+			if depth == maxDepth {
+				return s.fail(i, ':')
+			}
+			if depth>>6 == len(s.stack) {
+				s.stack = append(s.stack, 0)
+			}
+			object = c == '{'
+			if object {
+				s.stack[depth>>6] |= 1 << (depth & 63)
+			} else {
+				s.stack[depth>>6] &^= 1 << (depth & 63)
+			}
+			depth++
+			i++
+			comma = false
+			if object {
+				goto key
+			}
+			continue
+		case ']':
+			if object || depth == 0 {
+				return s.fail(i, ':')
+			}
+			if comma {
+				s.count(TrailingComma, i)
+			}
+			goto closing
+		default:
+			j := i
+			for j < len(b) && class[b[j]] == number {
+				j++
+			}
+			if j < len(b) && j > i && class[b[j]] != letter && (c == '-' && j > i+1 || c <= '9' && c >= '0') {
+				i = j
+				break
+			}
+			if i = s.word(i); i < 0 {
+				return i
+			}
+			b = s.b
+		}
+	after:
+		if i >= len(b) || b[i] <= ' ' {
+			if i = s.ws(i); i < 0 {
+				return i
+			}
+			b = s.b
+		}
+		switch c := b[i]; {
+		case c == ',':
+			i++
+			comma = true
+			if object {
+				goto key
+			}
+			continue
+		case c == '}' && object || c == ']' && !object:
+			goto closing
+		case c == '"' && object:
+			s.count(MissingComma, i)
+			goto key
+		case c == '"' || !object && (c == '{' || c == '[' || class[c] == number || class[c] == letter):
+			s.count(MissingComma, i)
+			comma = false
+			continue
+		}
+		return s.fail(i, ',')
+
+	closing:
+		i++
+		if depth--; depth == 0 {
+			return i
+		}
+		object = s.stack[(depth-1)>>6]>>((depth-1)&63)&1 != 0
+		goto after
+
+	key:
+		if i >= len(b) || b[i] <= ' ' {
+			if i = s.ws(i); i < 0 {
+				return i
+			}
+			b = s.b
+		}
+		switch b[i] {
+		case '"':
+			if i = s.skip(i); i < 0 {
+				return i
+			}
+			b = s.b
+		case '}':
+			if comma {
+				s.count(TrailingComma, i)
+			}
+			goto closing
+		default:
+			if _, i = s.bareKey(i); i < 0 {
+				return i
+			}
+			b = s.b
+		}
+		if i < len(b) && b[i] == ':' {
+			i++
+		} else {
+			if i = s.colon(i); i < 0 {
+				return i
+			}
+			b = s.b
+		}
+		continue value
+	}
+}
+
+// oneLine reports whether text holds no line breaks.
+func oneLine(text []byte) bool {
+	for ; len(text) >= 8; text = text[8:] {
+		x := binary.LittleEndian.Uint64(text)
+		if (x-ones*' ')&^x&highs != 0 {
+			return false
+		}
+	}
+	for _, c := range text {
+		if c < ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendCompact appends JSON without white space.
+func appendCompact(dst, text []byte) []byte {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quoted && c == '\\' && i+1 < len(text):
+			dst = append(dst, c)
+			i++
+			c = text[i]
+		case c == '"':
+			quoted = !quoted
+		}
+		if quoted || class[c] != space {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

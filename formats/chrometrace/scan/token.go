@@ -1,0 +1,268 @@
+package scan
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// class tells what a byte may begin or belong to.
+var class = func() (c [256]uint8) {
+	for _, b := range " \t\r\n" {
+		c[b] = space
+	}
+	for _, b := range "0123456789+-.eE" {
+		c[b] = number
+	}
+	for b := range 256 {
+		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '#' || b == '(' || b == ')' {
+			if c[b] == 0 {
+				c[b] = letter
+			}
+		}
+	}
+	return c
+}()
+
+const (
+	space  = iota + 1
+	number // numbers consist of these
+	letter // with those of numbers, bare words
+)
+
+// ws returns the index of the next byte that is no white space.
+func (s *scanner) ws(i int) int {
+	b := s.b
+	for {
+		// A line break and its indentation are most of the white space.
+		if i+9 <= len(b) && b[i] == '\n' {
+			x := binary.LittleEndian.Uint64(b[i+1:]) ^ 0x2020202020202020
+			i += 1 + bits.TrailingZeros64(x)>>3
+		}
+		for ; i < len(b); i++ {
+			if c := b[i]; c > ' ' || class[c] != space {
+				return i
+			}
+		}
+		if !s.more(i) {
+			return ended
+		}
+		b, i = s.b, 0
+	}
+}
+
+// flags tell what a string holds besides plain ASCII.
+type flags uint8
+
+const (
+	hasEscape flags = 1 << iota
+	hasControl
+	hasHigh // bytes beyond ASCII
+)
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// quote returns the index of the quote that ends a string, -1 when it is not in
+// b. It looks at eight bytes at a time for one that is a quote, a backslash, a
+// control character or beyond ASCII: subtracting sets the high bit of a byte
+// that is smaller, and the lowest bit that is set so is always right.
+func quote(b []byte, i int) (int, flags) {
+	var f flags
+	for i+8 <= len(b) {
+		x := binary.LittleEndian.Uint64(b[i:])
+		m := (x ^ ones*'"') - ones
+		m |= (x ^ ones*'\\') - ones
+		m |= x - ones*' '
+		m = (m | x) & highs
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(m) >> 3
+		switch c := b[i]; {
+		case c == '"':
+			return i, f
+		case c == '\\':
+			f |= hasEscape
+			i += 2
+		case c < ' ':
+			f |= hasControl
+			i++
+		default:
+			f |= hasHigh
+			for i < len(b) && b[i] >= utf8.RuneSelf {
+				i++
+			}
+		}
+	}
+	for i < len(b) {
+		switch c := b[i]; {
+		case c == '"':
+			return i, f
+		case c == '\\':
+			f |= hasEscape
+			i++
+		case c < ' ':
+			f |= hasControl
+		case c >= utf8.RuneSelf:
+			f |= hasHigh
+		}
+		i++
+	}
+	return -1, f
+}
+
+// str reads the string whose opening quote has index i, and returns what stands
+// between its quotes and the next index.
+func (s *scanner) str(i int) (raw []byte, next int, f flags) {
+	end, f := quote(s.b, i+1)
+	if end < 0 || end-i > maxString {
+		return s.longStr(i)
+	}
+	return s.b[i+1 : end], end + 1, f
+}
+
+// longStr is str for strings that the window does not hold, or nobody should.
+func (s *scanner) longStr(i int) (raw []byte, next int, f flags) {
+	for {
+		end, f := quote(s.b, i+1)
+		if end-i > maxString || end < 0 && len(s.b)-i > maxString+1 {
+			break
+		}
+		if end >= 0 {
+			return s.b[i+1 : end], end + 1, f
+		}
+		if !s.more(i) {
+			return nil, ended, 0
+		}
+		i = 0
+	}
+	s.count(LongString, i)
+	j := i + 1
+	for last := i + maxString; j < last; { // not inside an escape
+		n := bytes.IndexByte(s.b[j:last], '\\')
+		if n < 0 {
+			j = last
+		} else if j += n; j+6 > last {
+			break
+		} else {
+			j += 2
+		}
+	}
+	for k := 0; k < utf8.UTFMax && !utf8.RuneStart(s.b[j]); k++ { // nor inside a character
+		j--
+	}
+	_, f = quote(s.b[i+1:j], 0)
+	raw = bytes.Clone(s.b[i+1 : j])
+	return raw, s.restOfString(j), f
+}
+
+// restOfString returns the index after the string that goes on at index i.
+func (s *scanner) restOfString(i int) int {
+	for {
+		if i = s.look(i, 2); i >= len(s.b) {
+			return ended
+		}
+		switch s.b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+		i++
+	}
+}
+
+// bare reads the number or word at index i. It may be empty.
+func (s *scanner) bare(i int) (token []byte, next int) {
+	j := i
+	for {
+		b := s.b
+		for j < len(b) && (class[b[j]] == number || class[b[j]] == letter) {
+			j++
+		}
+		if j < len(b) {
+			return b[i:j], j
+		}
+		if !s.more(i) {
+			if !s.eof { // no number is that long
+				return nil, s.fail(i, ':')
+			}
+			return nil, ended
+		}
+		i, j = 0, j-i
+	}
+}
+
+// bareKind tells what a bare token is.
+type bareKind uint8
+
+const (
+	isNumber bareKind = iota
+	isNull
+	isTrue
+	isFalse
+	isNaN
+	isWord
+)
+
+func kindOf(token []byte) bareKind {
+	switch string(token) {
+	case "null":
+		return isNull
+	case "true":
+		return isTrue
+	case "false":
+		return isFalse
+	}
+	t := token
+	if len(t) > 0 && (t[0] == '-' || t[0] == '+') {
+		t = t[1:]
+	}
+	if len(t) > 0 && (t[0] >= '0' && t[0] <= '9' || t[0] == '.') {
+		if bytes.IndexByte(t, '#') >= 0 { // 1.#INF, as C libraries once wrote
+			return isNaN
+		}
+		return isNumber
+	}
+	if len(t) >= 3 && (bytes.EqualFold(t[:3], []byte("nan")) || bytes.EqualFold(t[:3], []byte("inf"))) {
+		return isNaN
+	}
+	return isWord
+}
+
+// word reads a bare token where a value belongs that nobody uses.
+func (s *scanner) word(i int) int {
+	token, next := s.bare(i)
+	if next < 0 {
+		return next
+	}
+	if len(token) == 0 {
+		return s.fail(i, ':')
+	}
+	s.tell(token, next)
+	return next
+}
+
+// tell counts what is odd about a bare token that ends at index next.
+func (s *scanner) tell(token []byte, next int) bareKind {
+	kind := kindOf(token)
+	switch kind {
+	case isNaN:
+		s.count(NotANumber, next-len(token))
+	case isWord:
+		s.count(OddWord, next-len(token))
+	case isNumber:
+		for _, c := range token {
+			if class[c] != number {
+				s.count(OddNumber, next-len(token))
+				break
+			}
+		}
+	}
+	return kind
+}
