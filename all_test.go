@@ -56,6 +56,8 @@ var allowed = []struct {
 	{"units", nil, true},
 	{"formats/torchsnap/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "formats/torchsnap/pickle"}, false},
+	{"formats/chrometrace/scan", nil, false},
+	{"formats/chrometrace", []string{"lifetime", "formats/chrometrace/scan"}, false},
 	{"formats/xplane", []string{"lifetime", "formats/hlo"}, false},
 	{"formats/hlo", []string{"lifetime"}, true},
 	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},

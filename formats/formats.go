@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/formats/xplane"
@@ -44,6 +45,8 @@ var All = []Format{
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
 		Sniff: hlo.Sniff, Read: hlo.Read},
+	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
+		Sniff: chrometrace.Sniff, Read: chrometrace.Read},
 	{Name: "native", Doc: "memlane's own model as text: memlane export --to native",
 		Sniff: native.Sniff, Read: native.Read, States: true},
 }
@@ -117,9 +120,13 @@ func read(file string, in Input, b *lifetime.Builder) (Format, error) {
 		return Format{}, err
 	}
 	defer src.close()
-	plain, err := decompress(bufio.NewReaderSize(src, 64<<10))
+	stream := bufio.NewReaderSize(src, 64<<10)
+	plain, err := decompress(stream)
 	if err != nil {
 		return Format{}, err
+	}
+	if plain != stream {
+		plain = src.readAhead(plain)
 	}
 	head, err := plain.Peek(sniffed)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -188,7 +188,7 @@ func TestRefused(t *testing.T) {
 		want   string
 	}{
 		{"archive.pt", archive.Bytes(), "", "zip archive, such as torch.save writes"},
-		{"data.json", []byte(`{"traceEvents": []}`), "", "looks like JSON"},
+		{"data.json", []byte(`{"layers": []}`), "", "looks like JSON"},
 		{"list.json", []byte("\n  [1, 2]"), "", "looks like JSON"},
 		{"notes.txt", []byte("Dear diary,\nall is well.\n"), "", `it begins with "Dear diary,\nall is w"`},
 		{"picture.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "", "binary file that begins with 89 50 4e 47"},
@@ -213,7 +213,7 @@ func TestRefused(t *testing.T) {
 		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
 		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode"},
 		{"pickle, named", pickle, "native", `line 1: want "memlane native 1"`},
-		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, native`},
+		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, chrome-trace, native`},
 		{"only the magic.native", []byte("memlane native 1\n"), "", "no source"},
 		{"contradiction.native", []byte("memlane native 1\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {

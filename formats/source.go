@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 )
 
 // source is a file that is being read.
@@ -14,6 +15,10 @@ type source struct {
 	size  int64    // 0 = not known
 	tell  func(n int)
 	spool *os.File // the decompressed content, where it is needed twice
+	ahead *ahead   // reads the decompressed content
+	async bool     // Read is called by its goroutine
+
+	unsaid atomic.Int64 // bytes that were read ahead, of which tell does not know yet
 }
 
 func open(file string, in Input) (*source, error) {
@@ -38,8 +43,20 @@ func open(file string, in Input) (*source, error) {
 
 func (s *source) Read(b []byte) (int, error) {
 	n, err := s.in.Read(b)
-	s.tell(n)
+	if s.unsaid.Add(int64(n)); !s.async {
+		s.say()
+	}
 	return n, err
+}
+
+// say tells of what was read: tell is for one goroutine.
+func (s *source) say() { s.tell(int(s.unsaid.Swap(0))) }
+
+// readAhead lets plain, which decompresses the source, run ahead.
+func (s *source) readAhead(plain io.Reader) *bufio.Reader {
+	s.async = true
+	s.ahead = readAhead(plain, s.say)
+	return bufio.NewReaderSize(s.ahead, 64<<10)
 }
 
 // ReadAt reads from the file itself.
@@ -50,6 +67,9 @@ func (s *source) ReadAt(b []byte, at int64) (int, error) {
 }
 
 func (s *source) close() {
+	if s.ahead != nil {
+		s.ahead.stop()
+	}
 	if s.file != nil {
 		s.file.Close()
 	}

@@ -1,7 +1,9 @@
 package lifetime
 
 import (
+	"cmp"
 	"errors"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -18,10 +20,10 @@ type Builder struct {
 	capture *Capture
 	spaces  []*spaceLog
 
-	sites    map[Site]SiteID
+	sites    interned[Site, SiteID]
 	stacks   stackTable
-	frames   map[Frame]FrameID
-	notes    map[string]NoteID
+	frames   interned[Frame, FrameID]
+	notes    interned[string, NoteID]
 	frameIDs []FrameID // the chunk that the next stack is cut from
 	losses   map[Reason]*Loss
 
@@ -33,11 +35,12 @@ type SpaceRef int
 
 // NewBuilder returns a Builder for one capture.
 func NewBuilder() *Builder {
+	c := &Capture{Sites: make([]Site, 1), Stacks: make([][]FrameID, 1), Frames: make([]Frame, 1), Notes: make([]string, 1)}
 	return &Builder{
-		capture: &Capture{Sites: make([]Site, 1), Stacks: make([][]FrameID, 1), Frames: make([]Frame, 1), Notes: make([]string, 1)},
-		sites:   map[Site]SiteID{{}: 0},
-		frames:  map[Frame]FrameID{},
-		notes:   map[string]NoteID{"": 0},
+		capture: c,
+		sites:   newInterned[Site, SiteID](&c.Sites),
+		frames:  newInterned[Frame, FrameID](&c.Frames),
+		notes:   newInterned[string, NoteID](&c.Notes),
 		losses:  map[Reason]*Loss{},
 	}
 }
@@ -76,7 +79,7 @@ func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
 }
 
 // Frame interns a frame.
-func (b *Builder) Frame(f Frame) FrameID { return intern(b.frames, &b.capture.Frames, f) }
+func (b *Builder) Frame(f Frame) FrameID { return b.frames.id(f) }
 
 // Stack interns a call stack, leaf first; an empty one is 0. frames is not
 // kept.
@@ -146,20 +149,52 @@ func (b *Builder) keep(frames []FrameID) []FrameID {
 }
 
 // Site interns a site.
-func (b *Builder) Site(s Site) SiteID { return intern(b.sites, &b.capture.Sites, s) }
+func (b *Builder) Site(s Site) SiteID { return b.sites.id(s) }
 
 // Note interns a text of the program about a buffer; "" is 0.
-func (b *Builder) Note(text string) NoteID { return intern(b.notes, &b.capture.Notes, text) }
+func (b *Builder) Note(text string) NoteID { return b.notes.id(text) }
 
-// intern returns the index of v in all, where it is put when it is new.
-func intern[T comparable, ID ~uint32](ids map[T]ID, all *[]T, v T) ID {
-	id, ok := ids[v]
-	if !ok {
-		id = ID(len(*all))
-		*all = append(*all, v)
-		ids[v] = id
+// interned finds the ID of a value in a table: an open-addressing hash table of
+// IDs, since a map would hold all values a second time.
+type interned[T comparable, ID ~uint32] struct {
+	seed maphash.Seed // no file can be made to collide
+	ids  []ID         // length a power of two, at most half full; 0 is free
+	all  *[]T         // entry 0 stands for "none"
+}
+
+func newInterned[T comparable, ID ~uint32](all *[]T) interned[T, ID] {
+	return interned[T, ID]{seed: maphash.MakeSeed(), ids: make([]ID, 64), all: all}
+}
+
+// id returns the index of v in the table, where it is put when it is new.
+func (t *interned[T, ID]) id(v T) ID {
+	if v == (*t.all)[0] {
+		return 0
+	}
+	slot := t.slot(v)
+	if *slot != 0 {
+		return *slot
+	}
+	id := ID(len(*t.all))
+	*t.all = append(*t.all, v)
+	*slot = id
+	if 2*len(*t.all) > len(t.ids) {
+		t.ids = make([]ID, 2*len(t.ids))
+		for i := 1; i < len(*t.all); i++ {
+			*t.slot((*t.all)[i]) = ID(i)
+		}
 	}
 	return id
+}
+
+// slot returns where the ID of v stands, or is to be put (0).
+func (t *interned[T, ID]) slot(v T) *ID {
+	mask := uint64(len(t.ids) - 1)
+	for i := maphash.Comparable(t.seed, v) & mask; ; i = (i + 1) & mask {
+		if id := t.ids[i]; id == 0 || (*t.all)[id] == v {
+			return &t.ids[i]
+		}
+	}
 }
 
 // Alloc records that size bytes at addr were allocated at t. occupied is 0
@@ -262,6 +297,12 @@ func (b *Builder) Total(space SpaceRef, t Total) {
 	log.add(event{op: opTotal, t: t.T, size: int64(log.totals.n - 1)})
 }
 
+// Delta records that bytes more (or, below zero, less) were allocated, by whom
+// and where is not told. A space is given Deltas or other events, not both.
+func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
+	b.spaces[space].add(event{op: opDelta, t: t, size: bytes})
+}
+
 // Mark records a point or range. A point keeps its place between the events
 // that were recorded before and after it.
 func (b *Builder) Mark(space SpaceRef, m Mark) {
@@ -280,6 +321,10 @@ func (b *Builder) HistoryCut(space SpaceRef) { b.spaces[space].cut = true }
 // RingFull says that the history of a space has as many events as its recorder
 // keeps: if there are older buffers, it is because events were dropped.
 func (b *Builder) RingFull(space SpaceRef) { b.spaces[space].ringFull = true }
+
+// Numbered says that the addresses of a space are numbers that only tell its
+// buffers apart: they are not kept.
+func (b *Builder) Numbered(space SpaceRef) { b.spaces[space].numbered = true }
 
 // NoHistory says that the events of a space, if there are any, do not add up to
 // a history.
@@ -319,6 +364,9 @@ func (b *Builder) Finish() (*Capture, error) {
 	for _, l := range b.losses {
 		b.capture.Losses = append(b.capture.Losses, *l)
 	}
+	slices.SortFunc(b.capture.Operations, func(x, y Operation) int {
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
+	})
 	sort.Slice(b.capture.Losses, func(i, j int) bool {
 		x, y := b.capture.Losses[i], b.capture.Losses[j]
 		if sx, sy := x.Reason.Severity(), y.Reason.Severity(); sx != sy {

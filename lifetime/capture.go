@@ -25,6 +25,8 @@ type Capture struct {
 	Losses []Loss // sorted by severity, then reason
 
 	Runs []Run // in the order of the file; kept with reports only
+
+	Operations []Operation // by kind and name; where the producer records calls
 }
 
 // Source is one input file.
@@ -238,9 +240,10 @@ const (
 	Requested           Measure = iota // as asked for
 	Occupied                           // as set aside
 	OccupiedLessPending                // as set aside, without blocks whose free was asked for
+	Reserved                           // as taken from the device, buffers and holes
 )
 
-var measureNames = [...]string{"requested", "occupied", "occupied-less-pending"}
+var measureNames = [...]string{"requested", "occupied", "occupied-less-pending", "reserved"}
 
 // Total is what the producer says: at T this many bytes were allocated.
 type Total struct {
@@ -286,7 +289,7 @@ type Site struct {
 	Stack  StackID
 	Op     string
 	Module string // compiled graph or program the allocation ran in
-	Region string // what the allocator was told it is for ("temp", "output")
+	Region string // what the allocator was told it is for ("temp", "output"), or the category of the tensor ("gradient")
 	Shape  string // of the tensor, in the producer's notation
 	DType  string // type of its elements, in the producer's notation
 

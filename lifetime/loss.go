@@ -37,6 +37,10 @@ const (
 	ProducerMessage
 	OtherRuns
 	DamagedModule
+	Anonymous
+	NoMemoryRecorded
+	NotOfPyTorch
+	DirtyJSON
 )
 
 var reasons = [...]struct {
@@ -62,7 +66,12 @@ var reasons = [...]struct {
 		"TF_CPU_ALLOCATOR_USE_BFC=1, and others do while the program allocates; capture its first steps"},
 	ProducerMessage: {"producer-message", Info, "the profiler that wrote the capture reports errors or warnings of its own"},
 	OtherRuns:       {"other-runs", Info, "the folder holds other runs, which were not read; give their folder to read one"},
-	DamagedModule:   {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
+	Anonymous:       {"anonymous", DataLoss, "allocations and frees are told without addresses: only the usage is known, above a level that is not"},
+	NoMemoryRecorded: {"no-memory-recorded", Info, "the trace has no [memory] events: record with torch.profiler.profile(profile_memory=True), " +
+		"and with_stack=True to see who allocates"},
+	NotOfPyTorch:  {"not-of-pytorch", Info, "a trace of XProf or JAX has no memory events: read the *.xplane.pb beside it"},
+	DirtyJSON:     {"dirty-json", Info, "the file is not quite JSON; it was read nevertheless"},
+	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 
 // String returns the name used in JSON and native text.

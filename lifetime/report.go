@@ -14,6 +14,7 @@ type Report struct {
 	Allocated     int64   // occupied bytes in use
 	Stack         int64   // bytes set aside beside the heap
 	Available     int64   // bytes that may still be allocated
+	Reserved      int64   // bytes taken from the device; 0 = not told
 	Peak          int64   // highest Allocated since the program began
 	Fragmentation float64 // as Total.Fragmentation; HasFragmentation tells whether there is one
 
@@ -69,7 +70,9 @@ func (b *Builder) Report(space SpaceRef, t int64, r *Report) {
 		log.desc.Reports.list.add(*r)
 		return
 	}
-	log.limit = max(log.limit, addSat(addSat(max(r.Allocated, 0), max(r.Stack, 0)), max(r.Available, 0)))
+	if r.Available >= 0 {
+		log.limit = max(log.limit, addSat(addSat(max(r.Allocated, 0), max(r.Stack, 0)), r.Available))
+	}
 	log.lifetimePeak = max(log.lifetimePeak, r.Peak)
 	e := event{op: opAlloc, t: t, addr: r.Addr, size: max(r.Requested, 0), occupied: r.Occupied, site: r.Site}
 	if r.Free {
@@ -92,6 +95,10 @@ func (b *Builder) Report(space SpaceRef, t int64, r *Report) {
 	}
 	if r.Allocated >= 0 {
 		b.Total(space, Total{T: t, Bytes: r.Allocated, Measure: Occupied, Fragmentation: float32(r.Fragmentation), HasFragmentation: r.HasFragmentation})
+		if r.Reserved > 0 && r.Reserved != log.lastReserved {
+			b.Total(space, Total{T: t, Bytes: r.Reserved, Measure: Reserved})
+			log.lastReserved = r.Reserved
+		}
 		log.reported++
 		log.lastAllocated = r.Allocated
 	}

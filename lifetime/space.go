@@ -21,6 +21,7 @@ const (
 	opTotal
 	opMark
 	opStack
+	opDelta
 )
 
 // event is one recorded fact. size is bytes, or an index for opNote, opTotal
@@ -58,14 +59,20 @@ type spaceLog struct {
 	totals      chunked[Total]
 	marks       []Mark
 
+	// Of the deltas so far: their sum, its lowest value, their numbers.
+	running, lowest int64
+	grown, shrunk   int
+
 	// Of the reports so far.
 	limit, lifetimePeak      int64
 	lastAllocated, lastStack int64
+	lastReserved             int64
 	reported                 int
 
 	cut       bool // the history ends before the end state was taken
 	ringFull  bool
 	noHistory bool
+	numbered  bool
 }
 
 func newSpaceLog(b *Builder) *spaceLog {
@@ -108,11 +115,25 @@ func (log *spaceLog) take(e *event) {
 		log.totals.at(int(e.size)).T = e.t
 	case opStack:
 		log.desc.Stack = append(log.desc.Stack, Level{e.t, e.size})
+	case opDelta:
+		log.delta(e)
 	case opMark:
 		log.marks[e.size].Begin, log.marks[e.size].End = e.t, e.t
 	default:
 		log.pairing.event(e)
 	}
+}
+
+// delta takes a change of the usage of a space whose buffers are not told.
+func (log *spaceLog) delta(e *event) {
+	log.running = addSat(log.running, e.size)
+	log.lowest = min(log.lowest, log.running)
+	if e.size > 0 {
+		log.grown++
+	} else {
+		log.shrunk++
+	}
+	log.totals.add(Total{T: e.t, Bytes: log.running, Measure: Occupied})
 }
 
 // replay takes the events that were kept, in order of time, equal times in
@@ -151,6 +172,11 @@ func (log *spaceLog) finish() *Space {
 	} else {
 		log.pairing.finish(s)
 	}
+	for i := range s.Buffers {
+		if log.numbered {
+			s.Buffers[i].Addr = 0
+		}
+	}
 	s.Marks = log.marks
 	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
 	if len(s.Stack) == 1 && s.Stack[0].Bytes == 0 {
@@ -158,7 +184,12 @@ func (log *spaceLog) finish() *Space {
 	}
 	s.Totals = make([]Total, 0, log.totals.n)
 	for t := range log.totals.all() {
+		t.Bytes = addSat(t.Bytes, -log.lowest) // at least that much was there before
 		s.Totals = append(s.Totals, *t)
+	}
+	if log.grown+log.shrunk > 0 {
+		s.Allocations, s.Frees = log.grown, log.shrunk
+		log.b.Lose(Anonymous, int64(log.grown+log.shrunk), 0, s.ID())
 	}
 	if byTime := func(x, y Total) int { return cmp.Compare(x.T, y.T) }; !slices.IsSortedFunc(s.Totals, byTime) {
 		slices.SortStableFunc(s.Totals, byTime)
@@ -176,7 +207,7 @@ func (log *spaceLog) deriveFacts(s *Space) {
 	switch {
 	case log.noHistory:
 		log.b.Lose(NotAHistory, 1, 0, s.ID())
-	case s.Allocations+s.Frees > 0:
+	case s.Allocations+s.Frees > 0 && log.grown+log.shrunk == 0:
 		s.Facts |= History
 	}
 	if len(s.Regions) > 0 {
@@ -210,7 +241,7 @@ func (log *spaceLog) solveBase(s *Space) {
 	check := func(until int64) {
 		for ; next < len(s.Totals) && s.Totals[next].T < until; next++ {
 			t := s.Totals[next]
-			if t.Measure != Requested && inferred > 0 {
+			if t.Measure == Reserved || t.Measure != Requested && inferred > 0 {
 				continue
 			}
 			gap := t.Bytes - s.Base - level[t.Measure]
@@ -223,7 +254,7 @@ func (log *spaceLog) solveBase(s *Space) {
 			}
 		}
 	}
-	if len(s.Totals) == 0 {
+	if len(s.Totals) == 0 || s.UsageOnly() {
 		return
 	}
 	for c := range s.Changes() {

@@ -41,12 +41,13 @@ type Summary struct {
 func (s *Space) Summary() Summary {
 	sum := Summary{Peak: s.Peak(Occupied), PeakRequested: s.Peak(Requested)}
 	// Sites are numbered in order of appearance: a list by ID is mostly full.
-	var rows []SiteSummary
+	most := SiteID(0)
+	for i := range s.Buffers {
+		most = max(most, s.Buffers[i].Site)
+	}
+	rows := make([]SiteSummary, most+1)
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
-		for int(b.Site) >= len(rows) {
-			rows = append(rows, SiteSummary{Site: SiteID(len(rows))})
-		}
 		row := &rows[b.Site]
 		if b.Edge&BeginUnseen == 0 {
 			row.Allocated.add(b)
@@ -64,7 +65,8 @@ func (s *Space) Summary() Summary {
 			row.AtPeak.add(b)
 		}
 	}
-	for _, row := range rows {
+	for id, row := range rows {
+		row.Site = SiteID(id)
 		if row.Allocated.Count+row.Freed.Count+row.AtEnd.Count > 0 {
 			sum.Sites = append(sum.Sites, row)
 		}
@@ -79,6 +81,7 @@ type Row struct {
 	Kind  Kind
 	Base  bool // the bytes that were never seen one by one; Site is 0
 	Stack bool // the bytes beside the heap; Site is 0
+	Usage bool // all bytes of a space of which only the usage is known
 	Amount
 }
 
@@ -109,6 +112,9 @@ func (s *Space) Breakdown(t int64) []Row {
 	}
 	if n := s.StackAt(t); n != 0 {
 		rows = append(rows, Row{Stack: true, Amount: Amount{Bytes: n, Requested: n}})
+	}
+	if n := s.usageAt(t); n != 0 && s.UsageOnly() {
+		rows = append(rows, Row{Usage: true, Amount: Amount{Bytes: n, Requested: n}})
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind))

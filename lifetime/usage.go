@@ -95,6 +95,15 @@ type Level struct {
 // included, and the first instant that has it. Without buffers it is that of
 // Base and Stack.
 func (s *Space) Peak(m Measure) Level {
+	if s.UsageOnly() {
+		peak := Level{At: s.Begin}
+		for _, t := range s.Totals {
+			if t.Measure != Reserved && t.Bytes > peak.Bytes {
+				peak = Level{t.T, t.Bytes}
+			}
+		}
+		return peak
+	}
 	stack := stackCursor{levels: s.Stack}
 	stack.next(s.Begin)
 	peak := Level{s.Begin, addSat(s.Base, stack.bytes)}
@@ -123,6 +132,26 @@ func (s *Space) Peak(m Measure) Level {
 		rise(stack.next(stack.at()))
 	}
 	return peak
+}
+
+// UsageOnly reports whether nothing is known of a space but totals.
+func (s *Space) UsageOnly() bool {
+	return len(s.Buffers) == 0 && len(s.Totals) > 0 && s.Facts&History == 0
+}
+
+// usageAt returns the last total at t, of a space of which nothing else is
+// known.
+func (s *Space) usageAt(t int64) int64 {
+	bytes := int64(0)
+	for _, total := range s.Totals {
+		if total.T > t {
+			break
+		}
+		if total.Measure != Reserved {
+			bytes = total.Bytes
+		}
+	}
+	return bytes
 }
 
 // stackCursor walks along Space.Stack.
@@ -179,8 +208,17 @@ func (s *Space) LiveAt(t int64) []int {
 func (s *Space) AtEnd() int64 { return s.End - 1 }
 
 // Reserved returns the bytes that the allocator held from the device at the
-// end of the window and at most in it; 0, 0 without regions.
+// end of the window and at most in it, by its regions or else by its totals;
+// 0, 0 without either.
 func (s *Space) Reserved() (end, peak int64) {
+	if len(s.Regions) == 0 {
+		for _, t := range s.Totals {
+			if t.Measure == Reserved {
+				end, peak = t.Bytes, max(peak, t.Bytes)
+			}
+		}
+		return end, peak
+	}
 	type step struct {
 		t, bytes int64
 	}

@@ -143,6 +143,24 @@ func TestLabelledCaptures(t *testing.T) {
 	t.Logf("sites: precision %d/%d, recall %d/%d", hits, hits+wrong, hits, hits+missed)
 }
 
+// TestTraceCaptures: the same of traces of the profiler, which know the line of
+// the def, not that of the call, before PyTorch 2.15.
+func TestTraceCaptures(t *testing.T) {
+	for name, want := range map[string][]leakAt{
+		"cpu_leak":         {{"cpu", "make_activation", "cpu_prof.py", 24, 12 << 20, 12}},
+		"t215_cpu_leak":    {{"vm/cpu", "make_activation", "cpu_prof.py", 25, 12 << 20, 12}},
+		"cuprof_leak":      {{"cuda:0", "forward", "cuda_prof.py", 8, 6 * 65536, 6}},
+		"t215_cuprof_leak": {{"vm/cuda:0", "forward", "cuda_prof.py", 8, 4 * 65536, 4}},
+		"cpu_healthy":      nil,
+		"cpu_rank0":        nil,
+		"cpu_rank1":        {{"rank 1/cpu", "body", "cpu_prof.py", 37, 3 * 500000, 3}},
+	} {
+		if got := found(t, "../../testdata/chrome/"+name+".json.gz"); !slices.Equal(got, want) {
+			t.Errorf("%s: found\n  %v, want\n  %v", name, got, want)
+		}
+	}
+}
+
 // kept renders the leaks of a profile: operation, count, bytes.
 func kept(t *testing.T, file string) []string {
 	t.Helper()

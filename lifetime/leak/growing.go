@@ -16,6 +16,9 @@ const (
 	// minRises is how often the floor of a site must rise. Three kept buffers
 	// are too common in healthy programs.
 	minRises = 4
+	// fewSteps is the number of marked steps of which each must keep as much,
+	// where there are no more: three kept buffers are then no chance.
+	fewSteps = 3
 	// minSpan is the share of the window over which the rises must spread: a
 	// burst is something that was loaded, not a leak.
 	minSpan = 0.2
@@ -70,8 +73,12 @@ func growing(l Look) []Finding {
 	var order []place
 	for _, site := range h.order {
 		hist := h.sites[site]
+		least := minRises
 		if !keepsRising(hist.rises(), h.end, hist.lag()) {
-			continue
+			if !inEveryStep(s, hist) {
+				continue
+			}
+			least = fewSteps
 		}
 		if modules == nil { // most captures have nothing that keeps rising
 			modules = newCalls(c, h)
@@ -80,13 +87,13 @@ func growing(l Look) []Finding {
 			continue
 		}
 		kept, sizes := survivors(s, hist, regions)
-		if kept.Count < minRises {
+		if kept.Count < int64(least) {
 			continue
 		}
 		// Where the window opens on a buffer pool or cache in use, what is added
 		// shows under its site, but what goes is older and of unknown origin. The
 		// rest is what has grown; it must be the larger part.
-		if site != 0 && kept.Count-h.replaced(s, hist, sizes) < max(minRises, kept.Count/2) {
+		if site != 0 && kept.Count-h.replaced(s, hist, sizes) < max(int64(least), kept.Count/2) {
 			continue
 		}
 		p := placeOf(c, site)
@@ -105,6 +112,36 @@ func growing(l Look) []Finding {
 		findings = append(findings, *f)
 	}
 	return findings
+}
+
+// inEveryStep reports whether a site keeps the same number of buffers of every
+// one of the few steps that the capture has, and nothing else.
+func inEveryStep(s *lifetime.Space, h *history) bool {
+	kept := map[int]int{} // by step
+	steps := 0
+	for i := range s.Marks {
+		if s.Marks[i].Kind == lifetime.Step {
+			steps++
+		}
+	}
+	if steps != fewSteps || len(h.lifetimes) > 0 || h.older > 0 {
+		return false
+	}
+	for _, i := range h.buffers {
+		step := slices.IndexFunc(s.Marks, func(m lifetime.Mark) bool {
+			return m.Kind == lifetime.Step && m.Begin <= s.Buffers[i].Begin && s.Buffers[i].Begin < m.End
+		})
+		if step < 0 {
+			return false
+		}
+		kept[step]++
+	}
+	for _, n := range kept {
+		if len(kept) != fewSteps || n*fewSteps != len(h.buffers) {
+			return false
+		}
+	}
+	return len(kept) > 0
 }
 
 // keepsRising applies the thresholds to the moments at which a floor rose.

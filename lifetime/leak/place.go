@@ -29,7 +29,7 @@ func (p place) String() string {
 
 func placeOf(c *lifetime.Capture, site lifetime.SiteID) place {
 	f, ok := c.UserFrame(site)
-	if !ok {
+	if !ok || f.Kind == lifetime.Scope && f.File == "" { // a stack of operators: the innermost one does not tell who
 		s := &c.Sites[site]
 		return place{op: s.Op, shape: s.Shape}
 	}

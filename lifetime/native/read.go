@@ -144,7 +144,7 @@ func (f *fields) ref(key string, n int) int {
 
 // positions is the number of words that stand before the keys, by kind of line.
 var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
-	"loss": 2}
+	"operation": 4, "loss": 2}
 
 func (n *reader) line(line string) error {
 	f, err := split(line)
@@ -171,6 +171,16 @@ func (n *reader) line(line string) error {
 			return fmt.Errorf("%s before any space", word)
 		}
 		err = n.fact(&f)
+	case "operation":
+		kind, ok := lifetime.ParseOperationKind(f.at[1])
+		if !ok {
+			return fmt.Errorf("no operation is of kind %.40q", f.at[1])
+		}
+		n.b.Operations(lifetime.Operation{
+			Name: f.at[2], Kind: kind, Calls: f.number(f.at[3]), Time: f.int("time"), SelfTime: f.int("self_time"),
+			Host:   lifetime.OperationBytes{Allocated: f.int("allocated"), Freed: f.int("freed"), SelfBytes: f.int("self_bytes")},
+			Device: lifetime.OperationBytes{Allocated: f.int("device_allocated"), Freed: f.int("device_freed"), SelfBytes: f.int("device_self_bytes")},
+		})
 	case "loss":
 		reason, ok := lifetime.ParseReason(f.at[1])
 		if !ok {

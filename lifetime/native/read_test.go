@@ -128,6 +128,7 @@ beside +0 4096
 beside +5 0
 total +3 1024 occupied fragmentation=0.25
 total +3 1024 occupied fragmentation=NaN
+total +3 4096 reserved
 total +4 1000 requested
 total +4 1 occupied-less-pending
 mark -3 +7 step site=0 requested=0 free=0 text="step 1"
@@ -144,6 +145,9 @@ buffer +1 +2 0x200 512 8 site=3 edge=- kind=output value=0
 value -4 +1 +2 512 8 root=-4 allocation=3 offset=0 site=3
 value 5 +0 -1 512 8 root=-4 allocation=3 offset=64 site=0
 mark +1 +1 instruction site=0 requested=0 free=0 text="add.1"
+operation operator "aten::add" 3 time=500 self_time=100 allocated=64 freed=8 self_bytes=-8 device_allocated=1 device_freed=2 device_self_bytes=3
+operation range "b" 1 time=0
+operation function "c.py(3): f" 2 time=9 allocated=1
 loss truncated count=1 bytes=2 first="byte \"3\""
 loss before-window count=4 bytes=9223372036854775807 first=""
 `

@@ -24,6 +24,17 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	for _, s := range c.Spaces {
 		n.space(s)
 	}
+	for _, o := range c.Operations {
+		fmt.Fprintf(n.w, "operation %s %q %d time=%d", o.Kind, o.Name, o.Calls, o.Time)
+		n.known("self_time", o.SelfTime)
+		n.known("allocated", o.Host.Allocated)
+		n.known("freed", o.Host.Freed)
+		n.known("self_bytes", o.Host.SelfBytes)
+		n.known("device_allocated", o.Device.Allocated)
+		n.known("device_freed", o.Device.Freed)
+		n.known("device_self_bytes", o.Device.SelfBytes)
+		n.w.WriteByte('\n')
+	}
 	for _, l := range c.Losses {
 		fmt.Fprintf(n.w, "loss %s count=%d bytes=%d first=%q\n", l.Reason, l.Count, l.Bytes, l.First)
 	}

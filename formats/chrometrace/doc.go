@@ -1,0 +1,16 @@
+// Package chrometrace reads Chrome trace JSON: traces of the PyTorch profiler
+// (export_chrome_trace) with their [memory] events, memory counters, and the
+// two JSON forms of export_memory_timeline.
+//
+// Its place in the pipeline: package scan turns bytes into events, this package
+// events into facts. Events of allocators become buffers, by the address and the
+// sign of the bytes; who allocated is what encloses the event on its thread:
+// the innermost operator and the chain of Python calls. What backward threads
+// allocate is led back to the forward operator with the same sequence number.
+//
+// Memory does not grow with the file but for the calls themselves: 32 bytes for
+// each, since those that enclose an event may stand behind it.
+//
+// It refuses nothing that is a trace: one without memory events is a capture
+// without spaces, and says what to switch on.
+package chrometrace

@@ -1,0 +1,16 @@
+package chrometrace_test
+
+import (
+	"testing"
+
+	"github.com/memlane/memlane/lifetime/native/nativetest"
+)
+
+// TestGolden holds the whole model of some traces against their native text.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"cpu_leak", "t215_cpu_leak", "cpu_leak.timeline.raw"} {
+		t.Run(name, func(t *testing.T) {
+			nativetest.Golden(t, open(t, traceOf(t, captures+"/"+name)), captures+"/"+name+".native")
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package chrometrace
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/formats/chrometrace/scan"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// deviceTypes are the names of c10::DeviceType, by number.
+var deviceTypes = [...]string{
+	0: "cpu", 1: "cuda", 2: "mkldnn", 3: "opengl", 4: "opencl", 5: "ideep", 6: "hip", 7: "fpga", 8: "maia", 9: "xla", 10: "vulkan", 11: "metal",
+	12: "xpu", 13: "mps", 14: "meta", 15: "hpu", 16: "ve", 17: "lazy", 18: "ipu", 19: "mtia", 20: "privateuseone",
+}
+
+// onHost tells the device types whose memory is that of the host.
+func onHost(deviceType int64) bool { return deviceType == 0 || deviceType == 2 || deviceType == 5 }
+
+func deviceName(deviceType, id int64) string {
+	name := fmt.Sprintf("device type %d", deviceType)
+	if deviceType >= 0 && deviceType < int64(len(deviceTypes)) {
+		name = deviceTypes[deviceType]
+	}
+	if id < 0 {
+		return name
+	}
+	return name + ":" + strconv.FormatInt(id, 10)
+}
+
+// memoryEvent is a [memory] event.
+type memoryEvent struct {
+	at              int64
+	addr            uint64
+	bytes           int64 // below zero for a free
+	total, reserved int64 // -1 = not told
+	thread          *thread
+	heap            heap
+	site            lifetime.SiteID
+	known           bool // addr is told
+}
+
+// heap is a device of a process.
+type heap struct {
+	pid        int32 // index into reader.pids
+	deviceType int16
+	device     int16
+}
+
+func (r *reader) memoryEvent(e *scan.Event) {
+	a := &e.Args
+	if !e.TS.OK || a.Has&scan.HasBytes == 0 {
+		r.noTimes++
+		return
+	}
+	m := memoryEvent{at: e.TS.NS, addr: a.Addr, bytes: a.Bytes, total: -1, reserved: -1, thread: r.thread(e.PID, e.TID), known: a.Has&scan.HasAddr != 0}
+	m.heap = heap{r.pid(e.PID), int16(a.DeviceType), -1}
+	if a.Has&scan.HasDeviceID != 0 {
+		m.heap.device = int16(a.DeviceID)
+	}
+	if a.Has&scan.HasTotalAllocated != 0 {
+		m.total = a.TotalAllocated
+	}
+	if a.Has&scan.HasTotalReserved != 0 {
+		m.reserved = a.TotalReserved
+	}
+	r.memory = append(doubled(r.memory), m)
+}
+
+// pid returns the number of a process.
+func (r *reader) pid(pid []byte) int32 {
+	for i, p := range r.pids {
+		if p == string(pid) {
+			return int32(i)
+		}
+	}
+	r.pids = append(r.pids, string(pid))
+	return int32(len(r.pids) - 1)
+}
+
+// space adds the space of a heap.
+func (r *reader) space(h heap) lifetime.SpaceRef {
+	ref := r.b.Space()
+	r.b.Describe(ref, lifetime.Space{
+		Source: r.source, Host: r.host, Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device)),
+		Axis: lifetime.Time, Facts: lifetime.Clock,
+	})
+	return ref
+}
+
+// feed hands on the [memory] events.
+func (r *reader) feed() {
+	spaces := map[heap]lifetime.SpaceRef{}
+	for _, t := range r.order {
+		t.sort()
+	}
+	for i := range r.memory {
+		m := &r.memory[i]
+		ref, ok := spaces[m.heap]
+		if !ok {
+			ref = r.space(m.heap)
+			spaces[m.heap] = ref
+			r.mark(ref)
+		}
+		if !m.known {
+			r.b.Delta(ref, r.time(m.at), m.bytes)
+			continue
+		}
+		size := max(m.bytes, -m.bytes, 0)
+		r.b.Report(ref, r.time(m.at), &lifetime.Report{
+			Free: m.bytes < 0, Addr: m.addr, Requested: size, Occupied: size, Site: m.site, Allocated: m.total, Reserved: max(m.reserved, 0),
+			Stack: -1, Available: -1, Peak: -1, Step: -1,
+		})
+	}
+}
+
+// time returns a time of the trace as nanoseconds since 1970, where the trace
+// tells when its clock began.
+func (r *reader) time(ns int64) int64 { return saturate(ns, max(r.base, 0)) }
+
+// stepPrefix begins the names of annotations that torch.profiler makes for its
+// steps.
+const stepPrefix = "ProfilerStep#"
+
+// mark adds the annotations of the program to a space: its steps, and other
+// ranges that it named.
+func (r *reader) mark(ref lifetime.SpaceRef) {
+	step := r.stepName()
+	for _, t := range r.order {
+		for c := range t.all() {
+			if c.kind != annotation {
+				continue
+			}
+			m := lifetime.Mark{Begin: r.time(c.begin), End: r.time(c.end), Kind: lifetime.Annotation, Text: r.names.text(c.name)}
+			if strings.HasPrefix(m.Text, stepPrefix) || step != "" && uncounted(m.Text) == step {
+				m.Kind = lifetime.Step
+			}
+			m.End = max(m.End, m.Begin+1) // a point would take part in the order of events
+			r.b.Mark(ref, m)
+		}
+	}
+}
+
+// minSteps is how often an annotation must come to be taken for the steps.
+const minSteps = 3
+
+// uncounted returns the name of a range without its number: "step 12" is a step.
+func uncounted(name string) string { return numbered.ReplaceAllString(name, "") }
+
+// stepName returns the annotation that stands for the program's steps where the
+// profiler was not told of them: of those that come again and again, and are in
+// no other one, that which takes most of the time. "" = there is none.
+func (r *reader) stepName() string {
+	type runs struct {
+		count int
+		time  int64
+	}
+	outer := map[string]*runs{}
+	var names []string
+	for _, t := range r.order {
+		end := int64(math.MinInt64)
+		for c := range t.all() {
+			if c.kind != annotation || c.begin < end {
+				continue
+			}
+			name := r.names.text(c.name)
+			if strings.HasPrefix(name, stepPrefix) {
+				return ""
+			}
+			name, end = uncounted(name), c.end
+			if outer[name] == nil {
+				outer[name] = &runs{}
+				names = append(names, name)
+			}
+			outer[name].count++
+			outer[name].time += c.end - c.begin
+		}
+	}
+	best := ""
+	for _, name := range names {
+		if o := outer[name]; o.count >= minSteps && (best == "" || o.time > outer[best].time) {
+			best = name
+		}
+	}
+	return best
+}

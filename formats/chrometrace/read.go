@@ -1,0 +1,250 @@
+package chrometrace
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/formats/chrometrace/scan"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Sniff reports whether head begins a Chrome trace, or a memory timeline.
+func Sniff(head []byte) bool { return scan.Sniff(head) }
+
+// reader collects what a trace holds.
+type reader struct {
+	b      *lifetime.Builder
+	file   string
+	source int
+
+	names   interner
+	inputs  map[uint32]string // of operators, shortened, by name
+	details []details
+
+	inputTexts int     // kept of the inputs of operators
+	byID       []*call // Python calls by number
+
+	threads map[[2]string]*thread // by pid and tid
+	order   []*thread             // in order of first use
+	last    *thread               // of the last event
+
+	memory   []memoryEvent
+	objects  []objectEvent
+	samples  []sample
+	series   map[counterKey]bool // that have samples
+	pids     []string            // of memory events, in order of first use
+	timeline *timeline
+
+	base    int64 // nanoseconds at which the clock of the trace began; 0 = not told
+	rank    string
+	host    string
+	noTimes int64 // memory events without a time
+	xprof   bool  // written by XProf or JAX
+}
+
+// Read reads the trace in in.
+func Read(file string, in io.Reader, b *lifetime.Builder) error {
+	r := &reader{b: b, file: file, names: interner{ids: map[string]uint32{}}, inputs: map[uint32]string{}, threads: map[[2]string]*thread{}, series: map[counterKey]bool{}}
+	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
+	if err != nil {
+		return err
+	}
+	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer()})
+	r.lose(tolerated)
+	r.attribute()
+	r.feed()
+	r.operations()
+	r.feedCounters()
+	r.feedObjects()
+	r.timeline.feed(r)
+	r.explain()
+	return nil
+}
+
+// producer names what wrote the file.
+func (r *reader) producer() string {
+	switch {
+	case r.timeline != nil:
+		return "PyTorch memory timeline"
+	case r.xprof:
+		return "XProf"
+	}
+	return "PyTorch profiler"
+}
+
+// lose counts what was tolerated of the JSON.
+func (r *reader) lose(t scan.Tolerated) {
+	for _, k := range t.List {
+		r.b.Lose(lifetime.DirtyJSON, k.Count, 0, fmt.Sprintf("byte %d: %s", k.First, k.Kind))
+	}
+	if t.Truncated {
+		r.b.Lose(lifetime.Truncated, 1, 0, fmt.Sprintf("byte %d", t.End))
+	}
+	if r.noTimes > 0 {
+		r.b.Lose(lifetime.IncompleteRecord, r.noTimes, 0, "[memory] events without ts or Bytes")
+	}
+}
+
+// explain says why a trace has no memory.
+func (r *reader) explain() {
+	if len(r.memory) > 0 || len(r.samples) > 0 || len(r.objects) > 0 || r.timeline != nil {
+		return
+	}
+	if r.xprof {
+		r.b.Lose(lifetime.NotOfPyTorch, 1, 0, "")
+	} else {
+		r.b.Lose(lifetime.NoMemoryRecorded, 1, 0, "")
+	}
+}
+
+// header takes a member of the top-level object.
+func (r *reader) header(key string, v scan.Value) {
+	switch key {
+	case "baseTimeNanoseconds":
+		r.base = v.Int
+	case "distributedInfo.rank":
+		r.rank = "rank " + string(v.Text)
+	case "host_name":
+		r.host = string(v.Text)
+	case "metadata.highres-ticks":
+		r.xprof = true
+	}
+}
+
+// kindOfCall returns the kind of a call by its category. PyTorch before 2.0 has
+// other names.
+func kindOfCall(category []byte) (callKind, bool) {
+	switch string(category) {
+	case "cpu_op", "Operator":
+		return operator, true
+	case "python_function", "Python function":
+		return python, true
+	case "user_annotation":
+		return annotation, true
+	}
+	return 0, false
+}
+
+// event takes an event of the trace.
+func (r *reader) event(e *scan.Event) {
+	switch e.Phase {
+	case 'X':
+		if kind, ok := kindOfCall(e.Cat); ok && e.TS.OK && e.Dur.OK {
+			r.call(kind, e)
+		}
+	case 'i', 'I':
+		if string(e.Name) == "[memory]" {
+			r.memoryEvent(e)
+		}
+	case 'C':
+		r.counter(e)
+	case 'M':
+		if string(e.Name) == "process_name" && (bytes.HasPrefix(e.Args.Name, []byte("/device:")) || bytes.HasPrefix(e.Args.Name, []byte("/host:"))) {
+			r.xprof = true
+		}
+	case 'N', 'D', 'O':
+		r.object(e)
+	}
+}
+
+// thread returns the thread of an event: as a rule that of the event before.
+func (r *reader) thread(pid, tid []byte) *thread {
+	if last := r.last; last != nil && last.pid == string(pid) && last.tid == string(tid) {
+		return last
+	}
+	key := [2]string{string(pid), string(tid)}
+	t, ok := r.threads[key]
+	if !ok {
+		t = &thread{pid: key[0], tid: key[1]}
+		r.threads[key] = t
+		r.order = append(r.order, t)
+	}
+	r.last = t
+	return t
+}
+
+// process names the process of a pid for Space.Process.
+func (r *reader) process(pid string) string {
+	switch {
+	case len(r.pids) <= 1:
+		return r.rank
+	case r.rank != "":
+		return r.rank + ", pid " + pid
+	}
+	return "pid " + pid
+}
+
+// interner numbers texts; 0 is "".
+type interner struct {
+	ids    map[string]uint32
+	all    []string
+	recent [1024]uint32 // by a hash of a few bytes: names come again and again
+}
+
+func (n *interner) id(text []byte) uint32 {
+	if len(text) == 0 {
+		return 0
+	}
+	size := len(text)
+	slot := &n.recent[(uint(text[0])+uint(text[size/2])*31+uint(text[size-1])*131+uint(text[size*3/4])*37+uint(size)*17)%uint(len(n.recent))]
+	if *slot != 0 && n.all[*slot-1] == string(text) {
+		return *slot
+	}
+	id, ok := n.ids[string(text)]
+	if !ok {
+		n.all = append(doubled(n.all), string(text))
+		id = uint32(len(n.all))
+		n.ids[n.all[id-1]] = id
+	}
+	*slot = id
+	return id
+}
+
+func (n *interner) text(id uint32) string {
+	if id == 0 {
+		return ""
+	}
+	return n.all[id-1]
+}
+
+// frameOf makes a frame of the name of a Python call: "file.py(12): function",
+// where the line is that of the def.
+func frameOf(name string) lifetime.Frame {
+	f := lifetime.Frame{Function: objectAddress.ReplaceAllString(name, ">")}
+	if place, function, ok := strings.Cut(name, "): "); ok {
+		if at := strings.LastIndexByte(place, '('); at >= 0 {
+			if line, err := strconv.Atoi(place[at+1:]); err == nil {
+				f = lifetime.Frame{Function: function, File: place[:at], Line: line}
+			}
+		}
+	}
+	f.Kind = kindOf(f)
+	return f
+}
+
+// objectAddress matches what Python says of the object that a built-in method
+// is of, which differs from run to run.
+var objectAddress = regexp.MustCompile(` at 0x[0-9a-f]+>`)
+
+// kindOf classifies a frame. The names of files are shortened by the profiler
+// ("torch/nn/modules/linear.py"), which hides that they are installed.
+func kindOf(f lifetime.Frame) lifetime.FrameKind {
+	if f.File == "" {
+		return lifetime.Framework // "<built-in ...>", "nn.Module: ..."
+	}
+	return lifetime.KindOfFrame(f.Function, cmp.Or(installed(f.File), f.File))
+}
+
+// installed returns a path that tells that a file is of an installed package,
+// "" for others.
+func installed(file string) string {
+	if strings.HasPrefix(file, "torch/") || strings.HasPrefix(file, "<") {
+		return "/site-packages/" + file
+	}
+	return ""
+}

@@ -1,0 +1,280 @@
+package chrometrace_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/formats/chrometrace"
+	"github.com/memlane/memlane/lifetime"
+)
+
+const captures = "../../testdata/chrome"
+
+func open(t testing.TB, file string) *lifetime.Capture {
+	t.Helper()
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Errorf("%s: %v", file, err)
+	}
+	return c
+}
+
+// traceOf returns the trace with a name without extension.
+func traceOf(t testing.TB, name string) string {
+	t.Helper()
+	for _, extension := range []string{".json", ".json.gz"} {
+		if _, err := os.Stat(name + extension); err == nil {
+			return name + extension
+		}
+	}
+	t.Fatalf("no trace %s", name)
+	return ""
+}
+
+// read reads a trace that stands in the test.
+func read(t testing.TB, text string) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	if err := chrometrace.Read("x", strings.NewReader(text), b); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	return c
+}
+
+// trace wraps events as PyTorch does.
+func trace(events ...string) string {
+	return `{"schemaVersion": 1, "profile_memory": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": 1000000000000000000, "traceEvents": [` +
+		strings.Join(events, ",\n") + `]}`
+}
+
+// memory is a [memory] event of a device on thread 1.
+func memory(us string, device, addr, bytes, total int64) string {
+	kind, id := 0, int64(-1)
+	if device >= 0 {
+		kind, id = 1, device
+	}
+	return fmt.Sprintf(`{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 7, "tid": 1, "ts": %s, "args": `+
+		`{"Total Reserved": 4096, "Total Allocated": %d, "Bytes": %d, "Device Id": %d, "Device Type": %d, "Addr": %d, "Ev Idx": 1}}`, us, total, bytes, id, kind, addr)
+}
+
+// ran is a call on a thread.
+func ran(category, name, thread, us, duration, args string) string {
+	return fmt.Sprintf(`{"ph": "X", "cat": %q, "name": %q, "pid": 7, "tid": %s, "ts": %s, "dur": %s, "args": {%s}}`, category, name, thread, us, duration, args)
+}
+
+func describe(c *lifetime.Capture) string {
+	var out strings.Builder
+	for _, s := range c.Spaces {
+		fmt.Fprintf(&out, "%s base %d peak %d allocations %d frees %d\n", s.ID(), s.Base, s.Peak(lifetime.Occupied).Bytes, s.Allocations, s.Frees)
+		for i := range s.Buffers {
+			b := &s.Buffers[i]
+			site := c.Sites[b.Site]
+			var stack []string
+			for _, id := range c.Stacks[site.Stack] {
+				f := c.Frames[id]
+				stack = append(stack, fmt.Sprintf("%s %s:%d", f.Function, f.File, f.Line))
+			}
+			fmt.Fprintf(&out, "  %d at %#x %s op=%q shape=%q dtype=%q stack=%q\n", b.Size, b.Addr, b.Edge, site.Op, site.Shape, site.DType, strings.Join(stack, " < "))
+		}
+	}
+	return out.String()
+}
+
+// TestSites: who allocated is what encloses the event on its thread, in
+// whatever order the file has the events.
+func TestSites(t *testing.T) {
+	events := []string{
+		memory("15.500", 0, 0x200, 512, 1512),
+		memory("40", 0, 0x200, -512, 1000),
+		memory("21.25", 0, 0x400, 1024, 2536),
+		memory("45", 0, 0x800, 2048, 4072),
+		ran("cpu_op", "aten::mm", "1", "15", "1", `"Input Dims": [[4, 8], [8, 2], []], "Input type": ["float", "float", ""]`),
+		ran("cpu_op", "aten::linear", "1", "14", "3", ``),
+		ran("python_function", "train.py(10): step", "1", "10", "20", `"Python id": 2`),
+		ran("python_function", "torch/nn/modules/module.py(1700): _call_impl", "1", "12", "6", `"CallFrom": "train.py:14"`),
+		ran("python_function", "nn.Module: Linear_0", "1", "13", "5", `"CallFrom": "torch/nn/modules/module.py:1750"`),
+		ran("python_function", "train.py(1): <module>", "1", "1", "38", `"Python id": 1`),
+		ran("user_annotation", "ProfilerStep#3", "1", "5", "30", ``),
+	}
+	want := `cuda:0 base 1000 peak 4072 allocations 3 frees 1
+  512 at 0x200 - op="aten::mm" shape="[4,8], [8,2]" dtype="float, float" stack="nn.Module: Linear_0 :0 < _call_impl torch/nn/modules/module.py:1750 < step train.py:14 < <module> train.py:1"
+  1024 at 0x400 end-open op="" shape="" dtype="" stack="step train.py:10 < <module> train.py:1"
+  2048 at 0x800 end-open op="" shape="" dtype="" stack=""
+`
+	for range events {
+		events = append(events[1:], events[0])
+		c := read(t, trace(events...))
+		if got := describe(c); got != want {
+			t.Fatalf("got\n%swant\n%s", got, want)
+		}
+		s := c.Spaces[0]
+		if len(s.Marks) != 1 || s.Marks[0].Kind != lifetime.Step || s.Marks[0].Begin != 1e18+5000 || s.Buffers[0].Begin != 1e18+15500 {
+			t.Errorf("marks %+v, buffer %+v", s.Marks, s.Buffers[0])
+		}
+		if end, peak := s.Reserved(); end != 4096 || peak != 4096 {
+			t.Errorf("%d bytes reserved, at most %d", end, peak)
+		}
+	}
+}
+
+// TestBackward: what a backward thread allocates is led back to the operator
+// that made the node.
+func TestBackward(t *testing.T) {
+	event := strings.Replace(memory("55", 0, 0x200, 512, 512), `"tid": 1`, `"tid": 2`, 1)
+	c := read(t, trace(event,
+		ran("cpu_op", "aten::empty", "2", "54", "3", ``),
+		ran("cpu_op", "MulBackward0", "2", "52", "8", `"Sequence number": 9, "Fwd thread id": 1`),
+		ran("cpu_op", "aten::mul", "1", "20", "5", `"Sequence number": 9, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::mul", "1", "30", "5", `"Sequence number": 8, "Fwd thread id": 0`),
+		ran("python_function", "model.py(5): forward", "1", "19", "8", ``),
+		ran("python_function", "model.py(9): other", "1", "29", "8", ``)))
+	want := `cuda:0 base 0 peak 512 allocations 1 frees 0
+  512 at 0x200 end-open op="aten::empty" shape="" dtype="" stack="backward: MulBackward0 :0 < forward model.py:5"
+`
+	if got := describe(c); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestWithoutPython: operators and annotations are the stack where Python was
+// not recorded.
+func TestWithoutPython(t *testing.T) {
+	c := read(t, trace(memory("15", -1, 64, 8, 8), ran("cpu_op", "aten::ones", "1", "10", "10", ``), ran("cpu_op", "aten::empty", "1", "14", "2", ``), ran("user_annotation", "load", "1", "5", "50", ``)))
+	want := `cpu base 0 peak 8 allocations 1 frees 0
+  8 at 0x40 end-open op="aten::empty" shape="" dtype="" stack="aten::empty :0 < aten::ones :0 < load :0"
+`
+	if got := describe(c); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestOldTrace: without addresses only the usage is known, above a level that
+// is not, and the model says so.
+func TestOldTrace(t *testing.T) {
+	event := func(us, bytes int) string {
+		return fmt.Sprintf(`{"ph":"i","s":"t","name":"[memory]","pid":7,"tid":"7","ts":%d,"args":{"Device Type":1,"Device Id":0,"Bytes":%d}}`, us, bytes)
+	}
+	c := read(t, `{"traceEvents":[`+event(5, -300)+","+event(3, 100)+","+event(9, 500)+`]}`)
+	s := c.Spaces[0]
+	if got := describe(c); got != "cuda:0 base 0 peak 500 allocations 2 frees 1\n" || !s.UsageOnly() {
+		t.Error(got)
+	}
+	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.Anonymous || c.Losses[0].Count != 3 {
+		t.Errorf("losses %v", c.Losses)
+	}
+	rows := s.Breakdown(s.Peak(lifetime.Occupied).At)
+	if len(rows) != 1 || !rows[0].Usage || rows[0].Bytes != 500 {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
+// TestCounters: counters of memory are spaces of which the usage is known;
+// others are not.
+func TestCounters(t *testing.T) {
+	c := read(t, `[{"ph":"C","name":"GPU memory","pid":1,"ts":1,"args":{"allocated":100,"reserved":400}},
+		{"ph":"C","name":"GPU Utilization","pid":1,"ts":1,"args":{"GPU Utilization":0.5}},
+		{"ph":"C","name":"HBM bandwidth (GB/s)","pid":1,"ts":1,"args":{"value":3}},
+		{"ph":"C","name":"Memory (MiB)","pid":2,"ts":2,"args":{"used":1.5}},
+		{"ph":"C","name":"GPU memory","pid":1,"ts":3,"args":{"allocated":300,"reserved":400}},{}]`)
+	want := "pid 1/GPU memory/allocated base 0 peak 300 allocations 0 frees 0\npid 1/GPU memory/reserved base 0 peak 400 allocations 0 frees 0\n" +
+		"pid 2/Memory (MiB)/used base 0 peak 1572864 allocations 0 frees 0\n"
+	if got := describe(c); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestObjects: objects that tell their size are buffers.
+func TestObjects(t *testing.T) {
+	c := read(t, `[{"ph":"N","name":"Tensor","id":"0x10","pid":1,"ts":1,"args":{"size":64}},{"ph":"O","name":"Tensor","id":"0x10","pid":1,"ts":2,"args":{"snapshot":{"size":64}}},
+		{"ph":"N","name":"Tensor","id":"0x20","pid":1,"ts":2,"args":{"size":32}},{"ph":"D","name":"Tensor","id":"0x10","pid":1,"ts":3},{"ph":"N","name":"Thread","id":"0x10","pid":1,"ts":4},
+		{"ph":"D","name":"Tensor","id":"0x99","pid":1,"ts":3}]`)
+	want := "pid 1/objects base 0 peak 96 allocations 2 frees 1\n" +
+		"  64 at 0x0 - op=\"Tensor\" shape=\"\" dtype=\"\" stack=\"\"\n  32 at 0x0 end-open op=\"Tensor\" shape=\"\" dtype=\"\" stack=\"\"\n"
+	if got := describe(c); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestTimelines reads the two forms of export_memory_timeline of a run whose
+// trace is there too: both have its peak.
+func TestTimelines(t *testing.T) {
+	peak := func(file string) int64 { return open(t, file).Spaces[0].Peak(lifetime.Occupied).Bytes }
+	want := peak(captures + "/cpu_leak.json.gz")
+	for _, form := range []string{"/cpu_leak.timeline.raw.json.gz", "/cpu_leak.timeline.json.gz"} {
+		if got := peak(captures + form); got != want {
+			t.Errorf("%s: peak %d, want %d", form, got, want)
+		}
+	}
+	c := open(t, captures+"/cuprof_leak.timeline.raw.json.gz")
+	kinds := map[string]int{}
+	for _, b := range c.Spaces[0].Buffers {
+		kinds[c.Sites[b.Site].Region]++
+	}
+	if kinds["parameter"] != 4 || kinds["activation"] != 36 || kinds["gradient"] != 24 || kinds["input"] != 6 || kinds["autograd detail"] != 30 {
+		t.Errorf("buffers by category: %v", kinds)
+	}
+}
+
+// TestNothing: a trace without memory says what to switch on.
+func TestNothing(t *testing.T) {
+	for text, want := range map[string]lifetime.Reason{
+		trace(ran("cpu_op", "aten::mm", "1", "15", "1", ``)):                                                               lifetime.NoMemoryRecorded,
+		`{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[{}]}`:                                    lifetime.NotOfPyTorch,
+		`{"traceEvents":[{"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}},{}]}`:                    lifetime.NotOfPyTorch,
+		`{"traceEvents":[{"ph":"C","name":"GPU Utilization","pid":1,"ts":1,"args":{"GPU Utilization":0.5}}]}`:              lifetime.NoMemoryRecorded,
+		`{"schemaVersion":1,"traceEvents":[{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":5,"args":{"Device Type":0}}]}`: lifetime.NoMemoryRecorded,
+	} {
+		c := read(t, text)
+		if len(c.Spaces) != 0 || !slices.ContainsFunc(c.Losses, func(l lifetime.Loss) bool { return l.Reason == want }) {
+			t.Errorf("%s: %d spaces, losses %v", text, len(c.Spaces), c.Losses)
+		}
+	}
+}
+
+// TestLaws: in every trace the total that the allocator reports is what memlane
+// counts, at every event.
+func TestLaws(t *testing.T) {
+	files, _ := filepath.Glob(captures + "/*.json.gz")
+	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
+		for _, pattern := range []string{"torch/*.json", "torch/*.json.gz", "public/chrome/*", "labelled/*.trace.json.gz"} {
+			more, _ := filepath.Glob(filepath.Join(dir, pattern))
+			files = append(files, more...)
+		}
+	}
+	events := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, ".stats.json") || strings.HasSuffix(file, ".facts.json") {
+			continue
+		}
+		c := open(t, file)
+		for _, l := range c.Losses {
+			if l.Reason == lifetime.TotalMismatch || l.Reason == lifetime.LostFree {
+				t.Errorf("%s: %v", file, l)
+			}
+		}
+		for _, s := range c.Spaces {
+			if s.Facts&lifetime.Totals != 0 && s.Facts&lifetime.History != 0 {
+				events += s.Allocations + s.Frees
+			}
+		}
+	}
+	t.Logf("%d files, %d events with totals", len(files), events)
+	if events < 500 {
+		t.Error("too few events")
+	}
+}

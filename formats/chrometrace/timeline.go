@@ -1,0 +1,174 @@
+package chrometrace
+
+import "github.com/memlane/memlane/lifetime"
+
+// timelineCategories are the categories of torch.profiler's memory timeline.
+var timelineCategories = [...]string{"parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown"}
+
+// Actions of rows of the raw memory timeline.
+const (
+	preexisting = 1
+	create      = 2
+	newVersion  = 3
+	destroy     = 4
+)
+
+// timeline is one of the forms of export_memory_timeline:
+//
+//   - raw: rows [nanoseconds or -1, action, bytes, category];
+//   - sums: a list of microseconds, then rows of as many sums of bytes, one for
+//     each category behind a 0.
+type timeline struct {
+	row   []int64 // so far
+	rows  int
+	raw   [][4]int64
+	times []int64 // of the form of sums
+	sums  [][]int64
+	odd   int64 // rows of another form
+
+	moving []uint64 // buffers between two versions
+}
+
+// row takes numbers of an inner array of a file without events.
+func (r *reader) row(numbers []int64, whole bool) {
+	if r.timeline == nil {
+		r.timeline = &timeline{}
+	}
+	t := r.timeline
+	if !whole {
+		t.odd++
+		return
+	}
+	t.row = append(t.row, numbers...)
+}
+
+// rowEnd takes a whole row.
+func (r *reader) rowEnd() {
+	t := r.timeline
+	if t == nil {
+		return
+	}
+	n := len(t.row)
+	switch {
+	case n == 4 && len(t.times) == 0:
+		t.raw = append(t.raw, [4]int64(t.row))
+	case t.rows == 0:
+		t.times = append(t.times, t.row...)
+	case n == len(timelineCategories)+1 && len(t.sums) < len(t.times):
+		t.sums = append(t.sums, append([]int64(nil), t.row[1:]...))
+	default:
+		t.odd++
+	}
+	t.rows++
+	t.row = t.row[:0]
+}
+
+// feed hands on what the timeline holds.
+func (t *timeline) feed(r *reader) {
+	if t == nil {
+		return
+	}
+	if t.odd > 0 {
+		r.b.Lose(lifetime.IncompleteRecord, t.odd, 0, "rows of another form than those of a memory timeline")
+	}
+	if len(t.raw) > 0 {
+		t.feedRaw(r)
+	}
+	t.feedSums(r)
+}
+
+// version is a buffer of the timeline: its size and category are all that is
+// told.
+type version struct{ size, category int64 }
+
+// feedRaw makes buffers of rows. Which of several equal buffers ends is not
+// told: the oldest is taken, which gives the same usage.
+func (t *timeline) feedRaw(r *reader) {
+	ref := r.b.Space()
+	r.b.Describe(ref, lifetime.Space{Source: r.source, Memory: "timeline", Axis: lifetime.Time, Facts: lifetime.Clock})
+	r.b.Numbered(ref)
+	alive := map[version][]uint64{} // numbers of the buffers, which stand for addresses
+	next := uint64(1)
+	begin := int64(0)
+	for _, row := range t.raw {
+		if row[0] >= 0 {
+			begin = row[0] - 1
+			break
+		}
+	}
+	for _, row := range t.raw {
+		at, v := row[0], version{row[2], row[3]}
+		if v.size < 0 {
+			v.size = -v.size
+		}
+		if at < 0 {
+			at = begin
+		}
+		report := lifetime.Report{Requested: v.size, Occupied: v.size, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
+		switch action := row[1]; {
+		case action == preexisting || action == create:
+			report.Addr = next
+			report.Site = r.b.Site(lifetime.Site{Region: category(v.category)})
+			alive[v] = append(alive[v], next)
+			next++
+		case len(alive[v]) == 0 && row[2] < 0:
+			r.b.Lose(lifetime.StateMismatch, 1, v.size, "a row ends a buffer that did not begin")
+			continue
+		case action == newVersion && row[2] < 0: // its new category follows
+			t.moving = append(t.moving, alive[v][0])
+			alive[v] = alive[v][1:]
+			continue
+		case action == newVersion && len(t.moving) > 0:
+			alive[v] = append(alive[v], t.moving[0])
+			t.moving = t.moving[1:]
+			continue
+		case action == destroy:
+			report.Addr, report.Free = alive[v][0], true
+			alive[v] = alive[v][1:]
+		default:
+			r.b.Lose(lifetime.UnknownAction, 1, 0, "")
+			continue
+		}
+		r.b.Report(ref, at, &report)
+	}
+}
+
+// category names a category by its number.
+func category(n int64) string {
+	if n < 0 || n >= int64(len(timelineCategories)) {
+		return "unknown"
+	}
+	return timelineCategories[n]
+}
+
+// feedSums makes a space of the sums, and one of each category that has any: of
+// all of them the usage is known.
+func (t *timeline) feedSums(r *reader) {
+	all := func(sums []int64) (bytes int64) {
+		for _, n := range sums {
+			bytes += n
+		}
+		return bytes
+	}
+	t.feedUsage(r, "timeline", all)
+	for i, name := range timelineCategories {
+		t.feedUsage(r, "timeline/"+name, func(sums []int64) int64 { return sums[i] })
+	}
+}
+
+func (t *timeline) feedUsage(r *reader, name string, usage func(sums []int64) int64) {
+	var ref lifetime.SpaceRef
+	described := false
+	for i, sums := range t.sums {
+		bytes := usage(sums)
+		if !described && bytes == 0 {
+			continue // nothing of it so far
+		}
+		if !described {
+			described = true
+			ref = r.b.Space()
+			r.b.Describe(ref, lifetime.Space{Source: r.source, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
+		}
+		r.b.Total(ref, lifetime.Total{T: t.times[i] * 1000, Bytes: bytes, Measure: lifetime.Occupied})
+	}
+}
