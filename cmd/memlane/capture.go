@@ -18,16 +18,22 @@ import (
 	"github.com/memlane/memlane/units"
 )
 
-// captureFlags are the flags of every command that reads captures.
+// captureFlags are the flags of every command that reads spaces of captures.
 func captureFlags(more ...cli.Flag) []cli.Flag {
-	return append(more,
+	return append(append(more,
 		&cli.StringFlag{Name: "space", Usage: "only the memory IDs that match `GLOB`, as 'cuda:*'"},
 		&cli.StringFlag{Name: "module", Usage: "only programs called `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
+	), inputFlags()...)
+}
+
+// inputFlags are the flags of how captures are read.
+func inputFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "input-format", Usage: "do not guess the format: it is `NAME` (memlane --help)"},
 		toggle("strict", "fail with status 3 when a capture is damaged"),
 		toggle("quiet", "no warnings and no progress"),
-	)
+	}
 }
 
 func jsonFlag() cli.Flag { return toggle("json", "write JSON: exact bytes, all rows") }
@@ -50,6 +56,19 @@ func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error
 // openFor is openAll for a form that may need more than buffers. One of a
 // compiled program may be of a memory space that the program does not use.
 func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifetime.Capture, error) {
+	want, err := choiceOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if need == render.Program {
+		want.memorySpace = ""
+	}
+	return openEach(c, from, need == render.Reports, want.choose)
+}
+
+// openEach reads the captures of a command line and returns the part of each
+// that the command wants.
+func openEach(c *cli.Context, from lifetime.Severity, reports bool, part func(*lifetime.Capture) (*lifetime.Capture, error)) ([]*lifetime.Capture, error) {
 	files := c.Args().Slice()
 	switch name := c.String("input-format"); {
 	case len(files) == 0:
@@ -60,16 +79,9 @@ func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifet
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
 		return nil, fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
 	}
-	want, err := choiceOf(c)
-	if err != nil {
-		return nil, err
-	}
-	if need == render.Program {
-		want.memorySpace = ""
-	}
 	var captures []*lifetime.Capture
 	for _, file := range files {
-		capture, err := open(c, file, need == render.Reports)
+		capture, err := open(c, file, reports)
 		if err != nil {
 			return nil, &statusError{statusInput, err}
 		}
@@ -77,7 +89,7 @@ func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifet
 		if loss.Reason.Severity() == lifetime.Damage && c.Bool("strict") {
 			return nil, fail(statusInput, "%s: %s", file, lossText(loss))
 		}
-		if capture, err = want.choose(capture); err != nil {
+		if capture, err = part(capture); err != nil {
 			return nil, err
 		}
 		if loss.Count > 0 && !c.Bool("quiet") {

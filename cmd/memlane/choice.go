@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -125,11 +127,40 @@ func whyEmpty(capture *lifetime.Capture) string {
 // noEvents returns why a profile has no memory events, "" when it has.
 func noEvents(capture *lifetime.Capture) string {
 	for _, l := range capture.Losses {
-		if l.Reason == lifetime.NoMemoryEvents {
+		switch l.Reason {
+		case lifetime.NoMemoryEvents, lifetime.NoMemoryRecorded:
 			return l.Reason.Doc()
+		case lifetime.NotOfPyTorch:
+			return l.Reason.Doc() + xplanesBeside(capture.Sources[0].File)
 		}
 	}
 	return ""
+}
+
+// xplanesBeside names the XProf profile in the folder of a trace, or the folder
+// where it has several: ": logs/host.xplane.pb", "" where there is none.
+func xplanesBeside(trace string) string {
+	if trace == "-" {
+		return ""
+	}
+	dir := filepath.Dir(trace)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".xplane.pb") {
+			names = append(names, e.Name())
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return ": " + filepath.Join(dir, names[0])
+	}
+	return ": memlane reads the whole folder " + dir
 }
 
 // torchSnapshot is the format of the captures that recordHistory makes.
@@ -173,7 +204,7 @@ func largest(spaces []*lifetime.Space) (*lifetime.Space, int) {
 	var best *lifetime.Space
 	n, most := 0, int64(0)
 	for _, s := range spaces {
-		if len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
+		if s.UsageOnly() || len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
 			continue
 		}
 		n++

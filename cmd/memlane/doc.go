@@ -4,9 +4,10 @@ and which of them should be gone.
 
 	memlane COMMAND [flags] CAPTURE...
 
-A CAPTURE is a PyTorch memory snapshot, an XProf profile of TensorFlow or JAX
-(a *.xplane.pb file, or the folder that the profiler wrote into) or a program
-that XLA compiled, plain or compressed with gzip or zstd; "-" is standard input.
+A CAPTURE is a PyTorch memory snapshot, a Chrome trace of the PyTorch profiler, an
+XProf profile of TensorFlow or JAX (a *.xplane.pb file, or the folder that the
+profiler wrote into) or a program that XLA compiled, plain or compressed with
+gzip or zstd; "-" is standard input.
 Flags may stand before and after the captures.
 
 # Taking a capture
@@ -25,6 +26,14 @@ says "ring-overflow". To look at an out-of-memory error, dump in an observer:
 	def on_oom(device, alloc, device_alloc, device_free):
 	    torch.cuda.memory._dump_snapshot("oom.pickle")
 	torch._C._cuda_attach_out_of_memory_observer(on_oom)
+
+The profiler of PyTorch records allocations too, and which operator made them. A
+trace knows nothing of what was alive before, and names functions by the line of
+their def (PyTorch before 2.15):
+
+	with torch.profiler.profile(profile_memory=True, with_stack=True, record_shapes=True) as prof:
+	    ... a few iterations, prof.step() after each ...
+	prof.export_chrome_trace("trace.json")
 
 Of JAX and of TensorFlow:
 
@@ -68,6 +77,13 @@ the allocator's totals: it is part of every level, as "before the window". On TP
 memory is set aside beside the heap for the stack of programs; it counts too.
 "fragmented" is the allocator's own figure there.
 
+Counters, memory timelines (export_memory_timeline) and traces of PyTorch 1.8 and
+1.9 tell how much was in use, not who held it: "usage only". info and peak show
+the level; leaks, svg and pprof say why they cannot. Traces of several ranks are
+given together; info and leaks end with the ranks of the highest and lowest peak:
+
+	memlane info rank*.json
+
 A compiled program is a plan: which buffer of one run lies where, from which
 instruction to which. --module NAME and --memory-space N choose one; memory space
 0 is the main memory. Padding is what a buffer takes beyond its elements, because
@@ -91,6 +107,10 @@ freed has no iterations to compare. What piles up during one forward pass is no
 leak: where stacks show nn.Module calls memlane tells a loop over layers from a
 loop over steps; else record several iterations. Where a profile has no stacks,
 the site is the operation and the shape of its result.
+
+Where Python was not recorded the stack is that of operators and named ranges.
+What a backward thread allocates stands on the stack of the forward pass that made
+it, as "backward: MulBackward0".
 
 In a compiled program nothing can leak. Two rules look at what it needs:
 whole_program names what is set aside from its beginning to its end (arguments,
@@ -117,6 +137,18 @@ where nothing else was asked for; allocators come first. This one needs 300 GiB:
 --at end shows what is left, --at oom what was there when an allocation failed,
 --at 20ms what was there 20 ms after the window began.
 
+# Which operations
+
+	$ memlane ops testdata/chrome/cpu_leak.json.gz
+	testdata/chrome/cpu_leak.json.gz: 10 operations
+	...
+
+One row per operator or named range, as in PyTorch's Operator view: bytes
+allocated less bytes freed while it ran, below zero where it freed more; self is
+without the operations that it called; [memory] is what happened outside of all.
+Columns of device memory stand only where one differs from 0. --functions shows
+the Python functions instead.
+
 # Pictures
 
 	$ memlane svg -o docs/leak.svg testdata/torchsnap/leak_4mib_20steps.pickle
@@ -138,7 +170,7 @@ the footer says how many. The file needs nothing else: no script, no network.
 inuse_space, the default, is what was alive at the peak of each memory ID (--at
 end: at the end); its total is the peak. alloc_space is what was allocated in
 the window. Labels: device, memory_id, kind (buffer, or of compiled programs
-parameter, output, temporary, constant), region, shape, dtype, leak
+parameter, output, temporary, constant), op, region, shape, dtype, leak
 (RULE:SEVERITY), and the numbers bytes and lifetime, which -tagfocus takes ranges of:
 
 	go tool pprof -top -tagfocus=bytes=1mb: heap.pb.gz
@@ -150,7 +182,7 @@ parameter, output, temporary, constant), region, shape, dtype, leak
 
 # For programs
 
-info, leaks and peak write JSON with --json, and export writes the whole model:
+info, leaks, peak and ops write JSON with --json, and export writes the whole model:
 
 	$ memlane export --to native testdata/torchsnap/segfree.pickle
 	memlane native 1
@@ -167,21 +199,24 @@ in the "unit" of their memory ID; what is not known is null. Nothing is cut to a
 top N.
 
 	info   captures[] file, format, producer, losses[], spaces[]: id, device, module, memory_space, axis, unit, begin, end,
-	       limit_bytes, base_bytes, facts[], allocations, frees, live {count, bytes, requested_bytes, pending_free_count,
-	       pending_free_bytes}, reserved_bytes, reserved_peak_bytes, peak {bytes, requested_bytes, at, fragmentation},
+	       limit_bytes, base_bytes, facts[], allocations, frees, usage_only, live {count, bytes, requested_bytes,
+	       pending_free_count, pending_free_bytes}, reserved_bytes, reserved_peak_bytes, peak {bytes, requested_bytes, at, fragmentation},
 	       stack_bytes, padding_bytes, lifetime_peak_bytes, fragmentation, fragmentation_max, free_bytes,
 	       largest_free_bytes, ooms[]
 	leaks  findings[] rule, severity, confidence, file, space, site {function, file, line, op, stack[], source[]}, bytes,
 	       requested_bytes, count, bytes_per_step, description, evidence {}, suggestions[]
 	peak   peaks[] file, space, at, bytes, rows[]: site, op, shape, dtype, category, instr, bytes, requested_bytes,
 	       padding_bytes, count, share
+	ops    captures[] file, operations[]: name, kind, calls, time_ns, self_time_ns, host and device {allocated_bytes,
+	       freed_bytes, bytes, self_bytes}
 
 live is the state at the end of the window. Blocks whose free was asked for but
 not completed count in live.bytes, and stand in live.pending_free_bytes too.
 peak.bytes and peak.requested_bytes are each the maximum of their own series;
 at belongs to peak.bytes. fragmentation is that at the end of the window. The
 category of a row is the kind of a compiled program's buffers, what the allocator
-was told they are for, "stack" or "before the window".
+was told they are for, "stack", "usage" or "before the window". Where usage_only is
+true, live is the level at the end, with a count of 0.
 
 # Exit status
 

@@ -62,6 +62,9 @@ func TestErrors(t *testing.T) {
 		{"peak --at -5ms good", 2, `--at -5ms: the window of cuda:0`},
 		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; want .* or the number of an event`},
 		{"peak --at 7 good", 2, `--at 7: the window of cuda:0 is \d+ to \d+`},
+		{"ops", 2, `ops: no capture given; see memlane ops --help`},
+		{"ops --sort size good", 2, `--sort "size": want memory, time or calls`},
+		{"ops --space cuda:0 good", 2, `not defined: -space`},
 		{"svg", 2, `svg: want one capture, got 0`},
 		{"svg good good", 2, `svg: want one capture, got 2`},
 		{"svg --view pie good", 2, `--view "pie": want blocks`},
@@ -96,6 +99,8 @@ func TestErrors(t *testing.T) {
 		{"export --to native nothing.pickle", 4, `nothing.pickle: holds no memory data`},
 		{"info --space cuda:9 good", 4, `good: no memory ID matches "cuda:9"; there are: cuda:0, cuda:1`},
 		{"peak --at oom good", 4, `good: no allocation failed on cuda:0 in the window`},
+
+		{"ops good", 4, `good: tells of no operations: only traces of the PyTorch profiler do`},
 
 		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: no such file`},
 		{"svg --quiet -o . good", 5, `-o \.: is a directory`},

@@ -60,6 +60,7 @@ type spaceInfoJSON struct {
 	Facts             []string `json:"facts"`
 	Allocations       int      `json:"allocations"`
 	Frees             int      `json:"frees"`
+	UsageOnly         bool     `json:"usage_only"` // only totals are known: live has a level and no buffers
 	Live              liveJSON `json:"live"`
 	ReservedBytes     *int64   `json:"reserved_bytes"` // null when reserved memory was not recorded
 	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"`
@@ -115,6 +116,7 @@ func info(c *cli.Context) error {
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, out)
 	}
+	printRanks(c.App.Writer, captures)
 	return nil
 }
 
@@ -134,11 +136,15 @@ func spaceInfo(s *lifetime.Space) spaceInfoJSON {
 	sum := s.Summary()
 	info := spaceInfoJSON{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
-		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees,
+		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly(),
 		Live:   liveJSON{sum.Live.Count, sum.Live.Bytes, sum.Live.Requested, sum.Pending.Count, sum.Pending.Bytes},
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak),
 		Peak: peakInfo{Bytes: sum.Peak.Bytes, RequestedBytes: sum.PeakRequested.Bytes, At: sum.Peak.At},
 		OOMs: []oom{},
+	}
+	if s.UsageOnly() {
+		info.Live.Bytes = levelAt(s, s.AtEnd())
+		info.Live.RequestedBytes = info.Live.Bytes
 	}
 	if static(s) {
 		padding := paddingAt(s, sum.Peak.At)
@@ -175,19 +181,26 @@ func (info *spaceInfoJSON) addFragmentation(s *lifetime.Space) {
 			info.FragmentationMax = share
 		}
 	}
-	if s.Facts&lifetime.Regions == 0 {
-		return
-	}
 	end, peak := s.Reserved()
-	info.ReservedBytes, info.ReservedPeakBytes = &end, &peak
-	if static(s) {
-		return
+	if s.Facts&lifetime.Regions != 0 || peak > 0 {
+		info.ReservedBytes, info.ReservedPeakBytes = &end, &peak
+	}
+	if s.Facts&lifetime.Regions == 0 || static(s) {
+		return // where the holes are is not known, or planned
 	}
 	free := s.Free()
 	info.FreeBytes, info.LargestFreeBytes = &free.Total, &free.Largest
 	if share, ok := free.Fragmentation(); ok {
 		info.Fragmentation = &share
 	}
+}
+
+// levelAt returns the bytes in use at t.
+func levelAt(s *lifetime.Space, t int64) (bytes int64) {
+	for _, r := range s.Breakdown(t) {
+		bytes += r.Bytes
+	}
+	return bytes
 }
 
 // fragmentationAt returns what the allocator last reported up to t, nil when it

@@ -33,19 +33,39 @@ func printInfo(w io.Writer, info captureInfoJSON, capture *lifetime.Capture) {
 // many.
 const maxOOMs = 5
 
+// rowWriter writes a row of the report on a space.
+type rowWriter func(name, format string, args ...any)
+
 func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	if s.Allocations+s.Frees > 0 {
-		row("window", "%s, %s, %s", units.Span(s.End-s.Begin-1, s.Unit), count(s.Allocations, "allocation"), count(s.Frees, "free"))
-	} else {
+	length := units.Span(s.End-s.Begin-1, s.Unit)
+	switch {
+	case s.Allocations+s.Frees > 0:
+		row("window", "%s, %s, %s", length, count(s.Allocations, "allocation"), count(s.Frees, "free"))
+	case s.UsageOnly:
+		row("window", "%s, %s", length, count(len(space.Totals), "total"))
+	default:
 		row("window", "none: no allocation or free was recorded")
 	}
 	if n := steps(space); n > 0 {
 		row("", "%s", count(n, "step"))
 	}
+	printLevels(row, s, space)
+	printReserved(row, s)
+	printOOMs(row, s, space)
+	row("known", "%s", strings.Join(s.Facts, ", "))
+}
+
+// printLevels writes rows on the memory in use.
+func printLevels(row rowWriter, s spaceInfoJSON, space *lifetime.Space) {
 	row("peak", "%s at %s", units.Exact(s.Peak.Bytes), sinceBegin(space, s.Peak.At))
+	if s.UsageOnly {
+		row("at end", "%s", units.Exact(s.Live.Bytes))
+		row("", "usage only: who held it was not recorded")
+		return
+	}
 	row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
 	if s.BaseBytes != 0 {
 		row("", "%s of it from before the window", units.Exact(s.BaseBytes))
@@ -61,11 +81,17 @@ func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
 	if s.Live.PendingFreeCount > 0 {
 		row("", "%s of it waiting to be freed", units.Exact(s.Live.PendingFreeBytes))
 	}
+}
+
+// printReserved writes rows on the memory that may be used.
+func printReserved(row rowWriter, s spaceInfoJSON) {
 	if s.LimitBytes != nil {
 		row("limit", "%s", units.Exact(*s.LimitBytes))
 	}
 	if s.ReservedBytes != nil {
 		row("reserved", "%s at the end, %s at most", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
+	}
+	if s.FreeBytes != nil {
 		row("free in it", "%s, the largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
 	}
 	switch {
@@ -75,6 +101,10 @@ func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
 	case s.Fragmentation != nil:
 		row("fragmented", "%s of the free bytes lie outside the largest hole", percent(*s.Fragmentation))
 	}
+}
+
+// printOOMs writes rows on the allocations that failed.
+func printOOMs(row rowWriter, s spaceInfoJSON, space *lifetime.Space) {
 	for i, o := range s.OOMs {
 		if i == maxOOMs {
 			row("", "and %d more (--json has them all)", len(s.OOMs)-i)
@@ -86,7 +116,6 @@ func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
 		}
 		row(map[bool]string{true: "OOM"}[i == 0], "%s wanted at %s%s", units.Bytes(o.RequestedBytes), sinceBegin(space, o.At), free)
 	}
-	row("known", "%s", strings.Join(s.Facts, ", "))
 }
 
 // shareText writes a fragmentation; nil is that of an allocator in whose reserved

@@ -18,10 +18,14 @@ func TestJSONFields(t *testing.T) {
 	const golden = "testdata/fields.txt"
 	files := append(slices.Sorted(maps.Values(captures(t))), damaged(t), "testdata/programs.native", "testdata/runtime.native")
 	var lines []string
-	for _, command := range []string{"info --json", "leaks --json", "peak --json", "export --to json"} {
+	for _, command := range []string{"info --json", "leaks --json", "peak --json", "ops --json", "export --to json"} {
 		name := strings.Fields(command)[0]
 		s := shapes{types: map[string]map[string]bool{}, count: map[string]int{}}
-		for _, file := range files {
+		of := append(slices.Clone(files), traces(t)...)
+		if name == "ops" {
+			of = traces(t)
+		}
+		for _, file := range of {
 			text := succeed(t, append(strings.Fields(command), file, "--quiet")...)
 			if strings.Contains(text, `\u003c`) {
 				t.Errorf("memlane %s %s: <module> is escaped as for HTML", command, file)
@@ -58,6 +62,15 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
+// traces returns the names of traces with operations and memory.
+func traces(t *testing.T) []string {
+	files, err := filepath.Glob("../../testdata/chrome/*_leak.json.gz")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d traces: %v", len(files), err)
+	}
+	return files
+}
+
 // damaged returns the name of a capture that ends in the middle.
 func damaged(t *testing.T) string {
 	data, err := os.ReadFile(captures(t)["frag_oom"])
@@ -87,6 +100,8 @@ func (s shapes) walk(path string, v any) {
 		if strings.ContainsAny(v.String(), ".eE") {
 			name = "number"
 		}
+	case bool:
+		name = "boolean"
 	case []any:
 		name = "list"
 		for _, e := range v {

@@ -74,6 +74,7 @@ func leaks(c *cli.Context) error {
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, out)
 	}
+	printRanks(c.App.Writer, captures)
 	return nil
 }
 
@@ -109,7 +110,11 @@ func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Findi
 			fmt.Fprintf(w, "\nand %s (--json has them all)\n", count(len(findings)-i, "more finding"))
 			break
 		}
-		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, siteName(capture, f.Space, f.Sites[0]), printable(f.Space.ID()))
+		name := siteName(capture, f.Space, f.Sites[0])
+		if frame, ok := capture.UserFrame(f.Sites[0]); ok && ofOperation(frame) {
+			name = cutMiddle(name, maxPlace)
+		}
+		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, name, printable(f.Space.ID()))
 		perStep := ""
 		if f.BytesPerStep > 0 {
 			perStep = fmt.Sprintf(", %s a step", units.Bytes(int64(math.Round(f.BytesPerStep))))
@@ -167,13 +172,39 @@ func printVerdict(w io.Writer, capture *lifetime.Capture, findings []leak.Findin
 	if judged == 0 && programs > 0 {
 		fmt.Fprintf(w, "  %s\n", wrap("These are compiled programs: plans of the memory of one run, in which nothing can leak.", "  "))
 	}
-	for _, s := range untold {
-		record := ""
-		if capture.Sources[s.Source].Format == torchSnapshot {
-			record = "; record one:\n  " + recordHistory
+	printUntold(w, capture, untold)
+}
+
+// printUntold says why leaks cannot be told in some spaces, once for those with
+// the same reason.
+func printUntold(w io.Writer, capture *lifetime.Capture, spaces []*lifetime.Space) {
+	ids := map[string][]string{}
+	var reasons []string
+	for _, s := range spaces {
+		why := whyUntold(capture, s)
+		if ids[why] == nil {
+			reasons = append(reasons, why)
 		}
-		fmt.Fprintf(w, "  %s has no history of allocations and frees%s\n", printable(s.ID()), record)
+		ids[why] = append(ids[why], s.ID())
 	}
+	for _, why := range reasons {
+		fmt.Fprintf(w, "  %s\n", wrap(shortened(ids[why])+": "+why, "  "))
+	}
+}
+
+// whyUntold says what a space lacks that leaks could be told by, and how to
+// record it.
+func whyUntold(capture *lifetime.Capture, s *lifetime.Space) string {
+	switch {
+	case s.UsageOnly() && s.Allocations+s.Frees > 0:
+		return "allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them"
+	case s.UsageOnly():
+		return "only sums were recorded, as counters and memory timelines do; record allocations one by one: " +
+			"torch.profiler.profile(profile_memory=True, with_stack=True)"
+	case capture.Sources[s.Source].Format == torchSnapshot:
+		return "no history of allocations and frees; record one: " + recordHistory
+	}
+	return "no history of allocations and frees"
 }
 
 const (
@@ -213,18 +244,27 @@ func printStacks(w io.Writer, capture *lifetime.Capture, sites []lifetime.SiteID
 	}
 }
 
+// printStack prints what of a call stack is not of libraries, and before it the
+// operator that allocated where the stack does not begin with it.
 func printStack(w io.Writer, capture *lifetime.Capture, site lifetime.SiteID) {
 	stack := capture.Stacks[capture.Sites[site].Stack]
+	if op := capture.Sites[site].Op; op != "" && len(stack) > 0 && capture.Frames[stack[0]].Function != op {
+		fmt.Fprintf(w, "    in %s\n", cutMiddle(printable(op), lineWidth-7))
+	}
 	hidden := 0
 	shown := 0
 	for _, id := range stack {
 		f := capture.Frames[id]
-		if f.Kind != lifetime.User || shown == maxFrames {
+		if f.Kind != lifetime.User && !ofOperation(f) || shown == maxFrames {
 			hidden++
 			continue
 		}
 		shown++
-		fmt.Fprintf(w, "    at %s\n", frameName(f))
+		name := frameName(f)
+		if ofOperation(f) {
+			name = cutMiddle(name, lineWidth-7)
+		}
+		fmt.Fprintf(w, "    at %s\n", name)
 	}
 	if hidden > 0 {
 		fmt.Fprintf(w, "    and %s of libraries and further callers\n", count(hidden, "frame"))

@@ -21,10 +21,14 @@ func captureName(capture *lifetime.Capture) string {
 
 // siteName returns what to call a site of a space in a table.
 func siteName(capture *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) string {
-	if f, ok := capture.UserFrame(id); ok {
-		return frameName(f)
-	}
 	site := &capture.Sites[id]
+	if f, ok := capture.UserFrame(id); ok {
+		name := frameName(f)
+		if stack := capture.Stacks[site.Stack]; f.Kind == lifetime.Scope && len(stack) > 1 && !static(s) {
+			name += " in " + frameName(capture.Frames[stack[1]]) // "aten::empty" alone tells little
+		}
+		return name
+	}
 	switch {
 	case site.Op != "":
 		return printable(strings.TrimSpace(site.Op + " " + tensorName(site)))
@@ -69,6 +73,13 @@ func frameName(f lifetime.Frame) string {
 		name += " (" + place + ")"
 	}
 	return printable(name)
+}
+
+// ofOperation reports whether a frame stands for an operator or range of a trace
+// and not for a function. "backward: MulBackward0" stands on the stack of the
+// forward pass.
+func ofOperation(f lifetime.Frame) bool {
+	return f.Kind == lifetime.Scope || strings.HasPrefix(f.Function, "backward: ")
 }
 
 // sinceBegin returns an instant of a space for people.

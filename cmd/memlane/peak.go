@@ -168,10 +168,11 @@ func peakOf(capture *lifetime.Capture, s *lifetime.Space, at int64) peakJSON {
 }
 
 // The rows of bytes that no buffer stands for: those that were never seen one
-// by one, and those beside the heap.
+// by one, those beside the heap, and all where only the usage is known.
 const (
 	beforeWindow = "before the window"
 	stackRow     = "stack"
+	usageRow     = "usage"
 )
 
 // category says what the memory of a row is for, as far as the producer says.
@@ -181,6 +182,8 @@ func category(s *lifetime.Space, r *lifetime.Row, site *lifetime.Site) string {
 		return beforeWindow
 	case r.Stack:
 		return stackRow
+	case r.Usage:
+		return usageRow
 	case static(s):
 		return r.Kind.String()
 	}

@@ -16,8 +16,11 @@ const maxRows = 20
 
 func printPeak(w io.Writer, capture *lifetime.Capture, s *lifetime.Space, at int64) {
 	total, rows := placesAt(capture, s, at)
-	fmt.Fprintf(w, "%s %s\n%s in %s at %s\n", printable(capture.Sources[s.Source].File), printable(s.ID()),
-		units.Exact(total.Bytes), count(total.Count, "buffer"), sinceBegin(s, at))
+	in := " in " + count(total.Count, "buffer")
+	if s.UsageOnly() {
+		in = ""
+	}
+	fmt.Fprintf(w, "%s %s\n%s%s at %s\n", printable(capture.Sources[s.Source].File), printable(s.ID()), units.Exact(total.Bytes), in, sinceBegin(s, at))
 	shown, rest := rows[:min(len(rows), maxRows)], lifetime.Amount{}
 	for _, r := range rows[len(shown):] {
 		addAmount(&rest, r.Amount)
@@ -46,12 +49,15 @@ func printRoom(w io.Writer, s *lifetime.Space, at, used int64) {
 	}
 }
 
+// maxPlace is how wide the name of a place gets beside its figures.
+const maxPlace = 47
+
 // printPlaces writes a table of rows, and rest as its last line when more names
 // it.
 func printPlaces(w io.Writer, rows []placeRow, total int64, rest lifetime.Amount, more string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(a lifetime.Amount, name string) {
-		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", units.Bytes(a.Bytes), percent(share(a.Bytes, total)), units.Count(a.Count), name)
+		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", units.Bytes(a.Bytes), percent(share(a.Bytes, total)), units.Count(a.Count), cutMiddle(name, maxPlace))
 	}
 	fmt.Fprintf(t, "bytes\tshare\tbuffers\t  allocated by\n")
 	for _, r := range rows {
@@ -167,6 +173,8 @@ func placesAt(capture *lifetime.Capture, s *lifetime.Space, at int64) (total lif
 			k.name = beforeWindow
 		case r.Stack:
 			k.name = stackRow + ", beside the heap"
+		case r.Usage:
+			k.name = "(not told one by one)"
 		case static(s):
 			k.shape = capture.Sites[r.Site].Shape
 		}

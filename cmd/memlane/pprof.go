@@ -51,6 +51,11 @@ func writePprof(c *cli.Context) error {
 	for _, capture := range captures {
 		spaces, _ := ofRuntime(c, capture.Spaces)
 		o.Spaces = append(o.Spaces, spaces...)
+		for _, s := range spaces {
+			if s.UsageOnly() {
+				o.Comments = append(o.Comments, s.ID()+": left out: only its usage is known, not what held it")
+			}
+		}
 		addFindings(&o, leak.Find(capture, spaces))
 	}
 	return writeOutput(c, func(w io.Writer) error {

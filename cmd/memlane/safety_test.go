@@ -137,15 +137,28 @@ func TestWrap(t *testing.T) {
 
 // TestWidth: what people read fits a terminal.
 func TestWidth(t *testing.T) {
-	files := captures(t)
+	fits := func(args ...string) {
+		for line := range strings.Lines(succeed(t, append(args, "--quiet")...)) {
+			if n := utf8.RuneCountInString(line) - 1; n > 80 {
+				t.Errorf("memlane %s: %d columns: %s", strings.Join(args, " "), n, line)
+			}
+		}
+	}
+	snapshotFiles, traceFiles := captures(t), traces(t)
+	root, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(snapshots)
 	for _, command := range []string{"info", "leaks", "peak"} {
-		for _, file := range files {
-			for line := range strings.Lines(succeed(t, command, "--quiet", filepath.Base(file))) {
-				if n := utf8.RuneCountInString(line) - 1; n > 80 {
-					t.Errorf("memlane %s %s: %d columns: %s", command, filepath.Base(file), n, line)
-				}
-			}
+		for _, file := range snapshotFiles {
+			fits(command, filepath.Base(file))
+		}
+	}
+	t.Chdir(filepath.Join(root, "../../testdata/chrome"))
+	for _, command := range []string{"info", "leaks", "peak", "ops"} {
+		for _, file := range traceFiles {
+			fits(command, filepath.Base(file))
 		}
 	}
 }

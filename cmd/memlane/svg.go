@@ -63,7 +63,7 @@ func svg(c *cli.Context) error {
 	spaces, _ := ofRuntime(c, capture.Spaces)
 	space, of := largest(spaces)
 	if space == nil {
-		return fail(statusNoMemory, "%s: no buffers: nothing was alive or allocated in the window", captureName(capture))
+		return fail(statusNoMemory, "%s: no buffers: %s", captureName(capture), whyNoBuffers(spaces))
 	}
 	if of > 1 && !c.Bool("quiet") {
 		tellChoice(c.App.ErrWriter, "drawing", space, of)
@@ -83,4 +83,14 @@ func svg(c *cli.Context) error {
 		}
 		return nil
 	})
+}
+
+// whyNoBuffers says why none of the spaces has anything to draw.
+func whyNoBuffers(spaces []*lifetime.Space) string {
+	for _, s := range spaces {
+		if s.UsageOnly() {
+			return "only the usage of " + s.ID() + " is known, not what held it; memlane peak and memlane info show it"
+		}
+	}
+	return "nothing was alive or allocated in the window"
 }

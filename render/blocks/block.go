@@ -145,7 +145,7 @@ func (p *picture) caption(site lifetime.SiteID) []byte {
 // name of the operation, and the instruction or tensor. A label may say some of
 // it already.
 func details(s *lifetime.Site, l label) (lines []string) {
-	if s.Instr != "" && s.Op != "" && s.Op != l.name {
+	if s.Op != "" && s.Op != l.name {
 		lines = append(lines, cut(s.Op, 200))
 	}
 	var words []string

@@ -194,13 +194,17 @@ func (p *picture) usages() []usage {
 	return list
 }
 
-// label names a site by its innermost user frame, else by its operation.
+// label names a site by its innermost user frame, else by its operation and what
+// that ran in.
 func (p *picture) label(site lifetime.SiteID) label {
 	l := label{leak: p.o.Leaks[site]}
+	s := &p.c.Sites[site]
 	if f, ok := p.c.UserFrame(site); ok {
 		l.name, l.place = f.Function, f.Place()
+		if stack := p.c.Stacks[s.Stack]; f.Kind == lifetime.Scope && len(stack) > 1 && p.s.Axis != lifetime.ProgramOrder {
+			l.place = p.c.Frames[stack[1]].Function // "aten::empty" alone tells little
+		}
 	} else {
-		s := &p.c.Sites[site]
 		l.name, l.place = cmp.Or(s.Op, s.Instr), cmp.Or(s.Module, s.Shape)
 	}
 	if l.name == "" {

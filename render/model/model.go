@@ -1,5 +1,5 @@
 // Package model writes a whole capture as JSON: every buffer, value, region,
-// mark, total, site and loss of the model, under the model's own names.
+// mark, total, site, operation and loss of the model, under the model's own names.
 //
 // Its place in the pipeline: the last step, for programs that want the data
 // and not a picture. Bytes and times are integers; numbers of sites and stacks
@@ -136,6 +136,23 @@ type mark struct {
 	Free      *int64          `json:"free"`      // of an OOM
 }
 
+// operation is the summary of the calls of an operation.
+type operation struct {
+	Name       string         `json:"name"`
+	Kind       string         `json:"kind"`
+	Calls      int64          `json:"calls"`
+	TimeNS     int64          `json:"time_ns"`
+	SelfTimeNS int64          `json:"self_time_ns"`
+	Host       operationBytes `json:"host"`
+	Device     operationBytes `json:"device"`
+}
+
+type operationBytes struct {
+	Allocated int64 `json:"allocated"`
+	Freed     int64 `json:"freed"`
+	SelfBytes int64 `json:"self_bytes"`
+}
+
 type loss struct {
 	Reason   string `json:"reason"`
 	Severity string `json:"severity"`
@@ -164,6 +181,9 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 		d.space(c, s)
 	}
 	d.text("]")
+	list(d, "operations", c.Operations, func(o lifetime.Operation) any {
+		return operation{o.Name, o.Kind.String(), o.Calls, o.Time, o.SelfTime, operationBytes(o.Host), operationBytes(o.Device)}
+	})
 	list(d, "losses", c.Losses, func(l lifetime.Loss) any {
 		return loss{l.Reason.String(), l.Reason.Severity().String(), l.Count, l.Bytes, l.First}
 	})

@@ -126,7 +126,7 @@ func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][
 
 // siteLabels are the labels that the samples of a site have besides those of
 // its space.
-type siteLabels struct{ kind, leak, region, shape, dtype string }
+type siteLabels struct{ kind, leak, op, region, shape, dtype string }
 
 func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	site := &b.capture.Sites[c.site]
@@ -134,13 +134,17 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	if c.kind != lifetime.Plain {
 		kind = c.kind.String()
 	}
-	return siteLabels{kind, b.options.Leaks[s][c.site], site.Region, site.Shape, site.DType}
+	op := site.Op
+	if site.Stack == 0 || s.Axis == lifetime.ProgramOrder {
+		op = "" // its frames are made of it
+	}
+	return siteLabels{kind, b.options.Leaks[s][c.site], op, site.Region, site.Shape, site.DType}
 }
 
 // on returns labels with those of a site.
 func (l siteLabels) on(labels map[string][]string) map[string][]string {
 	labels = with(labels, "kind", l.kind)
-	for _, more := range []struct{ key, value string }{{"leak", l.leak}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype}} {
+	for _, more := range []struct{ key, value string }{{"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype}} {
 		if more.value != "" {
 			labels[more.key] = []string{clean(more.value)}
 		}

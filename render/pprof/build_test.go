@@ -68,6 +68,9 @@ func TestFrames(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("stacks\n%q, want\n%q", got, want)
 	}
+	if op := p.Sample[2].Label["op"]; len(op) != 1 || op[0] != "aten::empty" || p.Sample[1].Label["op"] != nil {
+		t.Errorf("labels %v and %v: the operation belongs where the stack does not name it", p.Sample[1].Label, p.Sample[2].Label)
+	}
 	for _, f := range p.Function {
 		if f.SystemName != "" || !utf8.ValidString(f.Name) {
 			t.Errorf("function %q has the system name %q", f.Name, f.SystemName)

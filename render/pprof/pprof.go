@@ -128,7 +128,7 @@ func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
 		return nil, noBuffers(parts)
 	}
 	parts = slices.DeleteFunc(parts, func(p part) bool {
-		return len(p.space.Buffers) == 0 && p.space.Base == 0 && len(p.space.Stack) == 0
+		return p.space.UsageOnly() || len(p.space.Buffers) == 0 && p.space.Base == 0 && len(p.space.Stack) == 0
 	})
 	return parts, settle(parts, o)
 }
@@ -185,6 +185,9 @@ func noBuffers(parts []part) error {
 	has := "nothing else"
 	if facts != 0 {
 		has = "only " + strings.Join(facts.Names(), ", ")
+	}
+	if len(parts) == 1 {
+		return fmt.Errorf("%w in %s, which has %s: a heap profile needs a history of allocations, or the blocks alive at the end", ErrNoBuffers, name(parts[0].space), has)
 	}
 	return fmt.Errorf("%w in %d spaces, which have %s: a heap profile needs a history of allocations, or the blocks alive at the end",
 		ErrNoBuffers, len(parts), has)
