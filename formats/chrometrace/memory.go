@@ -71,13 +71,13 @@ func (r *reader) memoryEvent(e *scan.Event) {
 
 // pid returns the number of a process.
 func (r *reader) pid(pid []byte) int32 {
-	for i, p := range r.pids {
-		if p == string(pid) {
-			return int32(i)
-		}
+	n, ok := r.pidNumbers[string(pid)]
+	if !ok {
+		n = int32(len(r.pids))
+		r.pids = append(r.pids, string(pid))
+		r.pidNumbers[r.pids[n]] = n
 	}
-	r.pids = append(r.pids, string(pid))
-	return int32(len(r.pids) - 1)
+	return n
 }
 
 // space adds the space of a heap.
@@ -96,13 +96,19 @@ func (r *reader) feed() {
 	for _, t := range r.order {
 		t.sort()
 	}
+	marks := r.marks()
+	room := maxMarks
 	for i := range r.memory {
 		m := &r.memory[i]
 		ref, ok := spaces[m.heap]
 		if !ok {
 			ref = r.space(m.heap)
 			spaces[m.heap] = ref
-			r.mark(ref)
+			if room -= len(marks); room >= 0 {
+				for _, mark := range marks {
+					r.b.Mark(ref, mark)
+				}
+			}
 		}
 		if !m.known {
 			r.b.Delta(ref, r.time(m.at), m.bytes)
@@ -124,9 +130,13 @@ func (r *reader) time(ns int64) int64 { return saturate(ns, max(r.base, 0)) }
 // steps.
 const stepPrefix = "ProfilerStep#"
 
-// mark adds the annotations of the program to a space: its steps, and other
-// ranges that it named.
-func (r *reader) mark(ref lifetime.SpaceRef) {
+// maxMarks bounds the marks of all spaces together: a file may name a million of
+// both.
+const maxMarks = 1 << 20
+
+// marks returns the annotations of the program: its steps, and other ranges
+// that it named.
+func (r *reader) marks() (marks []lifetime.Mark) {
 	step := r.stepName()
 	for _, t := range r.order {
 		for c := range t.all() {
@@ -138,9 +148,10 @@ func (r *reader) mark(ref lifetime.SpaceRef) {
 				m.Kind = lifetime.Step
 			}
 			m.End = max(m.End, m.Begin+1) // a point would take part in the order of events
-			r.b.Mark(ref, m)
+			marks = append(marks, m)
 		}
 	}
+	return marks
 }
 
 // minSteps is how often an annotation must come to be taken for the steps.

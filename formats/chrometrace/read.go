@@ -33,12 +33,13 @@ type reader struct {
 	order   []*thread             // in order of first use
 	last    *thread               // of the last event
 
-	memory   []memoryEvent
-	objects  []objectEvent
-	samples  []sample
-	series   map[counterKey]bool // that have samples
-	pids     []string            // of memory events, in order of first use
-	timeline *timeline
+	memory     []memoryEvent
+	objects    []objectEvent
+	samples    []sample
+	series     map[counterKey]bool // that have samples
+	pids       []string            // of memory events, in order of first use
+	pidNumbers map[string]int32
+	timeline   *timeline
 
 	base    int64 // nanoseconds at which the clock of the trace began; 0 = not told
 	rank    string
@@ -49,7 +50,7 @@ type reader struct {
 
 // Read reads the trace in in.
 func Read(file string, in io.Reader, b *lifetime.Builder) error {
-	r := &reader{b: b, file: file, names: interner{ids: map[string]uint32{}}, inputs: map[uint32]string{}, threads: map[[2]string]*thread{}, series: map[counterKey]bool{}}
+	r := &reader{b: b, file: file, names: interner{ids: map[string]uint32{}}, inputs: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}}
 	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
 	if err != nil {
 		return err

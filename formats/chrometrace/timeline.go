@@ -99,7 +99,7 @@ func (t *timeline) feedRaw(r *reader) {
 	for _, row := range t.raw {
 		at, v := row[0], version{row[2], row[3]}
 		if v.size < 0 {
-			v.size = -v.size
+			v.size = max(-v.size, 0) // the least int64 has no counterpart
 		}
 		if at < 0 {
 			at = begin
@@ -111,23 +111,25 @@ func (t *timeline) feedRaw(r *reader) {
 			report.Site = r.b.Site(lifetime.Site{Region: category(v.category)})
 			alive[v] = append(alive[v], next)
 			next++
-		case len(alive[v]) == 0 && row[2] < 0:
+		case action == newVersion && row[2] >= 0: // the one that was taken last
+			if len(t.moving) > 0 {
+				alive[v] = append(alive[v], t.moving[0])
+				t.moving = t.moving[1:]
+			}
+			continue
+		case action != newVersion && action != destroy:
+			r.b.Lose(lifetime.UnknownAction, 1, 0, "")
+			continue
+		case len(alive[v]) == 0:
 			r.b.Lose(lifetime.StateMismatch, 1, v.size, "a row ends a buffer that did not begin")
 			continue
-		case action == newVersion && row[2] < 0: // its new category follows
+		case action == newVersion: // its new category follows
 			t.moving = append(t.moving, alive[v][0])
 			alive[v] = alive[v][1:]
 			continue
-		case action == newVersion && len(t.moving) > 0:
-			alive[v] = append(alive[v], t.moving[0])
-			t.moving = t.moving[1:]
-			continue
-		case action == destroy:
+		default:
 			report.Addr, report.Free = alive[v][0], true
 			alive[v] = alive[v][1:]
-		default:
-			r.b.Lose(lifetime.UnknownAction, 1, 0, "")
-			continue
 		}
 		r.b.Report(ref, at, &report)
 	}

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,19 +26,34 @@ type host struct {
 	decoder decoder
 	schema
 
-	spaces []hostSpace
+	spaces []hostSpace // in order of their first event
+	byRef  map[allocatorRef]lifetime.SpaceRef
+	byName map[allocatorID]lifetime.SpaceRef
 	sites  map[siteKey]lifetime.SiteID
 	steps  []step
 
-	lastKey  siteKey // as a rule the site is that of the event before
-	lastSite lifetime.SiteID
+	lastAllocator allocatorRef // as a rule space and site are those of the event before
+	lastSpace     lifetime.SpaceRef
+	lastKey       siteKey
+	lastSite      lifetime.SiteID
 }
 
-// hostSpace is an allocator.
+// allocatorID names an allocator: by its name, else by the number of its device,
+// -1 when there is none.
+type allocatorID struct {
+	name   string
+	device int64
+}
+
+// allocatorRef is the same as an event has it.
+type allocatorRef struct {
+	name   textRef
+	device int64
+}
+
 type hostSpace struct {
-	allocator textRef
-	device    int64
-	ref       lifetime.SpaceRef
+	allocatorID
+	ref lifetime.SpaceRef
 }
 
 // siteKey is what makes a site, in numbers of the file.
@@ -49,6 +65,7 @@ type siteKey struct {
 // readHost reads the events of the host's allocators.
 func (r *reader) readHost(p *plane) error {
 	h := &host{r: r, p: p, sites: map[siteKey]lifetime.SiteID{}}
+	h.forget()
 	var err error
 	if h.schema, err = r.schema(p); err != nil {
 		return err
@@ -76,8 +93,15 @@ func (r *reader) readHost(p *plane) error {
 		}
 		// Start over with that line sorted; the spaces so far are left behind.
 		unordered[order.l.body] = true
-		h.spaces, h.steps = nil, nil
+		h.forget()
 	}
+}
+
+// forget leaves the spaces so far behind.
+func (h *host) forget() {
+	h.spaces, h.steps = nil, nil
+	h.byRef, h.byName = map[allocatorRef]lifetime.SpaceRef{}, map[allocatorID]lifetime.SpaceRef{}
+	h.lastAllocator = allocatorRef{device: math.MinInt64} // no event's
 }
 
 // complete reports whether the names are there without which the events of
@@ -190,24 +214,23 @@ func saturate(x, y int64) int64 {
 
 // space returns the space of an event.
 func (h *host) space(e *event) lifetime.SpaceRef {
-	allocator, device := e.text(allocatorName), e.number(indexOnHost, -1)
-	for i := range h.spaces {
-		if s := &h.spaces[i]; s.allocator == allocator && s.device == device {
-			return s.ref
+	key := allocatorRef{e.text(allocatorName), e.number(indexOnHost, -1)}
+	if key == h.lastAllocator {
+		return h.lastSpace
+	}
+	ref, ok := h.byRef[key]
+	if !ok {
+		// One text may have several numbers.
+		id := allocatorID{h.text(key.name), key.device}
+		if ref, ok = h.byName[id]; !ok {
+			ref = h.r.b.Space()
+			h.r.b.InOrder(ref)
+			h.byName[id] = ref
+			h.spaces = append(h.spaces, hostSpace{id, ref})
 		}
+		h.byRef[key] = ref
 	}
-	// One text may have several numbers.
-	ref := lifetime.SpaceRef(-1)
-	for _, s := range h.spaces {
-		if s.device == device && h.text(s.allocator) == h.text(allocator) {
-			ref = s.ref
-		}
-	}
-	if ref < 0 {
-		ref = h.r.b.Space()
-		h.r.b.InOrder(ref)
-	}
-	h.spaces = append(h.spaces, hostSpace{allocator, device, ref})
+	h.lastAllocator, h.lastSpace = key, ref
 	return ref
 }
 
@@ -243,20 +266,22 @@ func (h *host) site(e *event) lifetime.SiteID {
 	return id
 }
 
+// maxMarks bounds the marks of all spaces together: a file may name a million of
+// both.
+const maxMarks = 1 << 20
+
 // describe says what the spaces are.
 func (h *host) describe() error {
 	marks, err := h.marks()
 	if err != nil {
 		return err
 	}
-	seen := map[lifetime.SpaceRef]bool{}
+	room := maxMarks
 	for _, s := range h.spaces {
-		if seen[s.ref] {
-			continue
-		}
-		seen[s.ref] = true
-		for _, m := range marks {
-			h.r.b.Mark(s.ref, m)
+		if room -= len(marks); room >= 0 {
+			for _, m := range marks {
+				h.r.b.Mark(s.ref, m)
+			}
 		}
 		h.r.b.Describe(s.ref, h.identity(s))
 		h.r.found++
@@ -265,7 +290,7 @@ func (h *host) describe() error {
 }
 
 func (h *host) identity(s hostSpace) lifetime.Space {
-	out := lifetime.Space{Source: h.r.source, Host: h.r.host, Allocator: h.text(s.allocator), Axis: lifetime.Time, Facts: lifetime.Clock}
+	out := lifetime.Space{Source: h.r.source, Host: h.r.host, Allocator: s.name, Axis: lifetime.Time, Facts: lifetime.Clock}
 	if s.device >= 0 {
 		out.Device = strings.ToLower(cmp.Or(h.r.accelerator(), "device")) + ":" + strconv.FormatInt(s.device, 10)
 	}
