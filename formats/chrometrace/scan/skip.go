@@ -87,7 +87,7 @@ value:
 			for j < len(b) && class[b[j]] == number {
 				j++
 			}
-			if j < len(b) && j > i && class[b[j]] != letter && (c == '-' && j > i+1 || c <= '9' && c >= '0') {
+			if j < len(b) && j > i && class[b[j]] != letter && (isDigit(c) || c == '-' && isDigit(b[i+1])) {
 				i = j
 				break
 			}
@@ -202,3 +202,5 @@ func appendCompact(dst, text []byte) []byte {
 	}
 	return dst
 }
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
