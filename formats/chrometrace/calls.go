@@ -207,7 +207,7 @@ const maxInputs = 1 << 14
 // what is new is left out.
 func (r *reader) inputText(text []byte) uint32 {
 	if r.inputTexts == maxInputs {
-		return r.names.ids[string(text)]
+		return r.names.known(text)
 	}
 	before := len(r.names.all)
 	id := r.names.id(text)

@@ -187,23 +187,32 @@ type interner struct {
 	recent [1024]uint32 // by a hash of a few bytes: names come again and again
 }
 
+// id returns the number of a text, which is a new one where it was not seen.
 func (n *interner) id(text []byte) uint32 {
-	if len(text) == 0 {
-		return 0
-	}
-	size := len(text)
-	slot := &n.recent[(uint(text[0])+uint(text[size/2])*31+uint(text[size-1])*131+uint(text[size*3/4])*37+uint(size)*17)%uint(len(n.recent))]
-	if *slot != 0 && n.all[*slot-1] == string(text) {
-		return *slot
-	}
-	id, ok := n.ids[string(text)]
-	if !ok {
+	id := n.known(text)
+	if id == 0 && len(text) > 0 {
 		n.all = append(doubled(n.all), string(text))
 		id = uint32(len(n.all))
 		n.ids[n.all[id-1]] = id
 	}
-	*slot = id
 	return id
+}
+
+// known returns the number of a text, 0 where it was not seen.
+func (n *interner) known(text []byte) uint32 {
+	size := len(text)
+	if size == 0 {
+		return 0
+	}
+	slot := &n.recent[(uint(text[0])+uint(text[size/2])*31+uint(text[size-1])*131+uint(text[size*3/4])*37+uint(size)*17)%uint(len(n.recent))]
+	if *slot == 0 || n.all[*slot-1] != string(text) {
+		id := n.ids[string(text)]
+		if id == 0 {
+			return 0
+		}
+		*slot = id
+	}
+	return *slot
 }
 
 func (n *interner) text(id uint32) string {
