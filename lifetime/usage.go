@@ -97,9 +97,9 @@ type Level struct {
 func (s *Space) Peak(m Measure) Level {
 	if s.UsageOnly() {
 		peak := Level{At: s.Begin}
-		for _, t := range s.Totals {
-			if t.Measure != Reserved && t.Bytes > peak.Bytes {
-				peak = Level{t.T, t.Bytes}
+		for level := range s.usage() {
+			if level.Bytes > peak.Bytes {
+				peak = level
 			}
 		}
 		return peak
@@ -139,17 +139,34 @@ func (s *Space) UsageOnly() bool {
 	return len(s.Buffers) == 0 && len(s.Totals) > 0 && s.Facts&History == 0
 }
 
-// usageAt returns the last total at t, of a space of which nothing else is
-// known.
+// usage yields the level at every instant that has a total: the last one counts.
+func (s *Space) usage() iter.Seq[Level] {
+	return func(yield func(Level) bool) {
+		var last Level
+		any := false
+		for _, t := range s.Totals {
+			if t.Measure == Reserved {
+				continue
+			}
+			if any && t.T > last.At && !yield(last) {
+				return
+			}
+			last, any = Level{t.T, t.Bytes}, true
+		}
+		if any {
+			yield(last)
+		}
+	}
+}
+
+// usageAt returns the level at t of a space of which nothing else is known.
 func (s *Space) usageAt(t int64) int64 {
 	bytes := int64(0)
-	for _, total := range s.Totals {
-		if total.T > t {
+	for level := range s.usage() {
+		if level.At > t {
 			break
 		}
-		if total.Measure != Reserved {
-			bytes = total.Bytes
-		}
+		bytes = level.Bytes
 	}
 	return bytes
 }

@@ -18,10 +18,9 @@ const (
 	planeEventMeta = 4
 	planeStatMeta  = 5
 
-	lineTimestamp   = 3
-	lineEvents      = 4
-	lineName        = 2
-	lineDisplayName = 11
+	lineTimestamp = 3
+	lineEvents    = 4
+	lineName      = 2
 
 	eventMetadata = 1
 	eventOffset   = 2
