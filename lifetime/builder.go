@@ -339,7 +339,7 @@ func (b *Builder) Lose(r Reason, count, bytes int64, where string) {
 		b.losses[r] = l
 	}
 	l.Count += count
-	l.Bytes = addSat(l.Bytes, bytes)
+	l.Bytes = AddSat(l.Bytes, bytes)
 }
 
 // Finish makes the model. The Builder must not be used afterwards. It fails

@@ -75,7 +75,7 @@ func (c *Capture) checkSpace(s *Space) error {
 	peak := s.Peak(Occupied)
 	sum := int64(0)
 	for _, row := range s.Breakdown(peak.At) {
-		sum = addSat(sum, row.Bytes)
+		sum = AddSat(sum, row.Bytes)
 	}
 	if sum != peak.Bytes {
 		return fmt.Errorf("peak %d at %d, but its rows sum to %d", peak.Bytes, peak.At, sum)

@@ -21,7 +21,7 @@ type OperationBytes struct {
 }
 
 // Bytes returns what was allocated less what was freed.
-func (o OperationBytes) Bytes() int64 { return addSat(o.Allocated, -o.Freed) }
+func (o OperationBytes) Bytes() int64 { return AddSat(o.Allocated, -o.Freed) }
 
 // OperationKind is the kind of an Operation.
 type OperationKind uint8

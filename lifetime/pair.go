@@ -118,7 +118,7 @@ func (p *pairing) finish(s *Space) {
 	for i := range s.Buffers {
 		if s.Buffers[i].Edge&BeginUnseen != 0 {
 			older++
-			bytes = addSat(bytes, s.Buffers[i].Size)
+			bytes = AddSat(bytes, s.Buffers[i].Size)
 		}
 	}
 	switch {
@@ -202,7 +202,7 @@ func (p *pairing) loseFree(o openBuffer, t int64) {
 	if p.replaced.Count++; p.replaced.Count == 1 {
 		p.replaced.First = fmt.Sprintf("address %#x", b.Addr)
 	}
-	p.replaced.Bytes = addSat(p.replaced.Bytes, b.Size)
+	p.replaced.Bytes = AddSat(p.replaced.Bytes, b.Size)
 	p.close(o, t, EndInferred)
 }
 

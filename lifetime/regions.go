@@ -35,7 +35,7 @@ func (p *regionPairing) lose(pieces []span[int]) {
 		if p.lost.Count++; p.lost.Count == 1 {
 			p.lost.First = fmt.Sprintf("segment at %#x", piece.lo)
 		}
-		p.lost.Bytes = addSat(p.lost.Bytes, sizeOf(piece.lo, piece.hi))
+		p.lost.Bytes = AddSat(p.lost.Bytes, sizeOf(piece.lo, piece.hi))
 	}
 }
 

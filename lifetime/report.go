@@ -71,7 +71,7 @@ func (b *Builder) Report(space SpaceRef, t int64, r *Report) {
 		return
 	}
 	if r.Available >= 0 {
-		log.limit = max(log.limit, addSat(addSat(max(r.Allocated, 0), max(r.Stack, 0)), r.Available))
+		log.limit = max(log.limit, AddSat(AddSat(max(r.Allocated, 0), max(r.Stack, 0)), r.Available))
 	}
 	log.lifetimePeak = max(log.lifetimePeak, r.Peak)
 	e := event{op: opAlloc, t: t, addr: r.Addr, size: max(r.Requested, 0), occupied: r.Occupied, site: r.Site}

@@ -126,7 +126,7 @@ func (log *spaceLog) take(e *event) {
 
 // delta takes a change of the usage of a space whose buffers are not told.
 func (log *spaceLog) delta(e *event) {
-	log.running = addSat(log.running, e.size)
+	log.running = AddSat(log.running, e.size)
 	log.lowest = min(log.lowest, log.running)
 	if e.size > 0 {
 		log.grown++
@@ -172,8 +172,8 @@ func (log *spaceLog) finish() *Space {
 	} else {
 		log.pairing.finish(s)
 	}
-	for i := range s.Buffers {
-		if log.numbered {
+	if log.numbered {
+		for i := range s.Buffers {
 			s.Buffers[i].Addr = 0
 		}
 	}
@@ -184,7 +184,7 @@ func (log *spaceLog) finish() *Space {
 	}
 	s.Totals = make([]Total, 0, log.totals.n)
 	for t := range log.totals.all() {
-		t.Bytes = addSat(t.Bytes, -log.lowest) // at least that much was there before
+		t.Bytes = AddSat(t.Bytes, -log.lowest) // at least that much was there before
 		s.Totals = append(s.Totals, *t)
 	}
 	if log.grown+log.shrunk > 0 {

@@ -12,11 +12,14 @@ type Amount struct {
 	Requested int64
 }
 
-func (a *Amount) add(b *Buffer) {
-	a.Count++
-	a.Bytes = addSat(a.Bytes, b.Size)
-	a.Requested = addSat(a.Requested, b.Requested)
+// Add adds the buffers of o. Bytes saturate.
+func (a *Amount) Add(o Amount) {
+	a.Count += o.Count
+	a.Bytes = AddSat(a.Bytes, o.Bytes)
+	a.Requested = AddSat(a.Requested, o.Requested)
 }
+
+func (a *Amount) add(b *Buffer) { a.Add(Amount{1, b.Size, b.Requested}) }
 
 // SiteSummary is what one site did in the window.
 type SiteSummary struct {

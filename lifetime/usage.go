@@ -106,10 +106,10 @@ func (s *Space) Peak(m Measure) Level {
 	}
 	stack := stackCursor{levels: s.Stack}
 	stack.next(s.Begin)
-	peak := Level{s.Begin, addSat(s.Base, stack.bytes)}
+	peak := Level{s.Begin, AddSat(s.Base, stack.bytes)}
 	live := s.Base
 	rise := func(at int64) {
-		if level := addSat(live, stack.bytes); level > peak.Bytes {
+		if level := AddSat(live, stack.bytes); level > peak.Bytes {
 			peak = Level{at, level}
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Space) Peak(m Measure) Level {
 		if !c.Begin {
 			n = -n
 		}
-		live = addSat(live, n)
+		live = AddSat(live, n)
 		if c.Begin || changed {
 			rise(c.T)
 		}
@@ -132,6 +132,16 @@ func (s *Space) Peak(m Measure) Level {
 		rise(stack.next(stack.at()))
 	}
 	return peak
+}
+
+// Steps returns how many marks are steps of the program.
+func (s *Space) Steps() (n int) {
+	for i := range s.Marks {
+		if s.Marks[i].Kind == Step {
+			n++
+		}
+	}
+	return n
 }
 
 // UsageOnly reports whether nothing is known of a space but totals.
@@ -244,7 +254,7 @@ func (s *Space) Reserved() (end, peak int64) {
 		r := &s.Regions[i]
 		steps = append(steps, step{r.Begin, r.Size})
 		if r.Edge&EndOpen != 0 {
-			end = addSat(end, r.Size)
+			end = AddSat(end, r.Size)
 		} else {
 			steps = append(steps, step{r.End, -r.Size})
 		}
@@ -258,7 +268,7 @@ func (s *Space) Reserved() (end, peak int64) {
 	})
 	level := int64(0)
 	for _, st := range steps {
-		level = addSat(level, st.bytes)
+		level = AddSat(level, st.bytes)
 		peak = max(peak, level)
 	}
 	return end, peak
@@ -296,7 +306,7 @@ func (s *Space) Free() Holes {
 	var free Holes
 	var last span[bool]
 	for h := range holes.all() {
-		free.Total = addSat(free.Total, sizeOf(h.lo, h.hi))
+		free.Total = AddSat(free.Total, sizeOf(h.lo, h.hi))
 		if last.val && h.val && last.hi == h.lo {
 			h.lo = last.lo
 		}
@@ -309,8 +319,9 @@ func (s *Space) Free() Holes {
 // Expandable is the Kind of regions that grow in place.
 const Expandable = "expandable"
 
-// addSat adds without wrapping around: sums of damaged captures saturate.
-func addSat(a, b int64) int64 {
+// AddSat adds without wrapping around: sums of bytes and times of damaged
+// captures saturate.
+func AddSat(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
 		return math.MaxInt64

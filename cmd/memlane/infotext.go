@@ -49,7 +49,7 @@ func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
 	default:
 		row("window", "none: no allocation or free was recorded")
 	}
-	if n := steps(space); n > 0 {
+	if n := space.Steps(); n > 0 {
 		row("", "%s", count(n, "step"))
 	}
 	printLevels(row, s, space)
@@ -127,16 +127,6 @@ func shareText(share *float64) string {
 	return percent(*share)
 }
 
-func steps(s *lifetime.Space) int {
-	n := 0
-	for i := range s.Marks {
-		if s.Marks[i].Kind == lifetime.Step {
-			n++
-		}
-	}
-	return n
-}
-
 // program is a compiled program in one memory space, at its peak.
 type program struct {
 	name, space string
@@ -200,7 +190,8 @@ func printPrograms(w io.Writer, capture *lifetime.Capture) {
 	fmt.Fprintf(w, "\ncompiled programs, each at its peak\n")
 	row("program", "space", "peak", "inputs", "outputs", "temps", "consts", "padding")
 	for _, p := range shown {
-		row(p.name, p.space, sizes(p.peak, p.kinds.inputs, p.kinds.outputs, p.kinds.temporaries, p.kinds.constants, p.padding)...)
+		row(p.name, p.space, sizeText(p.peak), sizeText(p.kinds.inputs), sizeText(p.kinds.outputs), sizeText(p.kinds.temporaries),
+			sizeText(p.kinds.constants), sizeText(p.padding))
 	}
 	if n := len(all) - len(shown); n > 0 {
 		fmt.Fprintf(w, "  and %d more (--json has them all)\n", n)
@@ -217,15 +208,10 @@ func programOf(s *lifetime.Space) program {
 	}
 }
 
-// sizes writes sizes for a table; nothing is a dash.
-func sizes(bytes ...int64) []string {
-	var texts []string
-	for _, n := range bytes {
-		text := "-"
-		if n != 0 {
-			text = units.Bytes(n)
-		}
-		texts = append(texts, text)
+// sizeText writes a size for a table; nothing is a dash.
+func sizeText(bytes int64) string {
+	if bytes == 0 {
+		return "-"
 	}
-	return texts
+	return units.Bytes(bytes)
 }

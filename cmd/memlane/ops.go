@@ -148,8 +148,8 @@ func sizeColumns(operations []lifetime.Operation, self, total string, of func(*l
 		return nil
 	}
 	return []column{
-		{self, 10, func(o *lifetime.Operation) string { return sizes(of(o).SelfBytes)[0] }},
-		{total, 10, func(o *lifetime.Operation) string { return sizes(of(o).Bytes())[0] }},
+		{self, 10, func(o *lifetime.Operation) string { return sizeText(of(o).SelfBytes) }},
+		{total, 10, func(o *lifetime.Operation) string { return sizeText(of(o).Bytes()) }},
 	}
 }
 

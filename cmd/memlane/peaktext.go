@@ -23,7 +23,7 @@ func printPeak(w io.Writer, capture *lifetime.Capture, s *lifetime.Space, at int
 	fmt.Fprintf(w, "%s %s\n%s%s at %s\n", printable(capture.Sources[s.Source].File), printable(s.ID()), units.Exact(total.Bytes), in, sinceBegin(s, at))
 	shown, rest := rows[:min(len(rows), maxRows)], lifetime.Amount{}
 	for _, r := range rows[len(shown):] {
-		addAmount(&rest, r.Amount)
+		rest.Add(r.Amount)
 	}
 	more := ""
 	if n := len(rows) - len(shown); n > 0 {
@@ -90,7 +90,7 @@ func printInstructions(w io.Writer, capture *lifetime.Capture, s *lifetime.Space
 		fmt.Fprintln(w, line+cutMiddle(text, lineWidth-len(line)))
 	}
 	figures := func(a lifetime.Amount, kind, text string) {
-		row(units.Bytes(a.Bytes), percent(share(a.Bytes, total)), sizes(a.Bytes - a.Requested)[0], kind, text)
+		row(units.Bytes(a.Bytes), percent(share(a.Bytes, total)), sizeText(a.Bytes-a.Requested), kind, text)
 	}
 	row("bytes", "share", "padding", "kind", "shape, instruction, source")
 	for _, r := range rows {
@@ -184,17 +184,11 @@ func placesAt(capture *lifetime.Capture, s *lifetime.Space, at int64) (total lif
 			index[k] = i
 			rows = append(rows, placeRow{name: k.name, kind: k.kind, site: r.Site})
 		}
-		addAmount(&total, r.Amount)
-		addAmount(&rows[i].Amount, r.Amount)
+		total.Add(r.Amount)
+		rows[i].Add(r.Amount)
 	}
 	slices.SortStableFunc(rows, func(x, y placeRow) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.name, y.name))
 	})
 	return total, rows
-}
-
-func addAmount(to *lifetime.Amount, a lifetime.Amount) {
-	to.Count += a.Count
-	to.Bytes += a.Bytes
-	to.Requested += a.Requested
 }

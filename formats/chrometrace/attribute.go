@@ -18,14 +18,17 @@ type origin struct {
 
 // attribute finds the site of every allocation.
 func (r *reader) attribute() {
-	r.number()
 	asked := map[*thread][]query{}
 	for i := range r.memory {
 		if m := &r.memory[i]; m.bytes > 0 {
 			asked[m.thread] = append(asked[m.thread], query{m.at, i})
 		}
 	}
-	forward := r.forwardOperators(asked)
+	if len(asked) == 0 {
+		return
+	}
+	r.number()
+	forward := r.forwardOperators()
 	origins := make([]origin, len(r.memory))
 	askedForward := map[*thread][]query{}
 	frames := frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)+1), ids: map[frameKey]lifetime.FrameID{}}
@@ -63,7 +66,6 @@ func (r *reader) attribute() {
 func (r *reader) number() {
 	most, n := uint32(0), uint32(0)
 	for _, t := range r.order {
-		t.sort()
 		for c := range t.all() {
 			n++
 			most = max(most, c.id)
@@ -93,8 +95,8 @@ func (r *reader) originOf(open *open) origin {
 	for c := range open.innermost(open.calls) {
 		if c.kind == operator {
 			o := origin{operator: c.name}
-			if c.extra != 0 {
-				o.dims, o.types = r.details[c.extra-1].dims, r.details[c.extra-1].types
+			if d := r.detailsOf(c); d != nil {
+				o.dims, o.types = d.dims, d.types
 			}
 			return o
 		}
@@ -152,21 +154,13 @@ type made struct {
 }
 
 // forwardOperators finds the operators that made the nodes of the backward
-// pass, by sequence number: the first one that has it. Nothing is looked for
-// when no allocation asks.
-func (r *reader) forwardOperators(asked map[*thread][]query) map[int64]made {
+// pass, by sequence number: the first one that has it.
+func (r *reader) forwardOperators() map[int64]made {
 	found := map[int64]made{}
-	if len(asked) == 0 {
-		return found
-	}
 	for _, t := range r.order {
-		t.sort()
 		for c := range t.all() {
-			if c.kind != operator || c.extra == 0 {
-				continue
-			}
-			d := r.details[c.extra-1]
-			if d.sequence < 0 || d.forward != 0 {
+			d := r.detailsOf(c)
+			if d == nil || d.sequence < 0 || d.forward != 0 {
 				continue
 			}
 			if m, ok := found[d.sequence]; !ok || c.begin < m.at {
@@ -181,10 +175,7 @@ func (r *reader) forwardOperators(asked map[*thread][]query) map[int64]made {
 // open calls was made, and its name.
 func (r *reader) forwardOf(forward map[int64]made, o *open) (made, uint32, bool) {
 	for c := range o.innermost(o.calls) {
-		if c.kind != operator || c.extra == 0 {
-			continue
-		}
-		if d := r.details[c.extra-1]; d.sequence >= 0 && d.forward != 0 {
+		if d := r.detailsOf(c); d != nil && d.sequence >= 0 && d.forward != 0 {
 			m, ok := forward[d.sequence]
 			return m, c.name, ok
 		}

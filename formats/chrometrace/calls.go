@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/formats/chrometrace/scan"
+	"github.com/memlane/memlane/lifetime"
 )
 
 type callKind uint8
@@ -24,7 +25,6 @@ type thread struct {
 	pid, tid string
 
 	pieces [][]call
-	sorted bool
 }
 
 // pieceLen is the number of calls of a piece.
@@ -68,9 +68,17 @@ type details struct {
 	dims, types uint32
 }
 
+// detailsOf returns the details of a call, nil where it has none.
+func (r *reader) detailsOf(c *call) *details {
+	if c.kind != operator || c.extra == 0 {
+		return nil
+	}
+	return &r.details[c.extra-1]
+}
+
 func (r *reader) call(kind callKind, e *scan.Event) {
 	t := r.thread(e.PID, e.TID)
-	c := call{begin: e.TS.NS, end: saturate(e.TS.NS, max(e.Dur.NS, 0)), name: r.names.id(e.Name), kind: kind}
+	c := call{begin: e.TS.NS, end: lifetime.AddSat(e.TS.NS, max(e.Dur.NS, 0)), name: r.names.id(e.Name), kind: kind}
 	switch kind {
 	case python:
 		c.extra = r.names.id(e.Args.CallFrom)
@@ -88,21 +96,9 @@ func (r *reader) call(kind callKind, e *scan.Event) {
 	t.add(c)
 }
 
-// saturate adds without wrapping around.
-func saturate(x, y int64) int64 {
-	if sum := x + y; sum >= x {
-		return sum
-	}
-	return 1<<63 - 1
-}
-
 // sort brings the calls in order: what encloses comes before what it encloses.
 // As a rule they are.
 func (t *thread) sort() {
-	if t.sorted {
-		return
-	}
-	t.sorted = true
 	inOrder := func(x, y call) int { return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(y.end, x.end)) }
 	var last *call
 	disorder := false
@@ -134,7 +130,6 @@ type open struct {
 // enclosing answers queries: answer gets the calls that enclose the instant,
 // good until it returns.
 func (t *thread) enclosing(queries []query, answer func(id int, o *open)) {
-	t.sort()
 	slices.SortStableFunc(queries, func(x, y query) int { return cmp.Compare(x.at, y.at) })
 	var o open
 	tell := func(before int64) { // answers what is asked of instants before one

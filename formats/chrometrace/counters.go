@@ -138,7 +138,7 @@ func (r *reader) feedObjects() {
 		if numbers[o] == 0 {
 			numbers[o] = uint64(len(numbers) + 1)
 		}
-		report := lifetime.Report{Addr: numbers[o], Requested: e.size, Occupied: e.size, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
+		report := sized(numbers[o], e.size)
 		switch {
 		case e.phase == 'D' && alive[o]:
 			report.Free = true

@@ -8,7 +8,7 @@
 // the innermost operator and the chain of Python calls. What backward threads
 // allocate is led back to the forward operator with the same sequence number.
 //
-// Memory does not grow with the file but for the calls themselves: 32 bytes for
+// Memory does not grow with the file but for the calls themselves: 40 bytes for
 // each, since those that enclose an event may stand behind it.
 //
 // It refuses nothing that is a trace: one without memory events is a capture

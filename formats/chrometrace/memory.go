@@ -93,9 +93,6 @@ func (r *reader) space(h heap) lifetime.SpaceRef {
 // feed hands on the [memory] events.
 func (r *reader) feed() {
 	spaces := map[heap]lifetime.SpaceRef{}
-	for _, t := range r.order {
-		t.sort()
-	}
 	marks := r.marks()
 	room := maxMarks
 	for i := range r.memory {
@@ -114,17 +111,20 @@ func (r *reader) feed() {
 			r.b.Delta(ref, r.time(m.at), m.bytes)
 			continue
 		}
-		size := max(m.bytes, -m.bytes, 0)
-		r.b.Report(ref, r.time(m.at), &lifetime.Report{
-			Free: m.bytes < 0, Addr: m.addr, Requested: size, Occupied: size, Site: m.site, Allocated: m.total, Reserved: max(m.reserved, 0),
-			Stack: -1, Available: -1, Peak: -1, Step: -1,
-		})
+		report := sized(m.addr, max(m.bytes, -m.bytes, 0))
+		report.Free, report.Site, report.Allocated, report.Reserved = m.bytes < 0, m.site, m.total, max(m.reserved, 0)
+		r.b.Report(ref, r.time(m.at), &report)
 	}
+}
+
+// sized is a report that tells no more than an address and a size in bytes.
+func sized(addr uint64, bytes int64) lifetime.Report {
+	return lifetime.Report{Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
 }
 
 // time returns a time of the trace as nanoseconds since 1970, where the trace
 // tells when its clock began.
-func (r *reader) time(ns int64) int64 { return saturate(ns, max(r.base, 0)) }
+func (r *reader) time(ns int64) int64 { return lifetime.AddSat(ns, max(r.base, 0)) }
 
 // stepPrefix begins the names of annotations that torch.profiler makes for its
 // steps.

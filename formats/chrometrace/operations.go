@@ -68,7 +68,6 @@ func (r *reader) operations() {
 		}
 	}
 	for _, th := range r.order {
-		th.sort()
 		next := 0
 		for c := range th.all() {
 			if t.counts(c) {
@@ -128,7 +127,7 @@ func (r *reader) rounded(ns int64) int64 {
 	if r.base <= 0 || r.host != "" {
 		return ns
 	}
-	at := saturate(ns, r.base)
+	at := lifetime.AddSat(ns, r.base)
 	micros := float64(at/1000) + float64(at%1000)/1000
 	return int64(micros*1000) - r.base
 }

@@ -57,6 +57,9 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	}
 	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer()})
 	r.lose(tolerated)
+	for _, t := range r.order {
+		t.sort()
+	}
 	r.attribute()
 	r.feed()
 	r.operations()

@@ -104,7 +104,7 @@ func (t *timeline) feedRaw(r *reader) {
 		if at < 0 {
 			at = begin
 		}
-		report := lifetime.Report{Requested: v.size, Occupied: v.size, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
+		report := sized(0, v.size)
 		switch action := row[1]; {
 		case action == preexisting || action == create:
 			report.Addr = next

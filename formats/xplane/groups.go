@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/memlane/memlane/lifetime"
 )
 
 // rootLevels are events that are roots of groups by their name, and their
@@ -113,7 +115,7 @@ func (g *groups) read(l *line) ([]root, error) {
 		if !l.h.decoder.decode(b, e) {
 			return nil, &damage{at, "an event cannot be read"}
 		}
-		end := saturate(e.offset, e.duration)
+		end := lifetime.AddSat(e.offset, e.duration)
 		parent, async := int32(-1), e.number(isAsync, 0) != 0
 		if !async {
 			for len(stack) > 0 && (stack[len(stack)-1].begin > e.offset || stack[len(stack)-1].end < end) {

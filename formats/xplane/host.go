@@ -186,7 +186,7 @@ func (q *queue) Pop() any {
 func (h *host) take(l *line) {
 	e := &l.event
 	if e.is(isRoot) {
-		h.steps = append(h.steps, step{begin: l.at.ns, end: after(l.stamp, saturate(e.offset, e.duration)).ns, meta: e.meta, number: e.number(stepNum, -1)})
+		h.steps = append(h.steps, step{begin: l.at.ns, end: after(l.stamp, lifetime.AddSat(e.offset, e.duration)).ns, meta: e.meta, number: e.number(stepNum, -1)})
 	}
 	if h.reports(e) {
 		h.report(e, l.at.ns, -1)
@@ -202,14 +202,6 @@ func (h *host) report(e *event, ns int64, step int32) {
 	report := e.report(e.meta == h.free)
 	report.Site, report.Step = h.site(e), step
 	h.r.b.Report(h.space(e), ns, &report)
-}
-
-// saturate adds without wrapping around.
-func saturate(x, y int64) int64 {
-	if sum := x + y; y < 0 || sum >= x {
-		return sum
-	}
-	return 1<<63 - 1
 }
 
 // space returns the space of an event.

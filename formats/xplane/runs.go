@@ -52,7 +52,7 @@ func (r *reader) lineRuns(l *line, device string, names map[int64]string) error 
 		if !l.h.decoder.decode(b, e) {
 			return &damage{at, "an event cannot be read"}
 		}
-		r.b.Run(lifetime.Run{Name: names[e.meta], Plane: device, ID: r.ran, Begin: e.offset, End: saturate(e.offset, e.duration)})
+		r.b.Run(lifetime.Run{Name: names[e.meta], Plane: device, ID: r.ran, Begin: e.offset, End: lifetime.AddSat(e.offset, e.duration)})
 		r.ran++
 	}
 }

@@ -76,9 +76,7 @@ func donatedInputs(s *lifetime.Space) map[uint64]bool {
 // add takes the buffers of o into g.
 func (g *group) add(o group) {
 	g.sites = append(g.sites, o.sites...)
-	g.amount.Count += o.amount.Count
-	g.amount.Bytes += o.amount.Bytes
-	g.amount.Requested += o.amount.Requested
+	g.amount.Add(o.amount)
 	g.bytes += o.bytes
 }
 

@@ -118,13 +118,7 @@ func growing(l Look) []Finding {
 // one of the few steps that the capture has, and nothing else.
 func inEveryStep(s *lifetime.Space, h *history) bool {
 	kept := map[int]int{} // by step
-	steps := 0
-	for i := range s.Marks {
-		if s.Marks[i].Kind == lifetime.Step {
-			steps++
-		}
-	}
-	if steps != fewSteps || len(h.lifetimes) > 0 || h.older > 0 {
+	if s.Steps() != fewSteps || len(h.lifetimes) > 0 || h.older > 0 {
 		return false
 	}
 	for _, i := range h.buffers {
@@ -198,9 +192,7 @@ func trend(rises []moment, until int) float64 {
 // merge adds the survivors of one stack to the finding of its place.
 func (f *Finding) merge(site lifetime.SiteID, kept lifetime.Amount, h *history) {
 	f.Sites = append(f.Sites, site)
-	f.Amount.Count += kept.Count
-	f.Amount.Bytes += kept.Bytes
-	f.Amount.Requested += kept.Requested
+	f.Amount.Add(kept)
 	f.addEvidence("allocated", float64(h.allocated))
 	f.addEvidence("freed", float64(len(h.lifetimes)))
 	f.addEvidence("older_than_window", float64(h.older))
@@ -234,13 +226,7 @@ func (f *Finding) conclude(s *lifetime.Space, p place) {
 	// Few rises may be chance, many are a pattern.
 	n := float64(f.Amount.Count)
 	f.Confidence = n / (n + 4)
-	steps := 0
-	for _, m := range s.Marks {
-		if m.Kind == lifetime.Step {
-			steps++
-		}
-	}
-	if steps > 0 {
+	if steps := s.Steps(); steps > 0 {
 		f.BytesPerStep = float64(f.Amount.Requested) / float64(steps)
 	}
 	f.addEvidence("survivors", n)

@@ -88,7 +88,7 @@ func (b *builder) addSpace(p part) {
 		if extra.bytes == 0 {
 			continue
 		}
-		inuse = addSat(inuse, extra.bytes)
+		inuse = lifetime.AddSat(inuse, extra.bytes)
 		b.profile.Sample = append(b.profile.Sample, &profile.Sample{
 			Location: []*profile.Location{b.location(extra.name, "", 0)},
 			Value:    []int64{inuseSpace: extra.bytes},
@@ -104,7 +104,7 @@ func (b *builder) addSpace(p part) {
 		stack := b.stack(site.site)
 		for i := range site.cells {
 			c := &site.cells[i]
-			inuse = addSat(inuse, c.values[inuseSpace])
+			inuse = lifetime.AddSat(inuse, c.values[inuseSpace])
 			b.profile.Sample = append(b.profile.Sample, b.sample(c, stack, known[own], p.space.Axis))
 		}
 	}

@@ -61,7 +61,7 @@ func (c *cell) merge(o *cell) {
 	c.sizes.add(o.sizes)
 	c.lifes.add(o.lifes)
 	for i, v := range o.values {
-		c.values[i] = addSat(c.values[i], v)
+		c.values[i] = lifetime.AddSat(c.values[i], v)
 	}
 }
 
@@ -183,12 +183,4 @@ func length(begin, end int64) int64 {
 		return n
 	}
 	return math.MaxInt64
-}
-
-// addSat adds two sums of bytes; those of damaged captures saturate.
-func addSat(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

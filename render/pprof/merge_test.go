@@ -100,7 +100,7 @@ func TestTotal(t *testing.T) {
 	if got := sum.mean(10); got != math.MaxInt64 {
 		t.Errorf("mean %d, want %d", got, int64(math.MaxInt64))
 	}
-	if got := addSat(math.MaxInt64-1, 2); got != math.MaxInt64 {
+	if got := lifetime.AddSat(math.MaxInt64-1, 2); got != math.MaxInt64 {
 		t.Errorf("saturated sum %d", got)
 	}
 }

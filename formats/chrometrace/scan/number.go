@@ -246,11 +246,9 @@ func quickInt(b []byte, i int) (v int64, next int) {
 	return v, i
 }
 
-// integer reads a whole number at index i. strict tells that a string is odd.
+// integer reads a whole number at index i that quickInt does not know. strict
+// tells that a string is odd.
 func (s *scanner) integer(i int, strict bool) (v int64, next int, ok bool) {
-	if v, next := quickInt(s.b, i); next >= 0 {
-		return v, next, true
-	}
 	d, next, ok := s.decimal(i, strict)
 	if !ok {
 		return 0, next, false
