@@ -314,6 +314,24 @@ func (b *Builder) Mark(space SpaceRef, m Mark) {
 	}
 }
 
+// maxMarks bounds what MarkAll copies: a file may name a million marks and as
+// many spaces.
+const maxMarks = 1 << 20
+
+// MarkAll records marks of the whole program in each of some spaces. Spaces for
+// which all copies together would be too many are left without.
+func (b *Builder) MarkAll(spaces []SpaceRef, marks []Mark) {
+	room := maxMarks
+	for _, space := range spaces {
+		if room -= len(marks); room < 0 {
+			return
+		}
+		for _, m := range marks {
+			b.Mark(space, m)
+		}
+	}
+}
+
 // HistoryCut says that the history of a space ends before its end state was
 // taken: the two cannot be reconciled in full.
 func (b *Builder) HistoryCut(space SpaceRef) { b.spaces[space].cut = true }

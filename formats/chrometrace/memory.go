@@ -93,19 +93,14 @@ func (r *reader) space(h heap) lifetime.SpaceRef {
 // feed hands on the [memory] events.
 func (r *reader) feed() {
 	spaces := map[heap]lifetime.SpaceRef{}
-	marks := r.marks()
-	room := maxMarks
+	var refs []lifetime.SpaceRef
 	for i := range r.memory {
 		m := &r.memory[i]
 		ref, ok := spaces[m.heap]
 		if !ok {
 			ref = r.space(m.heap)
 			spaces[m.heap] = ref
-			if room -= len(marks); room >= 0 {
-				for _, mark := range marks {
-					r.b.Mark(ref, mark)
-				}
-			}
+			refs = append(refs, ref)
 		}
 		if !m.known {
 			r.b.Delta(ref, r.time(m.at), m.bytes)
@@ -115,6 +110,7 @@ func (r *reader) feed() {
 		report.Free, report.Site, report.Allocated, report.Reserved = m.bytes < 0, m.site, m.total, max(m.reserved, 0)
 		r.b.Report(ref, r.time(m.at), &report)
 	}
+	r.b.MarkAll(refs, r.marks())
 }
 
 // sized is a report that tells no more than an address and a size in bytes.
@@ -129,10 +125,6 @@ func (r *reader) time(ns int64) int64 { return lifetime.AddSat(ns, max(r.base, 0
 // stepPrefix begins the names of annotations that torch.profiler makes for its
 // steps.
 const stepPrefix = "ProfilerStep#"
-
-// maxMarks bounds the marks of all spaces together: a file may name a million of
-// both.
-const maxMarks = 1 << 20
 
 // marks returns the annotations of the program: its steps, and other ranges
 // that it named.

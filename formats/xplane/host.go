@@ -258,26 +258,19 @@ func (h *host) site(e *event) lifetime.SiteID {
 	return id
 }
 
-// maxMarks bounds the marks of all spaces together: a file may name a million of
-// both.
-const maxMarks = 1 << 20
-
 // describe says what the spaces are.
 func (h *host) describe() error {
 	marks, err := h.marks()
 	if err != nil {
 		return err
 	}
-	room := maxMarks
-	for _, s := range h.spaces {
-		if room -= len(marks); room >= 0 {
-			for _, m := range marks {
-				h.r.b.Mark(s.ref, m)
-			}
-		}
+	refs := make([]lifetime.SpaceRef, len(h.spaces))
+	for i, s := range h.spaces {
+		refs[i] = s.ref
 		h.r.b.Describe(s.ref, h.identity(s))
-		h.r.found++
 	}
+	h.r.b.MarkAll(refs, marks)
+	h.r.found += len(refs)
 	return nil
 }
 
