@@ -49,6 +49,7 @@ var allowed = []struct {
 	imports []string
 	others  bool
 }{
+	{"lifetime/leak/preset", []string{"lifetime"}, true},
 	{"lifetime/leak", []string{"lifetime", "units"}, false},
 	{"lifetime/native/nativetest", []string{"lifetime", "lifetime/native"}, false},
 	{"lifetime/native", []string{"lifetime"}, false},
@@ -58,6 +59,7 @@ var allowed = []struct {
 	{"formats/torchsnap", []string{"lifetime", "formats/torchsnap/pickle"}, false},
 	{"formats/chrometrace/scan", nil, false},
 	{"formats/chrometrace", []string{"lifetime", "formats/chrometrace/scan"}, false},
+	{"formats/gpumemprof", []string{"lifetime"}, false},
 	{"formats/xplane", []string{"lifetime", "formats/hlo"}, false},
 	{"formats/hlo", []string{"lifetime"}, true},
 	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},

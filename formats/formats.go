@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/memlane/memlane/formats/chrometrace"
+	"github.com/memlane/memlane/formats/gpumemprof"
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/formats/xplane"
@@ -45,6 +46,8 @@ var All = []Format{
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
 		Sniff: hlo.Sniff, Read: hlo.Read},
+	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
+		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
 		Sniff: chrometrace.Sniff, Read: chrometrace.Read},
 	{Name: "native", Doc: "memlane's own model as text: memlane export --to native",
@@ -61,6 +64,9 @@ type Input struct {
 	// Reports asks for what allocators said, as it stands, in place of buffers:
 	// see lifetime.Builder.KeepReports.
 	Reports bool
+	// Calls asks for the calls of functions one by one: see
+	// lifetime.Builder.KeepCalls.
+	Calls bool
 	// Progress, when set, is called for every file of size bytes (0 = not
 	// known) and returns what to call with each number of bytes read from it.
 	Progress func(file string, size int64) func(n int)
@@ -72,6 +78,9 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	b := lifetime.NewBuilder()
 	if in.Reports {
 		b.KeepReports()
+	}
+	if in.Calls {
+		b.KeepCalls()
 	}
 	files := []string{file}
 	info, err := os.Stat(file)

@@ -213,7 +213,7 @@ func TestRefused(t *testing.T) {
 		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
 		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode"},
 		{"pickle, named", pickle, "native", `line 1: want "memlane native 1"`},
-		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, chrome-trace, native`},
+		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, gpumemprof, chrome-trace, native`},
 		{"only the magic.native", []byte("memlane native 1\n"), "", "no source"},
 		{"contradiction.native", []byte("memlane native 1\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {

@@ -28,6 +28,7 @@ type Builder struct {
 	losses   map[Reason]*Loss
 
 	keepReports bool
+	keepCalls   bool
 }
 
 // SpaceRef names a space of a Builder.
@@ -366,9 +367,11 @@ func (b *Builder) Finish() (*Capture, error) {
 	if len(b.capture.Sources) == 0 {
 		return nil, errors.New("no source")
 	}
+	made := make([]*Space, len(b.spaces)) // by SpaceRef
 	for i, log := range b.spaces {
 		if log.described {
-			b.capture.Spaces = append(b.capture.Spaces, log.finish())
+			made[i] = log.finish()
+			b.capture.Spaces = append(b.capture.Spaces, made[i])
 		}
 		b.spaces[i] = nil // the log may be as large as the model: let it go
 	}
@@ -379,6 +382,7 @@ func (b *Builder) Finish() (*Capture, error) {
 		}
 		return x.ID() < y.ID()
 	})
+	b.settleCalls(made)
 	for _, l := range b.losses {
 		b.capture.Losses = append(b.capture.Losses, *l)
 	}

@@ -27,6 +27,11 @@ type Capture struct {
 	Runs []Run // in the order of the file; kept with reports only
 
 	Operations []Operation // by kind and name; where the producer records calls
+
+	// Calls and samples of profilers that measure around calls, in the order of
+	// the file.
+	Calls   []Call
+	Samples []Sample
 }
 
 // Source is one input file.

@@ -19,6 +19,7 @@ import (
 //     instant.
 //  4. The rows of the breakdown at the peak sum to the peak.
 //  5. IDs point into their tables.
+//  6. Times of calls are finite.
 func (c *Capture) Check() error {
 	for _, s := range c.Spaces {
 		if err := c.checkSpace(s); err != nil {
@@ -37,7 +38,7 @@ func (c *Capture) Check() error {
 			return fmt.Errorf("site %d: stack %d of %d", i, stack, len(c.Stacks))
 		}
 	}
-	return nil
+	return c.checkCalls()
 }
 
 func (c *Capture) checkSpace(s *Space) error {

@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,12 @@ func TestCheckFinds(t *testing.T) {
 		"total 1 stands behind":           func(_ *Capture, s *Space) { s.Totals[0].T = 48 },
 		"stack 1: frame 50 of":            func(c *Capture, _ *Space) { c.Stacks[1] = []FrameID{50} },
 		"site 1: stack 50 of":             func(c *Capture, _ *Space) { c.Sites[1].Stack = 50 },
+		"call 0: space 1 of 1":            func(c *Capture, _ *Space) { c.Calls = []Call{{Space: 1}} },
+		"call 0: space -1 of 1":           func(c *Capture, _ *Space) { c.Calls = []Call{{Space: -1}} },
+		"call 1: site 99 of":              func(c *Capture, _ *Space) { c.Calls = []Call{{}, {Site: 99}} },
+		"call 0: NaN seconds":             func(c *Capture, _ *Space) { c.Calls = []Call{{Begin: math.NaN()}} },
+		"call 0: +Inf seconds":            func(c *Capture, _ *Space) { c.Calls = []Call{{Seconds: math.Inf(1)}} },
+		"sample 0: space 1 of 1":          func(c *Capture, _ *Space) { c.Samples = []Sample{{Space: 1}} },
 	} {
 		c, s := damaged(t)
 		if err := c.Check(); err != nil {

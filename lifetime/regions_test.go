@@ -118,7 +118,7 @@ func TestFree(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, s := build(t, c.facts...)
-			free := s.Free()
+			free := s.FreeAt(s.AtEnd())
 			share, ok := free.Fragmentation()
 			if free.Total != c.total || free.Largest != c.largest || math.Abs(share-c.share) > 1e-9 || ok != c.ok {
 				t.Errorf("free %d, largest %d, fragmentation %v %v; want %d, %d, %v %v", free.Total, free.Largest, share, ok, c.total, c.largest, c.share, c.ok)
@@ -128,7 +128,7 @@ func TestFree(t *testing.T) {
 	// A buffer without bytes does not cut a hole in two.
 	_, s := build(t, reserve(10, M, M))
 	s.Buffers = []Buffer{{Begin: s.Begin, End: s.End, Addr: M + 512, Edge: EndOpen}}
-	if free := s.Free(); free.Largest != M {
+	if free := s.FreeAt(s.AtEnd()); free.Largest != M {
 		t.Errorf("largest hole %d, want %d", free.Largest, M)
 	}
 }

@@ -95,43 +95,54 @@ type Level struct {
 // included, and the first instant that has it. Without buffers it is that of
 // Base and Stack.
 func (s *Space) Peak(m Measure) Level {
-	if s.UsageOnly() {
-		peak := Level{At: s.Begin}
-		for level := range s.usage() {
-			if level.Bytes > peak.Bytes {
-				peak = level
-			}
-		}
-		return peak
+	peak := Level{At: s.Begin, Bytes: math.MinInt64}
+	if s.UsageOnly() { // what went before is not known
+		peak.Bytes = 0
 	}
-	stack := stackCursor{levels: s.Stack}
-	stack.next(s.Begin)
-	peak := Level{s.Begin, AddSat(s.Base, stack.bytes)}
-	live := s.Base
-	rise := func(at int64) {
-		if level := AddSat(live, stack.bytes); level > peak.Bytes {
-			peak = Level{at, level}
+	for level := range s.Levels(m) {
+		if level.Bytes > peak.Bytes {
+			peak = level
 		}
-	}
-	for c := range s.Changes() {
-		for stack.at() < c.T { // it changes between two buffers
-			rise(stack.next(stack.at()))
-		}
-		changed := stack.at() == c.T
-		stack.next(c.T)
-		n := s.Buffers[c.Buffer].Bytes(m)
-		if !c.Begin {
-			n = -n
-		}
-		live = AddSat(live, n)
-		if c.Begin || changed {
-			rise(c.T)
-		}
-	}
-	for stack.at() < s.End {
-		rise(stack.next(stack.at()))
 	}
 	return peak
+}
+
+// Levels yields the level of the window in measure m, Base and Stack included,
+// at its beginning and after every change, in order of time. Changes of one
+// instant come one by one, ends first.
+func (s *Space) Levels(m Measure) iter.Seq[Level] {
+	if s.UsageOnly() {
+		return s.usage()
+	}
+	return func(yield func(Level) bool) {
+		stack := stackCursor{levels: s.Stack}
+		stack.next(s.Begin)
+		live := s.Base
+		if !yield(Level{s.Begin, AddSat(live, stack.bytes)}) {
+			return
+		}
+		for c := range s.Changes() {
+			for stack.at() < c.T { // it changes between two buffers
+				if at := stack.next(stack.at()); !yield(Level{at, AddSat(live, stack.bytes)}) {
+					return
+				}
+			}
+			stack.next(c.T)
+			n := s.Buffers[c.Buffer].Bytes(m)
+			if !c.Begin {
+				n = -n
+			}
+			live = AddSat(live, n)
+			if !yield(Level{c.T, AddSat(live, stack.bytes)}) {
+				return
+			}
+		}
+		for stack.at() < s.End {
+			if at := stack.next(stack.at()); !yield(Level{at, AddSat(live, stack.bytes)}) {
+				return
+			}
+		}
+	}
 }
 
 // Steps returns how many marks are steps of the program.
@@ -238,46 +249,49 @@ func (s *Space) AtEnd() int64 { return s.End - 1 }
 // end of the window and at most in it, by its regions or else by its totals;
 // 0, 0 without either.
 func (s *Space) Reserved() (end, peak int64) {
+	for _, level := range s.ReservedLevels() {
+		end, peak = level.Bytes, max(peak, level.Bytes)
+	}
+	return end, peak
+}
+
+// ReservedLevels returns the bytes that the allocator held from the device, by
+// its regions or else by its totals, after every change, in order of time.
+func (s *Space) ReservedLevels() []Level {
+	var levels []Level
 	if len(s.Regions) == 0 {
 		for _, t := range s.Totals {
 			if t.Measure == Reserved {
-				end, peak = t.Bytes, max(peak, t.Bytes)
+				levels = append(levels, Level{t.T, t.Bytes})
 			}
 		}
-		return end, peak
+		return levels
 	}
-	type step struct {
-		t, bytes int64
-	}
-	var steps []step
 	for i := range s.Regions {
 		r := &s.Regions[i]
-		steps = append(steps, step{r.Begin, r.Size})
-		if r.Edge&EndOpen != 0 {
-			end = AddSat(end, r.Size)
-		} else {
-			steps = append(steps, step{r.End, -r.Size})
+		levels = append(levels, Level{r.Begin, r.Size})
+		if r.Edge&EndOpen == 0 {
+			levels = append(levels, Level{r.End, -r.Size})
 		}
 	}
 	// Releases first at one instant: a split region ends where its parts begin.
-	sort.Slice(steps, func(i, j int) bool {
-		if steps[i].t != steps[j].t {
-			return steps[i].t < steps[j].t
+	sort.Slice(levels, func(i, j int) bool {
+		if levels[i].At != levels[j].At {
+			return levels[i].At < levels[j].At
 		}
-		return steps[i].bytes < steps[j].bytes
+		return levels[i].Bytes < levels[j].Bytes
 	})
-	level := int64(0)
-	for _, st := range steps {
-		level = AddSat(level, st.bytes)
-		peak = max(peak, level)
+	for i := 1; i < len(levels); i++ {
+		levels[i].Bytes = AddSat(levels[i-1].Bytes, levels[i].Bytes)
 	}
-	return end, peak
+	return levels
 }
 
 // Holes is unused reserved memory, in bytes.
 type Holes struct {
 	Total   int64
-	Largest int64 // in one piece
+	Largest int64  // in one piece
+	At      uint64 // address of the largest
 }
 
 // Fragmentation returns the share of the free reserved bytes that lies outside
@@ -290,16 +304,16 @@ func (h Holes) Fragmentation() (share float64, ok bool) {
 	return float64(h.Total-h.Largest) / float64(h.Total), true
 }
 
-// Free returns the holes inside reserved memory at the end of the window. They
-// do not reach across regions, but for expandable ones that touch.
-func (s *Space) Free() Holes {
+// FreeAt returns the holes inside reserved memory at t. They do not reach
+// across regions, but for expandable ones that touch.
+func (s *Space) FreeAt(t int64) Holes {
 	var holes spanMap[bool]
 	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Edge&EndOpen != 0 {
+		if r := &s.Regions[i]; r.Begin <= t && (r.End > t || r.Edge&EndOpen != 0) {
 			holes.set(r.Addr, endOf(r.Addr, r.Size), r.Kind == Expandable)
 		}
 	}
-	for _, i := range s.LiveAt(s.AtEnd()) {
+	for _, i := range s.LiveAt(t) {
 		b := &s.Buffers[i]
 		holes.cut(b.Addr, endOf(b.Addr, b.Size))
 	}
@@ -310,7 +324,9 @@ func (s *Space) Free() Holes {
 		if last.val && h.val && last.hi == h.lo {
 			h.lo = last.lo
 		}
-		free.Largest = max(free.Largest, sizeOf(h.lo, h.hi))
+		if size := sizeOf(h.lo, h.hi); size > free.Largest {
+			free.Largest, free.At = size, h.lo
+		}
 		last = h
 	}
 	return free

@@ -90,14 +90,10 @@ func (w choice) String() string {
 // is none is an error, which says what there is.
 func (w choice) choose(capture *lifetime.Capture) (*lifetime.Capture, error) {
 	file := captureName(capture)
-	part := *capture
-	part.Spaces = nil
+	part := capture.Only(w.has)
 	var ids []string
 	for _, s := range capture.Spaces {
 		ids = append(ids, s.ID())
-		if w.has(s) {
-			part.Spaces = append(part.Spaces, s)
-		}
 	}
 	switch {
 	case len(ids) == 0:
@@ -109,7 +105,7 @@ func (w choice) choose(capture *lifetime.Capture) (*lifetime.Capture, error) {
 		}
 		return nil, fail(statusNoMemory, "%s: no memory ID matches %s; there are: %s%s", file, w, shortened(ids), why)
 	}
-	return &part, nil
+	return part, nil
 }
 
 // whyEmpty says why a capture has no space at all, and what to do.
@@ -166,6 +162,7 @@ func xplanesBeside(trace string) string {
 // torchSnapshot is the format of the captures that recordHistory makes.
 const (
 	torchSnapshot = "torch-snapshot"
+	callProfile   = "gpumemprof"
 	recordHistory = "torch.cuda.memory._record_memory_history()"
 )
 

@@ -188,7 +188,7 @@ func (info *spaceInfoJSON) addFragmentation(s *lifetime.Space) {
 	if s.Facts&lifetime.Regions == 0 || static(s) {
 		return // where the holes are is not known, or planned
 	}
-	free := s.Free()
+	free := s.FreeAt(s.AtEnd())
 	info.FreeBytes, info.LargestFreeBytes = &free.Total, &free.Largest
 	if share, ok := free.Fragmentation(); ok {
 		info.Fragmentation = &share

@@ -92,14 +92,14 @@ func (r *reader) space(h heap) lifetime.SpaceRef {
 
 // feed hands on the [memory] events.
 func (r *reader) feed() {
-	spaces := map[heap]lifetime.SpaceRef{}
+	r.spaces = map[heap]lifetime.SpaceRef{}
 	var refs []lifetime.SpaceRef
 	for i := range r.memory {
 		m := &r.memory[i]
-		ref, ok := spaces[m.heap]
+		ref, ok := r.spaces[m.heap]
 		if !ok {
 			ref = r.space(m.heap)
-			spaces[m.heap] = ref
+			r.spaces[m.heap] = ref
 			refs = append(refs, ref)
 		}
 		if !m.known {

@@ -45,13 +45,18 @@ func (c *changes) in(from, to int) (b lifetime.OperationBytes) {
 	return b
 }
 
-// operations makes the table of operators as PyTorch's key_averages has it.
-func (r *reader) operations() {
+// byTime returns the memory events in order of time.
+func (r *reader) byTime() []int {
 	byTime := make([]int, len(r.memory))
 	for i := range byTime {
 		byTime[i] = i
 	}
 	slices.SortStableFunc(byTime, func(x, y int) int { return cmp.Compare(r.memory[x].at, r.memory[y].at) })
+	return byTime
+}
+
+// operations makes the table of operators as PyTorch's key_averages has it.
+func (r *reader) operations(byTime []int) {
 	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1), functions: make([]uint32, len(r.names.all)+2)}
 	t.host, t.device = newChanges(len(byTime)), newChanges(len(byTime))
 	for _, i := range byTime {

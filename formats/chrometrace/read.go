@@ -34,6 +34,7 @@ type reader struct {
 	last    *thread               // of the last event
 
 	memory     []memoryEvent
+	spaces     map[heap]lifetime.SpaceRef // of the memory events
 	objects    []objectEvent
 	samples    []sample
 	series     map[counterKey]bool // that have samples
@@ -62,7 +63,11 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	}
 	r.attribute()
 	r.feed()
-	r.operations()
+	byTime := r.byTime()
+	r.operations(byTime)
+	if b.KeepsCalls() {
+		r.keepCalls(byTime)
+	}
 	r.feedCounters()
 	r.feedObjects()
 	r.timeline.feed(r)

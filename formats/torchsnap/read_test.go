@@ -108,7 +108,7 @@ func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
 	t.Helper()
 	sum := s.Summary()
 	reserved, reservedPeak := s.Reserved()
-	free := s.Free().Total
+	free := s.FreeAt(s.AtEnd()).Total
 	older, ooms := int64(0), 0
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
@@ -193,7 +193,7 @@ func TestAllRead(t *testing.T) {
 	for _, file := range all(t) {
 		c := open(t, file)
 		for _, s := range c.Spaces {
-			free := s.Free()
+			free := s.FreeAt(s.AtEnd())
 			t.Logf("%s %s: %d buffers, peak %d, free %d, hole %d, %v", filepath.Base(file), s.ID(), len(s.Buffers), s.Peak(lifetime.Occupied).Bytes, free.Total, free.Largest, s.Facts.Names())
 		}
 		for _, l := range c.Losses {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	if n.sources == 0 {
 		return errors.New("no source: the text ends early")
 	}
-	if n.spaces > 0 {
+	if len(n.spaces) > 0 {
 		n.b.Describe(n.space, n.desc)
 	}
 	return nil
@@ -57,8 +58,8 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 type reader struct {
 	b      *lifetime.Builder
 	file   string
-	spaces int
-	space  lifetime.SpaceRef
+	spaces []placed
+	space  lifetime.SpaceRef // the last one
 	desc   lifetime.Space
 
 	sources int
@@ -66,6 +67,12 @@ type reader struct {
 	stacks  []lifetime.StackID
 	sites   []lifetime.SiteID
 	notes   []lifetime.NoteID
+}
+
+// placed is a space that calls and samples may name.
+type placed struct {
+	ref   lifetime.SpaceRef
+	begin int64
 }
 
 // fields of a line: positions first, then key=value.
@@ -122,6 +129,15 @@ func (f *fields) int(key string) int64 {
 	return f.number(s)
 }
 
+// seconds reads a time that is finite, as those of calls are.
+func (f *fields) seconds(s string) float64 {
+	t, err := strconv.ParseFloat(s, 64)
+	if (err != nil || math.IsNaN(t) || math.IsInf(t, 0)) && f.err == nil {
+		f.err = fmt.Errorf("%.40q is no time in seconds", s)
+	}
+	return t
+}
+
 // index reads a reference to an entry of a table with n entries.
 func (f *fields) index(s string, n int) int {
 	i := f.number(s)
@@ -144,7 +160,7 @@ func (f *fields) ref(key string, n int) int {
 
 // positions is the number of words that stand before the keys, by kind of line.
 var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
-	"operation": 4, "loss": 2}
+	"call": 5, "sample": 3, "operation": 4, "loss": 2}
 
 func (n *reader) line(line string) error {
 	f, err := split(line)
@@ -167,10 +183,12 @@ func (n *reader) line(line string) error {
 	case "frame", "stack", "site", "note":
 		err = n.intern(&f)
 	case "region", "buffer", "value", "beside", "total", "mark":
-		if n.spaces == 0 {
+		if len(n.spaces) == 0 {
 			return fmt.Errorf("%s before any space", word)
 		}
 		err = n.fact(&f)
+	case "call", "sample":
+		n.call(&f)
 	case "operation":
 		kind, ok := lifetime.ParseOperationKind(f.at[1])
 		if !ok {
@@ -197,7 +215,7 @@ func (n *reader) line(line string) error {
 }
 
 func (n *reader) addSpace(f *fields) error {
-	if n.spaces > 0 {
+	if len(n.spaces) > 0 {
 		n.b.Describe(n.space, n.desc)
 	}
 	axis, ok := lifetime.ParseAxis(f.key["axis"])
@@ -208,9 +226,9 @@ func (n *reader) addSpace(f *fields) error {
 	if !ok {
 		return fmt.Errorf("facts %.40q are not known", f.key["facts"])
 	}
-	n.spaces++
 	n.space = n.b.Space()
 	begin := f.int("begin")
+	n.spaces = append(n.spaces, placed{n.space, begin})
 	n.desc = lifetime.Space{
 		Source: f.ref("source", n.sources), Host: f.key["host"], Process: f.key["process"], Device: f.key["device"], Memory: f.key["memory"],
 		Allocator: f.key["allocator"], Module: f.key["module"], Entry: f.key["entry"], Axis: axis,
@@ -323,6 +341,27 @@ func (n *reader) fact(f *fields) error {
 		})
 	}
 	return nil
+}
+
+// call adds a call or a sample. Spaces are numbered from 0.
+func (n *reader) call(f *fields) {
+	i := f.index(f.at[1], len(n.spaces))
+	if f.err != nil {
+		return
+	}
+	space := n.spaces[i]
+	if f.at[0] == "sample" {
+		n.b.Sample(space.ref, lifetime.Sample{
+			T: space.begin + f.number(f.at[2]), Regular: f.key["regular"] == "true", Allocated: f.int("allocated"), Reserved: f.int("reserved"),
+			Inactive: f.int("inactive"), DeviceUsed: f.int("device_used"), DeviceTotal: f.int("device_total"),
+		})
+		return
+	}
+	n.b.Call(space.ref, lifetime.Call{
+		Site: n.sites[f.ref("site", len(n.sites))], Begin: f.seconds(f.at[2]), End: f.seconds(f.at[3]), Seconds: f.seconds(f.at[4]),
+		Before: f.int("before"), After: f.int("after"), Peak: f.int("peak"), Reserved: f.int("reserved"), Inactive: f.int("inactive"),
+		Allocated: f.int("allocated"), Freed: f.int("freed"),
+	})
 }
 
 func (n *reader) address(f *fields, s string) uint64 {

@@ -68,6 +68,12 @@ func TestRefusedText(t *testing.T) {
 		{"a space that ends first", "memlane native 1\nsource\nspace source=0 axis=\"time\" begin=5 end=+0\n", "line 3: the space ends before it begins"},
 		{"a space that is damaged twice", "memlane native 1\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is no number`},
 		{"a buffer without space", "memlane native 1\nsource\nbuffer +1 +2 0x1 1 1\n", "line 3: buffer before any space"},
+		{"a call without space", "memlane native 1\nsource\ncall 0 1 2 1\n", "line 3: 0 is not known at this line"},
+		{"a call in another space", header + "call 1 1 2 1\n", "line 4: 1 is not known at this line"},
+		{"a call of another site", header + "call 0 1 2 1 site=1\n", "line 4: 1 is not known at this line"},
+		{"a call at no time", header + "call 0 1 NaN 1\n", `line 4: "NaN" is no time in seconds`},
+		{"a call that is endless", header + "call 0 1 2 1e999\n", `line 4: "1e999" is no time in seconds`},
+		{"a sample without time", header + "sample 0 allocated=1\n", "line 4: sample: 1 fields without a key"},
 		{"a long line", header + strings.Repeat("x", 17<<20), "line 4: longer than"},
 	} {
 		_, err := read(c.text)
@@ -145,6 +151,10 @@ buffer +1 +2 0x200 512 8 site=3 edge=- kind=output value=0
 value -4 +1 +2 512 8 root=-4 allocation=3 offset=0 site=3
 value 5 +0 -1 512 8 root=-4 allocation=3 offset=64 site=0
 mark +1 +1 instruction site=0 requested=0 free=0 text="add.1"
+call 0 1.7000000001234567e+09 1e-07 0.1 site=1 before=-1 after=5 peak=6 reserved=7 inactive=8 allocated=9 freed=10
+call 1 -0 5e-324 1.7976931348623157e+308 site=0 before=0 after=0
+sample 1 +1 allocated=1 reserved=2 inactive=3 device_used=4 device_total=5 regular=true
+sample 0 +5 allocated=-1 reserved=-1 inactive=-1 device_used=-1 device_total=-1 regular=false
 operation operator "aten::add" 3 time=500 self_time=100 allocated=64 freed=8 self_bytes=-8 device_allocated=1 device_freed=2 device_self_bytes=3
 operation range "b" 1 time=0
 operation function "c.py(3): f" 2 time=9 allocated=1
@@ -254,6 +264,7 @@ func FuzzNative(f *testing.F) {
 		}
 	}
 	f.Add(header + "buffer +1 +5 0x200 1 1 edge=end-open note=0\nmark +1 +1 oom text=\"x\"\ntotal +1 5 requested\nregion +1 +5 0x1 5 kind=\"k\"\n")
+	f.Add(header + "call 0 1.5 2e9 0.1 site=0 before=1 after=2 freed=3\nsample 0 -1 allocated=-1 regular=true\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := read(text)
 		if err != nil {

@@ -24,6 +24,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	for _, s := range c.Spaces {
 		n.space(s)
 	}
+	n.calls()
 	for _, o := range c.Operations {
 		fmt.Fprintf(n.w, "operation %s %q %d time=%d", o.Kind, o.Name, o.Calls, o.Time)
 		n.known("self_time", o.SelfTime)
@@ -96,6 +97,29 @@ func (n *writer) space(s *lifetime.Space) {
 	for _, m := range s.Marks {
 		site := n.site(m.Site)
 		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q\n", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+	}
+}
+
+// calls writes calls and samples, which name their space by its number from 0.
+// Times of calls are seconds, written so that they are read back exactly.
+func (n *writer) calls() {
+	seconds := func(t float64) string { return strconv.FormatFloat(t, 'g', -1, 64) }
+	for i := range n.c.Calls {
+		call := &n.c.Calls[i]
+		site := n.site(call.Site)
+		fmt.Fprintf(n.w, "call %d %s %s %s site=%d before=%d after=%d", call.Space, seconds(call.Begin), seconds(call.End), seconds(call.Seconds),
+			site, call.Before, call.After)
+		n.known("peak", call.Peak)
+		n.known("reserved", call.Reserved)
+		n.known("inactive", call.Inactive)
+		n.known("allocated", call.Allocated)
+		n.known("freed", call.Freed)
+		n.w.WriteByte('\n')
+	}
+	for i := range n.c.Samples {
+		s := &n.c.Samples[i]
+		fmt.Fprintf(n.w, "sample %d %+d allocated=%d reserved=%d inactive=%d device_used=%d device_total=%d regular=%t\n", s.Space,
+			s.T-n.c.Spaces[s.Space].Begin, s.Allocated, s.Reserved, s.Inactive, s.DeviceUsed, s.DeviceTotal, s.Regular)
 	}
 }
 

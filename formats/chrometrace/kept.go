@@ -1,0 +1,130 @@
+package chrometrace
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// keepCalls records every call of a function of the program in which memory
+// changed, with what changed on the device that changed last; where Python was
+// not recorded, every operator and range. Other threads' changes count, as they
+// do in the table of operations.
+func (r *reader) keepCalls(byTime []int) {
+	at := make([]int64, len(byTime))
+	heaps := map[heap]*heapEvents{}
+	for place, i := range byTime {
+		m := &r.memory[i]
+		at[place] = m.at
+		if heaps[m.heap] == nil {
+			heaps[m.heap] = &heapEvents{changes: newChanges(0)}
+		}
+		heaps[m.heap].take(m)
+	}
+	counts := r.keptKind()
+	type kept struct {
+		begin int64
+		ref   lifetime.SpaceRef
+		call  lifetime.Call
+	}
+	var all []kept
+	sites := map[uint32]lifetime.SiteID{} // by name
+	for _, t := range r.order {
+		for c := range t.all() {
+			if !counts(c) {
+				continue
+			}
+			to := sort.Search(len(at), func(i int) bool { return at[i] > c.end })
+			if to == 0 || at[to-1] < c.begin {
+				continue
+			}
+			if sites[c.name] == 0 {
+				sites[c.name] = r.b.Site(lifetime.Site{Stack: r.b.Stack([]lifetime.FrameID{r.b.Frame(r.frameOfCall(c))})})
+			}
+			h := r.memory[byTime[to-1]].heap
+			call := heaps[h].during(c)
+			call.Site = sites[c.name]
+			call.Begin, call.End = float64(r.time(c.begin))/1e9, float64(r.time(c.end))/1e9
+			call.Seconds = float64(c.end-c.begin) / 1e9
+			all = append(all, kept{c.begin, r.spaces[h], call})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y kept) int { return cmp.Compare(x.begin, y.begin) })
+	for i := range all {
+		r.b.Call(all[i].ref, all[i].call)
+	}
+}
+
+// keptKind tells which calls are kept.
+func (r *reader) keptKind() func(c *call) bool {
+	user := map[uint32]bool{} // names of functions of the program
+	for _, t := range r.order {
+		for c := range t.all() {
+			if c.kind == python && !user[c.name] && frameOf(r.names.text(c.name)).Kind == lifetime.User {
+				user[c.name] = true
+			}
+		}
+	}
+	if len(user) == 0 {
+		return func(c *call) bool { return !numbered.MatchString(r.names.text(c.name)) } // a step has a name of its own
+	}
+	return func(c *call) bool { return c.kind == python && user[c.name] }
+}
+
+func (r *reader) frameOfCall(c *call) lifetime.Frame {
+	if c.kind == python {
+		return frameOf(r.names.text(c.name))
+	}
+	return lifetime.Frame{Function: r.names.text(c.name), Kind: lifetime.Scope}
+}
+
+// heapEvents is the events of a heap in order of time.
+type heapEvents struct {
+	changes
+	events  []*memoryEvent
+	highest []int64 // level after the events of each block of blockLen
+}
+
+// blockLen bounds the work for a call that encloses many events.
+const blockLen = 1 << 10
+
+func (h *heapEvents) take(m *memoryEvent) {
+	h.add(m.at, m.bytes)
+	h.events = append(h.events, m)
+	n := len(h.events)
+	if (n-1)%blockLen == 0 {
+		h.highest = append(h.highest, h.level(n))
+	}
+	last := len(h.highest) - 1
+	h.highest[last] = max(h.highest[last], h.level(n))
+}
+
+// level returns the bytes allocated less those freed by the first n events.
+func (h *heapEvents) level(n int) int64 { return h.allocated[n] - h.freed[n] }
+
+// during sums up the events during a call. The level is the allocator's own
+// where it is told, else it is counted from the trace's beginning.
+func (h *heapEvents) during(c *call) lifetime.Call {
+	from := sort.Search(len(h.at), func(i int) bool { return h.at[i] >= c.begin })
+	to := sort.Search(len(h.at), func(i int) bool { return h.at[i] > c.end })
+	peak := h.level(from)
+	for i := from; i < to; {
+		if i%blockLen == 0 && i+blockLen <= to {
+			peak = max(peak, h.highest[i/blockLen])
+			i += blockLen
+			continue
+		}
+		i++
+		peak = max(peak, h.level(i))
+	}
+	sums, last := h.in(from, to), h.events[to-1]
+	out := lifetime.Call{Allocated: sums.Allocated, Freed: sums.Freed, After: h.level(to), Reserved: max(last.reserved, 0)}
+	if last.total >= 0 {
+		out.After = last.total
+	}
+	out.Before = lifetime.AddSat(out.After, -sums.Bytes())
+	out.Peak = lifetime.AddSat(out.Before, peak-h.level(from))
+	return out
+}

@@ -1,0 +1,199 @@
+package gpumemprof
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// isList reports whether a member of the top-level object may be a list of
+// records.
+func isList(key json.Token) bool {
+	return key == "results" || key == "events" || key == "input"
+}
+
+// reader hands the records of a file to a Builder.
+type reader struct {
+	b   *lifetime.Builder
+	dec *json.Decoder
+
+	devices map[device]*usage
+	order   []*usage // in order of first use
+	lists   int      // of records
+	records int      // that were whole
+	stormed bool     // the file says that stormlog wrote it
+}
+
+// Read reads results and events in in.
+func Read(file string, in io.Reader, b *lifetime.Builder) error {
+	r := &reader{b: b, dec: json.NewDecoder(in), devices: map[device]*usage{}}
+	if err := r.file(); err != nil {
+		if err = r.cut(err); err != nil {
+			return err
+		}
+	}
+	if r.lists == 0 {
+		return fmt.Errorf("byte %d: no results and no events up to here; want a list of them, or an object with one under \"results\", \"events\" or \"input\"", r.dec.InputOffset())
+	}
+	producer := "gpumemprof"
+	if r.stormed {
+		producer = "stormlog"
+	}
+	source := b.Source(lifetime.Source{File: file, Format: "gpumemprof", Producer: producer})
+	for _, u := range r.order {
+		u.describe(b, source)
+	}
+	return nil
+}
+
+// cut takes what ended the reading early. A file that ends, or is damaged,
+// behind the beginning of a list is used as far as it goes.
+func (r *reader) cut(err error) error {
+	var syntax *json.SyntaxError
+	ends := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	damaged := errors.As(err, &syntax)
+	where := fmt.Sprintf("byte %d", r.dec.InputOffset())
+	switch {
+	case !ends && !damaged:
+		return err // of the input
+	case r.records > 0 || ends && r.lists > 0:
+		if damaged {
+			where += ": " + err.Error()
+		}
+		r.b.Lose(lifetime.Truncated, 1, 0, where)
+		return nil
+	case ends:
+		return fmt.Errorf("%s: the file ends before its results and events", where)
+	}
+	return fmt.Errorf("%s: %w: not the JSON that gpumemprof writes; write it again with json.dump", where, err)
+}
+
+// file reads the value that the file is.
+func (r *reader) file() error {
+	t, err := r.dec.Token()
+	if err != nil {
+		return err
+	}
+	switch t {
+	case json.Delim('['):
+		return r.list("")
+	case json.Delim('{'):
+		return r.object()
+	}
+	return nil
+}
+
+// object reads the members of the top-level object.
+func (r *reader) object() error {
+	for r.dec.More() {
+		key, err := r.dec.Token()
+		if err != nil {
+			return err
+		}
+		value, err := r.dec.Token()
+		if err != nil {
+			return err
+		}
+		if isList(key) && value == json.Delim('[') {
+			err = r.list(key.(string))
+		} else {
+			err = skipRest(r.dec, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := r.dec.Token()
+	return err
+}
+
+// skipRest skips what remains of a value that began with t.
+func skipRest(dec *json.Decoder, t json.Token) (err error) {
+	for depth := 0; ; {
+		switch t {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+		if depth <= 0 {
+			return nil
+		}
+		if t, err = dec.Token(); err != nil {
+			return err
+		}
+	}
+}
+
+// list reads records up to the end of their list.
+func (r *reader) list(key string) error {
+	r.lists++
+	for i := 0; r.dec.More(); i++ {
+		var rec record
+		var odd *json.UnmarshalTypeError
+		err := r.dec.Decode(&rec)
+		if err != nil && !errors.As(err, &odd) {
+			return err
+		}
+		r.records++
+		if odd != nil || !r.take(&rec) {
+			r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("%s[%d]", key, i))
+		}
+	}
+	_, err := r.dec.Token()
+	return err
+}
+
+// take hands a record on; false means that it cannot be used.
+func (r *reader) take(rec *record) bool {
+	switch {
+	case rec.isResult():
+		return r.result(rec)
+	case rec.isEvent():
+		return r.event(rec)
+	}
+	return false
+}
+
+// result takes a call.
+func (r *reader) result(rec *record) bool {
+	u := r.usageOf(device{id: rec.MemoryAfter.DeviceID.int})
+	if u == nil {
+		return false
+	}
+	before, after, peak := &rec.MemoryBefore, &rec.MemoryAfter, &rec.MemoryPeak
+	frame := r.b.Frame(lifetime.Frame{Function: rec.FunctionName, Kind: lifetime.User})
+	r.b.Call(u.space, lifetime.Call{
+		Site:  r.b.Site(lifetime.Site{Stack: r.b.Stack([]lifetime.FrameID{frame})}),
+		Begin: before.Timestamp.float, End: after.Timestamp.float, Seconds: rec.ExecutionTime.float,
+		Before: before.Allocated.int, After: after.Allocated.int, Peak: peak.Allocated.int, Reserved: after.Reserved.int,
+		Inactive: after.Inactive.int, Allocated: rec.MemoryAllocated.int, Freed: rec.MemoryFreed.int,
+	})
+	for _, s := range []*snapshot{before, peak, after} {
+		if s.Timestamp.known {
+			u.totals(r.b, s.Timestamp.nanoseconds(), s.Allocated, s.Reserved)
+		}
+	}
+	return true
+}
+
+// event takes a sample.
+func (r *reader) event(rec *record) bool {
+	r.stormed = r.stormed || strings.HasPrefix(rec.Collector, "stormlog")
+	u := r.usageOf(deviceOf(rec))
+	if u == nil {
+		return false
+	}
+	r.b.Sample(u.space, lifetime.Sample{
+		T: rec.TimestampNS.int, Regular: strings.EqualFold(strings.TrimSpace(rec.EventType), "sample"),
+		Allocated: rec.Allocated.bytes(), Reserved: rec.Reserved.bytes(), Inactive: rec.fragmented().bytes(),
+		DeviceUsed: rec.DeviceUsed.bytes(), DeviceTotal: rec.DeviceTotal.bytes(),
+	})
+	u.limit = max(u.limit, rec.DeviceTotal.int)
+	u.totals(r.b, rec.TimestampNS.int, rec.Allocated, rec.Reserved)
+	return true
+}

@@ -1,0 +1,116 @@
+package gpumemprof
+
+import (
+	"math"
+	"strconv"
+)
+
+// record is a result or an event: its keys tell.
+type record struct {
+	FunctionName    string   `json:"function_name"`
+	ExecutionTime   number   `json:"execution_time"` // seconds
+	MemoryBefore    snapshot `json:"memory_before"`
+	MemoryAfter     snapshot `json:"memory_after"`
+	MemoryPeak      snapshot `json:"memory_peak"`
+	MemoryAllocated number   `json:"memory_allocated"`
+	MemoryFreed     number   `json:"memory_freed"`
+
+	TimestampNS number `json:"timestamp_ns"`
+	EventType   string `json:"event_type"`
+	Collector   string `json:"collector"`
+	Host        string `json:"host"`
+	DeviceID    number `json:"device_id"`
+	Rank        number `json:"rank"`
+	WorldSize   number `json:"world_size"`
+	Allocated   number `json:"allocator_allocated_bytes"`
+	Reserved    number `json:"allocator_reserved_bytes"`
+	Inactive    number `json:"allocator_inactive_bytes"`
+	DeviceUsed  number `json:"device_used_bytes"`
+	DeviceTotal number `json:"device_total_bytes"`
+
+	Metadata struct {
+		Capabilities struct {
+			Inactive      *bool `json:"supports_allocator_inactive"`
+			Fragmentation *bool `json:"supports_fragmentation_analysis"`
+		} `json:"memory_capabilities"`
+	} `json:"metadata"`
+}
+
+// snapshot is a MemorySnapshot.
+type snapshot struct {
+	Timestamp number `json:"timestamp"` // seconds
+	Allocated number `json:"allocated_memory"`
+	Reserved  number `json:"reserved_memory"`
+	Inactive  number `json:"inactive_memory"`
+	DeviceID  number `json:"device_id"`
+}
+
+// isResult reports whether r has what a call is about.
+func (r *record) isResult() bool {
+	return r.FunctionName != "" && r.MemoryBefore.Allocated.known && r.MemoryAfter.Allocated.known
+}
+
+// isEvent reports whether r has a time and a figure.
+func (r *record) isEvent() bool {
+	return r.TimestampNS.known && (r.Allocated.known || r.Reserved.known || r.DeviceUsed.known)
+}
+
+// fragmented returns the bytes in split blocks that were not in use. A
+// collector may say of itself that its figure means nothing.
+func (r *record) fragmented() number {
+	can := r.Metadata.Capabilities
+	for _, able := range []*bool{can.Inactive, can.Fragmentation} {
+		if able != nil && !*able {
+			return number{}
+		}
+	}
+	return r.Inactive
+}
+
+// number is a JSON number, as an integer and as a float. Anything else in its
+// place is not known.
+type number struct {
+	int   int64 // saturates
+	float float64
+	known bool
+}
+
+// UnmarshalJSON takes integers exactly and rounds others.
+func (n *number) UnmarshalJSON(text []byte) error {
+	*n = number{}
+	if text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return nil
+	}
+	i, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		i = saturated(f)
+	}
+	*n = number{i, f, true}
+	return nil
+}
+
+// saturated rounds f to an int64; what is out of range becomes its end.
+func saturated(f float64) int64 {
+	switch f = math.Round(f); {
+	case f >= math.MaxInt64:
+		return math.MaxInt64
+	case f <= math.MinInt64:
+		return math.MinInt64
+	}
+	return int64(f)
+}
+
+// bytes returns a figure in bytes, -1 where it is not known.
+func (n number) bytes() int64 {
+	if !n.known {
+		return -1
+	}
+	return n.int
+}
+
+// nanoseconds returns a time in seconds as nanoseconds.
+func (n number) nanoseconds() int64 { return saturated(n.float * 1e9) }

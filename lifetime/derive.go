@@ -1,0 +1,181 @@
+package lifetime
+
+// AllCalls returns the calls of a capture: those that were recorded, in their
+// order, or else what stands for them, space by space. Where steps are marked,
+// that is each step of each function that allocates: the change is what the live
+// bytes of the function's buffers changed by. Otherwise it is each allocation:
+// the change is its size if it is never freed, else 0. Bytes are occupied ones.
+//
+// Before is the level of the whole space when the call began, and After is that and
+// the change, so that the calls of one function tell what that function did.
+func (c *Capture) AllCalls() []Call {
+	if len(c.Calls) > 0 {
+		return c.Calls
+	}
+	var calls []Call
+	for i, s := range c.Spaces {
+		if s.Facts&History == 0 || s.Axis == ProgramOrder {
+			continue
+		}
+		d := deriver{c: c, space: i, s: s, reserved: s.ReservedLevels()}
+		for _, m := range s.Marks {
+			if m.Kind == Step {
+				d.steps = append(d.steps, m)
+			}
+		}
+		if len(d.steps) > 0 {
+			d.ofSteps()
+		} else {
+			d.ofAllocations()
+		}
+		calls = append(calls, d.calls...)
+	}
+	return calls
+}
+
+// Only returns the capture with the spaces that are asked for, and with their
+// calls and samples.
+func (c *Capture) Only(asked func(*Space) bool) *Capture {
+	part := *c
+	part.Spaces, part.Calls, part.Samples = nil, nil, nil
+	at := map[int]int{} // new index by the old one
+	for i, s := range c.Spaces {
+		if asked(s) {
+			at[i] = len(part.Spaces)
+			part.Spaces = append(part.Spaces, s)
+		}
+	}
+	for _, call := range c.Calls {
+		if i, ok := at[call.Space]; ok {
+			call.Space = i
+			part.Calls = append(part.Calls, call)
+		}
+	}
+	for _, sample := range c.Samples {
+		if i, ok := at[sample.Space]; ok {
+			sample.Space = i
+			part.Samples = append(part.Samples, sample)
+		}
+	}
+	return &part
+}
+
+// deriver makes calls of a history.
+type deriver struct {
+	c        *Capture
+	space    int
+	s        *Space
+	steps    []Mark
+	reserved []Level // still to come
+	held     int64   // reserved so far
+	calls    []Call
+}
+
+// call adds a call with what is known of all of them.
+func (d *deriver) call(begin, end int64, call Call) {
+	for ; len(d.reserved) > 0 && d.reserved[0].At <= end; d.reserved = d.reserved[1:] {
+		d.held = d.reserved[0].Bytes
+	}
+	call.Space, call.Reserved = d.space, d.held
+	call.Begin, call.End = d.seconds(begin), d.seconds(end)
+	call.Seconds = call.End - call.Begin
+	d.calls = append(d.calls, call)
+}
+
+// seconds returns an instant in seconds; events count as one each where there is no
+// clock.
+func (d *deriver) seconds(t int64) float64 {
+	if d.s.Axis == Time {
+		return float64(t) / 1e9
+	}
+	return float64(t)
+}
+
+func (d *deriver) ofAllocations() {
+	level := d.s.Base
+	for c := range d.s.Changes() {
+		b := &d.s.Buffers[c.Buffer]
+		if !c.Begin {
+			level = AddSat(level, -b.Size)
+			continue
+		}
+		if b.Edge&BeginUnseen == 0 {
+			call := Call{Site: b.Site, Before: level, After: AddSat(level, b.Size), Peak: AddSat(level, b.Size), Allocated: b.Size}
+			end := d.s.End
+			if b.Edge&EndOpen == 0 {
+				call.After, call.Freed, end = level, b.Size, b.End
+			}
+			d.call(b.Begin, b.Begin, call)
+			d.calls[len(d.calls)-1].Seconds = d.seconds(end) - d.seconds(b.Begin)
+		}
+		level = AddSat(level, b.Size)
+	}
+}
+
+// functionStep is what a function did in a step.
+type functionStep struct {
+	site                           SiteID
+	allocated, freed, change, peak int64
+}
+
+func (d *deriver) ofSteps() {
+	functions := map[string]*functionStep{}
+	var order []string
+	level, before := d.s.Base, d.s.Base
+	step := 0
+	finish := func() {
+		for _, name := range order {
+			f := functions[name]
+			d.call(d.steps[step].Begin, d.steps[step].End, Call{Site: f.site, Before: before, After: AddSat(before, f.change),
+				Peak: AddSat(before, f.peak), Allocated: f.allocated, Freed: f.freed})
+		}
+		clear(functions)
+		order, before = nil, level
+		step++
+	}
+	for c := range d.s.Changes() {
+		for step < len(d.steps) && c.T >= d.steps[step].End {
+			finish()
+		}
+		b := &d.s.Buffers[c.Buffer]
+		size := b.Size
+		if !c.Begin {
+			size = -size
+		}
+		if step < len(d.steps) && c.T < d.steps[step].Begin {
+			before = AddSat(level, size)
+		} else if step < len(d.steps) && (!c.Begin || b.Edge&BeginUnseen == 0) {
+			name := d.c.FunctionName(b.Site)
+			f := functions[name]
+			if f == nil {
+				f = &functionStep{site: b.Site}
+				functions[name] = f
+				order = append(order, name)
+			}
+			f.add(size)
+		}
+		level = AddSat(level, size)
+	}
+	for step < len(d.steps) {
+		finish()
+	}
+}
+
+func (f *functionStep) add(size int64) {
+	if size > 0 {
+		f.allocated = AddSat(f.allocated, size)
+	} else {
+		f.freed = AddSat(f.freed, -size)
+	}
+	f.change = AddSat(f.change, size)
+	f.peak = max(f.peak, f.change)
+}
+
+// FunctionName returns the name of the function that allocated: that of the
+// innermost frame of the program itself, or else the operation.
+func (c *Capture) FunctionName(site SiteID) string {
+	if f, ok := c.UserFrame(site); ok {
+		return f.Function
+	}
+	return c.Sites[site].Op
+}

@@ -1,0 +1,71 @@
+package preset
+
+// Conclude fills in what follows from the patterns and insights: those that come
+// first, what to do, and the score. costs are what a severity or impact takes off
+// the score.
+func (r *Report) Conclude(costs map[string]int) {
+	for _, p := range r.AllPatterns {
+		if p.Severity == "critical" {
+			r.CriticalIssues = append(r.CriticalIssues, p)
+		}
+	}
+	for _, i := range r.AllInsights {
+		if i.Impact == "high" {
+			r.HighImpactInsights = append(r.HighImpactInsights, i)
+		}
+	}
+	r.Recommendations = r.recommend()
+	r.OptimizationScore = r.score(costs)
+}
+
+// recommend returns the first ten things to do: critical patterns, insights of
+// high impact, then the other patterns but those that only inform.
+func (r *Report) recommend() []Recommendation {
+	all := []Recommendation{}
+	for _, p := range r.CriticalIssues {
+		all = append(all, Recommendation{"high", p.PatternType, p.Description, p.Suggestions})
+	}
+	for _, i := range r.HighImpactInsights {
+		all = append(all, Recommendation{"high", i.Category, i.Description, i.Recommendations})
+	}
+	for _, p := range r.AllPatterns {
+		if p.Severity == "warning" {
+			all = append(all, Recommendation{"medium", p.PatternType, p.Description, p.Suggestions})
+		}
+	}
+	return all[:min(10, len(all))]
+}
+
+// penalties are what an issue takes off the score.
+var penalties = map[string]int{"critical": 20, "warning": 10, "info": 5, "high": 15, "medium": 8}
+
+// grades are the marks by the score that each needs at least.
+var grades = []struct {
+	least              int
+	grade, description string
+}{
+	{90, "A", "Excellent memory usage patterns"},
+	{80, "B", "Good memory usage with minor issues"},
+	{70, "C", "Acceptable memory usage with some optimization potential"},
+	{60, "D", "Poor memory usage patterns requiring attention"},
+	{0, "F", "Critical memory usage issues requiring immediate attention"},
+}
+
+func (r *Report) score(costs map[string]int) Score {
+	score := 100
+	for _, p := range r.AllPatterns {
+		score -= costs[p.Severity]
+	}
+	for _, i := range r.AllInsights {
+		score -= costs[i.Impact]
+	}
+	score = max(score, 0)
+	s := Score{Score: score, IssuesFound: len(r.AllPatterns) + len(r.AllInsights)}
+	for _, g := range grades {
+		if score >= g.least {
+			s.Grade, s.Description = g.grade, g.description
+			break
+		}
+	}
+	return s
+}
