@@ -63,12 +63,27 @@ func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifet
 	if need == render.Program {
 		want.memorySpace = ""
 	}
-	return openEach(c, from, need == render.Reports, want.choose)
+	return openEach(c, from, formats.Input{Reports: need == render.Reports}, want.choose)
 }
 
-// openEach reads the captures of a command line and returns the part of each
-// that the command wants.
-func openEach(c *cli.Context, from lifetime.Severity, reports bool, part func(*lifetime.Capture) (*lifetime.Capture, error)) ([]*lifetime.Capture, error) {
+// openForRules is openAll for the rules of a command line. Presets look at calls,
+// of which there may be none.
+func openForRules(c *cli.Context, r *rules) ([]*lifetime.Capture, error) {
+	want, err := choiceOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return openEach(c, lifetime.DataLoss, formats.Input{Calls: r.preset != nil}, func(capture *lifetime.Capture) (*lifetime.Capture, error) {
+		if len(capture.Spaces) == 0 && capture.Sources[0].Format == callProfile {
+			return capture, nil
+		}
+		return want.choose(capture)
+	})
+}
+
+// openEach reads the captures of a command line, with what in asks for, and
+// returns the part of each that the command wants.
+func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error)) ([]*lifetime.Capture, error) {
 	files := c.Args().Slice()
 	switch name := c.String("input-format"); {
 	case len(files) == 0:
@@ -81,7 +96,7 @@ func openEach(c *cli.Context, from lifetime.Severity, reports bool, part func(*l
 	}
 	var captures []*lifetime.Capture
 	for _, file := range files {
-		capture, err := open(c, file, reports)
+		capture, err := open(c, file, in)
 		if err != nil {
 			return nil, &statusError{statusInput, err}
 		}
@@ -105,8 +120,8 @@ func openEach(c *cli.Context, from lifetime.Severity, reports bool, part func(*l
 }
 
 // open reads one capture. How far it got shows on a terminal.
-func open(c *cli.Context, file string, reports bool) (*lifetime.Capture, error) {
-	in := formats.Input{Stdin: c.App.Reader, Format: c.String("input-format"), Reports: reports}
+func open(c *cli.Context, file string, in formats.Input) (*lifetime.Capture, error) {
+	in.Stdin, in.Format = c.App.Reader, c.String("input-format")
 	var bar *progress
 	if terminal(c.App.ErrWriter) && !c.Bool("quiet") {
 		in.Progress = func(file string, size int64) func(n int) {

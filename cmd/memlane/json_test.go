@@ -18,7 +18,7 @@ func TestJSONFields(t *testing.T) {
 	const golden = "testdata/fields.txt"
 	files := append(slices.Sorted(maps.Values(captures(t))), damaged(t), "testdata/programs.native", "testdata/runtime.native")
 	var lines []string
-	for _, command := range []string{"info --json", "leaks --json", "peak --json", "ops --json", "export --to json"} {
+	for _, command := range []string{"info --json", "leaks --json", "report --json", "peak --json", "ops --json", "export --to json"} {
 		name := strings.Fields(command)[0]
 		s := shapes{types: map[string]map[string]bool{}, count: map[string]int{}}
 		of := append(slices.Clone(files), traces(t)...)

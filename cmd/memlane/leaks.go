@@ -5,28 +5,26 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/units"
 )
 
 func leaksCommand() *cli.Command {
-	var rules strings.Builder
-	for _, r := range leak.Rules {
-		fmt.Fprintf(&rules, "  %s\n      %s\n", r.Name, r.Doc)
-	}
 	return &cli.Command{
 		Name:      "leaks",
 		Usage:     "which buffers should be gone: findings, most severe first",
 		ArgsUsage: "CAPTURE...",
-		Description: "Rules:\n" + rules.String() + "\nExamples:\n" +
+		Description: "Examples:\n" +
 			"  memlane leaks snapshot.pickle\n" +
-			"  memlane leaks --space cuda:1 --json snapshot.pickle",
-		Flags:  captureFlags(jsonFlag()),
+			"  memlane leaks --space cuda:1 --json snapshot.pickle\n" +
+			"  memlane leaks --fail-on warning snapshot.pickle || echo it leaks\n" +
+			"  memlane leaks --function 'train_step|evaluate' snapshot.pickle\n" +
+			"  memlane leaks --threshold limit_bytes=80GiB snapshot.pickle\n" +
+			"  memlane leaks --list-rules",
+		Flags:  captureFlags(append(ruleFlags(), toggle("list-rules", "list all rules and their thresholds"), jsonFlag())...),
 		Action: leaks,
 	}
 }
@@ -34,63 +32,93 @@ func leaksCommand() *cli.Command {
 type leaksJSON struct {
 	Schema   string        `json:"schema"`
 	Findings []findingJSON `json:"findings"`
+	Score    scoreJSON     `json:"score"`
+
+	Functions []functionJSON `json:"functions,omitempty"` // with --function
+}
+
+type scoreJSON struct {
+	Score       int    `json:"score"`
+	Grade       string `json:"grade"`
+	Description string `json:"description"`
 }
 
 type findingJSON struct {
-	Rule           string             `json:"rule"`
-	Severity       string             `json:"severity"`
-	Confidence     float64            `json:"confidence"`
-	File           string             `json:"file"`
-	Space          string             `json:"space"`
-	Site           siteJSON           `json:"site"`
-	Bytes          int64              `json:"bytes"`
-	RequestedBytes int64              `json:"requested_bytes"`
-	Count          int64              `json:"count"`
-	BytesPerStep   *int64             `json:"bytes_per_step"` // null without step marks
-	Description    string             `json:"description"`
-	Evidence       map[string]float64 `json:"evidence"`
-	Suggestions    []string           `json:"suggestions"`
+	Rule           string         `json:"rule"`
+	Severity       string         `json:"severity"`
+	Confidence     float64        `json:"confidence"`
+	File           string         `json:"file"`
+	Space          string         `json:"space"`
+	Site           siteJSON       `json:"site"`
+	Bytes          int64          `json:"bytes"`
+	RequestedBytes int64          `json:"requested_bytes"`
+	Count          int64          `json:"count"`
+	BytesPerStep   *int64         `json:"bytes_per_step"` // null without step marks
+	Description    string         `json:"description"`
+	Evidence       map[string]any `json:"evidence"`
+	Suggestions    []string       `json:"suggestions"`
 }
 
 func leaks(c *cli.Context) error {
-	captures, err := openAll(c, lifetime.DataLoss)
+	if c.Bool("list-rules") {
+		listRules(c.App.Writer)
+		return nil
+	}
+	r, err := rulesOf(c)
 	if err != nil {
 		return err
 	}
-	out := leaksJSON{Schema: schema, Findings: []findingJSON{}}
-	for i, capture := range captures {
-		findings := leak.Find(capture, capture.Spaces)
-		if c.Bool("json") {
-			for _, f := range findings {
-				out.Findings = append(out.Findings, findingToJSON(capture, f))
-			}
-			continue
+	captures, err := openForRules(c, r)
+	if err != nil {
+		return err
+	}
+	found := r.run(captures)
+	if c.Bool("json") {
+		score := found.report.OptimizationScore
+		out := leaksJSON{Schema: schema, Findings: findingsToJSON(captures, found.found), Score: scoreJSON{score.Score, score.Grade, score.Description}}
+		out.Functions = functionsOf(captures, r)
+		if err := writeJSON(c.App.Writer, out); err != nil {
+			return err
 		}
+		return r.verdict(found.found)
+	}
+	for i, capture := range captures {
 		if i > 0 {
 			fmt.Fprintln(c.App.Writer)
 		}
-		printFindings(c.App.Writer, capture, findings)
-	}
-	if c.Bool("json") {
-		return writeJSON(c.App.Writer, out)
+		printFindings(c.App.Writer, capture, found.found[i], r)
+		printFunctions(c.App.Writer, capture, r)
 	}
 	printRanks(c.App.Writer, captures)
-	return nil
+	return r.verdict(found.found)
+}
+
+// findingsToJSON is a list, never null.
+func findingsToJSON(captures []*lifetime.Capture, found [][]leak.Finding) []findingJSON {
+	all := []findingJSON{}
+	for i, capture := range captures {
+		for _, f := range found[i] {
+			all = append(all, findingToJSON(capture, f))
+		}
+	}
+	return all
 }
 
 func findingToJSON(capture *lifetime.Capture, f leak.Finding) findingJSON {
 	out := findingJSON{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
-		File: capture.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteToJSON(capture, f.Sites[0]),
+		File: capture.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteToJSON(capture, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
-		Description: f.Description, Evidence: map[string]float64{}, Suggestions: append([]string{}, f.Suggestions...),
+		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
 	}
 	if f.BytesPerStep > 0 {
 		n := int64(math.Round(f.BytesPerStep))
 		out.BytesPerStep = &n
 	}
 	for _, e := range f.Evidence {
-		out.Evidence[e.Name] = e.Value
+		if out.Evidence[e.Name] = e.Value; e.Text != "" {
+			out.Evidence[e.Name] = e.Text
+		}
 	}
 	return out
 }
@@ -102,27 +130,28 @@ const (
 	maxInfos    = 10
 )
 
-func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Finding) {
-	printVerdict(w, capture, findings)
+func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Finding, r *rules) {
+	printVerdict(w, capture, findings, r)
 	told := map[string]bool{} // suggestions; once is enough
 	for i, f := range findings {
 		if i == maxFindings || i >= maxInfos && f.Severity == leak.Info {
 			fmt.Fprintf(w, "\nand %s (--json has them all)\n", count(len(findings)-i, "more finding"))
 			break
 		}
-		name := siteName(capture, f.Space, f.Sites[0])
-		if frame, ok := capture.UserFrame(f.Sites[0]); ok && ofOperation(frame) {
+		name := "all of it"
+		if len(f.Sites) > 0 {
+			name = siteName(capture, f.Space, f.Sites[0])
+		}
+		if frame, ok := capture.UserFrame(f.Place()); ok && ofOperation(frame) {
 			name = cutMiddle(name, maxPlace)
 		}
 		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, name, printable(f.Space.ID()))
-		perStep := ""
-		if f.BytesPerStep > 0 {
-			perStep = fmt.Sprintf(", %s a step", units.Bytes(int64(math.Round(f.BytesPerStep))))
-		}
-		fmt.Fprintf(w, "  %s\n", wrap(fmt.Sprintf("%s%s; confidence %.0f %%", f.Description, perStep, 100*f.Confidence), "  "))
-		if static(f.Space) {
+		fmt.Fprintf(w, "  %s\n", wrap(fmt.Sprintf("%s; confidence %.0f %%", f.Description, 100*f.Confidence), "  "))
+		switch {
+		case len(f.Sites) == 0:
+		case static(f.Space):
 			printInstruction(w, capture, f.Sites)
-		} else {
+		default:
 			printStacks(w, capture, f.Sites)
 		}
 		for _, s := range f.Suggestions {
@@ -136,7 +165,11 @@ func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Findi
 
 // printVerdict says how many findings there are, and in which spaces leaks
 // cannot be told.
-func printVerdict(w io.Writer, capture *lifetime.Capture, findings []leak.Finding) {
+func printVerdict(w io.Writer, capture *lifetime.Capture, findings []leak.Finding, r *rules) {
+	if r.preset != nil {
+		fmt.Fprintf(w, "%s: %s by the rules of %s\n", printable(captureName(capture)), count(len(findings), "finding"), r.preset.Name)
+		return
+	}
 	var untold []*lifetime.Space
 	programs, judged := 0, 0
 	for _, s := range capture.Spaces {
@@ -151,7 +184,7 @@ func printVerdict(w io.Writer, capture *lifetime.Capture, findings []leak.Findin
 	}
 	leaks := 0
 	for _, f := range findings {
-		if f.Rule == leak.Leak {
+		if f.IsLeak() {
 			leaks++
 		}
 	}

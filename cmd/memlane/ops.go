@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/units"
 )
@@ -89,7 +90,7 @@ func ops(c *cli.Context) error {
 	if orders[by] == nil {
 		return fail(statusUsage, "--sort %q: want memory, time or calls", by)
 	}
-	captures, err := openEach(c, lifetime.Damage, false, withOperations) // lesser losses concern buffers
+	captures, err := openEach(c, lifetime.Damage, formats.Input{}, withOperations) // lesser losses concern buffers
 	if err != nil {
 		return err
 	}

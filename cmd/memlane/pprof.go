@@ -56,7 +56,7 @@ func writePprof(c *cli.Context) error {
 				o.Comments = append(o.Comments, s.ID()+": left out: only its usage is known, not what held it")
 			}
 		}
-		addFindings(&o, leak.Find(capture, spaces))
+		addFindings(&o, leak.Find(capture, spaces, leak.Settings{}))
 	}
 	return writeOutput(c, func(w io.Writer) error {
 		err := pprof.Write(w, captures, o)
@@ -71,7 +71,7 @@ func writePprof(c *cli.Context) error {
 // whatever else is more than worth knowing: pprof prints them above every report.
 func addFindings(o *pprof.Options, findings []leak.Finding) {
 	for _, f := range findings {
-		if f.Rule == leak.Leak {
+		if f.IsLeak() {
 			labels := o.Leaks[f.Space]
 			if labels == nil {
 				labels = map[lifetime.SiteID]string{}

@@ -56,7 +56,8 @@ func TestProfiles(t *testing.T) {
 			}
 		}
 		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
-			if (f.Rule == "leak") != (f.Evidence["peak_bytes"] == 0) || f.Bytes <= 0 || f.Description == "" {
+			ofProgram := f.Rule == "whole_program" || f.Rule == "padding"
+			if ofProgram != (f.Evidence["peak_bytes"] != nil) || f.Bytes <= 0 || f.Description == "" || len(f.Suggestions) == 0 {
 				t.Errorf("%s: incomplete: %+v", file, f)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 // Exit statuses.
 const (
 	statusOK       = 0
+	statusFound    = 1 // --fail-on was met
 	statusUsage    = 2 // the command line is wrong
 	statusInput    = 3 // a capture cannot be read, or is damaged under --strict
 	statusNoMemory = 4 // it can be read, but holds nothing of what was asked for
@@ -77,13 +78,13 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane COMMAND --help\n\n" +
 			"Formats of captures:\n" + readers.String() + "\n" +
-			"Exit status: 0 done, 2 wrong command line, 3 a capture cannot be read (or is\n" +
-			"damaged, with --strict), 4 a capture holds nothing of what was asked for,\n" +
-			"5 the output cannot be written.",
+			"Exit status: 0 done, 1 --fail-on was met, 2 wrong command line, 3 a capture\n" +
+			"cannot be read (or is damaged, with --strict), 4 a capture holds nothing of\n" +
+			"what was asked for, 5 the output cannot be written.",
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		HideVersion: true,
 		Flags:       []cli.Flag{cli.HelpFlag}, // not added where there is a command of that name
-		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), svgCommand(), pprofCommand(), exportCommand(),
+		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), svgCommand(), pprofCommand(), exportCommand(),
 			helpCommand()},
 		OnUsageError:   usage,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status

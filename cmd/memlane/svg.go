@@ -69,8 +69,8 @@ func svg(c *cli.Context) error {
 		tellChoice(c.App.ErrWriter, "drawing", space, of)
 	}
 	o := blocks.Options{Layout: layout, Color: color, Leaks: map[lifetime.SiteID]string{}}
-	for _, f := range leak.Find(capture, []*lifetime.Space{space}) {
-		if f.Rule != leak.Leak {
+	for _, f := range leak.Find(capture, []*lifetime.Space{space}, leak.Settings{}) {
+		if !f.IsLeak() {
 			continue
 		}
 		for _, site := range f.Sites {

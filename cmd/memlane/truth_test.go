@@ -115,7 +115,14 @@ func TestLeaksTruth(t *testing.T) {
 	}
 	for name, file := range captures(t) {
 		var got []string
+		warnings := 0
 		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
+			if f.Severity != "info" {
+				warnings++
+			}
+			if f.Severity == "info" || f.Rule != "leak" && f.Rule != "growing_buffer" {
+				continue
+			}
 			got = append(got, fmt.Sprintf("%s %s %s:%d %d x %d",
 				f.Space, f.Site.Function, filepath.Base(f.Site.File), f.Site.Line, f.Count, f.RequestedBytes/f.Count))
 			if f.Rule == "" || f.Severity == "" || f.Description == "" || len(f.Suggestions) == 0 || len(f.Site.Stack) == 0 || f.File != file {
@@ -126,8 +133,8 @@ func TestLeaksTruth(t *testing.T) {
 			t.Errorf("%s: found\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "), strings.Join(truth[name], "\n  "))
 		}
 		text := succeed(t, "leaks", "--quiet", file)
-		if n := strings.Count(text, "\nwarning  ") + strings.Count(text, "\ncritical  "); n != len(got) {
-			t.Errorf("%s: %d findings in JSON, %d in text:\n%s", name, len(got), n, text)
+		if n := strings.Count(text, "\nwarning  ") + strings.Count(text, "\ncritical  "); n != warnings {
+			t.Errorf("%s: %d findings in JSON, %d in text:\n%s", name, warnings, n, text)
 		}
 	}
 }

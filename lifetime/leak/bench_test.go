@@ -35,7 +35,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if found := leak.Find(c, c.Spaces); len(found) < 5 {
+		if found := leak.Find(c, c.Spaces, leak.Settings{}); len(found) < 5 {
 			b.Fatalf("%d leaks", len(found))
 		}
 	}

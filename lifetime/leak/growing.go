@@ -1,8 +1,6 @@
 package leak
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -30,17 +28,23 @@ const (
 	// minTailRate is the rate of rises in the last third of the growth, as a
 	// share of the mean rate: a cache that fills gets slower and slower. Where
 	// the rises as a whole come early, by Laplace's trend test at fading (the
-	// one-sided 5 % point of the normal distribution), it is minFadingRate: a
+	// one-sided 10 % point of the normal distribution), it is minFadingRate: a
 	// cache may have filled at the site of a leak, but the leak must show.
 	minTailRate   = 0.25
 	minFadingRate = 0.6
-	fading        = -1.645
+	fading        = -1.28
+	// regular is how many mean pauses the longest one may last where there are
+	// fewer rises than enough: a few that come at random may as well be a pool on
+	// its way to its size.
+	enough  = 6
+	regular = 2
 	// patience is how much older than the usual freed buffer of its site a
 	// buffer must be before its free is overdue. usual is the quantile taken.
 	patience = 1.5
 	usual    = 0.9
-	// criticalBytes makes a leak critical.
-	criticalBytes = 1 << 30
+	// suspected is the number of rises that is worth a word where nothing that a
+	// site allocated was freed.
+	suspected = minRises - 1
 )
 
 // growing finds sites whose survivors keep piling up to the end of the window.
@@ -61,57 +65,85 @@ const (
 //
 // A bounded cache keeps its floor level, whichever of its buffers survive. What
 // piles up during one forward pass is no leak either: see calls.
+//
+// A leak with one rise too few is a suspicion.
 func growing(l Look) []Finding {
-	c, s := l.Capture, l.Space
-	if s.Facts&lifetime.History == 0 || s.Axis == lifetime.ProgramOrder {
+	if !l.dynamic() {
 		return nil
 	}
-	h := newHistories(s)
-	regions := newStreams(s)
-	var modules *calls
-	byPlace := map[place]*Finding{}
-	var order []place
+	h := l.history()
+	regions := newStreams(l.Space)
+	confirmed, suspicions := newPlaces(), newPlaces()
 	for _, site := range h.order {
 		hist := h.sites[site]
-		least := minRises
-		if !keepsRising(hist.rises(), h.end, hist.lag()) {
-			if !inEveryStep(s, hist) {
-				continue
-			}
-			least = fewSteps
-		}
-		if modules == nil { // most captures have nothing that keeps rising
-			modules = newCalls(c, h)
-		}
-		if modules.one(site) {
+		least, sure := l.verdict(hist)
+		if least == 0 || !l.wants(site) || l.inOneCall(site) {
 			continue
 		}
-		kept, sizes := survivors(s, hist, regions)
-		if kept.Count < int64(least) {
+		to := confirmed
+		if !sure {
+			to = suspicions
+		}
+		kept, sizes := survivors(l.Space, hist, regions)
+		n := int64(len(kept))
+		if n < int64(least) {
 			continue
 		}
 		// Where the window opens on a buffer pool or cache in use, what is added
 		// shows under its site, but what goes is older and of unknown origin. The
 		// rest is what has grown; it must be the larger part.
-		if site != 0 && kept.Count-h.replaced(s, hist, sizes) < max(int64(least), kept.Count/2) {
+		if site != 0 && n-h.replaced(l.Space, hist, sizes) < max(int64(least), n/2) {
 			continue
 		}
-		p := placeOf(c, site)
-		f := byPlace[p]
-		if f == nil {
-			f = &Finding{Sites: nil}
-			byPlace[p] = f
-			order = append(order, p)
-		}
-		f.merge(site, kept, hist)
+		to.at(placeOf(l.Capture, site)).merge(l.Space, site, kept, hist)
 	}
 	var findings []Finding
-	for _, p := range order {
-		f := byPlace[p]
-		f.conclude(s, p)
+	for i, p := range append(confirmed.order, suspicions.order...) {
+		f, severity := confirmed.found[p], Warning
+		if i >= len(confirmed.order) {
+			if f != nil { // there is more to say of the place
+				continue
+			}
+			f, severity = suspicions.found[p], Info
+		}
+		f.Severity = severity
+		l.conclude(f, p)
 		findings = append(findings, *f)
 	}
+	l.explain(findings)
 	return findings
+}
+
+// verdict returns how many survivors a site must have to leak, and whether it then
+// does for sure; 0 where it does not leak.
+func (l Look) verdict(hist *history) (least int, sure bool) {
+	switch rises, end := hist.rises(), l.history().end; {
+	case keepsRising(rises, end, hist.lag(), minRises):
+		return minRises, true
+	case inEveryStep(l.Space, hist):
+		return fewSteps, true
+	case len(hist.lifetimes) == 0 && hist.older == 0 && len(rises) == suspected && keepsRising(rises, end, 0, suspected):
+		return suspected, false
+	}
+	return 0, false
+}
+
+// places are the findings of a rule by place, in order of their appearance.
+type places struct {
+	found map[place]*Finding
+	order []place
+}
+
+func newPlaces() *places { return &places{found: map[place]*Finding{}} }
+
+func (p *places) at(where place) *Finding {
+	f := p.found[where]
+	if f == nil {
+		f = &Finding{}
+		p.found[where] = f
+		p.order = append(p.order, where)
+	}
+	return f
 }
 
 // inEveryStep reports whether a site keeps the same number of buffers of every
@@ -141,11 +173,11 @@ func inEveryStep(s *lifetime.Space, h *history) bool {
 // keepsRising applies the thresholds to the moments at which a floor rose.
 // Buffers that were allocated less than lag before the end, in work, may still
 // be freed in time: rises since then do not count.
-func keepsRising(rises []moment, end moment, lag int) bool {
+func keepsRising(rises []moment, end moment, lag, least int) bool {
 	until := end.work - lag
 	counted := rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
 	n := len(counted)
-	if n < minRises {
+	if n < least {
 		return false
 	}
 	first, last := counted[0], counted[n-1]
@@ -167,10 +199,11 @@ func keepsRising(rises []moment, end moment, lag int) bool {
 	// Rises that do not count yet still tell that the floor is not level: a
 	// cache of long-lived buffers rises only before until, and then no more.
 	level := end.work - rises[len(rises)-1].work
-	return distinct >= minRises &&
+	return distinct >= least &&
 		float64(last.work-first.work) >= minSpan*float64(until) &&
 		max(silent, level) <= maxSilence*pause.work &&
 		float64(silent) <= maxSilentShare*float64(until) && float64(level) <= maxSilentShare*float64(end.work) &&
+		(n >= enough || float64(pause.work)*float64(n-1) <= regular*float64(last.work-first.work)) &&
 		// Without lag the other clock tells whether the program went on to other things.
 		(lag > 0 || end.allocations-last.allocations <= maxSilence*pause.allocations) &&
 		float64(tail) >= minRate*float64(n)/3
@@ -190,56 +223,16 @@ func trend(rises []moment, until int) float64 {
 }
 
 // merge adds the survivors of one stack to the finding of its place.
-func (f *Finding) merge(site lifetime.SiteID, kept lifetime.Amount, h *history) {
+func (f *Finding) merge(s *lifetime.Space, site lifetime.SiteID, kept []int, h *history) {
 	f.Sites = append(f.Sites, site)
-	f.Amount.Add(kept)
+	f.kept = append(f.kept, kept...)
+	for _, i := range kept {
+		b := &s.Buffers[i]
+		f.Amount.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+	}
 	f.addEvidence("allocated", float64(h.allocated))
 	f.addEvidence("freed", float64(len(h.lifetimes)))
 	f.addEvidence("older_than_window", float64(h.older))
-}
-
-func (f *Finding) evidence(name string) float64 {
-	for _, e := range f.Evidence {
-		if e.Name == name {
-			return e.Value
-		}
-	}
-	return 0
-}
-
-func (f *Finding) addEvidence(name string, v float64) {
-	for i := range f.Evidence {
-		if f.Evidence[i].Name == name {
-			f.Evidence[i].Value += v
-			return
-		}
-	}
-	f.Evidence = append(f.Evidence, Evidence{name, v})
-}
-
-// conclude fills in what follows from the survivors.
-func (f *Finding) conclude(s *lifetime.Space, p place) {
-	f.Severity = Warning
-	if f.Amount.Bytes >= criticalBytes {
-		f.Severity = Critical
-	}
-	// Few rises may be chance, many are a pattern.
-	n := float64(f.Amount.Count)
-	f.Confidence = n / (n + 4)
-	if steps := s.Steps(); steps > 0 {
-		f.BytesPerStep = float64(f.Amount.Requested) / float64(steps)
-	}
-	f.addEvidence("survivors", n)
-	f.addEvidence("mean_bytes", float64(f.Amount.Bytes)/n)
-	allocated, freed := int64(f.evidence("allocated")), int64(f.evidence("freed"))
-	f.Description = fmt.Sprintf("%s keeps %s in %s buffers; they pile up to the end of the window, and %s of its %s allocations there were freed",
-		p, units.Exact(f.Amount.Bytes), units.Count(f.Amount.Count), count(freed, "none"), units.Count(allocated))
-	f.Suggestions = []string{"Find what still refers to these tensors: a list or dict that only grows, a loss that is summed without .item() or .detach(), " +
-		"a hook, a closure."}
-	if p.op != "" { // a profile of TensorFlow or JAX
-		f.Suggestions = []string{"Find what still refers to the results of this operation: a list or dict that only grows, a cache without bound, " +
-			"a metric that keeps tensors, a closure."}
-	}
 }
 
 // count returns n in digits, 0 as a word.
@@ -255,7 +248,7 @@ func count(n int64, zero string) string {
 // allocated once per stream, such as cuBLAS's workspace, which appears at the
 // first matrix product under the stack of its result. sizes are the requested
 // sizes among them.
-func survivors(s *lifetime.Space, h *history, regions streams) (kept lifetime.Amount, sizes map[int64]bool) {
+func survivors(s *lifetime.Space, h *history, regions streams) (kept []int, sizes map[int64]bool) {
 	seen := map[int64]map[int64]bool{} // streams of the survivors, by requested size
 	total := map[int64]int{}           // allocations, by requested size
 	for _, i := range h.buffers {
@@ -281,36 +274,9 @@ func survivors(s *lifetime.Space, h *history, regions streams) (kept lifetime.Am
 	for _, i := range h.buffers {
 		b := &s.Buffers[i]
 		if b.Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen && (vary || !setup(b.Requested)) {
-			kept.Count++
-			kept.Bytes += b.Size
-			kept.Requested += b.Requested
+			kept = append(kept, i)
 			sizes[b.Requested] = true
 		}
 	}
 	return kept, sizes
-}
-
-// streams finds the stream of a live buffer: that of the region that holds it.
-type streams []lifetime.Region
-
-func newStreams(s *lifetime.Space) streams {
-	var live streams
-	for _, r := range s.Regions {
-		if r.Edge&lifetime.EndOpen != 0 {
-			live = append(live, r)
-		}
-	}
-	slices.SortFunc(live, func(a, b lifetime.Region) int { return cmp.Compare(a.Addr, b.Addr) })
-	return live
-}
-
-func (st streams) of(b *lifetime.Buffer) int64 {
-	i, found := slices.BinarySearchFunc(st, b.Addr, func(r lifetime.Region, addr uint64) int { return cmp.Compare(r.Addr, addr) })
-	if !found {
-		i--
-	}
-	if i < 0 {
-		return 0
-	}
-	return st[i].Stream
 }

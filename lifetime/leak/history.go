@@ -2,6 +2,7 @@ package leak
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -15,33 +16,46 @@ type moment struct {
 
 // histories is what each site of a space did.
 type histories struct {
-	sites map[lifetime.SiteID]*history
-	order []lifetime.SiteID // sorted
+	sites []*history        // by SiteID
+	order []lifetime.SiteID // those that there are, sorted
 	end   moment
 	// unknown are the times of the frees of buffers that are older than the
 	// window and were allocated by nobody knows whom, by requested size.
 	unknown map[int64][]int64
+	borns   []int32 // work at the beginning of each buffer
 }
 
 // history is the live buffers of one site over the window.
 type history struct {
 	levels    []level
+	now       level // while the window is walked through
 	buffers   []int // that began in the window, by index
+	freed     []freed
 	lifetimes []int // of the freed ones, in work
 	allocated int
 	older     int // buffers of the site that are older than the window
 }
 
-// level is a number of live buffers from a moment on.
+// freed is a buffer of the window that was freed in it, in order of the frees.
+type freed struct {
+	buffer      int32 // index
+	allocations int32 // in the space before the free
+}
+
+// level is the live buffers from a moment on.
 type level struct {
 	at    moment
 	alive int
+	bytes int64 // requested
 }
 
 func newHistories(s *lifetime.Space) *histories {
-	h := &histories{sites: map[lifetime.SiteID]*history{}, unknown: map[int64][]int64{}}
-	born := make([]int32, len(s.Buffers)) // work at the begin of each buffer
-	alive := map[lifetime.SiteID]int{}
+	most := lifetime.SiteID(0)
+	for i := range s.Buffers {
+		most = max(most, s.Buffers[i].Site)
+	}
+	h := &histories{sites: make([]*history, most+1), unknown: map[int64][]int64{}}
+	h.borns = make([]int32, len(s.Buffers))
 	for c := range s.Changes() {
 		b := &s.Buffers[c.Buffer]
 		hist := h.sites[b.Site]
@@ -50,29 +64,34 @@ func newHistories(s *lifetime.Space) *histories {
 			h.sites[b.Site] = hist
 			h.order = append(h.order, b.Site)
 		}
-		switch {
+		switch now := &hist.now; {
 		case !c.Begin:
-			alive[b.Site]--
+			now.alive--
+			now.bytes = lifetime.AddSat(now.bytes, -b.Requested)
 			if b.Edge&lifetime.BeginUnseen == 0 {
-				hist.lifetimes = append(hist.lifetimes, h.end.work-int(born[c.Buffer]))
+				hist.lifetimes = append(hist.lifetimes, h.end.work-h.born(c.Buffer))
+				hist.freed = append(hist.freed, freed{int32(c.Buffer), int32(h.end.allocations)})
 			} else if b.Site == 0 {
 				h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
 			}
 		case b.Edge&lifetime.BeginUnseen != 0:
-			alive[b.Site]++
+			now.alive++
+			now.bytes = lifetime.AddSat(now.bytes, b.Requested)
 			hist.older++
 			continue // the floor starts there, it does not rise to it
 		default:
-			alive[b.Site]++
+			now.alive++
+			now.bytes = lifetime.AddSat(now.bytes, b.Requested)
 			hist.allocated++
 			hist.buffers = append(hist.buffers, c.Buffer)
-			born[c.Buffer] = int32(h.end.work)
+			h.borns[c.Buffer] = int32(h.end.work)
 			h.end.allocations++
 			if b.Edge&lifetime.EndOpen == 0 {
 				h.end.work++
 			}
 		}
-		hist.levels = append(hist.levels, level{h.end, alive[b.Site]})
+		hist.now.at = h.end
+		hist.levels = append(hist.levels, hist.now)
 	}
 	slices.Sort(h.order)
 	return h
@@ -128,4 +147,12 @@ func (h *history) rises() []moment {
 	}
 	slices.Reverse(at)
 	return at
+}
+
+// born returns how much work was done when a buffer was allocated.
+func (h *histories) born(buffer int) int { return int(h.borns[buffer]) }
+
+// allocatedBefore returns how many buffers of the space began before an instant.
+func allocatedBefore(s *lifetime.Space, t int64) int {
+	return sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin >= t })
 }

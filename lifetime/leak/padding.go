@@ -65,7 +65,7 @@ func (g *group) wasted(peak int64) Finding {
 	f := Finding{
 		Confidence: 1, // the compiler says so
 		Sites:      distinct(g.sites), Amount: g.amount,
-		Evidence: []Evidence{{"wasted_bytes", float64(g.bytes)}, {"peak_bytes", float64(peak)}, {"share_of_peak", share}},
+		Evidence: []Evidence{{Name: "wasted_bytes", Value: float64(g.bytes)}, {Name: "peak_bytes", Value: float64(peak)}, {Name: "share_of_peak", Value: share}},
 		Suggestions: []string{"Layouts round the last dimensions in memory up to whole tiles: make the innermost one a multiple of 128 " +
 			"and the next one a multiple of 8 (16 for two-byte types), merge small dimensions, or put a long one last."},
 	}

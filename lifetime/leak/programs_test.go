@@ -69,7 +69,7 @@ func findings(t *testing.T, b *lifetime.Builder) (*lifetime.Capture, []string) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, f := range leak.Find(c, c.Spaces) {
+	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
 		if f.Confidence <= 0 || f.Description == "" || len(f.Suggestions) == 0 || len(f.Sites) == 0 {
 			t.Errorf("incomplete: %+v", f)
 		}
@@ -114,7 +114,7 @@ func TestWholeProgram(t *testing.T) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	// Memory that holds a result already cannot be donated once more.
-	all := leak.Find(c, c.Spaces)
+	all := leak.Find(c, c.Spaces, leak.Settings{})
 	for i, donate := range []bool{true, false, false, false, true} {
 		if got := strings.Contains(strings.Join(all[i].Suggestions, " "), "donate_argnums"); got != donate {
 			t.Errorf("%s: suggests %q", all[i].Description, all[i].Suggestions)
@@ -125,7 +125,7 @@ func TestWholeProgram(t *testing.T) {
 	}
 	// A program that is looked at alone is measured by itself.
 	for _, s := range c.Spaces {
-		if s.Module == "jit_iota(6)" && s.Memory == "space0" && len(leak.Find(c, []*lifetime.Space{s})) != 1 {
+		if s.Module == "jit_iota(6)" && s.Memory == "space0" && len(leak.Find(c, []*lifetime.Space{s}, leak.Settings{})) != 1 {
 			t.Error("nothing is found in a small program alone")
 		}
 	}

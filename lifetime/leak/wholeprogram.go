@@ -74,7 +74,7 @@ func (g *group) held(peak, highest int64) Finding {
 	f := Finding{
 		Confidence: 1, // the compiler says so
 		Sites:      distinct(g.sites), Amount: g.amount,
-		Evidence: []Evidence{{"peak_bytes", float64(peak)}, {"share_of_peak", shareOf(g.bytes, peak)}},
+		Evidence: []Evidence{{Name: "peak_bytes", Value: float64(peak)}, {Name: "share_of_peak", Value: shareOf(g.bytes, peak)}},
 	}
 	if g.bytes >= criticalBytes && shareOf(g.bytes, highest) > warnHeld {
 		f.Severity = Warning

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/render/report"
+)
+
+// The forms of a report, by the extension of the file that -o names.
+const (
+	textReport     = "text"
+	markdownReport = "markdown"
+	jsonReport     = "json"
+)
+
+var reportFormats = []struct{ name, extension string }{{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}}
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "report",
+		Usage:     "all of it: what to do first, findings, figures and the peak",
+		ArgsUsage: "CAPTURE...",
+		Description: "Examples:\n" +
+			"  memlane report snapshot.pickle\n" +
+			"  memlane report -o report.md snapshot.pickle\n" +
+			"  memlane report --json snapshot.pickle | jq .optimization_score\n" +
+			"  memlane report --rules gpumemprof --json results.json\n" +
+			"  memlane report --fail-on critical -o report.md snapshot.pickle",
+		Flags: captureFlags(append(ruleFlags(),
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown or json; else by -o's name"},
+			toggle("json", "the same as --format json"), outputFlag())...),
+		Action: reportOn,
+	}
+}
+
+// reportJSON is the report of gpumemprof, and beside it what memlane found.
+type reportJSON struct {
+	Schema string `json:"schema"`
+	Rules  string `json:"rules"`
+	*preset.Report
+	Findings  []findingJSON  `json:"findings"`
+	Functions []functionJSON `json:"functions,omitempty"` // with --function
+}
+
+func reportOn(c *cli.Context) error {
+	format, err := reportFormat(c)
+	if err != nil {
+		return err
+	}
+	r, err := rulesOf(c)
+	if err != nil {
+		return err
+	}
+	if r.preset != nil && c.NArg() > 1 {
+		return fail(statusUsage, "report --rules %s: want one capture, got %d: its report is about one profile", r.preset.Name, c.NArg())
+	}
+	captures, err := openForRules(c, r)
+	if err != nil {
+		return err
+	}
+	found := r.run(captures)
+	d := &report.Data{Captures: captures, Findings: found.found, Report: found.report, Rules: r.name()}
+	err = writeOutput(c, func(w io.Writer) error {
+		switch format {
+		case jsonReport:
+			return writeJSON(w, reportJSON{schema, r.name(), found.report, findingsToJSON(captures, found.found), functionsOf(captures, r)})
+		case markdownReport:
+			return report.WriteMarkdown(w, d)
+		}
+		printReport(w, d, r)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.verdict(found.found)
+}
+
+// reportFormat returns the form that a command line asks for.
+func reportFormat(c *cli.Context) (string, error) {
+	name := c.String("format")
+	switch {
+	case c.Bool("json") && name != "" && name != jsonReport:
+		return "", fail(statusUsage, "--json and --format %s contradict each other", name)
+	case c.Bool("json"):
+		return jsonReport, nil
+	}
+	var names []string
+	for _, f := range reportFormats {
+		if name == f.name || name == "" && filepath.Ext(c.String("output")) == f.extension {
+			return f.name, nil
+		}
+		names = append(names, f.name)
+	}
+	if name != "" {
+		return "", fail(statusUsage, "--format %q: want %s", name, strings.Join(names, ", "))
+	}
+	return textReport, nil
+}
+
+// printReport writes a report for the terminal: what to do first, then what info,
+// leaks and peak show.
+func printReport(w io.Writer, d *report.Data, r *rules) {
+	score := d.Report.OptimizationScore
+	fmt.Fprintf(w, "%s, %d of 100: %s; %s\n", score.Grade, score.Score, score.Description, d.Counts())
+	for i, f := range d.First(toDo) {
+		fmt.Fprintf(w, "\n%d. %s\n", i+1, wrap(fmt.Sprintf("%s (%s): %s", f.Rule, f.Severity, f.Description), "   "))
+		for _, s := range f.Suggestions[:min(len(f.Suggestions), 1)] {
+			fmt.Fprintf(w, "   > %s\n", wrap(s, "     "))
+		}
+	}
+	for i, capture := range d.Captures {
+		fmt.Fprintln(w)
+		printInfo(w, infoOf(capture), capture)
+		fmt.Fprintln(w)
+		printFindings(w, capture, d.Findings[i], r)
+		printFunctions(w, capture, r)
+		for _, s := range shownPeaks(capture) {
+			fmt.Fprintln(w)
+			printPeak(w, capture, s, s.Peak(lifetime.Occupied).At)
+		}
+	}
+	printRanks(w, d.Captures)
+}
+
+// toDo is how many things to do first a report names.
+const toDo = 3
+
+// shownPeaks returns the spaces whose peak a report takes apart: those that were
+// recorded as the program ran, or else the compiled program with the highest one.
+func shownPeaks(capture *lifetime.Capture) []*lifetime.Space {
+	if running := slices.DeleteFunc(slices.Clone(capture.Spaces), static); len(running) > 0 {
+		return running
+	}
+	if best, _ := largest(capture.Spaces); best != nil {
+		return []*lifetime.Space{best}
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/units"
+)
+
+// defaultRules is the name of memlane's own rules.
+const defaultRules = "default"
+
+// ruleFlags are the flags of the commands that look for trouble.
+func ruleFlags() []cli.Flag {
+	names := []string{defaultRules}
+	for _, p := range preset.Presets {
+		names = append(names, p.Name)
+	}
+	return []cli.Flag{
+		&cli.StringFlag{Name: "rules", Value: defaultRules, Usage: "`RULES`: " + strings.Join(names, ", "), DefaultText: defaultRules},
+		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set `NAME=V` for a rule; may be given again"},
+		&cli.StringFlag{Name: "function", Usage: "only functions that match `REGEXP`, and their calls"},
+		&cli.StringFlag{Name: "fail-on", Usage: "status 1 for a finding that is `BAD`: critical,\nwarning, info, or the name of a rule"},
+	}
+}
+
+// texts is the value of a flag that may be given again.
+type texts []string
+
+func (t *texts) String() string { return strings.Join(*t, " ") }
+
+// Set adds a value.
+func (t *texts) Set(value string) error {
+	*t = append(*t, value)
+	return nil
+}
+
+// ownThresholds are those of memlane's rules that users may set.
+var ownThresholds = []struct {
+	name, doc string
+	usual     string
+	of        func(*leak.Settings) *int64
+}{
+	{"critical_bytes", "leak, growing_buffer: from how many bytes on a leak is critical", "1GiB", func(s *leak.Settings) *int64 { return &s.Critical }},
+	{"limit_bytes", "leak, oom: how many bytes the device has", "as the capture tells", func(s *leak.Settings) *int64 { return &s.Limit }},
+}
+
+// rules are those that a command line asks for.
+type rules struct {
+	preset     *preset.Preset // nil = memlane's own
+	thresholds preset.Thresholds
+	settings   leak.Settings
+	failOn     string
+}
+
+func rulesOf(c *cli.Context) (*rules, error) {
+	r := &rules{failOn: c.String("fail-on")}
+	if err := r.choose(c.String("rules")); err != nil {
+		return nil, err
+	}
+	if text := c.String("function"); text != "" {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return nil, fail(statusUsage, "--function %q: %w", text, err)
+		}
+		r.settings.Function = re
+	}
+	for _, set := range *c.Generic("threshold").(*texts) {
+		name, value, ok := strings.Cut(set, "=")
+		if !ok {
+			return nil, fail(statusUsage, "--threshold %q: want NAME=VALUE; memlane leaks --list-rules has the names", set)
+		}
+		if err := r.set(name, value); err != nil {
+			return nil, fail(statusUsage, "--threshold %s: %w", set, err)
+		}
+	}
+	if _, isSeverity := leak.ParseSeverity(r.failOn); r.failOn != "" && !isSeverity && !r.has(r.failOn) {
+		return nil, fail(statusUsage, "--fail-on %q: want critical, warning, info or a rule that memlane leaks --list-rules has", r.failOn)
+	}
+	return r, nil
+}
+
+func (r *rules) choose(name string) error {
+	if name == defaultRules {
+		return nil
+	}
+	names := []string{defaultRules}
+	for i := range preset.Presets {
+		if p := &preset.Presets[i]; p.Name == name {
+			r.preset, r.thresholds = p, p.Thresholds
+			return nil
+		}
+		names = append(names, preset.Presets[i].Name)
+	}
+	return fail(statusUsage, "--rules %q: want %s", name, strings.Join(names, ", "))
+}
+
+// name returns what --rules calls them.
+func (r *rules) name() string {
+	if r.preset == nil {
+		return defaultRules
+	}
+	return r.preset.Name
+}
+
+// set changes a threshold.
+func (r *rules) set(name, value string) error {
+	if r.preset != nil {
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return fmt.Errorf("%q is no number", value)
+		}
+		return r.thresholds.Set(name, v)
+	}
+	var names []string
+	for _, t := range ownThresholds {
+		if t.name == name {
+			n, err := units.ParseBytes(value)
+			if err != nil || n <= 0 {
+				return fmt.Errorf("%q is no size, as 80GiB", value)
+			}
+			*t.of(&r.settings) = n
+			return nil
+		}
+		names = append(names, t.name)
+	}
+	return fmt.Errorf("memlane's own rules have no threshold %q, but %s; see memlane leaks --list-rules", name, strings.Join(names, ", "))
+}
+
+// has reports whether a rule is one of those asked for.
+func (r *rules) has(name string) bool {
+	for _, rule := range r.list() {
+		if rule[0] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// list returns name and doc of every rule.
+func (r *rules) list() (all [][2]string) {
+	if r.preset != nil {
+		for _, rule := range preset.Rules {
+			all = append(all, [2]string{rule.Name, rule.Doc})
+		}
+		return all
+	}
+	for _, rule := range leak.Rules {
+		all = append(all, [2]string{rule.Name, rule.Doc})
+	}
+	return append(all, [2]string{leak.RankOutlier, leak.RankOutlierDoc})
+}
+
+// listRules prints all rules with their thresholds.
+func listRules(w io.Writer) {
+	own := rules{}
+	fmt.Fprintf(w, "--rules default: memlane's own\n")
+	printRules(w, own.list())
+	for _, t := range ownThresholds {
+		printRule(w, t.name+"="+t.usual, t.doc)
+	}
+	for i := range preset.Presets {
+		p := &preset.Presets[i]
+		fmt.Fprintf(w, "\n--rules %s: %s\n", p.Name, p.Doc)
+		if i == 0 {
+			printRules(w, (&rules{preset: p}).list())
+		} else {
+			fmt.Fprintf(w, "  the same rules\n")
+		}
+		fmt.Fprintf(w, "  thresholds\n")
+		for _, t := range p.Thresholds.List() {
+			printRule(w, fmt.Sprintf("%s=%v", t.Name, t.Value), t.Doc)
+		}
+	}
+}
+
+func printRules(w io.Writer, all [][2]string) {
+	for _, r := range all {
+		printRule(w, r[0], r[1])
+	}
+}
+
+func printRule(w io.Writer, name, doc string) {
+	fmt.Fprintf(w, "  %s\n      %s\n", name, wrap(doc, "      "))
+}
+
+// result is what rules found.
+type result struct {
+	found  [][]leak.Finding // of each capture
+	report *preset.Report
+}
+
+// run applies the rules to captures.
+func (r *rules) run(captures []*lifetime.Capture) result {
+	var out result
+	if r.preset != nil {
+		return r.runPreset(captures)
+	}
+	for _, capture := range captures {
+		out.found = append(out.found, leak.Find(capture, capture.Spaces, r.settings))
+	}
+	if r.settings.Function == nil {
+		leak.CompareRanks(captures, out.found)
+	}
+	out.report = report.Of(captures, out.found)
+	return out
+}
+
+// runPreset applies a preset to the calls of each capture. What it finds becomes
+// findings, so that it prints as they do; the report is that of the first one.
+func (r *rules) runPreset(captures []*lifetime.Capture) result {
+	out := result{found: make([][]leak.Finding, len(captures))}
+	for i, capture := range captures {
+		calls := capture.AllCalls()
+		if r.settings.Function != nil {
+			calls = r.matching(capture, calls)
+		}
+		rep := r.preset.Report(capture, calls, r.thresholds)
+		out.found[i] = presetFindings(capture, calls, rep)
+		if i == 0 {
+			out.report = rep
+		}
+	}
+	return out
+}
+
+// matching returns the calls of functions that --function matches.
+func (r *rules) matching(capture *lifetime.Capture, calls []lifetime.Call) (kept []lifetime.Call) {
+	for _, call := range calls {
+		if leak.Matches(capture, call.Site, r.settings.Function) {
+			kept = append(kept, call)
+		}
+	}
+	return kept
+}
+
+// insightRules are the rules of insights by title: their categories are wider.
+var insightRules = map[string]string{
+	"Slow Function Detection": "slow_functions", "Inconsistent Execution Times": "inconsistent_times", "Memory-Intensive Functions": "memory_intensive",
+	"Time-Memory Correlation": "time_memory_correlation", "Memory Growth Trend": "memory_growth_trend",
+}
+
+// presetFindings returns what a preset found as findings.
+func presetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *preset.Report) (all []leak.Finding) {
+	if len(capture.Spaces) == 0 {
+		return nil
+	}
+	sites, spaces := map[string]lifetime.SiteID{}, map[string]int{}
+	for _, call := range calls {
+		name := capture.FunctionName(call.Site)
+		if _, ok := sites[name]; !ok {
+			sites[name], spaces[name] = call.Site, call.Space
+		}
+	}
+	add := func(rule, severity string, confidence float64, names []string, figures preset.Figures, description string, suggestions []string) {
+		f := leak.Finding{Rule: rule, Confidence: confidence, Space: capture.Spaces[0], Description: description, Suggestions: suggestions}
+		f.Severity, _ = leak.ParseSeverity(severity)
+		for i, name := range names {
+			if i == 0 {
+				f.Space = capture.Spaces[spaces[name]]
+			}
+			f.Sites = append(f.Sites, sites[name])
+		}
+		for _, figure := range figures {
+			f.Evidence = append(f.Evidence, evidenceOf(figure))
+		}
+		all = append(all, f)
+	}
+	for _, p := range rep.AllPatterns {
+		add(p.PatternType, p.Severity, 1, p.AffectedFunctions, p.Metrics, p.Description, p.Suggestions)
+	}
+	severities := map[string]string{"high": "critical", "medium": "warning", "low": "info"}
+	for _, i := range rep.AllInsights {
+		add(insightRules[i.Title], severities[i.Impact], float64(i.Confidence), nil, i.Data, i.Title+": "+i.Description, i.Recommendations)
+	}
+	for _, g := range rep.GapAnalysis {
+		add(g.Classification, g.Severity, float64(g.Confidence), nil, g.Evidence, g.Description, g.Remediation)
+	}
+	leak.Sort(all)
+	return all
+}
+
+// evidenceOf returns a figure of a preset as evidence.
+func evidenceOf(f preset.Figure) leak.Evidence {
+	e := leak.Evidence{Name: f.Name}
+	switch v := f.Value.(type) {
+	case preset.Float:
+		e.Value = float64(v)
+	case int64:
+		e.Value = float64(v)
+	case int:
+		e.Value = float64(v)
+	default:
+		e.Text = fmt.Sprint(v)
+	}
+	if math.IsNaN(e.Value) || math.IsInf(e.Value, 0) { // JSON has no word for it
+		e.Value, e.Text = 0, fmt.Sprint(e.Value)
+	}
+	return e
+}
+
+// verdict returns an error with status 1 where --fail-on asks for one.
+func (r *rules) verdict(found [][]leak.Finding) error {
+	if r.failOn == "" {
+		return nil
+	}
+	severity, isSeverity := leak.ParseSeverity(r.failOn)
+	n := 0
+	for _, all := range found {
+		for _, f := range all {
+			if isSeverity && f.Severity >= severity || !isSeverity && f.Rule == r.failOn {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fail(statusFound, "--fail-on %s: %s", r.failOn, count(n, "finding"))
+}

@@ -1,0 +1,177 @@
+package leak
+
+import (
+	"fmt"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/units"
+)
+
+// The thresholds of grown.
+const (
+	// minGrowths is how often the floor of the bytes of a site must rise, and
+	// minFactor how many times as high it must get.
+	minGrowths = 6
+	minFactor  = 1.5
+	// maxEarlier is how high a site may have been before its growth began, as a
+	// share of where it ends: a cache that is dropped and grows again has a
+	// rhythm, no leak.
+	maxEarlier = 0.5
+	// minLarger is the share of the freed buffers that a larger one replaced.
+	minLarger = 0.9
+	// minThird is the share of the growth that each third of the time must have,
+	// at least: what grows slower and slower comes to an end.
+	minThird = 0.15
+)
+
+// grown finds sites that replace their buffer by a larger one, again and again:
+//
+//	hist = torch.cat([hist, x])
+//
+// No buffer lives long, so nothing piles up; but what the site holds at the
+// least, the floor of its live bytes, keeps rising as the floor of their number
+// does in a leak, and each buffer that goes has made room for a larger one.
+// Lengths that vary, or rise from step to step, leave nothing between two steps:
+// their floor is level.
+func grown(l Look) []Finding {
+	if !l.dynamic() {
+		return nil
+	}
+	h := l.history()
+	all := newPlaces()
+	for _, site := range h.order {
+		hist := h.sites[site]
+		if len(hist.lifetimes) < minGrowths || l.told[site] || !l.wants(site) || !growsBySize(l.Space, hist, h.end) {
+			continue
+		}
+		if least, _ := l.verdict(hist); least > 0 || l.inOneCall(site) { // it grows in number
+			continue
+		}
+		var kept []int
+		for _, i := range hist.buffers {
+			if l.Space.Buffers[i].Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen {
+				kept = append(kept, i)
+			}
+		}
+		if len(kept) > 0 {
+			all.at(placeOf(l.Capture, site)).merge(l.Space, site, kept, hist)
+		}
+	}
+	var findings []Finding
+	for _, p := range all.order {
+		f := all.found[p]
+		oldest := &l.Space.Buffers[h.sites[f.Sites[0]].buffers[0]]
+		first, last := oldest.Requested, l.Space.Buffers[f.kept[0]].Requested
+		n := f.evidence("freed")
+		f.Severity = Warning
+		f.Confidence = n / (n + 4)
+		f.addEvidence("first_bytes", float64(first))
+		f.addEvidence("last_bytes", float64(last))
+		f.Description = fmt.Sprintf("%s allocates a larger buffer each time and frees the one before: from %s to %s in %s allocations%s, and it goes on",
+			p, units.Bytes(first), units.Exact(last), units.Count(int64(f.evidence("allocated"))), l.perStep(f))
+		l.goOn(f, oldest.Begin)
+		f.say("cause", p.String())
+		f.say("likely_cause", "grown by concatenation")
+		f.Suggestions = []string{fmt.Sprintf("Do not grow a tensor in %s with torch.cat in every step: keep only the last entries, collect on the CPU, "+
+			"or allocate the full size once and write into it. Each copy also costs time, and leaves a hole that the next one is too large for.", p)}
+		findings = append(findings, *f)
+	}
+	return findings
+}
+
+// growth is a rise of the floor of a site's bytes.
+type growth struct {
+	at   moment
+	from int64 // the floor before it
+	to   int64
+}
+
+// growths returns the rises of the floor of the live bytes, in order.
+func (h *history) growths() []growth {
+	var all []growth
+	floor := h.levels[len(h.levels)-1].bytes
+	for i := len(h.levels) - 2; i >= 0; i-- {
+		if bytes := h.levels[i].bytes; bytes < floor {
+			all = append(all, growth{h.levels[i+1].at, bytes, floor})
+			floor = bytes
+		}
+	}
+	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
+		all[i], all[j] = all[j], all[i]
+	}
+	return all
+}
+
+// growsBySize applies the thresholds of grown to a site.
+func growsBySize(s *lifetime.Space, h *history, end moment) bool {
+	all := h.growths()
+	until := end.work - h.lag()
+	n := 0
+	var rises []moment
+	for _, g := range all {
+		if g.at.work <= until {
+			n++
+		}
+		rises = append(rises, g.at)
+	}
+	if n < minGrowths || !keepsRising(rises, end, h.lag(), minGrowths) {
+		return false
+	}
+	first, last := all[0], all[n-1]
+	gain := last.to - first.from
+	if float64(last.to) < minFactor*float64(max(first.to, 1)) {
+		return false
+	}
+	// Where the growth was after each third of the time.
+	low := first.from
+	for third := 1; third <= 3; third++ {
+		high := first.from
+		for _, g := range all[:n] {
+			if g.at.work <= first.at.work+(last.at.work-first.at.work)*third/3 {
+				high = g.to
+			}
+		}
+		if float64(high-low) < minThird*float64(gain) {
+			return false
+		}
+		low = high
+	}
+	for _, level := range h.levels {
+		if level.at.allocations >= first.at.allocations {
+			break
+		}
+		if float64(level.bytes) > maxEarlier*float64(last.to) {
+			return false
+		}
+	}
+	return largerSuccessors(s, h) >= minLarger
+}
+
+// largerSuccessors returns the share of the freed buffers of a site that a
+// larger one of the site replaced: the last that was allocated before the free.
+func largerSuccessors(s *lifetime.Space, h *history) float64 {
+	freed, larger := 0, 0
+	next := 0
+	for k, i := range h.buffers {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.EndOpen != 0 {
+			continue
+		}
+		freed++
+		for next = max(next, k); next+1 < len(h.buffers) && s.Buffers[h.buffers[next+1]].Begin <= b.End; {
+			next++
+		}
+		for j := next; j > k; j-- { // frees may come in another order than allocations
+			if after := &s.Buffers[h.buffers[j]]; after.Begin <= b.End {
+				if after.Requested > b.Requested {
+					larger++
+				}
+				break
+			}
+		}
+	}
+	if freed == 0 {
+		return 0
+	}
+	return float64(larger) / float64(freed)
+}

@@ -1,0 +1,281 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/units"
+)
+
+const (
+	toDo       = 3  // things to do first
+	maxDetails = 20 // findings with all that is known of them
+	topSites   = 5  // of the peak
+)
+
+// WriteMarkdown writes the report for a pull request or an issue: what to do
+// first, then findings and figures.
+func WriteMarkdown(w io.Writer, d *Data) error {
+	m := &markdown{}
+	s := d.Report.OptimizationScore
+	m.line("# Memory report")
+	m.line("")
+	m.line("**%s** · %d of 100 · %s · %s", s.Grade, s.Score, s.Description, d.Counts())
+	m.first(d)
+	m.memory(d)
+	m.findings(d)
+	m.peaks(d)
+	m.losses(d)
+	_, err := io.WriteString(w, m.text.String())
+	return err
+}
+
+// Counts says how many findings there are: "1 critical, 2 warnings, 3 worth
+// knowing".
+func (d *Data) Counts() string {
+	var n [3]int
+	for _, found := range d.Findings {
+		for _, f := range found {
+			n[f.Severity]++
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{{n[leak.Critical], "critical", "critical"}, {n[leak.Warning], "warning", "warnings"}, {n[leak.Info], "worth knowing", "worth knowing"}} {
+		if p.n == 1 {
+			parts = append(parts, "1 "+p.one)
+		} else if p.n > 1 {
+			parts = append(parts, units.Count(int64(p.n))+" "+p.many)
+		}
+	}
+	if parts == nil {
+		return "no finding"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// markdown collects text.
+type markdown struct{ text strings.Builder }
+
+func (m *markdown) line(format string, args ...any) {
+	fmt.Fprintf(&m.text, format+"\n", args...)
+}
+
+// escape keeps the texts of a capture from being taken for Markdown or HTML, or
+// from breaking a table.
+func escape(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteByte(' ')
+		case !unicode.IsPrint(r):
+			b.WriteByte('?')
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '>':
+			b.WriteString("&gt;")
+		case r == '&':
+			b.WriteString("&amp;")
+		case strings.ContainsRune("\\`*_[]|~#!@", r):
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return strings.ReplaceAll(b.String(), "://", ":&#47;/") // no link that nobody meant
+}
+
+func (m *markdown) first(d *Data) {
+	first := d.First(toDo)
+	if len(first) == 0 {
+		return
+	}
+	m.line("\n## Do first\n")
+	for i, f := range first {
+		m.line("%d. **%s** (%s): %s", i+1, f.Rule, f.Severity, escape(f.Description))
+		if len(f.Suggestions) > 0 {
+			m.line("   %s", escape(f.Suggestions[0]))
+		}
+	}
+}
+
+func (m *markdown) memory(d *Data) {
+	m.line("\n## Memory\n")
+	m.line("| capture | memory ID | window | peak | at the end | reserved |")
+	m.line("|---|---|--:|--:|--:|--:|")
+	for _, c := range d.Captures {
+		for _, s := range c.Spaces {
+			reserved := ""
+			if _, peak := s.Reserved(); peak > 0 {
+				reserved = units.Bytes(peak)
+			}
+			end := int64(0)
+			for level := range s.Levels(lifetime.Occupied) {
+				end = level.Bytes
+			}
+			m.line("| %s | %s | %s | %s | %s | %s |", escape(c.Sources[s.Source].File), escape(s.ID()), units.Span(s.End-s.Begin, s.Axis.Unit()),
+				units.Bytes(s.Peak(lifetime.Occupied).Bytes), units.Bytes(end), reserved)
+		}
+	}
+}
+
+func (m *markdown) findings(d *Data) {
+	m.line("\n## Findings\n")
+	n := 0
+	for _, found := range d.Findings {
+		n += len(found)
+	}
+	if n == 0 {
+		m.line("None: nothing leaks, and nothing else stands out.")
+		return
+	}
+	m.line("| severity | rule | memory ID | where | bytes | a step | confidence |")
+	m.line("|---|---|---|---|--:|--:|--:|")
+	for i, found := range d.Findings {
+		for _, f := range found {
+			step := ""
+			if f.BytesPerStep > 0 {
+				step = units.Bytes(int64(math.Round(f.BytesPerStep)))
+			}
+			m.line("| %s | %s | %s | %s | %s | %s | %.0f %% |", f.Severity, f.Rule, escape(f.Space.ID()), escape(where(d.Captures[i], &f)),
+				units.Bytes(f.Amount.Bytes), step, 100*f.Confidence)
+		}
+	}
+	details := 0
+	for i, found := range d.Findings {
+		for _, f := range found {
+			if details++; details > maxDetails {
+				continue
+			}
+			m.line("\n### %s: %s\n", f.Rule, escape(where(d.Captures[i], &f)))
+			m.line("%s.", escape(f.Description))
+			if len(f.Suggestions) > 0 {
+				m.line("")
+			}
+			for _, s := range f.Suggestions {
+				m.line("- %s", escape(s))
+			}
+			m.stack(d.Captures[i], f.Place())
+		}
+	}
+	if details > maxDetails {
+		m.line("\n%d further findings are in the table alone.", details-maxDetails)
+	}
+}
+
+// where names the place of a finding.
+func where(c *lifetime.Capture, f *leak.Finding) string {
+	if len(f.Sites) == 0 {
+		return "all of it"
+	}
+	return siteName(c, f.Sites[0])
+}
+
+func siteName(c *lifetime.Capture, site lifetime.SiteID) string {
+	if f, ok := c.UserFrame(site); ok {
+		return strings.TrimSpace(f.Function + " " + f.Place())
+	}
+	s := &c.Sites[site]
+	return cmp.Or(strings.TrimSpace(s.Op+" "+s.Shape), s.Instr, "no stack recorded")
+}
+
+// stack writes the program's own frames, leaf first.
+func (m *markdown) stack(c *lifetime.Capture, site lifetime.SiteID) {
+	var frames []string
+	for _, id := range c.Stacks[c.Sites[site].Stack] {
+		if f := c.Frames[id]; f.Kind == lifetime.User {
+			frames = append(frames, escape(strings.TrimSpace(f.Function+" "+f.Place())))
+		}
+	}
+	if len(frames) > 1 {
+		m.line("\nStack: %s", strings.Join(frames, " ← "))
+	}
+}
+
+// peaks writes what makes up the peak of every space; of compiled programs, of
+// the one that needs most.
+func (m *markdown) peaks(d *Data) {
+	m.line("\n## What makes up the peak")
+	for _, c := range d.Captures {
+		var program *lifetime.Space
+		for _, s := range c.Spaces {
+			if s.Axis != lifetime.ProgramOrder {
+				m.peak(c, s)
+			} else if program == nil || s.Peak(lifetime.Occupied).Bytes > program.Peak(lifetime.Occupied).Bytes {
+				program = s
+			}
+		}
+		if program != nil {
+			m.peak(c, program)
+		}
+	}
+}
+
+// share of a peak by name.
+type peakShare struct {
+	name  string
+	bytes int64
+}
+
+func (m *markdown) peak(c *lifetime.Capture, s *lifetime.Space) {
+	peak := s.Peak(lifetime.Occupied)
+	if peak.Bytes == 0 {
+		return
+	}
+	var rows []peakShare
+	index := map[string]int{}
+	for _, row := range s.Breakdown(peak.At) {
+		name := siteName(c, row.Site)
+		switch {
+		case row.Base:
+			name = "before the window"
+		case row.Stack:
+			name = "stack"
+		case row.Usage:
+			name = "usage: who held it is not known"
+		}
+		i, ok := index[name]
+		if !ok {
+			i = len(rows)
+			index[name] = i
+			rows = append(rows, peakShare{name: name})
+		}
+		rows[i].bytes = lifetime.AddSat(rows[i].bytes, row.Bytes)
+	}
+	slices.SortStableFunc(rows, func(x, y peakShare) int { return cmp.Compare(y.bytes, x.bytes) })
+	m.line("\n%s, %s:\n", escape(s.ID()), units.Exact(peak.Bytes))
+	m.line("| bytes | share | allocated by |")
+	m.line("|--:|--:|---|")
+	for i, row := range rows {
+		if i == topSites {
+			m.line("| | | and %s more |", units.Count(int64(len(rows)-i)))
+			break
+		}
+		m.line("| %s | %.1f %% | %s |", units.Bytes(row.bytes), 100*float64(row.bytes)/float64(peak.Bytes), escape(row.name))
+	}
+}
+
+// losses writes what the captures lack.
+func (m *markdown) losses(d *Data) {
+	title := "\n## Worth knowing of the captures\n"
+	for _, c := range d.Captures {
+		for _, l := range c.Losses {
+			if title != "" {
+				m.line("%s", title)
+				title = ""
+			}
+			m.line("- %s", escape(l.String()))
+		}
+	}
+}

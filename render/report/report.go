@@ -1,0 +1,126 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/leak/preset"
+)
+
+// Data is what a report is about.
+type Data struct {
+	Captures []*lifetime.Capture
+	Findings [][]leak.Finding // of each capture, most severe first
+	Report   *preset.Report
+	Rules    string // whose rules they are: "default" or the name of a preset
+}
+
+// costs are what findings take off the score. What is only worth knowing costs
+// nothing: a cache that is full is no fault.
+var costs = map[string]int{"critical": 40, "warning": 15, "high": 40, "medium": 15}
+
+// impacts are the words of insights for severities.
+var impacts = [...]string{leak.Info: "low", leak.Warning: "medium", leak.Critical: "high"}
+
+// titles are those of the rules that tell of a run as a whole, whose findings are
+// insights; the findings of the others are patterns.
+var titles = map[string]string{
+	"trend": "Trend of the memory in use", "spike": "Steps that need more than the usual one", leak.RankOutlier: "A rank that differs from the others",
+}
+
+// Of returns the report on findings, those of one capture in each list.
+func Of(captures []*lifetime.Capture, found [][]leak.Finding) *preset.Report {
+	r := &preset.Report{CriticalIssues: []preset.Pattern{}, HighImpactInsights: []preset.Insight{}, AllPatterns: []preset.Pattern{}, AllInsights: []preset.Insight{}}
+	for i, c := range captures {
+		addSummary(&r.Summary, c)
+		for _, f := range found[i] {
+			if title := titles[f.Rule]; title != "" {
+				r.AllInsights = append(r.AllInsights, preset.Insight{Category: f.Rule, Title: title, Description: f.Description, Impact: impacts[f.Severity],
+					Confidence: preset.Float(f.Confidence), Data: figures(&f), Recommendations: f.Suggestions})
+				continue
+			}
+			r.AllPatterns = append(r.AllPatterns, preset.Pattern{PatternType: f.Rule, Description: f.Description, Severity: f.Severity.String(),
+				AffectedFunctions: functions(c, f.Sites), Metrics: figures(&f), Suggestions: f.Suggestions})
+		}
+	}
+	r.Conclude(costs)
+	return r
+}
+
+// addSummary counts the functions that allocated in a capture and what they
+// allocated.
+func addSummary(sum *preset.Summary, c *lifetime.Capture) {
+	names := map[string]bool{}
+	for _, s := range c.Spaces {
+		if s.Axis == lifetime.ProgramOrder {
+			continue
+		}
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
+				sum.TotalFunctionCalls++
+				sum.TotalMemoryAllocated = lifetime.AddSat(sum.TotalMemoryAllocated, b.Size)
+				names[c.FunctionName(b.Site)] = true
+			}
+		}
+		if s.Axis == lifetime.Time && s.End > s.Begin {
+			sum.TotalExecutionTime = max(sum.TotalExecutionTime, preset.Float(float64(s.End-s.Begin)/1e9))
+			end := preset.Float(float64(s.AtEnd()) / 1e9)
+			if sum.AnalysisTimestamp == nil || end > *sum.AnalysisTimestamp {
+				sum.AnalysisTimestamp = &end
+			}
+		}
+	}
+	sum.TotalFunctionsAnalyzed += len(names)
+}
+
+// functions returns the names of those that a finding is about, "" left out.
+func functions(c *lifetime.Capture, sites []lifetime.SiteID) []string {
+	names := []string{}
+	for _, site := range sites {
+		if name := c.FunctionName(site); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func figures(f *leak.Finding) preset.Figures {
+	all := preset.Figures{{Name: "bytes", Value: f.Amount.Bytes}, {Name: "count", Value: f.Amount.Count}}
+	for _, e := range f.Evidence {
+		if e.Text != "" {
+			all = append(all, preset.Figure{Name: e.Name, Value: e.Text})
+		} else {
+			all = append(all, preset.Figure{Name: e.Name, Value: preset.Float(e.Value)})
+		}
+	}
+	return all
+}
+
+// First returns up to n things to do first, each from another cause.
+func (d *Data) First(n int) []leak.Finding {
+	var first []leak.Finding
+	var causes []string
+	for severity := leak.Critical; severity > leak.Info; severity-- {
+		for _, found := range d.Findings {
+			for _, f := range found {
+				cause := causeOf(&f)
+				if f.Severity != severity || cause != "" && slices.Contains(causes, cause) || len(first) == n {
+					continue
+				}
+				causes = append(causes, cause)
+				first = append(first, f)
+			}
+		}
+	}
+	return first
+}
+
+func causeOf(f *leak.Finding) string {
+	for _, e := range f.Evidence {
+		if e.Name == "cause" {
+			return e.Text
+		}
+	}
+	return ""
+}
