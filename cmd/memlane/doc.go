@@ -112,9 +112,124 @@ Where Python was not recorded the stack is that of operators and named ranges.
 What a backward thread allocates stands on the stack of the forward pass that made
 it, as "backward: MulBackward0".
 
+A finding says since which step a leak is there, what it takes a step, when the
+limit of the device is reached where that is known (or given: --threshold
+limit_bytes=80GiB), and what usually causes it. Steps are those that are marked, or else
+inferred from how often sites allocate. Fewer than about 50 of them do not make sure that
+a cache was not just filling: confidence is lower then, and the text says so.
+Sites that keep something of the same steps name one cause: the graph of a loss
+keeps several tensors.
+
+Severities: critical is a failed allocation, a leak of 1 GiB or one that reaches
+the limit soon; warning a confirmed leak of any size, or much waste; info is worth
+knowing, and mostly no fault. "memlane leaks --list-rules" has every rule.
+
+	$ memlane leaks --fail-on warning testdata/torchsnap/leak_loss_fixed.pickle
+	testdata/torchsnap/leak_loss_fixed.pickle: no leak found
+
+With --fail-on the exit status is 1 when there is a finding of that severity or
+above, or by the rule of that name: a gate for CI.
+
 In a compiled program nothing can leak. Two rules look at what it needs:
 whole_program names what is set aside from its beginning to its end (arguments,
-results, constants), padding the buffers of which much is padding.
+results, constants), padding the buffers of which much is padding. A third, oom,
+speaks up where it needs more than --threshold limit_bytes=16GiB.
+
+# Leak, cache or fragmentation?
+
+Memory that grows is not always a leak. Record some 50 iterations, then:
+
+1. Look. leaks tells the kinds apart. Here a list grows:
+
+	$ memlane leaks testdata/labelled/d01_list_act.pickle.zst
+	testdata/labelled/d01_list_act.pickle.zst: 1 finding
+
+	warning  leak  project (train_mlp.py:33)  on cuda:0
+	...
+
+A cache that has filled is told, as no fault (rule cache), and so are buffers that
+wait for the garbage collector or are flushed together (delayed_free). Neither goes on growing:
+
+	$ memlane leaks testdata/labelled/d20_cycles.pickle.zst
+	testdata/labelled/d20_cycles.pickle.zst: no leak found, 1 other finding
+
+	info  delayed_free  embed (train_graph.py:34)  on cuda:0
+	...
+
+Nor does fragmentation: reserved memory grows until the allocator has what the
+program needs, however badly it is cut, and stays. The rule says whether it has come to rest:
+
+	$ memlane leaks testdata/labelled/d16_warm_cache.pickle.zst
+	testdata/labelled/d16_warm_cache.pickle.zst: no leak found, 2 other findings
+
+	info  fragmentation  all of it  on cuda:0
+	  178 MiB (187,030,528 B) of the 326 MiB reserved are free at the end, in
+	  pieces of at most 20.0 MiB; 240 MiB were reserved while as much was free,
+	  but not in one piece; nothing more is reserved since +14.8 ms: it has come
+	  to rest, and is no leak; confidence 89 %
+	...
+
+A buffer that is replaced by a larger one each time leaks without ever being two
+(growing_buffer); it also leaves holes that no later one fits into:
+
+	$ memlane leaks testdata/labelled/d06_cat_growth.pickle.zst
+	testdata/labelled/d06_cat_growth.pickle.zst: 1 leak, 1 other finding
+
+	warning  growing_buffer  make_features (train_hist.py:26)  on cuda:0
+	...
+
+2. Isolate. --function looks at some functions and what they call, and shows what
+they changed in every step. A cache stops; a leak goes on:
+
+	$ memlane leaks --function mask_for testdata/labelled/d16_warm_cache.pickle.zst
+	...
+	mask_for on cuda:0: +136 MiB in all, +3.39 MiB a step (40 steps)
+	...
+
+3. Read the stacks below each finding, the innermost call first: who allocated.
+Who keeps it is for you to find; likely causes and their fixes stand behind ">".
+
+4. Fix, capture again, compare. Of these two captures one sums losses, the other
+sums loss.item():
+
+	$ memlane leaks testdata/torchsnap/leak_loss.pickle testdata/torchsnap/leak_loss_fixed.pickle
+	testdata/torchsnap/leak_loss.pickle: 3 findings
+	...
+	testdata/torchsnap/leak_loss_fixed.pickle: no leak found
+
+5. Where an allocation failed, oom says why: exhausted, fragmented (and which hole
+was too small, and who pins it), or held by others than this allocator:
+
+	$ memlane leaks testdata/torchsnap/frag_oom.pickle
+	testdata/torchsnap/frag_oom.pickle: no leak found, 1 other finding
+
+	critical  oom  <listcomp> (frag.py:12)  on cuda:0
+	  60.0 MiB (62,914,560 B) were wanted at +254 µs: fragmented. 132 MiB of the
+	...
+
+# A report
+
+	$ memlane report testdata/torchsnap/leak_loss.pickle
+	B, 85 of 100: Good memory usage with minor issues; 3 warnings
+
+	1. leak (warning): forward (leak_loss.py:9) keeps 16.0 MiB (16,777,216 B) in 8
+	...
+
+report puts up to three things to do first, then what info, leaks and peak show. -o report.md
+writes Markdown for a pull request, -o report.json or --json JSON. A warning takes 15
+off the score, what is critical 40; findings of one cause count once.
+
+# The rules of other tools
+
+--rules gpumemprof and --rules stormlog run the rules of those tools, exactly, with their
+thresholds under their names (--threshold memory_leak_ratio=0.5). report --json then
+is their report. They read those tools' own results; of captures, a call is one run of a
+function (traces), what a function did in a step (where steps are marked), or one allocation.
+
+	$ memlane report --rules gpumemprof testdata/gpumemprof/spike.json
+	...
+
+They misfire where ours do not: a warm-up counts as a leak, a random walk as a trend.
 
 # What makes up the peak
 
@@ -182,7 +297,7 @@ parameter, output, temporary, constant), op, region, shape, dtype, leak
 
 # For programs
 
-info, leaks, peak and ops write JSON with --json, and export writes the whole model:
+info, leaks, report, peak and ops write JSON with --json, and export writes the whole model:
 
 	$ memlane export --to native testdata/torchsnap/segfree.pickle
 	memlane native 1
@@ -204,7 +319,10 @@ top N.
 	       stack_bytes, padding_bytes, lifetime_peak_bytes, fragmentation, fragmentation_max, free_bytes,
 	       largest_free_bytes, ooms[]
 	leaks  findings[] rule, severity, confidence, file, space, site {function, file, line, op, stack[], source[]}, bytes,
-	       requested_bytes, count, bytes_per_step, description, evidence {}, suggestions[]
+	       requested_bytes, count, bytes_per_step, description, evidence {}, suggestions[]; score {score, grade, description};
+	       with --function functions[]: file, space, steps_inferred, steps[] {begin, allocated_bytes, freed_bytes, change_bytes}
+	report rules, summary {}, critical_issues[], high_impact_insights[], all_patterns[], all_insights[], recommendations[],
+	       optimization_score {score, grade, description, issues_found}, the names of gpumemprof; findings[] as in leaks
 	peak   peaks[] file, space, at, bytes, rows[]: site, op, shape, dtype, category, instr, bytes, requested_bytes,
 	       padding_bytes, count, share
 	ops    captures[] file, operations[]: name, kind, calls, time_ns, self_time_ns, host and device {allocated_bytes,
@@ -216,11 +334,15 @@ peak.bytes and peak.requested_bytes are each the maximum of their own series;
 at belongs to peak.bytes. fragmentation is that at the end of the window. The
 category of a row is the kind of a compiled program's buffers, what the allocator
 was told they are for, "stack", "usage" or "before the window". Where usage_only is
-true, live is the level at the end, with a count of 0.
+true, live is the level at the end, with a count of 0. A finding about a whole memory ID
+has a site without a function. Of its evidence, steps and began_step count from
+0, began_after is the time since the window began, steps_inferred is 1 where nothing
+marks them, cause is the same for findings that one change may fix.
 
 # Exit status
 
 	0  done
+	1  --fail-on was met
 	2  the command line is wrong
 	3  a capture cannot be read, or is damaged under --strict
 	4  a capture can be read, but holds nothing of what was asked for

@@ -64,8 +64,8 @@ func codeBlocks(text, indent string) [][]string {
 	return all
 }
 
-// TestExamples runs every command of the manual and the README. A last line
-// "..." stands for more output.
+// TestExamples runs every command of the manual and the README. A line "..."
+// stands for further lines.
 func TestExamples(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -132,16 +132,26 @@ func runExample(t *testing.T, command string) string {
 
 func (e example) check(t *testing.T, got string) {
 	t.Helper()
-	want := e.output
-	lines := strings.Split(strings.TrimRight(got, "\n"), "\n")
-	if n := len(want); n > 0 && want[n-1] == "..." {
-		want = want[:n-1]
-		if len(lines) <= len(want) {
-			t.Errorf("nothing follows where the example has ...")
+	rest := strings.TrimRight(got, "\n") + "\n"
+	pieces := strings.Split("\n"+strings.Join(e.output, "\n")+"\n", "\n...\n")
+	for i, piece := range pieces {
+		piece = strings.TrimPrefix(piece+"\n", "\n")
+		piece = strings.TrimRight(piece, "\n") + "\n"
+		last := i == len(pieces)-1
+		at := strings.Index("\n"+rest, "\n"+piece)
+		switch {
+		case piece == "\n": // the example begins or ends with "..."
+			if rest == "" && last {
+				t.Errorf("nothing follows where the example has ...")
+			}
+			continue
+		case last && i > 0:
+			at = strings.LastIndex("\n"+rest, "\n"+piece)
 		}
-		lines = lines[:min(len(lines), len(want))]
-	}
-	if g, w := strings.Join(lines, "\n"), strings.Join(want, "\n"); g != w {
-		t.Errorf("prints\n%s\n\nthe example has\n%s", g, w)
+		if at < 0 || i == 0 && at > 0 || last && at+len(piece) < len(rest) {
+			t.Errorf("prints\n%s\nthe example has\n%s", got, strings.Join(e.output, "\n"))
+			return
+		}
+		rest = rest[at+len(piece):]
 	}
 }

@@ -134,8 +134,8 @@ type Evidence struct {
 	Text  string // in place of Value where it is not ""
 }
 
-// Find runs every rule on the spaces and returns the findings, most severe
-// first, then most bytes.
+// Find runs every rule on the spaces and returns the findings as Sort orders
+// them.
 func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
 	highest := map[string]int64{} // by memory
 	for _, s := range spaces {
@@ -159,11 +159,17 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 	return all
 }
 
-// Sort puts findings in the order of reports: most severe first, then most
-// bytes.
+// Sort puts findings in the order of reports: most severe first, leaks before
+// others, then most bytes.
 func Sort(all []Finding) {
+	other := func(f *Finding) int {
+		if f.IsLeak() {
+			return 0
+		}
+		return 1
+	}
 	slices.SortStableFunc(all, func(x, y Finding) int {
-		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(y.Amount.Bytes, x.Amount.Bytes),
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(other(&x), other(&y)), cmp.Compare(y.Amount.Bytes, x.Amount.Bytes),
 			cmp.Compare(x.Space.ID(), y.Space.ID()), slices.Compare(x.Sites, y.Sites))
 	})
 }

@@ -16,7 +16,7 @@ const (
 	// reason of a failure.
 	outsideShare = 0.1
 	// closeToLimit is the share of the limit from which on a peak is worth a word.
-	closeToLimit = 0.97
+	closeToLimit = 0.95
 )
 
 // outOfMemory says why an allocation failed and who held the memory then: the
@@ -52,7 +52,7 @@ func outOfMemory(l Look) []Finding {
 	f.say("reason", kind)
 	l.inPieces = kind == fragmented
 	held, sites, amount := l.holders(at)
-	f.Sites, f.Amount = append(f.Sites, sites...), amount
+	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
 	f.Description = wanted + ": " + kind + ". " + why
 	if held != "" {
 		f.Description += ". Then held: " + held

@@ -91,7 +91,17 @@ func (l Look) flat() bool {
 	if n := len(s.Buffers); s.Facts&lifetime.History == 0 || s.Allocations < minAllocations || s.Axis != lifetime.Time || n == 0 {
 		return false
 	}
-	return float64(l.lastChange()-s.Begin) < flatFrom*float64(s.End-s.Begin)
+	return l.busyShare() < flatFrom
+}
+
+// busyShare is the share of the window up to the last allocation or free. Marks
+// may go on after the last event of memory.
+func (l Look) busyShare() float64 {
+	end := l.Space.End
+	for i := range l.Space.Marks {
+		end = max(end, l.Space.Marks[i].End)
+	}
+	return float64(l.lastChange()-l.Space.Begin) / float64(end-l.Space.Begin)
 }
 
 // lastChange returns when a buffer began or ended last.
@@ -108,7 +118,7 @@ func (l Look) lastChange() (t int64) {
 
 func (l Look) flatLine() Finding {
 	s := l.Space
-	share := float64(l.lastChange()-s.Begin) / float64(s.End-s.Begin)
+	share := l.busyShare()
 	return Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: l.atEnd()}, Evidence: []Evidence{{Name: "share_of_window", Value: share}},
 		Description: fmt.Sprintf("all %s allocations and %s frees lie in the first %.1f %% of the window; after that the line is flat, as it usually is "+
 			"where programs plan their memory when they are compiled (TPU): no leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),

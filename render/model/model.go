@@ -153,6 +153,34 @@ type operationBytes struct {
 	SelfBytes int64 `json:"self_bytes"`
 }
 
+// call is a call of a function: seconds and bytes.
+type call struct {
+	Site      lifetime.SiteID `json:"site"`
+	Space     int             `json:"space"`
+	Begin     float64         `json:"begin"`
+	End       float64         `json:"end"`
+	Seconds   float64         `json:"seconds"`
+	Before    int64           `json:"before_bytes"`
+	After     int64           `json:"after_bytes"`
+	Peak      int64           `json:"peak_bytes"`
+	Reserved  int64           `json:"reserved_bytes"`
+	Inactive  int64           `json:"inactive_bytes"`
+	Allocated int64           `json:"allocated_bytes"`
+	Freed     int64           `json:"freed_bytes"`
+}
+
+// sample is a look at a device; -1 is not known.
+type sample struct {
+	Space       int   `json:"space"`
+	T           int64 `json:"t"`
+	Regular     bool  `json:"regular"`
+	Allocated   int64 `json:"allocated_bytes"`
+	Reserved    int64 `json:"reserved_bytes"`
+	Inactive    int64 `json:"inactive_bytes"`
+	DeviceUsed  int64 `json:"device_used_bytes"`
+	DeviceTotal int64 `json:"device_total_bytes"`
+}
+
 type loss struct {
 	Reason   string `json:"reason"`
 	Severity string `json:"severity"`
@@ -183,6 +211,12 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	d.text("]")
 	list(d, "operations", c.Operations, func(o lifetime.Operation) any {
 		return operation{o.Name, o.Kind.String(), o.Calls, o.Time, o.SelfTime, operationBytes(o.Host), operationBytes(o.Device)}
+	})
+	list(d, "calls", c.Calls, func(l lifetime.Call) any {
+		return call{l.Site, l.Space, l.Begin, l.End, l.Seconds, l.Before, l.After, l.Peak, l.Reserved, l.Inactive, l.Allocated, l.Freed}
+	})
+	list(d, "samples", c.Samples, func(s lifetime.Sample) any {
+		return sample{s.Space, s.T, s.Regular, s.Allocated, s.Reserved, s.Inactive, s.DeviceUsed, s.DeviceTotal}
 	})
 	list(d, "losses", c.Losses, func(l lifetime.Loss) any {
 		return loss{l.Reason.String(), l.Reason.Severity().String(), l.Count, l.Bytes, l.First}

@@ -16,9 +16,9 @@ type Data struct {
 	Rules    string // whose rules they are: "default" or the name of a preset
 }
 
-// costs are what findings take off the score. What is only worth knowing costs
-// nothing: a cache that is full is no fault.
-var costs = map[string]int{"critical": 40, "warning": 15, "high": 40, "medium": 15}
+// costs are what findings take off the score, those of one cause once. What is only
+// worth knowing costs nothing: a cache that is full is no fault.
+var costs = [...]int{leak.Info: 0, leak.Warning: 15, leak.Critical: 40}
 
 // impacts are the words of insights for severities.
 var impacts = [...]string{leak.Info: "low", leak.Warning: "medium", leak.Critical: "high"}
@@ -32,9 +32,15 @@ var titles = map[string]string{
 // Of returns the report on findings, those of one capture in each list.
 func Of(captures []*lifetime.Capture, found [][]leak.Finding) *preset.Report {
 	r := &preset.Report{CriticalIssues: []preset.Pattern{}, HighImpactInsights: []preset.Insight{}, AllPatterns: []preset.Pattern{}, AllInsights: []preset.Insight{}}
+	cost := 0
 	for i, c := range captures {
 		addSummary(&r.Summary, c)
-		for _, f := range found[i] {
+		var causes []string
+		for _, f := range found[i] { // the most severe of a cause comes first
+			if cause := causeOf(&f); cause == "" || !slices.Contains(causes, cause) {
+				causes = append(causes, cause)
+				cost += costs[f.Severity]
+			}
 			if title := titles[f.Rule]; title != "" {
 				r.AllInsights = append(r.AllInsights, preset.Insight{Category: f.Rule, Title: title, Description: f.Description, Impact: impacts[f.Severity],
 					Confidence: preset.Float(f.Confidence), Data: figures(&f), Recommendations: f.Suggestions})
@@ -44,7 +50,7 @@ func Of(captures []*lifetime.Capture, found [][]leak.Finding) *preset.Report {
 				AffectedFunctions: functions(c, f.Sites), Metrics: figures(&f), Suggestions: f.Suggestions})
 		}
 	}
-	r.Conclude(costs)
+	r.Conclude(cost)
 	return r
 }
 

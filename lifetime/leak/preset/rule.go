@@ -77,7 +77,7 @@ func (p Preset) Report(c *lifetime.Capture, calls []lifetime.Call, t Thresholds)
 		}
 	}
 	sortGaps(r.GapAnalysis)
-	r.Conclude(penalties)
+	r.Conclude(r.cost())
 	return r
 }
 

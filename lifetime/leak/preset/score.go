@@ -1,9 +1,8 @@
 package preset
 
 // Conclude fills in what follows from the patterns and insights: those that come
-// first, what to do, and the score. costs are what a severity or impact takes off
-// the score.
-func (r *Report) Conclude(costs map[string]int) {
+// first, what to do, and the score: 100 less what the issues cost.
+func (r *Report) Conclude(cost int) {
 	for _, p := range r.AllPatterns {
 		if p.Severity == "critical" {
 			r.CriticalIssues = append(r.CriticalIssues, p)
@@ -15,7 +14,7 @@ func (r *Report) Conclude(costs map[string]int) {
 		}
 	}
 	r.Recommendations = r.recommend()
-	r.OptimizationScore = r.score(costs)
+	r.OptimizationScore = r.score(cost)
 }
 
 // recommend returns the first ten things to do: critical patterns, insights of
@@ -51,18 +50,21 @@ var grades = []struct {
 	{0, "F", "Critical memory usage issues requiring immediate attention"},
 }
 
-func (r *Report) score(costs map[string]int) Score {
-	score := 100
+// cost is what the issues of a report take off the original's score.
+func (r *Report) cost() (points int) {
 	for _, p := range r.AllPatterns {
-		score -= costs[p.Severity]
+		points += penalties[p.Severity]
 	}
 	for _, i := range r.AllInsights {
-		score -= costs[i.Impact]
+		points += penalties[i.Impact]
 	}
-	score = max(score, 0)
-	s := Score{Score: score, IssuesFound: len(r.AllPatterns) + len(r.AllInsights)}
+	return points
+}
+
+func (r *Report) score(cost int) Score {
+	s := Score{Score: max(100-cost, 0), IssuesFound: len(r.AllPatterns) + len(r.AllInsights)}
 	for _, g := range grades {
-		if score >= g.least {
+		if s.Score >= g.least {
 			s.Grade, s.Description = g.grade, g.description
 			break
 		}

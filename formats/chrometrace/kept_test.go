@@ -1,0 +1,95 @@
+package chrometrace_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/memlane/memlane/formats/chrometrace"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// withCalls reads a trace with its calls.
+func withCalls(t *testing.T, name string) *lifetime.Capture {
+	t.Helper()
+	f, err := os.Open(filepath.Join("../../testdata/chrome", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := lifetime.NewBuilder()
+	b.KeepCalls()
+	if err := chrometrace.Read(name, z, b); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestKeptCalls: the function that keeps a tensor of 1 MiB in each step has a
+// call for each, which changed that much; what its callers changed includes it.
+func TestKeptCalls(t *testing.T) {
+	c := withCalls(t, "cpu_leak.json.gz")
+	n, sum := 0, int64(0)
+	for i := range c.Calls {
+		call := &c.Calls[i]
+		if i > 0 && call.Begin < c.Calls[i-1].Begin {
+			t.Fatalf("call %d begins before the one before it", i)
+		}
+		if call.Peak < max(call.Before, call.After) || call.Change() != call.Allocated-call.Freed || call.End < call.Begin {
+			t.Errorf("%+v contradicts itself", *call)
+		}
+		if c.FunctionName(call.Site) == "make_activation" {
+			n++
+			sum += call.Change()
+		}
+	}
+	if n != 12 || sum != 12<<20 {
+		t.Errorf("%d calls of make_activation changed %d bytes", n, sum)
+	}
+	if c := withCalls(t, "cpu_nomem.json.gz"); len(c.Calls) != 0 {
+		t.Errorf("%d calls in a trace without memory", len(c.Calls))
+	}
+}
+
+// TestKeptCallsSumUp: functions that enclose many events have the sums of the
+// program's own table.
+func TestKeptCallsSumUp(t *testing.T) {
+	c := withCalls(t, "cpu_healthy.json.gz")
+	bytes := map[string]lifetime.OperationBytes{}
+	for _, call := range c.Calls {
+		f, _ := c.UserFrame(call.Site)
+		name := fmt.Sprintf("%s(%d): %s", f.File, f.Line, f.Function)
+		b := bytes[name]
+		b.Allocated += call.Allocated
+		b.Freed += call.Freed
+		bytes[name] = b
+	}
+	seen := 0
+	for _, o := range c.Operations {
+		b, ok := bytes[o.Name]
+		if o.Kind != lifetime.Function || !ok {
+			continue
+		}
+		seen++
+		if b.Allocated != o.Host.Allocated || b.Freed != o.Host.Freed {
+			t.Errorf("%s: %+v, the table has %+v", o.Name, b, o.Host)
+		}
+	}
+	if seen < 3 {
+		t.Errorf("only %d functions were compared", seen)
+	}
+}

@@ -1,0 +1,110 @@
+package lifetime_test
+
+import (
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// twoSteps is a space in which "keep" keeps 100 bytes in each of two steps,
+// "pass" frees what it allocates, and the second step frees what is older.
+func twoSteps(marks bool) (*lifetime.Builder, lifetime.SpaceRef) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f"})
+	s := b.Space()
+	site := func(name string) lifetime.SiteID {
+		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, Kind: lifetime.User})})})
+	}
+	b.Reserve(s, 1, 0, 4096, 0)
+	b.Alloc(s, 10, 1000, 1000, 1000, site("set up"))
+	for step := range int64(2) {
+		t := 100 + 100*step
+		if marks {
+			b.Mark(s, lifetime.Mark{Begin: t, End: t + 90, Kind: lifetime.Step, Text: "step"})
+		}
+		b.Alloc(s, t+10, uint64(2000+100*step), 100, 100, site("keep"))
+		b.Alloc(s, t+20, 3000, 300, 300, site("pass"))
+		b.Free(s, t+30, 3000, 300, 0)
+		if step == 1 {
+			b.Free(s, t+40, 1000, 1000, 0)
+		}
+	}
+	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	return b, s
+}
+
+func finish(t *testing.T, b *lifetime.Builder) *lifetime.Capture {
+	t.Helper()
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+type callWords struct {
+	function                                        string
+	before, after, peak, allocated, freed, reserved int64
+}
+
+func wordsOf(c *lifetime.Capture) (all []callWords) {
+	for _, call := range c.AllCalls() {
+		all = append(all, callWords{c.FunctionName(call.Site), call.Before, call.After, call.Peak, call.Allocated, call.Freed, call.Reserved})
+	}
+	return all
+}
+
+func compareCalls(t *testing.T, got, want []callWords) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d calls, want %d: %+v", len(got), len(want), got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("call %d: %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
+// TestCallsOfSteps: one call for each function in each step.
+func TestCallsOfSteps(t *testing.T) {
+	b, _ := twoSteps(true)
+	compareCalls(t, wordsOf(finish(t, b)), []callWords{
+		{"keep", 1000, 1100, 1100, 100, 0, 4096},
+		{"pass", 1000, 1000, 1300, 300, 300, 4096},
+		{"keep", 1100, 1200, 1200, 100, 0, 4096},
+		{"pass", 1100, 1100, 1400, 300, 300, 4096},
+		{"set up", 1100, 100, 1100, 0, 1000, 4096},
+	})
+}
+
+// TestCallsOfAllocations: without steps each allocation is one.
+func TestCallsOfAllocations(t *testing.T) {
+	b, _ := twoSteps(false)
+	c := finish(t, b)
+	compareCalls(t, wordsOf(c), []callWords{
+		{"set up", 0, 0, 1000, 1000, 1000, 4096},
+		{"keep", 1000, 1100, 1100, 100, 0, 4096},
+		{"pass", 1100, 1100, 1400, 300, 300, 4096},
+		{"keep", 1100, 1200, 1200, 100, 0, 4096},
+		{"pass", 1200, 1200, 1500, 300, 300, 4096},
+	})
+}
+
+// TestOnly: a part of a capture has the calls and samples of its spaces.
+func TestOnly(t *testing.T) {
+	b, first := twoSteps(false)
+	second := b.Space()
+	b.Describe(second, lifetime.Space{Device: "cuda:1", Facts: lifetime.Clock})
+	b.Call(first, lifetime.Call{Allocated: 1})
+	b.Call(second, lifetime.Call{Allocated: 2})
+	b.Sample(second, lifetime.Sample{DeviceUsed: 3})
+	part := finish(t, b).Only(func(s *lifetime.Space) bool { return s.Device == "cuda:1" })
+	if len(part.Spaces) != 1 || len(part.Calls) != 1 || part.Calls[0].Allocated != 2 || part.Calls[0].Space != 0 ||
+		len(part.Samples) != 1 || part.Samples[0].Space != 0 {
+		t.Errorf("%+v %+v", part.Calls, part.Samples)
+	}
+}

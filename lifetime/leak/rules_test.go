@@ -1,0 +1,302 @@
+package leak_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// marked marks every step of a simulated program.
+func (p *program) marked(pattern func(step int)) func(int) {
+	return func(step int) {
+		p.b.Mark(p.s, lifetime.Mark{Begin: p.t + 1, End: p.t + 2, Kind: lifetime.Step, Text: "step"})
+		pattern(step)
+	}
+}
+
+// findingsOf runs a pattern and returns the findings by rule.
+func findingsOf(t *testing.T, p *program, settings leak.Settings, pattern func(step int)) map[string][]leak.Finding {
+	t.Helper()
+	c, _ := p.run(t, pattern)
+	found := map[string][]leak.Finding{}
+	for _, f := range leak.Find(c, c.Spaces, settings) {
+		found[f.Rule] = append(found[f.Rule], f)
+	}
+	return found
+}
+
+func evidence(f leak.Finding, name string) any {
+	for _, e := range f.Evidence {
+		if e.Name == name && e.Text != "" {
+			return e.Text
+		}
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return nil
+}
+
+// only returns the one finding of a rule.
+func only(t *testing.T, found map[string][]leak.Finding, rule string) leak.Finding {
+	t.Helper()
+	if len(found[rule]) != 1 {
+		t.Fatalf("%d findings of %s among %v", len(found[rule]), rule, found)
+	}
+	return found[rule][0]
+}
+
+// TestWhatIsNoLeak: the rules that tell what only looks like a leak name the
+// site, and call it no worse than worth knowing.
+func TestWhatIsNoLeak(t *testing.T) {
+	for pattern, want := range map[string]struct{ rule, function string }{
+		"warm-up: a cache fills during the first part": {"cache", "cache"},
+		"reference cycles freed in bursts":             {"delayed_free", "cycle"},
+	} {
+		p := newProgram(11)
+		p.steps = 80
+		c, _ := p.run(t, p.marked(healthy[pattern](p)))
+		hit := false
+		for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+			if f.Severity > leak.Info {
+				t.Errorf("%s: %s", pattern, f.Description)
+			}
+			hit = hit || f.Rule == want.rule && c.FunctionName(f.Sites[0]) == want.function
+		}
+		if !hit {
+			t.Errorf("%s: nothing by %s", pattern, want.rule)
+		}
+	}
+}
+
+// TestLongLived: one buffer of a site that frees its others at once.
+func TestLongLived(t *testing.T) {
+	p := newProgram(3)
+	p.steps = 60
+	f := only(t, findingsOf(t, p, leak.Settings{}, func(step int) {
+		x := p.alloc("result", 4<<20)
+		if step != 5 {
+			p.free(x)
+		}
+	}), "long_lived")
+	if f.Amount.Count != 1 || f.Amount.Bytes != 4<<20 {
+		t.Errorf("%+v", f.Amount)
+	}
+}
+
+// TestSpike: a step that needs more is named, with what makes the difference.
+func TestSpike(t *testing.T) {
+	p := newProgram(3)
+	p.steps = 60
+	f := only(t, findingsOf(t, p, leak.Settings{}, p.marked(func(step int) {
+		if step == 40 {
+			p.free(p.alloc("evaluate", 200<<20))
+		}
+	})), "spike")
+	if evidence(f, "step") != 40.0 || !strings.Contains(f.Description, "evaluate") {
+		t.Errorf("%s %v", f.Description, f.Evidence)
+	}
+}
+
+// TestWaste: allocations of much more than was asked for, and over and over.
+func TestWaste(t *testing.T) {
+	p := newProgram(3)
+	p.steps = 60
+	var small []*tensor
+	found := findingsOf(t, p, leak.Settings{}, p.marked(func(step int) {
+		for step == 0 && len(small) < 100_000 {
+			small = append(small, p.alloc("scalars", 4))
+		}
+		for range 2000 {
+			p.free(p.alloc("again", 1<<16))
+		}
+	}))
+	if f := only(t, found, "inefficient_allocation"); f.Amount.Count != 100_000 || f.Amount.Bytes != 512*100_000 {
+		t.Errorf("inefficient: %+v", f.Amount)
+	}
+	if f := only(t, found, "repeated_allocation"); f.Amount.Count != 60*2000 {
+		t.Errorf("repeated: %+v", f.Amount)
+	}
+}
+
+// TestLeakGoesOn: since when a leak is there, how much it takes a step, when it
+// reaches a limit, and that a release of cached memory did not free it.
+func TestLeakGoesOn(t *testing.T) {
+	p := newProgram(5)
+	p.steps = 60
+	found := findingsOf(t, p, leak.Settings{Limit: 1 << 30}, p.marked(func(step int) {
+		if step >= 20 {
+			p.alloc("leak", 1<<20)
+		}
+		if step == 50 {
+			p.b.Reserve(p.s, p.t, 1<<50, 2<<20, 0)
+			p.b.Release(p.s, p.t+1, 1<<50, 2<<20)
+		}
+	}))
+	f := only(t, found, "leak")
+	if f.Severity != leak.Critical || evidence(f, "began_step") != 20.0 || evidence(f, "steps") != 60.0 || evidence(f, "outlives_releases") != 1.0 {
+		t.Errorf("%v %v", f.Severity, f.Evidence)
+	}
+	// 1 MiB a step for what is left of 1 GiB.
+	if at := evidence(f, "projected_step").(float64); at < 900 || at > 1060 {
+		t.Errorf("the limit is reached at step %v", at)
+	}
+	if f.BytesPerStep != 40<<20/60.0 {
+		t.Errorf("%v bytes a step", f.BytesPerStep)
+	}
+	p = newProgram(5)
+	p.steps = 30
+	few := only(t, findingsOf(t, p, leak.Settings{}, p.marked(func(int) { p.alloc("leak", 1<<20) })), "leak")
+	if few.Severity != leak.Warning || few.Confidence >= f.Confidence || !strings.Contains(few.Description, "30 steps only") {
+		t.Errorf("%v %v: %s", few.Severity, few.Confidence, few.Description)
+	}
+}
+
+// TestCauses: leaks of the same steps have one cause, others have their own.
+func TestCauses(t *testing.T) {
+	p := newProgram(9)
+	p.steps = 60
+	found := findingsOf(t, p, leak.Settings{}, p.marked(func(step int) {
+		p.alloc("input", 1<<18)
+		p.alloc("hidden", 1<<20)
+		if step%3 == 0 {
+			p.alloc("metric", 1<<12)
+		}
+		p.alloc("lookup", int64(1<<10*(step+1)))
+	}))["leak"]
+	causes := map[string]string{}
+	for _, f := range found {
+		causes[strings.Fields(f.Description)[0]] = evidence(f, "cause").(string)
+	}
+	if len(causes) != 4 || causes["input"] != causes["hidden"] || causes["metric"] == causes["hidden"] {
+		t.Errorf("causes: %v", causes)
+	}
+	p = newProgram(9)
+	p.steps = 60
+	f := only(t, findingsOf(t, p, leak.Settings{}, p.marked(func(step int) { p.alloc("lookup", int64(1<<10*(step+1))) })), "leak")
+	if evidence(f, "likely_cause") != "cache without bound" {
+		t.Errorf("%v", f.Evidence)
+	}
+}
+
+// TestOOM: why the allocation failed, in the captures whose programs say so.
+func TestOOM(t *testing.T) {
+	for name, want := range map[string]string{"frag_oom": "fragmented", "t215_frag_oom": "fragmented", "oom_observer": "exhausted"} {
+		c, err := formats.Open("../../testdata/torchsnap/"+name+".pickle", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := leak.Find(c, c.Spaces, leak.Settings{})
+		if f := found[0]; f.Rule != "oom" || f.Severity != leak.Critical || evidence(f, "reason") != want {
+			t.Errorf("%s: %s %v", name, f.Description, f.Evidence)
+		}
+		if want == "fragmented" && (evidence(found[0], "largest_hole") != float64(8<<20) || !strings.Contains(found[0].Description, "frag.py:12)")) {
+			t.Errorf("%s: %s", name, found[0].Description)
+		}
+	}
+	// The same failure, of a device that is known to be larger.
+	c, err := formats.Open("../../testdata/torchsnap/oom_observer.pickle", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := leak.Find(c, c.Spaces, leak.Settings{Limit: 512 << 20})
+	if f := found[0]; evidence(f, "reason") != "held outside the allocator" || evidence(f, "outside") != float64(64<<20) {
+		t.Errorf("%s %v", f.Description, f.Evidence)
+	}
+}
+
+// TestTooLargeProgram: a compiled program that does not fit.
+func TestTooLargeProgram(t *testing.T) {
+	c, err := formats.Open("../../testdata/xplane/seed_oom.hlo.pb", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := leak.Find(c, c.Spaces, leak.Settings{Limit: 16 << 30})[0]
+	if f.Rule != "oom" || evidence(f, "peak") != float64(300<<30) || !strings.Contains(f.Description, "200 GiB") {
+		t.Errorf("%s: %s", f.Rule, f.Description)
+	}
+}
+
+// usage is a space of which only totals are known.
+func usage(t *testing.T, levels func(i int) int64) (*lifetime.Capture, []leak.Finding) {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "counters"})
+	s := b.Space()
+	for i := range 400 {
+		b.Total(s, lifetime.Total{T: int64(i * 1000), Bytes: levels(i), Measure: lifetime.Occupied})
+	}
+	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, leak.Find(c, c.Spaces, leak.Settings{})
+}
+
+// TestTrend: a floor that rises is told where only the usage is known; a
+// sawtooth, a warm-up and the levels of a random walk are no trend.
+func TestTrend(t *testing.T) {
+	p := newProgram(1)
+	walk := int64(1 << 30)
+	for name, c := range map[string]struct {
+		levels func(i int) int64
+		trend  bool
+	}{
+		"grows":    {func(i int) int64 { return int64(i)<<20 + int64(i%7)<<22 }, true},
+		"sawtooth": {func(i int) int64 { return int64(i%50) << 20 }, false},
+		"warm-up":  {func(i int) int64 { return int64(min(i, 60)) << 20 }, false},
+		"walk": {func(int) int64 {
+			walk += int64(p.NormFloat64() * (5 << 20))
+			return walk
+		}, false},
+	} {
+		if _, found := usage(t, c.levels); len(found) > 0 != c.trend {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
+// TestFlatLine: everything happened at the beginning.
+func TestFlatLine(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "flat"})
+	s := b.Space()
+	for i := range int64(20) {
+		b.Alloc(s, 1000+i, uint64(i)<<20, 1<<20, 1<<20, 0)
+	}
+	b.Describe(s, lifetime.Space{Device: "tpu:0", Begin: 1, End: 1_000_000, Facts: lifetime.Clock | lifetime.History})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := leak.Find(c, c.Spaces, leak.Settings{})
+	if len(found) != 1 || found[0].Rule != "trend" || !strings.Contains(found[0].Description, "flat") {
+		t.Errorf("%v", found)
+	}
+}
+
+// TestRanks: of five ranks one needs more, and only that is told.
+func TestRanks(t *testing.T) {
+	var captures []*lifetime.Capture
+	var found [][]leak.Finding
+	for rank := range 5 {
+		p := newProgram(2)
+		p.steps = 40
+		c, _ := p.run(t, func(step int) {
+			if rank == 3 && step == 1 {
+				p.alloc("only_here", 64<<20)
+			}
+		})
+		captures, found = append(captures, c), append(found, nil)
+	}
+	leak.CompareRanks(captures, found)
+	for rank, f := range found {
+		if (len(f) == 1) != (rank == 3) || rank == 3 && (f[0].Rule != leak.RankOutlier || f[0].Amount.Bytes < 64<<20) {
+			t.Errorf("rank %d: %v", rank, f)
+		}
+	}
+}
