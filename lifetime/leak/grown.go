@@ -16,7 +16,7 @@ const (
 	// maxEarlier is how high a site may have been before its growth began, as a
 	// share of where it ends: a cache that is dropped and grows again has a
 	// rhythm, no leak.
-	maxEarlier = 0.5
+	maxEarlier = 0.2
 	// minLarger is the share of the freed buffers that a larger one replaced.
 	minLarger = 0.9
 	// minThird is the share of the growth that each third of the time must have,

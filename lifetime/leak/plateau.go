@@ -34,7 +34,7 @@ func plateau(l Look) []Finding {
 		if until := h.end.work - hist.lag(); len(hist.lifetimes) > 0 { // what is younger may yet be freed
 			rises = rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
 		}
-		if moments(rises) < minRises {
+		if moments(rises) < minRises || l.inOneCall(site) {
 			continue
 		}
 		kept, _ := survivors(l.Space, hist, regions)
