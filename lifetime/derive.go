@@ -170,12 +170,3 @@ func (f *functionStep) add(size int64) {
 	f.change = AddSat(f.change, size)
 	f.peak = max(f.peak, f.change)
 }
-
-// FunctionName returns the name of the function that allocated: that of the
-// innermost frame of the program itself, or else the operation.
-func (c *Capture) FunctionName(site SiteID) string {
-	if f, ok := c.UserFrame(site); ok {
-		return f.Function
-	}
-	return c.Sites[site].Op
-}

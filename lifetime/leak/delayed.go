@@ -24,7 +24,7 @@ func delayed(l Look) []Finding {
 	}
 	h := l.history()
 	all := newPlaces()
-	shares := map[place]float64{}
+	shares := map[lifetime.Place]float64{}
 	for _, site := range h.order {
 		hist := h.sites[site]
 		if l.told[site] || !l.wants(site) {
@@ -34,7 +34,7 @@ func delayed(l Look) []Finding {
 		if b.share < burstShare || b.n < 2 {
 			continue
 		}
-		p := placeOf(l.Capture, site)
+		p := l.PlaceOf(site)
 		all.at(p).merge(l.Space, site, b.largest, hist)
 		shares[p] = max(shares[p], b.share)
 	}

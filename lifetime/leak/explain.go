@@ -23,7 +23,7 @@ const (
 )
 
 // conclude fills in what follows from the survivors of a leak.
-func (l Look) conclude(f *Finding, p place) {
+func (l Look) conclude(f *Finding, p lifetime.Place) {
 	n := float64(f.Amount.Count)
 	// Few rises may be chance, many are a pattern.
 	f.Confidence = n / (n + 4)
@@ -171,12 +171,12 @@ next:
 				largest = f
 			}
 		}
-		name := placeOf(l.Capture, largest.Sites[0]).String()
+		name := l.PlaceOf(largest.Sites[0]).String()
 		likely := l.likely(g)
 		for _, f := range g.findings {
 			f.say("cause", name)
 			f.say("likely_cause", likely.name)
-			p := placeOf(l.Capture, f.Sites[0])
+			p := l.PlaceOf(f.Sites[0])
 			if f == largest {
 				f.Suggestions = []string{fmt.Sprintf(likely.fix, p)}
 			} else {
@@ -231,7 +231,7 @@ var unknownOp = cause{name: unknown.name,
 	fix: "Find what still refers to the results of %s: a list or dict that only grows, a cache without bound, a metric that keeps tensors, a closure."}
 
 func (l Look) likely(g *causeGroup) cause {
-	if placeOf(l.Capture, g.findings[0].Sites[0]).op != "" { // the other fixes are PyTorch's
+	if l.PlaceOf(g.findings[0].Sites[0]).Op != "" { // the other fixes are PyTorch's
 		return unknownOp
 	}
 	for _, c := range causes {

@@ -26,7 +26,7 @@ type group struct {
 }
 
 type groupKey struct {
-	place   place
+	place   lifetime.Place
 	kind    lifetime.Kind
 	shape   string
 	donated bool // an input whose memory holds an output too
@@ -43,9 +43,9 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 			continue
 		}
 		b := &s.Buffers[i]
-		key := groupKey{placeOf(c, b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
-		if key.place == (place{shape: key.shape}) { // neither scope nor operation: only the instruction tells it
-			key.place.op = c.Sites[b.Site].Instr
+		key := groupKey{c.PlaceOf(b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
+		if key.place == (lifetime.Place{Shape: key.shape}) { // neither scope nor operation: only the instruction tells it
+			key.place.Op = c.Sites[b.Site].Instr
 		}
 		at, ok := index[key]
 		if !ok {

@@ -95,7 +95,7 @@ func growing(l Look) []Finding {
 		if site != 0 && n-h.replaced(l.Space, hist, sizes) < max(int64(least), n/2) {
 			continue
 		}
-		to.at(placeOf(l.Capture, site)).merge(l.Space, site, kept, hist)
+		to.at(l.PlaceOf(site)).merge(l.Space, site, kept, hist)
 	}
 	var findings []Finding
 	for i, p := range append(confirmed.order, suspicions.order...) {
@@ -130,13 +130,13 @@ func (l Look) verdict(hist *history) (least int, sure bool) {
 
 // places are the findings of a rule by place, in order of their appearance.
 type places struct {
-	found map[place]*Finding
-	order []place
+	found map[lifetime.Place]*Finding
+	order []lifetime.Place
 }
 
-func newPlaces() *places { return &places{found: map[place]*Finding{}} }
+func newPlaces() *places { return &places{found: map[lifetime.Place]*Finding{}} }
 
-func (p *places) at(where place) *Finding {
+func (p *places) at(where lifetime.Place) *Finding {
 	f := p.found[where]
 	if f == nil {
 		f = &Finding{}

@@ -54,7 +54,7 @@ func grown(l Look) []Finding {
 			}
 		}
 		if len(kept) > 0 {
-			all.at(placeOf(l.Capture, site)).merge(l.Space, site, kept, hist)
+			all.at(l.PlaceOf(site)).merge(l.Space, site, kept, hist)
 		}
 	}
 	var findings []Finding

@@ -97,7 +97,7 @@ func (l Look) reason(f *Finding, m *lifetime.Mark) (kind, why string, fix []stri
 			units.Bytes(holes.Total), units.Bytes(reserved), units.Bytes(holes.Largest), holes.At)
 		if site, bytes, ok := l.pinning(m.Begin, holes); ok {
 			f.Sites = append(f.Sites, site)
-			why += fmt.Sprintf("; %s of %s beside it pin it", units.Bytes(bytes), placeOf(l.Capture, site))
+			why += fmt.Sprintf("; %s of %s beside it pin it", units.Bytes(bytes), l.PlaceOf(site))
 		}
 		return fragmented, why, []string{"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that free memory is not cut into segments.",
 			"Allocate what lives long before the loop, so that it does not lie between what is freed; keep the sizes of batches to a few."}
@@ -137,13 +137,13 @@ func (l Look) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, byt
 // holders names those who held most memory at an instant.
 func (l Look) holders(at int64) (text string, sites []lifetime.SiteID, all lifetime.Amount) {
 	var names []string
-	seen := map[place]bool{}
+	seen := map[lifetime.Place]bool{}
 	for _, row := range l.Space.Breakdown(at) {
 		all.Add(row.Amount)
 		if row.Base || row.Stack || row.Usage {
 			continue
 		}
-		if p := placeOf(l.Capture, row.Site); len(names) < maxHolders && !seen[p] {
+		if p := l.PlaceOf(row.Site); len(names) < maxHolders && !seen[p] {
 			seen[p] = true
 			sites = append(sites, row.Site)
 			names = append(names, fmt.Sprintf("%s %s", p, units.Bytes(row.Bytes)))

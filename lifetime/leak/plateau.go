@@ -24,7 +24,7 @@ func plateau(l Look) []Finding {
 	h := l.history()
 	regions := newStreams(l.Space)
 	all := newPlaces()
-	last := map[place]moment{}
+	last := map[lifetime.Place]moment{}
 	for _, site := range h.order {
 		hist := h.sites[site]
 		if l.told[site] || !l.wants(site) {
@@ -41,7 +41,7 @@ func plateau(l Look) []Finding {
 		if len(kept) < minRises {
 			continue
 		}
-		p := placeOf(l.Capture, site)
+		p := l.PlaceOf(site)
 		all.at(p).merge(l.Space, site, kept, hist)
 		if at := rises[len(rises)-1]; at.work >= last[p].work {
 			last[p] = at
@@ -116,7 +116,7 @@ func longLived(l Look) []Finding {
 		if !l.worthTelling(f.Amount.Bytes) {
 			continue
 		}
-		p := placeOf(l.Capture, site)
+		p := l.PlaceOf(site)
 		f.Confidence = 0.8
 		f.addEvidence("began_after", float64(l.Space.Buffers[old[0]].Begin-l.Space.Begin))
 		f.Description = fmt.Sprintf("%s of the %s that %s allocated lives since %s, though the others there were freed soon: %s",
@@ -178,7 +178,7 @@ func imbalance(l Look) []Finding {
 	s := l.Space
 	f.Evidence = []Evidence{{Name: "allocations", Value: float64(s.Allocations)}, {Name: "frees", Value: float64(s.Frees)}}
 	f.Description = fmt.Sprintf("%s allocations and %s frees; what began after the set-up and was not freed, %s of %s, has not the pattern of a leak; most of it is of %s",
-		units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)), times(int(f.Amount.Count), "buffer"), units.Exact(f.Amount.Bytes), placeOf(l.Capture, f.Sites[0]))
+		units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)), times(int(f.Amount.Count), "buffer"), units.Exact(f.Amount.Bytes), l.PlaceOf(f.Sites[0]))
 	f.Suggestions = []string{"Record a longer window: what was allocated once stays as it is, a slow leak goes on."}
 	return []Finding{f}
 }

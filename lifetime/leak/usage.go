@@ -168,7 +168,7 @@ func spikes(l Look) []Finding {
 			{Name: "usual_peak", Value: float64(usual.Bytes)}, {Name: "step", Value: float64(step)}}}
 	if site, bytes, ok := l.difference(usual.At, highest.At); ok {
 		f.Sites = []lifetime.SiteID{site}
-		f.Description = fmt.Sprintf(", most of it %s with %s more", placeOf(l.Capture, site), units.Bytes(bytes))
+		f.Description = fmt.Sprintf(", most of it %s with %s more", l.PlaceOf(site), units.Bytes(bytes))
 	}
 	f.Description = fmt.Sprintf("%s of %s steps need much more than the usual one: step %s %s, the usual one %s", units.Count(int64(n)),
 		units.Count(int64(len(peaks))), units.Count(int64(step)), units.Exact(highest.Bytes), units.Bytes(usual.Bytes)) + f.Description

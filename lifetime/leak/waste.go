@@ -23,7 +23,7 @@ func inefficient(l Look) []Finding {
 	for _, i := range s.LiveAt(peak.At) {
 		b := &s.Buffers[i]
 		if b.Edge&lifetime.SizeInferred == 0 && float64(b.Requested) < minUse*float64(b.Size) && l.wants(b.Site) {
-			f := all.at(placeOf(l.Capture, b.Site))
+			f := all.at(l.PlaceOf(b.Site))
 			f.Sites = append(f.Sites, b.Site)
 			f.Amount.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
 		}
@@ -84,7 +84,7 @@ func repeated(l Look) []Finding {
 		if often < minOften || 2*often < n {
 			continue
 		}
-		p := placeOf(l.Capture, site)
+		p := l.PlaceOf(site)
 		traffic := size * int64(often)
 		f := Finding{Sites: []lifetime.SiteID{site}, Confidence: 0.8, Amount: lifetime.Amount{Count: int64(often), Bytes: traffic, Requested: traffic}}
 		f.Evidence = []Evidence{{Name: "allocations", Value: float64(often)}, {Name: "size", Value: float64(size)},

@@ -92,7 +92,7 @@ func (g *group) String() string {
 		what = units.Count(g.amount.Count) + " " + what + "s"
 	}
 	name := what + " " + g.place.String()
-	if g.shape != "" && g.place.shape == "" {
+	if g.shape != "" && g.place.Shape == "" {
 		name += " " + g.shape
 	}
 	return name
