@@ -50,6 +50,7 @@ var allowed = []struct {
 	others  bool
 }{
 	{"lifetime/leak/preset", []string{"lifetime"}, true},
+	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "units"}, false},
 	{"lifetime/leak", []string{"lifetime", "units"}, false},
 	{"lifetime/native/nativetest", []string{"lifetime", "lifetime/native"}, false},
 	{"lifetime/native", []string{"lifetime"}, false},

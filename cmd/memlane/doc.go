@@ -192,10 +192,10 @@ Who keeps it is for you to find; likely causes and their fixes stand behind ">".
 4. Fix, capture again, compare. Of these two captures one sums losses, the other
 sums loss.item():
 
-	$ memlane leaks testdata/torchsnap/leak_loss.pickle testdata/torchsnap/leak_loss_fixed.pickle
-	testdata/torchsnap/leak_loss.pickle: 3 findings
+	$ memlane diff testdata/torchsnap/leak_loss.pickle testdata/torchsnap/leak_loss_fixed.pickle
+	peak 43.6 MiB -> 19.1 MiB; forward -16.0 MiB; step -8.00 MiB; forward -4.00
+	MiB; 1 more; leak in forward fixed; leak in step fixed
 	...
-	testdata/torchsnap/leak_loss_fixed.pickle: no leak found
 
 5. Where an allocation failed, oom says why: exhausted, fragmented (and which hole
 was too small, and who pins it), or held by others than this allocator:
@@ -218,6 +218,22 @@ was too small, and who pins it), or held by others than this allocator:
 report puts up to three things to do first, then what info, leaks and peak show. -o report.md
 writes Markdown for a pull request, -o report.json or --json JSON. A warning takes 15
 off the score, what is critical 40; findings of one cause count once.
+
+# Before and after
+
+	$ memlane diff testdata/torchsnap/pair_before.pickle testdata/torchsnap/pair_after.pickle
+	peak 68.0 MiB -> 45.0 MiB; <listcomp> -16.0 MiB; 12.0 MiB duplicate gone; 5.00
+	MiB kv_cache new
+	...
+
+Call sites are compared by function, file and line; where code moved, without the
+line, and files of another checkout by the end of their path. A snapshot and a trace
+can be compared too: then without lines, as traces know those of the def. What is the
+same is left out. --per-step divides what was allocated by the number of marked steps.
+
+As a gate for CI, with the reason on standard error and status 1:
+
+	memlane diff --fail-on 'peak>+5%' --fail-on new-leak -o diff.md main.pickle this.pickle
 
 # The rules of other tools
 
@@ -297,7 +313,7 @@ parameter, output, temporary, constant), op, region, shape, dtype, leak
 
 # For programs
 
-info, leaks, report, peak and ops write JSON with --json, and export writes the whole model:
+info, leaks, report, diff, peak and ops write JSON with --json, and export writes the whole model:
 
 	$ memlane export --to native testdata/torchsnap/segfree.pickle
 	memlane native 1
@@ -325,6 +341,10 @@ top N.
 	       optimization_score {score, grade, description, issues_found}, the names of gpumemprof; findings[] as in leaks
 	peak   peaks[] file, space, at, bytes, rows[]: site, op, shape, dtype, category, instr, bytes, requested_bytes,
 	       padding_bytes, count, share
+	diff   before, after: as captures[] of info; rows[] space, status (new, gone, grew, shrank), site, site_before,
+	       before_the_window, before and after {peak_bytes, peak_requested_bytes, end_bytes, end_requested_bytes,
+	       allocated_bytes, count, allocations}, delta_peak_bytes, delta_end_bytes, delta_allocated_bytes; findings {new[],
+	       fixed[], still[]}; lines_compared, places_unknown, per_step, verdict
 	ops    captures[] file, operations[]: name, kind, calls, time_ns, self_time_ns, host and device {allocated_bytes,
 	       freed_bytes, bytes, self_bytes}
 

@@ -1,0 +1,203 @@
+package diff
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// Result is what differs between two captures.
+type Result struct {
+	Before, After *lifetime.Capture
+
+	Pairs []Pair // of spaces, in the order of Before, then those only After has
+	Rows  []Row  // of all pairs, largest change first; what is the same is left out
+
+	New, Fixed, Still []Change // findings
+
+	// NoPlaces says that places could not be compared: one side does not know who
+	// allocated.
+	NoPlaces bool
+	// Lines says that the lines of places were compared, not only functions.
+	Lines bool
+}
+
+// Pair is a space on both sides; nil where a side has none.
+type Pair struct {
+	Name          string
+	Before, After *Side
+}
+
+// Side is what a space comes to on one side. Bytes are occupied where not said
+// otherwise, and times are in units of its axis.
+type Side struct {
+	Space *lifetime.Space
+
+	Peak, PeakRequested int64
+	End, EndRequested   int64
+	Reserved            int64   // at most; 0 = not known
+	Fragmentation       float64 // at the end; NaN = not known
+	Allocated           int64   // in the window
+	Allocations, Frees  int
+	Steps               int
+	Window              int64
+}
+
+// Status is how a place differs.
+type Status uint8
+
+const (
+	New    Status = iota // only after
+	Gone                 // only before
+	Grew                 // holds more
+	Shrank               // holds less
+)
+
+// String returns the name used in JSON.
+func (s Status) String() string { return [...]string{"new", "gone", "grew", "shrank"}[s] }
+
+// Figures are what a place holds and does.
+type Figures struct {
+	Peak      lifetime.Amount // at the peak of the space
+	End       lifetime.Amount // at the end
+	Allocated lifetime.Amount // in the window
+}
+
+func (f *Figures) add(o Figures) {
+	f.Peak.Add(o.Peak)
+	f.End.Add(o.End)
+	f.Allocated.Add(o.Allocated)
+}
+
+// Row is a place that differs.
+type Row struct {
+	Pair   int // index into Result.Pairs
+	Status Status
+
+	// The place on each side: the lines may differ.
+	PlaceBefore, PlaceAfter lifetime.Place
+	SiteBefore, SiteAfter   lifetime.SiteID // the one with most bytes; 0 where a side has none
+	Unseen                  bool            // what was alive before the window
+
+	Before, After Figures
+}
+
+// Place returns the place of a row as it is now, or was.
+func (r *Row) Place() lifetime.Place {
+	if r.Status == Gone {
+		return r.PlaceBefore
+	}
+	return r.PlaceAfter
+}
+
+// DeltaPeak and DeltaEnd return the change of occupied bytes.
+func (r *Row) DeltaPeak() int64 { return lifetime.AddSat(r.After.Peak.Bytes, -r.Before.Peak.Bytes) }
+
+// DeltaEnd returns the change of what is alive at the end, in occupied bytes.
+func (r *Row) DeltaEnd() int64 { return lifetime.AddSat(r.After.End.Bytes, -r.Before.End.Bytes) }
+
+// weight is by how much a row differs, at the peak or at the end.
+func (r *Row) weight() int64 {
+	abs := func(n int64) int64 { return max(n, -n, 0) }
+	return max(abs(r.DeltaPeak()), abs(r.DeltaEnd()))
+}
+
+// Compare compares two captures. settings are those of the rules.
+func Compare(before, after *lifetime.Capture, settings leak.Settings) *Result {
+	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
+	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
+		pair := Pair{Name: p.name()}
+		if p.before != nil {
+			pair.Before = sideOf(p.before)
+		}
+		if p.after != nil {
+			pair.After = sideOf(p.after)
+		}
+		r.Pairs = append(r.Pairs, pair)
+		r.compareSpaces(len(r.Pairs) - 1)
+	}
+	slices.SortStableFunc(r.Rows, func(x, y Row) int {
+		return cmp.Or(cmp.Compare(y.weight(), x.weight()), cmp.Compare(x.Pair, y.Pair))
+	})
+	r.compareFindings(settings)
+	return r
+}
+
+// sideOf sums up a space.
+func sideOf(s *lifetime.Space) *Side {
+	sum := s.Summary()
+	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: lifetime.AddSat(s.Base, sum.Live.Bytes),
+		EndRequested: lifetime.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: s.Steps(), Window: s.End - s.Begin,
+		Fragmentation: math.NaN()}
+	_, side.Reserved = s.Reserved()
+	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
+		if share, ok := s.FreeAt(s.AtEnd()).Fragmentation(); ok {
+			side.Fragmentation = share
+		}
+	}
+	for _, site := range sum.Sites {
+		side.Allocated = lifetime.AddSat(side.Allocated, site.Allocated.Bytes)
+	}
+	if s.UsageOnly() {
+		for level := range s.Levels(lifetime.Occupied) {
+			side.End, side.EndRequested = level.Bytes, level.Bytes
+		}
+	}
+	return side
+}
+
+// compareSpaces adds the rows of a pair.
+func (r *Result) compareSpaces(pair int) {
+	p := &r.Pairs[pair]
+	before, after := placesOf(r.Before, p.Before, r.Lines), placesOf(r.After, p.After, r.Lines)
+	if p.Before != nil && p.After != nil && (anonymous(p.Before, before) != anonymous(p.After, after)) {
+		r.NoPlaces = true
+		return
+	}
+	for _, m := range match(before, after, r.Lines) {
+		row := Row{Pair: pair}
+		if m.before != nil {
+			row.PlaceBefore, row.SiteBefore, row.Before, row.Unseen = m.before.place, m.before.site, m.before.Figures, m.before.unseen
+		}
+		if m.after != nil {
+			row.PlaceAfter, row.SiteAfter, row.After, row.Unseen = m.after.place, m.after.site, m.after.Figures, m.after.unseen
+		}
+		if row.decide(p) {
+			r.Rows = append(r.Rows, row)
+		}
+	}
+}
+
+// decide sets the status of a row; false: nothing differs. What was allocated in
+// the window differs with its length: it counts only where both sides have the
+// same number of steps.
+func (r *Row) decide(p *Pair) bool {
+	none := Figures{}
+	peak, end := r.DeltaPeak(), r.DeltaEnd()
+	allocated := lifetime.AddSat(r.After.Allocated.Bytes, -r.Before.Allocated.Bytes)
+	comparable := p.Before != nil && p.After != nil && p.Before.Steps == p.After.Steps && p.Before.Steps > 0
+	switch {
+	case r.Before == none:
+		r.Status = New
+	case r.After == none:
+		r.Status = Gone
+	case peak == 0 && end == 0 && (allocated == 0 || !comparable):
+		return false
+	case cmp.Or(larger(peak, end), allocated) > 0:
+		r.Status = Grew
+	default:
+		r.Status = Shrank
+	}
+	return r.Before != r.After
+}
+
+// larger returns the one that is further from 0, the first where both are.
+func larger(x, y int64) int64 {
+	if max(y, -y) > max(x, -x) {
+		return y
+	}
+	return x
+}

@@ -1,0 +1,221 @@
+package diff_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+func open(t testing.TB, file string) *lifetime.Capture {
+	t.Helper()
+	c, err := formats.Open(filepath.Join("../../testdata", file), formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func compare(t testing.TB, before, after string) *diff.Result {
+	t.Helper()
+	return diff.Compare(open(t, before), open(t, after), leak.Settings{})
+}
+
+// words renders rows: status, place, changes in bytes.
+func words(d *diff.Result) (all []string) {
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		all = append(all, fmt.Sprintf("%s %s %d %d", r.Status, r.Place(), r.DeltaPeak(), r.DeltaEnd()))
+	}
+	return all
+}
+
+// TestPair: what the program changed, and nothing else.
+func TestPair(t *testing.T) {
+	d := compare(t, "torchsnap/pair_before.pickle", "torchsnap/pair_after.pickle")
+	want := []string{"shrank <listcomp> (pair.py:9) -16777216 0", "gone duplicate (pair.py:10) -12582912 -12582912", "new kv_cache (pair.py:11) 5242880 5242880"}
+	if got := words(d); !slices.Equal(got, want) {
+		t.Errorf("rows %q", got)
+	}
+	b, a := d.Pairs[0].Before, d.Pairs[0].After
+	if b.PeakRequested != 71303168 || a.PeakRequested != 47185920 || b.EndRequested != 37748736 || a.EndRequested != 30408704 {
+		t.Errorf("%+v %+v", b, a)
+	}
+	if got := d.Verdict(); got != "peak 68.0 MiB -> 45.0 MiB; <listcomp> -16.0 MiB; 12.0 MiB duplicate gone; 5.00 MiB kv_cache new" {
+		t.Error(got)
+	}
+}
+
+// TestFixed: the leaks of a summed loss are fixed, in a snapshot; a trace that
+// keeps 2 MiB a step less.
+func TestFixed(t *testing.T) {
+	d := compare(t, "torchsnap/leak_loss.pickle", "torchsnap/leak_loss_fixed.pickle")
+	if len(d.New) != 0 || len(d.Still) != 0 || len(d.Fixed) != 3 || !strings.Contains(d.Verdict(), "leak in step fixed") {
+		t.Errorf("%d new, %d still, %d fixed: %s", len(d.New), len(d.Still), len(d.Fixed), d.Verdict())
+	}
+	d = compare(t, "torchsnap/leak_loss_fixed.pickle", "torchsnap/leak_loss.pickle")
+	if len(d.New) != 3 || d.Leaks(leak.Warning) != 3 || d.Leaks(leak.Critical) != 0 {
+		t.Errorf("%d new", len(d.New))
+	}
+}
+
+// TestSelf: a capture differs from itself in nothing, whatever its format.
+func TestSelf(t *testing.T) {
+	n := 0
+	for _, pattern := range []string{"torchsnap/*.pickle", "chrome/*.json.gz", "xplane/*.pb", "gpumemprof/*.json", "labelled/*.zst"} {
+		files, err := filepath.Glob(filepath.Join("../../testdata", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			c, err := formats.Open(file, formats.Input{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			d := diff.Compare(c, c, leak.Settings{})
+			if len(d.Rows)+len(d.New)+len(d.Fixed) > 0 || d.NoPlaces {
+				t.Errorf("%s: %q, %d new, %d fixed", file, words(d), len(d.New), len(d.Fixed))
+			}
+			for _, p := range d.Pairs {
+				if p.Before == nil || p.After == nil {
+					t.Errorf("%s: %s has no partner", file, p.Name)
+				}
+			}
+		}
+	}
+	t.Logf("%d captures", n)
+}
+
+// TestAcrossFormats: a snapshot and a trace of one run name the same places
+// without their lines, with the same bytes that are kept.
+func TestAcrossFormats(t *testing.T) {
+	d := compare(t, "torchsnap/cuprof_leak.pickle", "chrome/cuprof_leak.json.gz")
+	if d.Lines || d.NoPlaces {
+		t.Errorf("lines %v, places unknown %v", d.Lines, d.NoPlaces)
+	}
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		if !r.Unseen && r.Place() != (lifetime.Place{}) && r.DeltaEnd() != 0 {
+			t.Errorf("%s %s: %d at the end", r.Status, r.Place(), r.DeltaEnd())
+		}
+	}
+	if len(d.Still) == 0 {
+		t.Errorf("the leak is not found on both sides: %d new, %d fixed", len(d.New), len(d.Fixed))
+	}
+}
+
+// TestNoPlaces: where one side knows only the usage, levels alone are compared.
+func TestNoPlaces(t *testing.T) {
+	d := compare(t, "torchsnap/healthy.pickle", "gpumemprof/inefficient.json")
+	if !d.NoPlaces || len(d.Rows) != 0 || d.Pairs[0].After == nil {
+		t.Errorf("%v, %d rows", d.NoPlaces, len(d.Rows))
+	}
+}
+
+// program is what a simulated capture allocates: bytes by function and line.
+type line struct {
+	function, file string
+	line           int
+	bytes          int64
+}
+
+func captureOf(t testing.TB, lines []line) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
+	s := b.Space()
+	for i, l := range lines {
+		site := b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: l.function, File: l.file, Line: l.line})})})
+		b.Alloc(s, int64(i), uint64(i+1)<<32, l.bytes, l.bytes, site)
+	}
+	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestMovedCode: an edit shifts lines, another checkout lies elsewhere, and files of
+// one name are told apart by their folders.
+func TestMovedCode(t *testing.T) {
+	before := []line{
+		{"forward", "/home/a/proj/model.py", 10, 100}, {"forward", "/home/a/proj/model.py", 12, 200}, {"forward", "/home/a/proj/lib/model.py", 10, 400},
+		{"load", "/home/a/proj/data.py", 5, 800},
+	}
+	after := []line{
+		{"forward", "/ci/build/proj/lib/model.py", 13, 400}, {"forward", "/ci/build/proj/model.py", 13, 100}, {"forward", "/ci/build/proj/model.py", 15, 200},
+		{"load", "/ci/build/proj/data.py", 5, 801},
+	}
+	d := diff.Compare(captureOf(t, before), captureOf(t, after), leak.Settings{})
+	if got := words(d); !slices.Equal(got, []string{"grew load (data.py:5) 1 1"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestSums: rows that differ, and those that do not, add up to the change of the
+// whole, for random programs that are edited at random.
+func TestSums(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		var before, after []line
+		for range 1 + rng.IntN(20) {
+			l := line{fmt.Sprint("f", rng.IntN(4)), fmt.Sprintf("/x/%d/m%d.py", rng.IntN(2), rng.IntN(2)), 1 + rng.IntN(5), 1 + rng.Int64N(1000)}
+			if rng.IntN(4) > 0 {
+				before = append(before, l)
+			}
+			if rng.IntN(4) > 0 {
+				l.line += rng.IntN(2)
+				l.bytes += rng.Int64N(3) * 10
+				after = append(after, l)
+			}
+		}
+		d := diff.Compare(captureOf(t, append(before, line{"x", "/x/x.py", 1, 1})), captureOf(t, append(after, line{"x", "/x/x.py", 1, 1})), leak.Settings{})
+		var sum int64
+		for i := range d.Rows {
+			sum += d.Rows[i].DeltaEnd()
+		}
+		if want := d.Pairs[0].After.End - d.Pairs[0].Before.End; sum != want {
+			t.Fatalf("seed %d: rows come to %d, the whole to %d: %q", seed, sum, want, words(d))
+		}
+	}
+}
+
+// BenchmarkCompare compares two captures of a million buffers.
+func BenchmarkCompare(b *testing.B) {
+	var captures []*lifetime.Capture
+	for range 2 {
+		builder := lifetime.NewBuilder()
+		builder.Source(lifetime.Source{})
+		s := builder.Space()
+		builder.InOrder(s)
+		var sites []lifetime.SiteID
+		for i := range 500 {
+			frame := builder.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i})
+			sites = append(sites, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{frame})}))
+		}
+		for i := range int64(1 << 20) {
+			builder.Alloc(s, 2*i, uint64(i)<<20, 1<<20, 0, sites[i%500])
+			if old := i - 1000; old >= 0 {
+				builder.Free(s, 2*i+1, uint64(old)<<20, 1<<20, 0)
+			}
+		}
+		builder.Describe(s, lifetime.Space{})
+		c, err := builder.Finish()
+		if err != nil {
+			b.Fatal(err)
+		}
+		captures = append(captures, c)
+	}
+	for b.Loop() {
+		diff.Compare(captures[0], captures[1], leak.Settings{})
+	}
+}

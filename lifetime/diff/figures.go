@@ -1,0 +1,105 @@
+package diff
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/memlane/memlane/units"
+)
+
+// AllocatedOf returns the bytes that a place allocated in the window or, of a side
+// whose steps are marked, in each step.
+func AllocatedOf(f *Figures, side *Side, perStep bool) float64 {
+	if side == nil {
+		return 0
+	}
+	if perStep && side.Steps > 0 {
+		return float64(f.Allocated.Bytes) / float64(side.Steps)
+	}
+	return float64(f.Allocated.Bytes)
+}
+
+// Line is a figure of a pair of spaces, for people.
+type Line struct{ Name, Before, After, Change string }
+
+// Figured returns the figures that either side of a pair has.
+func Figured(p *Pair) (lines []Line) {
+	bytes := func(name string, of func(*Side) int64) {
+		l := Line{Name: name}
+		values := [2]int64{}
+		for i, s := range []*Side{p.Before, p.After} {
+			text := ""
+			if s != nil {
+				values[i] = of(s)
+				text = units.Bytes(values[i])
+			}
+			if i == 0 {
+				l.Before = text
+			} else {
+				l.After = text
+			}
+		}
+		if values == [2]int64{} {
+			return
+		}
+		if p.Before != nil && p.After != nil {
+			l.Change = signedChange(values[0], values[1])
+		}
+		lines = append(lines, l)
+	}
+	bytes("peak", func(s *Side) int64 { return s.Peak })
+	if (p.Before == nil || p.Before.Peak != p.Before.PeakRequested) || (p.After == nil || p.After.Peak != p.After.PeakRequested) {
+		bytes("peak, requested", func(s *Side) int64 { return s.PeakRequested })
+	}
+	bytes("at the end", func(s *Side) int64 { return s.End })
+	bytes("reserved", func(s *Side) int64 { return s.Reserved })
+	bytes("allocated", func(s *Side) int64 { return s.Allocated })
+	lines = append(lines, p.plain("allocations", func(s *Side) string { return units.Count(int64(s.Allocations)) }),
+		p.plain("frees", func(s *Side) string { return units.Count(int64(s.Frees)) }))
+	if l := p.plain("fragmented", fragmented); l.Before+l.After != "" {
+		lines = append(lines, l)
+	}
+	if l := p.plain("time a step", stepTime); l.Before+l.After != "" {
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// plain is a line without a change.
+func (p *Pair) plain(name string, of func(*Side) string) Line {
+	l := Line{Name: name}
+	if p.Before != nil {
+		l.Before = of(p.Before)
+	}
+	if p.After != nil {
+		l.After = of(p.After)
+	}
+	return l
+}
+
+func fragmented(s *Side) string {
+	if math.IsNaN(s.Fragmentation) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*s.Fragmentation)
+}
+
+func stepTime(s *Side) string {
+	if s.Steps == 0 {
+		return ""
+	}
+	return units.Span(s.Window/int64(s.Steps), s.Space.Axis.Unit())
+}
+
+// signedChange says by how much a figure changed: "-24.1 MiB (-33.8 %)".
+func signedChange(before, after int64) string {
+	change := after - before
+	text := units.Bytes(change)
+	if change > 0 {
+		text = "+" + text
+	}
+	if before == 0 || change == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s (%+.1f %%)", text, 100*float64(change)/float64(before))
+}

@@ -1,0 +1,73 @@
+package diff
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// spacePair is a space on each side; nil where there is none.
+type spacePair struct{ before, after *lifetime.Space }
+
+func (p spacePair) name() string {
+	if p.after != nil {
+		return p.after.ID()
+	}
+	return p.before.ID()
+}
+
+// pairSpaces finds the spaces that stand for the same memory: by memory ID, else
+// by device and kind of memory and the name of the program, else the only one
+// that is left on each side.
+func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
+	taken := map[*lifetime.Space]*lifetime.Space{} // by the one before
+	used := map[*lifetime.Space]bool{}
+	for _, same := range []func(b, a *lifetime.Space) bool{
+		func(b, a *lifetime.Space) bool { return b.ID() == a.ID() },
+		func(b, a *lifetime.Space) bool {
+			return b.Device == a.Device && b.Memory == a.Memory && b.Allocator == a.Allocator && program(b) == program(a)
+		},
+	} {
+		for _, b := range before {
+			for _, a := range after {
+				if taken[b] == nil && !used[a] && static(b) == static(a) && same(b, a) {
+					taken[b], used[a] = a, true
+				}
+			}
+		}
+	}
+	left := func(spaces []*lifetime.Space, isTaken func(*lifetime.Space) bool) (only *lifetime.Space) {
+		n := 0
+		for _, s := range spaces {
+			if !isTaken(s) && !static(s) {
+				n++
+				only = s
+			}
+		}
+		if n != 1 {
+			return nil
+		}
+		return only
+	}
+	b, a := left(before, func(s *lifetime.Space) bool { return taken[s] != nil }), left(after, func(s *lifetime.Space) bool { return used[s] })
+	if b != nil && a != nil {
+		taken[b], used[a] = a, true
+	}
+	for _, b := range before {
+		pairs = append(pairs, spacePair{b, taken[b]})
+	}
+	for _, a := range after {
+		if !used[a] {
+			pairs = append(pairs, spacePair{nil, a})
+		}
+	}
+	return pairs
+}
+
+func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
+
+// program is the name of a compiled program without the number of its run.
+func program(s *lifetime.Space) string {
+	name, _, _ := strings.Cut(s.Module, "(")
+	return name
+}
