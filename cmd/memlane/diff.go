@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/units"
 )
@@ -26,6 +28,7 @@ func diffCommand() *cli.Command {
 			"  memlane diff before.pickle after.pickle\n" +
 			"  memlane diff --per-step before.pickle after.pickle\n" +
 			"  memlane diff -o diff.md before.pickle after.pickle\n" +
+			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(
 			&cli.GenericFlag{Name: "fail-on", Value: &texts{}, Usage: "status 1 when `RULE` holds: 'peak>+5%',\n'end>+64MiB', new-leak; may be given again"},
@@ -94,12 +97,21 @@ func diffCaptures(c *cli.Context) error {
 		return err
 	}
 	d := diff.Compare(captures[0], captures[1], leak.Settings{})
+	if strings.HasSuffix(c.String("output"), profileExtension) {
+		format = profileDiff
+	}
 	err = writeOutput(c, func(w io.Writer) error {
 		switch format {
 		case jsonReport:
 			return writeJSON(w, diffToJSON(d, c.Bool("per-step")))
 		case markdownReport:
 			return report.WriteDiff(w, d, c.Bool("per-step"))
+		case profileDiff:
+			err := pprof.WriteDiff(w, d.Before, d.After, profileOptions(d.Before), profileOptions(d.After))
+			if errors.Is(err, pprof.ErrNoBuffers) {
+				return &statusError{statusNoMemory, err}
+			}
+			return err
 		}
 		printDiff(w, d, c.Bool("per-step"))
 		return nil
@@ -108,6 +120,20 @@ func diffCaptures(c *cli.Context) error {
 		return err
 	}
 	return check(gates, d)
+}
+
+// A comparison is a profile where -o's name ends so.
+const (
+	profileExtension = ".pb.gz"
+	profileDiff      = "pprof"
+)
+
+// profileOptions are those of a profile of what ran in a capture, or else of its
+// compiled programs.
+func profileOptions(capture *lifetime.Capture) pprof.Options {
+	o := pprof.Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{}, Leaked: map[*lifetime.Space][]int{}, UserFrames: true}
+	addFindings(&o, leak.Find(capture, capture.Spaces, leak.Settings{}))
+	return o
 }
 
 func diffToJSON(d *diff.Result, perStep bool) diffJSON {

@@ -300,13 +300,20 @@ the footer says how many. The file needs nothing else: no script, no network.
 
 inuse_space, the default, is what was alive at the peak of each memory ID (--at
 end: at the end); its total is the peak. alloc_space is what was allocated in
-the window. Labels: device, memory_id, kind (buffer, or of compiled programs
+the window, leaked_space what leaks and grows without end. Frames of libraries are
+left out where there are others (--frames all keeps them), so that -top names the
+program's own functions. Labels: device, memory_id, rank, kind (buffer, or of compiled programs
 parameter, output, temporary, constant), op, region, shape, dtype, leak
 (RULE:SEVERITY), and the numbers bytes and lifetime, which -tagfocus takes ranges of:
 
 	go tool pprof -top -tagfocus=bytes=1mb: heap.pb.gz
 	go tool pprof -top -tagfocus=lifetime=1s: heap.pb.gz
 	go tool pprof -tagroot=device -http=: heap.pb.gz
+
+--at 20ms,40ms and --every 10 write a file for each instant or tenth step (heap-1.pb.gz, ...),
+and diff -o d.pb.gz the change from one capture to another:
+
+	go tool pprof -top -diff_base heap-1.pb.gz heap-4.pb.gz
 
 -top adds functions of one name together, wherever they stand; -lines tells
 "forward" of one file from that of another.

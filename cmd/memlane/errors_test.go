@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 		{"svg --layout x good", 2, `--layout "x": want stacked or address`},
 		{"svg --color x good", 2, `--color "x": want site, size or leak`},
 		{"pprof", 2, `pprof: no capture given`},
-		{"pprof --at oom good", 2, `--at "oom": want peak or end`},
+		{"pprof --at 1ms,2ms good", 2, `a series needs -o FILE`},
 		{"export good", 2, `export: no format given; want --to native or --to json`},
 		{"export --to x good", 2, `--to "x": want native or json`},
 		{"export --to json good good", 2, `export: want one capture, got 2`},

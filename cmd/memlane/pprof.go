@@ -2,7 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,22 +28,33 @@ func pprofCommand() *cli.Command {
 			"  go tool pprof -top heap.pb.gz\n" +
 			"  go tool pprof -tagfocus=leak=leak -peek . heap.pb.gz\n" +
 			"  go tool pprof -tagroot=device -http=: heap.pb.gz\n" +
+			"  go tool pprof -sample_index=leaked_space -top heap.pb.gz\n" +
+			"  memlane pprof --every 10 -o heap.pb.gz snapshot.pickle\n" +
+			"  go tool pprof -diff_base heap-1.pb.gz -top heap-4.pb.gz\n" +
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
 		Flags: captureFlags(
-			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN` inuse is taken: peak or end"},
+			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
+			&cli.StringFlag{Name: "every", Usage: "a file for every `N`th step, as it begins"},
+			&cli.StringFlag{Name: "frames", Value: userFrames, Usage: "`WHICH` frames: user or all"},
 			outputFlag()),
 		Action: writePprof,
 	}
 }
 
+// The frames that --frames asks for.
+const (
+	userFrames = "user"
+	allFrames  = "all"
+)
+
 func writePprof(c *cli.Context) error {
-	o := pprof.Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{}}
-	switch c.String("at") {
-	case "peak":
-	case "end":
-		o.At = pprof.End
+	o := pprof.Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{}, Leaked: map[*lifetime.Space][]int{}, UserFrames: true}
+	switch c.String("frames") {
+	case userFrames:
+	case allFrames:
+		o.UserFrames = false
 	default:
-		return fail(statusUsage, "--at %q: want peak or end", c.String("at"))
+		return fail(statusUsage, "--frames %q: want user or all", c.String("frames"))
 	}
 	if file := c.String("output"); (file == "-" || file == "") && terminal(c.App.Writer) {
 		return fail(statusUsage, "pprof: a profile is binary: give a file with -o, or send it to another program")
@@ -58,13 +73,84 @@ func writePprof(c *cli.Context) error {
 		}
 		addFindings(&o, leak.Find(capture, spaces, leak.Settings{}))
 	}
-	return writeOutput(c, func(w io.Writer) error {
-		err := pprof.Write(w, captures, o)
-		if errors.Is(err, pprof.ErrNoBuffers) {
-			return &statusError{statusNoMemory, err}
-		}
+	times, err := seriesOf(c, o.Spaces)
+	if err != nil {
 		return err
-	})
+	}
+	if times == nil {
+		if c.String("at") == "end" {
+			o.At = pprof.End
+		}
+		return writeOutput(c, func(w io.Writer) error { return profileOf(w, captures, o) })
+	}
+	for i, t := range times {
+		o.At, o.Time = pprof.Fixed, t
+		if err := writeFile(numbered(c.String("output"), i+1), func(w io.Writer) error { return profileOf(w, captures, o) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func profileOf(w io.Writer, captures []*lifetime.Capture, o pprof.Options) error {
+	err := pprof.Write(w, captures, o)
+	if errors.Is(err, pprof.ErrNoBuffers) {
+		return &statusError{statusNoMemory, err}
+	}
+	return err
+}
+
+// seriesOf returns the instants of a series of profiles, nil for a single one.
+// The instants of several spaces are those of the first: they share a clock.
+func seriesOf(c *cli.Context, spaces []*lifetime.Space) (times []int64, err error) {
+	at, every := c.String("at"), c.String("every")
+	switch {
+	case every == "" && (at == "peak" || at == "end"):
+		return nil, nil
+	case every != "" && c.IsSet("at"):
+		return nil, fail(statusUsage, "pprof: --at and --every are two ways to choose instants; give one")
+	case c.String("output") == "-" || c.String("output") == "":
+		return nil, fail(statusUsage, "pprof: a series needs -o FILE; its files are called FILE with a number")
+	case len(spaces) == 0:
+		return nil, nil
+	}
+	if every == "" {
+		for _, text := range strings.Split(at, ",") {
+			t, err := instant(spaces[0], strings.TrimSpace(text))
+			if err != nil {
+				return nil, err
+			}
+			times = append(times, t)
+		}
+		return times, nil
+	}
+	n, err := strconv.Atoi(every)
+	if err != nil || n < 1 {
+		return nil, fail(statusUsage, "--every %q: want a number of steps, as 10", every)
+	}
+	step := 0
+	for _, m := range spaces[0].Marks {
+		if m.Kind == lifetime.Step && m.Begin >= spaces[0].Begin {
+			if step%n == 0 {
+				times = append(times, m.Begin)
+			}
+			step++
+		}
+	}
+	if times == nil {
+		return nil, fail(statusNoMemory, "--every %d: no step is marked in %s; --at takes instants", n, spaces[0].ID())
+	}
+	return times, nil
+}
+
+// numbered puts a number before the extension of a file: heap-3.pb.gz.
+func numbered(file string, n int) string {
+	dir, base := filepath.Split(file)
+	name, extension, _ := strings.Cut(base, ".")
+	if extension != "" {
+		extension = "." + extension
+	}
+	return filepath.Join(dir, fmt.Sprintf("%s-%d%s", name, n, extension))
 }
 
 // addFindings labels the sites that leak, and tells in the comments of leaks and
@@ -77,6 +163,7 @@ func addFindings(o *pprof.Options, findings []leak.Finding) {
 				labels = map[lifetime.SiteID]string{}
 				o.Leaks[f.Space] = labels
 			}
+			o.Leaked[f.Space] = append(o.Leaked[f.Space], f.Kept...)
 			for _, site := range f.Sites {
 				labels[site] = f.Rule + ":" + f.Severity.String()
 			}

@@ -39,7 +39,7 @@ func (l Look) conclude(f *Finding, p lifetime.Place) {
 	}
 	f.Description = fmt.Sprintf(text, p, units.Exact(f.Amount.Bytes), times(int(f.Amount.Count), "buffer"), l.perStep(f), count(freed, "none"),
 		units.Count(allocated))
-	l.goOn(f, l.Space.Buffers[slices.Min(f.kept)].Begin) // buffers stand in order of their beginnings
+	l.goOn(f, l.Space.Buffers[slices.Min(f.Kept)].Begin) // buffers stand in order of their beginnings
 }
 
 // perStep sets how much a leak grows in a step, and says so.
@@ -153,7 +153,7 @@ next:
 	for i := range findings {
 		f := &findings[i]
 		kept := map[int]bool{}
-		for _, b := range f.kept {
+		for _, b := range f.Kept {
 			kept[l.inSteps().at(l.Space.Buffers[b].Begin)] = true
 		}
 		for _, g := range groups {
@@ -305,7 +305,7 @@ func (l Look) ofGraphs(g *causeGroup) bool { return len(g.findings) > 1 }
 func (l Look) ofCaches(g *causeGroup) bool {
 	sizes, n := map[int64]bool{}, 0
 	for _, f := range g.findings {
-		for _, i := range f.kept {
+		for _, i := range f.Kept {
 			sizes[l.Space.Buffers[i].Requested] = true
 			n++
 		}

@@ -225,7 +225,7 @@ func trend(rises []moment, until int) float64 {
 // merge adds the survivors of one stack to the finding of its place.
 func (f *Finding) merge(s *lifetime.Space, site lifetime.SiteID, kept []int, h *history) {
 	f.Sites = append(f.Sites, site)
-	f.kept = append(f.kept, kept...)
+	f.Kept = append(f.Kept, kept...)
 	for _, i := range kept {
 		b := &s.Buffers[i]
 		f.Amount.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})

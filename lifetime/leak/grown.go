@@ -61,7 +61,7 @@ func grown(l Look) []Finding {
 	for _, p := range all.order {
 		f := all.found[p]
 		oldest := &l.Space.Buffers[h.sites[f.Sites[0]].buffers[0]]
-		first, last := oldest.Requested, l.Space.Buffers[f.kept[0]].Requested
+		first, last := oldest.Requested, l.Space.Buffers[f.Kept[0]].Requested
 		n := f.evidence("freed")
 		f.Severity = Warning
 		f.Confidence = n / (n + 4)

@@ -112,7 +112,7 @@ type Finding struct {
 	Evidence     []Evidence
 	Suggestions  []string
 
-	kept []int // buffers of a leak, by index
+	Kept []int // the buffers of a leak, by index into Space.Buffers; nil of others
 }
 
 // Place returns the site that names the place of a finding, 0 where it is about the

@@ -20,6 +20,9 @@ const (
 	noName       = "[unknown function]"
 )
 
+// docURL is where pprof's web interface sends those who ask what they see.
+const docURL = "https://github.com/memlane/memlane/blob/main/cmd/memlane/doc.go"
+
 // builder makes one profile of several spaces. Functions and locations are
 // numbered in the order in which the samples first use them.
 type builder struct {
@@ -59,8 +62,10 @@ func newBuilder(parts []part, o Options) *builder {
 				allocSpace:   {Type: "alloc_space", Unit: "bytes"},
 				inuseObjects: {Type: "inuse_objects", Unit: "count"},
 				inuseSpace:   {Type: "inuse_space", Unit: "bytes"},
+				leakedSpace:  {Type: "leaked_space", Unit: "bytes"},
 			},
 			DefaultSampleType: "inuse_space",
+			DocURL:            docURL,
 			Mapping:           []*profile.Mapping{mapping},
 		},
 		options:   o,
@@ -91,7 +96,7 @@ func (b *builder) addSpace(p part) {
 		inuse = lifetime.AddSat(inuse, extra.bytes)
 		b.profile.Sample = append(b.profile.Sample, &profile.Sample{
 			Location: []*profile.Location{b.location(extra.name, "", 0)},
-			Value:    []int64{inuseSpace: extra.bytes},
+			Value:    []int64{inuseSpace: extra.bytes, leakedSpace: 0},
 			Label:    labels,
 		})
 	}
@@ -156,6 +161,10 @@ func (l siteLabels) on(labels map[string][]string) map[string][]string {
 func (b *builder) labels(p part) map[string][]string {
 	labels := with(nil, "device", p.space.Device)
 	labels = with(labels, "memory_id", p.space.ID())
+	if rank, ok := strings.CutPrefix(p.space.Process, "rank "); ok {
+		rank, _, _ = strings.Cut(rank, ",")
+		labels = with(labels, "rank", rank)
+	}
 	// Ranks that wrote a file each often use one name for their devices.
 	if b.shared[p.space.ID()] > 1 {
 		labels = with(labels, "file", p.capture.Sources[p.space.Source].File)
@@ -194,9 +203,16 @@ func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 	if len(frames) == 0 {
 		return []*profile.Location{b.location(cmp.Or(site.Op, site.Instr, noStack), "", 0)}
 	}
-	stack := make([]*profile.Location, len(frames))
-	for i, f := range frames {
-		stack[i] = b.frame(f)
+	stack := make([]*profile.Location, 0, len(frames))
+	for _, f := range frames {
+		if kind := b.capture.Frames[f].Kind; !b.options.UserFrames || kind == lifetime.User || kind == lifetime.Scope {
+			stack = append(stack, b.frame(f))
+		}
+	}
+	if len(stack) == 0 { // of libraries alone, or of scopes
+		for _, f := range frames {
+			stack = append(stack, b.frame(f))
+		}
 	}
 	return stack
 }

@@ -87,9 +87,9 @@ func TestLabels(t *testing.T) {
 	s.Base = 4096
 	p := mustProfile(t, c, Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{s: {2: "leak:warning"}}})
 	want := []string{
-		"[before the window]@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096]",
-		"a@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024]",
-		"b@:0 map[device:[cuda:0] kind:[buffer] leak:[leak:warning] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1]] [1 1024 1 1024]",
+		"[before the window]@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096 0]",
+		"a@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024 0]",
+		"b@:0 map[device:[cuda:0] kind:[buffer] leak:[leak:warning] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1]] [1 1024 1 1024 0]",
 	}
 	for i, s := range p.Sample {
 		if got := fmt.Sprintf("%s %v %v %v", frames(s), s.Label, s.NumLabel, s.Value); got != want[i] {

@@ -11,7 +11,8 @@
 // The sample types are those of a Go heap profile, in its order: alloc_objects
 // and alloc_space count the buffers whose allocation was recorded in the
 // window, inuse_objects and inuse_space those alive at one instant, which is
-// each space's own peak of occupied bytes unless [Options.At] says otherwise.
+// each space's own peak of occupied bytes unless [Options.At] says otherwise. A
+// fifth, leaked_space, counts the buffers of [Options.Leaked].
 // Bytes are occupied bytes everywhere. Per space,
 //
 //   - inuse_space sums to the peak. Bytes that were alive all along without
@@ -20,7 +21,7 @@
 //   - at the end, inuse_space sums to those bytes plus the live buffers;
 //   - alloc_space sums to what the sites allocated in the window.
 //
-// Every sample has the labels device and memory_id. Samples of buffers have
+// Every sample has the labels device and memory_id, and rank where the process is one. Samples of buffers have
 // kind ("buffer", JAX's word; "parameter", "output", "temporary", "constant" in a
 // compiled program) and, in numbers, bytes and lifetime; region, shape and dtype
 // where the capture tells them; leak where the site has a finding. file tells

@@ -39,13 +39,14 @@ func class(v int64, width uint8) int64 {
 }
 
 // values are those of a sample, in the order of its types.
-type values [4]int64
+type values [5]int64
 
 const (
 	allocObjects = iota
 	allocSpace
 	inuseObjects
 	inuseSpace
+	leakedSpace
 )
 
 // cell is a sample in the making: the buffers of a site that are alike.
@@ -135,6 +136,9 @@ func merge(p *part, index []uint32) []siteCells {
 		}
 		if p.alive(b) {
 			c.values[inuseObjects], c.values[inuseSpace] = 1, b.Size
+		}
+		if p.leaked != nil && p.leaked[i] {
+			c.values[leakedSpace] = b.Size
 		}
 		if c.values[allocObjects]+c.values[inuseObjects] == 0 {
 			continue

@@ -38,6 +38,13 @@ type Options struct {
 	// a list of regular expressions, so it should have no comma.
 	Leaks map[*lifetime.Space]map[lifetime.SiteID]string
 
+	// Leaked are the buffers that leak, by index: leaked_space sums them up.
+	Leaked map[*lifetime.Space][]int
+
+	// UserFrames leaves the frames of libraries and the interpreter out of stacks that
+	// have frames of the program itself, so that the leaf is the program's.
+	UserFrames bool
+
 	// Comments are lines that pprof prints above every text report, after the
 	// package's own: files, spaces, losses. It hides those that begin with '#'.
 	Comments []string
@@ -53,7 +60,12 @@ func Write(w io.Writer, captures []*lifetime.Capture, o Options) error {
 	if err != nil {
 		return err
 	}
-	// Profile.Write compresses harder: three times as long, to save a seventh.
+	return compress(w, p)
+}
+
+// compress writes a profile. Profile.Write compresses harder: three times as long,
+// to save a seventh.
+func compress(w io.Writer, p *profile.Profile) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err == nil {
 		err = errors.Join(p.WriteUncompressed(z), z.Close())
@@ -73,6 +85,12 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 	}
 	b := newBuilder(parts, o)
 	for _, p := range parts {
+		if all := o.Leaked[p.space]; len(all) > 0 {
+			p.leaked = make([]bool, len(p.space.Buffers))
+			for _, i := range all {
+				p.leaked[i] = true
+			}
+		}
 		b.addSpace(p)
 	}
 	b.addComments(parts)
@@ -80,12 +98,34 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 	return b.profile, nil
 }
 
+// WriteDiff writes after less before, each with its own options: what pprof
+// -diff_base shows of their profiles, as one that needs no base.
+func WriteDiff(w io.Writer, before, after *lifetime.Capture, ofBefore, ofAfter Options) error {
+	base, err := Profile([]*lifetime.Capture{before}, ofBefore)
+	if err != nil {
+		return err
+	}
+	p, err := Profile([]*lifetime.Capture{after}, ofAfter)
+	if err != nil {
+		return err
+	}
+	base = base.Copy() // samples share maps of labels
+	base.Scale(-1)
+	d, err := profile.Merge([]*profile.Profile{p.Copy(), base})
+	if err != nil {
+		return fmt.Errorf("comparing the profiles: %w", err)
+	}
+	d.DefaultSampleType, d.DocURL = p.DefaultSampleType, p.DocURL
+	return compress(w, d)
+}
+
 // part is one space of the profile.
 type part struct {
 	capture *lifetime.Capture
 	space   *lifetime.Space
 	at      int64
-	inside  bool // at lies in the window; else nothing is in use
+	inside  bool   // at lies in the window; else nothing is in use
+	leaked  []bool // buffers that leak, by index; nil where none does
 }
 
 // alive tells whether b is in use at the instant of the part.

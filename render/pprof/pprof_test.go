@@ -223,7 +223,7 @@ func TestRoundTripAndSameBytes(t *testing.T) {
 	if err := p.CheckValid(); err != nil {
 		t.Fatal(err)
 	}
-	if p.DefaultSampleType != "inuse_space" || len(p.SampleType) != 4 {
+	if p.DefaultSampleType != "inuse_space" || len(p.SampleType) != 5 {
 		t.Errorf("sample types %v, default %q", p.SampleType, p.DefaultSampleType)
 	}
 	for _, s := range c.Spaces {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+)
+
+// top runs go tool pprof -top and returns what each function has, by name.
+func top(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"tool", "pprof", "-top", "-unit=B", "-nodecount=1000"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("go tool pprof %v: %v", args, err)
+	}
+	found := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\s*(-?\d+B?)\s.*%\s+(\S.*)$`).FindAllStringSubmatch(string(out), -1) {
+		if m[1] != "0" {
+			found[m[2]] = m[1]
+		}
+	}
+	return found
+}
+
+// TestLeakedSpace: leaked_space is what the leaks of a capture come to.
+func TestLeakedSpace(t *testing.T) {
+	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
+	for name, file := range captures(t) {
+		var leaked int64
+		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
+			if f.Severity != "info" && (f.Rule == "leak" || f.Rule == "growing_buffer") {
+				leaked += f.Bytes
+			}
+		}
+		if _, _, status := memlane("", "pprof", "--quiet", "-o", heap, file); status != 0 {
+			continue // nothing to profile
+		}
+		if got := totals(t, heap)["leaked_space"]; got != leaked {
+			t.Errorf("%s: leaked_space is %d, leaks finds %d", name, got, leaked)
+		}
+	}
+}
+
+// TestDiffProfile: the profile of a comparison has what pprof itself finds
+// between two profiles, and what diff says.
+func TestDiffProfile(t *testing.T) {
+	dir := t.TempDir()
+	before, after, d := filepath.Join(dir, "before.pb.gz"), filepath.Join(dir, "after.pb.gz"), filepath.Join(dir, "diff.pb.gz")
+	for _, pair := range [][2]string{{"pair_before", "pair_after"}, {"leak_loss", "leak_loss_fixed"}} {
+		one, two := captures(t)[pair[0]], captures(t)[pair[1]]
+		succeed(t, "pprof", "-o", before, one)
+		succeed(t, "pprof", "-o", after, two)
+		succeed(t, "diff", "-o", d, one, two)
+		if ours, theirs := top(t, d), top(t, "-diff_base", before, after); !maps.Equal(ours, theirs) || len(ours) == 0 {
+			t.Errorf("%v: ours %v, pprof's %v", pair, ours, theirs)
+		}
+	}
+}
+
+// TestSeries: one profile for each instant, whose difference pprof shows.
+func TestSeries(t *testing.T) {
+	dir := t.TempDir()
+	file := "../../testdata/labelled/d01_list_act.pickle.zst"
+	succeed(t, "pprof", "--every", "10", "-o", filepath.Join(dir, "heap.pb.gz"), file)
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	// 30 steps of 4 MiB lie between the first and the last.
+	got := top(t, "-diff_base", files[0], files[3])
+	if got["project"] != "125829120B" {
+		t.Errorf("%v", got)
+	}
+	succeed(t, "pprof", "--at", "1ms,2ms", "-o", filepath.Join(dir, "at.pb.gz"), file)
+	if _, stderr, status := memlane("", "pprof", "--every", "2", "-o", filepath.Join(dir, "x.pb.gz"), captures(t)["leak_loss"]); status != statusNoMemory {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestUserFrames: the leaf is a frame of the program where there is one.
+func TestUserFrames(t *testing.T) {
+	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
+	leaves := func(args ...string) (all []string) {
+		succeed(t, append([]string{"pprof", "-o", heap, captures(t)["leak_loss"]}, args...)...)
+		for _, s := range readProfile(t, heap).Sample {
+			all = append(all, s.Location[0].Line[0].Function.Filename)
+		}
+		return all
+	}
+	inTorch := func(file string) bool { return strings.Contains(file, "/torch/") }
+	if slices.ContainsFunc(leaves(), inTorch) || !slices.ContainsFunc(leaves("--frames", "all"), inTorch) {
+		t.Errorf("leaves %v, with all frames %v", leaves(), leaves("--frames", "all"))
+	}
+}
+
+func readProfile(t *testing.T, file string) *profile.Profile {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
