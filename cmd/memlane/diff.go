@@ -33,7 +33,7 @@ func diffCommand() *cli.Command {
 		Flags: captureFlags(
 			&cli.GenericFlag{Name: "fail-on", Value: &texts{}, Usage: "status 1 when `RULE` holds: 'peak>+5%',\n'end>+64MiB', new-leak; may be given again"},
 			toggle("per-step", "bytes allocated in each step, not in the window"),
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown or json; else by -o's name"},
+			&cli.StringFlag{Name: "format", Usage: formatUsage},
 			toggle("json", "the same as --format json"), outputFlag()),
 		Action: diffCaptures,
 	}
@@ -106,6 +106,10 @@ func diffCaptures(c *cli.Context) error {
 			return writeJSON(w, diffToJSON(d, c.Bool("per-step")))
 		case markdownReport:
 			return report.WriteDiff(w, d, c.Bool("per-step"))
+		case sarifReport:
+			return report.WriteSARIF(w, report.Changes(d))
+		case githubReport:
+			return report.WriteAnnotations(w, report.Changes(d))
 		case profileDiff:
 			err := pprof.WriteDiff(w, d.Before, d.After, profileOptions(d.Before), profileOptions(d.After))
 			if errors.Is(err, pprof.ErrNoBuffers) {

@@ -231,9 +231,21 @@ line, and files of another checkout by the end of their path. A snapshot and a t
 can be compared too: then without lines, as traces know those of the def. What is the
 same is left out. --per-step divides what was allocated by the number of marked steps.
 
-As a gate for CI, with the reason on standard error and status 1:
+-o diff.pb.gz writes the change as a profile, -o diff.md as Markdown, -o diff.sarif as
+SARIF with the state of each finding against the baseline.
 
-	memlane diff --fail-on 'peak>+5%' --fail-on new-leak -o diff.md main.pickle this.pickle
+# In CI
+
+Let a job of the training repository record some 50 steps and keep the capture of
+the main branch as an artifact. Then, in a step of a GitHub workflow,
+
+	memlane diff --format github main.pickle this.pickle
+	memlane diff -o "$GITHUB_STEP_SUMMARY" --format markdown --fail-on 'peak>+5%' --fail-on new-leak main.pickle this.pickle
+
+annotates the lines that allocate, writes a summary, and fails with the reason when the
+peak grew by more than 5 % or something leaks that did not. Gates look at peak, end,
+reserved and allocated bytes, and take shares (+5%) or sizes (+64MiB); steps recorded alike give peaks
+alike, so that small bounds hold. Other hosts read "report -o findings.sarif".
 
 # The rules of other tools
 

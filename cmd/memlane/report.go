@@ -19,9 +19,16 @@ const (
 	textReport     = "text"
 	markdownReport = "markdown"
 	jsonReport     = "json"
+	sarifReport    = "sarif"
+	githubReport   = "github"
 )
 
-var reportFormats = []struct{ name, extension string }{{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}}
+var reportFormats = []struct{ name, extension string }{
+	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {sarifReport, ".sarif"}, {githubReport, "no name ends so"},
+}
+
+// formatUsage is the help of --format.
+const formatUsage = "`FORMAT`: text, markdown, json, sarif or github;\nelse by -o's name"
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
@@ -32,10 +39,11 @@ func reportCommand() *cli.Command {
 			"  memlane report snapshot.pickle\n" +
 			"  memlane report -o report.md snapshot.pickle\n" +
 			"  memlane report --json snapshot.pickle | jq .optimization_score\n" +
+			"  memlane report --format github snapshot.pickle\n" +
 			"  memlane report --rules gpumemprof --json results.json\n" +
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(),
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown or json; else by -o's name"},
+			&cli.StringFlag{Name: "format", Usage: formatUsage},
 			toggle("json", "the same as --format json"), outputFlag())...),
 		Action: reportOn,
 	}
@@ -74,6 +82,10 @@ func reportOn(c *cli.Context) error {
 			return writeJSON(w, reportJSON{schema, r.name(), found.report, findingsToJSON(captures, found.found), functionsOf(captures, r)})
 		case markdownReport:
 			return report.WriteMarkdown(w, d)
+		case sarifReport:
+			return report.WriteSARIF(w, d.All())
+		case githubReport:
+			return report.WriteAnnotations(w, d.All())
 		}
 		printReport(w, d, r)
 		return nil

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/render/report"
 )
 
 // Exit statuses.
@@ -167,11 +167,4 @@ func flagsFirst(app *cli.App, args []string) []string {
 // printable makes text from a capture or the command line fit for one line on a
 // terminal: a name must not move the cursor, change colours or turn the
 // direction of writing around.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
+func printable(s string) string { return report.Printable(s) }
