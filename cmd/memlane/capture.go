@@ -66,46 +66,56 @@ func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifet
 	return openEach(c, from, formats.Input{Reports: need == render.Reports}, want.choose)
 }
 
-// openForRules is openAll for the rules of a command line. Presets look at calls,
+// forRules is forEach for the rules of a command line. Presets look at calls,
 // of which there may be none.
-func openForRules(c *cli.Context, r *rules) ([]*lifetime.Capture, error) {
+func forRules(c *cli.Context, r *rules, take func(*lifetime.Capture) error) error {
 	want, err := choiceOf(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return openEach(c, lifetime.DataLoss, formats.Input{Calls: r.preset != nil}, func(capture *lifetime.Capture) (*lifetime.Capture, error) {
+	return forEach(c, lifetime.DataLoss, formats.Input{Calls: r.preset != nil}, func(capture *lifetime.Capture) (*lifetime.Capture, error) {
 		if len(capture.Spaces) == 0 && capture.Sources[0].Format == callProfile {
 			return capture, nil
 		}
 		return want.choose(capture)
-	})
+	}, take)
 }
 
 // openEach reads the captures of a command line, with what in asks for, and
 // returns the part of each that the command wants.
-func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error)) ([]*lifetime.Capture, error) {
+func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error)) (captures []*lifetime.Capture, err error) {
+	err = forEach(c, from, in, part, func(capture *lifetime.Capture) error {
+		captures = append(captures, capture)
+		return nil
+	})
+	return captures, err
+}
+
+// forEach is openEach for commands that look at one capture after the other and
+// keep none: there may be a thousand.
+func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error),
+	take func(*lifetime.Capture) error) error {
 	files := c.Args().Slice()
 	switch name := c.String("input-format"); {
 	case len(files) == 0:
-		return nil, fail(statusUsage, "%s: no capture given; see memlane %s --help", c.Command.Name, c.Command.Name)
+		return fail(statusUsage, "%s: no capture given; see memlane %s --help", c.Command.Name, c.Command.Name)
 	case name != "" && !slices.ContainsFunc(formats.All, func(f formats.Format) bool { return f.Name == name }):
-		return nil, fail(statusUsage, "--input-format %q: no format is called so; see memlane --help", name)
+		return fail(statusUsage, "--input-format %q: no format is called so; see memlane --help", name)
 	}
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
-		return nil, fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
+		return fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
 	}
-	var captures []*lifetime.Capture
 	for _, file := range files {
 		capture, err := open(c, file, in)
 		if err != nil {
-			return nil, &statusError{statusInput, err}
+			return &statusError{statusInput, err}
 		}
 		loss, rest := worst(capture.Losses, from)
 		if loss.Reason.Severity() == lifetime.Damage && c.Bool("strict") {
-			return nil, fail(statusInput, "%s: %s", file, lossText(loss))
+			return fail(statusInput, "%s: %s", file, lossText(loss))
 		}
 		if capture, err = part(capture); err != nil {
-			return nil, err
+			return err
 		}
 		if loss.Count > 0 && !c.Bool("quiet") {
 			more := ""
@@ -114,9 +124,11 @@ func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part fun
 			}
 			fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", printable(file), printable(lossText(loss)), more)
 		}
-		captures = append(captures, capture)
+		if err := take(capture); err != nil {
+			return err
+		}
 	}
-	return captures, nil
+	return nil
 }
 
 // open reads one capture. How far it got shows on a terminal.
@@ -179,6 +191,9 @@ func lossText(l lifetime.Loss) string {
 
 // terminal reports whether w is one.
 func terminal(w any) bool {
+	if h, ok := w.(*held); ok {
+		w = h.of
+	}
 	if out, ok := w.(*output); ok {
 		w = out.to
 	}

@@ -80,9 +80,14 @@ memory is set aside beside the heap for the stack of programs; it counts too.
 Counters, memory timelines (export_memory_timeline) and traces of PyTorch 1.8 and
 1.9 tell how much was in use, not who held it: "usage only". info and peak show
 the level; leaks, svg and pprof say why they cannot. Traces of several ranks are
-given together; info and leaks end with the ranks of the highest and lowest peak:
+given together; info, leaks and report end with the ranks of the highest and lowest peak, of four
+or more with a table of them, their median, those that differ (rank_outlier), and how many of them have a leak:
 
 	memlane info rank*.json
+	memlane leaks --rank-from 'worker-([0-9]+)' worker-*.pickle
+
+The rank is what a trace says (distributedInfo), or the number behind "rank" in the name of the
+file, or what --rank-from finds. Captures are read one after the other; info and leaks keep none of them.
 
 A compiled program is a plan: which buffer of one run lies where, from which
 instruction to which. --module NAME and --memory-space N choose one; memory space
@@ -367,6 +372,7 @@ top N.
 	ops    captures[] file, operations[]: name, kind, calls, time_ns, self_time_ns, host and device {allocated_bytes,
 	       freed_bytes, bytes, self_bytes}
 
+info, leaks and report have ranks[] {rank, peak_bytes, end_bytes, leaked_bytes} where several captures tell their ranks.
 live is the state at the end of the window. Blocks whose free was asked for but
 not completed count in live.bytes, and stand in live.pending_free_bytes too.
 peak.bytes and peak.requested_bytes are each the maximum of their own series;

@@ -49,15 +49,13 @@ func functionChanges(capture *lifetime.Capture, space int, r *rules) functionJSO
 
 // functionsOf returns them of every space that has a history; nil without
 // --function.
-func functionsOf(captures []*lifetime.Capture, r *rules) (all []functionJSON) {
+func functionsOf(capture *lifetime.Capture, r *rules) (all []functionJSON) {
 	if r.settings.Function == nil {
 		return nil
 	}
-	for _, capture := range captures {
-		for i, s := range capture.Spaces {
-			if f := functionChanges(capture, i, r); len(f.Steps) > 0 && !static(s) {
-				all = append(all, f)
-			}
+	for i, s := range capture.Spaces {
+		if f := functionChanges(capture, i, r); len(f.Steps) > 0 && !static(s) {
+			all = append(all, f)
 		}
 	}
 	return all
@@ -69,7 +67,7 @@ const maxChanges = 12
 // printFunctions prints what the functions that --function matches changed in each
 // step.
 func printFunctions(w io.Writer, capture *lifetime.Capture, r *rules) {
-	for _, f := range functionsOf([]*lifetime.Capture{capture}, r) {
+	for _, f := range functionsOf(capture, r) {
 		sum := int64(0)
 		for _, c := range f.Steps {
 			sum = lifetime.AddSat(sum, c.ChangeBytes)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -18,7 +19,7 @@ func infoCommand() *cli.Command {
 			"  memlane info snapshot.pickle\n" +
 			"  memlane info --json snapshot.pickle | jq '.captures[].spaces[].peak.bytes'\n" +
 			"  gzip -dc snapshot.pickle.gz | memlane info -",
-		Flags:  captureFlags(jsonFlag()),
+		Flags:  captureFlags(rankFlag(), jsonFlag()),
 		Action: info,
 	}
 }
@@ -26,6 +27,7 @@ func infoCommand() *cli.Command {
 type infoJSON struct {
 	Schema   string            `json:"schema"`
 	Captures []captureInfoJSON `json:"captures"`
+	Ranks    []rankRow         `json:"ranks,omitempty"` // of several, when each capture tells its own
 }
 
 type captureInfoJSON struct {
@@ -97,27 +99,40 @@ type oom struct {
 }
 
 func info(c *cli.Context) error {
-	captures, err := openAll(c, lifetime.Damage) // the report lists lesser losses
+	want, err := choiceOf(c)
+	if err != nil {
+		return err
+	}
+	several, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
 	out := infoJSON{Schema: schema}
-	for i, capture := range captures {
+	text := &held{of: c.App.Writer}
+	// The report lists lesser losses than damage.
+	err = forEach(c, lifetime.Damage, formats.Input{}, want.choose, func(capture *lifetime.Capture) error {
 		info := infoOf(capture)
-		out.Captures = append(out.Captures, info)
+		several.add(capture, nil)
 		if c.Bool("json") {
-			continue
+			out.Captures = append(out.Captures, info)
+			return nil
 		}
-		if i > 0 {
-			fmt.Fprintln(c.App.Writer)
+		if text.Len() > 0 {
+			fmt.Fprintln(text)
 		}
-		printInfo(c.App.Writer, info, capture)
+		printInfo(text, info, capture)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if c.Bool("json") {
+		out.Ranks = several.rows()
 		return writeJSON(c.App.Writer, out)
 	}
-	printRanks(c.App.Writer, captures)
-	return nil
+	several.print(text)
+	_, err = text.WriteTo(c.App.Writer)
+	return err
 }
 
 func infoOf(capture *lifetime.Capture) captureInfoJSON {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/render/report"
 )
 
 func leaksCommand() *cli.Command {
@@ -24,7 +26,7 @@ func leaksCommand() *cli.Command {
 			"  memlane leaks --function 'train_step|evaluate' snapshot.pickle\n" +
 			"  memlane leaks --threshold limit_bytes=80GiB snapshot.pickle\n" +
 			"  memlane leaks --list-rules",
-		Flags:  captureFlags(append(ruleFlags(), toggle("list-rules", "list all rules and their thresholds"), jsonFlag())...),
+		Flags:  captureFlags(append(ruleFlags(), rankFlag(), toggle("list-rules", "list all rules and their thresholds"), jsonFlag())...),
 		Action: leaks,
 	}
 }
@@ -35,6 +37,7 @@ type leaksJSON struct {
 	Score    scoreJSON     `json:"score"`
 
 	Functions []functionJSON `json:"functions,omitempty"` // with --function
+	Ranks     []rankRow      `json:"ranks,omitempty"`     // of several, when each capture tells its own
 }
 
 type scoreJSON struct {
@@ -68,40 +71,77 @@ func leaks(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	captures, err := openForRules(c, r)
+	several, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
-	found := r.run(captures)
-	if c.Bool("json") {
-		score := found.report.OptimizationScore
-		out := leaksJSON{Schema: schema, Findings: findingsToJSON(captures, found.found), Score: scoreJSON{score.Score, score.Grade, score.Description}}
-		out.Functions = functionsOf(captures, r)
-		if err := writeJSON(c.App.Writer, out); err != nil {
+	out := leaksJSON{Schema: schema, Findings: []findingJSON{}}
+	text := &held{of: c.App.Writer}
+	met, cost := 0, 0
+	var last *preset.Report
+	err = forRules(c, r, func(capture *lifetime.Capture) error {
+		found, of := r.find(capture)
+		met += r.meets(found)
+		cost += report.Cost(found)
+		last = of
+		several.add(capture, found)
+		if c.Bool("json") {
+			out.Findings = append(out.Findings, findingsToJSON(capture, found)...)
+			out.Functions = append(out.Functions, functionsOf(capture, r)...)
+			return nil
+		}
+		if text.Len() > 0 {
+			fmt.Fprintln(text)
+		}
+		printFindings(text, capture, found, r)
+		printFunctions(text, capture, r)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	odd := several.odd(r)
+	met, cost = met+r.meets(odd), cost+report.Cost(odd)
+	if !c.Bool("json") {
+		several.print(text)
+		if _, err := text.WriteTo(c.App.Writer); err != nil {
 			return err
 		}
-		return r.verdict(found.found)
+		return r.verdict(met)
 	}
-	for i, capture := range captures {
-		if i > 0 {
-			fmt.Fprintln(c.App.Writer)
-		}
-		printFindings(c.App.Writer, capture, found.found[i], r)
-		printFunctions(c.App.Writer, capture, r)
+	for _, f := range odd {
+		out.Findings = append(out.Findings, oddToJSON(f))
 	}
-	printRanks(c.App.Writer, captures)
-	return r.verdict(found.found)
+	out.Ranks = several.rows()
+	score := preset.ScoreOf(cost)
+	if last != nil {
+		score = last.OptimizationScore
+	}
+	out.Score = scoreJSON{score.Score, score.Grade, score.Description}
+	if err := writeJSON(c.App.Writer, out); err != nil {
+		return err
+	}
+	return r.verdict(met)
 }
 
 // findingsToJSON is a list, never null.
-func findingsToJSON(captures []*lifetime.Capture, found [][]leak.Finding) []findingJSON {
+func findingsToJSON(capture *lifetime.Capture, found []leak.Finding) []findingJSON {
 	all := []findingJSON{}
-	for i, capture := range captures {
-		for _, f := range found[i] {
-			all = append(all, findingToJSON(capture, f))
-		}
+	for _, f := range found {
+		all = append(all, findingToJSON(capture, f))
 	}
 	return all
+}
+
+// oddToJSON is findingToJSON for a finding about ranks, which has no capture.
+func oddToJSON(f leak.Finding) findingJSON {
+	none := &lifetime.Capture{Sources: make([]lifetime.Source, 1), Sites: make([]lifetime.Site, 1), Stacks: make([][]lifetime.FrameID, 1)}
+	for _, e := range f.Evidence {
+		if e.Name == "file" {
+			none.Sources[0].File = e.Text
+		}
+	}
+	return findingToJSON(none, f)
 }
 
 func findingToJSON(capture *lifetime.Capture, f leak.Finding) findingJSON {

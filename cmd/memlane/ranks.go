@@ -1,62 +1,238 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/units"
 )
 
-// rankPeak is the highest peak of a rank.
-type rankPeak struct {
-	rank  string
-	bytes int64
+// rankInName finds the rank in the name of a file: rank3.pickle, rank_03.json.
+var rankInName = regexp.MustCompile(`(?i)rank[-_.]?(\d+)`)
+
+func rankFlag() cli.Flag {
+	return &cli.StringFlag{Name: "rank-from", Usage: "the rank is the first group of `REGEXP` in the path"}
 }
 
-// printRanks says which rank of several has the highest peak and which the
-// lowest; nothing where a capture does not tell its rank.
-func printRanks(w io.Writer, captures []*lifetime.Capture) {
-	peaks := rankPeaks(captures)
-	if len(peaks) < 2 {
+// ranks sums up captures of several processes, one after the other: it keeps
+// figures, no capture.
+type ranks struct {
+	pattern *regexp.Regexp
+	figures []leak.RankFigures
+	names   []string // in order of appearance
+	unknown bool     // a capture does not tell its rank
+	leaks   []rankLeak
+}
+
+// rankLeak is a leak that one or more ranks have.
+type rankLeak struct {
+	what    string
+	ranks   []string
+	perStep []float64
+	bytes   int64
+}
+
+func ranksOf(c *cli.Context) (*ranks, error) {
+	r := &ranks{pattern: rankInName}
+	if text := c.String("rank-from"); text != "" {
+		re, err := regexp.Compile(text)
+		if err != nil || re.NumSubexp() < 1 {
+			return nil, fail(statusUsage, "--rank-from %q: want a regular expression with a group for the rank, as 'worker-([0-9]+)'", text)
+		}
+		r.pattern = re
+	}
+	return r, nil
+}
+
+// rankOf returns the rank of a space: what the capture says, or else the name of
+// its file; "" where neither tells.
+func (r *ranks) rankOf(c *lifetime.Capture, s *lifetime.Space) string {
+	if rank, _, _ := strings.Cut(s.Process, ","); r.pattern == rankInName && strings.HasPrefix(rank, "rank ") {
+		return rank // it may have several processes
+	}
+	file := c.Sources[s.Source].File
+	if r.pattern == rankInName {
+		file = filepath.Base(file)
+	}
+	m := r.pattern.FindStringSubmatch(file)
+	if m == nil {
+		return ""
+	}
+	if n, err := strconv.Atoi(m[1]); err == nil {
+		return "rank " + strconv.Itoa(n)
+	}
+	return "rank " + m[1]
+}
+
+// add takes a capture and what was found in it.
+func (r *ranks) add(c *lifetime.Capture, found []leak.Finding) {
+	for _, s := range c.Spaces {
+		if static(s) {
+			continue
+		}
+		rank := r.rankOf(c, s)
+		if rank == "" {
+			r.unknown = true
+		}
+		if !slices.Contains(r.names, rank) {
+			r.names = append(r.names, rank)
+		}
+		part := c.Only(func(o *lifetime.Space) bool { return o == s })
+		r.figures = append(r.figures, leak.FiguresOf(rank, part, found)...)
+	}
+	for i := range found {
+		if f := &found[i]; f.IsLeak() {
+			r.addLeak(f.Rule+" "+c.PlaceOf(f.Place()).String(), r.rankOf(c, f.Space), f)
+		}
+	}
+}
+
+func (r *ranks) addLeak(what, rank string, f *leak.Finding) {
+	i := slices.IndexFunc(r.leaks, func(l rankLeak) bool { return l.what == what })
+	if i < 0 {
+		i = len(r.leaks)
+		r.leaks = append(r.leaks, rankLeak{what: what})
+	}
+	l := &r.leaks[i]
+	if !slices.Contains(l.ranks, rank) {
+		l.ranks = append(l.ranks, rank)
+	}
+	l.perStep = append(l.perStep, f.BytesPerStep)
+	l.bytes = lifetime.AddSat(l.bytes, f.Amount.Bytes)
+}
+
+// known reports whether several ranks were added, and every capture told its own.
+func (r *ranks) known() bool { return !r.unknown && len(r.names) > 1 }
+
+// rankRow is a rank in a table, and in JSON. Bytes are occupied, of all its memory
+// together but for the peak, which is that of one memory ID.
+type rankRow struct {
+	Rank   string `json:"rank"`
+	Peak   int64  `json:"peak_bytes"`
+	End    int64  `json:"end_bytes"`
+	Leaked int64  `json:"leaked_bytes"`
+}
+
+func (r *ranks) rows() (rows []rankRow) {
+	if !r.known() {
+		return nil
+	}
+	for _, name := range r.names {
+		row := rankRow{Rank: name}
+		for _, f := range r.figures {
+			if f.Rank == name {
+				row.Peak = max(row.Peak, f.Peak)
+				row.End = lifetime.AddSat(row.End, f.End)
+				row.Leaked = lifetime.AddSat(row.Leaked, f.Leaked)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+const (
+	// manyRanks is from how many ranks on a table says more than a line.
+	manyRanks = 4
+	// maxRanks is how many ranks a table for people has.
+	maxRanks = 32
+)
+
+// print says which rank of several has the highest peak and which the lowest; of
+// many, it lists them all, what differs, and which leak how many have.
+func (r *ranks) print(w io.Writer) {
+	rows := r.rows()
+	if rows == nil {
 		return
 	}
-	most, least := peaks[0], peaks[0]
-	for _, p := range peaks {
-		if p.bytes > most.bytes {
-			most = p
+	most, least := rows[0], rows[0]
+	var peaks []float64
+	for _, row := range rows {
+		if row.Peak > most.Peak {
+			most = row
 		}
-		if p.bytes < least.bytes {
-			least = p
+		if row.Peak < least.Peak {
+			least = row
 		}
+		peaks = append(peaks, float64(row.Peak))
 	}
-	where := fmt.Sprintf("on %s, least %s on %s", most.rank, units.Bytes(least.bytes), least.rank)
-	if most.bytes == least.bytes {
+	where := fmt.Sprintf("on %s, least %s on %s", most.Rank, units.Bytes(least.Peak), least.Rank)
+	if most.Peak == least.Peak {
 		where = "on each"
 	}
-	fmt.Fprintf(w, "\n%d ranks: peak %s %s\n", len(peaks), units.Bytes(most.bytes), printable(where))
+	fmt.Fprintf(w, "\n%d ranks: peak %s %s\n", len(rows), units.Bytes(most.Peak), printable(where))
+	if len(rows) < manyRanks {
+		return
+	}
+	middle, deviation := leak.Spread(peaks)
+	fmt.Fprintf(w, "median %s, median deviation %s\n", units.Bytes(int64(middle)), units.Bytes(int64(deviation)))
+	printRankRows(w, rows)
+	for _, l := range r.leaks {
+		fmt.Fprintf(w, "\n%s\n", wrap(l.String(len(rows), r.names), "  "))
+	}
+	for _, f := range leak.CompareRanks(r.figures) {
+		fmt.Fprintf(w, "\n%s  %s\n  %s\n", paint(w, f.Severity), f.Rule, wrap(f.Description, "  "))
+	}
 }
 
-// rankPeaks returns the peak of every rank in order of the captures, nil where
-// one of them is of no rank.
-func rankPeaks(captures []*lifetime.Capture) []rankPeak {
-	var peaks []rankPeak
-	index := map[string]int{}
-	for _, capture := range captures {
-		for _, s := range capture.Spaces {
-			rank, _, _ := strings.Cut(s.Process, ",") // the rank may have several processes
-			if !strings.HasPrefix(rank, "rank ") {
-				return nil
-			}
-			i, ok := index[rank]
-			if !ok {
-				i = len(peaks)
-				index[rank] = i
-				peaks = append(peaks, rankPeak{rank: rank})
-			}
-			peaks[i].bytes = max(peaks[i].bytes, s.Peak(lifetime.Occupied).Bytes)
+func printRankRows(w io.Writer, rows []rankRow) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "\tpeak\tat the end\tleaked\t\n")
+	for i, row := range rows {
+		if i == maxRanks {
+			fmt.Fprintf(t, "%s (--json has them all)\t\t\t\t\n", count(len(rows)-i, "more rank"))
+			break
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", printable(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(row.Leaked))
+	}
+	t.Flush()
+}
+
+// String says how many of the ranks have a leak, and which have not where those are
+// few.
+func (l *rankLeak) String(n int, all []string) string {
+	step, _ := leak.Spread(l.perStep)
+	text := fmt.Sprintf("%s: %d of %d ranks, %s in all", printable(l.what), len(l.ranks), n, units.Bytes(l.bytes))
+	if step > 0 {
+		text += fmt.Sprintf(", %s a step in the median", units.Bytes(int64(step)))
+	}
+	var without []string
+	for _, rank := range all {
+		if !slices.Contains(l.ranks, rank) {
+			without = append(without, printable(rank))
 		}
 	}
-	return peaks
+	switch {
+	case len(without) > 0 && len(without) <= len(l.ranks) && len(without) <= manyRanks:
+		text += "; not on " + strings.Join(without, ", ")
+	case len(l.ranks) <= manyRanks:
+		text += "; on " + strings.Join(l.ranks, ", ")
+	}
+	return text
+}
+
+// odd returns the findings about ranks that differ; none by the rules of others, or
+// of a function alone.
+func (r *ranks) odd(by *rules) []leak.Finding {
+	if !r.known() || by.preset != nil || by.settings.Function != nil {
+		return nil
+	}
+	return leak.CompareRanks(r.figures)
+}
+
+// held is output that waits until all captures are read: what fails prints nothing.
+type held struct {
+	bytes.Buffer
+	of io.Writer // where it goes
 }

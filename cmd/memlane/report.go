@@ -42,7 +42,7 @@ func reportCommand() *cli.Command {
 			"  memlane report --format github snapshot.pickle\n" +
 			"  memlane report --rules gpumemprof --json results.json\n" +
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
-		Flags: captureFlags(append(ruleFlags(),
+		Flags: captureFlags(append(ruleFlags(), rankFlag(),
 			&cli.StringFlag{Name: "format", Usage: formatUsage},
 			toggle("json", "the same as --format json"), outputFlag())...),
 		Action: reportOn,
@@ -56,6 +56,7 @@ type reportJSON struct {
 	*preset.Report
 	Findings  []findingJSON  `json:"findings"`
 	Functions []functionJSON `json:"functions,omitempty"` // with --function
+	Ranks     []rankRow      `json:"ranks,omitempty"`     // of several, when each capture tells its own
 }
 
 func reportOn(c *cli.Context) error {
@@ -70,16 +71,37 @@ func reportOn(c *cli.Context) error {
 	if r.preset != nil && c.NArg() > 1 {
 		return fail(statusUsage, "report --rules %s: want one capture, got %d: its report is about one profile", r.preset.Name, c.NArg())
 	}
-	captures, err := openForRules(c, r)
+	several, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
-	found := r.run(captures)
-	d := &report.Data{Captures: captures, Findings: found.found, Report: found.report, Rules: r.name()}
+	d := &report.Data{Rules: r.name()}
+	out := reportJSON{Schema: schema, Rules: r.name(), Findings: []findingJSON{}}
+	met := 0
+	err = forRules(c, r, func(capture *lifetime.Capture) error {
+		found, of := r.find(capture)
+		met += r.meets(found)
+		several.add(capture, found)
+		d.Captures, d.Findings, d.Report = append(d.Captures, capture), append(d.Findings, found), of
+		out.Findings = append(out.Findings, findingsToJSON(capture, found)...)
+		out.Functions = append(out.Functions, functionsOf(capture, r)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if d.Odd = several.odd(r); r.preset == nil {
+		d.Report = report.Of(d)
+	}
+	met += r.meets(d.Odd)
+	for _, f := range d.Odd {
+		out.Findings = append(out.Findings, oddToJSON(f))
+	}
+	out.Report, out.Ranks = d.Report, several.rows()
 	err = writeOutput(c, func(w io.Writer) error {
 		switch format {
 		case jsonReport:
-			return writeJSON(w, reportJSON{schema, r.name(), found.report, findingsToJSON(captures, found.found), functionsOf(captures, r)})
+			return writeJSON(w, out)
 		case markdownReport:
 			return report.WriteMarkdown(w, d)
 		case sarifReport:
@@ -87,13 +109,13 @@ func reportOn(c *cli.Context) error {
 		case githubReport:
 			return report.WriteAnnotations(w, d.All())
 		}
-		printReport(w, d, r)
+		printReport(w, d, r, several)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return r.verdict(found.found)
+	return r.verdict(met)
 }
 
 // reportFormat returns the form that a command line asks for.
@@ -120,7 +142,7 @@ func reportFormat(c *cli.Context) (string, error) {
 
 // printReport writes a report for the terminal: what to do first, then what info,
 // leaks and peak show.
-func printReport(w io.Writer, d *report.Data, r *rules) {
+func printReport(w io.Writer, d *report.Data, r *rules, several *ranks) {
 	score := d.Report.OptimizationScore
 	fmt.Fprintf(w, "%s, %d of 100: %s; %s\n", score.Grade, score.Score, score.Description, d.Counts())
 	for i, f := range d.First(toDo) {
@@ -140,7 +162,7 @@ func printReport(w io.Writer, d *report.Data, r *rules) {
 			printPeak(w, capture, s, s.Peak(lifetime.Occupied).At)
 		}
 	}
-	printRanks(w, d.Captures)
+	several.print(w)
 }
 
 // toDo is how many things to do first a report names.

@@ -13,7 +13,6 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/leak/preset"
-	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/units"
 )
 
@@ -194,44 +193,19 @@ func printRule(w io.Writer, name, doc string) {
 	fmt.Fprintf(w, "  %s\n      %s\n", name, wrap(doc, "      "))
 }
 
-// result is what rules found.
-type result struct {
-	found  [][]leak.Finding // of each capture
-	report *preset.Report
-}
-
-// run applies the rules to captures.
-func (r *rules) run(captures []*lifetime.Capture) result {
-	var out result
-	if r.preset != nil {
-		return r.runPreset(captures)
+// find applies the rules to a capture. report is that of a preset, nil for
+// memlane's own rules.
+func (r *rules) find(capture *lifetime.Capture) (found []leak.Finding, report *preset.Report) {
+	if r.preset == nil {
+		return leak.Find(capture, capture.Spaces, r.settings), nil
 	}
-	for _, capture := range captures {
-		out.found = append(out.found, leak.Find(capture, capture.Spaces, r.settings))
+	calls := capture.AllCalls()
+	if r.settings.Function != nil {
+		calls = r.matching(capture, calls)
 	}
-	if r.settings.Function == nil {
-		leak.CompareRanks(captures, out.found)
-	}
-	out.report = report.Of(captures, out.found)
-	return out
-}
-
-// runPreset applies a preset to the calls of each capture. What it finds becomes
-// findings, so that it prints as they do; the report is that of the first one.
-func (r *rules) runPreset(captures []*lifetime.Capture) result {
-	out := result{found: make([][]leak.Finding, len(captures))}
-	for i, capture := range captures {
-		calls := capture.AllCalls()
-		if r.settings.Function != nil {
-			calls = r.matching(capture, calls)
-		}
-		rep := r.preset.Report(capture, calls, r.thresholds)
-		out.found[i] = presetFindings(capture, calls, rep)
-		if i == 0 {
-			out.report = rep
-		}
-	}
-	return out
+	report = r.preset.Report(capture, calls, r.thresholds)
+	// As findings they print as others do.
+	return presetFindings(capture, calls, report), report
 }
 
 // matching returns the calls of functions that --function matches.
@@ -309,20 +283,19 @@ func evidenceOf(f preset.Figure) leak.Evidence {
 	return e
 }
 
-// verdict returns an error with status 1 where --fail-on asks for one.
-func (r *rules) verdict(found [][]leak.Finding) error {
-	if r.failOn == "" {
-		return nil
-	}
+// meets counts the findings that --fail-on asks for.
+func (r *rules) meets(found []leak.Finding) (n int) {
 	severity, isSeverity := leak.ParseSeverity(r.failOn)
-	n := 0
-	for _, all := range found {
-		for _, f := range all {
-			if isSeverity && f.Severity >= severity || !isSeverity && f.Rule == r.failOn {
-				n++
-			}
+	for _, f := range found {
+		if r.failOn != "" && (isSeverity && f.Severity >= severity || !isSeverity && f.Rule == r.failOn) {
+			n++
 		}
 	}
+	return n
+}
+
+// verdict returns an error with status 1 where n findings meet --fail-on.
+func (r *rules) verdict(n int) error {
 	if n == 0 {
 		return nil
 	}

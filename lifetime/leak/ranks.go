@@ -30,121 +30,134 @@ const (
 	minOff = 0.05
 )
 
-// rankFigures is what is compared of a rank: the same kind of memory of one
-// process.
-type rankFigures struct {
-	capture int
-	space   *lifetime.Space
-	name    string
-	figures [3]int64 // by rankMeasures
-	sites   []lifetime.SiteID
+// RankFigures is what is compared of a rank: one kind of memory of one process.
+// It holds on to no buffer of the capture that it came from.
+type RankFigures struct {
+	Rank  string
+	Space *lifetime.Space // its description alone
+	File  string
+
+	Peak, End, Growth, Leaked int64 // occupied bytes
 }
 
-var rankMeasures = [3]string{"peak", "growth", "leaked bytes"}
+// measures are what CompareRanks looks at.
+var measures = [...]struct {
+	name string
+	of   func(r *RankFigures) int64
+}{
+	{"peak", func(r *RankFigures) int64 { return r.Peak }},
+	{"growth", func(r *RankFigures) int64 { return r.Growth }},
+	{"leaked bytes", func(r *RankFigures) int64 { return r.Leaked }},
+}
 
-// CompareRanks adds to the findings of each capture those about spaces that
-// differ from the same memory of the other ranks. Captures and the processes in
-// them are the ranks.
-func CompareRanks(captures []*lifetime.Capture, found [][]Finding) {
-	groups := map[string][]rankFigures{}
-	var kinds []string
-	for i, c := range captures {
-		for _, s := range c.Spaces {
-			if s.Axis == lifetime.ProgramOrder {
-				continue
-			}
-			device, _, _ := strings.Cut(s.Device, ":")
-			kind := strings.TrimSpace(strings.Join([]string{device, s.Memory, s.Allocator}, " "))
-			if groups[kind] == nil {
-				kinds = append(kinds, kind)
-			}
-			groups[kind] = append(groups[kind], figuresOf(i, c, s, found[i]))
+// FiguresOf sums up the spaces of a capture that were recorded as a program ran.
+// rank names its process.
+func FiguresOf(rank string, c *lifetime.Capture, found []Finding) (all []RankFigures) {
+	for _, s := range c.Spaces {
+		if s.Axis == lifetime.ProgramOrder {
+			continue
 		}
+		r := RankFigures{Rank: rank, File: c.Sources[s.Source].File,
+			Space: &lifetime.Space{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}
+		first := int64(-1)
+		for level := range s.Levels(lifetime.Occupied) {
+			if first < 0 {
+				first = level.Bytes
+			}
+			r.End = level.Bytes
+			r.Peak = max(r.Peak, level.Bytes)
+		}
+		r.Growth = r.End - max(first, 0)
+		for _, f := range found {
+			if f.Space == s && f.IsLeak() {
+				r.Leaked += f.Amount.Bytes
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// kind names the memory that figures are of: ranks have the same.
+func (r *RankFigures) kind() string {
+	device, _, _ := strings.Cut(r.Space.Device, ":")
+	return strings.TrimSpace(strings.Join([]string{device, r.Space.Memory, r.Space.Allocator}, " "))
+}
+
+// CompareRanks returns a finding for each of the figures that differ from the same
+// memory of the other ranks. It has no sites.
+func CompareRanks(all []RankFigures) (found []Finding) {
+	groups := map[string][]RankFigures{}
+	var kinds []string
+	for _, r := range all {
+		if groups[r.kind()] == nil {
+			kinds = append(kinds, r.kind())
+		}
+		groups[r.kind()] = append(groups[r.kind()], r)
 	}
 	for _, kind := range kinds {
-		for _, o := range outliers(groups[kind]) {
-			found[o.capture] = append(found[o.capture], o.Finding)
-			Sort(found[o.capture])
-		}
+		found = append(found, outliers(groups[kind])...)
 	}
-}
-
-func figuresOf(i int, c *lifetime.Capture, s *lifetime.Space, found []Finding) rankFigures {
-	r := rankFigures{capture: i, space: s, name: s.Process}
-	if r.name == "" {
-		r.name = c.Sources[s.Source].File
-	}
-	first, last := int64(-1), int64(0)
-	for level := range s.Levels(lifetime.Occupied) {
-		if first < 0 {
-			first = level.Bytes
-		}
-		last = level.Bytes
-		r.figures[0] = max(r.figures[0], level.Bytes)
-	}
-	r.figures[1] = last - max(first, 0)
-	for _, f := range found {
-		if f.Space == s && f.IsLeak() {
-			r.figures[2] += f.Amount.Bytes
-			r.sites = append(r.sites, f.Sites...)
-		}
-	}
-	return r
-}
-
-// outlierOf is a finding and the capture that it belongs to.
-type outlierOf struct {
-	capture int
-	Finding
+	Sort(found)
+	return found
 }
 
 // outliers compares one kind of memory across ranks: each rank is named for the
 // measure by which it is furthest off.
-func outliers(ranks []rankFigures) (all []outlierOf) {
+func outliers(ranks []RankFigures) (all []Finding) {
 	if len(ranks) < minRanks {
 		return nil
 	}
-	var medians, spreads [3]float64
-	for m := range rankMeasures {
-		var values, off []float64
-		for _, r := range ranks {
-			values = append(values, float64(r.figures[m]))
+	var medians, spreads [len(measures)]float64
+	for m := range measures {
+		var values []float64
+		for i := range ranks {
+			values = append(values, float64(measures[m].of(&ranks[i])))
 		}
-		medians[m] = median(values)
-		for _, v := range values {
-			off = append(off, math.Abs(v-medians[m]))
-		}
-		spreads[m] = madScale * median(off)
+		medians[m], spreads[m] = Spread(values)
 	}
-	for _, r := range ranks {
+	for i := range ranks {
 		worst, by := -1, 0.0
-		for m := range rankMeasures {
-			off := math.Abs(float64(r.figures[m]) - medians[m])
-			if off > minOff*medians[0] && off > farOff*spreads[m] && off > by {
+		for m := range measures {
+			off := math.Abs(float64(measures[m].of(&ranks[i])) - medians[m])
+			if off > minOff*medians[0] && off > farOff*madScale*spreads[m] && off > by {
 				worst, by = m, off
 			}
 		}
 		if worst >= 0 {
-			all = append(all, outlierOf{r.capture, r.finding(worst, medians[worst], spreads[worst], len(ranks))})
+			all = append(all, ranks[i].finding(worst, medians[worst], spreads[worst], len(ranks)))
 		}
 	}
 	return all
 }
 
-func (r *rankFigures) finding(m int, median, spread float64, n int) Finding {
-	off := float64(r.figures[m]) - median
+func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
+	value := measures[m].of(r)
+	off := float64(value) - median
 	direction := "more"
-	f := Finding{Rule: RankOutlier, Severity: Warning, Space: r.space, Confidence: 0.8, Sites: r.sites, Amount: lifetime.Amount{Bytes: int64(math.Abs(off))}}
+	f := Finding{Rule: RankOutlier, Severity: Warning, Space: r.Space, Confidence: 0.8, Amount: lifetime.Amount{Bytes: int64(math.Abs(off))}}
 	if off < 0 {
 		direction, f.Severity = "less", Info
 	}
-	f.Evidence = []Evidence{{Name: "ranks", Value: float64(n)}, {Name: "value", Value: float64(r.figures[m])}, {Name: "median", Value: median},
-		{Name: "deviation", Value: spread}}
-	f.say("measure", rankMeasures[m])
-	f.Description = fmt.Sprintf("of %d ranks %s is the odd one: its %s is %s, %s %s than the median of %s", n, r.name, rankMeasures[m],
-		units.Bytes(r.figures[m]), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median)))
+	f.Evidence = []Evidence{{Name: "ranks", Value: float64(n)}, {Name: "value", Value: float64(value)}, {Name: "median", Value: median},
+		{Name: "median_deviation", Value: spread}}
+	f.say("measure", measures[m].name)
+	f.say("rank", r.Rank)
+	f.say("file", r.File)
+	f.Description = fmt.Sprintf("of %d ranks %s is the odd one: its %s is %s, %s %s than the median of %s", n, r.Rank, measures[m].name,
+		units.Bytes(value), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median)))
 	f.Suggestions = []string{"Compare it with one of the others: what only this rank does (logging, evaluation, the first or last stage of a pipeline), or data that is not spread evenly."}
 	return f
+}
+
+// Spread returns the median of values and their median absolute deviation from it.
+func Spread(values []float64) (middle, deviation float64) {
+	middle = median(values)
+	var off []float64
+	for _, v := range values {
+		off = append(off, math.Abs(v-middle))
+	}
+	return middle, median(off)
 }
 
 func median(values []float64) float64 {

@@ -1,6 +1,7 @@
 package leak_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -281,22 +282,22 @@ func TestFlatLine(t *testing.T) {
 
 // TestRanks: of five ranks one needs more, and only that is told.
 func TestRanks(t *testing.T) {
-	var captures []*lifetime.Capture
-	var found [][]leak.Finding
+	var figures []leak.RankFigures
 	for rank := range 5 {
 		p := newProgram(2)
 		p.steps = 40
-		c, _ := p.run(t, func(step int) {
+		c, found := p.run(t, func(step int) {
 			if rank == 3 && step == 1 {
 				p.alloc("only_here", 64<<20)
 			}
 		})
-		captures, found = append(captures, c), append(found, nil)
+		figures = append(figures, leak.FiguresOf(fmt.Sprint("rank ", rank), c, found)...)
 	}
-	leak.CompareRanks(captures, found)
-	for rank, f := range found {
-		if (len(f) == 1) != (rank == 3) || rank == 3 && (f[0].Rule != leak.RankOutlier || f[0].Amount.Bytes < 64<<20) {
-			t.Errorf("rank %d: %v", rank, f)
-		}
+	found := leak.CompareRanks(figures)
+	if len(found) != 1 || evidence(found[0], "rank") != "rank 3" || found[0].Amount.Bytes < 64<<20 || found[0].Severity != leak.Warning {
+		t.Errorf("%v", found)
+	}
+	if found := leak.CompareRanks(figures[1:4]); len(found) != 0 {
+		t.Errorf("of three ranks: %v", found)
 	}
 }

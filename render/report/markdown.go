@@ -169,6 +169,9 @@ func (m *markdown) findings(d *Data) {
 			m.stack(d.Captures[i], f.Place())
 		}
 	}
+	for _, f := range d.Odd {
+		m.line("\n### %s\n\n%s.", f.Rule, escape(f.Description))
+	}
 	if details > maxDetails {
 		m.line("\n%d further findings are in the table alone.", details-maxDetails)
 	}

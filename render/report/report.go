@@ -12,6 +12,7 @@ import (
 type Data struct {
 	Captures []*lifetime.Capture
 	Findings [][]leak.Finding // of each capture, most severe first
+	Odd      []leak.Finding   // about ranks that differ; of no capture
 	Report   *preset.Report
 	Rules    string // whose rules they are: "default" or the name of a preset
 }
@@ -29,29 +30,44 @@ var titles = map[string]string{
 	"trend": "Trend of the memory in use", "spike": "Steps that need more than the usual one", leak.RankOutlier: "A rank that differs from the others",
 }
 
-// Of returns the report on findings, those of one capture in each list.
-func Of(captures []*lifetime.Capture, found [][]leak.Finding) *preset.Report {
+// Cost returns what findings of one capture take off the score.
+func Cost(found []leak.Finding) (points int) {
+	var causes []string
+	for _, f := range found { // the most severe of a cause comes first
+		if cause := causeOf(&f); cause == "" || !slices.Contains(causes, cause) {
+			causes = append(causes, cause)
+			points += costs[f.Severity]
+		}
+	}
+	return points
+}
+
+// Of returns the report on the findings of d.
+func Of(d *Data) *preset.Report {
 	r := &preset.Report{CriticalIssues: []preset.Pattern{}, HighImpactInsights: []preset.Insight{}, AllPatterns: []preset.Pattern{}, AllInsights: []preset.Insight{}}
-	cost := 0
-	for i, c := range captures {
+	cost := Cost(d.Odd)
+	for i, c := range d.Captures {
 		addSummary(&r.Summary, c)
-		var causes []string
-		for _, f := range found[i] { // the most severe of a cause comes first
-			if cause := causeOf(&f); cause == "" || !slices.Contains(causes, cause) {
-				causes = append(causes, cause)
-				cost += costs[f.Severity]
-			}
+		cost += Cost(d.Findings[i])
+		for _, f := range d.Findings[i] {
 			if title := titles[f.Rule]; title != "" {
-				r.AllInsights = append(r.AllInsights, preset.Insight{Category: f.Rule, Title: title, Description: f.Description, Impact: impacts[f.Severity],
-					Confidence: preset.Float(f.Confidence), Data: figures(&f), Recommendations: f.Suggestions})
+				r.AllInsights = append(r.AllInsights, insight(&f, title))
 				continue
 			}
 			r.AllPatterns = append(r.AllPatterns, preset.Pattern{PatternType: f.Rule, Description: f.Description, Severity: f.Severity.String(),
 				AffectedFunctions: functions(c, f.Sites), Metrics: figures(&f), Suggestions: f.Suggestions})
 		}
 	}
+	for _, f := range d.Odd {
+		r.AllInsights = append(r.AllInsights, insight(&f, titles[f.Rule]))
+	}
 	r.Conclude(cost)
 	return r
+}
+
+func insight(f *leak.Finding, title string) preset.Insight {
+	return preset.Insight{Category: f.Rule, Title: title, Description: f.Description, Impact: impacts[f.Severity], Confidence: preset.Float(f.Confidence),
+		Data: figures(f), Recommendations: f.Suggestions}
 }
 
 // addSummary counts the functions that allocated in a capture and what they

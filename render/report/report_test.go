@@ -43,7 +43,7 @@ func dataOf(captures ...*lifetime.Capture) *report.Data {
 	for _, c := range captures {
 		d.Findings = append(d.Findings, leak.Find(c, c.Spaces, leak.Settings{}))
 	}
-	d.Report = report.Of(captures, d.Findings)
+	d.Report = report.Of(d)
 	return d
 }
 

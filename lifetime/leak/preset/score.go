@@ -62,7 +62,15 @@ func (r *Report) cost() (points int) {
 }
 
 func (r *Report) score(cost int) Score {
-	s := Score{Score: max(100-cost, 0), IssuesFound: len(r.AllPatterns) + len(r.AllInsights)}
+	s := ScoreOf(cost)
+	s.IssuesFound = len(r.AllPatterns) + len(r.AllInsights)
+	return s
+}
+
+// ScoreOf returns the score of issues that cost so many points, without their
+// number.
+func ScoreOf(cost int) Score {
+	s := Score{Score: max(100-cost, 0)}
 	for _, g := range grades {
 		if s.Score >= g.least {
 			s.Grade, s.Description = g.grade, g.description
