@@ -18,8 +18,16 @@ import (
 	"github.com/memlane/memlane/units"
 )
 
-// captureFlags are the flags of every command that reads spaces of captures.
+// captureFlags are the flags of every command that reads spaces of captures, but
+// for export: its --to is another.
 func captureFlags(more ...cli.Flag) []cli.Flag {
+	return spaceFlags(append(more,
+		&cli.StringFlag{Name: "from", Usage: "only from `TIME` on: 20ms, or an instant as in JSON"},
+		&cli.StringFlag{Name: "to", Usage: "only up to `TIME`"})...)
+}
+
+// spaceFlags are captureFlags without those that cut the window.
+func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
 		&cli.StringFlag{Name: "space", Usage: "only the memory IDs that match `GLOB`, as 'cuda:*'"},
 		&cli.StringFlag{Name: "module", Usage: "only programs called `NAME`: jit_f or 'jit_f(5)'"},

@@ -6,12 +6,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/units"
 )
 
 // choice is which spaces the flags of a command ask for.
@@ -19,10 +22,14 @@ type choice struct {
 	glob        string // --space, "" for all
 	module      string // --module, "" for all
 	memorySpace string // --memory-space as Space.Memory has it, "" for all
+	from, to    string // --from and --to, "" for the ends of the window
 }
 
 func choiceOf(c *cli.Context) (choice, error) {
 	want := choice{glob: c.String("space"), module: c.String("module")}
+	if cuts := func(f cli.Flag) bool { return f.Names()[0] == "from" }; slices.ContainsFunc(c.Command.Flags, cuts) {
+		want.from, want.to = c.String("from"), c.String("to")
+	}
 	if _, err := path.Match(want.glob, ""); err != nil {
 		return want, fail(statusUsage, "--space %q: %w", want.glob, err)
 	}
@@ -105,7 +112,55 @@ func (w choice) choose(capture *lifetime.Capture) (*lifetime.Capture, error) {
 		}
 		return nil, fail(statusNoMemory, "%s: no memory ID matches %s; there are: %s%s", file, w, shortened(ids), why)
 	}
-	return part, nil
+	return w.cut(part)
+}
+
+// cut returns the part of a capture between --from and --to. Durations count from
+// the beginning of the earliest window: spaces of a capture share a clock.
+func (w choice) cut(capture *lifetime.Capture) (*lifetime.Capture, error) {
+	if w.from == "" && w.to == "" {
+		return capture, nil
+	}
+	begin, end, any := int64(0), int64(0), false
+	for _, s := range capture.Spaces {
+		if static(s) {
+			continue
+		}
+		if !any || s.Begin < begin {
+			begin = s.Begin
+		}
+		end, any = max(end, s.End), true
+	}
+	if !any {
+		return nil, fail(statusUsage, "%s: --from and --to cut windows of time; compiled programs have none", captureName(capture))
+	}
+	at := func(flag, text string, otherwise int64) (int64, error) {
+		if text == "" {
+			return otherwise, nil
+		}
+		if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+			return lifetime.AddSat(begin, int64(d)), nil
+		}
+		t, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fail(statusUsage, "--%s %q: want a duration from the beginning, as 20ms, or an instant as JSON has it", flag, text)
+		}
+		return t, nil
+	}
+	from, err := at("from", w.from, begin)
+	if err != nil {
+		return nil, err
+	}
+	to, err := at("to", w.to, end)
+	if err != nil {
+		return nil, err
+	}
+	if from >= to || from >= end || to <= begin {
+		return nil, fail(statusUsage, "%s: nothing lies between --from and --to: the window is %d to %d, %s long", captureName(capture), begin, end-1,
+			units.Span(end-begin, capture.Spaces[0].Axis.Unit()))
+	}
+	inside := capture.Only(func(s *lifetime.Space) bool { return static(s) || s.Begin < to && s.End > from })
+	return inside.Slice(func(*lifetime.Space) int64 { return from }, func(*lifetime.Space) int64 { return to }), nil
 }
 
 // whyEmpty says why a capture has no space at all, and what to do.

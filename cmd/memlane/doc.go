@@ -282,6 +282,12 @@ where nothing else was asked for; allocators come first. This one needs 300 GiB:
 	300 GiB (322,122,547,200 B) in 2 buffers at instruction 0 of 2
 	...
 
+Every command but export takes --from and --to, which cut the window: durations from its beginning, or
+instants as JSON has them. What is older than the cut counts as older than the window.
+
+	$ memlane info --from 1ms --to 2ms testdata/torchsnap/healthy.pickle
+	...
+
 --at end shows what is left, --at oom what was there when an allocation failed,
 --at 20ms what was there 20 ms after the window began.
 

@@ -26,7 +26,7 @@ func exportCommand() *cli.Command {
 			"  memlane export --to json -o model.json snapshot.pickle\n" +
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
-		Flags: captureFlags(
+		Flags: spaceFlags(
 			&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"},
 			outputFlag()),
 		Action: export,
