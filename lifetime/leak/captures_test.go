@@ -295,7 +295,11 @@ func truthOf(t *testing.T, file string) []leakAt {
 	}
 	var all []leakAt
 	for _, l := range truth.Leaks {
-		all = append(all, leakAt{fmt.Sprintf("cuda:%v", l.Device), l.Function, filepath.Base(l.File), l.Line, l.Bytes, l.Count})
+		file := path.Base(l.File)
+		if l.File == "" {
+			file = ""
+		}
+		all = append(all, leakAt{fmt.Sprintf("cuda:%v", l.Device), l.Function, file, l.Line, l.Bytes, l.Count})
 	}
 	return all
 }

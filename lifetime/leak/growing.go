@@ -38,6 +38,8 @@ const (
 	// its way to its size.
 	enough  = 6
 	regular = 2
+	// settled is the trend from which on the second half of a rise is steady.
+	settled = -1
 	// patience is how much older than the usual freed buffer of its site a
 	// buffer must be before its free is overdue. usual is the quantile taken.
 	patience = 1.5
@@ -117,15 +119,27 @@ func growing(l Look) []Finding {
 // verdict returns how many survivors a site must have to leak, and whether it then
 // does for sure; 0 where it does not leak.
 func (l Look) verdict(hist *history) (least int, sure bool) {
-	switch rises, end := hist.rises(), l.history().end; {
-	case keepsRising(rises, end, hist.lag(), minRises):
+	switch rises, h := hist.rises(), l.history(); {
+	case h.keepsRising(rises, hist.lag(), minRises) || h.steadyAtLast(rises, hist.lag()):
 		return minRises, true
 	case inEveryStep(l.Space, hist):
 		return fewSteps, true
-	case len(hist.lifetimes) == 0 && hist.older == 0 && len(rises) == suspected && keepsRising(rises, end, 0, suspected):
+	case len(hist.lifetimes) == 0 && hist.older == 0 && len(rises) == suspected && h.keepsRising(rises, 0, suspected):
 		return suspected, false
 	}
 	return 0, false
+}
+
+// steadyAtLast reports whether a floor that rose faster at first has settled to a
+// steady rate in the second half of its rise: a cache that fills does not.
+func (h *histories) steadyAtLast(rises []moment, lag int) bool {
+	if len(rises) == 0 {
+		return false
+	}
+	until := h.end.work - lag
+	middle := (rises[0].work + until) / 2
+	half := rises[sort.Search(len(rises), func(i int) bool { return rises[i].work >= middle }):]
+	return len(half) >= 2*minRises && h.keepsRising(half, lag, minRises) && trend(half, until) > settled
 }
 
 // places are the findings of a rule by place, in order of their appearance.
@@ -173,7 +187,8 @@ func inEveryStep(s *lifetime.Space, h *history) bool {
 // keepsRising applies the thresholds to the moments at which a floor rose.
 // Buffers that were allocated less than lag before the end, in work, may still
 // be freed in time: rises since then do not count.
-func keepsRising(rises []moment, end moment, lag, least int) bool {
+func (h *histories) keepsRising(rises []moment, lag, least int) bool {
+	end := h.end
 	until := end.work - lag
 	counted := rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
 	n := len(counted)
@@ -181,10 +196,10 @@ func keepsRising(rises []moment, end moment, lag, least int) bool {
 		return false
 	}
 	first, last := counted[0], counted[n-1]
-	distinct := 1
+	distinct := 1    // rises that are not of one moment or, where steps are known, of one step
 	var pause moment // the longest on each clock
 	for i := 1; i < n; i++ {
-		if counted[i].work != counted[i-1].work {
+		if counted[i].work != counted[i-1].work && (h.steps == nil || h.stepOf(counted[i].work) != h.stepOf(counted[i-1].work)) {
 			distinct++
 		}
 		pause.work = max(pause.work, counted[i].work-counted[i-1].work)

@@ -23,6 +23,8 @@ type histories struct {
 	// window and were allocated by nobody knows whom, by requested size.
 	unknown map[int64][]int64
 	borns   []int32 // work at the beginning of each buffer
+
+	steps []int // work at the beginning of each step, where they are known
 }
 
 // history is the live buffers of one site over the window.
@@ -40,6 +42,7 @@ type history struct {
 type freed struct {
 	buffer      int32 // index
 	allocations int32 // in the space before the free
+	work        int32 // done before it
 }
 
 // level is the live buffers from a moment on.
@@ -70,7 +73,7 @@ func newHistories(s *lifetime.Space) *histories {
 			now.bytes = lifetime.AddSat(now.bytes, -b.Requested)
 			if b.Edge&lifetime.BeginUnseen == 0 {
 				hist.lifetimes = append(hist.lifetimes, h.end.work-h.born(c.Buffer))
-				hist.freed = append(hist.freed, freed{int32(c.Buffer), int32(h.end.allocations)})
+				hist.freed = append(hist.freed, freed{int32(c.Buffer), int32(h.end.allocations), int32(h.end.work)})
 			} else if b.Site == 0 {
 				h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
 			}
@@ -95,6 +98,80 @@ func newHistories(s *lifetime.Space) *histories {
 	}
 	slices.Sort(h.order)
 	return h
+}
+
+// uneven is how many times as much work the last third of the steps must do as the
+// first one for work to be no measure of progress.
+const uneven = 2
+
+// settle tells the steps to the histories. Where each step does more than the one
+// before, as a backward pass through all steps so far does, what happens once in
+// a step seems to happen less and less often: the clock of work is then set to
+// run evenly through the steps.
+func (h *histories) settle(s *lifetime.Space, in *steps) {
+	n := len(in.begins)
+	if n < 2*minRises {
+		return
+	}
+	h.steps = make([]int, 0, n+1)
+	work := 0
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		for len(h.steps) < n && in.begins[len(h.steps)] <= b.Begin {
+			h.steps = append(h.steps, work)
+		}
+		if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == 0 {
+			work++
+		}
+	}
+	for len(h.steps) <= n {
+		h.steps = append(h.steps, h.end.work)
+	}
+	third := n / 3
+	if first, last := h.steps[third]-h.steps[0], h.steps[n]-h.steps[n-third]; last < uneven*first {
+		return
+	}
+	h.warp(n)
+}
+
+// warp sets the clock of work to run evenly through n steps.
+func (h *histories) warp(n int) {
+	begin, each := h.steps[0], float64(h.end.work-h.steps[0])/float64(n)
+	even := func(work int) int {
+		if work <= begin {
+			return work
+		}
+		k := min(sort.Search(n, func(i int) bool { return h.steps[i+1] >= work }), n-1)
+		from, to := h.steps[k], h.steps[k+1]
+		part := 1.0
+		if to > from {
+			part = float64(work-from) / float64(to-from)
+		}
+		return begin + int(each*(float64(k)+part))
+	}
+	for _, site := range h.order {
+		hist := h.sites[site]
+		for i := range hist.levels {
+			hist.levels[i].at.work = even(hist.levels[i].at.work)
+		}
+		hist.lifetimes = hist.lifetimes[:0]
+		for _, f := range hist.freed {
+			hist.lifetimes = append(hist.lifetimes, even(int(f.work))-even(h.born(int(f.buffer))))
+		}
+	}
+	for i := range h.borns {
+		h.borns[i] = int32(even(int(h.borns[i])))
+	}
+	for k := range h.steps {
+		h.steps[k] = begin + int(each*float64(k))
+	}
+	h.end.work = begin + int(each*float64(n))
+}
+
+// stepOf returns the step that an amount of work was done in, from 1; 0 before the
+// first.
+func (h *histories) stepOf(work int) int {
+	return sort.Search(len(h.steps), func(k int) bool { return h.steps[k] > work })
 }
 
 // replaced returns how many buffers of the given sizes, of unknown origin, may

@@ -225,6 +225,7 @@ func (l Look) limit() int64 { return cmp.Or(l.Limit, l.Space.Limit) }
 func (l Look) history() *histories {
 	if l.histories == nil {
 		l.histories = newHistories(l.Space)
+		l.histories.settle(l.Space, l.inSteps())
 	}
 	return l.histories
 }

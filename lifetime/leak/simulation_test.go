@@ -260,6 +260,34 @@ var healthy = map[string]func(p *program) func(step int){
 	"sequences that get longer, nothing kept": func(p *program) func(int) {
 		return func(step int) { p.free(p.alloc("longer", int64(step+1)<<16)) }
 	},
+	"longer and longer sequences, the batch kept until the next": func(p *program) func(int) {
+		var batch *tensor
+		return func(step int) {
+			size := int64(step+4) << 14
+			next := p.alloc("batch", size)
+			if batch != nil {
+				p.free(batch)
+			}
+			batch = next
+			for layer := range 6 {
+				p.free(p.alloc(fmt.Sprint("activation", layer), 2*size))
+			}
+		}
+	},
+	"prefetching that gets deeper at the end": func(p *program) func(int) {
+		depth := 2
+		var queue []*tensor
+		return func(step int) {
+			if step == p.steps*3/4 {
+				depth = 7
+			}
+			for len(queue) < depth {
+				queue = append(queue, p.alloc("prefetch", 1<<18))
+			}
+			p.free(queue[0])
+			queue = queue[1:]
+		}
+	},
 	"bounded LRU of many sizes": func(p *program) func(int) {
 		most := 2 + p.IntN(p.steps/3)
 		var cache []*tensor
@@ -383,7 +411,7 @@ const maxFalseAlarms = 0.001
 
 // TestHealthyPrograms counts the healthy programs with a finding.
 func TestHealthyPrograms(t *testing.T) {
-	const seeds = 440
+	const seeds = 400
 	spaces, alarms := 0, 0
 	for name, pattern := range healthy {
 		wrong := 0
@@ -451,6 +479,33 @@ var leaking = map[string]func(p *program) func(step int){
 					p.free(history[layer])
 				}
 				history[layer] = next
+			}
+		}
+	},
+	"concatenated, and looked at by some operations": func(p *program) func(int) {
+		var history *tensor
+		return func(step int) {
+			next := p.alloc("leak", int64(step+1)<<14)
+			if history != nil {
+				p.free(history)
+			}
+			history = next
+			p.free(p.alloc("attend", int64(step+1)<<14))
+		}
+	},
+	"the graph of all steps, which each backward pass walks through": func(p *program) func(int) {
+		return func(step int) {
+			p.alloc("leak", 1<<16)
+			for range step {
+				p.free(p.alloc("unroll", 1<<12))
+			}
+		}
+	},
+	"every step at first, then every third": func(p *program) func(int) {
+		p.steps = max(p.steps, 60) // for as much as a cache may do in fewer
+		return func(step int) {
+			if step < p.steps/3 || step%3 == 0 {
+				p.alloc("leak", 1<<16)
 			}
 		}
 	},
