@@ -312,8 +312,17 @@ A block is one buffer: as wide as it lived, as high as the bytes it occupied. In
 the stacked layout blocks slide down when one below them ends, so that the upper
 edge is the memory in use; in the address layout a block stays where it lies, on
 the grey regions that the allocator reserved, and grey that no block covers is
-free. Hatched red blocks belong to findings. Small buffers are drawn together;
-the footer says how many. The file needs nothing else: no script, no network.
+free. Hatched blocks leak, whatever --color says; --color leak lets all others
+recede, --color category tells apart what memory is for: the kinds of a compiled
+program's buffers, or what the allocator was told. The line "capacity" is the
+limit of the device, where a capture knows it and the peak reaches half of it.
+
+More than 10,000 buffers (--max-blocks), those that are smaller than half a pixel
+and those that would let the file outgrow 2 MB are drawn together: the largest
+stay blocks, the footer says how many do not, and the outline and all sums count
+them. The file needs nothing else: no script, no network. One style sheet has
+colours for light and dark pages; --theme light and --theme dark have one of them.
+A FILE that ends in .png gets the same picture in dots.
 
 # Profiles
 

@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 		{"svg good good", 2, `svg: want one capture, got 2`},
 		{"svg --view pie good", 2, `--view "pie": want blocks`},
 		{"svg --layout x good", 2, `--layout "x": want stacked or address`},
-		{"svg --color x good", 2, `--color "x": want site, size or leak`},
+		{"svg --color x good", 2, `--color "x": want site, size, category or leak`},
 		{"pprof", 2, `pprof: no capture given`},
 		{"pprof --at 1ms,2ms good", 2, `a series needs -o FILE`},
 		{"export good", 2, `export: no format given; want --to native or --to json`},

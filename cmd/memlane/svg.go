@@ -3,19 +3,22 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/blocks"
+	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/units"
 )
 
 // The values of --layout and --color.
 var (
 	layouts = map[string]blocks.Layout{"stacked": blocks.Stacked, "address": blocks.Address}
-	colors  = map[string]blocks.Color{"site": blocks.BySite, "size": blocks.BySize, "leak": blocks.ByLeak}
+	colors  = map[string]blocks.Color{"site": blocks.BySite, "size": blocks.BySize, "category": blocks.ByCategory, "leak": blocks.ByLeak}
+	themes  = map[string]canvas.Theme{"auto": canvas.Auto, "light": canvas.Light, "dark": canvas.Dark}
 )
 
 func svgCommand() *cli.Command {
@@ -24,19 +27,23 @@ func svgCommand() *cli.Command {
 		Usage:     "a picture of the buffers over time: one block per buffer",
 		ArgsUsage: "CAPTURE",
 		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied.\n" +
-			"Hover over a block for its call site, size and lifetime. Of several memory\n" +
+			"Hover over a block for its call site, size, offset and lifetime. A FILE that\n" +
+			"ends in .png gets the same picture as PNG. Of several memory\n" +
 			"IDs the one with the highest peak is drawn; that of a compiled program when\n" +
 			"it is chosen or there is nothing else. In the stacked layout the upper edge\n" +
 			"is the memory in use; the address layout shows holes.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
+			"  memlane svg --color leak -o leaks.png snapshot.pickle\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
 		Flags: captureFlags(
 			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW` to draw: blocks"},
 			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked or address"},
-			&cli.StringFlag{Name: "color", Value: "site", Usage: "colours show `WHAT`: site, size, leak"},
+			&cli.StringFlag{Name: "color", Value: "site", Usage: "`WHAT`: site, size, category, leak"},
+			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "`PAGE`: light, dark, auto"},
+			&cli.IntFlag{Name: "max-blocks", Value: 10000, Usage: "`N` blocks of one buffer, at most"},
 			outputFlag()),
 		Action: svg,
 	}
@@ -45,13 +52,18 @@ func svgCommand() *cli.Command {
 func svg(c *cli.Context) error {
 	layout, okLayout := layouts[c.String("layout")]
 	color, okColor := colors[c.String("color")]
+	theme, okTheme := themes[c.String("theme")]
 	switch {
+	case !okTheme:
+		return fail(statusUsage, "--theme %q: want light, dark or auto", c.String("theme"))
+	case c.Int("max-blocks") < 1:
+		return fail(statusUsage, "--max-blocks %d: want at least 1", c.Int("max-blocks"))
 	case c.String("view") != "blocks":
 		return fail(statusUsage, "--view %q: want blocks", c.String("view"))
 	case !okLayout:
 		return fail(statusUsage, "--layout %q: want stacked or address", c.String("layout"))
 	case !okColor:
-		return fail(statusUsage, "--color %q: want site, size or leak", c.String("color"))
+		return fail(statusUsage, "--color %q: want site, size, category or leak", c.String("color"))
 	case c.NArg() != 1:
 		return fail(statusUsage, "svg: want one capture, got %d; see memlane svg --help", c.NArg())
 	}
@@ -68,7 +80,7 @@ func svg(c *cli.Context) error {
 	if of > 1 && !c.Bool("quiet") {
 		tellChoice(c.App.ErrWriter, "drawing", space, of)
 	}
-	o := blocks.Options{Layout: layout, Color: color, Leaks: map[lifetime.SiteID]string{}}
+	o := blocks.Options{Layout: layout, Color: color, Theme: theme, MaxBlocks: c.Int("max-blocks"), Leaks: map[lifetime.SiteID]string{}}
 	for _, f := range leak.Find(capture, []*lifetime.Space{space}, leak.Settings{}) {
 		if !f.IsLeak() {
 			continue
@@ -76,6 +88,9 @@ func svg(c *cli.Context) error {
 		for _, site := range f.Sites {
 			o.Leaks[site] = fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), count(f.Amount.Count, "buffer"))
 		}
+	}
+	if strings.HasSuffix(c.String("output"), ".png") {
+		o.Format = canvas.PNG
 	}
 	return writeOutput(c, func(w io.Writer) error {
 		if err := blocks.Write(w, capture, space, o); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/axis"
 )
 
 // extent is a range of addresses [lo, hi).
@@ -17,7 +18,7 @@ type addressMap struct {
 	extents []extent
 	below   []uint64 // bytes of the extents below each one
 	bytes   uint64   // of all extents
-	scale   scale
+	scale   axis.Scale
 	gap     point // left between two extents, so that they can be told apart
 }
 
@@ -50,7 +51,7 @@ func (p *picture) mapAddresses() *addressMap {
 		m.gap = min(30, height/8/gaps)
 		height -= m.gap * gaps
 	}
-	m.scale = scale{max(m.bytes, 1), uint64(height)}
+	m.scale = axis.Scale{From: withLimit(max(m.bytes, 1), p.s.Limit), To: uint64(height)}
 	at := uint64(0)
 	for _, e := range m.extents {
 		m.below = append(m.below, at)
@@ -82,7 +83,7 @@ func (m *addressMap) span(addr uint64, size int64) (lo, hi point) {
 	}
 	at := m.below[i] + addr - m.extents[i].lo
 	up := point(i) * m.gap
-	return m.scale.at(at) + up, m.scale.at(at+uint64(size)) + up
+	return m.scale.At(at) + up, m.scale.At(at+uint64(size)) + up
 }
 
 // union collects ranges that may overlap and repeat.
@@ -142,7 +143,7 @@ func (p *picture) place(m *addressMap) layout {
 		}
 	})
 	own := largest(all, p.o.MaxBlocks)
-	for n := p.affordable(own, len(own)); n < len(own); n = p.affordable(own, len(own)) {
+	for n := p.affordable(own, 4*len(own)); n < len(own); n = p.affordable(own, 4*len(own)) {
 		own = own[:n]
 	}
 	for _, c := range all[len(own):] {
@@ -181,8 +182,8 @@ func (p *picture) timeX(t int64) point {
 	if t <= p.cols.from {
 		return p.left
 	}
-	s := scale{uint64(p.cols.to) - uint64(p.cols.from), uint64(p.right - p.left)}
-	return p.left + s.at(uint64(t)-uint64(p.cols.from))
+	s := axis.Scale{From: uint64(p.cols.to) - uint64(p.cols.from), To: uint64(p.right - p.left)}
+	return p.left + s.At(uint64(t)-uint64(p.cols.from))
 }
 
 // mosaicMost bounds the pieces of the mosaic: at some ten bytes each they stay
@@ -212,9 +213,9 @@ func (p *picture) mosaic(l *layout, m *addressMap, small []int32) {
 		if pieces > mosaicMost {
 			continue
 		}
-		for class, d := range paths {
-			if len(d) > 0 {
-				l.merged = append(l.merged, mergedPath{uint8(class), d, rest[class]})
+		for class := range paths {
+			if !paths[class].Empty() {
+				l.merged = append(l.merged, mergedPath{uint8(class), &paths[class], rest[class]})
 			}
 		}
 		return

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
 )
 
 // large is a space of n buffers of a training loop in the large: steps of 500
@@ -86,10 +87,11 @@ func BenchmarkBlock(b *testing.B) {
 		b.Fatal(err)
 	}
 	l := p.place(p.mapAddresses())
-	p.blocks(&l)
 	b.ReportAllocs()
 	for b.Loop() {
-		p.buf = p.buf[:0]
+		if p.page, err = canvas.New(canvas.SVG, canvas.Page{}); err != nil {
+			b.Fatal(err)
+		}
 		p.blocks(&l)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(l.shapes)), "ns/rectangle")

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
 )
 
 // Layout says what the vertical axis of a picture is.
@@ -21,9 +23,10 @@ const (
 type Color uint8
 
 const (
-	BySite Color = iota // the call sites with the most bytes at the peak
-	BySize              // five classes of size
-	ByLeak              // whether a buffer is alive at the end
+	BySite     Color = iota // the call sites with the most bytes at the peak
+	BySize                  // five classes of size
+	ByLeak                  // leaks alone; what is alive at the end and what was freed recede
+	ByCategory              // what the memory is for: the kinds of a compiled program's buffers, or what the allocator was told
 )
 
 // Options says what to draw and how. The zero value draws the whole window,
@@ -31,6 +34,8 @@ const (
 type Options struct {
 	Layout Layout
 	Color  Color
+	Format canvas.Format
+	Theme  canvas.Theme
 
 	// Width and Height are in pixels: 960 x 420 when zero, and raised to
 	// 480 x 240 when smaller.
@@ -77,20 +82,20 @@ func (o Options) withDefaults(s *lifetime.Space) Options {
 	return o
 }
 
-// Write draws the space s of c as SVG. The same input gives the same bytes.
+// Write draws the space s of c. The same input gives the same bytes.
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
 	p, err := newPicture(c, s, o)
+	if err == nil {
+		err = p.draw()
+	}
 	if err != nil {
 		return fmt.Errorf("space %s: %w", s.ID(), err)
 	}
-	p.draw()
-	_, err = w.Write(p.buf)
-	return err
+	return p.page.Finish(w)
 }
 
-// point is a length on the page in tenths of a pixel: the finest that is
-// written, so that edges which meet on the page meet in the file.
-type point = int32
+// point is a length on the page in tenths of a pixel.
+type point = canvas.Length
 
 // picture is one drawing in the making.
 type picture struct {
@@ -103,14 +108,20 @@ type picture struct {
 	cols    columns
 	floors  []int64        // per column: bytes below the buffers
 	peak    lifetime.Level // highest level in the part that is drawn
+	ceiling uint64         // bytes at the top of the plot, where it shows bytes in use
+	lowest  uint64         // first address of the space, from which offsets count
 	buffers int            // in the part that is drawn
 	classes []class
-	ofSite  []uint8 // class by SiteID; only leaks unless Color is BySite
-	leaks   int     // the first classes are leaks
+	ofSite  []uint8                         // class by SiteID; only leaks unless Color is BySite or ByCategory
+	ofKind  [lifetime.ThreadLocal + 1]uint8 // class by Kind, where Color is ByCategory
+	leaks   int                             // the first classes are leaks
 
 	captions [][]byte         // by SiteID; what all blocks of a site share
 	sizes    map[int64][]byte // units.Exact is slow, and sizes repeat
-	buf      []byte
+	hover    []byte           // memory for one hover text
+
+	page canvas.Canvas
+	path canvas.Path // memory for one outline
 }
 
 func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, error) {
@@ -124,7 +135,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	legend := min(max(o.Width*24/100, 190), 260)
 	p := &picture{
 		c: c, s: s, o: o,
-		left: 780, right: point(o.Width-legend-20) * 10, top: 780, bottom: point(o.Height-62) * 10,
+		left: 860, right: point(o.Width-legend-20) * 10, top: 820, bottom: point(o.Height-62) * 10,
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
 	var err error
@@ -133,11 +144,35 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	}
 	p.floors = p.cols.floors(s)
 	p.peak = p.cols.peak()
+	p.ceiling = withLimit(uint64(max(p.peak.Bytes, 1)), s.Limit)
+	p.lowest = lowest(s)
 	p.classify()
 	if p.buffers == 0 {
 		return nil, errors.New("no buffer lives between From and To")
 	}
 	return p, nil
+}
+
+// withLimit returns what the top of a plot stands for that is to show most
+// bytes: the limit of the device, where it is not so far away that the picture
+// would be empty for the most part.
+func withLimit(most uint64, limit int64) uint64 {
+	if limit > 0 && uint64(limit) <= 2*most {
+		return max(most, uint64(limit))
+	}
+	return most
+}
+
+// lowest returns the first address that the space is known to use.
+func lowest(s *lifetime.Space) uint64 {
+	first := uint64(math.MaxUint64)
+	for i := range s.Buffers {
+		first = min(first, s.Buffers[i].Addr)
+	}
+	for i := range s.Regions {
+		first = min(first, s.Regions[i].Addr)
+	}
+	return first
 }
 
 // refuse names the fact that a space lacks for the picture asked for.
@@ -178,10 +213,10 @@ type step struct {
 	x, lo, hi point
 }
 
-// mergedPath is the path data of many buffers of one class.
+// mergedPath is the outline of many buffers of one class.
 type mergedPath struct {
 	class uint8
-	d     []byte
+	path  *canvas.Path
 	rest  amount
 }
 

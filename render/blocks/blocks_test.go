@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/units"
 )
 
@@ -42,6 +43,8 @@ func scenes(t testing.TB) []scene {
 	add("by-leak", p, Options{Leaks: leaks, Color: ByLeak, Title: "what stays"})
 	p, _ = training(3, 2, false)
 	add("by-size", p, Options{Color: BySize, Width: 700, Height: 300})
+	p, leaks = training(3, 2, true)
+	add("dark", p, Options{Leaks: leaks, Color: ByCategory, Theme: canvas.Dark})
 	p, _ = training(4, 3, false)
 	add("merged", p, Options{MaxBlocks: 4})
 	p, _ = training(4, 3, false)
@@ -52,6 +55,9 @@ func scenes(t testing.TB) []scene {
 	add("before", before(), Options{})
 	add("program", compiled(), Options{})
 	add("program-address", compiled(), Options{Layout: Address})
+	add("program-category", compiled(), Options{Color: ByCategory, Theme: canvas.Light})
+	add("limit", limited(), Options{})
+	add("limit-address", limited(), Options{Layout: Address})
 	add("stack", beside(), Options{})
 	return list
 }
@@ -150,6 +156,20 @@ func compiled() *program {
 	}
 	add(12, n, 22*mib, mib, mib, lifetime.Temporary, site("exp", "exp.1", "f32[512,512]{1,0}", 43))
 	p.Mark(p.space, lifetime.Mark{Begin: 12, End: 12, Kind: lifetime.Instruction, Text: "fusion.1"})
+	return p
+}
+
+// limited is a device that is nearly full.
+func limited() *program {
+	desc := cuda
+	desc.Limit = 24 * mib
+	p := newProgram("full.pickle", desc)
+	site := p.at("fill", "full.py", 9)
+	for range 9 {
+		p.alloc(100, 2*mib, site)
+	}
+	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: 6 * mib})
+	p.now += 200
 	return p
 }
 
@@ -264,9 +284,9 @@ func TestHoverTexts(t *testing.T) {
 	c, s := before().finish(t)
 	d := read(t, render(t, c, s, Options{}))
 	for _, want := range []string{
-		"late (late.py:3)\n1.00 MiB (1,048,576 B) at 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
-		"late (late.py:3)\n3.00 MiB (3,145,728 B) at 0x200000\nfrom 8.00 µs, alive at the end",
-		"unknown site\n2.00 MiB (2,097,152 B) at 0x40000000\nolder than the window, for 4.00 µs",
+		"late (late.py:3)\n1.00 MiB (1,048,576 B)\noffset 0 (0x0), address 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
+		"late (late.py:3)\n3.00 MiB (3,145,728 B)\noffset 1048576 (0x100000), address 0x200000\nfrom 8.00 µs, alive at the end",
+		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nolder than the window, for 4.00 µs",
 		"before the window\n3.00 MiB (3,145,728 B) that no event names",
 	} {
 		if !slices.Contains(d.titles, want) {
@@ -279,16 +299,16 @@ func TestHoverTexts(t *testing.T) {
 		wants []string
 	}{
 		{compiled(), Options{Layout: Address}, []string{
-			"p0.1 (f32[1536,1024]{1,0:T(8,128)})\nparameter\n6.00 MiB (6,291,456 B) at 0x0\nthrough the whole program",
-			"dot_general (train.py:42)\njit(step)/mlp/dot_general\nfusion.1 f32[8192,3]{1,0:T(8,128)}\ntemporary, without padding 100 KiB (102,400 B)\n" +
-				"4.00 MiB (4,194,304 B) at 0xc00000\ninstruction 12 to 28",
-			"exp (train.py:43)\njit(step)/mlp/exp\nexp.1 f32[512,512]{1,0}\ntemporary\n1.00 MiB (1,048,576 B) at 0x1600000\ninstruction 12 to the end",
+			"p0.1 (f32[1536,1024]{1,0:T(8,128)})\nparameter\n6.00 MiB (6,291,456 B)\noffset 0 (0x0)\nthrough the whole program",
+			"dot_general (train.py:42)\njit(step)/mlp/dot_general\nfusion.1 f32[8192,3]{1,0:T(8,128)}\ntemporary\n4.00 MiB (4,194,304 B)\n" +
+				"unpadded 100 KiB (102,400 B), overhead 3996.0 %\noffset 12582912 (0xc00000)\ninstruction 12 to 28",
+			"exp (train.py:43)\njit(step)/mlp/exp\nexp.1 f32[512,512]{1,0}\ntemporary\n1.00 MiB (1,048,576 B)\noffset 23068672 (0x1600000)\ninstruction 12 to the end",
 			"allocation 0, parameter, output\n6.00 MiB (6,291,456 B) at 0x0", "allocation 3, thread-local\n2.00 MiB (2,097,152 B) at 0x1700000",
 		}},
 		{beside(), Options{}, []string{
 			"stack\n3.00 MiB (3,145,728 B) at the peak, beside the heap",
 			"before the window\n9.00 MiB (9,437,184 B) that no event names",
-			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B) at 0x1000000\nfrom 1 ns, alive at the end",
+			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B)\nrequested 1024 KiB (1,048,569 B), overhead 0.0 %\noffset 0 (0x0), address 0x1000000\nfrom 1 ns, alive at the end",
 		}},
 	} {
 		capture, space := c.p.finish(t)
@@ -398,44 +418,7 @@ func TestSpansAgree(t *testing.T) {
 	}
 }
 
-func TestLabels(t *testing.T) {
-	for v, want := range map[uint64]string{
-		0: "0", 3: "3 B", 512: "512 B", 1 << 20: "1 MiB", 768 << 20: "768 MiB", 1280 << 20: "1.25 GiB", 1152 << 20: "1152 MiB",
-		3 << 29: "1.5 GiB", 5 << 60: "5 EiB",
-	} {
-		if got := roundSize(v); got != want {
-			t.Errorf("roundSize(%d) = %q, want %q", v, got, want)
-		}
-	}
-	for want, tc := range map[string][2]uint64{"0": {0, 1e6}, "1,200": {1200e9, 1e9}, "0.5": {5e5, 1e6}, "12": {12, 1}} {
-		if got := tickText(tc[0], tc[1]); got != want {
-			t.Errorf("tickText(%d, %d) = %q, want %q", tc[0], tc[1], got, want)
-		}
-	}
-	for _, tc := range []struct {
-		length, n, unit, want uint64
-	}{{65, 8, 10, 10}, {7, 7, 1, 1}, {100, 6, 1, 20}, {1000, 1, 1, 1000}, {0, 5, 1, 1}, {math.MaxUint64, 5, 3600e9, 0}} {
-		got := roundStep(tc.length, tc.n, tc.unit)
-		if tc.want != 0 && got != tc.want {
-			t.Errorf("roundStep(%d, %d, %d) = %d, want %d", tc.length, tc.n, tc.unit, got, tc.want)
-		}
-	}
-}
-
-func TestCutAndFit(t *testing.T) {
-	for _, s := range nasty {
-		for _, w := range []point{0, 100, 500, 3000} {
-			if got := fit(s, 12, w); textWidth(got, 12) > max(w, textWidth("…", 12)) {
-				t.Errorf("%q is wider than %d", got, w)
-			}
-		}
-		if got := cut(s, 10); utf8.RuneCountInString(got) > 11 {
-			t.Errorf("%q", got)
-		}
-	}
-	if got := cut("abc", 3) + cut("äöü", 3) + cut("abcd", 3); got != "abcäöüab…" {
-		t.Error(got)
-	}
+func TestBaseName(t *testing.T) {
 	if got := baseName(`C:\runs\a.pickle`) + baseName("/x/b") + baseName("c"); got != "a.picklebc" {
 		t.Error(got)
 	}

@@ -6,33 +6,34 @@ import (
 	"strconv"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
 )
 
 // class is a set of buffers of one colour: a row of the legend.
 type class struct {
 	name, place string
 	leak        string // what leaks, for the sites that do
-	fill        string
+	look        canvas.Look
 	bytes       int64 // alive at the peak
 	hidden      bool  // no buffer belongs to it
 }
 
-// Hues that people with any of the common colour blindnesses tell apart. They
-// are calm, so that the leaks stand out; all of them stand on a light and on a
-// dark page.
-var palette = [...]string{"#77aadd", "#ddcc77", "#88ccaa", "#b5a2d8", "#99ddff", "#aaaa55", "#f0b6c8", "#8c9db5"}
+// palette has hues that people with any of the common colour blindnesses tell
+// apart, and lightnesses that differ in a grey print; the tests measure both. They
+// are calm, so that the leaks stand out, and stand on a light and on a dark page.
+var palette = [...]canvas.RGB{0x699bdd, 0xeac971, 0x1a8071, 0xb2afd9, 0xcaebf0, 0x8b8a3d, 0xc39da7, 0x546081}
 
 // shades are the classes of size, from small to large.
-var shades = [...]string{"#cfe3f3", "#9cc9e2", "#62a4cf", "#3778b4", "#1c4c86"}
+var shades = [...]canvas.RGB{0xdcebf7, 0x97c4e0, 0x5a9fcd, 0x3574b0, 0x1c4780}
 
-// hatches are the colours of leaks, the last one for all further ones; patterns
-// draw stripes over them.
-var hatches = [...]string{"#d1495b", "#e08e2b", "#a23b72", "#8a5a2b", "#6d4c5b"}
+// hatches are the colours of leaks, the last one for all further ones; stripes
+// are drawn over them.
+var hatches = [...]canvas.RGB{0xd1495b, 0xe08e2b, 0x9a3a86, 0x6e3f12, 0x4a3a42}
 
-const (
-	otherFill = "#b9c0c8"
-	baseFill  = "#8b949e"
-	stackFill = "#a8a29a"
+var (
+	otherLook = canvas.Look{RGB: 0xb9c0c8}
+	baseLook  = canvas.Look{RGB: 0x8b949e}
+	stackLook = canvas.Look{RGB: 0xa8a29a}
 )
 
 // sizeLimits end the classes of size. 1 MiB is where PyTorch's caching
@@ -74,10 +75,10 @@ func (p *picture) classify() {
 	// One row is kept for what does not leak, which the leaks are held against.
 	own := ownRows(len(leaks), len(hatches)-1, room-1)
 	for i := range leaks[:own] {
-		p.addClass(class{name: leaks[i].name, place: leaks[i].place, leak: leaks[i].leak, fill: hatch(i)}, leaks[i:i+1])
+		p.addClass(class{name: leaks[i].name, place: leaks[i].place, leak: leaks[i].leak, look: hatch(i)}, leaks[i:i+1])
 	}
 	if own < n {
-		p.addClass(class{name: "other leaks (" + strconv.Itoa(n-own) + ")", fill: hatch(own)}, leaks[own:])
+		p.addClass(class{name: "other leaks (" + strconv.Itoa(n-own) + ")", look: hatch(own)}, leaks[own:])
 		p.classes[own].leak = atPeak(p.classes[own].bytes)
 	}
 	p.leaks = len(p.classes)
@@ -86,13 +87,15 @@ func (p *picture) classify() {
 		p.addSites(others, room-p.leaks)
 	case BySize:
 		for i, name := range sizeNames {
-			p.classes = append(p.classes, class{name: name, fill: shades[i], hidden: true})
+			p.classes = append(p.classes, class{name: name, look: canvas.Look{RGB: shades[i]}, hidden: true})
 		}
 		p.count(others)
+	case ByCategory:
+		p.addCategories(others, room-p.leaks)
 	case ByLeak:
 		p.classes = append(p.classes,
-			class{name: "alive at the end", fill: palette[0], hidden: true},
-			class{name: "freed", fill: otherFill, hidden: true})
+			class{name: "alive at the end", look: canvas.Look{Role: canvas.Stays}, hidden: true},
+			class{name: "freed", look: canvas.Look{Role: canvas.Passes}, hidden: true})
 		p.count(others)
 	}
 }
@@ -106,17 +109,17 @@ func ownRows(n, colours, room int) int {
 	return max(min(colours, room-1), 0)
 }
 
-func hatch(i int) string { return "url(#leak" + strconv.Itoa(i) + ")" }
+func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: true} }
 
 // addSites adds a class for each of the sites with the most bytes at the peak,
 // and one for the rest.
 func (p *picture) addSites(sites []usage, room int) {
 	own := ownRows(len(sites), len(palette), room)
 	for i := range sites[:own] {
-		p.addClass(class{name: sites[i].name, place: sites[i].place, fill: palette[i]}, sites[i:i+1])
+		p.addClass(class{name: sites[i].name, place: sites[i].place, look: canvas.Look{RGB: palette[i]}}, sites[i:i+1])
 	}
 	if more := len(sites) - own; more > 0 {
-		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", fill: otherFill}, sites[own:])
+		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: otherLook}, sites[own:])
 	}
 }
 
@@ -225,6 +228,12 @@ func (p *picture) each(f func(i int, class uint8)) {
 func (p *picture) classOf(b *lifetime.Buffer) uint8 {
 	k := p.ofSite[b.Site]
 	if int(k) < p.leaks || p.o.Color == BySite {
+		return k
+	}
+	if p.o.Color == ByCategory {
+		if b.Kind != lifetime.Plain {
+			return p.ofKind[b.Kind]
+		}
 		return k
 	}
 	k = uint8(p.leaks)

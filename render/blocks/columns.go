@@ -18,17 +18,6 @@ const mostBytes = 1 << 60
 
 var errTooLarge = errors.New("the sizes add up to more than an exbibyte: the capture is damaged, or read wrong")
 
-// scale maps [0, from] to [0, to], rounding to the nearest. It works in whole
-// numbers so that every machine draws the same picture.
-type scale struct{ from, to uint64 }
-
-func (s scale) at(v uint64) point {
-	hi, lo := bits.Mul64(min(v, s.from), s.to)
-	lo, carry := bits.Add64(lo, s.from/2, 0)
-	q, _ := bits.Div64(hi+carry, lo, s.from)
-	return point(q)
-}
-
 // columns is a space sampled for drawing: per column of the plot one instant,
 // the one at which most bytes are alive in it.
 type columns struct {

@@ -1,10 +1,9 @@
-// Package blocks draws the buffers of one space as a static SVG: one block per
-// buffer, as wide as it lived and as high as the memory it occupied.
+// Package blocks draws the buffers of one space as a static picture: one block
+// per buffer, as wide as it lived and as high as the memory it occupied.
 //
 // Its place in the pipeline: it takes a [lifetime.Capture] and one of its
-// spaces, asks nothing of the format they were read from, and writes a picture
-// that needs nothing else: no script, no font, no second file. Texts from the
-// capture are untrusted and pass through one gate that cleans and escapes.
+// spaces, asks nothing of the format they were read from, and draws on a
+// [canvas.Canvas], which makes an SVG or a PNG of it.
 //
 // Two layouts:
 //
@@ -19,6 +18,9 @@
 // a column existed at the same time, and the upper edge is exact to a tenth of
 // a pixel. It also bounds the work: a column holds no more blocks than it has
 // half pixels, however many buffers the space has.
+//
+// The limit of the device is in the picture where the peak reaches half of it;
+// a limit far above would leave nothing to see of the buffers.
 //
 // Buffers that are too small for a shape, and those beyond the largest
 // [Options].MaxBlocks, are drawn together by colour; in the stacked layout they

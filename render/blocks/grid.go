@@ -1,5 +1,7 @@
 package blocks
 
+import "github.com/memlane/memlane/render/canvas"
+
 // grid counts, per cell of the plot and class, the buffers that touch it.
 type grid struct {
 	left, right, bottom point
@@ -35,10 +37,10 @@ func (g *grid) add(r rect, class int) {
 // none marks a cell that no buffer touches.
 const none = 255
 
-// paths returns the path data of every class and the number of pieces in all.
+// paths returns the outlines of every class and the number of pieces in all.
 // Equal cells beside each other are one piece, as are equal rows.
-func (g *grid) paths() (paths [][]byte, pieces int) {
-	paths = make([][]byte, len(g.counts))
+func (g *grid) paths() (paths []canvas.Path, pieces int) {
+	paths = make([]canvas.Path, len(g.counts))
 	above := make([]uint8, g.columns)
 	row := make([]uint8, g.columns)
 	// Buffers that live long make runs along a row, those alive at the same time
@@ -51,7 +53,7 @@ func (g *grid) paths() (paths [][]byte, pieces int) {
 				x++
 			}
 			if class := above[from]; class != none {
-				paths[class] = g.appendPiece(paths[class], from, x, begin, end)
+				g.addPiece(&paths[class], from, x, begin, end)
 				pieces++
 			}
 		}
@@ -91,7 +93,7 @@ func (g *grid) dominant(row []uint8, r int) {
 	}
 }
 
-func (g *grid) appendPiece(d []byte, from, to, low, high int) []byte {
+func (g *grid) addPiece(path *canvas.Path, from, to, low, high int) {
 	x, end := g.left+point(from)*g.cell, min(g.left+point(to)*g.cell, g.right)
-	return appendOutline(d, []step{{x, point(low) * g.cell, point(high) * g.cell}}, end, g.bottom)
+	path.Rect(x, g.bottom-point(high)*g.cell, end, g.bottom-point(low)*g.cell)
 }

@@ -132,9 +132,9 @@ func TestAddressesDoNotOverlap(t *testing.T) {
 		}
 		c, s := p.finish(t)
 		d := read(t, render(t, c, s, Options{Layout: Address}))
-		var blocks []outline
+		var blocks []shapeBox
 		for _, o := range d.outlines {
-			if strings.Contains(o.title, " at 0x") {
+			if strings.Contains(o.title, "\noffset ") {
 				blocks = append(blocks, o)
 			}
 		}

@@ -59,21 +59,21 @@ func inOrder(own []candidate) []candidate {
 	return own
 }
 
-// Bytes of a file, estimated: the markup of one block without its texts, one
-// corner of its outline, and what all blocks may take together, so that a
-// picture of defaultMaxBlocks stays below 2 MB with everything else in it.
+// Bytes of a file: the markup of one block without its texts, one corner of its
+// outline, and what all blocks may take together, so that a picture of
+// defaultMaxBlocks stays below 2 MB with everything else in it.
 const (
-	blockCost  = 125
-	cornerCost = 9
+	blockCost  = 40
+	cornerCost = 6
 	budget     = 170 * defaultMaxBlocks
 )
 
 // affordable returns how many of the largest blocks to try next: own when
-// what was laid out fits the file, else fewer.
-func (p *picture) affordable(own []candidate, steps int) int {
-	cost := steps * 2 * cornerCost
+// what was laid out, with so many corners, fits the file, else fewer.
+func (p *picture) affordable(own []candidate, corners int) int {
+	cost := corners * cornerCost
 	for i := range own {
-		cost += blockCost + len(p.caption(p.s.Buffers[own[i].buffer].Site))
+		cost += blockCost + len(p.title(own[i].buffer))
 	}
 	limit := max(budget, budget/defaultMaxBlocks*p.o.MaxBlocks)
 	if cost <= limit {

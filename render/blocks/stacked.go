@@ -1,6 +1,11 @@
 package blocks
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/memlane/memlane/render/axis"
+	"github.com/memlane/memlane/render/canvas"
+)
 
 // stack piles the buffers up in order of their allocation, the ones without a
 // shape of their own on top.
@@ -10,14 +15,14 @@ import "slices"
 // an older one below it ends. Small buffers at the bottom would move everything
 // in every column.
 func (p *picture) stack() layout {
-	height := scale{uint64(max(p.peak.Bytes, 1)), uint64(p.bottom - p.top)}
+	height := p.height()
 	all, bands := p.sort(height)
 	own := largest(all, p.o.MaxBlocks)
 	var l layout
 	for {
 		// How often blocks move shows only once they are laid out.
 		l = p.slide(inOrder(own), height)
-		n := p.affordable(own, len(l.steps))
+		n := p.affordable(own, 4*len(l.steps))
 		if n == len(own) {
 			break
 		}
@@ -43,14 +48,14 @@ func (p *picture) stack() layout {
 }
 
 // sort tells the buffers that are large enough for a shape from the others.
-func (p *picture) sort(height scale) ([]candidate, *bands) {
+func (p *picture) sort(height axis.Scale) ([]candidate, *bands) {
 	var all []candidate
 	bands := newBands(len(p.classes), len(p.cols.at))
 	p.each(func(i int, class uint8) {
 		b := &p.s.Buffers[i]
 		k0, k1 := p.cols.span(b)
 		c := candidate{p.area(b), i, int32(k0), int32(k1), class}
-		if k0 < k1 && height.at(uint64(b.Size)) >= smallest {
+		if k0 < k1 && height.At(uint64(b.Size)) >= smallest {
 			all = append(all, c)
 		} else {
 			bands.add(p, &c)
@@ -63,7 +68,7 @@ func (p *picture) sort(height scale) ([]candidate, *bands) {
 // step in every column in which it lies lower than before. A column has room
 // for few blocks of the smallest height, so walking over all the live ones
 // where anything changes is cheap.
-func (p *picture) slide(own []candidate, height scale) layout {
+func (p *picture) slide(own []candidate, height axis.Scale) layout {
 	var moves []move
 	q := pile{own: own}
 	last := make([]step, len(own)) // all zero, which no block is
@@ -73,12 +78,12 @@ func (p *picture) slide(own []candidate, height scale) layout {
 		}
 		x := p.columnX(k)
 		offset := p.floors[k]
-		lo := height.at(uint64(offset))
+		lo := height.At(uint64(offset))
 		for _, i := range q.live {
 			offset += p.s.Buffers[own[i].buffer].Size
 			// The upper edge of a block is rounded once, and is the lower edge
 			// of the next: no gap opens between them.
-			hi := height.at(uint64(offset))
+			hi := height.At(uint64(offset))
 			if last[i].lo != lo || last[i].hi != hi {
 				last[i] = step{x, lo, hi}
 				moves = append(moves, move{i, last[i]})
@@ -141,6 +146,11 @@ func (p *picture) gather(own []candidate, moves []move) layout {
 	return l
 }
 
+// height maps bytes in use to the plot.
+func (p *picture) height() axis.Scale {
+	return axis.Scale{From: p.ceiling, To: uint64(p.bottom - p.top)}
+}
+
 // columnX returns where column k begins.
 func (p *picture) columnX(k int) point { return p.left + point(k)*columnWidth }
 
@@ -167,7 +177,7 @@ func (b *bands) add(p *picture, c *candidate) {
 }
 
 // draw piles the bands on top of what is piled up already.
-func (b *bands) draw(p *picture, l *layout, piled []int64, height scale) {
+func (b *bands) draw(p *picture, l *layout, piled []int64, height axis.Scale) {
 	for class, bytes := range b.bytes {
 		accumulate(bytes)
 		l.rest.count += b.rest[class].count
@@ -176,8 +186,8 @@ func (b *bands) draw(p *picture, l *layout, piled []int64, height scale) {
 		for k := range p.cols.at {
 			top[k] += bytes[k]
 		}
-		if d := p.band(piled, top, height); len(d) > 0 {
-			l.merged = append(l.merged, mergedPath{uint8(class), d, b.rest[class]})
+		if band := p.band(piled, top, height); !band.Empty() {
+			l.merged = append(l.merged, mergedPath{uint8(class), band, b.rest[class]})
 		}
 		piled = top
 	}
@@ -185,16 +195,17 @@ func (b *bands) draw(p *picture, l *layout, piled []int64, height scale) {
 
 // band outlines what lies between two levels, column by column. A band that
 // vanishes for a while is several outlines.
-func (p *picture) band(low, high []int64, height scale) (d []byte) {
+func (p *picture) band(low, high []int64, height axis.Scale) *canvas.Path {
+	var path canvas.Path
 	var run []step
 	flush := func(end point) {
 		if len(run) > 0 {
-			d = appendOutline(d, run, end, p.bottom)
+			outline(&path, run, end, p.bottom)
 			run = run[:0]
 		}
 	}
 	for k := range p.cols.at {
-		lo, hi := height.at(uint64(low[k])), height.at(uint64(high[k]))
+		lo, hi := height.At(uint64(low[k])), height.At(uint64(high[k]))
 		x := p.columnX(k)
 		switch n := len(run); {
 		case lo == hi:
@@ -204,7 +215,7 @@ func (p *picture) band(low, high []int64, height scale) (d []byte) {
 		}
 	}
 	flush(p.right)
-	return d
+	return &path
 }
 
 // accumulate turns differences into levels.

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
 )
 
 // drawing is a picture read back, independently of what wrote it.
 type drawing struct {
-	outlines []outline
+	outlines []shapeBox
 	texts    []textBox
 	titles   []string // hover texts, root title first
 	desc     string
@@ -22,9 +23,9 @@ type drawing struct {
 	height   float64
 }
 
-// outline is one closed path filled with the colour of a class, in tenths of a
+// shapeBox is one closed path filled with the colour of a class, in tenths of a
 // pixel.
-type outline struct {
+type shapeBox struct {
 	points [][2]int
 	title  string // of the path it belongs to
 }
@@ -35,6 +36,7 @@ type textBox struct {
 	x, y   float64
 	anchor string
 	size   int
+	turned bool
 }
 
 var allowed = []string{"svg", "title", "desc", "style", "defs", "pattern", "path", "g", "text", "tspan", "rect", "circle"}
@@ -83,8 +85,11 @@ func read(t *testing.T, svg []byte) *drawing {
 				if f := o.attr["fill"]; f != "" {
 					fill = f
 				}
+				if c := strings.TrimSuffix(o.attr["class"], " edge"); c == "stays" || c == "passes" {
+					fill = c
+				}
 			}
-			if e.name == "path" && fill != "" && !inDefs {
+			if e.name == "path" && fill != "" && fill != "none" && !inDefs {
 				d.outlines = append(d.outlines, readPath(t, e.attr["d"])...)
 			}
 		case xml.CharData:
@@ -117,7 +122,7 @@ func (d *drawing) close(name, text string, attr map[string]string, depth int, ti
 	case "desc":
 		d.desc = text
 	case "text":
-		b := textBox{s: text, anchor: attr["text-anchor"], size: 12}
+		b := textBox{s: text, anchor: attr["text-anchor"], size: 12, turned: attr["transform"] != ""}
 		b.x, _ = strconv.ParseFloat(attr["x"], 64)
 		b.y, _ = strconv.ParseFloat(attr["y"], 64)
 		if attr["font-size"] != "" {
@@ -128,9 +133,9 @@ func (d *drawing) close(name, text string, attr map[string]string, depth int, ti
 }
 
 // readPath reads the commands M, h, v and z.
-func readPath(t *testing.T, d string) []outline {
+func readPath(t *testing.T, d string) []shapeBox {
 	t.Helper()
-	var list []outline
+	var list []shapeBox
 	x, y := 0, 0
 	number := func() int {
 		i := 0
@@ -155,7 +160,7 @@ func readPath(t *testing.T, d string) []outline {
 			x = number()
 			d = strings.TrimPrefix(d, " ")
 			y = number()
-			list = append(list, outline{})
+			list = append(list, shapeBox{})
 		case 'h':
 			x += number()
 		case 'v':
@@ -173,7 +178,7 @@ func readPath(t *testing.T, d string) []outline {
 
 // at returns the vertical ranges that an outline covers above x (in twentieths
 // of a pixel, so that no corner lies on it), upper edge first.
-func (o *outline) at(x20 int) [][2]int {
+func (o *shapeBox) at(x20 int) [][2]int {
 	var ys []int
 	for i, p := range o.points {
 		q := o.points[(i+1)%len(o.points)]
@@ -207,13 +212,16 @@ func (d *drawing) checkTexts(t *testing.T) {
 	type box struct{ x0, x1, y0, y1 float64 }
 	var boxes []box
 	for _, tx := range d.texts {
-		w := float64(textWidth(tx.s, tx.size)) / 10
+		w := float64(canvas.Width(tx.s, tx.size)) / 10
 		b := box{tx.x, tx.x + w, tx.y - 0.8*float64(tx.size), tx.y + 0.2*float64(tx.size)}
 		switch tx.anchor {
 		case "end":
 			b.x0, b.x1 = tx.x-w, tx.x
 		case "middle":
 			b.x0, b.x1 = tx.x-w/2, tx.x+w/2
+		}
+		if tx.turned { // upwards, and in the middle
+			b = box{tx.x - 0.8*float64(tx.size), tx.x + 0.2*float64(tx.size), tx.y - w/2, tx.y + w/2}
 		}
 		if b.x0 < 0 || b.x1 > d.width || b.y0 < 0 || b.y1 > d.height {
 			t.Errorf("%q runs out of the picture: %.1f", tx.s, b)

@@ -1,0 +1,136 @@
+// Package axis says where the lines and labels of a picture's axes stand: at
+// round numbers of bytes, and at round distances from the beginning of a
+// window. It draws nothing.
+package axis
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/units"
+)
+
+// Scale maps [0, From] to [0, To], rounding to the nearest. It works in whole
+// numbers so that every machine draws the same picture.
+type Scale struct{ From, To uint64 }
+
+// At maps v; what is larger than From is mapped to To.
+func (s Scale) At(v uint64) canvas.Length {
+	hi, lo := bits.Mul64(min(v, s.From), s.To)
+	lo, carry := bits.Add64(lo, s.From/2, 0)
+	q, _ := bits.Div64(hi+carry, lo, s.From)
+	return canvas.Length(q)
+}
+
+// Tick is a labelled place on an axis.
+type Tick struct {
+	At    uint64 // distance from the beginning of the axis, in its unit
+	Label string
+}
+
+// Bytes returns ticks at round sizes from 0 to most, a few more than lines at
+// the most.
+func Bytes(most uint64, lines int) (ticks []Tick) {
+	step := uint64(1)
+	for most/step > uint64(max(lines, 2)) {
+		step *= 2
+	}
+	for i := range most/step + 1 {
+		ticks = append(ticks, Tick{i * step, roundSize(i * step)})
+	}
+	return ticks
+}
+
+// roundSize writes a multiple of a power of two exactly: "768 MiB", "1.25 GiB".
+func roundSize(v uint64) string {
+	if v == 0 {
+		return "0"
+	}
+	names := [...]string{" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"}
+	i := 0
+	// A quarter of a unit is short enough; what is finer stays in the smaller one.
+	for i+1 < len(names) && v>>(10*(i+1)) > 0 && v&(1<<(10*(i+1)-2)-1) == 0 {
+		i++
+	}
+	quarters := ""
+	if i > 0 {
+		quarters = [...]string{"", ".25", ".5", ".75"}[v>>(10*i-2)&3]
+	}
+	return strconv.FormatUint(v>>(10*i), 10) + quarters + names[i]
+}
+
+// unit is a unit of the horizontal axis.
+type unit struct {
+	size uint64 // in units of the space's axis
+	name string
+}
+
+var timeUnits = []unit{{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
+
+// Origin is where the horizontal axis of a space counts from: the beginning of
+// the window, but instructions have numbers of their own. A compiled program
+// begins before the first one.
+func Origin(s *lifetime.Space) int64 {
+	if s.Axis == lifetime.ProgramOrder && s.Begin < 0 && s.End > 0 {
+		return 0
+	}
+	return s.Begin
+}
+
+// Instants returns ticks at round distances from the origin, counted from from,
+// and the name of the axis over [from, to), which is drawn width wide.
+func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []Tick, name string) {
+	u, name := unit{1, ""}, "events since the window opened"
+	length := uint64(to) - uint64(from)
+	switch s.Axis {
+	case lifetime.ProgramOrder:
+		name = "program order (instructions)"
+	case lifetime.Time:
+		for _, u = range timeUnits {
+			if length >= u.size {
+				break
+			}
+		}
+		name = "time since the window opened (" + u.name + ")"
+	}
+	begin := uint64(max(Origin(s), from))
+	before := begin - uint64(from) // which has no ticks
+	begin -= uint64(Origin(s))
+	// Labels grow with the distance from the window's beginning.
+	label := max(700, 160+canvas.Width(tickText(begin+length, u.size), canvas.TextSize))
+	step := roundStep(length, uint64(width/label), u.size)
+	// Ticks are counted, since times of damaged captures may wrap around.
+	first := before + (step-begin%step)%step
+	for i := uint64(0); first <= length && i <= (length-first)/step; i++ {
+		d := first + i*step
+		ticks = append(ticks, Tick{d, tickText(begin+d-before, u.size)})
+	}
+	return ticks, name
+}
+
+// roundStep returns the smallest of 1, 2, 5, 10, ... that divides length into
+// no more than n steps, and that a tenth of unit divides: labels have one
+// decimal.
+func roundStep(length, n, unit uint64) uint64 {
+	step := max(unit/10, 1)
+	for i := 0; length/step > max(n, 1) && step < math.MaxUint64/8; i++ {
+		if i%3 == 1 {
+			step = step / 2 * 5
+		} else {
+			step *= 2
+		}
+	}
+	return step
+}
+
+// tickText writes v in units of size with a decimal only where needed.
+func tickText(v, size uint64) string {
+	text := units.Count(int64(min(v/size, math.MaxInt64)))
+	if tenth := v % size * 10 / size; tenth != 0 {
+		text += "." + strconv.FormatUint(tenth, 10)
+	}
+	return text
+}

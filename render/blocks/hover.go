@@ -1,0 +1,217 @@
+package blocks
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/units"
+)
+
+// title returns what shows when a reader points at a buffer. It runs once per
+// block: no fmt, no memory of its own. The next call overwrites it.
+func (p *picture) title(buffer int) []byte {
+	b := &p.s.Buffers[buffer]
+	out := append(p.hover[:0], p.caption(b.Site)...)
+	if b.Kind != lifetime.Plain {
+		out = append(append(out, b.Kind.String()...), '\n')
+	}
+	out = append(out, p.size(b.Size)...)
+	if b.Requested != b.Size {
+		out = p.appendRequested(out, b)
+	}
+	if p.s.Facts&lifetime.Addresses != 0 {
+		out = p.appendOffset(out, b.Addr)
+	}
+	out = p.appendLife(out, b)
+	if p.s.BufNotes != nil {
+		if note := p.c.Notes[p.s.BufNotes[buffer]]; note != "" {
+			out = append(append(out, '\n'), canvas.Cut(note, 200)...)
+		}
+	}
+	p.hover = out
+	return out
+}
+
+// appendRequested says what was asked for, or is left without the padding, and how
+// much more the buffer takes.
+func (p *picture) appendRequested(out []byte, b *lifetime.Buffer) []byte {
+	word := "\nrequested "
+	if p.s.Axis == lifetime.ProgramOrder {
+		word = "\nunpadded "
+	}
+	out = append(append(out, word...), p.size(b.Requested)...)
+	if b.Requested <= 0 || b.Size < b.Requested {
+		return out
+	}
+	out = append(out, ", overhead "...)
+	out = strconv.AppendFloat(out, 100*float64(b.Size-b.Requested)/float64(b.Requested), 'f', 1, 64)
+	return append(out, " %"...)
+}
+
+// appendOffset says where a buffer lies: an address means something to the
+// program that ran, an offset to those who compare buffers.
+func (p *picture) appendOffset(out []byte, addr uint64) []byte {
+	out = append(out, "\noffset "...)
+	out = strconv.AppendUint(out, addr-p.lowest, 10)
+	out = append(out, " (0x"...)
+	out = strconv.AppendUint(out, addr-p.lowest, 16)
+	out = append(out, ')')
+	if p.lowest != 0 {
+		out = append(out, ", address 0x"...)
+		out = strconv.AppendUint(out, addr, 16)
+	}
+	return out
+}
+
+// appendLife says how long a buffer lived and which ends of it were not seen.
+func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
+	unit := p.s.Axis.Unit()
+	if p.s.Axis == lifetime.ProgramOrder {
+		return appendInstructions(append(out, '\n'), b)
+	}
+	// Times count from the beginning of the window, as on the axis.
+	if b.Edge&lifetime.BeginUnseen != 0 {
+		out = append(out, "\nolder than the window"...)
+	} else {
+		out = append(out, "\nfrom "...)
+		out = appendSpan(out, b.Begin-p.s.Begin, unit)
+	}
+	switch {
+	case b.Edge&lifetime.EndOpen != 0:
+		out = append(out, ", alive at the end"...)
+	default:
+		out = append(out, ", for "...)
+		out = appendSpan(out, b.End-b.Begin, unit)
+	}
+	if b.Edge&lifetime.Pending != 0 {
+		out = append(out, " (free pending)"...)
+	}
+	if b.Edge&lifetime.EndInferred != 0 {
+		out = append(out, " (free not recorded)"...)
+	}
+	return out
+}
+
+// appendInstructions says between which instructions a buffer of a compiled
+// program lives.
+func appendInstructions(out []byte, b *lifetime.Buffer) []byte {
+	open := b.Edge&lifetime.EndOpen != 0
+	if b.Begin < 0 && open {
+		return append(out, "through the whole program"...)
+	}
+	out = append(out, "instruction "...)
+	out = append(out, units.Count(b.Begin)...)
+	if open {
+		return append(out, " to the end"...)
+	}
+	out = append(out, " to "...)
+	return append(out, units.Count(b.End)...)
+}
+
+// caption returns the first lines of the hover text of every block of a site.
+func (p *picture) caption(site lifetime.SiteID) []byte {
+	if text := p.captions[site]; text != nil {
+		return text
+	}
+	l := p.label(site)
+	text := []byte(canvas.Cut(l.name, 80))
+	if l.place != "" {
+		text = append(text, " ("+canvas.Cut(l.place, 60)+")"...)
+	}
+	text = append(text, '\n')
+	for _, line := range p.details(&p.c.Sites[site], l) {
+		text = append(append(text, line...), '\n')
+	}
+	if l.leak != "" {
+		text = append(append(text, canvas.Cut(l.leak, 120)...), '\n')
+	}
+	p.captions[site] = text
+	return text
+}
+
+// details are the further lines of a hover text on what was computed: the whole
+// name of the operation, the instruction or tensor, and the source it was compiled
+// from. A label may say some of it already.
+func (p *picture) details(s *lifetime.Site, l label) (lines []string) {
+	if s.Op != "" && s.Op != l.name {
+		lines = append(lines, canvas.Cut(s.Op, 200))
+	}
+	var words []string
+	for _, word := range []string{s.Instr, s.DType, s.Shape, s.Region} {
+		if word != "" && word != l.name && word != l.place && (word != s.DType || s.Instr == "") { // the shape of an instruction has its type
+			words = append(words, canvas.Cut(word, 100))
+		}
+	}
+	if len(words) > 0 {
+		lines = append(lines, strings.Join(words, " "))
+	}
+	for _, id := range p.c.Stacks[s.Source] {
+		if f := p.c.Frames[id]; f.Kind == lifetime.User {
+			if place := f.Place(); place != l.place {
+				lines = append(lines, canvas.Cut(f.Function+" ("+place+")", 140))
+			}
+			break
+		}
+	}
+	return lines
+}
+
+// size returns units.Exact, which is too slow for every block.
+func (p *picture) size(n int64) []byte {
+	text, ok := p.sizes[n]
+	if !ok {
+		text = []byte(units.Exact(n))
+		p.sizes[n] = text
+	}
+	return text
+}
+
+// appendSpan appends what units.Span returns, which is too slow for every
+// block; the tests hold the two together.
+func appendSpan(b []byte, n int64, unit string) []byte {
+	if unit != "ns" || n < int64(time.Microsecond) {
+		return append(b, units.Span(n, unit)...)
+	}
+	size, name := time.Microsecond, " µs"
+	switch {
+	case n >= int64(time.Second):
+		size, name = time.Second, " s"
+	case n >= int64(time.Millisecond):
+		size, name = time.Millisecond, " ms"
+	}
+	digits, pow := 2, int64(100)
+	switch {
+	case n/5 >= 1999*int64(size)/100: // 99.95, which would show as 100
+		digits, pow = 0, 1
+	case n/5 >= 1999*int64(size)/1000:
+		digits, pow = 1, 10
+	}
+	v := n * pow / int64(size)
+	rest := 2 * (n*pow - v*int64(size))
+	if n > math.MaxInt64/1000 || rest == int64(size) {
+		// Half-way cases follow the binary fraction, as fmt does.
+		b = strconv.AppendFloat(b, float64(n)/float64(size), 'f', digits, 64)
+		return append(b, name...)
+	}
+	if rest > int64(size) {
+		v++
+	}
+	b = strconv.AppendInt(b, v/pow, 10)
+	if digits > 0 {
+		b = append(b, '.')
+		if digits == 2 {
+			b = append(b, byte('0'+v/10%10))
+		}
+		b = append(b, byte('0'+v%10))
+	}
+	return append(b, name...)
+}
+
+// baseName returns the last part of a path of any system.
+func baseName(path string) string {
+	return path[strings.LastIndexAny(path, `/\`)+1:]
+}

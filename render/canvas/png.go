@@ -1,0 +1,271 @@
+package canvas
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/gobold"
+	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/math/fixed"
+	"golang.org/x/image/vector"
+)
+
+// dots is how many dots of a PNG are a pixel of the page: enough for the screens
+// on which such a picture is looked at closely.
+const dots = 2
+
+// raster draws on a bitmap.
+type raster struct {
+	theme  Theme
+	img    *image.RGBA
+	looks  []Look // of the groups that are open
+	shape  vector.Rasterizer
+	fonts  [2]*opentype.Font // regular, bold
+	faces  map[[2]int]font.Face
+	closed Path // memory for the outline of a stroke
+}
+
+func newPNG(p Page) (*raster, error) {
+	c := &raster{theme: p.Theme, img: image.NewRGBA(image.Rect(0, 0, p.Width*dots, p.Height*dots)), faces: map[[2]int]font.Face{}}
+	for i, data := range [][]byte{goregular.TTF, gobold.TTF} {
+		f, err := opentype.Parse(data)
+		if err != nil {
+			return nil, err
+		}
+		c.fonts[i] = f
+	}
+	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.color(Look{Role: Background})), image.Point{}, draw.Src)
+	return c, nil
+}
+
+func (c *raster) color(l Look) color.NRGBA {
+	v, alpha := l.RGB, uint8(255)
+	if l.Role != Data {
+		v = c.theme.color(l.Role)
+	}
+	if l.Faint {
+		alpha = 204
+	}
+	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), alpha}
+}
+
+// Group takes over what the group around it has and the new one does not say.
+func (c *raster) Group(l Look) {
+	outer := Look{}
+	if n := len(c.looks); n > 0 {
+		outer = c.looks[n-1]
+	}
+	if l.Role == Data && l.RGB == 0 {
+		l.Role, l.RGB, l.Hatched = outer.Role, outer.RGB, outer.Hatched
+	}
+	l.Faint, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Edged || outer.Edged, l.Crisp || outer.Crisp
+	c.looks = append(c.looks, l)
+}
+
+func (c *raster) End() { c.looks = c.looks[:len(c.looks)-1] }
+
+func (c *raster) Fill(p *Path, l Look, _ []byte) {
+	c.Group(l)
+	l = c.looks[len(c.looks)-1]
+	c.End()
+	var ink image.Image = image.NewUniform(c.color(l))
+	if l.Hatched {
+		ink = hatching{c.color(l)}
+	}
+	c.area(p, ink)
+	if l.Edged {
+		edge := Pen{Role: Background, Width: 5}
+		p.lines(func(line []Point) { c.along(append(line[:len(line):len(line)], line[0]), edge) })
+	}
+}
+
+// area fills p. The rasterizer works on the part of the page that p touches, as
+// its work grows with that.
+func (c *raster) area(p *Path, ink image.Image) {
+	if p.Empty() {
+		return
+	}
+	lo, hi := p.points[0], p.points[0]
+	for _, q := range p.points {
+		lo.X, lo.Y, hi.X, hi.Y = min(lo.X, q.X), min(lo.Y, q.Y), max(hi.X, q.X), max(hi.Y, q.Y)
+	}
+	box := image.Rect(int(lo.X)*dots/10, int(lo.Y)*dots/10, int(hi.X)*dots/10+1, int(hi.Y)*dots/10+1).Intersect(c.img.Bounds())
+	if box.Empty() {
+		return
+	}
+	at := func(v Length, from int) float32 { return float32(v)*dots/10 - float32(from) }
+	c.shape.Reset(box.Dx(), box.Dy())
+	p.lines(func(line []Point) {
+		c.shape.MoveTo(at(line[0].X, box.Min.X), at(line[0].Y, box.Min.Y))
+		for _, q := range line[1:] {
+			c.shape.LineTo(at(q.X, box.Min.X), at(q.Y, box.Min.Y))
+		}
+		c.shape.ClosePath()
+	})
+	c.shape.Draw(c.img, box, ink, box.Min)
+}
+
+// hatching is stripes over a colour, as the pattern of an SVG has them: 2 pixels
+// of 6, along the falling diagonal.
+type hatching struct{ c color.NRGBA }
+
+func (h hatching) ColorModel() color.Model { return color.NRGBAModel }
+func (h hatching) Bounds() image.Rectangle { return image.Rect(-1e9, -1e9, 1e9, 1e9) }
+func (h hatching) At(x, y int) color.Color {
+	across := math.Mod(float64(x+y)/dots/math.Sqrt2, 6)
+	if across < 0 || across >= 2 {
+		return h.c
+	}
+	pale := func(v uint8) uint8 { return v + (255-v)*2/5 }
+	return color.NRGBA{pale(h.c.R), pale(h.c.G), pale(h.c.B), h.c.A}
+}
+
+func (c *raster) Stroke(p *Path, pen Pen, _ []byte) {
+	p.lines(func(line []Point) { c.along(line, pen) })
+}
+
+// along draws every part of a line as a rectangle, in pieces when it is dashed.
+// The ends are square, so that corners are closed.
+func (c *raster) along(line []Point, pen Pen) {
+	half := float64(pen.Width) / 2
+	c.closed.Reset()
+	left := 0.0 // of the dash or the gap that is being drawn
+	gap := true
+	for i := 1; i < len(line); i++ {
+		a, b := line[i-1], line[i]
+		dx, dy := float64(b.X-a.X), float64(b.Y-a.Y)
+		length := math.Hypot(dx, dy)
+		if length == 0 {
+			continue
+		}
+		dx, dy = dx/length, dy/length
+		piece := func(from, to float64) {
+			x0, y0, x1, y1 := float64(a.X)+dx*from, float64(a.Y)+dy*from, float64(a.X)+dx*to, float64(a.Y)+dy*to
+			nx, ny := -dy*half, dx*half
+			c.closed.Move(round(x0+nx), round(y0+ny))
+			c.closed.Line(round(x1+nx), round(y1+ny))
+			c.closed.Line(round(x1-nx), round(y1-ny))
+			c.closed.Line(round(x0-nx), round(y0-ny))
+		}
+		if !pen.Dashed {
+			piece(-half, length+half)
+			continue
+		}
+		for at := 0.0; at < length; {
+			if left == 0 {
+				gap = !gap
+				left = 20
+				if gap {
+					left = 30
+				}
+			}
+			n := min(left, length-at)
+			if !gap {
+				piece(at, at+n)
+			}
+			at, left = at+n, left-n
+		}
+	}
+	c.area(&c.closed, image.NewUniform(c.color(Look{Role: pen.Role, RGB: pen.RGB})))
+}
+
+func round(v float64) Length { return Length(math.Round(v)) }
+
+func (c *raster) Dot(x, y, radius Length, l Look) {
+	var p Path
+	const corners = 24
+	for i := range corners {
+		sin, cos := math.Sincos(2 * math.Pi * float64(i) / corners)
+		px, py := x+round(cos*float64(radius)), y+round(sin*float64(radius))
+		if i == 0 {
+			p.Move(px, py)
+		} else {
+			p.Line(px, py)
+		}
+	}
+	c.Fill(&p, l, nil)
+}
+
+func (c *raster) Text(t Text) {
+	size, bold := t.size(), 0
+	if t.Bold {
+		bold = 1
+	}
+	if t.Turned {
+		c.turned(t, size)
+		return
+	}
+	face := c.face(size, bold)
+	s, aside := Clean(t.S), ""
+	if t.Aside != "" {
+		aside = " " + Clean(t.Aside)
+	}
+	x := fixed.Int26_6(int(t.X) * dots * 64 / 10)
+	switch width := font.MeasureString(face, s+aside); t.Anchor {
+	case Middle:
+		x -= width / 2
+	case End:
+		x -= width
+	}
+	at := fixed.Point26_6{X: x, Y: fixed.Int26_6(int(t.Y) * dots * 64 / 10)}
+	if t.Halo {
+		for _, d := range [][2]int{{-3, 0}, {3, 0}, {0, -3}, {0, 3}, {-2, -2}, {2, -2}, {-2, 2}, {2, 2}} {
+			c.words(face, at.Add(fixed.P(d[0], d[1])), Background, s+aside)
+		}
+	}
+	at = c.words(face, at, t.Role, s)
+	c.words(face, at, Dim, aside)
+}
+
+// turned writes a text on a page of its own and draws that turned.
+func (c *raster) turned(t Text, size int) {
+	page, length := c.img, max(c.img.Bounds().Dx(), c.img.Bounds().Dy())
+	line := upwards{image.NewRGBA(image.Rect(0, 0, length, 2*size*dots))}
+	at := image.Pt(int(t.X)*dots/10-size*dots, int(t.Y)*dots/10-length/2)
+	t.Turned, t.X, t.Y = false, Length(length*5/dots), Length(size*10)
+	c.img = line.line
+	c.Text(t)
+	c.img = page
+	draw.Draw(page, line.Bounds().Add(at), line, image.Point{}, draw.Over)
+}
+
+// upwards shows an image turned to the left.
+type upwards struct{ line *image.RGBA }
+
+func (u upwards) ColorModel() color.Model { return u.line.ColorModel() }
+func (u upwards) Bounds() image.Rectangle {
+	return image.Rect(0, 0, u.line.Rect.Dy(), u.line.Rect.Dx())
+}
+func (u upwards) At(x, y int) color.Color { return u.line.At(u.line.Rect.Dx()-1-y, x) }
+
+// words draws s and returns where it ends.
+func (c *raster) words(face font.Face, at fixed.Point26_6, r Role, s string) fixed.Point26_6 {
+	if r == Data {
+		r = Foreground
+	}
+	d := font.Drawer{Dst: c.img, Src: image.NewUniform(c.color(Look{Role: r})), Face: face, Dot: at}
+	d.DrawString(s)
+	return d.Dot
+}
+
+func (c *raster) face(size, bold int) font.Face {
+	key := [2]int{size, bold}
+	if f := c.faces[key]; f != nil {
+		return f
+	}
+	// The fonts are shipped with this program and parsed: no size fails.
+	f, err := opentype.NewFace(c.fonts[bold], &opentype.FaceOptions{Size: float64(size * dots), DPI: 72})
+	if err != nil {
+		panic(err)
+	}
+	c.faces[key] = f
+	return f
+}
+
+func (c *raster) Finish(w io.Writer) error { return png.Encode(w, c.img) }
