@@ -6,7 +6,7 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/axis"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // extent is a range of addresses [lo, hi).
@@ -18,7 +18,7 @@ type addressMap struct {
 	extents []extent
 	below   []uint64 // bytes of the extents below each one
 	bytes   uint64   // of all extents
-	scale   axis.Scale
+	scale   plot.Scale
 	gap     point // left between two extents, so that they can be told apart
 }
 
@@ -46,12 +46,12 @@ func (p *picture) mapAddresses() *addressMap {
 		m.join(m.bytes / joinShare)
 	}
 	// Many regions would be all gap: together the gaps take an eighth at most.
-	height := p.bottom - p.top
+	height := p.Bottom - p.Top
 	if gaps := point(len(m.extents) - 1); gaps > 0 {
 		m.gap = min(30, height/8/gaps)
 		height -= m.gap * gaps
 	}
-	m.scale = axis.Scale{From: withLimit(max(m.bytes, 1), p.s.Limit), To: uint64(height)}
+	m.scale = plot.Scale{From: plot.WithLimit(max(m.bytes, 1), p.s.Limit), To: uint64(height)}
 	at := uint64(0)
 	for _, e := range m.extents {
 		m.below = append(m.below, at)
@@ -170,20 +170,11 @@ type rect struct {
 func (p *picture) rect(m *addressMap, b *lifetime.Buffer) rect {
 	var r rect
 	r.lo, r.hi = m.span(b.Addr, b.Size)
-	r.x, r.end = p.timeX(b.Begin), p.right
+	r.x, r.end = p.X(b.Begin), p.Right
 	if b.Edge&lifetime.EndOpen == 0 {
-		r.end = p.timeX(b.End)
+		r.end = p.X(b.End)
 	}
 	return r
-}
-
-// timeX returns where an instant lies.
-func (p *picture) timeX(t int64) point {
-	if t <= p.cols.from {
-		return p.left
-	}
-	s := axis.Scale{From: uint64(p.cols.to) - uint64(p.cols.from), To: uint64(p.right - p.left)}
-	return p.left + s.At(uint64(t)-uint64(p.cols.from))
 }
 
 // mosaicMost bounds the pieces of the mosaic: at some ten bytes each they stay

@@ -89,7 +89,7 @@ func BenchmarkBlock(b *testing.B) {
 	l := p.place(p.mapAddresses())
 	b.ReportAllocs()
 	for b.Loop() {
-		if p.page, err = canvas.New(canvas.SVG, canvas.Page{}); err != nil {
+		if p.Page, err = canvas.New(canvas.SVG, canvas.Page{}); err != nil {
 			b.Fatal(err)
 		}
 		p.blocks(&l)

@@ -19,7 +19,7 @@ func (p *picture) blocks(l *layout) {
 		}
 		groups[k] = append(groups[k], int32(i))
 	}
-	p.page.Group(canvas.Look{})
+	p.Page.Group(canvas.Look{})
 	for k, shapes := range groups {
 		if len(shapes) == 0 {
 			continue
@@ -27,16 +27,16 @@ func (p *picture) blocks(l *layout) {
 		look := p.classes[k%len(p.classes)].look
 		look.Edged = k >= len(p.classes)
 		look.Crisp = !look.Edged
-		p.page.Group(look)
+		p.Page.Group(look)
 		for _, i := range shapes {
 			sh := &l.shapes[i]
 			p.path.Reset()
-			outline(&p.path, l.steps[sh.first:sh.first+sh.n], sh.end, p.bottom)
-			p.page.Fill(&p.path, canvas.Look{}, p.title(sh.buffer))
+			outline(&p.path, l.steps[sh.first:sh.first+sh.n], sh.end, p.Bottom)
+			p.Page.Fill(&p.path, canvas.Look{}, p.title(sh.buffer))
 		}
-		p.page.End()
+		p.Page.End()
 	}
-	p.page.End()
+	p.Page.End()
 }
 
 func (l *layout) isOutlined(sh *shape) bool {

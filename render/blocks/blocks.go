@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // Layout says what the vertical axis of a picture is.
@@ -91,7 +92,7 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	if err != nil {
 		return fmt.Errorf("space %s: %w", s.ID(), err)
 	}
-	return p.page.Finish(w)
+	return p.Page.Finish(w)
 }
 
 // point is a length on the page in tenths of a pixel.
@@ -99,11 +100,10 @@ type point = canvas.Length
 
 // picture is one drawing in the making.
 type picture struct {
+	plot.Plot
 	c *lifetime.Capture
 	s *lifetime.Space
 	o Options
-
-	left, right, top, bottom point // of the plot
 
 	cols    columns
 	floors  []int64        // per column: bytes below the buffers
@@ -120,7 +120,6 @@ type picture struct {
 	sizes    map[int64][]byte // units.Exact is slow, and sizes repeat
 	hover    []byte           // memory for one hover text
 
-	page canvas.Canvas
 	path canvas.Path // memory for one outline
 }
 
@@ -134,33 +133,26 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	}
 	legend := min(max(o.Width*24/100, 190), 260)
 	p := &picture{
+		Plot: plot.Plot{
+			Space: s, Width: point(o.Width) * 10, From: o.From, To: o.To,
+			Left: 860, Right: point(o.Width-legend-20) * 10, Top: 820, Bottom: point(o.Height-62) * 10,
+		},
 		c: c, s: s, o: o,
-		left: 860, right: point(o.Width-legend-20) * 10, top: 820, bottom: point(o.Height-62) * 10,
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
 	var err error
-	if p.cols, err = sample(s, o.From, o.To, int(p.right-p.left)/columnWidth); err != nil {
+	if p.cols, err = sample(s, o.From, o.To, int(p.Right-p.Left)/columnWidth); err != nil {
 		return nil, err
 	}
 	p.floors = p.cols.floors(s)
 	p.peak = p.cols.peak()
-	p.ceiling = withLimit(uint64(max(p.peak.Bytes, 1)), s.Limit)
+	p.ceiling = plot.WithLimit(uint64(max(p.peak.Bytes, 1)), s.Limit)
 	p.lowest = lowest(s)
 	p.classify()
 	if p.buffers == 0 {
 		return nil, errors.New("no buffer lives between From and To")
 	}
 	return p, nil
-}
-
-// withLimit returns what the top of a plot stands for that is to show most
-// bytes: the limit of the device, where it is not so far away that the picture
-// would be empty for the most part.
-func withLimit(most uint64, limit int64) uint64 {
-	if limit > 0 && uint64(limit) <= 2*most {
-		return max(most, uint64(limit))
-	}
-	return most
 }
 
 // lowest returns the first address that the space is known to use.

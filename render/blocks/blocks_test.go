@@ -417,9 +417,3 @@ func TestSpansAgree(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-func TestBaseName(t *testing.T) {
-	if got := baseName(`C:\runs\a.pickle`) + baseName("/x/b") + baseName("c"); got != "a.picklebc" {
-		t.Error(got)
-	}
-}

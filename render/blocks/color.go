@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // class is a set of buffers of one colour: a row of the legend.
@@ -42,9 +43,6 @@ var sizeLimits = [...]int64{64 << 10, 1 << 20, 16 << 20, 256 << 20}
 
 var sizeNames = [...]string{"up to 64 KiB", "64 KiB to 1 MiB", "1 MiB to 16 MiB", "16 MiB to 256 MiB", "over 256 MiB"}
 
-// legendRow is the height of one row, in tenths of a pixel.
-const legendRow = 340
-
 // label names a site: sites that read the same are one to a reader.
 type label struct{ name, place, leak string }
 
@@ -64,7 +62,7 @@ func (p *picture) classify() {
 		n++
 	}
 	leaks, others := sites[:n], sites[n:]
-	room := int(p.bottom-p.top) / legendRow
+	room := int((p.Bottom - p.Top) / plot.RowHeight)
 	if p.s.Base > 0 {
 		room--
 	}

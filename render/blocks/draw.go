@@ -2,11 +2,10 @@ package blocks
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/axis"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/units"
 )
 
@@ -21,7 +20,7 @@ func (p *picture) draw() error {
 		l = p.stack()
 	}
 	var err error
-	p.page, err = canvas.New(p.o.Format, canvas.Page{
+	p.Page, err = canvas.New(p.o.Format, canvas.Page{
 		Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
 		Title: p.headline() + ": peak " + units.Bytes(p.peak.Bytes), Desc: p.explanation(&l),
 	})
@@ -40,13 +39,13 @@ func (p *picture) draw() error {
 	}
 	p.mergedPaths(&l)
 	p.blocks(&l)
-	p.timeAxis()
-	p.limitLine(height, ceiling)
+	p.Along()
+	p.Limit(height, ceiling)
 	p.peakLine()
-	p.stepTicks()
-	p.ooms()
+	p.Steps()
+	p.OOMs()
 	p.legend()
-	p.footer(&l)
+	p.Footer(p.o.Height, p.explanation(&l))
 	return nil
 }
 
@@ -55,20 +54,13 @@ func (p *picture) headline() string {
 	if p.o.Title != "" {
 		return canvas.Cut(p.o.Title, 200)
 	}
-	device := p.s.Device
-	if device == "" {
-		device = p.s.ID()
-	}
-	if device == "" {
-		device = "memory"
-	}
 	// The device alone is what people call a space; the line below has the rest.
 	what := [...]string{" - allocated memory", " - addresses"}[p.o.Layout]
 	by := [...]string{" by call site", " by size", ", leaks", " by category"}[p.o.Color]
 	if p.o.Color == BySite && (p.s.Axis == lifetime.ProgramOrder || p.s.Facts&lifetime.Stacks == 0) {
 		by = " by operation" // which scopes are, too
 	}
-	return canvas.Cut(device, 60) + what + by
+	return plot.Device(p.s) + what + by
 }
 
 // explanation says how to read the picture and what is not drawn one by one.
@@ -85,22 +77,9 @@ func (p *picture) explanation(l *layout) string {
 
 // heading writes the title and the line below it.
 func (p *picture) heading() {
-	width := point(p.o.Width)*10 - p.left - 160
-	p.page.Text(canvas.Text{X: p.left, Y: 240, Size: 16, Bold: true, S: p.headline()}.Fit(width))
-	parts := []string{}
-	if file := baseName(p.c.Sources[p.s.Source].File); file != "" {
-		parts = append(parts, canvas.Fit(file, canvas.TextSize, width/3))
-	}
-	if id := p.s.ID(); id != "" {
-		parts = append(parts, canvas.Fit(id, canvas.TextSize, width/3))
-	}
-	length := units.Span(p.cols.to-max(p.cols.from, axis.Origin(p.s)), p.s.Axis.Unit())
-	peak := "peak " + units.Bytes(p.peak.Bytes)
-	if p.s.Limit > 0 {
-		peak += " of " + units.Bytes(p.s.Limit)
-	}
-	parts = append(parts, units.Count(int64(p.buffers))+" buffers", length, peak)
-	p.page.Text(canvas.Text{X: p.left, Y: 430, Role: canvas.Dim, S: strings.Join(parts, " · ")}.Fit(width))
+	length := units.Span(p.To-max(p.From, plot.Origin(p.s)), p.s.Axis.Unit())
+	p.Heading(p.headline(), append(p.Source(p.c), units.Count(int64(p.buffers))+" buffers", length,
+		"peak "+units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
 }
 
 // base draws the bytes below the buffers: those that were alive all the time
@@ -119,7 +98,7 @@ func (p *picture) base() {
 		{stackLook, "stack\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, beside the heap", p.band(top, p.floors, p.height())},
 	} {
 		if !band.path.Empty() {
-			p.page.Fill(band.path, band.look, []byte(band.title))
+			p.Page.Fill(band.path, band.look, []byte(band.title))
 		}
 	}
 }
@@ -130,25 +109,25 @@ func (p *picture) regions(m *addressMap) {
 		return
 	}
 	var small canvas.Path
-	p.page.Group(canvas.Look{Role: canvas.Room, Edged: true})
+	p.Page.Group(canvas.Look{Role: canvas.Room, Edged: true})
 	for i := range p.s.Regions {
 		r := &p.s.Regions[i]
 		rc := p.rect(m, &lifetime.Buffer{Begin: r.Begin, End: r.End, Addr: r.Addr, Size: r.Size, Edge: r.Edge})
-		if rc.x >= p.right || rc.end <= rc.x || rc.hi <= rc.lo {
+		if rc.x >= p.Right || rc.end <= rc.x || rc.hi <= rc.lo {
 			continue
 		}
 		if rc.hi-rc.lo < smallest { // still drawn: free memory is to be seen
-			outline(&small, []step{rc.step}, rc.end, p.bottom)
+			outline(&small, []step{rc.step}, rc.end, p.Bottom)
 			continue
 		}
 		p.path.Reset()
-		outline(&p.path, []step{rc.step}, rc.end, p.bottom)
-		p.page.Fill(&p.path, canvas.Look{}, []byte(p.regionName(r)+"\n"+units.Exact(r.Size)+" at 0x"+strconv.FormatUint(r.Addr, 16)))
+		outline(&p.path, []step{rc.step}, rc.end, p.Bottom)
+		p.Page.Fill(&p.path, canvas.Look{}, []byte(p.regionName(r)+"\n"+units.Exact(r.Size)+" at 0x"+strconv.FormatUint(r.Addr, 16)))
 	}
 	if !small.Empty() {
-		p.page.Fill(&small, canvas.Look{}, nil)
+		p.Page.Fill(&small, canvas.Look{}, nil)
 	}
-	p.page.End()
+	p.Page.End()
 }
 
 // regionName says what a region is for.
@@ -171,21 +150,10 @@ func (p *picture) mergedPaths(l *layout) {
 		return
 	}
 	// A little paler than blocks: one can not point at a single buffer there.
-	p.page.Group(canvas.Look{Faint: true})
+	p.Page.Group(canvas.Look{Faint: true})
 	for _, m := range l.merged {
-		p.page.Fill(m.path, p.classes[m.class].look, []byte(canvas.Cut(p.classes[m.class].name, 80)+"\n"+
+		p.Page.Fill(m.path, p.classes[m.class].look, []byte(canvas.Cut(p.classes[m.class].name, 80)+"\n"+
 			units.Count(m.rest.count)+" small or short buffers, "+units.Bytes(m.rest.bytes)+" at the peak"))
 	}
-	p.page.End()
-}
-
-// footer writes the explanation below everything.
-func (p *picture) footer(l *layout) {
-	width := point(p.o.Width)*10 - p.left - 100
-	text := p.explanation(l)
-	if canvas.Width(text, canvas.TextSize) > width {
-		text, _, _ = strings.Cut(text, ". ") // how to read it says the title too
-	}
-	text = canvas.Fit(text, canvas.TextSize, width)
-	p.page.Text(canvas.Text{X: p.left, Y: point(p.o.Height-9) * 10, Role: canvas.Dim, S: text})
+	p.Page.End()
 }

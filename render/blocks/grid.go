@@ -11,9 +11,9 @@ type grid struct {
 }
 
 func (p *picture) newGrid(cell point, classes int) *grid {
-	g := &grid{left: p.left, right: p.right, bottom: p.bottom, cell: cell, counts: make([][]int32, classes)}
-	g.columns = int((p.right - p.left + cell - 1) / cell)
-	g.rows = int((p.bottom - p.top + cell - 1) / cell)
+	g := &grid{left: p.Left, right: p.Right, bottom: p.Bottom, cell: cell, counts: make([][]int32, classes)}
+	g.columns = int((p.Right - p.Left + cell - 1) / cell)
+	g.rows = int((p.Bottom - p.Top + cell - 1) / cell)
 	return g
 }
 

@@ -210,8 +210,3 @@ func appendSpan(b []byte, n int64, unit string) []byte {
 	}
 	return append(b, name...)
 }
-
-// baseName returns the last part of a path of any system.
-func baseName(path string) string {
-	return path[strings.LastIndexAny(path, `/\`)+1:]
-}

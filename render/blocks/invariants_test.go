@@ -72,15 +72,15 @@ func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options)
 			spans = append(spans, d.outlines[i].at(x20)...)
 		}
 		slices.SortFunc(spans, func(a, b [2]int) int { return b[1] - a[1] })
-		y := int(p.bottom)
+		y := int(p.Bottom)
 		for _, sp := range spans {
 			if sp[1] != y {
 				t.Fatalf("column %d: a block stands at %d, the one below it ends at %d", k, sp[1], y)
 			}
 			y = sp[0]
 		}
-		want := int((bytes*int64(p.bottom-p.top) + peak/2) / peak)
-		if got := int(p.bottom) - y; got != want {
+		want := int((bytes*int64(p.Bottom-p.Top) + peak/2) / peak)
+		if got := int(p.Bottom) - y; got != want {
 			t.Fatalf("column %d: the blocks are %d high, the usage %d", k, got, want)
 		}
 	}

@@ -3,8 +3,8 @@ package blocks
 import (
 	"slices"
 
-	"github.com/memlane/memlane/render/axis"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // stack piles the buffers up in order of their allocation, the ones without a
@@ -48,7 +48,7 @@ func (p *picture) stack() layout {
 }
 
 // sort tells the buffers that are large enough for a shape from the others.
-func (p *picture) sort(height axis.Scale) ([]candidate, *bands) {
+func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	var all []candidate
 	bands := newBands(len(p.classes), len(p.cols.at))
 	p.each(func(i int, class uint8) {
@@ -68,7 +68,7 @@ func (p *picture) sort(height axis.Scale) ([]candidate, *bands) {
 // step in every column in which it lies lower than before. A column has room
 // for few blocks of the smallest height, so walking over all the live ones
 // where anything changes is cheap.
-func (p *picture) slide(own []candidate, height axis.Scale) layout {
+func (p *picture) slide(own []candidate, height plot.Scale) layout {
 	var moves []move
 	q := pile{own: own}
 	last := make([]step, len(own)) // all zero, which no block is
@@ -147,12 +147,12 @@ func (p *picture) gather(own []candidate, moves []move) layout {
 }
 
 // height maps bytes in use to the plot.
-func (p *picture) height() axis.Scale {
-	return axis.Scale{From: p.ceiling, To: uint64(p.bottom - p.top)}
+func (p *picture) height() plot.Scale {
+	return plot.Scale{From: p.ceiling, To: uint64(p.Bottom - p.Top)}
 }
 
 // columnX returns where column k begins.
-func (p *picture) columnX(k int) point { return p.left + point(k)*columnWidth }
+func (p *picture) columnX(k int) point { return p.Left + point(k)*columnWidth }
 
 // bands sums up, per class, the bytes in every column of the buffers that are
 // drawn together.
@@ -177,7 +177,7 @@ func (b *bands) add(p *picture, c *candidate) {
 }
 
 // draw piles the bands on top of what is piled up already.
-func (b *bands) draw(p *picture, l *layout, piled []int64, height axis.Scale) {
+func (b *bands) draw(p *picture, l *layout, piled []int64, height plot.Scale) {
 	for class, bytes := range b.bytes {
 		accumulate(bytes)
 		l.rest.count += b.rest[class].count
@@ -195,12 +195,12 @@ func (b *bands) draw(p *picture, l *layout, piled []int64, height axis.Scale) {
 
 // band outlines what lies between two levels, column by column. A band that
 // vanishes for a while is several outlines.
-func (p *picture) band(low, high []int64, height axis.Scale) *canvas.Path {
+func (p *picture) band(low, high []int64, height plot.Scale) *canvas.Path {
 	var path canvas.Path
 	var run []step
 	flush := func(end point) {
 		if len(run) > 0 {
-			outline(&path, run, end, p.bottom)
+			outline(&path, run, end, p.Bottom)
 			run = run[:0]
 		}
 	}
@@ -214,7 +214,7 @@ func (p *picture) band(low, high []int64, height axis.Scale) *canvas.Path {
 			run = append(run, step{x, lo, hi})
 		}
 	}
-	flush(p.right)
+	flush(p.Right)
 	return &path
 }
 

@@ -1,7 +1,7 @@
 // Package canvas is what pictures are drawn on: lines, shapes and texts on one
 // page, from back to front, as SVG or as PNG.
 //
-// Its place in the pipeline: package blocks and package chart say what lies
+// Its place in the pipeline: packages plot, blocks and chart say what lies
 // where, in tenths of a pixel; a [Canvas] writes it down. The same calls make
 // both forms, so that a PNG shows what the SVG shows. It knows nothing of
 // captures.

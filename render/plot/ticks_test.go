@@ -1,8 +1,10 @@
-package axis
+package plot
 
 import (
 	"math"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime"
 )
 
 func TestLabels(t *testing.T) {
@@ -25,6 +27,16 @@ func TestLabels(t *testing.T) {
 		got := roundStep(tc.length, tc.n, tc.unit)
 		if tc.want != 0 && got != tc.want {
 			t.Errorf("roundStep(%d, %d, %d) = %d, want %d", tc.length, tc.n, tc.unit, got, tc.want)
+		}
+	}
+}
+
+func TestSource(t *testing.T) {
+	for file, want := range map[string]string{`C:\runs\a.pickle`: "a.pickle", "/x/b": "b", "c": "c", "": "cuda:0"} {
+		c := &lifetime.Capture{Sources: []lifetime.Source{{File: file}}}
+		p := Plot{Space: &lifetime.Space{Device: "cuda:0"}, Width: 9600}
+		if got := p.Source(c)[0]; got != want {
+			t.Errorf("%q: %q, want %q", file, got, want)
 		}
 	}
 }

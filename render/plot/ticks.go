@@ -1,7 +1,4 @@
-// Package axis says where the lines and labels of a picture's axes stand: at
-// round numbers of bytes, and at round distances from the beginning of a
-// window. It draws nothing.
-package axis
+package plot
 
 import (
 	"math"

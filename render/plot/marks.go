@@ -1,0 +1,83 @@
+package plot
+
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/units"
+)
+
+// Steps draws the program's steps as ticks along the top, no two closer than
+// two pixels: a fence says no more than that there are many.
+func (p *Plot) Steps() {
+	last := canvas.Length(-100)
+	count := int64(0)
+	var path canvas.Path
+	for _, m := range p.Space.Marks {
+		if m.Kind != lifetime.Step || m.Begin < p.From || m.Begin >= p.To {
+			continue
+		}
+		count++
+		if x := p.X(m.Begin); x-last >= 20 {
+			path.Move(x, p.Top-80)
+			path.Line(x, p.Top-20)
+			last = x
+		}
+	}
+	if count == 0 {
+		return
+	}
+	p.Page.Stroke(&path, canvas.Pen{Role: canvas.Dim, Width: 10}, []byte(units.Count(count)+" steps"))
+	p.Page.Text(canvas.Text{X: p.Right + 60, Y: p.Top - 20, Role: canvas.Dim, S: "steps"})
+}
+
+// Limit draws what the device can hold, where that is in reach.
+func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
+	if p.Space.Limit <= 0 || uint64(p.Space.Limit) > ceiling {
+		return
+	}
+	y := p.Bottom - height(uint64(p.Space.Limit))
+	text := "capacity " + units.Bytes(p.Space.Limit)
+	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
+	p.Page.Text(canvas.Text{X: p.Left + 60, Y: y + 140, Role: canvas.Bad, Halo: true, S: text})
+}
+
+// oomLabels bounds the failed allocations that are labelled: each label takes
+// a line of text of its own.
+const oomLabels = 4
+
+// OOMs draws failed allocations as lines from top to bottom.
+func (p *Plot) OOMs() {
+	labelled := canvas.Length(0)
+	for _, m := range p.Space.Marks {
+		if m.Kind != lifetime.OOM || m.Begin < p.From || m.Begin >= p.To {
+			continue
+		}
+		text := "out of memory: " + units.Bytes(m.Requested) + " asked for"
+		if m.Free >= 0 {
+			text += ", " + units.Bytes(m.Free) + " free"
+		}
+		x := p.X(m.Begin)
+		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
+		// The lines say when, the labels one below the other how much.
+		if labelled < oomLabels {
+			p.Beside(x, p.Top+330+labelled*160, p.Right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: text})
+			labelled++
+		}
+	}
+}
+
+// Peak marks the peak, at x and y, with the exact number of bytes above the plot.
+func (p *Plot) Peak(peak lifetime.Level, y canvas.Length) {
+	x := p.X(peak.At)
+	p.Page.Dot(x, y, 30, canvas.Look{Role: canvas.Foreground})
+	when := " after " + units.Span(peak.At-p.Space.Begin, p.Space.Axis.Unit())
+	switch {
+	case p.Space.Axis == lifetime.ProgramOrder && peak.At < 0:
+		when = " from the beginning"
+	case p.Space.Axis == lifetime.ProgramOrder:
+		when = " at instruction " + units.Count(peak.At)
+	}
+	// Right of the plot there is nothing at this height: the exact figure may
+	// reach there in narrow pictures.
+	p.Beside(x, p.Top-180, p.Width-100, canvas.Text{Halo: true, S: "peak " + units.Exact(peak.Bytes) + when})
+}

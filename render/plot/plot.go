@@ -1,0 +1,161 @@
+package plot
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/units"
+)
+
+// Plot is the part of a page that shows a space along its axis.
+type Plot struct {
+	Page  canvas.Canvas
+	Space *lifetime.Space
+	Width canvas.Length // of the page
+
+	From, To                 int64 // what of the axis is shown: [From, To)
+	Left, Right, Top, Bottom canvas.Length
+}
+
+// X returns where an instant lies.
+func (p *Plot) X(t int64) canvas.Length {
+	if t <= p.From {
+		return p.Left
+	}
+	s := Scale{uint64(p.To) - uint64(p.From), uint64(p.Right - p.Left)}
+	return p.Left + s.At(uint64(t)-uint64(p.From))
+}
+
+// Heading writes a title and a line of facts below it.
+func (p *Plot) Heading(title string, facts ...string) {
+	width := p.Width - p.Left - 160
+	p.Page.Text(canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}.Fit(width))
+	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
+}
+
+// Source returns the facts that say what a picture was made from: the file and
+// the memory ID, as short as a heading needs them.
+func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
+	width := (p.Width - p.Left - 160) / 3
+	file := c.Sources[p.Space.Source].File
+	for _, name := range []string{file[strings.LastIndexAny(file, `/\`)+1:], p.Space.ID()} {
+		if name != "" {
+			facts = append(facts, canvas.Fit(name, canvas.TextSize, width))
+		}
+	}
+	return facts
+}
+
+// Device returns what people call a space: its device, or else its whole ID.
+func Device(s *lifetime.Space) string {
+	for _, name := range []string{s.Device, s.ID()} {
+		if name != "" {
+			return canvas.Cut(name, 60)
+		}
+	}
+	return "memory"
+}
+
+// GridLine draws a line across the plot with a label at its left.
+func (p *Plot) GridLine(y canvas.Length, label string) {
+	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
+	p.Page.Text(canvas.Text{X: p.Left - 80, Y: y + 40, Anchor: canvas.End, Role: canvas.Dim, S: label})
+}
+
+// Upwards writes the name of the vertical axis.
+func (p *Plot) Upwards(name string) {
+	p.Page.Text(canvas.Text{X: 150, Y: (p.Top + p.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Turned: true, S: name})
+}
+
+// Along draws the horizontal axis: ticks at round distances from the origin, also
+// where only a part of the window is shown, and its name.
+func (p *Plot) Along() {
+	ticks, name := Instants(p.Space, p.From, p.To, p.Right-p.Left)
+	x := Scale{uint64(p.To) - uint64(p.From), uint64(p.Right - p.Left)}
+	for _, tick := range ticks {
+		at := p.Left + x.At(tick.At)
+		p.Page.Stroke(canvas.Line(at, p.Bottom, at, p.Bottom+40), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
+		p.Page.Text(canvas.Text{X: at, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: tick.Label})
+	}
+	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
+}
+
+// Beside writes a text next to x, up to right: after x where it fits, else before
+// it, else wherever there is room.
+func (p *Plot) Beside(x, y, right canvas.Length, t canvas.Text) {
+	t = t.Fit(right - p.Left)
+	width := t.Extent()
+	t.X, t.Y = x+60, y
+	if t.X+width > right {
+		t.Anchor, t.X = canvas.End, max(x-60, p.Left+width)
+	}
+	p.Page.Text(t)
+}
+
+// Row is a line of a legend.
+type Row struct {
+	Look        canvas.Look
+	Name, Place string // who
+	Below       string // how much
+	Bad         bool   // what went wrong
+}
+
+// RowHeight is the height of one row of a legend.
+const RowHeight canvas.Length = 340
+
+// Legend lists rows at the right, from the top of the plot on. A row is a swatch
+// and two lines.
+func (p *Plot) Legend(x canvas.Length, rows []Row) {
+	y := p.Top
+	width := p.Width - x - 180 - 120
+	for _, r := range rows {
+		p.Page.Fill(canvas.Rect(x, y, x+120, y+120), r.Look, nil)
+		name, place := fitName(r.Name, r.Place, width)
+		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: name, Aside: place})
+		role := canvas.Dim
+		if r.Bad {
+			role = canvas.Bad
+		}
+		p.Page.Text(canvas.Text{X: x + 180, Y: y + 240, Role: role, Bold: r.Bad, S: r.Below}.Fit(width))
+		y += RowHeight
+	}
+}
+
+// fitName shortens a site's name: where it is matters more than all of its name,
+// so the place keeps up to half of the width.
+func fitName(name, place string, width canvas.Length) (string, string) {
+	if place != "" {
+		place = canvas.Fit(place, canvas.TextSize, max(width/2, width-canvas.Width(name+" ", canvas.TextSize)))
+		width -= canvas.Width(" "+place, canvas.TextSize)
+	}
+	return canvas.Fit(name, canvas.TextSize, width), place
+}
+
+// Footer writes what is worth knowing below everything: text, or only its first
+// sentence where there is no room for more.
+func (p *Plot) Footer(height int, text string) {
+	width := p.Width - p.Left - 100
+	if canvas.Width(text, canvas.TextSize) > width {
+		text, _, _ = strings.Cut(text, ". ")
+	}
+	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))
+}
+
+// OfLimit says how large the device is, "" when that is not known.
+func OfLimit(s *lifetime.Space) string {
+	if s.Limit <= 0 {
+		return ""
+	}
+	return " of " + units.Bytes(s.Limit)
+}
+
+// WithLimit returns what the top of a plot stands for that is to show most
+// bytes: the limit of the device, where it is not so far away that the picture
+// would be empty for the most part.
+func WithLimit(most uint64, limit int64) uint64 {
+	if limit > 0 && uint64(limit) <= 2*most {
+		return max(most, uint64(limit))
+	}
+	return most
+}
