@@ -307,6 +307,9 @@ the Python functions instead.
 
 	$ memlane svg -o docs/leak.svg testdata/torchsnap/leak_4mib_20steps.pickle
 	$ memlane svg --layout address -o docs/fragmentation.svg testdata/torchsnap/frag_oom.pickle
+	$ memlane svg --color leak --theme dark -o docs/leak-dark.svg testdata/torchsnap/leak_4mib_20steps.pickle
+	$ memlane svg --view usage -o docs/usage.svg testdata/xplane/tf_leak.xplane.pb
+	$ memlane svg --view peak --buffer copy.16 -o docs/peak.svg testdata/xplane/oom.hlo.pb
 
 A block is one buffer: as wide as it lived, as high as the bytes it occupied. In
 the stacked layout blocks slide down when one below them ends, so that the upper
@@ -322,7 +325,21 @@ and those that would let the file outgrow 2 MB are drawn together: the largest
 stay blocks, the footer says how many do not, and the outline and all sums count
 them. The file needs nothing else: no script, no network. One style sheet has
 colours for light and dark pages; --theme light and --theme dark have one of them.
-A FILE that ends in .png gets the same picture in dots.
+A FILE that ends in .png gets the same picture in dots, on a light page unless
+--theme is dark.
+
+--view usage draws curves: the bytes in use, what of them was asked for, the stack
+of programs, what the allocator reserved or the device has left, and, on an axis of
+its own at the right, the fragmentation. It is the allocator's own figure, or is
+computed at some hundred instants from the holes in reserved memory. Every column
+of pixels has the lowest and the highest value of its part of the window: no peak
+is lost. This view works where only the usage is known, too.
+
+--view peak shows what makes up the peak: its split by what the memory is for, and a
+bar per buffer, by size, by padding and in order of the program. The pale part of a
+bar is padding, of running programs what the allocator rounded up. --buffer marks one
+of them in the curves above: the largest one that is called so (an instruction,
+operation, function or "file:line", or a part of one), or a value's number.
 
 # Profiles
 

@@ -97,7 +97,7 @@ func TestExamples(t *testing.T) {
 		t.Run(e.command, func(t *testing.T) { e.check(t, runExample(t, e.command)) })
 	}
 	// The pictures in docs are what the manual's commands make.
-	for _, name := range []string{"leak.svg", "fragmentation.svg"} {
+	for _, name := range []string{"leak.svg", "leak-dark.svg", "fragmentation.svg", "usage.svg", "peak.svg"} {
 		got, err := os.ReadFile(filepath.Join("docs", name))
 		if err != nil {
 			t.Fatal(err)

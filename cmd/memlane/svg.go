@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -11,59 +13,88 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/units"
 )
 
-// The values of --layout and --color.
+// The values of --layout, --color and --theme.
 var (
 	layouts = map[string]blocks.Layout{"stacked": blocks.Stacked, "address": blocks.Address}
 	colors  = map[string]blocks.Color{"site": blocks.BySite, "size": blocks.BySize, "category": blocks.ByCategory, "leak": blocks.ByLeak}
 	themes  = map[string]canvas.Theme{"auto": canvas.Auto, "light": canvas.Light, "dark": canvas.Dark}
 )
 
+// views are the values of --view.
+var views = map[string]view{
+	"blocks": {draw: drawBlocks},
+	"usage":  {draw: drawUsage, usageOnly: true},
+	"peak":   {draw: drawPeak},
+}
+
+// view is a kind of picture.
+type view struct {
+	draw      func(*cli.Context, io.Writer, *lifetime.Capture, *lifetime.Space) error
+	usageOnly bool // whether it can show spaces of which only the usage is known
+}
+
 func svgCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "svg",
-		Usage:     "a picture of the buffers over time: one block per buffer",
+		Usage:     "a picture: buffers over time, usage, or what makes up the peak",
 		ArgsUsage: "CAPTURE",
 		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied.\n" +
-			"Hover over a block for its call site, size, offset and lifetime. A FILE that\n" +
-			"ends in .png gets the same picture as PNG. Of several memory\n" +
-			"IDs the one with the highest peak is drawn; that of a compiled program when\n" +
-			"it is chosen or there is nothing else. In the stacked layout the upper edge\n" +
-			"is the memory in use; the address layout shows holes.\n\n" +
+			"Hover over a block for its call site, size, offset and lifetime. In the\n" +
+			"stacked layout the upper edge is the memory in use; the address layout shows\n" +
+			"holes. --view usage draws curves: what was in use, requested, reserved or\n" +
+			"free, and how much of the free memory was in pieces; --view peak what makes\n" +
+			"up the peak. Of several memory IDs the one with the highest peak is drawn;\n" +
+			"that of a compiled program when it is chosen or there is nothing else. A FILE\n" +
+			"that ends in .png gets the same picture as PNG.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
 			"  memlane svg --color leak -o leaks.png snapshot.pickle\n" +
+			"  memlane svg --view usage -o usage.svg trace.json\n" +
+			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
 		Flags: captureFlags(
-			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW` to draw: blocks"},
+			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW`: " + choices(views)},
 			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked or address"},
 			&cli.StringFlag{Name: "color", Value: "site", Usage: "`WHAT`: site, size, category, leak"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "`PAGE`: light, dark, auto"},
+			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: mark the buffer called `NAME`"},
 			&cli.IntFlag{Name: "max-blocks", Value: 10000, Usage: "`N` blocks of one buffer, at most"},
 			outputFlag()),
 		Action: svg,
 	}
 }
 
+// choices lists the values of a flag.
+func choices[V any](values map[string]V) string {
+	names := slices.Sorted(maps.Keys(values))
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 func svg(c *cli.Context) error {
-	layout, okLayout := layouts[c.String("layout")]
-	color, okColor := colors[c.String("color")]
-	theme, okTheme := themes[c.String("theme")]
+	for _, flag := range []struct {
+		name string
+		ok   bool
+		want string
+	}{
+		{"view", has(views, c.String("view")), choices(views)},
+		{"layout", has(layouts, c.String("layout")), "stacked or address"},
+		{"color", has(colors, c.String("color")), "site, size, category or leak"},
+		{"theme", has(themes, c.String("theme")), "light, dark or auto"},
+	} {
+		if !flag.ok {
+			return fail(statusUsage, "--%s %q: want %s", flag.name, c.String(flag.name), flag.want)
+		}
+	}
 	switch {
-	case !okTheme:
-		return fail(statusUsage, "--theme %q: want light, dark or auto", c.String("theme"))
 	case c.Int("max-blocks") < 1:
 		return fail(statusUsage, "--max-blocks %d: want at least 1", c.Int("max-blocks"))
-	case c.String("view") != "blocks":
-		return fail(statusUsage, "--view %q: want blocks", c.String("view"))
-	case !okLayout:
-		return fail(statusUsage, "--layout %q: want stacked or address", c.String("layout"))
-	case !okColor:
-		return fail(statusUsage, "--color %q: want site, size, category or leak", c.String("color"))
 	case c.NArg() != 1:
 		return fail(statusUsage, "svg: want one capture, got %d; see memlane svg --help", c.NArg())
 	}
@@ -71,17 +102,59 @@ func svg(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	capture := captures[0]
+	capture, v := captures[0], views[c.String("view")]
 	spaces, _ := ofRuntime(c, capture.Spaces)
 	space, of := largest(spaces)
+	if space == nil && v.usageOnly {
+		space, of = mostUsed(spaces)
+	}
 	if space == nil {
 		return fail(statusNoMemory, "%s: no buffers: %s", captureName(capture), whyNoBuffers(spaces))
 	}
 	if of > 1 && !c.Bool("quiet") {
 		tellChoice(c.App.ErrWriter, "drawing", space, of)
 	}
-	o := blocks.Options{Layout: layout, Color: color, Theme: theme, MaxBlocks: c.Int("max-blocks"), Leaks: map[lifetime.SiteID]string{}}
-	for _, f := range leak.Find(capture, []*lifetime.Space{space}, leak.Settings{}) {
+	return writeOutput(c, func(w io.Writer) error {
+		if err := v.draw(c, w, capture, space); err != nil {
+			return fail(statusNoMemory, "%s: %w", capture.Sources[0].File, err)
+		}
+		return nil
+	})
+}
+
+func has[V any](values map[string]V, name string) bool {
+	_, ok := values[name]
+	return ok
+}
+
+// mostUsed returns the space with the highest level among those of which only the
+// usage is known, and how many there are.
+func mostUsed(spaces []*lifetime.Space) (best *lifetime.Space, n int) {
+	most := int64(0)
+	for _, s := range spaces {
+		if bytes := s.Peak(lifetime.Occupied).Bytes; s.UsageOnly() {
+			if n++; best == nil || bytes > most {
+				best, most = s, bytes
+			}
+		}
+	}
+	return best, n
+}
+
+// pictureFormat is what the name of the output asks for.
+func pictureFormat(c *cli.Context) canvas.Format {
+	if strings.HasSuffix(strings.ToLower(c.String("output")), ".png") {
+		return canvas.PNG
+	}
+	return canvas.SVG
+}
+
+func drawBlocks(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space) error {
+	o := blocks.Options{
+		Layout: layouts[c.String("layout")], Color: colors[c.String("color")], Theme: themes[c.String("theme")],
+		Format: pictureFormat(c), MaxBlocks: c.Int("max-blocks"), Leaks: map[lifetime.SiteID]string{},
+	}
+	for _, f := range leak.Find(capture, []*lifetime.Space{s}, leak.Settings{}) {
 		if !f.IsLeak() {
 			continue
 		}
@@ -89,22 +162,22 @@ func svg(c *cli.Context) error {
 			o.Leaks[site] = fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), count(f.Amount.Count, "buffer"))
 		}
 	}
-	if strings.HasSuffix(c.String("output"), ".png") {
-		o.Format = canvas.PNG
-	}
-	return writeOutput(c, func(w io.Writer) error {
-		if err := blocks.Write(w, capture, space, o); err != nil {
-			return fail(statusNoMemory, "%s: %w", capture.Sources[0].File, err)
-		}
-		return nil
-	})
+	return blocks.Write(w, capture, s, o)
+}
+
+func drawUsage(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space) error {
+	return chart.Usage(w, capture, s, chart.Options{Format: pictureFormat(c), Theme: themes[c.String("theme")]})
+}
+
+func drawPeak(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space) error {
+	return chart.Peak(w, capture, s, c.String("buffer"), chart.Options{Format: pictureFormat(c), Theme: themes[c.String("theme")]})
 }
 
 // whyNoBuffers says why none of the spaces has anything to draw.
 func whyNoBuffers(spaces []*lifetime.Space) string {
 	for _, s := range spaces {
 		if s.UsageOnly() {
-			return "only the usage of " + s.ID() + " is known, not what held it; memlane peak and memlane info show it"
+			return "only the usage of " + s.ID() + " is known, not what held it; memlane svg --view usage draws it, memlane peak and memlane info show it"
 		}
 	}
 	return "nothing was alive or allocated in the window"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // category is what memory is for: the kind of the buffers of a compiled program,
@@ -24,13 +25,16 @@ const noCategory = "no category recorded"
 // the peak, and one for the rest.
 func (p *picture) addCategories(sites []usage, room int) {
 	list := p.categories(sites)
-	own := ownRows(len(list), len(palette), room)
+	own := ownRows(len(list), len(plot.Palette), room)
 	for i := range list {
 		k := len(p.classes)
 		switch {
 		case i < own:
-			look := canvas.Look{RGB: palette[i]}
-			if list[i].name == noCategory {
+			look := canvas.Look{RGB: plot.Palette[i]}
+			switch {
+			case len(list[i].kinds) > 0:
+				look = plot.KindLook(list[i].kinds[0])
+			case list[i].name == noCategory:
 				look = otherLook
 			}
 			p.classes = append(p.classes, class{name: list[i].name, look: look})

@@ -19,11 +19,6 @@ type class struct {
 	hidden      bool  // no buffer belongs to it
 }
 
-// palette has hues that people with any of the common colour blindnesses tell
-// apart, and lightnesses that differ in a grey print; the tests measure both. They
-// are calm, so that the leaks stand out, and stand on a light and on a dark page.
-var palette = [...]canvas.RGB{0x699bdd, 0xeac971, 0x1a8071, 0xb2afd9, 0xcaebf0, 0x8b8a3d, 0xc39da7, 0x546081}
-
 // shades are the classes of size, from small to large.
 var shades = [...]canvas.RGB{0xdcebf7, 0x97c4e0, 0x5a9fcd, 0x3574b0, 0x1c4780}
 
@@ -112,9 +107,9 @@ func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: tru
 // addSites adds a class for each of the sites with the most bytes at the peak,
 // and one for the rest.
 func (p *picture) addSites(sites []usage, room int) {
-	own := ownRows(len(sites), len(palette), room)
+	own := ownRows(len(sites), len(plot.Palette), room)
 	for i := range sites[:own] {
-		p.addClass(class{name: sites[i].name, place: sites[i].place, look: canvas.Look{RGB: palette[i]}}, sites[i:i+1])
+		p.addClass(class{name: sites[i].name, place: sites[i].place, look: canvas.Look{RGB: plot.Palette[i]}}, sites[i:i+1])
 	}
 	if more := len(sites) - own; more > 0 {
 		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: otherLook}, sites[own:])
@@ -195,23 +190,10 @@ func (p *picture) usages() []usage {
 	return list
 }
 
-// label names a site by its innermost user frame, else by its operation and what
-// that ran in.
+// label names a site.
 func (p *picture) label(site lifetime.SiteID) label {
-	l := label{leak: p.o.Leaks[site]}
-	s := &p.c.Sites[site]
-	if f, ok := p.c.UserFrame(site); ok {
-		l.name, l.place = f.Function, f.Place()
-		if stack := p.c.Stacks[s.Stack]; f.Kind == lifetime.Scope && len(stack) > 1 && p.s.Axis != lifetime.ProgramOrder {
-			l.place = p.c.Frames[stack[1]].Function // "aten::empty" alone tells little
-		}
-	} else {
-		l.name, l.place = cmp.Or(s.Op, s.Instr), cmp.Or(s.Module, s.Shape)
-	}
-	if l.name == "" {
-		l.name = "unknown site"
-	}
-	return l
+	name, place := plot.Name(p.c, p.s, site)
+	return label{name, place, p.o.Leaks[site]}
 }
 
 // each calls f with every buffer in the part that is drawn, and its class.

@@ -13,5 +13,7 @@ func (p *picture) peakLine() {
 		y = p.Bottom - p.height().At(uint64(p.peak.Bytes))
 		p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), dashes, nil)
 	}
-	p.Peak(p.peak, y)
+	// Right of the plot there is nothing at the height of the text: the exact
+	// figure may reach there in narrow pictures.
+	p.Peak(p.peak, y, p.Width-100)
 }

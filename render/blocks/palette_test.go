@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // blindness simulates how colours look to people, as matrices on linear RGB:
@@ -44,7 +45,7 @@ func lab(c canvas.RGB, eyes [3][3]float64) [3]float64 {
 // The colours of one picture are told apart by people with any of the common
 // colour blindnesses, and in a grey print. A difference of 2 is just seen.
 func TestPalette(t *testing.T) {
-	for name, colors := range map[string][]canvas.RGB{"sites": palette[:], "leaks": hatches[:], "sizes": shades[:]} {
+	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:]} {
 		for who, eyes := range blindness {
 			for i, c := range colors {
 				for _, other := range colors[:i] {

@@ -74,6 +74,7 @@ type Look struct {
 	RGB     RGB
 	Hatched bool // stripes over RGB
 	Faint   bool // a little paler
+	Pale    bool // much paler
 	Edged   bool // a thin line of the page's colour around it
 	Crisp   bool // edges on whole dots: for shapes too small for Edged
 }

@@ -49,7 +49,10 @@ func (c *raster) color(l Look) color.NRGBA {
 	if l.Role != Data {
 		v = c.theme.color(l.Role)
 	}
-	if l.Faint {
+	switch {
+	case l.Pale:
+		alpha = 102
+	case l.Faint:
 		alpha = 204
 	}
 	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), alpha}
@@ -64,7 +67,7 @@ func (c *raster) Group(l Look) {
 	if l.Role == Data && l.RGB == 0 {
 		l.Role, l.RGB, l.Hatched = outer.Role, outer.RGB, outer.Hatched
 	}
-	l.Faint, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Edged || outer.Edged, l.Crisp || outer.Crisp
+	l.Faint, l.Pale, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Pale || outer.Pale, l.Edged || outer.Edged, l.Crisp || outer.Crisp
 	c.looks = append(c.looks, l)
 }
 

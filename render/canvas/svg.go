@@ -61,7 +61,10 @@ func (c *svg) attributes(l Look) {
 	if class != "" {
 		c.str(` class="`, class, `"`)
 	}
-	if l.Faint {
+	switch {
+	case l.Pale:
+		c.str(` fill-opacity=".4"`)
+	case l.Faint:
 		c.str(` fill-opacity=".8"`)
 	}
 	if l.Crisp {

@@ -14,10 +14,10 @@ const (
 	Foreground             // texts and strong lines
 	Dim                    // texts that matter less
 	Grid
-	Room // memory that is reserved and may be free
-	Bad  // what went wrong
-	Stays
-	Passes // in pictures of leaks: what is alive at the end, and what is freed, both near the page's colour
+	Room   // memory that is reserved and may be free
+	Bad    // what went wrong
+	Stays  // what matters less than what is hatched: in pictures of leaks, all else that is alive at the end
+	Passes // still less: what was freed
 )
 
 // roles are the names of the roles in style sheets, and their colours. Dim

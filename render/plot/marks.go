@@ -18,8 +18,8 @@ func (p *Plot) Steps() {
 		}
 		count++
 		if x := p.X(m.Begin); x-last >= 20 {
-			path.Move(x, p.Top-80)
-			path.Line(x, p.Top-20)
+			path.Move(x, p.Top-100)
+			path.Line(x, p.Top-40)
 			last = x
 		}
 	}
@@ -27,7 +27,7 @@ func (p *Plot) Steps() {
 		return
 	}
 	p.Page.Stroke(&path, canvas.Pen{Role: canvas.Dim, Width: 10}, []byte(units.Count(count)+" steps"))
-	p.Page.Text(canvas.Text{X: p.Right + 60, Y: p.Top - 20, Role: canvas.Dim, S: "steps"})
+	p.Page.Text(canvas.Text{X: p.Left - 80, Y: p.Top - 90, Anchor: canvas.End, Role: canvas.Dim, S: "steps"})
 }
 
 // Limit draws what the device can hold, where that is in reach.
@@ -66,8 +66,9 @@ func (p *Plot) OOMs() {
 	}
 }
 
-// Peak marks the peak, at x and y, with the exact number of bytes above the plot.
-func (p *Plot) Peak(peak lifetime.Level, y canvas.Length) {
+// Peak marks the peak, whose level lies at y, with the exact number of bytes above
+// the plot, in a text that ends before right.
+func (p *Plot) Peak(peak lifetime.Level, y, right canvas.Length) {
 	x := p.X(peak.At)
 	p.Page.Dot(x, y, 30, canvas.Look{Role: canvas.Foreground})
 	when := " after " + units.Span(peak.At-p.Space.Begin, p.Space.Axis.Unit())
@@ -77,7 +78,5 @@ func (p *Plot) Peak(peak lifetime.Level, y canvas.Length) {
 	case p.Space.Axis == lifetime.ProgramOrder:
 		when = " at instruction " + units.Count(peak.At)
 	}
-	// Right of the plot there is nothing at this height: the exact figure may
-	// reach there in narrow pictures.
-	p.Beside(x, p.Top-180, p.Width-100, canvas.Text{Halo: true, S: "peak " + units.Exact(peak.Bytes) + when})
+	p.Beside(x, p.Top-180, right, canvas.Text{Halo: true, S: "peak " + units.Exact(peak.Bytes) + when})
 }

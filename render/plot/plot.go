@@ -47,16 +47,6 @@ func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	return facts
 }
 
-// Device returns what people call a space: its device, or else its whole ID.
-func Device(s *lifetime.Space) string {
-	for _, name := range []string{s.Device, s.ID()} {
-		if name != "" {
-			return canvas.Cut(name, 60)
-		}
-	}
-	return "memory"
-}
-
 // GridLine draws a line across the plot with a label at its left.
 func (p *Plot) GridLine(y canvas.Length, label string) {
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
@@ -104,10 +94,8 @@ type Row struct {
 // RowHeight is the height of one row of a legend.
 const RowHeight canvas.Length = 340
 
-// Legend lists rows at the right, from the top of the plot on. A row is a swatch
-// and two lines.
-func (p *Plot) Legend(x canvas.Length, rows []Row) {
-	y := p.Top
+// Legend lists rows at the right, from x, y on. A row is a swatch and two lines.
+func (p *Plot) Legend(x, y canvas.Length, rows []Row) {
 	width := p.Width - x - 180 - 120
 	for _, r := range rows {
 		p.Page.Fill(canvas.Rect(x, y, x+120, y+120), r.Look, nil)

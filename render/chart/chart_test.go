@@ -1,0 +1,220 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"image/png"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/render/canvas"
+)
+
+var update = flag.Bool("update", false, "write the pictures in testdata anew")
+
+// open reads a capture of the tests of cmd/memlane, and returns the space that id
+// names.
+func open(t *testing.T, file, id string) (*lifetime.Capture, *lifetime.Space) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("../../cmd/memlane/testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := lifetime.NewBuilder()
+	if err := native.Read(file, f, b); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range c.Spaces {
+		if s.ID() == id {
+			return c, s
+		}
+		ids = append(ids, s.ID())
+	}
+	t.Fatalf("no space %q in %q", id, ids)
+	return nil, nil
+}
+
+// scene is a space and what to draw of it.
+type scene struct {
+	name, file, id string
+	draw           func(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
+	o              Options
+}
+
+// marked draws the peak with a buffer marked.
+func marked(buffer string) func(io.Writer, *lifetime.Capture, *lifetime.Space, Options) error {
+	return func(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
+		return Peak(w, c, s, buffer, o)
+	}
+}
+
+var scenes = []scene{
+	{"usage-runtime", "runtime.native", "node7/tpu:3", Usage, Options{}},
+	{"usage-program", "programs.native", "node7/jit_step(5)/space0", Usage, Options{Theme: canvas.Dark, Width: 700, Height: 300}},
+	{"usage-torch", "../../../testdata/torchsnap/mode_snapmark.native", "cuda:0", Usage, Options{}},
+	{"usage-only", "../../../testdata/gpumemprof/both.native", "cuda:0", Usage, Options{Theme: canvas.Light}},
+	{"peak-program", "programs.native", "node7/jit_step(5)/space0", marked(""), Options{}},
+	{"peak-marked", "programs.native", "node7/jit_step(5)/space0", marked("fusion.2"), Options{Width: 600}},
+	{"peak-runtime", "runtime.native", "node7/tpu:3", marked(""), Options{Theme: canvas.Dark}},
+}
+
+func drawn(t *testing.T, sc scene) []byte {
+	t.Helper()
+	c, s := open(t, sc.file, sc.id)
+	var w bytes.Buffer
+	if err := sc.draw(&w, c, s, sc.o); err != nil {
+		t.Fatalf("%s: %v", sc.name, err)
+	}
+	return w.Bytes()
+}
+
+func TestGoldens(t *testing.T) {
+	for _, sc := range scenes {
+		got := drawn(t, sc)
+		if err := xml.Unmarshal(got, new(struct{})); err != nil {
+			t.Errorf("%s: %v", sc.name, err)
+		}
+		path := filepath.Join("testdata", sc.name+".svg")
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs; look at it, then run go test -update", path)
+		}
+	}
+}
+
+func TestPNG(t *testing.T) {
+	for _, sc := range scenes {
+		sc.o.Format = canvas.PNG
+		first := drawn(t, sc)
+		if !bytes.Equal(first, drawn(t, sc)) {
+			t.Errorf("%s: two drawings differ", sc.name)
+		}
+		img, err := png.Decode(bytes.NewReader(first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if width := max(sc.o.Width, 480); sc.o.Width > 0 && img.Bounds().Dx() != 2*width {
+			t.Errorf("%s is %d dots wide", sc.name, img.Bounds().Dx())
+		}
+	}
+}
+
+// Every column has the lowest and the highest level of its part of the window.
+func TestCurve(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		w := window{from: -50, to: -50 + 1 + r.Int64N(4000), columns: 1 + r.IntN(300)}
+		var levels []lifetime.Level
+		for at := w.from + r.Int64N(20); at < w.to; at += r.Int64N(40) { // some at one instant
+			levels = append(levels, lifetime.Level{At: at, Bytes: r.Int64N(1000)})
+		}
+		c := newCurve(w, slices.Values(levels))
+		for k := range w.columns {
+			low, high, known := int64(1<<60), int64(-1), false
+			for i, l := range levels {
+				until := w.to
+				if i+1 < len(levels) {
+					until = levels[i+1].At
+				}
+				// The level holds over [l.At, until), the column over [begin, end) / columns.
+				begin, end := int64(k)*(w.to-w.from), int64(k+1)*(w.to-w.from)
+				if n := int64(w.columns); l.At < until && (l.At-w.from)*n < end && (until-w.from)*n > begin {
+					low, high, known = min(low, l.Bytes), max(high, l.Bytes), true
+				}
+			}
+			if known != c.known[k] || known && (low != c.low[k] || high != c.high[k]) {
+				t.Fatalf("column %d of %d: %d to %d (%v), want %d to %d (%v)", k, w.columns, c.low[k], c.high[k], c.known[k], low, high, known)
+			}
+		}
+	}
+}
+
+// The peak of a million changes is in the curve.
+func TestPeakIsKept(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "a"})
+	ref := b.Space()
+	b.Describe(ref, lifetime.Space{Device: "cuda:0", Axis: lifetime.Time})
+	for i := range int64(200000) {
+		size := int64(512)
+		if i == 123456 {
+			size = 1 << 30
+		}
+		b.Alloc(ref, 2*i, 4096, size, 0, 0)
+		b.Free(ref, 2*i+1, 4096, size, 0)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	curve := newCurve(window{s.Begin, s.End, 900}, s.Levels(lifetime.Occupied))
+	if curve.highest() != s.Peak(lifetime.Occupied).Bytes {
+		t.Errorf("the curve reaches %d, the peak is %v", curve.highest(), s.Peak(lifetime.Occupied))
+	}
+	var w bytes.Buffer
+	if err := Usage(&w, c, s, Options{}); err != nil || w.Len() > 100000 {
+		t.Errorf("%d bytes, %v", w.Len(), err)
+	}
+}
+
+// What makes up the peak adds up to it, whatever it is for.
+func TestShares(t *testing.T) {
+	for _, id := range []string{"node7/tpu:3", "node7/jit_small(9)/space0"} {
+		c, s := open(t, "runtime.native", id)
+		p := &peak{usage: usage{c: c, s: s, peak: s.Peak(lifetime.Occupied)}}
+		if err := p.choose(""); err != nil {
+			t.Fatal(err)
+		}
+		p.split()
+		sum, count := int64(0), int64(0)
+		for _, k := range p.kinds {
+			sum, count = sum+k.bytes, count+k.count
+		}
+		if sum != p.peak.Bytes || count != int64(len(p.live)) {
+			t.Errorf("%s: %d bytes in %d buffers, want %d in %d", id, sum, count, p.peak.Bytes, len(p.live))
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	c, s := open(t, "programs.native", "node7/jit_step(5)/space0")
+	if err := Peak(io.Discard, c, s, "no such thing", Options{}); !errors.Is(err, errNotFound) || !strings.HasPrefix(err.Error(), "space node7/") {
+		t.Error(err)
+	}
+	c, s = open(t, "../../../testdata/gpumemprof/both.native", "cuda:0")
+	if err := Peak(io.Discard, c, s, "", Options{}); !errors.Is(err, errNoBuffers) {
+		t.Error(err)
+	}
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "empty"})
+	b.Describe(b.Space(), lifetime.Space{Device: "cuda:0"})
+	if c, err := b.Finish(); err != nil {
+		t.Error(err)
+	} else if err := Usage(io.Discard, c, c.Spaces[0], Options{}); !errors.Is(err, errNothing) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,297 @@
+package chart
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	gochart "github.com/wcharczuk/go-chart/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/units"
+)
+
+// peak is a picture of a peak in the making.
+type peak struct {
+	usage
+	live   []int  // buffers that make up the peak
+	kinds  []kind // what they are for, most bytes first
+	ofKind []int  // by index of live
+	chosen int    // index of a buffer of the space
+}
+
+// kind is what some of the buffers at a peak are for.
+type kind struct {
+	name  string
+	look  canvas.Look
+	bytes int64
+	count int64
+}
+
+// kindNames are the words for the parts of a compiled program's memory.
+var kindNames = map[lifetime.Kind]string{
+	lifetime.Parameter: "inputs", lifetime.Output: "outputs", lifetime.Temporary: "temporaries",
+	lifetime.Constant: "constants", lifetime.ThreadLocal: "thread-local",
+}
+
+// Errors of Peak.
+var (
+	errNoBuffers = errors.New("no buffers: what makes up the peak is not known")
+	errNotFound  = errors.New("no buffer is called so")
+)
+
+// Peak draws what makes up the peak: the buffers by size, by padding and in order,
+// split by what they are for, and the curves of the bytes in use with and without
+// padding. buffer chooses one, whose allocation and free are marked: by the name of
+// its instruction, operation or function, by its number, or "" for the largest.
+func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o Options) error {
+	p := &peak{usage: usage{c: c, s: s, o: o.withDefaults(640), peak: s.Peak(lifetime.Occupied), area: curveLook, edge: curveLine}}
+	p.o.Height = max(p.o.Height, 560)
+	err := p.choose(buffer)
+	if err == nil {
+		p.measure()
+		p.pieces, p.reserved = &pieces{}, nil
+		p.ceiling = uint64(max(p.peak.Bytes, 1))
+		p.split()
+		p.Page, err = canvas.New(p.o.Format, canvas.Page{
+			Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
+			Title: p.headline() + ": " + units.Bytes(p.peak.Bytes), Desc: p.explanation(),
+		})
+	}
+	if err == nil {
+		err = p.chart(128, p.o.Height-352, p.marks).Render(on(p.Page), io.Discard)
+	}
+	if err != nil {
+		return fmt.Errorf("space %s: %w", s.ID(), err)
+	}
+	return p.Page.Finish(w)
+}
+
+// choose finds the buffers at the peak, and the one that is to be marked.
+func (p *peak) choose(name string) error {
+	p.live = p.s.LiveAt(p.peak.At)
+	if len(p.live) == 0 {
+		return errNoBuffers
+	}
+	bySize := func(i, j int) int {
+		return cmp.Or(cmp.Compare(p.s.Buffers[j].Size, p.s.Buffers[i].Size), cmp.Compare(i, j))
+	}
+	p.chosen = slices.MinFunc(p.live, bySize)
+	if name == "" {
+		return nil
+	}
+	// Those of the peak come first, then all others; the exact name first, then
+	// a part of one.
+	all := make([]int, len(p.s.Buffers))
+	for i := range all {
+		all[i] = i
+	}
+	for _, matches := range []func(i int) bool{
+		func(i int) bool { return p.called(i, name, func(a, b string) bool { return a == b }) },
+		func(i int) bool { return p.called(i, name, strings.Contains) },
+	} {
+		for _, buffers := range [][]int{p.live, all} {
+			found := slices.DeleteFunc(slices.Clone(buffers), func(i int) bool { return !matches(i) })
+			if len(found) > 0 {
+				p.chosen = slices.MinFunc(found, bySize)
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%q: %w", canvas.Cut(name, 60), errNotFound)
+}
+
+// called reports whether one of the names of a buffer matches.
+func (p *peak) called(buffer int, name string, matches func(have, name string) bool) bool {
+	b := &p.s.Buffers[buffer]
+	site := &p.c.Sites[b.Site]
+	function, place := plot.Name(p.c, p.s, b.Site)
+	if p.s.ValueIDs != nil && strconv.FormatInt(p.s.ValueIDs[buffer], 10) == name {
+		return true
+	}
+	return slices.ContainsFunc([]string{site.Instr, site.Op, function, place}, func(have string) bool { return have != "" && matches(have, name) })
+}
+
+// split sorts the buffers at the peak by what they are for.
+func (p *peak) split() {
+	index := map[string]int{}
+	add := func(name string, bytes int64) int {
+		k, ok := index[name]
+		if !ok {
+			k = len(p.kinds)
+			index[name] = k
+			p.kinds = append(p.kinds, kind{name: name})
+		}
+		p.kinds[k].bytes += bytes
+		p.kinds[k].count++
+		return k
+	}
+	var of []int
+	for _, i := range p.live {
+		b := &p.s.Buffers[i]
+		k := add(cmp.Or(kindNames[b.Kind], p.c.Sites[b.Site].Region, "buffers"), b.Size)
+		if b.Kind != lifetime.Plain {
+			p.kinds[k].look = plot.KindLook(b.Kind)
+		}
+		of = append(of, k)
+	}
+	// What no buffer stands for has colours of its own, as in the curves.
+	if p.s.Base > 0 {
+		k := add("before the window", p.s.Base)
+		p.kinds[k].count, p.kinds[k].look = 0, baseLook
+	}
+	if n := p.s.StackAt(p.peak.At); n > 0 {
+		k := add("stack, beside the heap", n)
+		p.kinds[k].count, p.kinds[k].look = 0, stackLook
+	}
+	order := make([]int, len(p.kinds))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(p.kinds[b].bytes, p.kinds[a].bytes), cmp.Compare(p.kinds[a].name, p.kinds[b].name))
+	})
+	colors := slices.DeleteFunc(slices.Clone(plot.Palette[:]), func(c canvas.RGB) bool { return c == stackLook.RGB })
+	rank := make([]int, len(order))
+	sorted := make([]kind, len(order))
+	for r, k := range order {
+		rank[k] = r
+		sorted[r] = p.kinds[k]
+		if sorted[r].look == (canvas.Look{}) {
+			sorted[r].look = canvas.Look{RGB: colors[min(r, len(colors)-1)]}
+		}
+	}
+	for _, k := range of {
+		p.ofKind = append(p.ofKind, rank[k])
+	}
+	p.kinds = sorted
+}
+
+func (p *peak) headline() string { return plot.Device(p.s) + " - what makes up the peak" }
+
+func (p *peak) explanation() string {
+	pale := "rounding"
+	if p.s.Axis == lifetime.ProgramOrder {
+		pale = "padding"
+	}
+	return "One bar per buffer at the peak; the pale part is " + pale + ". Above, the bytes in use with and without it."
+}
+
+// marks draws what go-chart does not know.
+func (p *peak) marks(_ gochart.Renderer, box gochart.Box, _ gochart.Style) {
+	height := p.place(box)
+	p.Upwards("bytes in use")
+	p.Heading(p.headline(), append(p.Source(p.c), units.Count(int64(len(p.live)))+" buffers",
+		units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
+	p.shares()
+	p.Peak(p.peak, p.Bottom-height.At(uint64(p.peak.Bytes)), p.Right)
+	p.lifetime()
+	p.bars()
+	p.Legend(p.Width-canvas.Length(p.legendWidth())*10, 620, p.legend())
+	p.Footer(p.o.Height, p.explanation())
+}
+
+// shares draws one bar of all bytes at the peak, by what they are for.
+func (p *peak) shares() {
+	scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
+	at := int64(0)
+	for _, k := range p.kinds {
+		x := p.Left + scale.At(uint64(at))
+		at += k.bytes
+		l := k.look
+		l.Edged = true
+		p.Page.Fill(canvas.Rect(x, 620, p.Left+scale.At(uint64(at)), 800), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))
+	}
+}
+
+func (p *peak) share(bytes int64) string {
+	return strconv.FormatFloat(100*float64(bytes)/float64(p.peak.Bytes), 'f', 1, 64) + " %"
+}
+
+// lifetime marks from where to where the chosen buffer lives.
+func (p *peak) lifetime() {
+	b := &p.s.Buffers[p.chosen]
+	from, to, end := p.X(b.Begin), p.Right, "alive at the end"
+	if b.Edge&lifetime.EndOpen == 0 {
+		to, end = p.X(b.End), "freed"
+	}
+	begin := "allocated"
+	if b.Edge&lifetime.BeginUnseen != 0 || b.Begin < plot.Origin(p.s) {
+		begin = "there from the beginning"
+	}
+	pen := canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}
+	p.Page.Fill(canvas.Rect(from, p.Bottom-60, max(to, from+10), p.Bottom), chosenLook, []byte(p.describe(p.chosen)))
+	for _, x := range []canvas.Length{from, to} {
+		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), pen, nil)
+	}
+	p.Beside(from, p.Top+170, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: begin})
+	p.Beside(to, p.Top+330, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: end})
+}
+
+// The curves are grey here, as colours tell what the memory is for.
+var (
+	curveLook = canvas.Look{Role: canvas.Stays}
+	curveLine = canvas.Look{Role: canvas.Dim}
+)
+
+var chosenLook = canvas.Look{RGB: 0xd1495b, Hatched: true}
+
+// legend says what the memory is for, and which buffers are the largest.
+func (p *peak) legend() []plot.Row {
+	var rows []plot.Row
+	for _, k := range p.kinds {
+		below := units.Bytes(k.bytes) + ", " + p.share(k.bytes)
+		if k.count > 0 {
+			below += " in " + units.Count(k.count)
+		}
+		rows = append(rows, plot.Row{Look: k.look, Name: k.name, Below: below})
+	}
+	const most = 6
+	rows = append(rows[:min(len(rows), most)], p.inUse(p.peak.Bytes-p.s.StackAt(p.peak.At))...)
+	rows = append(rows, p.row(p.chosen, chosenLook, ", marked"))
+	// The largest buffers fill what is left of the page.
+	room := (p.o.Height - 62 - 40) / int(plot.RowHeight/10)
+	for _, i := range p.first(len(p.live), func(b *lifetime.Buffer) int64 { return b.Size }) {
+		if len(rows) == room {
+			break
+		}
+		if p.live[i] != p.chosen {
+			rows = append(rows, p.row(p.live[i], p.kinds[p.ofKind[i]].look, ""))
+		}
+	}
+	return rows
+}
+
+// row is the line of the legend for one buffer.
+func (p *peak) row(buffer int, look canvas.Look, more string) plot.Row {
+	b := &p.s.Buffers[buffer]
+	name, place := plot.Name(p.c, p.s, b.Site)
+	return plot.Row{Look: look, Name: name, Place: place, Below: units.Bytes(b.Size) + more}
+}
+
+// describe returns what shows when a reader points at a buffer.
+func (p *peak) describe(buffer int) string {
+	b := &p.s.Buffers[buffer]
+	name, place := plot.Name(p.c, p.s, b.Site)
+	text := canvas.Cut(name, 80)
+	if place != "" {
+		text += " (" + canvas.Cut(place, 60) + ")"
+	}
+	if instr := p.c.Sites[b.Site].Instr; instr != "" && instr != name {
+		text += "\n" + canvas.Cut(instr+" "+p.c.Sites[b.Site].Shape, 160)
+	}
+	text += "\n" + units.Exact(b.Size)
+	if b.Size != b.Requested {
+		text += fmt.Sprintf(", %s without %s of padding", units.Exact(b.Requested), units.Bytes(b.Size-b.Requested))
+	}
+	if word := kindNames[b.Kind]; word != "" {
+		text += "\none of the " + word
+	}
+	return text
+}

@@ -1,0 +1,93 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	gochart "github.com/wcharczuk/go-chart/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
+)
+
+// pieces is how much of the free memory lies outside its largest piece, over time:
+// the fragmentation, XProf's definition.
+type pieces struct {
+	curve    *curve // in hundredths of a percent; nil where not known
+	instants int    // at which it was computed; 0 where the allocator reported it
+}
+
+// whole is a fragmentation of 1.
+const whole = 10000
+
+func newPieces(w window, s *lifetime.Space) *pieces {
+	if levels := reported(s); len(levels) > 0 {
+		return &pieces{newCurve(w, slices.Values(levels)), 0}
+	}
+	if len(s.Regions) == 0 || len(s.Buffers) == 0 || s.Axis == lifetime.ProgramOrder || s.Facts&lifetime.Addresses == 0 {
+		return &pieces{}
+	}
+	levels := computed(w, s)
+	return &pieces{newCurve(w, slices.Values(levels)), len(levels)}
+}
+
+// reported returns the figures of the allocator itself.
+func reported(s *lifetime.Space) (levels []lifetime.Level) {
+	for _, t := range s.Totals {
+		if t.HasFragmentation && !math.IsNaN(float64(t.Fragmentation)) {
+			levels = append(levels, lifetime.Level{At: t.T, Bytes: int64(math.Round(float64(t.Fragmentation) * whole))})
+		}
+	}
+	return levels
+}
+
+// computedMost bounds the buffers that are looked at to compute fragmentation:
+// every instant looks at all that were allocated before.
+const computedMost = 2e7
+
+// computed takes the figures from the holes in reserved memory, at instants at
+// equal distances: a curve through samples, which may miss a spike.
+func computed(w window, s *lifetime.Space) (levels []lifetime.Level) {
+	n := min(max(computedMost/len(s.Buffers), 24), w.columns/2)
+	n = int(min(uint64(n), uint64(w.to)-uint64(w.from)))
+	step := (uint64(w.to) - uint64(w.from)) / uint64(n)
+	for i := range n {
+		t := w.from + int64(uint64(i)*step)
+		if share, ok := s.FreeAt(t).Fragmentation(); ok {
+			levels = append(levels, lifetime.Level{At: t, Bytes: int64(math.Round(share * whole))})
+		}
+	}
+	return levels
+}
+
+// axis is the one at the right, in percent.
+func (p *pieces) axis(labels gochart.Style) gochart.YAxis {
+	y := &columnRange{ContinuousRange: gochart.ContinuousRange{Max: 100}}
+	if p.curve == nil {
+		return gochart.YAxis{Range: y, Style: gochart.Hidden(), NameStyle: gochart.Hidden()}
+	}
+	for v := 0; v <= 100; v += 25 {
+		y.ticks = append(y.ticks, gochart.Tick{Value: float64(v), Label: fmt.Sprintf("%d %%", v)})
+	}
+	return gochart.YAxis{Range: y, Style: labels, NameStyle: gochart.Hidden(), GridMajorStyle: gochart.Hidden(), GridMinorStyle: gochart.Hidden()}
+}
+
+func (p *pieces) series() gochart.ContinuousSeries {
+	if p.curve == nil {
+		return gochart.ContinuousSeries{}
+	}
+	return p.curve.series(whole/100, gochart.YAxisPrimary, canvas.Look{}, fragmentLine, 1.5)
+}
+
+func (p *pieces) legend() []plot.Row {
+	if p.curve == nil {
+		return nil
+	}
+	below := fmt.Sprintf("%.1f %% at most", float64(p.curve.highest())*100/whole)
+	if p.instants > 0 {
+		below += fmt.Sprintf(", %d samples", p.instants)
+	}
+	return []plot.Row{{Look: fragmentLine, Name: "fragmentation", Below: below}}
+}
