@@ -30,9 +30,9 @@ func (p *peak) bars() {
 	largest := p.first(most, size)
 	order := slices.Clone(largest)
 	slices.Sort(order) // live is in order of allocation
-	words := [2]string{"by rounding", "in order of allocation"}
+	words := [2]string{"by rounding", "in order"}
 	if p.s.Axis == lifetime.ProgramOrder {
-		words = [2]string{"by padding", "in program order"}
+		words = [2]string{"by padding", "program order"}
 	}
 	for i, pn := range []panel{
 		{title: "by size", bars: largest, height: size},
@@ -62,7 +62,7 @@ func (p *peak) first(n int, figure func(*lifetime.Buffer) int64) []int {
 
 // panel draws one bar chart: its title, its highest figure, and a bar per buffer.
 func (p *peak) panel(pn *panel) {
-	p.Page.Text(canvas.Text{X: pn.left, Y: pn.top - 220, Bold: true, S: pn.title})
+	p.Page.Text(canvas.Text{X: pn.left, Y: pn.top - 220, Bold: true, S: pn.title}.Fit(pn.right - pn.left + 150))
 	most := int64(0)
 	for _, i := range pn.bars {
 		most = max(most, pn.height(&p.s.Buffers[p.live[i]]))
