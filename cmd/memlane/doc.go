@@ -315,8 +315,8 @@ A block is one buffer: as wide as it lived, as high as the bytes it occupied. In
 the stacked layout blocks slide down when one below them ends, so that the upper
 edge is the memory in use; in the address layout a block stays where it lies, on
 the grey regions that the allocator reserved, and grey that no block covers is
-free. Hatched blocks leak, whatever --color says; --color leak lets all others
-recede, --color category tells apart what memory is for: the kinds of a compiled
+free. Hatched blocks leak, whatever --color says; --color leak puts them at the
+bottom and lets all others recede, --color category tells apart what memory is for: the kinds of a compiled
 program's buffers, or what the allocator was told. The line "capacity" is the
 limit of the device, where a capture knows it and the peak reaches half of it.
 

@@ -40,7 +40,7 @@ type drawing struct {
 var (
 	offsetText = regexp.MustCompile(`\noffset (\d+) \(0x[0-9a-f]+\)`)
 	bytesText  = regexp.MustCompile(`(?m)^(?:\S+ \S+ \(([\d,]+) B\)|(\d+) B)$`)
-	mergedText = regexp.MustCompile(`; ([\d,]+) small ones \((.*?) at the peak\)`)
+	mergedText = regexp.MustCompile(`; ([\d,]+) small ones? \((.*?) at the peak\)`)
 )
 
 // readBack reads an address picture with nothing but what stands in it.

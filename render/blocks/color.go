@@ -27,9 +27,10 @@ var shades = [...]canvas.RGB{0xdcebf7, 0x97c4e0, 0x5a9fcd, 0x3574b0, 0x1c4780}
 var hatches = [...]canvas.RGB{0xd1495b, 0xe08e2b, 0x9a3a86, 0x6e3f12, 0x4a3a42}
 
 var (
-	otherLook = canvas.Look{RGB: 0xb9c0c8}
-	baseLook  = canvas.Look{RGB: 0x8b949e}
-	stackLook = canvas.Look{RGB: 0xa8a29a}
+	unknownLook = canvas.Look{RGB: 0x9fa8b2}
+	otherLook   = canvas.Look{RGB: 0xc4cad1}
+	baseLook    = canvas.Look{RGB: 0x8b949e}
+	stackLook   = canvas.Look{RGB: 0xa8a29a}
 )
 
 // sizeLimits end the classes of size. 1 MiB is where PyTorch's caching
@@ -109,7 +110,11 @@ func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: tru
 func (p *picture) addSites(sites []usage, room int) {
 	own := ownRows(len(sites), len(plot.Palette), room)
 	for i := range sites[:own] {
-		p.addClass(class{name: sites[i].name, place: sites[i].place, look: canvas.Look{RGB: plot.Palette[i]}}, sites[i:i+1])
+		look := canvas.Look{RGB: plot.Palette[i]}
+		if sites[i].name == plot.Unknown {
+			look = unknownLook
+		}
+		p.addClass(class{name: sites[i].name, place: sites[i].place, look: look}, sites[i:i+1])
 	}
 	if more := len(sites) - own; more > 0 {
 		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: otherLook}, sites[own:])

@@ -9,7 +9,7 @@
 //
 //   - [Stacked] piles the live buffers up in order of their allocation, so that
 //     the upper edge of the pile is the usage. When a buffer ends, those above
-//     it slide down.
+//     it slide down. With [ByLeak] leaks lie below all others.
 //   - [Address] puts a buffer where it lies in memory, on the regions that the
 //     allocator reserved. Holes between buffers are fragmentation.
 //

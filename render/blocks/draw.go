@@ -67,7 +67,11 @@ func (p *picture) headline() string {
 func (p *picture) explanation(l *layout) string {
 	s := "One block per buffer"
 	if l.rest.count > 0 {
-		s += "; " + units.Count(l.rest.count) + " small ones (" + units.Bytes(l.rest.bytes) + " at the peak) drawn together"
+		ones := " small ones ("
+		if l.rest.count == 1 {
+			ones = " small one ("
+		}
+		s += "; " + units.Count(l.rest.count) + ones + units.Bytes(l.rest.bytes) + " at the peak) drawn together"
 	}
 	if p.o.Layout == Address {
 		return s + ". Gaps between regions are left out."

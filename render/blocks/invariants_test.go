@@ -116,6 +116,8 @@ func TestStackIsUsage(t *testing.T) {
 	p, leaks := training(9, 4, true)
 	c, s := p.finish(t)
 	checkStack(t, c, s, Options{Leaks: leaks})
+	checkStack(t, c, s, Options{Leaks: leaks, Color: ByLeak})
+	checkStack(t, c, s, Options{Leaks: leaks, Color: ByLeak, MaxBlocks: 9})
 	if p, _ := newPicture(c, s, Options{}); p.peak != s.Peak(lifetime.Occupied) {
 		t.Errorf("peak %v, want %v", p.peak, s.Peak(lifetime.Occupied))
 	}

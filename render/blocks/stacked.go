@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/memlane/memlane/render/canvas"
@@ -16,21 +17,21 @@ import (
 // in every column.
 func (p *picture) stack() layout {
 	height := p.height()
-	all, bands := p.sort(height)
+	all, small := p.sort(height)
 	own := largest(all, p.o.MaxBlocks)
 	var l layout
+	var together *bands
+	var floors []int64
 	for {
+		together = small.with(p, all[len(own):])
+		floors = together.below(p)
 		// How often blocks move shows only once they are laid out.
-		l = p.slide(inOrder(own), height)
+		l = p.slide(inOrder(own), height, floors)
 		n := p.affordable(own, 4*len(l.steps))
 		if n == len(own) {
 			break
 		}
 		own = own[:n]
-	}
-	rest := all[len(own):]
-	for i := range rest {
-		bands.add(p, &rest[i])
 	}
 	// Summed in bytes, not taken from the outlines: rounding must not add up.
 	piled := make([]int64, len(p.cols.at)+1)
@@ -40,10 +41,10 @@ func (p *picture) stack() layout {
 		piled[own[i].k1] -= size
 	}
 	accumulate(piled)
-	for k := range p.floors {
-		piled[k] += p.floors[k]
+	for k := range floors {
+		piled[k] += floors[k]
 	}
-	bands.draw(p, &l, piled, height)
+	together.draw(p, &l, piled, height)
 	return l
 }
 
@@ -64,22 +65,22 @@ func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	return all, bands
 }
 
-// slide lays out blocks that stand in order of allocation. A block gets a new
+// slide lays out blocks that stand in order of allocation, on floors. A block gets a new
 // step in every column in which it lies lower than before. A column has room
 // for few blocks of the smallest height, so walking over all the live ones
 // where anything changes is cheap.
-func (p *picture) slide(own []candidate, height plot.Scale) layout {
+func (p *picture) slide(own []candidate, height plot.Scale, floors []int64) layout {
 	var moves []move
 	q := pile{own: own}
 	last := make([]step, len(own)) // all zero, which no block is
 	for k := range p.cols.at {
-		if !q.advance(k) && k > 0 && p.floors[k] == p.floors[k-1] {
+		if !q.advance(k) && k > 0 && floors[k] == floors[k-1] {
 			continue
 		}
 		x := p.columnX(k)
-		offset := p.floors[k]
+		offset := floors[k]
 		lo := height.At(uint64(offset))
-		for _, i := range q.live {
+		for i := range p.upwards(&q) {
 			offset += p.s.Buffers[own[i].buffer].Size
 			// The upper edge of a block is rounded once, and is the lower edge
 			// of the next: no gap opens between them.
@@ -92,6 +93,27 @@ func (p *picture) slide(own []candidate, height plot.Scale) layout {
 		}
 	}
 	return p.gather(own, moves)
+}
+
+// upwards yields the live blocks of a pile, lowest first: in order of allocation.
+// In a picture of leaks these lie at the bottom, where they stay: what they pile up
+// to is one shape, however much comes and goes above it.
+func (p *picture) upwards(q *pile) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, leaks := range [...]bool{true, false} {
+			for _, i := range q.live {
+				if p.o.Color == ByLeak && (int(q.own[i].class) < p.leaks) != leaks {
+					continue
+				}
+				if !yield(i) {
+					return
+				}
+			}
+			if p.o.Color != ByLeak {
+				return
+			}
+		}
+	}
 }
 
 // move is a step of one of the blocks being laid out.
@@ -176,20 +198,54 @@ func (b *bands) add(p *picture, c *candidate) {
 	b.rest[c.class].add(buf, p.peak.At)
 }
 
-// draw piles the bands on top of what is piled up already.
-func (b *bands) draw(p *picture, l *layout, piled []int64, height plot.Scale) {
-	for class, bytes := range b.bytes {
+// with returns the bands with further buffers in them, their bytes by column.
+func (b *bands) with(p *picture, more []candidate) *bands {
+	all := &bands{rest: slices.Clone(b.rest)}
+	for _, bytes := range b.bytes {
+		all.bytes = append(all.bytes, slices.Clone(bytes))
+	}
+	for i := range more {
+		all.add(p, &more[i])
+	}
+	for _, bytes := range all.bytes {
 		accumulate(bytes)
+	}
+	return all
+}
+
+// below returns what the blocks stand on: the floors, and on them the bands of
+// leaks where these are to lie at the bottom.
+func (b *bands) below(p *picture) []int64 {
+	floors := slices.Clone(p.floors)
+	if p.o.Color == ByLeak {
+		for _, bytes := range b.bytes[:p.leaks] {
+			for k := range floors {
+				floors[k] += bytes[k]
+			}
+		}
+	}
+	return floors
+}
+
+// draw puts the bands below the blocks or piles them on top of what is piled up
+// already.
+func (b *bands) draw(p *picture, l *layout, piled []int64, height plot.Scale) {
+	low := slices.Clone(p.floors)
+	for class, bytes := range b.bytes {
 		l.rest.count += b.rest[class].count
 		l.rest.bytes += b.rest[class].bytes
-		top := slices.Clone(piled)
+		from := &piled
+		if p.o.Color == ByLeak && class < p.leaks {
+			from = &low
+		}
+		top := slices.Clone(*from)
 		for k := range p.cols.at {
 			top[k] += bytes[k]
 		}
-		if band := p.band(piled, top, height); !band.Empty() {
+		if band := p.band(*from, top, height); !band.Empty() {
 			l.merged = append(l.merged, mergedPath{uint8(class), band, b.rest[class]})
 		}
-		piled = top
+		*from = top
 	}
 }
 

@@ -24,6 +24,9 @@ func Device(s *lifetime.Space) string {
 	return canvas.Cut(cmp.Or(s.Device, s.ID(), "memory"), 60)
 }
 
+// Unknown is what a site is called of which nothing is known.
+const Unknown = "unknown site"
+
 // Name names a site of a space by its innermost user frame, else by its operation
 // and what that ran in.
 func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, place string) {
@@ -36,5 +39,5 @@ func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, pla
 	} else {
 		name, place = cmp.Or(site.Op, site.Instr), cmp.Or(site.Module, site.Shape)
 	}
-	return cmp.Or(name, "unknown site"), place
+	return cmp.Or(name, Unknown), place
 }

@@ -1,0 +1,54 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+)
+
+// Damaged captures hold the ends of every range, and names of any kind: they are
+// drawn as they are.
+func TestExtremes(t *testing.T) {
+	nasty := `</title><script>alert(1)</script>` + "\x00\u202e\xff" + strings.Repeat("W", 5000)
+	for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {
+		b := lifetime.NewBuilder()
+		b.Source(lifetime.Source{File: nasty})
+		ref := b.Space()
+		b.Describe(ref, lifetime.Space{Device: nasty, Process: nasty, Axis: lifetime.Time, Limit: math.MaxInt64})
+		site := b.Site(lifetime.Site{Op: nasty, Instr: nasty, Region: nasty, Shape: nasty})
+		for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
+			b.Reserve(ref, times[0], addr, 1<<62, site)
+			b.Alloc(ref, times[0]+int64(i), addr, 1<<uint(15*i), 0, site)
+			b.Mark(ref, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Text: nasty, Free: math.MinInt64, Requested: math.MaxInt64})
+			b.Total(ref, lifetime.Total{T: times[i%2], Bytes: math.MaxInt64, Fragmentation: float32(math.NaN()), HasFragmentation: i%2 == 0})
+		}
+		b.Free(ref, times[1], 1<<63, 1<<40, 0)
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, draw := range []func(w *bytes.Buffer, o Options) error{
+			func(w *bytes.Buffer, o Options) error { return Usage(w, c, c.Spaces[0], o) },
+			func(w *bytes.Buffer, o Options) error { return Peak(w, c, c.Spaces[0], "", o) },
+		} {
+			var svg, png bytes.Buffer
+			if err := draw(&svg, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := xml.Unmarshal(svg.Bytes(), new(struct{})); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(svg.String(), "<script") || svg.Len() > 100000 {
+				t.Errorf("%d bytes, with a script: %v", svg.Len(), strings.Contains(svg.String(), "<script"))
+			}
+			if err := draw(&png, Options{Format: canvas.PNG, Width: 480, Height: 240}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
