@@ -161,6 +161,27 @@ the grey regions that the allocator reserved, and grey that no block covers is
 free. Hatched red blocks belong to findings. Small buffers are drawn together;
 the footer says how many. The file needs nothing else: no script, no network.
 
+# In a browser
+
+	$ memlane report -o report.html testdata/torchsnap/leak_4mib_20steps.pickle
+
+The page shows what the commands above show, and more of it: the memory over time;
+below, on the same time, every buffer; and what is alive at one instant, which a
+click on the graph chooses: by site, each buffer, or as a flame graph of bytes by
+stack. Wheel: zoom to the cursor (Alt: the bytes). Drag: zoom to what is marked.
+Shift and drag: move. Hover over a block for its function, size, offset, lifetime,
+shape and source line; click to pin it, which shows its stack and where on the curve
+it was allocated and freed. A row, a call of the flame graph, an entry of the legend
+or a search (text or /regexp/) lights the buffers of its sites, and so does the link
+of a finding. "?" lists the keys. The address of the page keeps what it shows
+(#space=cuda:0&t=...), so it can be sent along with the file.
+
+	memlane report -o report.html before.pickle after.pickle
+
+With several captures the page compares two of them: both curves on one scale, and
+the sites that are new, gone, grew or shrank. The file needs nothing else and asks
+for nothing: it opens from disk, and its Content-Security-Policy forbids requests.
+
 # Profiles
 
 	$ memlane pprof -o heap.pb.gz testdata/torchsnap/leak_4mib_20steps.pickle

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak/preset"
 	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/web"
 )
 
 // The forms of a report, by the extension of the file that -o names.
@@ -19,9 +20,10 @@ const (
 	textReport     = "text"
 	markdownReport = "markdown"
 	jsonReport     = "json"
+	htmlReport     = "html"
 )
 
-var reportFormats = []struct{ name, extension string }{{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}}
+var reportFormats = []struct{ name, extension string }{{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}}
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
@@ -31,11 +33,12 @@ func reportCommand() *cli.Command {
 		Description: "Examples:\n" +
 			"  memlane report snapshot.pickle\n" +
 			"  memlane report -o report.md snapshot.pickle\n" +
+			"  memlane report -o report.html before.pickle after.pickle\n" +
 			"  memlane report --json snapshot.pickle | jq .optimization_score\n" +
 			"  memlane report --rules gpumemprof --json results.json\n" +
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(),
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown or json; else by -o's name"},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown, json, html; or as -o ends"},
 			toggle("json", "the same as --format json"), outputFlag())...),
 		Action: reportOn,
 	}
@@ -74,6 +77,8 @@ func reportOn(c *cli.Context) error {
 			return writeJSON(w, reportJSON{schema, r.name(), found.report, findingsToJSON(captures, found.found), functionsOf(captures, r)})
 		case markdownReport:
 			return report.WriteMarkdown(w, d)
+		case htmlReport:
+			return web.Write(w, webCaptures(d))
 		}
 		printReport(w, d, r)
 		return nil
@@ -104,6 +109,15 @@ func reportFormat(c *cli.Context) (string, error) {
 		return "", fail(statusUsage, "--format %q: want %s", name, strings.Join(names, ", "))
 	}
 	return textReport, nil
+}
+
+// webCaptures returns what the page shows of a report.
+func webCaptures(d *report.Data) []web.Capture {
+	var all []web.Capture
+	for i, c := range d.Captures {
+		all = append(all, web.Capture{Capture: c, Name: captureName(c), Info: infoOf(c), Findings: d.Findings[i]})
+	}
+	return all
 }
 
 // printReport writes a report for the terminal: what to do first, then what info,

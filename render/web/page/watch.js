@@ -1,0 +1,33 @@
+// What memlane serve adds to the page: how far the reading of captures got, and a
+// new page when they change.
+
+import {el, replace} from './dom.js';
+import {bytes, percent} from './format.js';
+
+const pause = 500; // ms between two questions
+
+// watch asks the server how it is, for as long as the page is open.
+export async function watch(version, main) {
+  for (;;) {
+    try {
+      const answer = await fetch('api/status', {cache: 'no-store'});
+      const status = await answer.json();
+      if (status.version !== version && status.state === 'ready') {
+        location.reload();
+        return;
+      }
+      if (version === '0') replace(main, progress(status));
+      document.body.classList.remove('gone');
+    } catch {
+      document.body.classList.add('gone'); // the server has ended
+    }
+    await new Promise((done) => { setTimeout(done, pause); });
+  }
+}
+
+function progress(status) {
+  if (status.state === 'failed') return el('p', {class: 'empty', role: 'alert'}, status.error);
+  const share = status.size > 0 ? Math.min(1, status.read / status.size) : null;
+  return el('div', {class: 'loading'}, el('p', {role: 'status'}, `reading ${status.file || 'captures'}: ${bytes(status.read)}${share === null ? '' : `, ${percent(share)}`}`),
+    el('progress', share === null ? {} : {value: share}));
+}
