@@ -182,6 +182,20 @@ With several captures the page compares two of them: both curves on one scale, a
 the sites that are new, gone, grew or shrank. The file needs nothing else and asks
 for nothing: it opens from disk, and its Content-Security-Policy forbids requests.
 
+	memlane serve snapshot.pickle
+
+shows the same page without a file, and opens a browser. It tells how far the reading
+of a large capture got, and shows it anew when it changes. It listens on 127.0.0.1,
+on any free port, unless --http HOST:PORT says otherwise, and answers only who calls
+it by an address, as localhost or by HOST; --no-browser leaves the browser alone,
+Ctrl-C ends it. For scripts it answers JSON:
+
+	/api/info              as memlane info --json
+	/api/leaks             as memlane leaks --json
+	/api/peak?at=WHEN      as memlane peak --json --at WHEN, of every memory ID
+	/api/model?capture=N   as memlane export --to json, of capture N, from 0
+	/api/status            state (reading, ready, failed), version (how often captures were read), file, read and size in bytes, error
+
 # Profiles
 
 	$ memlane pprof -o heap.pb.gz testdata/torchsnap/leak_4mib_20steps.pickle

@@ -76,7 +76,7 @@ type finding struct {
 
 // documentOf returns the document of c; places are those of its spaces.
 func documentOf(c Capture, place []places) document {
-	d := document{Name: c.Name, Info: c.Info, Findings: []finding{}}
+	d := document{Name: c.Name, Info: c.Info, Spaces: []space{}, Findings: []finding{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Function, f.File, f.Line, f.Kind.String()})
 	}

@@ -22,12 +22,12 @@ import {describe, UsageGraph} from './usage.js';
 
 export class App {
   constructor(captures, main) {
-    this.captures = captures;
+    this.captures = captures; // of which some may have no space
     this.main = main;
     this.dark = matchMedia('(prefers-color-scheme: dark)');
     setTheme(this.dark.matches);
     this.card = new HoverCard();
-    this.selectors = new Selectors(captures, (space) => this.open(space, {tab: this.tab}));
+    this.selectors = new Selectors(captures.filter((c) => c.spaces.length), (space) => this.open(space, {tab: this.tab}));
     this.search = el('input', {type: 'search', class: 'find', placeholder: 'light buffers by function, op or /regexp/', 'aria-label': 'light buffers by function, operation or regular expression',
       oninput: () => this.light(this.searched(this.search.value), this.search.value, {q: this.search.value})});
     this.help = help();
@@ -58,7 +58,7 @@ export class App {
 
   // go shows what an address names; what it does not name is as usual.
   async go(fields) {
-    const capture = this.captures[fields.capture || 0] || this.captures[0];
+    const capture = [this.captures[fields.capture || 0], ...this.captures].find((c) => c?.spaces.length);
     const finding = capture.findings[fields.finding];
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
     await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : 'sites')});
@@ -145,7 +145,7 @@ export class App {
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit)},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}))})},
-      this.captures.length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures, (after, sites, name) => this.lightIn(after, sites, name))},
+      this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
       {key: 'capture', name: 'Worth knowing', make: () => ({element: losses(space.capture)})},
     ].filter(Boolean);
     replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
@@ -343,8 +343,12 @@ export class App {
       color: this.color === 'site' ? null : this.color, tab: this.tab === 'sites' ? null : this.tab});
   }
 
-  start() {
-    return this.go(read());
+  async start() {
+    if (this.captures.some((c) => c.spaces.length)) {
+      await this.go(read());
+      return;
+    }
+    replace(this.main, el('p', {class: 'empty'}, 'Nothing of memory was recorded here.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
 }
 

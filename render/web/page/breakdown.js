@@ -44,7 +44,7 @@ export function siteTable(space, on) {
       number('share', 'of all bytes at this moment', (row) => row.bytes, (row) => percent(total.bytes ? row.bytes / total.bytes : 0)),
       number('buffers', 'how many buffers', (row) => row.count, (row) => count(row.count)),
       number(space.static ? 'unpadded' : 'requested', 'bytes that the program asked for', (row) => row.requested, (row) => bytes(row.requested)),
-      {name: 'allocated by', title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
+      {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
       ...columnsOfSites(space),
     ],
   });
@@ -69,7 +69,7 @@ export function bufferTable(space, on) {
       number('allocated', 'when', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
       number('lived', 'how long', (row) => space.end[row.buffer] - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
       number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),
-      {name: 'allocated by', title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
+      {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
       ...columnsOfSites(space),
     ],
   });

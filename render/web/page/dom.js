@@ -10,13 +10,13 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) element.setAttribute(name, '');
     else if (value !== false && value != null) element.setAttribute(name, value);
   }
-  element.append(...children.flat().filter((child) => child != null && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
   return element;
 }
 
 // replace puts new children in the place of all that an element has.
 export function replace(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child != null && child !== false));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false));
 }
 
 export function button(text, title, onclick, attributes = {}) {

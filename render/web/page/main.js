@@ -13,6 +13,7 @@ async function start() {
   if (version === '0') return;
   const app = new App(await captures(), main);
   await app.start();
+  app.ready = performance.now();
   globalThis.memlane = app; // for whoever looks with the console
   document.body.dataset.ready = 'true';
 }

@@ -23,7 +23,7 @@ export class Selectors {
     const all = [];
     if (this.captures.length > 1) {
       all.push(this.select('capture', this.captures.map((c) => [String(c.number), c.name]), String(space.capture.number),
-        (number) => this.chosen(preferred(this.captures[number]))));
+        (number) => this.chosen(preferred(this.captures.find((c) => c.number === Number(number))))));
     }
     let spaces = space.capture.spaces;
     for (const [part, name] of parts) {

@@ -18,11 +18,21 @@ export async function watch(version, main) {
       }
       if (version === '0') replace(main, progress(status));
       document.body.classList.remove('gone');
+      if (version !== '0') warn(status.state === 'failed' ? `not read again: ${status.error}` : status.state === 'reading' ? 'reading again …' : '');
     } catch {
       document.body.classList.add('gone'); // the server has ended
     }
     await new Promise((done) => { setTimeout(done, pause); });
   }
+}
+
+const notice = el('p', {class: 'notice', role: 'status', hidden: true});
+
+// warn says under the header why the page is older than its captures.
+function warn(text) {
+  if (!notice.isConnected) document.querySelector('header')?.after(notice);
+  notice.hidden = !text;
+  notice.textContent = text;
 }
 
 function progress(status) {
