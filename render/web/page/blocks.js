@@ -136,27 +136,24 @@ export class BlockView {
   paint() {
     const {width, height, pixels, space} = this, {legend, lit, buffer} = this.options;
     const dark = style('scheme') === 'dark';
-    const ground = Object.fromEntries(Object.entries(grounds(dark)).map(([id, color]) => [id, pixelColor(color)]));
+    const ground = []; // by -id
+    for (const [id, color] of Object.entries(grounds(dark))) ground[-id] = pixelColor(color);
     const paper = grounds(dark)[-1];
     const tones = legend.rows.map(({fill}) => [fill, mix(fill, dark ? '#000000' : '#28323c', 0.35), mix(fill, '#ffffff', 0.35)].map((c) => pixelColor(c)));
     const faint = legend.rows.map(({fill}) => [0.82, 0.7, 0.82].map((share) => pixelColor(mix(fill, paper, share))));
     const chosen = pixelColor(style('accent'));
+    const {classes} = legend, {site} = space, hatched = legend.rows.map((row) => row.leak);
     const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
     for (let y = 0, p = 0; y < height; y++) {
       for (let x = 0; x < width; x++, p++) {
         const id = pixels[p];
-        if (id < 0) {
-          out[p] = ground[id];
+        if (id < 0 || id === buffer) {
+          out[p] = id < 0 ? ground[-id] : chosen;
           continue;
         }
-        if (id === buffer) {
-          out[p] = chosen;
-          continue;
-        }
-        const row = legend.classes[id];
-        const colors = lit && !lit[space.site[id]] ? faint[row] : tones[row];
+        const row = classes[id], colors = lit && !lit[site[id]] ? faint[row] : tones[row];
         const edge = x > 0 && pixels[p - 1] !== id || y > 0 && pixels[p - width] !== id;
-        out[p] = colors[edge ? 1 : legend.rows[row].leak && (x + y) % 8 < 2 ? 2 : 0];
+        out[p] = colors[edge ? 1 : hatched[row] && (x + y) % 8 < 2 ? 2 : 0];
       }
     }
     return image;

@@ -2,7 +2,7 @@
 // buffer by buffer.
 
 import {bytes, count, percent, since, span} from './format.js';
-import {END_OPEN, kinds} from './space.js';
+import {kinds} from './space.js';
 import {Table} from './table.js';
 
 // stackText writes a stack in one line, leaf first.
@@ -67,7 +67,7 @@ export function bufferTable(space, on) {
       size,
       number(space.static ? 'unpadded' : 'requested', 'bytes that the program asked for', (row) => row.requested, (row) => bytes(row.requested)),
       number('allocated', 'when', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
-      number('lived', 'how long', (row) => space.end[row.buffer] - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
+      number('lived', 'how long', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
       number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),
       {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
       ...columnsOfSites(space),
@@ -79,7 +79,7 @@ export function bufferTable(space, on) {
 
 export function lifeText(space, i) {
   const text = span(Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0), space.unit);
-  return space.edge[i] & END_OPEN ? `${text}, to the end` : text;
+  return space.end[i] === Infinity ? `${text}, to the end` : text;
 }
 
 // offsetText returns where a buffer lies: decimal and hexadecimal.

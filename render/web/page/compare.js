@@ -3,7 +3,6 @@
 import {axes, cursor, style, uPlot} from './chart.js';
 import {el, replace} from './dom.js';
 import {bytes, count, since} from './format.js';
-import {END_OPEN} from './space.js';
 import {linesOf, shownTimes, valuesAt} from './usage.js';
 import {Table} from './table.js';
 
@@ -19,7 +18,7 @@ export function changes(before, after) {
       row.sites.add(space.site[i]);
       row.count++;
       if (space.aliveAt(i, space.peak)) row.peak += space.size[i];
-      if (space.edge[i] & END_OPEN) row.end += space.size[i];
+      if (space.end[i] === Infinity) row.end += space.size[i];
     }
   };
   add(before, 'before');

@@ -12,14 +12,22 @@ export function link(fields) {
 }
 
 let shown = location.hash;
+let waiting = 0;
+const pause = 200; // ms: browsers refuse pages that write their address at every frame
 
-// write puts fields into the address without a step in the history of the browser.
+// write puts fields into the address, in a moment and without a step in the history
+// of the browser.
 export function write(fields) {
   shown = link(fields);
-  if (shown !== location.hash) history.replaceState(null, '', shown);
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { if (shown !== location.hash) history.replaceState(null, '', shown); }, pause);
 }
 
 // follow calls go for every address that was not written here: links and Back.
 export function follow(go) {
-  addEventListener('hashchange', () => location.hash !== shown && go(read()));
+  addEventListener('hashchange', () => {
+    if (location.hash === shown) return;
+    clearTimeout(waiting);
+    go(read());
+  });
 }

@@ -2,7 +2,7 @@
 // highlighting all ask the map of pixels that comes out, so that none of them
 // depends on how many buffers there are.
 
-import {END_OPEN, lastUpTo} from './space.js';
+import {lastUpTo} from './space.js';
 
 // What a pixel shows besides buffers, which are numbers from 0.
 export const NOTHING = -1, BASE = -2, STACK = -3, REGION = -4;
@@ -19,6 +19,7 @@ export function stacked(space, view) {
   const live = new Stack(space);
   const scale = height / (high - low);
   const rowOf = (bytes) => Math.max(0, Math.min(height, Math.round(height - (bytes - low) * scale)));
+  const level = (row) => (height - row + 0.5) / scale + low;
   const column = new Int32Array(height).fill(NOTHING);
   let foot = -1;
   for (let x = 0; x < width; x++) {
@@ -33,22 +34,24 @@ export function stacked(space, view) {
       column.fill(BASE, rowOf(space.base), rowOf(0));
       column.fill(STACK, rowOf(foot), rowOf(space.base));
     }
-    if (changed >= 0) paint(column, live, changed, foot, rowOf);
+    if (changed >= 0) paint(column, live, changed, foot, rowOf, level);
     for (let y = 0; y < height; y++) pixels[y * width + x] = column[y];
   }
   return pixels;
 }
 
 // paint fills a column with the buffers of a stack from one on; of several in one
-// pixel the first shows.
-function paint(column, live, first, foot, rowOf) {
-  let bottom = rowOf(first ? foot + live.tops[first - 1] : foot);
-  for (let k = first; k < live.n && bottom > 0; k++) {
-    const top = rowOf(foot + live.tops[k]);
-    if (top < bottom) {
-      column.fill(live.ids[k], top, bottom);
-      bottom = top;
-    }
+// pixel the first shows. level(row) is the level that reaches into the row above.
+function paint(column, live, first, foot, rowOf, level) {
+  const {ids, tops, n} = live;
+  let bottom = rowOf(first ? foot + tops[first - 1] : foot);
+  for (let k = first; bottom > 0;) {
+    const enough = level(bottom) - foot;
+    while (k < n && tops[k] < enough) k++;
+    if (k === n) break;
+    const top = Math.min(bottom - 1, rowOf(foot + tops[k]));
+    column.fill(ids[k++], top, bottom);
+    bottom = top;
   }
   column.fill(NOTHING, 0, bottom);
 }
@@ -56,15 +59,12 @@ function paint(column, live, first, foot, rowOf) {
 // highest returns the moment of the highest level in [begin, end).
 function highest(space, begin, end) {
   const {at, bytes} = space.curve;
-  let best = Math.max(lastUpTo(at, begin), 0);
-  let t = begin;
-  for (let i = best + 1; i < at.length && at[i] < end; i++) {
-    if (bytes[i] > bytes[best]) {
-      best = i;
-      t = at[i];
-    }
-  }
-  return t;
+  const first = Math.max(lastUpTo(at, begin), 0);
+  let last = lastUpTo(at, end);
+  if (at[last] === end) last--;
+  if (last <= first) return begin;
+  const {high} = space.extremes.between(first, last + 1);
+  return high === first ? begin : at[high];
 }
 
 // Stack is the list of live buffers of a moment that only moves on, and where the
@@ -82,22 +82,21 @@ class Stack {
   // goTo moves on to t, and returns the first place that changed, -1 for none.
   goTo(t) {
     const {space} = this;
-    const {begin, end, edge, byEnd} = space;
+    const {begin, end, byEnd, count} = space;
     let changed = this.n;
     const before = this.n;
-    for (; this.ended < space.count && end[byEnd[this.ended]] <= t; this.ended++) {
+    for (; this.ended < byEnd.length && end[byEnd[this.ended]] <= t; this.ended++) {
       const i = byEnd[this.ended];
-      if (edge[i] & END_OPEN) continue;
       const place = i < this.next ? this.placeOf(i) : -1;
       if (place >= 0) changed = Math.min(changed, place);
     }
     let any = changed < before;
     let n = changed;
     for (let k = changed; k < this.n; k++) {
-      if (space.aliveAt(this.ids[k], t)) this.ids[n++] = this.ids[k];
+      if (end[this.ids[k]] > t) this.ids[n++] = this.ids[k];
     }
-    for (; this.next < space.count && begin[this.next] <= t; this.next++) {
-      if (!space.aliveAt(this.next, t)) continue;
+    for (; this.next < count && begin[this.next] <= t; this.next++) {
+      if (end[this.next] <= t) continue;
       if (n === this.ids.length) this.grow();
       this.ids[n++] = this.next;
       any = true;

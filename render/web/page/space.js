@@ -2,6 +2,7 @@
 // lifetime (usage.go, summary.go), and their answers are the same.
 
 import {columnsOf} from './decode.js';
+import {Extremes} from './extremes.js';
 import {ascending} from './order.js';
 
 const edges = ['begin-unseen', 'end-open', 'end-inferred', 'size-inferred', 'pending', 'site-from-free'];
@@ -9,7 +10,8 @@ export const BEGIN_UNSEEN = 1, END_OPEN = 2, PENDING = 16;
 const edgeBits = 6;
 export const kinds = ['', 'parameter', 'output', 'temporary', 'constant', 'thread-local'];
 
-// Space is one heap on one axis. Times count from the beginning of its window.
+// Space is one heap on one axis. Times count from the beginning of its window. What
+// is alive at its end ends never.
 export class Space {
   constructor(capture, head, number, info) {
     Object.assign(this, head);
@@ -44,22 +46,24 @@ export class Space {
       this.requested[i] = this.size[i] - this.requested[i];
       this.kind[i] = this.edge[i] >> edgeBits;
       this.edge[i] &= (1 << edgeBits) - 1;
-      if (this.edge[i] & END_OPEN) this.end[i] = Math.max(this.end[i], this.length);
     }
     this.value = this.values ? columns.readSteps(new Float64Array(n)) : null;
     this.reserved = {at: columns.readSteps(new Float64Array(this.levels)), bytes: columns.readSteps(new Float64Array(this.levels))};
     this.reported = {at: columns.readSteps(new Float64Array(this.totals)), bytes: columns.readSteps(new Float64Array(this.totals)),
       fragmentation: columns.read(new Float64Array(this.totals))};
     this.byEnd = ascending(this.end);
+    for (let i = 0; i < n; i++) if (this.edge[i] & END_OPEN) this.end[i] = Infinity;
+    this.byEnd = this.byEnd.filter((i) => this.end[i] !== Infinity); // of those that ended
     this.curve = this.usageOnly ? this.usage() : this.changes();
+    this.extremes = new Extremes(this.curve.bytes);
   }
 
   // changes returns the levels after every change, occupied and requested, and
   // those at the beginning of the window.
   changes() {
-    const {count, byEnd, begin, end, size, requested, edge, stack} = this;
+    const {count, byEnd, begin, end, size, requested, stack} = this;
     const curve = newCurve(1 + 2 * count + stack.length);
-    let bytes = this.base, wanted = this.base, beside = stack.length ? stack[0][1] : 0, n = 0, e = 0, k = 1;
+    let bytes = this.base, wanted = this.base, beside = stack.length ? stack[0][1] : 0, n = 0, b = 0, e = 0, k = 1;
     const put = (at) => {
       if (!n || curve.at[n - 1] !== at) n++; // of one instant the last: ends come first
       curve.at[n - 1] = at;
@@ -67,13 +71,11 @@ export class Space {
       curve.requested[n - 1] = wanted + beside;
     };
     put(0);
-    for (let b = 0; b < count || e < count || k < stack.length;) {
+    while (b < count || e < byEnd.length || k < stack.length) {
       const born = b < count ? begin[b] : Infinity;
-      while (e < count && edge[byEnd[e]] & END_OPEN) e++;
-      const dies = e < count ? end[byEnd[e]] : Infinity;
+      const dies = e < byEnd.length ? end[byEnd[e]] : Infinity;
       const stacked = k < stack.length ? stack[k][0] : Infinity;
       if (stacked <= born && stacked <= dies) {
-        if (stacked === Infinity) break;
         beside = stack[k++][1];
         put(Math.max(stacked, 0));
       } else if (dies <= born) {
@@ -120,14 +122,14 @@ export class Space {
   }
 
   aliveAt(i, t) {
-    return this.begin[i] <= t && (this.end[i] > t || (this.edge[i] & END_OPEN) !== 0);
+    return this.begin[i] <= t && this.end[i] > t;
   }
 
   // liveAt returns the buffers that are alive at t, in order of their beginnings.
   liveAt(t) {
     const live = [];
     for (let i = 0; i < this.count && this.begin[i] <= t; i++) {
-      if (this.end[i] > t || this.edge[i] & END_OPEN) live.push(i);
+      if (this.end[i] > t) live.push(i);
     }
     return live;
   }

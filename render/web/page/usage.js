@@ -1,6 +1,7 @@
 // The graph of memory over time: XProf's Memory Timeline Graph.
 
 import {axes, cursor, follow, style, uPlot} from './chart.js';
+import {Extremes} from './extremes.js';
 import {bytes, since} from './format.js';
 import {lastUpTo} from './space.js';
 
@@ -126,30 +127,27 @@ export function linesOf(space) {
   return lines;
 }
 
-// shownTimes returns the instants of a line that a picture of so many columns needs.
+// shownTimes returns the instants of a line that a picture of so many columns needs:
+// in each column those of its lowest, highest and last value.
 export function shownTimes(line, from, to, columns) {
-  const {at, values} = line;
+  const {at} = line;
+  line.extremes ||= new Extremes(line.values);
   const times = [];
   const step = (to - from) / columns;
-  for (let i = Math.max(0, lastUpTo(at, from)); i < at.length && at[i] <= to;) {
-    const end = from + step * (Math.floor((at[i] - from) / step) + 1);
-    let low = i, high = i, last = i;
-    for (; i < at.length && (at[i] < end || i === last) && at[i] <= to; i++) {
-      if (values[i] < values[low]) low = i;
-      if (values[i] > values[high]) high = i;
-      last = i;
-    }
-    times.push(at[low], at[high], at[last]);
+  for (let i = lastUpTo(at, from) + 1; i < at.length && at[i] <= to;) {
+    const next = from + step * (Math.floor((at[i] - from) / step) + 1);
+    const end = Math.max(lastUpTo(at, Math.min(next, to)) + 1, i + 1);
+    const {low, high} = line.extremes.between(i, end);
+    times.push(at[low], at[high], at[end - 1]);
+    i = end;
   }
-  return times.filter((t) => t >= from && t <= to);
+  return times;
 }
 
-// valuesAt returns the values of a line at instants in ascending order, null before
-// its first.
+// valuesAt returns the values of a line at instants, null before its first.
 export function valuesAt(line, times) {
-  let i = -1;
   return times.map((t) => {
-    while (i + 1 < line.at.length && line.at[i + 1] <= t) i++;
+    const i = lastUpTo(line.at, t);
     return i < 0 || line.values[i] < 0 ? null : line.values[i] / (line.per || 1);
   });
 }
