@@ -292,7 +292,7 @@ func checkFindings(p *tab) {
 	}
 	lit := eval[int](p, "memlane.space.site.filter((s) => memlane.options.lit[s]).length")
 	want := eval[int](p, "(() => { const f = memlane.captures[0].findings[0]; return memlane.space.site.filter((s) => f.sites.includes(s)).length; })()")
-	if lit == 0 || lit != want || !strings.Contains(p.text("#lit"), units.Count(int64(want))+" buffers") {
+	if lit == 0 || lit != want || !strings.Contains(p.text("#lit"), units.Count(int64(want))+" buffer") {
 		p.t.Errorf("the link lights %d buffers, want %d; it says %q", lit, want, p.text("#lit"))
 	}
 }
@@ -332,4 +332,44 @@ func TestPageTheme(t *testing.T) {
 
 func (p *tab) background() string {
 	return eval[string](p, "getComputedStyle(document.body).backgroundColor")
+}
+
+// TestPageLinks: an address says what the page shows, and the page writes it there.
+func TestPageLinks(t *testing.T) {
+	address := reportPage(t, snapshots+"/leak_4mib_20steps.pickle")
+	browser := newBrowser(t)
+	p := openTab(t, browser, address)
+	origin := eval[string](p, "memlane.space.origin.toString()")
+	at, from, to := eval[string](p, "memlane.space.instant(100000)"), eval[string](p, "memlane.space.instant(50000)"), eval[string](p, "memlane.space.instant(150000)")
+	hash := "#space=cuda:0&t=" + at + "&from=" + from + "&to=" + to + "&q=scratch&buffer=3&layout=address&color=size&tab=buffers"
+	p = openTab(t, browser, address+hash)
+	got := eval[[]any](p, "[memlane.time, memlane.timeline.from, memlane.timeline.to, memlane.marks.buffer, memlane.options.layout, memlane.color, memlane.tab]")
+	if want := "[100000 50000 150000 3 address size buffers]"; fmt.Sprint(got) != want {
+		t.Errorf("%s (begin %s) shows %v, want %s", hash, origin, got, want)
+	}
+	if lit := p.text("#lit"); !strings.Contains(lit, "scratch: 40 buffers") {
+		t.Errorf("it lights %q", lit)
+	}
+	p.waitFor("location.hash === %s", quote(hash))
+	for _, bad := range []string{"#space=none", "#t=x&buffer=1.5&finding=__proto__&capture=length", "#finding=99&site=-1&tab=none&layout=none&q=/(/"} {
+		p = openTab(t, browser, address+bad)
+		if got := p.text("[data-figure=peak]"); got != "104 MiB" {
+			t.Errorf("%s: the peak reads %q", bad, got)
+		}
+	}
+}
+
+// TestPageSaves: the picture is XML with the blocks, the table has all its rows.
+func TestPageSaves(t *testing.T) {
+	p := openTab(t, newBrowser(t), reportPage(t, snapshots+"/leak_4mib_20steps.pickle"))
+	p.waitFor("memlane.view.pixels !== null")
+	titles := eval[int](p, `(() => { const d = new DOMParser().parseFromString(memlane.svg(), 'image/svg+xml');
+		return d.querySelector('parsererror') ? -1 : [...d.querySelectorAll('rect title')].filter((e) => e.textContent.startsWith('make_activation')).length; })()`)
+	if titles < 20 {
+		t.Errorf("the picture has %d blocks of the leak, want 20 or more", titles)
+	}
+	lines := strings.Split(strings.TrimSuffix(eval[string](p, "memlane.csv()"), "\r\n"), "\r\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[1], "83886080,") {
+		t.Errorf("the table is saved as %q", lines)
+	}
 }

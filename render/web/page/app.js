@@ -10,7 +10,7 @@ import {HoverCard, pinned} from './details.js';
 import {button, el, replace} from './dom.js';
 import {findingsList} from './findings.js';
 import {Flame} from './flame.js';
-import {bytes, count} from './format.js';
+import {bytes, count, several} from './format.js';
 import {help, listen} from './keys.js';
 import {follow, link, read, write} from './link.js';
 import {BufferCharts} from './programs.js';
@@ -58,8 +58,8 @@ export class App {
 
   // go shows what an address names; what it does not name is as usual.
   async go(fields) {
-    const capture = [this.captures[fields.capture || 0], ...this.captures].find((c) => c?.spaces.length);
-    const finding = capture.findings[fields.finding];
+    const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
+    const finding = entry(capture.findings, fields.finding);
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
     await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : 'sites')});
   }
@@ -86,11 +86,11 @@ export class App {
   // restore lights and pins what an address names.
   restore(fields) {
     this.search.value = fields.q || '';
-    const f = this.space.capture.findings[fields.finding];
-    if (f) this.light(f.sites.length ? f.sites : null, `${f.rule.replaceAll('_', ' ')}: ${f.sites.length ? this.space.capture.siteName(f.sites[0]) : 'all of it'}`, {finding: fields.finding});
+    const {capture} = this.space, f = entry(capture.findings, fields.finding);
+    if (f) this.light(f.sites.length ? f.sites : null, `${f.rule.replaceAll('_', ' ')}: ${f.sites.length ? capture.siteName(f.sites[0]) : 'all of it'}`, {finding: fields.finding});
     else if (fields.q) this.light(this.searched(fields.q), fields.q, {q: fields.q});
-    else if (fields.site && this.space.capture.sites[fields.site]) this.light([Number(fields.site)], this.space.capture.siteName(fields.site), {site: fields.site});
-    if (fields.buffer && fields.buffer < this.space.count) this.pin(Number(fields.buffer));
+    else if (entry(capture.sites, fields.site)) this.light([Number(fields.site)], capture.siteName(Number(fields.site)), {site: fields.site});
+    if (/^\d+$/.test(fields.buffer) && Number(fields.buffer) < this.space.count) this.pin(Number(fields.buffer));
   }
 
   layouts() {
@@ -115,14 +115,14 @@ export class App {
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
-          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as they are seen', () => this.saveSVG())),
+          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as they are seen', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg()))),
         this.graphPlace, el('div', {class: 'now'}, this.moment, this.litPlace),
         space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
           el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
           this.blockPlace, this.pinPlace]),
-      el('section', {'aria-label': 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'the rows of this table, all of them', () => this.saveCSV())), this.panel));
+      el('section', {'aria-label': 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'the rows of this table, all of them', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
-    replace(this.lineKeys, this.graph.lines.map((line) => key(line.name, style(line.color))));
+    this.showLineKeys();
     this.view = null;
     if (!space.noBlocks) {
       this.setLegend();
@@ -133,6 +133,10 @@ export class App {
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.graphPlace);
     this.width = this.graphPlace.clientWidth;
+  }
+
+  showLineKeys() {
+    replace(this.lineKeys, this.graph.lines.map((line) => key(line.name, style(line.color))));
   }
 
   buildTabs() {
@@ -249,7 +253,7 @@ export class App {
       n++;
       if (space.aliveAt(i, this.time)) at += space.size[i];
     }
-    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${count(n)} buffers, ${bytes(at)} at this moment `, button('×', 'unlight (Esc)', () => this.unlight(), {class: 'close'}));
+    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment `, button('×', 'unlight (Esc)', () => this.unlight(), {class: 'close'}));
     this.lightChanged();
   }
 
@@ -299,6 +303,7 @@ export class App {
   restyle(dark) {
     setTheme(dark);
     this.graph.make();
+    this.showLineKeys();
     this.view?.make();
     const tab = this.current();
     if (tab.key === 'charts' || tab.key === 'compare') this.showTab(tab.key);
@@ -319,13 +324,14 @@ export class App {
     if (tab?.key === 'charts') tab.part.draw();
   }
 
-  saveSVG() {
-    save(`${fileName(this.space)}.svg`, 'image/svg+xml', timelineSVG(this.space, this.graph, this.view));
+  // svg returns the graph and the blocks as they are seen, csv the table.
+  svg() {
+    return timelineSVG(this.space, this.graph, this.view);
   }
 
-  saveCSV() {
+  csv() {
     const {part, key} = this.current();
-    save(`${fileName(this.space)}.${key}.csv`, 'text/csv', (key === 'compare' ? part.table : part).csv());
+    return (key === 'compare' ? part.table : part).csv();
   }
 
   // place returns the fields of the address that say where the page is.
@@ -350,6 +356,11 @@ export class App {
     }
     replace(this.main, el('p', {class: 'empty'}, 'Nothing of memory was recorded here.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
+}
+
+// entry returns what an address names by its number in a list.
+function entry(list, text) {
+  return /^\d+$/.test(text) ? list[Number(text)] : undefined;
 }
 
 function setTheme(dark) {

@@ -7,7 +7,8 @@ import {Table} from './table.js';
 
 // stackText writes a stack in one line, leaf first.
 export function stackText(capture, stack) {
-  return capture.framesOf(stack).map(frameText).join(' ← ');
+  capture.stackTexts ||= [];
+  return capture.stackTexts[stack] ??= capture.framesOf(stack).map(frameText).join(' ← ');
 }
 
 export function frameText(frame) {
@@ -102,7 +103,7 @@ export function facts(space, i) {
     ['offset', offset.hex ? `${offset.decimal} (${offset.hex})` : ''],
     ['lifetime', `${since(space, Math.max(space.begin[i], 0))} to ${space.end[i] >= space.length ? 'the end' : since(space, space.end[i])} (${lifeText(space, i)})`],
     ['category', space.static ? kinds[space.kind[i]] : site.region],
-    ['shape', [site.dtype, site.shape].filter(Boolean).join(' ')],
+    ['shape', site.shape.startsWith(site.dtype) ? site.shape : `${site.dtype} ${site.shape}`],
     ['source', source ? `${source.file}${source.line ? `:${source.line}` : ''}` : site.place],
     ['known', space.edgesOf(i).join(', ')],
   ].filter(([, text]) => text);

@@ -30,11 +30,20 @@ export function axes(space, {grid = true, place = (n) => bytes(n), share = false
   const line = {stroke: style('grid'), width: 1, show: grid}, font = '11px system-ui, sans-serif';
   const common = {stroke: () => style('muted'), font, ticks: {stroke: style('grid'), size: 4}};
   return [
-    {...common, grid: line, size: 26, space: 90, incrs: decimal, values: (_, ticks) => timeTicks(space, ticks)},
+    {...common, grid: line, size: 26, space: 90, incrs: decimal, splits: (u, _, low, high, step) => ticksOf(space, low, high, step), values: (_, ticks) => timeTicks(space, ticks)},
     {...common, grid: line, size: left, space: distance, incrs: binary, values: (_, ticks) => ticks.map(place)},
     {...common, grid: {show: false}, side: 1, scale: 'share', size: 50, show: true, values: (_, ticks) => ticks.map((n) => (share ? `${Math.round(100 * n)} %` : '')),
       ticks: {show: share}},
   ];
+}
+
+// ticksOf returns multiples of step: of the time since the window began, or of the
+// numbers of events and instructions.
+function ticksOf(space, low, high, step) {
+  const origin = space.unit === 'ns' ? 0 : Number(space.origin);
+  const ticks = [];
+  for (let t = Math.ceil((low + origin) / step) * step - origin; t <= high; t += step) ticks.push(t);
+  return ticks;
 }
 
 // Timeline is the part of the time that the charts of a space show. All of them

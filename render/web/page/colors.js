@@ -48,7 +48,7 @@ export class Legend {
   ranked(findings, fills) {
     const {space} = this, leaking = leaks(space, findings);
     const classes = new Uint8Array(space.capture.sites.length);
-    const names = byName(space).sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1));
+    const names = byName(space).sort((a, b) => b.weight - a.weight || (a.name < b.name ? -1 : 1));
     for (const one of names) one.leak = one.sites.some((site) => leaking.has(site));
     let owned = 0, leak = 0, otherLeaks = -1, other = -1;
     for (const one of [...names.filter((n) => n.leak), ...names.filter((n) => !n.leak)]) {
@@ -84,21 +84,24 @@ function leaks(space, findings) {
   return new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites));
 }
 
-// byName returns the sites of a space by their names, and the bytes of each name at
-// the peak.
+// byName returns the sites of a space by their names, the bytes of each name at the
+// peak, and a weight: those, or the largest buffer where that is more.
 function byName(space) {
-  const bytes = new Float64Array(space.capture.sites.length), used = new Uint8Array(bytes.length);
+  const bytes = new Float64Array(space.capture.sites.length), largest = new Float64Array(bytes.length), used = new Uint8Array(bytes.length);
   for (let i = 0; i < space.count; i++) {
     used[space.site[i]] = 1;
     bytes[space.site[i]] += space.aliveAt(i, space.peak) ? space.size[i] : 0;
+    largest[space.site[i]] = Math.max(largest[space.site[i]], space.size[i]);
   }
   const names = new Map();
   for (let site = 0; site < used.length; site++) {
     if (!used[site]) continue;
     const name = space.capture.siteName(site);
-    if (!names.has(name)) names.set(name, {name, sites: [], bytes: 0});
-    names.get(name).sites.push(site);
-    names.get(name).bytes += bytes[site];
+    if (!names.has(name)) names.set(name, {name, sites: [], bytes: 0, weight: 0});
+    const one = names.get(name);
+    one.sites.push(site);
+    one.bytes += bytes[site];
+    one.weight = Math.max(one.weight, one.bytes, largest[site]);
   }
   return [...names.values()];
 }

@@ -14,6 +14,8 @@ export function changes(before, after) {
     for (let i = 0; i < space.count; i++) {
       const key = keyOf(space, space.site[i]);
       if (!rows.has(key)) rows.set(key, {key, name: space.capture.siteName(space.site[i]), before: none(), after: none()});
+      const name = space.capture.siteName(space.site[i]);
+      if (name !== rows.get(key).name) rows.get(key).name = key.split('\n').filter(Boolean).join(' '); // of several lines
       const row = rows.get(key)[side];
       row.sites.add(space.site[i]);
       row.count++;

@@ -1,7 +1,7 @@
 // The findings of a capture, each with a link that lights its buffers.
 
 import {el} from './dom.js';
-import {bytes, count} from './format.js';
+import {bytes, several} from './format.js';
 
 // findingsList returns the list; link(finding) is the address of the page that shows
 // one.
@@ -12,7 +12,7 @@ export function findingsList(capture, link) {
 
 function card(capture, f, i, link) {
   const place = f.sites.length ? capture.siteName(f.sites[0]) : 'all of it';
-  const figures = [bytes(f.bytes), `${count(f.count)} buffer${f.count === 1 ? '' : 's'}`, f.bytesPerStep > 0 && `${bytes(f.bytesPerStep)} a step`,
+  const figures = [bytes(f.bytes), several(f.count, 'buffer'), f.bytesPerStep > 0 && `${bytes(f.bytesPerStep)} a step`,
     `confidence ${Math.round(100 * f.confidence)} %`].filter(Boolean).join(' · ');
   return el('li', {class: `finding ${f.severity}`},
     el('h3', {}, el('span', {class: 'severity'}, f.severity), ' ', f.rule.replaceAll('_', ' '), ': ', el('a', {href: link(i), class: 'light'}, place)),

@@ -22,6 +22,11 @@ export function count(n) {
   return Math.round(n).toLocaleString('en-US');
 }
 
+// several writes a number of things: "1 buffer", "1,200 buffers".
+export function several(n, thing) {
+  return `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
+}
+
 export function percent(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
@@ -30,7 +35,7 @@ const times = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
 
 // span returns a length on an axis: nanoseconds as "65.2 ms", else a count.
 export function span(n, unit) {
-  if (unit !== 'ns') return `${count(n)} ${unit}${n === 1 ? '' : 's'}`;
+  if (unit !== 'ns') return several(n, unit);
   for (const [size, name] of times) {
     const value = n / size;
     if (Math.abs(value) >= 1) return `${value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2)} ${name}`;

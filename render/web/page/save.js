@@ -27,7 +27,7 @@ export function timelineSVG(space, graph, view) {
   const total = blocksTop + blocksHeight + 10;
   const title = `${space.capture.name} ${space.id}`;
   const parts = [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left + width + 20} ${total}" width="${left + width + 20}" height="${total}" role="img" font-family="sans-serif" font-size="11">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left + width + 44} ${total}" width="${left + width + 44}" height="${total}" role="img" font-family="sans-serif" font-size="11">`,
     `<title>${escape(title)}</title><rect width="100%" height="100%" fill="${style('paper')}"/>`,
     `<text x="${left}" y="20" font-size="14" fill="${style('fg')}">${escape(title)}, peak ${bytes(space.info.peak.bytes)} at ${escape(since(space, space.peak))}</text>`,
     ...graphParts(space, graph, left, top, width, graphHeight),

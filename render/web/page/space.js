@@ -18,6 +18,7 @@ export class Space {
     this.capture = capture;
     this.number = number;
     this.info = info;
+    this.length = Math.max(head.length, 1);
     this.origin = BigInt(head.begin);
     this.lowestAddress = BigInt(head.lowest);
     this.regions = head.regions.map(([begin, end, addr, size, kind, stream, pool, uses]) => ({begin, end, addr, size, kind, stream, pool, uses}));

@@ -1,7 +1,7 @@
 // The profile summary of a space: the figures of "memlane info".
 
 import {el} from './dom.js';
-import {bytes, count, exact, percent, since, span} from './format.js';
+import {bytes, count, exact, percent, several, since, span} from './format.js';
 
 // summary returns the figures; go(t) moves the page to an instant.
 export function summary(space, go) {
@@ -14,12 +14,12 @@ export function summary(space, go) {
     info.lifetime_peak_bytes !== null && figure('peak since the program began', bytes(info.lifetime_peak_bytes), `${exact(info.lifetime_peak_bytes)}; may lie before the window`, null, 'lifetime peak'),
     figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture does not tell how much there is' : exact(info.limit_bytes),
       info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} of it used at the peak`),
-    !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'recorded in the window', `${count(info.frees)} frees`),
-    figure('alive at the end', bytes(info.live.bytes), exact(info.live.bytes), !space.usageOnly && `${count(info.live.count)} buffers${info.live.pending_free_count ? `, ${count(info.live.pending_free_count)} of them with a free under way` : ''}`, 'live'),
+    !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'recorded in the window', several(info.frees, 'free')),
+    figure('alive at the end', bytes(info.live.bytes), exact(info.live.bytes), !space.usageOnly && `${several(info.live.count, 'buffer')}${info.live.pending_free_count ? `, ${count(info.live.pending_free_count)} of them with a free under way` : ''}`, 'live'),
     info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `at most; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
     fragmentation(space, figure),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layouts take beyond the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
-    figure('window', space.static ? `${count(space.length)} positions` : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.marks.some((m) => m.kind === 'step') && `${count(space.marks.filter((m) => m.kind === 'step').length)} steps`),
+    figure('window', space.static ? several(space.length, 'position') : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.marks.some((m) => m.kind === 'step') && several(space.marks.filter((m) => m.kind === 'step').length, 'step')),
   ];
   return el('dl', {class: 'summary'}, figures.filter(Boolean));
 }

@@ -2,10 +2,9 @@
 // are in the document, none is left out.
 
 import {el, replace} from './dom.js';
-import {count} from './format.js';
+import {count, several} from './format.js';
 
 const rowHeight = 26;
-const rowsOf = (n) => `${count(n)} row${n === 1 ? '' : 's'}`;
 const printed = 500; // rows that a printed page has at most
 
 // Table shows rows under columns {name, title, value(row), text(row), number}.
@@ -61,7 +60,7 @@ export class Table {
       return x < y ? -sign : x > y ? sign : 0;
     });
     for (const c of this.columns) c.heading.setAttribute('aria-sort', c === column ? (this.descending ? 'descending' : 'ascending') : 'none');
-    this.note.textContent = this.shown.length === this.rows.length ? rowsOf(this.rows.length) : `${count(this.shown.length)} of ${rowsOf(this.rows.length)}`;
+    this.note.textContent = this.shown.length === this.rows.length ? several(this.rows.length, 'row') : `${count(this.shown.length)} of ${several(this.rows.length, 'row')}`;
     this.scroller.scrollTop = 0;
     this.draw();
   }

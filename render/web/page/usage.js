@@ -104,11 +104,11 @@ export class UsageGraph {
     const x0 = u.valToPos(begin, 'x', true), x1 = u.valToPos(end, 'x', true);
     u.ctx.fillStyle = style('accent-soft');
     u.ctx.fillRect(x0, u.bbox.top, Math.max(x1 - x0, 1), u.bbox.height);
-    for (const [t, text] of [[begin, 'allocated'], [end, end < space.length ? 'freed' : 'alive at the end']]) {
+    for (const [t, text, row] of [[begin, 'allocated', 0], [end, end < space.length ? 'freed' : 'alive at the end', 1]]) {
       const level = space.curve.bytes[Math.max(0, space.levelAt(t))];
       line(u, t, style('accent'), [3, 3]);
       dot(u, t, u.valToPos(level, 'y', true), style('accent'));
-      label(u, t, u.bbox.top + u.bbox.height - 5 * devicePixelRatio, text, style('accent'));
+      label(u, t, u.bbox.top + u.bbox.height - (5 + 14 * row) * devicePixelRatio, text, style('accent'));
     }
   }
 }
