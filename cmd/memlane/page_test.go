@@ -3,8 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -371,5 +374,70 @@ func TestPageSaves(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(eval[string](p, "memlane.csv()"), "\r\n"), "\r\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[1], "83886080,") {
 		t.Errorf("the table is saved as %q", lines)
+	}
+}
+
+// TestPagesOfCaptures compares the figures of all captures in a folder with info and
+// peak, and shows every part of their pages.
+func TestPagesOfCaptures(t *testing.T) {
+	root := os.Getenv("MEMLANE_CAPTURES")
+	if root == "" {
+		t.Skip("MEMLANE_CAPTURES does not name the folder of captures")
+	}
+	browser := newBrowser(t)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		out, _, status := memlane("", "info", "--json", "--quiet", file)
+		if status != 0 {
+			return nil // no capture, or one without memory
+		}
+		t.Run(file, func(t *testing.T) {
+			p := openTab(t, browser, reportPage(t, file))
+			for _, s := range decode[infoJSON](t, out).Captures[0].Spaces {
+				p.set("location.hash = %s", quote("space="+url.QueryEscape(s.ID)))
+				p.waitFor("memlane.space.id === %s", quote(s.ID))
+				checkFigures(p, s)
+				checkBreakdown(p, file, s)
+				p.set("for (const tab of memlane.tabs) memlane.showTab(tab.key)")
+				p.set("for (const layout of memlane.view ? memlane.layouts() : []) memlane.setLayout(layout)")
+				p.set("memlane.showTab('sites')")
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPageHostile: whatever a capture calls things, the page shows it as text.
+func TestPageHostile(t *testing.T) {
+	data, err := os.ReadFile("testdata/runtime.native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := `</script><img src=x onerror=hacked=1><svg onload=hacked=1>`
+	text := strings.ReplaceAll(strings.ReplaceAll(string(data), `"Relu"`, quote(evil+"\u2028\u202e")), `"node7"`, quote(evil))
+	file := filepath.Join(t.TempDir(), "<img src=x onerror=hacked=1>.native")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Skip(err)
+	}
+	p := openTab(t, newBrowser(t), reportPage(t, file, file))
+	for _, tab := range eval[[]string](p, "memlane.tabs.map((tab) => tab.key)") {
+		p.click("[data-tab=" + tab + "]")
+	}
+	p.click("[data-tab=sites]")
+	p.set("memlane.pin(0)")
+	if got := p.text("#panel"); !strings.Contains(got, evil) {
+		t.Errorf("the table says %q, not what the capture says", got)
+	}
+	if n := eval[int](p, "document.querySelectorAll('img, svg').length"); n != 0 || eval[bool](p, "'hacked' in globalThis") {
+		t.Errorf("a name of the capture acts: %d elements of it", n)
+	}
+	p.set("memlane.space.capture.sites[1].op = '=1+1'; memlane.setTime(memlane.time)")
+	if csv := eval[string](p, "memlane.csv()"); strings.Contains(csv, ",=") || !strings.Contains(csv, ",'=1+1") {
+		t.Errorf("a spreadsheet would compute a name: %q", csv)
 	}
 }

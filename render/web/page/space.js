@@ -23,6 +23,8 @@ export class Space {
     this.lowestAddress = BigInt(head.lowest);
     this.regions = head.regions.map(([begin, end, addr, size, kind, stream, pool, uses]) => ({begin, end, addr, size, kind, stream, pool, uses}));
     this.marks = head.marks.map(([begin, end, kind, text, site, requested, free]) => ({begin, end, kind, text, site, requested, free}));
+    this.steps = this.marks.filter((m) => m.kind === 'step');
+    this.ooms = this.marks.filter((m) => m.kind === 'oom');
   }
 
   // load reads the columns. It is called before anything else is asked.
@@ -165,6 +167,12 @@ export class Space {
 
   edgesOf(i) {
     return edges.filter((_, bit) => this.edge[i] & 1 << bit);
+  }
+
+  // instructionAt names the instruction of a compiled program at t, '' for none.
+  instructionAt(t) {
+    this.instructions ||= new Map(this.marks.filter((m) => m.kind === 'instruction').map((m) => [m.begin, m.text]));
+    return this.instructions.get(t) || '';
   }
 
   // instant returns t as JSON has it.

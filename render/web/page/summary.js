@@ -19,7 +19,7 @@ export function summary(space, go) {
     info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `at most; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
     fragmentation(space, figure),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layouts take beyond the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
-    figure('window', space.static ? several(space.length, 'position') : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.marks.some((m) => m.kind === 'step') && several(space.marks.filter((m) => m.kind === 'step').length, 'step')),
+    figure('window', space.static ? several(space.length, 'position') : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
   ];
   return el('dl', {class: 'summary'}, figures.filter(Boolean));
 }

@@ -70,21 +70,21 @@ export class UsageGraph {
     ctx.beginPath();
     ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
     ctx.clip();
-    for (const mark of space.marks) this.drawMark(u, mark);
+    this.drawSteps(u);
+    for (const oom of space.ooms) {
+      line(u, oom.begin, style('bad'), [4, 3]);
+      label(u, oom.begin, u.bbox.top + 12 * devicePixelRatio, `OOM, ${bytes(oom.requested)} wanted`, style('bad'));
+    }
     this.drawPeak(u);
     if (this.marks.buffer !== null) this.drawBuffer(u, this.marks.buffer);
     if (this.marks.time !== null) line(u, this.marks.time, style('accent'), []);
     ctx.restore();
   }
 
-  drawMark(u, mark) {
-    if (mark.end < this.timeline.from || mark.begin > this.timeline.to) return;
-    if (mark.kind === 'oom') {
-      line(u, mark.begin, style('bad'), [4, 3]);
-      label(u, mark.begin, u.bbox.top + 12 * devicePixelRatio, `OOM, ${bytes(mark.requested)} wanted`, style('bad'));
-    } else if (mark.kind === 'step') {
-      line(u, mark.begin, style('grid'), [2, 4]);
-    }
+  // drawSteps marks where steps begin, as long as there is room between them.
+  drawSteps(u) {
+    const seen = this.space.steps.filter((m) => m.begin >= this.timeline.from && m.begin <= this.timeline.to);
+    if (seen.length < this.parent.clientWidth / 8) for (const step of seen) line(u, step.begin, style('grid'), [2, 4]);
   }
 
   drawPeak(u) {
@@ -186,7 +186,8 @@ function label(u, t, y, text, color) {
 // describe says in one line what is known of an instant.
 export function describe(space, t) {
   const i = space.levelAt(t);
-  const parts = [since(space, t)];
+  const instruction = space.static && space.instructionAt(t);
+  const parts = [instruction ? `${since(space, t)}: ${instruction}` : since(space, t)];
   if (i >= 0) parts.push(`${space.static ? 'padded' : 'allocated'} ${bytes(space.curve.bytes[i])}`);
   if (i >= 0 && !space.usageOnly) parts.push(`${space.static ? 'unpadded' : 'requested'} ${bytes(space.curve.requested[i])}`);
   const reserved = space.static ? null : space.reservedAt(t);
