@@ -139,11 +139,12 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	return nil
 }
 
-// open reads one capture. How far it got shows on a terminal.
+// open reads one capture. How far it got shows on a terminal, unless in says where
+// else.
 func open(c *cli.Context, file string, in formats.Input) (*lifetime.Capture, error) {
 	in.Stdin, in.Format = c.App.Reader, c.String("input-format")
 	var bar *progress
-	if terminal(c.App.ErrWriter) && !c.Bool("quiet") {
+	if in.Progress == nil && terminal(c.App.ErrWriter) && !c.Bool("quiet") {
 		in.Progress = func(file string, size int64) func(n int) {
 			if bar != nil { // of the file before it in a folder
 				bar.clear()

@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/web"
 	"github.com/memlane/memlane/units"
 )
 
@@ -106,6 +107,8 @@ func diffCaptures(c *cli.Context) error {
 			return writeJSON(w, diffToJSON(d, c.Bool("per-step")))
 		case markdownReport:
 			return report.WriteDiff(w, d, c.Bool("per-step"))
+		case htmlReport:
+			return web.Write(w, webCaptures(foundIn(captures)))
 		case sarifReport:
 			return report.WriteSARIF(w, report.Changes(d))
 		case githubReport:

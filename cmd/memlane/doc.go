@@ -341,6 +341,41 @@ bar is padding, of running programs what the allocator rounded up. --buffer mark
 of them in the curves above: the largest one that is called so (an instruction,
 operation, function or "file:line", or a part of one), or a value's number.
 
+# In a browser
+
+	$ memlane report -o report.html testdata/torchsnap/leak_4mib_20steps.pickle
+
+The page shows what the commands above show, and more of it: the memory over time;
+below, on the same time, every buffer; and what is alive at one instant, which a
+click on the graph chooses: by site, each buffer, or as a flame graph of bytes by
+stack. Wheel: zoom to the cursor (Alt: the bytes). Drag: zoom to what is marked.
+Shift and drag: move. Hover over a block for its function, size, offset, lifetime,
+shape and source line; click to pin it, which shows its stack and where on the curve
+it was allocated and freed. A row, a call of the flame graph, an entry of the legend
+or a search (text or /regexp/) lights the buffers of its sites, and so does the link
+of a finding. "?" lists the keys. The address of the page keeps what it shows
+(#space=cuda:0&t=...), so it can be sent along with the file.
+
+	memlane report -o report.html before.pickle after.pickle
+
+With several captures the page compares two of them: both curves on one scale, and
+the sites that are new, gone, grew or shrank. The file needs nothing else and asks
+for nothing: it opens from disk, and its Content-Security-Policy forbids requests.
+
+	memlane serve snapshot.pickle
+
+shows the same page without a file, and opens a browser. It tells how far the reading
+of a large capture got, and shows it anew when it changes. It listens on 127.0.0.1,
+on any free port, unless --http HOST:PORT says otherwise, and answers only who calls
+it by an address, as localhost or by HOST; --no-browser leaves the browser alone,
+Ctrl-C ends it. For scripts it answers JSON:
+
+	/api/info              as memlane info --json
+	/api/leaks             as memlane leaks --json
+	/api/peak?at=WHEN      as memlane peak --json --at WHEN, of every memory ID
+	/api/model?capture=N   as memlane export --to json, of capture N, from 0
+	/api/status            state (reading, ready, failed), version (how often captures were read), file, read and size in bytes, error
+
 # Profiles
 
 	$ memlane pprof -o heap.pb.gz testdata/torchsnap/leak_4mib_20steps.pickle

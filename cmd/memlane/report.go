@@ -10,8 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/leak/preset"
 	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/web"
 )
 
 // The forms of a report, by the extension of the file that -o names.
@@ -21,14 +23,15 @@ const (
 	jsonReport     = "json"
 	sarifReport    = "sarif"
 	githubReport   = "github"
+	htmlReport     = "html"
 )
 
 var reportFormats = []struct{ name, extension string }{
-	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {sarifReport, ".sarif"}, {githubReport, "no name ends so"},
+	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}, {sarifReport, ".sarif"}, {githubReport, "no name ends so"},
 }
 
 // formatUsage is the help of --format.
-const formatUsage = "`FORMAT`: text, markdown, json, sarif or github;\nelse by -o's name"
+const formatUsage = "`FORMAT`: text, markdown, html, json, sarif or\ngithub; else by -o's name"
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
@@ -38,6 +41,7 @@ func reportCommand() *cli.Command {
 		Description: "Examples:\n" +
 			"  memlane report snapshot.pickle\n" +
 			"  memlane report -o report.md snapshot.pickle\n" +
+			"  memlane report -o report.html before.pickle after.pickle\n" +
 			"  memlane report --json snapshot.pickle | jq .optimization_score\n" +
 			"  memlane report --format github snapshot.pickle\n" +
 			"  memlane report --rules gpumemprof --json results.json\n" +
@@ -104,6 +108,8 @@ func reportOn(c *cli.Context) error {
 			return writeJSON(w, out)
 		case markdownReport:
 			return report.WriteMarkdown(w, d)
+		case htmlReport:
+			return web.Write(w, webCaptures(d))
 		case sarifReport:
 			return report.WriteSARIF(w, d.All())
 		case githubReport:
@@ -138,6 +144,24 @@ func reportFormat(c *cli.Context) (string, error) {
 		return "", fail(statusUsage, "--format %q: want %s", name, strings.Join(names, ", "))
 	}
 	return textReport, nil
+}
+
+// foundIn runs memlane's own rules on captures.
+func foundIn(captures []*lifetime.Capture) *report.Data {
+	d := &report.Data{Captures: captures}
+	for _, c := range captures {
+		d.Findings = append(d.Findings, leak.Find(c, c.Spaces, leak.Settings{}))
+	}
+	return d
+}
+
+// webCaptures returns what the page shows of a report.
+func webCaptures(d *report.Data) []web.Capture {
+	var all []web.Capture
+	for i, c := range d.Captures {
+		all = append(all, web.Capture{Capture: c, Name: captureName(c), Info: infoOf(c), Findings: d.Findings[i]})
+	}
+	return all
 }
 
 // printReport writes a report for the terminal: what to do first, then what info,

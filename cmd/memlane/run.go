@@ -84,7 +84,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		HideVersion: true,
 		Flags:       []cli.Flag{cli.HelpFlag}, // not added where there is a command of that name
-		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), diffCommand(), svgCommand(), pprofCommand(), exportCommand(),
+		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), diffCommand(), serveCommand(), svgCommand(), pprofCommand(), exportCommand(),
 			helpCommand()},
 		OnUsageError:   usage,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/web"
+)
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "the interactive page, in a browser on this machine",
+		ArgsUsage: "CAPTURE...",
+		Description: "The page of memlane report -o report.html, read again whenever a capture\n" +
+			"changes. Only this machine can reach it unless --http names another address.\n" +
+			"Ctrl-C ends it.\n\n" +
+			"Examples:\n" +
+			"  memlane serve snapshot.pickle\n" +
+			"  memlane serve --http localhost:8080 --no-browser before.pickle after.pickle\n" +
+			"  curl http://localhost:8080/api/info",
+		Flags: captureFlags(
+			&cli.StringFlag{Name: "http", Value: "127.0.0.1:0", DefaultText: "127.0.0.1, any port", Usage: "listen on `HOST:PORT`"},
+			toggle("no-browser", "do not open a browser")),
+		Action: serve,
+	}
+}
+
+const (
+	lookInterval = time.Second     // between two looks at whether the captures changed
+	endIn        = 2 * time.Second // how long answers under way may take at the end
+)
+
+func serve(c *cli.Context) error {
+	if _, err := choiceOf(c); err != nil {
+		return err
+	}
+	if c.NArg() == 0 {
+		return fail(statusUsage, "serve: no capture given; see memlane serve --help")
+	}
+	host, _, err := net.SplitHostPort(c.String("http"))
+	if err != nil {
+		return fail(statusUsage, "--http %q: want HOST:PORT, as 127.0.0.1:8080", c.String("http"))
+	}
+	if host == "" { // Go would listen on all addresses of the machine
+		return fail(statusUsage, "--http %q: name the host; 0.0.0.0 is all addresses of this machine", c.String("http"))
+	}
+	listener, err := net.Listen("tcp", c.String("http"))
+	if err != nil {
+		return fail(statusOutput, "--http %s: %w", c.String("http"), err)
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return serveOn(ctx, c, listener, host)
+}
+
+// serveOn serves until ctx is done, or the captures cannot be read.
+func serveOn(ctx context.Context, c *cli.Context, listener net.Listener, host string) error {
+	server := &web.Server{
+		Read:  func(started func(string, int64) func(int)) ([]web.Capture, error) { return readForPage(c, started) },
+		Stamp: func() string { return stamp(c.Args().Slice()) },
+		API:   api,
+		Host:  host,
+	}
+	handler := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- handler.Serve(listener) }()
+	address := "http://" + listener.Addr().String() + "/"
+	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (Ctrl-C ends it)\n", address)
+	if !c.Bool("no-browser") {
+		openBrowser(address)
+	}
+	go func() {
+		if err := server.Load(); err != nil {
+			ended <- err
+			return
+		}
+		server.Watch(ctx.Done(), lookInterval, func(err error) {
+			fmt.Fprintln(c.App.ErrWriter, "memlane: warning: not read again:", printable(err.Error()))
+		})
+	}()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), endIn)
+	defer cancel()
+	if handler.Shutdown(last) != nil {
+		handler.Close()
+	}
+	return err
+}
+
+// readForPage reads the captures of a command line and looks for trouble in them.
+func readForPage(c *cli.Context, started func(string, int64) func(int)) ([]web.Capture, error) {
+	want, err := choiceOf(c)
+	if err != nil {
+		return nil, err
+	}
+	captures, err := openEach(c, lifetime.DataLoss, formats.Input{Progress: started}, want.choose)
+	if err != nil {
+		return nil, err
+	}
+	return webCaptures(foundIn(captures)), nil
+}
+
+// api are the answers of memlane serve, as the commands of the same name give them.
+var api = map[string]func(w io.Writer, captures []web.Capture, query url.Values) error{
+	"/api/info": func(w io.Writer, captures []web.Capture, _ url.Values) error {
+		out := infoJSON{Schema: schema}
+		for _, c := range captures {
+			out.Captures = append(out.Captures, infoOf(c.Capture))
+		}
+		return writeJSON(w, out)
+	},
+	"/api/leaks": func(w io.Writer, captures []web.Capture, _ url.Values) error {
+		var d report.Data
+		out := leaksJSON{Schema: schema, Findings: []findingJSON{}}
+		for _, c := range captures {
+			d.Captures, d.Findings = append(d.Captures, c.Capture), append(d.Findings, c.Findings)
+			out.Findings = append(out.Findings, findingsToJSON(c.Capture, c.Findings)...)
+		}
+		score := report.Of(&d).OptimizationScore
+		out.Score = scoreJSON{score.Score, score.Grade, score.Description}
+		return writeJSON(w, out)
+	},
+	"/api/peak":  peakAPI,
+	"/api/model": modelAPI,
+}
+
+// peakAPI answers /api/peak?at=WHEN for every memory ID, compiled programs too.
+func peakAPI(w io.Writer, captures []web.Capture, query url.Values) error {
+	at := query.Get("at")
+	if at == "" {
+		at = "peak"
+	}
+	out := peaksJSON{Schema: schema, Peaks: []peakJSON{}}
+	var none error
+	for _, c := range captures {
+		for _, s := range c.Spaces {
+			t, err := instant(s, at)
+			if err != nil {
+				none = err
+				continue
+			}
+			out.Peaks = append(out.Peaks, peakOf(c.Capture, s, t))
+		}
+	}
+	if len(out.Peaks) == 0 && none != nil {
+		return none
+	}
+	return writeJSON(w, out)
+}
+
+// modelAPI answers /api/model?capture=N: the whole model of one capture.
+func modelAPI(w io.Writer, captures []web.Capture, query url.Values) error {
+	n := 0
+	if text := query.Get("capture"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("capture=%q: want a number from 0", text)
+		}
+	}
+	if n < 0 || n >= len(captures) {
+		return fmt.Errorf("capture=%d: there are %d, from 0", n, len(captures))
+	}
+	return model.Write(w, captures[n].Capture)
+}
+
+// stamp says which state files are in, by their sizes and times; of a folder, those
+// of all files in it.
+func stamp(files []string) string {
+	var all strings.Builder
+	for _, file := range files {
+		err := filepath.WalkDir(file, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := os.Stat(path)
+			if err == nil && !d.IsDir() {
+				fmt.Fprintf(&all, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(&all, "%s %v\n", file, err)
+		}
+	}
+	return all.String()
+}
+
+// openBrowser opens the page, as far as this machine can: that it cannot is no error,
+// the address was printed.
+func openBrowser(address string) {
+	command := []string{"xdg-open", address}
+	switch runtime.GOOS {
+	case "darwin":
+		command = []string{"open", address}
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler", address}
+	}
+	if browser := os.Getenv("BROWSER"); browser != "" {
+		command = []string{browser, address}
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	if cmd.Start() == nil {
+		go cmd.Wait()
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// served is a memlane serve of its own, which ends with the test.
+type served struct {
+	t       *testing.T
+	address string
+	command *exec.Cmd
+}
+
+// startServe runs "memlane serve": this program is memlane where its name says so.
+func startServe(t *testing.T, args ...string) *served {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: self, Args: append([]string{"memlane", "serve", "--no-browser"}, args...)}
+	link := filepath.Join(t.TempDir(), "memlane")
+	if err := os.Symlink(self, link); err != nil {
+		t.Skip(err)
+	}
+	cmd.Path = link
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if m := regexp.MustCompile(`serving (http://\S+/)`).FindStringSubmatch(lines.Text()); m != nil {
+			go io.Copy(io.Discard, stderr)
+			return &served{t, m[1], cmd}
+		}
+	}
+	t.Fatal("it does not say where it serves")
+	return nil
+}
+
+// get returns an answer, with a Host header if host is not "".
+func (s *served) get(path, host string) (body string, status int) {
+	s.t.Helper()
+	request, err := http.NewRequest("GET", s.address+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Host = host
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(data), answer.StatusCode
+}
+
+// ready waits until captures were read so often.
+func (s *served) ready(version string) {
+	s.t.Helper()
+	for range 200 {
+		if body, _ := s.get("api/status", ""); strings.Contains(body, `"state":"ready","version":"`+version+`"`) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.t.Fatalf("never read %s times", version)
+}
+
+// TestServe: the API says what the commands say; names that are not the server's are
+// refused; Ctrl-C ends it.
+func TestServe(t *testing.T) {
+	file := snapshots + "/leak_4mib_20steps.pickle"
+	s := startServe(t, file)
+	if !strings.HasPrefix(s.address, "http://127.0.0.1:") {
+		t.Errorf("it listens on %s", s.address)
+	}
+	s.ready("1")
+	for path, args := range map[string][]string{
+		"api/info": {"info", "--json", file}, "api/leaks": {"leaks", "--json", file}, "api/peak": {"peak", "--json", file},
+		"api/peak?at=end": {"peak", "--json", "--at", "end", file}, "api/model": {"export", "--to", "json", file},
+	} {
+		if got, status := s.get(path, ""); status != 200 || got != succeed(t, args...) {
+			t.Errorf("/%s: status %d, not what memlane %s says", path, status, strings.Join(args, " "))
+		}
+	}
+	for host, want := range map[string]int{"": 200, "localhost:1": 200, "[::1]:1": 200, "memlane.example": 421, "127.0.0.1.example:80": 421} {
+		for _, path := range []string{"", "api/info"} {
+			if _, got := s.get(path, host); got != want {
+				t.Errorf("/%s asked for as %q: status %d, want %d", path, host, got, want)
+			}
+		}
+	}
+	for path, want := range map[string]int{"api/nothing": 404, "etc/passwd": 404, "api/model?capture=7": 400, "api/peak?at=never": 400} {
+		if _, got := s.get(path, ""); got != want {
+			t.Errorf("/%s: status %d, want %d", path, got, want)
+		}
+	}
+	if err := s.command.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.command.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+}
+
+// TestServeErrors: what cannot be served is said, with a status.
+func TestServeErrors(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+	}{
+		{[]string{}, statusUsage}, {[]string{"--http", "8080", "a"}, statusUsage}, {[]string{"--http", ":8080", "a"}, statusUsage},
+		{[]string{"--no-browser", "no such file"}, statusInput}, {[]string{"--http", "127.0.0.1:1x", "a"}, statusOutput},
+	} {
+		if _, stderr, status := memlane("", append([]string{"serve"}, c.args...)...); status != c.status {
+			t.Errorf("serve %q: status %d, want %d: %s", c.args, status, c.status, stderr)
+		}
+	}
+}
+
+// TestServePage: a browser shows the page, and a new one when the capture changes.
+func TestServePage(t *testing.T) {
+	browser := newBrowser(t)
+	file := filepath.Join(t.TempDir(), "capture.pickle")
+	put := func(name string) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(snapshots, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("pair_before.pickle")
+	s := startServe(t, file)
+	p := openTab(t, browser, s.address)
+	if got := p.text("[data-figure=peak]"); got != "68.0 MiB" {
+		t.Errorf("the peak reads %q", got)
+	}
+	put("pair_after.pickle")
+	s.ready("2")
+	got := ""
+	for range 100 { // it may be between two pages
+		time.Sleep(50 * time.Millisecond)
+		got, _ = chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.querySelector('[data-figure=peak]')?.innerText ?? ''"))
+		if got == "45.0 MiB" {
+			return
+		}
+	}
+	t.Errorf("after the capture changed the peak reads %q", got)
+}

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// Capture is one capture and what is known of it.
+type Capture struct {
+	*lifetime.Capture
+	Name     string // what to call it: its file or folder
+	Info     any    // what "memlane info --json" says of it; the page's figures are these
+	Findings []leak.Finding
+}
+
+// The document of a capture, which decode.js reads. Lists of numbers and texts
+// stand for records where there are many of them; times count from the beginning
+// of the window of their space.
+type document struct {
+	Name     string    `json:"name"`
+	Info     any       `json:"info"`
+	Frames   [][]any   `json:"frames"` // function, file, line, kind
+	Stacks   [][]int   `json:"stacks"`
+	Sites    [][]any   `json:"sites"` // stack, op, region, shape, dtype, instr, opcode, source, function, place
+	Spaces   []space   `json:"spaces"`
+	Findings []finding `json:"findings"`
+}
+
+type space struct {
+	ID          string          `json:"id"`
+	Host        string          `json:"host"`
+	Process     string          `json:"process"`
+	Module      string          `json:"module"`
+	Memory      string          `json:"memory"` // what of the ID is left: allocator, device, kind of memory
+	Unit        string          `json:"unit"`
+	Begin       string          `json:"begin"`  // in Unit: more digits than a number of JavaScript has
+	Length      int64           `json:"length"` // of the window
+	Lowest      string          `json:"lowest"` // address that those of the columns count from
+	Buffers     int             `json:"buffers"`
+	Levels      int             `json:"levels"` // of reserved memory
+	Totals      int             `json:"totals"`
+	Values      bool            `json:"values"` // whether buffers have numbers of the compiler
+	Static      bool            `json:"static"`
+	UsageOnly   bool            `json:"usageOnly"`
+	Addresses   bool            `json:"addresses"`
+	Base        int64           `json:"base"`
+	Peak        int64           `json:"peak"` // when
+	Stack       [][2]int64      `json:"stack"`
+	Regions     [][]any         `json:"regions"` // begin, end, address, size, kind, stream, pool, uses
+	Marks       [][]any         `json:"marks"`   // begin, end, kind, text, site, requested, free
+	PeakHoles   *lifetime.Holes `json:"peakHoles"`
+	NoBlocks    string          `json:"noBlocks"` // why there are no blocks to draw
+	NotRecorded bool            `json:"notRecorded"`
+}
+
+type finding struct {
+	Rule         string            `json:"rule"`
+	Severity     string            `json:"severity"`
+	Confidence   float64           `json:"confidence"`
+	Space        int               `json:"space"`
+	Sites        []lifetime.SiteID `json:"sites"`
+	Bytes        int64             `json:"bytes"`
+	Requested    int64             `json:"requested"`
+	Count        int64             `json:"count"`
+	BytesPerStep int64             `json:"bytesPerStep"`
+	Description  string            `json:"description"`
+	Suggestions  []string          `json:"suggestions"`
+	Evidence     [][2]string       `json:"evidence"`
+	Leak         bool              `json:"leak"`
+}
+
+// documentOf returns the document of c; places are those of its spaces.
+func documentOf(c Capture, place []places) document {
+	d := document{Name: c.Name, Info: c.Info, Spaces: []space{}, Findings: []finding{}}
+	for _, f := range c.Frames {
+		d.Frames = append(d.Frames, []any{f.Function, f.File, f.Line, f.Kind.String()})
+	}
+	for _, stack := range c.Stacks {
+		frames := []int{}
+		for _, f := range stack {
+			frames = append(frames, int(f))
+		}
+		d.Stacks = append(d.Stacks, frames)
+	}
+	for i, s := range c.Sites {
+		f, _ := c.UserFrame(lifetime.SiteID(i))
+		d.Sites = append(d.Sites, []any{s.Stack, s.Op, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, f.Function, f.Place()})
+	}
+	index := map[*lifetime.Space]int{}
+	for i, s := range c.Spaces {
+		index[s] = i
+		d.Spaces = append(d.Spaces, spaceOf(s, place[i]))
+	}
+	for i := range c.Findings {
+		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
+	}
+	return d
+}
+
+func spaceOf(s *lifetime.Space, place places) space {
+	out := space{
+		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
+		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
+		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Values: s.ValueIDs != nil,
+		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
+		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{},
+		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),
+	}
+	if out.UsageOnly {
+		out.NoBlocks = "Only totals were recorded here: how much was in use, not by which buffers."
+	} else if len(s.Buffers) == 0 {
+		out.NoBlocks = "No buffer was recorded here."
+	}
+	for _, l := range s.Stack {
+		out.Stack = append(out.Stack, [2]int64{l.At - s.Begin, l.Bytes})
+	}
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		out.Regions = append(out.Regions, []any{r.Begin - s.Begin, r.End - s.Begin, place.of(r.Addr) - place.lowest, r.Size, r.Kind, r.Stream, r.Pool,
+			strings.Join(r.Uses.Names(), ", ")})
+	}
+	for _, m := range s.Marks {
+		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free})
+	}
+	if s.Facts&lifetime.Regions != 0 && !out.Static {
+		holes := s.FreeAt(s.Peak(lifetime.Occupied).At)
+		out.PeakHoles = &holes
+	}
+	return out
+}
+
+// memoryOf returns the parts of a memory ID behind host, process and module.
+func memoryOf(s *lifetime.Space) string {
+	var parts []string
+	for _, p := range []string{s.Allocator, s.Device, s.Memory} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
+	out := finding{
+		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space], Sites: append([]lifetime.SiteID{}, f.Sites...),
+		Bytes: f.Amount.Bytes, Requested: f.Amount.Requested, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
+		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(),
+	}
+	for _, e := range f.Evidence {
+		text := e.Text
+		if text == "" {
+			text = strconv.FormatFloat(e.Value, 'g', 6, 64)
+		}
+		out.Evidence = append(out.Evidence, [2]string{e.Name, text})
+	}
+	return out
+}
+
+func (d document) encode() ([]byte, error) { return json.Marshal(d) }

@@ -1,0 +1,379 @@
+// The page of the captures: puts its parts together and keeps what it shows in one
+// place, which the address mirrors.
+
+import {BlockView, layouts} from './blocks.js';
+import {bufferTable, siteTable} from './breakdown.js';
+import {restyle, style, Timeline} from './chart.js';
+import {Legend, modes} from './colors.js';
+import {Compare} from './compare.js';
+import {HoverCard, pinned} from './details.js';
+import {button, el, replace} from './dom.js';
+import {findingsList} from './findings.js';
+import {Flame} from './flame.js';
+import {bytes, count, several} from './format.js';
+import {help, listen} from './keys.js';
+import {follow, link, read, write} from './link.js';
+import {BufferCharts} from './programs.js';
+import {save, timelineSVG} from './save.js';
+import {preferred, Selectors} from './select.js';
+import {losses, summary} from './summary.js';
+import {matcher} from './table.js';
+import {describe, UsageGraph} from './usage.js';
+
+export class App {
+  constructor(captures, main) {
+    this.captures = captures; // of which some may have no space
+    this.main = main;
+    this.dark = matchMedia('(prefers-color-scheme: dark)');
+    setTheme(this.dark.matches);
+    this.card = new HoverCard();
+    this.selectors = new Selectors(captures.filter((c) => c.spaces.length), (space) => this.open(space, {tab: this.tab}));
+    this.search = el('input', {type: 'search', class: 'find', placeholder: 'light buffers by function, op or /regexp/', 'aria-label': 'light buffers by function, operation or regular expression',
+      oninput: () => this.light(this.searched(this.search.value), this.search.value, {q: this.search.value})});
+    this.help = help();
+    this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search,
+      button('dark / light', 'd', () => this.toggleTheme(), {class: 'theme'}), button('?', 'keys and mouse', () => this.help.showModal()));
+    document.body.prepend(this.header);
+    document.body.append(this.help);
+    this.listen();
+    follow((fields) => this.go(fields));
+  }
+
+  listen() {
+    const jump = (name) => () => this.setTime(name === 'peak' ? this.space.peak : this.space.length - 1);
+    const tab = (n) => () => this.tabs[n] && this.showTab(this.tabs[n].key);
+    const cycle = (names, now, set) => () => set(names[(names.indexOf(now()) + 1) % names.length]);
+    listen({
+      ArrowLeft: () => this.timeline.move(-0.15), ArrowRight: () => this.timeline.move(0.15), '+': () => this.timeline.zoom(1 / 1.5, this.time), '=': () => this.timeline.zoom(1 / 1.5, this.time),
+      '-': () => this.timeline.zoom(1.5, this.time), 0: () => this.whole(), p: jump('peak'), e: jump('end'), ',': () => this.step(-1), '.': () => this.step(1),
+      '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
+      l: () => cycle(this.layouts(), () => this.options.layout, (v) => this.setLayout(v))(), c: () => cycle(Object.keys(modes), () => this.color, (v) => this.setColor(v))(),
+      Escape: () => { this.pin(null); this.unlight(); document.activeElement?.blur(); },
+    });
+    this.dark.addEventListener('change', () => this.restyle(this.dark.matches));
+    let before = false; // whether the page was dark before it was printed
+    addEventListener('beforeprint', () => { before = style('scheme') === 'dark'; this.print(false, true); });
+    addEventListener('afterprint', () => this.print(before, false));
+  }
+
+  // go shows what an address names; what it does not name is as usual.
+  async go(fields) {
+    const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
+    const finding = entry(capture.findings, fields.finding);
+    const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
+    await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : 'sites')});
+  }
+
+  async open(space, fields = {}) {
+    await space.load();
+    const relative = (text) => (/^-?\d+$/.test(text || '') ? Number(BigInt(text) - space.origin) : null);
+    this.space = space;
+    this.selectors.show(space);
+    this.time = Math.max(0, Math.min(relative(fields.t) ?? space.peak, Math.max(space.length - 1, 0)));
+    this.fields = {}; // of what is lit: q, site or finding
+    this.color = modes[fields.color] ? fields.color : 'site';
+    const layout = this.layouts().includes(fields.layout) ? fields.layout : space.static ? 'address' : 'stacked';
+    this.options = {layout, legend: null, lit: null, buffer: null, time: this.time};
+    this.marks = {time: this.time, buffer: null};
+    this.timeline = new Timeline(space, () => this.moved());
+    this.build();
+    const from = relative(fields.from), to = relative(fields.to);
+    if (from !== null && to !== null) this.timeline.show(from, to);
+    this.restore(fields);
+    this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : 'sites');
+  }
+
+  // restore lights and pins what an address names.
+  restore(fields) {
+    this.search.value = fields.q || '';
+    const {capture} = this.space, f = entry(capture.findings, fields.finding);
+    if (f) this.light(f.sites.length ? f.sites : null, `${f.rule.replaceAll('_', ' ')}: ${f.sites.length ? capture.siteName(f.sites[0]) : 'all of it'}`, {finding: fields.finding});
+    else if (fields.q) this.light(this.searched(fields.q), fields.q, {q: fields.q});
+    else if (entry(capture.sites, fields.site)) this.light([Number(fields.site)], capture.siteName(Number(fields.site)), {site: fields.site});
+    if (/^\d+$/.test(fields.buffer) && Number(fields.buffer) < this.space.count) this.pin(Number(fields.buffer));
+  }
+
+  layouts() {
+    return this.space.addresses ? Object.keys(layouts) : ['stacked'];
+  }
+
+  // build makes the parts of a space.
+  build() {
+    const {space} = this;
+    this.graphPlace = el('div', {class: 'graph', id: 'usage'});
+    this.blockPlace = el('div', {class: 'graph', id: 'blocks'});
+    this.legendPlace = el('span', {class: 'legend', id: 'legend'});
+    this.moment = el('p', {class: 'moment', role: 'status', id: 'moment'});
+    this.litPlace = el('p', {class: 'lit-bar', role: 'status', id: 'lit'});
+    this.pinPlace = el('div', {id: 'pin'});
+    this.tabPlace = el('div', {role: 'tablist', class: 'tabs'});
+    this.panel = el('div', {role: 'tabpanel', class: 'panel', id: 'panel'});
+    const choice = (name, names, value, set) => el('label', {}, el('span', {}, name), el('select', {'aria-label': name, 'data-choice': name, onchange: (e) => set(e.target.value)},
+      Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
+    const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
+    replace(this.main,
+      el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
+      el('section', {'aria-label': 'memory over time'},
+        el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
+          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as they are seen', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg()))),
+        this.graphPlace, el('div', {class: 'now'}, this.moment, this.litPlace),
+        space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
+          el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
+          this.blockPlace, this.pinPlace]),
+      el('section', {'aria-label': 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'the rows of this table, all of them', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
+    this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
+    this.showLineKeys();
+    this.view = null;
+    if (!space.noBlocks) {
+      this.setLegend();
+      this.view = new BlockView(this.blockPlace, space, this.timeline, this.options, {hover: (id, e) => this.card.show(space, id, e), pick: (id, t) => this.pick(id, t)});
+    }
+    this.buildTabs();
+    this.observer?.disconnect();
+    this.observer = new ResizeObserver(() => this.resized());
+    this.observer.observe(this.graphPlace);
+    this.width = this.graphPlace.clientWidth;
+  }
+
+  showLineKeys() {
+    replace(this.lineKeys, this.graph.lines.map((line) => key(line.name, style(line.color))));
+  }
+
+  buildTabs() {
+    const {space} = this, on = {activate: (row) => this.chooseRow(row), lit: (row) => !row.category && this.options.lit?.[row.site]};
+    const lit = (sites, name) => (sites ? this.light(sites, name, {}) : this.unlight());
+    const n = space.capture.findings.length;
+    this.tabs = [
+      {key: 'sites', name: 'Breakdown', timed: true, make: () => siteTable(space, on)},
+      !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
+      {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit)},
+      space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
+      {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}))})},
+      this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
+      {key: 'capture', name: 'Worth knowing', make: () => ({element: losses(space.capture)})},
+    ].filter(Boolean);
+    replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
+  }
+
+  showTab(key) {
+    this.tab = key;
+    for (const tab of this.tabs) tab.button.setAttribute('aria-selected', String(tab.key === key));
+    const tab = this.current();
+    tab.part ||= tab.make();
+    replace(this.panel, tab.part.element);
+    this.csvButton.hidden = !(tab.part.csv || key === 'compare');
+    tab.part.show && key === 'compare' && tab.part.show();
+    this.fillTab();
+    this.write();
+  }
+
+  current() {
+    return this.tabs.find((tab) => tab.key === this.tab);
+  }
+
+  fillTab() {
+    const tab = this.current();
+    if (tab?.timed) tab.part.at(this.time);
+    this.moment.textContent = describe(this.space, this.time);
+  }
+
+  // setTime moves everything to an instant.
+  setTime(t) {
+    const {space} = this;
+    this.time = this.marks.time = this.options.time = Math.max(0, Math.min(Math.round(t), space.length - 1));
+    if (this.time < this.timeline.from || this.time >= this.timeline.to) {
+      const half = (this.timeline.to - this.timeline.from) / 2;
+      this.timeline.show(this.time - half, this.time + half);
+    }
+    this.fillTab();
+    this.redraw();
+    this.write();
+  }
+
+  // step goes to the change before or after this moment.
+  step(direction) {
+    const {at} = this.space.curve, i = this.space.levelAt(this.time) + direction;
+    const here = direction < 0 && i >= -1 && at[i + 1] < this.time ? i + 1 : i;
+    if (at[here] !== undefined) this.setTime(at[here]);
+  }
+
+  moved() {
+    this.graph.update();
+    this.view?.update();
+    this.write();
+  }
+
+  whole() {
+    this.view?.whole();
+    this.timeline.from = 0;
+    this.timeline.to = this.space.length;
+    this.moved();
+  }
+
+  redraw() {
+    this.graph.redraw();
+    this.view?.redraw();
+  }
+
+  pick(id, t) {
+    if (id !== null && id >= 0) this.pin(id);
+    else this.setTime(t);
+  }
+
+  chooseRow(row) {
+    if (row.buffer !== undefined) this.pin(row.buffer);
+    else if (!row.category) this.light([row.site], this.space.capture.siteName(row.site), {site: row.site});
+  }
+
+  pin(i) {
+    this.options.buffer = this.marks.buffer = i;
+    replace(this.pinPlace, i === null ? null : pinned(this.space, i, () => this.light([this.space.site[i]], this.space.capture.siteName(this.space.site[i]), {site: this.space.site[i]}), () => this.pin(null)));
+    this.redraw();
+    this.write();
+  }
+
+  searched(text) {
+    const match = matcher(text), {capture} = this.space;
+    this.search.classList.toggle('wrong', !match);
+    if (!text || !match) return null;
+    const frames = capture.frames.map((f) => match(f.name) || match(f.file)), stacks = capture.stacks.map((stack) => stack.some((f) => frames[f]));
+    return capture.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(capture.siteName(s.id))).map((s) => s.id);
+  }
+
+  // light lets the buffers of sites stand out; null unlights.
+  light(sites, name, fields) {
+    if (!sites) return this.unlight(fields);
+    const {space} = this, lit = new Uint8Array(space.capture.sites.length);
+    for (const site of sites) lit[site] = 1;
+    this.options.lit = lit;
+    this.fields = fields;
+    let n = 0, at = 0;
+    for (let i = 0; i < space.count; i++) {
+      if (!lit[space.site[i]]) continue;
+      n++;
+      if (space.aliveAt(i, this.time)) at += space.size[i];
+    }
+    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment `, button('×', 'unlight (Esc)', () => this.unlight(), {class: 'close'}));
+    this.lightChanged();
+  }
+
+  unlight(fields = {}) {
+    this.options.lit = null;
+    this.fields = fields;
+    replace(this.litPlace);
+    this.lightChanged();
+  }
+
+  lightChanged() {
+    this.view?.redraw();
+    this.current()?.part?.draw?.();
+    this.write();
+  }
+
+  async lightIn(space, sites, name) {
+    if (space !== this.space) await this.open(space, {tab: 'compare'});
+    if (sites.length) this.light(sites, name, {});
+  }
+
+  setLayout(layout) {
+    this.options.layout = layout;
+    document.querySelector('[data-choice=layout]').value = layout;
+    this.view?.relayout();
+    this.write();
+  }
+
+  setColor(color) {
+    this.color = color;
+    document.querySelector('[data-choice=colours]').value = color;
+    this.setLegend();
+    this.view?.redraw();
+    this.write();
+  }
+
+  setLegend() {
+    const {space} = this, legend = this.options.legend = new Legend(space, this.color, space.capture.findings);
+    replace(this.legendPlace, legend.rows.map((row) => key(`${row.leak ? 'leak: ' : ''}${row.name}${row.bytes ? ` ${bytes(row.bytes)}` : ''}`, row.fill, row.leak, row.sites.length && (() => this.light(row.sites, row.name, {})))));
+  }
+
+  toggleTheme() {
+    this.restyle(style('scheme') !== 'dark');
+  }
+
+  // restyle makes the page dark or light, and draws everything in its colours.
+  restyle(dark) {
+    setTheme(dark);
+    this.graph.make();
+    this.showLineKeys();
+    this.view?.make();
+    const tab = this.current();
+    if (tab.key === 'charts' || tab.key === 'compare') this.showTab(tab.key);
+  }
+
+  // print puts the page on white paper, with all rows of its table.
+  print(dark, begins) {
+    this.restyle(dark);
+    this.current().part.draw?.(begins);
+  }
+
+  resized() {
+    if (this.width === this.graphPlace.clientWidth) return;
+    this.width = this.graphPlace.clientWidth;
+    this.graph.resize();
+    this.view?.resize();
+    const tab = this.current();
+    if (tab?.key === 'charts') tab.part.draw();
+  }
+
+  // svg returns the graph and the blocks as they are seen, csv the table.
+  svg() {
+    return timelineSVG(this.space, this.graph, this.view);
+  }
+
+  csv() {
+    const {part, key} = this.current();
+    return (key === 'compare' ? part.table : part).csv();
+  }
+
+  // place returns the fields of the address that say where the page is.
+  place() {
+    const {space, timeline} = this;
+    return {
+      capture: space.capture.number || null, space: space.id, t: this.time === space.peak ? null : space.instant(this.time),
+      from: timeline.zoomed ? space.instant(timeline.from) : null, to: timeline.zoomed ? space.instant(timeline.to) : null,
+    };
+  }
+
+  write() {
+    const {space} = this;
+    write({...this.place(), ...this.fields, buffer: this.options.buffer, layout: this.options.layout === (space.static ? 'address' : 'stacked') ? null : this.options.layout,
+      color: this.color === 'site' ? null : this.color, tab: this.tab === 'sites' ? null : this.tab});
+  }
+
+  async start() {
+    if (this.captures.some((c) => c.spaces.length)) {
+      await this.go(read());
+      return;
+    }
+    replace(this.main, el('p', {class: 'empty'}, 'Nothing of memory was recorded here.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
+  }
+}
+
+// entry returns what an address names by its number in a list.
+function entry(list, text) {
+  return /^\d+$/.test(text) ? list[Number(text)] : undefined;
+}
+
+function setTheme(dark) {
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  restyle();
+}
+
+// key is one entry of a legend.
+function key(name, color, leak, onclick) {
+  return el(onclick ? 'button' : 'span', {class: leak ? 'key leak' : 'key', type: onclick ? 'button' : null, title: name, onclick: onclick || (() => {})}, el('i', {style: {background: color}}), name);
+}
+
+// fileName makes a name for a file of a space.
+function fileName(space) {
+  return `${space.capture.name.split(/[\\/]/).pop()}-${space.id}`.replace(/[^\w.-]+/g, '-').slice(0, 80);
+}

@@ -1,0 +1,161 @@
+// The block timeline: every buffer as wide as it lived and as high as it was big.
+
+import {axes, cursor, follow, style, uPlot} from './chart.js';
+import {grounds, mix, pixelColor} from './colors.js';
+import {bytes} from './format.js';
+import {placesOf} from './places.js';
+import {byAddress, stacked} from './raster.js';
+
+export const layouts = {stacked: 'stacked', address: 'by address'};
+const height = 340;
+
+// BlockView shows the buffers of a space. It tells on.hover(buffer, event), on.pick(buffer, t).
+export class BlockView {
+  constructor(parent, space, timeline, options, on) {
+    this.parent = parent;
+    this.space = space;
+    this.timeline = timeline;
+    this.options = options; // {layout, legend, lit: Uint8Array of sites or null, buffer, time}
+    this.on = on;
+    this.whole();
+    this.make();
+  }
+
+  // whole shows all bytes.
+  whole() {
+    const {space} = this;
+    if (this.options.layout === 'address') this.places ||= placesOf(space);
+    this.low = 0;
+    this.high = this.top = this.options.layout === 'address' ? Math.max(this.places.height, 1) : Math.max(1, space.curve.bytes[space.levelAt(space.peak)] * 1.04 || 1);
+  }
+
+  // The vertical axis, as chart.js asks for it.
+  range() {
+    return {low: this.low, high: this.high};
+  }
+
+  zoom(factor, at = (this.low + this.high) / 2) {
+    this.showBytes(at - (at - this.low) * factor, at + (this.high - at) * factor);
+  }
+
+  moveFrom({low, high}, share) {
+    this.showBytes(low + (high - low) * share, high + (high - low) * share);
+  }
+
+  showBytes(low, high) {
+    const length = Math.min(Math.max(high - low, 64), this.top);
+    this.low = Math.max(0, Math.min(low, this.top - length));
+    this.high = this.low + length;
+    this.update();
+  }
+
+  make() {
+    this.plot?.destroy();
+    const place = (n) => (this.options.layout === 'address' ? this.addressText(n) : bytes(n));
+    this.plot = new uPlot({
+      width: this.parent.clientWidth, height, legend: {show: false}, cursor: cursor('time', true),
+      scales: {x: {time: false, range: () => [this.timeline.from, this.timeline.to]}, y: {range: () => [this.low, this.high]}, share: {range: [0, 1]}},
+      axes: axes(this.space, {grid: false, place, space: 40}),
+      series: [{}, {scale: 'y', show: true, paths: () => null, points: {show: false}}],
+      hooks: {draw: [(u) => this.draw(u)], setSelect: [(u) => this.brushed(u)]},
+    }, [[this.timeline.from, this.timeline.to], [null, null]], this.parent);
+    follow(this.plot, this.timeline, this);
+    this.plot.over.addEventListener('mousemove', (e) => this.on.hover(this.at(e), e));
+    this.plot.over.addEventListener('mouseleave', (e) => this.on.hover(null, e));
+    this.plot.over.addEventListener('click', (e) => this.on.pick(this.at(e), this.timeAt(e)));
+  }
+
+  addressText(place) {
+    const address = this.places.address(place);
+    if (this.space.static) return bytes(address);
+    return '0x' + (this.space.lowestAddress + BigInt(Math.round(address))).toString(16);
+  }
+
+  timeAt(e) {
+    return this.plot.posToVal(e.clientX - this.plot.over.getBoundingClientRect().left, 'x');
+  }
+
+  // at returns the buffer, or what else there is, under the mouse.
+  at(e) {
+    const box = this.plot.over.getBoundingClientRect(), {bbox} = this.plot;
+    if (!this.pixels) return null;
+    const x = Math.floor((e.clientX - box.left) * bbox.width / box.width), y = Math.floor((e.clientY - box.top) * bbox.height / box.height);
+    return x < 0 || y < 0 || x >= this.width || y >= this.height ? null : this.pixels[y * this.width + x];
+  }
+
+  update() {
+    this.pixels = null;
+    this.plot.setData([[this.timeline.from, this.timeline.to], [null, null]]);
+  }
+
+  // redraw colours the same pixels anew.
+  redraw() {
+    this.plot.redraw(false);
+  }
+
+  relayout() {
+    this.whole();
+    this.pixels = null;
+    this.make();
+  }
+
+  resize() {
+    this.pixels = null;
+    this.plot.setSize({width: this.parent.clientWidth, height});
+  }
+
+  brushed(u) {
+    const {left, top, width, height} = u.select;
+    if (width < 4 && height < 4) return;
+    u.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
+    if (height >= 4 && height < u.over.clientHeight) {
+      this.low = Math.max(0, u.posToVal(top + height, 'y'));
+      this.high = Math.max(this.low + 64, u.posToVal(top, 'y'));
+      this.update();
+    }
+    if (width >= 4 && width < u.over.clientWidth) this.timeline.show(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'));
+  }
+
+  draw(u) {
+    const width = Math.max(1, Math.round(u.bbox.width)), height = Math.max(1, Math.round(u.bbox.height));
+    if (!this.pixels || width !== this.width || height !== this.height) {
+      const view = {from: this.timeline.from, to: this.timeline.to, low: this.low, high: this.high, width, height};
+      this.width = width;
+      this.height = height;
+      this.pixels = this.options.layout === 'address' ? byAddress(this.space, view, this.places) : stacked(this.space, view);
+    }
+    u.ctx.putImageData(this.paint(), Math.round(u.bbox.left), Math.round(u.bbox.top));
+    if (this.options.time === null) return;
+    u.ctx.fillStyle = style('accent');
+    const x = u.valToPos(this.options.time, 'x', true);
+    if (x >= u.bbox.left && x <= u.bbox.left + u.bbox.width) u.ctx.fillRect(Math.round(x), u.bbox.top, devicePixelRatio, u.bbox.height);
+  }
+
+  // paint colours the map of pixels. A pixel at the edge of a block is darker; leaks
+  // are hatched; where sites are lit, the rest recedes.
+  paint() {
+    const {width, height, pixels, space} = this, {legend, lit, buffer} = this.options;
+    const dark = style('scheme') === 'dark';
+    const ground = []; // by -id
+    for (const [id, color] of Object.entries(grounds(dark))) ground[-id] = pixelColor(color);
+    const paper = grounds(dark)[-1];
+    const tones = legend.rows.map(({fill}) => [fill, mix(fill, dark ? '#000000' : '#28323c', 0.35), mix(fill, '#ffffff', 0.35)].map((c) => pixelColor(c)));
+    const faint = legend.rows.map(({fill}) => [0.82, 0.7, 0.82].map((share) => pixelColor(mix(fill, paper, share))));
+    const chosen = pixelColor(style('accent'));
+    const {classes} = legend, {site} = space, hatched = legend.rows.map((row) => row.leak);
+    const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
+    for (let y = 0, p = 0; y < height; y++) {
+      for (let x = 0; x < width; x++, p++) {
+        const id = pixels[p];
+        if (id < 0 || id === buffer) {
+          out[p] = id < 0 ? ground[-id] : chosen;
+          continue;
+        }
+        const row = classes[id], colors = lit && !lit[site[id]] ? faint[row] : tones[row];
+        const edge = x > 0 && pixels[p - 1] !== id || y > 0 && pixels[p - width] !== id;
+        out[p] = colors[edge ? 1 : hatched[row] && (x + y) % 8 < 2 ? 2 : 0];
+      }
+    }
+    return image;
+  }
+}

@@ -1,0 +1,110 @@
+// The Memory Breakdown Table: what makes up the memory at an instant, by site or
+// buffer by buffer.
+
+import {bytes, count, percent, since, span} from './format.js';
+import {kinds} from './space.js';
+import {Table} from './table.js';
+
+// stackText writes a stack in one line, leaf first.
+export function stackText(capture, stack) {
+  capture.stackTexts ||= [];
+  return capture.stackTexts[stack] ??= capture.framesOf(stack).map(frameText).join(' ← ');
+}
+
+export function frameText(frame) {
+  const file = frame.file.split(/[\\/]/).pop();
+  const place = file ? `${file}${frame.line ? `:${frame.line}` : ''}` : '';
+  return place ? `${frame.name || '?'} (${place})` : frame.name;
+}
+
+// columnsOfSites are those that rows of sites and of buffers share.
+function columnsOfSites(space) {
+  const {capture} = space;
+  const site = (row) => capture.sites[row.site];
+  const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
+  return [
+    text('region', 'what the memory is for, as far as the producer says', (row) => space.categoryOf(row)),
+    text('dtype', 'type of the elements', (row) => site(row).dtype),
+    text('shape', 'shape of the tensor, in the notation of the producer', (row) => site(row).shape),
+    text('op', 'operation', (row) => site(row).op),
+    {...text('stack', 'who allocated, innermost call first', (row) => stackText(capture, site(row).source || site(row).stack)), hint: (row) => capture.framesOf(site(row).source || site(row).stack).map(frameText).join('\n')},
+  ];
+}
+
+const number = (name, title, get, text = get) => ({name, title, number: true, value: get, text});
+
+// siteTable is the table of rows by site: those of "memlane peak".
+export function siteTable(space, on) {
+  const total = {bytes: 0};
+  const nameOf = (row) => (row.category === 'usage' ? 'usage: who held it is not known' : row.category || space.capture.siteName(row.site));
+  const bytesColumn = number('bytes', 'bytes set aside', (row) => row.bytes, (row) => bytes(row.bytes));
+  const table = new Table({
+    label: 'memory breakdown', sort: bytesColumn, on,
+    columns: [
+      bytesColumn,
+      number('share', 'of all bytes at this moment', (row) => row.bytes, (row) => percent(total.bytes ? row.bytes / total.bytes : 0)),
+      number('buffers', 'how many buffers', (row) => row.count, (row) => count(row.count)),
+      number(space.static ? 'unpadded' : 'requested', 'bytes that the program asked for', (row) => row.requested, (row) => bytes(row.requested)),
+      {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
+      ...columnsOfSites(space),
+    ],
+  });
+  table.at = (t) => {
+    const rows = space.breakdown(t);
+    total.bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
+    table.total = total.bytes;
+    table.show(rows);
+  };
+  return table;
+}
+
+// bufferTable is the table of the buffers that are alive at an instant.
+export function bufferTable(space, on) {
+  const {capture} = space;
+  const size = number('size', 'bytes set aside', (row) => row.bytes, (row) => bytes(row.bytes));
+  const table = new Table({
+    label: 'buffers', sort: size, on,
+    columns: [
+      size,
+      number(space.static ? 'unpadded' : 'requested', 'bytes that the program asked for', (row) => row.requested, (row) => bytes(row.requested)),
+      number('allocated', 'when', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
+      number('lived', 'how long', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
+      number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),
+      {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
+      ...columnsOfSites(space),
+    ],
+  });
+  table.at = (t) => table.show(space.liveAt(t).map((i) => ({buffer: i, site: space.site[i], kind: space.kind[i], bytes: space.size[i], requested: space.requested[i]})));
+  return table;
+}
+
+export function lifeText(space, i) {
+  const text = span(Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0), space.unit);
+  return space.end[i] === Infinity ? `${text}, to the end` : text;
+}
+
+// offsetText returns where a buffer lies: decimal and hexadecimal.
+export function offsetText(space, i) {
+  if (!space.addresses) return {decimal: 'not recorded', hex: ''};
+  const address = space.lowestAddress + BigInt(Math.round(space.addr[i]));
+  return {decimal: address.toLocaleString('en-US'), hex: '0x' + address.toString(16)};
+}
+
+// facts returns what a hover card and the pinned buffer show: pairs of name and text.
+export function facts(space, i) {
+  const {capture} = space, site = capture.sites[space.site[i]];
+  const offset = offsetText(space, i), waste = space.size[i] - space.requested[i];
+  const source = capture.framesOf(site.source).find((f) => f.kind === 'user') || capture.framesOf(site.stack).find((f) => f.file && f.kind === 'user');
+  return [
+    [site.instr ? 'instruction' : 'function', site.instr || site.name],
+    ['op', [site.op, site.opcode && `(${site.opcode})`].filter(Boolean).join(' ')],
+    ['size', `${bytes(space.size[i])} (${count(space.size[i])} B)`],
+    [space.static ? 'unpadded' : 'requested', `${bytes(space.requested[i])} (${count(space.requested[i])} B)${waste && space.requested[i] ? `, ${percent(waste / space.size[i])} of the size is ${space.static ? 'padding' : 'rounding'}` : ''}`],
+    ['offset', offset.hex ? `${offset.decimal} (${offset.hex})` : ''],
+    ['lifetime', `${since(space, Math.max(space.begin[i], 0))} to ${space.end[i] >= space.length ? 'the end' : since(space, space.end[i])} (${lifeText(space, i)})`],
+    ['category', space.static ? kinds[space.kind[i]] : site.region],
+    ['shape', site.shape.startsWith(site.dtype) ? site.shape : `${site.dtype} ${site.shape}`],
+    ['source', source ? `${source.file}${source.line ? `:${source.line}` : ''}` : site.place],
+    ['known', space.edgesOf(i).join(', ')],
+  ].filter(([, text]) => text);
+}

@@ -1,0 +1,130 @@
+// What all charts over time have in common: axes, colours, and how the mouse moves
+// and zooms them. The charts are uPlot's.
+
+import uPlot from './uplot/uPlot.esm.js';
+import {bytes, timeTicks} from './format.js';
+
+export {uPlot};
+
+const binary = Array.from({length: 61}, (_, i) => 2 ** i);
+const decimal = Array.from({length: 18}, (_, i) => [1, 2, 5].map((m) => m * 10 ** i)).flat();
+
+const styles = new Map();
+
+// style reads a colour of the page's style sheet, which knows about dark mode.
+export function style(name) {
+  if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return styles.get(name);
+}
+
+// restyle forgets the colours, after the page went dark or light.
+export function restyle() {
+  styles.clear();
+}
+
+// The room for addresses such as 0x7f0000000000 left of a chart.
+export const left = 104;
+
+// axes returns the axes of a chart of a space: time, bytes, and on the right a share.
+export function axes(space, {grid = true, place = (n) => bytes(n), share = false, space: distance = 34} = {}) {
+  const line = {stroke: style('grid'), width: 1, show: grid}, font = '11px system-ui, sans-serif';
+  const common = {stroke: () => style('muted'), font, ticks: {stroke: style('grid'), size: 4}};
+  return [
+    {...common, grid: line, size: 26, space: 90, incrs: decimal, splits: (u, _, low, high, step) => ticksOf(space, low, high, step), values: (_, ticks) => timeTicks(space, ticks)},
+    {...common, grid: line, size: left, space: distance, incrs: binary, values: (_, ticks) => ticks.map(place)},
+    {...common, grid: {show: false}, side: 1, scale: 'share', size: 50, show: true, values: (_, ticks) => ticks.map((n) => (share ? `${Math.round(100 * n)} %` : '')),
+      ticks: {show: share}},
+  ];
+}
+
+// ticksOf returns multiples of step: of the time since the window began, or of the
+// numbers of events and instructions.
+function ticksOf(space, low, high, step) {
+  const origin = space.unit === 'ns' ? 0 : Number(space.origin);
+  const ticks = [];
+  for (let t = Math.ceil((low + origin) / step) * step - origin; t <= high; t += step) ticks.push(t);
+  return ticks;
+}
+
+// Timeline is the part of the time that the charts of a space show. All of them
+// show the same.
+export class Timeline {
+  constructor(space, changed) {
+    this.space = space;
+    this.changed = changed;
+    this.from = 0;
+    this.to = space.length;
+  }
+
+  // show shows [from, to), kept inside the window.
+  show(from, to) {
+    const least = this.space.unit === 'ns' ? 10 : 4;
+    const length = Math.min(Math.max(to - from, Math.min(least, this.space.length)), this.space.length);
+    from = Math.max(0, Math.min(from, this.space.length - length));
+    if (from === this.from && from + length === this.to) return;
+    this.from = from;
+    this.to = from + length;
+    this.changed();
+  }
+
+  // zoom changes the length by a factor, and leaves at where it is.
+  zoom(factor, at = (this.from + this.to) / 2) {
+    this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
+  }
+
+  // move goes on by a share of what is seen.
+  move(share) {
+    const step = (this.to - this.from) * share;
+    this.show(this.from + step, this.to + step);
+  }
+
+  whole() {
+    this.show(0, this.space.length);
+  }
+
+  get zoomed() {
+    return this.from > 0 || this.to < this.space.length;
+  }
+}
+
+// cursor returns uPlot's options of the mouse: drag to zoom, hold Shift (or the
+// middle button) to move.
+export function cursor(key, both) {
+  const filtered = (u, target, handler) => (e) => {
+    if (e.button === 0 && !e.shiftKey) handler(e);
+    return null;
+  };
+  return {
+    sync: {key, setSeries: false}, drag: {x: true, y: both, uni: both ? 30 : undefined, setScale: false, dist: 4},
+    points: {show: false}, bind: {mousedown: filtered, dblclick: () => null}, y: both,
+  };
+}
+
+// follow lets the wheel zoom a chart to the cursor, and a drag with Shift or the
+// middle button move it. vertical, if given, zooms and moves the other axis.
+export function follow(u, timeline, vertical) {
+  const timeAt = (e) => u.posToVal(e.clientX - u.over.getBoundingClientRect().left, 'x');
+  u.over.addEventListener('wheel', (e) => {
+    e.preventDefault();
+    const delta = e.deltaY || e.deltaX;
+    if (e.shiftKey) timeline.move(Math.sign(delta) * 0.1);
+    else if ((e.altKey || e.ctrlKey) && vertical) vertical.zoom(1.2 ** Math.sign(delta), u.posToVal(e.clientY - u.over.getBoundingClientRect().top, 'y'));
+    else timeline.zoom(1.2 ** Math.sign(delta), timeAt(e));
+  }, {passive: false});
+  u.over.addEventListener('mousedown', (e) => {
+    if (e.button !== 1 && !(e.button === 0 && e.shiftKey)) return;
+    e.preventDefault();
+    const {from, to} = timeline, scale = (to - from) / u.over.clientWidth, start = {x: e.clientX, y: e.clientY};
+    const range = vertical && {...vertical.range()};
+    const drag = (m) => {
+      timeline.show(from - (m.clientX - start.x) * scale, to - (m.clientX - start.x) * scale);
+      if (range) vertical.moveFrom(range, (m.clientY - start.y) / u.over.clientHeight);
+    };
+    const stop = () => {
+      removeEventListener('mousemove', drag);
+      removeEventListener('mouseup', stop);
+    };
+    addEventListener('mousemove', drag);
+    addEventListener('mouseup', stop);
+  });
+}

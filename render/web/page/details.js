@@ -1,0 +1,49 @@
+// What is known of one buffer: the card at the mouse, and the pinned one with its
+// stack.
+
+import {facts, frameText} from './breakdown.js';
+import {button, el, replace} from './dom.js';
+import {bytes} from './format.js';
+import {BASE, NOTHING, REGION, STACK} from './raster.js';
+
+// HoverCard follows the mouse.
+export class HoverCard {
+  constructor() {
+    this.element = el('div', {class: 'card hover', role: 'tooltip', hidden: true});
+    document.body.append(this.element);
+  }
+
+  show(space, id, e) {
+    const content = id === null || id === NOTHING ? null : contentOf(space, id);
+    this.element.hidden = !content;
+    if (!content) return;
+    replace(this.element, content);
+    const {innerWidth, innerHeight} = window, {offsetWidth, offsetHeight} = this.element;
+    const x = e.clientX + 16 + offsetWidth > innerWidth ? e.clientX - offsetWidth - 12 : e.clientX + 16;
+    const y = Math.min(e.clientY + 16, innerHeight - offsetHeight - 8);
+    Object.assign(this.element.style, {left: `${Math.max(4, x)}px`, top: `${Math.max(4, y)}px`});
+  }
+}
+
+function contentOf(space, id) {
+  switch (id) {
+    case BASE: return `before the window: ${bytes(space.base)} that were never seen one by one`;
+    case STACK: return 'stack of compiled programs, beside the heap';
+    case REGION: return space.static ? 'part of an allocation that nothing uses now' : 'reserved by the allocator, free';
+    default: return factList(space, id);
+  }
+}
+
+function factList(space, i) {
+  return el('dl', {class: 'facts'}, facts(space, i).map(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
+}
+
+// pinned returns the panel of a chosen buffer. light lights its site, close unpins.
+export function pinned(space, i, light, close) {
+  const site = space.capture.sites[space.site[i]];
+  const frames = space.capture.framesOf(site.source || site.stack);
+  return el('aside', {class: 'card pinned', 'aria-label': 'pinned buffer'},
+    el('div', {class: 'bar'}, el('strong', {}, 'pinned buffer'), button('light its site', 'show all buffers of this site', light), button('×', 'unpin (Esc)', close, {class: 'close'})),
+    factList(space, i),
+    frames.length > 0 && el('ol', {class: 'stack'}, frames.map((f) => el('li', {class: f.kind, title: f.file ? `${f.file}:${f.line}` : ''}, frameText(f)))));
+}

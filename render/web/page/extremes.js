@@ -1,0 +1,42 @@
+// The lowest and the highest of any range of a long list, without looking at all of
+// it: blocks of numbers know theirs.
+
+const block = 128;
+
+export class Extremes {
+  constructor(values) {
+    this.values = values;
+    const n = Math.ceil(values.length / block);
+    this.low = new Uint32Array(n); // of each block: index of its lowest number
+    this.high = new Uint32Array(n);
+    for (let b = 0; b < n; b++) {
+      let low = b * block, high = low;
+      for (let i = low; i < Math.min(values.length, (b + 1) * block); i++) {
+        if (values[i] < values[low]) low = i;
+        if (values[i] > values[high]) high = i;
+      }
+      this.low[b] = low;
+      this.high[b] = high;
+    }
+  }
+
+  // between returns the indexes of the lowest and of the highest number in
+  // [first, end), of equal ones the first. The range is not empty.
+  between(first, end) {
+    const {values} = this;
+    let low = first, high = first;
+    for (let i = first; i < end;) {
+      if (i % block === 0 && i + block <= end) {
+        const b = i / block;
+        if (values[this.low[b]] < values[low]) low = this.low[b];
+        if (values[this.high[b]] > values[high]) high = this.high[b];
+        i += block;
+      } else {
+        if (values[i] < values[low]) low = i;
+        if (values[i] > values[high]) high = i;
+        i++;
+      }
+    }
+    return {low, high};
+  }
+}

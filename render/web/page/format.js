@@ -1,0 +1,63 @@
+// Sizes and times for people, as package units writes them.
+
+const sizes = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+
+// bytes returns a size with three digits: "4.00 MiB".
+export function bytes(n) {
+  const size = Math.abs(n);
+  if (size < 1024) return `${n} B`;
+  let power = Math.min(Math.floor(Math.log2(size) / 10), sizes.length);
+  let value = size / 1024 ** power;
+  if (value >= 999.5 && value >= 1024 - 0.5 && power < sizes.length) value = size / 1024 ** ++power;
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${n < 0 ? '-' : ''}${value.toFixed(digits)} ${sizes[power - 1]}`;
+}
+
+// exact returns a size, and its exact count where that differs.
+export function exact(n) {
+  return Math.abs(n) < 1024 ? bytes(n) : `${bytes(n)} (${count(n)} B)`;
+}
+
+export function count(n) {
+  return Math.round(n).toLocaleString('en-US');
+}
+
+// several writes a number of things: "1 buffer", "1,200 buffers".
+export function several(n, thing) {
+  return `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
+}
+
+export function percent(share) {
+  return `${(100 * share).toFixed(1)} %`;
+}
+
+const times = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
+
+// span returns a length on an axis: nanoseconds as "65.2 ms", else a count.
+export function span(n, unit) {
+  if (unit !== 'ns') return several(n, unit);
+  for (const [size, name] of times) {
+    const value = n / size;
+    if (Math.abs(value) >= 1) return `${value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2)} ${name}`;
+  }
+  return `${Math.round(n)} ns`;
+}
+
+// since returns an instant of a space, counted from the beginning of its window.
+export function since(space, t) {
+  if (space.unit === 'ns') return `+${span(t, 'ns')}`;
+  const at = Number(space.origin) + t;
+  if (space.static) return at < 0 ? 'the beginning' : `instruction ${count(at)}`;
+  return `${space.unit} ${count(at)}`;
+}
+
+// timeTicks writes the ticks of an axis of time, all in one unit and with as many
+// digits as their distance asks for.
+export function timeTicks(space, ticks) {
+  if (space.unit !== 'ns') return ticks.map((t) => (Number.isInteger(t) ? count(Number(space.origin) + t) : ''));
+  const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(ticks[0]) || 1;
+  const most = Math.max(...ticks.map(Math.abs), step);
+  const [size, name] = times.find(([size]) => most >= size) || [1, 'ns'];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+  return ticks.map((t) => `${(t / size).toFixed(Math.min(digits, 9))} ${name}`);
+}

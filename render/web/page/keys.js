@@ -1,0 +1,28 @@
+// The keyboard.
+
+import {el} from './dom.js';
+
+const list = [
+  ['← →', 'move'], ['+ −', 'zoom in, zoom out'], ['0', 'show the whole window'], ['p', 'go to the peak'], ['e', 'go to the end'], [', .', 'one change back, one on'],
+  ['/', 'search'], ['1 … 7', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, unlight'], ['?', 'this help'],
+];
+
+// help returns the dialog that explains keys and mouse.
+export function help() {
+  return el('dialog', {class: 'help', 'aria-label': 'help'}, el('h2', {}, 'Keys and mouse'),
+    el('dl', {class: 'facts'}, list.map(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])),
+    el('p', {}, 'Wheel: zoom to the cursor, with Alt the bytes, with Shift move. Drag: zoom to what is marked. Shift and drag: move. Click on the graph: go to that time. ' +
+      'Click on a block: pin it and show its stack. The search takes text or /a regular expression/.'),
+    el('form', {method: 'dialog'}, el('button', {}, 'Close')));
+}
+
+// listen calls actions by the name of a key, but not while somebody types.
+export function listen(actions) {
+  document.addEventListener('keydown', (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, select, textarea, dialog') && e.key !== 'Escape') return;
+    const action = actions[e.key];
+    if (!action) return;
+    e.preventDefault();
+    action();
+  });
+}

@@ -1,0 +1,150 @@
+// Finds which buffer is at which pixel of the block view. Drawing, hovering and
+// highlighting all ask the map of pixels that comes out, so that none of them
+// depends on how many buffers there are.
+
+import {lastUpTo} from './space.js';
+
+// What a pixel shows besides buffers, which are numbers from 0.
+export const NOTHING = -1, BASE = -2, STACK = -3, REGION = -4;
+
+// A view is what part of a space is seen: times [from, to), and bytes or places
+// [low, high), on width x height pixels.
+
+// stacked puts the buffers that are alive on each other, oldest first, so that the
+// upper edge is the memory in use. A column of pixels shows the moment of its
+// highest level: no peak gets lost.
+export function stacked(space, view) {
+  const {from, to, low, high, width, height} = view;
+  const pixels = new Int32Array(width * height).fill(NOTHING);
+  const live = new Stack(space);
+  const scale = height / (high - low);
+  const rowOf = (bytes) => Math.max(0, Math.min(height, Math.round(height - (bytes - low) * scale)));
+  const level = (row) => (height - row + 0.5) / scale + low;
+  const column = new Int32Array(height).fill(NOTHING);
+  let foot = -1;
+  for (let x = 0; x < width; x++) {
+    const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width;
+    if (end <= 0 || begin >= space.length) continue;
+    const t = highest(space, Math.max(begin, 0), end);
+    let changed = live.goTo(t);
+    const beside = space.stackAt(t);
+    if (foot !== space.base + beside) {
+      foot = space.base + beside;
+      changed = 0;
+      column.fill(BASE, rowOf(space.base), rowOf(0));
+      column.fill(STACK, rowOf(foot), rowOf(space.base));
+    }
+    if (changed >= 0) paint(column, live, changed, foot, rowOf, level);
+    for (let y = 0; y < height; y++) pixels[y * width + x] = column[y];
+  }
+  return pixels;
+}
+
+// paint fills a column with the buffers of a stack from one on; of several in one
+// pixel the first shows. level(row) is the level that reaches into the row above.
+function paint(column, live, first, foot, rowOf, level) {
+  const {ids, tops, n} = live;
+  let bottom = rowOf(first ? foot + tops[first - 1] : foot);
+  for (let k = first; bottom > 0;) {
+    const enough = level(bottom) - foot;
+    while (k < n && tops[k] < enough) k++;
+    if (k === n) break;
+    const top = Math.min(bottom - 1, rowOf(foot + tops[k]));
+    column.fill(ids[k++], top, bottom);
+    bottom = top;
+  }
+  column.fill(NOTHING, 0, bottom);
+}
+
+// highest returns the moment of the highest level in [begin, end).
+function highest(space, begin, end) {
+  const {at, bytes} = space.curve;
+  const first = Math.max(lastUpTo(at, begin), 0);
+  let last = lastUpTo(at, end);
+  if (at[last] === end) last--;
+  if (last <= first) return begin;
+  const {high} = space.extremes.between(first, last + 1);
+  return high === first ? begin : at[high];
+}
+
+// Stack is the list of live buffers of a moment that only moves on, and where the
+// top of each is. What is below a change is not looked at again.
+class Stack {
+  constructor(space) {
+    this.space = space;
+    this.n = 0;
+    this.ids = new Int32Array(1024);
+    this.tops = new Float64Array(1024);
+    this.next = 0; // buffer to be born
+    this.ended = 0; // place in byEnd
+  }
+
+  // goTo moves on to t, and returns the first place that changed, -1 for none.
+  goTo(t) {
+    const {space} = this;
+    const {begin, end, byEnd, count} = space;
+    let changed = this.n;
+    const before = this.n;
+    for (; this.ended < byEnd.length && end[byEnd[this.ended]] <= t; this.ended++) {
+      const i = byEnd[this.ended];
+      const place = i < this.next ? this.placeOf(i) : -1;
+      if (place >= 0) changed = Math.min(changed, place);
+    }
+    let any = changed < before;
+    let n = changed;
+    for (let k = changed; k < this.n; k++) {
+      if (end[this.ids[k]] > t) this.ids[n++] = this.ids[k];
+    }
+    for (; this.next < count && begin[this.next] <= t; this.next++) {
+      if (end[this.next] <= t) continue;
+      if (n === this.ids.length) this.grow();
+      this.ids[n++] = this.next;
+      any = true;
+    }
+    this.n = n;
+    for (let k = changed; k < n; k++) this.tops[k] = (k ? this.tops[k - 1] : 0) + space.size[this.ids[k]];
+    return any ? changed : -1;
+  }
+
+  // placeOf finds a buffer: they stand in the order of their numbers.
+  placeOf(i) {
+    let low = 0, high = this.n;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.ids[middle] < i) low = middle + 1;
+      else high = middle;
+    }
+    return this.ids[low] === i && low < this.n ? low : -1;
+  }
+
+  grow() {
+    const ids = new Int32Array(2 * this.ids.length), tops = new Float64Array(2 * this.ids.length);
+    ids.set(this.ids);
+    tops.set(this.tops);
+    this.ids = ids;
+    this.tops = tops;
+  }
+}
+
+// byAddress puts every buffer where it lies, from its beginning to its end. Each
+// takes at least one pixel.
+export function byAddress(space, view, places) {
+  const {from, to, low, high, width, height} = view;
+  const pixels = new Int32Array(width * height).fill(NOTHING);
+  const sx = width / (to - from), sy = height / (high - low);
+  const fill = (id, begin, end, bottom, top) => {
+    if (begin >= to || end <= from || bottom >= high || top <= low) return;
+    const x0 = Math.max(0, Math.floor((begin - from) * sx)), x1 = Math.min(width, Math.max(x0 + 1, Math.floor((end - from) * sx)));
+    const y1 = Math.min(height, Math.ceil(height - (bottom - low) * sy)), y0 = Math.max(0, Math.min(y1 - 1, Math.ceil(height - (top - low) * sy)));
+    for (let y = y0; y < y1; y++) {
+      const row = y * width;
+      if (x1 - x0 < 8) for (let x = x0; x < x1; x++) pixels[row + x] = id;
+      else pixels.fill(id, row + x0, row + x1);
+    }
+  };
+  space.regions.forEach((r, i) => fill(REGION, r.begin, r.end, places.ofRegion[i], places.ofRegion[i] + r.size));
+  for (let i = 0; i < space.count && space.begin[i] < to; i++) {
+    fill(i, space.begin[i], space.end[i], places.of[i], places.of[i] + space.size[i]);
+  }
+  return pixels;
+}

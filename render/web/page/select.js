@@ -1,0 +1,50 @@
+// The selectors of a capture and of its memory ID: host, rank, module and memory.
+
+import {el, replace} from './dom.js';
+
+const parts = [['host', 'host'], ['process', 'rank or process'], ['module', 'module'], ['memory', 'memory space']];
+
+// preferred returns the space to begin with: of what ran the one with the highest
+// peak, else of the compiled programs.
+export function preferred(capture) {
+  const peak = (s) => s.info.peak.bytes;
+  return [...capture.spaces].sort((a, b) => a.static - b.static || peak(b) - peak(a))[0];
+}
+
+// Selectors shows what there is to choose from, and calls chosen(space).
+export class Selectors {
+  constructor(captures, chosen) {
+    this.captures = captures;
+    this.chosen = chosen;
+    this.element = el('div', {class: 'selectors'});
+  }
+
+  show(space) {
+    const all = [];
+    if (this.captures.length > 1) {
+      all.push(this.select('capture', this.captures.map((c) => [String(c.number), c.name]), String(space.capture.number),
+        (number) => this.chosen(preferred(this.captures.find((c) => c.number === Number(number))))));
+    }
+    let spaces = space.capture.spaces;
+    for (const [part, name] of parts) {
+      const among = spaces;
+      const values = [...new Set(among.map((s) => s[part]))];
+      const only = values.length === 1;
+      if (part === 'memory' || !only) {
+        all.push(this.select(name, values.map((v) => [v, v || '(none)']), space[part], (value) => {
+          const fitting = among.filter((s) => s[part] === value);
+          this.chosen(fitting.find((s) => s.memory === space.memory) || fitting[0]);
+        }));
+      } else if (values[0]) {
+        all.push(el('span', {class: 'fixed', title: name}, values[0]));
+      }
+      spaces = among.filter((s) => s[part] === space[part]);
+    }
+    replace(this.element, all);
+  }
+
+  select(name, options, value, change) {
+    const select = el('select', {'aria-label': name, 'data-part': name, onchange: () => change(select.value)}, options.map(([v, text]) => el('option', {value: v, selected: v === value}, text)));
+    return el('label', {}, el('span', {}, name), select);
+  }
+}

@@ -1,0 +1,202 @@
+// A space and the questions that the page asks of it. They are those of package
+// lifetime (usage.go, summary.go), and their answers are the same.
+
+import {columnsOf} from './decode.js';
+import {Extremes} from './extremes.js';
+import {ascending} from './order.js';
+
+const edges = ['begin-unseen', 'end-open', 'end-inferred', 'size-inferred', 'pending', 'site-from-free'];
+export const BEGIN_UNSEEN = 1, END_OPEN = 2, PENDING = 16;
+const edgeBits = 6;
+export const kinds = ['', 'parameter', 'output', 'temporary', 'constant', 'thread-local'];
+
+// Space is one heap on one axis. Times count from the beginning of its window. What
+// is alive at its end ends never.
+export class Space {
+  constructor(capture, head, number, info) {
+    Object.assign(this, head);
+    this.capture = capture;
+    this.number = number;
+    this.info = info;
+    this.length = Math.max(head.length, 1);
+    this.origin = BigInt(head.begin);
+    this.lowestAddress = BigInt(head.lowest);
+    this.regions = head.regions.map(([begin, end, addr, size, kind, stream, pool, uses]) => ({begin, end, addr, size, kind, stream, pool, uses}));
+    this.marks = head.marks.map(([begin, end, kind, text, site, requested, free]) => ({begin, end, kind, text, site, requested, free}));
+    this.steps = this.marks.filter((m) => m.kind === 'step');
+    this.ooms = this.marks.filter((m) => m.kind === 'oom');
+  }
+
+  // load reads the columns. It is called before anything else is asked.
+  load() {
+    this.loading ||= this.readColumns();
+    return this.loading;
+  }
+
+  async readColumns() {
+    const columns = await columnsOf(this);
+    const n = this.count = this.buffers;
+    this.begin = columns.readSteps(new Float64Array(n));
+    this.end = columns.read(new Float64Array(n));
+    this.addr = columns.readSteps(new Float64Array(n));
+    this.size = columns.read(new Float64Array(n));
+    this.requested = columns.read(new Float64Array(n));
+    this.site = columns.read(new Uint32Array(n));
+    this.edge = columns.read(new Uint16Array(n));
+    this.kind = new Uint8Array(n);
+    for (let i = 0; i < n; i++) {
+      this.end[i] += this.begin[i];
+      this.requested[i] = this.size[i] - this.requested[i];
+      this.kind[i] = this.edge[i] >> edgeBits;
+      this.edge[i] &= (1 << edgeBits) - 1;
+    }
+    this.value = this.values ? columns.readSteps(new Float64Array(n)) : null;
+    this.reserved = {at: columns.readSteps(new Float64Array(this.levels)), bytes: columns.readSteps(new Float64Array(this.levels))};
+    this.reported = {at: columns.readSteps(new Float64Array(this.totals)), bytes: columns.readSteps(new Float64Array(this.totals)),
+      fragmentation: columns.read(new Float64Array(this.totals))};
+    this.byEnd = ascending(this.end);
+    for (let i = 0; i < n; i++) if (this.edge[i] & END_OPEN) this.end[i] = Infinity;
+    this.byEnd = this.byEnd.filter((i) => this.end[i] !== Infinity); // of those that ended
+    this.curve = this.usageOnly ? this.usage() : this.changes();
+    this.extremes = new Extremes(this.curve.bytes);
+  }
+
+  // changes returns the levels after every change, occupied and requested, and
+  // those at the beginning of the window.
+  changes() {
+    const {count, byEnd, begin, end, size, requested, stack} = this;
+    const curve = newCurve(1 + 2 * count + stack.length);
+    let bytes = this.base, wanted = this.base, beside = stack.length ? stack[0][1] : 0, n = 0, b = 0, e = 0, k = 1;
+    const put = (at) => {
+      if (!n || curve.at[n - 1] !== at) n++; // of one instant the last: ends come first
+      curve.at[n - 1] = at;
+      curve.bytes[n - 1] = bytes + beside;
+      curve.requested[n - 1] = wanted + beside;
+    };
+    put(0);
+    while (b < count || e < byEnd.length || k < stack.length) {
+      const born = b < count ? begin[b] : Infinity;
+      const dies = e < byEnd.length ? end[byEnd[e]] : Infinity;
+      const stacked = k < stack.length ? stack[k][0] : Infinity;
+      if (stacked <= born && stacked <= dies) {
+        beside = stack[k++][1];
+        put(Math.max(stacked, 0));
+      } else if (dies <= born) {
+        bytes -= size[byEnd[e]];
+        wanted -= requested[byEnd[e++]];
+        put(Math.max(dies, 0));
+      } else {
+        bytes += size[b];
+        wanted += requested[b];
+        put(Math.max(begin[b++], 0));
+      }
+    }
+    return cut(curve, n);
+  }
+
+  // usage returns the levels where only totals are known: of one instant the last.
+  usage() {
+    const {at, bytes} = this.reported;
+    const curve = newCurve(at.length + 1);
+    let n = 0;
+    for (let i = 0; i < at.length; i++) {
+      if (n && curve.at[n - 1] === at[i]) n--;
+      curve.at[n] = at[i];
+      curve.bytes[n] = curve.requested[n] = bytes[i];
+      n++;
+    }
+    return cut(curve, n);
+  }
+
+  // levelAt returns the index of the curve's point that holds at t, -1 before the first.
+  levelAt(t) {
+    return lastUpTo(this.curve.at, t);
+  }
+
+  stackAt(t) {
+    let bytes = 0;
+    this.stack.forEach(([at, level], i) => { if (i === 0 || at <= t) bytes = level; });
+    return bytes;
+  }
+
+  reservedAt(t) {
+    const i = lastUpTo(this.reserved.at, t);
+    return i < 0 ? null : this.reserved.bytes[i];
+  }
+
+  aliveAt(i, t) {
+    return this.begin[i] <= t && this.end[i] > t;
+  }
+
+  // liveAt returns the buffers that are alive at t, in order of their beginnings.
+  liveAt(t) {
+    const live = [];
+    for (let i = 0; i < this.count && this.begin[i] <= t; i++) {
+      if (this.end[i] > t) live.push(i);
+    }
+    return live;
+  }
+
+  // breakdown says what makes up the memory at t, largest first: lifetime.Breakdown.
+  breakdown(t) {
+    const rows = new Map();
+    for (const i of this.liveAt(t)) {
+      const key = this.site[i] * 8 + this.kind[i];
+      let row = rows.get(key);
+      if (!row) rows.set(key, row = {site: this.site[i], kind: this.kind[i], bytes: 0, requested: 0, count: 0});
+      row.bytes += this.size[i];
+      row.requested += this.requested[i];
+      row.count++;
+    }
+    const all = [...rows.values()];
+    const add = (category, bytes) => all.push({site: 0, kind: 0, bytes, requested: bytes, count: 0, category});
+    if (this.base) add('before the window', this.base);
+    if (this.stackAt(t)) add('stack', this.stackAt(t));
+    if (this.usageOnly) {
+      const i = this.levelAt(t);
+      if (i >= 0 && this.curve.bytes[i]) add('usage', this.curve.bytes[i]);
+    }
+    return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind);
+  }
+
+  // categoryOf says what the memory of a row is for, as "memlane peak --json" does.
+  categoryOf(row) {
+    if (row.category) return row.category;
+    return this.static ? kinds[row.kind] : this.capture.sites[row.site].region;
+  }
+
+  edgesOf(i) {
+    return edges.filter((_, bit) => this.edge[i] & 1 << bit);
+  }
+
+  // instructionAt names the instruction of a compiled program at t, '' for none.
+  instructionAt(t) {
+    this.instructions ||= new Map(this.marks.filter((m) => m.kind === 'instruction').map((m) => [m.begin, m.text]));
+    return this.instructions.get(t) || '';
+  }
+
+  // instant returns t as JSON has it.
+  instant(t) {
+    return (this.origin + BigInt(Math.round(t))).toString();
+  }
+}
+
+function newCurve(n) {
+  return {at: new Float64Array(n), bytes: new Float64Array(n), requested: new Float64Array(n)};
+}
+
+function cut(curve, n) {
+  return {at: curve.at.subarray(0, n), bytes: curve.bytes.subarray(0, n), requested: curve.requested.subarray(0, n)};
+}
+
+// lastUpTo returns the index of the last element of a sorted list that is at most t,
+// -1 for none.
+export function lastUpTo(list, t) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] <= t) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}

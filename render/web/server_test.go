@@ -1,0 +1,114 @@
+package web_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/memlane/memlane/render/web"
+)
+
+func get(t *testing.T, s http.Handler, path string) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1:1234"+path, nil))
+	return answer.Body.String()
+}
+
+type serverStatus struct {
+	State, Version, File, Error string
+	Read, Size                  int64
+}
+
+func statusOf(t *testing.T, s http.Handler) (st serverStatus) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(get(t, s, "/api/status")), &st); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// TestServerProgress: while captures are read the page is one that waits, and the
+// status tells how far it is; what cannot be read again leaves the page as it is.
+func TestServerProgress(t *testing.T) {
+	began, goOn := make(chan bool), make(chan error)
+	s := &web.Server{
+		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+			add := started("big.pickle", 1000)
+			add(250)
+			add(150)
+			began <- true
+			return []web.Capture{}, <-goOn
+		},
+		API: map[string]func(io.Writer, []web.Capture, url.Values) error{
+			"/api/x": func(w io.Writer, _ []web.Capture, q url.Values) error {
+				_, err := io.WriteString(w, q.Get("a"))
+				return err
+			},
+		},
+	}
+	if !strings.Contains(get(t, s, "/"), ` data-version="0"`) {
+		t.Error("before anything was read the page does not wait")
+	}
+	loaded := make(chan error)
+	go func() { loaded <- s.Load() }()
+	<-began
+	if st := statusOf(t, s); st != (serverStatus{State: "reading", Version: "0", File: "big.pickle", Read: 400, Size: 1000}) {
+		t.Errorf("while it reads the status is %+v", st)
+	}
+	if got := get(t, s, "/api/x?a=1"); !strings.Contains(got, "still being read") {
+		t.Errorf("while it reads the API says %q", got)
+	}
+	goOn <- nil
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, s, "/api/x?a=1"); got != "1" {
+		t.Errorf("the API says %q", got)
+	}
+	go func() { loaded <- s.Load() }()
+	<-began
+	goOn <- errors.New("broken")
+	if err := <-loaded; err == nil {
+		t.Error("no error")
+	}
+	if st := statusOf(t, s); st.State != "failed" || st.Version != "1" || st.Error != "broken" {
+		t.Errorf("after it failed the status is %+v", st)
+	}
+	if !strings.Contains(get(t, s, "/"), ` data-version="1"`) {
+		t.Error("after it failed the page is gone")
+	}
+}
+
+// TestServerWatch: captures are read again when their files changed and then rested.
+func TestServerWatch(t *testing.T) {
+	stamps := []string{"a", "a", "b", "c", "c", "c"} // asked for at the start, and then at each look
+	read := make(chan string, 10)
+	last := ""
+	s := &web.Server{
+		Stamp: func() string {
+			last = stamps[0]
+			stamps = stamps[min(1, len(stamps)-1):]
+			return last
+		},
+		Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
+			read <- last
+			return nil, nil
+		},
+	}
+	done := make(chan struct{})
+	go s.Watch(done, time.Millisecond, func(err error) { t.Error(err) })
+	if got := <-read; got != "c" {
+		t.Errorf("it read the files in state %s", got)
+	}
+	close(done)
+	if len(read) > 0 {
+		t.Error("it read them once more")
+	}
+}

@@ -1,0 +1,104 @@
+package web_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/render/web"
+)
+
+// TestBundle makes the script and the style again: what is committed is what the
+// sources say.
+func TestBundle(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^//go:generate go (tool esbuild .*) --outfile=(\S+)$`).FindAllStringSubmatch(string(source), -1)
+	if len(commands) != 2 {
+		t.Fatalf("found %d commands that bundle", len(commands))
+	}
+	for _, c := range commands {
+		file := filepath.Join(t.TempDir(), "bundle"+filepath.Ext(c[2]))
+		if out, err := exec.Command("go", append(strings.Fields(c[1]), "--outfile="+file)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := os.ReadFile(c[2]); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what its sources say (%v): go generate ./render/web", c[2], err)
+		}
+	}
+}
+
+func read(t *testing.T, text string) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	if err := native.Read("text", strings.NewReader(text), b); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func page(t *testing.T, captures ...web.Capture) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := web.Write(&out, captures); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestNothingActs looks for what a capture says in the page: it stands there in
+// base64 alone, but for the title, which is escaped.
+func TestNothingActs(t *testing.T) {
+	data, err := os.ReadFile("../../testdata/torchsnap/twodev.native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := `</script><script>alert(1)</script><img src=x onerror=alert(1)>`
+	c := read(t, strings.ReplaceAll(string(data), "twodev.py", "evil</script><b>.py"))
+	html := page(t, web.Capture{Capture: c, Name: evil})
+	if strings.Contains(html, evil) || strings.Contains(html, "evil</script>") {
+		t.Error("text of a capture stands in the page as it is")
+	}
+	if want := strings.Count(page(t), "</script>") + 1 + len(c.Spaces); strings.Count(html, "</script>") != want {
+		t.Errorf("%d elements end, want %d", strings.Count(html, "</script>"), want)
+	}
+	if !strings.Contains(html, "&lt;/script&gt;") {
+		t.Error("the title does not name the capture")
+	}
+	if html != page(t, web.Capture{Capture: c, Name: evil}) {
+		t.Error("the same capture gives different pages")
+	}
+}
+
+// TestPolicy holds the page to a policy under which it asks for nothing.
+func TestPolicy(t *testing.T) {
+	html := page(t)
+	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(html)
+	if policy == nil {
+		t.Fatal("no policy")
+	}
+	for _, want := range []string{"default-src 'none'", "connect-src 'none'", "base-uri 'none'", "form-action 'none'", "script-src 'sha256-", "style-src 'sha256-"} {
+		if !strings.Contains(policy[1], want) {
+			t.Errorf("the policy %q lacks %q", policy[1], want)
+		}
+	}
+	if strings.Contains(policy[1], "unsafe") || strings.Contains(policy[1], "http") {
+		t.Errorf("the policy %q allows too much", policy[1])
+	}
+}
