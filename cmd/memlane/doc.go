@@ -6,8 +6,8 @@ and which of them should be gone.
 
 A CAPTURE is a PyTorch memory snapshot, a Chrome trace of the PyTorch profiler, an
 XProf profile of TensorFlow or JAX (a *.xplane.pb file, or the folder that the
-profiler wrote into) or a program that XLA compiled, plain or compressed with
-gzip or zstd; "-" is standard input.
+profiler wrote into), a device memory profile of JAX or a program that XLA compiled,
+plain or compressed with gzip or zstd; "-" is standard input.
 Flags may stand before and after the captures.
 
 # Taking a capture
@@ -49,6 +49,13 @@ refused for want of memory:
 
 	XLA_FLAGS="--xla_dump_to=dump --xla_dump_hlo_as_proto" python train.py
 	memlane peak dump/*jit_step*.hlo.pb
+
+JAX also writes what is alive at an instant, in pprof's format. Two of them tell what
+was kept in between:
+
+	jax.profiler.save_device_memory_profile("before.prof")
+	... some steps ...
+	jax.profiler.save_device_memory_profile("after.prof")
 
 # What is in it
 
@@ -230,6 +237,13 @@ Call sites are compared by function, file and line; where code moved, without th
 line, and files of another checkout by the end of their path. A snapshot and a trace
 can be compared too: then without lines, as traces know those of the def. What is the
 same is left out. --per-step divides what was allocated by the number of marked steps.
+
+Of JAX's device memory profiles each is an instant, so that only a comparison tells
+what is kept; compiled programs are a memory ID of their own there, executables:
+
+	$ memlane diff testdata/jaxprof/leak_before.memory.prof testdata/jaxprof/leak_after.memory.prof
+	peak 256 KiB -> 2.75 MiB; 2.50 MiB go new
+	...
 
 As a gate for CI, with the reason on standard error and status 1:
 
