@@ -325,6 +325,49 @@ parameter, output, temporary, constant), op, region, shape, dtype, leak
 -top adds functions of one name together, wherever they stand; -lines tells
 "forward" of one file from that of another.
 
+# Tables
+
+export --to csv writes a table, one to a file: buffers, unless --table says
+sites, stacks or usage.
+
+	$ memlane export --to csv --table sites -o sites.csv testdata/torchsnap/leak_4mib_20steps.pickle
+
+Columns:
+
+	buffers  one row per buffer: space, unit (of begin and end), begin, end, live (at the end), begin_unseen (older than the
+	         window: no allocation was recorded), addr, size (occupied), requested, kind, edges, site, then who allocated: stack,
+	         function, file, line, op, shape, dtype, region, module, instr, opcode; note
+	sites    one row per space and site: space, site, who allocated, and count, bytes and requested of allocated (in the window),
+	         freed, peak (alive at the peak) and live (at the end): allocated_count, allocated_bytes, allocated_requested, ...
+	stacks   one row per frame: stack, depth (0: the innermost call), function, file, line, column, kind
+	usage    one row per change of a level: space, unit, measure (occupied, requested, reserved), at, bytes
+
+Bytes and times are exact integers. 0 is no site, stack or line, and text that is not
+known is empty. Text that a spreadsheet would run as a formula begins with an
+apostrophe.
+
+# Flame graphs
+
+	$ memlane export --to collapsed testdata/torchsnap/twodev.pickle
+	cuda:0;<module> (twodev.py:13);ok_step (twodev.py:8) 4194304
+	...
+
+Folded stacks of the peak in bytes, each memory ID a tower of its own: input for
+flamegraph.pl, inferno and speedscope.
+
+# Benchmarks
+
+--to benchfmt writes the figures of each memory ID as a Go benchmark, so that
+benchstat compares them. They are exact, so one capture of each side is enough:
+
+	memlane export --to benchfmt -o main.bench main.pickle
+	memlane export --to benchfmt -o this.bench this.pickle
+	benchstat main.bench this.bench
+
+	              │  main.bench  │         this.bench          │
+	              │  peak-bytes  │  peak-bytes   vs base       │
+	Memory/cuda:0   68.00Mi ± 0%   45.00Mi ± 0%  -33.82% (n=1)
+
 # For programs
 
 info, leaks, report, diff, peak and ops write JSON with --json, and export writes the whole model:

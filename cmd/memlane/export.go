@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render"
+	"github.com/memlane/memlane/render/tables"
 )
 
 func exportCommand() *cli.Command {
@@ -19,15 +21,18 @@ func exportCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "a capture for other programs: the model, or XProf's JSON",
+		Usage:     "a capture for other programs: model, tables, XProf's JSON",
 		ArgsUsage: "CAPTURE",
 		Description: "Formats:\n" + table.String() + "\nExamples:\n" +
 			"  memlane export --to native snapshot.pickle | less\n" +
 			"  memlane export --to json -o model.json snapshot.pickle\n" +
+			"  memlane export --to csv --table sites -o sites.csv snapshot.pickle\n" +
+			"  memlane export --to collapsed snapshot.pickle | flamegraph.pl > peak.svg\n" +
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
 		Flags: captureFlags(
 			&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"},
+			&cli.StringFlag{Name: "table", Usage: "of tables: `NAME`, " + strings.Join(tables.Names(), ", ")},
 			outputFlag()),
 		Action: export,
 	}
@@ -47,6 +52,10 @@ func export(c *cli.Context) error {
 		return fail(statusUsage, "export: no format given; want --to %s", strings.Join(names, " or --to "))
 	case to == nil:
 		return fail(statusUsage, "--to %q: want %s", c.String("to"), strings.Join(names, " or "))
+	case c.String("table") != "" && to.Tables == nil:
+		return fail(statusUsage, "--table: there are no tables in %s", to.Name)
+	case c.String("table") != "" && !slices.Contains(to.Tables, c.String("table")):
+		return fail(statusUsage, "--table %q: want %s", c.String("table"), strings.Join(to.Tables, " or "))
 	case c.NArg() != 1:
 		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
 	}
@@ -55,7 +64,7 @@ func export(c *cli.Context) error {
 		return err
 	}
 	capture := captures[0]
-	var o render.Options
+	o := render.Options{Table: c.String("table")}
 	if to.Needs == render.Program {
 		if o, err = programOptions(c, capture); err != nil {
 			return err
