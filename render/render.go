@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/render/benchfmt"
 	"github.com/memlane/memlane/render/collapsed"
 	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/perfetto"
 	"github.com/memlane/memlane/render/tables"
 	"github.com/memlane/memlane/render/xprofjson"
 )
@@ -43,6 +44,7 @@ var Exports = []Export{
 	{"native", ".native", "the model as text, which memlane reads back", Buffers, nil, whole(native.Write)},
 	{"json", ".json", "the model as JSON: buffers, regions, marks, sites, stacks, losses", Buffers, nil, whole(model.Write)},
 	{"csv", ".csv", "a table for spreadsheets: --table buffers, sites, stacks or usage", Buffers, tables.Names(), table(tables.WriteCSV)},
+	{"perfetto", ".perfetto.json", "a trace for ui.perfetto.dev: counters, buffers and their stacks", Buffers, nil, whole(perfetto.Write)},
 	{"collapsed", ".folded", "folded stacks of the peak, for flamegraph.pl and speedscope", Buffers, nil, whole(collapsed.Write)},
 	{"benchfmt", ".bench", "the figures as Go benchmarks, for benchstat", Buffers, nil, whole(benchfmt.Write)},
 	{"xprof.memory_profile", ".memory_profile.json", "what XProf's Memory Profile page is made from, of allocator events", Reports, nil,

@@ -346,6 +346,17 @@ Bytes and times are exact integers. 0 is no site, stack or line, and text that i
 known is empty. Text that a spreadsheet would run as a formula begins with an
 apostrophe.
 
+# Traces
+
+	$ memlane export --to perfetto -o mem.json testdata/torchsnap/frag_oom.pickle
+
+ui.perfetto.dev opens the file, trace_processor queries it: counters of the bytes in
+use and reserved, and each buffer as a slice from its allocation to its free, with its
+size, address, operation and stack. Buffers of one place lie together. Nothing is
+thinned out: a million buffers are some 500 MB. A browser holds about 2 GB;
+"trace_processor server http mem.json" holds more. Where there is no clock an event
+or instruction is a microsecond.
+
 # Flame graphs
 
 	$ memlane export --to collapsed testdata/torchsnap/twodev.pickle
