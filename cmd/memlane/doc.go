@@ -327,20 +327,33 @@ parameter, output, temporary, constant), op, region, shape, dtype, leak
 
 # Tables
 
-export --to csv writes a table, one to a file: buffers, unless --table says
-sites, stacks or usage.
+export --to csv and --to parquet write a table, one to a file: buffers, unless
+--table says sites, stacks or usage.
 
 	$ memlane export --to csv --table sites -o sites.csv testdata/torchsnap/leak_4mib_20steps.pickle
 
 Columns:
 
-	buffers  one row per buffer: space, unit (of begin and end), begin, end, live (at the end), begin_unseen (older than the
+	buffers  one row per buffer: space, unit (of times), begin_at, end_at, live (at the end), begin_unseen (older than the
 	         window: no allocation was recorded), addr, size (occupied), requested, kind, edges, site, then who allocated: stack,
 	         function, file, line, op, shape, dtype, region, module, instr, opcode; note
 	sites    one row per space and site: space, site, who allocated, and count, bytes and requested of allocated (in the window),
 	         freed, peak (alive at the peak) and live (at the end): allocated_count, allocated_bytes, allocated_requested, ...
-	stacks   one row per frame: stack, depth (0: the innermost call), function, file, line, column, kind
-	usage    one row per change of a level: space, unit, measure (occupied, requested, reserved), at, bytes
+	stacks   one row per frame: stack, depth (0: the innermost call), function, file, line, col (of the line), kind
+	usage    one row per change of a level: space, unit, measure (occupied, requested, reserved), t, bytes
+
+DuckDB, pandas and Spark read Parquet. Who holds what is alive at the end; the peak and
+when it was; the stack of the largest buffer:
+
+	$ memlane export --to parquet -o buffers.parquet testdata/torchsnap/leak_loss.pickle
+	$ memlane export --to parquet --table stacks -o stacks.parquet testdata/torchsnap/leak_loss.pickle
+	$ memlane export --to parquet --table usage -o usage.parquet testdata/torchsnap/leak_loss.pickle
+
+DuckDB's queries:
+
+	duckdb -c "SELECT function, line, count(*), sum(size) FROM 'buffers.parquet' WHERE live GROUP BY ALL ORDER BY 4 DESC"
+	duckdb -c "SELECT space, max(bytes), arg_max(t, bytes) FROM 'usage.parquet' WHERE measure = 'occupied' GROUP BY space"
+	duckdb -c "SELECT s.function, s.line FROM (FROM 'buffers.parquet' ORDER BY size DESC LIMIT 1) b JOIN 'stacks.parquet' s USING (stack) ORDER BY depth"
 
 Bytes and times are exact integers. 0 is no site, stack or line, and text that is not
 known is empty. Text that a spreadsheet would run as a formula begins with an
@@ -353,7 +366,8 @@ apostrophe.
 ui.perfetto.dev opens the file, trace_processor queries it: counters of the bytes in
 use and reserved, and each buffer as a slice from its allocation to its free, with its
 size, address, operation and stack. Buffers of one place lie together. Nothing is
-thinned out: a million buffers are some 500 MB. A browser holds about 2 GB;
+thinned out: a million buffers whose stacks have 20 calls are some
+700 MB. A browser holds about 2 GB;
 "trace_processor server http mem.json" holds more. Where there is no clock an event
 or instruction is a microsecond.
 

@@ -27,6 +27,7 @@ func exportCommand() *cli.Command {
 			"  memlane export --to native snapshot.pickle | less\n" +
 			"  memlane export --to json -o model.json snapshot.pickle\n" +
 			"  memlane export --to csv --table sites -o sites.csv snapshot.pickle\n" +
+			"  memlane export --to parquet -o buffers.parquet snapshot.pickle\n" +
 			"  memlane export --to perfetto -o mem.json snapshot.pickle\n" +
 			"  memlane export --to collapsed snapshot.pickle | flamegraph.pl > peak.svg\n" +
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
@@ -57,6 +58,8 @@ func export(c *cli.Context) error {
 		return fail(statusUsage, "--table: there are no tables in %s", to.Name)
 	case c.String("table") != "" && !slices.Contains(to.Tables, c.String("table")):
 		return fail(statusUsage, "--table %q: want %s", c.String("table"), strings.Join(to.Tables, " or "))
+	case to.Binary && (c.String("output") == "-" || c.String("output") == "") && terminal(c.App.Writer):
+		return fail(statusUsage, "export: %s is binary: give a file with -o, or send it to another program", to.Name)
 	case c.NArg() != 1:
 		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
 	}

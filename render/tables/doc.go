@@ -1,5 +1,5 @@
 // Package tables writes captures as tables, for spreadsheets (CSV) and for
-// databases (Parquet: DuckDB, pandas, Spark). The tables and their columns are the
+// databases (Parquet, for DuckDB, pandas and Spark). The tables and their columns are the
 // same in both; a file holds one table.
 //
 // Its place in the pipeline: a reader made a [lifetime.Capture]; [WriteCSV] and
@@ -11,10 +11,10 @@
 // number of a site or stack tells it from the others of the capture; 0 is none, or
 // not known. Text that is not known is empty.
 //
-//   - buffers: one row per buffer, by space and begin. size is what it occupied,
+//   - buffers: one row per buffer, by space and begin_at. size is what it occupied,
 //     requested what the program asked for. function, file and line are those of
 //     the innermost call of the program itself, or function is the operation
-//     where there is no stack. live: alive at the end; then end is that of the
+//     where there is no stack. live: alive at the end; then end_at is that of the
 //     window. begin_unseen: older than the window, or its allocation was lost, so
 //     that no allocation is counted. edges says what of it was not seen or
 //     inferred, as in native text.

@@ -20,13 +20,14 @@ const (
 // Names returns the tables.
 func Names() []string { return []string{Buffers, Sites, Stacks, Usage} }
 
-// The rows of the tables. Tags are the names of their columns.
+// The rows of the tables. Tags are the names of their columns: none is a word of SQL
+// that would have to be quoted.
 
 type bufferRow struct {
 	Space       string `parquet:"space,dict"`
-	Unit        string `parquet:"unit,dict"` // of begin and end: ns, event or instruction
-	Begin       int64  `parquet:"begin"`
-	End         int64  `parquet:"end"`
+	Unit        string `parquet:"unit,dict"` // of times: ns, event or instruction
+	Begin       int64  `parquet:"begin_at"`
+	End         int64  `parquet:"end_at"`
 	Live        bool   `parquet:"live"`
 	BeginUnseen bool   `parquet:"begin_unseen"`
 	Addr        uint64 `parquet:"addr"`
@@ -78,7 +79,7 @@ type stackRow struct {
 	Function string `parquet:"function,dict"`
 	File     string `parquet:"file,dict"`
 	Line     int64  `parquet:"line"`
-	Column   int64  `parquet:"column"`
+	Column   int64  `parquet:"col"`
 	Kind     string `parquet:"kind,dict"`
 }
 
@@ -86,7 +87,7 @@ type usageRow struct {
 	Space   string `parquet:"space,dict"`
 	Unit    string `parquet:"unit,dict"`
 	Measure string `parquet:"measure,dict"`
-	At      int64  `parquet:"at"`
+	T       int64  `parquet:"t"`
 	Bytes   int64  `parquet:"bytes"`
 }
 

@@ -14,7 +14,7 @@ func usage(c *lifetime.Capture) iter.Seq[usageRow] {
 			for _, series := range seriesOf(s) {
 				row.Measure = series.measure.String()
 				for level := range settled(series.levels) {
-					row.At, row.Bytes = level.At, level.Bytes
+					row.T, row.Bytes = level.At, level.Bytes
 					if !yield(row) {
 						return
 					}
