@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,11 +17,20 @@ import (
 	"github.com/memlane/memlane/render"
 )
 
-// captures reads captures of every format, once for all tests.
+// captures reads captures of every format, once for all tests. MEMLANE_CAPTURES
+// adds captures of a folder.
 var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
+	const ours = "../testdata/"
+	globs := []string{ours + "torchsnap/*.pickle", ours + "xplane/*.pb", ours + "chrome/*.json.gz", ours + "jaxprof/*.prof", ours + "gpumemprof/*.json",
+		ours + "labelled/d1*.trace.json.zst"}
+	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
+		for _, glob := range []string{"snapshot/*.pickle", "chrome/*.json.gz", "jaxprof/*.prof", "xplane/*.pb"} {
+			globs = append(globs, filepath.Join(dir, "public", glob))
+		}
+	}
 	all := map[string]*lifetime.Capture{}
-	for _, glob := range []string{"torchsnap/*.pickle", "xplane/*.pb", "chrome/*.json.gz", "jaxprof/*.prof", "gpumemprof/*.json", "labelled/d1*.trace.json.zst"} {
-		files, err := filepath.Glob("../testdata/" + glob)
+	for _, glob := range globs {
+		files, err := filepath.Glob(glob)
 		if err != nil {
 			return nil, err
 		}
@@ -29,7 +39,7 @@ var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 			if err != nil {
 				return nil, err
 			}
-			all[strings.TrimPrefix(file, "../testdata/")] = c
+			all[strings.TrimPrefix(file, ours)] = c
 		}
 	}
 	return all, nil

@@ -401,6 +401,8 @@ info, leaks, report, diff, peak and ops write JSON with --json, and export write
 	memlane native 1
 	...
 
+The JSON Schema of --to json is render/model/schema.json.
+
 --to xprof.memory_profile and --to xprof.memory_viewer write what XProf's own pages
 are made from, for its front end and for scripts that read it:
 
