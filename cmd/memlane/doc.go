@@ -340,7 +340,7 @@ Columns:
 	sites    one row per space and site: space, site, who allocated, and count, bytes and requested of allocated (in the window),
 	         freed, peak (alive at the peak) and live (at the end): allocated_count, allocated_bytes, allocated_requested, ...
 	stacks   one row per frame: stack, depth (0: the innermost call), function, file, line, col (of the line), kind
-	usage    one row per change of a level: space, unit, measure (occupied, requested, reserved), t, bytes
+	usage    one row per instant at which a level changed or was told: space, unit, measure (occupied, requested, reserved), t, bytes
 
 DuckDB, pandas and Spark read Parquet. Who holds what is alive at the end; the peak and
 when it was; the stack of the largest buffer:

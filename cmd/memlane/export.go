@@ -74,6 +74,10 @@ func export(c *cli.Context) error {
 			return err
 		}
 	}
+	if to.Tables != nil && o.Table != tables.Usage && !anyBuffer(capture) && !c.Bool("quiet") {
+		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: holds no buffers: the table is empty; --table usage may have more\n",
+			printable(capture.Sources[0].File))
+	}
 	return writeOutput(c, func(w io.Writer) error {
 		err := to.Write(w, capture, o)
 		if err != nil && to.Needs != render.Buffers {
@@ -81,6 +85,10 @@ func export(c *cli.Context) error {
 		}
 		return err
 	})
+}
+
+func anyBuffer(capture *lifetime.Capture) bool {
+	return slices.ContainsFunc(capture.Spaces, func(s *lifetime.Space) bool { return len(s.Buffers) > 0 })
 }
 
 // programOptions returns the compiled program and memory space that the flags ask for:

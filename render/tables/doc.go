@@ -23,7 +23,7 @@
 //     alive at the end.
 //   - stacks: one row per frame of a stack; depth 0 is the innermost call.
 //   - usage: for each space and measure (occupied, requested, reserved) one row
-//     for each instant at which the level changed. Levels hold what was alive
+//     for each instant at which the level changed or was told. Levels hold what was alive
 //     through the whole window without being seen, and what is set aside beside
 //     the heap: the maximum is the peak. Where nothing but the usage is known,
 //     occupied is what the producer told.
