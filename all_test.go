@@ -61,6 +61,7 @@ var allowed = []struct {
 	{"formats/chrometrace/scan", nil, false},
 	{"formats/chrometrace", []string{"lifetime", "formats/chrometrace/scan"}, false},
 	{"formats/gpumemprof", []string{"lifetime"}, false},
+	{"formats/jaxprof", []string{"lifetime"}, true},
 	{"formats/xplane", []string{"lifetime", "formats/hlo"}, false},
 	{"formats/hlo", []string{"lifetime"}, true},
 	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},

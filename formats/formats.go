@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/formats/gpumemprof"
 	"github.com/memlane/memlane/formats/hlo"
+	"github.com/memlane/memlane/formats/jaxprof"
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
@@ -46,6 +47,8 @@ var All = []Format{
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
 		Sniff: hlo.Sniff, Read: hlo.Read},
+	{Name: "jaxprof", Doc: "device memory profile of JAX: jax.profiler.save_device_memory_profile",
+		Sniff: jaxprof.Sniff, Read: jaxprof.Read},
 	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
 		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
@@ -270,10 +273,29 @@ func looksLike(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return "it is a zip archive, such as torch.save writes"
+	case cProfile(head):
+		return "it is a cProfile file, of time spent in Python functions and not of memory; " +
+			"jax.profiler.save_device_memory_profile writes one of memory"
 	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
 		return "it looks like JSON"
 	case bytes.IndexByte(head, 0) >= 0:
 		return fmt.Sprintf("it is a binary file that begins with % x", head[:min(4, len(head))])
 	}
 	return fmt.Sprintf("it begins with %.20q", head)
+}
+
+// cProfile reports whether a file is what Python's cProfile writes: a marshalled
+// dict whose keys are tuples of file, line and function.
+func cProfile(head []byte) bool {
+	const ref = 0x80 // a flag of marshal's type codes
+	if len(head) < 6 || head[0]&^ref != '{' {
+		return false
+	}
+	switch head[1] &^ ref {
+	case ')': // with a length of one byte
+		return head[2] == 3
+	case '(':
+		return bytes.Equal(head[2:6], []byte{3, 0, 0, 0})
+	}
+	return false
 }

@@ -193,6 +193,8 @@ func TestRefused(t *testing.T) {
 		{"notes.txt", []byte("Dear diary,\nall is well.\n"), "", `it begins with "Dear diary,\nall is w"`},
 		{"picture.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "", "binary file that begins with 89 50 4e 47"},
 		{"program", []byte("\x7fELF\x02\x01\x01\x00\x00\x00"), "", "binary file that begins with 7f 45 4c 46"},
+		{"memory.prof", []byte("\xfb)\x03\xfa\x0d/tmp/train.py"), "", "it is a cProfile file, of time spent in Python functions and not of memory"},
+		{"python 2.prof", []byte("{(\x03\x00\x00\x00s\x0d\x00\x00\x00/tmp/train.py"), "", "it is a cProfile file"},
 		{"escape.txt", []byte("\x1b[31mred\x07"), "", "it begins with"},
 		{"empty.pickle", nil, "", "the file is empty"},
 		{"empty, named", nil, "torch-snapshot", "the file is empty"},
@@ -213,7 +215,7 @@ func TestRefused(t *testing.T) {
 		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
 		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode"},
 		{"pickle, named", pickle, "native", `line 1: want "memlane native 1"`},
-		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, gpumemprof, chrome-trace, native`},
+		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, jaxprof, gpumemprof, chrome-trace, native`},
 		{"only the magic.native", []byte("memlane native 1\n"), "", "no source"},
 		{"contradiction.native", []byte("memlane native 1\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {

@@ -6,8 +6,8 @@ and which of them should be gone.
 
 A CAPTURE is a PyTorch memory snapshot, a Chrome trace of the PyTorch profiler, an
 XProf profile of TensorFlow or JAX (a *.xplane.pb file, or the folder that the
-profiler wrote into) or a program that XLA compiled, plain or compressed with
-gzip or zstd; "-" is standard input.
+profiler wrote into), a device memory profile of JAX or a program that XLA compiled,
+plain or compressed with gzip or zstd; "-" is standard input.
 Flags may stand before and after the captures.
 
 # Taking a capture
@@ -49,6 +49,13 @@ refused for want of memory:
 
 	XLA_FLAGS="--xla_dump_to=dump --xla_dump_hlo_as_proto" python train.py
 	memlane peak dump/*jit_step*.hlo.pb
+
+JAX also writes what is alive at an instant, in pprof's format. Two of them tell what
+was kept in between:
+
+	jax.profiler.save_device_memory_profile("before.prof")
+	... some steps ...
+	jax.profiler.save_device_memory_profile("after.prof")
 
 # What is in it
 
@@ -236,6 +243,13 @@ line, and files of another checkout by the end of their path. A snapshot and a t
 can be compared too: then without lines, as traces know those of the def. What is the
 same is left out. --per-step divides what was allocated by the number of marked steps.
 
+Of JAX's device memory profiles each is an instant, so that only a comparison tells
+what is kept; compiled programs are a memory ID of their own there, executables:
+
+	$ memlane diff testdata/jaxprof/leak_before.memory.prof testdata/jaxprof/leak_after.memory.prof
+	peak 256 KiB -> 2.75 MiB; 2.50 MiB go new
+	...
+
 -o diff.pb.gz writes the change as a profile, -o diff.md as Markdown, -o diff.sarif as
 SARIF with the state of each finding against the baseline.
 
@@ -402,6 +416,74 @@ and diff -o d.pb.gz the change from one capture to another:
 -top adds functions of one name together, wherever they stand; -lines tells
 "forward" of one file from that of another.
 
+# Tables
+
+export --to csv and --to parquet write a table, one to a file: buffers, unless
+--table says sites, stacks or usage.
+
+	$ memlane export --to csv --table sites -o sites.csv testdata/torchsnap/leak_4mib_20steps.pickle
+
+Columns:
+
+	buffers  one row per buffer: space, unit (of times), begin_at, end_at, live (at the end), begin_unseen (older than the
+	         window: no allocation was recorded), addr, size (occupied), requested, kind, edges, site, then who allocated: stack,
+	         function, file, line, op, shape, dtype, region, module, instr, opcode; note
+	sites    one row per space and site: space, site, who allocated, and count, bytes and requested of allocated (in the window),
+	         freed, peak (alive at the peak) and live (at the end): allocated_count, allocated_bytes, allocated_requested, ...
+	stacks   one row per frame: stack, depth (0: the innermost call), function, file, line, col (of the line), kind
+	usage    one row per instant at which a level changed or was told: space, unit, measure (occupied, requested, reserved), t, bytes
+
+DuckDB, pandas and Spark read Parquet. Who holds what is alive at the end; the peak and
+when it was; the stack of the largest buffer:
+
+	$ memlane export --to parquet -o buffers.parquet testdata/torchsnap/leak_loss.pickle
+	$ memlane export --to parquet --table stacks -o stacks.parquet testdata/torchsnap/leak_loss.pickle
+	$ memlane export --to parquet --table usage -o usage.parquet testdata/torchsnap/leak_loss.pickle
+
+DuckDB's queries:
+
+	duckdb -c "SELECT function, line, count(*), sum(size) FROM 'buffers.parquet' WHERE live GROUP BY ALL ORDER BY 4 DESC"
+	duckdb -c "SELECT space, max(bytes), arg_max(t, bytes) FROM 'usage.parquet' WHERE measure = 'occupied' GROUP BY space"
+	duckdb -c "SELECT s.function, s.line FROM (FROM 'buffers.parquet' ORDER BY size DESC LIMIT 1) b JOIN 'stacks.parquet' s USING (stack) ORDER BY depth"
+
+Bytes and times are exact integers. 0 is no site, stack or line, and text that is not
+known is empty. Text that a spreadsheet would run as a formula begins with an
+apostrophe.
+
+# Traces
+
+	$ memlane export --to perfetto -o mem.json testdata/torchsnap/frag_oom.pickle
+
+ui.perfetto.dev opens the file, trace_processor queries it: counters of the bytes in
+use and reserved, and each buffer as a slice from its allocation to its free, with its
+size, address, operation and stack. Buffers of one place lie together. Nothing is
+thinned out: a million buffers whose stacks have 20 calls are some
+700 MB. A browser holds about 2 GB;
+"trace_processor server http mem.json" holds more. Where there is no clock an event
+or instruction is a microsecond.
+
+# Flame graphs
+
+	$ memlane export --to collapsed testdata/torchsnap/twodev.pickle
+	cuda:0;<module> (twodev.py:13);ok_step (twodev.py:8) 4194304
+	...
+
+Folded stacks of the peak in bytes, each memory ID a tower of its own: input for
+flamegraph.pl, inferno and speedscope.
+
+# Benchmarks
+
+--to benchfmt writes the figures of each memory ID as a Go benchmark, so that
+benchstat compares them. They are exact, so one capture of each side is enough:
+
+	memlane export --to benchfmt -o main.bench main.pickle
+	memlane export --to benchfmt -o this.bench this.pickle
+	benchstat main.bench this.bench
+
+	              │  main.bench  │         this.bench          │
+	              │  peak-bytes  │  peak-bytes   vs base       │
+	Memory/cuda:0   68.00Mi ± 0%   45.00Mi ± 0%  -33.82% (n=1)
+
 # For programs
 
 info, leaks, report, diff, peak and ops write JSON with --json, and export writes the whole model:
@@ -409,6 +491,8 @@ info, leaks, report, diff, peak and ops write JSON with --json, and export write
 	$ memlane export --to native testdata/torchsnap/segfree.pickle
 	memlane native 1
 	...
+
+The JSON Schema of --to json is render/model/schema.json.
 
 --to xprof.memory_profile and --to xprof.memory_viewer write what XProf's own pages
 are made from, for its front end and for scripts that read it:

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render"
+	"github.com/memlane/memlane/render/tables"
 )
 
 func exportCommand() *cli.Command {
@@ -19,15 +21,20 @@ func exportCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "a capture for other programs: the model, or XProf's JSON",
+		Usage:     "a capture for other programs: model, tables, XProf's JSON",
 		ArgsUsage: "CAPTURE",
 		Description: "Formats:\n" + table.String() + "\nExamples:\n" +
 			"  memlane export --to native snapshot.pickle | less\n" +
 			"  memlane export --to json -o model.json snapshot.pickle\n" +
+			"  memlane export --to csv --table sites -o sites.csv snapshot.pickle\n" +
+			"  memlane export --to parquet -o buffers.parquet snapshot.pickle\n" +
+			"  memlane export --to perfetto -o mem.json snapshot.pickle\n" +
+			"  memlane export --to collapsed snapshot.pickle | flamegraph.pl > peak.svg\n" +
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
 		Flags: spaceFlags(
 			&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"},
+			&cli.StringFlag{Name: "table", Usage: "of tables: `NAME`, " + strings.Join(tables.Names(), ", ")},
 			outputFlag()),
 		Action: export,
 	}
@@ -47,6 +54,12 @@ func export(c *cli.Context) error {
 		return fail(statusUsage, "export: no format given; want --to %s", strings.Join(names, " or --to "))
 	case to == nil:
 		return fail(statusUsage, "--to %q: want %s", c.String("to"), strings.Join(names, " or "))
+	case c.String("table") != "" && to.Tables == nil:
+		return fail(statusUsage, "--table: there are no tables in %s", to.Name)
+	case c.String("table") != "" && !slices.Contains(to.Tables, c.String("table")):
+		return fail(statusUsage, "--table %q: want %s", c.String("table"), strings.Join(to.Tables, " or "))
+	case to.Binary && (c.String("output") == "-" || c.String("output") == "") && terminal(c.App.Writer):
+		return fail(statusUsage, "export: %s is binary: give a file with -o, or send it to another program", to.Name)
 	case c.NArg() != 1:
 		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
 	}
@@ -55,11 +68,15 @@ func export(c *cli.Context) error {
 		return err
 	}
 	capture := captures[0]
-	var o render.Options
+	o := render.Options{Table: c.String("table")}
 	if to.Needs == render.Program {
 		if o, err = programOptions(c, capture); err != nil {
 			return err
 		}
+	}
+	if to.Tables != nil && o.Table != tables.Usage && !anyBuffer(capture) && !c.Bool("quiet") {
+		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: holds no buffers: the table is empty; --table usage may have more\n",
+			printable(capture.Sources[0].File))
 	}
 	return writeOutput(c, func(w io.Writer) error {
 		err := to.Write(w, capture, o)
@@ -68,6 +85,10 @@ func export(c *cli.Context) error {
 		}
 		return err
 	})
+}
+
+func anyBuffer(capture *lifetime.Capture) bool {
+	return slices.ContainsFunc(capture.Spaces, func(s *lifetime.Space) bool { return len(s.Buffers) > 0 })
 }
 
 // programOptions returns the compiled program and memory space that the flags ask for:

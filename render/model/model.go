@@ -2,7 +2,7 @@
 // mark, total, site, operation and loss of the model, under the model's own names.
 //
 // Its place in the pipeline: the last step, for programs that want the data
-// and not a picture. Bytes and times are integers; numbers of sites and stacks
+// and not a picture; schema.json beside it is its JSON Schema. Bytes and times are integers; numbers of sites and stacks
 // are indexes into the lists of the document, 0 is none; what is not known is
 // null. Spaces are written one buffer at a time, so that millions of them need
 // no memory of their own.

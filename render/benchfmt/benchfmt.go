@@ -1,0 +1,103 @@
+// Package benchfmt writes the figures of captures in the format of Go's
+// benchmarks, so that benchstat compares them: one line per space, with a unit
+// for each figure.
+//
+// Its place in the pipeline: the last step. The lines "Unit ... assume=exact" say
+// that figures are no samples of anything random, so that benchstat tells a
+// difference between one capture and another. There are no configuration lines:
+// where those differed, benchstat would not compare.
+//
+// The units are those of info: peak-bytes and peak-requested-bytes, each the
+// maximum of its series; end-bytes and end-requested-bytes, the levels at the end;
+// reserved-bytes, the most that was taken from the device; allocs and frees of
+// the window; live-buffers at the end; frag-ratio at the end. What the capture
+// does not tell is left out.
+package benchfmt
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// units are all figures, with what benchstat is to know of them: less is better.
+var units = []string{
+	"peak-bytes", "peak-requested-bytes", "end-bytes", "end-requested-bytes", "reserved-bytes", "allocs", "frees", "live-buffers", "frag-ratio",
+}
+
+// Write writes a line for each space of c.
+func Write(w io.Writer, c *lifetime.Capture) error {
+	out := bufio.NewWriter(w)
+	for _, unit := range units {
+		better := " better=lower"
+		if unit == "frees" { // no end in itself
+			better = ""
+		}
+		fmt.Fprintf(out, "Unit %s%s assume=exact\n", unit, better)
+	}
+	for _, s := range c.Spaces {
+		// An error stays with out until Flush.
+		fmt.Fprintf(out, "BenchmarkMemory/%s 1", name(s.ID()))
+		for _, f := range figures(s) {
+			fmt.Fprintf(out, " %s %s", f.value, f.unit)
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+type figure struct{ value, unit string }
+
+func figures(s *lifetime.Space) []figure {
+	var all []figure
+	add := func(unit string, n int64) { all = append(all, figure{strconv.FormatInt(n, 10), unit}) }
+	sum := s.Summary()
+	add("peak-bytes", sum.Peak.Bytes)
+	if !s.UsageOnly() {
+		add("peak-requested-bytes", sum.PeakRequested.Bytes)
+	}
+	add("end-bytes", last(s, lifetime.Occupied))
+	if !s.UsageOnly() {
+		add("end-requested-bytes", last(s, lifetime.Requested))
+	}
+	if _, reserved := s.Reserved(); reserved > 0 {
+		add("reserved-bytes", reserved)
+	}
+	if s.Facts&lifetime.History != 0 {
+		add("allocs", int64(s.Allocations))
+		add("frees", int64(s.Frees))
+	}
+	if !s.UsageOnly() {
+		add("live-buffers", sum.Live.Count)
+	}
+	if s.Facts&lifetime.Regions != 0 && s.Axis != lifetime.ProgramOrder { // where holes are no fragments
+		if share, ok := s.FreeAt(s.End).Fragmentation(); ok {
+			all = append(all, figure{strconv.FormatFloat(share, 'g', 6, 64), "frag-ratio"})
+		}
+	}
+	return all
+}
+
+// last returns the level at the end of the window.
+func last(s *lifetime.Space, m lifetime.Measure) (bytes int64) {
+	for level := range s.Levels(m) {
+		bytes = level.Bytes
+	}
+	return bytes
+}
+
+// name makes the ID of a space fit for the name of a benchmark, which ends at a
+// blank.
+func name(id string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, id)
+}

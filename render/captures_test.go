@@ -1,0 +1,261 @@
+package render_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render"
+)
+
+// captures reads captures of every format, once for all tests. MEMLANE_CAPTURES
+// adds captures of a folder.
+var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
+	const ours = "../testdata/"
+	globs := []string{ours + "torchsnap/*.pickle", ours + "xplane/*.pb", ours + "chrome/*.json.gz", ours + "jaxprof/*.prof", ours + "gpumemprof/*.json",
+		ours + "labelled/d1*.trace.json.zst"}
+	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
+		for _, glob := range []string{"snapshot/*.pickle", "chrome/*.json.gz", "jaxprof/*.prof", "xplane/*.pb"} {
+			globs = append(globs, filepath.Join(dir, "public", glob))
+		}
+	}
+	all := map[string]*lifetime.Capture{}
+	for _, glob := range globs {
+		files, err := filepath.Glob(glob)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			c, err := formats.Open(file, formats.Input{})
+			if err != nil && !strings.HasPrefix(file, ours) {
+				continue // some of the others are there because they are refused
+			} else if err != nil {
+				return nil, err
+			}
+			all[strings.TrimPrefix(file, ours)] = c
+		}
+	}
+	return all, nil
+})
+
+// ofCaptures calls each with every capture, and with one that has something of
+// everything.
+func ofCaptures(t *testing.T, each func(t *testing.T, c *lifetime.Capture)) {
+	all, err := captures()
+	if err != nil || len(all) < 70 {
+		t.Fatal(len(all), err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) { each(t, all[name]) })
+	}
+	t.Run("small", func(t *testing.T) { each(t, small(t)) })
+}
+
+// written returns what an export writes.
+func written(t *testing.T, c *lifetime.Capture, name, table string) []byte {
+	t.Helper()
+	i := slices.IndexFunc(render.Exports, func(e render.Export) bool { return e.Name == name })
+	var b bytes.Buffer
+	if err := render.Exports[i].Write(&b, c, render.Options{Table: table}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestCollapsed: the lines of a space sum to its peak, and each is a stack and a
+// number.
+func TestCollapsed(t *testing.T) {
+	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
+		have := map[string]int64{}
+		for line := range strings.Lines(string(written(t, c, "collapsed", ""))) {
+			line = strings.TrimSuffix(line, "\n")
+			i := strings.LastIndexByte(line, ' ')
+			n, err := strconv.ParseInt(line[i+1:], 10, 64)
+			space, stack, ok := strings.Cut(line[:i], ";")
+			if err != nil || !ok || slices.Contains(strings.Split(stack, ";"), "") {
+				t.Fatalf("%q", line)
+			}
+			have[space] += n
+		}
+		for _, s := range c.Spaces {
+			if want := s.Peak(lifetime.Occupied).Bytes; have[s.ID()] != want {
+				t.Errorf("%s: lines sum to %d, the peak is %d", s.ID(), have[s.ID()], want)
+			}
+		}
+	})
+}
+
+// TestBenchfmt: each line is what benchstat's grammar has for metadata of units
+// (golang.org/design/14313-benchmark-format) or a result, and the results are
+// what the spaces have.
+func TestBenchfmt(t *testing.T) {
+	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
+		results, units := 0, map[string]bool{}
+		for line := range strings.Lines(string(written(t, c, "benchfmt", ""))) {
+			words := strings.Fields(line)
+			if words[0] == "Unit" {
+				units[words[1]] = words[len(words)-1] == "assume=exact"
+				continue
+			}
+			s := c.Spaces[results]
+			results++
+			if want := "BenchmarkMemory/" + strings.ReplaceAll(s.ID(), " ", "_"); words[0] != want || words[1] != "1" || len(words)%2 != 0 {
+				t.Fatalf("%q, want %s", line, want)
+			}
+			have := map[string]float64{}
+			for i := 2; i < len(words); i += 2 {
+				n, err := strconv.ParseFloat(words[i], 64)
+				if err != nil || !units[words[i+1]] {
+					t.Errorf("%q: %v", line, err)
+				}
+				have[words[i+1]] = n
+			}
+			want := s.Peak(lifetime.Occupied).Bytes
+			if int64(have["peak-bytes"]) != want || have["end-bytes"] > have["peak-bytes"] || s.Facts&lifetime.History != 0 && int(have["allocs"]) != s.Allocations {
+				t.Errorf("%q: the peak is %d, of %d allocations", line, want, s.Allocations)
+			}
+		}
+		if results != len(c.Spaces) {
+			t.Errorf("%d results of %d spaces", results, len(c.Spaces))
+		}
+	})
+}
+
+// rows reads a table of CSV: per row the cells by name of column.
+func rows(t *testing.T, data []byte) []map[string]string {
+	t.Helper()
+	all, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]map[string]string, len(all)-1)
+	for i, cells := range all[1:] {
+		out[i] = map[string]string{}
+		for k, name := range all[0] {
+			out[i][name] = cells[k]
+		}
+	}
+	return out
+}
+
+func number(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestTables: the sums over each table are the figures of the model.
+func TestTables(t *testing.T) {
+	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
+		type figures struct{ live, allocated, peak, requested, reserved int64 }
+		buffers, sites := map[string]figures{}, map[string]figures{}
+		for _, row := range rows(t, written(t, c, "csv", "")) {
+			f := buffers[row["space"]]
+			if row["live"] == "true" {
+				f.live += number(t, row["size"])
+			}
+			if row["begin_unseen"] == "false" {
+				f.allocated++
+			}
+			buffers[row["space"]] = f
+		}
+		for _, row := range rows(t, written(t, c, "csv", "sites")) {
+			f := sites[row["space"]]
+			f.live += number(t, row["live_bytes"])
+			f.allocated += number(t, row["allocated_count"])
+			sites[row["space"]] = f
+		}
+		levels := map[string]figures{}
+		for _, row := range rows(t, written(t, c, "csv", "usage")) {
+			f, bytes := levels[row["space"]], number(t, row["bytes"])
+			switch row["measure"] {
+			case "occupied":
+				f.peak = max(f.peak, bytes)
+			case "requested":
+				f.requested = max(f.requested, bytes)
+			case "reserved":
+				f.reserved = max(f.reserved, bytes)
+			}
+			levels[row["space"]] = f
+		}
+		for _, s := range c.Spaces {
+			id := s.ID()
+			sum := s.Summary()
+			_, reserved := s.Reserved()
+			want := figures{peak: sum.Peak.Bytes, requested: sum.PeakRequested.Bytes, reserved: reserved}
+			if s.UsageOnly() {
+				want.requested = 0
+			}
+			if levels[id] != want {
+				t.Errorf("%s: usage %v, want %v", id, levels[id], want)
+			}
+			want = figures{live: sum.Live.Bytes, allocated: buffers[id].allocated}
+			if s.Axis != lifetime.ProgramOrder && !s.UsageOnly() { // a plan allocates nothing
+				want.allocated = int64(s.Allocations)
+			}
+			if buffers[id] != want || sites[id] != want {
+				t.Errorf("%s: buffers %v, sites %v, want %v", id, buffers[id], sites[id], want)
+			}
+		}
+		frames := 0
+		for _, stack := range c.Stacks {
+			frames += len(stack)
+		}
+		if n := len(rows(t, written(t, c, "csv", "stacks"))); n != frames {
+			t.Errorf("%d rows of stacks, want %d", n, frames)
+		}
+	})
+}
+
+// TestHostileNames: no name of a capture is a formula, a line or a frame of its
+// own, or acts on a terminal.
+func TestHostileNames(t *testing.T) {
+	names := []string{"=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(1)", "\t=1", " =1", "\r\n=1", "a;b 7\nc", "\x1b[31m", "\xff\xfe", "\"},{", "\u202e", "</script>", "\uff1d1"}
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "x"})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "=1 \x1b\n;"})
+	for i, name := range names {
+		stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: name, Line: 1})})
+		b.Alloc(s, int64(i), uint64(i+1)<<20, 1, 1, b.Site(lifetime.Site{Stack: stack, Op: name, Shape: name}))
+		b.Annotate(s, int64(i), uint64(i+1)<<20, b.Note(name))
+		b.Mark(s, lifetime.Mark{Begin: int64(i), End: int64(i) + 1, Text: name})
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range ofBuffers() {
+		for _, table := range append(e.Tables, "") {
+			out := written(t, c, e.Name, table)
+			if e.Name == "parquet" { // is no text
+				continue
+			}
+			if i := bytes.IndexFunc(out, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }); i >= 0 {
+				t.Errorf("%s: byte %d is %q", e.Name, i, out[i:min(len(out), i+10)])
+			}
+		}
+	}
+	for _, row := range rows(t, written(t, c, "csv", "")) {
+		for column, text := range row {
+			if strings.ContainsAny(text[:min(1, len(text))], "=+-@\t\r") {
+				t.Errorf("%s is %q", column, text)
+			}
+		}
+	}
+	if n := strings.Count(string(written(t, c, "collapsed", "")), "\n"); n != len(names) {
+		t.Errorf("%d lines for %d stacks", n, len(names))
+	}
+}

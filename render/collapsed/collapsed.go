@@ -1,0 +1,103 @@
+// Package collapsed writes what was alive at the peak as folded stacks, the
+// input of flamegraph.pl, speedscope and inferno: per line a stack from the
+// outermost call to the innermost one, joined by ";", a blank and the bytes.
+//
+// Its place in the pipeline: the last step. Each space is a frame at the bottom,
+// at its own peak of occupied bytes, to which its lines sum; what no buffer
+// stands for has lines of its own, [before the window], [stack] and [usage]. A
+// frame is "function (file.py:12)". A buffer without a stack has its operation
+// in place of one.
+//
+// Text from captures is cleaned: what would end a frame or a line, or act on a
+// terminal, becomes "_".
+package collapsed
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Write writes the spaces of c, in order, the largest stacks first.
+func Write(w io.Writer, c *lifetime.Capture) error {
+	out := bufio.NewWriter(w)
+	for _, s := range c.Spaces {
+		space := clean(cmp.Or(s.ID(), "(unnamed)"))
+		for _, row := range merged(c, s.Breakdown(s.Peak(lifetime.Occupied).At)) {
+			if row.Bytes != 0 {
+				// An error stays with out until Flush.
+				fmt.Fprintf(out, "%s;%s %d\n", space, frames(c, &row), row.Bytes)
+			}
+		}
+	}
+	return out.Flush()
+}
+
+// merged adds up rows that have one stack, in order of their first.
+func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
+	type key struct {
+		stack lifetime.StackID
+		op    string
+	}
+	at := map[key]int{}
+	var out []lifetime.Row
+	for _, row := range rows {
+		site := &c.Sites[row.Site]
+		k := key{stack: site.Stack}
+		if site.Stack == 0 {
+			k.op = cmp.Or(site.Op, site.Instr)
+		}
+		i, ok := at[k]
+		if other := row.Base || row.Stack || row.Usage; ok && !other {
+			out[i].Add(row.Amount)
+			continue
+		} else if !other {
+			at[k] = len(out)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// frames returns the stack of a row.
+func frames(c *lifetime.Capture, row *lifetime.Row) string {
+	site := &c.Sites[row.Site]
+	stack := c.Stacks[site.Stack]
+	switch {
+	case row.Base:
+		return "[before the window]"
+	case row.Stack:
+		return "[stack]"
+	case row.Usage:
+		return "[usage]"
+	case len(stack) == 0:
+		return clean(cmp.Or(site.Op, site.Instr, "[no stack recorded]"))
+	}
+	var b strings.Builder
+	for i := len(stack) - 1; i >= 0; i-- {
+		f := c.Frames[stack[i]]
+		name := cmp.Or(f.Function, "[unknown function]")
+		if place := f.Place(); place != "" {
+			name += " (" + place + ")"
+		}
+		b.WriteString(clean(name))
+		if i > 0 {
+			b.WriteByte(';')
+		}
+	}
+	return b.String()
+}
+
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == ';' || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, s)
+}

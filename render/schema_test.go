@@ -1,0 +1,79 @@
+package render_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// modelSchema returns the schema of the JSON export.
+func modelSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	f, err := os.Open("model/schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	doc, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func valid(t *testing.T, schema *jsonschema.Schema, document []byte) error {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(v)
+}
+
+// TestSchema: what the JSON export writes of every capture is what the schema
+// says.
+func TestSchema(t *testing.T) {
+	schema := modelSchema(t)
+	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
+		if err := valid(t, schema, written(t, c, "json", "")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSchemaTells: a field too many, too few, of another type or of a word that
+// is not known does not pass.
+func TestSchemaTells(t *testing.T) {
+	schema := modelSchema(t)
+	text := string(written(t, small(t), "json", ""))
+	for _, c := range [][2]string{
+		{`"losses":`, `"lost":`},
+		{`"schema":"memlane/1"`, `"schema":"memlane/2"`},
+		{`"column":0`, `"column":null`},
+		{`"size":1024,`, ``},
+		{`"size":1024,`, `"size":1024.5,`},
+		{`"size":1024,`, `"size":1024,"width":3,`},
+		{`"edges":["end-open","pending"]`, `"edges":["end-opened"]`},
+	} {
+		other := strings.Replace(text, c[0], c[1], 1)
+		if other == text {
+			t.Fatalf("no %s in\n%s", c[0], text)
+		}
+		if valid(t, schema, []byte(other)) == nil {
+			t.Errorf("%s for %s passes", c[1], c[0])
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package tables
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// WriteCSV writes a table of a capture as RFC 4180 has it, but for lines that
+// end in \n: a line of the names of the columns, then the rows.
+func WriteCSV(w io.Writer, c *lifetime.Capture, table string) error {
+	switch table {
+	case Buffers, "":
+		return writeCSV(w, buffers(c))
+	case Sites:
+		return writeCSV(w, sites(c))
+	case Stacks:
+		return writeCSV(w, stacks(c))
+	case Usage:
+		return writeCSV(w, usage(c))
+	}
+	return unknown(table)
+}
+
+func unknown(table string) error {
+	return fmt.Errorf("no table is called %q; there are: %s", table, strings.Join(Names(), ", "))
+}
+
+func writeCSV[R any](w io.Writer, rows iter.Seq[R]) error {
+	buf := bufio.NewWriterSize(w, 64<<10)
+	out := csv.NewWriter(buf)
+	fields := reflect.VisibleFields(reflect.TypeFor[R]())
+	var columns [][]int
+	var cells []string
+	for _, f := range fields {
+		if tag := f.Tag.Get("parquet"); tag != "" {
+			name, _, _ := strings.Cut(tag, ",")
+			columns = append(columns, f.Index)
+			cells = append(cells, name)
+		}
+	}
+	if err := out.Write(cells); err != nil {
+		return err
+	}
+	for row := range rows {
+		v := reflect.ValueOf(row)
+		for i, index := range columns {
+			cells[i] = cell(v.FieldByIndex(index))
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return err
+	}
+	return buf.Flush()
+}
+
+// cell returns the text of a value.
+func cell(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Uint32, reflect.Uint64:
+		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	}
+	return harmless(v.String())
+}
+
+// harmless puts an apostrophe before text that spreadsheets run as a formula: a
+// file name of a capture must not fetch anything when the table is opened.
+// Leading blanks do not stop them all.
+func harmless(s string) string {
+	if t := strings.TrimLeft(s, " \u00a0"); t != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", []rune(t)[0]) {
+		return "'" + s
+	}
+	return s
+}

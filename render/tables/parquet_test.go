@@ -1,0 +1,79 @@
+package tables
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// made makes a capture of n buffers.
+func made(t *testing.T, n int64) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "x"})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f\xff", File: "a.py", Line: 3})})
+	site := b.Site(lifetime.Site{Stack: stack, Op: "op\x00", Shape: "[1]"})
+	for i := range n {
+		b.Alloc(s, 2*i, uint64(i%7+1)<<40, i, 0, site)
+		b.Free(s, 2*i+1, uint64(i%7+1)<<40, i, site)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestParquet: what parquet-go reads back is what was written, row by row, in
+// the same bytes every time.
+func TestParquet(t *testing.T) {
+	c := made(t, rowGroup+10) // more than are held in memory
+	readBack(t, c, Buffers, buffers(c))
+	c = made(t, batch+10)
+	readBack(t, c, Sites, sites(c))
+	readBack(t, c, Stacks, stacks(c))
+	readBack(t, c, Usage, usage(c))
+	empty := &lifetime.Capture{}
+	readBack(t, empty, Buffers, buffers(empty))
+}
+
+func readBack[R comparable](t *testing.T, c *lifetime.Capture, table string, rows iter.Seq[R]) {
+	t.Helper()
+	var first, second bytes.Buffer
+	if err := WriteParquet(&first, c, table); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteParquet(&second, c, table); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("%s: two runs wrote different bytes, %v", table, err)
+	}
+	have, err := parquet.Read[R](bytes.NewReader(first.Bytes()), int64(first.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Collect(rows)
+	if len(have) != len(want) {
+		t.Fatalf("%s: %d rows, want %d", table, len(have), len(want))
+	}
+	for i := range want {
+		if have[i] != want[i] {
+			t.Fatalf("%s: row %d is %+v, want %+v", table, i, have[i], want[i])
+		}
+	}
+}
+
+// TestNoTable: a table that there is not is one clear error.
+func TestNoTable(t *testing.T) {
+	want := `no table is called "rows"; there are: buffers, sites, stacks, usage`
+	for _, err := range []error{WriteCSV(&bytes.Buffer{}, made(t, 1), "rows"), WriteParquet(&bytes.Buffer{}, made(t, 1), "rows")} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+	}
+}

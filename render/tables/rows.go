@@ -1,0 +1,179 @@
+package tables
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The names of the tables; Names lists them, the one that is written unless
+// another is asked for first.
+const (
+	Buffers = "buffers"
+	Sites   = "sites"
+	Stacks  = "stacks"
+	Usage   = "usage"
+)
+
+// Names returns the tables.
+func Names() []string { return []string{Buffers, Sites, Stacks, Usage} }
+
+// The rows of the tables. Tags are the names of their columns: none is a word of SQL
+// that would have to be quoted.
+
+type bufferRow struct {
+	Space       string `parquet:"space,dict"`
+	Unit        string `parquet:"unit,dict"` // of times: ns, event or instruction
+	Begin       int64  `parquet:"begin_at"`
+	End         int64  `parquet:"end_at"`
+	Live        bool   `parquet:"live"`
+	BeginUnseen bool   `parquet:"begin_unseen"`
+	Addr        uint64 `parquet:"addr"`
+	Size        int64  `parquet:"size"`
+	Requested   int64  `parquet:"requested"`
+	Kind        string `parquet:"kind,dict"`
+	Edges       string `parquet:"edges,dict"`
+	Site        uint32 `parquet:"site"`
+	place
+	Note string `parquet:"note,dict"`
+}
+
+// place is who allocated.
+type place struct {
+	Stack    uint32 `parquet:"stack"`
+	Function string `parquet:"function,dict"`
+	File     string `parquet:"file,dict"`
+	Line     int64  `parquet:"line"`
+	Op       string `parquet:"op,dict"`
+	Shape    string `parquet:"shape,dict"`
+	DType    string `parquet:"dtype,dict"`
+	Region   string `parquet:"region,dict"`
+	Module   string `parquet:"module,dict"`
+	Instr    string `parquet:"instr,dict"`
+	Opcode   string `parquet:"opcode,dict"`
+}
+
+type siteRow struct {
+	Space string `parquet:"space,dict"`
+	Site  uint32 `parquet:"site"`
+	place
+	AllocatedCount     int64 `parquet:"allocated_count"`
+	AllocatedBytes     int64 `parquet:"allocated_bytes"`
+	AllocatedRequested int64 `parquet:"allocated_requested"`
+	FreedCount         int64 `parquet:"freed_count"`
+	FreedBytes         int64 `parquet:"freed_bytes"`
+	FreedRequested     int64 `parquet:"freed_requested"`
+	PeakCount          int64 `parquet:"peak_count"`
+	PeakBytes          int64 `parquet:"peak_bytes"`
+	PeakRequested      int64 `parquet:"peak_requested"`
+	LiveCount          int64 `parquet:"live_count"`
+	LiveBytes          int64 `parquet:"live_bytes"`
+	LiveRequested      int64 `parquet:"live_requested"`
+}
+
+type stackRow struct {
+	Stack    uint32 `parquet:"stack"`
+	Depth    int64  `parquet:"depth"`
+	Function string `parquet:"function,dict"`
+	File     string `parquet:"file,dict"`
+	Line     int64  `parquet:"line"`
+	Column   int64  `parquet:"col"`
+	Kind     string `parquet:"kind,dict"`
+}
+
+type usageRow struct {
+	Space   string `parquet:"space,dict"`
+	Unit    string `parquet:"unit,dict"`
+	Measure string `parquet:"measure,dict"`
+	T       int64  `parquet:"t"`
+	Bytes   int64  `parquet:"bytes"`
+}
+
+func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
+	return func(yield func(bufferRow) bool) {
+		places := map[lifetime.SiteID]place{}
+		for _, s := range c.Spaces {
+			id := clean(s.ID())
+			for i := range s.Buffers {
+				b := &s.Buffers[i]
+				at, ok := places[b.Site]
+				if !ok {
+					at = placeOf(c, b.Site)
+					places[b.Site] = at
+				}
+				row := bufferRow{
+					Space: id, Unit: s.Axis.Unit(), Begin: b.Begin, End: b.End,
+					Live: b.Edge&lifetime.EndOpen != 0, BeginUnseen: b.Edge&lifetime.BeginUnseen != 0,
+					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Site: uint32(b.Site), place: at,
+				}
+				if b.Edge != 0 {
+					row.Edges = b.Edge.String()
+				}
+				if s.BufNotes != nil {
+					row.Note = clean(c.Notes[s.BufNotes[i]])
+				}
+				if !yield(row) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func placeOf(c *lifetime.Capture, id lifetime.SiteID) place {
+	s := &c.Sites[id]
+	p := place{
+		Stack: uint32(s.Stack), Function: clean(c.FunctionName(id)), Op: clean(s.Op), Shape: clean(s.Shape), DType: clean(s.DType),
+		Region: clean(s.Region), Module: clean(s.Module), Instr: clean(s.Instr), Opcode: clean(s.Opcode),
+	}
+	if f, ok := c.UserFrame(id); ok {
+		p.File, p.Line = clean(f.File), int64(f.Line)
+	}
+	return p
+}
+
+func sites(c *lifetime.Capture) iter.Seq[siteRow] {
+	return func(yield func(siteRow) bool) {
+		for _, s := range c.Spaces {
+			id := clean(s.ID())
+			for _, sum := range s.Summary().Sites {
+				if !yield(siteRow{
+					id, uint32(sum.Site), placeOf(c, sum.Site),
+					sum.Allocated.Count, sum.Allocated.Bytes, sum.Allocated.Requested,
+					sum.Freed.Count, sum.Freed.Bytes, sum.Freed.Requested,
+					sum.AtPeak.Count, sum.AtPeak.Bytes, sum.AtPeak.Requested,
+					sum.AtEnd.Count, sum.AtEnd.Bytes, sum.AtEnd.Requested,
+				}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
+	return func(yield func(stackRow) bool) {
+		for id, stack := range c.Stacks {
+			for depth, frame := range stack {
+				f := &c.Frames[frame]
+				if !yield(stackRow{
+					uint32(id), int64(depth), clean(f.Function), clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),
+				}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// clean makes text of a capture fit for any reader of tables.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+}

@@ -1,0 +1,57 @@
+package tables
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+func usage(c *lifetime.Capture) iter.Seq[usageRow] {
+	return func(yield func(usageRow) bool) {
+		for _, s := range c.Spaces {
+			row := usageRow{Space: clean(s.ID()), Unit: s.Axis.Unit()}
+			for _, series := range seriesOf(s) {
+				row.Measure = series.measure.String()
+				for level := range settled(series.levels) {
+					row.T, row.Bytes = level.At, level.Bytes
+					if !yield(row) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// series is how many bytes a space had of a measure.
+type series struct {
+	measure lifetime.Measure
+	levels  iter.Seq[lifetime.Level]
+}
+
+func seriesOf(s *lifetime.Space) []series {
+	all := []series{{lifetime.Occupied, s.Levels(lifetime.Occupied)}}
+	if !s.UsageOnly() {
+		all = append(all, series{lifetime.Requested, s.Levels(lifetime.Requested)})
+	}
+	return append(all, series{lifetime.Reserved, slices.Values(s.ReservedLevels())})
+}
+
+// settled yields the last level of each instant. Since ends come before begins
+// the maximum is among them.
+func settled(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
+	return func(yield func(lifetime.Level) bool) {
+		var last lifetime.Level
+		any := false
+		for level := range levels {
+			if any && level.At != last.At && !yield(last) {
+				return
+			}
+			last, any = level, true
+		}
+		if any {
+			yield(last)
+		}
+	}
+}
