@@ -37,6 +37,14 @@ class Capture {
     return (this.stacks[stack] || []).map((id) => this.frames[id]);
   }
 
+  // sitesMatching returns the sites of which a name matches: a function or file on the
+  // stack, the operation, instruction, shape or region.
+  sitesMatching(match) {
+    const frames = this.frames.map((f) => match(f.name) || match(f.file));
+    const stacks = this.stacks.map((stack) => stack.some((f) => frames[f]));
+    return this.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(this.siteName(s.id))).map((s) => s.id);
+  }
+
   // siteName says in one line who allocated.
   siteName(id) {
     const s = this.sites[id];
