@@ -61,7 +61,7 @@ type tab struct {
 func openTab(t *testing.T, browser context.Context, address string) *tab {
 	t.Helper()
 	ctx, closeTab := chromedp.NewContext(browser)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a million buffers on a machine with other things to do
 	t.Cleanup(func() { cancel(); closeTab() })
 	p := &tab{t: t, ctx: ctx}
 	own, _, _ := strings.Cut(address, "#")
@@ -188,7 +188,7 @@ const (
 func (p *tab) waitFor(format string, args ...any) {
 	p.t.Helper()
 	expression := fmt.Sprintf(format, args...)
-	poll := chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(5*time.Second))
+	poll := chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(30*time.Second))
 	if _, err := chromedp.Run(p.ctx, poll); err != nil {
 		p.t.Fatalf("never %s: %v", expression, err)
 	}

@@ -86,7 +86,7 @@ func serveOn(ctx context.Context, c *cli.Context, listener net.Listener, host st
 	handler := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- handler.Serve(listener) }()
-	address := "http://" + listener.Addr().String() + "/"
+	address := "http://" + reachable(listener.Addr()) + "/"
 	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (Ctrl-C ends it)\n", address)
 	if !c.Bool("no-browser") {
 		openBrowser(address)
@@ -111,6 +111,14 @@ func serveOn(ctx context.Context, c *cli.Context, listener net.Listener, host st
 		handler.Close()
 	}
 	return err
+}
+
+// reachable returns how this machine calls an address that it listens on.
+func reachable(listening net.Addr) string {
+	if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() { // all addresses
+		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return listening.String()
 }
 
 // readForPage reads the captures of a command line and looks for trouble in them.

@@ -112,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch answer := s.API[r.URL.Path]; {
 	case !s.isCalled(r.Host):
-		http.Error(w, "not the name of this server", http.StatusMisdirectedRequest)
+		http.Error(w, "not a name of this server: call it by its address, or name it with --http", http.StatusMisdirectedRequest)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
 	case r.URL.Path == "/":

@@ -3,7 +3,7 @@
 
 import {BlockView, layouts} from './blocks.js';
 import {bufferTable, siteTable} from './breakdown.js';
-import {restyle, style, Timeline} from './chart.js';
+import {setTheme, style, Timeline} from './chart.js';
 import {Legend, modes} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
@@ -12,9 +12,9 @@ import {findingsList} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several} from './format.js';
 import {help, listen} from './keys.js';
-import {follow, link, read, write} from './link.js';
+import {entry, follow, link, read, write} from './link.js';
 import {BufferCharts} from './programs.js';
-import {save, timelineSVG} from './save.js';
+import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
 import {losses, summary} from './summary.js';
 import {matcher} from './table.js';
@@ -100,8 +100,8 @@ export class App {
   // build makes the parts of a space.
   build() {
     const {space} = this;
-    this.graphPlace = el('div', {class: 'graph', id: 'usage'});
-    this.blockPlace = el('div', {class: 'graph', id: 'blocks'});
+    this.graphPlace = el('div', {class: 'graph', id: 'usage', role: 'img', 'aria-label': `memory over time: peak ${bytes(space.info.peak.bytes)}; the table below has the figures`});
+    this.blockPlace = el('div', {class: 'graph', id: 'blocks', role: 'img', 'aria-label': 'every buffer over time; the table of each buffer below has the same'});
     this.legendPlace = el('span', {class: 'legend', id: 'legend'});
     this.moment = el('p', {class: 'moment', role: 'status', id: 'moment'});
     this.litPlace = el('p', {class: 'lit-bar', role: 'status', id: 'lit'});
@@ -236,8 +236,7 @@ export class App {
     const match = matcher(text), {capture} = this.space;
     this.search.classList.toggle('wrong', !match);
     if (!text || !match) return null;
-    const frames = capture.frames.map((f) => match(f.name) || match(f.file)), stacks = capture.stacks.map((stack) => stack.some((f) => frames[f]));
-    return capture.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(capture.siteName(s.id))).map((s) => s.id);
+    return capture.sitesMatching(match);
   }
 
   // light lets the buffers of sites stand out; null unlights.
@@ -358,22 +357,7 @@ export class App {
   }
 }
 
-// entry returns what an address names by its number in a list.
-function entry(list, text) {
-  return /^\d+$/.test(text) ? list[Number(text)] : undefined;
-}
-
-function setTheme(dark) {
-  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-  restyle();
-}
-
 // key is one entry of a legend.
 function key(name, color, leak, onclick) {
   return el(onclick ? 'button' : 'span', {class: leak ? 'key leak' : 'key', type: onclick ? 'button' : null, title: name, onclick: onclick || (() => {})}, el('i', {style: {background: color}}), name);
-}
-
-// fileName makes a name for a file of a space.
-function fileName(space) {
-  return `${space.capture.name.split(/[\\/]/).pop()}-${space.id}`.replace(/[^\w.-]+/g, '-').slice(0, 80);
 }

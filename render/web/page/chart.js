@@ -17,8 +17,9 @@ export function style(name) {
   return styles.get(name);
 }
 
-// restyle forgets the colours, after the page went dark or light.
-export function restyle() {
+// setTheme makes the page dark or light.
+export function setTheme(dark) {
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
   styles.clear();
 }
 

@@ -5,11 +5,16 @@ import {Space} from './space.js';
 
 // gunzip returns the bytes of compressed data in base64.
 async function gunzip(base64) {
-  const text = atob(base64);
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
+  const plain = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream('gzip'));
   return new Uint8Array(await new Response(plain).arrayBuffer());
+}
+
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64); // faster, but new
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
 }
 
 // unpack returns the bytes of an element of the page, which it empties: they are
@@ -35,6 +40,14 @@ class Capture {
   // framesOf returns the frames of a stack, leaf first.
   framesOf(stack) {
     return (this.stacks[stack] || []).map((id) => this.frames[id]);
+  }
+
+  // sitesMatching returns the sites of which a name matches: a function or file on the
+  // stack, the operation, instruction, shape or region.
+  sitesMatching(match) {
+    const frames = this.frames.map((f) => match(f.name) || match(f.file));
+    const stacks = this.stacks.map((stack) => stack.some((f) => frames[f]));
+    return this.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(this.siteName(s.id))).map((s) => s.id);
   }
 
   // siteName says in one line who allocated.
@@ -70,26 +83,36 @@ class Columns {
     this.at = 0;
   }
 
-  read(out) {
-    const {bytes} = this;
+  // read reads n numbers. Nearly all have at most 28 bits, which whole numbers hold;
+  // only the others are put together as fractions of 2^53.
+  read(n) {
+    const {bytes} = this, out = new Float64Array(n);
     let at = this.at;
-    for (let i = 0; i < out.length; i++) {
-      let byte = bytes[at++];
-      let value = byte & 127;
-      for (let scale = 128; byte > 127; scale *= 128) {
+    for (let i = 0; i < n; i++) {
+      let byte = bytes[at++], value = byte & 127, shift = 7;
+      for (; byte > 127 && shift < 28; shift += 7) {
         byte = bytes[at++];
-        value += (byte & 127) * scale;
+        value |= (byte & 127) << shift;
       }
-      out[i] = value % 2 ? -(value + 1) / 2 : value / 2;
+      if (byte < 128) {
+        out[i] = (value >>> 1) ^ -(value & 1);
+        continue;
+      }
+      let large = value;
+      for (let scale = 2 ** 28; byte > 127; scale *= 128) {
+        byte = bytes[at++];
+        large += (byte & 127) * scale;
+      }
+      out[i] = large % 2 ? -(large + 1) / 2 : large / 2;
     }
     this.at = at;
     return out;
   }
 
   // readSteps reads a column of differences.
-  readSteps(out) {
-    this.read(out);
-    for (let i = 1; i < out.length; i++) out[i] += out[i - 1];
+  readSteps(n) {
+    const out = this.read(n);
+    for (let i = 1; i < n; i++) out[i] += out[i - 1];
     return out;
   }
 }

@@ -11,6 +11,11 @@ export function link(fields) {
   return '#' + new URLSearchParams(known).toString().replaceAll('%3A', ':').replaceAll('%2F', '/');
 }
 
+// entry returns what an address names by its number in a list.
+export function entry(list, text) {
+  return /^\d+$/.test(text) ? list[Number(text)] : undefined;
+}
+
 let shown = location.hash;
 let waiting = 0;
 const pause = 200; // ms: browsers refuse pages that write their address at every frame

@@ -20,6 +20,11 @@ export function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
+// fileName makes a name for a file of a space.
+export function fileName(space) {
+  return `${space.capture.name.split(/[\\/]/).pop()}-${space.id}`.replace(/[^\w.-]+/g, '-').slice(0, 80);
+}
+
 // timelineSVG returns the graph and the blocks as they are seen.
 export function timelineSVG(space, graph, view) {
   const width = graph.plot.over.clientWidth, left = 104, top = 34, graphHeight = 150, blocksTop = top + graphHeight + 46;

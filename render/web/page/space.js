@@ -36,13 +36,13 @@ export class Space {
   async readColumns() {
     const columns = await columnsOf(this);
     const n = this.count = this.buffers;
-    this.begin = columns.readSteps(new Float64Array(n));
-    this.end = columns.read(new Float64Array(n));
-    this.addr = columns.readSteps(new Float64Array(n));
-    this.size = columns.read(new Float64Array(n));
-    this.requested = columns.read(new Float64Array(n));
-    this.site = columns.read(new Uint32Array(n));
-    this.edge = columns.read(new Uint16Array(n));
+    this.begin = columns.readSteps(n);
+    this.end = columns.read(n);
+    this.addr = columns.readSteps(n);
+    this.size = columns.read(n);
+    this.requested = columns.read(n);
+    this.site = Uint32Array.from(columns.read(n));
+    this.edge = Uint16Array.from(columns.read(n));
     this.kind = new Uint8Array(n);
     for (let i = 0; i < n; i++) {
       this.end[i] += this.begin[i];
@@ -50,10 +50,10 @@ export class Space {
       this.kind[i] = this.edge[i] >> edgeBits;
       this.edge[i] &= (1 << edgeBits) - 1;
     }
-    this.value = this.values ? columns.readSteps(new Float64Array(n)) : null;
-    this.reserved = {at: columns.readSteps(new Float64Array(this.levels)), bytes: columns.readSteps(new Float64Array(this.levels))};
-    this.reported = {at: columns.readSteps(new Float64Array(this.totals)), bytes: columns.readSteps(new Float64Array(this.totals)),
-      fragmentation: columns.read(new Float64Array(this.totals))};
+    this.value = this.values ? columns.readSteps(n) : null;
+    this.reserved = {at: columns.readSteps(this.levels), bytes: columns.readSteps(this.levels)};
+    this.reported = {at: columns.readSteps(this.totals), bytes: columns.readSteps(this.totals),
+      fragmentation: columns.read(this.totals)};
     this.byEnd = ascending(this.end);
     for (let i = 0; i < n; i++) if (this.edge[i] & END_OPEN) this.end[i] = Infinity;
     this.byEnd = this.byEnd.filter((i) => this.end[i] !== Infinity); // of those that ended
