@@ -17,7 +17,15 @@ func FuzzRead(f *testing.F) {
 	f.Add(made(f, ofJAX, of("tpu:0", "buffer", 3, 100), of("", "executable", 1, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		jaxprof.Sniff(data[:min(len(data), 4096)])
-		if c, err := read(t, bytes.NewReader(data)); err == nil {
+		c, err := read(t, bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		buffers := 0
+		for _, s := range c.Spaces {
+			buffers += len(s.Buffers)
+		}
+		if buffers < 10_000 { // more of them say nothing new
 			nativetest.Text(t, c)
 		}
 	})

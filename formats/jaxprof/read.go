@@ -14,8 +14,8 @@ import (
 const maxBytes = 1 << 30
 
 // maxBuffers bounds the buffers of a file: a sample of a few bytes can name any
-// number of them. A million arrays make a Python program use gigabytes of its own.
-const maxBuffers = 1 << 20
+// number of them. A sample beyond it is one buffer, with a note of the number.
+const maxBuffers = 1 << 18
 
 // Read reads one device memory profile into b.
 func Read(file string, in io.Reader, b *lifetime.Builder) error {
@@ -84,7 +84,7 @@ func (r *reader) sample(message []byte, i int) error {
 		return err
 	case whole && s.bytes == 0 && (s.count == 0 || s.kind == executable):
 		return nil // nothing, or nothing that is known
-	case whole && 0 < s.count && s.count <= maxBuffers-r.buffers && s.bytes >= 0:
+	case whole && 0 < s.count && s.bytes >= 0:
 		if space, ok := r.space(&s); ok {
 			r.live(space, &s)
 			return nil
@@ -156,7 +156,7 @@ func (s *sample) label(message []byte, t *tables) error {
 		s.kind = t.text(text)
 	case "device":
 		s.device = t.text(text)
-		if text == 0 { // before 2021 the device's number, of which 0 is not written
+		if text == 0 { // old versions give the device's number, of which 0 is not written
 			s.device = fmt.Sprintf("device:%d", int64(number))
 		}
 	}
@@ -199,13 +199,18 @@ func (r *reader) live(space lifetime.SpaceRef, s *sample) {
 	if s.count > 1 {
 		buf.Edge |= lifetime.SizeInferred
 	}
-	r.buffers += s.count
-	for n := range s.count {
-		buf.Size = s.bytes / s.count
+	count, beside := s.count, lifetime.Beside{}
+	if count > maxBuffers-r.buffers {
+		beside.Note = r.b.Note(fmt.Sprintf("%d allocations", count))
+		count = 1
+	}
+	r.buffers += count
+	for n := range count {
+		buf.Size = s.bytes / count
 		if n == 0 {
-			buf.Size += s.bytes % s.count
+			buf.Size += s.bytes % count
 		}
 		buf.Requested = buf.Size
-		r.b.Interval(space, buf, lifetime.Beside{})
+		r.b.Interval(space, buf, beside)
 	}
 }
