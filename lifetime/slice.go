@@ -34,40 +34,15 @@ func (c *Capture) Slice(from, to func(s *Space) int64) *Capture {
 }
 
 func (s *Space) slice(from, to int64) *Space {
-	part := *s
-	part.Begin, part.End = from, to
-	part.Buffers, part.Regions, part.Totals, part.Marks, part.Stack = nil, nil, nil, nil, nil
-	part.FreeSites, part.BufNotes, part.byEnd = nil, nil, nil
-	part.Allocations, part.Frees = 0, 0
-	var ended []uint32
-	for i, b := range s.Buffers {
+	part := s.with(func(b Buffer) (Buffer, bool) {
 		if b.Begin >= to || b.Edge&EndOpen == 0 && b.End <= from {
-			continue
+			return b, false
 		}
-		recorded := b.Edge&(BeginUnseen|SiteFromFree) == 0
-		freed := b.Edge&(EndOpen|EndInferred) == 0
 		b.Begin, b.End, b.Edge = cutSides(b.Begin, b.End, b.Edge, from, to, s.End)
-		if recorded && b.Edge&BeginUnseen == 0 {
-			part.Allocations++
-		}
-		if freed && b.Edge&EndOpen == 0 {
-			part.Frees++
-		}
-		if b.Edge&EndOpen == 0 {
-			ended = append(ended, uint32(len(part.Buffers)))
-		}
-		part.Buffers = append(part.Buffers, b)
-		if s.FreeSites != nil {
-			site := s.FreeSites[i]
-			if b.Edge&EndOpen != 0 {
-				site = 0
-			}
-			part.FreeSites = append(part.FreeSites, site)
-		}
-		if s.BufNotes != nil {
-			part.BufNotes = append(part.BufNotes, s.BufNotes[i])
-		}
-	}
+		return b, true
+	})
+	part.Begin, part.End = from, to
+	part.Regions, part.Totals, part.Marks, part.Stack = nil, nil, nil, nil
 	for _, r := range s.Regions {
 		if r.Begin < to && (r.End > from || r.Edge&EndOpen != 0) {
 			r.Begin, r.End, r.Edge = cutSides(r.Begin, r.End, r.Edge, from, to, s.End)
@@ -90,6 +65,63 @@ func (s *Space) slice(from, to int64) *Space {
 			part.Stack = []Level{{from, l.Bytes}}
 		case l.At < to:
 			part.Stack = append(part.Stack, l)
+		}
+	}
+	return part
+}
+
+// Filter returns the capture with the buffers alone that are asked for. Levels are
+// theirs: what was never seen one by one, what lies beside the heap and what the
+// producer said of all buffers together are left out, where there are buffers.
+func (c *Capture) Filter(asked func(s *Space, b *Buffer) bool) *Capture {
+	part := *c
+	part.Spaces = nil
+	for _, s := range c.Spaces {
+		if s.UsageOnly() {
+			part.Spaces = append(part.Spaces, s)
+			continue
+		}
+		own := s.with(func(b Buffer) (Buffer, bool) { return b, asked(s, &b) })
+		own.Base, own.Stack, own.Totals, own.Facts = 0, nil, nil, own.Facts&^Totals
+		part.Spaces = append(part.Spaces, own)
+	}
+	return &part
+}
+
+// with returns a copy of the space with the buffers that take keeps, as it changes
+// them. It does not change their order.
+func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
+	part := *s
+	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.byEnd = nil, nil, nil, nil, nil
+	part.Allocations, part.Frees = 0, 0
+	var ended []uint32
+	for i, whole := range s.Buffers {
+		b, ok := take(whole)
+		if !ok {
+			continue
+		}
+		if (whole.Edge|b.Edge)&(BeginUnseen|SiteFromFree) == 0 {
+			part.Allocations++
+		}
+		if (whole.Edge|b.Edge)&(EndOpen|EndInferred) == 0 {
+			part.Frees++
+		}
+		if b.Edge&EndOpen == 0 {
+			ended = append(ended, uint32(len(part.Buffers)))
+		}
+		part.Buffers = append(part.Buffers, b)
+		if s.FreeSites != nil {
+			site := s.FreeSites[i]
+			if b.Edge&EndOpen != 0 {
+				site = 0
+			}
+			part.FreeSites = append(part.FreeSites, site)
+		}
+		if s.BufNotes != nil {
+			part.BufNotes = append(part.BufNotes, s.BufNotes[i])
+		}
+		if s.ValueIDs != nil {
+			part.ValueIDs = append(part.ValueIDs, s.ValueIDs[i])
 		}
 	}
 	part.sortEnds(ended)

@@ -96,3 +96,33 @@ func sameLevels(t *testing.T, file string, whole, part *lifetime.Space) {
 		}
 	}
 }
+
+// TestFilter: the buffers that are asked for, and their levels, whatever the rest
+// is; together the parts have all of them.
+func TestFilter(t *testing.T) {
+	for _, pattern := range []string{"torchsnap/*.pickle", "xplane/*.pb", "jaxprof/*.prof"} {
+		files, err := filepath.Glob(filepath.Join("../testdata", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			c, err := formats.Open(file, formats.Input{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			large := c.Filter(func(_ *lifetime.Space, b *lifetime.Buffer) bool { return b.Size >= 1<<20 })
+			small := c.Filter(func(_ *lifetime.Space, b *lifetime.Buffer) bool { return b.Size < 1<<20 })
+			for _, part := range []*lifetime.Capture{large, small} {
+				if err := part.Check(); err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+			}
+			for i, s := range c.Spaces {
+				at := s.Peak(lifetime.Occupied).At
+				if n, m := len(large.Spaces[i].LiveAt(at)), len(small.Spaces[i].LiveAt(at)); n+m != len(s.LiveAt(at)) {
+					t.Errorf("%s %s: %d and %d of %d buffers", file, s.ID(), n, m, len(s.LiveAt(at)))
+				}
+			}
+		}
+	}
+}

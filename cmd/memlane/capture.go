@@ -26,12 +26,20 @@ func captureFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "to", Usage: "only up to `TIME`"})...)
 }
 
+// functionFlag is one of the commands that show buffers; those that judge have
+// their own.
+func functionFlag() cli.Flag {
+	return &cli.StringFlag{Name: "function", Usage: "only what functions that match `REGEXP` allocated,\nand those that they called"}
+}
+
 // spaceFlags are captureFlags without those that cut the window.
 func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
 		&cli.StringFlag{Name: "space", Usage: "only the memory IDs that match `GLOB`, as 'cuda:*'"},
 		&cli.StringFlag{Name: "module", Usage: "only programs called `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
+		&cli.StringFlag{Name: "min-size", Usage: "only buffers of `SIZE` and more, as 1MiB"},
+		&cli.StringFlag{Name: "category", Usage: "only buffers of a category `NAME`, as peak has them"},
 	), inputFlags()...)
 }
 

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/units"
 )
 
@@ -23,6 +26,10 @@ type choice struct {
 	module      string // --module, "" for all
 	memorySpace string // --memory-space as Space.Memory has it, "" for all
 	from, to    string // --from and --to, "" for the ends of the window
+
+	minSize  int64          // --min-size, 0 for all buffers
+	category string         // --category, "" for all
+	function *regexp.Regexp // --function of commands that show buffers, nil for all
 }
 
 func choiceOf(c *cli.Context) (choice, error) {
@@ -32,6 +39,21 @@ func choiceOf(c *cli.Context) (choice, error) {
 	}
 	if _, err := path.Match(want.glob, ""); err != nil {
 		return want, fail(statusUsage, "--space %q: %w", want.glob, err)
+	}
+	if text := c.String("min-size"); text != "" {
+		n, err := units.ParseBytes(text)
+		if err != nil || n < 0 {
+			return want, fail(statusUsage, "--min-size %q: want a size, as 1MiB", text)
+		}
+		want.minSize = n
+	}
+	want.category = c.String("category")
+	if text := c.String("function"); text != "" && c.String("rules") == "" { // the rules have their own way with functions
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return want, fail(statusUsage, "--function %q: %w", text, err)
+		}
+		want.function = re
 	}
 	if text := c.String("memory-space"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 63)
@@ -112,7 +134,51 @@ func (w choice) choose(capture *lifetime.Capture) (*lifetime.Capture, error) {
 		}
 		return nil, fail(statusNoMemory, "%s: no memory ID matches %s; there are: %s%s", file, w, shortened(ids), why)
 	}
-	return w.cut(part)
+	part, err := w.cut(part)
+	if err != nil {
+		return nil, err
+	}
+	return w.filter(part)
+}
+
+// filter returns the capture with the buffers that are asked for. That there is
+// none is an error.
+func (w choice) filter(capture *lifetime.Capture) (*lifetime.Capture, error) {
+	if w.minSize == 0 && w.category == "" && w.function == nil {
+		return capture, nil
+	}
+	wanted := map[lifetime.SiteID]bool{} // by site, of --function
+	matches := func(site lifetime.SiteID) bool {
+		is, known := wanted[site]
+		if !known {
+			is = leak.Matches(capture, site, w.function)
+			wanted[site] = is
+		}
+		return is
+	}
+	categories := map[string]bool{}
+	n, all := 0, 0
+	part := capture.Filter(func(s *lifetime.Space, b *lifetime.Buffer) bool {
+		row := lifetime.Row{Kind: b.Kind}
+		of := category(s, &row, &capture.Sites[b.Site])
+		categories[of] = true
+		all++
+		asked := b.Size >= w.minSize && (w.category == "" || of == w.category) && (w.function == nil || matches(b.Site))
+		if asked {
+			n++
+		}
+		return asked
+	})
+	if n == 0 && all > 0 {
+		why := ""
+		if w.category != "" {
+			delete(categories, "")
+			why = "; its categories: " + strings.Join(slices.Sorted(maps.Keys(categories)), ", ")
+		}
+		return nil, fail(statusNoMemory, "%s: none of %s is of those that --min-size, --category and --function ask for%s", captureName(capture),
+			count(all, "buffer"), why)
+	}
+	return part, nil
 }
 
 // cut returns the part of a capture between --from and --to. Durations count from

@@ -31,7 +31,7 @@ func diffCommand() *cli.Command {
 			"  memlane diff -o diff.md before.pickle after.pickle\n" +
 			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
-		Flags: captureFlags(
+		Flags: captureFlags(functionFlag(),
 			&cli.GenericFlag{Name: "fail-on", Value: &texts{}, Usage: "status 1 when `RULE` holds: 'peak>+5%',\n'end>+64MiB', new-leak; may be given again"},
 			toggle("per-step", "bytes allocated in each step, not in the window"),
 			&cli.StringFlag{Name: "format", Usage: formatUsage},

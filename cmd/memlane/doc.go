@@ -298,6 +298,9 @@ where nothing else was asked for; allocators come first. This one needs 300 GiB:
 
 Every command but export takes --from and --to, which cut the window: durations from its beginning, or
 instants as JSON has them. What is older than the cut counts as older than the window.
+--min-size 1MiB, --category gradient and --function REGEXP (what such functions allocated, and
+those that they called) leave only such buffers; levels are then theirs alone. In leaks and report
+--function limits what is looked for, not what is counted as work.
 
 	$ memlane info --from 1ms --to 2ms testdata/torchsnap/healthy.pickle
 	...

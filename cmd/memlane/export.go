@@ -32,7 +32,7 @@ func exportCommand() *cli.Command {
 			"  memlane export --to collapsed snapshot.pickle | flamegraph.pl > peak.svg\n" +
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
-		Flags: spaceFlags(
+		Flags: spaceFlags(functionFlag(),
 			&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"},
 			&cli.StringFlag{Name: "table", Usage: "of tables: `NAME`, " + strings.Join(tables.Names(), ", ")},
 			outputFlag()),

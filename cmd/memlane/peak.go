@@ -26,7 +26,7 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
-		Flags: captureFlags(
+		Flags: captureFlags(functionFlag(),
 			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"},
 			jsonFlag()),
 		Action: peak,

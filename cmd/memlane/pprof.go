@@ -32,7 +32,7 @@ func pprofCommand() *cli.Command {
 			"  memlane pprof --every 10 -o heap.pb.gz snapshot.pickle\n" +
 			"  go tool pprof -diff_base heap-1.pb.gz -top heap-4.pb.gz\n" +
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
-		Flags: captureFlags(
+		Flags: captureFlags(functionFlag(),
 			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
 			&cli.StringFlag{Name: "every", Usage: "a file for every `N`th step, as it begins"},
 			&cli.StringFlag{Name: "frames", Value: userFrames, Usage: "`WHICH` frames: user or all"},

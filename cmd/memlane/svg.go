@@ -58,7 +58,7 @@ func svgCommand() *cli.Command {
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
-		Flags: captureFlags(
+		Flags: captureFlags(functionFlag(),
 			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW`: " + choices(views)},
 			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked or address"},
 			&cli.StringFlag{Name: "color", Value: "site", Usage: "`WHAT`: site, size, category, leak"},

@@ -38,6 +38,11 @@ const (
 	// its way to its size.
 	enough  = 6
 	regular = 2
+	// late is how many lags a buffer must be old to be overdue.
+	late = 1.3
+	// queueShare is the share of its buffers that a queue frees in the order of their
+	// allocation.
+	queueShare = 0.9
 	// settled is the trend from which on the second half of a rise is steady.
 	settled = -1
 	// patience is how much older than the usual freed buffer of its site a
@@ -120,7 +125,7 @@ func growing(l Look) []Finding {
 // does for sure; 0 where it does not leak.
 func (l Look) verdict(hist *history) (least int, sure bool) {
 	switch rises, h := hist.rises(), l.history(); {
-	case h.keepsRising(rises, hist.lag(), minRises) || h.steadyAtLast(rises, hist.lag()):
+	case l.keepsMore(rises, hist):
 		return minRises, true
 	case inEveryStep(l.Space, hist):
 		return fewSteps, true
@@ -128,6 +133,42 @@ func (l Look) verdict(hist *history) (least int, sure bool) {
 		return suspected, false
 	}
 	return 0, false
+}
+
+// keepsMore reports whether a site leaks: its floor rises, and buffers are
+// overdue. A site whose buffers live long and end at random may have as many
+// young ones as it likes while it fills. A queue is another matter: it frees in
+// order, so that one that gets longer has no old buffer, and will not get short.
+func (l Look) keepsMore(rises []moment, hist *history) bool {
+	h, lag := l.history(), hist.lag()
+	if h.keepsRising(rises, lag, minRises) {
+		return l.overdue(hist) >= minRises || hist.inOrder()
+	}
+	return h.steadyAtLast(rises, lag) && l.overdue(hist) >= minRises
+}
+
+// overdue counts the survivors that are too old to be freed in time.
+func (l Look) overdue(hist *history) (n int) {
+	h, lag := l.history(), hist.lag()
+	for _, i := range hist.buffers {
+		if l.Space.Buffers[i].Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen && float64(h.end.work-h.born(i)) >= late*float64(lag) {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder reports whether a site frees its buffers in the order of their
+// allocation.
+func (h *history) inOrder() bool {
+	n, last := 0, int32(-1)
+	for _, f := range h.freed {
+		if f.buffer > last {
+			n++
+			last = f.buffer
+		}
+	}
+	return float64(n) >= queueShare*float64(len(h.freed))
 }
 
 // steadyAtLast reports whether a floor that rose faster at first has settled to a

@@ -19,9 +19,9 @@ const (
 	maxEarlier = 0.2
 	// minLarger is the share of the freed buffers that a larger one replaced.
 	minLarger = 0.9
-	// maxAlike is the share of the other sites whose buffers may grow as well:
-	// where most do, the program works on more and more, as with longer sequences.
-	maxAlike = 0.25
+	// maxAlike is the share of the other sites whose buffers may grow in proportion:
+	// where many do, the program works on more and more, as with longer sequences.
+	maxAlike = 0.4
 	// minThird is the share of the growth that each third of the time must have,
 	// at least: what grows slower and slower comes to an end.
 	minThird = 0.15
@@ -50,7 +50,7 @@ func grown(l Look) []Finding {
 		if least, _ := l.verdict(hist); least > 0 || l.inOneCall(site) { // it grows in number
 			continue
 		}
-		if l.othersGrow(site) >= maxAlike {
+		if l.othersGrow(site) >= maxAlike && !joinsPieces(l.Space, hist) {
 			continue
 		}
 		var kept []int
@@ -180,40 +180,4 @@ func largerSuccessors(s *lifetime.Space, h *history) float64 {
 		return 0
 	}
 	return float64(larger) / float64(freed)
-}
-
-// othersGrow returns the share of the other sites that allocate larger buffers at the
-// end of the window than at its beginning, among those that allocate as often as
-// can be told.
-func (l Look) othersGrow(except lifetime.SiteID) float64 {
-	h := l.history()
-	kept := map[int64]bool{} // sizes of what is alive at the end: weights, optimizer state
-	for _, i := range l.Space.LiveAt(l.Space.AtEnd()) {
-		kept[l.Space.Buffers[i].Requested] = true
-	}
-	grow, n := 0, 0
-	for _, site := range h.order {
-		buffers := h.sites[site].buffers
-		if site == except || len(buffers) < 3*minGrowths || kept[l.Space.Buffers[buffers[0]].Requested] {
-			continue
-		}
-		n++
-		third := len(buffers) / 3
-		if first, last := l.meanSize(buffers[:third]), l.meanSize(buffers[len(buffers)-third:]); last >= minFactor*first {
-			grow++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	return float64(grow) / float64(n)
-}
-
-// meanSize returns the mean of the requested sizes of buffers.
-func (l Look) meanSize(buffers []int) float64 {
-	sum := 0.0
-	for _, i := range buffers {
-		sum += float64(l.Space.Buffers[i].Requested)
-	}
-	return sum / float64(len(buffers))
 }

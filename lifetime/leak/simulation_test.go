@@ -3,6 +3,7 @@ package leak_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -274,6 +275,20 @@ var healthy = map[string]func(p *program) func(step int){
 			}
 		}
 	},
+	"sessions that end at random": func(p *program) func(int) {
+		mean := 3 + p.IntN(p.steps/4)
+		var open []*tensor
+		return func(int) {
+			open = append(open, p.alloc("session", 1<<16))
+			open = slices.DeleteFunc(open, func(x *tensor) bool {
+				if p.IntN(mean) > 0 {
+					return false
+				}
+				p.free(x)
+				return true
+			})
+		}
+	},
 	"prefetching that gets deeper at the end": func(p *program) func(int) {
 		depth := 2
 		var queue []*tensor
@@ -411,7 +426,7 @@ const maxFalseAlarms = 0.001
 
 // TestHealthyPrograms counts the healthy programs with a finding.
 func TestHealthyPrograms(t *testing.T) {
-	const seeds = 400
+	const seeds = 390
 	spaces, alarms := 0, 0
 	for name, pattern := range healthy {
 		wrong := 0
@@ -499,6 +514,17 @@ var leaking = map[string]func(p *program) func(step int){
 			for range step {
 				p.free(p.alloc("unroll", 1<<12))
 			}
+		}
+	},
+	"a queue whose consumer is too slow": func(p *program) func(int) {
+		p.steps = max(p.steps, 50)
+		var queue []*tensor
+		return func(step int) {
+			for range 3 {
+				queue = append(queue, p.alloc("leak", 1<<16))
+			}
+			p.free(queue[0], queue[1])
+			queue = queue[2:]
 		}
 	},
 	"every step at first, then every third": func(p *program) func(int) {
