@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,7 +50,58 @@ func profiles(folder string, b *lifetime.Builder) ([]string, error) {
 		slices.Sort(runs[last])
 		return runs[last], nil
 	}
-	return nil, errors.New("is a folder without profiles (*.xplane.pb, also in plugins/profile/RUN); give the capture files in it")
+	return nil, errors.New("is a folder without captures: neither profiles of XProf (*.xplane.pb, also in plugins/profile/RUN) nor " +
+		"*.pickle, *.json, *.pb, *.prof, plain or compressed")
+}
+
+// captureNames end the names of files that are captures, before what compressed
+// them.
+var captureNames = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
+
+// Expand returns the captures that names of files, folders and patterns stand for,
+// each folder's and pattern's in order of their names. A folder that a profiler of
+// XProf wrote into is one capture.
+func Expand(names []string) (files []string, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case name == "-" || err == nil && !info.IsDir():
+			files = append(files, name)
+		case err == nil:
+			files = append(files, expandFolder(name)...)
+		case strings.ContainsAny(name, "*?["):
+			found, err := filepath.Glob(name)
+			if err != nil || len(found) == 0 {
+				return nil, fmt.Errorf("%s: no file matches the pattern", name)
+			}
+			files = append(files, found...)
+		default:
+			files = append(files, name) // opening it says what is wrong
+		}
+	}
+	return files, nil
+}
+
+// expandFolder returns the captures in a folder, or the folder itself where it
+// holds profiles of XProf or nothing that is known.
+func expandFolder(folder string) (files []string) {
+	if _, err := profiles(folder, lifetime.NewBuilder()); err == nil {
+		return []string{folder}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return []string{folder}
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".zst")
+		if !e.IsDir() && slices.Contains(captureNames, filepath.Ext(name)) {
+			files = append(files, filepath.Join(folder, e.Name()))
+		}
+	}
+	if files == nil {
+		return []string{folder}
+	}
+	return files
 }
 
 // escape makes a path fit for a pattern that is to match it.

@@ -3,6 +3,7 @@ package formats_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,5 +75,47 @@ func TestRuns(t *testing.T) {
 	}
 	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.OtherRuns || c.Losses[0].Count != 2 {
 		t.Errorf("losses %v", c.Losses)
+	}
+}
+
+// TestExpand: folders and patterns stand for the captures in them, a log folder of
+// XProf for itself.
+func TestExpand(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.pickle", "a.json.gz", "notes.txt", "c.pb.zst", "logs/plugins/profile/1/h.xplane.pb"} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, filepath.Join(dir, name))
+		}
+		return all
+	}
+	logs := filepath.Join(dir, "logs")
+	for _, c := range []struct{ names, want []string }{
+		{[]string{"-", filepath.Join(dir, "b.pickle")}, append([]string{"-"}, at("b.pickle")...)},
+		{at("*.p*"), at("b.pickle", "c.pb.zst")},
+		{[]string{logs}, []string{logs}},
+		{at("none.pickle"), at("none.pickle")},
+	} {
+		got, err := formats.Expand(c.names)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, %v; want %v", c.names, got, err, c.want)
+		}
+	}
+	if err := os.RemoveAll(logs); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := formats.Expand([]string{dir}); err != nil || !slices.Equal(got, at("a.json.gz", "b.pickle", "c.pb.zst")) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := formats.Expand(at("*.none")); err == nil {
+		t.Error("a pattern that matches nothing is no error")
 	}
 }

@@ -250,7 +250,7 @@ func checkError(t *testing.T, err error, file, want string) {
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	_, err := formats.Open(dir, formats.Input{})
-	checkError(t, err, dir, "is a folder without profiles")
+	checkError(t, err, dir, "is a folder without captures")
 
 	missing := filepath.Join(dir, "missing.pickle")
 	_, err = formats.Open(missing, formats.Input{})

@@ -121,6 +121,10 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
 		return fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
 	}
+	files, err := formats.Expand(files)
+	if err != nil {
+		return &statusError{statusInput, err}
+	}
 	for _, file := range files {
 		capture, err := open(c, file, in)
 		if err != nil {

@@ -8,7 +8,8 @@ A CAPTURE is a PyTorch memory snapshot, a Chrome trace of the PyTorch profiler, 
 XProf profile of TensorFlow or JAX (a *.xplane.pb file, or the folder that the
 profiler wrote into), a device memory profile of JAX or a program that XLA compiled,
 plain or compressed with gzip or zstd; "-" is standard input.
-Flags may stand before and after the captures.
+Flags may stand before and after the captures. A folder stands for the captures in
+it, and so does a pattern in quotes: 'rank*.pickle'.
 
 # Taking a capture
 

@@ -40,6 +40,9 @@ func TestErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o777); err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(dir)
 	for _, c := range []struct {
 		args    string
@@ -77,7 +80,8 @@ func TestErrors(t *testing.T) {
 		{"export --to json good good", 2, `export: want one capture, got 2`},
 
 		{"info missing", 3, `missing: no such file`},
-		{"info .", 3, `\.: is a folder without profiles`},
+		{"info folder", 3, `folder: is a folder without captures`},
+		{"info *.none", 3, `\*\.none: no file matches the pattern`},
 		{"info empty", 3, `empty: the file is empty`},
 		{"info -", 3, `-: the file is empty`},
 		{"leaks text", 3, `text: not a capture .*Dear diary`},

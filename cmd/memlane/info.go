@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/report"
 )
 
 func infoCommand() *cli.Command {
@@ -27,7 +28,7 @@ func infoCommand() *cli.Command {
 type infoJSON struct {
 	Schema   string            `json:"schema"`
 	Captures []captureInfoJSON `json:"captures"`
-	Ranks    []rankRow         `json:"ranks,omitempty"` // of several, when each capture tells its own
+	Ranks    []report.RankRow  `json:"ranks,omitempty"` // of several, when each capture tells its own
 }
 
 type captureInfoJSON struct {

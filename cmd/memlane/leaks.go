@@ -36,8 +36,8 @@ type leaksJSON struct {
 	Findings []findingJSON `json:"findings"`
 	Score    scoreJSON     `json:"score"`
 
-	Functions []functionJSON `json:"functions,omitempty"` // with --function
-	Ranks     []rankRow      `json:"ranks,omitempty"`     // of several, when each capture tells its own
+	Functions []functionJSON   `json:"functions,omitempty"` // with --function
+	Ranks     []report.RankRow `json:"ranks,omitempty"`     // of several, when each capture tells its own
 }
 
 type scoreJSON struct {

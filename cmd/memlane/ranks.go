@@ -15,6 +15,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/units"
 )
 
@@ -115,21 +116,12 @@ func (r *ranks) addLeak(what, rank string, f *leak.Finding) {
 // known reports whether several ranks were added, and every capture told its own.
 func (r *ranks) known() bool { return !r.unknown && len(r.names) > 1 }
 
-// rankRow is a rank in a table, and in JSON. Bytes are occupied, of all its memory
-// together but for the peak, which is that of one memory ID.
-type rankRow struct {
-	Rank   string `json:"rank"`
-	Peak   int64  `json:"peak_bytes"`
-	End    int64  `json:"end_bytes"`
-	Leaked int64  `json:"leaked_bytes"`
-}
-
-func (r *ranks) rows() (rows []rankRow) {
+func (r *ranks) rows() (rows []report.RankRow) {
 	if !r.known() {
 		return nil
 	}
 	for _, name := range r.names {
-		row := rankRow{Rank: name}
+		row := report.RankRow{Rank: name}
 		for _, f := range r.figures {
 			if f.Rank == name {
 				row.Peak = max(row.Peak, f.Peak)
@@ -186,7 +178,7 @@ func (r *ranks) print(w io.Writer) {
 	}
 }
 
-func printRankRows(w io.Writer, rows []rankRow) {
+func printRankRows(w io.Writer, rows []report.RankRow) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "\tpeak\tat the end\tleaked\t\n")
 	for i, row := range rows {

@@ -58,9 +58,9 @@ type reportJSON struct {
 	Schema string `json:"schema"`
 	Rules  string `json:"rules"`
 	*preset.Report
-	Findings  []findingJSON  `json:"findings"`
-	Functions []functionJSON `json:"functions,omitempty"` // with --function
-	Ranks     []rankRow      `json:"ranks,omitempty"`     // of several, when each capture tells its own
+	Findings  []findingJSON    `json:"findings"`
+	Functions []functionJSON   `json:"functions,omitempty"` // with --function
+	Ranks     []report.RankRow `json:"ranks,omitempty"`     // of several, when each capture tells its own
 }
 
 func reportOn(c *cli.Context) error {
@@ -101,7 +101,8 @@ func reportOn(c *cli.Context) error {
 	for _, f := range d.Odd {
 		out.Findings = append(out.Findings, oddToJSON(f))
 	}
-	out.Report, out.Ranks = d.Report, several.rows()
+	d.Ranks = several.rows()
+	out.Report, out.Ranks = d.Report, d.Ranks
 	err = writeOutput(c, func(w io.Writer) error {
 		switch format {
 		case jsonReport:

@@ -134,10 +134,13 @@ func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][
 type siteLabels struct{ kind, leak, op, region, shape, dtype string }
 
 func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
-	site := &b.capture.Sites[c.site]
-	kind := "buffer" // JAX's word
-	if c.kind != lifetime.Plain {
+	site := b.capture.Sites[c.site]
+	kind := "buffer" // JAX's words
+	switch {
+	case c.kind != lifetime.Plain:
 		kind = c.kind.String()
+	case site.Region == "executable":
+		kind, site.Region = site.Region, ""
 	}
 	op := site.Op
 	if site.Stack == 0 || s.Axis == lifetime.ProgramOrder {

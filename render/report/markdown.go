@@ -30,6 +30,7 @@ func WriteMarkdown(w io.Writer, d *Data) error {
 	m.line("**%s** · %d of 100 · %s · %s", s.Grade, s.Score, s.Description, d.Counts())
 	m.first(d)
 	m.memory(d)
+	m.ranks(d)
 	m.findings(d)
 	m.peaks(d)
 	m.losses(d)
@@ -57,10 +58,37 @@ func (d *Data) Counts() string {
 			parts = append(parts, units.Count(int64(p.n))+" "+p.many)
 		}
 	}
+	if parts == nil && !d.judged() {
+		return "leaks cannot be told: no history of allocations and frees"
+	}
 	if parts == nil {
 		return "no finding"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// judged reports whether any memory has what leaks can be told by, or is of a
+// compiled program; the calls and samples of other profilers count as well.
+func (d *Data) judged() bool {
+	for _, c := range d.Captures {
+		if len(c.Spaces) == 0 || len(c.Calls)+len(c.Samples) > 0 {
+			return true
+		}
+		for _, s := range c.Spaces {
+			if s.Axis == lifetime.ProgramOrder || s.Facts&lifetime.History != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// none says why there are no findings.
+func (d *Data) none() string {
+	if !d.judged() {
+		return "None: without a history of allocations and frees leaks cannot be told."
+	}
+	return "None: nothing leaks, and nothing else stands out."
 }
 
 // markdown collects text.
@@ -130,6 +158,22 @@ func (m *markdown) memory(d *Data) {
 	}
 }
 
+// ranks writes a row for each rank, and how far their peaks lie apart.
+func (m *markdown) ranks(d *Data) {
+	if len(d.Ranks) == 0 {
+		return
+	}
+	var peaks []float64
+	m.line("\n## Ranks\n")
+	m.line("| rank | peak | at the end | leaked |\n|---|--:|--:|--:|")
+	for _, r := range d.Ranks {
+		peaks = append(peaks, float64(r.Peak))
+		m.line("| %s | %s | %s | %s |", escape(r.Rank), units.Bytes(r.Peak), units.Bytes(r.End), units.Bytes(r.Leaked))
+	}
+	middle, deviation := leak.Spread(peaks)
+	m.line("\nThe median of the peaks is %s, their median deviation %s.", units.Bytes(int64(middle)), units.Bytes(int64(deviation)))
+}
+
 func (m *markdown) findings(d *Data) {
 	m.line("\n## Findings\n")
 	n := 0
@@ -137,7 +181,7 @@ func (m *markdown) findings(d *Data) {
 		n += len(found)
 	}
 	if n == 0 {
-		m.line("None: nothing leaks, and nothing else stands out.")
+		m.line("%s", d.none())
 		return
 	}
 	m.line("| severity | rule | memory ID | where | bytes | a step | confidence |")

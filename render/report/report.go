@@ -13,8 +13,18 @@ type Data struct {
 	Captures []*lifetime.Capture
 	Findings [][]leak.Finding // of each capture, most severe first
 	Odd      []leak.Finding   // about ranks that differ; of no capture
+	Ranks    []RankRow        // of several captures that tell their ranks
 	Report   *preset.Report
 	Rules    string // whose rules they are: "default" or the name of a preset
+}
+
+// RankRow is a rank in a table, and in JSON. Bytes are occupied, of all its memory
+// together but for the peak, which is that of one memory ID.
+type RankRow struct {
+	Rank   string `json:"rank"`
+	Peak   int64  `json:"peak_bytes"`
+	End    int64  `json:"end_bytes"`
+	Leaked int64  `json:"leaked_bytes"`
 }
 
 // costs are what findings take off the score, those of one cause once. What is only
