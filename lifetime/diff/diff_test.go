@@ -161,6 +161,39 @@ func TestMovedCode(t *testing.T) {
 	}
 }
 
+// TestOtherDevices: cuda:0 and hip:0 are compared, whatever else one side has.
+func TestOtherDevices(t *testing.T) {
+	of := func(devices ...string) *lifetime.Capture {
+		b := lifetime.NewBuilder()
+		b.Source(lifetime.Source{File: "f"})
+		for i, device := range devices {
+			s := b.Space()
+			b.Alloc(s, 1, 1<<20, int64(i+1), int64(i+1), b.Site(lifetime.Site{Op: "op"}))
+			b.Describe(s, lifetime.Space{Device: device, Facts: lifetime.Clock})
+		}
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	d := diff.Compare(of("cpu", "cuda:0", "cuda:1"), of("hip:0", "hip:1"), leak.Settings{})
+	var pairs []string
+	for _, p := range d.Pairs {
+		pair := ""
+		if p.Before != nil {
+			pair = p.Before.Space.Device
+		}
+		if p.After != nil {
+			pair += " " + p.After.Space.Device
+		}
+		pairs = append(pairs, pair)
+	}
+	if !slices.Equal(pairs, []string{"cpu", "cuda:0 hip:0", "cuda:1 hip:1"}) {
+		t.Errorf("%q", pairs)
+	}
+}
+
 // TestSums: rows that differ, and those that do not, add up to the change of the
 // whole, for random programs that are edited at random.
 func TestSums(t *testing.T) {

@@ -17,8 +17,8 @@ func (p spacePair) name() string {
 }
 
 // pairSpaces finds the spaces that stand for the same memory: by memory ID, else
-// by device and kind of memory and the name of the program, else the only one
-// that is left on each side.
+// by device and kind of memory and the name of the program, else by the number of
+// the device, as cuda:0 and hip:0, else the only one that is left on each side.
 func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 	taken := map[*lifetime.Space]*lifetime.Space{} // by the one before
 	used := map[*lifetime.Space]bool{}
@@ -26,6 +26,9 @@ func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 		func(b, a *lifetime.Space) bool { return b.ID() == a.ID() },
 		func(b, a *lifetime.Space) bool {
 			return b.Device == a.Device && b.Memory == a.Memory && b.Allocator == a.Allocator && program(b) == program(a)
+		},
+		func(b, a *lifetime.Space) bool { // the program moved to another kind of device
+			return !static(b) && number(b) != "" && number(b) == number(a) && b.Memory == a.Memory
 		},
 	} {
 		for _, b := range before {
@@ -62,6 +65,12 @@ func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 		}
 	}
 	return pairs
+}
+
+// number is that of a device, "" of one without.
+func number(s *lifetime.Space) string {
+	_, n, _ := strings.Cut(s.Device, ":")
+	return n
 }
 
 func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
