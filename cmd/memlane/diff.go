@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/web"
@@ -29,6 +31,7 @@ func diffCommand() *cli.Command {
 			"  memlane diff before.pickle after.pickle\n" +
 			"  memlane diff --per-step before.pickle after.pickle\n" +
 			"  memlane diff -o diff.md before.pickle after.pickle\n" +
+			"  memlane diff -o diff.svg before.pickle after.pickle\n" +
 			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(
@@ -98,8 +101,11 @@ func diffCaptures(c *cli.Context) error {
 		return err
 	}
 	d := diff.Compare(captures[0], captures[1], leak.Settings{})
-	if strings.HasSuffix(c.String("output"), profileExtension) {
+	switch {
+	case strings.HasSuffix(c.String("output"), profileExtension):
 		format = profileDiff
+	case isPicture(c) && c.String("format") == "" && format == textReport:
+		return drawDiff(c, d, gates)
 	}
 	err = writeOutput(c, func(w io.Writer) error {
 		switch format {
@@ -121,6 +127,24 @@ func diffCaptures(c *cli.Context) error {
 			return err
 		}
 		printDiff(w, d, c.Bool("per-step"))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return check(gates, d)
+}
+
+// drawDiff draws a comparison.
+func drawDiff(c *cli.Context, d *diff.Result, gates []gate) error {
+	pair := d.Main() // choose made sure that there is one
+	if n := len(d.Pairs); n > 1 && !c.Bool("quiet") {
+		tellChoice(c.App.ErrWriter, "drawing", cmp.Or(pair.After, pair.Before).Space, n)
+	}
+	err := writeOutput(c, func(w io.Writer) error {
+		if err := chart.Diff(w, d, pair, chart.Options{Format: pictureFormat(c)}); err != nil {
+			return &statusError{statusNoMemory, err}
+		}
 		return nil
 	})
 	if err != nil {

@@ -250,6 +250,12 @@ what is kept; compiled programs are a memory ID of their own there, executables:
 	peak 256 KiB -> 2.75 MiB; 2.50 MiB go new
 	...
 
+-o diff.svg and -o diff.png draw the memory in use, and reserved, of both captures, one above the
+other on one scale of bytes and one of time, with the verdict above; of several memory IDs the one
+with the highest peak, unless --space chooses another. Below, dashes are the peak before:
+
+	$ memlane diff -o diff.svg testdata/torchsnap/pair_before.pickle testdata/torchsnap/pair_after.pickle
+
 -o diff.pb.gz writes the change as a profile, -o diff.md as Markdown, -o diff.sarif as
 SARIF with the state of each finding against the baseline.
 

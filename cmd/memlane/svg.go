@@ -141,6 +141,12 @@ func mostUsed(spaces []*lifetime.Space) (best *lifetime.Space, n int) {
 	return best, n
 }
 
+// isPicture reports whether the name of the output asks for a picture.
+func isPicture(c *cli.Context) bool {
+	name := strings.ToLower(c.String("output"))
+	return strings.HasSuffix(name, ".svg") || strings.HasSuffix(name, ".png")
+}
+
 // pictureFormat is what the name of the output asks for.
 func pictureFormat(c *cli.Context) canvas.Format {
 	if strings.HasSuffix(strings.ToLower(c.String("output")), ".png") {
