@@ -361,6 +361,12 @@ bar is padding, of running programs what the allocator rounded up. --buffer mark
 of them in the curves above: the largest one that is called so (an instruction,
 operation, function or "file:line", or a part of one), or a value's number.
 
+Of several captures svg draws the usage, in a panel each: all on one scale of bytes, each as wide as its
+own window. Ranks that differ from the others (rank_outlier) are framed, and their panels say why where a
+reader points at them. Beyond 64 panels a line says how many are left out:
+
+	$ memlane svg -o ranks.svg testdata/chrome/cpu_rank0.json.gz testdata/chrome/cpu_rank1.json.gz
+
 # In a browser
 
 	$ memlane report -o report.html testdata/torchsnap/leak_4mib_20steps.pickle

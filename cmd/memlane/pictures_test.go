@@ -141,7 +141,21 @@ func pictures(t *testing.T, file string) (list []picture) {
 		t.Fatal(err)
 	}
 	d := diff.Compare(other, c, leak.Settings{})
-	return append(list, picture{"diff", func(w io.Writer, width int) error { return chart.Diff(w, d, d.Main(), chart.Options{Width: width}) }})
+	list = append(list, picture{"diff", func(w io.Writer, width int) error { return chart.Diff(w, d, d.Main(), chart.Options{Width: width}) }})
+	return append(list, picture{"multiples", func(w io.Writer, width int) error {
+		var panels []*chart.Miniature
+		for i := range 11 {
+			m, err := chart.NewMiniature(strings.Repeat("rank 1234567890 ", i), s)
+			if err != nil {
+				return err
+			}
+			if i%3 == 0 {
+				m.Odd = "leaked bytes"
+			}
+			panels = append(panels, m)
+		}
+		return chart.Multiples(w, "ranks", panels, 5, chart.Options{Width: width})
+	}})
 }
 
 // pictured are captures of every kind: long names, steps, failed allocations, a

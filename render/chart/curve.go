@@ -87,6 +87,21 @@ func (c *curve) same(o *curve) bool {
 	return c.first == o.first
 }
 
+// coarser returns the curve with by columns made one; by divides their number.
+func (c *curve) coarser(by int) *curve {
+	w := window{c.from, c.to, c.columns / by}
+	o := &curve{w, w.columns, make([]int64, w.columns), make([]int64, w.columns), make([]int64, w.columns), make([]bool, w.columns)}
+	for k := c.first; k < c.columns; k++ {
+		to := k / by
+		if !o.known[to] {
+			o.low[to], o.high[to], o.known[to] = c.low[k], c.high[k], true
+		}
+		o.low[to], o.high[to], o.at[to] = min(o.low[to], c.low[k]), max(o.high[to], c.high[k]), c.at[k]
+		o.first = min(o.first, to)
+	}
+	return o
+}
+
 // steps calls add with the corners of the curve as steps, with a line to the lowest
 // and the highest value of a column.
 func (c *curve) steps(add func(column int, v int64)) {

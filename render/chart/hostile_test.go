@@ -44,6 +44,14 @@ func TestExtremes(t *testing.T) {
 			func(w *bytes.Buffer, o Options) error { return Usage(w, c, c.Spaces[0], o) },
 			func(w *bytes.Buffer, o Options) error { return Peak(w, c, c.Spaces[0], "", o) },
 			func(w *bytes.Buffer, o Options) error { return Diff(w, d, d.Main(), o) },
+			func(w *bytes.Buffer, o Options) error {
+				m, err := NewMiniature(nasty, c.Spaces[0])
+				if err != nil {
+					return err
+				}
+				m.Odd, m.Why = nasty, nasty
+				return Multiples(w, "ranks", []*Miniature{m, m, m, m, m}, 1, o)
+			},
 		} {
 			var svg, png bytes.Buffer
 			if err := draw(&svg, Options{}); err != nil {
