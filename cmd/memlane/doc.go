@@ -251,6 +251,12 @@ what is kept; compiled programs are a memory ID of their own there, executables:
 	peak 256 KiB -> 2.75 MiB; 2.50 MiB go new
 	...
 
+-o diff.svg and -o diff.png draw the memory in use, and reserved, of both captures, one above the
+other on one scale of bytes and one of time, with the verdict above; of several memory IDs the one
+with the highest peak, unless --space chooses another. Below, dashes are the peak before:
+
+	$ memlane diff -o diff.svg testdata/torchsnap/pair_before.pickle testdata/torchsnap/pair_after.pickle
+
 -o diff.pb.gz writes the change as a profile, -o diff.md as Markdown, -o diff.sarif as
 SARIF with the state of each finding against the baseline.
 
@@ -358,6 +364,12 @@ bar per buffer, by size, by padding and in order of the program. The pale part o
 bar is padding, of running programs what the allocator rounded up. --buffer marks one
 of them in the curves above: the largest one that is called so (an instruction,
 operation, function or "file:line", or a part of one), or a value's number.
+
+Of several captures svg draws the usage, in a panel each: all on one scale of bytes, each as wide as its
+own window. Ranks that differ from the others (rank_outlier) are framed, and their panels say why where a
+reader points at them. Beyond 64 panels a line says how many are left out:
+
+	$ memlane svg -o ranks.svg testdata/chrome/cpu_rank0.json.gz testdata/chrome/cpu_rank1.json.gz
 
 # In a browser
 

@@ -21,6 +21,8 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -110,7 +112,8 @@ type picture struct {
 	draw func(w io.Writer, width int) error
 }
 
-// pictures are the ways to draw the space of a file that svg chooses.
+// pictures are the ways to draw the space of a file that svg chooses, alone and beside
+// another capture.
 func pictures(t *testing.T, file string) (list []picture) {
 	t.Helper()
 	c, err := formats.Open(file, formats.Input{})
@@ -132,7 +135,27 @@ func pictures(t *testing.T, file string) (list []picture) {
 		}
 		list = append(list, picture{"peak", func(w io.Writer, width int) error { return chart.Peak(w, c, s, "", chart.Options{Width: width}) }})
 	}
-	return append(list, picture{"usage", func(w io.Writer, width int) error { return chart.Usage(w, c, s, chart.Options{Width: width}) }})
+	list = append(list, picture{"usage", func(w io.Writer, width int) error { return chart.Usage(w, c, s, chart.Options{Width: width}) }})
+	other, err := formats.Open(pictured[0], formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := diff.Compare(other, c, leak.Settings{})
+	list = append(list, picture{"diff", func(w io.Writer, width int) error { return chart.Diff(w, d, d.Main(), chart.Options{Width: width}) }})
+	return append(list, picture{"multiples", func(w io.Writer, width int) error {
+		var panels []*chart.Miniature
+		for i := range 11 {
+			m, err := chart.NewMiniature(strings.Repeat("rank 1234567890 ", i), s)
+			if err != nil {
+				return err
+			}
+			if i%3 == 0 {
+				m.Odd = "leaked bytes"
+			}
+			panels = append(panels, m)
+		}
+		return chart.Multiples(w, "ranks", panels, 5, chart.Options{Width: width})
+	}})
 }
 
 // pictured are captures of every kind: long names, steps, failed allocations, a

@@ -88,3 +88,18 @@ func TestManyRanks(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// TestManyPanels: a picture has 64 panels at most, and says so.
+func TestManyPanels(t *testing.T) {
+	args := []string{"svg"}
+	for range maxPanels + 2 {
+		args = append(args, captures(t)["leak_4mib_20steps"])
+	}
+	picture := succeed(t, args...)
+	if n := strings.Count(picture, ": peak 104 MiB (109,051,904 B)</title>"); n != maxPanels {
+		t.Errorf("%d panels", n)
+	}
+	if !strings.Contains(picture, "<title>memory in use - 66 captures: peak 104 MiB on each</title>") || !strings.Contains(picture, ">2 more are left out: these are the first 64.<") {
+		t.Error("it does not say how many there are")
+	}
+}

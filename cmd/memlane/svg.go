@@ -41,7 +41,7 @@ func svgCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "svg",
 		Usage:     "a picture: buffers over time, usage, or what makes up the peak",
-		ArgsUsage: "CAPTURE",
+		ArgsUsage: "CAPTURE...",
 		Description: "A block is as wide as its buffer lived and as high as the bytes it occupied.\n" +
 			"Hover over a block for its call site, size, offset and lifetime. In the\n" +
 			"stacked layout the upper edge is the memory in use; the address layout shows\n" +
@@ -49,12 +49,14 @@ func svgCommand() *cli.Command {
 			"free, and how much of the free memory was in pieces; --view peak what makes\n" +
 			"up the peak. Of several memory IDs the one with the highest peak is drawn;\n" +
 			"that of a compiled program when it is chosen or there is nothing else. A FILE\n" +
-			"that ends in .png gets the same picture as PNG.\n\n" +
+			"that ends in .png gets the same picture as PNG. Of several captures the usage\n" +
+			"of each is drawn, side by side on one scale of bytes.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
 			"  memlane svg --color leak -o leaks.png snapshot.pickle\n" +
 			"  memlane svg --view usage -o usage.svg trace.json\n" +
+			"  memlane svg -o ranks.svg rank*.json\n" +
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
@@ -65,7 +67,7 @@ func svgCommand() *cli.Command {
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "`PAGE`: light, dark, auto"},
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: mark the buffer called `NAME`"},
 			&cli.IntFlag{Name: "max-blocks", Value: 10000, Usage: "`N` blocks of one buffer, at most"},
-			outputFlag()),
+			rankFlag(), outputFlag()),
 		Action: svg,
 	}
 }
@@ -95,8 +97,8 @@ func svg(c *cli.Context) error {
 	switch {
 	case c.Int("max-blocks") < 1:
 		return fail(statusUsage, "--max-blocks %d: want at least 1", c.Int("max-blocks"))
-	case c.NArg() != 1:
-		return fail(statusUsage, "svg: want one capture, got %d; see memlane svg --help", c.NArg())
+	case c.NArg() > 1:
+		return drawMultiples(c)
 	}
 	captures, err := openAll(c, lifetime.DataLoss)
 	if err != nil {
@@ -105,8 +107,8 @@ func svg(c *cli.Context) error {
 	capture, v := captures[0], views[c.String("view")]
 	spaces, _ := ofRuntime(c, capture.Spaces)
 	space, of := largest(spaces)
-	if space == nil && v.usageOnly {
-		space, of = mostUsed(spaces)
+	if v.usageOnly {
+		space, of = mainSpace(spaces)
 	}
 	if space == nil {
 		return fail(statusNoMemory, "%s: no buffers: %s", captureName(capture), whyNoBuffers(spaces))
@@ -139,6 +141,12 @@ func mostUsed(spaces []*lifetime.Space) (best *lifetime.Space, n int) {
 		}
 	}
 	return best, n
+}
+
+// isPicture reports whether the name of the output asks for a picture.
+func isPicture(c *cli.Context) bool {
+	name := strings.ToLower(c.String("output"))
+	return strings.HasSuffix(name, ".svg") || strings.HasSuffix(name, ".png")
 }
 
 // pictureFormat is what the name of the output asks for.

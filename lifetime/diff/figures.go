@@ -43,7 +43,7 @@ func Figured(p *Pair) (lines []Line) {
 			return
 		}
 		if p.Before != nil && p.After != nil {
-			l.Change = signedChange(values[0], values[1])
+			l.Change = Difference(values[0], values[1])
 		}
 		lines = append(lines, l)
 	}
@@ -91,8 +91,8 @@ func stepTime(s *Side) string {
 	return units.Span(s.Window/int64(s.Steps), s.Space.Axis.Unit())
 }
 
-// signedChange says by how much a figure changed: "-24.1 MiB (-33.8 %)".
-func signedChange(before, after int64) string {
+// Difference says by how much a figure changed: "-24.1 MiB (-33.8 %)".
+func Difference(before, after int64) string {
 	change := after - before
 	text := units.Bytes(change)
 	if change > 0 {

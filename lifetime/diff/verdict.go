@@ -18,7 +18,7 @@ const toldRows = 3
 // and leaks that came or went.
 func (r *Result) Verdict() string {
 	var parts []string
-	if p := r.main(); p != nil {
+	if p := r.Main(); p != nil {
 		parts = append(parts, p.peak())
 	}
 	for i := range r.Rows[:min(len(r.Rows), toldRows)] {
@@ -47,9 +47,9 @@ func (r *Result) Verdict() string {
 	return strings.Join(parts, "; ")
 }
 
-// main returns the pair that has the highest peak on either side, of what was
-// recorded as the program ran where there is such.
-func (r *Result) main() (best *Pair) {
+// Main returns the pair that has the highest peak on either side, of what was
+// recorded as the program ran where there is such; nil where there is none.
+func (r *Result) Main() (best *Pair) {
 	most := func(p *Pair) (n int64) {
 		for _, s := range []*Side{p.Before, p.After} {
 			if s != nil {

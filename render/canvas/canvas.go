@@ -169,6 +169,13 @@ func (p *Path) Rect(x, y, right, bottom Length) {
 	p.Line(x, bottom)
 }
 
+// Closed leads the last line of p back to where it began, for Stroke, and returns p.
+func (p *Path) Closed() *Path {
+	begin := p.points[p.begins[len(p.begins)-1]]
+	p.Line(begin.X, begin.Y)
+	return p
+}
+
 // Reset makes p empty and keeps its memory.
 func (p *Path) Reset() { p.points, p.begins = p.points[:0], p.begins[:0] }
 

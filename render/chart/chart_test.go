@@ -85,23 +85,28 @@ func drawn(t *testing.T, sc scene) []byte {
 
 func TestGoldens(t *testing.T) {
 	for _, sc := range scenes {
-		got := drawn(t, sc)
-		if err := xml.Unmarshal(got, new(struct{})); err != nil {
-			t.Errorf("%s: %v", sc.name, err)
-		}
-		path := filepath.Join("testdata", sc.name+".svg")
-		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
+		golden(t, sc.name, drawn(t, sc))
+	}
+}
+
+// golden holds a picture against the one in testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	if err := xml.Unmarshal(got, new(struct{})); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	path := filepath.Join("testdata", name+".svg")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s differs; look at it, then run go test -update", path)
-		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; look at it, then run go test -update", path)
 	}
 }
 

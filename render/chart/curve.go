@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // window is the part of an axis that a curve shows, in columns at least as many as
@@ -86,16 +87,24 @@ func (c *curve) same(o *curve) bool {
 	return c.first == o.first
 }
 
-// series returns the curve as steps, with a line to the lowest and the highest
-// value of a column. Values are divided by unit.
-func (c *curve) series(unit float64, axis gochart.YAxisType, fill, line canvas.Look, width float64) gochart.ContinuousSeries {
-	s := gochart.ContinuousSeries{YAxis: axis, Style: gochart.Style{StrokeColor: ofLook(line), StrokeWidth: width}}
-	if fill != (canvas.Look{}) {
-		s.Style.FillColor = ofLook(fill)
+// coarser returns the curve with by columns made one; by divides their number.
+func (c *curve) coarser(by int) *curve {
+	w := window{c.from, c.to, c.columns / by}
+	o := &curve{w, w.columns, make([]int64, w.columns), make([]int64, w.columns), make([]int64, w.columns), make([]bool, w.columns)}
+	for k := c.first; k < c.columns; k++ {
+		to := k / by
+		if !o.known[to] {
+			o.low[to], o.high[to], o.known[to] = c.low[k], c.high[k], true
+		}
+		o.low[to], o.high[to], o.at[to] = min(o.low[to], c.low[k]), max(o.high[to], c.high[k]), c.at[k]
+		o.first = min(o.first, to)
 	}
-	add := func(x int, v int64) {
-		s.XValues, s.YValues = append(s.XValues, float64(x)), append(s.YValues, float64(v)/unit)
-	}
+	return o
+}
+
+// steps calls add with the corners of the curve as steps, with a line to the lowest
+// and the highest value of a column.
+func (c *curve) steps(add func(column int, v int64)) {
 	before := int64(-1)
 	for k := c.first; k < c.columns; k++ {
 		if c.low[k] == before && c.high[k] == before && k < c.columns-1 {
@@ -114,5 +123,41 @@ func (c *curve) series(unit float64, axis gochart.YAxisType, fill, line canvas.L
 	if c.first < c.columns {
 		add(c.columns, c.at[c.columns-1])
 	}
+}
+
+// series returns the curve for go-chart. Values are divided by unit.
+func (c *curve) series(unit float64, axis gochart.YAxisType, fill, line canvas.Look, width float64) gochart.ContinuousSeries {
+	s := gochart.ContinuousSeries{YAxis: axis, Style: gochart.Style{StrokeColor: ofLook(line), StrokeWidth: width}}
+	if fill != (canvas.Look{}) {
+		s.Style.FillColor = ofLook(fill)
+	}
+	c.steps(func(column int, v int64) {
+		s.XValues, s.YValues = append(s.XValues, float64(column)), append(s.YValues, float64(v)/unit)
+	})
 	return s
+}
+
+// draw draws the curve and the area below it on the bottom of a plot, from its left
+// edge to right. title shows when a reader points at the area.
+func (c *curve) draw(p *plot.Plot, right canvas.Length, height plot.Scale, fill, line canvas.Look, title string) {
+	var area, edge canvas.Path
+	across := plot.Scale{From: uint64(c.columns), To: uint64(right - p.Left)}
+	last := p.Left
+	c.steps(func(column int, v int64) {
+		x, y := p.Left+across.At(uint64(column)), p.Bottom-height.At(uint64(max(v, 0)))
+		if edge.Empty() {
+			area.Move(x, p.Bottom)
+			edge.Move(x, y)
+		} else {
+			edge.Line(x, y)
+		}
+		area.Line(x, y)
+		last = x
+	})
+	if edge.Empty() {
+		return
+	}
+	area.Line(last, p.Bottom)
+	p.Page.Fill(&area, fill, []byte(title))
+	p.Page.Stroke(&edge, canvas.Pen{Role: line.Role, RGB: line.RGB, Width: 10}, nil)
 }

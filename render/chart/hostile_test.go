@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/canvas"
 )
 
 // Damaged captures hold the ends of every range, and names of any kind: they are
 // drawn as they are.
 func TestExtremes(t *testing.T) {
+	var before *lifetime.Capture
 	nasty := `</title><script>alert(1)</script>` + "\x00\u202e\xff" + strings.Repeat("W", 5000)
 	for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {
 		b := lifetime.NewBuilder()
@@ -32,9 +35,23 @@ func TestExtremes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if before == nil {
+			before = c
+		}
+		d := diff.Compare(before, c, leak.Settings{})
+		before = c
 		for _, draw := range []func(w *bytes.Buffer, o Options) error{
 			func(w *bytes.Buffer, o Options) error { return Usage(w, c, c.Spaces[0], o) },
 			func(w *bytes.Buffer, o Options) error { return Peak(w, c, c.Spaces[0], "", o) },
+			func(w *bytes.Buffer, o Options) error { return Diff(w, d, d.Main(), o) },
+			func(w *bytes.Buffer, o Options) error {
+				m, err := NewMiniature(nasty, c.Spaces[0])
+				if err != nil {
+					return err
+				}
+				m.Odd, m.Why = nasty, nasty
+				return Multiples(w, "ranks", []*Miniature{m, m, m, m, m}, 1, o)
+			},
 		} {
 			var svg, png bytes.Buffer
 			if err := draw(&svg, Options{}); err != nil {

@@ -189,7 +189,9 @@ func (u *usage) series() (all []gochart.Series) {
 }
 
 // legendWidth is the part of the page that the legend takes, in pixels.
-func (u *usage) legendWidth() int { return min(max(u.o.Width*24/100, 190), 260) }
+func (u *usage) legendWidth() int { return legendWidth(u.o.Width) }
+
+func legendWidth(page int) int { return min(max(page*24/100, 190), 260) }
 
 // place takes over where go-chart put the plot, and returns its vertical scale.
 func (u *usage) place(box gochart.Box) plot.Scale {

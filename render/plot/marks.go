@@ -38,7 +38,11 @@ func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	y := p.Bottom - height(uint64(p.Space.Limit))
 	text := "capacity " + units.Bytes(p.Space.Limit)
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
-	p.Page.Text(canvas.Text{X: p.Left + 60, Y: y + 140, Role: canvas.Bad, Halo: true, S: text})
+	base := y + 140
+	if base > p.Bottom-20 { // of a plot that shows another space too
+		base = y - 60
+	}
+	p.Page.Text(canvas.Text{X: p.Left + 60, Y: base, Role: canvas.Bad, Halo: true, S: text})
 }
 
 // oomLabels bounds the failed allocations that are labelled: each label takes

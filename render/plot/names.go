@@ -2,6 +2,8 @@ package plot
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
@@ -40,4 +42,41 @@ func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, pla
 		name, place = cmp.Or(site.Op, site.Instr), cmp.Or(site.Module, site.Shape)
 	}
 	return cmp.Or(name, Unknown), place
+}
+
+// Apart names files that are shown beside each other: by their last parts or, where
+// two of those are the same, by all that follows the folder that they share.
+func Apart(files []string) []string {
+	var paths [][]string
+	var last []string
+	for _, file := range files {
+		path := strings.FieldsFunc(file, func(r rune) bool { return r == '/' || r == '\\' })
+		path = slices.DeleteFunc(path, func(part string) bool { return part == "." })
+		if len(path) == 0 {
+			path = []string{file}
+		}
+		paths, last = append(paths, path), append(last, path[len(path)-1])
+	}
+	if sorted := slices.Sorted(slices.Values(last)); len(slices.Compact(sorted)) == len(files) {
+		return last
+	}
+	for shared(paths) {
+		for i := range paths {
+			paths[i] = paths[i][1:]
+		}
+	}
+	for i := range paths {
+		last[i] = strings.Join(paths[i], "/")
+	}
+	return last
+}
+
+// shared reports whether paths begin with the same folder.
+func shared(paths [][]string) bool {
+	for _, path := range paths {
+		if len(path) < 2 || path[0] != paths[0][0] {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,247 @@
+package chart
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/units"
+)
+
+// comparison is a picture of two captures in the making.
+type comparison struct {
+	o       Options
+	d       *diff.Result
+	pair    *diff.Pair
+	page    canvas.Canvas
+	verdict []string // lines of the heading
+	sides   []*timeline
+	ceiling uint64 // bytes at the top of both
+}
+
+// timeline is a side of it.
+type timeline struct {
+	plot.Plot
+	word     string // which side it is
+	file     string
+	peak     lifetime.Level
+	end      canvas.Length // where the window ends
+	occupied *curve
+	reserved *curve // nil where not known
+}
+
+// Diff draws the bytes in use of a pair of spaces, before above after, on one scale
+// of bytes and one of the lengths of time, under the verdict of the comparison. The
+// same input gives the same bytes.
+func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
+	o = o.withDefaults(620)
+	o.Height = max(o.Height, 480)
+	p := &comparison{o: o, d: d, pair: pair}
+	if !p.open() {
+		return fmt.Errorf("space %s: %w", pair.Name, errNothing)
+	}
+	var err error
+	p.page, err = canvas.New(o.Format, canvas.Page{Width: o.Width, Height: o.Height, Theme: o.Theme,
+		Title: canvas.Cut(pair.Name, 60) + " - memory in use before and after: " + d.Verdict(), Desc: p.explanation()})
+	if err != nil {
+		return err
+	}
+	p.layOut()
+	p.heading()
+	for i, side := range p.sides {
+		p.drawSide(side, i == 1 && p.pair.Before != nil && p.pair.After != nil)
+	}
+	p.sides[0].Footer(o.Height, p.explanation())
+	return p.page.Finish(w)
+}
+
+// open takes what is known of both sides from the spaces; false: nothing was in use.
+func (p *comparison) open() bool {
+	files := plot.Apart([]string{fileOf(p.d.Before, p.pair.Before), fileOf(p.d.After, p.pair.After)})
+	peak, limit := int64(0), int64(0)
+	for i, side := range []*diff.Side{p.pair.Before, p.pair.After} {
+		t := &timeline{word: [...]string{"before", "after"}[i], file: files[i]}
+		p.sides = append(p.sides, t)
+		if side == nil {
+			continue
+		}
+		if t.Space = side.Space; t.Space.Begin >= t.Space.End {
+			return false
+		}
+		t.peak = t.Space.Peak(lifetime.Occupied)
+		peak, limit = max(peak, t.peak.Bytes), max(limit, t.Space.Limit)
+		p.ceiling = max(p.ceiling, uint64(peak), p.reserved(side))
+	}
+	p.ceiling = plot.WithLimit(p.ceiling, limit)
+	return peak > 0
+}
+
+// reserved returns what a side reserved at most, 0 where it shows none.
+func (p *comparison) reserved(side *diff.Side) uint64 {
+	if side.Space.Axis == lifetime.ProgramOrder {
+		return 0
+	}
+	return uint64(max(side.Reserved, 0))
+}
+
+// fileOf returns the file that a side was read from.
+func fileOf(c *lifetime.Capture, side *diff.Side) string {
+	if side == nil {
+		return c.Sources[0].File
+	}
+	return c.Sources[side.Space.Source].File
+}
+
+// layOut places both sides, and samples the curves for the room that they get.
+func (p *comparison) layOut() {
+	const left, names, axis, footer = 850, 460, 520, 160
+	width := canvas.Length(p.o.Width) * 10
+	p.verdict = lines(p.d.Verdict(), 18, width-left-160, 3) // bold letters are wider than their size
+	top := canvas.Length(len(p.verdict))*200 + 330
+	height := (canvas.Length(p.o.Height)*10-top-footer)/2 - names - axis
+	for _, t := range p.sides {
+		t.Page, t.Width, t.Left, t.Right = p.page, width, left, width-canvas.Length(legendWidth(p.o.Width)+20)*10
+		t.Top = top + names
+		t.Bottom = t.Top + height
+		top = t.Bottom + axis
+		if t.Space != nil {
+			t.From, t.To = t.Space.Begin, p.endOfScale(t.Space)
+			t.end = t.X(t.Space.End)
+			t.sample()
+		}
+	}
+}
+
+// endOfScale returns where the horizontal scale of a side ends, which is as long as
+// the longer window, where both are of one kind.
+func (p *comparison) endOfScale(s *lifetime.Space) int64 {
+	length := uint64(s.End) - uint64(s.Begin)
+	for _, o := range p.sides {
+		if o.Space != nil && o.Space.Axis == s.Axis {
+			length = max(length, uint64(o.Space.End)-uint64(o.Space.Begin))
+		}
+	}
+	if to := int64(uint64(s.Begin) + length); to > s.Begin {
+		return to
+	}
+	return s.End // times of damaged captures
+}
+
+// sample takes the curves from the space, a column for each pixel of its window.
+func (t *timeline) sample() {
+	w := window{t.Space.Begin, t.Space.End, max(int(t.end-t.Left)/10, 1)}
+	t.occupied = newCurve(w, t.Space.Levels(lifetime.Occupied))
+	if levels := t.Space.ReservedLevels(); len(levels) > 0 && t.Space.Axis != lifetime.ProgramOrder {
+		t.reserved = newCurve(w, slices.Values(levels))
+	}
+}
+
+// heading writes the verdict, and below it what is compared.
+func (p *comparison) heading() {
+	left, y := p.sides[0].Left, canvas.Length(240)
+	for _, line := range p.verdict {
+		p.page.Text(canvas.Text{X: left, Y: y, Size: 16, Bold: true, S: line})
+		y += 200
+	}
+	facts := canvas.Fit(p.pair.Name, canvas.TextSize, (p.sides[0].Width-left)/2)
+	if p.pair.Before != nil && p.pair.After != nil {
+		facts += " · peak " + p.change()
+	}
+	p.page.Text(canvas.Text{X: left, Y: y - 10, Role: canvas.Dim, S: facts}.Fit(p.sides[0].Width - left - 160))
+}
+
+// drawSide draws a side; with the peak of the one before where marked.
+func (p *comparison) drawSide(t *timeline, marked bool) {
+	width := t.Width - t.Left - 160
+	file := canvas.Fit(t.file, canvas.TextSize+1, width-canvas.Width(t.word+" ", canvas.TextSize+1))
+	t.Page.Text(canvas.Text{X: t.Left, Y: t.Top - 340, Bold: true, S: t.word, Aside: file})
+	height := plot.Scale{From: p.ceiling, To: uint64(t.Bottom - t.Top)}
+	for _, tick := range plot.Bytes(p.ceiling, int(t.Bottom-t.Top)/400) {
+		t.GridLine(t.Bottom-height.At(tick.At), tick.Label)
+	}
+	if t.Space == nil {
+		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not there"})
+		return
+	}
+	t.Upwards("bytes in use")
+	if t.reserved != nil {
+		t.reserved.draw(&t.Plot, t.end, height, freeLook, freeLine, "")
+	}
+	t.occupied.draw(&t.Plot, t.end, height, heapLook, heapLine, t.word+": peak "+units.Exact(t.peak.Bytes))
+	t.Along()
+	t.Limit(height.At, p.ceiling)
+	y := t.Bottom - height.At(uint64(max(t.peak.Bytes, 0)))
+	if marked {
+		p.mark(t, y, t.Bottom-height.At(uint64(max(p.pair.Before.Peak, 0))))
+	}
+	t.Plot.Peak(t.peak, y, t.Width-100)
+	t.Steps()
+	t.OOMs()
+	t.Legend(t.Width-canvas.Length(legendWidth(p.o.Width))*10, t.Top, p.legend(t, marked))
+}
+
+// mark draws how high the peak was before, and from there to the peak at y.
+func (p *comparison) mark(t *timeline, y, before canvas.Length) {
+	pen := canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}
+	t.Page.Stroke(canvas.Line(t.Left, before, t.Right, before), pen, []byte("peak before: "+units.Exact(p.pair.Before.Peak)))
+	pen.Dashed = false
+	x := t.X(t.peak.At)
+	t.Page.Stroke(canvas.Line(x, before, x, y), pen, []byte("peak "+p.change()))
+}
+
+// legend names what is drawn of a side, with its highest values.
+func (p *comparison) legend(t *timeline, marked bool) []plot.Row {
+	rows := []plot.Row{{Look: heapLook, Name: "in use", Below: units.Bytes(t.peak.Bytes) + " at the peak"}}
+	if t.reserved != nil {
+		rows = append(rows, plot.Row{Look: freeLook, Name: "reserved", Below: units.Bytes(t.reserved.highest()) + " at most"})
+	}
+	if marked {
+		rows = append(rows, plot.Row{Look: canvas.Look{Role: canvas.Foreground}, Name: "peak before", Below: units.Bytes(p.pair.Before.Peak)},
+			plot.Row{Look: canvas.Look{Role: canvas.Background}, Name: "change of the peak", Below: p.change()})
+	}
+	return rows
+}
+
+// change says by how much the peaks of both sides differ.
+func (p *comparison) change() string {
+	if p.pair.Before.Peak == p.pair.After.Peak {
+		return "unchanged"
+	}
+	return diff.Difference(p.pair.Before.Peak, p.pair.After.Peak)
+}
+
+func (p *comparison) explanation() string {
+	words := map[lifetime.Axis]string{lifetime.Time: "time", lifetime.Event: "events", lifetime.ProgramOrder: "instructions"}
+	before, after := cmp.Or(p.pair.Before, p.pair.After).Space.Axis, cmp.Or(p.pair.After, p.pair.Before).Space.Axis
+	text := "One scale of bytes, and one of " + words[after]
+	if before != after {
+		text = "One scale of bytes; " + words[before] + " and " + words[after] + " have none in common"
+	}
+	return text + ". Every column of pixels has the lowest and the highest value."
+}
+
+// lines breaks a text at spaces so that it is drawn in no more than width at a font
+// size, in so many lines at most: what does not fit is cut off.
+func lines(text string, size int, width canvas.Length, most int) (all []string) {
+	line := ""
+	words := strings.Fields(canvas.Cut(text, 400))
+	for i, word := range words {
+		longer := strings.TrimPrefix(line+" "+word, " ")
+		switch {
+		case line == "" || canvas.Width(longer, size) <= width:
+			line = longer
+		case len(all) == most-1:
+			rest := line + " " + strings.Join(words[i:], " ")
+			return append(all, canvas.Fit(rest, size, width))
+		default:
+			all, line = append(all, canvas.Fit(line, size, width)), word
+		}
+	}
+	return append(all, canvas.Fit(line, size, width))
+}

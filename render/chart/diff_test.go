@@ -1,0 +1,158 @@
+package chart
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/units"
+)
+
+// run is a capture of a program that allocates sizes one after the other, each in a
+// call of its own, keeps three of them at a time, and takes that from a region of all
+// there is at once.
+func run(t *testing.T, file string, sizes ...int64) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: file})
+	ref := b.Space()
+	b.Describe(ref, lifetime.Space{Device: "cuda:0", Axis: lifetime.Time, Facts: lifetime.History | lifetime.Addresses})
+	reserved := int64(1)
+	for i, size := range sizes {
+		reserved = max(reserved, size)
+		site := b.Site(lifetime.Site{Op: fmt.Sprintf("layer %d <&>", i%3)})
+		b.Alloc(ref, int64(i)*1000, uint64(i)<<40, size, size, site)
+		if old := i - 3; old >= 0 {
+			b.Free(ref, int64(i)*1000+500, uint64(old)<<40, sizes[old], 0)
+		}
+	}
+	b.Reserve(ref, 0, 0, 4*reserved, 0)
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func compare(before, after *lifetime.Capture) *diff.Result {
+	return diff.Compare(before, after, leak.Settings{})
+}
+
+func drawnDiff(t *testing.T, d *diff.Result, o Options) []byte {
+	t.Helper()
+	var w bytes.Buffer
+	if err := Diff(&w, d, d.Main(), o); err != nil {
+		t.Fatal(err)
+	}
+	return w.Bytes()
+}
+
+func TestDiffGoldens(t *testing.T) {
+	before, after := run(t, "runs/1/<a&b>.pickle", 30<<20, 50<<20, 20<<20, 40<<20, 10<<20), run(t, "runs/2/<a&b>.pickle", 30<<20, 20<<20, 10<<20, 5<<20)
+	golden(t, "diff", drawnDiff(t, compare(before, after), Options{}))
+	golden(t, "diff-same", drawnDiff(t, compare(after, after), Options{Theme: canvas.Dark, Width: 600, Height: 500}))
+	c, _ := open(t, "programs.native", "node7/jit_step(5)/space0")
+	golden(t, "diff-new", drawnDiff(t, compare(run(t, "one.pickle", 10<<20), c), Options{Theme: canvas.Light}))
+}
+
+var (
+	areas  = regexp.MustCompile(`<path fill="#699bdd" d="([^"]*)"><title>(.*): peak [^<]*</title>`)
+	labels = regexp.MustCompile(`<text class="dim" text-anchor="end" x="\S+" y="(\S+)">([^<]*)</text>`)
+	moves  = regexp.MustCompile(`([Mhvlz])(-?[\d.]+)?(?: (-?[\d.]+))?`)
+)
+
+// peaksOf reads a picture back: how many bytes the highest point of each area stands
+// for, by the labels of the axis; and how many bytes a pixel is.
+func peaksOf(t *testing.T, picture string) (peaks map[string]float64, pixel float64) {
+	t.Helper()
+	zero := 0.0
+	for _, m := range labels.FindAllStringSubmatch(picture, -1) {
+		y := number(t, m[1])
+		if bytes, err := units.ParseBytes(m[2]); m[2] == "0" {
+			zero = y
+		} else if err == nil && zero > 0 {
+			pixel = float64(bytes) / (zero - y)
+			break
+		}
+	}
+	peaks = map[string]float64{}
+	for _, m := range areas.FindAllStringSubmatch(picture, -1) {
+		y, top, bottom := 0.0, math.Inf(1), math.Inf(-1)
+		for _, move := range moves.FindAllStringSubmatch(m[1], -1) {
+			switch move[1] {
+			case "M":
+				y = number(t, move[3])
+			case "v":
+				y += number(t, move[2])
+			case "l":
+				y += number(t, move[3])
+			}
+			top, bottom = min(top, y), max(bottom, y)
+		}
+		peaks[m[2]] = (bottom - top) * pixel
+	}
+	return peaks, pixel
+}
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// sizes are those of a random program.
+func sizes(r *rand.Rand) (all []int64) {
+	for range 4 + r.IntN(500) {
+		all = append(all, 1+r.Int64N(1<<30))
+	}
+	return all
+}
+
+// TestDiffScale: both peaks are as high as they are, by the one axis, and windows as
+// wide as they are long.
+func TestDiffScale(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		before, after := run(t, "a", sizes(r)...), run(t, "b", sizes(r)...)
+		picture := string(drawnDiff(t, compare(before, after), Options{Width: 600 + r.IntN(800), Height: 500 + r.IntN(500)}))
+		peaks, pixel := peaksOf(t, picture)
+		widths := map[string]float64{}
+		for _, m := range areas.FindAllStringSubmatch(picture, -1) {
+			for _, move := range moves.FindAllStringSubmatch(m[1], -1) {
+				if move[1] == "h" {
+					widths[m[2]] += number(t, move[2])
+				}
+			}
+		}
+		for word, c := range map[string]*lifetime.Capture{"before": before, "after": after} {
+			if want := float64(c.Spaces[0].Peak(lifetime.Occupied).Bytes); math.Abs(peaks[word]-want) > pixel {
+				t.Errorf("%s is drawn with a peak of %.0f, it is %.0f; a pixel is %.0f", word, peaks[word], want, pixel)
+			}
+		}
+		lengths := func(c *lifetime.Capture) float64 { return float64(c.Spaces[0].End - c.Spaces[0].Begin) }
+		longer := max(widths["before"], widths["after"])
+		if got, want := widths["after"]*lengths(before), widths["before"]*lengths(after); math.Abs(got-want) > 1.5/longer*max(got, want)+max(lengths(before), lengths(after)) {
+			t.Errorf("windows of %.0f and %.0f ns are %.1f and %.1f wide", lengths(before), lengths(after), widths["before"], widths["after"])
+		}
+	}
+}
+
+func TestDiffRefuses(t *testing.T) {
+	d := compare(run(t, "a"), run(t, "b"))
+	if err := Diff(io.Discard, d, d.Main(), Options{}); !errors.Is(err, errNothing) {
+		t.Error(err)
+	}
+}

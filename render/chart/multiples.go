@@ -1,0 +1,221 @@
+package chart
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/units"
+)
+
+// Miniature is the usage of a space for a small panel. It holds on to no buffer, so
+// that captures can be read one after the other.
+type Miniature struct {
+	Name string // of whom
+	Odd  string // the figure by which it differs from the others, "" where it does not
+	Why  string // the same at length
+
+	device string
+	peak   lifetime.Level
+	length string // of the window
+	curve  *curve
+}
+
+// miniatureColumns is in how many columns a miniature is sampled: it can be halved and
+// divided by three, and is as wide as the widest panel.
+const miniatureColumns = 432
+
+// NewMiniature takes the usage of a space.
+func NewMiniature(name string, s *lifetime.Space) (*Miniature, error) {
+	m := &Miniature{Name: name, device: plot.Device(s), peak: s.Peak(lifetime.Occupied), length: units.Span(s.End-max(s.Begin, plot.Origin(s)), s.Axis.Unit())}
+	if m.peak.Bytes <= 0 || s.Begin >= s.End {
+		return nil, fmt.Errorf("space %s: %w", s.ID(), errNothing)
+	}
+	m.curve = newCurve(window{s.Begin, s.End, miniatureColumns}, s.Levels(lifetime.Occupied))
+	return m, nil
+}
+
+// The sizes of a grid of panels.
+const (
+	gridLeft   canvas.Length = 720
+	gridTop    canvas.Length = 600
+	panelNames canvas.Length = 360 // above a panel
+	panelGap   canvas.Length = 180
+	panelLeast canvas.Length = 1400 // wide
+)
+
+// multiples is a picture of many panels in the making.
+type multiples struct {
+	plot.Plot // of the page, and of one panel after the other
+	o         Options
+	what      string
+	panels    []*Miniature
+	more      int
+	columns   int
+	wide      canvas.Length // a panel
+	high      canvas.Length // the plot of a panel
+	ceiling   uint64        // bytes at the top of all
+}
+
+// Multiples draws panels side by side on one scale of bytes. what they are ("ranks")
+// stands in the headline; more of them are left out. Options.Height does not count:
+// the picture is as high as its panels need. The same input gives the same bytes.
+func Multiples(w io.Writer, what string, panels []*Miniature, more int, o Options) error {
+	m := &multiples{o: o.withDefaults(0), what: what, panels: panels, more: more}
+	m.layOut()
+	var err error
+	m.Page, err = canvas.New(o.Format, canvas.Page{Width: m.o.Width, Height: m.o.Height, Theme: o.Theme,
+		Title: m.headline() + ": " + m.spread(), Desc: m.explanation()})
+	if err != nil {
+		return err
+	}
+	m.Heading(m.headline(), m.facts()...)
+	for i, panel := range panels {
+		m.draw(i, panel)
+	}
+	m.Left = gridLeft
+	if more > 0 {
+		y := canvas.Length(m.o.Height)*10 - 290
+		m.Page.Text(canvas.Text{X: m.Left, Y: y, Bold: true, S: m.leftOut()}.Fit(m.Width - m.Left - 160))
+	}
+	m.Footer(m.o.Height, m.explanation())
+	return m.Page.Finish(w)
+}
+
+// layOut decides how many panels stand side by side, and how large they are.
+func (m *multiples) layOut() {
+	m.Width, m.Left = canvas.Length(m.o.Width)*10, gridLeft
+	room := m.Width - gridLeft - 160 + panelGap
+	m.columns = len(m.panels)
+	if m.columns > 3 {
+		m.columns = int(math.Ceil(math.Sqrt(float64(m.columns))))
+	}
+	m.columns = max(min(m.columns, int(room/(panelLeast+panelGap))), 1)
+	m.wide = room/canvas.Length(m.columns) - panelGap
+	m.high = min(max(m.wide*45/100, 640), 1800) / 10 * 10
+	rows := (len(m.panels) + m.columns - 1) / m.columns
+	height := gridTop + canvas.Length(rows)*(panelNames+m.high+panelGap) + 300
+	if m.more > 0 {
+		height += 200
+	}
+	m.o.Height = int(height / 10)
+	for _, panel := range m.panels {
+		m.ceiling = max(m.ceiling, uint64(panel.peak.Bytes))
+	}
+}
+
+// place goes on to a panel, and draws what lies behind its curve.
+func (m *multiples) place(i int, height plot.Scale) {
+	row, column := canvas.Length(i/m.columns), canvas.Length(i%m.columns)
+	m.Left = gridLeft + column*(m.wide+panelGap)
+	m.Right = m.Left + m.wide
+	m.Top = gridTop + row*(panelNames+m.high+panelGap) + panelNames
+	m.Bottom = m.Top + m.high
+	for _, tick := range plot.Bytes(m.ceiling, int(m.high/400)) {
+		y := m.Bottom - height.At(tick.At)
+		if column == 0 {
+			m.GridLine(y, tick.Label)
+			continue
+		}
+		m.Page.Stroke(canvas.Line(m.Left, y, m.Right, y), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
+	}
+}
+
+// draw draws a panel.
+func (m *multiples) draw(i int, panel *Miniature) {
+	height := plot.Scale{From: m.ceiling, To: uint64(m.high)}
+	m.place(i, height)
+	m.words(panel)
+	title := canvas.Cut(panel.Name, 200) + ": peak " + units.Exact(panel.peak.Bytes)
+	if panel.Odd != "" {
+		title += "; " + panel.Why
+		m.Page.Stroke(canvas.Rect(m.Left-30, m.Top-panelNames+20, m.Right+30, m.Bottom+50).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(panel.Why))
+	}
+	curve := panel.curve.coarser(m.coarseness())
+	curve.draw(&m.Plot, m.Right, height, heapLook, heapLine, title)
+	x, _ := panel.curve.column(panel.peak.At)
+	across := plot.Scale{From: miniatureColumns, To: uint64(m.wide)}
+	m.Page.Dot(m.Left+across.At(uint64(x)), m.Bottom-height.At(uint64(panel.peak.Bytes)), 25, canvas.Look{Role: canvas.Foreground})
+}
+
+// coarseness returns how many columns of a curve become one: a column is not much
+// finer than a pixel.
+func (m *multiples) coarseness() int {
+	for _, by := range []int{4, 3, 2} {
+		if m.wide/10 <= canvas.Length(miniatureColumns/by) {
+			return by
+		}
+	}
+	return 1
+}
+
+// words writes above a panel whose it is, and its peak.
+func (m *multiples) words(panel *Miniature) {
+	name := canvas.Text{X: m.Left, Y: m.Top - 210, Bold: true, S: panel.Name}.Fit(m.wide)
+	m.Page.Text(withAside(name, panel.device, m.wide))
+	peak := canvas.Text{X: m.Left, Y: m.Top - 60, S: "peak " + units.Bytes(panel.peak.Bytes)}
+	if panel.Odd != "" {
+		peak.Role, peak.Bold, peak.S = canvas.Bad, true, peak.S+", outlier"
+	}
+	m.Page.Text(withAside(peak.Fit(m.wide), panel.length, m.wide))
+}
+
+// withAside adds what need not be there: only where it fits.
+func withAside(t canvas.Text, aside string, width canvas.Length) canvas.Text {
+	longer := t
+	if longer.Aside = aside; longer.Extent() <= width {
+		return longer
+	}
+	return t
+}
+
+func (m *multiples) headline() string {
+	return fmt.Sprintf("memory in use - %s %s", units.Count(int64(len(m.panels)+m.more)), m.what)
+}
+
+// factName is how many characters of a name stand in the line of facts.
+const factName = 28
+
+// spread says between which bounds the peaks lie.
+func (m *multiples) spread() string {
+	most, least := m.panels[0], m.panels[0]
+	for _, p := range m.panels {
+		if p.peak.Bytes > most.peak.Bytes {
+			most = p
+		}
+		if p.peak.Bytes < least.peak.Bytes {
+			least = p
+		}
+	}
+	if most.peak.Bytes == least.peak.Bytes {
+		return "peak " + units.Bytes(most.peak.Bytes) + " on each"
+	}
+	return fmt.Sprintf("peaks from %s (%s) to %s (%s)", units.Bytes(least.peak.Bytes), canvas.Cut(least.Name, factName), units.Bytes(most.peak.Bytes), canvas.Cut(most.Name, factName))
+}
+
+// facts are the bounds of the peaks, and the outliers.
+func (m *multiples) facts() []string {
+	var odd []string
+	for _, p := range m.panels {
+		if p.Odd != "" {
+			odd = append(odd, canvas.Cut(p.Name, factName)+" ("+p.Odd+")")
+		}
+	}
+	if odd == nil {
+		return []string{m.spread()}
+	}
+	return []string{m.spread(), "outliers: " + strings.Join(odd, ", ")}
+}
+
+// leftOut says how many panels there are not.
+func (m *multiples) leftOut() string {
+	return fmt.Sprintf("%s more are left out: these are the first %s.", units.Count(int64(m.more)), units.Count(int64(len(m.panels))))
+}
+
+func (m *multiples) explanation() string {
+	return "One scale of bytes; each panel is as wide as its own window. The dot is the peak."
+}

@@ -1,0 +1,121 @@
+package chart
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+)
+
+func miniature(t *testing.T, name string, sizes ...int64) *Miniature {
+	t.Helper()
+	m, err := NewMiniature(name, run(t, name, sizes...).Spaces[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func drawnMultiples(t *testing.T, panels []*Miniature, more int, o Options) []byte {
+	t.Helper()
+	var w bytes.Buffer
+	if err := Multiples(&w, "ranks", panels, more, o); err != nil {
+		t.Fatal(err)
+	}
+	return w.Bytes()
+}
+
+func TestMultiplesGoldens(t *testing.T) {
+	panels := []*Miniature{
+		miniature(t, "rank 0", 30<<20, 50<<20, 20<<20), miniature(t, "rank <&> \"1\"", 30<<20, 20<<20, 10<<20, 5<<20),
+		miniature(t, "rank 2, and a name that is much longer than its panel is wide", 1<<20, 2<<20, 3<<20, 4<<20, 3<<20, 2<<20, 1<<20),
+		miniature(t, "rank 3", 150<<20, 90<<20),
+	}
+	golden(t, "multiples-two", drawnMultiples(t, panels[:2], 0, Options{Theme: canvas.Dark}))
+	panels[3].Odd, panels[3].Why = "peak", "of 4 ranks rank 3 is the odd one"
+	golden(t, "multiples-odd", drawnMultiples(t, panels, 3, Options{Width: 600}))
+}
+
+// TestMultiplesScale: however many panels there are, each peak is as high as it is, by
+// the axis that all of them have, and every panel lies in the picture.
+func TestMultiplesScale(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := 1; n <= 64; n += 1 + n/3 {
+		var panels []*Miniature
+		want := map[string]int64{}
+		for i := range n {
+			c := run(t, "a", sizes(r)[:4+r.IntN(4)]...)
+			if i%2 == 0 {
+				c = run(t, "a", sizes(r)...)
+			}
+			m, err := NewMiniature(fmt.Sprint("rank ", i), c.Spaces[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			panels, want[m.Name] = append(panels, m), c.Spaces[0].Peak(lifetime.Occupied).Bytes
+		}
+		picture := drawnMultiples(t, panels, 0, Options{Width: 480 + r.IntN(1000)})
+		peaks, pixel := peaksOf(t, string(picture))
+		if len(peaks) != n || len(picture) > 1e6 {
+			t.Errorf("%d panels of %d, in %d bytes", len(peaks), n, len(picture))
+		}
+		for name, bytes := range want {
+			if math.Abs(peaks[name]-float64(bytes)) > pixel {
+				t.Errorf("of %d panels %s is drawn with a peak of %.0f, it is %d; a pixel is %.0f", n, name, peaks[name], bytes, pixel)
+			}
+		}
+		inside(t, string(picture))
+	}
+}
+
+// inside checks that no area runs out of a picture.
+func inside(t *testing.T, picture string) {
+	t.Helper()
+	var width, height float64
+	_, size, _ := strings.Cut(picture, `viewBox="0 0 `)
+	if _, err := fmt.Sscanf(size, "%f %f", &width, &height); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range areas.FindAllStringSubmatch(picture, -1) {
+		x, y := 0.0, 0.0
+		for _, move := range moves.FindAllStringSubmatch(m[1], -1) {
+			switch move[1] {
+			case "M":
+				x, y = number(t, move[2]), number(t, move[3])
+			case "h":
+				x += number(t, move[2])
+			case "v":
+				y += number(t, move[2])
+			}
+			if x < 0 || x > width || y < 0 || y > height {
+				t.Fatalf("%s reaches %.1f, %.1f in a picture of %.0f x %.0f", m[2], x, y, width, height)
+			}
+		}
+	}
+}
+
+// TestCoarser: a curve of fewer columns has the same extremes as one that was sampled so.
+func TestCoarser(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 50 {
+		s := run(t, "a", sizes(r)...).Spaces[0]
+		for _, by := range []int{1, 2, 3, 4} {
+			fine := newCurve(window{s.Begin, s.End, miniatureColumns}, s.Levels(lifetime.Occupied))
+			if want := newCurve(window{s.Begin, s.End, miniatureColumns / by}, s.Levels(lifetime.Occupied)); !fine.coarser(by).same(want) {
+				t.Errorf("a curve made coarser by %d is another one", by)
+			}
+		}
+	}
+}
+
+func TestMultiplesRefuses(t *testing.T) {
+	if _, err := NewMiniature("a", run(t, "a").Spaces[0]); !errors.Is(err, errNothing) {
+		t.Error(err)
+	}
+}
