@@ -412,13 +412,16 @@ func (p *pairing) byBegin() iter.Seq[int] {
 		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Addr, b.Addr))
 	})
 	added := p.unseen // in order of index
+	before := func(x, y *Buffer) bool {
+		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr)) <= 0
+	}
 	return func(yield func(int) bool) {
 		for i := range p.bufs.n {
 			if len(added) > 0 && added[0] == i {
 				added = added[1:]
 				continue
 			}
-			for len(unseen) > 0 && p.bufs.at(unseen[0]).Begin <= p.bufs.at(i).Begin {
+			for len(unseen) > 0 && before(p.bufs.at(unseen[0]), p.bufs.at(i)) {
 				if !yield(unseen[0]) {
 					return
 				}
