@@ -31,6 +31,7 @@ type reader struct {
 // Read reads results and events in in.
 func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	r := &reader{b: b, dec: json.NewDecoder(in), devices: map[device]*usage{}}
+	r.dec.UseNumber() // what is skipped may be too large for a float64
 	if err := r.file(); err != nil {
 		if err = r.cut(err); err != nil {
 			return err
