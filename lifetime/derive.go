@@ -120,6 +120,7 @@ type functionStep struct {
 
 func (d *deriver) ofSteps() {
 	functions := map[string]*functionStep{}
+	names := map[SiteID]string{}
 	var order []string
 	level, before := d.s.Base, d.s.Base
 	step := 0
@@ -145,7 +146,11 @@ func (d *deriver) ofSteps() {
 		if step < len(d.steps) && c.T < d.steps[step].Begin {
 			before = AddSat(level, size)
 		} else if step < len(d.steps) && (!c.Begin || b.Edge&BeginUnseen == 0) {
-			name := d.c.FunctionName(b.Site)
+			name, known := names[b.Site]
+			if !known {
+				name = d.c.FunctionName(b.Site)
+				names[b.Site] = name
+			}
 			f := functions[name]
 			if f == nil {
 				f = &functionStep{site: b.Site}

@@ -24,6 +24,7 @@ func TestSlice(t *testing.T) {
 				t.Fatal(err)
 			}
 			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			levelsAreSums(t, file, c, rng)
 			for range 3 {
 				n++
 				cutInThree(t, file, c, rng)
@@ -31,6 +32,25 @@ func TestSlice(t *testing.T) {
 		}
 	}
 	t.Logf("%d captures cut", n)
+}
+
+// levelsAreSums checks the level at an instant against what is alive then.
+func levelsAreSums(t *testing.T, file string, c *lifetime.Capture, rng *rand.Rand) {
+	t.Helper()
+	for _, s := range c.Spaces {
+		for range 5 {
+			at, sum := s.Begin+int64(rng.Float64()*float64(s.End-s.Begin)), int64(0)
+			for _, row := range s.Breakdown(at) {
+				sum += row.Bytes
+			}
+			if level := s.LevelAt(at, lifetime.Occupied); level != sum {
+				t.Errorf("%s, %s: level %d at %d, but %d bytes are alive", file, s.ID(), level, at, sum)
+			}
+		}
+		if live := s.Summary().Live.Bytes + s.Base + s.StackAt(s.End); !s.UsageOnly() && s.LevelAt(s.End, lifetime.Occupied) != live {
+			t.Errorf("%s, %s: level %d at the end, but %d bytes are alive", file, s.ID(), s.LevelAt(s.End, lifetime.Occupied), live)
+		}
+	}
 }
 
 func cutInThree(t *testing.T, file string, c *lifetime.Capture, rng *rand.Rand) {

@@ -116,8 +116,10 @@ func (s *Space) Breakdown(t int64) []Row {
 	if n := s.StackAt(t); n != 0 {
 		rows = append(rows, Row{Stack: true, Amount: Amount{Bytes: n, Requested: n}})
 	}
-	if n := s.usageAt(t); n != 0 && s.UsageOnly() {
-		rows = append(rows, Row{Usage: true, Amount: Amount{Bytes: n, Requested: n}})
+	if s.UsageOnly() {
+		if n := s.LevelAt(t, Occupied); n != 0 {
+			rows = append(rows, Row{Usage: true, Amount: Amount{Bytes: n, Requested: n}})
+		}
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind))

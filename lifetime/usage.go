@@ -145,6 +145,18 @@ func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	}
 }
 
+// LevelAt returns the level at t in measure m, Base and Stack included: at
+// Space.End it is that of the end of the window. Before the window it is 0.
+func (s *Space) LevelAt(t int64, m Measure) (bytes int64) {
+	for level := range s.Levels(m) {
+		if level.At > t {
+			break
+		}
+		bytes = level.Bytes
+	}
+	return bytes
+}
+
 // Steps returns how many marks are steps of the program.
 func (s *Space) Steps() (n int) {
 	for i := range s.Marks {
@@ -178,18 +190,6 @@ func (s *Space) usage() iter.Seq[Level] {
 			yield(last)
 		}
 	}
-}
-
-// usageAt returns the level at t of a space of which nothing else is known.
-func (s *Space) usageAt(t int64) int64 {
-	bytes := int64(0)
-	for level := range s.usage() {
-		if level.At > t {
-			break
-		}
-		bytes = level.Bytes
-	}
-	return bytes
 }
 
 // stackCursor walks along Space.Stack.

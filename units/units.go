@@ -25,6 +25,15 @@ func Bytes(n int64) string {
 	return sign + humanize.IBytesN(u, 3)
 }
 
+// Signed returns a change of a size as Bytes does, with its sign: "+4.00 MiB",
+// "-1.50 GiB", "0 B".
+func Signed(n int64) string {
+	if n > 0 {
+		return "+" + Bytes(n)
+	}
+	return Bytes(n)
+}
+
 // Exact returns a size as Bytes does, followed by the exact count where Bytes
 // rounds: "4.00 MiB (4,194,304 B)".
 func Exact(n int64) string {

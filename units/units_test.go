@@ -17,6 +17,11 @@ func TestBytes(t *testing.T) {
 	if got, want := Exact(4<<20), "4.00 MiB (4,194,304 B)"; got != want {
 		t.Errorf("Exact = %q, want %q", got, want)
 	}
+	for n, want := range map[int64]string{0: "0 B", 4 << 20: "+4.00 MiB", -3 << 29: "-1.50 GiB"} {
+		if got := Signed(n); got != want {
+			t.Errorf("Signed(%d) = %q, want %q", n, got, want)
+		}
+	}
 }
 
 func TestParseBytes(t *testing.T) {

@@ -147,15 +147,7 @@ func (w choice) filter(capture *lifetime.Capture) (*lifetime.Capture, error) {
 	if w.minSize == 0 && w.category == "" && w.function == nil {
 		return capture, nil
 	}
-	wanted := map[lifetime.SiteID]bool{} // by site, of --function
-	matches := func(site lifetime.SiteID) bool {
-		is, known := wanted[site]
-		if !known {
-			is = leak.Matches(capture, site, w.function)
-			wanted[site] = is
-		}
-		return is
-	}
+	matches := leak.Matcher(capture, w.function)
 	categories := map[string]bool{}
 	n, all := 0, 0
 	part := capture.Filter(func(s *lifetime.Space, b *lifetime.Buffer) bool {

@@ -19,6 +19,7 @@ import (
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/web"
+	"github.com/memlane/memlane/units"
 )
 
 func diffCommand() *cli.Command {
@@ -267,7 +268,7 @@ func printRows(w io.Writer, d *diff.Result, perStep bool) {
 		if len(d.Pairs) > 1 {
 			name += " on " + p.Name
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t  %s\n", signed(r.DeltaPeak()), signed(r.DeltaEnd()), signed(int64(math.Round(change))), r.Status,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t  %s\n", units.Signed(r.DeltaPeak()), units.Signed(r.DeltaEnd()), units.Signed(int64(math.Round(change))), r.Status,
 			cutMiddle(printable(name), maxPlace-10))
 	}
 	t.Flush()

@@ -31,8 +31,9 @@ type changeJSON struct {
 func functionChanges(capture *lifetime.Capture, space int, r *rules) functionJSON {
 	s := capture.Spaces[space]
 	out := functionJSON{File: capture.Sources[s.Source].File, Space: s.ID(), Steps: []changeJSON{}}
+	matches := leak.Matcher(capture, r.settings.Function)
 	for i := range capture.Calls {
-		if call := &capture.Calls[i]; call.Space == space && leak.Matches(capture, call.Site, r.settings.Function) {
+		if call := &capture.Calls[i]; call.Space == space && matches(call.Site) {
 			out.Steps = append(out.Steps, changeJSON{int64(math.Round(call.Begin * 1e9)), call.Allocated, call.Freed, call.Change()})
 		}
 	}
@@ -79,8 +80,8 @@ func printFunctions(w io.Writer, capture *lifetime.Capture, r *rules) {
 		case f.Inferred:
 			note = "; nothing marks them, they are inferred"
 		}
-		fmt.Fprintf(w, "\n%s on %s: %s in all, %s a %s (%s%s)\n", printable(r.settings.Function.String()), printable(f.Space), signed(sum),
-			signed(int64(math.Round(float64(sum)/float64(len(f.Steps))))), what, count(len(f.Steps), what), note)
+		fmt.Fprintf(w, "\n%s on %s: %s in all, %s a %s (%s%s)\n", printable(r.settings.Function.String()), printable(f.Space), units.Signed(sum),
+			units.Signed(int64(math.Round(float64(sum)/float64(len(f.Steps))))), what, count(len(f.Steps), what), note)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "%s\tallocated\tfreed\tchange\t\n", what)
 		for n, c := range f.Steps {
@@ -90,16 +91,8 @@ func printFunctions(w io.Writer, capture *lifetime.Capture, r *rules) {
 				}
 				continue
 			}
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t\n", n, units.Bytes(c.AllocatedBytes), units.Bytes(c.FreedBytes), signed(c.ChangeBytes))
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t\n", n, units.Bytes(c.AllocatedBytes), units.Bytes(c.FreedBytes), units.Signed(c.ChangeBytes))
 		}
 		t.Flush()
 	}
-}
-
-// signed returns a size with its sign.
-func signed(n int64) string {
-	if n > 0 {
-		return "+" + units.Bytes(n)
-	}
-	return units.Bytes(n)
 }

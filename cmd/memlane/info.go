@@ -159,7 +159,7 @@ func spaceInfo(s *lifetime.Space) spaceInfoJSON {
 		OOMs: []oom{},
 	}
 	if s.UsageOnly() {
-		info.Live.Bytes = levelAt(s, s.AtEnd())
+		info.Live.Bytes = s.LevelAt(s.AtEnd(), lifetime.Occupied)
 		info.Live.RequestedBytes = info.Live.Bytes
 	}
 	if static(s) {
@@ -209,14 +209,6 @@ func (info *spaceInfoJSON) addFragmentation(s *lifetime.Space) {
 	if share, ok := free.Fragmentation(); ok {
 		info.Fragmentation = &share
 	}
-}
-
-// levelAt returns the bytes in use at t.
-func levelAt(s *lifetime.Space, t int64) (bytes int64) {
-	for _, r := range s.Breakdown(t) {
-		bytes += r.Bytes
-	}
-	return bytes
 }
 
 // fragmentationAt returns what the allocator last reported up to t, nil when it

@@ -16,7 +16,7 @@ import (
 	"github.com/memlane/memlane/render/web"
 )
 
-// The forms of a report, by the extension of the file that -o names.
+// The forms of a report.
 const (
 	textReport     = "text"
 	markdownReport = "markdown"
@@ -26,8 +26,10 @@ const (
 	htmlReport     = "html"
 )
 
+// reportFormats has them by the extension of the file that -o names; "" is never
+// chosen by it.
 var reportFormats = []struct{ name, extension string }{
-	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}, {sarifReport, ".sarif"}, {githubReport, "no name ends so"},
+	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}, {sarifReport, ".sarif"}, {githubReport, ""},
 }
 
 // formatUsage is the help of --format.
@@ -135,8 +137,9 @@ func reportFormat(c *cli.Context) (string, error) {
 		return jsonReport, nil
 	}
 	var names []string
+	extension := filepath.Ext(c.String("output"))
 	for _, f := range reportFormats {
-		if name == f.name || name == "" && filepath.Ext(c.String("output")) == f.extension {
+		if name == f.name || name == "" && extension != "" && extension == f.extension {
 			return f.name, nil
 		}
 		names = append(names, f.name)

@@ -210,8 +210,9 @@ func (r *rules) find(capture *lifetime.Capture) (found []leak.Finding, report *p
 
 // matching returns the calls of functions that --function matches.
 func (r *rules) matching(capture *lifetime.Capture, calls []lifetime.Call) (kept []lifetime.Call) {
+	matches := leak.Matcher(capture, r.settings.Function)
 	for _, call := range calls {
-		if leak.Matches(capture, call.Site, r.settings.Function) {
+		if matches(call.Site) {
 			kept = append(kept, call)
 		}
 	}

@@ -142,9 +142,8 @@ func sideOf(s *lifetime.Space) *Side {
 		side.Allocated = lifetime.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
 	if s.UsageOnly() {
-		for level := range s.Levels(lifetime.Occupied) {
-			side.End, side.EndRequested = level.Bytes, level.Bytes
-		}
+		side.End = s.LevelAt(s.End, lifetime.Occupied)
+		side.EndRequested = side.End
 	}
 	return side
 }

@@ -94,10 +94,7 @@ func stepTime(s *Side) string {
 // Difference says by how much a figure changed: "-24.1 MiB (-33.8 %)".
 func Difference(before, after int64) string {
 	change := after - before
-	text := units.Bytes(change)
-	if change > 0 {
-		text = "+" + text
-	}
+	text := units.Signed(change)
 	if before == 0 || change == 0 {
 		return text
 	}

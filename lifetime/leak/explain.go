@@ -99,7 +99,7 @@ func (l Look) project(f *Finding, n, first int) {
 	if limit <= 0 || rate <= 0 {
 		return
 	}
-	left := math.Max(0, float64(limit-l.atEnd()))
+	left := math.Max(0, float64(limit-l.Space.LevelAt(l.Space.End, lifetime.Occupied)))
 	at := float64(n) + math.Ceil(left/rate)
 	f.addEvidence("limit", float64(limit))
 	f.addEvidence("projected_step", at)
@@ -107,14 +107,6 @@ func (l Look) project(f *Finding, n, first int) {
 	if f.Severity == Warning && at-float64(n) <= math.Max(horizon, windows*float64(n)) {
 		f.Severity = Critical
 	}
-}
-
-// atEnd returns the level at the end of the window, in occupied bytes.
-func (l Look) atEnd() (bytes int64) {
-	for level := range l.Space.Levels(lifetime.Occupied) {
-		bytes = level.Bytes
-	}
-	return bytes
 }
 
 // released counts the regions that the allocator gave back to the device after an

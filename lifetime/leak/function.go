@@ -16,7 +16,7 @@ func (c *Change) Bytes() int64 { return lifetime.AddSat(c.Allocated.Bytes, -c.Fr
 // before the first step counts to it; without steps the window is one. inferred
 // says that nothing marks the steps.
 func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
-	l := Look{Capture: c, Settings: settings, Space: s, common: &common{wanted: map[lifetime.SiteID]bool{}}}
+	l := Look{Capture: c, Settings: settings, Space: s, common: &common{}}
 	if !l.dynamic() {
 		return nil, false
 	}

@@ -68,7 +68,7 @@ type common struct {
 	leaks     bool                     // whether one of them is a leak
 	inPieces  bool                     // whether an allocation failed because free memory was in pieces
 	peak      *lifetime.Level
-	wanted    map[lifetime.SiteID]bool // sites that Settings.Function matches
+	wanted    func(lifetime.SiteID) bool // tells the sites that Settings.Function matches
 }
 
 // Leak is the name of the rule whose findings are leaks, Grown of the one that
@@ -145,7 +145,7 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 	}
 	var all []Finding
 	for _, s := range spaces {
-		l := Look{c, settings, s, highest[s.Memory], &common{told: map[lifetime.SiteID]bool{}, wanted: map[lifetime.SiteID]bool{}}}
+		l := Look{c, settings, s, highest[s.Memory], &common{told: map[lifetime.SiteID]bool{}}}
 		for _, r := range Rules {
 			found := r.Run(l)
 			for _, f := range found {
@@ -199,17 +199,27 @@ func (l Look) wants(site lifetime.SiteID) bool {
 	if l.Function == nil {
 		return true
 	}
-	wanted, known := l.wanted[site]
-	if !known {
-		wanted = Matches(l.Capture, site, l.Function)
-		l.wanted[site] = wanted
+	if l.wanted == nil {
+		l.wanted = Matcher(l.Capture, l.Function)
 	}
-	return wanted
+	return l.wanted(site)
 }
 
-// Matches reports whether a site was allocated by a function that re matches, or
-// by what it called.
-func Matches(c *lifetime.Capture, site lifetime.SiteID, re *regexp.Regexp) bool {
+// Matcher returns a function that reports whether a site was allocated by a
+// function that re matches, or by what it called. It looks at each site once.
+func Matcher(c *lifetime.Capture, re *regexp.Regexp) func(lifetime.SiteID) bool {
+	wanted := map[lifetime.SiteID]bool{}
+	return func(site lifetime.SiteID) bool {
+		is, known := wanted[site]
+		if !known {
+			is = matches(c, site, re)
+			wanted[site] = is
+		}
+		return is
+	}
+}
+
+func matches(c *lifetime.Capture, site lifetime.SiteID, re *regexp.Regexp) bool {
 	for _, id := range c.Stacks[c.Sites[site].Stack] {
 		if re.MatchString(c.Frames[id].Function) {
 			return true

@@ -41,14 +41,14 @@ func outOfMemory(l Look) []Finding {
 	}
 	f := Finding{Severity: Critical, Confidence: 0.95}
 	at := last.Begin
-	level := l.levelAt(at)
+	level := l.Space.LevelAt(at, lifetime.Occupied)
 	f.Evidence = []Evidence{{Name: "failures", Value: float64(failed)}, {Name: "after", Value: float64(at - l.Space.Begin)},
 		{Name: "requested", Value: float64(last.Requested)}, {Name: "in_use", Value: float64(level)}}
 	wanted := fmt.Sprintf("%s were wanted at %s", units.Exact(last.Requested), l.since(at))
 	if failed > 1 {
 		wanted = fmt.Sprintf("%s allocations failed; the last wanted %s at %s", units.Count(int64(failed)), units.Exact(last.Requested), l.since(at))
 	}
-	kind, why, fix := l.reason(&f, last)
+	kind, why, fix := l.reason(&f, last, level)
 	f.say("reason", kind)
 	l.inPieces = kind == fragmented
 	held, sites, amount := l.holders(at)
@@ -68,9 +68,9 @@ const (
 	exhausted  = "exhausted"
 )
 
-// reason says why an allocation failed. Sites that stand beside the largest hole
+// reason says why an allocation failed when level bytes were in use. Sites that stand beside the largest hole
 // come first in the finding.
-func (l Look) reason(f *Finding, m *lifetime.Mark) (kind, why string, fix []string) {
+func (l Look) reason(f *Finding, m *lifetime.Mark, level int64) (kind, why string, fix []string) {
 	s := l.Space
 	var reserved int64
 	for i := range s.Regions {
@@ -107,7 +107,7 @@ func (l Look) reason(f *Finding, m *lifetime.Mark) (kind, why string, fix []stri
 			units.Bytes(limit), units.Bytes(reserved), units.Bytes(m.Free), units.Bytes(others))
 		return outside, why, []string{"See who else uses the device (nvidia-smi): another process, a leftover of one, or libraries that allocate by themselves."}
 	}
-	why = fmt.Sprintf("%s were in use", units.Bytes(l.levelAt(m.Begin)))
+	why = fmt.Sprintf("%s were in use", units.Bytes(level))
 	if reserved > 0 {
 		why += fmt.Sprintf(" of %s reserved", units.Bytes(reserved))
 	}
@@ -152,17 +152,6 @@ func (l Look) holders(at int64) (text string, sites []lifetime.SiteID, all lifet
 	return strings.Join(names, ", "), sites, all
 }
 
-// levelAt returns the bytes in use at an instant.
-func (l Look) levelAt(t int64) (bytes int64) {
-	for level := range l.Space.Levels(lifetime.Occupied) {
-		if level.At > t {
-			break
-		}
-		bytes = level.Bytes
-	}
-	return bytes
-}
-
 // close tells of a peak that nearly reaches the limit, where no failure is
 // recorded: the capture of a program that died may hold nothing else.
 func (l Look) close() []Finding {
@@ -190,9 +179,9 @@ func (l Look) tooLarge() []Finding {
 		return nil
 	}
 	held, sites, amount := l.holders(peak.At)
-	padded := int64(0)
+	waste, padded := newWaste(l.Space), int64(0)
 	for _, i := range l.Space.LiveAt(peak.At) {
-		padded = lifetime.AddSat(padded, newWaste(l.Space).of(i))
+		padded = lifetime.AddSat(padded, waste.of(i))
 	}
 	f := Finding{Severity: Critical, Confidence: 1, Sites: sites, Amount: amount,
 		Evidence: []Evidence{{Name: "peak", Value: float64(peak.Bytes)}, {Name: "limit", Value: float64(limit)}, {Name: "padding", Value: float64(padded)}},

@@ -32,7 +32,7 @@ func padding(l Look) []Finding {
 	if s.Axis != lifetime.ProgramOrder {
 		return nil
 	}
-	peak := s.Peak(lifetime.Occupied)
+	peak := l.highest()
 	padded := newWaste(s)
 	groups := groupBuffers(l.Capture, s, s.LiveAt(peak.At), padded.of)
 	large := func(g *group) bool {

@@ -37,8 +37,8 @@ func trending(l Look) []Finding {
 	if l.Function != nil || s.Axis == lifetime.ProgramOrder {
 		return nil
 	}
-	if l.flat() {
-		return []Finding{l.flatLine()}
+	if share, flat := l.flat(); flat {
+		return []Finding{l.flatLine(share)}
 	}
 	if l.leaks || s.Facts&lifetime.History == 0 && !s.UsageOnly() {
 		return nil
@@ -85,13 +85,15 @@ func (l Look) floors() []int64 {
 	return floors
 }
 
-// flat reports whether everything in the window happened at its beginning.
-func (l Look) flat() bool {
+// flat reports whether everything in the window happened at its beginning: in
+// that share of it.
+func (l Look) flat() (share float64, flat bool) {
 	s := l.Space
 	if n := len(s.Buffers); s.Facts&lifetime.History == 0 || s.Allocations < minAllocations || s.Axis != lifetime.Time || n == 0 {
-		return false
+		return 0, false
 	}
-	return l.busyShare() < flatFrom
+	share = l.busyShare()
+	return share, share < flatFrom
 }
 
 // busyShare is the share of the window up to the last allocation or free. Marks
@@ -116,10 +118,9 @@ func (l Look) lastChange() (t int64) {
 	return t
 }
 
-func (l Look) flatLine() Finding {
+func (l Look) flatLine(share float64) Finding {
 	s := l.Space
-	share := l.busyShare()
-	return Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: l.atEnd()}, Evidence: []Evidence{{Name: "share_of_window", Value: share}},
+	return Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: s.LevelAt(s.End, lifetime.Occupied)}, Evidence: []Evidence{{Name: "share_of_window", Value: share}},
 		Description: fmt.Sprintf("all %s allocations and %s frees lie in the first %.1f %% of the window; after that the line is flat, as it usually is "+
 			"where programs plan their memory when they are compiled (TPU): no leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
 			math.Max(0.1, 100*share)),

@@ -33,7 +33,7 @@ func wholeProgram(l Look) []Finding {
 	if s.Axis != lifetime.ProgramOrder {
 		return nil
 	}
-	peak := s.Peak(lifetime.Occupied)
+	peak := l.highest()
 	if shareOf(peak.Bytes, l.Highest) < minProgram {
 		return nil
 	}

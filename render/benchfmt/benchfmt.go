@@ -61,9 +61,9 @@ func figures(s *lifetime.Space) []figure {
 	if !s.UsageOnly() {
 		add("peak-requested-bytes", sum.PeakRequested.Bytes)
 	}
-	add("end-bytes", last(s, lifetime.Occupied))
+	add("end-bytes", s.LevelAt(s.End, lifetime.Occupied))
 	if !s.UsageOnly() {
-		add("end-requested-bytes", last(s, lifetime.Requested))
+		add("end-requested-bytes", s.LevelAt(s.End, lifetime.Requested))
 	}
 	if _, reserved := s.Reserved(); reserved > 0 {
 		add("reserved-bytes", reserved)
@@ -81,14 +81,6 @@ func figures(s *lifetime.Space) []figure {
 		}
 	}
 	return all
-}
-
-// last returns the level at the end of the window.
-func last(s *lifetime.Space, m lifetime.Measure) (bytes int64) {
-	for level := range s.Levels(m) {
-		bytes = level.Bytes
-	}
-	return bytes
 }
 
 // name makes the ID of a space fit for the name of a benchmark, which ends at a

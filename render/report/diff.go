@@ -60,8 +60,8 @@ func (m *markdown) changed(d *diff.Result, perStep bool) {
 		if r.Unseen {
 			place = "before the window"
 		}
-		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, escape(p.Name), escape(place), signed(r.DeltaPeak()), signed(r.DeltaEnd()),
-			signed(int64(math.Round(change))))
+		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, escape(p.Name), escape(place), units.Signed(r.DeltaPeak()), units.Signed(r.DeltaEnd()),
+			units.Signed(int64(math.Round(change))))
 	}
 }
 
@@ -75,12 +75,4 @@ func (m *markdown) changes(title string, all []diff.Change, of func(diff.Change)
 			m.line("- **%s** (%s): %s", f.Rule, f.Severity, escape(f.Description))
 		}
 	}
-}
-
-// signed returns a size with its sign.
-func signed(n int64) string {
-	if n > 0 {
-		return "+" + units.Bytes(n)
-	}
-	return units.Bytes(n)
 }

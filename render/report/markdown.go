@@ -148,12 +148,8 @@ func (m *markdown) memory(d *Data) {
 			if _, peak := s.Reserved(); peak > 0 {
 				reserved = units.Bytes(peak)
 			}
-			end := int64(0)
-			for level := range s.Levels(lifetime.Occupied) {
-				end = level.Bytes
-			}
 			m.line("| %s | %s | %s | %s | %s | %s |", escape(c.Sources[s.Source].File), escape(s.ID()), units.Span(s.End-s.Begin, s.Axis.Unit()),
-				units.Bytes(s.Peak(lifetime.Occupied).Bytes), units.Bytes(end), reserved)
+				units.Bytes(s.Peak(lifetime.Occupied).Bytes), units.Bytes(s.LevelAt(s.End, lifetime.Occupied)), reserved)
 		}
 	}
 }
@@ -255,12 +251,13 @@ func (m *markdown) stack(c *lifetime.Capture, site lifetime.SiteID) {
 func (m *markdown) peaks(d *Data) {
 	m.line("\n## What makes up the peak")
 	for _, c := range d.Captures {
-		var program *lifetime.Space
+		var program *lifetime.Space // the largest
+		most := int64(0)
 		for _, s := range c.Spaces {
 			if s.Axis != lifetime.ProgramOrder {
 				m.peak(c, s)
-			} else if program == nil || s.Peak(lifetime.Occupied).Bytes > program.Peak(lifetime.Occupied).Bytes {
-				program = s
+			} else if peak := s.Peak(lifetime.Occupied).Bytes; program == nil || peak > most {
+				program, most = s, peak
 			}
 		}
 		if program != nil {

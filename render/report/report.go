@@ -88,11 +88,11 @@ func addSummary(sum *preset.Summary, c *lifetime.Capture) {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
 		}
-		for i := range s.Buffers {
-			if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
-				sum.TotalFunctionCalls++
-				sum.TotalMemoryAllocated = lifetime.AddSat(sum.TotalMemoryAllocated, b.Size)
-				names[c.FunctionName(b.Site)] = true
+		for _, site := range s.Summary().Sites {
+			if site.Allocated.Count > 0 {
+				sum.TotalFunctionCalls += int(site.Allocated.Count)
+				sum.TotalMemoryAllocated = lifetime.AddSat(sum.TotalMemoryAllocated, site.Allocated.Bytes)
+				names[c.FunctionName(site.Site)] = true
 			}
 		}
 		if s.Axis == lifetime.Time && s.End > s.Begin {
