@@ -70,6 +70,9 @@ type Input struct {
 	// Calls asks for the calls of functions one by one: see
 	// lifetime.Builder.KeepCalls.
 	Calls bool
+	// PeakAndEnd asks for the buffers alone that are alive at the peak or at the
+	// end: see lifetime.Builder.KeepPeakAndEnd.
+	PeakAndEnd bool
 	// Progress, when set, is called for every file of size bytes (0 = not
 	// known) and returns what to call with each number of bytes read from it.
 	Progress func(file string, size int64) func(n int)
@@ -84,6 +87,9 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	}
 	if in.Calls {
 		b.KeepCalls()
+	}
+	if in.PeakAndEnd {
+		b.KeepPeakAndEnd()
 	}
 	files := []string{file}
 	info, err := os.Stat(file)

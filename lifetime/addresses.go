@@ -74,15 +74,16 @@ func (t *addressTable) grow() {
 }
 
 // remove takes addr out, and moves up those behind it that would not be found
-// across the gap.
-func (t *addressTable) remove(addr uint64) {
+// across the gap. It returns what stood there, and whether anything did.
+func (t *addressTable) remove(addr uint64) (was openBuffer, ok bool) {
 	if t.n == 0 {
-		return
+		return was, false
 	}
 	gap := t.find(addr)
 	if !t.slots[gap].used {
-		return
+		return was, false
 	}
+	was = t.slots[gap].value
 	t.n--
 	mask := uint64(len(t.slots) - 1)
 	for i := t.after(gap); t.slots[i].used; i = t.after(i) {
@@ -93,6 +94,7 @@ func (t *addressTable) remove(addr uint64) {
 		}
 	}
 	t.slots[gap] = addressSlot{}
+	return was, true
 }
 
 // all yields the open buffers, in no order.

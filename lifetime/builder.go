@@ -29,6 +29,8 @@ type Builder struct {
 
 	keepReports bool
 	keepCalls   bool
+	peakAndEnd  bool // of the buffers, keep those alone
+	keepAll     bool // until a space is complete
 }
 
 // SpaceRef names a space of a Builder.
@@ -62,6 +64,15 @@ func (b *Builder) Space() SpaceRef {
 // InOrder promises that the events of a space come in order of time (equal
 // times included): they are then paired as they come, and not kept.
 func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
+
+// ReportsInOrder is InOrder, and promises that the buffers of the space come by
+// Report alone.
+func (b *Builder) ReportsInOrder(space SpaceRef) {
+	b.InOrder(space)
+	if log := b.spaces[space]; b.peakAndEnd && !b.keepAll {
+		log.fold = &fold{log: log}
+	}
+}
 
 // Describe sets who and where a space is: the fields of s up to Facts, Limit
 // and, when they are known beforehand, the window, Base and the numbers of
@@ -294,6 +305,11 @@ func (b *Builder) Region(space SpaceRef, r Region) {
 // were recorded before it.
 func (b *Builder) Total(space SpaceRef, t Total) {
 	log := b.spaces[space]
+	if log.fold != nil {
+		t.T = max(t.T, log.last)
+		log.fold.total(&t)
+		return
+	}
 	log.totals.add(t)
 	log.add(event{op: opTotal, t: t.T, size: int64(log.totals.n - 1)})
 }
@@ -371,6 +387,9 @@ func (b *Builder) Finish() (*Capture, error) {
 	for i, log := range b.spaces {
 		if log.described {
 			made[i] = log.finish()
+			if b.peakAndEnd {
+				made[i].keepPeakAndEnd()
+			}
 			b.capture.Spaces = append(b.capture.Spaces, made[i])
 		}
 		b.spaces[i] = nil // the log may be as large as the model: let it go

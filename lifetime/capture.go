@@ -85,6 +85,10 @@ type Space struct {
 	BufNotes  []NoteID // what the program said of it
 	ValueIDs  []int64  // ID of the Value that stands for it
 
+	// Outline is set where only some buffers were kept: see
+	// Builder.KeepPeakAndEnd.
+	Outline *Outline
+
 	// Reports are kept in place of buffers where a reader was asked to: see
 	// Builder.KeepReports.
 	Reports Reports

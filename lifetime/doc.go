@@ -14,6 +14,11 @@
 // it a memory ID): buffers are rectangles [Begin, End) x [Addr, Addr+Size) in
 // it. Every peak, drawing and comparison happens inside one space.
 //
+// Who asks for nothing but the peak and the end ([Builder.KeepPeakAndEnd]) gets the
+// buffers of those two alone; reports that come in order are then folded as they
+// come, in memory that grows with what is alive and not with the file. Where that
+// could not be exact, the reader starts over and keeps all.
+//
 // Two sizes are kept apart everywhere: requested is what the program asked
 // for, occupied what the allocator set aside. Their peaks are maximised
 // separately.

@@ -91,6 +91,21 @@ type Loss struct {
 	First  string // where it happened first: a byte offset, a path inside, an address
 }
 
+// add counts one more case. where is asked for the first one alone.
+func (l *Loss) add(bytes int64, where func() string) {
+	if l.Count++; l.Count == 1 {
+		l.First = where()
+	}
+	l.Bytes = AddSat(l.Bytes, bytes)
+}
+
+// tell counts the cases in the losses of the capture, if there are any.
+func (l *Loss) tell(b *Builder, r Reason, s *Space) {
+	if l.Count > 0 {
+		b.Lose(r, l.Count, l.Bytes, s.ID()+": "+l.First)
+	}
+}
+
 // String returns the loss as one line for people.
 func (l Loss) String() string {
 	s := fmt.Sprintf("%s: %s (%d", l.Reason, l.Reason.Doc(), l.Count)

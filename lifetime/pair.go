@@ -107,9 +107,7 @@ func (p *pairing) finish(s *Space) {
 	}
 	p.s = s
 	s.Allocations, s.Frees = p.allocations, p.frees
-	if l := p.replaced; l.Count > 0 {
-		p.log.b.Lose(LostFree, l.Count, l.Bytes, s.ID()+": "+l.First)
-	}
+	p.replaced.tell(p.log.b, LostFree, s)
 	p.reconcile()
 	p.settleEnds()
 	p.settleBegins()
@@ -199,10 +197,7 @@ func (p *pairing) loseFree(o openBuffer, t int64) {
 		t = o.requested
 	}
 	b := p.bufs.at(o.index)
-	if p.replaced.Count++; p.replaced.Count == 1 {
-		p.replaced.First = fmt.Sprintf("address %#x", b.Addr)
-	}
-	p.replaced.Bytes = AddSat(p.replaced.Bytes, b.Size)
+	p.replaced.add(b.Size, func() string { return fmt.Sprintf("address %#x", b.Addr) })
 	p.close(o, t, EndInferred)
 }
 
@@ -456,13 +451,7 @@ func storeIntervals(s *Space, all []interval) {
 			column(&s.ValueIDs, len(all))[i] = v.beside.ValueID
 		}
 	}
-	var ended []uint32
-	for i := range s.Buffers {
-		if s.Buffers[i].Edge&EndOpen == 0 {
-			ended = append(ended, uint32(i))
-		}
-	}
-	s.sortEnds(ended)
+	s.sortAllEnds()
 }
 
 // column returns an optional column, which is made when it is first used.

@@ -51,6 +51,7 @@ type spaceLog struct {
 	any     bool
 
 	pairing pairing
+	fold    *fold // in place of pairing, for those who do not need all buffers
 	regions regionPairing
 
 	live        []LiveBlock
@@ -115,12 +116,19 @@ func (log *spaceLog) take(e *event) {
 		log.totals.at(int(e.size)).T = e.t
 	case opStack:
 		log.desc.Stack = append(log.desc.Stack, Level{e.t, e.size})
+		if log.fold != nil {
+			log.fold.stackReserved(e.size)
+		}
 	case opDelta:
 		log.delta(e)
 	case opMark:
 		log.marks[e.size].Begin, log.marks[e.size].End = e.t, e.t
 	default:
-		log.pairing.event(e)
+		if log.fold != nil {
+			log.fold.event(e)
+		} else {
+			log.pairing.event(e)
+		}
 	}
 }
 
@@ -167,9 +175,12 @@ func (log *spaceLog) finish() *Space {
 		s.Begin, s.End = 0, 1 // an instant
 	}
 	log.regions.finish(s)
-	if log.intervals != nil {
+	switch {
+	case log.fold != nil:
+		log.fold.finish(s)
+	case log.intervals != nil:
 		storeIntervals(s, log.intervals)
-	} else {
+	default:
 		log.pairing.finish(s)
 	}
 	if log.numbered {
@@ -197,7 +208,9 @@ func (log *spaceLog) finish() *Space {
 	s.Limit, s.LifetimePeak = max(s.Limit, log.limit), max(s.LifetimePeak, log.lifetimePeak)
 	if !given {
 		log.deriveFacts(s)
-		log.solveBase(s)
+		if log.fold == nil {
+			log.solveBase(s)
+		}
 	}
 	return s
 }

@@ -1,9 +1,6 @@
 package lifetime
 
-import (
-	"iter"
-	"sort"
-)
+import "iter"
 
 // span is a range of addresses [lo, hi) with a value.
 type span[V any] struct {
@@ -27,15 +24,28 @@ type spanMap[V any] struct {
 
 // find returns the position of the first span whose end lies above addr.
 func (m *spanMap[V]) find(addr uint64) (c, i int) {
-	c = sort.Search(len(m.chunks), func(k int) bool {
-		chunk := m.chunks[k]
-		return chunk[len(chunk)-1].hi > addr
-	})
+	// Written out, since each event of a long history may come here.
+	for end := len(m.chunks); c < end; {
+		mid := (c + end) / 2
+		if chunk := m.chunks[mid]; chunk[len(chunk)-1].hi > addr {
+			end = mid
+		} else {
+			c = mid + 1
+		}
+	}
 	if c == len(m.chunks) {
 		return c, 0
 	}
 	chunk := m.chunks[c]
-	return c, sort.Search(len(chunk), func(k int) bool { return chunk[k].hi > addr })
+	for end := len(chunk); i < end; {
+		mid := (i + end) / 2
+		if chunk[mid].hi > addr {
+			end = mid
+		} else {
+			i = mid + 1
+		}
+	}
+	return c, i
 }
 
 // overlapping yields, in order, the spans that share an address with [lo, hi):

@@ -64,7 +64,7 @@ func (s *Space) Summary() Summary {
 				sum.Pending.add(b)
 			}
 		}
-		if b.Begin <= sum.Peak.At && (b.End > sum.Peak.At || b.Edge&EndOpen != 0) {
+		if b.aliveAt(sum.Peak.At) {
 			row.AtPeak.add(b)
 		}
 	}

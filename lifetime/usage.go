@@ -85,6 +85,17 @@ func (s *Space) sortEnds(order []uint32) {
 	s.byEnd = order
 }
 
+// sortAllEnds is sortEnds where nothing is known of the order.
+func (s *Space) sortAllEnds() {
+	var ended []uint32
+	for i := range s.Buffers {
+		if s.Buffers[i].Edge&EndOpen == 0 {
+			ended = append(ended, uint32(i))
+		}
+	}
+	s.sortEnds(ended)
+}
+
 // Level is a number of bytes at an instant.
 type Level struct {
 	At    int64
@@ -109,10 +120,13 @@ func (s *Space) Peak(m Measure) Level {
 
 // Levels yields the level of the window in measure m, Base and Stack included,
 // at its beginning and after every change, in order of time. Changes of one
-// instant come one by one, ends first.
+// instant come one by one, ends first. Where there is an Outline, it yields that.
 func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	if s.UsageOnly() {
 		return s.usage()
+	}
+	if s.Outline != nil {
+		return slices.Values(s.Outline.of(m))
 	}
 	return func(yield func(Level) bool) {
 		stack := stackCursor{levels: s.Stack}
@@ -226,6 +240,11 @@ func (s *Space) StackAt(t int64) int64 {
 	return c.bytes
 }
 
+// aliveAt reports whether b is alive at t, an instant of the window.
+func (b *Buffer) aliveAt(t int64) bool {
+	return b.Begin <= t && (t < b.End || b.Edge&EndOpen != 0)
+}
+
 // LiveAt returns the indexes of the buffers that are alive at t, in order of
 // Begin.
 func (s *Space) LiveAt(t int64) []int {
@@ -235,7 +254,7 @@ func (s *Space) LiveAt(t int64) []int {
 		if b.Begin > t {
 			break
 		}
-		if b.End > t || b.Edge&EndOpen != 0 {
+		if b.aliveAt(t) {
 			live = append(live, i)
 		}
 	}

@@ -65,6 +65,12 @@ func choiceOf(c *cli.Context) (choice, error) {
 	return want, nil
 }
 
+// whole reports whether all buffers of the spaces are asked for, and none for its
+// own sake: their peak and end are then those of the capture.
+func (w choice) whole() bool {
+	return w.from == "" && w.to == "" && w.minSize == 0 && w.category == "" && w.function == nil
+}
+
 // static reports whether a space is one of a compiled program.
 func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
 

@@ -111,7 +111,7 @@ func info(c *cli.Context) error {
 	out := infoJSON{Schema: schema}
 	text := &held{of: c.App.Writer}
 	// The report lists lesser losses than damage.
-	err = forEach(c, lifetime.Damage, formats.Input{}, want.choose, func(capture *lifetime.Capture) error {
+	err = forEach(c, lifetime.Damage, formats.Input{PeakAndEnd: want.whole()}, want.choose, func(capture *lifetime.Capture) error {
 		info := infoOf(capture)
 		several.add(capture, nil)
 		if c.Bool("json") {

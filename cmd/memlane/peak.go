@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/units"
 )
@@ -27,11 +28,17 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
 		Flags: captureFlags(functionFlag(),
-			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"},
+			&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN`: peak, end, oom or a TIME"},
 			jsonFlag()),
 		Action: peak,
 	}
 }
+
+// The instants that --at knows by name, besides that of an OOM.
+const (
+	atPeak = "peak"
+	atEnd  = "end"
+)
 
 type peaksJSON struct {
 	Schema string     `json:"schema"`
@@ -61,7 +68,12 @@ type rowJSON struct {
 }
 
 func peak(c *cli.Context) error {
-	captures, err := openAll(c, lifetime.DataLoss)
+	want, err := choiceOf(c)
+	if err != nil {
+		return err
+	}
+	at := c.String("at")
+	captures, err := openEach(c, lifetime.DataLoss, formats.Input{PeakAndEnd: want.whole() && (at == atPeak || at == atEnd)}, want.choose)
 	if err != nil {
 		return err
 	}
@@ -118,9 +130,9 @@ func ofPeak(c *cli.Context, capture *lifetime.Capture) []*lifetime.Space {
 // instant returns the moment that --at names in a space.
 func instant(s *lifetime.Space, at string) (int64, error) {
 	switch at {
-	case "peak":
+	case atPeak:
 		return s.Peak(lifetime.Occupied).At, nil
-	case "end":
+	case atEnd:
 		return s.AtEnd(), nil
 	case "oom":
 		for _, m := range s.Marks {

@@ -33,7 +33,7 @@ func pprofCommand() *cli.Command {
 			"  go tool pprof -diff_base heap-1.pb.gz -top heap-4.pb.gz\n" +
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
 		Flags: captureFlags(functionFlag(),
-			&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
+			&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
 			&cli.StringFlag{Name: "every", Usage: "a file for every `N`th step, as it begins"},
 			&cli.StringFlag{Name: "frames", Value: userFrames, Usage: "`WHICH` frames: user or all"},
 			outputFlag()),
@@ -78,7 +78,7 @@ func writePprof(c *cli.Context) error {
 		return err
 	}
 	if times == nil {
-		if c.String("at") == "end" {
+		if c.String("at") == atEnd {
 			o.At = pprof.End
 		}
 		return writeOutput(c, func(w io.Writer) error { return profileOf(w, captures, o) })
@@ -105,7 +105,7 @@ func profileOf(w io.Writer, captures []*lifetime.Capture, o pprof.Options) error
 func seriesOf(c *cli.Context, spaces []*lifetime.Space) (times []int64, err error) {
 	at, every := c.String("at"), c.String("every")
 	switch {
-	case every == "" && (at == "peak" || at == "end"):
+	case every == "" && (at == atPeak || at == atEnd):
 		return nil, nil
 	case every != "" && c.IsSet("at"):
 		return nil, fail(statusUsage, "pprof: --at and --every are two ways to choose instants; give one")

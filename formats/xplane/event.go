@@ -3,6 +3,7 @@ package xplane
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -56,6 +57,7 @@ type statTable struct {
 	dense []statKind
 	rare  map[int64]statKind // numbers that would make dense long
 	known uint32             // bits by statKind
+	usual []usual            // by the numbers below maxUsual
 }
 
 const maxDense = 1 << 16
@@ -73,6 +75,10 @@ func (t *statTable) set(id int64, kind statKind) {
 		t.dense = append(t.dense, otherStat)
 	}
 	t.dense[id] = kind
+	if id < maxUsual {
+		t.usual = append(t.usual, make([]usual, max(0, int(id)+1-len(t.usual)))...)
+		t.usual[id] = usualOf(kind)
+	}
 }
 
 // has reports whether all of some kinds have a number.
@@ -174,6 +180,11 @@ func metaOf(b []byte) int64 {
 func (d *decoder) decode(b []byte, e *event) bool {
 	e.clear()
 	for i := 0; i < len(b); {
+		if b[i] == eventStats<<3|bytesType {
+			if i = d.usualStats(b, i, e); i == len(b) {
+				break
+			}
+		}
 		var tag, v uint64
 		if b[i] < short {
 			tag, i = uint64(b[i]), i+1
@@ -221,27 +232,88 @@ func fixedSize(tag uint64) int {
 	return 4
 }
 
-// stat reads one statistic of an event.
-func (d *decoder) stat(b []byte, e *event) bool {
-	// Nearly all are a number below 128 and a number behind it: this loop is
-	// where the time of reading a profile goes.
-	if len(b) > 3 && b[0] == statMetadata<<3|varintType && b[1] < short && b[2]&^(1<<3|1<<4|1<<5) == 0 {
-		kind, v := d.stats.kind(uint64(b[1])), uint64(0)
-		if kind == otherStat {
-			return true // whatever it says
-		}
-		for i, shift := 3, 0; i < len(b) && shift < 63; i, shift = i+1, shift+7 {
-			v |= uint64(b[i]&0x7f) << shift
-			if b[i] < short && i+1 == len(b) {
-				return e.take(kind, b[2], v)
-			}
-		}
-	}
-	return d.anyStat(b, e)
+// The usual statistic of an event: its tag, a length and the tag of its number, a
+// byte each, the number, in one byte or two, the tag of its value and the value.
+// usualMask and usualStat tell it by the first three bytes.
+const (
+	usualMask = 0xff<<16 | short<<8 | 0xff
+	usualStat = (statMetadata<<3|varintType)<<16 | eventStats<<3 | bytesType
+	usualRoom = 6 + 8 // up to the value, and what is loaded of it
+	maxUsual  = 1 << 14
+)
+
+// usual tells what the usual form of a statistic is: the tags that its value may
+// have as a number, a bit each. Fragmentations are doubles as a rule and have none.
+type usual struct {
+	tags uint64
+	kind statKind
 }
 
-// anyStat reads a statistic whatever its fields and their order.
-func (d *decoder) anyStat(b []byte, e *event) bool {
+func usualOf(kind statKind) usual {
+	const unsigned, signed, ref = 1 << (statUint<<3 | varintType), 1 << (statInt<<3 | varintType), 1 << (statRef<<3 | varintType)
+	switch {
+	case kind.isText():
+		return usual{ref, kind}
+	case kind.isSigned():
+		return usual{signed, kind}
+	case kind == fragmentation:
+		return usual{0, kind}
+	}
+	return usual{unsigned | signed, kind}
+}
+
+// usualStats reads the statistics of the usual form that stand at b[i:], and returns
+// where they end; what is not usual is left to stat. This is where the time of
+// reading a profile goes: an event has a dozen.
+func (d *decoder) usualStats(b []byte, i int, e *event) int {
+	kinds := d.stats.usual
+	whole := b[:cap(b)] // what lies behind an event is loaded with it, and masked
+	for i+usualRoom <= len(whole) {
+		head := binary.LittleEndian.Uint64(whole[i:])
+		end := i + 2 + int(head>>8&0xff)
+		if head&usualMask != usualStat || end > len(b) {
+			return i
+		}
+		id, tag, at := head>>24&0xff, head>>32&0xff, i+5
+		if id >= short {
+			id, tag, at = id&(short-1)|tag<<7, head>>40&0xff, i+6
+		}
+		if id >= maxUsual || at >= end {
+			return i
+		}
+		u := usual{}
+		if id < uint64(len(kinds)) {
+			u = kinds[id]
+		}
+		value := binary.LittleEndian.Uint64(whole[at:])
+		switch {
+		case u.tags>>tag&1 != 0:
+			// The value ends with the first byte whose highest bit is not set.
+			last := bits.TrailingZeros64(^value & 0x8080808080808080)
+			if last>>3 != end-at-1 || last == 64 {
+				return i
+			}
+			// Seven bits of each byte, put together two, four and eight at a time.
+			value &= 1<<last - 1
+			value = value&0x007f007f007f007f | value&0x7f007f007f007f00>>1
+			value = value&0x00003fff00003fff | value&0x3fff00003fff0000>>2
+			value = value&0x000000000fffffff | value&0x0fffffff00000000>>4
+			e.stats[u.kind] = int64(value)
+			e.has = e.has&^overruled[u.kind] | 1<<u.kind
+		case u.kind == otherStat: // whatever it says
+		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == at+8:
+			e.fragmentation = math.Float64frombits(value)
+			e.has |= 1 << fragmentation
+		default:
+			return i
+		}
+		i = end
+	}
+	return i
+}
+
+// stat reads a statistic whatever its fields and their order.
+func (d *decoder) stat(b []byte, e *event) bool {
 	kind := otherStat
 	for i := 0; i < len(b); {
 		var tag, v uint64
@@ -310,16 +382,15 @@ func (e *event) take(kind statKind, tag byte, v uint64) bool {
 	return true
 }
 
+// overruled are the statistics, a bit each, that one takes the place of: of the two
+// names of an allocator the last one counts.
+var overruled = [statCount]uint32{allocatorName: 1 << indexOnHost, indexOnHost: 1 << allocatorName}
+
 // set takes a statistic.
 func (e *event) set(kind statKind, v int64) {
 	e.stats[kind] = v
-	e.has |= 1 << kind
-	switch kind {
-	case allocatorName: // of the two names of an allocator the last one counts
-		e.has &^= 1 << indexOnHost
-	case indexOnHost:
-		e.has &^= 1 << allocatorName
-	case fragmentation: // 0 is written as a whole number
+	e.has = e.has&^overruled[kind] | 1<<kind
+	if kind == fragmentation { // 0 is written as a whole number
 		e.fragmentation = float64(v)
 	}
 }

@@ -34,8 +34,26 @@ type host struct {
 
 	lastAllocator allocatorRef // as a rule space and site are those of the event before
 	lastSpace     lifetime.SpaceRef
-	lastKey       siteKey
-	lastSite      lifetime.SiteID
+	recent        [1 << recentBits]recentSite
+}
+
+// recentSite is a site that was looked up: programs allocate at few places, and a
+// map takes longer than the rest of an event.
+type recentSite struct {
+	key siteKey
+	id  lifetime.SiteID
+}
+
+const recentBits = 10
+
+// slot returns where a recent site stands.
+func (k siteKey) slot() uint64 {
+	const prime = 0x9E3779B97F4A7C15
+	h := uint64(k.op)
+	for _, part := range [...]uint64{uint64(k.region), uint64(k.shape), uint64(k.dtype)} {
+		h = h*prime + part
+	}
+	return h * prime >> (64 - recentBits)
 }
 
 // allocatorID names an allocator: by its name, else by the number of its device,
@@ -83,22 +101,28 @@ func (r *reader) readHost(p *plane) error {
 	}
 	unordered := map[span]bool{}
 	for {
+		// Start over where a line has to be sorted, or the model needs all buffers.
 		err := h.merge(unordered)
 		var order *errOrder
-		if !errors.As(err, &order) {
-			if err == nil {
-				err = h.describe()
-			}
+		switch {
+		case errors.As(err, &order):
+			unordered[order.l.body] = true
+		case err != nil:
 			return err
+		case slices.ContainsFunc(h.spaces, func(s hostSpace) bool { return r.b.Unsure(s.ref) }):
+			r.b.KeepAll()
+		default:
+			return h.describe()
 		}
-		// Start over with that line sorted; the spaces so far are left behind.
-		unordered[order.l.body] = true
 		h.forget()
 	}
 }
 
 // forget leaves the spaces so far behind.
 func (h *host) forget() {
+	for _, s := range h.spaces {
+		h.r.b.Forget(s.ref)
+	}
 	h.spaces, h.steps = nil, nil
 	h.byRef, h.byName = map[allocatorRef]lifetime.SpaceRef{}, map[allocatorID]lifetime.SpaceRef{}
 	h.lastAllocator = allocatorRef{device: math.MinInt64} // no event's
@@ -151,15 +175,18 @@ func (h *host) merge(unordered map[span]bool) error {
 	}
 	heap.Init(q)
 	for len(q.lines) > 0 {
-		l := q.lines[0]
-		h.take(l)
-		more, err := l.next()
-		switch {
-		case err != nil:
-			return fmt.Errorf("lines[%d]: %w", slices.Index(h.p.lines, l.body), err)
-		case more:
+		l, second := q.lines[0], q.second()
+		more := true
+		for more && (second == nil || l.before(second)) { // threads allocate in bursts
+			h.take(l)
+			var err error
+			if more, err = l.next(); err != nil {
+				return fmt.Errorf("lines[%d]: %w", slices.Index(h.p.lines, l.body), err)
+			}
+		}
+		if more {
 			heap.Fix(q, 0)
-		default:
+		} else {
 			heap.Pop(q)
 		}
 	}
@@ -172,14 +199,29 @@ type queue struct{ lines []*line }
 func (q *queue) Len() int      { return len(q.lines) }
 func (q *queue) Swap(i, j int) { q.lines[i], q.lines[j] = q.lines[j], q.lines[i] }
 func (q *queue) Less(i, j int) bool {
-	x, y := q.lines[i], q.lines[j]
-	return cmp.Or(x.at.compare(y.at), cmp.Compare(x.body.at, y.body.at)) < 0
+	return q.lines[i].before(q.lines[j])
 }
 func (q *queue) Push(x any) { q.lines = append(q.lines, x.(*line)) }
 func (q *queue) Pop() any {
 	l := q.lines[len(q.lines)-1]
 	q.lines = q.lines[:len(q.lines)-1]
 	return l
+}
+
+// second returns the line that comes after the first one, nil when there is none.
+func (q *queue) second() *line {
+	switch {
+	case len(q.lines) < 2:
+		return nil
+	case len(q.lines) > 2 && q.Less(2, 1):
+		return q.lines[2]
+	}
+	return q.lines[1]
+}
+
+// before reports whether the next event of l comes before that of m.
+func (l *line) before(m *line) bool {
+	return cmp.Or(l.at.compare(m.at), cmp.Compare(l.body.at, m.body.at)) < 0
 }
 
 // take hands on the event of a line.
@@ -216,7 +258,7 @@ func (h *host) space(e *event) lifetime.SpaceRef {
 		id := allocatorID{h.text(key.name), key.device}
 		if ref, ok = h.byName[id]; !ok {
 			ref = h.r.b.Space()
-			h.r.b.InOrder(ref)
+			h.r.b.ReportsInOrder(ref)
 			h.byName[id] = ref
 			h.spaces = append(h.spaces, hostSpace{id, ref})
 		}
@@ -246,15 +288,16 @@ func (h *host) text(ref textRef) (text string) {
 // site returns the site of an event.
 func (h *host) site(e *event) lifetime.SiteID {
 	key := siteKey{e.text(tfOp), e.text(regionType), e.text(tensorShape), e.number(dataType, 0)}
-	if key == h.lastKey {
-		return h.lastSite
+	recent := &h.recent[key.slot()]
+	if key == recent.key {
+		return recent.id
 	}
 	id, ok := h.sites[key]
 	if !ok {
 		id = h.r.b.Site(lifetime.Site{Op: h.text(key.op), Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype)})
 		h.sites[key] = id
 	}
-	h.lastKey, h.lastSite = key, id
+	*recent = recentSite{key, id}
 	return id
 }
 

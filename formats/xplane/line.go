@@ -36,10 +36,15 @@ type line struct {
 	stamp  int64 // timestamp of the line in nanoseconds
 	at     instant
 	event  event
-	sorted []event // the rest of the events, where the file does not have them in order
+	begins int64    // where event stands in the file
+	sorted []placed // the rest of the events, where the file does not have them in order
 	cut    bool
 	last   int64 // offset of the last event
 }
+
+// placed is where the event of a time stands in the file: to read it once more
+// takes less than to keep it.
+type placed struct{ offset, at int64 }
 
 // open reads what stands before the events of a line.
 func (l *line) open() error {
@@ -111,6 +116,33 @@ func (l *line) nextBody() ([]byte, bool) {
 	}
 }
 
+// skipOthers goes past events that are whole in the window and that no one wants, by
+// the number of their metadata: in most files they are nearly all.
+func (l *line) skipOthers() {
+	w, h := &l.w, l.h
+	b := w.buf[:max(min(int64(len(w.buf)), w.end-w.base), 0)]
+	for w.pos+8 <= len(b) && b[w.pos] == eventTag { // room for all that is looked at
+		n, body := int(b[w.pos+1]), w.pos+2
+		if n >= short {
+			n, body = n&0x7f|int(b[body])<<7, body+1
+			if b[w.pos+2] >= short {
+				return
+			}
+		}
+		id := int64(b[body+1])
+		if id >= short {
+			id = id&0x7f | int64(b[body+2])<<7
+			if b[body+2] >= short {
+				return
+			}
+		}
+		if n < 3 || body+n > len(b) || b[body] != eventMetadata<<3|varintType || id == h.allocation || id == h.free {
+			return
+		}
+		w.pos = body + n
+	}
+}
+
 // errOrder says that the events of a line are not in order of time.
 type errOrder struct{ l *line }
 
@@ -123,9 +155,11 @@ func (l *line) next() (bool, error) {
 		if len(l.sorted) == 0 {
 			return false, nil
 		}
-		l.event, l.sorted = l.sorted[0], l.sorted[1:]
+		l.w.skip(l.sorted[0].at)
+		l.sorted = l.sorted[1:]
+		ok, err := l.scan()
 		l.at = after(l.stamp, l.event.offset)
-		return true, nil
+		return ok, err
 	}
 	ok, err := l.scan()
 	if !ok || err != nil {
@@ -143,6 +177,9 @@ func (l *line) next() (bool, error) {
 func (l *line) scan() (bool, error) {
 	h := l.h
 	for {
+		if !h.roots {
+			l.skipOthers()
+		}
 		at := l.w.at()
 		b, ok := l.nextBody()
 		if !ok {
@@ -157,14 +194,15 @@ func (l *line) scan() (bool, error) {
 		}
 		e := &l.event
 		if h.reports(e) || e.is(isRoot) {
+			l.begins = at
 			return true, nil
 		}
 	}
 }
 
-// sort reads all wanted events of a line and brings them in order.
+// sort finds all wanted events of a line and brings them in order.
 func (l *line) sort() error {
-	l.sorted = []event{}
+	l.sorted = []placed{}
 	if err := l.open(); err != nil {
 		return err
 	}
@@ -176,8 +214,9 @@ func (l *line) sort() error {
 		if !ok {
 			break
 		}
-		l.sorted = append(l.sorted, l.event)
+		l.sorted = append(l.sorted, placed{l.event.offset, l.begins})
 	}
-	slices.SortStableFunc(l.sorted, func(x, y event) int { return cmp.Compare(x.offset, y.offset) })
+	slices.SortStableFunc(l.sorted, func(x, y placed) int { return cmp.Compare(x.offset, y.offset) })
+	l.w.open(l.body)
 	return nil
 }

@@ -180,7 +180,7 @@ func (w *window) body(f field) (span, bool) {
 
 // skip goes to an offset.
 func (w *window) skip(to int64) {
-	if ahead := to - w.base; ahead <= int64(len(w.buf)) {
+	if ahead := to - w.base; 0 <= ahead && ahead <= int64(len(w.buf)) {
 		w.pos = int(ahead)
 		return
 	}

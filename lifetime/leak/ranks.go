@@ -59,15 +59,15 @@ func FiguresOf(rank string, c *lifetime.Capture, found []Finding) (all []RankFig
 		}
 		r := RankFigures{Rank: rank, File: c.Sources[s.Source].File,
 			Space: &lifetime.Space{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}
-		first := int64(-1)
+		first := int64(0)
 		for level := range s.Levels(lifetime.Occupied) {
-			if first < 0 {
+			if level.At == s.Begin { // what is older than the window did not grow in it
 				first = level.Bytes
 			}
 			r.End = level.Bytes
 			r.Peak = max(r.Peak, level.Bytes)
 		}
-		r.Growth = r.End - max(first, 0)
+		r.Growth = r.End - first
 		for _, f := range found {
 			if f.Space == s && f.IsLeak() {
 				r.Leaked += f.Amount.Bytes

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPeakAndEndAlone: info and peak read without keeping the buffers between, and
+// say of every capture in testdata what they say with all buffers kept, as they
+// are where a window is asked for. That of a whole capture is "--from 0s".
+func TestPeakAndEndAlone(t *testing.T) {
+	compared := 0
+	err := filepath.WalkDir("../../testdata", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		for _, args := range [][]string{{"info", "--json"}, {"peak", "--json"}} {
+			whole, wholeErr, wholeStatus := memlane("", append(args, "--from", "0s", file)...)
+			if wholeStatus == statusInput || strings.Contains(wholeErr, "compiled programs have none") {
+				return nil // no capture, or one without a window
+			}
+			stdout, stderr, status := memlane("", append(args, file)...)
+			if compared++; stdout != whole || stderr != wholeErr || status != wholeStatus {
+				t.Errorf("%s %s: status %d, %s%s\nwith all buffers: status %d, %s%s", strings.Join(args, " "), file, status, stdout, stderr,
+					wholeStatus, whole, wholeErr)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compared < 250 {
+		t.Errorf("%d outputs compared", compared)
+	}
+}

@@ -1,0 +1,81 @@
+package xplane_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/memlane/memlane/formats/xplane"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// TestPeakAndEnd: what is kept of a profile where only the peak and the end are
+// asked for says the same of them, also where the events call for all buffers.
+func TestPeakAndEnd(t *testing.T) {
+	// A block that is freed at the addresses of one that had ended: it cannot be
+	// from before the window, so where it began is a matter of what went before.
+	reused := append(story[:len(story):len(story)], free(6_000_000, 0x1000, 512, 1768), free(7_000_000, 0x1010, 128, 1640))
+	inputs := map[string][]byte{
+		"in order": xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}}.encode(),
+		"out of order": xspace{{name: "/host:CPU", lines: []xline{
+			{timestamp: 1000, events: []xevent{story[4], story[0], story[3]}}, {timestamp: 1000, events: []xevent{story[2], story[1]}}}}}.encode(),
+		"used before": xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: reused}}}}.encode(),
+	}
+	files, err := filepath.Glob("../../testdata/xplane/*.xplane.pb")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d profiles: %v", len(files), err)
+	}
+	for _, file := range files {
+		if inputs[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range inputs {
+		whole, err := read(t, data)
+		if err != nil {
+			continue
+		}
+		b := lifetime.NewBuilder()
+		b.KeepPeakAndEnd()
+		if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		part, err := b.Finish()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := part.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(part.Spaces) != len(whole.Spaces) || !reflect.DeepEqual(part.Losses, whole.Losses) || !reflect.DeepEqual(part.Sites, whole.Sites) {
+			t.Fatalf("%s: %d spaces of %d, losses %v, want %v", name, len(part.Spaces), len(whole.Spaces), part.Losses, whole.Losses)
+		}
+		for i, s := range whole.Spaces {
+			got, want := factsOf(part.Spaces[i]), factsOf(s)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s:\n got %+v\nwant %+v", name, s.ID(), got, want)
+			}
+		}
+	}
+}
+
+// facts are what is asked of the peak and the end of a space.
+type facts struct {
+	peak, requested       lifetime.Level
+	atPeak, atEnd         []lifetime.Row
+	live, pending         lifetime.Amount
+	base, limit, lifetime int64
+	begin, end            int64
+	known                 lifetime.Facts
+	allocations, frees    int
+}
+
+func factsOf(s *lifetime.Space) facts {
+	sum := s.Summary()
+	return facts{
+		sum.Peak, sum.PeakRequested, s.Breakdown(sum.Peak.At), s.Breakdown(s.AtEnd()), sum.Live, sum.Pending,
+		s.Base, s.Limit, s.LifetimePeak, s.Begin, s.End, s.Facts, s.Allocations, s.Frees,
+	}
+}
