@@ -3,6 +3,7 @@ package formats
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +77,9 @@ type Input struct {
 	// Progress, when set, is called for every file of size bytes (0 = not
 	// known) and returns what to call with each number of bytes read from it.
 	Progress func(file string, size int64) func(n int)
+	// Stop, when set, is asked again and again while files are read: from its first
+	// error on it must return one. It ends the reading, and Open returns it.
+	Stop func() error
 }
 
 // Open reads one capture: a file, or a folder of profiles. The error names the
@@ -102,6 +106,9 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	states := false
 	for _, f := range files {
 		format, err := read(f, in, b)
+		if in.Stop != nil { // a reader may take the end of its input for that of the file
+			err = cmp.Or(in.Stop(), err)
+		}
 		if err != nil {
 			return nil, named(f, err)
 		}

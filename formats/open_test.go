@@ -168,6 +168,31 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestStop: whatever is read, it ends where it is told to, with the reason, and
+// leaves nothing behind.
+func TestStop(t *testing.T) {
+	spool := t.TempDir()
+	t.Setenv("TMPDIR", spool)
+	enough := errors.New("that is enough")
+	for _, file := range []string{leak, profile, "../testdata/chrome/cpu_leak.json.gz", write(t, "b.xplane.pb.gz", gzipped(t, read(t, profile)))} {
+		for after := range 3 {
+			asked := 0
+			_, err := formats.Open(file, formats.Input{Stop: func() error {
+				if asked++; asked > after {
+					return enough
+				}
+				return nil
+			}})
+			if !errors.Is(err, enough) || !strings.HasPrefix(err.Error(), file+": ") {
+				t.Errorf("%s, stopped after %d looks: %v", file, after, err)
+			}
+		}
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+		t.Errorf("%d temporary files are left (%v)", len(left), err)
+	}
+}
+
 // TestRefused opens what is no capture. Each gives one line that names the file
 // and says what it is and what to do.
 func TestRefused(t *testing.T) {

@@ -14,15 +14,16 @@ type source struct {
 	file  *os.File // nil for standard input
 	size  int64    // 0 = not known
 	tell  func(n int)
-	spool *os.File // the decompressed content, where it is needed twice
-	ahead *ahead   // reads the decompressed content
-	async bool     // Read is called by its goroutine
+	stop  func() error // whether to read on
+	spool *os.File     // the decompressed content, where it is needed twice
+	ahead *ahead       // reads the decompressed content
+	async bool         // Read is called by its goroutine
 
 	unsaid atomic.Int64 // bytes that were read ahead, of which tell does not know yet
 }
 
 func open(file string, in Input) (*source, error) {
-	s := &source{in: in.Stdin, tell: func(int) {}}
+	s := &source{in: in.Stdin, tell: func(int) {}, stop: func() error { return nil }}
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
@@ -38,10 +39,16 @@ func open(file string, in Input) (*source, error) {
 	if in.Progress != nil {
 		s.tell = in.Progress(file, s.size)
 	}
+	if in.Stop != nil {
+		s.stop = in.Stop
+	}
 	return s, nil
 }
 
 func (s *source) Read(b []byte) (int, error) {
+	if err := s.stop(); err != nil {
+		return 0, err
+	}
 	n, err := s.in.Read(b)
 	if s.unsaid.Add(int64(n)); !s.async {
 		s.say()
@@ -61,6 +68,9 @@ func (s *source) readAhead(plain io.Reader) *bufio.Reader {
 
 // ReadAt reads from the file itself.
 func (s *source) ReadAt(b []byte, at int64) (int, error) {
+	if err := s.stop(); err != nil {
+		return 0, err
+	}
 	n, err := s.file.ReadAt(b, at)
 	s.tell(n)
 	return n, err
@@ -91,6 +101,7 @@ func (s *source) readerAt(plain *bufio.Reader) (io.ReaderAt, int64, error) {
 		return nil, 0, err
 	}
 	s.spool = spool
+	os.Remove(spool.Name()) // where open files may go, none is left behind whatever happens
 	n, err := io.Copy(spool, plain)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil // the reader says what is missing

@@ -27,6 +27,14 @@ func (c *chunked[T]) add(v T) {
 
 func (c *chunked[T]) at(i int) *T { return &c.chunks[i/chunkLen][i%chunkLen] }
 
+// release lets go of the chunks before that of element i: they are not looked at any
+// more.
+func (c *chunked[T]) release(i int) {
+	for k := i/chunkLen - 1; k >= 0 && c.chunks[k] != nil; k-- {
+		c.chunks[k] = nil
+	}
+}
+
 // all yields a pointer to each element in order.
 func (c *chunked[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {

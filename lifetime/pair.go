@@ -375,8 +375,7 @@ func (p *pairing) store() {
 	s := p.s
 	s.Buffers = make([]Buffer, 0, p.bufs.n)
 	fresh := make([]uint32, p.bufs.n) // new index by old index
-	for i := range p.byBegin() {
-		b := p.bufs.at(i)
+	for i, b := range p.byBegin() {
 		if b.End <= b.Begin {
 			p.log.b.Lose(Overlap, 1, b.Size, p.at(b.Addr))
 			fresh[i] = dropped
@@ -399,35 +398,40 @@ func (p *pairing) store() {
 // dropped stands for the new index of a buffer that is not in the model.
 const dropped = math.MaxUint32
 
-// byBegin yields the buffers in order of Begin, then of address. They were
+// byBegin yields the buffers in order of Begin, then of address, by index, and lets
+// go of them: of a long history there is then one copy and not two. They were
 // added in that order but for the unseen ones, whose end came first.
-func (p *pairing) byBegin() iter.Seq[int] {
-	unseen := slices.SortedStableFunc(slices.Values(p.unseen), func(x, y int) int {
-		a, b := p.bufs.at(x), p.bufs.at(y)
-		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Addr, b.Addr))
-	})
-	added := p.unseen // in order of index
-	before := func(x, y *Buffer) bool {
-		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr)) <= 0
+func (p *pairing) byBegin() iter.Seq2[int, *Buffer] {
+	type one struct {
+		i int
+		b Buffer
 	}
-	return func(yield func(int) bool) {
+	var unseen []one
+	for _, i := range p.unseen {
+		unseen = append(unseen, one{i, *p.bufs.at(i)})
+	}
+	order := func(x, y *Buffer) int { return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr)) }
+	slices.SortStableFunc(unseen, func(x, y one) int { return order(&x.b, &y.b) })
+	added := p.unseen // in order of index
+	return func(yield func(int, *Buffer) bool) {
 		for i := range p.bufs.n {
+			p.bufs.release(i)
 			if len(added) > 0 && added[0] == i {
 				added = added[1:]
 				continue
 			}
-			for len(unseen) > 0 && before(p.bufs.at(unseen[0]), p.bufs.at(i)) {
-				if !yield(unseen[0]) {
+			b := p.bufs.at(i)
+			for ; len(unseen) > 0 && order(&unseen[0].b, b) <= 0; unseen = unseen[1:] {
+				if !yield(unseen[0].i, &unseen[0].b) {
 					return
 				}
-				unseen = unseen[1:]
 			}
-			if !yield(i) {
+			if !yield(i, b) {
 				return
 			}
 		}
-		for _, i := range unseen {
-			if !yield(i) {
+		for k := range unseen {
+			if !yield(unseen[k].i, &unseen[k].b) {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,6 +47,7 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 // inputFlags are the flags of how captures are read.
 func inputFlags() []cli.Flag {
 	return []cli.Flag{
+		&cli.StringFlag{Name: "max-memory", Usage: "stop rather than take more than about `SIZE`, as 2GiB"},
 		&cli.StringFlag{Name: "input-format", Usage: "do not guess the format: it is `NAME` (memlane --help)"},
 		toggle("strict", "fail with status 3 when a capture is damaged"),
 		toggle("quiet", "no warnings and no progress"),
@@ -121,13 +123,26 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
 		return fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
 	}
-	files, err := formats.Expand(files)
+	room, err := roomFor(c)
+	if err != nil {
+		return err
+	}
+	in.Stop = func() error {
+		if c.Context.Err() != nil {
+			return errInterrupted
+		}
+		return room.check()
+	}
+	files, err = formats.Expand(files)
 	if err != nil {
 		return &statusError{statusInput, err}
 	}
 	for _, file := range files {
 		capture, err := open(c, file, in)
-		if err != nil {
+		switch {
+		case errors.Is(err, errInterrupted):
+			return &statusError{statusInterrupted, err}
+		case err != nil:
 			return &statusError{statusInput, err}
 		}
 		loss, rest := worst(capture.Losses, from)
@@ -150,6 +165,9 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	}
 	return nil
 }
+
+// errInterrupted says that the user stopped the reading.
+var errInterrupted = errors.New("interrupted")
 
 // open reads one capture. How far it got shows on a terminal, unless in says where
 // else.

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,7 +26,12 @@ const (
 	statusInput    = 3 // a capture cannot be read, or is damaged under --strict
 	statusNoMemory = 4 // it can be read, but holds nothing of what was asked for
 	statusOutput   = 5 // what was asked for cannot be written
+
+	statusInterrupted = 130 // by Ctrl-C, as shells count it
 )
+
+// patience is how long a command that was interrupted may take to end by itself.
+const patience = 5 * time.Second
 
 // statusError is an error with the exit status that it asks for.
 type statusError struct {
@@ -39,7 +50,20 @@ func fail(status int, format string, args ...any) error {
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	out := &output{to: stdout}
 	app := newApp(stdin, out, stderr)
-	err := app.Run(flagsFirst(app, args))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1)) // which --max-memory changes
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	context.AfterFunc(ctx, func() {
+		stop() // who cannot wait presses Ctrl-C twice
+		select {
+		case <-ended:
+		case <-time.After(patience): // such as with a terminal that is read from
+			os.Exit(statusInterrupted)
+		}
+	})
+	err := app.RunContext(ctx, flagsFirst(app, args))
 	if out.err != nil {
 		err = fail(statusOutput, "standard output: %w", reason(out.err))
 	}
@@ -80,7 +104,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"Formats of captures:\n" + readers.String() + "\n" +
 			"Exit status: 0 done, 1 --fail-on was met, 2 wrong command line, 3 a capture\n" +
 			"cannot be read (or is damaged, with --strict), 4 a capture holds nothing of\n" +
-			"what was asked for, 5 the output cannot be written.",
+			"what was asked for, 5 the output cannot be written, 130 interrupted.",
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		HideVersion: true,
 		Flags:       []cli.Flag{cli.HelpFlag}, // not added where there is a command of that name

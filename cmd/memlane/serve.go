@@ -11,12 +11,10 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -70,9 +68,7 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return fail(statusOutput, "--http %s: %w", c.String("http"), err)
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return serveOn(ctx, c, listener, host)
+	return serveOn(c.Context, c, listener, host)
 }
 
 // serveOn serves until ctx is done, or the captures cannot be read.
