@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"time"
+)
+
+// What costs may grow with: size to the power of these.
+const (
+	cpuExponent    = 1.1
+	memoryExponent = 1.0
+)
+
+// steps is how many sizes a series has.
+const steps = 5
+
+// series is a format of which inputs of several sizes are read.
+type series struct {
+	name, title string // the name is what --only chooses by
+	// inputs returns what of size i is read: the second is what the first is
+	// compared with.
+	inputs func(i int) []input
+	// commands are what is run on them.
+	commands func(files []string) []command
+	// viewer is how many of the sizes are given to a peer that is too slow for
+	// all; its command is the last.
+	viewer int
+}
+
+// growing is what a command takes at each size.
+type growing struct {
+	command command
+	sizes   []int64 // of the files, bytes
+	costs   []cost
+}
+
+// allSeries lists the series: from 10 MB to 1 GB when scale is 1, and programs
+// as large as compilers make them.
+func (b *bench) allSeries() []series {
+	// bytes are about what an event or record takes.
+	sized := func(kind string, bytes float64, stacks int) func(i int) []input {
+		return func(i int) []input {
+			n := max(1, int(b.scale*10e6*math.Pow(10, float64(i)/2)/bytes))
+			return []input{{kind, n, 1, stacks}, {kind, n, 2, stacks}}
+		}
+	}
+	programs := func(i int) []input {
+		n := max(1, int(b.scale*10_000)) << i
+		return []input{{kind: "hlo-xspace", n: n, seed: 1}}
+	}
+	return []series{
+		{name: "growth xspace", title: "XSpace", inputs: sized("xspace", 200, 0), commands: b.everyCommand},
+		{name: "growth snapshot", title: "snapshot", inputs: sized("snapshot", 92, 3000), commands: b.everyCommand},
+		{name: "growth trace", title: "trace JSON", inputs: sized("trace", 392, 0), commands: b.everyCommand},
+		{name: "growth trace-gz", title: "trace JSON, gzip", inputs: sized("trace-gz", 392, 0), commands: func(files []string) []command {
+			return []command{b.memlane("info", "info", files[0]), b.memlane("peak", "peak", files[0])}
+		}},
+		{name: "growth hlo", title: "HLO in XSpace", inputs: programs, commands: b.programCommands, viewer: 4},
+	}
+}
+
+// everyCommand runs the commands on a capture of events.
+func (b *bench) everyCommand(files []string) []command {
+	file := files[0]
+	return []command{
+		b.memlane("info", "info", file),
+		b.memlane("peak", "peak", file),
+		b.memlane("leaks", "leaks", file),
+		b.memlane("pprof", "pprof", "-o", "{out}", file),
+		b.memlane("svg", "svg", "-o", "{out}", file),
+		b.memlane("report", "report", file),
+		b.memlane("report, HTML", "report", "--format", "html", "-o", "{out}", file),
+		b.memlane("diff", "diff", file, files[1]),
+		b.memlane("export, native", "export", "--to", "native", file),
+		b.memlane("export, parquet", "export", "--to", "parquet", "-o", "{out}", file),
+	}
+}
+
+// programCommands runs what makes sense on a compiled program.
+func (b *bench) programCommands(files []string) []command {
+	file := files[0]
+	return []command{
+		b.memlane("info", "info", file),
+		b.memlane("peak", "peak", file),
+		b.memlane("leaks", "leaks", file),
+		b.memlane("pprof", "pprof", "-o", "{out}", file),
+		b.memlane("svg", "svg", "-o", "{out}", file),
+		b.memlane("report", "report", file),
+		b.memlane("export, native", "export", "--to", "native", file),
+		b.memlane("export, xprof.memory_viewer", "export", "--to", "xprof.memory_viewer", file),
+		b.peers.script("xprof memory_viewer", "xprof", memoryViewerScript, file),
+	}
+}
+
+// grow measures a series, one size after the other.
+func (b *bench) grow(ctx context.Context, s series) ([]growing, error) {
+	var all []growing
+	for i := range steps {
+		var files []string
+		for _, in := range s.inputs(i) {
+			file, err := b.makeInput(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file)
+		}
+		commands := s.commands(files)
+		if all == nil {
+			all = make([]growing, len(commands))
+		}
+		if s.viewer > 0 && i >= s.viewer {
+			commands = commands[:len(commands)-1]
+		}
+		costs, err := b.measure(ctx, commands, b.growthRuns(), growthPatience)
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(files[0])
+		if err != nil {
+			return nil, err
+		}
+		for j, c := range commands {
+			all[j].command = c
+			all[j].sizes = append(all[j].sizes, info.Size())
+			all[j].costs = append(all[j].costs, costs[j])
+		}
+		b.drop(files)
+	}
+	return all, nil
+}
+
+// growthRuns is how often each is run: there are many, and a line through five
+// points forgives more than one ratio.
+func (b *bench) growthRuns() int { return min(b.runs, 2) }
+
+// growthPatience is how long the runs of a command on one size may take in all
+// before it is not repeated.
+const growthPatience = 10 * time.Second
+
+// exponent fits y = a * size^e by least squares of the logarithms, from the size
+// on at which y is at least floor: what a program takes to start would hide how
+// it grows. Three sizes are taken in any case.
+func exponent(sizes []int64, y []float64, floor float64) (e float64, from int) {
+	for from < len(y)-3 && y[from] < floor {
+		from++
+	}
+	var n, sx, sy, sxx, sxy float64
+	for i := from; i < len(y); i++ {
+		x, y := math.Log(float64(sizes[i])), math.Log(max(y[i], 1e-9))
+		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
+	}
+	return (n*sxy - sx*sy) / (n*sxx - sx*sx), from
+}
+
+// failed returns the first error of the costs.
+func (g *growing) failed() error {
+	for _, c := range g.costs {
+		if c.err != nil {
+			return c.err
+		}
+	}
+	return nil
+}
+
+// fitted returns how a command's CPU and memory grow. Sizes count from where they
+// take five times the CPU and twice the memory of a program that only starts.
+func (g *growing) fitted(start cost) (cpu, memory float64, cpuFrom, memoryFrom int) {
+	var times, bytes []float64
+	for _, c := range g.costs {
+		times = append(times, c.cpu.Seconds())
+		bytes = append(bytes, float64(c.rss))
+	}
+	cpu, cpuFrom = exponent(g.sizes, times, 5*start.cpu.Seconds())
+	memory, memoryFrom = exponent(g.sizes, bytes, 2*float64(start.rss))
+	return cpu, memory, cpuFrom, memoryFrom
+}
+
+// verdict says whether fitted exponents, as they are printed, are within bounds.
+func verdict(cpu, memory float64) string {
+	var beyond []string
+	if math.Round(cpu*100)/100 > cpuExponent {
+		beyond = append(beyond, "CPU")
+	}
+	if math.Round(memory*100)/100 > memoryExponent {
+		beyond = append(beyond, "memory")
+	}
+	if len(beyond) == 0 {
+		return "yes"
+	}
+	return "**no** (" + strings.Join(beyond, ", ") + ")"
+}

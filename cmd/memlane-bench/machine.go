@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// machine describes what the figures were taken on, a line to a fact.
+func machine() []string {
+	cpu := field("/proc/cpuinfo", "model name")
+	if cpu == "" {
+		cpu = "processor of a kind that is not known"
+	}
+	facts := []string{fmt.Sprintf("%s, %d processors, %s/%s", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)}
+	if kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
+		facts = append(facts, fmt.Sprintf("%.1f GB of memory", float64(kib<<10)/1e9))
+	}
+	return facts
+}
+
+// field returns what stands behind a name in one of the files in which Linux
+// describes a machine, "" when there is none.
+func field(file, name string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `\s*:\s*(.*)$`).FindSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return string(m[1])
+}

@@ -1,0 +1,22 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// peakMemory returns the largest resident memory of a process that has ended, in
+// bytes.
+func peakMemory(s *os.ProcessState) int64 {
+	usage, ok := s.SysUsage().(*syscall.Rusage)
+	switch {
+	case !ok:
+		return 0
+	case runtime.GOOS == "darwin":
+		return int64(usage.Maxrss)
+	}
+	return int64(usage.Maxrss) << 10 // KiB everywhere else
+}

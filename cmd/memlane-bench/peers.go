@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// What Python runs.
+var (
+	//go:embed peers/probe.py
+	probeScript string
+	//go:embed peers/import_xprof.py
+	importXprofScript string
+	//go:embed peers/memory_profile.py
+	memoryProfileScript string
+	//go:embed peers/memory_viewer.py
+	memoryViewerScript string
+	//go:embed peers/protobuf_parse.py
+	protobufScript string
+	//go:embed peers/pickle_load.py
+	pickleScript string
+	//go:embed peers/json_load.py
+	jsonScript string
+	//go:embed peers/orjson_loads.py
+	orjsonScript string
+)
+
+// peers are the programs that were found on this machine; "" for those that
+// were not.
+type peers struct {
+	memlane, python, memoryViz, pprof, gunzip, grep string
+
+	modules  map[string]string // versions of Python's
+	versions []string          // of everything that was found, for people
+}
+
+// findPeers looks for the peers. Nothing is installed.
+func findPeers(ctx context.Context, python, memoryViz string) peers {
+	p := peers{modules: map[string]string{}, memoryViz: memoryViz}
+	p.findPython(ctx, python)
+	if p.memoryViz != "" {
+		p.versions = append(p.versions, "_memory_viz.py of torch "+torchVersion(p.memoryViz))
+	}
+	// "go tool" builds the tool when it is asked for it first, and starts it as a
+	// process of its own: neither is what is measured.
+	if out, err := exec.CommandContext(ctx, "go", "tool", "-n", "pprof").Output(); err == nil {
+		p.pprof = strings.TrimSpace(string(out))
+		exec.CommandContext(ctx, "go", "tool", "pprof", "-h").Run()
+		p.note(ctx, "go tool pprof of ", "go", "env", "GOVERSION")
+	}
+	p.gunzip, p.grep = found("gunzip"), found("grep")
+	p.note(ctx, "", p.gunzip, "--version")
+	p.note(ctx, "", p.grep, "--version")
+	return p
+}
+
+func (p *peers) findPython(ctx context.Context, python string) {
+	out, err := exec.CommandContext(ctx, python, "-c", probeScript).Output()
+	if err != nil {
+		return
+	}
+	p.python = python
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "memory_viz" {
+			if _, err := os.Stat(value); err == nil && p.memoryViz == "" {
+				p.memoryViz = value
+			}
+			continue
+		}
+		p.modules[name] = value
+		p.versions = append(p.versions, name+" "+value)
+	}
+}
+
+func found(program string) string {
+	path, _ := exec.LookPath(program) // "" when it is not there
+	return path
+}
+
+// note keeps the first line of what a program says its version is.
+func (p *peers) note(ctx context.Context, before, program string, args ...string) {
+	if program == "" {
+		return
+	}
+	if out, err := exec.CommandContext(ctx, program, args...).Output(); err == nil {
+		line, _, _ := bytes.Cut(out, []byte("\n"))
+		p.versions = append(p.versions, before+string(line))
+	}
+}
+
+// torchVersion reads the version of the PyTorch that a file of it lies in.
+func torchVersion(file string) string {
+	text, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "..", "version.py"))
+	if m := regexp.MustCompile(`__version__ = '([^']+)'`).FindSubmatch(text); m != nil {
+		return string(m[1])
+	}
+	return "(version not known)"
+}
+
+// script is a command that runs Python, with a module that it needs ("" for
+// none).
+func (p *peers) script(name, module, script string, args ...string) command {
+	c := command{name: name, args: append([]string{p.python, "-c", script}, args...)}
+	switch {
+	case p.python == "":
+		c.missing = "python"
+	case module != "" && p.modules[module] == "":
+		c.missing = module
+	}
+	return c
+}
+
+// viz is a command of _memory_viz.py.
+func (p *peers) viz(name string, args ...string) command {
+	c := command{name: name, args: append([]string{p.python, p.memoryViz}, args...)}
+	if p.python == "" || p.memoryViz == "" {
+		c.missing = "_memory_viz.py"
+	}
+	return c
+}
+
+// program is a command that runs a program of the system.
+func program(name, path string, args ...string) command {
+	c := command{name: name, args: append([]string{path}, args...)}
+	if path == "" {
+		c.missing = name
+	}
+	return c
+}
+
+// findMemlane returns the program to measure: what was named, or else what is
+// built into a folder of the module that this command is run in.
+func findMemlane(ctx context.Context, named, folder string) (string, error) {
+	if named != "" {
+		return exec.LookPath(named)
+	}
+	built := filepath.Join(folder, "memlane")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", built, "github.com/memlane/memlane/cmd/memlane").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build memlane, run this in its module or name the program with --memlane: %w: %s", err, out)
+	}
+	return built, nil
+}
+
+// memlaneVersion tells what the program was built from.
+func memlaneVersion(file string) string {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return "(version not known)"
+	}
+	version := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			version = s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return version + ", built with " + info.GoVersion
+}

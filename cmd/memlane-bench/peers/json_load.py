@@ -1,0 +1,5 @@
+import json
+import sys
+
+with open(sys.argv[1], "rb") as f:
+    trace = json.load(f)
