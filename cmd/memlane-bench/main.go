@@ -108,10 +108,12 @@ func measureAll(c *cli.Context) error {
 	if err := os.MkdirAll(b.inputs, 0o777); err != nil {
 		return err
 	}
-	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
-	if b.peers.memlane, err = findMemlane(c.Context, c.String("memlane"), b.tmp); err != nil {
+	memlane, err := findMemlane(c.Context, c.String("memlane"), b.tmp)
+	if err != nil {
 		return err
 	}
+	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
+	b.peers.memlane = memlane
 	// What is written to a file replaces it only when it is whole.
 	var page bytes.Buffer
 	if err := b.write(c.Context, &page); err != nil {

@@ -49,11 +49,13 @@ func findPeers(ctx context.Context, python, memoryViz string) peers {
 	if p.memoryViz != "" {
 		p.versions = append(p.versions, "_memory_viz.py of torch "+torchVersion(p.memoryViz))
 	}
-	// "go tool" builds the tool when it is asked for it first, and starts it as a
-	// process of its own: neither is what is measured.
+	// "go tool" starts the tool as a process of its own, and builds it when it is
+	// asked for it first: neither is what is measured.
 	if out, err := exec.CommandContext(ctx, "go", "tool", "-n", "pprof").Output(); err == nil {
 		p.pprof = strings.TrimSpace(string(out))
-		exec.CommandContext(ctx, "go", "tool", "pprof", "-h").Run()
+		if found(p.pprof) == "" {
+			exec.CommandContext(ctx, "go", "tool", "pprof", "-h").Run()
+		}
 		p.note(ctx, "go tool pprof of ", "go", "env", "GOVERSION")
 	}
 	p.gunzip, p.grep = found("gunzip"), found("grep")

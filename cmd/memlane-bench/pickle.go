@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"math/bits"
 )
 
 // pickler writes a pickle of protocol 2 as CPython's does: every list, dict and
@@ -37,11 +38,13 @@ func (p *pickler) remember() int {
 func (p *pickler) fetch(i int) { p.reference('h', 'j', i) }
 
 func (p *pickler) reference(short, long byte, i int) {
+	b := p.w.AvailableBuffer()
 	if i < 256 {
-		p.w.Write([]byte{short, byte(i)})
-		return
+		b = append(b, short, byte(i))
+	} else {
+		b = binary.LittleEndian.AppendUint32(append(b, long), uint32(i))
 	}
-	p.w.Write(binary.LittleEndian.AppendUint32([]byte{long}, uint32(i)))
+	p.w.Write(b)
 }
 
 func (p *pickler) text(s string) {
@@ -56,20 +59,19 @@ func (p *pickler) text(s string) {
 
 // int writes an integer that is not negative, as short as can be.
 func (p *pickler) int(v int64) {
+	b := p.w.AvailableBuffer()
 	switch {
 	case v < 1<<8:
-		p.w.Write([]byte{'K', byte(v)})
+		b = append(b, 'K', byte(v))
 	case v < 1<<16:
-		p.w.Write(binary.LittleEndian.AppendUint16([]byte{'M'}, uint16(v)))
+		b = binary.LittleEndian.AppendUint16(append(b, 'M'), uint16(v))
 	case v <= math.MaxInt32:
-		p.w.Write(binary.LittleEndian.AppendUint32([]byte{'J'}, uint32(v)))
+		b = binary.LittleEndian.AppendUint32(append(b, 'J'), uint32(v))
 	default:
-		b := binary.LittleEndian.AppendUint64(nil, uint64(v))
-		for len(b) > 1 && b[len(b)-1] == 0 && b[len(b)-2] < 0x80 {
-			b = b[:len(b)-1]
-		}
-		p.w.Write(append([]byte{0x8a, byte(len(b))}, b...))
+		n := bits.Len64(uint64(v))/8 + 1 // with room for the sign
+		b = binary.LittleEndian.AppendUint64(append(b, 0x8a, byte(n)), uint64(v))[:2+n]
 	}
+	p.w.Write(b)
 }
 
 func (p *pickler) bool(v bool) {
@@ -90,17 +92,23 @@ func (p *pickler) dict(items func()) int {
 	return at
 }
 
-// list writes a list of n items, which CPython does by the thousand, and returns
-// where in the memo it is.
+// list writes a list of n items and returns where in the memo it is. CPython
+// writes items by the thousand, and an only one without a mark.
 func (p *pickler) list(n int, item func(i int)) int {
+	const batch = 1000
 	p.w.WriteByte(']')
 	at := p.remember()
+	if n == 1 {
+		item(0)
+		p.w.WriteByte('a')
+		return at
+	}
 	for i := range n {
-		if i%1000 == 0 {
+		if i%batch == 0 {
 			p.w.WriteByte('(')
 		}
 		item(i)
-		if i%1000 == 999 || i == n-1 {
+		if i%batch == batch-1 || i == n-1 {
 			p.w.WriteByte('e')
 		}
 	}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// TestInputs: memlane finds in every kind of input what its maker put into it,
+// and the same fields make the same bytes.
+func TestInputs(t *testing.T) {
+	for _, in := range []input{
+		{kind: "xspace", n: 5000, seed: 1},
+		{kind: "trace", n: 20_000, seed: 1},
+		{kind: "trace-gz", n: 3000, seed: 1},
+		{kind: "snapshot", n: 5000, seed: 1, stacks: 300},
+		{kind: "snapshot", n: 60, seed: 1, stacks: 20}, // ends between the two records of a free, or not
+		{kind: "snapshot", n: 61, seed: 1, stacks: 20},
+		{kind: "snapshot", n: 62, seed: 1, stacks: 20},
+		{kind: "hlo", n: 700, seed: 1},
+		{kind: "hlo-xspace", n: 700, seed: 1},
+	} {
+		t.Run(in.name(), func(t *testing.T) {
+			data, want := made(t, in)
+			if again, _ := made(t, in); !bytes.Equal(data, again) {
+				t.Error("the second time it has other bytes")
+			}
+			file := filepath.Join(t.TempDir(), in.name())
+			if err := os.WriteFile(file, data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			c, err := formats.Open(file, formats.Input{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTruth(t, c, want)
+		})
+	}
+}
+
+func made(t *testing.T, in input) ([]byte, truth) {
+	t.Helper()
+	var w bytes.Buffer
+	want, err := kinds[in.kind].write(&w, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Bytes(), want
+}
+
+func checkTruth(t *testing.T, c *lifetime.Capture, want truth) {
+	t.Helper()
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, l := range c.Losses {
+		if l.Reason.Severity() != lifetime.Info {
+			t.Errorf("loss: %+v", l)
+		}
+	}
+	if len(c.Spaces) != 1 {
+		t.Fatalf("%d spaces", len(c.Spaces))
+	}
+	s := c.Spaces[0]
+	allocations, frees := s.Allocations, s.Frees
+	if s.Axis == lifetime.ProgramOrder { // a program has buffers, and records no events
+		allocations, frees = len(s.Buffers), len(s.Buffers)
+	}
+	if got := (truth{allocations, frees, s.Peak(lifetime.Occupied).Bytes}); got != want {
+		t.Errorf("memlane reads %+v, the truth is %+v", got, want)
+	}
+	if want.allocations < 10 || want.peak == 0 {
+		t.Errorf("there is hardly anything in it: %+v", want)
+	}
+}
+
+// TestSeeds: another seed is another capture.
+func TestSeeds(t *testing.T) {
+	for _, kind := range []string{"xspace", "trace", "snapshot"} {
+		first, _ := made(t, input{kind: kind, n: 500, seed: 1, stacks: 20})
+		second, _ := made(t, input{kind: kind, n: 500, seed: 2, stacks: 20})
+		if bytes.Equal(first, second) {
+			t.Errorf("%s: two seeds make the same bytes", kind)
+		}
+	}
+}
+
+// TestInputArgs: an input survives the way to the process that makes it.
+func TestInputArgs(t *testing.T) {
+	want := input{kind: "snapshot", n: 5, seed: 7, stacks: 9}
+	if got, err := inputOf(want.args()); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, args := range [][]string{{"nothing", "1", "1", "0"}, {"hlo", "x", "1", "0"}, {"hlo", "1", "-1", "0"}, {"hlo", "1", "1", ""}, {}} {
+		if _, err := inputOf(args); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}

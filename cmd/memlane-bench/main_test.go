@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the command run itself, as it does to make inputs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"make", "limit"}, os.Args[1]) {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// measured runs the command without Python.
+func measured(t *testing.T, args ...string) string {
+	t.Helper()
+	app := newApp()
+	var out, log bytes.Buffer
+	app.Writer, app.ErrWriter = &out, &log
+	if err := app.Run(append([]string{"memlane-bench", "--python", filepath.Join(t.TempDir(), "python")}, args...)); err != nil {
+		t.Fatalf("%v\n%s", err, &log)
+	}
+	return out.String()
+}
+
+// TestTables: every command of memlane runs, the tables are
+// well-formed, and peers that are not there are said to be.
+func TestTables(t *testing.T) {
+	page := measured(t, "--scale", "0.0005", "--runs", "1", "--only", "^[^g]|growth (snapshot|hlo)")
+	cells := 0
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, "|") {
+			cells = 0
+			continue
+		}
+		if n := strings.Count(line, "|"); cells == 0 {
+			cells = n
+		} else if n != cells {
+			t.Errorf("%d cells, the head has %d: %s", n-1, cells-1, line)
+		}
+	}
+	b := &bench{scale: 1, runs: 1}
+	for _, w := range b.works() {
+		if !strings.Contains(page, "\n| **"+w.name+"**: ") {
+			t.Errorf("no row for %s", w.name)
+		}
+	}
+	for _, s := range b.allSeries() {
+		chosen := s.name == "growth snapshot" || s.name == "growth hlo" // the others take long and run the same commands
+		if chosen != strings.Contains(page, "\n| **"+s.title+"** | *size, MB* |") {
+			t.Errorf("a row for %s: %v", s.name, !chosen)
+		}
+	}
+	for _, want := range []string{"go run ./cmd/memlane-bench", "processors", "| xprof memory_profile | not found |", "| json.load | not found |", "(from "} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "failed") {
+		t.Errorf("a command failed:\n%s", page)
+	}
+	if t.Failed() {
+		t.Log(page)
+	}
+}
+
+// TestOnly: works can be chosen, inputs kept and taken again, and the page goes
+// to a file.
+func TestOnly(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "page.md")
+	args := []string{"--scale", "0.0005", "--runs", "1", "--only", "^xspace$", "--dir", dir, "-o", file, "--memlane", "true"}
+	if out := measured(t, args...); out != "" {
+		t.Errorf("it wrote %q to standard output", out)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(regexp.MustCompile(`(?m)^\| \*\*`).FindAll(page, -1)); n != 1 || bytes.Contains(page, []byte("## How costs grow")) {
+		t.Errorf("more than one work:\n%s", page)
+	}
+	kept, _ := filepath.Glob(filepath.Join(dir, "xspace-*"))
+	if len(kept) != 1 {
+		t.Fatalf("inputs kept: %q", kept)
+	}
+	before, err := os.Stat(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured(t, args...)
+	if after, err := os.Stat(kept[0]); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the input was made again (%v)", err)
+	}
+}
+
+// TestRefused: what the command line has wrong is said.
+func TestRefused(t *testing.T) {
+	for _, args := range [][]string{{"--scale", "0"}, {"--runs", "0"}, {"--only", "("}, {"capture.json"}, {"--memlane", "no/such/program"}, {"make", "f", "xspace", "1"}} {
+		app := newApp()
+		app.Writer, app.ErrWriter = &bytes.Buffer{}, &bytes.Buffer{}
+		if err := app.Run(append([]string{"memlane-bench", "--python", ""}, args...)); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+// TestMeasure: what a command takes is counted, failures have a reason, and the
+// end of the run ends its commands.
+func TestMeasure(t *testing.T) {
+	b := &bench{runs: 2, log: &bytes.Buffer{}, tmp: t.TempDir(), out: filepath.Join(t.TempDir(), "out")}
+	shell := func(script string) command { return command{args: []string{"sh", "-c", script}} }
+	costs, err := b.measure(context.Background(), []command{
+		shell("echo x > {out}"), shell("echo no >&2; echo memory >&2; exit 3"), {missing: "something"}, shell("exit 0"),
+	}, 2, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := costs[0]; c.err != nil || c.runs != 2 || c.out != 2 || c.rss == 0 || c.wall == 0 {
+		t.Errorf("%+v", c)
+	}
+	if c := costs[1]; c.err == nil || c.err.Error() != "exit status 3: memory" {
+		t.Errorf("%+v", c)
+	}
+	if c := costs[2]; c.err != errNotFound || reason(c.err) != "not found" {
+		t.Errorf("%+v", c)
+	}
+	if costs, _ = b.measure(context.Background(), []command{shell("sleep 0.01")}, 5, 1); costs[0].runs != 1 {
+		t.Errorf("run %d times beyond patience", costs[0].runs)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := b.measure(ctx, []command{shell("sleep 60")}, 1, patience); err != context.Canceled {
+		t.Errorf("the end of the run: %v", err)
+	}
+}
