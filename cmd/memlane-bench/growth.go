@@ -40,11 +40,14 @@ type growing struct {
 // allSeries lists the series: from 10 MB to 1 GB when scale is 1, and programs
 // as large as compilers make them.
 func (b *bench) allSeries() []series {
-	// bytes are about what an event or record takes.
-	sized := func(kind string, bytes float64, stacks int) func(i int) []input {
-		return func(i int) []input {
+	// bytes are about what an event or record takes, uncompressed.
+	sized := func(kind string, bytes float64, stacks, files int) func(i int) []input {
+		return func(i int) (all []input) {
 			n := max(1, int(b.scale*10e6*math.Pow(10, float64(i)/2)/bytes))
-			return []input{{kind, n, 1, stacks}, {kind, n, 2, stacks}}
+			for seed := range files {
+				all = append(all, input{kind, n, uint64(seed + 1), stacks})
+			}
+			return all
 		}
 	}
 	programs := func(i int) []input {
@@ -52,10 +55,10 @@ func (b *bench) allSeries() []series {
 		return []input{{kind: "hlo-xspace", n: n, seed: 1}}
 	}
 	return []series{
-		{name: "growth xspace", title: "XSpace", inputs: sized("xspace", 200, 0), commands: b.everyCommand},
-		{name: "growth snapshot", title: "snapshot", inputs: sized("snapshot", 92, 3000), commands: b.everyCommand},
-		{name: "growth trace", title: "trace JSON", inputs: sized("trace", 392, 0), commands: b.everyCommand},
-		{name: "growth trace-gz", title: "trace JSON, gzip", inputs: sized("trace-gz", 392, 0), commands: func(files []string) []command {
+		{name: "growth xspace", title: "XSpace", inputs: sized("xspace", 200, 0, 2), commands: b.everyCommand},
+		{name: "growth snapshot", title: "snapshot", inputs: sized("snapshot", 88, 3000, 2), commands: b.everyCommand},
+		{name: "growth trace", title: "trace JSON", inputs: sized("trace", 396, 0, 2), commands: b.everyCommand},
+		{name: "growth trace-gz", title: "trace JSON, gzip", inputs: sized("trace-gz", 396, 0, 1), commands: func(files []string) []command {
 			return []command{b.memlane("info", "info", files[0]), b.memlane("peak", "peak", files[0])}
 		}},
 		{name: "growth hlo", title: "HLO in XSpace", inputs: programs, commands: b.programCommands, viewer: 4},

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Every temporary has the same size: only their number matters.
@@ -35,7 +37,7 @@ func deepProgram(n int) message {
 	for i := range n {
 		id := uint64(i + 1)
 		name := fmt.Sprintf("fusion.%d", i)
-		shape := message{}.num(2, f32).put(3, message{}.num(0, temporaryBytes/4)[1:]).put(5, message{}.put(1, []byte{0}))
+		shape := message{}.num(2, f32).put(3, protowire.AppendVarint(nil, temporaryBytes/4)).put(5, message{}.put(1, []byte{0}))
 		metadata := message{}.text(2, fmt.Sprintf("jit(f)/layer%d/dot_general", i))
 		instructions = instructions.put(2, message{}.text(1, name).text(2, "fusion").put(3, shape).put(7, metadata).num(35, id))
 		buffers = buffers.put(1, message{}.num(1, id).num(2, temporaryBytes).put(3, message{}.num(4, id)))

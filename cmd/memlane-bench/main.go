@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -19,7 +18,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newApp().RunContext(ctx, os.Args); err != nil {
+	err := newApp().RunContext(ctx, os.Args)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "memlane-bench:", err)
 		os.Exit(1)
 	}
@@ -65,23 +68,6 @@ func newApp() *cli.App {
 	}
 }
 
-// bench is one run of the command.
-type bench struct {
-	scale float64
-	runs  int
-	only  *regexp.Regexp
-	peers peers
-	log   io.Writer
-
-	self         string // this program
-	tmp          string // a folder that is removed at the end
-	inputs       string // the folder of inputs: in tmp, or the user's
-	out, profile string // files that commands write
-
-	start, floor cost     // of memlane, and of this program, when they do nothing
-	failed       []string // commands of memlane that did
-}
-
 func measureAll(c *cli.Context) error {
 	if c.Args().Present() {
 		return fmt.Errorf("it takes no arguments, but got %q; see memlane-bench --help", c.Args().First())
@@ -89,31 +75,15 @@ func measureAll(c *cli.Context) error {
 	if c.Float64("scale") <= 0 || c.Int("runs") < 1 {
 		return errors.New("--scale and --runs must be more than 0")
 	}
-	only, err := regexp.Compile(c.String("only"))
+	tmp, err := os.MkdirTemp("", "memlane-bench")
 	if err != nil {
 		return err
 	}
-	b := &bench{scale: c.Float64("scale"), runs: c.Int("runs"), only: only, log: c.App.ErrWriter}
-	if b.self, err = os.Executable(); err != nil {
-		return err
-	}
-	if b.tmp, err = os.MkdirTemp("", "memlane-bench"); err != nil {
-		return err
-	}
-	defer os.RemoveAll(b.tmp)
-	b.inputs, b.out, b.profile = filepath.Join(b.tmp, "inputs"), filepath.Join(b.tmp, "out"), filepath.Join(b.tmp, "profile.pb.gz")
-	if dir := c.String("dir"); dir != "" {
-		b.inputs = dir
-	}
-	if err := os.MkdirAll(b.inputs, 0o777); err != nil {
-		return err
-	}
-	memlane, err := findMemlane(c.Context, c.String("memlane"), b.tmp)
+	defer os.RemoveAll(tmp)
+	b, err := newBench(c, tmp)
 	if err != nil {
 		return err
 	}
-	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
-	b.peers.memlane = memlane
 	// What is written to a file replaces it only when it is whole.
 	var page bytes.Buffer
 	if err := b.write(c.Context, &page); err != nil {
@@ -130,106 +100,41 @@ func measureAll(c *cli.Context) error {
 	return err
 }
 
-// write measures everything and writes the page.
-func (b *bench) write(ctx context.Context, w io.Writer) error {
-	idle, err := b.measure(ctx, []command{b.memlane("memlane --help", "--help"), {name: "nothing", args: []string{b.self, "limit", "read", os.DevNull}}}, b.runs, patience)
-	if err != nil {
-		return err
-	}
-	for _, c := range idle {
-		if c.err != nil {
-			return c.err
+// newBench finds what the command line asks for. Everything that it writes goes
+// into a folder that is removed at the end.
+func newBench(c *cli.Context, tmp string) (b *bench, err error) {
+	b = &bench{scale: c.Float64("scale"), runs: c.Int("runs"), log: c.App.ErrWriter, tmp: tmp, inputs: filepath.Join(tmp, "inputs"),
+		out: filepath.Join(tmp, "out"), profile: filepath.Join(tmp, "profile.pb.gz")}
+	for _, name := range []string{"scale", "runs", "only"} {
+		if c.IsSet(name) {
+			b.flags += fmt.Sprintf(" --%s %s", name, quoted(fmt.Sprint(c.Value(name))))
 		}
 	}
-	b.start, b.floor = idle[0], idle[1]
-	b.heading(w)
-	if err := b.sideBySide(ctx, w); err != nil {
-		return err
+	if b.only, err = regexp.Compile(c.String("only")); err != nil {
+		return nil, err
 	}
-	return b.growth(ctx, w)
-}
-
-// patience is how long the runs of a command may take in all before it is not
-// repeated.
-const patience = time.Minute
-
-func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
-	head := false
-	for _, work := range b.works() {
-		if !b.only.MatchString(work.name) {
-			continue
-		}
-		file, err := b.makeInput(ctx, work.input)
-		if err != nil {
-			return err
-		}
-		info, err := os.Stat(file)
-		if err != nil {
-			return err
-		}
-		rows := work.rows(file)
-		costs, err := b.measureRows(ctx, rows)
-		if err != nil {
-			return err
-		}
-		if !head {
-			b.sideBySideHead(w)
-			head = true
-		}
-		workRows(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
+	if b.self, err = os.Executable(); err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-// measureRows measures the commands of rows, and takes the differences.
-func (b *bench) measureRows(ctx context.Context, rows []row) ([]cost, error) {
-	var commands []command
-	for _, r := range rows {
-		if r.less == nil {
-			commands = append(commands, r.command)
-		}
+	if dir := c.String("dir"); dir != "" {
+		b.inputs = dir
 	}
-	costs, err := b.measure(ctx, commands, b.runs, patience)
+	if err := os.MkdirAll(b.inputs, 0o777); err != nil {
+		return nil, err
+	}
+	memlane, err := findMemlane(c.Context, c.String("memlane"), tmp)
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range rows {
-		if r.less == nil {
-			continue
-		}
-		of, without := costs[r.less[0]], costs[r.less[1]]
-		difference := cost{cpu: max(0, of.cpu-without.cpu), err: errors.Join(of.err, without.err)}
-		costs = append(costs[:i:i], append([]cost{difference}, costs[i:]...)...)
-	}
-	return costs, nil
+	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
+	b.peers.memlane = memlane
+	return b, nil
 }
 
-func (b *bench) growth(ctx context.Context, w io.Writer) error {
-	head := false
-	for _, s := range b.allSeries() {
-		if !b.only.MatchString(s.name) {
-			continue
-		}
-		all, err := b.grow(ctx, s)
-		if err != nil {
-			return err
-		}
-		if !head {
-			b.growthHead(w)
-			head = true
-		}
-		b.growthRows(w, s.title, all)
+// quoted writes a value as a shell takes it.
+func quoted(value string) string {
+	if strings.ContainsAny(value, `^$|()[]*?\ `) {
+		return "'" + value + "'"
 	}
-	return nil
-}
-
-// drop removes inputs that nobody wants to keep: those of the largest sizes fill
-// a disk.
-func (b *bench) drop(files []string) {
-	if filepath.Dir(b.inputs) != b.tmp {
-		return
-	}
-	for _, file := range files {
-		os.Remove(file)
-	}
+	return value
 }

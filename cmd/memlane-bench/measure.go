@@ -88,6 +88,9 @@ func (b *bench) once(ctx context.Context, c command) cost {
 	}
 	err := cmd.Wait()
 	one := cost{wall: time.Since(begin), runs: 1}
+	if ctx.Err() != nil {
+		return cost{err: ctx.Err()}
+	}
 	if err != nil {
 		one.err = fmt.Errorf("%w: %s", err, complaint.lastLine())
 		fmt.Fprintf(b.log, "%s: %v\n", c.name, one.err)

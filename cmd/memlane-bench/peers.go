@@ -158,11 +158,15 @@ func memlaneVersion(file string) string {
 	if err != nil {
 		return "(version not known)"
 	}
-	version := info.Main.Version
+	settings := map[string]string{}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			version = s.Value[:min(12, len(s.Value))]
-		}
+		settings[s.Key] = s.Value
+	}
+	version := info.Main.Version
+	if revision := settings["vcs.revision"]; revision != "" {
+		version = revision[:min(12, len(revision))] + choice(settings["vcs.modified"] == "true", " with changes", "")
+	} else if version == "(devel)" {
+		version = "of this tree"
 	}
 	return version + ", built with " + info.GoVersion
 }

@@ -9,16 +9,16 @@ import (
 
 // heading writes the text above the tables.
 func (b *bench) heading(w io.Writer) {
-	fmt.Fprint(w, `# Performance
+	fmt.Fprintf(w, `# Performance
 
 How fast memlane is, and how much memory it takes, beside the programs that read the same files. This page is what
 
-    go run ./cmd/memlane-bench -o docs/performance.md
+    go run ./cmd/memlane-bench%s -o docs/performance.md
 
 writes. It makes its inputs from seeds, runs memlane and its peers on them in turns, and installs nothing: a peer that is not there
 is "not found". --python names an interpreter that has xprof, orjson and protobuf, --memory-viz PyTorch's _memory_viz.py.
 
-`)
+`, b.flags)
 	for _, fact := range append(machine(), "memlane "+memlaneVersion(b.peers.memlane)) {
 		fmt.Fprintf(w, "- %s\n", fact)
 	}
@@ -39,11 +39,12 @@ CPU is user and system time of a whole command, from its start to its result, it
 memory, MB are 10^6 bytes. Of %d runs in turns, %s, CPU and wall are the least and RSS is the most; what
 takes over a minute is repeated less often, what takes milliseconds more often. "CPU x" and "RSS x" are how many times that of memlane a
 command takes: of the first row of the same work. A limit is what no reader of the file can do without; limits are measured as
-processes too, which take %s s and %s MB to do nothing.
+processes too, which take %s s and %s MB to do nothing. The model of a trace is %d bytes for a buffer and %d for a call, of which
+the operators are found.
 
 | Work | Command | CPU s | Wall s | RSS MB | CPU x | RSS x | Target | Holds |
 |---|---|--:|--:|--:|--:|--:|---|---|
-`, b.runs, pinned, seconds(b.floor.cpu), megabytes(b.floor.rss))
+`, b.runs, pinned, seconds(b.floor.cpu), megabytes(b.floor.rss), bufferBytes, callBytes)
 }
 
 // workRows writes the rows of a work.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// bench is one run of the command.
+type bench struct {
+	scale float64
+	runs  int
+	only  *regexp.Regexp
+	flags string // those that change what is measured, as on the command line
+	peers peers
+	log   io.Writer
+
+	self         string // this program
+	tmp          string // a folder that is removed at the end
+	inputs       string // the folder of inputs: in tmp, or the user's
+	out, profile string // files that commands write
+
+	start, floor cost     // of memlane, and of this program, when they do nothing
+	failed       []string // commands of memlane that did
+}
+
+// write measures everything and writes the page.
+func (b *bench) write(ctx context.Context, w io.Writer) error {
+	idle, err := b.measure(ctx, []command{b.memlane("memlane --help", "--help"), {name: "nothing", args: []string{b.self, "limit", "read", os.DevNull}}}, b.runs, patience)
+	if err != nil {
+		return err
+	}
+	for _, c := range idle {
+		if c.err != nil {
+			return c.err
+		}
+	}
+	b.start, b.floor = idle[0], idle[1]
+	b.heading(w)
+	if err := b.sideBySide(ctx, w); err != nil {
+		return err
+	}
+	return b.growth(ctx, w)
+}
+
+// patience is how long the runs of a command may take in all before it is not
+// repeated.
+const patience = time.Minute
+
+func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
+	head := false
+	for _, work := range b.works() {
+		if !b.only.MatchString(work.name) {
+			continue
+		}
+		file, err := b.makeInput(ctx, work.input)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		rows := work.rows(file)
+		costs, err := b.measureRows(ctx, rows)
+		if err != nil {
+			return err
+		}
+		if !head {
+			b.sideBySideHead(w)
+			head = true
+		}
+		workRows(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
+	}
+	return nil
+}
+
+// measureRows measures the commands of rows, and takes the differences.
+func (b *bench) measureRows(ctx context.Context, rows []row) ([]cost, error) {
+	var commands []command
+	for _, r := range rows {
+		if r.less == nil {
+			commands = append(commands, r.command)
+		}
+	}
+	costs, err := b.measure(ctx, commands, b.runs, patience)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range rows {
+		if r.less == nil {
+			continue
+		}
+		of, without := costs[r.less[0]], costs[r.less[1]]
+		difference := cost{cpu: max(0, of.cpu-without.cpu), err: errors.Join(of.err, without.err)}
+		costs = append(costs[:i:i], append([]cost{difference}, costs[i:]...)...)
+	}
+	return costs, nil
+}
+
+func (b *bench) growth(ctx context.Context, w io.Writer) error {
+	head := false
+	for _, s := range b.allSeries() {
+		if !b.only.MatchString(s.name) {
+			continue
+		}
+		all, err := b.grow(ctx, s)
+		if err != nil {
+			return err
+		}
+		if !head {
+			b.growthHead(w)
+			head = true
+		}
+		b.growthRows(w, s.title, all)
+	}
+	return nil
+}
+
+// drop removes inputs that nobody wants to keep: those of the largest sizes fill
+// a disk.
+func (b *bench) drop(files []string) {
+	if filepath.Dir(b.inputs) != b.tmp {
+		return
+	}
+	for _, file := range files {
+		os.Remove(file)
+	}
+}
