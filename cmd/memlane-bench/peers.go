@@ -139,6 +139,14 @@ func program(name, path string, args ...string) command {
 	return c
 }
 
+// grepCount counts the events of memory in a trace. It writes to a file: grep
+// stops at the first when nobody reads the number.
+func (p *peers) grepCount(file string) command {
+	c := program("grep -cF, events of memory", p.grep)
+	c.args = []string{"sh", "-c", `exec "$0" -cF '"[memory]"' "$1" > "$2"`, p.grep, file, "{out}"}
+	return c
+}
+
 // findMemlane returns the program to measure: what was named, or else what is
 // built into a folder of the module that this command is run in.
 func findMemlane(ctx context.Context, named, folder string) (string, error) {

@@ -103,7 +103,7 @@ func (b *bench) traceRows(file string, events int) []row {
 			targets: []target{memoryAtMost(fmt.Sprintf("64 MiB + model (%s MB)", megabytes(model)), 64<<20+model)}},
 		{command: p.script("json.load", "", jsonScript, file), targets: []target{lessCPU(10)}},
 		{command: p.script("orjson.loads", "orjson", orjsonScript, file)},
-		{command: program("grep -cF '\"[memory]\"'", p.grep, "-cF", `"[memory]"`, file)},
+		{command: p.grepCount(file)},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
 	}
