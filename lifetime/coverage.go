@@ -36,7 +36,7 @@ func (c *coverage) add(lo, hi uint64) {
 // first.
 func (c *coverage) merge() {
 	slices.SortFunc(c.fresh, func(x, y addresses) int {
-		switch { // cmp.Compare minds NaN, and a sort is most of what a set costs
+		switch { // half of what a set costs is here: cmp.Compare takes longer
 		case x.lo < y.lo:
 			return -1
 		case x.lo > y.lo:

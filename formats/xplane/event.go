@@ -150,11 +150,30 @@ const short = 0x80
 // varint reads the number at b[i:] and returns where it ends, -1 when it does
 // not.
 func varint(b []byte, i int) (uint64, int) {
+	if i+8 <= len(b) {
+		word := binary.LittleEndian.Uint64(b[i:])
+		if last := lastByte(word); last < 64 {
+			return sevens(word, last), i + last>>3 + 1
+		}
+	}
 	v, n := binary.Uvarint(b[i:])
 	if n <= 0 {
 		return 0, -1
 	}
 	return v, i + n
+}
+
+// lastByte returns the highest bit of the byte that ends a number, the first one in
+// which it is not set; 64 when none of the eight does.
+func lastByte(word uint64) int { return bits.TrailingZeros64(^word & 0x8080808080808080) }
+
+// sevens puts the seven bits of each byte up to the last one together: two, four and
+// eight bytes at a time.
+func sevens(word uint64, last int) uint64 {
+	word &= 1<<last - 1
+	word = word&0x007f007f007f007f | word&0x7f007f007f007f00>>1
+	word = word&0x00003fff00003fff | word&0x3fff00003fff0000>>2
+	return word&0x000000000fffffff | word&0x0fffffff00000000>>4
 }
 
 // decoder reads the bodies of events. They are small and there are millions, so
@@ -288,17 +307,11 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 		value := binary.LittleEndian.Uint64(whole[at:])
 		switch {
 		case u.tags>>tag&1 != 0:
-			// The value ends with the first byte whose highest bit is not set.
-			last := bits.TrailingZeros64(^value & 0x8080808080808080)
+			last := lastByte(value)
 			if last>>3 != end-at-1 || last == 64 {
 				return i
 			}
-			// Seven bits of each byte, put together two, four and eight at a time.
-			value &= 1<<last - 1
-			value = value&0x007f007f007f007f | value&0x7f007f007f007f00>>1
-			value = value&0x00003fff00003fff | value&0x3fff00003fff0000>>2
-			value = value&0x000000000fffffff | value&0x0fffffff00000000>>4
-			e.stats[u.kind] = int64(value)
+			e.stats[u.kind] = int64(sevens(value, last))
 			e.has = e.has&^overruled[u.kind] | 1<<u.kind
 		case u.kind == otherStat: // whatever it says
 		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == at+8:

@@ -29,31 +29,11 @@ type host struct {
 	spaces []hostSpace // in order of their first event
 	byRef  map[allocatorRef]lifetime.SpaceRef
 	byName map[allocatorID]lifetime.SpaceRef
-	sites  map[siteKey]lifetime.SiteID
+	sites  siteTable
 	steps  []step
 
 	lastAllocator allocatorRef // as a rule space and site are those of the event before
 	lastSpace     lifetime.SpaceRef
-	recent        [1 << recentBits]recentSite
-}
-
-// recentSite is a site that was looked up: programs allocate at few places, and a
-// map takes longer than the rest of an event.
-type recentSite struct {
-	key siteKey
-	id  lifetime.SiteID
-}
-
-const recentBits = 10
-
-// slot returns where a recent site stands.
-func (k siteKey) slot() uint64 {
-	const prime = 0x9E3779B97F4A7C15
-	h := uint64(k.op)
-	for _, part := range [...]uint64{uint64(k.region), uint64(k.shape), uint64(k.dtype)} {
-		h = h*prime + part
-	}
-	return h * prime >> (64 - recentBits)
 }
 
 // allocatorID names an allocator: by its name, else by the number of its device,
@@ -74,15 +54,9 @@ type hostSpace struct {
 	ref lifetime.SpaceRef
 }
 
-// siteKey is what makes a site, in numbers of the file.
-type siteKey struct {
-	op, region, shape textRef
-	dtype             int64
-}
-
 // readHost reads the events of the host's allocators.
 func (r *reader) readHost(p *plane) error {
-	h := &host{r: r, p: p, sites: map[siteKey]lifetime.SiteID{}}
+	h := &host{r: r, p: p}
 	h.forget()
 	var err error
 	if h.schema, err = r.schema(p); err != nil {
@@ -288,17 +262,12 @@ func (h *host) text(ref textRef) (text string) {
 // site returns the site of an event.
 func (h *host) site(e *event) lifetime.SiteID {
 	key := siteKey{e.text(tfOp), e.text(regionType), e.text(tensorShape), e.number(dataType, 0)}
-	recent := &h.recent[key.slot()]
-	if key == recent.key {
-		return recent.id
+	slot := h.sites.slot(key)
+	if !slot.used {
+		id := h.r.b.Site(lifetime.Site{Op: h.text(key.op), Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype)})
+		slot = h.sites.put(key, id)
 	}
-	id, ok := h.sites[key]
-	if !ok {
-		id = h.r.b.Site(lifetime.Site{Op: h.text(key.op), Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype)})
-		h.sites[key] = id
-	}
-	*recent = recentSite{key, id}
-	return id
+	return slot.id
 }
 
 // describe says what the spaces are.
