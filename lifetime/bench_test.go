@@ -36,7 +36,7 @@ func benchEvents(n int) []event {
 	return events
 }
 
-func finishBench(b *testing.B, events []event, inOrder bool) *Space {
+func finishBench(b testing.TB, events []event, inOrder bool) *Space {
 	builder := NewBuilder()
 	builder.Source(Source{})
 	for i := range 200 {
@@ -72,6 +72,87 @@ func BenchmarkPairing(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(events)), "ns/event")
 		})
+	}
+}
+
+// BenchmarkFold takes a million reports of which only the peak and the end are kept.
+func BenchmarkFold(b *testing.B) {
+	reports := benchReports(1 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		foldBench(b, reports)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(reports)), "ns/event")
+}
+
+// benchReports are benchEvents as an allocator reports them.
+func benchReports(n int) []Report {
+	var reports []Report
+	allocated := int64(0)
+	for _, e := range benchEvents(n) {
+		r := Report{Free: e.op == opFree, Addr: e.addr, Requested: e.size, Occupied: e.size, Site: e.site, Stack: -1, Available: -1, Peak: -1}
+		if r.Free {
+			allocated -= e.size
+		} else {
+			allocated += e.size
+		}
+		r.Allocated = allocated
+		reports = append(reports, r)
+	}
+	return reports
+}
+
+func foldBench(tb testing.TB, reports []Report) {
+	builder := NewBuilder()
+	builder.KeepPeakAndEnd()
+	builder.Source(Source{})
+	for i := range 200 {
+		builder.Site(Site{Op: string(rune('a' + i))})
+	}
+	s := builder.Space()
+	builder.ReportsInOrder(s)
+	builder.Describe(s, Space{Facts: Clock})
+	for i := range reports {
+		builder.Report(s, int64(i), &reports[i])
+	}
+	if c, err := builder.Finish(); err != nil || c.Spaces[0].Outline == nil {
+		tb.Fatal("not folded: ", err)
+	}
+}
+
+// TestAllocations bounds the allocations of making a model and of asking it: they
+// come with chunks and sites, not with events.
+func TestAllocations(t *testing.T) {
+	small, large := benchEvents(10_000), benchEvents(50_000)
+	more := float64(len(large) - len(small))
+	for name, run := range map[string]func([]event) float64{
+		"pairing in order": func(events []event) float64 {
+			return testing.AllocsPerRun(2, func() { finishBench(t, events, true) })
+		},
+		"pairing in any order": func(events []event) float64 {
+			return testing.AllocsPerRun(2, func() { finishBench(t, events, false) })
+		},
+		"fold": func(events []event) float64 {
+			reports := benchReports(len(events))
+			return testing.AllocsPerRun(2, func() { foldBench(t, reports) })
+		},
+		"peak and usage": func(events []event) float64 {
+			s := finishBench(t, events, true)
+			return testing.AllocsPerRun(2, func() {
+				s.Peak(Requested)
+				s.Summary()
+				s.LevelAt(s.AtEnd(), Occupied)
+			})
+		},
+		"breakdown": func(events []event) float64 {
+			s := finishBench(t, events, true)
+			return testing.AllocsPerRun(2, func() { s.Breakdown(s.AtEnd()) })
+		},
+	} {
+		fixed, all := run(small), run(large)
+		if perEvent := (all - fixed) / more; perEvent > 0.01 || fixed > 2000 {
+			t.Errorf("%s: %.4f allocations per event, %.0f for the first %d", name, perEvent, fixed, len(small))
+		}
 	}
 }
 

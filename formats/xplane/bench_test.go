@@ -1,139 +1,93 @@
-//go:build unix
-
 package xplane_test
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	pw "google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/memlane/memlane/formats/xplane"
+	"github.com/memlane/memlane/lifetime"
 )
 
-// The input of the benchmark: as many events as an hour of a busy host has, of
-// which one in three is an allocator's.
+// The input of the benchmarks: one event in three is an allocator's. What a whole
+// command takes, beside XProf, is measured by cmd/memlane-bench.
 const (
 	benchLines  = 16
-	benchEvents = 2_000_000
-	benchFiller = 5_000_000
+	benchEvents = 100_000
+	benchFiller = 250_000
 )
 
-// BenchmarkRead runs "memlane info" and "memlane export --to
-// xprof.memory_profile" on a profile of 400 MB with 2 million events of an
-// allocator, and XProf's own memory_profile on the same file in the same run:
-// x-xprof is how many times less CPU memlane takes, rss/xprof its peak memory
-// as a share of XProf's, bytes/event its peak memory beyond 64 MiB. XProf must
-// be importable by python3, or by the interpreter that MEMLANE_PYTHON names;
-// without it the figures of memlane alone are reported.
-func BenchmarkRead(b *testing.B) {
-	file := filepath.Join(b.TempDir(), "host.xplane.pb")
-	writeBig(b, file)
-	tool := filepath.Join(b.TempDir(), "memlane")
-	if out, err := exec.Command("go", "build", "-o", tool, "../../cmd/memlane").CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
+// readBig reads data, keeping all buffers or those of the peak and the end.
+func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	if peakAndEnd {
+		b.KeepPeakAndEnd()
 	}
-	peer, found := xprof(b, file)
-	for _, args := range [][]string{{"info"}, {"export", "--to", "xprof.memory_profile"}} {
-		b.Run(args[0], func(b *testing.B) {
-			var total usage
-			for range b.N {
-				total = total.plus(run(b, tool, append(args, "--quiet", file)...))
+	if err := xplane.ReadAt("big", bytes.NewReader(data), int64(len(data)), b); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// BenchmarkRead reads a profile into the model: finding, decoding, merging and
+// pairing of its events.
+func BenchmarkRead(b *testing.B) {
+	data := bigProfile(benchEvents, benchFiller)
+	for name, peakAndEnd := range map[string]bool{"AllBuffers": false, "PeakAndEnd": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				readBig(b, data, peakAndEnd)
 			}
-			cpu := total.cpu / time.Duration(b.N)
-			b.ReportMetric(float64(cpu.Nanoseconds())/benchEvents, "cpu-ns/event")
-			b.ReportMetric(float64(total.rss-64<<20)/benchEvents, "bytes/event")
-			if found {
-				b.ReportMetric(float64(peer.cpu)/float64(cpu), "x-xprof")
-				b.ReportMetric(float64(total.rss)/float64(peer.rss), "rss/xprof")
-			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchEvents, "ns/event")
 		})
 	}
 }
 
-// usage is what a process took: CPU, and memory at its peak.
-type usage struct {
-	cpu time.Duration
-	rss int64
+// BenchmarkSkip reads a profile in which nothing is an allocator's: what it takes
+// to find that out.
+func BenchmarkSkip(b *testing.B) {
+	data := bigProfile(benchLines, benchFiller)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		readBig(b, data, true)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchFiller, "ns/event")
 }
 
-func (u usage) plus(v usage) usage { return usage{u.cpu + v.cpu, max(u.rss, v.rss)} }
-
-// runScript starts a command from a small process: one that is started from a
-// large one begins with the memory of that in its account.
-const runScript = `import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-u = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(u.ru_utime + u.ru_stime, u.ru_maxrss)`
-
-func run(b *testing.B, command string, args ...string) usage {
-	b.Helper()
-	out, err := exec.Command("python3", append([]string{"-c", runScript, command}, args...)...).Output()
-	if err != nil {
-		b.Skip("python3 is not there to measure with: ", err)
+// TestAllocations bounds the allocations of reading: they come with lines, sites and
+// chunks, not with events.
+func TestAllocations(t *testing.T) {
+	for _, peakAndEnd := range []bool{false, true} {
+		allocations := func(n int) float64 {
+			data := bigProfile(n, n)
+			return testing.AllocsPerRun(2, func() { readBig(t, data, peakAndEnd) })
+		}
+		fixed, all := allocations(10_000), allocations(50_000)
+		if perEvent := (all - fixed) / 40_000; perEvent > 0.01 || fixed > 10_000 {
+			t.Errorf("peak and end alone: %v: %.4f allocations per event, %.0f for the first 10,000", peakAndEnd, perEvent, fixed)
+		}
 	}
-	fields := strings.Fields(string(out))
-	seconds, _ := strconv.ParseFloat(fields[0], 64)
-	kib, _ := strconv.ParseInt(fields[1], 10, 64)
-	return usage{time.Duration(seconds * float64(time.Second)), kib << 10}
 }
 
-// xprof measures XProf's memory_profile, less what Python and its imports take.
-func xprof(b *testing.B, file string) (usage, bool) {
-	python := os.Getenv("MEMLANE_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	const load = "from xprof.convert import raw_to_tool_data\n"
-	if err := exec.Command(python, "-c", load).Run(); err != nil {
-		b.Logf("no peer: %s has no xprof", python)
-		return usage{}, false
-	}
-	idle := run(b, python, "-c", load)
-	u := run(b, python, "-c", load+"import sys\nraw_to_tool_data.xspace_to_tool_data([sys.argv[1]], 'memory_profile', {})", file)
-	u.cpu -= idle.cpu
-	return u, true
-}
-
-// writeBig writes the input: lines of events with the statistics that a BFC
-// allocator writes, and shorter ones between them.
-func writeBig(b *testing.B, file string) {
-	b.Helper()
-	f, err := os.Create(file)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	var lines [][]byte
+// bigProfile is a profile of so many events of an allocator, with the statistics of a
+// BFC allocator, and shorter events of other kinds between them.
+func bigProfile(events, filler int) []byte {
 	g := bigTrace{rnd: rand.New(rand.NewPCG(1, 2))}
-	length := 0
+	plane := bytesField(nil, 2, []byte("/host:CPU"))
 	for i := range benchLines {
-		lines = append(lines, g.line(i))
-		length += pw.SizeTag(3) + pw.SizeBytes(len(lines[i]))
+		plane = bytesField(plane, 3, g.line(i, events, filler))
 	}
-	head, tail := bytesField(nil, 2, []byte("/host:CPU")), g.names()
-	w := bufio.NewWriter(f)
-	w.Write(pw.AppendVarint(pw.AppendTag(nil, 1, pw.BytesType), uint64(len(head)+length+len(tail))))
-	w.Write(head)
-	for i := range lines {
-		w.Write(pw.AppendVarint(pw.AppendTag(nil, 3, pw.BytesType), uint64(len(lines[i]))))
-		w.Write(lines[i])
-	}
-	w.Write(tail)
-	if err := w.Flush(); err != nil {
-		b.Fatal(err)
-	}
-	if info, err := f.Stat(); err == nil {
-		b.Logf("%d MB", info.Size()/1e6)
-	}
-	syscall.Sync()
+	return bytesField(nil, 1, append(plane, g.names()...))
 }
 
 // bigTrace makes events in order of time over all lines.
@@ -152,14 +106,14 @@ var bigStats = []string{"allocator_name", "bytes_reserved", "bytes_allocated", "
 // Numbers of the texts that events refer to.
 const bigTexts, bigOps = 100, 400
 
-func (g *bigTrace) line(i int) []byte {
+func (g *bigTrace) line(i, events, filler int) []byte {
 	out := varintField(bytesField(varintField(nil, 1, uint64(i+1)), 2, fmt.Appendf(nil, "worker/%d", i)), 3, 1_752_000_000_000_000_000)
 	var event []byte
-	for n := range benchEvents / benchLines {
+	for n := range events / benchLines {
 		g.now += g.rnd.Uint64N(5_000_000)
 		event = g.event(event[:0])
 		out = bytesField(out, 4, event)
-		for range benchFiller*(n+1)/benchEvents - benchFiller*n/benchEvents {
+		for range filler*(n+1)/events - filler*n/events {
 			event = varintField(varintField(varintField(event[:0], 1, 3+g.rnd.Uint64N(2000)), 2, g.now), 3, g.rnd.Uint64N(9_000_000))
 			event = stat(stat(event, 20, 4, g.rnd.Uint64N(1<<20)), 21, 7, bigTexts+g.rnd.Uint64N(bigOps))
 			out = bytesField(out, 4, event)
