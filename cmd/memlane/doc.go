@@ -551,6 +551,26 @@ has a site without a function. Of its evidence, steps and began_step count from
 0, began_after is the time since the window began, steps_inferred is 1 where nothing
 marks them, cause is the same for findings that one change may fix.
 
+# Large captures
+
+A file is read in pieces, whatever its size, and never loaded as a whole. What
+takes memory is the model: about 60 bytes for every buffer, and as much again
+while a command sorts, judges or draws them. info and peak need the buffers of the
+peak and the end alone, unless flags cut the window or choose buffers; of an XProf
+profile they keep nothing else, so that one of many gigabytes takes some tens of
+megabytes.
+
+Where memory is short, --max-memory names what there is. A capture that does not
+fit is then refused while it is read, with status 3, before the system kills the
+program:
+
+	$ memlane info --max-memory 2GiB testdata/torchsnap/frag_oom.pickle
+	testdata/torchsnap/frag_oom.pickle: torch-snapshot, PyTorch
+	...
+
+Reading that takes longer than a second shows on a terminal how far it is and how
+long it will go on. Ctrl-C ends any command; nothing half-written stays behind.
+
 # Exit status
 
 	0  done
@@ -559,6 +579,7 @@ marks them, cause is the same for findings that one change may fix.
 	3  a capture cannot be read, or is damaged under --strict
 	4  a capture can be read, but holds nothing of what was asked for
 	5  the output cannot be written
+	130  interrupted: Ctrl-C
 
 Reports go to standard output; warnings and errors, one line each, to standard
 error. A truncated capture is read as far as it goes: a warning, status 0.
