@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -76,6 +77,9 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 			head = true
 		}
 		workRows(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
+		if strings.HasPrefix(work.name, hugeWorks) {
+			b.drop([]string{file})
+		}
 	}
 	return nil
 }

@@ -27,8 +27,10 @@ var kinds = map[string]struct {
 	write     func(w io.Writer, in input) (truth, error)
 }{
 	"xspace":     {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeXSpace(w, in.n, in.seed) }},
+	"sparse":     {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeSparse(w, in.n, in.seed) }},
 	"trace":      {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed) }},
 	"trace-gz":   {".json.gz", writeTraceGzip},
+	"trace-line": {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(&oneLine{w: w}, in.n, in.seed) }},
 	"snapshot":   {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, in.n, in.stacks, in.seed) }},
 	"hlo":        {".hlo_proto.pb", func(w io.Writer, in input) (truth, error) { return writeHLO(w, in.n) }},
 	"hlo-xspace": {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeHLOSpace(w, in.n) }},

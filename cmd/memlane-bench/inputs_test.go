@@ -15,7 +15,9 @@ import (
 func TestInputs(t *testing.T) {
 	for _, in := range []input{
 		{kind: "xspace", n: 5000, seed: 1},
+		{kind: "sparse", n: 300, seed: 1},
 		{kind: "trace", n: 20_000, seed: 1},
+		{kind: "trace-line", n: 20_000, seed: 1},
 		{kind: "trace-gz", n: 3000, seed: 1},
 		{kind: "snapshot", n: 5000, seed: 1, stacks: 300},
 		{kind: "snapshot", n: 60, seed: 1, stacks: 20}, // ends between the two records of a free, or not

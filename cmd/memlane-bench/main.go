@@ -51,7 +51,7 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "memory-viz", Usage: "PyTorch's _memory_viz.py is `PATH`, not that of the Python's torch"},
 			&cli.StringFlag{Name: "dir", Usage: "keep the inputs in `DIR`, and take what is there already"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output"},
-			&cli.StringFlag{Name: "only", Usage: "only works that match `REGEXP`: xspace, snapshot, plot, trace, trace-gz, hlo, svg, pprof, start-up, growth ..."},
+			&cli.StringFlag{Name: "only", Usage: "only works that match `REGEXP`: xspace, snapshot, plot, trace, trace-gz, hlo, svg, pprof, start-up, huge-xspace ..., growth ..."},
 		},
 		Action: measureAll,
 		Commands: []*cli.Command{ // what the command runs of itself

@@ -13,6 +13,11 @@ func (m message) fixed(field protowire.Number, v uint64) message {
 	return protowire.AppendFixed64(protowire.AppendTag(m, field, protowire.Fixed64Type), v)
 }
 
+// head is what stands before a field of n bytes.
+func (m message) head(field protowire.Number, n int) message {
+	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.BytesType), uint64(n))
+}
+
 func (m message) put(field protowire.Number, body []byte) message {
 	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), body)
 }

@@ -50,8 +50,16 @@ func (b *bench) works() []work {
 		{"svg", fmt.Sprintf("picture of %s buffers, the snapshot again", count(snapshot.n/3)), snapshot, b.drawingRows},
 		{"pprof", fmt.Sprintf("PyTorch snapshot, %s records on %s stacks", count(stacks.n), count(stacks.stacks)), stacks, b.pprofRows},
 		{"start-up", "small PyTorch snapshot", small, b.startRows},
+		{hugeWorks + "xspace", "XProf profile, mostly of devices", input{kind: "sparse", n: events.n, seed: 1}, b.hugeRows("info", 64<<20)},
+		{hugeWorks + "snapshot", "PyTorch snapshot", input{kind: "snapshot", n: scaled(24_000_000), seed: 1, stacks: 3000},
+			b.hugeRows("info", 64<<20+3*bufferBytes*int64(scaled(8_000_000)))},
+		{hugeWorks + "trace", "PyTorch trace in one line", input{kind: "trace-line", n: scaled(13_000_000), seed: 1},
+			b.hugeRows("peak", 64<<20+traceModel(scaled(13_000_000)))},
 	}
 }
+
+// hugeWorks is what the names of works begin with whose inputs fill a disk.
+const hugeWorks = "huge-"
 
 func count(n int) string { return units.Count(int64(n)) }
 
@@ -97,7 +105,7 @@ func (b *bench) plotRows(file string) []row {
 
 func (b *bench) traceRows(file string, events int) []row {
 	p := b.peers
-	model := int64(events) * (callBytes + bufferBytes/40) // one event in 40 allocates
+	model := traceModel(events)
 	return []row{
 		{command: b.memlane("memlane peak, with the operators", "peak", file),
 			targets: []target{memoryAtMost(fmt.Sprintf("64 MiB + model (%s MB)", megabytes(model)), 64<<20+model)}},
@@ -106,6 +114,21 @@ func (b *bench) traceRows(file string, events int) []row {
 		{command: p.grepCount(file)},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
+	}
+}
+
+// traceModel is what a reader of a trace of so many events may keep.
+func traceModel(events int) int64 {
+	return int64(events) * (callBytes + bufferBytes/40) // one event in 40 allocates
+}
+
+// hugeRows measures a command on a capture that its peers do not open any more.
+func (b *bench) hugeRows(name string, most int64) func(file string) []row {
+	return func(file string) []row {
+		return []row{
+			{command: b.memlane("memlane "+name, name, file), targets: []target{memoryAtMost(megabytes(most)+" MB", most)}},
+			b.limit("reading the file", "read", file),
+		}
 	}
 }
 

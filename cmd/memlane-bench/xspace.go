@@ -130,9 +130,9 @@ func (x *xspace) write(w io.Writer) error {
 	for _, line := range x.lines {
 		length += protowire.SizeTag(3) + protowire.SizeBytes(len(line))
 	}
-	parts := [][]byte{protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(length)), head}
+	parts := [][]byte{message{}.head(1, length), head}
 	for _, line := range x.lines {
-		parts = append(parts, protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.BytesType), uint64(len(line))), line)
+		parts = append(parts, message{}.head(3, len(line)), line)
 	}
 	for _, p := range append(parts, tail, message{}.text(4, "host0")) {
 		if _, err := w.Write(p); err != nil {

@@ -195,7 +195,13 @@ func (q *queue) second() *line {
 
 // before reports whether the next event of l comes before that of m.
 func (l *line) before(m *line) bool {
-	return cmp.Or(l.at.compare(m.at), cmp.Compare(l.body.at, m.body.at)) < 0
+	switch { // asked for every event
+	case l.at.ns != m.at.ns:
+		return l.at.ns < m.at.ns
+	case l.at.ps != m.at.ps:
+		return l.at.ps < m.at.ps
+	}
+	return l.body.at < m.body.at
 }
 
 // take hands on the event of a line.
