@@ -52,7 +52,7 @@ func (b *bench) works() []work {
 		{"start-up", "small PyTorch snapshot", small, b.startRows},
 		{hugeWorks + "xspace", "XProf profile, mostly of devices", input{kind: "sparse", n: events.n, seed: 1}, b.hugeRows("info", 64<<20)},
 		{hugeWorks + "snapshot", "PyTorch snapshot", input{kind: "snapshot", n: scaled(24_000_000), seed: 1, stacks: 3000},
-			b.hugeRows("info", 64<<20+3*bufferBytes*int64(scaled(8_000_000)))},
+			b.hugeRows("info", 64<<20+4*bufferBytes*int64(scaled(8_000_000)))},
 		{hugeWorks + "trace", "PyTorch trace in one line", input{kind: "trace-line", n: scaled(13_000_000), seed: 1},
 			b.hugeRows("peak", 64<<20+traceModel(scaled(13_000_000)))},
 	}
