@@ -8,35 +8,85 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// BenchmarkFind looks for leaks among a million buffers of 500 stacks, five of
-// which leak.
-func BenchmarkFind(b *testing.B) {
-	const n, sites = 1 << 20, 500
+// job is a program of many call sites, each of which allocates once in a step.
+type job struct {
+	sites, steps int
+
+	// What happens to the buffer that a site allocates in a step: kept says that
+	// it is never freed, otherwise it goes when the site allocates the next one.
+	kept func(site, step int) bool
+	size func(site, step int) int64
+}
+
+// capture plays the program.
+func (j job) capture(t testing.TB) *lifetime.Capture {
 	builder := lifetime.NewBuilder()
 	builder.Source(lifetime.Source{})
 	s := builder.Space()
 	builder.InOrder(s)
 	main := builder.Frame(lifetime.Frame{Function: "main", File: "main.py", Line: 1})
 	var ids []lifetime.SiteID
-	for i := range sites {
+	for i := range j.sites {
 		leaf := builder.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i + 2})
 		ids = append(ids, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{leaf, main})}))
 	}
-	for i := range int64(n) {
-		builder.Alloc(s, 2*i, uint64(i)<<20, 1<<20, 0, ids[i%sites])
-		if old := i - 1000; old >= 0 && old%sites >= 5 {
-			builder.Free(s, 2*i+1, uint64(old)<<20, 1<<20, 0)
+	type block struct {
+		addr uint64
+		size int64
+	}
+	last := make([]block, j.sites)
+	now, addr := int64(0), uint64(1<<30)
+	for step := range j.steps {
+		for site := range j.sites {
+			b := block{addr, j.size(site, step)}
+			addr += uint64(b.size)
+			builder.Alloc(s, now, b.addr, b.size, 0, ids[site])
+			now++
+			if old := last[site]; old.size > 0 {
+				builder.Free(s, now, old.addr, old.size, 0)
+				now++
+			}
+			if last[site] = b; j.kept(site, step) {
+				last[site] = block{}
+			}
 		}
 	}
 	builder.Describe(s, lifetime.Space{})
 	c, err := builder.Finish()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if found := leak.Find(c, c.Spaces, leak.Settings{}); len(found) < 5 {
-			b.Fatalf("%d leaks", len(found))
+	return c
+}
+
+// jobs are programs with few leaks and with many, and one where the buffers of
+// every site grow from step to step, as they do with longer sequences.
+func jobs(buffers, sites int) map[string]job {
+	even := func(int, int) int64 { return 1 << 20 }
+	steps := buffers / sites
+	return map[string]job{
+		"FewLeaks": {sites, steps, func(site, _ int) bool { return site < 5 }, even},
+		"AllLeak":  {sites, steps, func(_, step int) bool { return step%2 == 0 }, even},
+		"Subsets":  {sites, steps, func(site, step int) bool { return (site*7919+step*104729)>>4%3 > 0 }, even},
+		"AllGrow":  {sites, steps, func(int, int) bool { return false }, func(site, step int) int64 { return int64(step+1) * int64(4096+512*site) }},
+	}
+}
+
+// BenchmarkFind looks for leaks among a quarter of a million buffers.
+func BenchmarkFind(b *testing.B) {
+	const buffers = 1 << 18
+	for _, sites := range []int{500, 5000} {
+		for name, j := range jobs(buffers, sites) {
+			c := j.capture(b)
+			b.Run(fmt.Sprintf("%s/%d", name, sites), func(b *testing.B) {
+				b.ReportAllocs()
+				found := 0
+				for b.Loop() {
+					found = len(leak.Find(c, c.Spaces, leak.Settings{}))
+				}
+				b.ReportMetric(float64(found), "findings")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(c.Spaces[0].Buffers)), "ns/buffer")
+			})
 		}
 	}
 }

@@ -67,9 +67,8 @@ type bursts struct {
 func (l Look) bursts(h *history) bursts {
 	var found bursts
 	in := l.inSteps()
-	h.lag() // sorts the lifetimes
-	if n := len(h.lifetimes); n == 0 || len(in.begins) < burstSteps ||
-		h.lifetimes[n-1] < (burstSteps-1)*l.history().end.work/len(in.begins) { // most sites: nothing lives that long
+	if len(h.lifetimes) == 0 || len(in.begins) < burstSteps ||
+		h.quantile(1) < (burstSteps-1)*l.history().end.work/len(in.begins) { // most sites: nothing lives that long
 		return found
 	}
 	inBursts, most := 0, int64(0)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -99,7 +100,7 @@ func (l Look) project(f *Finding, n, first int) {
 	if limit <= 0 || rate <= 0 {
 		return
 	}
-	left := math.Max(0, float64(limit-l.Space.LevelAt(l.Space.End, lifetime.Occupied)))
+	left := math.Max(0, float64(limit-l.atEnd()))
 	at := float64(n) + math.Ceil(left/rate)
 	f.addEvidence("limit", float64(limit))
 	f.addEvidence("projected_step", at)
@@ -112,12 +113,16 @@ func (l Look) project(f *Finding, n, first int) {
 // released counts the regions that the allocator gave back to the device after an
 // instant: to empty_cache, or to make room.
 func (l Look) released(since int64) (n int) {
-	for i := range l.Space.Regions {
-		if r := &l.Space.Regions[i]; r.Edge&lifetime.EndOpen == 0 && r.End > since {
-			n++
+	if l.releases == nil {
+		l.releases = []int64{}
+		for i := range l.Space.Regions {
+			if r := &l.Space.Regions[i]; r.Edge&lifetime.EndOpen == 0 {
+				l.releases = append(l.releases, r.End)
+			}
 		}
+		slices.Sort(l.releases)
 	}
-	return n
+	return len(l.releases) - sort.Search(len(l.releases), func(i int) bool { return l.releases[i] > since })
 }
 
 func times(n int, what string) string {

@@ -88,7 +88,7 @@ func (l Look) forced() (bytes, last int64) {
 			reserved = steps[next].Bytes
 		}
 	}
-	for level := range s.Levels(lifetime.Occupied) {
+	for _, level := range l.usage() {
 		take(level.At - 1)
 		used = level.Bytes
 		take(level.At)

@@ -79,7 +79,6 @@ func growing(l Look) []Finding {
 		return nil
 	}
 	h := l.history()
-	regions := newStreams(l.Space)
 	confirmed, suspicions := newPlaces(), newPlaces()
 	for _, site := range h.order {
 		hist := h.sites[site]
@@ -91,7 +90,7 @@ func growing(l Look) []Finding {
 		if !sure {
 			to = suspicions
 		}
-		kept, sizes := survivors(l.Space, hist, regions)
+		kept := l.survivors(hist)
 		n := int64(len(kept))
 		if n < int64(least) {
 			continue
@@ -99,7 +98,7 @@ func growing(l Look) []Finding {
 		// Where the window opens on a buffer pool or cache in use, what is added
 		// shows under its site, but what goes is older and of unknown origin. The
 		// rest is what has grown; it must be the larger part.
-		if site != 0 && n-h.replaced(l.Space, hist, sizes) < max(int64(least), n/2) {
+		if site != 0 && n-h.replaced(l.Space, hist, kept) < max(int64(least), n/2) {
 			continue
 		}
 		to.at(l.PlaceOf(site)).merge(l.Space, site, kept, hist)
@@ -127,7 +126,7 @@ func (l Look) verdict(hist *history) (least int, sure bool) {
 	switch rises, h := hist.rises(), l.history(); {
 	case l.keepsMore(rises, hist):
 		return minRises, true
-	case inEveryStep(l.Space, hist):
+	case l.inEveryStep(hist):
 		return fewSteps, true
 	case len(hist.lifetimes) == 0 && hist.older == 0 && len(rises) == suspected && h.keepsRising(rises, 0, suspected):
 		return suspected, false
@@ -150,8 +149,8 @@ func (l Look) keepsMore(rises []moment, hist *history) bool {
 // overdue counts the survivors that are too old to be freed in time.
 func (l Look) overdue(hist *history) (n int) {
 	h, lag := l.history(), hist.lag()
-	for _, i := range hist.buffers {
-		if l.Space.Buffers[i].Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen && float64(h.end.work-h.born(i)) >= late*float64(lag) {
+	for _, i := range hist.open {
+		if l.Space.Buffers[i].Edge&lifetime.Pending == 0 && float64(h.end.work-h.born(i)) >= late*float64(lag) {
 			n++
 		}
 	}
@@ -203,15 +202,14 @@ func (p *places) at(where lifetime.Place) *Finding {
 
 // inEveryStep reports whether a site keeps the same number of buffers of every
 // one of the few steps that the capture has, and nothing else.
-func inEveryStep(s *lifetime.Space, h *history) bool {
-	kept := map[int]int{} // by step
-	if s.Steps() != fewSteps || len(h.lifetimes) > 0 || h.older > 0 {
+func (l Look) inEveryStep(h *history) bool {
+	if len(h.lifetimes) > 0 || h.older > 0 || len(l.markedSteps()) != fewSteps {
 		return false
 	}
+	kept := map[int]int{} // by step
 	for _, i := range h.buffers {
-		step := slices.IndexFunc(s.Marks, func(m lifetime.Mark) bool {
-			return m.Kind == lifetime.Step && m.Begin <= s.Buffers[i].Begin && s.Buffers[i].Begin < m.End
-		})
+		begin := l.Space.Buffers[i].Begin
+		step := slices.IndexFunc(l.markedSteps(), func(m lifetime.Mark) bool { return m.Begin <= begin && begin < m.End })
 		if step < 0 {
 			return false
 		}
@@ -299,40 +297,53 @@ func count(n int64, zero string) string {
 	return units.Count(n)
 }
 
-// survivors sums the buffers of a site that began in the window and are alive
+// survivors returns the buffers of a site that began in the window and are alive
 // at its end, without those that belong to the site's set-up: a size that is
 // allocated once per stream, such as cuBLAS's workspace, which appears at the
-// first matrix product under the stack of its result. sizes are the requested
-// sizes among them.
-func survivors(s *lifetime.Space, h *history, regions streams) (kept []int, sizes map[int64]bool) {
-	seen := map[int64]map[int64]bool{} // streams of the survivors, by requested size
-	total := map[int64]int{}           // allocations, by requested size
-	for _, i := range h.buffers {
-		b := &s.Buffers[i]
-		total[b.Requested]++
-		if b.Edge&lifetime.EndOpen != 0 {
-			if seen[b.Requested] == nil {
-				seen[b.Requested] = map[int64]bool{}
-			}
-			seen[b.Requested][regions.of(b)] = true
-		}
+// first matrix product under the stack of its result.
+func (l Look) survivors(h *history) []int {
+	if h.asked { // most rules do
+		return h.survivors
 	}
-	setup := func(size int64) bool { return len(seen[size]) == total[size] }
-	others := 0
-	for size, n := range total {
-		if !setup(size) {
-			others += n
-		}
+	h.asked = true
+	setup := l.setup(h)
+	ofSetup := 0
+	for _, streams := range setup {
+		ofSetup += len(streams)
 	}
 	// Where sizes vary from one allocation to the next, each is the only one.
-	vary := 2*others < len(h.buffers)
-	sizes = map[int64]bool{}
-	for _, i := range h.buffers {
-		b := &s.Buffers[i]
-		if b.Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen && (vary || !setup(b.Requested)) {
-			kept = append(kept, i)
-			sizes[b.Requested] = true
+	vary := 2*(len(h.buffers)-ofSetup) < len(h.buffers)
+	for _, i := range h.open {
+		b := &l.Space.Buffers[i]
+		if b.Edge&lifetime.Pending == 0 && (vary || setup[b.Requested] == nil) {
+			h.survivors = append(h.survivors, i)
 		}
 	}
-	return kept, sizes
+	return h.survivors
+}
+
+// setup returns the requested sizes that a site allocated once per stream and
+// never freed, each with its streams.
+func (l Look) setup(h *history) map[int64]map[int64]bool {
+	setup := map[int64]map[int64]bool{}
+	for _, i := range h.open {
+		b := &l.Space.Buffers[i]
+		on, seen := setup[b.Requested]
+		stream := l.streamOf(b)
+		switch {
+		case !seen:
+			setup[b.Requested] = map[int64]bool{stream: true}
+		case on[stream]:
+			setup[b.Requested] = nil
+		case on != nil:
+			on[stream] = true
+		}
+	}
+	for _, f := range h.freed {
+		if len(setup) == 0 {
+			break
+		}
+		delete(setup, l.Space.Buffers[f.buffer].Requested)
+	}
+	return setup
 }

@@ -54,8 +54,8 @@ func grown(l Look) []Finding {
 			continue
 		}
 		var kept []int
-		for _, i := range hist.buffers {
-			if l.Space.Buffers[i].Edge&(lifetime.EndOpen|lifetime.Pending) == lifetime.EndOpen {
+		for _, i := range hist.open {
+			if l.Space.Buffers[i].Edge&lifetime.Pending == 0 {
 				kept = append(kept, i)
 			}
 		}
@@ -94,11 +94,14 @@ type growth struct {
 
 // growths returns the rises of the floor of the live bytes, in order.
 func (h *history) growths() []growth {
+	if len(h.levels) == 0 {
+		return nil
+	}
 	var all []growth
 	floor := h.levels[len(h.levels)-1].bytes
 	for i := len(h.levels) - 2; i >= 0; i-- {
 		if bytes := h.levels[i].bytes; bytes < floor {
-			all = append(all, growth{h.levels[i+1].at, bytes, floor})
+			all = append(all, growth{h.levels[i+1].at(), bytes, floor})
 			floor = bytes
 		}
 	}
@@ -143,7 +146,7 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 		low = high
 	}
 	for _, level := range site.levels {
-		if level.at.allocations >= first.at.allocations {
+		if int(level.allocations) >= first.at.allocations {
 			break
 		}
 		if float64(level.bytes) > maxEarlier*float64(last.to) {

@@ -29,13 +29,19 @@ type histories struct {
 
 // history is the live buffers of one site over the window.
 type history struct {
-	levels    []level
-	now       level // while the window is walked through
-	buffers   []int // that began in the window, by index
+	levels    []level // none where nothing of the site is alive at the end: then no floor rises
+	holds     bool    // whether something is
+	now       level   // while the window is walked through
+	buffers   []int   // that began in the window, by index
+	open      []int   // of them, those that are alive at its end
 	freed     []freed
-	lifetimes []int // of the freed ones, in work
+	lifetimes []int32 // of the freed ones, in work
 	allocated int
 	older     int // buffers of the site that are older than the window
+
+	sorted    bool  // whether lifetimes are
+	survivors []int // as Look.survivors tells, once it was asked
+	asked     bool
 }
 
 // freed is a buffer of the window that was freed in it, in order of the frees.
@@ -45,34 +51,29 @@ type freed struct {
 	work        int32 // done before it
 }
 
-// level is the live buffers from a moment on.
+// level is the live buffers from a moment on. There is one for each change of the
+// window, so it is no larger than it must be.
 type level struct {
-	at    moment
-	alive int
-	bytes int64 // requested
+	work, allocations int32 // the moment
+	alive             int32
+	bytes             int64 // requested
 }
 
+func (l *level) at() moment { return moment{int(l.work), int(l.allocations)} }
+
 func newHistories(s *lifetime.Space) *histories {
-	most := lifetime.SiteID(0)
-	for i := range s.Buffers {
-		most = max(most, s.Buffers[i].Site)
-	}
-	h := &histories{sites: make([]*history, most+1), unknown: map[int64][]int64{}}
-	h.borns = make([]int32, len(s.Buffers))
+	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers))}
+	h.makeRoom(s)
 	for c := range s.Changes() {
 		b := &s.Buffers[c.Buffer]
 		hist := h.sites[b.Site]
-		if hist == nil {
-			hist = &history{}
-			h.sites[b.Site] = hist
-			h.order = append(h.order, b.Site)
-		}
-		switch now := &hist.now; {
+		now := &hist.now
+		switch {
 		case !c.Begin:
 			now.alive--
 			now.bytes = lifetime.AddSat(now.bytes, -b.Requested)
 			if b.Edge&lifetime.BeginUnseen == 0 {
-				hist.lifetimes = append(hist.lifetimes, h.end.work-h.born(c.Buffer))
+				hist.lifetimes = append(hist.lifetimes, int32(h.end.work-h.born(c.Buffer)))
 				hist.freed = append(hist.freed, freed{int32(c.Buffer), int32(h.end.allocations), int32(h.end.work)})
 			} else if b.Site == 0 {
 				h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
@@ -91,13 +92,84 @@ func newHistories(s *lifetime.Space) *histories {
 			h.end.allocations++
 			if b.Edge&lifetime.EndOpen == 0 {
 				h.end.work++
+			} else {
+				hist.open = append(hist.open, c.Buffer)
 			}
 		}
-		hist.now.at = h.end
-		hist.levels = append(hist.levels, hist.now)
+		if hist.holds {
+			now.work, now.allocations = int32(h.end.work), int32(h.end.allocations)
+			hist.levels = append(hist.levels, *now)
+		}
 	}
-	slices.Sort(h.order)
 	return h
+}
+
+// makeRoom makes the history of each site, with as much room as it will need:
+// histories of a million buffers that grew on the way would be copied several
+// times, and half of their memory would stay unused.
+func (h *histories) makeRoom(s *lifetime.Space) {
+	sites, all := countBuffers(s)
+	h.sites = make([]*history, len(sites))
+	levels := make([]level, all.levels)
+	buffers, open := make([]int, all.begun), make([]int, all.open)
+	freedOnes, lifetimes := make([]freed, all.freed()), make([]int32, all.freed())
+	for site, n := range sites {
+		if n == (numbers{}) {
+			continue
+		}
+		hist := &history{holds: n.levels > 0}
+		hist.levels = cut(&levels, n.levels)
+		hist.buffers, hist.open = cut(&buffers, n.begun), cut(&open, n.open)
+		hist.freed, hist.lifetimes = cut(&freedOnes, n.freed()), cut(&lifetimes, n.freed())
+		h.sites[site] = hist
+		h.order = append(h.order, lifetime.SiteID(site))
+	}
+}
+
+// numbers are those of the buffers of a site.
+type numbers struct {
+	begun, open          int // in the window, and of them alive at its end
+	older, openFromOlder int // than the window, and of them alive at its end
+	levels               int // as history has them
+}
+
+func (n *numbers) freed() int { return n.begun - n.open }
+
+// countBuffers returns the numbers of each site, by SiteID, and their sums.
+func countBuffers(s *lifetime.Space) (sites []numbers, all numbers) {
+	most := lifetime.SiteID(0)
+	for i := range s.Buffers {
+		most = max(most, s.Buffers[i].Site)
+	}
+	sites = make([]numbers, most+1)
+	for i := range s.Buffers {
+		n, edge := &sites[s.Buffers[i].Site], s.Buffers[i].Edge
+		total, open := &n.begun, &n.open
+		if edge&lifetime.BeginUnseen != 0 {
+			total, open = &n.older, &n.openFromOlder
+		}
+		*total++
+		if edge&lifetime.EndOpen != 0 {
+			*open++
+		}
+	}
+	for i := range sites {
+		n := &sites[i]
+		if n.open+n.openFromOlder > 0 {
+			n.levels = n.begun + n.freed() + n.older - n.openFromOlder
+		}
+		all.begun += n.begun
+		all.open += n.open
+		all.levels += n.levels
+	}
+	return sites, all
+}
+
+// cut takes room for n elements off list.
+func cut[T any](list *[]T, n int) []T {
+	part := (*list)[:0:n]
+	*list = (*list)[n:]
+	return part
 }
 
 // uneven is how many times as much work the last third of the steps must do as the
@@ -152,11 +224,11 @@ func (h *histories) warp(n int) {
 	for _, site := range h.order {
 		hist := h.sites[site]
 		for i := range hist.levels {
-			hist.levels[i].at.work = even(hist.levels[i].at.work)
+			hist.levels[i].work = int32(even(int(hist.levels[i].work)))
 		}
 		hist.lifetimes = hist.lifetimes[:0]
 		for _, f := range hist.freed {
-			hist.lifetimes = append(hist.lifetimes, even(int(f.work))-even(h.born(int(f.buffer))))
+			hist.lifetimes = append(hist.lifetimes, int32(even(int(f.work))-even(h.born(int(f.buffer)))))
 		}
 	}
 	for i := range h.borns {
@@ -174,16 +246,22 @@ func (h *histories) stepOf(work int) int {
 	return sort.Search(len(h.steps), func(k int) bool { return h.steps[k] > work })
 }
 
-// replaced returns how many buffers of the given sizes, of unknown origin, may
+// replaced returns how many buffers of the sizes of kept, of unknown origin, may
 // have made room for those of hist. What was freed before the site allocated a
 // second time was in flight when the window opened.
-func (h *histories) replaced(s *lifetime.Space, hist *history, sizes map[int64]bool) int64 {
+func (h *histories) replaced(s *lifetime.Space, hist *history, kept []int) int64 {
 	if len(hist.buffers) < 2 {
 		return 0
 	}
 	from := s.Buffers[hist.buffers[1]].Begin
 	n := int64(0)
-	for size := range sizes {
+	seen := map[int64]bool{}
+	for _, i := range kept {
+		size := s.Buffers[i].Requested
+		if seen[size] {
+			continue
+		}
+		seen[size] = true
 		for _, t := range h.unknown[size] {
 			if t > from {
 				n++
@@ -196,11 +274,20 @@ func (h *histories) replaced(s *lifetime.Space, hist *history, sizes map[int64]b
 // lag is the age, in work, up to which a live buffer of the site may still be
 // freed in time.
 func (h *history) lag() int {
+	return int(patience * float64(h.quantile(usual)))
+}
+
+// quantile returns the age, in work, that a share of the freed buffers of the
+// site did not get beyond; 0 where none was freed.
+func (h *history) quantile(share float64) int {
 	if len(h.lifetimes) == 0 {
 		return 0
 	}
-	slices.Sort(h.lifetimes)
-	return int(patience * float64(h.lifetimes[int(usual*float64(len(h.lifetimes)-1))]))
+	if !h.sorted {
+		slices.Sort(h.lifetimes)
+		h.sorted = true
+	}
+	return int(h.lifetimes[int(share*float64(len(h.lifetimes)-1))])
 }
 
 // rises returns the moments at which the floor rises, in order: once for each
@@ -210,17 +297,16 @@ func (h *history) rises() []moment {
 	var at []moment
 	floor := 0
 	if n := len(h.levels); n > 0 {
-		floor = h.levels[n-1].alive
+		floor = int(h.levels[n-1].alive)
 	}
 	for i := len(h.levels) - 1; i >= 0; i-- {
-		l := h.levels[i]
-		for ; floor > l.alive; floor-- {
-			// The step from l to the level after it is one that lasts.
-			at = append(at, h.levels[i+1].at)
+		for ; floor > int(h.levels[i].alive); floor-- {
+			// The step from there to the level after it is one that lasts.
+			at = append(at, h.levels[i+1].at())
 		}
 	}
 	for ; floor > h.older; floor-- {
-		at = append(at, h.levels[0].at)
+		at = append(at, h.levels[0].at())
 	}
 	slices.Reverse(at)
 	return at

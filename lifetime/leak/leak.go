@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/units"
@@ -64,6 +65,10 @@ type common struct {
 	histories *histories
 	calls     *calls
 	steps     *steps
+	marked    []lifetime.Mark // those that are steps
+	streams   streams
+	releases  []int64                  // when regions were given back to the device, sorted
+	levels    []lifetime.Level         // of the space, in occupied bytes
 	told      map[lifetime.SiteID]bool // sites of findings of the rules so far
 	leaks     bool                     // whether one of them is a leak
 	inPieces  bool                     // whether an allocation failed because free memory was in pieces
@@ -249,13 +254,40 @@ func (l Look) inOneCall(site lifetime.SiteID) bool {
 	return l.calls.one(site)
 }
 
-// highest returns the peak of the space in occupied bytes.
+// usage returns the levels of the space in occupied bytes. Several rules look at
+// them, and a walk through all changes takes longer than what they do with it.
+func (l Look) usage() []lifetime.Level {
+	if l.levels == nil {
+		l.levels = make([]lifetime.Level, 0, 1+2*len(l.Space.Buffers)+len(l.Space.Stack))
+		for level := range l.Space.Levels(lifetime.Occupied) {
+			l.levels = append(l.levels, level)
+		}
+	}
+	return l.levels
+}
+
+// highest returns the peak of the space in occupied bytes, as Space.Peak does.
 func (l Look) highest() lifetime.Level {
 	if l.peak == nil {
-		peak := l.Space.Peak(lifetime.Occupied)
+		peak := lifetime.Level{At: l.Space.Begin}
+		for i, level := range l.usage() {
+			if level.Bytes > peak.Bytes || i == 0 && !l.Space.UsageOnly() {
+				peak = level
+			}
+		}
 		l.peak = &peak
 	}
 	return *l.peak
+}
+
+// atEnd returns the level at the end of the window in occupied bytes.
+func (l Look) atEnd() int64 {
+	levels := l.usage()
+	n := sort.Search(len(levels), func(i int) bool { return levels[i].At > l.Space.End })
+	if n == 0 {
+		return 0
+	}
+	return levels[n-1].Bytes
 }
 
 // since returns an instant for people, counted from the beginning of the window.

@@ -22,7 +22,6 @@ func plateau(l Look) []Finding {
 		return nil
 	}
 	h := l.history()
-	regions := newStreams(l.Space)
 	all := newPlaces()
 	last := map[lifetime.Place]moment{}
 	for _, site := range h.order {
@@ -37,7 +36,7 @@ func plateau(l Look) []Finding {
 		if moments(rises) < minRises || l.inOneCall(site) {
 			continue
 		}
-		kept, _ := survivors(l.Space, hist, regions)
+		kept := l.survivors(hist)
 		if len(kept) < minRises {
 			continue
 		}
@@ -91,16 +90,14 @@ func longLived(l Look) []Finding {
 		return nil
 	}
 	h := l.history()
-	regions := newStreams(l.Space)
 	var findings []Finding
 	for _, site := range h.order {
 		hist := h.sites[site]
 		if l.told[site] || !l.wants(site) || len(hist.lifetimes) < minPeers {
 			continue
 		}
-		hist.lag() // sorts the lifetimes
-		usual := hist.lifetimes[int(nearlyAll*float64(len(hist.lifetimes)-1))]
-		kept, _ := survivors(l.Space, hist, regions)
+		usual := hist.quantile(nearlyAll)
+		kept := l.survivors(hist)
 		f := Finding{}
 		var old []int
 		for _, i := range kept {
@@ -143,7 +140,6 @@ func imbalance(l Look) []Finding {
 		return nil
 	}
 	h, in := l.history(), l.inSteps()
-	regions := newStreams(l.Space)
 	f := Finding{Confidence: 1}
 	most := lifetime.Amount{}
 	for _, site := range h.order {
@@ -152,7 +148,7 @@ func imbalance(l Look) []Finding {
 			continue
 		}
 		var unfreed []int
-		kept, _ := survivors(l.Space, hist, regions)
+		kept := l.survivors(hist)
 		for _, i := range kept {
 			setUp := float64(h.born(i)) <= maxSetup*float64(h.end.work)
 			if len(in.begins) > 1 {

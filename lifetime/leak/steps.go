@@ -85,6 +85,19 @@ func (l Look) recurrence() []int64 {
 	return begins
 }
 
+// markedSteps returns the marks that are steps.
+func (l Look) markedSteps() []lifetime.Mark {
+	if l.marked == nil {
+		l.marked = []lifetime.Mark{}
+		for _, m := range l.Space.Marks {
+			if m.Kind == lifetime.Step {
+				l.marked = append(l.marked, m)
+			}
+		}
+	}
+	return l.marked
+}
+
 // at returns which step an instant is in, from 0; -1 before the first.
 func (s *steps) at(t int64) int {
 	return sort.Search(len(s.begins), func(i int) bool { return s.begins[i] > t }) - 1

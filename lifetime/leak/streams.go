@@ -7,11 +7,19 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// streams finds the stream of a live buffer: that of the region that holds it.
+// streamOf returns the stream of a live buffer: that of the region that holds it.
+func (l Look) streamOf(b *lifetime.Buffer) int64 {
+	if l.streams == nil {
+		l.streams = newStreams(l.Space)
+	}
+	return l.streams.of(b)
+}
+
+// streams are the regions that are reserved at the end of the window, by address.
 type streams []lifetime.Region
 
 func newStreams(s *lifetime.Space) streams {
-	var live streams
+	live := streams{}
 	for _, r := range s.Regions {
 		if r.Edge&lifetime.EndOpen != 0 {
 			live = append(live, r)

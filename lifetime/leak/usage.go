@@ -73,14 +73,14 @@ func trending(l Look) []Finding {
 
 // floors returns the lowest levels of equal slices of the changes of the window.
 func (l Look) floors() []int64 {
-	var levels []int64
-	for level := range l.Space.Levels(lifetime.Occupied) {
-		levels = append(levels, level.Bytes)
-	}
+	levels := l.usage()
 	n := min(maxSlices, len(levels)/2)
 	floors := make([]int64, n)
 	for i := range floors {
-		floors[i] = slices.Min(levels[i*len(levels)/n : (i+1)*len(levels)/n])
+		floors[i] = math.MaxInt64
+		for _, level := range levels[i*len(levels)/n : (i+1)*len(levels)/n] {
+			floors[i] = min(floors[i], level.Bytes)
+		}
 	}
 	return floors
 }
@@ -120,7 +120,7 @@ func (l Look) lastChange() (t int64) {
 
 func (l Look) flatLine(share float64) Finding {
 	s := l.Space
-	return Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: s.LevelAt(s.End, lifetime.Occupied)}, Evidence: []Evidence{{Name: "share_of_window", Value: share}},
+	return Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: l.atEnd()}, Evidence: []Evidence{{Name: "share_of_window", Value: share}},
 		Description: fmt.Sprintf("all %s allocations and %s frees lie in the first %.1f %% of the window; after that the line is flat, as it usually is "+
 			"where programs plan their memory when they are compiled (TPU): no leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
 			math.Max(0.1, 100*share)),
@@ -136,7 +136,7 @@ func spikes(l Look) []Finding {
 	}
 	peaks := make([]lifetime.Level, len(in.begins)) // of each step
 	step := 0
-	for level := range l.Space.Levels(lifetime.Occupied) {
+	for _, level := range l.usage() {
 		for step+1 < len(in.begins) && level.At >= in.begins[step+1] {
 			step++
 		}
