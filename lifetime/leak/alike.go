@@ -7,7 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// The thresholds of othersGrow and joinsPieces.
+// The thresholds of alike.
 const (
 	// exactly is how far two sizes may be from proportion, and mostly the share of the
 	// buffers of a site that must be in it.
@@ -20,26 +20,71 @@ const (
 	// maxSizes is how many sizes of a site are looked at between two buffers of
 	// another one.
 	maxSizes = 32
+	// maxCompared is how many sites that grow are each compared with all others.
+	// Of more, each is compared with a part of the others, so that the time does
+	// not grow with the square of their number.
+	maxCompared = 64
+	// maxBusier is how many times as often another site may allocate: what
+	// allocates hundreds of times in between has some size in proportion to anything.
+	maxBusier = 256
 )
 
-// othersGrow returns the share of the other busy sites whose buffers keep their
-// proportion to those of a site: what works on a batch grows with it. What grows
-// by itself, as a history does that is added to, is in proportion to little else.
-func (l Look) othersGrow(except lifetime.SiteID) float64 {
-	h := l.history()
-	own := h.sites[except]
-	grow, n := 0, 0
-	for _, site := range h.order {
-		o := h.sites[site]
-		if site == except || site == 0 || len(o.buffers) < len(own.buffers)/2 || len(o.lifetimes) < minGrowths || !l.telling(site, o) {
-			continue
-		}
-		n++
-		if l.proportional(own, o, 0) || l.proportional(own, o, 1) {
-			grow++
+// alike compares sites by the sizes of their buffers. It is made for all sites
+// whose buffers grow, of which a program has a handful or, where it works on
+// longer and longer sequences, thousands.
+type alike struct {
+	l      Look
+	all    []lifetime.SiteID // busy sites whose sizes may depend on those of a batch
+	stride int               // each of how many of them is compared with a site
+
+	bySize map[int64][]int32 // buffers by requested size; made when it is asked for
+	found  []between         // scratch of intervals
+	sizes  []int64           // scratch of intervals
+}
+
+// newAlike prepares to compare a number of sites with the others.
+func (l Look) newAlike(sites int) *alike {
+	a := &alike{l: l}
+	buffers := 0
+	for _, site := range l.history().order {
+		if h := l.history().sites[site]; site != 0 && len(h.lifetimes) >= minGrowths && l.telling(site, h) {
+			a.all = append(a.all, site)
+			buffers += len(h.buffers)
 		}
 	}
-	return float64(grow) / float64(max(n, 1))
+	// Each comparison looks at all buffers of the other site.
+	a.stride = 1 + sites*buffers/(maxCompared*(1+len(l.Space.Buffers)))
+	return a
+}
+
+// othersGrow reports whether the buffers of so many of the other busy sites keep
+// their proportion to those of a site that it is no news that they grow: what works
+// on a batch grows with it. What grows by itself, as a history does that is added
+// to, is in proportion to little else.
+func (a *alike) othersGrow(except lifetime.SiteID) bool {
+	sites := a.l.history().sites
+	own := sites[except]
+	var others []*history
+	for i := 0; i < len(a.all); i += a.stride {
+		o := sites[a.all[i]]
+		if o != own && len(o.buffers) >= len(own.buffers)/2 && len(o.buffers) <= maxBusier*len(own.buffers) {
+			others = append(others, o)
+		}
+	}
+	least := maxAlike * float64(max(len(others), 1))
+	grow := 0
+	for i, o := range others {
+		if float64(grow+len(others)-i) < least {
+			return false
+		}
+		if a.proportional(own, o, 0) || a.proportional(own, o, 1) {
+			grow++
+		}
+		if float64(grow) >= least {
+			return true
+		}
+	}
+	return false
 }
 
 // telling reports whether the sizes of a site may depend on those of a batch: those
@@ -61,8 +106,8 @@ type between struct {
 
 // proportional reports whether o allocates, between each two buffers of h, one that
 // is a fixed share of the buffer of h before it or, with next = 1, after it.
-func (l Look) proportional(h, o *history, next int) bool {
-	all := l.intervals(h, o, next)
+func (a *alike) proportional(h, o *history, next int) bool {
+	all := a.intervals(h, o, next)
 	if len(all) < minGrowths {
 		return false
 	}
@@ -86,9 +131,11 @@ func (l Look) proportional(h, o *history, next int) bool {
 }
 
 // intervals returns what o allocates between each two buffers of h, as far as it
-// does.
-func (l Look) intervals(h, o *history, next int) (all []between) {
-	k, last := 0, -1
+// does. The next call overwrites it.
+func (a *alike) intervals(h, o *history, next int) []between {
+	buffers := a.l.Space.Buffers
+	all, sizes := a.found[:0], a.sizes[:0]
+	k, last, from := 0, -1, 0
 	for _, i := range o.buffers {
 		for k+1 < len(h.buffers) && h.buffers[k+1] < i {
 			k++
@@ -97,34 +144,51 @@ func (l Look) intervals(h, o *history, next int) (all []between) {
 			continue
 		}
 		if k != last {
-			all = append(all, between{size: l.Space.Buffers[h.buffers[k+next]].Requested})
-			last = k
+			all = append(all, between{size: buffers[h.buffers[k+next]].Requested})
+			last, from = k, len(sizes)
 		}
-		b := &all[len(all)-1]
-		if size := l.Space.Buffers[i].Requested; len(b.sizes) < maxSizes && !slices.Contains(b.sizes, size) {
-			b.sizes = append(b.sizes, size)
+		size := buffers[i].Requested
+		if seen := sizes[from:]; len(seen) < maxSizes && !slices.Contains(seen, size) {
+			sizes = append(sizes, size)
+			all[len(all)-1].sizes = sizes[from:len(sizes):len(sizes)] // where sizes moves on, this stays
 		}
 	}
+	a.found, a.sizes = all, sizes
 	return all
 }
 
 // joinsPieces reports whether a site grows by what was allocated elsewhere in
 // between: the pieces of a concatenation.
-func joinsPieces(s *lifetime.Space, h *history) bool {
+func (a *alike) joinsPieces(h *history) bool {
+	buffers := a.l.Space.Buffers
 	grew, joined := 0, 0
 	for k := 1; k < len(h.buffers); k++ {
 		before, after := h.buffers[k-1], h.buffers[k]
-		more := s.Buffers[after].Requested - s.Buffers[before].Requested
+		more := buffers[after].Requested - buffers[before].Requested
 		if more <= 0 {
 			continue
 		}
 		grew++
-		for i := before + 1; i < after; i++ {
-			if s.Buffers[i].Requested == more && s.Buffers[i].Site != s.Buffers[after].Site {
+		like := a.ofSize(more)
+		at, _ := slices.BinarySearch(like, int32(before+1))
+		for ; at < len(like) && int(like[at]) < after; at++ {
+			if buffers[like[at]].Site != buffers[after].Site {
 				joined++
 				break
 			}
 		}
 	}
 	return grew > 0 && float64(joined) >= nearlyEach*float64(grew)
+}
+
+// ofSize returns the buffers of a requested size, in order.
+func (a *alike) ofSize(size int64) []int32 {
+	if a.bySize == nil {
+		a.bySize = map[int64][]int32{}
+		for i := range a.l.Space.Buffers {
+			n := a.l.Space.Buffers[i].Requested
+			a.bySize[n] = append(a.bySize[n], int32(i))
+		}
+	}
+	return a.bySize[size]
 }

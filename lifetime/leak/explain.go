@@ -135,7 +135,7 @@ func times(n int, what string) string {
 // causeGroup is leaks that have one cause: they keep something of the same steps.
 type causeGroup struct {
 	findings []*Finding
-	steps    map[int]bool
+	steps    []int // sorted
 }
 
 // together is how much of the steps of two leaks must be the same for them to
@@ -149,12 +149,9 @@ func (l Look) explain(findings []Finding) {
 next:
 	for i := range findings {
 		f := &findings[i]
-		kept := map[int]bool{}
-		for _, b := range f.Kept {
-			kept[l.inSteps().at(l.Space.Buffers[b].Begin)] = true
-		}
+		kept := l.stepsOf(f.Kept)
 		for _, g := range groups {
-			if len(kept) >= leastSteps && g.findings[0].Severity > Info == (f.Severity > Info) && overlap(g.steps, kept) >= together {
+			if len(kept) >= leastSteps && g.findings[0].Severity > Info == (f.Severity > Info) && overlaps(g.steps, kept) {
 				g.findings = append(g.findings, f)
 				continue next
 			}
@@ -183,15 +180,39 @@ next:
 	}
 }
 
-// overlap is the share of the steps of either that both have.
-func overlap(x, y map[int]bool) float64 {
-	both := 0
-	for step := range x {
-		if y[step] {
-			both++
+// stepsOf returns the steps in which buffers began, sorted.
+func (l Look) stepsOf(buffers []int) []int {
+	steps := make([]int, len(buffers))
+	for i, b := range buffers {
+		steps[i] = l.inSteps().at(l.Space.Buffers[b].Begin)
+	}
+	slices.Sort(steps)
+	return slices.Compact(steps)
+}
+
+// overlaps reports whether of the steps of either both have a share of together.
+// It stops where they differ too much: programs with thousands of leaks compare
+// each with many others.
+func overlaps(x, y []int) bool {
+	differ := 0 // steps that one has
+	most := (1 - together) * float64(len(x)+len(y))
+	i, j := 0, 0
+	for i < len(x) && j < len(y) && float64(differ) <= most {
+		switch {
+		case x[i] < y[j]:
+			i++
+			differ++
+		case x[i] > y[j]:
+			j++
+			differ++
+		default:
+			i++
+			j++
 		}
 	}
-	return float64(both) / float64(len(x)+len(y)-both)
+	differ += len(x) - i + len(y) - j
+	both := (len(x) + len(y) - differ) / 2
+	return float64(both)/float64(len(x)+len(y)-both) >= together
 }
 
 // cause is what may keep buffers alive, told by what the evidence carries.

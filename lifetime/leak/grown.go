@@ -2,6 +2,7 @@ package leak
 
 import (
 	"fmt"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/units"
@@ -42,15 +43,14 @@ func grown(l Look) []Finding {
 	}
 	h := l.history()
 	all := newPlaces()
-	for _, site := range h.order {
+	sites := l.growingSites()
+	if len(sites) == 0 {
+		return nil
+	}
+	alike := l.newAlike(len(sites))
+	for _, site := range sites {
 		hist := h.sites[site]
-		if len(hist.lifetimes) < minGrowths || l.told[site] || !l.wants(site) || !h.growsBySize(l.Space, hist) {
-			continue
-		}
-		if least, _ := l.verdict(hist); least > 0 || l.inOneCall(site) { // it grows in number
-			continue
-		}
-		if l.othersGrow(site) >= maxAlike && !joinsPieces(l.Space, hist) {
+		if alike.othersGrow(site) && !alike.joinsPieces(hist) {
 			continue
 		}
 		var kept []int
@@ -83,6 +83,22 @@ func grown(l Look) []Finding {
 		findings = append(findings, *f)
 	}
 	return findings
+}
+
+// growingSites returns the sites whose buffers are each larger than the one before.
+func (l Look) growingSites() (sites []lifetime.SiteID) {
+	h := l.history()
+	for _, site := range h.order {
+		hist := h.sites[site]
+		if len(hist.lifetimes) < minGrowths || l.told[site] || !l.wants(site) || !h.growsBySize(l.Space, hist) {
+			continue
+		}
+		if least, _ := l.verdict(hist); least > 0 || l.inOneCall(site) { // it grows in number
+			continue
+		}
+		sites = append(sites, site)
+	}
+	return sites
 }
 
 // growth is a rise of the floor of a site's bytes.
@@ -160,23 +176,15 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 // larger one of the site replaced: the last that was allocated before the free.
 func largerSuccessors(s *lifetime.Space, h *history) float64 {
 	freed, larger := 0, 0
-	next := 0
 	for k, i := range h.buffers {
 		b := &s.Buffers[i]
 		if b.Edge&lifetime.EndOpen != 0 {
 			continue
 		}
 		freed++
-		for next = max(next, k); next+1 < len(h.buffers) && s.Buffers[h.buffers[next+1]].Begin <= b.End; {
-			next++
-		}
-		for j := next; j > k; j-- { // frees may come in another order than allocations
-			if after := &s.Buffers[h.buffers[j]]; after.Begin <= b.End {
-				if after.Requested > b.Requested {
-					larger++
-				}
-				break
-			}
+		later := h.buffers[k+1:]
+		if n := sort.Search(len(later), func(j int) bool { return s.Buffers[later[j]].Begin > b.End }); n > 0 && s.Buffers[later[n-1]].Requested > b.Requested {
+			larger++
 		}
 	}
 	if freed == 0 {
