@@ -42,18 +42,35 @@ func TestDeep(t *testing.T) {
 	}
 }
 
+// read reads a program into a Capture.
+func read(t testing.TB, proto []byte) {
+	into := lifetime.NewBuilder()
+	if err := hlo.Read("deep", bytes.NewReader(proto), into); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := into.Finish(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAllocations: what is read of a program is its texts, once; a buffer has
+// three of its own here, its instruction, that of its event, and its scopes.
+func TestAllocations(t *testing.T) {
+	const n = 20_000
+	proto := deep(n)
+	if per := testing.AllocsPerRun(1, func() { read(t, proto) }) / n; per > 5.5 {
+		t.Errorf("%.2f allocations per buffer", per)
+	}
+}
+
 // BenchmarkRead80k reads a program of 80,000 buffers into a Capture.
 func BenchmarkRead80k(b *testing.B) {
-	proto := deep(80_000)
+	const n = 80_000
+	proto := deep(n)
 	b.SetBytes(int64(len(proto)))
 	b.ReportAllocs()
 	for b.Loop() {
-		into := lifetime.NewBuilder()
-		if err := hlo.Read("deep", bytes.NewReader(proto), into); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := into.Finish(); err != nil {
-			b.Fatal(err)
-		}
+		read(b, proto)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/buffer")
 }

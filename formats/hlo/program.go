@@ -136,7 +136,11 @@ func (p *program) readComputation(at span) error {
 
 func (p *program) readAssignment(at span) error {
 	m := scan(p.proto, at)
-	p.values = slices.Grow(p.values, count(p.proto, at, assignmentBuffers))
+	buffers := count(p.proto, at, assignmentBuffers)
+	p.values = slices.Grow(p.values, buffers)
+	if len(p.byID) == 0 {
+		p.byID = make(map[int64]int32, buffers)
+	}
 	p.allocations = slices.Grow(p.allocations, count(p.proto, at, assignmentAllocations))
 	for f, ok := m.next(); ok; f, ok = m.next() {
 		switch f.tag {

@@ -14,8 +14,9 @@ type definition struct {
 	shape                span
 	stack, source        lifetime.StackID
 
-	whole *site           // of the result as a whole; nil until it is asked for
-	parts map[string]site // of its parts, by their path: "{0,1}"
+	whole   site            // of the result as a whole
+	isWhole bool            // whole was made
+	parts   map[string]site // of its parts, by their path: "{0,1}"
 }
 
 // site is what a place is in the model.
@@ -26,17 +27,29 @@ type site struct {
 	known    bool // the instruction and the part of its result exist
 }
 
+// array is what a site says of a shape. A program has some hundred shapes, and
+// values by the ten thousand.
+type array struct {
+	dtype, text string
+	unpadded    int64
+	known       bool
+}
+
 // sites makes the sites of values, each once.
 type sites struct {
 	p           *program
 	b           *lifetime.Builder
-	definitions []*definition   // by instruction; nil until it is asked for
-	tuples      map[span][]span // the parts of those that were looked into
+	definitions []*definition    // by instruction; nil until it is asked for
+	tuples      map[span][]span  // the parts of those that were looked into
+	shapes      map[string]array // by their bytes in the proto
+	opcodes     map[string]string
+	frames      []lifetime.FrameID // scratch of scopes
 	sources     map[int64]source
 }
 
 func newSites(p *program, b *lifetime.Builder) *sites {
-	return &sites{p: p, b: b, definitions: make([]*definition, len(p.instructions)), tuples: map[span][]span{}, sources: map[int64]source{}}
+	return &sites{p: p, b: b, definitions: make([]*definition, len(p.instructions)), tuples: map[span][]span{}, sources: map[int64]source{},
+		shapes: map[string]array{}, opcodes: map[string]string{}}
 }
 
 // of returns the site of a value. Without one its size is what is known.
@@ -83,8 +96,8 @@ func (s *sites) at(instruction int32, path []int64) (site, error) {
 		}
 		s.definitions[instruction] = d
 	}
-	if len(path) == 0 && d.whole != nil {
-		return *d.whole, nil
+	if len(path) == 0 && d.isWhole {
+		return d.whole, nil
 	}
 	index := braced(path)
 	if found, ok := d.parts[index]; ok {
@@ -93,7 +106,7 @@ func (s *sites) at(instruction int32, path []int64) (site, error) {
 	made, err := s.make(d, index, path)
 	switch {
 	case len(path) == 0:
-		d.whole = &made
+		d.whole, d.isWhole = made, true
 	case d.parts == nil:
 		d.parts = map[string]site{index: made}
 	default:
@@ -155,20 +168,35 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 	}
 	if ok {
 		made.Instr += index
-		shape, err := s.p.shapeAt(part)
+		a, err := s.array(part)
 		if err != nil {
 			return site{}, err
 		}
-		out.unpadded, out.known = shape.bytes()
-		made.DType = shape.dtype()
-		text, err := s.p.appendShape(nil, &shape, 0)
-		if err != nil {
-			return site{}, err
-		}
-		made.Shape = string(text)
+		out.unpadded, out.known = a.unpadded, a.known
+		made.DType, made.Shape = a.dtype, a.text
 	}
 	out.id = s.b.Site(made)
 	return out, nil
+}
+
+// array returns what is said of the shape at a place.
+func (s *sites) array(at span) (array, error) {
+	bytes := s.p.proto[at.at:at.end]
+	if found, ok := s.shapes[string(bytes)]; ok {
+		return found, nil
+	}
+	shape, err := s.p.shapeAt(at)
+	if err != nil {
+		return array{}, err
+	}
+	text, err := s.p.appendShape(nil, &shape, 0)
+	if err != nil {
+		return array{}, err
+	}
+	made := array{dtype: shape.dtype(), text: string(text)}
+	made.unpadded, made.known = shape.bytes()
+	s.shapes[string(bytes)] = made
+	return made, nil
 }
 
 // part follows a path through the tuples of a shape.
@@ -201,7 +229,7 @@ func (s *sites) define(at span) (*definition, error) {
 		case instructionName:
 			d.name = s.p.text(f.body)
 		case instructionOpcode:
-			d.opcode = s.p.text(f.body)
+			d.opcode = s.opcode(f.body)
 		case instructionShape:
 			d.shape = f.body
 		case instructionMetadata:
@@ -210,6 +238,17 @@ func (s *sites) define(at span) (*definition, error) {
 	}
 	m.inside("metadata", -1, s.describe(d, metadata))
 	return d, m.err
+}
+
+// opcode reads the text of an opcode: there are some hundred.
+func (s *sites) opcode(at span) string {
+	bytes := s.p.proto[at.at:at.end]
+	text, ok := s.opcodes[string(bytes)]
+	if !ok {
+		text = s.p.text(at)
+		s.opcodes[string(bytes)] = text
+	}
+	return text
 }
 
 // describe reads an OpMetadata: the scopes that the instruction was made in,
@@ -245,17 +284,23 @@ func (s *sites) describe(d *definition, metadata span) error {
 // has the place in the source. Without an op_name the instruction stands for
 // the scope, if the place is known.
 func (s *sites) scopes(d *definition, leaf lifetime.Frame) lifetime.StackID {
-	names := strings.FieldsFunc(d.opName, func(r rune) bool { return r == '/' })
-	if len(names) == 0 && leaf.File != "" {
-		names = []string{d.name}
-	}
-	ids := make([]lifetime.FrameID, 0, len(names))
-	for i := len(names) - 1; i >= 0; i-- {
-		f := lifetime.Frame{Function: names[i], Kind: lifetime.Scope}
-		if i == len(names)-1 {
+	ids := s.frames[:0]
+	for rest := d.opName; rest != ""; {
+		at := strings.LastIndexByte(rest, '/')
+		name := rest[at+1:]
+		if rest = rest[:max(at, 0)]; name == "" {
+			continue
+		}
+		f := lifetime.Frame{Function: name, Kind: lifetime.Scope}
+		if len(ids) == 0 {
 			f.File, f.Line, f.Column = leaf.File, leaf.Line, leaf.Column
 		}
 		ids = append(ids, s.b.Frame(f))
 	}
+	if len(ids) == 0 && leaf.File != "" {
+		leaf.Function, leaf.Kind = d.name, lifetime.Scope
+		ids = append(ids, s.b.Frame(leaf))
+	}
+	s.frames = ids
 	return s.b.Stack(ids)
 }
