@@ -44,6 +44,8 @@ type Side struct {
 	Allocations, Frees  int
 	Steps               int
 	Window              int64
+
+	sites []lifetime.SiteSummary
 }
 
 // Status is how a place differs.
@@ -131,7 +133,7 @@ func sideOf(s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: lifetime.AddSat(s.Base, sum.Live.Bytes),
 		EndRequested: lifetime.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: s.Steps(), Window: s.End - s.Begin,
-		Fragmentation: math.NaN()}
+		Fragmentation: math.NaN(), sites: sum.Sites}
 	_, side.Reserved = s.Reserved()
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
 		if share, ok := s.FreeAt(s.AtEnd()).Fragmentation(); ok {

@@ -221,34 +221,3 @@ func TestSums(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkCompare compares two captures of a million buffers.
-func BenchmarkCompare(b *testing.B) {
-	var captures []*lifetime.Capture
-	for range 2 {
-		builder := lifetime.NewBuilder()
-		builder.Source(lifetime.Source{})
-		s := builder.Space()
-		builder.InOrder(s)
-		var sites []lifetime.SiteID
-		for i := range 500 {
-			frame := builder.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i})
-			sites = append(sites, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{frame})}))
-		}
-		for i := range int64(1 << 20) {
-			builder.Alloc(s, 2*i, uint64(i)<<20, 1<<20, 0, sites[i%500])
-			if old := i - 1000; old >= 0 {
-				builder.Free(s, 2*i+1, uint64(old)<<20, 1<<20, 0)
-			}
-		}
-		builder.Describe(s, lifetime.Space{})
-		c, err := builder.Finish()
-		if err != nil {
-			b.Fatal(err)
-		}
-		captures = append(captures, c)
-	}
-	for b.Loop() {
-		diff.Compare(captures[0], captures[1], leak.Settings{})
-	}
-}

@@ -10,19 +10,43 @@ type Change struct {
 	Before, After *leak.Finding // nil where it is not found
 }
 
+// findingKey is what two findings must share to be about the same thing.
+type findingKey struct {
+	rule           string
+	space          *lifetime.Space // of the pair the one after
+	op, shape      string
+	function, file string // the name of the file alone: checkouts lie in different folders
+	line           int
+}
+
 // compareFindings finds out which findings are new, gone or still there: by
 // rule, memory and place.
 func (r *Result) compareFindings(settings leak.Settings) {
 	before := leak.Find(r.Before, r.Before.Spaces, settings)
 	after := leak.Find(r.After, r.After.Spaces, settings)
+	partner := map[*lifetime.Space]*lifetime.Space{}
+	for _, p := range r.Pairs {
+		if p.Before != nil && p.After != nil {
+			partner[p.Before.Space] = p.After.Space
+		}
+	}
+	candidates := map[findingKey][]int{} // of after, in order
+	for j := range after {
+		for _, k := range r.keys(r.After, &after[j], after[j].Space) {
+			candidates[k] = append(candidates[k], j)
+		}
+	}
 	taken := make([]bool, len(after))
 	for i := range before {
 		b := &before[i]
 		at := -1
-		for _, lines := range []bool{true, false} { // the same line, or else the code moved
-			for j := range after {
-				if a := &after[j]; at < 0 && !taken[j] && r.same(b, a, lines && r.Lines) {
-					at = j
+		if space := partner[b.Space]; space != nil {
+			for _, k := range r.keys(r.Before, b, space) {
+				for len(candidates[k]) > 0 && taken[candidates[k][0]] {
+					candidates[k] = candidates[k][1:]
+				}
+				if at < 0 && len(candidates[k]) > 0 {
+					at = candidates[k][0]
 				}
 			}
 		}
@@ -40,21 +64,17 @@ func (r *Result) compareFindings(settings leak.Settings) {
 	}
 }
 
-// same reports whether two findings are about the same thing.
-func (r *Result) same(b, a *leak.Finding, lines bool) bool {
-	if b.Rule != a.Rule || !r.paired(b.Space, a.Space) {
-		return false
+// keys returns what a finding is about: with its line, and without, as code moves.
+func (r *Result) keys(c *lifetime.Capture, f *leak.Finding, space *lifetime.Space) (keys []findingKey) {
+	p := c.PlaceOf(f.Place())
+	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function, file: pathOf(p.Frame.File)[0], line: anyLine}
+	if r.Lines {
+		same := moved
+		same.line = p.Frame.Line
+		keys = append(keys, same)
 	}
-	p, q := r.Before.PlaceOf(b.Place()), r.After.PlaceOf(a.Place())
-	return p.Op == q.Op && p.Shape == q.Shape && p.Frame.Function == q.Frame.Function &&
-		pathOf(p.Frame.File)[0] == pathOf(q.Frame.File)[0] && (!lines || p.Frame.Line == q.Frame.Line)
+	return append(keys, moved)
 }
 
-func (r *Result) paired(b, a *lifetime.Space) bool {
-	for _, p := range r.Pairs {
-		if p.Before != nil && p.After != nil && p.Before.Space == b && p.After.Space == a {
-			return true
-		}
-	}
-	return false
-}
+// anyLine stands for whatever line a place has; 0 is one that is not known.
+const anyLine = -1

@@ -25,7 +25,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		return nil
 	}
 	index := map[lifetime.Place]*placeSum{}
-	for _, row := range side.Space.Summary().Sites {
+	for _, row := range side.sites {
 		p := c.PlaceOf(row.Site)
 		p.Frame.Column = 0
 		if !lines {
@@ -141,11 +141,14 @@ func inLineOrder(places []*placeSum) []*placeSum {
 func nearest(b *placeSum, candidates []*placeSum) (best *placeSum) {
 	most := -1
 	for _, a := range candidates {
+		if a.taken {
+			continue
+		}
 		shared := 0
 		for shared < len(a.path) && shared < len(b.path) && a.path[shared] == b.path[shared] {
 			shared++
 		}
-		if !a.taken && shared > most {
+		if shared > most {
 			best, most = a, shared
 		}
 	}

@@ -16,26 +16,40 @@ func (p spacePair) name() string {
 	return p.before.ID()
 }
 
+// spaceKey is what two spaces must share to stand for the same memory.
+type spaceKey struct {
+	static                             bool
+	device, memory, allocator, program string
+}
+
 // pairSpaces finds the spaces that stand for the same memory: by memory ID, else
 // by device and kind of memory and the name of the program, else by the number of
 // the device, as cuda:0 and hip:0, else the only one that is left on each side.
 func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 	taken := map[*lifetime.Space]*lifetime.Space{} // by the one before
 	used := map[*lifetime.Space]bool{}
-	for _, same := range []func(b, a *lifetime.Space) bool{
-		func(b, a *lifetime.Space) bool { return b.ID() == a.ID() },
-		func(b, a *lifetime.Space) bool {
-			return b.Device == a.Device && b.Memory == a.Memory && b.Allocator == a.Allocator && program(b) == program(a)
+	for _, key := range []func(s *lifetime.Space) (key spaceKey, ok bool){
+		func(s *lifetime.Space) (spaceKey, bool) { return spaceKey{static: static(s), device: s.ID()}, true },
+		func(s *lifetime.Space) (spaceKey, bool) {
+			return spaceKey{static(s), s.Device, s.Memory, s.Allocator, program(s)}, true
 		},
-		func(b, a *lifetime.Space) bool { // the program moved to another kind of device
-			return !static(b) && number(b) != "" && number(b) == number(a) && b.Memory == a.Memory
+		func(s *lifetime.Space) (spaceKey, bool) { // the program moved to another kind of device
+			return spaceKey{device: number(s), memory: s.Memory}, !static(s) && number(s) != ""
 		},
 	} {
+		candidates := map[spaceKey][]*lifetime.Space{}
+		for _, a := range after {
+			if k, ok := key(a); ok && !used[a] {
+				candidates[k] = append(candidates[k], a)
+			}
+		}
 		for _, b := range before {
-			for _, a := range after {
-				if taken[b] == nil && !used[a] && static(b) == static(a) && same(b, a) {
-					taken[b], used[a] = a, true
-				}
+			if taken[b] != nil {
+				continue
+			}
+			if k, ok := key(b); ok && len(candidates[k]) > 0 {
+				taken[b] = candidates[k][0]
+				used[taken[b]], candidates[k] = true, candidates[k][1:]
 			}
 		}
 	}

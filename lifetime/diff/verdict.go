@@ -3,7 +3,6 @@ package diff
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -27,8 +26,13 @@ func (r *Result) Verdict() string {
 	if n := len(r.Rows) - toldRows; n > 0 {
 		parts = append(parts, fmt.Sprintf("%s more", units.Count(int64(n))))
 	}
+	said := map[string]bool{}
 	told := func(format string, c *lifetime.Capture, f *leak.Finding) {
-		if part := fmt.Sprintf(format, name(c.PlaceOf(f.Place()).String())); f.IsLeak() && !slices.Contains(parts, part) {
+		if !f.IsLeak() {
+			return
+		}
+		if part := fmt.Sprintf(format, name(c.PlaceOf(f.Place()).String())); !said[part] {
+			said[part] = true
 			parts = append(parts, part)
 		}
 	}

@@ -1,0 +1,73 @@
+package diff_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// twoCaptures are alike: buffers in equal spaces, of a number of sites, of which
+// those leak that keep says.
+func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) bool) (captures [2]*lifetime.Capture) {
+	for i := range captures {
+		builder := lifetime.NewBuilder()
+		builder.Source(lifetime.Source{})
+		var ids []lifetime.SiteID
+		for i := range sites {
+			frame := builder.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i})
+			ids = append(ids, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{frame})}))
+		}
+		for k := range spaces {
+			s := builder.Space()
+			builder.InOrder(s)
+			builder.Describe(s, lifetime.Space{Device: fmt.Sprint("cuda:", k)})
+			for i := range int64(buffers / spaces) {
+				builder.Alloc(s, 2*i, uint64(i)<<20, 1<<20, 0, ids[int(i)%sites])
+				if old := i - int64(sites); old >= 0 && (old/int64(sites)%2 == 0 || !keeps(int(old)%sites)) {
+					builder.Free(s, 2*i+1, uint64(old)<<20, 1<<20, 0)
+				}
+			}
+		}
+		c, err := builder.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		captures[i] = c
+	}
+	return captures
+}
+
+func noLeak(int) bool { return false }
+
+// TestAllocations: a comparison makes no buffer anew.
+func TestAllocations(t *testing.T) {
+	const n = 100_000
+	c := twoCaptures(t, 1, 50, n, noLeak)
+	per := testing.AllocsPerRun(1, func() { diff.Compare(c[0], c[1], leak.Settings{}) }) / (2 * n)
+	if per > 0.01 {
+		t.Errorf("%.3f allocations per buffer", per)
+	}
+}
+
+// BenchmarkCompare compares two captures of a quarter of a million buffers each:
+// in one space, in ten thousand, and where every one of five thousand sites leaks.
+func BenchmarkCompare(b *testing.B) {
+	const n = 1 << 18
+	for _, bench := range []struct {
+		name          string
+		spaces, sites int
+		keeps         func(int) bool
+	}{{"OneSpace", 1, 500, noLeak}, {"Spaces", 10_000, 5, noLeak}, {"Leaks", 1, 5000, func(int) bool { return true }}} {
+		b.Run(bench.name, func(b *testing.B) {
+			c := twoCaptures(b, bench.spaces, bench.sites, n, bench.keeps)
+			b.ReportAllocs()
+			for b.Loop() {
+				diff.Compare(c[0], c[1], leak.Settings{})
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(2*n), "ns/buffer")
+		})
+	}
+}
