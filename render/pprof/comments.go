@@ -2,7 +2,6 @@ package pprof
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/google/pprof/profile"
 
@@ -15,21 +14,23 @@ import (
 // pprof does not print comments that begin with '#'.
 func (b *builder) addComments(parts []part) {
 	var lines []string
+	files := map[string]bool{}
 	for i, p := range parts {
 		src := p.capture.Sources[p.space.Source]
 		line := fmt.Sprintf("file %s: format %s", src.File, src.Format)
 		if src.Producer != "" {
 			line += ", producer " + src.Producer
 		}
-		if !slices.Contains(lines, line) {
+		if !files[line] {
+			files[line] = true
 			lines = append(lines, line)
 		}
 		lines = append(lines, b.describe(p, b.inuse[i]))
 	}
-	var seen []*lifetime.Capture
+	seen := map[*lifetime.Capture]bool{}
 	for _, p := range parts {
-		if !slices.Contains(seen, p.capture) {
-			seen = append(seen, p.capture)
+		if !seen[p.capture] {
+			seen[p.capture] = true
 			lines = append(lines, losses(p.capture)...)
 		}
 	}

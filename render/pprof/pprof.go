@@ -157,7 +157,11 @@ func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
 	}
 	var parts []part
 	if o.Spaces != nil {
-		parts = collect(captures, func(s *lifetime.Space) bool { return slices.Contains(o.Spaces, s) })
+		chosen := map[*lifetime.Space]bool{}
+		for _, s := range o.Spaces {
+			chosen[s] = true
+		}
+		parts = collect(captures, func(s *lifetime.Space) bool { return chosen[s] })
 	} else {
 		parts = collect(captures, wanted(false))
 		if !anyBuffers(parts) {
