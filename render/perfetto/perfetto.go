@@ -18,7 +18,7 @@ import (
 
 // Write writes c as one JSON document.
 func Write(w io.Writer, c *lifetime.Capture) error {
-	t := &trace{out: bufio.NewWriterSize(w, 64<<10), capture: c, frames: make([]string, len(c.Frames)), origin: math.MaxInt64}
+	t := &trace{out: bufio.NewWriterSize(w, 64<<10), capture: c, texts: map[string]string{}, frames: make([]string, len(c.Frames)), origin: math.MaxInt64}
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.Time {
 			t.origin = min(t.origin, s.Begin)
@@ -41,18 +41,28 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 type trace struct {
 	out     *bufio.Writer
 	capture *lifetime.Capture
-	frames  []string // as they stand in a stack, without quotes; "" where not used yet
-	origin  int64    // time 0 of what is on a clock
-	some    bool     // an event was written
-	ids     int      // of asynchronous slices so far
+	texts   map[string]string // arguments that were quoted so far
+	frames  []string          // as they stand in a stack, without quotes; "" where not used yet
+	origin  int64             // time 0 of what is on a clock
+	some    bool              // an event was written
+	ids     int               // of asynchronous slices so far
 
 	// Of the space at hand.
-	pid  int
-	zero int64 // its time 0
-	unit uint64
+	process string // its number, as JSON has it
+	zero    int64  // its time 0
+	unit    uint64
 }
 
 func (t *trace) text(s string) { t.out.WriteString(s) }
+
+// number writes a number in a base. There are ten to each buffer, so they are not
+// formatted by way of package fmt.
+func (t *trace) number(n uint64, base int) {
+	t.out.Write(strconv.AppendUint(t.out.AvailableBuffer(), n, base))
+}
+
+// bytes writes a number of bytes, which may be below zero.
+func (t *trace) bytes(n int64) { t.out.Write(strconv.AppendInt(t.out.AvailableBuffer(), n, 10)) }
 
 // quoted returns s as JSON text that a terminal can show.
 func quoted(s string) string {
@@ -63,27 +73,55 @@ func quoted(s string) string {
 	return string(model.Escape(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
 }
 
+// quoted returns s as the function of that name does, which it asks once for most
+// texts: those of sites repeat with every buffer.
+func (t *trace) quoted(s string) string {
+	q, ok := t.texts[s]
+	if !ok {
+		q = quoted(s)
+		if len(t.texts) < maxQuoted {
+			t.texts[s] = q
+		}
+	}
+	return q
+}
+
+// maxQuoted bounds the texts that are kept: a program may have one for each buffer.
+const maxQuoted = 1 << 14
+
 // event writes what all events begin with; more follows.
 func (t *trace) event(phase string, at int64, name string) {
 	if t.some {
 		t.text(",")
 	}
 	t.some = true
-	fmt.Fprintf(t.out, "\n{\"ph\":%q,\"pid\":%d,\"tid\":%d,\"ts\":%s,\"name\":%s", phase, t.pid, t.pid, t.microseconds(at), name)
+	t.text("\n{\"ph\":\"")
+	t.text(phase)
+	t.text("\",\"pid\":")
+	t.text(t.process)
+	t.text(",\"tid\":")
+	t.text(t.process)
+	t.text(",\"ts\":")
+	t.microseconds(at)
+	t.text(",\"name\":")
+	t.text(name)
 }
 
-// microseconds returns the timestamp of an instant. Spans of damaged captures
+// microseconds writes the timestamp of an instant. Spans of damaged captures
 // may be more than an int64 tells.
-func (t *trace) microseconds(at int64) string {
+func (t *trace) microseconds(at int64) {
 	n := uint64(max(at, t.zero)) - uint64(t.zero) // a mark may begin before its window
 	if t.unit == 1000 {
-		return strconv.FormatUint(n, 10)
+		t.number(n, 10)
+		return
 	}
-	return fmt.Sprintf("%d.%03d", n/1000, n%1000)
+	t.number(n/1000, 10)
+	n %= 1000
+	t.out.Write(append(t.out.AvailableBuffer(), '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10)))
 }
 
 func (t *trace) space(pid int, s *lifetime.Space) {
-	t.pid, t.zero, t.unit = pid, s.Begin, 1000
+	t.process, t.zero, t.unit = strconv.Itoa(pid), s.Begin, 1000
 	if s.Axis == lifetime.Time {
 		t.zero, t.unit = t.origin, 1
 	}
@@ -108,7 +146,9 @@ func (t *trace) counter(name string, levels iter.Seq[lifetime.Level]) {
 	write := func() {
 		if any {
 			t.event("C", last.At, name)
-			fmt.Fprintf(t.out, `,"args":{"bytes":%d}}`, last.Bytes)
+			t.text(`,"args":{"bytes":`)
+			t.bytes(last.Bytes)
+			t.text("}}")
 		}
 	}
 	for level := range levels {
@@ -142,7 +182,8 @@ func (t *trace) marks(s *lifetime.Space) {
 		}
 		t.ids++
 		t.event("b", m.Begin, name)
-		fmt.Fprintf(t.out, `,"id":"0x%x"%s}`, t.ids, args)
+		t.id(t.ids)
+		t.text(args + "}")
 		t.end(m.End, name, "mark", t.ids)
 	}
 }
@@ -151,7 +192,18 @@ func (t *trace) marks(s *lifetime.Space) {
 // by.
 func (t *trace) end(at int64, name, category string, id int) {
 	t.event("e", at, name)
-	fmt.Fprintf(t.out, `,"cat":%q,"id":"0x%x"}`, category, id)
+	t.text(`,"cat":"`)
+	t.text(category)
+	t.text(`"`)
+	t.id(id)
+	t.text("}")
+}
+
+// id writes the number of an asynchronous slice.
+func (t *trace) id(id int) {
+	t.text(`,"id":"0x`)
+	t.number(uint64(id), 16)
+	t.text(`"`)
 }
 
 // buffers writes the buffers in order of time.
@@ -183,32 +235,48 @@ func (t *trace) buffers(s *lifetime.Space) {
 // begin writes the beginning of a buffer, with all that is known of it.
 func (t *trace) begin(s *lifetime.Space, i int, name string, id int) {
 	b := &s.Buffers[i]
-	site := &t.capture.Sites[b.Site]
 	t.event("b", b.Begin, name)
-	fmt.Fprintf(t.out, `,"cat":"buffer","id":"0x%x","args":{"bytes":%d,"requested_bytes":%d`, id, b.Size, b.Requested)
+	t.text(`,"cat":"buffer"`)
+	t.id(id)
+	t.text(`,"args":{"bytes":`)
+	t.bytes(b.Size)
+	t.text(`,"requested_bytes":`)
+	t.bytes(b.Requested)
 	if s.Facts&lifetime.Addresses != 0 {
-		fmt.Fprintf(t.out, `,"addr":"0x%x"`, b.Addr)
+		t.text(`,"addr":"0x`)
+		t.number(b.Addr, 16)
+		t.text(`"`)
 	}
-	kind, edges, note := "", "", ""
 	if b.Kind != lifetime.Plain {
-		kind = b.Kind.String()
+		t.arg("kind", b.Kind.String())
 	}
 	if b.Edge != 0 {
-		edges = b.Edge.String()
+		t.arg("edges", b.Edge.String())
 	}
 	if s.BufNotes != nil {
-		note = t.capture.Notes[s.BufNotes[i]]
+		t.arg("note", t.capture.Notes[s.BufNotes[i]])
 	}
-	for _, arg := range []struct{ name, value string }{
-		{"kind", kind}, {"edges", edges}, {"note", note}, {"op", site.Op}, {"shape", site.Shape}, {"dtype", site.DType},
-		{"region", site.Region}, {"module", site.Module}, {"instr", site.Instr}, {"opcode", site.Opcode},
-	} {
-		if arg.value != "" {
-			t.text(`,"` + arg.name + `":` + quoted(arg.value))
-		}
-	}
+	site := &t.capture.Sites[b.Site]
+	t.arg("op", site.Op)
+	t.arg("shape", site.Shape)
+	t.arg("dtype", site.DType)
+	t.arg("region", site.Region)
+	t.arg("module", site.Module)
+	t.arg("instr", site.Instr)
+	t.arg("opcode", site.Opcode)
 	t.stack(site.Stack)
 	t.text("}}")
+}
+
+// arg writes an argument, if it has a value.
+func (t *trace) arg(name, value string) {
+	if value == "" {
+		return
+	}
+	t.text(`,"`)
+	t.text(name)
+	t.text(`":`)
+	t.text(t.quoted(value))
 }
 
 // stack writes a stack as the last argument, a line for each call.

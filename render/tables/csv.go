@@ -82,6 +82,9 @@ func cell(v reflect.Value) string {
 // file name of a capture must not fetch anything when the table is opened.
 // Leading blanks do not stop them all.
 func harmless(s string) string {
+	if s == "" || 'A' <= s[0] && s[0] <= 'z' || s[0] == '/' { // nearly all
+		return s
+	}
 	if t := strings.TrimLeft(s, " \u00a0"); t != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", []rune(t)[0]) {
 		return "'" + s
 	}
