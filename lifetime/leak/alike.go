@@ -1,7 +1,9 @@
 package leak
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -37,9 +39,9 @@ type alike struct {
 	all    []lifetime.SiteID // busy sites whose sizes may depend on those of a batch
 	stride int               // each of how many of them is compared with a site
 
-	bySize map[int64][]int32 // buffers by requested size; made when it is asked for
-	found  []between         // scratch of intervals
-	sizes  []int64           // scratch of intervals
+	bySize []int32   // buffers by requested size; made when it is asked for
+	found  []between // scratch of intervals
+	sizes  []int64   // scratch of intervals
 }
 
 // newAlike prepares to compare a number of sites with the others.
@@ -183,12 +185,17 @@ func (a *alike) joinsPieces(h *history) bool {
 
 // ofSize returns the buffers of a requested size, in order.
 func (a *alike) ofSize(size int64) []int32 {
+	buffers := a.l.Space.Buffers
 	if a.bySize == nil {
-		a.bySize = map[int64][]int32{}
-		for i := range a.l.Space.Buffers {
-			n := a.l.Space.Buffers[i].Requested
-			a.bySize[n] = append(a.bySize[n], int32(i))
+		a.bySize = make([]int32, len(buffers))
+		for i := range a.bySize {
+			a.bySize[i] = int32(i)
 		}
+		slices.SortFunc(a.bySize, func(x, y int32) int {
+			return cmp.Or(cmp.Compare(buffers[x].Requested, buffers[y].Requested), cmp.Compare(x, y))
+		})
 	}
-	return a.bySize[size]
+	from := sort.Search(len(a.bySize), func(i int) bool { return buffers[a.bySize[i]].Requested >= size })
+	like := a.bySize[from:]
+	return like[:sort.Search(len(like), func(i int) bool { return buffers[like[i]].Requested > size })]
 }

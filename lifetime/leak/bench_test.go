@@ -72,6 +72,18 @@ func jobs(buffers, sites int) map[string]job {
 	}
 }
 
+// TestAllocations: what rules keep of a buffer lies in lists that are made once.
+func TestAllocations(t *testing.T) {
+	const buffers = 100_000
+	for name, j := range jobs(buffers, 50) {
+		c := j.capture(t)
+		per := testing.AllocsPerRun(1, func() { leak.Find(c, c.Spaces, leak.Settings{}) }) / buffers
+		if per > 0.1 {
+			t.Errorf("%s: %.3f allocations per buffer", name, per)
+		}
+	}
+}
+
 // BenchmarkFind looks for leaks among a quarter of a million buffers.
 func BenchmarkFind(b *testing.B) {
 	const buffers = 1 << 18

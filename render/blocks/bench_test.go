@@ -59,6 +59,27 @@ func large(t testing.TB, n int) (*lifetime.Capture, *lifetime.Space) {
 	return c, c.Spaces[0]
 }
 
+// TestAllocations: of the buffers of a large space only what is drawn is kept.
+func TestAllocations(t *testing.T) {
+	const n = 200_000
+	c, s := large(t, n)
+	for _, l := range []Layout{Stacked, Address} {
+		var size counter
+		per := testing.AllocsPerRun(1, func() {
+			size = 0
+			if err := Write(&size, c, s, Options{Layout: l}); err != nil {
+				t.Fatal(err)
+			}
+		}) / n
+		if per > 0.5 {
+			t.Errorf("layout %d: %.3f allocations per buffer", l, per)
+		}
+		if size > 2_000_000 {
+			t.Errorf("layout %d: %d bytes", l, size)
+		}
+	}
+}
+
 // BenchmarkWrite draws whole pictures.
 func BenchmarkWrite(b *testing.B) {
 	for _, n := range []int{1000, 10000, 100000, 1000000} {
@@ -66,6 +87,7 @@ func BenchmarkWrite(b *testing.B) {
 		for _, l := range []Layout{Stacked, Address} {
 			b.Run(fmt.Sprintf("%s/%d", [...]string{"stacked", "address"}[l], n), func(b *testing.B) {
 				var size counter
+				b.ReportAllocs()
 				for b.Loop() {
 					size = 0
 					if err := Write(&size, c, s, Options{Layout: l}); err != nil {

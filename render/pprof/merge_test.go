@@ -167,6 +167,22 @@ func BenchmarkProfile(b *testing.B) {
 		}
 		b.ReportMetric(float64(w), "file-bytes")
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1_000_000, "ns/buffer")
+}
+
+// TestAllocations: a buffer is folded into its site; what is made is made once for
+// each sample.
+func TestAllocations(t *testing.T) {
+	const n = 200_000
+	captures := []*lifetime.Capture{large(t, n, 50, 20)}
+	per := testing.AllocsPerRun(1, func() {
+		if err := Write(new(counter), captures, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}) / n
+	if per > 0.05 {
+		t.Errorf("%.3f allocations per buffer", per)
+	}
 }
 
 type counter int

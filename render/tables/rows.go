@@ -94,6 +94,7 @@ type usageRow struct {
 func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 	return func(yield func(bufferRow) bool) {
 		places := map[lifetime.SiteID]place{}
+		edges := map[lifetime.Edge]string{0: ""}
 		for _, s := range c.Spaces {
 			id := clean(s.ID())
 			for i := range s.Buffers {
@@ -103,13 +104,15 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 					at = placeOf(c, b.Site)
 					places[b.Site] = at
 				}
+				sides, ok := edges[b.Edge]
+				if !ok {
+					sides = b.Edge.String()
+					edges[b.Edge] = sides
+				}
 				row := bufferRow{
 					Space: id, Unit: s.Axis.Unit(), Begin: b.Begin, End: b.End,
 					Live: b.Edge&lifetime.EndOpen != 0, BeginUnseen: b.Edge&lifetime.BeginUnseen != 0,
-					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Site: uint32(b.Site), place: at,
-				}
-				if b.Edge != 0 {
-					row.Edges = b.Edge.String()
+					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: at,
 				}
 				if s.BufNotes != nil {
 					row.Note = clean(c.Notes[s.BufNotes[i]])
