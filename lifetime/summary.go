@@ -42,7 +42,8 @@ type Summary struct {
 
 // Summary computes the totals of s.
 func (s *Space) Summary() Summary {
-	sum := Summary{Peak: s.Peak(Occupied), PeakRequested: s.Peak(Requested)}
+	sum := Summary{}
+	sum.PeakRequested, sum.Peak = s.peaks()
 	// Sites are numbered in order of appearance: a list by ID is mostly full.
 	most := SiteID(0)
 	for i := range s.Buffers {

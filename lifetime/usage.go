@@ -129,34 +129,66 @@ func (s *Space) Levels(m Measure) iter.Seq[Level] {
 		return slices.Values(s.Outline.of(m))
 	}
 	return func(yield func(Level) bool) {
-		stack := stackCursor{levels: s.Stack}
-		stack.next(s.Begin)
-		live := s.Base
-		if !yield(Level{s.Begin, AddSat(live, stack.bytes)}) {
+		s.walk(func(at, requested, occupied int64) bool {
+			if m == Requested {
+				return yield(Level{at, requested})
+			}
+			return yield(Level{at, occupied})
+		})
+	}
+}
+
+// walk calls visit with the levels of the window in both measures, as Levels yields
+// them, until it returns false.
+func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
+	stack := stackCursor{levels: s.Stack}
+	stack.next(s.Begin)
+	requested, occupied := s.Base, s.Base
+	if !visit(s.Begin, AddSat(requested, stack.bytes), AddSat(occupied, stack.bytes)) {
+		return
+	}
+	stackUntil := func(t int64) bool { // it changes between two buffers
+		for stack.at() < t {
+			if at := stack.next(stack.at()); !visit(at, AddSat(requested, stack.bytes), AddSat(occupied, stack.bytes)) {
+				return false
+			}
+		}
+		return true
+	}
+	for c := range s.Changes() {
+		if !stackUntil(c.T) {
 			return
 		}
-		for c := range s.Changes() {
-			for stack.at() < c.T { // it changes between two buffers
-				if at := stack.next(stack.at()); !yield(Level{at, AddSat(live, stack.bytes)}) {
-					return
-				}
-			}
-			stack.next(c.T)
-			n := s.Buffers[c.Buffer].Bytes(m)
-			if !c.Begin {
-				n = -n
-			}
-			live = AddSat(live, n)
-			if !yield(Level{c.T, AddSat(live, stack.bytes)}) {
-				return
-			}
+		stack.next(c.T)
+		b := &s.Buffers[c.Buffer]
+		if c.Begin {
+			requested, occupied = AddSat(requested, b.Requested), AddSat(occupied, b.Size)
+		} else {
+			requested, occupied = AddSat(requested, -b.Requested), AddSat(occupied, -b.Size)
 		}
-		for stack.at() < s.End {
-			if at := stack.next(stack.at()); !yield(Level{at, AddSat(live, stack.bytes)}) {
-				return
-			}
+		if !visit(c.T, AddSat(requested, stack.bytes), AddSat(occupied, stack.bytes)) {
+			return
 		}
 	}
+	stackUntil(s.End)
+}
+
+// peaks returns Peak in both measures.
+func (s *Space) peaks() (requested, occupied Level) {
+	if s.UsageOnly() || s.Outline != nil {
+		return s.Peak(Requested), s.Peak(Occupied)
+	}
+	requested, occupied = Level{s.Begin, math.MinInt64}, Level{s.Begin, math.MinInt64}
+	s.walk(func(at, r, o int64) bool {
+		if r > requested.Bytes {
+			requested = Level{at, r}
+		}
+		if o > occupied.Bytes {
+			occupied = Level{at, o}
+		}
+		return true
+	})
+	return requested, occupied
 }
 
 // LevelAt returns the level at t in measure m, Base and Stack included: at

@@ -78,10 +78,7 @@ func (r *ranks) rankOf(c *lifetime.Capture, s *lifetime.Space) string {
 
 // add takes a capture and what was found in it.
 func (r *ranks) add(c *lifetime.Capture, found []leak.Finding) {
-	for _, s := range c.Spaces {
-		if static(s) {
-			continue
-		}
+	r.figures = append(r.figures, leak.FiguresOf(c, found, func(s *lifetime.Space) string {
 		rank := r.rankOf(c, s)
 		if rank == "" {
 			r.unknown = true
@@ -89,9 +86,8 @@ func (r *ranks) add(c *lifetime.Capture, found []leak.Finding) {
 		if !slices.Contains(r.names, rank) {
 			r.names = append(r.names, rank)
 		}
-		part := c.Only(func(o *lifetime.Space) bool { return o == s })
-		r.figures = append(r.figures, leak.FiguresOf(rank, part, found)...)
-	}
+		return rank
+	})...)
 	for i := range found {
 		if f := &found[i]; f.IsLeak() {
 			r.addLeak(f.Rule+" "+c.PlaceOf(f.Place()).String(), r.rankOf(c, f.Space), f)

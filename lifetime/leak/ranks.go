@@ -51,13 +51,19 @@ var measures = [...]struct {
 }
 
 // FiguresOf sums up the spaces of a capture that were recorded as a program ran.
-// rank names its process.
-func FiguresOf(rank string, c *lifetime.Capture, found []Finding) (all []RankFigures) {
+// rankOf names the rank of each.
+func FiguresOf(c *lifetime.Capture, found []Finding, rankOf func(*lifetime.Space) string) (all []RankFigures) {
+	leaked := map[*lifetime.Space]int64{}
+	for i := range found {
+		if f := &found[i]; f.IsLeak() {
+			leaked[f.Space] += f.Amount.Bytes
+		}
+	}
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
 		}
-		r := RankFigures{Rank: rank, File: c.Sources[s.Source].File,
+		r := RankFigures{Rank: rankOf(s), File: c.Sources[s.Source].File, Leaked: leaked[s],
 			Space: &lifetime.Space{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}
 		first := int64(0)
 		for level := range s.Levels(lifetime.Occupied) {
@@ -68,11 +74,6 @@ func FiguresOf(rank string, c *lifetime.Capture, found []Finding) (all []RankFig
 			r.Peak = max(r.Peak, level.Bytes)
 		}
 		r.Growth = r.End - first
-		for _, f := range found {
-			if f.Space == s && f.IsLeak() {
-				r.Leaked += f.Amount.Bytes
-			}
-		}
 		all = append(all, r)
 	}
 	return all
