@@ -1,6 +1,7 @@
 package chrometrace
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,7 +14,24 @@ import (
 type origin struct {
 	operator    uint32 // the innermost one
 	dims, types uint32 // of its inputs
-	backward    uint32 // the node of the backward pass that ran, on a thread of its own
+	backward    uint32 // the node of the backward pass that runs
+	sequence    int64  // which the operator has that made that node; -1 = there is none
+}
+
+// trail is what encloses an instant. Its stack is made when all trails are
+// known: the callers of a function may be long over.
+type trail struct {
+	origin
+	leaf           int32 // the innermost Python call in the thread's callers; 0 = none
+	scopes, ending int32 // else: operators and annotations, as part of attribution.scopes
+}
+
+// attribution finds the sites of allocations.
+type attribution struct {
+	r       *reader
+	frames  frameTable
+	callers map[*thread]*callers
+	scopes  []frameKey
 }
 
 // attribute finds the site of every allocation.
@@ -27,85 +45,224 @@ func (r *reader) attribute() {
 	if len(asked) == 0 {
 		return
 	}
-	r.number()
-	forward := r.forwardOperators()
-	origins := make([]origin, len(r.memory))
+	a := attribution{r: r, callers: map[*thread]*callers{}}
+	trails := a.trails(asked)
+	made := r.madeBy(asked, trails)
 	askedForward := map[*thread][]query{}
-	frames := frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)+1), ids: map[frameKey]lifetime.FrameID{}}
 	for _, t := range r.order {
-		t.enclosing(asked[t], func(id int, o *open) {
-			m := &r.memory[id]
-			origins[id] = r.originOf(o)
-			if stack := frames.python(nil, o); len(stack) > 0 {
-				m.site = r.site(origins[id], stack)
-				return
+		for _, q := range asked[t] {
+			if f, ok := made[trails[q.id].sequence]; ok {
+				askedForward[f.thread] = append(askedForward[f.thread], query{f.at, q.id})
 			}
-			if f, node, ok := r.forwardOf(forward, o); ok {
-				origins[id].backward = node
-				askedForward[f.thread] = append(askedForward[f.thread], query{f.at, id})
-				return
+		}
+	}
+	forward := a.trails(askedForward)
+	for t, c := range a.callers {
+		c.find(t.backward(&r.store))
+	}
+	a.frames = frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)+1), ids: map[frameKey]lifetime.FrameID{}}
+	for _, t := range r.order {
+		for _, q := range asked[t] {
+			if _, ok := made[trails[q.id].sequence]; !ok {
+				r.memory[q.id].site = r.site(&trails[q.id].origin, a.stack(nil, t, &trails[q.id]))
 			}
-			m.site = r.site(origins[id], frames.operators(nil, o))
-		})
+		}
 	}
 	for _, t := range r.order {
-		t.enclosing(askedForward[t], func(id int, o *open) {
-			name := strings.TrimPrefix(r.names.text(origins[id].backward), "autograd::engine::evaluate_function: ")
+		for _, q := range askedForward[t] {
+			o := &trails[q.id].origin
+			name := strings.TrimPrefix(r.names.text(o.backward), "autograd::engine::evaluate_function: ")
 			node := []lifetime.FrameID{r.b.Frame(lifetime.Frame{Function: "backward: " + name, Kind: lifetime.Framework})}
-			stack := frames.python(node, o)
-			if len(stack) == len(node) {
-				stack = frames.operators(node, o)
-			}
-			r.memory[id].site = r.site(origins[id], stack)
-		})
-	}
-}
-
-// number finds the Python calls by their numbers. They count the calls of a
-// trace; numbers far beyond that are no such and are left out.
-func (r *reader) number() {
-	most, n := uint32(0), uint32(0)
-	for _, t := range r.order {
-		for c := range t.all() {
-			n++
-			most = max(most, c.id)
-		}
-	}
-	r.byID = make([]*call, min(most, 16*n)+1)
-	for _, t := range r.order {
-		for c := range t.all() {
-			if c.id != 0 && int(c.id) < len(r.byID) {
-				r.byID[c.id] = c
-			}
+			r.memory[q.id].site = r.site(o, a.stack(node, t, &forward[q.id]))
 		}
 	}
 }
 
-// caller returns the Python call with the number that a call gives as its
-// caller's, nil when there is none. Callers have smaller numbers.
-func (r *reader) caller(c *call) *call {
-	if c.parent >= c.id || int(c.parent) >= len(r.byID) {
+// trails answers what encloses instants, which it sorts.
+func (a *attribution) trails(asked map[*thread][]query) []trail {
+	if len(asked) == 0 {
 		return nil
 	}
-	return r.byID[c.parent]
+	trails := make([]trail, len(a.r.memory))
+	for _, t := range a.r.order {
+		if len(asked[t]) == 0 {
+			continue
+		}
+		if a.callers[t] == nil {
+			a.callers[t] = &callers{links: make([]link, 1), byID: map[uint32]int32{}}
+		}
+		t.enclosing(&a.r.store, asked[t], func(id int, o *open) { trails[id] = a.trail(a.callers[t], o) })
+	}
+	return trails
+}
+
+func (a *attribution) trail(c *callers, o *open) trail {
+	t := trail{origin: originOf(o), leaf: c.leaf(o)}
+	if t.leaf != 0 {
+		return t
+	}
+	t.backward, t.sequence = nodeOf(o)
+	t.scopes = int32(len(a.scopes))
+	for c := range o.innermost(o.calls) {
+		if c.kind == annotation && numbered.MatchString(a.r.names.text(c.name)) {
+			continue // a step: every one would be a site of its own
+		}
+		a.scopes = append(doubled(a.scopes), frameKey{c.name, 0, c.kind})
+	}
+	t.ending = int32(len(a.scopes))
+	return t
+}
+
+// stack appends the frames of a trail on a thread, leaf first: the innermost
+// Python call and its callers, or where Python was not recorded the operators.
+// The line of a Python call is that of the def, unless the call inside of it
+// tells from where it was called (PyTorch 2.15).
+func (a *attribution) stack(stack []lifetime.FrameID, t *thread, at *trail) []lifetime.FrameID {
+	from := uint32(0)
+	links := a.callers[t].links
+	for n := at.leaf; links[n].found; n = links[n].caller {
+		stack = append(stack, a.frames.frame(frameKey{links[n].name, from, python}))
+		from = links[n].from
+	}
+	for _, key := range a.scopes[at.scopes:at.ending] {
+		stack = append(stack, a.frames.frame(key))
+	}
+	return stack
+}
+
+// callers is the Python calls of a thread that allocations lead to.
+type callers struct {
+	links   []link           // from 1
+	byID    map[uint32]int32 // those that are callers
+	missing int              // links that are not found
+	last    call             // that was a leaf
+	leaf1   int32
+}
+
+// link is a Python call.
+type link struct {
+	name, from uint32
+	caller     int32
+	found      bool
+}
+
+// leaf returns the link of the innermost Python call. Who called it is told by
+// numbers where the trace has them, else by time.
+func (s *callers) leaf(o *open) int32 {
+	leaf, inner := int32(0), int32(0)
+	for c := range o.innermost(o.python) {
+		if leaf == 0 && c.parent != 0 && *c == s.last {
+			return s.leaf1
+		}
+		n := int32(len(s.links))
+		s.links = append(doubled(s.links), link{name: c.name, from: c.from, found: true})
+		if leaf == 0 {
+			leaf = n
+			s.last, s.leaf1 = *c, n
+		} else {
+			s.links[inner].caller = n
+		}
+		if c.parent != 0 {
+			s.links[n].caller = s.caller(c)
+			break
+		} // else its caller is not told, or there is none
+		inner = n
+	}
+	return leaf
+}
+
+// caller returns the link of the caller of a call. Callers have smaller numbers.
+func (s *callers) caller(c *call) int32 {
+	if c.parent == 0 || c.parent >= c.id {
+		return 0
+	}
+	n := s.byID[c.parent]
+	if n == 0 {
+		n = int32(len(s.links))
+		s.links = append(doubled(s.links), link{})
+		s.byID[c.parent] = n
+		s.missing++
+	}
+	return n
+}
+
+// find finds the callers among the calls of their thread. It gets the last call
+// first, so that it meets callers behind those that they called.
+func (s *callers) find(backward iter.Seq[*call]) {
+	if s.missing == 0 {
+		return
+	}
+	for c := range backward {
+		if c.kind != python || c.id == 0 {
+			continue
+		}
+		if n := s.byID[c.id]; n != 0 && !s.links[n].found {
+			caller := s.caller(c)
+			s.links[n] = link{c.name, c.from, caller, true}
+			if s.missing--; s.missing == 0 {
+				return
+			}
+		}
+	}
 }
 
 // originOf returns the innermost operator among the calls that are open.
-func (r *reader) originOf(open *open) origin {
+func originOf(open *open) origin {
 	for c := range open.innermost(open.calls) {
 		if c.kind == operator {
-			o := origin{operator: c.name}
-			if d := r.detailsOf(c); d != nil {
-				o.dims, o.types = d.dims, d.types
-			}
-			return o
+			return origin{operator: c.name, dims: c.dims, types: c.types, sequence: -1}
 		}
 	}
-	return origin{}
+	return origin{sequence: -1}
+}
+
+// nodeOf returns the innermost node of the backward pass among the calls that
+// are open: its name and sequence number, -1 where there is none.
+func nodeOf(open *open) (name uint32, sequence int64) {
+	for c := range open.innermost(open.calls) {
+		if c.sequence >= 0 && c.forward != 0 {
+			return c.name, c.sequence
+		}
+	}
+	return 0, -1
+}
+
+// made is where a node of the backward pass was made.
+type made struct {
+	thread *thread
+	at     int64
+}
+
+// madeBy finds the operators that made the nodes of the backward pass, by
+// sequence number: the first one that has it.
+func (r *reader) madeBy(asked map[*thread][]query, trails []trail) map[int64]made {
+	sequences := map[int64]bool{}
+	for _, queries := range asked {
+		for _, q := range queries {
+			if n := trails[q.id].sequence; n >= 0 {
+				sequences[n] = true
+			}
+		}
+	}
+	if len(sequences) == 0 {
+		return nil
+	}
+	found := map[int64]made{}
+	for _, t := range r.order {
+		for c := range t.all(&r.store) {
+			if c.sequence < 0 || c.forward != 0 || !sequences[c.sequence] {
+				continue
+			}
+			if m, ok := found[c.sequence]; !ok || c.begin < m.at {
+				found[c.sequence] = made{t, c.begin}
+			}
+		}
+	}
+	return found
 }
 
 // site interns the site of an allocation; stack is leaf first.
-func (r *reader) site(o origin, stack []lifetime.FrameID) lifetime.SiteID {
+func (r *reader) site(o *origin, stack []lifetime.FrameID) lifetime.SiteID {
 	return r.b.Site(lifetime.Site{
 		Stack: r.b.Stack(stack), Op: r.names.text(o.operator), Shape: r.tensors(o.dims), DType: r.tensors(o.types),
 	})
@@ -126,9 +283,11 @@ func (r *reader) tensors(id uint32) string {
 // tensors.
 var noTensors = []string{"", "[]", "Scalar", "ScalarList"}
 
+var noise = strings.NewReplacer(" ", "", `"`, "")
+
 // elements splits a JSON list.
 func elements(list string) (kept []string) {
-	list = strings.NewReplacer(" ", "", `"`, "").Replace(list)
+	list = noise.Replace(list)
 	list = strings.TrimSuffix(strings.TrimPrefix(list, "["), "]")
 	depth, from := 0, 0
 	for i := 0; i <= len(list); i++ {
@@ -147,42 +306,6 @@ func elements(list string) (kept []string) {
 	return kept
 }
 
-// made is where a node of the backward pass was made.
-type made struct {
-	thread *thread
-	at     int64
-}
-
-// forwardOperators finds the operators that made the nodes of the backward
-// pass, by sequence number: the first one that has it.
-func (r *reader) forwardOperators() map[int64]made {
-	found := map[int64]made{}
-	for _, t := range r.order {
-		for c := range t.all() {
-			d := r.detailsOf(c)
-			if d == nil || d.sequence < 0 || d.forward != 0 {
-				continue
-			}
-			if m, ok := found[d.sequence]; !ok || c.begin < m.at {
-				found[d.sequence] = made{t, c.begin}
-			}
-		}
-	}
-	return found
-}
-
-// forwardOf returns where the innermost node of the backward pass among the
-// open calls was made, and its name.
-func (r *reader) forwardOf(forward map[int64]made, o *open) (made, uint32, bool) {
-	for c := range o.innermost(o.calls) {
-		if d := r.detailsOf(c); d != nil && d.sequence >= 0 && d.forward != 0 {
-			m, ok := forward[d.sequence]
-			return m, c.name, ok
-		}
-	}
-	return made{}, 0, false
-}
-
 // frameTable makes frames of calls.
 type frameTable struct {
 	r     *reader
@@ -194,41 +317,6 @@ type frameKey struct {
 	name uint32
 	from uint32 // the place in it from which the next call was made; 0 = not told
 	kind callKind
-}
-
-// python appends the Python calls at an instant, leaf first: the innermost one
-// and its callers, by their numbers where the trace has them, else by time. The
-// line of a call is that of the def, unless the call inside of it tells from
-// where it was called (PyTorch 2.15).
-func (t *frameTable) python(stack []lifetime.FrameID, o *open) []lifetime.FrameID {
-	from := uint32(0)
-	add := func(c *call) {
-		stack = append(stack, t.frame(frameKey{c.name, from, python}))
-		from = c.extra
-	}
-	for c := range o.innermost(o.python) {
-		add(c)
-		if c.parent == 0 {
-			continue // its caller is not told, or there is none
-		}
-		for c = t.r.caller(c); c != nil; c = t.r.caller(c) {
-			add(c)
-		}
-		break
-	}
-	return stack
-}
-
-// operators appends the operators and annotations at an instant, leaf first:
-// what there is where Python calls were not recorded.
-func (t *frameTable) operators(stack []lifetime.FrameID, o *open) []lifetime.FrameID {
-	for c := range o.innermost(o.calls) {
-		if c.kind == annotation && numbered.MatchString(t.r.names.text(c.name)) {
-			continue // a step: every one would be a site of its own
-		}
-		stack = append(stack, t.frame(frameKey{c.name, 0, c.kind}))
-	}
-	return stack
 }
 
 // numbered matches the names of ranges that count: "ProfilerStep#3", "step 12".

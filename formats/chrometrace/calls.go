@@ -19,98 +19,103 @@ const (
 	alone                      // no call: an event of memory outside of any, in the table of operations
 )
 
-// thread is the calls of one thread, in pieces: a list that grows would be
-// copied again and again.
+// thread is the calls of one thread.
 type thread struct {
 	pid, tid string
 
-	pieces [][]call
+	recent      []call // as they come in the file
+	runs        []run  // those before; a single one once sort was called
+	annotations []call // again, as they become marks
 }
 
-// pieceLen is the number of calls of a piece.
-const pieceLen = 4096
-
-func (t *thread) add(c call) {
-	n := len(t.pieces)
-	if n == 0 || len(t.pieces[n-1]) == cap(t.pieces[n-1]) {
-		t.pieces = append(t.pieces, make([]call, 0, min(pieceLen, 16<<min(2*n, 8)))) // traces may have thousands of threads
-		n++
-	}
-	t.pieces[n-1] = append(t.pieces[n-1], c)
-}
-
-// all yields the calls, in order of their begin once sort was called.
-func (t *thread) all() iter.Seq[*call] {
-	return func(yield func(*call) bool) {
-		for _, piece := range t.pieces {
-			for i := range piece {
-				if !yield(&piece[i]) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// call is one run of an operator, annotation or function. There may be millions.
+// call is one run of an operator, annotation or function.
 type call struct {
 	begin, end int64  // nanoseconds, both included
 	name       uint32 // of reader.names
-	extra      uint32 // of python: the place that it was called from; else index+1 into details
-	id, parent uint32 // of python: its number and that of its caller; 0 = not told
 	kind       callKind
-}
 
-// details is what operators have besides.
-type details struct {
-	sequence    int64 // of the autograd node that it makes or runs; -1 = none
-	forward     int64 // of one that runs: thread of the operator that made it; 0 = it makes one
-	dims, types uint32
-}
+	// Of python:
+	id, parent uint32 // its number and that of its caller; 0 = not told
+	from       uint32 // the place that it was called from
 
-// detailsOf returns the details of a call, nil where it has none.
-func (r *reader) detailsOf(c *call) *details {
-	if c.kind != operator || c.extra == 0 {
-		return nil
-	}
-	return &r.details[c.extra-1]
+	// Of operator:
+	dims, types uint32 // its inputs
+	sequence    int64  // of the autograd node that it makes or runs; -1 = none
+	forward     int64  // of one that runs: thread of the operator that made it; 0 = it makes one
 }
 
 func (r *reader) call(kind callKind, e *scan.Event) {
 	t := r.thread(e.PID, e.TID)
-	c := call{begin: e.TS.NS, end: lifetime.AddSat(e.TS.NS, max(e.Dur.NS, 0)), name: r.names.id(e.Name), kind: kind}
+	c := call{begin: e.TS.NS, end: lifetime.AddSat(e.TS.NS, max(e.Dur.NS, 0)), name: r.names.id(e.Name), kind: kind, sequence: -1}
 	switch kind {
 	case python:
-		c.extra = r.names.id(e.Args.CallFrom)
+		c.from = r.names.id(e.Args.CallFrom)
 		c.id, c.parent = pythonID(e.Args.Has&scan.HasPythonID, e.Args.PythonID), pythonID(e.Args.Has&scan.HasPythonParent, e.Args.PythonParent)
 	case operator:
-		d := details{sequence: -1, dims: r.inputText(e.Args.Dims), types: r.inputText(e.Args.Types)}
-		if e.Args.Has&scan.HasSequence != 0 {
-			d.sequence, d.forward = e.Args.Sequence, e.Args.FwdThread
+		c.dims, c.types = r.inputText(e.Args.Dims), r.inputText(e.Args.Types)
+		if e.Args.Has&scan.HasSequence != 0 && e.Args.Sequence >= 0 {
+			c.sequence, c.forward = e.Args.Sequence, e.Args.FwdThread
 		}
-		if d.sequence >= 0 || d.dims != 0 {
-			r.details = append(doubled(r.details), d)
-			c.extra = uint32(len(r.details))
-		}
+	case annotation:
+		t.annotations = append(t.annotations, c)
 	}
-	t.add(c)
+	t.add(&r.store, c)
+}
+
+func (t *thread) add(s *store, c call) {
+	t.recent = append(doubled(t.recent), c)
+	if len(t.recent) == pieceLen {
+		t.pack(s)
+	}
+}
+
+// pack packs the calls since the last time.
+func (t *thread) pack(s *store) {
+	compare := func(x, y call) int { return inOrder(&x, &y) }
+	if !slices.IsSortedFunc(t.recent, compare) {
+		slices.SortStableFunc(t.recent, compare)
+	}
+	p := packer{store: s}
+	if n := len(t.runs); n > 0 && inOrder(&t.runs[n-1].last, &t.recent[0]) <= 0 {
+		p.run = t.runs[n-1]
+		t.runs = t.runs[:n-1]
+	}
+	for i := range t.recent {
+		p.add(&t.recent[i])
+	}
+	p.flush()
+	t.runs = append(t.runs, p.run)
+	t.recent = t.recent[:0]
 }
 
 // sort brings the calls in order: what encloses comes before what it encloses.
-// As a rule they are.
-func (t *thread) sort() {
-	inOrder := func(x, y call) int { return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(y.end, x.end)) }
-	var last *call
-	disorder := false
-	for c := range t.all() {
-		disorder = disorder || last != nil && inOrder(*last, *c) > 0
-		last = c
+// PyTorch writes the operators of a thread in order, and then its functions.
+func (t *thread) sort(s *store) {
+	if len(t.recent) > 0 {
+		t.pack(s)
 	}
-	if disorder {
-		all := slices.Concat(t.pieces...)
-		slices.SortStableFunc(all, inOrder)
-		t.pieces = [][]call{all}
+	t.recent = nil
+	for len(t.runs) > 1 {
+		var merged []run
+		for runs := range slices.Chunk(t.runs, maxMerge) {
+			merged = append(merged, s.merge(runs))
+		}
+		t.runs = merged
 	}
+	slices.SortStableFunc(t.annotations, func(x, y call) int { return inOrder(&x, &y) })
+}
+
+// all yields the calls in order, each good until the next one.
+func (t *thread) all(s *store) iter.Seq[*call] { return t.sorted().all(s) }
+
+// backward is all, the last call first.
+func (t *thread) backward(s *store) iter.Seq[*call] { return t.sorted().backward(s) }
+
+func (t *thread) sorted() *run {
+	if len(t.runs) == 0 {
+		return &run{}
+	}
+	return &t.runs[0]
 }
 
 // query asks what encloses an instant of a thread.
@@ -123,13 +128,13 @@ type query struct {
 // below the last may have ended: calls that overlap without enclosing are rare.
 type open struct {
 	at     int64
-	calls  []*call // but for Python
-	python []*call
+	calls  []call // but for Python
+	python []call
 }
 
 // enclosing answers queries: answer gets the calls that enclose the instant,
 // good until it returns.
-func (t *thread) enclosing(queries []query, answer func(id int, o *open)) {
+func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *open)) {
 	slices.SortStableFunc(queries, func(x, y query) int { return cmp.Compare(x.at, y.at) })
 	var o open
 	tell := func(before int64) { // answers what is asked of instants before one
@@ -139,15 +144,15 @@ func (t *thread) enclosing(queries []query, answer func(id int, o *open)) {
 			answer(queries[0].id, &o)
 		}
 	}
-	for c := range t.all() {
+	for c := range t.all(s) {
 		if len(queries) == 0 {
 			return
 		}
 		tell(c.begin)
 		if c.kind == python {
-			o.python = append(unended(o.python, c.begin), c)
+			o.python = append(unended(o.python, c.begin), *c)
 		} else {
-			o.calls = append(unended(o.calls, c.begin), c)
+			o.calls = append(unended(o.calls, c.begin), *c)
 		}
 	}
 	tell(math.MaxInt64)
@@ -155,12 +160,12 @@ func (t *thread) enclosing(queries []query, answer func(id int, o *open)) {
 
 // unended drops the last calls as long as they ended before an instant, and all
 // that did where the list would grow.
-func unended(calls []*call, at int64) []*call {
+func unended(calls []call, at int64) []call {
 	for len(calls) > 0 && calls[len(calls)-1].end < at {
 		calls = calls[:len(calls)-1]
 	}
 	if len(calls) == cap(calls) {
-		calls = slices.DeleteFunc(calls, func(c *call) bool { return c.end < at })
+		calls = slices.DeleteFunc(calls, func(c call) bool { return c.end < at })
 		calls = slices.Grow(calls, len(calls)+8)
 	}
 	return calls
@@ -176,10 +181,10 @@ func doubled[T any](list []T) []T {
 }
 
 // innermost yields those of the calls that are open, the innermost first.
-func (o *open) innermost(calls []*call) iter.Seq[*call] {
+func (o *open) innermost(calls []call) iter.Seq[*call] {
 	return func(yield func(*call) bool) {
-		for _, c := range slices.Backward(calls) {
-			if c.end >= o.at && !yield(c) {
+		for i := range slices.Backward(calls) {
+			if c := &calls[i]; c.end >= o.at && !yield(c) {
 				return
 			}
 		}

@@ -8,8 +8,9 @@
 // the innermost operator and the chain of Python calls. What backward threads
 // allocate is led back to the forward operator with the same sequence number.
 //
-// Memory does not grow with the file but for the calls themselves: 40 bytes for
-// each, since those that enclose an event may stand behind it.
+// Memory does not grow with the file: of the calls, which may enclose events
+// that stand before them or behind, 16 MiB are kept in memory and the others in
+// a temporary file, about 14 bytes each.
 //
 // It refuses nothing that is a trace: one without memory events is a capture
 // without spaces, and says what to switch on.

@@ -32,7 +32,7 @@ func (r *reader) keepCalls(byTime []int) {
 	var all []kept
 	sites := map[uint32]lifetime.SiteID{} // by name
 	for _, t := range r.order {
-		for c := range t.all() {
+		for c := range t.all(&r.store) {
 			if !counts(c) {
 				continue
 			}
@@ -61,7 +61,7 @@ func (r *reader) keepCalls(byTime []int) {
 func (r *reader) keptKind() func(c *call) bool {
 	user := map[uint32]bool{} // names of functions of the program
 	for _, t := range r.order {
-		for c := range t.all() {
+		for c := range t.all(&r.store) {
 			if c.kind == python && !user[c.name] && frameOf(r.names.text(c.name)).Kind == lifetime.User {
 				user[c.name] = true
 			}

@@ -131,10 +131,8 @@ const stepPrefix = "ProfilerStep#"
 func (r *reader) marks() (marks []lifetime.Mark) {
 	step := r.stepName()
 	for _, t := range r.order {
-		for c := range t.all() {
-			if c.kind != annotation {
-				continue
-			}
+		for i := range t.annotations {
+			c := &t.annotations[i]
 			m := lifetime.Mark{Begin: r.time(c.begin), End: r.time(c.end), Kind: lifetime.Annotation, Text: r.names.text(c.name)}
 			if strings.HasPrefix(m.Text, stepPrefix) || step != "" && uncounted(m.Text) == step {
 				m.Kind = lifetime.Step
@@ -164,8 +162,9 @@ func (r *reader) stepName() string {
 	var names []string
 	for _, t := range r.order {
 		end := int64(math.MinInt64)
-		for c := range t.all() {
-			if c.kind != annotation || c.begin < end {
+		for i := range t.annotations {
+			c := &t.annotations[i]
+			if c.begin < end {
 				continue
 			}
 			name := r.names.text(c.name)

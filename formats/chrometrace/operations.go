@@ -68,13 +68,13 @@ func (r *reader) operations(byTime []int) {
 		t.device.add(r.memory[i].at, device)
 	}
 	for name := range hidden {
-		if id := r.names.ids[name]; id != 0 {
+		if id := r.names.known([]byte(name)); id != 0 {
 			t.hidden = append(t.hidden, id)
 		}
 	}
 	for _, th := range r.order {
 		next := 0
-		for c := range th.all() {
+		for c := range th.all(&r.store) {
 			if t.counts(c) {
 				from, to := t.during(c, &next)
 				t.depth[from]++
@@ -137,16 +137,21 @@ func (r *reader) rounded(ns int64) int64 {
 	return int64(micros*1000) - r.base
 }
 
-// unseen returns the events that no call encloses, as calls of their own.
-func (t *table) unseen(byTime []int) map[*thread][]call {
-	all := map[*thread][]call{}
+// lone is an event that no call encloses, as a call of its own.
+type lone struct {
+	call
+	place int // in order of time
+}
+
+func (t *table) unseen(byTime []int) map[*thread][]lone {
+	all := map[*thread][]lone{}
 	depth := 0
 	for place, i := range byTime {
 		if depth += t.depth[place]; depth > 0 {
 			continue
 		}
 		m := &t.r.memory[i]
-		all[m.thread] = append(all[m.thread], call{begin: m.at, end: m.at, name: t.r.names.id([]byte(memoryRow)), extra: uint32(place), kind: alone})
+		all[m.thread] = append(all[m.thread], lone{call{begin: m.at, end: m.at, name: t.r.names.id([]byte(memoryRow)), kind: alone}, place})
 	}
 	return all
 }
@@ -170,7 +175,7 @@ type frame struct {
 
 // thread adds the calls of a thread, and the events of it that stand alone. A
 // call is the child of the innermost one that encloses it.
-func (t *table) thread(th *thread, unseen []call) {
+func (t *table) thread(th *thread, unseen []lone) {
 	var open []frame
 	close := func() {
 		last := &open[len(open)-1]
@@ -211,7 +216,7 @@ func (t *table) thread(th *thread, unseen []call) {
 		}})
 	}
 	next := 0
-	for c := range th.all() {
+	for c := range th.all(&t.r.store) {
 		if c.kind == python {
 			t.function(c, &next)
 		}
@@ -219,14 +224,14 @@ func (t *table) thread(th *thread, unseen []call) {
 			continue
 		}
 		for len(unseen) > 0 && unseen[0].begin < c.begin {
-			take(&unseen[0], int(unseen[0].extra), int(unseen[0].extra)+1)
+			take(&unseen[0].call, unseen[0].place, unseen[0].place+1)
 			unseen = unseen[1:]
 		}
 		from, to := t.during(c, &next)
 		take(c, from, to)
 	}
 	for i := range unseen {
-		take(&unseen[i], int(unseen[i].extra), int(unseen[i].extra)+1)
+		take(&unseen[i].call, unseen[i].place, unseen[i].place+1)
 	}
 	for len(open) > 0 {
 		close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"regexp"
 	"strconv"
@@ -22,16 +23,15 @@ type reader struct {
 	file   string
 	source int
 
-	names   interner
-	inputs  map[uint32]string // of operators, shortened, by name
-	details []details
+	names  interner
+	inputs map[uint32]string // of operators, shortened, by name
 
-	inputTexts int     // kept of the inputs of operators
-	byID       []*call // Python calls by number
+	inputTexts int // kept of the inputs of operators
 
 	threads map[[2]string]*thread // by pid and tid
 	order   []*thread             // in order of first use
 	last    *thread               // of the last event
+	store   store                 // of the calls of all threads
 
 	memory     []memoryEvent
 	spaces     map[heap]lifetime.SpaceRef // of the memory events
@@ -51,7 +51,8 @@ type reader struct {
 
 // Read reads the trace in in.
 func Read(file string, in io.Reader, b *lifetime.Builder) error {
-	r := &reader{b: b, file: file, names: interner{ids: map[string]uint32{}}, inputs: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}}
+	r := &reader{b: b, file: file, names: newInterner(), inputs: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxHeld}}
+	defer r.store.close()
 	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer()})
 	r.lose(tolerated)
 	for _, t := range r.order {
-		t.sort()
+		t.sort(&r.store)
 	}
 	r.attribute()
 	r.feed()
@@ -72,6 +73,9 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	r.feedObjects()
 	r.timeline.feed(r)
 	r.explain()
+	if r.store.err != nil {
+		return fmt.Errorf("temporary file: %w", r.store.err)
+	}
 	return nil
 }
 
@@ -188,39 +192,68 @@ func (r *reader) process(pid string) string {
 	return "pid " + pid
 }
 
-// interner numbers texts; 0 is "".
+// interner numbers texts; 0 is "". It looks up without making a string, and
+// compares few.
 type interner struct {
-	ids    map[string]uint32
-	all    []string
-	recent [1024]uint32 // by a hash of a few bytes: names come again and again
+	seed  maphash.Seed
+	slots []slot // a hash table, as long as a power of two
+	all   []string
+}
+
+type slot struct {
+	hash uint32
+	id   uint32 // 0 = free
+}
+
+func newInterner() interner { return interner{seed: maphash.MakeSeed(), slots: make([]slot, 64)} }
+
+// slot returns the slot of a text, a free one where it was not seen.
+func (n *interner) slot(text []byte, hash uint32) *slot {
+	for i := hash; ; i++ {
+		s := &n.slots[i%uint32(len(n.slots))]
+		if s.id == 0 || s.hash == hash && n.all[s.id-1] == string(text) {
+			return s
+		}
+	}
 }
 
 // id returns the number of a text, which is a new one where it was not seen.
 func (n *interner) id(text []byte) uint32 {
-	id := n.known(text)
-	if id == 0 && len(text) > 0 {
-		n.all = append(doubled(n.all), string(text))
-		id = uint32(len(n.all))
-		n.ids[n.all[id-1]] = id
+	if len(text) == 0 {
+		return 0
 	}
-	return id
+	if 2*len(n.all) >= len(n.slots) {
+		n.grow()
+	}
+	hash := uint32(maphash.Bytes(n.seed, text))
+	s := n.slot(text, hash)
+	if s.id == 0 {
+		n.all = append(doubled(n.all), string(text))
+		*s = slot{hash, uint32(len(n.all))}
+	}
+	return s.id
 }
 
 // known returns the number of a text, 0 where it was not seen.
 func (n *interner) known(text []byte) uint32 {
-	size := len(text)
-	if size == 0 {
+	if len(text) == 0 {
 		return 0
 	}
-	slot := &n.recent[(uint(text[0])+uint(text[size/2])*31+uint(text[size-1])*131+uint(text[size*3/4])*37+uint(size)*17)%uint(len(n.recent))]
-	if *slot == 0 || n.all[*slot-1] != string(text) {
-		id := n.ids[string(text)]
-		if id == 0 {
-			return 0
+	return n.slot(text, uint32(maphash.Bytes(n.seed, text))).id
+}
+
+func (n *interner) grow() {
+	slots := make([]slot, 2*len(n.slots))
+	for _, s := range n.slots {
+		i := s.hash % uint32(len(slots))
+		for s.id != 0 && slots[i].id != 0 {
+			i = (i + 1) % uint32(len(slots))
 		}
-		*slot = id
+		if s.id != 0 {
+			slots[i] = s
+		}
 	}
-	return *slot
+	n.slots = slots
 }
 
 func (n *interner) text(id uint32) string {
@@ -233,7 +266,10 @@ func (n *interner) text(id uint32) string {
 // frameOf makes a frame of the name of a Python call: "file.py(12): function",
 // where the line is that of the def.
 func frameOf(name string) lifetime.Frame {
-	f := lifetime.Frame{Function: objectAddress.ReplaceAllString(name, ">")}
+	f := lifetime.Frame{Function: name}
+	if strings.Contains(name, " at 0x") {
+		f.Function = objectAddress.ReplaceAllString(name, ">")
+	}
 	if place, function, ok := strings.Cut(name, "): "); ok {
 		if at := strings.LastIndexByte(place, '('); at >= 0 {
 			if line, err := strconv.Atoi(place[at+1:]); err == nil {
