@@ -1,7 +1,5 @@
 package scan
 
-import "encoding/binary"
-
 // field is what a member of an event means.
 type field uint8
 
@@ -60,6 +58,7 @@ const (
 	inEvent level = iota
 	inArgs
 	inSnapshot
+	levels
 )
 
 // keyField returns what a key means.
@@ -149,57 +148,4 @@ func argField(key []byte) field {
 		return fieldTypes
 	}
 	return other
-}
-
-// quickField returns what a key of an event means that begins at index i, and
-// the index after its closing quote: in most events these keys are half of the
-// tokens, and comparing eight bytes with each is cheaper than looking for the
-// quote. It returns other for any other key.
-func quickField(b []byte, i int) (field, int) {
-	if i+8 > len(b) {
-		return other, i
-	}
-	const (
-		two   = 1<<24 - 1
-		three = 1<<32 - 1
-		four  = 1<<40 - 1
-	)
-	x := binary.LittleEndian.Uint64(b[i:])
-	switch byte(x) {
-	case 'p':
-		if x&two == 'p'|'h'<<8|'"'<<16 {
-			return fieldPhase, i + 3
-		}
-		if x&three == 'p'|'i'<<8|'d'<<16|'"'<<24 {
-			return fieldPID, i + 4
-		}
-	case 't':
-		if x&three == 't'|'i'<<8|'d'<<16|'"'<<24 {
-			return fieldTID, i + 4
-		}
-		if x&two == 't'|'s'<<8|'"'<<16 {
-			return fieldTS, i + 3
-		}
-	case 'd':
-		if x&three == 'd'|'u'<<8|'r'<<16|'"'<<24 {
-			return fieldDur, i + 4
-		}
-	case 'c':
-		if x&three == 'c'|'a'<<8|'t'<<16|'"'<<24 {
-			return fieldCat, i + 4
-		}
-	case 'n':
-		if x&four == 'n'|'a'<<8|'m'<<16|'e'<<24|'"'<<32 {
-			return fieldName, i + 5
-		}
-	case 'a':
-		if x&four == 'a'|'r'<<8|'g'<<16|'s'<<24|'"'<<32 {
-			return fieldArgs, i + 5
-		}
-	case 'i':
-		if x&two == 'i'|'d'<<8|'"'<<16 {
-			return fieldID, i + 3
-		}
-	}
-	return other, i
 }

@@ -167,6 +167,10 @@ func (s *scanner) readText(k, i int) int {
 	case '{', '[':
 		return s.skip(i)
 	}
+	if next := quickNumber(s.b, i); next >= 0 {
+		*dst = s.b[i:next]
+		return next
+	}
 	token, next := s.bare(i)
 	if next < 0 {
 		return next

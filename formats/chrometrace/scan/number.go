@@ -246,6 +246,23 @@ func quickInt(b []byte, i int) (v int64, next int) {
 	return v, i
 }
 
+// quickNumber returns the index after the number at index i, which consists of
+// what numbers consist of; -1 when it does not, or the window ends.
+func quickNumber(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	if i >= len(b) || !isDigit(b[i]) {
+		return -1
+	}
+	for i++; i < len(b) && class[b[i]] == number; i++ {
+	}
+	if i >= len(b) || class[b[i]] == letter {
+		return -1
+	}
+	return i
+}
+
 // integer reads a whole number at index i that quickInt does not know. strict
 // tells that a string is odd.
 func (s *scanner) integer(i int, strict bool) (v int64, next int, ok bool) {

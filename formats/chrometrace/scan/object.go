@@ -113,55 +113,52 @@ func (o *object) end(members bool) {
 func (s *scanner) readEvent(i int) int {
 	s.begin(s.base + int64(i))
 	i++
-	members, comma := false, false
+	last := uint16(atEvent)      // step
+	value, comma := false, false // what stands before: a value, a comma
 	for {
-		b := s.b
-		if i+1 < len(b) && b[i] == ' ' && b[i+1] > ' ' { // most keys follow ", "
-			i++
-		} else if i >= len(b) || b[i] <= ' ' {
+		var f field
+		n := uint16(0)
+		if s.level != inArgs || !s.mayCount() { // the names of counters are needed
+			n = s.follow(last, i)
+		}
+		if n != 0 {
+			i += len(s.steps[n].text)
+			last, f = n, s.steps[n].f
+		} else {
+			from, base, odd := i, s.base, s.odd
+			if value {
+				if i, comma = s.comma(i); i < 0 {
+					return i
+				}
+			}
 			if i = s.ws(i); i < 0 {
 				return i
 			}
-			b = s.b
-		}
-		var f field
-		switch c := b[i]; {
-		case c == '"' && s.level == inEvent:
-			if f, i = quickField(b, i+1); f == other {
-				f, i = s.readKey(i - 1)
-				b = s.b
+			if s.b[i] == '}' {
+				if comma {
+					s.count(TrailingComma, i)
+				}
+				i++
+				if s.level == inEvent {
+					s.end(last != atEvent)
+					return i
+				}
+				last = behindArgs + uint16(s.level-inArgs)
+				s.level--
+				value = true
+				continue
 			}
-		case c == '"':
-			f, i = s.readKey(i)
-			b = s.b
-		case c == '}':
-			if comma {
-				s.count(TrailingComma, i)
-			}
-			i++
-			if s.level == inEvent {
-				s.end(members)
+			if f, i = s.eventKey(i); i < 0 {
 				return i
 			}
-			s.level--
-			if i, comma = s.comma(i); i < 0 {
+			if i = s.colon(i); i < 0 {
 				return i
 			}
-			continue
-		default:
-			f, i = s.oddKey(i)
-			b = s.b
-		}
-		if i < 0 {
-			return i
-		}
-		members = true
-		if i+2 < len(b) && b[i] == ':' && b[i+1] == ' ' && b[i+2] > ' ' {
-			i += 2
-		} else if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
-			i++
-		} else if i = s.colon(i); i < 0 {
-			return i
+			before := last
+			last = unknown + uint16(s.level)
+			if base == s.base && odd == s.odd {
+				last = s.learn(before, s.b[from:i], f)
+			}
 		}
 		if bit := uint64(1) << f; f != other {
 			if s.seen&bit != 0 {
@@ -177,20 +174,22 @@ func (s *scanner) readEvent(i int) int {
 		}
 		if c == '{' && (f == fieldArgs || f == fieldSnapshot) {
 			s.level++
+			last = atEvent + uint16(s.level)
+			value, comma = false, false
 			i++
-			comma = false
 			continue
 		}
 		if i = s.member(f, i); i < 0 {
 			return i
 		}
-		if b = s.b; i < len(b) && b[i] == ',' {
-			i++
-			comma = true
-			continue
-		}
-		if i, comma = s.comma(i); i < 0 {
-			return i
-		}
+		value = true
 	}
+}
+
+// eventKey reads the key at index i.
+func (s *scanner) eventKey(i int) (field, int) {
+	if s.b[i] == '"' {
+		return s.readKey(i)
+	}
+	return s.oddKey(i)
 }

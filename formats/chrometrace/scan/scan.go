@@ -14,7 +14,10 @@ func Scan(in io.Reader, h Handler) (Tolerated, error) {
 }
 
 func scan(in io.Reader, h Handler, window int) (Tolerated, error) {
-	s := &scanner{in: in, h: h, b: make([]byte, 0, window), keys: map[string]bool{}}
+	s := &scanner{in: in, h: h, b: make([]byte, 0, window), keys: map[string]bool{}, steps: make([]step, firstStep, maxSteps)}
+	for i := range s.known {
+		s.known[i] = map[string]uint16{}
+	}
 	err := s.run()
 	if s.err != nil {
 		err = fmt.Errorf("at byte %d: %w", s.base+int64(len(s.b)), s.err)

@@ -17,7 +17,7 @@ func (s *scanner) skip(i int) int {
 	case '{', '[':
 		return s.skipNested(i)
 	}
-	if _, next := quickInt(s.b, i); next >= 0 {
+	if next := quickNumber(s.b, i); next >= 0 {
 		return next
 	}
 	return s.word(i)
@@ -83,12 +83,8 @@ value:
 			}
 			goto closing
 		default:
-			j := i
-			for j < len(b) && class[b[j]] == number {
-				j++
-			}
-			if j < len(b) && j > i && class[b[j]] != letter && (isDigit(c) || c == '-' && isDigit(b[i+1])) {
-				i = j
+			if next := quickNumber(b, i); next >= 0 {
+				i = next
 				break
 			}
 			if i = s.word(i); i < 0 {

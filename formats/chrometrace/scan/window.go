@@ -31,19 +31,22 @@ type scanner struct {
 	eof  bool
 	err  error // why reading ended, if not at the end
 
-	object                   // the event that is being read
-	stack    []uint64        // a bit per open bracket in skip: 1 for objects
-	captured capture         // the raw text of a value that is being skipped
-	scratch  []byte          // the text of strings that nobody keeps
-	at       int             // where it is broken
-	prev     byte            // what stands before: ':' where a value is expected
-	hasBegun bool            // something of use was read
-	cut      bool            // the input ends before its JSON does
-	finished bool            // the input ends, and so may its JSON
-	path     []byte          // key of a header's member
-	keys     map[string]bool // those of the header so far
+	object   // the event that is being read
+	steps    []step
+	known    [levels]map[string]uint16 // steps by text
+	stack    []uint64                  // a bit per open bracket in skip: 1 for objects
+	captured capture                   // the raw text of a value that is being skipped
+	scratch  []byte                    // the text of strings that nobody keeps
+	at       int                       // where it is broken
+	prev     byte                      // what stands before: ':' where a value is expected
+	hasBegun bool                      // something of use was read
+	cut      bool                      // the input ends before its JSON does
+	finished bool                      // the input ends, and so may its JSON
+	path     []byte                    // key of a header's member
+	keys     map[string]bool           // those of the header so far
 	row      []int64
 	met      [kinds]Toleration
+	odd      int // how often anything was met
 }
 
 // more drops what stands before index i, which becomes 0, and fills the window.
@@ -105,6 +108,7 @@ func (s *scanner) countAt(k Kind, offset int64) {
 		s.met[k].First = offset
 	}
 	s.met[k].Count++
+	s.odd++
 }
 
 // fail notes where it is broken, and what stands before that.
