@@ -179,10 +179,16 @@ func (s *scanner) readEvent(i int) int {
 			i++
 			continue
 		}
+		value = true
+		if f == other {
+			if next := quickNumber(s.b, i); next >= 0 {
+				i = next
+				continue
+			}
+		}
 		if i = s.member(f, i); i < 0 {
 			return i
 		}
-		value = true
 	}
 }
 

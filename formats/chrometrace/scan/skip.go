@@ -45,16 +45,23 @@ value:
 		}
 		switch c := b[i]; c {
 		case '"':
-			end, f := quote(b, i+1)
-			if end < 0 || f != 0 || end-i > maxString {
-				if i = s.skip(i); i < 0 {
-					return i
-				}
-				b = s.b
-			} else {
-				i = end + 1
+			if n := shortString(b, i+1); n >= 0 {
+				i += n + 2
+				break
 			}
+			if end, f := quote(b, i+1); end >= 0 && f == 0 && end-i <= maxString {
+				i = end + 1
+				break
+			}
+			if i = s.skip(i); i < 0 {
+				return i
+			}
+			b = s.b
 		case '{', '[':
+			if c == '[' && i+1 < len(b) && b[i+1] == ']' && depth > 0 {
+				i += 2
+				break
+			}
 			if depth == maxDepth {
 				return s.fail(i, ':')
 			}

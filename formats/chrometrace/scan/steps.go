@@ -1,5 +1,11 @@
 package scan
 
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+)
+
 // Programs write the events of a kind alike: the text between one value and the
 // next, with the key in it, is the same every time. So it is remembered, and
 // compared as a whole with what comes; only what is new is read byte by byte.
@@ -13,9 +19,36 @@ const (
 // step is a text from the end of a value to the beginning of the next one in the
 // same object, such as `, "pid": `.
 type step struct {
-	text string
+	text []byte
 	f    field // that the key in it means
 	next [maxNext]uint16
+
+	// The first eight bytes of the text and the last, those that there are: most
+	// texts are no longer than both.
+	head, tail, mask uint64
+	end              int // of the tail's first byte
+}
+
+func newStep(text []byte, f field) step {
+	st := step{text: text, f: f, mask: math.MaxUint64, end: max(len(text)-8, 0)}
+	if len(text) < 8 {
+		st.mask = 1<<(8*len(text)) - 1
+	}
+	var word [8]byte
+	copy(word[:], text)
+	st.head = binary.LittleEndian.Uint64(word[:])
+	copy(word[:], text[st.end:])
+	st.tail = binary.LittleEndian.Uint64(word[:])
+	return st
+}
+
+// matches reports whether the text stands at the start of b, which holds more.
+func (st *step) matches(b []byte) bool {
+	head, tail := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[st.end:])
+	if ((head^st.head)|(tail^st.tail))&st.mask != 0 {
+		return false
+	}
+	return st.end <= 8 || bytes.Equal(b[8:st.end], st.text[8:st.end])
 }
 
 // The first steps have no text: what follows them begins an object, or stands
@@ -38,8 +71,8 @@ func (s *scanner) follow(after uint16, i int) uint16 {
 		if n == 0 {
 			break
 		}
-		text := s.steps[n].text
-		if end := i + len(text); end < len(s.b) && string(s.b[i:end]) == text && s.b[end] > ' ' {
+		st := &s.steps[n]
+		if end := i + len(st.text); end+8 < len(s.b) && st.matches(s.b[i:]) && s.b[end] > ' ' {
 			if k > 0 { // the next one is as a rule the same
 				next[k], next[k-1] = next[k-1], n
 			}
@@ -62,8 +95,8 @@ func (s *scanner) learn(after uint16, text []byte, f field) uint16 {
 			return unknown
 		}
 		n = uint16(len(s.steps))
-		s.steps = append(s.steps, step{text: string(text), f: f})
-		known[s.steps[n].text] = n
+		s.steps = append(s.steps, newStep(bytes.Clone(text), f))
+		known[string(text)] = n
 	}
 	next := &s.steps[after].next
 	copy(next[1:], next[:])

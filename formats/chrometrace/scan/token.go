@@ -66,18 +66,32 @@ const (
 	highs = 0x8080808080808080
 )
 
+// special returns eight bytes in which the high bit of the first one that is a
+// quote, a backslash, a control character or beyond ASCII is set, and no bit
+// before: subtracting sets the high bit of a byte that is smaller.
+func special(x uint64) uint64 {
+	return (((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | (x - ones*' ') | x) & highs
+}
+
+// shortString returns the length of a string of up to seven plain characters
+// that begins at index i, behind its quote: -1 when it is none.
+func shortString(b []byte, i int) int {
+	if i+8 > len(b) {
+		return -1
+	}
+	n := bits.TrailingZeros64(special(binary.LittleEndian.Uint64(b[i:]))) >> 3
+	if n == 8 || b[i+n] != '"' {
+		return -1
+	}
+	return n
+}
+
 // quote returns the index of the quote that ends a string, -1 when it is not in
-// b. It looks at eight bytes at a time for one that is a quote, a backslash, a
-// control character or beyond ASCII: subtracting sets the high bit of a byte
-// that is smaller, and the lowest bit that is set so is always right.
+// b. It looks at eight bytes at a time.
 func quote(b []byte, i int) (int, flags) {
 	var f flags
 	for i+8 <= len(b) {
-		x := binary.LittleEndian.Uint64(b[i:])
-		m := (x ^ ones*'"') - ones
-		m |= (x ^ ones*'\\') - ones
-		m |= x - ones*' '
-		m = (m | x) & highs
+		m := special(binary.LittleEndian.Uint64(b[i:]))
 		if m == 0 {
 			i += 8
 			continue
