@@ -113,17 +113,17 @@ func (o *object) end(members bool) {
 func (s *scanner) readEvent(i int) int {
 	s.begin(s.base + int64(i))
 	i++
-	last := uint16(atEvent)      // step
+	last := &s.steps[inEvent].first
 	value, comma := false, false // what stands before: a value, a comma
 	for {
 		var f field
-		n := uint16(0)
+		var st *step
 		if s.level != inArgs || !s.mayCount() { // the names of counters are needed
-			n = s.follow(last, i)
+			st = s.follow(last, i)
 		}
-		if n != 0 {
-			i += len(s.steps[n].text)
-			last, f = n, s.steps[n].f
+		if st != nil {
+			i += len(st.text)
+			last, f = st, st.f
 		} else {
 			from, base, odd := i, s.base, s.odd
 			if value {
@@ -140,11 +140,11 @@ func (s *scanner) readEvent(i int) int {
 				}
 				i++
 				if s.level == inEvent {
-					s.end(last != atEvent)
+					s.end(last != &s.steps[inEvent].first)
 					return i
 				}
-				last = behindArgs + uint16(s.level-inArgs)
 				s.level--
+				last = &s.steps[s.level].behind
 				value = true
 				continue
 			}
@@ -154,10 +154,10 @@ func (s *scanner) readEvent(i int) int {
 			if i = s.colon(i); i < 0 {
 				return i
 			}
-			before := last
-			last = unknown + uint16(s.level)
 			if base == s.base && odd == s.odd {
-				last = s.learn(before, s.b[from:i], f)
+				last = s.learn(last, s.b[from:i], f)
+			} else {
+				last = &s.steps[s.level].unknown
 			}
 		}
 		if bit := uint64(1) << f; f != other {
@@ -174,7 +174,7 @@ func (s *scanner) readEvent(i int) int {
 		}
 		if c == '{' && (f == fieldArgs || f == fieldSnapshot) {
 			s.level++
-			last = atEvent + uint16(s.level)
+			last = &s.steps[s.level].first
 			value, comma = false, false
 			i++
 			continue

@@ -14,9 +14,9 @@ func Scan(in io.Reader, h Handler) (Tolerated, error) {
 }
 
 func scan(in io.Reader, h Handler, window int) (Tolerated, error) {
-	s := &scanner{in: in, h: h, b: make([]byte, 0, window), keys: map[string]bool{}, steps: make([]step, firstStep, maxSteps)}
-	for i := range s.known {
-		s.known[i] = map[string]uint16{}
+	s := &scanner{in: in, h: h, b: make([]byte, 0, window), keys: map[string]bool{}}
+	for i := range s.steps {
+		s.steps[i].known = map[string]*step{}
 	}
 	err := s.run()
 	if s.err != nil {

@@ -11,9 +11,9 @@ import (
 // compared as a whole with what comes; only what is new is read byte by byte.
 
 const (
-	maxSteps = 512
-	maxStep  = 96 // bytes of one
-	maxNext  = 4  // steps that are remembered after one
+	maxSteps = 256 // of a level
+	maxStep  = 96  // bytes of one
+	maxNext  = 4   // steps that are remembered after one
 )
 
 // step is a text from the end of a value to the beginning of the next one in the
@@ -21,7 +21,7 @@ const (
 type step struct {
 	text []byte
 	f    field // that the key in it means
-	next [maxNext]uint16
+	next [maxNext]*step
 
 	// The first eight bytes of the text and the last, those that there are: most
 	// texts are no longer than both.
@@ -29,8 +29,8 @@ type step struct {
 	end              int // of the tail's first byte
 }
 
-func newStep(text []byte, f field) step {
-	st := step{text: text, f: f, mask: math.MaxUint64, end: max(len(text)-8, 0)}
+func newStep(text []byte, f field) *step {
+	st := &step{text: text, f: f, mask: math.MaxUint64, end: max(len(text)-8, 0)}
 	if len(text) < 8 {
 		st.mask = 1<<(8*len(text)) - 1
 	}
@@ -51,55 +51,43 @@ func (st *step) matches(b []byte) bool {
 	return st.end <= 8 || bytes.Equal(b[8:st.end], st.text[8:st.end])
 }
 
-// The first steps have no text: what follows them begins an object, or stands
-// behind one.
-const (
-	atEvent = iota
-	atArgs
-	atSnapshot
-	behindArgs
-	behindSnapshot
-	unknown   // and one for every level: behind a text that is not remembered
-	firstStep = unknown + int(levels)
-)
-
 // follow returns the step after one, if that is what stands at index i and a
-// value follows it; else 0.
-func (s *scanner) follow(after uint16, i int) uint16 {
-	next := &s.steps[after].next
-	for k, n := range next {
-		if n == 0 {
+// value follows it; else nil.
+func (s *scanner) follow(after *step, i int) *step {
+	for k, st := range &after.next {
+		if st == nil {
 			break
 		}
-		st := &s.steps[n]
 		if end := i + len(st.text); end+8 < len(s.b) && st.matches(s.b[i:]) && s.b[end] > ' ' {
 			if k > 0 { // the next one is as a rule the same
-				next[k], next[k-1] = next[k-1], n
+				after.next[k], after.next[k-1] = after.next[k-1], st
 			}
-			return n
+			return st
 		}
 	}
-	return 0
+	return nil
 }
 
 // learn remembers a step after one, and returns it.
-func (s *scanner) learn(after uint16, text []byte, f field) uint16 {
-	unknown := unknown + uint16(s.level)
-	if len(text) > maxStep {
-		return unknown
-	}
-	known := s.known[s.level]
-	n, ok := known[string(text)]
-	if !ok {
-		if len(s.steps) == maxSteps {
-			return unknown
+func (s *scanner) learn(after *step, text []byte, f field) *step {
+	known := s.steps[s.level].known
+	st := known[string(text)]
+	if st == nil {
+		if len(text) > maxStep || len(known) == maxSteps {
+			return &s.steps[s.level].unknown
 		}
-		n = uint16(len(s.steps))
-		s.steps = append(s.steps, newStep(bytes.Clone(text), f))
-		known[string(text)] = n
+		st = newStep(bytes.Clone(text), f)
+		known[string(text)] = st
 	}
-	next := &s.steps[after].next
-	copy(next[1:], next[:])
-	next[0] = n
-	return n
+	copy(after.next[1:], after.next[:])
+	after.next[0] = st
+	return st
+}
+
+// levelSteps is the steps in objects of a level.
+type levelSteps struct {
+	known   map[string]*step // by text
+	first   step             // has no text: what follows it begins an object
+	behind  step             // what follows it stands behind an object of the next level
+	unknown step             // what follows it stands behind a text that is not remembered
 }

@@ -32,18 +32,17 @@ type scanner struct {
 	err  error // why reading ended, if not at the end
 
 	object   // the event that is being read
-	steps    []step
-	known    [levels]map[string]uint16 // steps by text
-	stack    []uint64                  // a bit per open bracket in skip: 1 for objects
-	captured capture                   // the raw text of a value that is being skipped
-	scratch  []byte                    // the text of strings that nobody keeps
-	at       int                       // where it is broken
-	prev     byte                      // what stands before: ':' where a value is expected
-	hasBegun bool                      // something of use was read
-	cut      bool                      // the input ends before its JSON does
-	finished bool                      // the input ends, and so may its JSON
-	path     []byte                    // key of a header's member
-	keys     map[string]bool           // those of the header so far
+	steps    [levels]levelSteps
+	stack    []uint64        // a bit per open bracket in skip: 1 for objects
+	captured capture         // the raw text of a value that is being skipped
+	scratch  []byte          // the text of strings that nobody keeps
+	at       int             // where it is broken
+	prev     byte            // what stands before: ':' where a value is expected
+	hasBegun bool            // something of use was read
+	cut      bool            // the input ends before its JSON does
+	finished bool            // the input ends, and so may its JSON
+	path     []byte          // key of a header's member
+	keys     map[string]bool // those of the header so far
 	row      []int64
 	met      [kinds]Toleration
 	odd      int // how often anything was met
