@@ -44,6 +44,8 @@ const (
 	fieldDur
 	fieldArgs
 	fieldSnapshot
+
+	closing // no field: the object ends
 )
 
 const (

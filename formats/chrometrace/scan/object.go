@@ -114,6 +114,7 @@ func (s *scanner) readEvent(i int) int {
 	s.begin(s.base + int64(i))
 	i++
 	last := &s.steps[inEvent].first
+	members := false
 	value, comma := false, false // what stands before: a value, a comma
 	for {
 		var f field
@@ -124,6 +125,7 @@ func (s *scanner) readEvent(i int) int {
 		if st != nil {
 			i += len(st.text)
 			last, f = st, st.f
+			members = members || f != closing
 		} else {
 			from, base, odd := i, s.base, s.odd
 			if value {
@@ -138,27 +140,32 @@ func (s *scanner) readEvent(i int) int {
 				if comma {
 					s.count(TrailingComma, i)
 				}
+				f = closing
 				i++
-				if s.level == inEvent {
-					s.end(last != &s.steps[inEvent].first)
+			} else {
+				if f, i = s.eventKey(i); i < 0 {
 					return i
 				}
-				s.level--
-				last = &s.steps[s.level].behind
-				value = true
-				continue
-			}
-			if f, i = s.eventKey(i); i < 0 {
-				return i
-			}
-			if i = s.colon(i); i < 0 {
-				return i
+				if i = s.colon(i); i < 0 {
+					return i
+				}
+				members = true
 			}
 			if base == s.base && odd == s.odd {
 				last = s.learn(last, s.b[from:i], f)
 			} else {
 				last = &s.steps[s.level].unknown
 			}
+		}
+		if f == closing {
+			if s.level == inEvent {
+				s.end(members)
+				return i
+			}
+			s.level--
+			last = &s.steps[s.level].behind
+			value = true
+			continue
 		}
 		if bit := uint64(1) << f; f != other {
 			if s.seen&bit != 0 {

@@ -17,10 +17,10 @@ const (
 )
 
 // step is a text from the end of a value to the beginning of the next one in the
-// same object, such as `, "pid": `.
+// same object, such as `, "pid": `, or to the end of the object.
 type step struct {
 	text []byte
-	f    field // that the key in it means
+	f    field // that the key in it means, or closing
 	next [maxNext]*step
 
 	// The first eight bytes of the text and the last, those that there are: most
@@ -51,14 +51,14 @@ func (st *step) matches(b []byte) bool {
 	return st.end <= 8 || bytes.Equal(b[8:st.end], st.text[8:st.end])
 }
 
-// follow returns the step after one, if that is what stands at index i and a
-// value follows it; else nil.
+// follow returns the step after one, if that is what stands at index i and, as
+// it does not end the object, a value follows it; else nil.
 func (s *scanner) follow(after *step, i int) *step {
 	for k, st := range &after.next {
 		if st == nil {
 			break
 		}
-		if end := i + len(st.text); end+8 < len(s.b) && st.matches(s.b[i:]) && s.b[end] > ' ' {
+		if end := i + len(st.text); end+8 < len(s.b) && st.matches(s.b[i:]) && (s.b[end] > ' ' || st.f == closing) {
 			if k > 0 { // the next one is as a rule the same
 				after.next[k], after.next[k-1] = after.next[k-1], st
 			}
