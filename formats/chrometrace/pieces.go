@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"iter"
+	"math/bits"
 	"os"
 	"slices"
 )
@@ -38,6 +39,7 @@ type piece struct {
 // keep stores the piece that is being made. Where there is no room for a file,
 // or no more in it, that stays in memory.
 func (s *store) keep() piece {
+	s.packed = append(s.packed, make([]byte, slack)...)
 	p := piece{size: len(s.packed)}
 	if s.held+p.size > s.limit && s.write(s.packed) {
 		p.at = s.size
@@ -135,7 +137,7 @@ type cursor struct {
 
 // next goes to the next call, and reports whether there is one.
 func (c *cursor) next() bool {
-	for len(c.packed) == 0 {
+	for len(c.packed) <= slack {
 		if len(c.pieces) == 0 {
 			return false
 		}
@@ -205,14 +207,6 @@ func (s *store) merge(runs []run) run {
 	return out.run
 }
 
-// What a packed call holds besides its times and name.
-const (
-	hasNumber = 4 << iota // its kind takes two bits
-	hasFrom
-	hasInputs
-	hasSequence
-)
-
 // base is what a call is packed against: most of what it holds is near to that
 // of the one before.
 type base struct {
@@ -220,88 +214,67 @@ type base struct {
 	id              uint32
 }
 
+// numbers is how many numbers make up a packed call. Before them stand their
+// lengths in bytes and the kind of the call, in four bits each.
+const (
+	numbers  = 7
+	packHead = 4
+	maxPack  = packHead + 8*numbers
+	slack    = 8 // bytes behind the last call: numbers are read eight bytes at a time
+)
+
 // pack appends a call.
 func (p *base) pack(b []byte, c *call) []byte {
-	has := byte(c.kind)
-	if c.id|c.parent != 0 {
-		has |= hasNumber
-	}
-	if c.from != 0 {
-		has |= hasFrom
-	}
-	if c.dims|c.types != 0 {
-		has |= hasInputs
-	}
-	if c.sequence >= 0 {
-		has |= hasSequence
-	}
-	b = append(b, has)
-	b = binary.AppendVarint(b, c.begin-p.begin)
-	b = binary.AppendUvarint(b, uint64(c.end-c.begin))
-	b = binary.AppendUvarint(b, uint64(c.name))
+	n := [numbers]uint64{zigzag(c.begin - p.begin), uint64(c.end - c.begin), uint64(c.name)}
 	p.begin = c.begin
-	if has&hasNumber != 0 {
-		b = binary.AppendVarint(b, int64(c.id)-int64(p.id))
-		b = binary.AppendVarint(b, int64(c.id)-int64(c.parent))
+	switch c.kind {
+	case python:
+		n[3], n[4], n[5] = zigzag(int64(c.id)-int64(p.id)), zigzag(int64(c.id)-int64(c.parent)), uint64(c.from)
 		p.id = c.id
+	case operator:
+		n[3], n[4] = uint64(c.dims), uint64(c.types)
+		if c.sequence >= 0 {
+			n[5], n[6] = zigzag(c.sequence-p.sequence)+1, uint64(c.forward)
+			p.sequence = c.sequence
+		}
 	}
-	if has&hasFrom != 0 {
-		b = binary.AppendUvarint(b, uint64(c.from))
+	from := len(b)
+	b = slices.Grow(b, maxPack)[:from+maxPack]
+	head, at := uint32(c.kind)<<(4*numbers), from+packHead
+	for i, v := range n {
+		size := (bits.Len64(v) + 7) / 8
+		head |= uint32(size) << (4 * i)
+		binary.LittleEndian.PutUint64(b[at:], v)
+		at += size
 	}
-	if has&hasInputs != 0 {
-		b = binary.AppendUvarint(b, uint64(c.dims))
-		b = binary.AppendUvarint(b, uint64(c.types))
-	}
-	if has&hasSequence != 0 {
-		b = binary.AppendVarint(b, c.sequence-p.sequence)
-		b = binary.AppendVarint(b, c.forward)
-		p.sequence = c.sequence
-	}
-	return b
+	binary.LittleEndian.PutUint32(b[from:], head)
+	return b[:at]
 }
 
 // unpack reads the call at the start of b, and returns what follows it.
 func (p *base) unpack(b []byte, c *call) []byte {
-	has := b[0]
-	begin, b := signed(b[1:])
-	length, b := unsigned(b)
-	name, b := unsigned(b)
-	p.begin += begin
-	*c = call{kind: callKind(has & 3), begin: p.begin, end: p.begin + int64(length), name: uint32(name), sequence: -1}
-	if has&hasNumber != 0 {
-		var id, parent int64
-		id, b = signed(b)
-		parent, b = signed(b)
-		p.id += uint32(id)
-		c.id, c.parent = p.id, p.id-uint32(parent)
+	var n [numbers]uint64
+	head, at := binary.LittleEndian.Uint32(b), packHead
+	for i := range n {
+		size := int(head >> (4 * i) & 15)
+		n[i] = binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
+		at += size
 	}
-	if has&hasFrom != 0 {
-		var from uint64
-		from, b = unsigned(b)
-		c.from = uint32(from)
+	p.begin += unzigzag(n[0])
+	*c = call{kind: callKind(head >> (4 * numbers)), begin: p.begin, end: p.begin + int64(n[1]), name: uint32(n[2]), sequence: -1}
+	switch c.kind {
+	case python:
+		p.id += uint32(unzigzag(n[3]))
+		c.id, c.parent, c.from = p.id, p.id-uint32(unzigzag(n[4])), uint32(n[5])
+	case operator:
+		c.dims, c.types = uint32(n[3]), uint32(n[4])
+		if n[5] != 0 {
+			p.sequence += unzigzag(n[5] - 1)
+			c.sequence, c.forward = p.sequence, int64(n[6])
+		}
 	}
-	if has&hasInputs != 0 {
-		var dims, types uint64
-		dims, b = unsigned(b)
-		types, b = unsigned(b)
-		c.dims, c.types = uint32(dims), uint32(types)
-	}
-	if has&hasSequence != 0 {
-		var sequence int64
-		sequence, b = signed(b)
-		c.forward, b = signed(b)
-		p.sequence += sequence
-		c.sequence = p.sequence
-	}
-	return b
+	return b[at:]
 }
 
-func unsigned(b []byte) (uint64, []byte) {
-	v, n := binary.Uvarint(b)
-	return v, b[n:]
-}
-
-func signed(b []byte) (int64, []byte) {
-	v, n := binary.Varint(b)
-	return v, b[n:]
-}
+func zigzag(v int64) uint64   { return uint64(v<<1) ^ uint64(v>>63) }
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
