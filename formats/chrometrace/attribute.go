@@ -130,12 +130,17 @@ func (a *attribution) stack(stack []lifetime.FrameID, t *thread, at *trail) []li
 	return stack
 }
 
+// askedLen is the number of bits by which most numbers are known to be none of a
+// caller.
+const askedLen = 1 << 17
+
 // callers is the Python calls of a thread that allocations lead to.
 type callers struct {
-	links   []link           // from 1
-	byID    map[uint32]int32 // those that are callers
-	missing int              // links that are not found
-	last    call             // that was a leaf
+	links   []link                // from 1
+	byID    map[uint32]int32      // those that are callers
+	asked   [askedLen / 64]uint64 // a bit for some of their numbers: none where there is none
+	missing int                   // links that are not found
+	last    call                  // that was a leaf
 	leaf1   int32
 }
 
@@ -181,6 +186,7 @@ func (s *callers) caller(c *call) int32 {
 		n = int32(len(s.links))
 		s.links = append(doubled(s.links), link{})
 		s.byID[c.parent] = n
+		s.asked[c.parent%askedLen/64] |= 1 << (c.parent % 64)
 		s.missing++
 	}
 	return n
@@ -195,6 +201,9 @@ func (s *callers) find(backward iter.Seq[*call]) {
 	for c := range backward {
 		if c.kind != python || c.id == 0 {
 			continue
+		}
+		if s.asked[c.id%askedLen/64]>>(c.id%64)&1 == 0 {
+			continue // as are most calls
 		}
 		if n := s.byID[c.id]; n != 0 && !s.links[n].found {
 			caller := s.caller(c)

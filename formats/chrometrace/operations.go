@@ -57,7 +57,7 @@ func (r *reader) byTime() []int {
 
 // operations makes the table of operators as PyTorch's key_averages has it.
 func (r *reader) operations(byTime []int) {
-	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1), functions: make([]uint32, len(r.names.all)+2)}
+	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1), functions: make([]function, len(r.names.all)+1)}
 	t.host, t.device = newChanges(len(byTime)), newChanges(len(byTime))
 	for _, i := range byTime {
 		host, device := r.memory[i].bytes, int64(0)
@@ -86,7 +86,15 @@ func (r *reader) operations(byTime []int) {
 	for _, th := range r.order {
 		t.thread(th, unseen[th])
 	}
+	t.addFunctions()
 	r.b.Operations(t.all...)
+}
+
+// function is the calls of a Python function. Most change no memory: their rows,
+// seven times as large, are made at the end.
+type function struct {
+	calls, time int64
+	row         uint32 // in table.all, from 1; 0 = there is none so far
 }
 
 // table collects the rows of operations.
@@ -94,10 +102,10 @@ type table struct {
 	r            *reader
 	host, device changes // all events in both, so that places are the same
 	all          []lifetime.Operation
-	rows         []uint32 // of operators and ranges in all, from 1, by name
-	functions    []uint32 // the same of functions
-	depth        []int    // of calls around each event, as the change from the event before
-	hidden       []uint32 // names of calls that have no row
+	rows         []uint32   // of operators and ranges in all, from 1, by name
+	functions    []function // by name
+	depth        []int      // of calls around each event, as the change from the event before
+	hidden       []uint32   // names of calls that have no row
 }
 
 // counts reports whether a call has a row.
@@ -240,13 +248,37 @@ func (t *table) thread(th *thread, unseen []lone) {
 
 // function adds a call of a Python function.
 func (t *table) function(c *call, next *int) {
-	row := t.row(t.functions, c.name, lifetime.Function)
-	row.Calls++
-	row.Time += c.end - c.begin
+	f := &t.functions[c.name]
+	f.calls++
+	f.time += c.end - c.begin
 	if from, to := t.during(c, next); from < to {
 		host, device := t.host.in(from, to), t.device.in(from, to)
 		host.SelfBytes, device.SelfBytes = 0, 0
-		addBytes(row, &host, &device)
+		if f.row == 0 {
+			f.row = t.newRow(c.name, lifetime.Function)
+		}
+		addBytes(&t.all[f.row-1], &host, &device)
+	}
+}
+
+// addFunctions adds what functions took, and those that changed no memory.
+func (t *table) addFunctions() {
+	missing := 0
+	for i := range t.functions {
+		if f := &t.functions[i]; f.calls > 0 && f.row == 0 {
+			missing++
+		}
+	}
+	t.all = slices.Grow(t.all, missing)
+	for name := range t.functions {
+		f := &t.functions[name]
+		if f.calls == 0 {
+			continue
+		}
+		if f.row == 0 {
+			f.row = t.newRow(uint32(name), lifetime.Function)
+		}
+		t.all[f.row-1].Calls, t.all[f.row-1].Time = f.calls, f.time
 	}
 }
 
@@ -259,7 +291,7 @@ func (t *table) add(n *ran) {
 	if strings.HasPrefix(t.r.names.text(name), stepPrefix) {
 		name = 0 // all steps in one row
 	}
-	row := t.row(t.rows, name, kind)
+	row := t.row(name, kind)
 	row.Calls++
 	row.Time += n.time
 	row.SelfTime += n.self
@@ -267,12 +299,17 @@ func (t *table) add(n *ran) {
 }
 
 // row returns the row of a name.
-func (t *table) row(rows []uint32, name uint32, kind lifetime.OperationKind) *lifetime.Operation {
-	if rows[name] == 0 {
-		t.all = append(doubled(t.all), lifetime.Operation{Name: cmp.Or(t.r.names.text(name), "ProfilerStep*"), Kind: kind})
-		rows[name] = uint32(len(t.all))
+func (t *table) row(name uint32, kind lifetime.OperationKind) *lifetime.Operation {
+	if t.rows[name] == 0 {
+		t.rows[name] = t.newRow(name, kind)
 	}
-	return &t.all[rows[name]-1]
+	return &t.all[t.rows[name]-1]
+}
+
+// newRow adds a row, and returns its place in all, from 1.
+func (t *table) newRow(name uint32, kind lifetime.OperationKind) uint32 {
+	t.all = append(doubled(t.all), lifetime.Operation{Name: cmp.Or(t.r.names.text(name), "ProfilerStep*"), Kind: kind})
+	return uint32(len(t.all))
 }
 
 func addBytes(o *lifetime.Operation, host, device *lifetime.OperationBytes) {

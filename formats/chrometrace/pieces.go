@@ -253,24 +253,26 @@ func (p *base) pack(b []byte, c *call) []byte {
 
 // unpack reads the call at the start of b, and returns what follows it.
 func (p *base) unpack(b []byte, c *call) []byte {
-	var n [numbers]uint64
 	head, at := binary.LittleEndian.Uint32(b), packHead
-	for i := range n {
-		size := int(head >> (4 * i) & 15)
-		n[i] = binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
-		at += size
+	next := func() uint64 {
+		size := head & 15
+		v := binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
+		head >>= 4
+		at += int(size)
+		return v
 	}
-	p.begin += unzigzag(n[0])
-	*c = call{kind: callKind(head >> (4 * numbers)), begin: p.begin, end: p.begin + int64(n[1]), name: uint32(n[2]), sequence: -1}
+	*c = call{kind: callKind(head >> (4 * numbers)), sequence: -1}
+	p.begin += unzigzag(next())
+	c.begin, c.end, c.name = p.begin, p.begin+int64(next()), uint32(next())
 	switch c.kind {
 	case python:
-		p.id += uint32(unzigzag(n[3]))
-		c.id, c.parent, c.from = p.id, p.id-uint32(unzigzag(n[4])), uint32(n[5])
+		p.id += uint32(unzigzag(next()))
+		c.id, c.parent, c.from = p.id, p.id-uint32(unzigzag(next())), uint32(next())
 	case operator:
-		c.dims, c.types = uint32(n[3]), uint32(n[4])
-		if n[5] != 0 {
-			p.sequence += unzigzag(n[5] - 1)
-			c.sequence, c.forward = p.sequence, int64(n[6])
+		c.dims, c.types = uint32(next()), uint32(next())
+		if n := next(); n != 0 {
+			p.sequence += unzigzag(n - 1)
+			c.sequence, c.forward = p.sequence, int64(next())
 		}
 	}
 	return b[at:]
