@@ -56,6 +56,9 @@ func (r *reader) call(kind callKind, e *scan.Event) {
 		if e.Args.Has&scan.HasSequence != 0 && e.Args.Sequence >= 0 {
 			c.sequence, c.forward = e.Args.Sequence, e.Args.FwdThread
 		}
+		if c.dims == 0 && c.sequence < 0 {
+			c.types = 0 // no tensors, or more shapes than are kept: then sites would differ in types alone
+		}
 	case annotation:
 		t.annotations = append(t.annotations, c)
 	}
