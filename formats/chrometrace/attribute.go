@@ -273,17 +273,17 @@ func (r *reader) madeBy(asked map[*thread][]query, trails []trail) map[int64]mad
 // site interns the site of an allocation; stack is leaf first.
 func (r *reader) site(o *origin, stack []lifetime.FrameID) lifetime.SiteID {
 	return r.b.Site(lifetime.Site{
-		Stack: r.b.Stack(stack), Op: r.names.text(o.operator), Shape: r.tensors(o.dims), DType: r.tensors(o.types),
+		Stack: r.b.Stack(stack), Op: r.names.text(o.operator), Shape: r.tensorText(o.dims), DType: r.tensorText(o.types),
 	})
 }
 
-// tensors returns the inputs of an operator that are tensors, from JSON such as
+// tensorText returns the inputs of an operator that are tensors, from JSON such as
 // [[300000], []] or ["float", "Scalar", ""].
-func (r *reader) tensors(id uint32) string {
-	short, ok := r.inputs[id]
+func (r *reader) tensorText(id uint32) string {
+	short, ok := r.tensors[id]
 	if !ok {
-		short = strings.Join(elements(r.names.text(id)), ", ")
-		r.inputs[id] = short
+		short = strings.Join(elements(r.inputs.text(id)), ", ")
+		r.tensors[id] = short
 	}
 	return short
 }

@@ -209,11 +209,8 @@ const maxInputs = 1 << 14
 // inputText interns the inputs of an operator; once maxInputs texts are known
 // what is new is left out.
 func (r *reader) inputText(text []byte) uint32 {
-	if r.inputTexts == maxInputs {
-		return r.names.known(text)
+	if len(r.inputs.all) == maxInputs {
+		return r.inputs.known(text)
 	}
-	before := len(r.names.all)
-	id := r.names.id(text)
-	r.inputTexts += len(r.names.all) - before
-	return id
+	return r.inputs.id(text)
 }

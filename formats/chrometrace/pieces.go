@@ -161,9 +161,10 @@ func (r *run) all(s *store) iter.Seq[*call] {
 func (r *run) backward(s *store) iter.Seq[*call] {
 	return func(yield func(*call) bool) {
 		calls := make([]call, 0, pieceLen)
+		c := cursor{store: s}
 		for i := range slices.Backward(r.pieces) {
-			calls = calls[:0]
-			for c := (cursor{store: s, pieces: r.pieces[i : i+1]}); c.next(); {
+			c.pieces = r.pieces[i : i+1]
+			for calls = calls[:0]; c.next(); {
 				calls = append(calls, c.call)
 			}
 			for i := range slices.Backward(calls) {

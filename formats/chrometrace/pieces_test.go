@@ -1,11 +1,15 @@
 package chrometrace
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime"
 )
 
 // anyCall makes a call: one as traces have them, or one of extremes.
@@ -119,4 +123,62 @@ func TestInterner(t *testing.T) {
 			t.Fatalf("%q has number %d, not %d", text, got, id)
 		}
 	}
+}
+
+// TestAllocationsOfCalls holds that no call costs an allocation: pieces do, and
+// names that are new.
+func TestAllocationsOfCalls(t *testing.T) {
+	text := func(n int) string {
+		var b strings.Builder
+		b.WriteString(`{"traceEvents": [`)
+		for i := range n {
+			fmt.Fprintf(&b, `{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": %d.000, "dur": 5.500, "args": {"External id": %d, "Input Dims": [[4, 4]], "Input type": ["float"]}},`, 10*i, i)
+			fmt.Fprintf(&b, `{"ph": "X", "cat": "python_function", "name": "a.py(1): f", "pid": 1, "tid": 1, "ts": %d.000, "dur": 5.500, "args": {"Python id": %d, "Python parent id": %d}},`, 10*i, i+1, i/2)
+			b.WriteString(`{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.000, "dur": 5.500, "args": {"grid": [1, 1, 1]}},` + "\n")
+		}
+		return b.String() + `{}]}`
+	}
+	allocations := func(n int) float64 {
+		trace := text(n)
+		return testing.AllocsPerRun(3, func() {
+			if err := Read("x", strings.NewReader(trace), lifetime.NewBuilder()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	const more = 20_000
+	if per := (allocations(more+100) - allocations(100)) / (3 * more); per > 0.02 {
+		t.Errorf("%.3f allocations for each event", per)
+	}
+}
+
+// BenchmarkCalls packs calls and reads them back.
+func BenchmarkCalls(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	calls := make([]call, 64*pieceLen)
+	at := int64(0)
+	for i := range calls {
+		at += r.Int64N(4000)
+		calls[i] = call{begin: at, end: at + r.Int64N(1e6), name: r.Uint32N(5000), kind: python, id: uint32(i + 1), parent: uint32(i), sequence: -1}
+	}
+	b.ReportAllocs()
+	packed := 0
+	for b.Loop() {
+		s := store{limit: math.MaxInt}
+		var th thread
+		for i := range calls {
+			th.add(&s, calls[i])
+		}
+		th.sort(&s)
+		n := 0
+		for range th.all(&s) {
+			n++
+		}
+		if n != len(calls) {
+			b.Fatal(n)
+		}
+		packed = s.held
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(calls)), "ns/call")
+	b.ReportMetric(float64(packed)/float64(len(calls)), "B/call")
 }

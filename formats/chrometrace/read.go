@@ -23,10 +23,9 @@ type reader struct {
 	file   string
 	source int
 
-	names  interner
-	inputs map[uint32]string // of operators, shortened, by name
-
-	inputTexts int // kept of the inputs of operators
+	names   interner
+	inputs  interner          // of operators
+	tensors map[uint32]string // of the inputs, by number of inputs
 
 	threads map[[2]string]*thread // by pid and tid
 	order   []*thread             // in order of first use
@@ -51,7 +50,7 @@ type reader struct {
 
 // Read reads the trace in in.
 func Read(file string, in io.Reader, b *lifetime.Builder) error {
-	r := &reader{b: b, file: file, names: newInterner(), inputs: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxHeld}}
+	r := &reader{b: b, file: file, names: newInterner(), inputs: newInterner(), tensors: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxHeld}}
 	defer r.store.close()
 	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
 	if err != nil {
@@ -222,7 +221,7 @@ func (n *interner) id(text []byte) uint32 {
 	if len(text) == 0 {
 		return 0
 	}
-	if 2*len(n.all) >= len(n.slots) {
+	if 4*len(n.all) >= 3*len(n.slots) {
 		n.grow()
 	}
 	hash := uint32(maphash.Bytes(n.seed, text))

@@ -101,6 +101,7 @@ func BenchmarkScan(b *testing.B) {
 
 func benchmark(b *testing.B, data []byte) {
 	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
 	events := 0
 	handler := Handler{Event: func(*Event) { events++ }}
 	before := cpu(syscall.RUSAGE_SELF)
