@@ -90,11 +90,11 @@ func (r *reader) operations(byTime []int) {
 	r.b.Operations(t.all...)
 }
 
-// function is the calls of a Python function. Most change no memory: their rows,
-// seven times as large, are made at the end.
+// function is the calls of a Python function. There may be many thousands: what
+// a call adds to is in one place.
 type function struct {
-	calls, time int64
-	row         uint32 // in table.all, from 1; 0 = there is none so far
+	calls, time  int64
+	host, device lifetime.OperationBytes
 }
 
 // table collects the rows of operations.
@@ -254,31 +254,24 @@ func (t *table) function(c *call, next *int) {
 	if from, to := t.during(c, next); from < to {
 		host, device := t.host.in(from, to), t.device.in(from, to)
 		host.SelfBytes, device.SelfBytes = 0, 0
-		if f.row == 0 {
-			f.row = t.newRow(c.name, lifetime.Function)
-		}
-		addBytes(&t.all[f.row-1], &host, &device)
+		addBytes(&f.host, &host)
+		addBytes(&f.device, &device)
 	}
 }
 
-// addFunctions adds what functions took, and those that changed no memory.
+// addFunctions adds the rows of functions.
 func (t *table) addFunctions() {
-	missing := 0
+	n := 0
 	for i := range t.functions {
-		if f := &t.functions[i]; f.calls > 0 && f.row == 0 {
-			missing++
-		}
+		n += int(min(t.functions[i].calls, 1))
 	}
-	t.all = slices.Grow(t.all, missing)
+	t.all = slices.Grow(t.all, n)
 	for name := range t.functions {
-		f := &t.functions[name]
-		if f.calls == 0 {
-			continue
+		if f := &t.functions[name]; f.calls > 0 {
+			t.all = append(t.all, lifetime.Operation{
+				Name: t.r.names.text(uint32(name)), Kind: lifetime.Function, Calls: f.calls, Time: f.time, Host: f.host, Device: f.device,
+			})
 		}
-		if f.row == 0 {
-			f.row = t.newRow(uint32(name), lifetime.Function)
-		}
-		t.all[f.row-1].Calls, t.all[f.row-1].Time = f.calls, f.time
 	}
 }
 
@@ -295,28 +288,21 @@ func (t *table) add(n *ran) {
 	row.Calls++
 	row.Time += n.time
 	row.SelfTime += n.self
-	addBytes(row, &n.host, &n.device)
+	addBytes(&row.Host, &n.host)
+	addBytes(&row.Device, &n.device)
 }
 
 // row returns the row of a name.
 func (t *table) row(name uint32, kind lifetime.OperationKind) *lifetime.Operation {
 	if t.rows[name] == 0 {
-		t.rows[name] = t.newRow(name, kind)
+		t.all = append(doubled(t.all), lifetime.Operation{Name: cmp.Or(t.r.names.text(name), "ProfilerStep*"), Kind: kind})
+		t.rows[name] = uint32(len(t.all))
 	}
 	return &t.all[t.rows[name]-1]
 }
 
-// newRow adds a row, and returns its place in all, from 1.
-func (t *table) newRow(name uint32, kind lifetime.OperationKind) uint32 {
-	t.all = append(doubled(t.all), lifetime.Operation{Name: cmp.Or(t.r.names.text(name), "ProfilerStep*"), Kind: kind})
-	return uint32(len(t.all))
-}
-
-func addBytes(o *lifetime.Operation, host, device *lifetime.OperationBytes) {
-	o.Host.Allocated += host.Allocated
-	o.Host.Freed += host.Freed
-	o.Host.SelfBytes += host.SelfBytes
-	o.Device.Allocated += device.Allocated
-	o.Device.Freed += device.Freed
-	o.Device.SelfBytes += device.SelfBytes
+func addBytes(to, b *lifetime.OperationBytes) {
+	to.Allocated += b.Allocated
+	to.Freed += b.Freed
+	to.SelfBytes += b.SelfBytes
 }

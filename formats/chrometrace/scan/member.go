@@ -155,6 +155,10 @@ func (s *scanner) readText(k, i int) int {
 	*dst = nil
 	switch s.b[i] {
 	case '"':
+		if n := shortString(s.b, i+1); n >= 0 {
+			*dst = s.b[i+1 : i+1+n]
+			return i + n + 2
+		}
 		raw, next, f := s.str(i)
 		if next < 0 {
 			return next
