@@ -71,6 +71,9 @@ type Input struct {
 	// Calls asks for the calls of functions one by one: see
 	// lifetime.Builder.KeepCalls.
 	Calls bool
+	// Operations asks for the summaries of operations: see
+	// lifetime.Builder.LeaveOutOperations.
+	Operations bool
 	// PeakAndEnd asks for the buffers alone that are alive at the peak or at the
 	// end: see lifetime.Builder.KeepPeakAndEnd.
 	PeakAndEnd bool
@@ -94,6 +97,9 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	}
 	if in.PeakAndEnd {
 		b.KeepPeakAndEnd()
+	}
+	if !in.Operations {
+		b.LeaveOutOperations()
 	}
 	files := []string{file}
 	info, err := os.Stat(file)

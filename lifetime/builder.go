@@ -27,10 +27,11 @@ type Builder struct {
 	frameIDs []FrameID // the chunk that the next stack is cut from
 	losses   map[Reason]*Loss
 
-	keepReports bool
-	keepCalls   bool
-	peakAndEnd  bool // of the buffers, keep those alone
-	keepAll     bool // until a space is complete
+	keepReports  bool
+	keepCalls    bool
+	peakAndEnd   bool // of the buffers, keep those alone
+	keepAll      bool // until a space is complete
+	noOperations bool
 }
 
 // SpaceRef names a space of a Builder.

@@ -32,7 +32,7 @@ var frameworkPaths = []string{
 
 // windowsLibrary matches the standard library of a Windows installation:
 // C:\Python312\Lib\threading.py.
-var windowsLibrary = regexp.MustCompile(`(?i)/python[0-9]+/lib/`)
+var windowsLibrary = regexp.MustCompile(`/python[0-9]+/lib/`)
 
 // nativeSuffixes end the names of files that are not Python.
 var nativeSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".so", ".o", ".inc"}
@@ -50,15 +50,18 @@ func KindOfFrame(function, file string) FrameKind {
 	case slashed == "" || slashed == "??":
 		return Native
 	}
+	if strings.Contains(slashed, ".so.") {
+		return Native
+	}
 	for _, s := range nativeSuffixes {
-		if strings.HasSuffix(slashed, s) || strings.Contains(slashed, ".so.") {
+		if strings.HasSuffix(slashed, s) {
 			return Native
 		}
 	}
-	if windowsLibrary.MatchString(slashed) {
+	lower := strings.ToLower(slashed)
+	if strings.Contains(lower, "/lib/") && windowsLibrary.MatchString(lower) {
 		return Framework
 	}
-	lower := strings.ToLower(slashed)
 	for _, p := range frameworkPaths {
 		if strings.Contains(lower, p) {
 			return Framework

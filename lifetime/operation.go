@@ -42,8 +42,19 @@ func ParseOperationKind(s string) (OperationKind, bool) {
 	return parse[OperationKind](operationNames[:], s)
 }
 
+// LeaveOutOperations says that no one asks for the summaries of operations: to make
+// them takes time that goes with the calls, not with the memory. It must be called
+// before the first fact.
+func (b *Builder) LeaveOutOperations() { b.noOperations = true }
+
+// WantsOperations reports whether readers are to make summaries of operations.
+func (b *Builder) WantsOperations() bool { return !b.noOperations }
+
 // Operations adds the summaries of operations. all is kept.
 func (b *Builder) Operations(all ...Operation) {
+	if b.noOperations {
+		return
+	}
 	if b.capture.Operations == nil {
 		b.capture.Operations = all
 		return

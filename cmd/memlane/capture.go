@@ -68,11 +68,16 @@ func outputFlag() cli.Flag {
 // openAll reads the captures of a command line, each with only the spaces that
 // its flags name. It warns of losses from a severity on.
 func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error) {
-	return openFor(c, from, render.Buffers)
+	want, err := choiceOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return openEach(c, from, formats.Input{}, want.choose)
 }
 
-// openFor is openAll for a form that may need more than buffers. One of a
-// compiled program may be of a memory space that the program does not use.
+// openFor is openAll for a form that is written of all that a capture tells, or
+// needs more than buffers. One of a compiled program may be of a memory space that
+// the program does not use.
 func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifetime.Capture, error) {
 	want, err := choiceOf(c)
 	if err != nil {
@@ -81,7 +86,7 @@ func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifet
 	if need == render.Program {
 		want.memorySpace = ""
 	}
-	return openEach(c, from, formats.Input{Reports: need == render.Reports}, want.choose)
+	return openEach(c, from, formats.Input{Reports: need == render.Reports, Operations: true}, want.choose)
 }
 
 // forRules is forEach for the rules of a command line. Presets look at calls,

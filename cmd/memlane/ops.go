@@ -90,7 +90,7 @@ func ops(c *cli.Context) error {
 	if orders[by] == nil {
 		return fail(statusUsage, "--sort %q: want memory, time or calls", by)
 	}
-	captures, err := openEach(c, lifetime.Damage, formats.Input{}, withOperations) // lesser losses concern buffers
+	captures, err := openEach(c, lifetime.Damage, formats.Input{Operations: true}, withOperations) // lesser losses concern buffers
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,9 @@ func (s *store) write(packed []byte) bool {
 	}
 	var err error
 	if s.file == nil {
-		s.file, err = os.CreateTemp("", "memlane-*")
+		if s.file, err = os.CreateTemp("", "memlane-*"); err == nil {
+			os.Remove(s.file.Name()) // where open files may go, none is left behind whatever happens
+		}
 	}
 	if err == nil {
 		_, err = s.file.WriteAt(packed, s.size)

@@ -64,7 +64,9 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	r.attribute()
 	r.feed()
 	byTime := r.byTime()
-	r.operations(byTime)
+	if b.WantsOperations() {
+		r.operations(byTime)
+	}
 	if b.KeepsCalls() {
 		r.keepCalls(byTime)
 	}

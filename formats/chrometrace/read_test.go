@@ -17,7 +17,7 @@ const captures = "../../testdata/chrome"
 
 func open(t testing.TB, file string) *lifetime.Capture {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{})
+	c, err := formats.Open(file, formats.Input{Operations: true})
 	if err != nil {
 		t.Fatal(err)
 	}
