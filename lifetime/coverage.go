@@ -1,6 +1,9 @@
 package lifetime
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // coverage is a set of addresses. Every buffer that ends adds to it, and next to
 // no one asks: ranges are gathered and merged many at a time, and those of blocks
@@ -9,6 +12,9 @@ type coverage struct {
 	merged []addresses // in order, none touches another
 	fresh  []addresses // in no order
 	recent [1 << recentBits]addresses
+
+	keys   []uint64    // scratch of sort
+	sorted []addresses // scratch of sort
 }
 
 // addresses are a range [lo, hi).
@@ -35,15 +41,7 @@ func (c *coverage) add(lo, hi uint64) {
 // merge brings what is fresh into order, in place, from the last range to the
 // first.
 func (c *coverage) merge() {
-	slices.SortFunc(c.fresh, func(x, y addresses) int {
-		switch { // half of what a set costs is here: cmp.Compare takes longer
-		case x.lo < y.lo:
-			return -1
-		case x.lo > y.lo:
-			return 1
-		}
-		return 0
-	})
+	c.sort()
 	n, m := len(c.merged)-1, len(c.fresh)-1
 	all := append(c.merged, c.fresh...)
 	for k := len(all) - 1; m >= 0; k-- {
@@ -60,6 +58,26 @@ func (c *coverage) merge() {
 		} else {
 			c.merged = append(c.merged, a)
 		}
+	}
+}
+
+// sort brings what is fresh into order: half of what a set costs. Addresses of
+// programs have 48 bits, which leaves room for the place of a range in the number
+// that is sorted.
+func (c *coverage) sort() {
+	const bits = 16
+	keys, all := c.keys[:0], uint64(0)
+	for i, a := range c.fresh {
+		keys, all = append(keys, a.lo<<bits|uint64(i)), all|a.lo
+	}
+	if c.keys = keys; all>>(64-bits) != 0 || len(keys) > 1<<bits {
+		slices.SortFunc(c.fresh, func(x, y addresses) int { return cmp.Compare(x.lo, y.lo) })
+		return
+	}
+	slices.Sort(keys)
+	c.sorted = append(c.sorted[:0], c.fresh...)
+	for i, key := range keys {
+		c.fresh[i] = c.sorted[key&(1<<bits-1)]
 	}
 }
 

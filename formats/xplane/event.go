@@ -131,9 +131,9 @@ func (e *event) number(kind statKind, none int64) int64 {
 
 func (e *event) text(kind statKind) textRef { return textRef(e.number(kind, int64(noText))) }
 
-// report returns what an allocator says in the event, but for Site and Step.
-func (e *event) report(free bool) lifetime.Report {
-	return lifetime.Report{
+// report tells what an allocator says in the event, but for Site and Step.
+func (e *event) report(to *lifetime.Report, free bool) {
+	*to = lifetime.Report{
 		Free: free, Addr: uint64(e.number(address, 0)), Requested: e.number(requestedBytes, -1), Occupied: e.number(allocationBytes, -1),
 		Allocated: e.number(bytesAllocated, -1), Stack: e.number(bytesReserved, -1), Available: e.number(bytesAvailable, -1),
 		Peak: e.number(peakBytesInUse, -1), Fragmentation: e.fragmentation, HasFragmentation: e.is(fragmentation), RawTime: e.offset, Step: -1,
@@ -268,8 +268,13 @@ type usual struct {
 	kind statKind
 }
 
+// Tags of numbers, a bit each.
+const (
+	unsigned, signed, ref = 1 << (statUint<<3 | varintType), 1 << (statInt<<3 | varintType), 1 << (statRef<<3 | varintType)
+	anyNumber             = unsigned | signed | ref
+)
+
 func usualOf(kind statKind) usual {
-	const unsigned, signed, ref = 1 << (statUint<<3 | varintType), 1 << (statInt<<3 | varintType), 1 << (statRef<<3 | varintType)
 	switch {
 	case kind.isText():
 		return usual{ref, kind}
@@ -317,6 +322,7 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == at+8:
 			e.fragmentation = math.Float64frombits(value)
 			e.has |= 1 << fragmentation
+		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-at-1 && end-at < 8: // of a type that XProf does not look at
 		default:
 			return i
 		}

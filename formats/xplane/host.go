@@ -32,7 +32,8 @@ type host struct {
 	sites  siteTable
 	steps  []step
 
-	lastAllocator allocatorRef // as a rule space and site are those of the event before
+	said          lifetime.Report // by the event at hand
+	lastAllocator allocatorRef    // as a rule space and site are those of the event before
 	lastSpace     lifetime.SpaceRef
 }
 
@@ -221,9 +222,9 @@ func (h *host) reports(e *event) bool { return e.meta == h.allocation || e.meta 
 // report hands on what an allocator said.
 func (h *host) report(e *event, ns int64, step int32) {
 	h.r.events++
-	report := e.report(e.meta == h.free)
-	report.Site, report.Step = h.site(e), step
-	h.r.b.Report(h.space(e), ns, &report)
+	e.report(&h.said, e.meta == h.free)
+	h.said.Site, h.said.Step = h.site(e), step
+	h.r.b.Report(h.space(e), ns, &h.said)
 }
 
 // space returns the space of an event.
