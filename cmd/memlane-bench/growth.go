@@ -55,9 +55,9 @@ func (b *bench) allSeries() []series {
 		return []input{{kind: "hlo-xspace", n: n, seed: 1}}
 	}
 	return []series{
-		{name: "growth xspace", title: "XSpace", inputs: sized("xspace", 200, 0, 2), commands: b.everyCommand},
-		{name: "growth snapshot", title: "snapshot", inputs: sized("snapshot", 88, 3000, 2), commands: b.everyCommand},
-		{name: "growth trace", title: "trace JSON", inputs: sized("trace", 396, 0, 2), commands: b.everyCommand},
+		{name: "growth xspace", title: "XSpace", inputs: sized("xspace", 200, 0, 2), commands: b.eventCommands},
+		{name: "growth snapshot", title: "snapshot", inputs: sized("snapshot", 88, 3000, 2), commands: b.eventCommands},
+		{name: "growth trace", title: "trace JSON", inputs: sized("trace", 396, 0, 2), commands: b.eventCommands},
 		{name: "growth trace-gz", title: "trace JSON, gzip", inputs: sized("trace-gz", 396, 0, 1), commands: func(files []string) []command {
 			return []command{b.memlane("info", "info", files[0]), b.memlane("peak", "peak", files[0])}
 		}},
@@ -65,9 +65,8 @@ func (b *bench) allSeries() []series {
 	}
 }
 
-// everyCommand runs the commands on a capture of events.
-func (b *bench) everyCommand(files []string) []command {
-	file := files[0]
+// commands runs what every capture is asked.
+func (b *bench) commands(file string) []command {
 	return []command{
 		b.memlane("info", "info", file),
 		b.memlane("peak", "peak", file),
@@ -75,27 +74,27 @@ func (b *bench) everyCommand(files []string) []command {
 		b.memlane("pprof", "pprof", "-o", "{out}", file),
 		b.memlane("svg", "svg", "-o", "{out}", file),
 		b.memlane("report", "report", file),
-		b.memlane("report, HTML", "report", "--format", "html", "-o", "{out}", file),
-		b.memlane("diff", "diff", file, files[1]),
 		b.memlane("export, native", "export", "--to", "native", file),
-		b.memlane("export, parquet", "export", "--to", "parquet", "-o", "{out}", file),
 	}
+}
+
+// eventCommands runs the commands on a capture of events, and on two.
+func (b *bench) eventCommands(files []string) []command {
+	file := files[0]
+	return append(b.commands(file),
+		b.memlane("report, HTML", "report", "--format", "html", "-o", "{out}", file),
+		b.memlane("export, parquet", "export", "--to", "parquet", "-o", "{out}", file),
+		b.memlane("diff", "diff", file, files[1]),
+	)
 }
 
 // programCommands runs what makes sense on a compiled program.
 func (b *bench) programCommands(files []string) []command {
 	file := files[0]
-	return []command{
-		b.memlane("info", "info", file),
-		b.memlane("peak", "peak", file),
-		b.memlane("leaks", "leaks", file),
-		b.memlane("pprof", "pprof", "-o", "{out}", file),
-		b.memlane("svg", "svg", "-o", "{out}", file),
-		b.memlane("report", "report", file),
-		b.memlane("export, native", "export", "--to", "native", file),
+	return append(b.commands(file),
 		b.memlane("export, xprof.memory_viewer", "export", "--to", "xprof.memory_viewer", file),
 		b.peers.script("xprof memory_viewer", "xprof", memoryViewerScript, file),
-	}
+	)
 }
 
 // grow measures a series, one size after the other.

@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// FuzzReadAt reads anything, in both ways: no panic, one clear error or a
-// capture that passes Check.
+// FuzzReadAt reads anything, in all ways: no panic, one clear error or a capture
+// that passes Check, and the same peak and end however they are kept.
 func FuzzReadAt(f *testing.F) {
 	f.Add(xspace{{name: "/device:TPU:3"}, {name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}, {timestamp: 5, events: story[:2]}}}}.encode())
 	f.Add(xspace{{name: "/host:CPU", namesFirst: true, lines: []xline{{events: []xevent{
@@ -27,6 +27,7 @@ func FuzzReadAt(f *testing.F) {
 				t.Errorf("message %q", msg)
 			}
 		}
+		comparePeakAndEnd(t, data)
 		b := lifetime.NewBuilder()
 		b.KeepReports()
 		if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err == nil {

@@ -26,6 +26,8 @@ type host struct {
 	decoder decoder
 	schema
 
+	tooLarge []int64 // where events stand that are too large to be one
+
 	spaces []hostSpace // in order of their first event
 	byRef  map[allocatorRef]lifetime.SpaceRef
 	byName map[allocatorID]lifetime.SpaceRef
@@ -98,7 +100,7 @@ func (h *host) forget() {
 	for _, s := range h.spaces {
 		h.r.b.Forget(s.ref)
 	}
-	h.spaces, h.steps = nil, nil
+	h.spaces, h.steps, h.tooLarge = nil, nil, nil
 	h.byRef, h.byName = map[allocatorRef]lifetime.SpaceRef{}, map[allocatorID]lifetime.SpaceRef{}
 	h.lastAllocator = allocatorRef{device: math.MinInt64} // no event's
 }
@@ -287,6 +289,9 @@ func (h *host) describe() error {
 	for i, s := range h.spaces {
 		refs[i] = s.ref
 		h.r.b.Describe(s.ref, h.identity(s))
+	}
+	for _, at := range h.tooLarge {
+		h.r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: an event too large to be one", at))
 	}
 	h.r.b.MarkAll(refs, marks)
 	h.r.found += len(refs)

@@ -2,10 +2,7 @@ package xplane
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-
-	"github.com/memlane/memlane/lifetime"
 )
 
 // instant is a time: nanoseconds, and the picoseconds beyond them. Both
@@ -109,7 +106,7 @@ func (l *line) nextBody() ([]byte, bool) {
 				return nil, false
 			}
 			if f.number == lineEvents {
-				l.h.r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: an event too large to be one", f.at))
+				l.h.tooLarge = append(l.h.tooLarge, f.at)
 			}
 			l.w.skip(s.end)
 		}
