@@ -300,10 +300,9 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 		}
 		id, tag, at := head>>24&0xff, head>>32&0xff, i+5
 		if id >= short {
-			id, tag, at = id&(short-1)|tag<<7, head>>40&0xff, i+6
-		}
-		if id >= maxUsual || at >= end {
-			return i
+			if id, tag, at = id&(short-1)|tag<<7, head>>40&0xff, i+6; id >= maxUsual {
+				return i
+			}
 		}
 		u := usual{}
 		if id < uint64(len(kinds)) {
