@@ -18,6 +18,7 @@ type bench struct {
 	runs  int
 	only  *regexp.Regexp
 	flags string // those that change what is measured, as on the command line
+	page  string // the name of the file that is written
 	peers peers
 	log   io.Writer
 
@@ -32,7 +33,7 @@ type bench struct {
 
 // write measures everything and writes the page.
 func (b *bench) write(ctx context.Context, w io.Writer) error {
-	idle, err := b.measure(ctx, []command{b.memlane("memlane --help", "--help"), {name: "nothing", args: []string{b.self, "limit", "read", os.DevNull}}}, b.runs, patience)
+	idle, err := b.measure(ctx, []command{b.memlane("memlane --help", "--help"), {name: "nothing", args: []string{b.self, "limit", "read", os.DevNull}}}, b.runs, shortRuns*b.runs, patience)
 	if err != nil {
 		return err
 	}
@@ -52,6 +53,9 @@ func (b *bench) write(ctx context.Context, w io.Writer) error {
 // patience is how long the runs of a command may take in all before it is not
 // repeated.
 const patience = time.Minute
+
+// shortRuns is how many times as often a short command is run.
+const shortRuns = 5
 
 func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 	head := false
@@ -92,7 +96,7 @@ func (b *bench) measureRows(ctx context.Context, rows []row) ([]cost, error) {
 			commands = append(commands, r.command)
 		}
 	}
-	costs, err := b.measure(ctx, commands, b.runs, patience)
+	costs, err := b.measure(ctx, commands, b.runs, shortRuns*b.runs, patience)
 	if err != nil {
 		return nil, err
 	}

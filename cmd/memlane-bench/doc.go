@@ -1,10 +1,11 @@
 /*
 Memlane-bench measures how much time and memory memlane takes, beside the
-programs that read the same files, and writes Markdown; docs/performance.md is
-what it wrote last.
+programs that read the same files, and writes Markdown; docs/performance.md and
+docs/growth.md are what it wrote last.
 
 	go run ./cmd/memlane-bench --scale 0.05
-	go run ./cmd/memlane-bench -o docs/performance.md
+	go run ./cmd/memlane-bench --only '^[^g]' -o docs/performance.md
+	go run ./cmd/memlane-bench --only growth -o docs/growth.md
 
 Every input is made from a seed: see makeInput. The works (works.go) run memlane
 and its peers on the same file in turns; the series (growth.go) run every command

@@ -116,7 +116,7 @@ func (b *bench) grow(ctx context.Context, s series) ([]growing, error) {
 		if s.viewer > 0 && i >= s.viewer {
 			commands = commands[:len(commands)-1]
 		}
-		costs, err := b.measure(ctx, commands, b.growthRuns(), growthPatience)
+		costs, err := b.measure(ctx, commands, b.growthRuns(), b.growthRuns(), growthPatience)
 		if err != nil {
 			return nil, err
 		}

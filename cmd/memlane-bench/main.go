@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,7 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 			b.flags += fmt.Sprintf(" --%s %s", name, quoted(fmt.Sprint(c.Value(name))))
 		}
 	}
+	b.page = filepath.Base(cmp.Or(c.String("output"), "performance.md"))
 	if b.only, err = regexp.Compile(c.String("only")); err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func TestMeasure(t *testing.T) {
 	shell := func(script string) command { return command{args: []string{"sh", "-c", script}} }
 	costs, err := b.measure(context.Background(), []command{
 		shell("echo x > {out}"), shell("echo no >&2; echo memory >&2; exit 3"), {missing: "something"}, shell("exit 0"),
-	}, 2, patience)
+	}, 2, 2, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,12 +134,15 @@ func TestMeasure(t *testing.T) {
 	if c := costs[2]; c.err != errNotFound || reason(c.err) != "not found" {
 		t.Errorf("%+v", c)
 	}
-	if costs, _ = b.measure(context.Background(), []command{shell("sleep 0.01")}, 5, 1); costs[0].runs != 1 {
+	if costs, _ = b.measure(context.Background(), []command{shell("sleep 0.01")}, 5, 5, 1); costs[0].runs != 1 {
 		t.Errorf("run %d times beyond patience", costs[0].runs)
+	}
+	if costs, _ = b.measure(context.Background(), []command{shell("sleep 0.01")}, 2, 6, patience); costs[0].runs != 6 {
+		t.Errorf("a short command ran %d times, want 6", costs[0].runs)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := b.measure(ctx, []command{shell("sleep 60")}, 1, patience); err != context.Canceled {
+	if _, err := b.measure(ctx, []command{shell("sleep 60")}, 1, 1, patience); err != context.Canceled {
 		t.Errorf("the end of the run: %v", err)
 	}
 }

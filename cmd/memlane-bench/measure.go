@@ -26,25 +26,26 @@ type command struct {
 	name    string   // for people
 	args    []string // the program and its arguments; "{out}" is a file to write
 	missing string   // what would have to be installed, "" when it is there
-	times   int      // runs, 0: as many as asked for
 }
+
+// equalTime is what each of several commands is run for, so that the least of its
+// costs is as sure as that of those which take longer.
+const equalTime = 10 * time.Second
 
 // measure runs commands in turns, so that whatever else the machine does falls
 // on all of them, and returns the cost of each. What has taken patience in all is
-// not repeated.
-func (b *bench) measure(ctx context.Context, commands []command, runs int, patience time.Duration) ([]cost, error) {
+// not repeated; what has not taken equalTime is run up to most times.
+func (b *bench) measure(ctx context.Context, commands []command, runs, most int, patience time.Duration) ([]cost, error) {
 	costs := make([]cost, len(commands))
 	spent := make([]time.Duration, len(commands))
-	most := runs
 	for i, c := range commands {
-		most = max(most, c.times)
 		if c.missing != "" {
 			costs[i].err = errNotFound
 		}
 	}
 	for run := range most {
 		for i, c := range commands {
-			if costs[i].err != nil || run > 0 && spent[i] > patience || run >= max(runs, c.times) {
+			if costs[i].err != nil || run > 0 && spent[i] > patience || run >= runs && spent[i] > equalTime {
 				continue
 			}
 			fmt.Fprintf(b.log, "run %d: %s\n", run+1, c.name)

@@ -13,12 +13,12 @@ func (b *bench) heading(w io.Writer) {
 
 How fast memlane is, and how much memory it takes, beside the programs that read the same files. This page is what
 
-    go run ./cmd/memlane-bench%s -o docs/performance.md
+    go run ./cmd/memlane-bench%s -o docs/%s
 
 writes. It makes its inputs from seeds, runs memlane and its peers on them in turns, and installs nothing: a peer that is not there
 is "not found". --python names an interpreter that has xprof, orjson and protobuf, --memory-viz PyTorch's _memory_viz.py.
 
-`, b.flags)
+`, b.flags, b.page)
 	for _, fact := range append(machine(), "memlane "+memlaneVersion(b.peers.memlane)) {
 		fmt.Fprintf(w, "- %s\n", fact)
 	}
@@ -37,7 +37,7 @@ func (b *bench) sideBySideHead(w io.Writer) {
 
 CPU is user and system time of a whole command, from its start to its result, its children included; RSS is the peak of its resident
 memory, MB are 10^6 bytes. Of %d runs in turns, %s, CPU and wall are the least and RSS is the most; what
-takes over a minute is repeated less often, what takes milliseconds more often. "CPU x" and "RSS x" are how many times that of memlane a
+takes over a minute is repeated less often, what takes less than ten seconds in all up to five times as often. "CPU x" and "RSS x" are how many times that of memlane a
 command takes: of the first row of the same work. A limit is what no reader of the file can do without; limits are measured as
 processes too, which take %s s and %s MB to do nothing. The model of a trace is %d bytes for a buffer and %d for a call, of which
 the operators are found.

@@ -173,7 +173,6 @@ func (b *bench) pprofRows(file string) []row {
 
 func (b *bench) startRows(file string) []row {
 	help, info := b.memlane("memlane --help", "--help"), b.memlane("memlane info", "info", file)
-	help.times, info.times = 4*b.runs, 4*b.runs // they are short, and a wall is easily disturbed
 	soon := []target{wallAtMost(30 * time.Millisecond)}
 	return []row{{command: help, targets: soon}, {command: info, targets: soon}}
 }
