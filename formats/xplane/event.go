@@ -270,8 +270,10 @@ type usual struct {
 
 // Tags of numbers, a bit each.
 const (
-	unsigned, signed, ref = 1 << (statUint<<3 | varintType), 1 << (statInt<<3 | varintType), 1 << (statRef<<3 | varintType)
-	anyNumber             = unsigned | signed | ref
+	unsigned  uint64 = 1 << (statUint<<3 | varintType)
+	signed    uint64 = 1 << (statInt<<3 | varintType)
+	ref       uint64 = 1 << (statRef<<3 | varintType)
+	anyNumber        = unsigned | signed | ref
 )
 
 func usualOf(kind statKind) usual {
