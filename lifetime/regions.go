@@ -32,19 +32,14 @@ func (p *regionPairing) event(e *event) {
 // lose counts releases that were not recorded.
 func (p *regionPairing) lose(pieces []span[int]) {
 	for _, piece := range pieces {
-		if p.lost.Count++; p.lost.Count == 1 {
-			p.lost.First = fmt.Sprintf("segment at %#x", piece.lo)
-		}
-		p.lost.Bytes = AddSat(p.lost.Bytes, sizeOf(piece.lo, piece.hi))
+		p.lost.add(sizeOf(piece.lo, piece.hi), func() string { return fmt.Sprintf("segment at %#x", piece.lo) })
 	}
 }
 
 // finish hands the regions to the space, whose window is known.
 func (p *regionPairing) finish(s *Space) {
 	p.endState(s)
-	if p.lost.Count > 0 {
-		p.log.b.Lose(LostFree, p.lost.Count, p.lost.Bytes, s.ID()+": "+p.lost.First)
-	}
+	p.lost.tell(p.log.b, LostFree, s)
 	slices.SortStableFunc(p.regions, func(x, y Region) int {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr), cmp.Compare(x.End, y.End))
 	})

@@ -54,10 +54,9 @@ var statKinds = map[string]statKind{
 
 // statTable finds the kind of a statistic by its number.
 type statTable struct {
-	dense []statKind
+	dense []usual
 	rare  map[int64]statKind // numbers that would make dense long
 	known uint32             // bits by statKind
-	usual []usual            // by the numbers below maxUsual
 }
 
 const maxDense = 1 << 16
@@ -72,13 +71,9 @@ func (t *statTable) set(id int64, kind statKind) {
 		return
 	}
 	for int64(len(t.dense)) <= id {
-		t.dense = append(t.dense, otherStat)
+		t.dense = append(t.dense, usual{})
 	}
-	t.dense[id] = kind
-	if id < maxUsual {
-		t.usual = append(t.usual, make([]usual, max(0, int(id)+1-len(t.usual)))...)
-		t.usual[id] = usualOf(kind)
-	}
+	t.dense[id] = usualOf(kind)
 }
 
 // has reports whether all of some kinds have a number.
@@ -93,7 +88,7 @@ func (t *statTable) has(kinds ...statKind) bool {
 
 func (t *statTable) kind(id uint64) statKind {
 	if id < uint64(len(t.dense)) {
-		return t.dense[id]
+		return t.dense[id].kind
 	}
 	return t.rare[int64(id)]
 }
@@ -292,7 +287,7 @@ func usualOf(kind statKind) usual {
 // where they end; what is not usual is left to stat. This is where the time of
 // reading a profile goes: an event has a dozen.
 func (d *decoder) usualStats(b []byte, i int, e *event) int {
-	kinds := d.stats.usual
+	kinds := d.stats.dense
 	whole := b[:cap(b)] // what lies behind an event is loaded with it, and masked
 	for i+usualRoom <= len(whole) {
 		head := binary.LittleEndian.Uint64(whole[i:])
