@@ -18,8 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const (

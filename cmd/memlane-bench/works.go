@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/memlane/memlane/units"
+	"github.com/memlane/memlane/internal/units"
 )
 
 // work is something that memlane does, beside what others take for it.

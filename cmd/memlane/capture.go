@@ -14,9 +14,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render"
-	"github.com/memlane/memlane/units"
 )
 
 // captureFlags are the flags of every command that reads spaces of captures, but

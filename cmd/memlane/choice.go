@@ -15,9 +15,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/units"
 )
 
 // choice is which spaces the flags of a command ask for.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
@@ -19,7 +20,6 @@ import (
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/web"
-	"github.com/memlane/memlane/units"
 )
 
 func diffCommand() *cli.Command {

@@ -6,9 +6,9 @@ import (
 	"math"
 	"text/tabwriter"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/units"
 )
 
 // functionJSON is what the functions that --function matches changed in a space.

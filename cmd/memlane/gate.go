@@ -5,9 +5,9 @@ import (
 	"math"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/units"
 )
 
 // gate is a rule of --fail-on.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/model"
-	"github.com/memlane/memlane/units"
 )
 
 // schema names the version of the JSON that commands write.

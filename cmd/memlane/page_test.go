@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/memlane/memlane/units"
+	"github.com/memlane/memlane/internal/units"
 )
 
 // pages are captures of each format, and one to compare with.

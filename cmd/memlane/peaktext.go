@@ -7,8 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // maxRows is how many rows a table for people has.

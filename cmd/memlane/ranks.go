@@ -13,10 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/report"
-	"github.com/memlane/memlane/units"
 )
 
 // rankInName finds the rank in the name of a file: rank3.pickle, rank_03.json.

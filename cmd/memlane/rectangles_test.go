@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/blocks"
-	"github.com/memlane/memlane/units"
 )
 
 // rectangle is a block of an address picture, as a reader of the file finds it.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/units"
+	"github.com/memlane/memlane/internal/units"
 )
 
 // room is the memory that --max-memory leaves to what is read of captures; nil where

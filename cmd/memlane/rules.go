@@ -10,10 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/leak/preset"
-	"github.com/memlane/memlane/units"
 )
 
 // defaultRules is the name of memlane's own rules.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
-	"github.com/memlane/memlane/units"
 )
 
 // The values of --layout, --color and --theme.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/memlane/memlane/formats/chrometrace/scan"
+	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/memlane/memlane/formats/chrometrace/scan"
+	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
 )
 

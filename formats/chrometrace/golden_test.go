@@ -3,7 +3,7 @@ package chrometrace_test
 import (
 	"testing"
 
-	"github.com/memlane/memlane/lifetime/native/nativetest"
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
 // TestGolden holds the whole model of some traces against their native text.

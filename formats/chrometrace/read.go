@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memlane/memlane/formats/chrometrace/scan"
+	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
 )
 

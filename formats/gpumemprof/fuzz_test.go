@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/gpumemprof"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
 // FuzzRead reads anything: no panic, one clear error or a model that passes

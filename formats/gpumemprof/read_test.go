@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/gpumemprof"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/gpumemprof/"

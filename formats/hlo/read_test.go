@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/hlo"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/xplane"

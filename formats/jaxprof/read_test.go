@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/memlane/memlane/formats/jaxprof"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/jaxprof/"

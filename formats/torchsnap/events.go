@@ -3,7 +3,7 @@ package torchsnap
 import (
 	"fmt"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 )
 

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime/native/nativetest"
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
 // TestGolden holds the whole model of some captures against their native text,

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/torchsnap"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 // Python data for tests. Keys of a dict keep their order and may repeat.

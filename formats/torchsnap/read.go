@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
 // TestGolden holds the whole model of some captures against their native text.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/xplane"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/native/nativetest"
 )
 
 const captures = "../../testdata/xplane"

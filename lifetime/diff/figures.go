@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/memlane/memlane/units"
+	"github.com/memlane/memlane/internal/units"
 )
 
 // AllocatedOf returns the bytes that a place allocated in the window or, of a side

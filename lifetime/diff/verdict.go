@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/units"
 )
 
 // toldRows is how many places a verdict names.

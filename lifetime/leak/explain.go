@@ -7,8 +7,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // The thresholds of growing.

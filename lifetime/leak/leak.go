@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // Severity of a finding.

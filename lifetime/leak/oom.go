@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // The thresholds of outOfMemory.

@@ -3,8 +3,8 @@ package leak
 import (
 	"fmt"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // Thresholds of padding.

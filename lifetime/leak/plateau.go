@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // notable is the share of the peak from which on the rules that find no fault

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // RankOutlier is the name of the rule that compares ranks; it looks at all

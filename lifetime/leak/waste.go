@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // minUse is the share of its buffers that a site must have asked for.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/units"
 )
 
 var update = flag.Bool("update", false, "write the pictures in testdata anew")

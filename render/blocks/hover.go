@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/units"
 )
 
 // title returns what shows when a reader points at a buffer. It runs once per

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/units"
 )
 
 // run is a capture of a program that allocates sizes one after the other, each in a

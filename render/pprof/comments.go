@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/units"
 )
 
 // addComments says where the figures come from: each file, each space, what

@@ -4,9 +4,9 @@ import (
 	"io"
 	"math"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/units"
 )
 
 // maxChanged is how many places a comparison names.

@@ -1,9 +1,9 @@
 package plot
 
 import (
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/units"
 )
 
 // Steps draws the program's steps as ticks along the top, no two closer than

@@ -12,7 +12,7 @@ import (
 
 	ogorek "github.com/kisielk/og-rek"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
 // comparison holds a decoded pickle against what og-rek makes of it. Where the

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 	"strconv"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/units"
 )
 
 // Scale maps [0, From] to [0, To], rounding to the nearest. It works in whole

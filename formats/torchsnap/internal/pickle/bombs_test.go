@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
 func le64(n uint64) string { return string(binary.LittleEndian.AppendUint64(nil, n)) }

@@ -16,7 +16,7 @@ import (
 // captures are the files of this repository and, where MEMLANE_CAPTURES names a
 // folder of more, those.
 func captures(t testing.TB) map[string][]byte {
-	patterns := []string{"../../../testdata/chrome/*.json*"}
+	patterns := []string{"../../../../testdata/chrome/*.json*"}
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
 		patterns = append(patterns, dir+"/torch/*.json*", dir+"/public/chrome/*")
 	}
@@ -106,7 +106,7 @@ func TestWindows(t *testing.T) {
 // TestCut cuts a real trace at random bytes: every event that is complete before
 // the cut is kept, and nothing else.
 func TestCut(t *testing.T) {
-	data := content(t, "../../../testdata/chrome/t212_cpu_leak.json.gz")
+	data := content(t, "../../../../testdata/chrome/t212_cpu_leak.json.gz")
 	whole := read(bytes.NewReader(data), windowSize)
 	ends := eventEnds(data, whole.offsets)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
 // generate is a Python program that writes lines {"p": pickle in hex, "v": the

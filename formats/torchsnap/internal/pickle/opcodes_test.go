@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
 // plain holds, for every opcode of plain data, a pickle that uses it, and its

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/memlane/memlane/formats/torchsnap/pickle"
+	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
 // keepAll is a Handler that leaves every list and dict as it is.
@@ -78,7 +78,7 @@ func show(d *pickle.Decoder, v pickle.Value, budget int) string {
 // captures returns the snapshots in testdata by name.
 func captures(t testing.TB) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob("../../../testdata/torchsnap/*.pickle")
+	files, err := filepath.Glob("../../../../testdata/torchsnap/*.pickle")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no captures", err)
 	}

@@ -3,9 +3,9 @@ package plot
 import (
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/units"
 )
 
 // Plot is the part of a page that shows a space along its axis.
