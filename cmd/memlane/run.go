@@ -107,21 +107,27 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"what was asked for, 5 the output cannot be written, 130 interrupted.",
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		HideVersion: true,
-		Flags:       []cli.Flag{cli.HelpFlag}, // not added where there is a command of that name
+		Flags: []cli.Flag{
+			cli.HelpFlag, // not added where there is a command of that name
+			toggle("version", "the same as the command version"),
+		},
 		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), diffCommand(), serveCommand(), svgCommand(), pprofCommand(), exportCommand(),
-			helpCommand()},
+			versionCommand(), helpCommand()},
 		OnUsageError:   usage,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
+			switch {
+			case c.Args().Present():
 				return fail(statusUsage, "no command is called %q; see memlane --help", c.Args().First())
+			case c.Bool("version"):
+				return printVersion(c)
 			}
 			return cli.ShowAppHelp(c)
 		},
 	}
 	for _, command := range app.Commands {
 		command.OnUsageError = usage
-		command.UsageText = "memlane " + command.Name + " [flags] " + command.ArgsUsage
+		command.UsageText = strings.TrimSpace("memlane " + command.Name + " [flags] " + command.ArgsUsage)
 		command.HideHelpCommand = true // a capture may be called "help"
 	}
 	return app
