@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TestWorkflow runs the steps of docs/ci/github.yml that call memlane, as a runner
+// does: a leak on a branch fails the two gates, no change fails none.
+func TestWorkflow(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash, in which runners run steps")
+	}
+	text, err := os.ReadFile("../../docs/ci/github.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Name, Run string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before, after string
+		failing       string // names of steps
+		summary       string
+	}{
+		{"leak_loss_fixed", "leak_loss", "Look for leaks, Compare with the main branch", `(?m)^## New findings$`},
+		{"leak_loss_fixed", "leak_loss_fixed", "", `Every call site holds what it held before`},
+	} {
+		dir := t.TempDir()
+		for name, from := range map[string]string{"main.pickle": c.before, "this.pickle": c.after} {
+			data, err := os.ReadFile(filepath.Join(snapshots, from+".pickle"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		summary := filepath.Join(dir, "summary")
+		ran := 0
+		var failing []string
+		for _, step := range workflow.Jobs["memory"].Steps {
+			if !strings.HasPrefix(step.Run, "memlane ") {
+				continue
+			}
+			ran++
+			cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Run)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "GITHUB_STEP_SUMMARY="+summary)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				failing = append(failing, step.Name)
+				if cmd.ProcessState.ExitCode() != statusFound {
+					t.Errorf("%s: %v\n%s", step.Name, err, out)
+				}
+			}
+		}
+		if got := strings.Join(failing, ", "); got != c.failing {
+			t.Errorf("%s -> %s: failing are %q, want %q", c.before, c.after, got, c.failing)
+		}
+		if said, err := os.ReadFile(summary); err != nil || !regexp.MustCompile(c.summary).Match(said) {
+			t.Errorf("%s -> %s: the summary says %q, %v", c.before, c.after, said, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "memory.html")); err != nil {
+			t.Error(err)
+		}
+		if ran != 3 {
+			t.Errorf("%d steps call memlane, want 3", ran)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package diff_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// What a fix changed: the places whose share of the peak differs, and which leaks
+// are gone.
+func ExampleCompare() {
+	before, err := formats.Open("../../testdata/torchsnap/leak_loss.pickle", formats.Input{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	after, err := formats.Open("../../testdata/torchsnap/leak_loss_fixed.pickle", formats.Input{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	result := diff.Compare(before, after, leak.Settings{})
+	for i := range result.Rows {
+		row := &result.Rows[i]
+		fmt.Printf("%+d bytes %s %s\n", row.DeltaPeak(), row.Place(), row.Status)
+	}
+	fmt.Println(len(result.Fixed), "findings fixed,", len(result.New), "new")
+	// Output:
+	// -14680064 bytes forward (leak_loss.py:9) shrank
+	// -7340032 bytes step (leak_loss.py:19) shrank
+	// -3670016 bytes forward (leak_loss.py:10) shrank
+	// -512 bytes step (leak_loss.py:24) gone
+	// 3 findings fixed, 0 new
+}

@@ -1,0 +1,55 @@
+package lifetime_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// What is alive at the end of the window: the survivors.
+func ExampleSpace_Breakdown() {
+	capture, err := formats.Open("../testdata/torchsnap/pair_before.pickle", formats.Input{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, space := range capture.Spaces {
+		for _, row := range space.Breakdown(space.AtEnd()) {
+			fmt.Printf("%s %8d bytes %s\n", space.ID(), row.Bytes, capture.PlaceOf(row.Site))
+		}
+	}
+	// Output:
+	// cuda:0 25165824 bytes <listcomp> (pair.py:6)
+	// cuda:0 12582912 bytes duplicate (pair.py:10)
+}
+
+// A program that knows its own allocations makes a capture of them, and everything
+// that memlane does with captures is there.
+func ExampleBuilder() {
+	b := lifetime.NewBuilder()
+	file := b.Source(lifetime.Source{File: "pool.log", Format: "pool"})
+	pool := b.Space()
+	b.Describe(pool, lifetime.Space{Source: file, Device: "npu:0"})
+	load := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "load", File: "model.py", Line: 3})})
+	weights := b.Site(lifetime.Site{Stack: load})
+	b.Alloc(pool, 10, 0x1000, 1000, 1024, weights)
+	b.Alloc(pool, 20, 0x2000, 4096, 4096, 0)
+	b.Free(pool, 30, 0x2000, 4096, 0)
+
+	capture, err := b.Finish()
+	if err != nil {
+		log.Fatal(err)
+	}
+	space := capture.Spaces[0]
+	fmt.Println("peak:", space.Peak(lifetime.Occupied).Bytes)
+	for _, i := range space.LiveAt(space.AtEnd()) {
+		buffer := &space.Buffers[i]
+		fmt.Println("alive:", buffer.Bytes(lifetime.Requested), "bytes,", capture.PlaceOf(buffer.Site))
+	}
+	fmt.Println("losses:", len(capture.Losses))
+	// Output:
+	// peak: 5120
+	// alive: 1000 bytes, load (model.py:3)
+	// losses: 0
+}
