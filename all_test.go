@@ -55,7 +55,7 @@ var allowed = []struct {
 	{"lifetime/native", []string{"lifetime"}, false},
 	{"lifetime", nil, false},
 	{"internal/units", nil, true},
-	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, false},
+	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, true},
 	{"internal/plot", []string{"lifetime", "internal/units", "render/canvas"}, true},
 	{"formats/torchsnap/internal/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "formats/torchsnap/internal/pickle"}, false},

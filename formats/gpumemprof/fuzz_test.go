@@ -4,22 +4,61 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/memlane/memlane/formats/gpumemprof"
 	"github.com/memlane/memlane/internal/nativetest"
+	"github.com/memlane/memlane/lifetime"
 )
 
-// FuzzRead reads anything: no panic, one clear error or a model that passes
-// Check and can be written.
+// recordsIn returns how many records the lists of a file have, by a strict parser;
+// false where that refuses the file.
+func recordsIn(data []byte) (n int64, ok bool) {
+	var all any
+	if json.Unmarshal(data, &all) != nil {
+		return 0, false
+	}
+	switch all := all.(type) {
+	case []any:
+		n = int64(len(all))
+	case map[string]any:
+		for _, key := range []string{"results", "events", "input"} {
+			if list, is := all[key].([]any); is {
+				n += int64(len(list))
+			}
+		}
+	}
+	return n, true
+}
+
+// FuzzRead reads anything: no panic, bounded memory, one clear error or a model that
+// passes Check and can be written. Of what is JSON every record is used or lost.
 func FuzzRead(f *testing.F) {
-	for _, name := range names {
-		f.Add(contentOf(f, name))
+	for _, data := range nativetest.Contents(f, captures+"*.json") {
+		f.Add(data)
+	}
+	for _, data := range nativetest.Contents(f, captures+"golden/*.json.gz") {
+		f.Add(data[:min(len(data), 8<<10)])
 	}
 	f.Add([]byte("[" + result + "," + event + ",7,{}]"))
 	f.Add([]byte(`{"results":[` + result + `],"x":[[{}]],"events":[` + event + `]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		gpumemprof.Sniff(data[:min(len(data), 4096)])
-		if c, err := read(t, bytes.NewReader(data)); err == nil {
-			nativetest.Text(t, c)
+		var c *lifetime.Capture
+		var err error
+		nativetest.Bounded(t, len(data), 4<<20, 1500, func() { c, err = read(t, bytes.NewReader(data)) })
+		if err != nil {
+			return
+		}
+		nativetest.Text(t, c)
+		records := int64(len(c.AllCalls())) + int64(len(c.Samples))
+		for _, l := range c.Losses {
+			if l.Reason == lifetime.IncompleteRecord {
+				records += l.Count
+			}
+		}
+		if want, ok := recordsIn(data); ok && records != want {
+			t.Errorf("%d records are used or lost, %d stand there", records, want)
 		}
 	})
 }

@@ -1,27 +1,74 @@
 package torchsnap_test
 
 import (
-	"os"
-	"path/filepath"
+	"bytes"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	ogorek "github.com/kisielk/og-rek"
+
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// FuzzRead reads anything: no panic, one clear error or a capture that passes
-// Check and survives a trip through native text (readBytes sees to that).
-func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob(captures + "/*.pickle")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no captures", err)
+// reduced returns a snapshot with the first and last items alone of its long lists.
+func reduced(t testing.TB, data []byte) []byte {
+	v, err := ogorek.NewDecoderWithConfig(bytes.NewReader(data), &ogorek.DecoderConfig{StrictUnicode: true, PyDict: true}).Decode()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
+	return pickled(shortened(v))
+}
+
+func shortened(v any) any {
+	const most = 3 // at each end
+	switch v := v.(type) {
+	case ogorek.None:
+		return nil
+	case int64:
+		return big.NewInt(v)
+	case ogorek.Bytes:
+		return string(v)
+	case []any:
+		short := list{}
+		for i, item := range v {
+			if i < most || i >= len(v)-most {
+				short = append(short, shortened(item))
+			}
 		}
+		return short
+	case ogorek.Tuple:
+		return tuple(shortened([]any(v)).(list))
+	case ogorek.Dict:
+		var keys []string
+		for key := range v.Iter() {
+			keys = append(keys, key.(string))
+		}
+		slices.Sort(keys)
+		slices.Reverse(keys) // segments before traces, as PyTorch has them
+		short := dict{}
+		for _, key := range keys {
+			short = append(short, key, shortened(v.Get(key)))
+		}
+		return short
+	}
+	return v
+}
+
+// FuzzRead reads anything: no panic, bounded memory, one clear error or a capture
+// that passes Check and survives a trip through native text (readBytes sees to
+// that). What pickles say is held against og-rek by FuzzDecode of package pickle.
+func FuzzRead(f *testing.F) {
+	for i, data := range nativetest.Contents(f, captures+"/*.pickle", "../../testdata/labelled/*.pickle.zst") {
 		if len(data) < 7<<10 {
 			f.Add(data)
+			continue
+		}
+		f.Add(reduced(f, data))
+		if i%8 == 0 {
+			f.Add(data[:5<<10]) // as a job leaves it that is killed
 		}
 	}
 	const base = 0x7f0000000000
@@ -30,10 +77,12 @@ func FuzzRead(f *testing.F) {
 		event("free_completed", base, 500, 3), event("oom", 0, 5, 4, "device_free", 7), event("snapshot", 0, 5, 5), event("annotate", base, 5, 6, "user_metadata", "m"),
 		event("segment_unmap", base, 512, 7)})))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := readBytes(t, data); err != nil {
-			if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || utf8.RuneCountInString(msg) > 300 {
-				t.Errorf("message %q", msg)
+		nativetest.Bounded(t, len(data), 16<<20, 5000, func() {
+			if _, err := readBytes(t, data); err != nil {
+				if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || utf8.RuneCountInString(msg) > 300 {
+					t.Errorf("message %q", msg)
+				}
 			}
-		}
+		})
 	})
 }

@@ -329,7 +329,7 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 
 // stat reads a statistic whatever its fields and their order.
 func (d *decoder) stat(b []byte, e *event) bool {
-	kind := otherStat
+	kind := d.stats.kind(0) // where no number stands
 	for i := 0; i < len(b); {
 		var tag, v uint64
 		if b[i] < short {

@@ -2,42 +2,178 @@ package xplane_test
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/memlane/memlane/formats/xplane"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// FuzzReadAt reads anything, in all ways: no panic, one clear error or a capture
-// that passes Check, and the same peak and end however they are kept.
+// reduced returns a profile with a few lines of each plane alone, with a few events
+// of each kind, and with the names that those use.
+func reduced(t testing.TB, data []byte) []byte {
+	space, err := decoded(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plane := range each(space, "planes") {
+		events, stats := map[int64]bool{}, map[int64]bool{}
+		keep(plane, "lines", 3, func(protoreflect.Message) any { return 0 })
+		for line := range each(plane, "lines") {
+			keep(line, "events", 4, func(event protoreflect.Message) any { return get(event, "metadata_id").Int() })
+			keep(line, "events", 40, func(protoreflect.Message) any { return 0 })
+			for event := range each(line, "events") {
+				events[get(event, "metadata_id").Int()] = true
+				for stat := range each(event, "stats") {
+					stats[get(stat, "metadata_id").Int()] = true
+					stats[int64(get(stat, "ref_value").Uint())] = true
+				}
+			}
+		}
+		for field, used := range map[protoreflect.Name]map[int64]bool{"event_metadata": events, "stat_metadata": stats} {
+			names := get(plane, field).Map()
+			names.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
+				if !used[key.Int()] {
+					names.Clear(key)
+				}
+				return true
+			})
+		}
+	}
+	return encoded(t, space)
+}
+
+// keep leaves the first most messages of each kind in a list.
+func keep(m protoreflect.Message, name protoreflect.Name, most int, kind func(protoreflect.Message) any) {
+	list := get(m, name)
+	if list.List().Len() == 0 {
+		return
+	}
+	few, seen := m.NewField(m.Descriptor().Fields().ByName(name)).List(), map[any]int{}
+	for item := range each(m, name) {
+		if seen[kind(item)]++; seen[kind(item)] <= most {
+			few.Append(protoreflect.ValueOfMessage(item))
+		}
+	}
+	m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOfList(few))
+}
+
+// encoded returns a profile in the one form that profilers write: fields in order,
+// each name once.
+func encoded(t testing.TB, space proto.Message) []byte {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// FuzzReadAt reads anything, in all ways: no panic, bounded memory, one clear error
+// or a capture that passes Check, and the same peak and end however they are kept.
+// What the decoder of protocol buffers takes has the events that this one finds.
 func FuzzReadAt(f *testing.F) {
 	f.Add(xspace{{name: "/device:TPU:3"}, {name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}, {timestamp: 5, events: story[:2]}}}}.encode())
 	f.Add(xspace{{name: "/host:CPU", namesFirst: true, lines: []xline{{events: []xevent{
 		{name: "train", duration: 9, stats: []xstat{{"_r", int64(1)}, {"_pt", int64(1)}, {"_p", int64(2)}}},
 		{name: "MemoryAllocation", stats: []xstat{{"_ct", int64(1)}, {"_c", int64(2)}, {"allocator_name", "a"}, {"index_on_host", uint64(3)}}},
 	}}}}}.encode())
-	if data, err := os.ReadFile(captures + "/tf_warm_cache.xplane.pb"); err == nil {
-		f.Add(data)
+	for _, data := range nativetest.Contents(f, captures+"/*.xplane.pb", "../../testdata/labelled/*.xplane.pb.zst") {
+		f.Add(reduced(f, data))
+		if len(data) < 30<<10 {
+			f.Add(data)
+		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := read(t, data); err != nil {
-			if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > 400 {
-				t.Errorf("message %q", msg)
-			}
-		}
-		comparePeakAndEnd(t, data)
-		b := lifetime.NewBuilder()
-		b.KeepReports()
-		if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err == nil {
-			c, err := b.Finish()
-			if err == nil {
-				err = c.Check()
-			}
-			if err != nil {
-				t.Error(err)
-			}
+		nativetest.Bounded(t, len(data), 16<<20, 10_000, func() { readAnything(t, data) })
+		if space, err := decoded(data); err == nil && unambiguous(space) {
+			compareEvents(t, encoded(t, space))
 		}
 	})
+}
+
+// unambiguous reports whether no two events of a plane have one name, as is true of
+// what profilers write: of two the last one counts here, and all do for the oracle.
+func unambiguous(space protoreflect.Message) bool {
+	for plane := range each(space, "planes") {
+		seen := map[string]bool{}
+		for _, name := range namesIn(plane, "event_metadata") {
+			if seen[name] {
+				return false
+			}
+			seen[name] = true
+		}
+	}
+	return true
+}
+
+func readAnything(t *testing.T, data []byte) {
+	if _, err := read(t, data); err != nil {
+		if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > 400 {
+			t.Errorf("message %q", msg)
+		}
+	}
+	comparePeakAndEnd(t, data)
+	if c, err := reports(data); err == nil {
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// reports reads what allocators said, as it stands.
+func reports(data []byte) (*lifetime.Capture, error) {
+	b := lifetime.NewBuilder()
+	b.KeepReports()
+	if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err != nil {
+		return nil, err
+	}
+	return b.Finish()
+}
+
+// said are the events of allocators together. Sums wrap.
+type said struct {
+	allocations, frees         int
+	addr, requested, allocated int64
+}
+
+// compareEvents holds the events that are read of an encoded profile against those
+// that the decoder of protocol buffers finds.
+func compareEvents(t *testing.T, data []byte) {
+	t.Helper()
+	c, err := reports(data)
+	if err != nil {
+		t.Fatalf("a whole profile is refused: %v", err)
+	}
+	var got, want said
+	for _, s := range c.Spaces {
+		for r := range s.Reports.All() {
+			if r.Free {
+				got.frees++
+			} else {
+				got.allocations++
+			}
+			got.addr, got.requested, got.allocated = got.addr+int64(r.Addr), got.requested+r.Requested, got.allocated+r.Occupied
+		}
+	}
+	for _, h := range allEvents(t, data) {
+		if h.alloc {
+			want.allocations++
+		} else {
+			want.frees++
+		}
+		figure := func(name string, none int64) int64 {
+			if v, ok := h.stats[name]; ok {
+				return v
+			}
+			return none
+		}
+		want.addr, want.requested, want.allocated = want.addr+figure("addr", 0), want.requested+figure("requested_bytes", -1), want.allocated+figure("allocation_bytes", -1)
+	}
+	if got != want {
+		t.Errorf("%+v, by the decoder of protocol buffers %+v", got, want)
+	}
 }

@@ -98,7 +98,7 @@ func (r *reader) groupsOf() (*groups, error) {
 // read takes in the events of a line, in the order of the file. It returns the
 // roots.
 func (g *groups) read(l *line) ([]root, error) {
-	l.w = l.h.r.window(windowBytes)
+	l.window(windowBytes)
 	if err := l.open(); err != nil {
 		return nil, err
 	}
@@ -302,7 +302,7 @@ func (h *host) keepReports() error {
 	}
 	n := 0
 	for i, l := range h.lines() {
-		l.w = h.r.window(windowBytes)
+		l.window(windowBytes)
 		if err := l.open(); err != nil {
 			return fmt.Errorf("lines[%d]: %w", i, err)
 		}

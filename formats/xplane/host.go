@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -111,13 +112,16 @@ func (h *host) complete() bool {
 	return h.allocation >= 0 && h.free >= 0 && h.stats.has(address, allocationBytes, bytesAllocated) && (h.stats.has(allocatorName) || h.stats.has(indexOnHost))
 }
 
-// lines returns the lines of the plane, ready to be read.
-func (h *host) lines() []*line {
-	var lines []*line
-	for _, body := range h.p.lines {
-		lines = append(lines, &line{h: h, body: body})
+// lines yields the lines of the plane, ready to be read. There may be millions that
+// are empty: who is done with one need not keep it.
+func (h *host) lines() iter.Seq2[int, *line] {
+	return func(yield func(int, *line) bool) {
+		for i, body := range h.p.lines {
+			if !yield(i, &line{h: h, body: body}) {
+				return
+			}
+		}
 	}
-	return lines
 }
 
 // maxWindows bounds the memory of the windows of all lines together.
@@ -127,11 +131,13 @@ const maxWindows = 16 << 20
 func (h *host) merge(unordered map[span]bool) error {
 	q := &queue{}
 	room := min(max(maxWindows/max(len(h.p.lines), 1), 4<<10), windowBytes)
-	var spare []byte // the buffer of a line without any event
+	var spare []byte // the buffer of a long line without any event
 	for i, l := range h.lines() {
-		l.w = h.r.window(0)
-		if l.w.buf, spare = spare, nil; l.w.buf == nil {
-			l.w.buf = make([]byte, 0, min(int64(room), l.body.end-l.body.at+1))
+		if cap(spare) < room { // that of a short line would be slow for a long one
+			l.window(room)
+		} else {
+			l.w = window{in: h.r.in, size: h.r.size, buf: spare}
+			spare = nil
 		}
 		start := l.open
 		if unordered[l.body] {

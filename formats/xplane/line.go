@@ -43,6 +43,11 @@ type line struct {
 // takes less than to keep it.
 type placed struct{ offset, at int64 }
 
+// window makes the window of a line, of so many bytes at most.
+func (l *line) window(most int) {
+	l.w = l.h.r.window(int(min(int64(most), l.body.end-l.body.at+1)))
+}
+
 // open reads what stands before the events of a line.
 func (l *line) open() error {
 	l.w.open(l.body)

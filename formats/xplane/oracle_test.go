@@ -2,6 +2,7 @@ package xplane_test
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"math/big"
 	"os"
@@ -10,54 +11,97 @@ import (
 	"strings"
 	"testing"
 
-	pw "google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// wire is a message taken apart without knowing what it means: the values of
-// its fields by number.
-type wire map[pw.Number][]wireValue
+// schema is what the oracle reads of xplane.proto.
+const schema = `
+name: "xplane.proto" syntax: "proto3"
+message_type: { name: "XSpace"
+	field: { name: "planes" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".XPlane" } }
+message_type: { name: "XPlane"
+	field: { name: "name" number: 2 label: LABEL_OPTIONAL type: TYPE_BYTES }
+	field: { name: "lines" number: 3 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".XLine" }
+	field: { name: "event_metadata" number: 4 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".XPlane.EventMetadataEntry" }
+	field: { name: "stat_metadata" number: 5 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".XPlane.StatMetadataEntry" }
+	nested_type: { name: "EventMetadataEntry" options: { map_entry: true }
+		field: { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_INT64 }
+		field: { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".XName" } }
+	nested_type: { name: "StatMetadataEntry" options: { map_entry: true }
+		field: { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_INT64 }
+		field: { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".XName" } } }
+message_type: { name: "XName"
+	field: { name: "name" number: 2 label: LABEL_OPTIONAL type: TYPE_BYTES } }
+message_type: { name: "XLine"
+	field: { name: "timestamp_ns" number: 3 label: LABEL_OPTIONAL type: TYPE_INT64 }
+	field: { name: "events" number: 4 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".XEvent" } }
+message_type: { name: "XEvent"
+	field: { name: "metadata_id" number: 1 label: LABEL_OPTIONAL type: TYPE_INT64 }
+	field: { name: "offset_ps" number: 2 label: LABEL_OPTIONAL type: TYPE_INT64 }
+	field: { name: "duration_ps" number: 3 label: LABEL_OPTIONAL type: TYPE_INT64 }
+	field: { name: "stats" number: 4 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".XStat" } }
+message_type: { name: "XStat"
+	field: { name: "metadata_id" number: 1 label: LABEL_OPTIONAL type: TYPE_INT64 }
+	field: { name: "double_value" number: 2 label: LABEL_OPTIONAL type: TYPE_DOUBLE oneof_index: 0 }
+	field: { name: "uint64_value" number: 3 label: LABEL_OPTIONAL type: TYPE_UINT64 oneof_index: 0 }
+	field: { name: "int64_value" number: 4 label: LABEL_OPTIONAL type: TYPE_INT64 oneof_index: 0 }
+	field: { name: "str_value" number: 5 label: LABEL_OPTIONAL type: TYPE_BYTES oneof_index: 0 }
+	field: { name: "bytes_value" number: 6 label: LABEL_OPTIONAL type: TYPE_BYTES oneof_index: 0 }
+	field: { name: "ref_value" number: 7 label: LABEL_OPTIONAL type: TYPE_UINT64 oneof_index: 0 }
+	oneof_decl: { name: "value" } }
+`
 
-type wireValue struct {
-	number uint64
-	bytes  []byte
+var spaceType = func() protoreflect.MessageDescriptor {
+	var file descriptorpb.FileDescriptorProto
+	if err := prototext.Unmarshal([]byte(schema), &file); err != nil {
+		panic(err)
+	}
+	known, err := protodesc.NewFile(&file, nil)
+	if err != nil {
+		panic(err)
+	}
+	return known.Messages().ByName("XSpace")
+}()
+
+// decoded is what the decoder of protocol buffers makes of a profile, but for
+// fields that are not in schema.
+func decoded(data []byte) (*dynamicpb.Message, error) {
+	space := dynamicpb.NewMessage(spaceType)
+	return space, proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, space)
 }
 
-func takeApart(b []byte) wire {
-	m := wire{}
-	for len(b) > 0 {
-		num, typ, n := pw.ConsumeTag(b)
-		b = b[n:]
-		var v wireValue
-		switch typ {
-		case pw.VarintType:
-			v.number, n = pw.ConsumeVarint(b)
-		case pw.Fixed64Type:
-			v.number, n = pw.ConsumeFixed64(b)
-		default:
-			v.bytes, n = pw.ConsumeBytes(b)
+// get returns a field of a message.
+func get(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
+	return m.Get(m.Descriptor().Fields().ByName(name))
+}
+
+// each yields the messages of a list.
+func each(m protoreflect.Message, name protoreflect.Name) iter.Seq[protoreflect.Message] {
+	return func(yield func(protoreflect.Message) bool) {
+		list := get(m, name).List()
+		for i := range list.Len() {
+			if !yield(list.Get(i).Message()) {
+				return
+			}
 		}
-		b = b[n:]
-		m[num] = append(m[num], v)
 	}
-	return m
 }
 
-func (m wire) last(n pw.Number) (v wireValue) {
-	if all := m[n]; len(all) > 0 {
-		v = all[len(all)-1]
-	}
-	return v
-}
-
-func (m wire) names(field pw.Number) map[uint64]string {
-	names := map[uint64]string{}
-	for _, e := range m[field] {
-		entry := takeApart(e.bytes)
-		names[entry.last(1).number] = string(takeApart(entry.last(2).bytes).last(2).bytes)
-	}
+// namesIn returns the names of a map of metadata by number.
+func namesIn(plane protoreflect.Message, field protoreflect.Name) map[int64]string {
+	names := map[int64]string{}
+	get(plane, field).Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+		names[key.Int()] = string(get(value.Message(), "name").Bytes())
+		return true
+	})
 	return names
 }
 
@@ -70,38 +114,29 @@ type happened struct {
 	op    string
 }
 
-// allEvents decodes the events of allocators by the generic wire decoder, all
-// in memory.
-func allEvents(data []byte) []happened {
+// allEvents returns the events of allocators in order of time.
+func allEvents(t testing.TB, data []byte) []happened {
+	t.Helper()
+	space, err := decoded(data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var all []happened
-	for _, p := range takeApart(data)[1] {
-		plane := takeApart(p.bytes)
-		if string(plane.last(2).bytes) != "/host:CPU" {
+	for plane := range each(space, "planes") {
+		if string(get(plane, "name").Bytes()) != "/host:CPU" {
 			continue
 		}
-		events, stats := plane.names(4), plane.names(5)
-		for _, l := range plane[3] {
-			line := takeApart(l.bytes)
-			start := new(big.Int).Mul(big.NewInt(int64(line.last(3).number)), big.NewInt(1000))
-			for _, e := range line[4] {
-				event := takeApart(e.bytes)
-				name := events[event.last(1).number]
+		events, stats := namesIn(plane, "event_metadata"), namesIn(plane, "stat_metadata")
+		for line := range each(plane, "lines") {
+			start := new(big.Int).Mul(big.NewInt(get(line, "timestamp_ns").Int()), big.NewInt(1000))
+			for event := range each(line, "events") {
+				name := events[get(event, "metadata_id").Int()]
 				if name != "MemoryAllocation" && name != "MemoryDeallocation" {
 					continue
 				}
-				h := happened{at: new(big.Int).Add(start, big.NewInt(int64(event.last(2).number))), alloc: name == "MemoryAllocation", stats: map[string]int64{}}
-				for _, s := range event[4] {
-					stat := takeApart(s.bytes)
-					key := stats[stat.last(1).number]
-					h.stats[key] = int64(stat.last(4).number)
-					switch text := stats[stat.last(7).number]; key {
-					case "allocator_name":
-						h.space = text
-					case "index_on_host":
-						h.space = string(rune('0' + h.stats[key]))
-					case "tf_op":
-						h.op = strings.TrimPrefix(text, "(null)")
-					}
+				h := happened{at: new(big.Int).Add(start, big.NewInt(get(event, "offset_ps").Int())), alloc: name == "MemoryAllocation", stats: map[string]int64{}}
+				for stat := range each(event, "stats") {
+					h.take(stat, stats)
 				}
 				all = append(all, h)
 			}
@@ -109,6 +144,33 @@ func allEvents(data []byte) []happened {
 	}
 	slices.SortStableFunc(all, func(x, y happened) int { return x.at.Cmp(y.at) })
 	return all
+}
+
+// take takes a statistic that is a whole number or a reference to a text, one of
+// names.
+func (h *happened) take(stat protoreflect.Message, names map[int64]string) {
+	key := names[get(stat, "metadata_id").Int()]
+	set := stat.WhichOneof(stat.Descriptor().Oneofs().ByName("value"))
+	if set == nil {
+		return
+	}
+	switch set.Name() {
+	case "int64_value":
+		h.stats[key] = stat.Get(set).Int()
+	case "uint64_value":
+		h.stats[key] = int64(stat.Get(set).Uint())
+	case "ref_value":
+		text := names[int64(stat.Get(set).Uint())]
+		switch key {
+		case "allocator_name":
+			h.space = text
+		case "tf_op":
+			h.op = strings.TrimPrefix(text, "(null)")
+		}
+	}
+	if key == "index_on_host" {
+		h.space = string(rune('0' + h.stats[key]))
+	}
 }
 
 // replayed is what a plain replay of the events of one allocator says.
@@ -200,7 +262,7 @@ func TestReplay(t *testing.T) {
 		if i := slices.IndexFunc(c.Losses, func(l lifetime.Loss) bool { return l.Reason == lifetime.TotalMismatch }); i >= 0 {
 			t.Errorf("%s: %v", file, c.Losses[i])
 		}
-		all := allEvents(data)
+		all := allEvents(t, data)
 		for _, s := range c.Spaces {
 			if s.Axis == lifetime.Time {
 				spaces++

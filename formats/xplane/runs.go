@@ -38,7 +38,7 @@ func (r *reader) runs(p *plane) error {
 }
 
 func (r *reader) lineRuns(l *line, device string, names map[int64]string) error {
-	l.w = r.window(windowBytes)
+	l.window(windowBytes)
 	if err := l.open(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/torchsnap"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
 )
@@ -258,15 +259,17 @@ func TestTruncatedText(t *testing.T) {
 // FuzzNative reads any text: no panic, and what passes Check is the same once
 // it was written and read again.
 func FuzzNative(f *testing.F) {
-	for _, text := range seeds(f) {
-		if len(text) < 4<<10 {
-			f.Add(text)
-		}
+	for _, data := range nativetest.Contents(f, "../../testdata/*/*.native") {
+		// Whole lines: what stands behind them is more of the same, as a rule.
+		text := string(data[:min(len(data), 6<<10)])
+		f.Add(text[:strings.LastIndexByte(text, '\n')+1])
 	}
 	f.Add(header + "buffer +1 +5 0x200 1 1 edge=end-open note=0\nmark +1 +1 oom text=\"x\"\ntotal +1 5 requested\nregion +1 +5 0x1 5 kind=\"k\"\n")
 	f.Add(header + "call 0 1.5 2e9 0.1 site=0 before=1 after=2 freed=3\nsample 0 -1 allocated=-1 regular=true\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := read(text)
+		var c *lifetime.Capture
+		var err error
+		nativetest.Bounded(t, len(text), 4<<20, 1500, func() { c, err = read(text) })
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
 				t.Errorf("message %q", err)

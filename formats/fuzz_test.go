@@ -1,0 +1,34 @@
+package formats_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/nativetest"
+)
+
+// FuzzOpen opens anything that may come on standard input, compressed or not: no
+// panic, one clear error or a capture that passes Check. The readers have targets of
+// their own.
+func FuzzOpen(f *testing.F) {
+	for _, data := range nativetest.Contents(f, "../testdata/*/*.pickle", "../testdata/*/*.pb", "../testdata/*/*.json*", "../testdata/*/*.prof", "../testdata/*/*.native") {
+		piece := data[:min(len(data), 2<<10)]
+		f.Add(piece)
+		if len(data) < 4<<10 {
+			f.Add(gzipped(f, piece))
+			f.Add(zstded(f, gzipped(f, data)))
+		}
+	}
+	f.Add([]byte(page(f, read(f, leak)[:2<<10])))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(data)})
+		if err != nil {
+			checkError(t, err, "-", "")
+			return
+		}
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}

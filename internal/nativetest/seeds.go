@@ -1,0 +1,73 @@
+package nativetest
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Contents returns what the files hold that match the patterns, decompressed, in
+// order of their names.
+func Contents(t testing.TB, patterns ...string) (contents [][]byte) {
+	t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no captures %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			contents = append(contents, unpacked(t, file, data))
+		}
+	}
+	return contents
+}
+
+func unpacked(t testing.TB, file string, data []byte) []byte {
+	t.Helper()
+	var in io.Reader
+	var err error
+	switch filepath.Ext(file) {
+	case ".gz":
+		in, err = gzip.NewReader(bytes.NewReader(data))
+	case ".zst":
+		in, err = zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1))
+	default:
+		return data
+	}
+	if err == nil {
+		data, err = io.ReadAll(in)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return data
+}
+
+// Bounded runs read, which reads an input of n bytes. It fails where that takes
+// more than perByte bytes of memory for each of them, garbage included, beyond what
+// a reader may set aside whatever it reads.
+func Bounded(t testing.TB, n, setAside, perByte int, read func()) {
+	t.Helper()
+	before := allocated()
+	read()
+	if took := allocated() - before; took > uint64(setAside+n*perByte) {
+		t.Errorf("%d bytes of memory for an input of %d bytes, where %d and %d a byte are the most", took, n, setAside, perByte)
+	}
+}
+
+// allocated returns the bytes that the program has ever allocated.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
