@@ -27,6 +27,10 @@ type Builder struct {
 	frameIDs []FrameID // the chunk that the next stack is cut from
 	losses   map[Reason]*Loss
 
+	forgotten int      // of spaces
+	beyond    int64    // spaces that were asked for beyond MaxSpaces
+	discarded SpaceRef // stands for all of them; 0 = there were none so far
+
 	keepReports  bool
 	keepCalls    bool
 	peakAndEnd   bool // of the buffers, keep those alone
@@ -55,10 +59,24 @@ func (b *Builder) Source(s Source) int {
 	return len(b.capture.Sources) - 1
 }
 
+// MaxSpaces bounds the spaces of a capture: each costs some kilobytes, and a record
+// of a few bytes can ask for one. No program has as many devices and allocators.
+const MaxSpaces = 10_000
+
 // Space adds a space. Many formats name a space after its events: Describe
-// follows later. A space that is never described is left out.
+// follows later. A space that is never described is left out. Beyond MaxSpaces all
+// are one, of which nothing is kept but a TooManySpaces loss.
 func (b *Builder) Space() SpaceRef {
-	b.spaces = append(b.spaces, newSpaceLog(b))
+	if len(b.spaces)-b.forgotten >= MaxSpaces {
+		if b.beyond++; b.discarded != 0 {
+			return b.discarded
+		}
+		b.discarded = SpaceRef(len(b.spaces))
+		b.forgotten++ // it takes no room
+	}
+	log := newSpaceLog(b)
+	log.discard = b.discarded != 0 && b.discarded == SpaceRef(len(b.spaces))
+	b.spaces = append(b.spaces, log)
 	return SpaceRef(len(b.spaces) - 1)
 }
 
@@ -70,7 +88,7 @@ func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
 // Report alone.
 func (b *Builder) ReportsInOrder(space SpaceRef) {
 	b.InOrder(space)
-	if log := b.spaces[space]; b.peakAndEnd && !b.keepAll {
+	if log := b.spaces[space]; b.peakAndEnd && !b.keepAll && !log.discard {
 		log.fold = &fold{log: log}
 	}
 }
@@ -81,6 +99,9 @@ func (b *Builder) ReportsInOrder(space SpaceRef) {
 // stand there; the others are derived.
 func (b *Builder) Describe(space SpaceRef, s Space) {
 	log := b.spaces[space]
+	if log.discard {
+		return
+	}
 	s.Values, s.Reports, s.Stack = log.desc.Values, log.desc.Reports, log.desc.Stack
 	log.desc = s
 	log.described = true
@@ -396,6 +417,9 @@ func (b *Builder) Lose(r Reason, count, bytes int64, where string) {
 func (b *Builder) Finish() (*Capture, error) {
 	if len(b.capture.Sources) == 0 {
 		return nil, errors.New("no source")
+	}
+	if b.beyond > 0 {
+		b.Lose(TooManySpaces, b.beyond, 0, "")
 	}
 	made := make([]*Space, len(b.spaces)) // by SpaceRef
 	for i, log := range b.spaces {

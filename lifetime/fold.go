@@ -44,7 +44,14 @@ func (b *Builder) Unsure(space SpaceRef) bool {
 func (b *Builder) KeepAll() { b.keepAll = true }
 
 // Forget lets go of what was recorded for a space that will not be described.
-func (b *Builder) Forget(space SpaceRef) { b.spaces[space] = newSpaceLog(b) }
+func (b *Builder) Forget(space SpaceRef) {
+	if b.spaces[space].discard {
+		b.beyond--
+		return
+	}
+	b.spaces[space] = newSpaceLog(b)
+	b.forgotten++
+}
 
 // keptTotals are the totals that are looked for later: of those with a
 // fragmentation the one that holds at the peak, the highest and the last one; where

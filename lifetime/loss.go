@@ -41,6 +41,8 @@ const (
 	NoMemoryRecorded
 	NotOfPyTorch
 	DirtyJSON
+	TooManySpaces
+	Overflow
 )
 
 var reasons = [...]struct {
@@ -71,6 +73,8 @@ var reasons = [...]struct {
 		"and with_stack=True to see who allocates"},
 	NotOfPyTorch:  {"not-of-pytorch", Info, "a trace of XProf or JAX has no memory events: read the *.xplane.pb beside it"},
 	DirtyJSON:     {"dirty-json", Info, "the file is not quite JSON; it was read nevertheless"},
+	TooManySpaces: {"too-many-spaces", DataLoss, "the capture names more devices, allocators or programs than are kept; what happened in the others was left out"},
+	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB, as no memory has; sums of them end there"},
 	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 

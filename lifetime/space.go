@@ -49,6 +49,8 @@ type spaceLog struct {
 	begin   int64          // of the window: just before the first event
 	last    int64          // time of the last event
 	any     bool
+	discard bool  // it is beyond MaxSpaces
+	sum     int64 // of all sizes
 
 	pairing pairing
 	fold    *fold // in place of pairing, for those who do not need all buffers
@@ -85,11 +87,35 @@ func newSpaceLog(b *Builder) *spaceLog {
 
 // add takes an event: at once when they come in order, else at the end.
 func (log *spaceLog) add(e event) {
-	if log.inOrder {
+	switch e.op {
+	case opAlloc, opFree, opReserve:
+		log.sum = AddSat(log.sum, max(e.size, e.occupied))
+	case opDelta:
+		log.sum = AddSat(log.sum, max(e.size, -max(e.size, -math.MaxInt64)))
+	}
+	switch {
+	case log.discard:
+	case log.inOrder:
 		log.take(&e)
-	} else {
+	default:
 		log.events.add(e)
 	}
+}
+
+// overflows reports whether sizes are such that sums of them may end at the highest
+// int64.
+func (log *spaceLog) overflows() bool {
+	sum := log.sum
+	for i := range log.intervals {
+		sum = AddSat(sum, max(log.intervals[i].buf.Size, log.intervals[i].buf.Requested))
+	}
+	for i := range log.live {
+		sum = AddSat(sum, max(log.live[i].Occupied, log.live[i].Requested))
+	}
+	for i := range log.liveRegions {
+		sum = AddSat(sum, log.liveRegions[i].Size)
+	}
+	return sum == math.MaxInt64
 }
 
 // take gives an event its time and hands it on. Times are strictly increasing:
@@ -166,6 +192,9 @@ func (log *spaceLog) windowGiven() bool { return log.desc.End > log.desc.Begin }
 func (log *spaceLog) finish() *Space {
 	log.replay()
 	s := &log.desc
+	if log.overflows() {
+		log.b.Lose(Overflow, 1, 0, s.ID())
+	}
 	given := log.windowGiven()
 	switch {
 	case given:

@@ -317,7 +317,13 @@ func (p *program) skip(format string, id int64) {
 // some hundred.
 const maxText = 4096
 
+// maxName bounds the names of instructions, which every part of a result has a copy
+// of.
+const maxName = 512
+
 // text reads a text of the proto.
-func (p *program) text(at span) string {
-	return strings.ToValidUTF8(string(p.proto[at.at:min(at.end, at.at+maxText)]), "\ufffd")
+func (p *program) text(at span) string { return p.upTo(maxText, at) }
+
+func (p *program) upTo(most int, at span) string {
+	return strings.ToValidUTF8(string(p.proto[at.at:min(at.end, at.at+most)]), "\ufffd")
 }

@@ -44,17 +44,22 @@ func contentOf(t testing.TB, file string) []byte {
 	return data
 }
 
-// readProgram reads a program; what was read passes Check, the laws, and a trip
-// through native text.
-func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
-	t.Helper()
+// readBare reads a program, no more.
+func readBare(proto []byte) (*lifetime.Capture, error) {
 	b := lifetime.NewBuilder()
 	if err := hlo.Read("f.hlo.pb", bytes.NewReader(proto), b); err != nil {
 		return nil, err
 	}
-	c, err := b.Finish()
+	return b.Finish()
+}
+
+// readProgram reads a program; what was read passes Check, the laws, and a trip
+// through native text.
+func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
+	t.Helper()
+	c, err := readBare(proto)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := c.Check(); err != nil {
 		t.Fatal(err)

@@ -227,7 +227,7 @@ func (s *sites) define(at span) (*definition, error) {
 	for f, ok := m.next(); ok; f, ok = m.next() {
 		switch f.tag {
 		case instructionName:
-			d.name = s.p.text(f.body)
+			d.name = s.p.upTo(maxName, f.body)
 		case instructionOpcode:
 			d.opcode = s.opcode(f.body)
 		case instructionShape:

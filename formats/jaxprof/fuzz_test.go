@@ -16,7 +16,7 @@ import (
 // false where that refuses it.
 func bytesIn(data []byte) (sum int64, ok bool) {
 	p, err := profile.ParseUncompressed(data)
-	if err != nil {
+	if err != nil || p.CheckValid() != nil {
 		return 0, false
 	}
 	i := slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool { return v.Type == "space" && v.Unit == "bytes" })

@@ -77,14 +77,17 @@ func (r *reader) readHost(p *plane) error {
 	if r.b.KeepsReports() {
 		return h.keepReports()
 	}
-	unordered := map[span]bool{}
+	var unordered map[span]bool
 	for {
 		// Start over where a line has to be sorted, or the model needs all buffers.
 		err := h.merge(unordered)
 		var order *errOrder
 		switch {
 		case errors.As(err, &order):
-			unordered[order.l.body] = true
+			// All of them at once: there may be millions.
+			if unordered, err = h.unordered(); err != nil {
+				return err
+			}
 		case err != nil:
 			return err
 		case slices.ContainsFunc(h.spaces, func(s hostSpace) bool { return r.b.Unsure(s.ref) }):
@@ -94,6 +97,26 @@ func (r *reader) readHost(p *plane) error {
 		}
 		h.forget()
 	}
+}
+
+// unordered returns the lines whose wanted events are not in order of time.
+func (h *host) unordered() (map[span]bool, error) {
+	found := map[span]bool{}
+	for i, l := range h.lines() {
+		l.window(windowBytes)
+		err := l.open()
+		for more := true; more && err == nil; {
+			more, err = l.next()
+		}
+		var order *errOrder
+		switch {
+		case errors.As(err, &order):
+			found[l.body] = true
+		case err != nil:
+			return nil, fmt.Errorf("lines[%d]: %w", i, err)
+		}
+	}
+	return found, nil
 }
 
 // forget leaves the spaces so far behind.

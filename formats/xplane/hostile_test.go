@@ -2,9 +2,12 @@ package xplane_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/internal/nativetest"
+	"github.com/memlane/memlane/lifetime"
 )
 
 // TestManyLines: a profile may have as many threads as it has bytes, for nothing.
@@ -28,6 +31,55 @@ func TestManyLines(t *testing.T) {
 	})
 	nativetest.Bounded(t, len(data), 4<<20, 300, func() {
 		if _, err := reports(data); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// countingReader counts the bytes that are read of a file.
+type countingReader struct {
+	*bytes.Reader
+	n int
+}
+
+func (c *countingReader) ReadAt(p []byte, at int64) (int, error) {
+	n, err := c.Reader.ReadAt(p, at)
+	c.n += n
+	return n, err
+}
+
+// TestDisorder: however many threads have their events out of order, and however
+// badly, a profile is read in a number of looks that does not grow with them.
+func TestDisorder(t *testing.T) {
+	var threads []xline
+	for range 1000 {
+		threads = append(threads, xline{timestamp: 1000, events: []xevent{story[1], story[0]}})
+	}
+	backwards := xline{timestamp: 1000}
+	for i := range int64(20_000) {
+		backwards.events = append(backwards.events, alloc(1e9-i, i*512, 512, 512, "Relu"))
+	}
+	for name, c := range map[string]struct {
+		lines   []xline
+		perByte int
+	}{"many lines": {threads, 10}, "one line": {[]xline{backwards}, 40}} {
+		data := xspace{{name: "/host:CPU", lines: c.lines}}.encode()
+		in := &countingReader{Reader: bytes.NewReader(data)}
+		b := lifetime.NewBuilder()
+		if err := xplane.ReadAt("x", in, int64(len(data)), b); err != nil {
+			t.Fatal(err)
+		}
+		if in.n > c.perByte*len(data) {
+			t.Errorf("%s: %d bytes are read of a file of %d", name, in.n, len(data))
+		}
+	}
+}
+
+// TestManyPlanes: a file that is made of empty planes is refused.
+func TestManyPlanes(t *testing.T) {
+	data := bytes.Repeat([]byte{1<<3 | 2, 0}, 200_000)
+	nativetest.Bounded(t, len(data), 4<<20, 200, func() {
+		if _, err := read(t, data); err == nil || !strings.Contains(err.Error(), "more than 100000 planes at byte 200000") {
 			t.Error(err)
 		}
 	})

@@ -202,6 +202,10 @@ func (l *line) scan() (bool, error) {
 	}
 }
 
+// scatteredBytes is how much of a line is looked at in one piece whose events are
+// read in another order than that of the file.
+const scatteredBytes = 2 << 10
+
 // sort finds all wanted events of a line and brings them in order.
 func (l *line) sort() error {
 	l.sorted = []placed{}
@@ -219,6 +223,7 @@ func (l *line) sort() error {
 		l.sorted = append(l.sorted, placed{l.event.offset, l.begins})
 	}
 	slices.SortStableFunc(l.sorted, func(x, y placed) int { return cmp.Compare(x.offset, y.offset) })
+	l.window(scatteredBytes)
 	l.w.open(l.body)
 	return nil
 }

@@ -21,6 +21,9 @@ const (
 // windowBytes is how much of the file is looked at in one piece.
 const windowBytes = 256 << 10
 
+// maxPlanes bounds the planes of a file.
+const maxPlanes = 100_000
+
 // reader reads one file.
 type reader struct {
 	b      *lifetime.Builder
@@ -88,6 +91,9 @@ func (r *reader) top() error {
 			break
 		}
 		if f.number == spacePlanes {
+			if len(r.planes) == maxPlanes {
+				return fmt.Errorf("more than %d planes at byte %d: profiles have one for each device and a few more", maxPlanes, f.at)
+			}
 			r.truncated = r.truncated || uint64(s.end-s.at) < f.value
 			p, err := r.look(s)
 			if err != nil {
