@@ -2,6 +2,7 @@ package xplane_test
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"math/big"
@@ -72,9 +73,14 @@ var spaceType = func() protoreflect.MessageDescriptor {
 }()
 
 // decoded is what the decoder of protocol buffers makes of a profile, but for
-// fields that are not in schema.
-func decoded(data []byte) (*dynamicpb.Message, error) {
-	space := dynamicpb.NewMessage(spaceType)
+// fields that are not in schema. It panics at an entry of a map without a key.
+func decoded(data []byte) (space *dynamicpb.Message, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the decoder panics: %v", p)
+		}
+	}()
+	space = dynamicpb.NewMessage(spaceType)
 	return space, proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, space)
 }
 
