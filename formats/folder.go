@@ -30,7 +30,9 @@ func profiles(folder string, b *lifetime.Builder) ([]string, error) {
 				return nil, err
 			}
 			for _, f := range found {
-				runs[filepath.Dir(f)] = append(runs[filepath.Dir(f)], f)
+				if isFile(f) {
+					runs[filepath.Dir(f)] = append(runs[filepath.Dir(f)], f)
+				}
 			}
 		}
 		if len(runs) == 0 {
@@ -94,14 +96,22 @@ func expandFolder(folder string) (files []string) {
 	}
 	for _, e := range entries {
 		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".zst")
-		if !e.IsDir() && slices.Contains(captureNames, filepath.Ext(name)) {
-			files = append(files, filepath.Join(folder, e.Name()))
+		file := filepath.Join(folder, e.Name())
+		if slices.Contains(captureNames, filepath.Ext(name)) && isFile(file) {
+			files = append(files, file)
 		}
 	}
 	if files == nil {
 		return []string{folder}
 	}
 	return files
+}
+
+// isFile reports whether a name in a folder is that of a file, or of a link to one: a
+// pipe or a socket there would be waited for in vain.
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // escape makes a path fit for a pattern that is to match it.

@@ -95,9 +95,6 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	if in.Calls {
 		b.KeepCalls()
 	}
-	if in.PeakAndEnd {
-		b.KeepPeakAndEnd()
-	}
 	if !in.Operations {
 		b.LeaveOutOperations()
 	}
@@ -173,6 +170,9 @@ func read(file string, in Input, b *lifetime.Builder) (Format, error) {
 	if err != nil {
 		return Format{}, err
 	}
+	if in.PeakAndEnd && !format.States { // what is checked must be whole
+		b.KeepPeakAndEnd()
+	}
 	if format.Read != nil {
 		return format, format.Read(file, plain, b)
 	}
@@ -195,6 +195,8 @@ const (
 	zstdFile
 )
 
+func (p packed) String() string { return [...]string{"file", "gzip", "zstd"}[p] }
+
 // packing tells by the first bytes of a file how it is compressed.
 func packing(magic []byte) packed {
 	switch {
@@ -216,33 +218,34 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 		case gzipFile:
 			z, err := gzip.NewReader(packed)
 			if err != nil {
-				return nil, fmt.Errorf("damaged gzip: %w", err)
+				return nil, fmt.Errorf("damaged %s: %w", gzipFile, err)
 			}
 			plain = z
 		case zstdFile:
 			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 			if err != nil {
-				return nil, fmt.Errorf("damaged zstd: %w", err)
+				return nil, fmt.Errorf("damaged %s: %w", zstdFile, err)
 			}
 			plain = z
 		case plainFile:
 			return in, nil
 		}
-		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed}, 64<<10)
+		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed, how: packing(magic)}, 64<<10)
 	}
 	return nil, errors.New("compressed more than twice over")
 }
 
 // counter counts what is read through it.
 type counter struct {
-	in io.Reader
-	n  int64
+	in  io.Reader
+	n   int64
+	err error // that ended it
 }
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
+func (c *counter) Read(p []byte) (n int, err error) {
+	n, c.err = c.in.Read(p)
 	c.n += int64(n)
-	return n, err
+	return n, c.err
 }
 
 // Captures shrink to a tenth or a thirtieth when they are compressed. What
@@ -257,11 +260,19 @@ const (
 type expansion struct {
 	in     io.Reader
 	packed *counter
+	how    packed
 	n      int64
 }
 
 func (e *expansion) Read(p []byte) (int, error) {
 	n, err := e.in.Read(p)
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return n, fmt.Errorf("it takes more than %d MiB to decompress (zstd --long); decompress it first", maxZstdWindow>>20)
+	case e.packed.err == nil || errors.Is(e.packed.err, io.EOF):
+		return n, fmt.Errorf("damaged %s near byte %d of it: %w", e.how, e.packed.n, err)
+	}
 	e.n += int64(n)
 	if e.n > freeExpansion+maxExpansion*e.packed.n {
 		return 0, fmt.Errorf("it expands to more than %d times its compressed size, as no capture does; decompress it first if it is one", maxExpansion)

@@ -30,8 +30,13 @@ func open(file string, in Input) (*source, error) {
 			return nil, err
 		}
 		s.in, s.file = f, f
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		switch info, err := f.Stat(); {
+		case err != nil:
+		case info.Mode().IsRegular():
 			s.size = info.Size()
+		case info.Mode()&os.ModeDevice != 0: // some never end
+			f.Close()
+			return nil, errors.New("is a device, not a file; to read what a program writes, give - and pipe it in")
 		}
 	} else if s.in == nil {
 		return nil, errors.New("there is no standard input")

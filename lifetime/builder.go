@@ -3,6 +3,7 @@ package lifetime
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
@@ -244,23 +245,32 @@ func (t *interned[T, ID]) grow() {
 	}
 }
 
+// size takes a size in bytes. One below zero is a loss.
+func (b *Builder) size(n int64) int64 {
+	if n < 0 {
+		b.Lose(OddSize, 1, 0, fmt.Sprintf("%d bytes", n))
+		return 0
+	}
+	return n
+}
+
 // Alloc records that size bytes at addr were allocated at t. occupied is 0
 // when the capture does not tell; it is then requested rounded up to 512, the
 // granularity of the caching allocators of PyTorch.
 func (b *Builder) Alloc(space SpaceRef, t int64, addr uint64, requested, occupied int64, site SiteID) {
-	b.spaces[space].add(event{op: opAlloc, t: t, addr: addr, size: max(requested, 0), occupied: max(occupied, 0), site: site})
+	b.spaces[space].add(event{op: opAlloc, t: t, addr: addr, size: b.size(requested), occupied: b.size(occupied), site: site})
 }
 
 // FreeRequested records that the program gave the block at addr back; the
 // allocator may reuse it only after Free.
 func (b *Builder) FreeRequested(space SpaceRef, t int64, addr uint64, requested int64, site SiteID) {
-	b.spaces[space].add(event{op: opFreeRequested, t: t, addr: addr, size: max(requested, 0), site: site})
+	b.spaces[space].add(event{op: opFreeRequested, t: t, addr: addr, size: b.size(requested), site: site})
 }
 
 // Free records that the block at addr ended at t. requested is its size when
 // the event has it, else 0.
 func (b *Builder) Free(space SpaceRef, t int64, addr uint64, requested int64, site SiteID) {
-	b.spaces[space].add(event{op: opFree, t: t, addr: addr, size: max(requested, 0), site: site})
+	b.spaces[space].add(event{op: opFree, t: t, addr: addr, size: b.size(requested), site: site})
 }
 
 // Annotate attaches a text to the buffer that lives at addr at t.
@@ -272,7 +282,7 @@ func (b *Builder) Annotate(space SpaceRef, t int64, addr uint64, note NoteID) {
 // fact EndState was alive with these blocks and no others when its history
 // ended.
 func (b *Builder) Live(space SpaceRef, l LiveBlock) {
-	l.Requested, l.Occupied = max(l.Requested, 0), max(l.Occupied, 0)
+	l.Requested, l.Occupied = b.size(l.Requested), b.size(l.Occupied)
 	log := b.spaces[space]
 	log.live = append(log.live, l)
 }
@@ -287,19 +297,19 @@ type LiveBlock struct {
 
 // Reserve records that the allocator took [addr, addr+size) from the device.
 func (b *Builder) Reserve(space SpaceRef, t int64, addr uint64, size int64, site SiteID) {
-	b.spaces[space].add(event{op: opReserve, t: t, addr: addr, size: max(size, 0), site: site})
+	b.spaces[space].add(event{op: opReserve, t: t, addr: addr, size: b.size(size), site: site})
 }
 
 // Release records that the allocator gave [addr, addr+size) back. It need not
 // match one Reserve: ranges split and join.
 func (b *Builder) Release(space SpaceRef, t int64, addr uint64, size int64) {
-	b.spaces[space].add(event{op: opRelease, t: t, addr: addr, size: max(size, 0)})
+	b.spaces[space].add(event{op: opRelease, t: t, addr: addr, size: b.size(size)})
 }
 
 // LiveRegion records reserved memory of the end state. Addr, Size, Site, Kind,
 // Stream and Pool of r are used.
 func (b *Builder) LiveRegion(space SpaceRef, r Region) {
-	r.Size = max(r.Size, 0)
+	r.Size = b.size(r.Size)
 	log := b.spaces[space]
 	log.liveRegions = append(log.liveRegions, r)
 }

@@ -80,11 +80,6 @@ func TestOverflow(t *testing.T) {
 			b.LiveRegion(s, Region{Addr: 0x100, Size: size})
 			b.LiveRegion(s, Region{Addr: 1 << 63, Size: size})
 		},
-		"intervals": func(b *Builder, s SpaceRef, size int64) {
-			b.Describe(s, Space{Begin: 0, End: 3})
-			b.Interval(s, Buffer{Begin: 0, End: 2, Addr: 0x100, Size: size}, Beside{})
-			b.Interval(s, Buffer{Begin: 1, End: 2, Addr: 1 << 63, Size: size}, Beside{})
-		},
 		"deltas": func(b *Builder, s SpaceRef, size int64) {
 			b.Delta(s, 1, -size)
 			b.Delta(s, 2, -size)

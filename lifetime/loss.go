@@ -43,6 +43,7 @@ const (
 	DirtyJSON
 	TooManySpaces
 	Overflow
+	OddSize
 )
 
 var reasons = [...]struct {
@@ -75,6 +76,7 @@ var reasons = [...]struct {
 	DirtyJSON:     {"dirty-json", Info, "the file is not quite JSON; it was read nevertheless"},
 	TooManySpaces: {"too-many-spaces", DataLoss, "the capture names more devices, allocators or programs than are kept; what happened in the others was left out"},
 	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB, as no memory has; sums of them end there"},
+	OddSize:       {"odd-size", Damage, "sizes are below zero or beyond 63 bits; they count as nothing or as the most"},
 	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 

@@ -71,12 +71,12 @@ func TestRegions(t *testing.T) {
 		{"history cut: the end state adds nothing", []fact{endState, cut, reserve(10, M, M), liveRegion(M, M, "small"), liveRegion(3*M, M, "large")},
 			"10-11 0x100000+1048576 end-open small", M, M, ""},
 		{"nothing reserved, nothing released", []fact{reserve(10, M, 4096), reserve(11, M+100, 0), release(12, M+200, 0), release(13, 9*M, -5), liveRegion(M+300, -1, "bad")},
-			"10-14 0x100000+4096 end-open", 4096, 4096, ""},
+			"10-14 0x100000+4096 end-open", 4096, 4096, "odd-size 2 0"},
 		{"at the top of the addresses", []fact{reserve(10, math.MaxUint64-10, math.MaxInt64)},
-			"10-11 0xfffffffffffffff5+10 end-open", 10, 10, ""},
+			"10-11 0xfffffffffffffff5+10 end-open", 10, 10, "overflow 1 0"},
 		{"huge", []fact{reserve(10, 0, math.MaxInt64), reserve(20, 1<<63, math.MaxInt64)},
 			`10-21 0x0+4611686018427387904 end-open
-			 20-21 0x8000000000000000+4611686018427387904 end-open`, math.MaxInt64, math.MaxInt64, ""},
+			 20-21 0x8000000000000000+4611686018427387904 end-open`, math.MaxInt64, math.MaxInt64, "overflow 1 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			capture, s := build(t, c.facts...)

@@ -106,9 +106,6 @@ func (log *spaceLog) add(e event) {
 // int64.
 func (log *spaceLog) overflows() bool {
 	sum := log.sum
-	for i := range log.intervals {
-		sum = AddSat(sum, max(log.intervals[i].buf.Size, log.intervals[i].buf.Requested))
-	}
 	for i := range log.live {
 		sum = AddSat(sum, max(log.live[i].Occupied, log.live[i].Requested))
 	}
@@ -192,10 +189,10 @@ func (log *spaceLog) windowGiven() bool { return log.desc.End > log.desc.Begin }
 func (log *spaceLog) finish() *Space {
 	log.replay()
 	s := &log.desc
-	if log.overflows() {
+	given := log.windowGiven()
+	if !given && log.overflows() {
 		log.b.Lose(Overflow, 1, 0, s.ID())
 	}
-	given := log.windowGiven()
 	switch {
 	case given:
 	case log.any:
@@ -286,13 +283,13 @@ func (log *spaceLog) solveBase(s *Space) {
 			if t.Measure == Reserved || t.Measure != Requested && inferred > 0 {
 				continue
 			}
-			gap := t.Bytes - s.Base - level[t.Measure]
+			gap := AddSat(AddSat(t.Bytes, -s.Base), -level[t.Measure])
 			if !solved {
 				s.Base, solved = max(gap, 0), true
 				continue
 			}
 			if gap != 0 && t.Measure != OccupiedLessPending {
-				log.b.Lose(TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, t.Bytes-gap))
+				log.b.Lose(TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, AddSat(t.Bytes, -gap)))
 			}
 		}
 	}
@@ -306,8 +303,8 @@ func (log *spaceLog) solveBase(s *Space) {
 		if !c.Begin {
 			sign = -1
 		}
-		level[Requested] += sign * buf.Requested
-		level[Occupied] += sign * buf.Size
+		level[Requested] = AddSat(level[Requested], sign*buf.Requested)
+		level[Occupied] = AddSat(level[Occupied], sign*buf.Size)
 		level[OccupiedLessPending] = level[Occupied]
 		if buf.Edge&SizeInferred != 0 {
 			inferred += int(sign)

@@ -55,6 +55,10 @@ func (r *reader) memoryEvent(e *scan.Event) {
 		r.noTimes++
 		return
 	}
+	if int64(int16(a.DeviceType)) != a.DeviceType || int64(int16(a.DeviceID)) != a.DeviceID {
+		r.noDevice++
+		return
+	}
 	m := memoryEvent{at: e.TS.NS, addr: a.Addr, bytes: a.Bytes, total: -1, reserved: -1, thread: r.thread(e.PID, e.TID), known: a.Has&scan.HasAddr != 0}
 	m.heap = heap{r.pid(e.PID), int16(a.DeviceType), -1}
 	if a.Has&scan.HasDeviceID != 0 {

@@ -41,11 +41,12 @@ type reader struct {
 	pidNumbers map[string]int32
 	timeline   *timeline
 
-	base    int64 // nanoseconds at which the clock of the trace began; 0 = not told
-	rank    string
-	host    string
-	noTimes int64 // memory events without a time
-	xprof   bool  // written by XProf or JAX
+	base     int64 // nanoseconds at which the clock of the trace began; 0 = not told
+	rank     string
+	host     string
+	noTimes  int64 // memory events without a time
+	noDevice int64 // memory events of a device that cannot be
+	xprof    bool  // written by XProf or JAX
 }
 
 // Read reads the trace in in.
@@ -101,6 +102,9 @@ func (r *reader) lose(t scan.Tolerated) {
 	}
 	if r.noTimes > 0 {
 		r.b.Lose(lifetime.IncompleteRecord, r.noTimes, 0, "[memory] events without ts or Bytes")
+	}
+	if r.noDevice > 0 {
+		r.b.Lose(lifetime.IncompleteRecord, r.noDevice, 0, "[memory] events of devices beyond 32767")
 	}
 }
 

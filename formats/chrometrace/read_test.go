@@ -278,3 +278,14 @@ func TestLaws(t *testing.T) {
 		t.Error("too few events")
 	}
 }
+
+// TestOddDevices: a device whose number does not fit is lost, not taken for another.
+func TestOddDevices(t *testing.T) {
+	event := func(kind, id string) string {
+		return `{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Device Type":` + kind + `,"Device Id":` + id + `,"Addr":4096,"Bytes":512}}`
+	}
+	c := read(t, trace(event("1", "0"), event("1", "65536"), event("65537", "0"), event("1", "-40000")))
+	if len(c.Spaces) != 1 || c.Spaces[0].Allocations != 1 || len(c.Losses) == 0 || c.Losses[0].Reason != lifetime.IncompleteRecord || c.Losses[0].Count != 3 {
+		t.Errorf("%d spaces, %v", len(c.Spaces), c.Losses)
+	}
+}

@@ -27,6 +27,7 @@ type program struct {
 	traces      []trace
 	byID        map[int64]int32 // values that have a place
 
+	sum          int64 // bytes of all allocations
 	skipped      int64 // records that name what does not exist
 	firstSkipped string
 }

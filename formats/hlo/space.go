@@ -43,6 +43,9 @@ func build(p *program, b *lifetime.Builder, m Module) error {
 		}
 		x.space(color, t)
 	}
+	if p.sum == math.MaxInt64 {
+		b.Lose(lifetime.Overflow, 1, 0, m.Name)
+	}
 	if p.skipped > 0 {
 		b.Lose(lifetime.IncompleteRecord, p.skipped, 0, fmt.Sprintf("%s: %s", m.Name, p.firstSkipped))
 	}
@@ -56,6 +59,7 @@ func (p *program) stackAllocations() []int64 {
 	var colors []int64
 	for i := range p.allocations {
 		a := &p.allocations[i]
+		p.sum = lifetime.AddSat(p.sum, a.size)
 		start, seen := next[a.color]
 		if !seen {
 			colors = append(colors, a.color)

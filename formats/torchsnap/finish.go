@@ -134,7 +134,7 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 				next = b.addr
 			}
 			r.live(to, b, next)
-			next += uint64(b.size)
+			next += uint64(max(b.size, 0))
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (r *reader) live(to lifetime.SpaceRef, b block, addr uint64) {
 		return
 	case pickle.KnownString(stateAllocated), pickle.KnownString(statePending), pickle.KnownString(stateAwaiting):
 	default:
-		r.b.Lose(lifetime.UnknownAction, 1, b.size, fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
+		r.b.Lose(lifetime.UnknownAction, 1, max(b.size, 0), fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
 		return
 	}
 	r.b.Live(to, lifetime.LiveBlock{

@@ -37,11 +37,11 @@ func TestLies(t *testing.T) {
 
 		// Sizes.
 		{"negative sizes", snapshot(list{segment(0, base, -1, block(base, -5, -7, "active_allocated"))}, list{event("alloc", base+mib, -9, 1), event("free_completed", base+mib, -9, 2)}),
-			"cuda:0 2/1/1", losses{lifetime.BeforeWindow: 1}},
+			"cuda:0 2/1/1", losses{lifetime.BeforeWindow: 1, lifetime.OddSize: 5}},
 		{"sizes of 2^70", snapshot(list{segment(0, base, power(70), block(base, power(70), power(70), "active_allocated"))}, list{event("alloc", base, power(70), 1)}),
-			"cuda:0 1/1/0", losses{lifetime.NotAHistory: 1}},
+			"cuda:0 1/1/0", losses{lifetime.NotAHistory: 1, lifetime.OddSize: 3, lifetime.Overflow: 1}},
 		{"sizes that overflow together", snapshot(empty, list{event("alloc", 1, math.MaxInt64, 1), event("alloc", 2, math.MaxInt64, 2), event("free_completed", 1, math.MaxInt64, 3), event("alloc", 3, math.MaxInt64, 4), event("free_completed", 2, 0, 5), event("free_completed", 3, 0, 6)}),
-			"cuda:0 3/3/3", losses{}},
+			"cuda:0 3/3/3", losses{lifetime.Overflow: 1}},
 		{"size is text", snapshot(empty, list{event("alloc", base, "big", 1), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"another size at the free", snapshot(empty, list{alloc(1), event("free_completed", base, 5, 2)}), "cuda:0 1/1/1", losses{}},
 		{"a total that is wrong", snapshot(list{seg}, list{alloc(1), event("snapshot", 0, 7, 2), event("snapshot", 0, 2*mib, 3)}), "cuda:0 1/1/0", losses{}},
@@ -115,7 +115,7 @@ func TestLies(t *testing.T) {
 		{"a block twice in the end state", snapshot(list{segment(0, base, mib, block(base, mib, mib, "active_allocated"), block(base, mib, mib, "active_pending_free"))}, list{alloc(1)}), "cuda:0 1/1/0", losses{lifetime.NotAHistory: 1, lifetime.StateMismatch: 1}},
 		{"segment events without sense", snapshot(list{seg}, list{event("segment_free", base, 40*mib, 1), event("segment_alloc", base, 2*mib, 2), event("segment_map", base+mib, 2*mib, 3), event("segment_unmap", base+2*mib, 5*mib, 4), alloc(5)}), "cuda:0 1/1/0", losses{lifetime.LostFree: 1}},
 		{"annotate nothing", snapshot(empty, list{event("annotate", base, 0, 1, "user_metadata", "x"), alloc(2), event("annotate", base, 0, 3, "user_metadata", "y"), free(4), event("annotate", base, 0, 5, "user_metadata", "z")}), "cuda:0 1/1/1", losses{}},
-		{"oom without device_free", snapshot(empty, list{dict{"action", "oom", "size", mib, "time_us", 1}, event("oom", base, power(70), 2, "device_free", power(70)), alloc(3), free(4)}), "cuda:0 1/1/1", losses{}},
+		{"oom without device_free", snapshot(empty, list{dict{"action", "oom", "size", mib, "time_us", 1}, event("oom", base, power(70), 2, "device_free", power(70)), alloc(3), free(4)}), "cuda:0 1/1/1", losses{lifetime.OddSize: 1}},
 
 		// Annotations.
 		{"annotations out of balance", append(snapshot(empty, list{alloc(1), free(9)}), "external_annotations", list{

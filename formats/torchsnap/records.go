@@ -309,12 +309,17 @@ func (r *reader) stream(v pickle.Value) int64 {
 	return id
 }
 
-// size returns a number of bytes: negative and too large ones are cut.
+// size returns a number of bytes, which may be below zero. One that does not fit is
+// cut, and lost.
 func (r *reader) size(v pickle.Value) int64 {
 	if n, ok := r.d.Int64(v); ok {
-		return max(n, 0)
+		return n
 	}
-	if v.Kind() == pickle.Wide && r.d.Wide(v).Sign() > 0 {
+	if v.Kind() != pickle.Wide {
+		return 0
+	}
+	r.b.Lose(lifetime.OddSize, 1, 0, r.place())
+	if r.d.Wide(v).Sign() > 0 {
 		return math.MaxInt64
 	}
 	return 0
