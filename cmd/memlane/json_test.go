@@ -17,28 +17,47 @@ import (
 func TestJSONFields(t *testing.T) {
 	const golden = "testdata/fields.txt"
 	files := append(slices.Sorted(maps.Values(captures(t))), damaged(t), "testdata/programs.native", "testdata/runtime.native")
-	var lines []string
-	for _, command := range []string{"info --json", "leaks --json", "report --json", "peak --json", "ops --json", "export --to json"} {
-		name := strings.Fields(command)[0]
-		s := shapes{types: map[string]map[string]bool{}, count: map[string]int{}}
-		of := append(slices.Clone(files), traces(t)...)
-		if name == "ops" {
-			of = traces(t)
+	var each, ops [][]string
+	for _, file := range append(files, traces(t)...) {
+		each = append(each, []string{file})
+	}
+	for _, file := range traces(t) {
+		ops = append(ops, []string{file})
+	}
+	ranks := []string{"../../testdata/chrome/cpu_rank0.json.gz", "../../testdata/chrome/cpu_rank1.json.gz"}
+	const program = "../../testdata/xplane/seed_oom.hlo.pb"
+	pairs := [][]string{{captures(t)["pair_before"], captures(t)["pair_after"]}, {captures(t)["leak_loss"], captures(t)["leak_loss_fixed"]}, traces(t)[:2],
+		{captures(t)["leak_loss_fixed"], captures(t)["leak_loss"]}, {captures(t)["leak_loss"], captures(t)["leak_loss"]}, {"testdata/programs.native", "testdata/runtime.native"},
+		{damaged(t), captures(t)["frag_oom"]}, {captures(t)["frag_oom"], damaged(t)}, {program, program}, {traces(t)[0], program}}
+	documents := map[string]shapes{}
+	for _, d := range []struct {
+		command string
+		of      [][]string
+	}{
+		{"info --json", append(each, ranks)}, {"leaks --json", append(each, ranks)}, {"leaks --json --function step", each}, {"report --json", append(each, ranks)},
+		{"peak --json", each}, {"ops --json", ops}, {"diff --json", pairs}, {"export --to json", each},
+	} {
+		name := strings.Fields(d.command)[0]
+		if _, ok := documents[name]; !ok {
+			documents[name] = shapes{types: map[string]map[string]bool{}, count: map[string]int{}}
 		}
-		for _, file := range of {
-			text := succeed(t, append(strings.Fields(command), file, "--quiet")...)
+		for _, of := range d.of {
+			text := succeed(t, append(append(strings.Fields(d.command), of...), "--quiet")...)
 			if strings.Contains(text, `\u003c`) {
-				t.Errorf("memlane %s %s: <module> is escaped as for HTML", command, file)
+				t.Errorf("memlane %s %s: <module> is escaped as for HTML", d.command, of)
 			}
-			d := json.NewDecoder(strings.NewReader(text))
-			d.UseNumber()
+			decoder := json.NewDecoder(strings.NewReader(text))
+			decoder.UseNumber()
 			var doc map[string]any
-			if err := d.Decode(&doc); err != nil || doc["schema"] != "memlane/1" || d.More() {
-				t.Fatalf("memlane %s %s: %v, schema %v", command, file, err, doc["schema"])
+			if err := decoder.Decode(&doc); err != nil || doc["schema"] != "memlane/1" || decoder.More() {
+				t.Fatalf("memlane %s %s: %v, schema %v", d.command, of, err, doc["schema"])
 			}
-			s.walk(name, doc)
+			documents[name].walk(name, doc)
 		}
-		lines = append(lines, s.lines()...)
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(documents)) {
+		lines = append(lines, documents[name].lines()...)
 	}
 	if *update {
 		if err := os.WriteFile(golden, []byte(strings.Join(lines, "\n")+"\n"), 0o666); err != nil {
