@@ -67,6 +67,7 @@ var allowed = []struct {
 	{"formats/hlo", []string{"lifetime"}, true},
 	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},
 	{"render", []string{"lifetime", "lifetime/", "internal/units", "internal/plot", "render/"}, true},
+	{"docs", nil, false},
 	{"cmd", []string{""}, true},
 }
 

@@ -2,12 +2,65 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+
+	"github.com/memlane/memlane/docs/manual"
+	"github.com/memlane/memlane/lifetime"
 )
+
+// manualFolder holds the pages of the manual.
+const manualFolder = "../../docs/manual"
+
+// markdown returns the names of the README and the pages of the manual.
+func markdown(t *testing.T) []string {
+	pages, err := filepath.Glob(manualFolder + "/*.md")
+	if err != nil || len(pages) < 15 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	return append([]string{"../../README.md"}, pages...)
+}
+
+// block is a fenced block of a page.
+type block struct {
+	language string
+	lines    []string
+}
+
+// fencedBlocks returns the fenced blocks of a page.
+func fencedBlocks(t *testing.T, page string) (all []block) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenced := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		language, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && !fenced:
+			all = append(all, block{language: language})
+			fenced = true
+		case fence:
+			fenced = false
+		case fenced:
+			all[len(all)-1].lines = append(all[len(all)-1].lines, line)
+		}
+	}
+	if fenced {
+		t.Fatalf("%s: a block does not end", page)
+	}
+	return all
+}
 
 // example is a command of the manual or the README and what follows it.
 type example struct {
@@ -15,18 +68,22 @@ type example struct {
 	output  []string
 }
 
-// examples finds the indented or fenced lines that begin with "$ ". Output ends
-// at an empty line that is followed by no further output, at the next command
-// or at the end of the block.
-func examples(text, indent string) []example {
-	var all []example
-	for _, block := range codeBlocks(text, indent) {
+// examples finds the commands of a page: lines that begin with "$ ", and those
+// below as long as a quotation is open. Their output ends at the next command or
+// with the block.
+func examples(t *testing.T, page string) (all []example) {
+	for _, b := range fencedBlocks(t, page) {
 		var current *example
-		for _, line := range block {
-			if command, ok := strings.CutPrefix(line, "$ "); ok {
+		for _, line := range b.lines {
+			command, begins := strings.CutPrefix(line, "$ ")
+			switch {
+			case begins:
 				all = append(all, example{command: command})
 				current = &all[len(all)-1]
-			} else if current != nil {
+			case current == nil:
+			case strings.Count(current.command, `"`)%2 == 1:
+				current.command += "\n" + line
+			default:
 				current.output = append(current.output, line)
 			}
 		}
@@ -34,106 +91,140 @@ func examples(text, indent string) []example {
 	return all
 }
 
-// codeBlocks returns the runs of lines that are indented, or fenced when indent is
-// "".
-func codeBlocks(text, indent string) [][]string {
-	var all [][]string
-	var block []string
-	fenced := false
-	for _, line := range append(strings.Split(text, "\n"), "", "end") {
-		inside := indent != "" && (strings.HasPrefix(line, indent) || line == "" && block != nil)
-		if indent == "" {
-			if strings.HasPrefix(line, "```") {
-				fenced = !fenced
-			} else {
-				inside = fenced
-			}
-		}
-		if inside {
-			block = append(block, strings.TrimPrefix(line, indent))
-			continue
-		}
-		for len(block) > 0 && block[len(block)-1] == "" {
-			block = block[:len(block)-1]
-		}
-		if block != nil {
-			all = append(all, block)
-			block = nil
-		}
-	}
-	return all
-}
-
-// TestExamples runs every command of the manual and the README. A line "..."
-// stands for further lines.
+// TestExamples runs every command of the manual and the README, each page in a
+// folder of its own that has testdata in it. A line "..." stands for further lines.
 func TestExamples(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	manual, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := append(examples(string(readme), ""), examples(string(manual), "\t")...)
-	if len(all) < 8 {
-		t.Fatalf("found %d commands", len(all))
-	}
-	dir := t.TempDir()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"testdata"} {
-		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
-			t.Skip(err) // no symbolic links here
-		}
+	pages := map[string][]example{}
+	for _, page := range markdown(t) {
+		pages[page] = examples(t, page)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o755); err != nil {
-		t.Fatal(err)
+	pictures, commands := map[string]bool{}, 0
+	for _, page := range slices.Sorted(maps.Keys(pages)) {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(dir, "testdata")); err != nil {
+				t.Skip(err) // no symbolic links here
+			}
+			if err := os.Mkdir(filepath.Join(dir, "docs"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(dir)
+			for _, e := range pages[page] {
+				commands++
+				t.Run(e.command, func(t *testing.T) { e.check(t, runExample(t, e.command)) })
+			}
+			// The pictures in docs are what the manual's commands make.
+			made, err := filepath.Glob("docs/*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range made {
+				pictures[name] = true
+				samePicture(t, name, filepath.Join(root, name))
+			}
+		})
 	}
-	t.Chdir(dir)
-	for _, e := range all {
-		t.Run(e.command, func(t *testing.T) { e.check(t, runExample(t, e.command)) })
-	}
-	// The pictures in docs are what the manual's commands make.
-	for _, name := range []string{"leak.svg", "leak-dark.svg", "fragmentation.svg", "usage.svg", "peak.svg"} {
-		got, err := os.ReadFile(filepath.Join("docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := os.ReadFile(filepath.Join(root, "docs", name))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("docs/%s is not what the manual's command makes (%v): make it again", name, err)
-		}
+	t.Logf("%d commands", commands)
+	there, err := filepath.Glob("../../docs/*.svg")
+	if err != nil || commands > 0 && len(there) != len(pictures) {
+		t.Errorf("%d pictures in docs, %d commands that make them (%v)", len(there), len(pictures), err)
 	}
 }
 
+// samePicture compares a picture with the one in docs.
+func samePicture(t *testing.T, made, want string) {
+	have, err := os.ReadFile(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(want, have, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if there, err := os.ReadFile(want); err != nil || !bytes.Equal(have, there) {
+		t.Errorf("%s is not what the manual's command makes (%v): -update makes it again", made, err)
+	}
+}
+
+// words splits a command as a shell does, as far as the manual needs it.
+func words(t *testing.T, command string) (all []string) {
+	word, quote, any := "", rune(0), false
+	for _, c := range command {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, any = c, true
+		case quote == 0 && unicode.IsSpace(c):
+			if word != "" || any {
+				all = append(all, word)
+			}
+			word, any = "", false
+		case quote == 0 && strings.ContainsRune("|<>;&$`*\\", c):
+			t.Fatalf("do not know what %q means in %q", c, command)
+		default:
+			word += string(c)
+		}
+	}
+	if quote != 0 {
+		t.Fatalf("a quotation does not end in %q", command)
+	}
+	if word != "" || any {
+		all = append(all, word)
+	}
+	return all
+}
+
+// runExample returns what a terminal shows of a command, and below it the exit
+// status where the command asks for it.
 func runExample(t *testing.T, command string) string {
 	t.Helper()
-	words := strings.Fields(command)
-	if words[0] == "go" && words[1] == "tool" {
-		out, err := exec.Command(words[0], words[1:]...).Output()
+	command, status := strings.CutSuffix(command, "; echo $?")
+	args := words(t, strings.TrimPrefix(command, "go run ./cmd/"))
+	switch args[0] {
+	case "memlane":
+		var terminal bytes.Buffer
+		got := run(strings.NewReader(""), &terminal, &terminal, args)
+		if status {
+			fmt.Fprintln(&terminal, got)
+		} else if got != 0 {
+			t.Fatalf("status %d: %s", got, &terminal)
+		}
+		return terminal.String()
+	case "go":
+		out, err := exec.Command(args[0], args[1:]...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	case "duckdb": // -csv -c QUERY
+		return strings.Join(duckdb(t, args[len(args)-1]), "\n")
+	case "benchstat":
+		if _, err := exec.LookPath(args[0]); err != nil {
+			t.Skip("no benchstat here (go install golang.org/x/perf/cmd/benchstat@latest)")
+		}
+		out, err := exec.Command(args[0], args[1:]...).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(out)
 	}
-	words = strings.Fields(strings.TrimPrefix(command, "go run ./cmd/"))
-	if words[0] != "memlane" {
-		t.Fatalf("do not know how to run %q", command)
-	}
-	var stdout, stderr bytes.Buffer
-	if status := run(strings.NewReader(""), &stdout, &stderr, words); status != 0 {
-		t.Fatalf("status %d: %s", status, stderr.String())
-	}
-	return stdout.String()
+	t.Fatalf("do not know how to run %q", command)
+	return ""
 }
+
+// blanksAtEnd of lines do not show.
+var blanksAtEnd = regexp.MustCompile(`(?m)[ \t]+$`)
 
 func (e example) check(t *testing.T, got string) {
 	t.Helper()
-	rest := strings.TrimRight(got, "\n") + "\n"
-	pieces := strings.Split("\n"+strings.Join(e.output, "\n")+"\n", "\n...\n")
+	rest := strings.TrimRight(blanksAtEnd.ReplaceAllString(got, ""), "\n") + "\n"
+	pieces := strings.Split("\n"+blanksAtEnd.ReplaceAllString(strings.Join(e.output, "\n"), "")+"\n", "\n...\n")
 	for i, piece := range pieces {
 		piece = strings.TrimPrefix(piece+"\n", "\n")
 		piece = strings.TrimRight(piece, "\n") + "\n"
@@ -153,5 +244,358 @@ func (e example) check(t *testing.T, got string) {
 			return
 		}
 		rest = rest[at+len(piece):]
+	}
+}
+
+// TestPython: what the manual tells Python users to write is Python, and the
+// sessions with pandas print what they show.
+func TestPython(t *testing.T) {
+	if exec.Command("python3", "-c", "").Run() != nil {
+		t.Skip("no Python here")
+	}
+	pandas := exec.Command("python3", "-c", "import pandas, pyarrow").Run() == nil
+	n, sessions := 0, 0
+	for _, page := range markdown(t) {
+		for _, b := range fencedBlocks(t, page) {
+			code := strings.Join(b.lines, "\n") + "\n"
+			switch b.language {
+			case "python":
+				n++
+				command := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read())")
+				command.Stdin = strings.NewReader(code)
+				if out, err := command.CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s\n%s", page, err, code, out)
+				}
+			case "pycon":
+				sessions++
+				t.Run("pandas", func(t *testing.T) {
+					if !pandas {
+						t.Skip("no pandas here, or no pyarrow")
+					}
+					session(t, code)
+				})
+			}
+		}
+	}
+	if n < 10 || sessions == 0 {
+		t.Errorf("%d pieces of Python, %d sessions", n, sessions)
+	}
+}
+
+// session runs a session of Python on the tables of the manual.
+func session(t *testing.T, code string) {
+	dir := t.TempDir()
+	for _, table := range []string{"buffers", "usage"} {
+		succeed(t, "export", "--to", "parquet", "--table", table, "-o", filepath.Join(dir, table+".parquet"), captures(t)["leak_loss"])
+	}
+	file := filepath.Join(dir, "session.txt")
+	if err := os.WriteFile(file, []byte(code), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("python3", "-m", "doctest", file)
+	command.Dir = dir
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	inline  = regexp.MustCompile("`[^`]*`")
+	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+)
+
+// TestLinks: the links of Markdown files lead to files and headings.
+func TestLinks(t *testing.T) {
+	files := markdown(t)
+	for _, name := range []string{"CHANGELOG.md", "CONTRIBUTING.md", "testdata/README.md", "docs/performance.md", "docs/growth.md"} {
+		files = append(files, "../../"+name)
+	}
+	n := 0
+	for _, file := range files {
+		text, _ := prose(t, file)
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			n++
+			path := file
+			if target != "" {
+				path = filepath.Join(filepath.Dir(file), target)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %s leads nowhere", file, m[1])
+			} else if anchor != "" {
+				if _, anchors := prose(t, path); !anchors[anchor] {
+					t.Errorf("%s: %s leads to no heading", file, m[1])
+				}
+			}
+		}
+	}
+	if n < 80 {
+		t.Errorf("only %d links were found", n)
+	}
+}
+
+// prose returns a page without its code, and the anchors of its headings as GitHub
+// names them.
+func prose(t *testing.T, file string) (text string, anchors map[string]bool) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept strings.Builder
+	fenced := false
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		} else if !fenced {
+			kept.WriteString(line)
+		}
+	}
+	anchors = map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(kept.String(), -1) {
+		var anchor strings.Builder
+		for _, c := range strings.ToLower(m[1]) {
+			switch {
+			case c == ' ':
+				anchor.WriteByte('-')
+			case c == '-' || c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c):
+				anchor.WriteRune(c)
+			}
+		}
+		name := anchor.String()
+		for i := 1; anchors[name]; i++ {
+			name = fmt.Sprintf("%s-%d", anchor.String(), i)
+		}
+		anchors[name] = true
+	}
+	return inline.ReplaceAllString(kept.String(), ""), anchors
+}
+
+// TestCommandsPage: commands.md is the reference that memlane man writes.
+func TestCommandsPage(t *testing.T) {
+	want := commandsMarkdown(newApp(nil, nil, nil))
+	file := filepath.Join(manualFolder, commandsPage+".md")
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(file); err != nil || string(have) != want {
+		t.Errorf("commands.md is not what the commands are now (%v): run go test ./cmd/memlane -run TestCommandsPage -update, and read it", err)
+	}
+}
+
+// TestPagesListed: the first page names every page.
+func TestPagesListed(t *testing.T) {
+	front := manualText(frontPage)
+	files, err := fs.Glob(manual.Pages, "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, ".md")
+		if row := fmt.Sprintf("| [%s](%s) |", name, file); name != frontPage && !strings.Contains(front, row) {
+			t.Errorf("README.md of the manual does not list %s", name)
+		}
+	}
+}
+
+// TestMan formats every manual page as man does, and looks for warnings and for
+// lines that are too long for a terminal of 80 columns.
+func TestMan(t *testing.T) {
+	pages := append([]string{""}, manualPages()...)
+	_, noGroff := exec.LookPath("groff")
+	_, noMandoc := exec.LookPath("mandoc")
+	if noGroff != nil && noMandoc != nil {
+		t.Log("neither groff nor mandoc here: only what is written was looked at")
+	}
+	for _, name := range pages {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"man"}
+			if name != "" {
+				args = append(args, name)
+			}
+			page := succeed(t, args...)
+			if !strings.Contains(page, "\n.SH NAME\nmemlane") && !strings.Contains(page, "\n.SH NAME\n\nmemlane") {
+				t.Errorf("no NAME:\n%.300s", page)
+			}
+			for _, odd := range []string{"](", "|---", "```", "\n| "} {
+				if strings.Contains(page, odd) {
+					t.Errorf("Markdown is left: %q", odd)
+				}
+			}
+			if name != "" {
+				text := manualText(name)
+				rows := strings.Count(text, "\n|") - 2*strings.Count(text, "\n|---")
+				if n := strings.Count(page, "\n.TP\n"); n != rows {
+					t.Errorf("%d entries of lists, %d rows of tables", n, rows)
+				}
+			}
+			if noGroff == nil {
+				formatted := format(t, page, "groff", "-ww", "-Kutf8", "-Tutf8", "-P-c", "-P-b", "-P-o", "-P-u", "-man")
+				for line := range strings.Lines(formatted) {
+					if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+						t.Errorf("%d columns: %s", n, line)
+					}
+				}
+			}
+			if noMandoc == nil { // a page of a program that knows no date has none
+				format(t, strings.Replace(page, ` "" memlane`, ` "2026-01-02" memlane`, 1), "mandoc", "-Tlint", "-Wwarning")
+			}
+		})
+	}
+}
+
+// format runs a formatter on a page. What it says on standard error, or finds
+// wrong, fails the test.
+func format(t *testing.T, page string, command ...string) string {
+	t.Helper()
+	var out, errors bytes.Buffer
+	c := exec.Command(command[0], command[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(page), &out, &errors
+	if err := c.Run(); err != nil || errors.Len() > 0 {
+		t.Errorf("%s: %v\n%s%.2000s", command[0], err, errors.String(), out.String())
+	}
+	return out.String()
+}
+
+// TestDocumentedFields holds the tables of json.md against testdata/fields.txt, which
+// is what the commands write: every field is in both, and its types are among those told.
+func TestDocumentedFields(t *testing.T) {
+	told := map[string]map[string]string{} // by table, then by field: its types
+	section := ""
+	for line := range strings.Lines(manualText("json")) {
+		if m := heading.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
+			section = m[1]
+			told[section] = map[string]string{}
+		} else if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") && len(cells) >= 2 {
+			told[section][strings.Trim(cells[0], "| `")] = cells[1]
+		}
+	}
+	types := map[string]string{}
+	var expand func(prefix, table string)
+	expand = func(prefix, table string) {
+		for field, of := range told[table] {
+			if name, _, isObject := strings.Cut(strings.TrimPrefix(of, "["), "]"); strings.HasPrefix(of, "[") && isObject {
+				types[prefix+field] = strings.Replace(of, fmt.Sprintf("[%s](#%s)", name, name), "object", 1)
+				expand(prefix+field+".", name)
+				continue
+			}
+			types[prefix+field] = of
+		}
+	}
+	commands := []string{"info", "leaks", "report", "peak", "diff", "ops"}
+	for _, command := range commands {
+		expand(command+".", command)
+	}
+	data, err := os.ReadFile("testdata/fields.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		field, of, _ := strings.Cut(strings.TrimSpace(line), " ")
+		command, _, nested := strings.Cut(field, ".")
+		if !nested || !slices.Contains(commands, command) || strings.Contains(field, ".metrics.") {
+			continue
+		}
+		written[field] = true
+		have, ok := types[field]
+		if !ok {
+			if !strings.HasSuffix(field, "[]") { // a list of objects, whose fields are told
+				t.Errorf("json.md does not have %s (%s)", field, of)
+			}
+			continue
+		}
+		for kind := range strings.SplitSeq(of, " or ") {
+			if kind != "nothing" && !strings.Contains(have, kind) && !(kind == "integer" && strings.Contains(have, "number")) {
+				t.Errorf("json.md: %s is %s, and can be %s", field, have, kind)
+			}
+		}
+	}
+	for field := range types {
+		if !written[field] {
+			t.Errorf("json.md has %s, which no command writes", field)
+		}
+	}
+}
+
+// quoted are the keys of a format, as its reader has them.
+var quoted = map[string]struct {
+	file string
+	keys *regexp.Regexp
+}{
+	"torch-snapshot": {"torchsnap/keys.go", regexp.MustCompile(`key\w+: "(\w+)"`)},
+	"chrome-trace":   {"chrometrace/internal/scan/keys.go", regexp.MustCompile(`"([A-Za-z_ ]+)"`)},
+	"xplane":         {"xplane/event.go", regexp.MustCompile(`"([a-z_]+)":`)},
+	"gpumemprof":     {"gpumemprof/record.go", regexp.MustCompile(`json:"(\w+)"`)},
+}
+
+// TestDocumentedFormats holds formats.md against the readers: it tells of every key
+// that they know, and of no other.
+func TestDocumentedFormats(t *testing.T) {
+	sections := strings.Split(manualText("formats"), "\n## ")
+	for name, reader := range quoted {
+		source, err := os.ReadFile("../../formats/" + reader.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(sections, func(s string) bool { return strings.HasPrefix(s, name+"\n") })
+		if i < 0 {
+			t.Errorf("formats.md has no section %s", name)
+			continue
+		}
+		told := map[string]bool{}
+		for _, m := range inline.FindAllString(sections[i], -1) {
+			told[strings.Trim(m, "`")] = true
+		}
+		known := map[string]bool{}
+		for _, m := range reader.keys.FindAllStringSubmatch(string(source), -1) {
+			known[m[1]] = true
+			if !told[m[1]] && m[1] != "Input dims" { // once with a capital, once without
+				t.Errorf("formats.md, %s: does not tell of %q", name, m[1])
+			}
+		}
+		if len(known) < 15 {
+			t.Errorf("%s: only %d keys were found", name, len(known))
+		}
+		for line := range strings.Lines(sections[i]) {
+			cell, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+			if !row || !strings.HasPrefix(line, "| `") {
+				continue
+			}
+			for _, m := range inline.FindAllString(cell, -1) {
+				if key := strings.Trim(m, "`"); !known[key] && !strings.Contains(string(source), key) && !inReader(t, reader.file, key) {
+					t.Errorf("formats.md, %s: the reader does not know %q", name, key)
+				}
+			}
+		}
+	}
+}
+
+// inReader reports whether a reader has a key somewhere else than in its list.
+func inReader(t *testing.T, file, key string) bool {
+	folder, _, _ := strings.Cut(file, "/")
+	files, err := filepath.Glob("../../formats/" + folder + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		source, err := os.ReadFile(file)
+		return err == nil && !strings.HasSuffix(file, "_test.go") && bytes.Contains(source, []byte(`"`+key+`"`))
+	})
+}
+
+// TestDocumentedLosses: reference.md has every reason for which something is not in
+// the model, as info says it.
+func TestDocumentedLosses(t *testing.T) {
+	page := manualText(backPage)
+	for r := lifetime.Reason(0); r <= lifetime.DirtyJSON; r++ {
+		if row := fmt.Sprintf("| `%s` | %s | %s |\n", r, r.Severity(), r.Doc()); !strings.Contains(page, row) {
+			t.Errorf("reference.md lacks\n%s", row)
+		}
 	}
 }

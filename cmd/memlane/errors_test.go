@@ -51,6 +51,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"nosuch", 2, `no command is called "nosuch"; see memlane --help`},
 		{"help nosuch", 2, `no command is called "nosuch"`},
+		{"man nosuch", 2, `no page is called "nosuch"; there are: .*faq`},
+		{"man faq oom", 2, `man: want one page, got 2`},
 		{"--json info good", 2, `not defined: -json; see memlane --help`},
 		{"info", 2, `info: no capture given; see memlane info --help`},
 		{"info --nosuch good", 2, `not defined: -nosuch; see memlane info --help`},

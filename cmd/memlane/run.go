@@ -112,7 +112,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			toggle("version", "the same as the command version"),
 		},
 		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), diffCommand(), serveCommand(), svgCommand(), pprofCommand(), exportCommand(),
-			versionCommand(), helpCommand()},
+			manCommand(), versionCommand(), helpCommand()},
 		OnUsageError:   usage,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {

@@ -21,7 +21,7 @@ const (
 )
 
 // docURL is where pprof's web interface sends those who ask what they see.
-const docURL = "https://github.com/memlane/memlane/blob/main/cmd/memlane/doc.go"
+const docURL = "https://github.com/memlane/memlane/blob/main/docs/manual/pprof.md"
 
 // builder makes one profile of several spaces. Functions and locations are
 // numbered in the order in which the samples first use them.
