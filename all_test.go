@@ -55,6 +55,7 @@ var allowed = []struct {
 	{"lifetime/native", []string{"lifetime"}, false},
 	{"lifetime", nil, false},
 	{"internal/units", nil, true},
+	{"internal/laws", nil, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, true},
 	{"internal/plot", []string{"lifetime", "internal/units", "render/canvas"}, true},
 	{"formats/torchsnap/internal/pickle", nil, false},

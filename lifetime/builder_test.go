@@ -433,3 +433,47 @@ func TestUserFrame(t *testing.T) {
 		}
 	}
 }
+
+func stack(t, bytes int64) fact {
+	return func(b *Builder, s SpaceRef) { b.StackReserved(s, t, bytes) }
+}
+
+// TestOddFacts: what random facts once broke (internal/laws). build checks.
+func TestOddFacts(t *testing.T) {
+	t.Run("more is released than half of all addresses", func(t *testing.T) {
+		_, s := build(t, release(10, 0x1000, 1<<62+1))
+		if len(s.Regions) != 1 || s.Regions[0].Size != 1<<62+1 {
+			t.Errorf("%+v", s.Regions)
+		}
+	})
+	t.Run("the stack grows while two buffers end", func(t *testing.T) {
+		_, s := build(t, endState, alloc(0, 0x1000, 1, ""), stack(0, 10), free(1, 0x8000, 1, ""), stack(1, 1000))
+		if got := s.Peak(Occupied); got != (Level{0, 512 + 512 + 10}) {
+			t.Errorf("peak %+v: at the instant of the ends neither buffer is alive any more", got)
+		}
+	})
+	t.Run("the stack shrinks while a buffer begins", func(t *testing.T) {
+		_, s := build(t, stack(0, 100), alloc(1, 0x1000, 1, ""), stack(5, 10), alloc(5, 0x2000, 1, ""), alloc(6, 0x3000, 1, ""))
+		if got := s.Peak(Occupied); got != (Level{7, 3*512 + 10}) {
+			t.Errorf("peak %+v", got)
+		}
+	})
+	t.Run("totals alone, and a stack", func(t *testing.T) {
+		_, s := build(t, total(5, 70, Occupied), stack(6, 100))
+		if rows := s.Breakdown(6); len(rows) != 1 || !rows[0].Usage || rows[0].Bytes != 70 || s.Peak(Occupied).Bytes != 70 {
+			t.Errorf("%+v", rows)
+		}
+	})
+	t.Run("a note without text", func(t *testing.T) {
+		if _, s := build(t, alloc(1, 0x1000, 1, ""), note(2, 0x1000, "")); s.BufNotes != nil {
+			t.Error("a column of nothing")
+		}
+	})
+	t.Run("a part before the first level of the stack", func(t *testing.T) {
+		c, _ := build(t, alloc(1, 0x1000, 1, ""), stack(9, 100), alloc(10, 0x2000, 1, ""))
+		part := c.Slice(func(*Space) int64 { return 1 }, func(*Space) int64 { return 5 }).Spaces[0]
+		if got := part.LevelAt(3, Occupied); got != 612 {
+			t.Errorf("level %d: the first level holds from the beginning", got)
+		}
+	})
+}

@@ -487,7 +487,9 @@ func (p *pairing) storeColumns(fresh []uint32) {
 		if fresh[i] == dropped {
 			continue
 		}
-		column(&s.BufNotes, len(s.Buffers))[fresh[i]] = p.text(p.notes[i])
+		if text := p.text(p.notes[i]); text != 0 {
+			column(&s.BufNotes, len(s.Buffers))[fresh[i]] = text
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package lifetime
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -145,10 +146,5 @@ func (p *regionPairing) releaseUnknown(s *Space, known *spanMap[bool]) {
 	}
 }
 
-// sizeOf returns hi - lo as a size.
-func sizeOf(lo, hi uint64) int64 {
-	if hi-lo > 1<<62 {
-		return 1 << 62
-	}
-	return int64(hi - lo)
-}
+// sizeOf returns hi - lo as a size, saturated: no less than endOf was given.
+func sizeOf(lo, hi uint64) int64 { return int64(min(hi-lo, math.MaxInt64)) }

@@ -59,9 +59,9 @@ func (s *Space) slice(from, to int64) *Space {
 			part.Marks = append(part.Marks, m)
 		}
 	}
-	for _, l := range s.Stack {
+	for i, l := range s.Stack {
 		switch {
-		case l.At <= from: // the last one holds from the beginning
+		case i == 0 || l.At <= from: // the last one holds from the beginning, the first one always did
 			part.Stack = []Level{{from, l.Bytes}}
 		case l.At < to:
 			part.Stack = append(part.Stack, l)

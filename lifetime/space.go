@@ -193,6 +193,7 @@ func (log *spaceLog) finish() *Space {
 	if !given && log.overflows() {
 		log.b.Lose(Overflow, 1, 0, s.ID())
 	}
+	allocations, frees := s.Allocations, s.Frees
 	switch {
 	case given:
 	case log.any:
@@ -208,6 +209,9 @@ func (log *spaceLog) finish() *Space {
 		storeIntervals(s, log.intervals)
 	default:
 		log.pairing.finish(s)
+	}
+	if given {
+		s.Allocations, s.Frees = allocations, frees
 	}
 	if log.numbered {
 		for i := range s.Buffers {

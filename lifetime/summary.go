@@ -90,8 +90,14 @@ type Row struct {
 }
 
 // Breakdown says what makes up the memory at t, largest first. The rows sum to
-// Base, Stack and the live buffers.
+// Base, Stack and the live buffers; where only the usage is known, it is the row.
 func (s *Space) Breakdown(t int64) []Row {
+	if s.UsageOnly() {
+		if n := s.LevelAt(t, Occupied); n != 0 {
+			return []Row{{Usage: true, Amount: Amount{Bytes: n, Requested: n}}}
+		}
+		return nil
+	}
 	type key struct {
 		site SiteID
 		kind Kind
@@ -116,11 +122,6 @@ func (s *Space) Breakdown(t int64) []Row {
 	}
 	if n := s.StackAt(t); n != 0 {
 		rows = append(rows, Row{Stack: true, Amount: Amount{Bytes: n, Requested: n}})
-	}
-	if s.UsageOnly() {
-		if n := s.LevelAt(t, Occupied); n != 0 {
-			rows = append(rows, Row{Usage: true, Amount: Amount{Bytes: n, Requested: n}})
-		}
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind))

@@ -159,7 +159,9 @@ func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 		if !stackUntil(c.T) {
 			return
 		}
-		stack.next(c.T)
+		if c.Begin || !stack.rises(c.T) { // no level of an instant is above both that before and that after it
+			stack.next(c.T)
+		}
 		b := &s.Buffers[c.Buffer]
 		if c.Begin {
 			requested, occupied = AddSat(requested, b.Requested), AddSat(occupied, b.Size)
@@ -251,6 +253,13 @@ func (c *stackCursor) at() int64 {
 		return math.MaxInt64
 	}
 	return c.levels[0].At
+}
+
+// rises reports whether the level is higher at t than now.
+func (c stackCursor) rises(t int64) bool {
+	before := c.bytes
+	c.next(t)
+	return c.bytes > before
 }
 
 // next goes on to t, which it returns.

@@ -208,6 +208,28 @@ func TestWideWindow(t *testing.T) {
 	}
 }
 
+// TestUsageOnly: a space without buffers keeps its counts of allocations and frees.
+func TestUsageOnly(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "cpu"})
+	b.Delta(s, 1, 100)
+	b.Delta(s, 2, 50)
+	b.Delta(s, 3, -100)
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := read(write(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Spaces[0]; got.Allocations != 2 || got.Frees != 1 {
+		t.Errorf("%d allocations, %d frees", got.Allocations, got.Frees)
+	}
+}
+
 // seeds returns the native text of the smaller captures.
 func seeds(t testing.TB) []string {
 	t.Helper()

@@ -1,0 +1,277 @@
+package laws
+
+import (
+	"flag"
+	"math"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// TestMain fixes what is random, so that a failure is the same everywhere:
+// -rapid.seed and -rapid.checks try others.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "200", "rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
+		if !given[name] {
+			if err := flag.Set(name, value); err != nil {
+				panic(err)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// numbers says how odd the numbers of a capture may be.
+type numbers bool
+
+const (
+	tame numbers = false // as of a device: sums do not overflow
+	wild numbers = true  // anything an int64 can hold
+)
+
+// extremes are numbers that arithmetic goes wrong at.
+var extremes = []int64{math.MinInt64, math.MinInt64 + 1, -1 << 62, -1<<62 - 1, -1, 0, 1, 1 << 53, 1 << 62, 1<<62 + 1, math.MaxInt64 - 511, math.MaxInt64 - 1, math.MaxInt64}
+
+func (n numbers) draw(t *rapid.T, label string, lo, hi int64) int64 {
+	usual := rapid.Int64Range(lo, hi)
+	if n == tame {
+		return usual.Draw(t, label)
+	}
+	return rapid.OneOf(usual, usual, usual, rapid.SampledFrom(extremes)).Draw(t, label)
+}
+
+func (n numbers) time(t *rapid.T) int64 { return n.draw(t, "t", -20, 60) }
+func (n numbers) size(t *rapid.T) int64 { return n.draw(t, "size", 0, 3000) }
+
+// addr returns one of few addresses, so that buffers meet, overlap, and touch
+// the end of the address space.
+func (n numbers) addr(t *rapid.T) uint64 {
+	few := rapid.Map(rapid.Uint64Range(0, 12), func(i uint64) uint64 { return 0x1000 + i*0x100 })
+	if n == tame {
+		return few.Draw(t, "addr")
+	}
+	return rapid.OneOf(few, few, few, rapid.SampledFrom([]uint64{0, 1, 1 << 63, 1<<63 - 1, math.MaxUint64 - 1, math.MaxUint64})).Draw(t, "addr")
+}
+
+// texts have what formats and terminals trip over.
+var texts = rapid.SampledFrom([]string{"", "a", "b", "c d", "q\"uo=te", "\x00\xff", "線\n", "-", "0"})
+
+// how a space is told: readers use one of these for each.
+type how int
+
+const (
+	byEvents  how = iota // allocations and frees
+	byReports            // Report alone
+	byDeltas             // Delta alone
+	byBuffers            // both ends of each buffer, in a window that is given
+	hows
+)
+
+// feeder gives a Builder any facts at all.
+type feeder struct {
+	numbers
+	b      *lifetime.Builder
+	spaces []fed
+	sites  []lifetime.SiteID
+	stacks []lifetime.StackID
+	frames []lifetime.FrameID
+}
+
+type fed struct {
+	ref lifetime.SpaceRef
+	how how
+	end int64 // byBuffers: of the window, which begins at 0
+}
+
+// space returns one of the spaces that are told in one of some ways.
+func (f *feeder) space(t *rapid.T, ways ...how) fed {
+	var of []fed
+	for _, s := range f.spaces {
+		for _, w := range ways {
+			if s.how == w {
+				of = append(of, s)
+			}
+		}
+	}
+	if len(of) == 0 {
+		t.Skip("no such space")
+	}
+	return rapid.SampledFrom(of).Draw(t, "space")
+}
+
+func (f *feeder) site(t *rapid.T) lifetime.SiteID { return rapid.SampledFrom(f.sites).Draw(t, "site") }
+
+// actions are the calls of a Builder.
+func (f *feeder) actions() map[string]func(t *rapid.T) {
+	b := f.b
+	all := []how{byEvents, byReports, byDeltas, byBuffers}
+	return map[string]func(t *rapid.T){
+		"Space": func(t *rapid.T) { f.addSpace(t) },
+		"Alloc": func(t *rapid.T) {
+			b.Alloc(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t), rapid.SampledFrom([]int64{0, 0, 512, -1}).Draw(t, "occupied"), f.site(t))
+		},
+		"Alloc of known size": func(t *rapid.T) {
+			b.Alloc(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t), f.size(t), f.site(t))
+		},
+		"FreeRequested": func(t *rapid.T) {
+			b.FreeRequested(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t), f.site(t))
+		},
+		"Free": func(t *rapid.T) { b.Free(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t), f.site(t)) },
+		"Annotate": func(t *rapid.T) {
+			b.Annotate(f.space(t, byEvents).ref, f.time(t), f.addr(t), b.Note(texts.Draw(t, "note")))
+		},
+		"Live": func(t *rapid.T) {
+			b.Live(f.space(t, byEvents).ref, lifetime.LiveBlock{Addr: f.addr(t), Requested: f.size(t), Occupied: f.size(t), Site: f.site(t),
+				Pending: rapid.Bool().Draw(t, "pending")})
+		},
+		"Reserve": func(t *rapid.T) { b.Reserve(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t), f.site(t)) },
+		"Release": func(t *rapid.T) { b.Release(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t)) },
+		"LiveRegion": func(t *rapid.T) {
+			b.LiveRegion(f.space(t, byEvents).ref, lifetime.Region{Addr: f.addr(t), Size: f.size(t), Site: f.site(t),
+				Kind: rapid.SampledFrom([]string{"", "small", lifetime.Expandable}).Draw(t, "kind"), Stream: f.size(t), Pool: texts.Draw(t, "pool")})
+		},
+		"StackReserved": func(t *rapid.T) { b.StackReserved(f.space(t, byEvents).ref, f.time(t), f.size(t)) },
+		"Total": func(t *rapid.T) {
+			b.Total(f.space(t, byEvents, byDeltas).ref, lifetime.Total{T: f.time(t), Bytes: f.size(t), Measure: rapid.SampledFrom(
+				[]lifetime.Measure{lifetime.Requested, lifetime.Occupied, lifetime.OccupiedLessPending, lifetime.Reserved}).Draw(t, "measure"),
+				Fragmentation: rapid.Float32().Draw(t, "fragmentation"), HasFragmentation: true})
+		},
+		"Delta":  func(t *rapid.T) { b.Delta(f.space(t, byDeltas).ref, f.time(t), f.draw(t, "bytes", -3000, 3000)) },
+		"Report": func(t *rapid.T) { f.report(t) },
+		"Interval": func(t *rapid.T) {
+			s := f.space(t, byBuffers)
+			begin := rapid.Int64Range(0, s.end-1).Draw(t, "begin")
+			buf := lifetime.Buffer{Begin: begin, End: rapid.Int64Range(begin+1, s.end).Draw(t, "end"), Addr: uint64(begin), Size: max(f.size(t), 0),
+				Requested: max(f.size(t), 0), Site: f.site(t), Kind: rapid.SampledFrom([]lifetime.Kind{lifetime.Plain, lifetime.Parameter, lifetime.ThreadLocal}).Draw(t, "kind")}
+			if buf.End == s.end {
+				buf.Edge |= lifetime.EndOpen
+			}
+			b.Interval(s.ref, buf, lifetime.Beside{FreeSite: f.site(t), Note: b.Note(texts.Draw(t, "note")), ValueID: f.size(t), IsValue: rapid.Bool().Draw(t, "value")})
+		},
+		"Value": func(t *rapid.T) {
+			b.Value(f.space(t, byBuffers).ref, lifetime.Value{ID: f.size(t), Root: f.size(t), Begin: f.time(t), End: f.time(t), Size: max(f.size(t), 0),
+				Requested: max(f.size(t), 0), Allocation: f.size(t), Offset: f.size(t), Site: f.site(t)})
+		},
+		"Mark": func(t *rapid.T) { b.Mark(f.space(t, all...).ref, f.mark(t)) },
+		"MarkAll": func(t *rapid.T) {
+			s := f.space(t, byEvents, byDeltas)
+			b.MarkAll([]lifetime.SpaceRef{s.ref, s.ref}, []lifetime.Mark{f.mark(t), f.mark(t)})
+		},
+		"Call": func(t *rapid.T) {
+			b.Call(f.space(t, all...).ref, lifetime.Call{Site: f.site(t), Begin: rapid.Float64Range(-1, 1e9).Draw(t, "begin"), End: rapid.Float64Range(-1, 1e9).Draw(t, "end"),
+				Before: f.size(t), After: f.size(t), Peak: f.size(t), Reserved: f.size(t), Inactive: f.size(t), Allocated: f.size(t), Freed: f.size(t)})
+		},
+		"Sample": func(t *rapid.T) {
+			b.Sample(f.space(t, all...).ref, lifetime.Sample{T: f.time(t), Allocated: f.size(t), Reserved: f.size(t), DeviceUsed: f.size(t), Regular: rapid.Bool().Draw(t, "regular")})
+		},
+		"Operations": func(t *rapid.T) {
+			b.Operations(lifetime.Operation{Name: texts.Draw(t, "name"), Kind: rapid.SampledFrom([]lifetime.OperationKind{lifetime.Operator, lifetime.Range, lifetime.Function}).Draw(t, "kind"),
+				Calls: f.size(t), Time: f.size(t), Host: lifetime.OperationBytes{Allocated: f.size(t), Freed: f.size(t)}})
+		},
+		"HistoryCut": func(t *rapid.T) { b.HistoryCut(f.space(t, byEvents).ref) },
+		"RingFull":   func(t *rapid.T) { b.RingFull(f.space(t, byEvents).ref) },
+		"Numbered":   func(t *rapid.T) { b.Numbered(f.space(t, byEvents).ref) },
+		"NoHistory":  func(t *rapid.T) { b.NoHistory(f.space(t, byEvents, byDeltas).ref) },
+		"InOrder":    func(t *rapid.T) { b.InOrder(f.space(t, byEvents, byDeltas).ref) },
+		"Lose": func(t *rapid.T) {
+			b.Lose(rapid.SampledFrom([]lifetime.Reason{lifetime.Truncated, lifetime.LostFree, lifetime.UnknownKey}).Draw(t, "reason"), f.size(t), f.size(t), texts.Draw(t, "where"))
+		},
+		"Frame": func(t *rapid.T) {
+			f.frames = append(f.frames, b.Frame(lifetime.Frame{Function: texts.Draw(t, "function"), File: texts.Draw(t, "file"), Line: int(int32(f.size(t))),
+				Kind: rapid.SampledFrom([]lifetime.FrameKind{lifetime.User, lifetime.Framework, lifetime.Native, lifetime.Scope}).Draw(t, "kind")}))
+		},
+		"Stack": func(t *rapid.T) {
+			f.stacks = append(f.stacks, b.Stack(rapid.SliceOfN(rapid.SampledFrom(f.frames), 0, 3).Draw(t, "frames")))
+		},
+		"Site": func(t *rapid.T) {
+			f.sites = append(f.sites, b.Site(lifetime.Site{Stack: rapid.SampledFrom(f.stacks).Draw(t, "stack"), Op: texts.Draw(t, "op"), Module: texts.Draw(t, "module"),
+				Region: texts.Draw(t, "region"), Shape: texts.Draw(t, "shape"), DType: texts.Draw(t, "dtype")}))
+		},
+	}
+}
+
+func (f *feeder) mark(t *rapid.T) lifetime.Mark {
+	return lifetime.Mark{Begin: f.time(t), End: f.time(t), Site: f.site(t), Text: texts.Draw(t, "text"), Requested: f.size(t), Free: f.size(t), Kind: rapid.SampledFrom(
+		[]lifetime.MarkKind{lifetime.Step, lifetime.Annotation, lifetime.OOM, lifetime.Snapshot, lifetime.Instruction}).Draw(t, "kind")}
+}
+
+func (f *feeder) report(t *rapid.T) {
+	f.b.Report(f.space(t, byReports).ref, f.time(t), &lifetime.Report{Free: rapid.Bool().Draw(t, "free"), Addr: f.addr(t), Requested: f.size(t), Occupied: f.size(t),
+		Site: f.site(t), Allocated: f.size(t), Stack: rapid.SampledFrom([]int64{-1, 0, 100}).Draw(t, "stack"), Available: f.size(t), Peak: f.size(t), Reserved: f.size(t)})
+}
+
+// addSpace adds a space that Describe is called for, but for some.
+func (f *feeder) addSpace(t *rapid.T) {
+	s := fed{f.b.Space(), how(rapid.IntRange(0, int(hows)-1).Draw(t, "how")), 0}
+	desc := lifetime.Space{Device: rapid.SampledFrom([]string{"cuda:0", "cuda:1", "cpu", ""}).Draw(t, "device"), Process: texts.Draw(t, "process")}
+	for _, fact := range []lifetime.Facts{lifetime.Clock, lifetime.EndState, lifetime.Stacks} {
+		if rapid.Bool().Draw(t, "fact") {
+			desc.Facts |= fact
+		}
+	}
+	switch s.how {
+	case byReports:
+		f.b.ReportsInOrder(s.ref)
+	case byEvents:
+		desc.Axis = rapid.SampledFrom([]lifetime.Axis{lifetime.Time, lifetime.Event}).Draw(t, "axis")
+	case byBuffers:
+		s.end = 1 + f.draw(t, "end", 1, 50)&math.MaxInt32
+		desc.Axis, desc.End, desc.Base = lifetime.ProgramOrder, s.end, max(f.size(t), 0)
+	}
+	if rapid.IntRange(0, 9).Draw(t, "described") > 0 {
+		f.b.Describe(s.ref, desc)
+	}
+	f.spaces = append(f.spaces, s)
+}
+
+// anyCapture is a capture of any facts at all. prepare sets what a Builder must
+// be told before the first of them.
+func anyCapture(t *rapid.T, n numbers, prepare ...func(b *lifetime.Builder)) (c *lifetime.Capture, sure bool) {
+	f := &feeder{numbers: n, b: lifetime.NewBuilder(), sites: []lifetime.SiteID{0}, stacks: []lifetime.StackID{0}}
+	for _, p := range prepare {
+		p(f.b)
+	}
+	f.b.Source(lifetime.Source{File: "any", Format: texts.Draw(t, "format"), Producer: texts.Draw(t, "producer")})
+	f.frames = []lifetime.FrameID{f.b.Frame(lifetime.Frame{Function: "main", File: "main.py", Line: 1})}
+	f.addSpace(t)
+	t.Repeat(f.actions())
+	sure = true
+	for _, s := range f.spaces {
+		sure = sure && !f.b.Unsure(s.ref)
+	}
+	c, err := f.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, sure
+}
+
+// TestAnyFacts: a Builder makes a sound model of whatever it is given.
+func TestAnyFacts(t *testing.T) {
+	for name, n := range map[string]numbers{"tame": tame, "wild": wild} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			c, _ := anyCapture(t, n)
+			if err := c.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}))
+	}
+	t.Run("peak and end", rapid.MakeCheck(func(t *rapid.T) {
+		c, sure := anyCapture(t, wild, (*lifetime.Builder).KeepPeakAndEnd)
+		if err := c.Check(); err != nil && sure {
+			t.Fatal(err)
+		}
+	}))
+	t.Run("reports", rapid.MakeCheck(func(t *rapid.T) {
+		c, _ := anyCapture(t, wild, (*lifetime.Builder).KeepReports)
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}))
+}

@@ -1,0 +1,59 @@
+package laws
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// line is what a comparison says of a place, without its direction.
+type line struct {
+	status       diff.Status
+	place        string
+	unseen       bool
+	peak, atEnd  int64
+	before, post diff.Figures
+}
+
+func linesOf(d *diff.Result, turned bool) (all []line) {
+	for i := range d.Rows {
+		r := d.Rows[i]
+		l := line{r.Status, r.Place().String(), r.Unseen, r.DeltaPeak(), r.DeltaEnd(), r.Before, r.After}
+		if turned {
+			l.status = map[diff.Status]diff.Status{diff.New: diff.Gone, diff.Gone: diff.New, diff.Grew: diff.Shrank, diff.Shrank: diff.Grew}[l.status]
+			l.peak, l.atEnd, l.before, l.post = -l.peak, -l.atEnd, l.post, l.before
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(x, y line) int {
+		return cmp.Or(cmp.Compare(x.place, y.place), cmp.Compare(x.status, y.status), cmp.Compare(x.peak, y.peak), cmp.Compare(x.atEnd, y.atEnd),
+			cmp.Compare(x.before.Allocated.Bytes, y.before.Allocated.Bytes), cmp.Compare(x.post.Allocated.Bytes, y.post.Allocated.Bytes))
+	})
+	return all
+}
+
+// TestDiffTurned: from b to a is from a to b with the opposite sign: what is new
+// one way is gone the other, what is found newly is fixed, and what is still
+// there is so both ways.
+func TestDiffTurned(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, _ := anyCapture(t, tame)
+		b, _ := anyCapture(t, tame)
+		there, back := diff.Compare(a, b, leak.Settings{}), diff.Compare(b, a, leak.Settings{})
+		if x, y := linesOf(there, false), linesOf(back, true); !slices.Equal(x, y) {
+			t.Fatalf("there\n%+v\nback, turned\n%+v", x, y)
+		}
+		if len(there.New) != len(back.Fixed) || len(there.Fixed) != len(back.New) || len(there.Still) != len(back.Still) {
+			t.Fatalf("there %d new, %d fixed, %d still; back %d, %d, %d", len(there.New), len(there.Fixed), len(there.Still),
+				len(back.New), len(back.Fixed), len(back.Still))
+		}
+		if there.NoPlaces != back.NoPlaces || there.Lines != back.Lines || len(there.Pairs) != len(back.Pairs) {
+			t.Fatalf("there %v %v %d, back %v %v %d", there.NoPlaces, there.Lines, len(there.Pairs), back.NoPlaces, back.Lines, len(back.Pairs))
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package laws
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/pprof/profile"
+	"pgregory.net/rapid"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/pprof"
+)
+
+// sums are the values of a heap profile of some captures by stack, whatever its
+// labels and the order of its samples.
+func sums(t *rapid.T, captures ...*lifetime.Capture) map[string][5]int64 {
+	var data bytes.Buffer
+	if err := pprof.Write(&data, captures, pprof.Options{}); err != nil {
+		t.Skip(err) // nothing in them has a profile
+	}
+	p, err := profile.ParseData(data.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	byStack := map[string][5]int64{}
+	for _, s := range p.Sample {
+		key := ""
+		for _, l := range s.Location {
+			key += fmt.Sprintf("%s:%d;", l.Line[0].Function.Name, l.Line[0].Line)
+		}
+		byStack[key] = added(byStack[key], [5]int64(s.Value))
+	}
+	return byStack
+}
+
+func added(x, y [5]int64) [5]int64 {
+	for i := range x {
+		x[i] += y[i]
+	}
+	return x
+}
+
+// TestProfiles: the profile of some captures is the sum of theirs, in whatever
+// order they come, and however they are put together.
+func TestProfiles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, _ := anyCapture(t, tame)
+		b, _ := anyCapture(t, tame)
+		dynamic := func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder } // plans of programs come alone
+		a, b = a.Only(dynamic), b.Only(dynamic)
+		want := sums(t, a)
+		for key, values := range sums(t, b) {
+			want[key] = added(want[key], values)
+		}
+		for name, got := range map[string]map[string][5]int64{"a and b": sums(t, a, b), "b and a": sums(t, b, a)} {
+			if !maps.Equal(got, want) {
+				t.Fatalf("%s: %v, the sum of both is %v", name, got, want)
+			}
+		}
+	})
+}
