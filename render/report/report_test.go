@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/report"
 )
@@ -79,5 +80,174 @@ func TestFirst(t *testing.T) {
 	}
 	if s := d.Report.Summary; s.TotalFunctionCalls != 360 || s.TotalFunctionsAnalyzed != 6 || s.TotalMemoryAllocated != 2*60*(5<<19) {
 		t.Errorf("%+v", s)
+	}
+}
+
+// odd is a capture of everything that a report tells of beside leaks: bytes from
+// before the window, a stack beside the heap, sites of all sorts, a program, and
+// what was lost.
+func odd(t *testing.T) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "odd.pb"})
+	s := b.Space()
+	for i, site := range []lifetime.Site{{}, {Op: "MatMul", Shape: "[2]"}, {Instr: "add.1"}, {Op: "a"}, {Op: "b"}, {Op: "c"}} {
+		b.Alloc(s, int64(10+i), uint64(i+1)<<20, int64(6-i)<<10, int64(6-i)<<10, b.Site(site))
+	}
+	b.StackReserved(s, 10, 9<<10)
+	b.Total(s, lifetime.Total{T: 10, Bytes: 14 << 10, Measure: lifetime.Occupied}) // 8 KiB more than was seen
+	b.Reserve(s, 20, 1<<30, 1<<20, 0)
+	b.Describe(s, lifetime.Space{Device: "tpu:0", Facts: lifetime.Clock})
+	for i, size := range []int64{100, 300, 200} {
+		p := b.Space()
+		b.Interval(p, lifetime.Buffer{Begin: -1, End: 5, Size: size, Edge: lifetime.EndOpen}, lifetime.Beside{})
+		b.Describe(p, lifetime.Space{Device: "tpu:0", Module: string(rune('x' + i)), Axis: lifetime.ProgramOrder, Begin: -1, End: 5})
+	}
+	b.Describe(b.Space(), lifetime.Space{Device: "empty"})
+	b.Lose(lifetime.Truncated, 1, 0, "byte | 7")
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func markdown(t *testing.T, d *report.Data) string {
+	t.Helper()
+	var text strings.Builder
+	if err := report.WriteMarkdown(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// TestReport: what makes up a peak, of programs that of the largest alone, ranks,
+// findings that are about no place, and losses.
+func TestReport(t *testing.T) {
+	d := dataOf(odd(t))
+	d.Findings[0] = nil
+	d.Odd = []leak.Finding{{Rule: leak.RankOutlier, Description: "rank 3 needs more"}}
+	d.Ranks = []report.RankRow{{Rank: "0", Peak: 1 << 20}, {Rank: "1", Peak: 3 << 20, Leaked: 7}}
+	got := markdown(t, d)
+	for _, want := range []string{
+		"· no finding\n", "None: nothing leaks, and nothing else stands out.",
+		"| odd.pb | tpu:0 | 12 ns | 38.0 KiB | 38.0 KiB | 1.00 MiB |", "| odd.pb | empty | 1 ns | 0 B | 0 B |  |",
+		"| 9.00 KiB | 23.7 % | stack |\n| 8.00 KiB | 21.1 % | before the window |\n| 6.00 KiB | 15.8 % | no stack recorded |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
+		"\ny/tpu:0, 300 B:\n", "\n| 0 | 1.00 MiB | 0 B | 0 B |\n| 1 | 3.00 MiB | 0 B | 7 B |\n", "The median of the peaks is 2.00 MiB, their median deviation 1.00 MiB.",
+		"## Worth knowing of the captures\n\n- truncated: the file ends early; it was used as far as it goes (1, first at byte \\| 7)\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "x/tpu:0, 100") || strings.Contains(got, "empty, 0 B") {
+		t.Error("a smaller program, or memory without a byte, has a peak of its own")
+	}
+}
+
+// TestUsageAlone: where there is no history, nothing is called healthy.
+func TestUsageAlone(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "usage.json"})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "cpu"})
+	b.Delta(s, 1, 100)
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := markdown(t, dataOf(c))
+	for _, want := range []string{"leaks cannot be told", "None: without a history", "| 100 B | 100.0 % | usage: who held it is not known |"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+}
+
+// TestManyFindings: the table has all, the details end.
+func TestManyFindings(t *testing.T) {
+	c := odd(t)
+	d := dataOf(c)
+	d.Findings[0] = nil
+	for i := range 23 {
+		f := leak.Finding{Rule: "trend", Severity: leak.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
+		if i > 0 {
+			f.Sites = []lifetime.SiteID{1}
+		}
+		d.Findings[0] = append(d.Findings[0], f)
+	}
+	got := markdown(t, d)
+	for want, n := range map[string]int{
+		"· 21 critical, 1 warning, 1 worth knowing\n":                      1,
+		"| critical | trend | tpu:0 | MatMul \\[2\\] | 0 B | 2 B | 50 % |": 21,
+		"| info | trend | tpu:0 | all of it | 0 B | 2 B | 50 % |":          1,
+		"\n### trend: MatMul \\[2\\]\n\ngrows.\n\n- look\n":                19,
+		"\n3 further findings are in the table alone.":                     1,
+	} {
+		if strings.Count(got, want) != n {
+			t.Errorf("%d times %q, want %d, in\n%s", strings.Count(got, want), want, n, got)
+		}
+	}
+}
+
+// TestWriteDiff: a comparison as Markdown: figures, places, findings.
+func TestWriteDiff(t *testing.T) {
+	write := func(before, after *lifetime.Capture, perStep bool) string {
+		var text strings.Builder
+		if err := report.WriteDiff(&text, diff.Compare(before, after, leak.Settings{}), perStep); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	a, b, nothing := leaking(t, "a.py"), leaking(t, "x/a.py"), odd(t)
+	for _, c := range []struct {
+		name, got string
+		want      []string
+	}{
+		{"another function leaks", write(a, b, false), []string{
+			"**peak unchanged at", "leak in a.py fixed; new leak in x/a.py; beside still leaks", "\n## cuda:0\n", "| allocations | 180 | 180 |  |", "| at the end | 90.0 MiB | 90.0 MiB | 0 B |",
+			"| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +60.0 MiB |", "| gone | cuda:0 | a.py (a.py:1) | -60.0 MiB | -60.0 MiB | -60.0 MiB |",
+			"## New findings\n\n- **", "## Fixed\n\n- **", "## Still there\n\n- **"}},
+		{"a step", write(a, b, true), []string{"allocated a step", "| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +1.00 MiB |"}},
+		{"the same", write(a, a, false), []string{"Every call site holds what it held before."}},
+		{"bytes from before", write(a, nothing, false), []string{"| new | tpu:0 | before the window | +8.00 KiB |"}},
+	} {
+		for _, want := range c.want {
+			if !strings.Contains(c.got, want) {
+				t.Errorf("%s: want %q in\n%s", c.name, want, c.got)
+			}
+		}
+	}
+}
+
+// TestSARIF: a finding is at its line of a file below the program's folder, with
+// its state; what has no file has no place.
+func TestSARIF(t *testing.T) {
+	d := dataOf(leaking(t, "/home/a/proj/src/my model.py"))
+	d.Captures[0].Frames[2].File = "/home/a/proj/main.py"
+	all := d.All()
+	all[0].State, all[1].State = "new", "absent"
+	all = append(all, report.Located{Capture: d.Captures[0], Finding: &leak.Finding{Rule: "trend", Severity: leak.Info, Space: d.Captures[0].Spaces[0], Description: "a\nb%\x1b"}})
+	var text strings.Builder
+	if err := report.WriteSARIF(&text, all); err != nil {
+		t.Fatal(err)
+	}
+	got := text.String()
+	for want, n := range map[string]int{
+		`"uri": "src/my%20model.py"`: 2, `"startLine": 1`: 2, `"baselineState": "new"`: 1, `"baselineState": "absent"`: 1, `"locations"`: 2, `"level": "note"`: 1,
+		`"memory_id": "cuda:0"`: 3, "\x1b": 0,
+	} {
+		if strings.Count(got, want) != n {
+			t.Errorf("%d times %q, want %d, in\n%s", strings.Count(got, want), want, n, got[strings.Index(got, `"results"`):])
+		}
+	}
+	text.Reset()
+	if err := report.WriteAnnotations(&text, all); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	if !strings.HasPrefix(lines[0], "::warning file=src/my model.py,line=1,title=memlane new%3A leak::") || !strings.HasPrefix(lines[1], "::notice file=") ||
+		!strings.Contains(lines[1], "title=memlane fixed%3A leak::") || lines[2] != "::notice title=memlane trend::a?b%25?" || len(lines) != 4 {
+		t.Errorf("%q", lines)
 	}
 }
