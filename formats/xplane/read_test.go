@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	pw "google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
@@ -100,6 +102,50 @@ func TestEvents(t *testing.T) {
 	}
 	if f := s.Totals[0]; !f.HasFragmentation || f.Fragmentation == f.Fragmentation {
 		t.Errorf("fragmentation %v, want NaN", f.Fragmentation)
+	}
+}
+
+// TestOtherFields: fields of events that are not known, of every wire type and
+// with short and long numbers, are passed over; what is damaged inside an event is
+// one error that names the byte.
+func TestOtherFields(t *testing.T) {
+	with := func(other []byte) xspace {
+		events := slices.Clone(story)
+		for i := range events {
+			events[i].other = other
+		}
+		return xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: events}}}}
+	}
+	want := nativetest.Text(t, mustRead(t, with(nil)))
+	for name, other := range map[string][]byte{
+		"a number":             varintField(nil, 9, 1<<40),
+		"a long number":        varintField(nil, 1000, math.MaxUint64),
+		"bytes":                bytesField(nil, 9, bytes.Repeat([]byte("x"), 200)),
+		"fixed64":              pw.AppendFixed64(pw.AppendTag(nil, 9, pw.Fixed64Type), 1),
+		"fixed32":              pw.AppendFixed32(pw.AppendTag(nil, 9, pw.Fixed32Type), 1),
+		"an empty statistic":   bytesField(nil, 4, nil),
+		"an unknown statistic": bytesField(nil, 4, append(varintField(nil, 1, 1<<20), 0xff, 0xff)),
+	} {
+		if got := nativetest.Text(t, mustRead(t, with(other))); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	known := func(value ...byte) []byte {
+		return bytesField(nil, 4, append(varintField(nil, 1, firstNumber), value...))
+	}
+	for name, other := range map[string][]byte{
+		"a group":                         {9<<3 | 3},
+		"bytes beyond the event":          {9<<3 | 2, 0xff, 0xff, 0x7f},
+		"a statistic that ends early":     known(4<<3, 0x80),
+		"a double that ends early":        known(2<<3|1, 1, 2, 3),
+		"a statistic of a group":          known(4<<3 | 3),
+		"a text beyond its statistic":     known(5<<3|2, 0x7f),
+		"a number of more than ten bytes": append([]byte{9 << 3}, bytes.Repeat([]byte{0xff}, 11)...),
+		"a tag without end":               bytes.Repeat([]byte{0xff}, 11),
+	} {
+		if _, err := read(t, with(other).encode()); err == nil || !strings.Contains(err.Error(), "byte ") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

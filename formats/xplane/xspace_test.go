@@ -30,6 +30,7 @@ type (
 		name             string
 		offset, duration int64
 		stats            []xstat
+		other            []byte // fields that no reader knows, or that are damaged
 	}
 	// xstat has a value of type int64, uint64, float64, string, []byte or ref.
 	xstat struct {
@@ -107,7 +108,7 @@ func (p xplaneT) encode() []byte {
 func (e xevent) encode(events, stats numbers) []byte {
 	out := varintField(nil, 1, events.of(e.name))
 	out = varintField(out, 2, uint64(e.offset))
-	out = varintField(out, 3, uint64(e.duration))
+	out = append(varintField(out, 3, uint64(e.duration)), e.other...)
 	for _, s := range e.stats {
 		b := varintField(nil, 1, stats.of(s.name))
 		switch v := s.value.(type) {

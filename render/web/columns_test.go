@@ -1,0 +1,65 @@
+package web
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// TestTotals: the columns of a space end with the totals that the page draws, those
+// with a fragmentation, as steps from the window's beginning.
+func TestTotals(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "tpu:0"})
+	b.Alloc(s, 1000, 1<<20, 512, 512, 0)
+	for i, share := range []float32{0.25, float32(math.NaN()), -1, 2, 1} {
+		b.Total(s, lifetime.Total{T: 1000 + 10*int64(i), Bytes: 512, Measure: lifetime.Occupied, Fragmentation: share, HasFragmentation: true})
+	}
+	b.Total(s, lifetime.Total{T: 1100, Bytes: 512, Measure: lifetime.Requested})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for rest := spaceColumns(c.Spaces[0], placesOf(c.Spaces[0])); len(rest) > 0; {
+		v, n := binary.Varint(rest)
+		got, rest = append(got, v), rest[n:]
+	}
+	want := []int64{1, 10, 10, 10, 10, 512, 0, 0, 0, 0, 250_000, -1, -1, -1, 1_000_000}
+	if len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) {
+		t.Errorf("%v, want %v at the end", got, want)
+	}
+}
+
+// TestPackFails: what cannot be written is said, wherever the output ends.
+func TestPackFails(t *testing.T) {
+	data := make([]byte, 1<<16) // that cannot be compressed
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	for room := range 341 { // base64 of it is longer
+		if err := pack(&limited{room << 8}, data); !errors.Is(err, errNoRoom) {
+			t.Errorf("after %d bytes: %v", room<<8, err)
+		}
+	}
+}
+
+var errNoRoom = errors.New("no room")
+
+// limited takes a number of bytes and no more.
+type limited struct{ room int }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.room -= len(p); l.room < 0 {
+		return 0, errNoRoom
+	}
+	return len(p), nil
+}
