@@ -56,6 +56,7 @@ var allowed = []struct {
 	{"lifetime", nil, false},
 	{"internal/units", nil, true},
 	{"internal/laws", nil, false},
+	{"internal/race", nil, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, true},
 	{"internal/plot", []string{"lifetime", "internal/units", "render/canvas"}, true},
 	{"formats/torchsnap/internal/pickle", nil, false},

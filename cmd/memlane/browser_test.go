@@ -18,11 +18,16 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/memlane/memlane/internal/race"
 )
 
 // newBrowser starts a headless Chromium. In CI there must be one.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
+	if race.Enabled {
+		t.Skip("a browser takes minutes, and is no part of what is watched for races")
+	}
 	name := ""
 	for _, n := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(n); err == nil {

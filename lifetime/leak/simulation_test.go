@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memlane/memlane/internal/race"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -426,6 +427,9 @@ const maxFalseAlarms = 0.001
 
 // TestHealthyPrograms counts the healthy programs with a finding.
 func TestHealthyPrograms(t *testing.T) {
+	if race.Enabled {
+		t.Skip("takes minutes, in one goroutine")
+	}
 	const seeds = 390
 	spaces, alarms := 0, 0
 	for name, pattern := range healthy {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/memlane/memlane/internal/race"
 )
 
 // captures are the files of this repository and, where MEMLANE_CAPTURES names a
@@ -56,6 +58,9 @@ func content(t testing.TB, name string) []byte {
 }
 
 func TestCaptures(t *testing.T) {
+	if race.Enabled {
+		t.Skip("takes minutes, in one goroutine")
+	}
 	for name, data := range captures(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			l := read(bytes.NewReader(data), windowSize)
@@ -86,6 +91,9 @@ func same(t testing.TB, what string, have, want []string) {
 }
 
 func TestWindows(t *testing.T) {
+	if race.Enabled {
+		t.Skip("takes minutes, in one goroutine")
+	}
 	for name, data := range captures(t) {
 		if len(data) > 1<<20 {
 			continue
@@ -106,6 +114,9 @@ func TestWindows(t *testing.T) {
 // TestCut cuts a real trace at random bytes: every event that is complete before
 // the cut is kept, and nothing else.
 func TestCut(t *testing.T) {
+	if race.Enabled {
+		t.Skip("takes minutes, in one goroutine")
+	}
 	data := content(t, "../../../../testdata/chrome/t212_cpu_leak.json.gz")
 	whole := read(bytes.NewReader(data), windowSize)
 	ends := eventEnds(data, whole.offsets)

@@ -11,10 +11,15 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/memlane/memlane/internal/race"
 )
 
 // TestAgainstEncodingJSON compares every field of random traces.
 func TestAgainstEncodingJSON(t *testing.T) {
+	if race.Enabled {
+		t.Skip("takes minutes, in one goroutine")
+	}
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		data := []byte(randomTrace(r))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
+	"github.com/memlane/memlane/internal/race"
 )
 
 // generate is a Python program that writes lines {"p": pickle in hex, "v": the
@@ -49,6 +50,9 @@ for v in samples:
 
 // TestPython holds what Python pickles against what it writes as JSON.
 func TestPython(t *testing.T) {
+	if race.Enabled {
+		t.Skip("takes minutes, in one goroutine")
+	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
