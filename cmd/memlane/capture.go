@@ -40,15 +40,23 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "module", Usage: "only programs called `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
 		&cli.StringFlag{Name: "min-size", Usage: "only buffers of `SIZE` and more, as 1MiB"},
-		&cli.StringFlag{Name: "category", Usage: "only buffers of a category `NAME`, as peak has them"},
+		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of a category `NAME`, as peak has them"}, kinds...),
 	), inputFlags()...)
 }
 
+// kinds are the categories of buffers of compiled programs; those of others are
+// what their producer calls them.
+var kinds = named(lifetime.Parameter.String(), lifetime.Output.String(), lifetime.Temporary.String(), lifetime.Constant.String())
+
 // inputFlags are the flags of how captures are read.
 func inputFlags() []cli.Flag {
+	var names []word
+	for _, f := range formats.All {
+		names = append(names, word{f.Name, f.Doc})
+	}
 	return []cli.Flag{
 		&cli.StringFlag{Name: "max-memory", Usage: "stop rather than take more than about `SIZE`, as 2GiB"},
-		&cli.StringFlag{Name: "input-format", Usage: "do not guess the format: it is `NAME` (memlane --help)"},
+		oneOf(&cli.StringFlag{Name: "input-format", Usage: "do not guess the format: it is `NAME` (memlane --help)"}, names...),
 		toggle("strict", "fail with status 3 when a capture is damaged"),
 		toggle("quiet", "no warnings and no progress"),
 	}
@@ -62,7 +70,7 @@ func toggle(name, usage string) cli.Flag {
 }
 
 func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write to `FILE`; - is standard output"}
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", TakesFile: true, Usage: "write to `FILE`; - is standard output"}
 }
 
 // openAll reads the captures of a command line, each with only the spaces that
@@ -119,11 +127,8 @@ func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part fun
 func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error),
 	take func(*lifetime.Capture) error) error {
 	files := c.Args().Slice()
-	switch name := c.String("input-format"); {
-	case len(files) == 0:
+	if len(files) == 0 {
 		return fail(statusUsage, "%s: no capture given; see memlane %s --help", c.Command.Name, c.Command.Name)
-	case name != "" && !slices.ContainsFunc(formats.All, func(f formats.Format) bool { return f.Name == name }):
-		return fail(statusUsage, "--input-format %q: no format is called so; see memlane --help", name)
 	}
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
 		return fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)

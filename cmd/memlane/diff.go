@@ -35,9 +35,10 @@ func diffCommand() *cli.Command {
 			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(functionFlag(),
-			&cli.GenericFlag{Name: "fail-on", Value: &texts{}, Usage: "status 1 when `RULE` holds: 'peak>+5%',\n'end>+64MiB', new-leak; may be given again"},
+			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{}, Usage: "status 1 when `RULE` holds: 'peak>+5%',\n'end>+64MiB', new-leak; may be given again"},
+				named(newLeak)...),
 			toggle("per-step", "bytes allocated in each step, not in the window"),
-			&cli.StringFlag{Name: "format", Usage: formatUsage},
+			formatFlag(),
 			toggle("json", "the same as --format json"), outputFlag()),
 		Action: diffCaptures,
 	}

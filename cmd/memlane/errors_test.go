@@ -50,20 +50,31 @@ func TestErrors(t *testing.T) {
 		message string // a regular expression
 	}{
 		{"nosuch", 2, `no command is called "nosuch"; see memlane --help`},
+		{"leak good", 2, `no command is called "leak"; did you mean leaks\?; see memlane --help`},
+		{"good", 2, `no command is called "good"; to see what is in a capture: memlane info good`},
 		{"help nosuch", 2, `no command is called "nosuch"`},
 		{"man nosuch", 2, `no page is called "nosuch"; there are: .*faq`},
 		{"man faq oom", 2, `man: want one page, got 2`},
-		{"--json info good", 2, `not defined: -json; see memlane --help`},
+		{"help exprot", 2, `did you mean export\?`},
+		{"completion", 2, `completion: no shell given; want bash, zsh, fish or powershell`},
+		{"completion pwsh", 2, `completion "pwsh": want bash, zsh, fish or powershell`},
+		{"completion bsh", 2, `did you mean bash\?`},
+		{"--json info good", 2, `--json: flags stand behind the command, as in memlane info --json; see memlane --help`},
 		{"info", 2, `info: no capture given; see memlane info --help`},
-		{"info --nosuch good", 2, `not defined: -nosuch; see memlane info --help`},
-		{"info good --nosuch", 2, `not defined: -nosuch`},
-		{"info good --space", 2, `needs an argument: -space`},
-		{"info good --json=perhaps", 2, `invalid boolean value "perhaps" for -json`},
+		{"--space=cuda:* info", 2, `--space=cuda:\*: flags stand behind the command, as in memlane info --space GLOB;`},
+		{"--nosuch info", 2, `--nosuch: memlane has no such flag; see memlane --help`},
+		{"info --nosuch good", 2, `--nosuch: memlane info has no such flag; see memlane info --help`},
+		{"info good --nosuch", 2, `--nosuch: memlane info has no such flag`},
+		{"info good --sapce x", 2, `--sapce: memlane info has no such flag; did you mean --space\?; see`},
+		{"info good --vi\x1b[31m", 2, `--vi\?\[31m: memlane info has no such flag`},
+		{"info --- good", 2, `-: memlane info has no such flag`},
+		{"info good --space", 2, `--space: want a value, as in --space GLOB; see memlane info --help`},
+		{"info good --json=perhaps", 2, `--json: takes no value, but got "perhaps"`},
 		{"info --max-memory lots good", 2, `--max-memory "lots": want a size, as 2GiB`},
 		{"info --max-memory 4KiB good", 3, `good: it does not fit in the 4.00 KiB of --max-memory: .* are taken so far`},
 		{"leaks --max-memory 4KiB good", 3, `good: it does not fit in the 4.00 KiB of --max-memory`},
 		{"info --space [ good", 2, `--space "\[": syntax error`},
-		{"info --input-format pickle good", 2, `--input-format "pickle": no format`},
+		{"info --input-format pickle good", 2, `--input-format "pickle": want torch-snapshot, xplane,`},
 		{"info - -", 2, `standard input can be read only once`},
 		{"peak --at noon good", 2, `good: --at "noon": want peak, end, oom, a duration`},
 		{"peak --at 5s good", 2, `good: --at 5s: the window of cuda:0 is 1.82 ms long`},
@@ -71,18 +82,23 @@ func TestErrors(t *testing.T) {
 		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; want .* or the number of an event`},
 		{"peak --at 7 good", 2, `--at 7: the window of cuda:0 is \d+ to \d+`},
 		{"ops", 2, `ops: no capture given; see memlane ops --help`},
-		{"ops --sort size good", 2, `--sort "size": want memory, time or calls`},
-		{"ops --space cuda:0 good", 2, `not defined: -space`},
+		{"ops --sort size good", 2, `--sort "size": want calls, memory or time`},
+		{"ops --space cuda:0 good", 2, `--space: memlane ops has no such flag; see`},
 		{"svg", 2, `svg: no capture given`},
 		{"svg --view peak good good", 2, `svg --view peak: want one capture, got 2`},
 		{"svg --layout address good good", 2, `svg --layout: want one capture, got 2`},
 		{"svg --view pie good", 2, `--view "pie": want blocks`},
-		{"svg --layout x good", 2, `--layout "x": want stacked or address`},
-		{"svg --color x good", 2, `--color "x": want site, size, category or leak`},
+		{"svg --view bloks good", 2, `--view "bloks": want blocks, peak or usage; did you mean blocks\?`},
+		{"svg --view good", 2, `--view "good": want blocks`}, // its value was forgotten
+		{"svg --layout x good", 2, `--layout "x": want address or stacked`},
+		{"svg --color x good", 2, `--color "x": want category, leak, site or size`},
+		{"leaks --rules gpumem good", 2, `--rules "gpumem": want default, gpumemprof or stormlog; did you mean gpumemprof\?`},
+		{"leaks --fail-on waring good", 2, `--fail-on "waring": want critical, warning or info, or a rule that memlane leaks --list-rules has; did you mean warning\?`},
+		{"report --format md good", 2, `--format "md": want text, markdown, `},
 		{"pprof", 2, `pprof: no capture given`},
 		{"pprof --at 1ms,2ms good", 2, `a series needs -o FILE`},
-		{"export good", 2, `export: no format given; want --to native or --to json`},
-		{"export --to x good", 2, `--to "x": want native or json`},
+		{"export good", 2, `export: no format given; --to names one, as --to json; see memlane export --help`},
+		{"export --to x good", 2, `--to "x": want native, json, `},
 		{"export --to json good good", 2, `export: want one capture, got 2`},
 
 		{"info missing", 3, `missing: no such file`},
@@ -146,7 +162,6 @@ func TestFlagsFirst(t *testing.T) {
 		{"info a --space cuda:* b", "info --space cuda:* -- a b"},
 		{"info a --space=cuda:* b", "info --space=cuda:* -- a b"},
 		{"info a --space --json b", "info --space --json -- a b"}, // the value is "--json"
-		{"info a --space", "info --space"},
 		{"info - --quiet", "info --quiet -- -"},
 		{"info --json -- -a --quiet", "info --json -- -a --quiet"},
 		{"info a -- --quiet", "info -- a --quiet"},
@@ -157,8 +172,11 @@ func TestFlagsFirst(t *testing.T) {
 	} {
 		args := append([]string{"memlane"}, strings.Fields(c.in)...)
 		given := slices.Clone(args)
-		got := strings.Join(flagsFirst(app, args)[1:], " ")
-		if got != c.want {
+		sorted, err := flagsFirst(app, args)
+		if err != nil {
+			t.Fatalf("flagsFirst(%q): %v", c.in, err)
+		}
+		if got := strings.Join(sorted[1:], " "); got != c.want {
 			t.Errorf("flagsFirst(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if !slices.Equal(args, given) {

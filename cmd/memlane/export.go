@@ -16,7 +16,9 @@ import (
 
 func exportCommand() *cli.Command {
 	var table strings.Builder
+	var to []word
 	for _, e := range render.Exports {
+		to = append(to, word{e.Name, e.Doc})
 		fmt.Fprintf(&table, "  %-20s %s\n", e.Name, wrap(e.Doc, strings.Repeat(" ", 23)))
 	}
 	return &cli.Command{
@@ -33,8 +35,8 @@ func exportCommand() *cli.Command {
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
 		Flags: spaceFlags(functionFlag(),
-			&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"},
-			&cli.StringFlag{Name: "table", Usage: "of tables: `NAME`, " + strings.Join(tables.Names(), ", ")},
+			oneOf(&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"}, to...),
+			oneOf(&cli.StringFlag{Name: "table", Usage: "of tables: `NAME`, " + strings.Join(tables.Names(), ", ")}, named(tables.Names()...)...),
 			outputFlag()),
 		Action: export,
 	}
@@ -42,22 +44,16 @@ func exportCommand() *cli.Command {
 
 func export(c *cli.Context) error {
 	var to *render.Export
-	var names []string
 	for i := range render.Exports {
-		names = append(names, render.Exports[i].Name)
 		if render.Exports[i].Name == c.String("to") {
 			to = &render.Exports[i]
 		}
 	}
 	switch {
-	case c.String("to") == "":
-		return fail(statusUsage, "export: no format given; want --to %s", strings.Join(names, " or --to "))
 	case to == nil:
-		return fail(statusUsage, "--to %q: want %s", c.String("to"), strings.Join(names, " or "))
+		return fail(statusUsage, "export: no format given; --to names one, as --to json; see memlane export --help")
 	case c.String("table") != "" && to.Tables == nil:
 		return fail(statusUsage, "--table: there are no tables in %s", to.Name)
-	case c.String("table") != "" && !slices.Contains(to.Tables, c.String("table")):
-		return fail(statusUsage, "--table %q: want %s", c.String("table"), strings.Join(to.Tables, " or "))
 	case to.Binary && (c.String("output") == "-" || c.String("output") == "") && terminal(c.App.Writer):
 		return fail(statusUsage, "export: %s is binary: give a file with -o, or send it to another program", to.Name)
 	case c.NArg() != 1:

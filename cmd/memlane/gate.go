@@ -20,6 +20,9 @@ type gate struct {
 	leaks    bool
 }
 
+// newLeak is the gate that leaks of one capture alone meet.
+const newLeak = "new-leak"
+
 // metrics are what a gate may look at.
 var metrics = map[string]func(s *diff.Side) int64{
 	"peak": func(s *diff.Side) int64 { return s.Peak }, "end": func(s *diff.Side) int64 { return s.End },
@@ -30,7 +33,7 @@ var metrics = map[string]func(s *diff.Side) int64{
 func gatesOf(all []string) (gates []gate, err error) {
 	for _, text := range all {
 		g := gate{text: text}
-		if text == "new-leak" {
+		if text == newLeak {
 			g.leaks, g.severity = true, leak.Warning
 			gates = append(gates, g)
 			continue

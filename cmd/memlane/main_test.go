@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,12 +41,27 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SNAPSHOTS", dir)
 			return nil
 		},
+		Condition: shellThere,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":    exits,
 			"compress": compress,
 			"truncate": truncate,
 		},
 	})
+}
+
+// shellThere is the condition [shell:NAME]: whether there is such a shell. In CI there
+// must be.
+func shellThere(condition string) (bool, error) {
+	name, ok := strings.CutPrefix(condition, "shell:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", condition)
+	}
+	_, err := exec.LookPath(name)
+	if err != nil && os.Getenv("CI") != "" {
+		return false, fmt.Errorf("no %s: .ci/run installs it", name)
+	}
+	return err == nil, nil
 }
 
 // exits runs a command that must end with a status: exits STATUS COMMAND ARG...

@@ -30,7 +30,7 @@ func opsCommand() *cli.Command {
 			"  memlane ops --json rank0.json rank1.json | jq '.captures[].operations[0]'",
 		Flags: append([]cli.Flag{
 			toggle("functions", "the Python functions in place of the operators"),
-			&cli.StringFlag{Name: "sort", Value: "memory", Usage: "sort by `WHAT`: memory, time or calls"},
+			choiceFlag("sort", "memory", "WHAT", orders),
 			jsonFlag()}, inputFlags()...),
 		Action: ops,
 	}
@@ -87,9 +87,6 @@ var orders = map[string]order{
 
 func ops(c *cli.Context) error {
 	by := c.String("sort")
-	if orders[by] == nil {
-		return fail(statusUsage, "--sort %q: want memory, time or calls", by)
-	}
 	captures, err := openEach(c, lifetime.Damage, formats.Input{Operations: true}, withOperations) // lesser losses concern buffers
 	if err != nil {
 		return err

@@ -28,17 +28,20 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
 		Flags: captureFlags(functionFlag(),
-			&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN`: peak, end, oom or a TIME"},
+			suggesting(&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN`: peak, end, oom or a TIME"}, instants...),
 			jsonFlag()),
 		Action: peak,
 	}
 }
 
-// The instants that --at knows by name, besides that of an OOM.
+// The instants that --at knows by name.
 const (
 	atPeak = "peak"
 	atEnd  = "end"
+	atOOM  = "oom"
 )
+
+var instants = named(atPeak, atEnd, atOOM)
 
 type peaksJSON struct {
 	Schema string     `json:"schema"`
@@ -134,7 +137,7 @@ func instant(s *lifetime.Space, at string) (int64, error) {
 		return s.Peak(lifetime.Occupied).At, nil
 	case atEnd:
 		return s.AtEnd(), nil
-	case "oom":
+	case atOOM:
 		for _, m := range s.Marks {
 			if m.Kind == lifetime.OOM { // the first one is the cause of what follows
 				return m.Begin, nil

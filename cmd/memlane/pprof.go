@@ -33,9 +33,10 @@ func pprofCommand() *cli.Command {
 			"  go tool pprof -diff_base heap-1.pb.gz -top heap-4.pb.gz\n" +
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
 		Flags: captureFlags(functionFlag(),
-			&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
+			suggesting(&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
+				named(atPeak, atEnd)...),
 			&cli.StringFlag{Name: "every", Usage: "a file for every `N`th step, as it begins"},
-			&cli.StringFlag{Name: "frames", Value: userFrames, Usage: "`WHICH` frames: user or all"},
+			oneOf(&cli.StringFlag{Name: "frames", Value: userFrames, Usage: "`WHICH` frames: user or all"}, named(userFrames, allFrames)...),
 			outputFlag()),
 		Action: writePprof,
 	}
@@ -48,14 +49,8 @@ const (
 )
 
 func writePprof(c *cli.Context) error {
-	o := pprof.Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{}, Leaked: map[*lifetime.Space][]int{}, UserFrames: true}
-	switch c.String("frames") {
-	case userFrames:
-	case allFrames:
-		o.UserFrames = false
-	default:
-		return fail(statusUsage, "--frames %q: want user or all", c.String("frames"))
-	}
+	o := pprof.Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{}, Leaked: map[*lifetime.Space][]int{},
+		UserFrames: c.String("frames") == userFrames}
 	if file := c.String("output"); (file == "-" || file == "") && terminal(c.App.Writer) {
 		return fail(statusUsage, "pprof: a profile is binary: give a file with -o, or send it to another program")
 	}

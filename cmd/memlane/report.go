@@ -5,7 +5,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,8 +31,13 @@ var reportFormats = []struct{ name, extension string }{
 	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}, {sarifReport, ".sarif"}, {githubReport, ""},
 }
 
-// formatUsage is the help of --format.
-const formatUsage = "`FORMAT`: text, markdown, html, json, sarif or\ngithub; else by -o's name"
+func formatFlag() cli.Flag {
+	var names []string
+	for _, f := range reportFormats {
+		names = append(names, f.name)
+	}
+	return oneOf(&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown, html, json, sarif or\ngithub; else by -o's name"}, named(names...)...)
+}
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
@@ -49,7 +53,7 @@ func reportCommand() *cli.Command {
 			"  memlane report --rules gpumemprof --json results.json\n" +
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(), rankFlag(),
-			&cli.StringFlag{Name: "format", Usage: formatUsage},
+			formatFlag(),
 			toggle("json", "the same as --format json"), outputFlag())...),
 		Action: reportOn,
 	}
@@ -136,16 +140,11 @@ func reportFormat(c *cli.Context) (string, error) {
 	case c.Bool("json"):
 		return jsonReport, nil
 	}
-	var names []string
 	extension := filepath.Ext(c.String("output"))
 	for _, f := range reportFormats {
 		if name == f.name || name == "" && extension != "" && extension == f.extension {
 			return f.name, nil
 		}
-		names = append(names, f.name)
-	}
-	if name != "" {
-		return "", fail(statusUsage, "--format %q: want %s", name, strings.Join(names, ", "))
 	}
 	return textReport, nil
 }

@@ -21,16 +21,21 @@ const defaultRules = "default"
 
 // ruleFlags are the flags of the commands that look for trouble.
 func ruleFlags() []cli.Flag {
-	names := []string{defaultRules}
-	for _, p := range preset.Presets {
-		names = append(names, p.Name)
+	choices := []word{{defaultRules, "memlane's own"}}
+	for i := range preset.Presets {
+		choices = append(choices, word{preset.Presets[i].Name, preset.Presets[i].Doc})
 	}
 	return []cli.Flag{
-		&cli.StringFlag{Name: "rules", Value: defaultRules, Usage: "`RULES`: " + strings.Join(names, ", "), DefaultText: defaultRules},
+		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, Usage: "`RULES`: " + orList(choices), DefaultText: defaultRules}, choices...),
 		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set `NAME=V` for a rule; may be given again"},
 		&cli.StringFlag{Name: "function", Usage: "only functions that match `REGEXP`, and their calls"},
-		&cli.StringFlag{Name: "fail-on", Usage: "status 1 for a finding that is `BAD`: critical,\nwarning, info, or the name of a rule"},
+		suggesting(&cli.StringFlag{Name: "fail-on", Usage: "status 1 for a finding that is `BAD`: critical,\nwarning, info, or the name of a rule"},
+			append(severities(), (&rules{}).list()...)...),
 	}
+}
+
+func severities() []word {
+	return named(leak.Critical.String(), leak.Warning.String(), leak.Info.String())
 }
 
 // texts is the value of a flag that may be given again.
@@ -64,9 +69,7 @@ type rules struct {
 
 func rulesOf(c *cli.Context) (*rules, error) {
 	r := &rules{failOn: c.String("fail-on")}
-	if err := r.choose(c.String("rules")); err != nil {
-		return nil, err
-	}
+	r.choose(c.String("rules"))
 	if text := c.String("function"); text != "" {
 		re, err := regexp.Compile(text)
 		if err != nil {
@@ -83,25 +86,18 @@ func rulesOf(c *cli.Context) (*rules, error) {
 			return nil, fail(statusUsage, "--threshold %s: %w", set, err)
 		}
 	}
-	if _, isSeverity := leak.ParseSeverity(r.failOn); r.failOn != "" && !isSeverity && !r.has(r.failOn) {
-		return nil, fail(statusUsage, "--fail-on %q: want critical, warning, info or a rule that memlane leaks --list-rules has", r.failOn)
+	if bad := append(severities(), r.list()...); r.failOn != "" && !isWord(bad, r.failOn) {
+		return nil, fail(statusUsage, "--fail-on %q: want %s, or a rule that memlane leaks --list-rules has%s", r.failOn, orList(severities()), meant(r.failOn, bad))
 	}
 	return r, nil
 }
 
-func (r *rules) choose(name string) error {
-	if name == defaultRules {
-		return nil
-	}
-	names := []string{defaultRules}
+func (r *rules) choose(name string) {
 	for i := range preset.Presets {
 		if p := &preset.Presets[i]; p.Name == name {
 			r.preset, r.thresholds = p, p.Thresholds
-			return nil
 		}
-		names = append(names, preset.Presets[i].Name)
 	}
-	return fail(statusUsage, "--rules %q: want %s", name, strings.Join(names, ", "))
 }
 
 // name returns what --rules calls them.
@@ -136,28 +132,18 @@ func (r *rules) set(name, value string) error {
 	return fmt.Errorf("memlane's own rules have no threshold %q, but %s; see memlane leaks --list-rules", name, strings.Join(names, ", "))
 }
 
-// has reports whether a rule is one of those asked for.
-func (r *rules) has(name string) bool {
-	for _, rule := range r.list() {
-		if rule[0] == name {
-			return true
-		}
-	}
-	return false
-}
-
-// list returns name and doc of every rule.
-func (r *rules) list() (all [][2]string) {
+// list returns every rule.
+func (r *rules) list() (all []word) {
 	if r.preset != nil {
 		for _, rule := range preset.Rules {
-			all = append(all, [2]string{rule.Name, rule.Doc})
+			all = append(all, word{rule.Name, rule.Doc})
 		}
 		return all
 	}
 	for _, rule := range leak.Rules {
-		all = append(all, [2]string{rule.Name, rule.Doc})
+		all = append(all, word{rule.Name, rule.Doc})
 	}
-	return append(all, [2]string{leak.RankOutlier, leak.RankOutlierDoc})
+	return append(all, word{leak.RankOutlier, leak.RankOutlierDoc})
 }
 
 // listRules prints all rules with their thresholds.
@@ -183,9 +169,9 @@ func listRules(w io.Writer) {
 	}
 }
 
-func printRules(w io.Writer, all [][2]string) {
+func printRules(w io.Writer, all []word) {
 	for _, r := range all {
-		printRule(w, r[0], r[1])
+		printRule(w, r.name, r.doc)
 	}
 }
 

@@ -63,7 +63,10 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 			os.Exit(statusInterrupted)
 		}
 	})
-	err := app.RunContext(ctx, flagsFirst(app, args))
+	args, err := flagsFirst(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
 	if out.err != nil {
 		err = fail(statusOutput, "standard output: %w", reason(out.err))
 	}
@@ -112,13 +115,13 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			toggle("version", "the same as the command version"),
 		},
 		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), diffCommand(), serveCommand(), svgCommand(), pprofCommand(), exportCommand(),
-			manCommand(), versionCommand(), helpCommand()},
+			completionCommand(), manCommand(), versionCommand(), helpCommand()},
 		OnUsageError:   usage,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.Args().Present():
-				return fail(statusUsage, "no command is called %q; see memlane --help", c.Args().First())
+				return noCommand(c.App, c.Args().First())
 			case c.Bool("version"):
 				return printVersion(c)
 			}
@@ -137,61 +140,35 @@ func helpCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Usage:     "the flags and examples of a command",
-		ArgsUsage: "[COMMAND]",
+		ArgsUsage: commandArg,
 		Action: func(c *cli.Context) error {
 			name := c.Args().First()
 			switch {
 			case name == "":
 				return cli.ShowAppHelp(c)
 			case c.App.Command(name) == nil:
-				return fail(statusUsage, "no command is called %q; see memlane --help", name)
+				return noCommand(c.App, name)
 			}
 			return cli.ShowCommandHelp(c, name)
 		},
 	}
 }
 
-// flagsFirst moves the flags of a command before its captures: the cli package
-// takes flags after the first capture for captures.
-func flagsFirst(app *cli.App, args []string) []string {
-	if len(args) < 2 {
-		return args
+// commandsOf returns the names of the commands and what they are for.
+func commandsOf(app *cli.App) (words []word) {
+	for _, command := range app.Commands {
+		words = append(words, word{command.Name, command.Usage})
 	}
-	command := app.Command(args[1])
-	if command == nil {
-		return args
+	return words
+}
+
+// noCommand says that there is no command of a name, which may be mistyped, or
+// that of a capture.
+func noCommand(app *cli.App, name string) error {
+	if _, err := os.Stat(name); err == nil {
+		return fail(statusUsage, "no command is called %q; to see what is in a capture: memlane info %s", name, name)
 	}
-	takesValue := map[string]bool{}
-	for _, f := range command.Flags {
-		_, isSwitch := f.(*cli.BoolFlag)
-		for _, name := range f.Names() {
-			takesValue[name] = !isSwitch
-		}
-	}
-	flags, captures := []string{args[0], args[1]}, []string{}
-	for rest := args[2:]; len(rest) > 0; rest = rest[1:] {
-		arg := rest[0]
-		if arg == "--" {
-			captures = append(captures, rest[1:]...)
-			break
-		}
-		if !strings.HasPrefix(arg, "-") || arg == "-" {
-			captures = append(captures, arg)
-			continue
-		}
-		if name := strings.TrimLeft(arg, "-"); name == "help" || name == "h" {
-			return []string{args[0], args[1], arg} // cli would look for the help of a capture
-		}
-		flags = append(flags, arg)
-		if takesValue[strings.TrimLeft(arg, "-")] {
-			if len(rest) == 1 {
-				return flags // which cli finds wanting
-			}
-			rest = rest[1:]
-			flags = append(flags, rest[0])
-		}
-	}
-	return append(append(flags, "--"), captures...)
+	return fail(statusUsage, "no command is called %q%s; see memlane --help", name, meant(name, commandsOf(app)))
 }
 
 // printable makes text from a capture or the command line fit for one line on a

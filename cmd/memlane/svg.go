@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -61,10 +59,10 @@ func svgCommand() *cli.Command {
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
 		Flags: captureFlags(functionFlag(),
-			&cli.StringFlag{Name: "view", Value: "blocks", Usage: "`VIEW`: " + choices(views)},
-			&cli.StringFlag{Name: "layout", Value: "stacked", Usage: "`LAYOUT`: stacked or address"},
-			&cli.StringFlag{Name: "color", Value: "site", Usage: "`WHAT`: site, size, category, leak"},
-			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "`PAGE`: light, dark, auto"},
+			choiceFlag("view", "blocks", "VIEW", views),
+			choiceFlag("layout", "stacked", "LAYOUT", layouts),
+			choiceFlag("color", "site", "WHAT", colors),
+			choiceFlag("theme", "auto", "PAGE", themes),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: mark the buffer called `NAME`"},
 			&cli.IntFlag{Name: "max-blocks", Value: 10000, Usage: "`N` blocks of one buffer, at most"},
 			rankFlag(), outputFlag()),
@@ -72,28 +70,13 @@ func svgCommand() *cli.Command {
 	}
 }
 
-// choices lists the values of a flag.
-func choices[V any](values map[string]V) string {
-	names := slices.Sorted(maps.Keys(values))
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+// choiceFlag is a flag that takes the keys of values; its help calls them what.
+func choiceFlag[V any](name, usual, what string, values map[string]V) cli.Flag {
+	words := wordsOf(values)
+	return oneOf(&cli.StringFlag{Name: name, Value: usual, Usage: "`" + what + "`: " + orList(words)}, words...)
 }
 
 func svg(c *cli.Context) error {
-	for _, flag := range []struct {
-		name string
-		ok   bool
-		want string
-	}{
-		{"view", has(views, c.String("view")), choices(views)},
-		{"layout", has(layouts, c.String("layout")), "stacked or address"},
-		{"color", has(colors, c.String("color")), "site, size, category or leak"},
-		{"theme", has(themes, c.String("theme")), "light, dark or auto"},
-	} {
-		if !flag.ok {
-			return fail(statusUsage, "--%s %q: want %s", flag.name, c.String(flag.name), flag.want)
-		}
-	}
 	switch {
 	case c.Int("max-blocks") < 1:
 		return fail(statusUsage, "--max-blocks %d: want at least 1", c.Int("max-blocks"))
@@ -122,11 +105,6 @@ func svg(c *cli.Context) error {
 		}
 		return nil
 	})
-}
-
-func has[V any](values map[string]V, name string) bool {
-	_, ok := values[name]
-	return ok
 }
 
 // mostUsed returns the space with the highest level among those of which only the
