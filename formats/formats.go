@@ -132,11 +132,11 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	return c, nil
 }
 
-// named says which file an error is about, if it does not say so itself.
+// named says which file an error is about.
 func named(file string, err error) error {
 	var path *os.PathError
-	if errors.As(err, &path) {
-		return err
+	if errors.As(err, &path) && path.Path == file {
+		err = path.Err // which does not say it again
 	}
 	return fmt.Errorf("%s: %w", file, err)
 }
@@ -162,11 +162,11 @@ func read(file string, in Input, b *lifetime.Builder) (Format, error) {
 	}
 	if len(head) == 0 {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return Format{}, errors.New("a compressed file that ends before its first byte of content")
+			return Format{}, errors.New("a compressed file that ends before its first byte of content; copy or download it again")
 		}
-		return Format{}, errors.New("the file is empty")
+		return Format{}, errors.New("it is empty: nothing was written, or nothing arrived")
 	}
-	format, err := choose(head, in.Format)
+	format, err := choose(file, head, in.Format)
 	if err != nil {
 		return Format{}, err
 	}
@@ -218,13 +218,13 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 		case gzipFile:
 			z, err := gzip.NewReader(packed)
 			if err != nil {
-				return nil, fmt.Errorf("damaged %s: %w", gzipFile, err)
+				return nil, fmt.Errorf("damaged %s (%w); copy or download it again", gzipFile, err)
 			}
 			plain = z
 		case zstdFile:
 			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 			if err != nil {
-				return nil, fmt.Errorf("damaged %s: %w", zstdFile, err)
+				return nil, fmt.Errorf("damaged %s (%w); copy or download it again", zstdFile, err)
 			}
 			plain = z
 		case plainFile:
@@ -271,7 +271,7 @@ func (e *expansion) Read(p []byte) (int, error) {
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return n, fmt.Errorf("it takes more than %d MiB to decompress (zstd --long); decompress it first", maxZstdWindow>>20)
 	case e.packed.err == nil || errors.Is(e.packed.err, io.EOF):
-		return n, fmt.Errorf("damaged %s near byte %d of it: %w", e.how, e.packed.n, err)
+		return n, fmt.Errorf("damaged %s near byte %d of it (%w); copy or download it again", e.how, e.packed.n, err)
 	}
 	e.n += int64(n)
 	if e.n > freeExpansion+maxExpansion*e.packed.n {
@@ -282,7 +282,7 @@ func (e *expansion) Read(p []byte) (int, error) {
 
 // choose finds the format of a file by its first bytes, or by the name that the
 // user gave.
-func choose(head []byte, name string) (Format, error) {
+func choose(file string, head []byte, name string) (Format, error) {
 	var names []string
 	for _, f := range All {
 		if name == f.Name || name == "" && f.Sniff(head) {
@@ -294,38 +294,8 @@ func choose(head []byte, name string) (Format, error) {
 	if name != "" {
 		return Format{}, fmt.Errorf("no input format is called %q; there are: %s", name, known)
 	}
-	return Format{}, fmt.Errorf("not a capture that memlane knows (%s); it reads: %s", looksLike(head), known)
-}
-
-// looksLike says what a file that is no capture seems to be.
-func looksLike(head []byte) string {
-	text := bytes.TrimLeft(head, "\ufeff \t\r\n")
-	switch {
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return "it is a zip archive, such as torch.save writes"
-	case cProfile(head):
-		return "it is a cProfile file, of time spent in Python functions and not of memory; " +
-			"jax.profiler.save_device_memory_profile writes one of memory"
-	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
-		return "it looks like JSON"
-	case bytes.IndexByte(head, 0) >= 0:
-		return fmt.Sprintf("it is a binary file that begins with % x", head[:min(4, len(head))])
+	if what := foreign(file, head); what != "" {
+		return Format{}, errors.New("not a capture: it is " + what)
 	}
-	return fmt.Sprintf("it begins with %.20q", head)
-}
-
-// cProfile reports whether a file is what Python's cProfile writes: a marshalled
-// dict whose keys are tuples of file, line and function.
-func cProfile(head []byte) bool {
-	const ref = 0x80 // a flag of marshal's type codes
-	if len(head) < 6 || head[0]&^ref != '{' {
-		return false
-	}
-	switch head[1] &^ ref {
-	case ')': // with a length of one byte
-		return head[2] == 3
-	case '(':
-		return bytes.Equal(head[2:6], []byte{3, 0, 0, 0})
-	}
-	return false
+	return Format{}, fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", beginning(head), known)
 }

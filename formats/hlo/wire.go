@@ -187,7 +187,7 @@ func (s *scanner) ints(list []int64, f field) []int64 {
 // damaged notes that the bytes at hand do not parse; code is protowire's.
 func (s *scanner) damaged(code int) {
 	err := protowire.ParseError(code)
-	what := fmt.Sprintf("cannot be read (%v)", err)
+	what := "cannot be read: it is damaged"
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		what = "is cut short"
 	}

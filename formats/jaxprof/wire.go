@@ -102,5 +102,5 @@ func damaged(at, code int) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the field at byte %d is cut short", at)
 	}
-	return fmt.Errorf("the field at byte %d cannot be read (%w)", at, err)
+	return fmt.Errorf("the field at byte %d cannot be read: it is damaged", at)
 }

@@ -59,15 +59,27 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	if errors.Is(err, pickle.ErrTruncated) {
 		b.Lose(lifetime.Truncated, 1, 0, strings.TrimSuffix(err.Error(), ": "+pickle.ErrTruncated.Error()))
 	} else if corrupt := base64.CorruptInputError(0); errors.As(err, &corrupt) {
-		return fmt.Errorf("the snapshot inside the HTML page is damaged: %w", err)
+		return fmt.Errorf("the snapshot inside the HTML page is damaged at its byte %d; make the page again", int64(corrupt))
 	} else if err != nil {
-		return err
+		return advised(err)
 	}
 	if err := r.finish(root); err != nil {
 		return err
 	}
 	b.Source(lifetime.Source{File: file, Format: "torch-snapshot", Producer: "PyTorch"})
 	return nil
+}
+
+// advised says what to do about a pickle that cannot be read.
+func advised(err error) error {
+	var bad *pickle.Error
+	switch {
+	case !errors.As(err, &bad):
+		return err // of the input
+	case bad.Refused:
+		return fmt.Errorf("%w; a snapshot is plain data, as torch.cuda.memory._dump_snapshot(\"FILE\") writes it", err)
+	}
+	return fmt.Errorf("%w: damaged, or no pickle; copy it again, or dump another", err)
 }
 
 // pickleInPage returns the pickle inside a page of torch.cuda._memory_viz: a
@@ -81,10 +93,21 @@ func pickleInPage(in io.Reader) (io.Reader, error) {
 	key := regexp.MustCompile(`"?base64"?\s*:\s*["']`)
 	at := key.FindIndex(page)
 	if at == nil {
-		return nil, errors.New("an HTML page without a memory snapshot inside (no \"base64\" text in its first MiB); give the .pickle file that the page was made from")
+		return nil, fmt.Errorf("an HTML page%s without a memory snapshot inside: give the .pickle file that it was made from; or, where it came in place of a download, download that again",
+			titled(page))
 	}
 	text := io.MultiReader(bytes.NewReader(page[at[1]:]), in)
 	return base64.NewDecoder(base64.StdEncoding, &untilQuote{in: text}), nil
+}
+
+// titled returns what a page says that it is: what came in place of a download tells
+// there why.
+func titled(page []byte) string {
+	title := regexp.MustCompile(`(?i)<title>\s*([^<]{1,60})`).FindSubmatch(page)
+	if title == nil {
+		return ""
+	}
+	return fmt.Sprintf(" titled %q", bytes.TrimSpace(title[1]))
 }
 
 // untilQuote ends a stream at the quote that ends a JSON string.

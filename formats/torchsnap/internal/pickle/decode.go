@@ -30,8 +30,9 @@ var (
 
 // Error is a pickle that cannot be decoded.
 type Error struct {
-	Offset int64 // of the opcode concerned
-	Msg    string
+	Offset  int64 // of the opcode concerned
+	Msg     string
+	Refused bool // the pickle may be whole, but it is no plain data
 }
 
 func (e *Error) Error() string { return e.Msg }
@@ -122,7 +123,7 @@ func (d *Decoder) Decode() (Value, error) {
 }
 
 func (d *Decoder) errorf(format string, args ...any) error {
-	return &Error{d.opAt, fmt.Sprintf("byte %d: %s", d.opAt, fmt.Sprintf(format, args...))}
+	return &Error{Offset: d.opAt, Msg: fmt.Sprintf("byte %d: %s", d.opAt, fmt.Sprintf(format, args...))}
 }
 
 // more makes at least n bytes available in the window.

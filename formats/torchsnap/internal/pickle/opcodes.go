@@ -564,7 +564,7 @@ var refused = map[byte]string{
 func (d *Decoder) refuse(op byte) error {
 	name, known := refused[op]
 	if !known {
-		return d.errorf("byte 0x%02x is no pickle opcode: the file is damaged or no pickle", op)
+		return d.errorf("byte 0x%02x is no pickle opcode", op)
 	}
 	name, asks, _ := strings.Cut(name, ": ")
 	switch op {
@@ -580,7 +580,7 @@ func (d *Decoder) refuse(op byte) error {
 			asks = "asks to import " + clean([]byte(d.Str(d.stack[n-2]))) + "." + clean([]byte(d.Str(d.stack[n-1])))
 		}
 	}
-	return &Error{d.opAt, fmt.Sprintf("opcode %s at byte %d %s: refused, not executed", name, d.opAt, asks)}
+	return &Error{d.opAt, fmt.Sprintf("opcode %s at byte %d %s: refused, not executed", name, d.opAt, asks), true}
 }
 
 // clean makes a name from an untrusted file fit for an error message: short,
