@@ -246,6 +246,9 @@ func terminal(w any) bool {
 	if out, ok := w.(*output); ok {
 		w = out.to
 	}
+	if n, ok := w.(*notices); ok {
+		w = n.to
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -38,7 +38,7 @@ func choiceOf(c *cli.Context) (choice, error) {
 		want.from, want.to = c.String("from"), c.String("to")
 	}
 	if _, err := path.Match(want.glob, ""); err != nil {
-		return want, fail(statusUsage, "--space %q: %w", want.glob, err)
+		return want, fail(statusUsage, "--space %q: want a pattern, as 'cuda:*'; a [ needs its ], and a \\ what it stands before", want.glob)
 	}
 	if text := c.String("min-size"); text != "" {
 		n, err := units.ParseBytes(text)
@@ -49,9 +49,9 @@ func choiceOf(c *cli.Context) (choice, error) {
 	}
 	want.category = c.String("category")
 	if text := c.String("function"); text != "" && c.String("rules") == "" { // the rules have their own way with functions
-		re, err := regexp.Compile(text)
+		re, err := patternOf("function", text)
 		if err != nil {
-			return want, fail(statusUsage, "--function %q: %w", text, err)
+			return want, err
 		}
 		want.function = re
 	}

@@ -87,7 +87,7 @@ type diffFigureJSON struct {
 
 func diffCaptures(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return fail(statusUsage, "diff: want two captures, BEFORE and AFTER, got %d", c.NArg())
+		return fail(statusUsage, "diff: want two captures, BEFORE and AFTER, got %d; see memlane diff --help", c.NArg())
 	}
 	format, err := reportFormat(c)
 	if err != nil {

@@ -73,7 +73,16 @@ func TestErrors(t *testing.T) {
 		{"info --max-memory lots good", 2, `--max-memory "lots": want a size, as 2GiB`},
 		{"info --max-memory 4KiB good", 3, `good: it does not fit in the 4.00 KiB of --max-memory: .* are taken so far`},
 		{"leaks --max-memory 4KiB good", 3, `good: it does not fit in the 4.00 KiB of --max-memory`},
-		{"info --space [ good", 2, `--space "\[": syntax error`},
+		{"info --space [ good", 2, `--space "\[": want a pattern, as 'cuda:\*'; a \[ needs its \]`},
+		{"peak --function ( good", 2, `--function "\(": want a regular expression, as 'train_step\|evaluate': missing closing \) near "\("`},
+		{"leaks --function a**b good", 2, `--function "a\*\*b": want a regular expression`},
+		{"svg --max-blocks 0 good", 2, `--max-blocks "0": want a number from 1 on`},
+		{"svg --max-blocks many good", 2, `--max-blocks "many": want a number from 1 on`},
+		{"diff good", 2, `diff: want two captures, BEFORE and AFTER, got 1; see memlane diff --help`},
+		{"diff --fail-on peek>+5% good good", 2, `want new-leak, or peak, .*; did you mean peak\?`},
+		{"report --json --format sarif good", 2, `--json and --format sarif contradict each other; give one of them`},
+		{"export --to xprof.memory_viewer good", 4, `good: holds no compiled program, as xprof.memory_viewer wants one`},
+		{"serve --http 127.0.0.1:99999 good", 5, `--http 127.0.0.1:99999: address 99999: invalid port`},
 		{"info --input-format pickle good", 2, `--input-format "pickle": want torch-snapshot, xplane,`},
 		{"info - -", 2, `standard input can be read only once`},
 		{"peak --at noon good", 2, `good: --at "noon": want peak, end, oom, a duration`},
@@ -202,7 +211,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, args := range pages {
 		page := succeed(t, args...)
-		if !strings.Contains(page, "Examples:\n") && (len(args) == 0 || args[0] != "help") {
+		if !strings.Contains(page, "Examples:\n") {
 			t.Errorf("memlane %s: no examples", strings.Join(args, " "))
 		}
 		for line := range strings.Lines(page) {
@@ -211,4 +220,69 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHelpExamples runs the examples of every command's help, as far as memlane's part
+// of a line goes, on captures that have the names in them. What an example asks for
+// need not be in those captures: then the status says so.
+func TestHelpExamples(t *testing.T) {
+	dir := t.TempDir()
+	for name, from := range map[string]string{
+		"snapshot.pickle": "torchsnap/leak_4mib_20steps.pickle", "before.pickle": "torchsnap/pair_before.pickle", "after.pickle": "torchsnap/pair_after.pickle",
+		"old.pickle": "torchsnap/pair_before.pickle", "new.pickle": "torchsnap/pair_after.pickle", "trace.json": "chrome/cpu_leak.json.gz",
+		"trace.json.gz": "chrome/cpu_leak.json.gz", "rank0.json": "chrome/cpu_leak.json.gz", "rank1.json": "chrome/cpu_leak.json.gz",
+		"host.xplane.pb": "xplane/tf_leak.xplane.pb", "step.hlo.pb": "xplane/jax_donate.jit_donated.hlo.pb", "results.json": "gpumemprof/both.json",
+	} {
+		data, err := os.ReadFile(filepath.Join("../../testdata", from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot, err := os.ReadFile(filepath.Join(dir, "snapshot.pickle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, command := range newApp(nil, nil, nil).Commands {
+		n := 0
+		for line := range strings.Lines(command.Description) {
+			line, isExample := strings.CutPrefix(strings.TrimRight(line, "\n"), "  memlane ")
+			if !isExample {
+				continue
+			}
+			n++
+			args := words(line)
+			if args[0] == "serve" { // it would go on
+				args[0] = "info"
+				args = slices.DeleteFunc(args, func(arg string) bool { return slices.Contains([]string{"--http", "localhost:8080", "--no-browser"}, arg) })
+			}
+			_, stderr, status := memlane(string(snapshot), args...)
+			switch {
+			case status == statusUsage && strings.Contains(stderr, "the window of"): // of this capture is shorter
+			case status == statusUsage || status == statusInput || status == statusOutput:
+				t.Errorf("memlane %s: status %d: %s", line, status, stderr)
+			}
+		}
+		if n == 0 {
+			t.Errorf("memlane %s --help has no example that begins with memlane", command.Name)
+		}
+	}
+}
+
+// words splits a line as a shell does, up to where its output goes elsewhere.
+func words(line string) (all []string) {
+	for _, m := range regexp.MustCompile(`'([^']*)'|\S+`).FindAllStringSubmatch(line, -1) {
+		switch {
+		case m[1] != "":
+			all = append(all, m[1])
+		case m[0] == "|" || m[0] == "||" || m[0] == ">":
+			return all
+		default:
+			all = append(all, m[0])
+		}
+	}
+	return all
 }

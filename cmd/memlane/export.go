@@ -105,7 +105,7 @@ func programOptions(c *cli.Context, capture *lifetime.Capture) (render.Options, 
 	}
 	s, of := largest(programs)
 	if s == nil {
-		return o, fail(statusNoMemory, "%s: holds no compiled program", capture.Sources[0].File)
+		return o, fail(statusNoMemory, "%s: holds no compiled program, as %s wants one: give a *.hlo.pb, or a profile with the programs that ran", captureName(capture), c.String("to"))
 	}
 	if of > 1 && !c.Bool("quiet") {
 		tellChoice(c.App.ErrWriter, "writing", s, of)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,6 +125,15 @@ func flagOf(command *cli.Command, arg string) (cli.Flag, error) {
 	}
 	return nil, fail(statusUsage, "%s: memlane %s has no such flag%s; see memlane %s --help", dashed(name), command.Name,
 		meant(dashed(name), flagsOf(command.Flags...)), command.Name)
+}
+
+// patternOf returns the regular expression that a flag gives.
+func patternOf(flag, text string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(text)
+	if bad := (*syntax.Error)(nil); errors.As(err, &bad) {
+		return nil, fail(statusUsage, "--%s %q: want a regular expression, as 'train_step|evaluate': %s near %q", flag, text, bad.Code, bad.Expr)
+	}
+	return re, nil
 }
 
 // beforeCommand says what is wrong with a flag in place of a command; nil where

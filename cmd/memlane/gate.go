@@ -40,7 +40,8 @@ func gatesOf(all []string) (gates []gate, err error) {
 		}
 		metric, amount, ok := strings.Cut(text, ">+")
 		if metrics[metric] == nil || !ok {
-			return nil, fail(statusUsage, "--fail-on %q: want new-leak, or peak, end, reserved or allocated followed by '>+5%%' or '>+64MiB'", text)
+			return nil, fail(statusUsage, "--fail-on %q: want new-leak, or peak, end, reserved or allocated followed by '>+5%%' or '>+64MiB'%s", text,
+				meant(metric, append(wordsOf(metrics), word{name: newLeak})))
 		}
 		g.metric = metric
 		if share, ok := strings.CutSuffix(amount, "%"); ok {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,7 +94,10 @@ func writeFile(file string, write func(io.Writer) error) error {
 func reason(err error) error {
 	var p *os.PathError
 	var l *os.LinkError
+	var n *net.OpError
 	switch {
+	case errors.As(err, &n):
+		return n.Err
 	case errors.As(err, &p):
 		return p.Err
 	case errors.As(err, &l):

@@ -133,7 +133,7 @@ func seriesOf(c *cli.Context, spaces []*lifetime.Space) (times []int64, err erro
 		}
 	}
 	if times == nil {
-		return nil, fail(statusNoMemory, "--every %d: no step is marked in %s; --at takes instants", n, spaces[0].ID())
+		return nil, fail(statusNoMemory, "--every %d: no step is marked in %s; --at 20ms,40ms takes instants", n, spaces[0].ID())
 	}
 	return times, nil
 }

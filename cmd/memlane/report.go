@@ -136,7 +136,7 @@ func reportFormat(c *cli.Context) (string, error) {
 	name := c.String("format")
 	switch {
 	case c.Bool("json") && name != "" && name != jsonReport:
-		return "", fail(statusUsage, "--json and --format %s contradict each other", name)
+		return "", fail(statusUsage, "--json and --format %s contradict each other; give one of them", name)
 	case c.Bool("json"):
 		return jsonReport, nil
 	}

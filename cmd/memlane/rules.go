@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -71,9 +70,9 @@ func rulesOf(c *cli.Context) (*rules, error) {
 	r := &rules{failOn: c.String("fail-on")}
 	r.choose(c.String("rules"))
 	if text := c.String("function"); text != "" {
-		re, err := regexp.Compile(text)
+		re, err := patternOf("function", text)
 		if err != nil {
-			return nil, fail(statusUsage, "--function %q: %w", text, err)
+			return nil, err
 		}
 		r.settings.Function = re
 	}

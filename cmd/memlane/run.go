@@ -108,7 +108,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"Exit status: 0 done, 1 --fail-on was met, 2 wrong command line, 3 a capture\n" +
 			"cannot be read (or is damaged, with --strict), 4 a capture holds nothing of\n" +
 			"what was asked for, 5 the output cannot be written, 130 interrupted.",
-		Reader: stdin, Writer: stdout, ErrWriter: stderr,
+		Reader: stdin, Writer: stdout, ErrWriter: &notices{to: stderr, told: map[string]bool{}},
 		HideVersion: true,
 		Flags: []cli.Flag{
 			cli.HelpFlag, // not added where there is a command of that name
@@ -141,6 +141,9 @@ func helpCommand() *cli.Command {
 		Name:      "help",
 		Usage:     "the flags and examples of a command",
 		ArgsUsage: commandArg,
+		Description: "Without a command: what memlane does, and its commands.\n\n" +
+			"Examples:\n" +
+			"  memlane help leaks",
 		Action: func(c *cli.Context) error {
 			name := c.Args().First()
 			switch {

@@ -66,7 +66,7 @@ func serve(c *cli.Context) error {
 	}
 	listener, err := net.Listen("tcp", c.String("http"))
 	if err != nil {
-		return fail(statusOutput, "--http %s: %w", c.String("http"), err)
+		return fail(statusOutput, "--http %s: %w", c.String("http"), reason(err))
 	}
 	return serveOn(c.Context, c, listener, host)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -64,7 +65,7 @@ func svgCommand() *cli.Command {
 			choiceFlag("color", "site", "WHAT", colors),
 			choiceFlag("theme", "auto", "PAGE", themes),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: mark the buffer called `NAME`"},
-			&cli.IntFlag{Name: "max-blocks", Value: 10000, Usage: "`N` blocks of one buffer, at most"},
+			&cli.StringFlag{Name: "max-blocks", Value: "10000", DefaultText: "10000", Usage: "`N` blocks of one buffer, at most"},
 			rankFlag(), outputFlag()),
 		Action: svg,
 	}
@@ -77,10 +78,10 @@ func choiceFlag[V any](name, usual, what string, values map[string]V) cli.Flag {
 }
 
 func svg(c *cli.Context) error {
-	switch {
-	case c.Int("max-blocks") < 1:
-		return fail(statusUsage, "--max-blocks %d: want at least 1", c.Int("max-blocks"))
-	case c.NArg() > 1:
+	if _, err := maxBlocks(c); err != nil {
+		return err
+	}
+	if c.NArg() > 1 {
 		return drawMultiples(c)
 	}
 	captures, err := openAll(c, lifetime.DataLoss)
@@ -135,10 +136,22 @@ func pictureFormat(c *cli.Context) canvas.Format {
 	return canvas.SVG
 }
 
+func maxBlocks(c *cli.Context) (int, error) {
+	n, err := strconv.Atoi(c.String("max-blocks"))
+	if err != nil || n < 1 {
+		return 0, fail(statusUsage, "--max-blocks %q: want a number from 1 on", c.String("max-blocks"))
+	}
+	return n, nil
+}
+
 func drawBlocks(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space) error {
+	most, err := maxBlocks(c)
+	if err != nil {
+		return err
+	}
 	o := blocks.Options{
 		Layout: layouts[c.String("layout")], Color: colors[c.String("color")], Theme: themes[c.String("theme")],
-		Format: pictureFormat(c), MaxBlocks: c.Int("max-blocks"), Leaks: map[lifetime.SiteID]string{},
+		Format: pictureFormat(c), MaxBlocks: most, Leaks: map[lifetime.SiteID]string{},
 	}
 	for _, f := range leak.Find(capture, []*lifetime.Space{s}, leak.Settings{}) {
 		if !f.IsLeak() {

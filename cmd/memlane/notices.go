@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// notices is where warnings and remarks go. A line is told once: a capture may be
+// named twice, or be read again.
+type notices struct {
+	to io.Writer
+
+	mu   sync.Mutex // memlane serve reads while it serves
+	told map[string]bool
+}
+
+func (n *notices) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if line := string(b); bytes.HasSuffix(b, []byte("\n")) { // else it is how far the reading got
+		if n.told[line] {
+			return len(b), nil
+		}
+		n.told[line] = true
+	}
+	return n.to.Write(b)
+}
