@@ -257,7 +257,9 @@ func TestHelpExamples(t *testing.T) {
 			args := words(line)
 			if args[0] == "serve" { // it would go on
 				args[0] = "info"
-				args = slices.DeleteFunc(args, func(arg string) bool { return slices.Contains([]string{"--http", "localhost:8080", "--no-browser"}, arg) })
+				args = slices.DeleteFunc(args, func(arg string) bool {
+					return slices.Contains([]string{"--http", "localhost:8080", "--no-browser"}, arg)
+				})
 			}
 			_, stderr, status := memlane(string(snapshot), args...)
 			switch {

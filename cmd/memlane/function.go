@@ -80,8 +80,8 @@ func printFunctions(w io.Writer, capture *lifetime.Capture, r *rules) {
 		case f.Inferred:
 			note = "; nothing marks them, they are inferred"
 		}
-		fmt.Fprintf(w, "\n%s on %s: %s in all, %s a %s (%s%s)\n", printable(r.settings.Function.String()), printable(f.Space), units.Signed(sum),
-			units.Signed(int64(math.Round(float64(sum)/float64(len(f.Steps))))), what, count(len(f.Steps), what), note)
+		fmt.Fprintf(w, "\n%s\n", wrap(fmt.Sprintf("%s on %s: %s in all, %s a %s (%s%s)", r.settings.Function, f.Space, units.Signed(sum),
+			units.Signed(int64(math.Round(float64(sum)/float64(len(f.Steps))))), what, count(len(f.Steps), what), note), "  "))
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "%s\tallocated\tfreed\tchange\t\n", what)
 		for n, c := range f.Steps {

@@ -171,7 +171,7 @@ func webCaptures(d *report.Data) []web.Capture {
 // leaks and peak show.
 func printReport(w io.Writer, d *report.Data, r *rules, several *ranks) {
 	score := d.Report.OptimizationScore
-	fmt.Fprintf(w, "%s, %d of 100: %s; %s\n", score.Grade, score.Score, score.Description, d.Counts())
+	fmt.Fprintf(w, "%s\n", wrap(fmt.Sprintf("%s, %d of 100: %s; %s", score.Grade, score.Score, score.Description, d.Counts()), "  "))
 	for i, f := range d.First(toDo) {
 		fmt.Fprintf(w, "\n%d. %s\n", i+1, wrap(fmt.Sprintf("%s (%s): %s", f.Rule, f.Severity, f.Description), "   "))
 		for _, s := range f.Suggestions[:min(len(f.Suggestions), 1)] {

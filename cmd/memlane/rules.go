@@ -155,7 +155,7 @@ func listRules(w io.Writer) {
 	}
 	for i := range preset.Presets {
 		p := &preset.Presets[i]
-		fmt.Fprintf(w, "\n--rules %s: %s\n", p.Name, p.Doc)
+		fmt.Fprintf(w, "\n%s\n", wrap(fmt.Sprintf("--rules %s: %s", p.Name, p.Doc), "  "))
 		if i == 0 {
 			printRules(w, (&rules{preset: p}).list())
 		} else {
