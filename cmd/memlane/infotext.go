@@ -38,7 +38,7 @@ type rowWriter func(name, format string, args ...any)
 
 func printSpace(w io.Writer, s spaceInfoJSON, space *lifetime.Space) {
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(w, "  %-10s %s\n", name, wrap(fmt.Sprintf(format, args...), strings.Repeat(" ", 13)))
 	}
 	length := units.Span(s.End-s.Begin-1, s.Unit)
 	switch {
