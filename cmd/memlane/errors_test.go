@@ -254,7 +254,7 @@ func TestHelpExamples(t *testing.T) {
 				continue
 			}
 			n++
-			args := words(line)
+			args := firstCommand(line)
 			if args[0] == "serve" { // it would go on
 				args[0] = "info"
 				args = slices.DeleteFunc(args, func(arg string) bool {
@@ -274,8 +274,9 @@ func TestHelpExamples(t *testing.T) {
 	}
 }
 
-// words splits a line as a shell does, up to where its output goes elsewhere.
-func words(line string) (all []string) {
+// firstCommand splits a line as a shell does, up to where its output goes elsewhere.
+// Patterns are memlane's own to match.
+func firstCommand(line string) (all []string) {
 	for _, m := range regexp.MustCompile(`'([^']*)'|\S+`).FindAllStringSubmatch(line, -1) {
 		switch {
 		case m[1] != "":
