@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -45,10 +44,8 @@ func serveCommand() *cli.Command {
 	}
 }
 
-const (
-	lookInterval = time.Second     // between two looks at whether the captures changed
-	endIn        = 2 * time.Second // how long answers under way may take at the end
-)
+// lookInterval is the time between two looks at whether the captures changed.
+const lookInterval = time.Second
 
 func serve(c *cli.Context) error {
 	if _, err := choiceOf(c); err != nil {
@@ -78,33 +75,30 @@ func serveOn(ctx context.Context, c *cli.Context, listener net.Listener, host st
 		Stamp: func() string { return stamp(c.Args().Slice()) },
 		API:   api,
 		Host:  host,
+		Log:   c.App.ErrWriter,
 	}
-	handler := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- handler.Serve(listener) }()
 	address := "http://" + reachable(listener.Addr()) + "/"
 	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (Ctrl-C ends it)\n", address)
 	if !c.Bool("no-browser") {
 		openBrowser(address)
 	}
+	serving, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		if err := server.Load(); err != nil {
-			ended <- err
+			cancel(err)
 			return
 		}
 		server.Watch(ctx.Done(), lookInterval, func(err error) {
 			fmt.Fprintln(c.App.ErrWriter, "memlane: warning: not read again:", printable(err.Error()))
 		})
 	}()
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.Background(), endIn)
-	defer cancel()
-	if handler.Shutdown(last) != nil {
-		handler.Close()
+	err := server.Serve(serving, listener)
+	switch cause := context.Cause(serving); {
+	case ctx.Err() != nil: // Ctrl-C is how it ends, also while it reads
+		return nil
+	case cause != nil:
+		return cause
 	}
 	return err
 }

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,4 +173,62 @@ func TestServePage(t *testing.T) {
 		}
 	}
 	t.Errorf("after the capture changed the peak reads %q", got)
+}
+
+// TestServeOpensNothing: no address, whatever stands in it, leads to a file.
+func TestServeOpensNothing(t *testing.T) {
+	dir := t.TempDir()
+	const secret = "the content of another file"
+	for name, data := range map[string][]byte{"capture.pickle": leaky("f", "f.py"), "secret.txt": []byte(secret), "other.pickle": leaky(secret, "other.py")} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startServe(t, filepath.Join(dir, "capture.pickle"))
+	s.ready("1")
+	files := []string{"secret.txt", "other.pickle", "capture.pickle", filepath.Join(dir, "secret.txt"), filepath.Join(dir, "other.pickle"), "file://" + dir + "/secret.txt",
+		"/etc/passwd", "/proc/self/environ", `\\host\share`, "C:/Windows/win.ini", "-", ""}
+	var targets []string
+	for _, file := range files {
+		for _, to := range []string{"/%s", "//%s", "/../%s", "/./%s", "/../../../../../../../../%s", "/api/%s", "/api/../%s", "/api/info/%s", "/assets/%s", "/..%%2f%s", "/%%2e%%2e/%s",
+			"/..%%5c%s", "/..%%c0%%af%s", "/%%252e%%252e/%s", "/api/info;%s", "/%s%%00", "/%s?", "/static/..;/%s"} {
+			targets = append(targets, fmt.Sprintf(to, strings.ReplaceAll(file, `\`, "%5C")))
+		}
+		for _, api := range []string{"info", "leaks", "peak", "model", "status"} {
+			for _, name := range []string{"capture", "file", "path", "at", "name", "input", "o", "output"} {
+				for _, value := range []string{file, "../" + file} {
+					targets = append(targets, "/api/"+api+"?"+name+"="+url.QueryEscape(value))
+				}
+			}
+		}
+	}
+	for _, target := range targets {
+		body := s.raw("GET " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+		if strings.Contains(body, secret) || strings.Contains(body, "root:") || strings.Contains(body, "PATH=") {
+			t.Errorf("GET %s reads a file:\n%.300s", target, body)
+		}
+		if path, _, _ := strings.Cut(target, "?"); api[path] == nil && path != "/api/status" && path != "/" && strings.HasPrefix(body, "HTTP/1.1 200") {
+			t.Errorf("GET %s is answered:\n%.300s", target, body)
+		}
+	}
+	s.ready("1") // it was read once
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+		t.Errorf("%d files are there now (%v)", len(left), err)
+	}
+}
+
+// raw sends a request as it stands, and returns all that comes back.
+func (s *served) raw(request string) string {
+	s.t.Helper()
+	c, err := net.Dial("tcp", strings.Trim(strings.TrimPrefix(s.address, "http://"), "/"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, request)
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(answer)
 }

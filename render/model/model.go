@@ -255,8 +255,13 @@ func (d *document) encode(v any) string {
 
 // Escape returns JSON in which every character that does not print is an escape
 // sequence: names from captures must not act on a terminal that shows them.
-// encoding/json leaves DEL, the C1 controls and marks of direction as they are.
+// encoding/json leaves DEL, the C1 controls and marks of direction as they are. Nor
+// must they be a command to the log of a pipeline: GitHub's runner takes "##[" for
+// one wherever it stands.
 func Escape(data []byte) []byte {
+	if bytes.Contains(data, []byte("##[")) {
+		data = bytes.ReplaceAll(data, []byte("##["), []byte(`#\u0023[`))
+	}
 	if !bytes.ContainsFunc(data, hidden) {
 		return data
 	}
@@ -280,6 +285,9 @@ func hidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 func list[T any](d *document, name string, items []T, item func(T) any) {
 	d.text(",\"" + name + "\":[")
 	for i, v := range items {
+		if d.err != nil {
+			return // who was to read it has gone
+		}
 		if i > 0 {
 			d.text(",")
 		}

@@ -1,16 +1,18 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/report"
 )
 
 // Server shows captures to a browser, while they are read and whenever they change.
@@ -25,11 +27,16 @@ type Server struct {
 	API map[string]func(w io.Writer, captures []Capture, query url.Values) error
 	// Host is a name besides localhost and addresses by which the server is called.
 	Host string
+	// Log is told of faults of the program, which end the one answer.
+	Log io.Writer
 
 	mu       sync.Mutex
 	status   status
 	captures []Capture
 	page     []byte
+
+	start  sync.Once
+	making chan struct{} // a place for each answer of the API that is being made
 }
 
 // status is what the page asks for again and again.
@@ -101,19 +108,17 @@ func (s *Server) nextVersion() string {
 	return strconv.Itoa(n + 1)
 }
 
-// ServeHTTP answers the page and the API. It refuses names that are not its own:
-// a page from elsewhere whose name is made to lead here would read the captures.
+// ServeHTTP answers the page and the API, those alone who may read them: see
+// refuse.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range map[string]string{
-		"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
-		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-	} {
-		w.Header().Set(name, value)
+	protect(w.Header())
+	if status, why := s.refuse(r); why != "" {
+		http.Error(w, why, status)
+		return
 	}
 	switch answer := s.API[r.URL.Path]; {
-	case !s.isCalled(r.Host):
-		http.Error(w, "not a name of this server: call it by its address, or name it with --http", http.StatusMisdirectedRequest)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
 	case r.URL.Path == "/":
 		s.servePage(w)
@@ -126,30 +131,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isCalled reports whether a Host header names this server: an address cannot be
-// made to lead elsewhere, a name can.
-func (s *Server) isCalled(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || s.Host != "" && strings.EqualFold(host, s.Host)
-}
+// waiting returns the page that shows how far the reading got, until there is one
+// of captures.
+var waiting = sync.OnceValues(func() ([]byte, error) {
+	var page bytes.Buffer
+	err := write(&page, nil, "'self'", ` data-version="0"`)
+	return page.Bytes(), err
+})
 
 func (s *Server) servePage(w http.ResponseWriter) {
 	s.mu.Lock()
 	page := s.page
 	s.mu.Unlock()
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if page == nil { // nothing was read yet: the page shows how far that got
-		var b bytes.Buffer
-		if err := write(&b, nil, "'self'", ` data-version="0"`); err != nil {
+	if page == nil {
+		var err error
+		if page, err = waiting(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		page = b.Bytes()
 	}
-	w.Write(page)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", policy("'self'")+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	(&patient{to: w}).Write(page)
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter) {
@@ -159,23 +163,46 @@ func (s *Server) serveStatus(w http.ResponseWriter) {
 	if st.Version == "" {
 		st.Version = "0"
 	}
+	data, err := json.Marshal(st)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(st)
+	w.Write(append(model.Escape(data), '\n'))
 }
 
+// serveAPI passes an answer on while it is made, and keeps nothing of it. An answer
+// may be as large as the model, and so may what it is made from: how many clients
+// there are must not decide how much memory they take, so they wait for each other.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io.Writer, []Capture, url.Values) error) {
+	s.start.Do(func() { s.making = make(chan struct{}, maxAnswers) })
+	select {
+	case s.making <- struct{}{}:
+		defer func() { <-s.making }()
+	case <-r.Context().Done(): // the client has gone
+		return
+	}
 	s.mu.Lock()
 	captures := s.captures
 	s.mu.Unlock()
 	if captures == nil {
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the captures are still being read", http.StatusServiceUnavailable)
 		return
 	}
-	var b bytes.Buffer
-	if err := answer(&b, captures, r.URL.Query()); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(b.Bytes())
+	client := &patient{to: w}
+	out := bufio.NewWriterSize(client, partSize)
+	err := answer(out, captures, r.URL.Query())
+	if err == nil {
+		err = out.Flush()
+	}
+	switch {
+	case err == nil:
+	case !client.began:
+		http.Error(w, report.Printable(err.Error()), http.StatusBadRequest)
+	default: // the client must not take what it has for the whole
+		panic(http.ErrAbortHandler)
+	}
 }

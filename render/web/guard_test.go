@@ -1,0 +1,172 @@
+package web_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/render/web"
+)
+
+// secret is what the answers of a test server hold.
+const secret = "names of a capture"
+
+// answering is a server with captures, whose API tells the secret.
+func answering(t *testing.T) *web.Server {
+	t.Helper()
+	s := &web.Server{
+		Host: "memlane.example",
+		Read: func(func(string, int64) func(int)) ([]web.Capture, error) { return []web.Capture{}, nil },
+		API: map[string]func(io.Writer, []web.Capture, url.Values) error{
+			"/api/x": func(w io.Writer, _ []web.Capture, q url.Values) error {
+				_, err := io.WriteString(w, secret+q.Get("a"))
+				return err
+			},
+		},
+	}
+	if err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asked returns the answer to a request as it would come from a connection.
+func asked(s http.Handler, method, target, host string, headers ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, "http://127.0.0.1:1234/", nil)
+	request.URL = &url.URL{Path: target}
+	if path, query, ok := strings.Cut(target, "?"); ok {
+		request.URL = &url.URL{Path: path, RawQuery: query}
+	}
+	request.Host = host
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, request)
+	return answer
+}
+
+// TestWhoMayAsk: the server's own page, its user and programs of this machine may;
+// names that are not its own and pages from elsewhere may not.
+func TestWhoMayAsk(t *testing.T) {
+	s := answering(t)
+	const site, mode, dest = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
+	own := "127.0.0.1:1234"
+	for _, c := range []struct {
+		host      string
+		headers   []string
+		page, api int
+	}{
+		{own, nil, 200, 200}, // curl
+		{"[::1]:1234", nil, 200, 200},
+		{"192.168.0.7", nil, 200, 200},
+		{"localhost:8080", nil, 200, 200}, // a tunnel
+		{"LOCALHOST", nil, 200, 200},
+		{"memlane.example:1234", nil, 200, 200}, // as --http says
+
+		// What was made to lead here, and what looks like an address.
+		{"", nil, 421, 421},
+		{"evil.example", nil, 421, 421},
+		{"evil.example:1234", nil, 421, 421},
+		{"127.0.0.1.evil.example:1234", nil, 421, 421},
+		{"localhost.evil.example", nil, 421, 421},
+		{"localhost.", nil, 421, 421},
+		{"evil.example@127.0.0.1", nil, 421, 421},
+		{"127.0.0.1, evil.example", nil, 421, 421},
+		{"0x7f000001", nil, 421, 421}, // browsers ask for 127.0.0.1 then
+		{"2130706433", nil, 421, 421},
+		{"memlane.example.evil.example", nil, 421, 421},
+		{"evil.example", []string{site, "same-origin"}, 421, 421}, // which is what it says of itself
+
+		{own, []string{site, "none", mode, "navigate", dest, "document"}, 200, 200}, // typed by the user
+		{own, []string{site, "same-origin", mode, "cors", dest, "empty"}, 200, 200}, // the page itself
+		{own, []string{"Origin", "http://" + own}, 200, 200},
+		{own, []string{site, "cross-site", mode, "navigate", dest, "document"}, 200, 403}, // a link
+		{own, []string{site, "same-site", mode, "navigate", dest, "document"}, 200, 403},  // of another port
+		{own, []string{site, "cross-site", mode, "navigate", dest, "iframe"}, 403, 403},
+		{own, []string{site, "cross-site", mode, "navigate", dest, "embed"}, 403, 403},
+		{own, []string{site, "cross-site", mode, "no-cors", dest, "script"}, 403, 403},
+		{own, []string{site, "cross-site", mode, "no-cors", dest, "image"}, 403, 403},
+		{own, []string{site, "cross-site", mode, "cors", dest, "empty"}, 403, 403},
+		{own, []string{site, "same-site", mode, "cors", dest, "empty"}, 403, 403},
+		{own, []string{site, "nonsense"}, 403, 403},
+		{own, []string{"Origin", "https://evil.example"}, 403, 403}, // browsers that lack Sec-Fetch-Site
+		{own, []string{"Origin", "http://127.0.0.1:3000"}, 403, 403},
+		{own, []string{"Origin", "null"}, 403, 403}, // a file, a sandbox
+		{own, []string{"Origin", "file://"}, 403, 403},
+		{own, []string{"Origin", "%"}, 403, 403},
+		{own, []string{"Origin", "http://evil.example", site, "same-origin"}, 403, 403},
+	} {
+		for path, want := range map[string]int{"/": c.page, "/api/x": c.api, "/api/status": c.api} {
+			got := asked(s, "GET", path, c.host, c.headers...)
+			if got.Code != want || want != 200 && strings.Contains(got.Body.String(), secret) {
+				t.Errorf("%s of %q with %q: status %d, want %d", path, c.host, c.headers, got.Code, want)
+			}
+		}
+	}
+}
+
+// TestMethods: GET and HEAD, and nothing that changes anything.
+func TestMethods(t *testing.T) {
+	s := answering(t)
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
+		for _, path := range []string{"/", "/api/x", "*"} {
+			got := asked(s, method, path, "localhost")
+			if got.Code != 405 || got.Header().Get("Allow") != "GET, HEAD" || strings.Contains(got.Body.String(), secret) {
+				t.Errorf("%s %s: status %d, Allow %q", method, path, got.Code, got.Header().Get("Allow"))
+			}
+		}
+	}
+	for _, path := range []string{"/", "/api/x", "/api/status"} {
+		if got := asked(s, "HEAD", path, "localhost"); got.Code != 200 {
+			t.Errorf("HEAD %s: status %d", path, got.Code)
+		}
+	}
+}
+
+// TestHeaders: no answer may run, load, be framed, guessed at or kept, whatever
+// became of the request.
+func TestHeaders(t *testing.T) {
+	s := answering(t)
+	for _, c := range []struct {
+		method, path, host string
+		status             int
+		content            string
+	}{
+		{"GET", "/", "localhost", 200, "text/html; charset=utf-8"},
+		{"GET", "/api/x", "localhost", 200, "application/json"},
+		{"GET", "/api/status", "localhost", 200, "application/json"},
+		{"GET", "/nothing", "localhost", 404, "text/plain; charset=utf-8"},
+		{"POST", "/", "localhost", 405, "text/plain; charset=utf-8"},
+		{"GET", "/", "evil.example", 421, "text/plain; charset=utf-8"},
+	} {
+		got := asked(s, c.method, c.path, c.host)
+		h := got.Header()
+		if got.Code != c.status || h.Get("Content-Type") != c.content {
+			t.Errorf("%s %s: status %d, %s", c.method, c.path, got.Code, h.Get("Content-Type"))
+		}
+		for name, want := range map[string]string{
+			"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		} {
+			if h.Get(name) != want {
+				t.Errorf("%s %s: %s is %q", c.method, c.path, name, h.Get(name))
+			}
+		}
+		policy := h.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s %s: the policy %q lacks %s", c.method, c.path, policy, want)
+			}
+		}
+		if page := c.content == "text/html; charset=utf-8"; strings.Contains(policy, "script-src") != page || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s %s: the policy is %q", c.method, c.path, policy)
+		}
+		if h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s %s: answers are shared", c.method, c.path)
+		}
+	}
+}

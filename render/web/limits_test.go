@@ -1,0 +1,341 @@
+package web_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+
+	"github.com/memlane/memlane/render/web"
+)
+
+// pipes is a listener within the process, on which time is that of the test.
+type pipes struct {
+	ask  chan net.Conn
+	done chan struct{}
+	once sync.Once
+}
+
+func newPipes() *pipes { return &pipes{ask: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.ask:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// dial returns the client's end of a connection.
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.ask <- server
+	return client
+}
+
+// within runs a test with a server on pipes, in time that passes only where all
+// wait for it. The server has ended when test has.
+func within(t *testing.T, s *web.Server, test func(t *testing.T, p *pipes, stop func())) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, p) }()
+		test(t, p, stop)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// hungUp returns how long it takes until the server closes a connection.
+func hungUp(c net.Conn) time.Duration {
+	began := time.Now()
+	io.Copy(io.Discard, c)
+	return time.Since(began)
+}
+
+const request = "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// TestSlowClients: who does not ask, asks letter by letter, or rests after an
+// answer is hung up on, and so is who takes no part of an answer.
+func TestSlowClients(t *testing.T) {
+	s := answering(t)
+	large := strings.Repeat("x", 1<<20)
+	s.API["/api/large"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+		_, err := io.WriteString(w, large)
+		return err
+	}
+	within(t, s, func(t *testing.T, p *pipes, _ func()) {
+		silent := p.dial()
+		if d := hungUp(silent); d > 15*time.Second {
+			t.Errorf("a client that says nothing is kept for %v", d)
+		}
+		slow := p.dial()
+		go io.Copy(io.Discard, slow) // what it is told
+		began := time.Now()
+		for i := 0; ; i++ {
+			if _, err := slow.Write([]byte{fmt.Sprintf(request, "/api/x")[i%20]}); err != nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if d := time.Since(began); d > 15*time.Second {
+			t.Errorf("a client that asks letter by letter is kept for %v", d)
+		}
+		resting := p.dial()
+		fmt.Fprintf(resting, request, "/api/x")
+		if d := hungUp(resting); d < 30*time.Second || d > 2*time.Minute {
+			t.Errorf("a connection that rests is kept for %v", d)
+		}
+
+		// One that takes a part now and then gets all of it, in however long.
+		patient := p.dial()
+		fmt.Fprintf(patient, request, "/api/large")
+		began, got := time.Now(), 0
+		for b := make([]byte, 32<<10); got < len(large); {
+			n, err := patient.Read(b)
+			if got += n; err != nil {
+				t.Fatalf("after %v and %d bytes: %v", time.Since(began), got, err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if d := time.Since(began); d < time.Minute {
+			t.Errorf("it took %v: too short to tell", d)
+		}
+		patient.Close()
+
+		taking := p.dial()
+		fmt.Fprintf(taking, request, "/api/large")
+		io.ReadFull(taking, make([]byte, 100))
+		time.Sleep(2 * time.Minute)
+		if n, _ := io.Copy(io.Discard, taking); n >= int64(len(large))-100 {
+			t.Error("a client that takes nothing is waited for")
+		}
+	})
+}
+
+// TestManyClients: there are no more connections than so many, and headers no
+// longer; four answers of the API are made at a time, whoever asks.
+func TestManyClients(t *testing.T) {
+	s := answering(t)
+	var now, most atomic.Int64
+	goOn := make(chan bool)
+	s.API["/api/slow"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		<-goOn
+		_, err := io.WriteString(w, "made")
+		return err
+	}
+	within(t, s, func(t *testing.T, p *pipes, _ func()) {
+		goOn = make(chan bool) // of the time of the test
+		var clients []net.Conn
+		for range 64 {
+			c := p.dial()
+			fmt.Fprintf(c, request, "/api/slow")
+			clients = append(clients, c)
+		}
+		synctest.Wait()
+		if now.Load() != 4 {
+			t.Errorf("%d answers are being made", now.Load())
+		}
+		for _, c := range clients[32:] { // those who go leave no place taken
+			c.Close()
+		}
+		synctest.Wait()
+		close(goOn)
+		for _, c := range clients[:32] {
+			if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || answer.StatusCode != 200 {
+				t.Errorf("%v, %v", answer, err)
+			}
+			c.Close()
+		}
+		synctest.Wait()
+		if most.Load() != 4 {
+			t.Errorf("%d answers were made at a time", most.Load())
+		}
+
+		clients = clients[:0]
+		for range 256 {
+			clients = append(clients, p.dial())
+		}
+		synctest.Wait()
+		if d := hungUp(p.dial()); d > 0 {
+			t.Errorf("a connection too many is kept for %v", d)
+		}
+		for _, c := range clients {
+			c.Close()
+		}
+		synctest.Wait()
+		for _, head := range []string{"GET /" + strings.Repeat("x", 100<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: " + strings.Repeat("x", 100<<10) + "\r\n\r\n"} {
+			c := p.dial()
+			go io.WriteString(c, head)
+			if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+				t.Errorf("a header of %d bytes: %v, %v", len(head), answer, err)
+			}
+			c.Close()
+		}
+	})
+}
+
+// TestStop: answers under way are taken to their end, if that is soon; nobody is
+// waited for longer.
+func TestStop(t *testing.T) {
+	for needs, whole := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
+		s := answering(t)
+		s.API["/api/slow"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+			time.Sleep(needs)
+			_, err := io.WriteString(w, "made")
+			return err
+		}
+		within(t, s, func(t *testing.T, p *pipes, stop func()) {
+			resting := p.dial()
+			under := p.dial()
+			fmt.Fprintf(under, request, "/api/slow")
+			synctest.Wait()
+			began := time.Now()
+			stop()
+			text, err := io.ReadAll(under)
+			if got := strings.Contains(string(text), "\r\n\r\nmade"); err != nil || got != whole {
+				t.Errorf("an answer that needs %v: %q, %v", needs, text, err)
+			}
+			if d := time.Since(began); d > 3*time.Second {
+				t.Errorf("it ends after %v", d)
+			}
+			hungUp(resting)
+			time.Sleep(needs)
+		})
+	}
+}
+
+// printableLines fails for anything but text in lines.
+type printableLines struct {
+	t *testing.T
+	bytes.Buffer
+}
+
+func (p *printableLines) Write(b []byte) (int, error) {
+	for _, r := range string(b) {
+		if r != '\n' && !unicode.IsPrint(r) {
+			p.t.Errorf("%U is written: %q", r, b)
+			break
+		}
+	}
+	return p.Buffer.Write(b)
+}
+
+// TestFaults: a fault of the program, or an answer that breaks off, ends that
+// answer alone, and so that the client sees it.
+func TestFaults(t *testing.T) {
+	s := answering(t)
+	log := &printableLines{t: t}
+	s.Log = log
+	s.API["/api/fault"] = func(io.Writer, []web.Capture, url.Values) error { panic("name\x1b[2J\u202e of a capture") }
+	s.API["/api/half"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+		io.WriteString(w, strings.Repeat("x", 1<<20))
+		return errors.New("no more")
+	}
+	s.API["/api/wrong"] = func(io.Writer, []web.Capture, url.Values) error { return errors.New("wrong\x1b[2J\u202e") }
+	within(t, s, func(t *testing.T, p *pipes, _ func()) {
+		get := func(path string) (answer *http.Response, body string, err error) {
+			c := p.dial()
+			defer c.Close()
+			go fmt.Fprintf(c, request, path)
+			if answer, err = http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+				return nil, "", err
+			}
+			data, err := io.ReadAll(answer.Body)
+			return answer, string(data), err
+		}
+		for range 10 { // more often than there are places
+			if answer, _, err := get("/api/fault"); err == nil {
+				t.Errorf("a fault answers %s", answer.Status)
+			}
+			if _, body, err := get("/api/half"); err == nil || len(body) == 0 {
+				t.Errorf("half an answer: %d bytes, %v", len(body), err)
+			}
+		}
+		if answer, body, err := get("/api/wrong"); err != nil || answer.StatusCode != 400 || body != "wrong?[2J?\n" {
+			t.Errorf("a wrong request: %v, %q, %v", answer, body, err)
+		}
+		if answer, body, err := get("/api/x"); err != nil || answer.StatusCode != 200 || body != secret {
+			t.Errorf("after faults: %v, %q, %v", answer, body, err)
+		}
+	})
+	if text := log.String(); strings.Count(text, "name?[2J? of a capture") != 10 || !strings.Contains(text, "limits_test.go") {
+		t.Errorf("the log says:\n%s", text)
+	}
+}
+
+// TestReload: answers and pages are each of one state of the captures while they
+// are read again and again, and those that were read are not held on to.
+func TestReload(t *testing.T) {
+	n := 0
+	s := &web.Server{
+		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+			started("file", 100)(50)
+			if n++; n%3 == 0 {
+				return nil, errors.New("half written")
+			}
+			return make([]web.Capture, 0, n), nil
+		},
+		API: map[string]func(io.Writer, []web.Capture, url.Values) error{
+			"/api/x": func(w io.Writer, c []web.Capture, _ url.Values) error {
+				_, err := fmt.Fprint(w, cap(c))
+				return err
+			},
+		},
+	}
+	if err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan bool)
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for last := 0; ; {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				var version int
+				if _, err := fmt.Sscan(get(t, s, "/api/x"), &version); err != nil || version < last || version%3 == 0 {
+					t.Errorf("after state %d comes %d (%v)", last, version, err)
+				}
+				last = version
+				if page := get(t, s, "/"); !strings.HasSuffix(page, "</html>\n") {
+					t.Error("half a page")
+				}
+				statusOf(t, s)
+			}
+		})
+	}
+	for range 60 {
+		s.Load()
+	}
+	close(done)
+	clients.Wait()
+	if got := get(t, s, "/api/x"); got != "61" {
+		t.Errorf("at last it answers of state %s", got)
+	}
+}
