@@ -67,7 +67,7 @@ export class Compare {
     const [before, after] = this.choices.map((choice) => this.spaces[choice.value]);
     await Promise.all([before.load(), after.load()]);
     const rows = changes(before, after);
-    this.draw(before, after);
+    this.drawCurves(before, after);
     const level = (s) => s.curve.bytes[Math.max(0, s.levelAt(s.peak))] || 0;
     const difference = level(after) - level(before);
     const counted = (status) => rows.filter((row) => row.status === status).length;
@@ -78,7 +78,7 @@ export class Compare {
     replace(this.place, this.table.element);
   }
 
-  draw(before, after) {
+  drawCurves(before, after) {
     this.plot?.destroy();
     replace(this.graph);
     if (!this.graph.clientWidth) return;
