@@ -57,6 +57,7 @@ var allowed = []struct {
 	{"internal/units", nil, true},
 	{"internal/laws", nil, false},
 	{"internal/race", nil, false},
+	{"internal/hostile", []string{"lifetime"}, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, true},
 	{"internal/plot", []string{"lifetime", "internal/units", "render/canvas"}, true},
 	{"formats/torchsnap/internal/pickle", nil, false},

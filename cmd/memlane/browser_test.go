@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -92,6 +93,8 @@ func (p *tab) watch(own string, event any) {
 		if url := e.Request.URL; url != own && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && !strings.HasPrefix(url, own+"api/") {
 			fault = "asks for " + url
 		}
+	case *page.EventJavascriptDialogOpening:
+		fault = "says " + e.Message
 	case *runtime.EventExceptionThrown:
 		fault = e.ExceptionDetails.Text + " " + fmt.Sprint(e.ExceptionDetails.Exception)
 	case *runtime.EventConsoleAPICalled:

@@ -13,7 +13,7 @@ import (
 )
 
 func printInfo(w io.Writer, info captureInfoJSON, capture *lifetime.Capture) {
-	fmt.Fprintf(w, "%s: %s, %s\n", printable(info.File), info.Format, printable(info.Producer))
+	fmt.Fprintf(w, "%s: %s, %s\n", printable(info.File), printable(info.Format), printable(info.Producer))
 	for i, s := range info.Spaces {
 		if !static(capture.Spaces[i]) {
 			fmt.Fprintf(w, "\n%s\n", printable(s.ID))

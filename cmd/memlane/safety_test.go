@@ -9,12 +9,15 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/lifetime/native"
 )
 
-// hostile is what a name in a capture may try: escape sequences, C1 controls,
+// nasty is what a name in a capture may try: escape sequences, C1 controls,
 // a bell, a carriage return, a second line, a reversed direction of writing,
 // markup, and bytes that are no text.
-const hostile = "a\x1b[31;1mred\x1b]0;title\x07\r\nmemlane: b\u009b2J\x7f\u202egnirts\u2066</title><script>&amp;\"'\xff"
+const nasty = "a\x1b[31;1mred\x1b]0;title\x07\r\nmemlane: b\u009b2J\x7f\u202egnirts\u2066</title><script>&amp;\"'\xff"
 
 // TestNamesCannotActOnATerminal: whatever a capture or the command line calls
 // things, what reaches a terminal is printable text, line by line.
@@ -23,10 +26,10 @@ func TestNamesCannotActOnATerminal(t *testing.T) {
 	t.Chdir(dir)
 	// The name of a file too, as far as file systems go.
 	evil := "x\x1b[31m\n\u202e.pickle"
-	if err := os.WriteFile(evil, leaky(hostile, "/src/"+hostile+".py"), 0o666); err != nil {
+	if err := os.WriteFile(evil, leaky(nasty, "/src/"+nasty+".py"), 0o666); err != nil {
 		t.Skip(err)
 	}
-	if err := os.WriteFile("cut\x1b", leaky(hostile, hostile)[:2500], 0o666); err != nil {
+	if err := os.WriteFile("cut\x1b", leaky(nasty, nasty)[:2500], 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
@@ -34,9 +37,9 @@ func TestNamesCannotActOnATerminal(t *testing.T) {
 		{"peak", evil}, {"peak", "--json", evil}, {"svg", evil}, {"export", "--to", "native", evil}, {"export", "--to", "json", evil},
 		{"info", "cut\x1b"}, {"leaks", "cut\x1b"},
 		{"info", "--strict", "cut\x1b"},
-		{"info", "missing" + hostile}, {"nosuch" + hostile}, {"info", "--no" + hostile}, {"info", "--space", hostile, evil},
-		{"info", "--input-format", hostile, evil}, {"peak", "--at", hostile, evil}, {"export", "--to", hostile, evil},
-		{"svg", "-o", "no" + hostile + "/x", evil}, {"help", hostile},
+		{"info", "missing" + nasty}, {"nosuch" + nasty}, {"info", "--no" + nasty}, {"info", "--space", nasty, evil},
+		{"info", "--input-format", nasty, evil}, {"peak", "--at", nasty, evil}, {"export", "--to", nasty, evil},
+		{"svg", "-o", "no" + nasty + "/x", evil}, {"help", nasty},
 	} {
 		stdout, stderr, status := memlane("", args...)
 		printableOnly(t, args, stdout)
@@ -50,7 +53,7 @@ func TestNamesCannotActOnATerminal(t *testing.T) {
 	}
 	// The names are still there, for those who want them as they are.
 	findings := decode[leaksJSON](t, succeed(t, "leaks", "--json", evil)).Findings
-	if len(findings) != 1 || findings[0].Site.Function != strings.ToValidUTF8(hostile, "\ufffd") || findings[0].File != evil {
+	if len(findings) != 1 || findings[0].Site.Function != strings.ToValidUTF8(nasty, "\ufffd") || findings[0].File != evil {
 		t.Errorf("the names of JSON are not those of the capture: %+v", findings)
 	}
 	// A profile is for another program, which prints what it finds.
@@ -62,13 +65,73 @@ func TestNamesCannotActOnATerminal(t *testing.T) {
 	}
 }
 
+// TestHostileTextOnTerminals: whatever a capture calls anything, and its file, no
+// command writes it so that a terminal or the log of a pipeline obeys it.
+func TestHostileTextOnTerminals(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, text := range hostile.Texts {
+		if printable(text) == text {
+			continue // it is what all can see
+		}
+		file := fileCalled(t, text)
+		t.Run("", func(t *testing.T) {
+			for _, command := range []string{
+				"info", "info --json", "leaks --json", "peak", "peak --json", "peak --at oom", "peak --module *", "ops", "ops --json",
+				"report", "report --json", "report --format markdown", "report --format sarif", "diff FILE", "diff --json FILE",
+				"svg --view peak", "export --to native", "export --to csv --table stacks",
+				// What the user is told of it, and of what the user says.
+				"info --space TEXT", "info --module TEXT", "peak --at TEXT", "peak --from TEXT", "info --input-format TEXT", "export --to TEXT", "svg --color TEXT", "svg -o TEXT/TEXT/x", "diff --fail-on TEXT FILE",
+				"leaks --rules TEXT", "leaks --function TEXT", "info --max-memory TEXT", "peak --category TEXT", "info TEXT", "info --TEXT", "info --json=TEXT", "TEXT", "help TEXT", "serve --http TEXT", "serve --no-browser TEXT/x",
+			} {
+				args := strings.Fields(command)
+				for i := range args {
+					args[i] = strings.ReplaceAll(strings.ReplaceAll(args[i], "TEXT", text), "FILE", file)
+				}
+				if args[0] != text && args[0] != "help" {
+					args = append(args, file)
+				}
+				stdout, stderr, _ := memlane("", args...)
+				for _, out := range []string{stdout, stderr} {
+					printableOnly(t, args, out)
+					for line := range strings.Lines(out) {
+						if args[0] != "export" && args[0] != "svg" && (strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[")) {
+							t.Errorf("memlane %q: GitHub takes for a command: %q", args, line)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// fileCalled writes a hostile capture under a name as like the text as file systems
+// allow.
+func fileCalled(t *testing.T, text string) string {
+	t.Helper()
+	name := strings.NewReplacer("/", "", "\x00", "").Replace(text)
+	name = strings.TrimLeft(name[:min(len(name), 200)], "-.")
+	var b strings.Builder
+	if err := native.Write(&b, hostile.Capture(text)); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(name, []byte(b.String()), 0o666)
+	if err != nil { // this system has names for text alone
+		name = "capture"
+		err = os.WriteFile(name, []byte(b.String()), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 func printableOnly(t *testing.T, args []string, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
 		t.Errorf("memlane %q: prints what is no UTF-8", args)
 	}
 	for i, r := range text {
-		if r != '\n' && !unicode.IsPrint(r) {
+		if r != '\n' && r != '\u00a0' && !unicode.IsPrint(r) { // a space that does not break does no harm
 			t.Errorf("memlane %q: prints %U: %q", args, r, text[max(0, i-40):min(len(text), i+40)])
 			return
 		}

@@ -2,12 +2,14 @@ package canvas
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// appendText is the gate for every text on a page: it escapes markup, and
-// replaces what XML 1.0 or a text can not hold. Marks that turn the direction of
-// writing are dropped too: they would reorder the rest of the line.
+// appendText is the gate for every text on a page: it escapes markup, and drops
+// what does not print, as XML 1.0 can not hold most of it: marks that turn the
+// direction of writing would reorder the rest of the line, and a picture may be
+// shown on a terminal as the text it is.
 func appendText(b, s []byte) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -35,11 +37,9 @@ func appendText(b, s []byte) []byte {
 	return b
 }
 
-// unprintable reports whether a page can not hold r, or should not.
-func unprintable(r rune) bool {
-	return r < 0x20 || 0x7F <= r && r < 0xA0 || r == 0xFFFE || r == 0xFFFF ||
-		0x202A <= r && r <= 0x202E || 0x2066 <= r && r <= 0x2069
-}
+// unprintable reports whether a page can not hold r, or should not. A space that
+// does not break is one.
+func unprintable(r rune) bool { return r != '\u00a0' && !unicode.IsPrint(r) }
 
 // Clean returns a text of a capture as one line.
 func Clean(s string) string {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -99,30 +99,44 @@ func (m *markdown) line(format string, args ...any) {
 }
 
 // escape keeps the texts of a capture from being taken for Markdown or HTML, or
-// from breaking a table.
+// from breaking a table. Code hosts look for mentions and references in the text
+// that Markdown stands for, where a backslash is gone: a space of no width keeps
+// them apart there.
 func escape(s string) string {
+	s = Printable(strings.TrimSpace(breaks.Replace(s)))
 	var b strings.Builder
+	if at := listItem.FindStringIndex(s); at != nil { // a paragraph may begin with it
+		b.WriteString(s[:at[1]-1] + `\`)
+		b.WriteString(s[at[1]-1 : at[1]])
+		s = s[at[1]:]
+	}
 	for _, r := range s {
 		switch {
-		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
-		case !unicode.IsPrint(r):
-			b.WriteByte('?')
 		case r == '<':
 			b.WriteString("&lt;")
 		case r == '>':
 			b.WriteString("&gt;")
 		case r == '&':
 			b.WriteString("&amp;")
-		case strings.ContainsRune("\\`*_[]|~#!@", r):
+		case r == '@' || r == '#':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+			b.WriteString("&#8203;")
+		case strings.ContainsRune("\\`*_[]|~!$", r):
 			b.WriteByte('\\')
 			b.WriteRune(r)
 		default:
 			b.WriteRune(r)
 		}
 	}
-	return strings.ReplaceAll(b.String(), "://", ":&#47;/") // no link that nobody meant
+	return noLinks.Replace(b.String())
 }
+
+var (
+	breaks   = strings.NewReplacer("\n", " ", "\t", " ")
+	listItem = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
+	noLinks  = strings.NewReplacer("://", ":&#47;/", "www.", "www&#46;", "WWW.", "WWW&#46;") // that nobody meant
+)
 
 func (m *markdown) first(d *Data) {
 	first := d.First(toDo)

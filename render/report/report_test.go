@@ -1,10 +1,22 @@
 package report_test
 
 import (
+	"encoding/json"
+	"html"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extensions "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
+
+	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
@@ -80,6 +92,141 @@ func TestFirst(t *testing.T) {
 	}
 	if s := d.Report.Summary; s.TotalFunctionCalls != 360 || s.TotalFunctionsAnalyzed != 6 || s.TotalMemoryAllocated != 2*60*(5<<19) {
 		t.Errorf("%+v", s)
+	}
+}
+
+// ofReports are the kinds of Markdown that reports are made of: none links, shows a
+// picture, is HTML, or sets text as code.
+var ofReports = []ast.NodeKind{
+	ast.KindDocument, ast.KindHeading, ast.KindParagraph, ast.KindTextBlock, ast.KindText, ast.KindString, ast.KindList, ast.KindListItem, ast.KindEmphasis,
+	extensions.KindTable, extensions.KindTableHeader, extensions.KindTableRow, extensions.KindTableCell,
+}
+
+// outline returns the kinds of blocks of Markdown, and the text of it all.
+func outline(t *testing.T, markdown string) (blocks, words string) {
+	t.Helper()
+	var kinds, all strings.Builder
+	source := []byte(markdown)
+	// As GitHub has it: tables, addresses, strikes, tasks and footnotes.
+	parser := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote)).Parser()
+	err := ast.Walk(parser.Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		if !slices.Contains(ofReports, n.Kind()) {
+			t.Errorf("there is a %s in\n%s", n.Kind(), markdown)
+			return ast.WalkStop, nil
+		}
+		if n.Kind() != ast.KindText && n.Kind() != ast.KindString { // of which it depends on the text how many there are
+			kinds.WriteString(n.Kind().String() + " ")
+		}
+		if words, ok := n.(*ast.Text); ok {
+			all.Write(words.Value(source))
+			all.WriteByte('\n')
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds.String(), all.String()
+}
+
+// TestHostileMarkdown: whatever a capture calls anything, the report has the parts
+// that it has for plain names, mentions nobody and refers to nothing.
+func TestHostileMarkdown(t *testing.T) {
+	write := func(name string) (string, string) {
+		c := hostile.Capture(name)
+		var report1, report2 strings.Builder
+		if err := report.WriteMarkdown(&report1, dataOf(c)); err != nil {
+			t.Fatal(err)
+		}
+		if err := report.WriteDiff(&report2, diff.Compare(hostile.Capture("other"), c, leak.Settings{}), false); err != nil {
+			t.Fatal(err)
+		}
+		return report1.String(), report2.String()
+	}
+	plain, plainDiff := write("plain")
+	wantReport, _ := outline(t, plain)
+	wantDiff, _ := outline(t, plainDiff)
+	for _, name := range hostile.Texts {
+		one, two := write(name)
+		for markdown, want := range map[string]string{one: wantReport, two: wantDiff} {
+			got, words := outline(t, markdown)
+			if got != want && !strings.HasPrefix(name, "%") {
+				t.Errorf("%q: the report is made of\n%s\nwant\n%s\n%s", name, got, want, markdown)
+			}
+			if found := regexp.MustCompile(`[@#][A-Za-z0-9]`).FindString(html.UnescapeString(words)); found != "" {
+				t.Errorf("%q: a code host takes %q for a mention or a reference", name, found)
+			}
+			for _, r := range markdown {
+				if r != '\n' && !unicode.IsPrint(r) {
+					t.Errorf("%q: %U stands in the report", name, r)
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestHostileFindings: SARIF is JSON with addresses that are paths of files, and
+// messages without links; an annotation is one command in one line.
+func TestHostileFindings(t *testing.T) {
+	annotation := regexp.MustCompile(`^::(error|warning|notice) (file=[^,:\r\n]*,line=[0-9]+,)?title=[^,:\r\n]*::(.*)$`)
+	for _, name := range hostile.Texts {
+		all := dataOf(hostile.Capture(name)).All()
+		var sarif, log strings.Builder
+		if err := report.WriteSARIF(&sarif, all); err != nil {
+			t.Fatal(err)
+		}
+		if err := report.WriteAnnotations(&log, all); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range sarif.String() + log.String() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Errorf("%q: %U is written", name, r)
+				break
+			}
+		}
+		var document struct {
+			Runs []struct {
+				Results []struct {
+					Message   struct{ Text string }
+					Locations []struct {
+						PhysicalLocation struct{ ArtifactLocation struct{ URI string } }
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(sarif.String()), &document); err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		results := document.Runs[0].Results
+		if len(results) != len(all) || len(results) < 3 {
+			t.Errorf("%q: %d results of %d findings", name, len(results), len(all))
+		}
+		for _, r := range results {
+			if regexp.MustCompile(`\]\(|(^|[^{])(\{\{)*\{[0-9]+\}([^}]|$)`).MatchString(r.Message.Text) {
+				t.Errorf("%q: the message links or leaves a blank: %s", name, r.Message.Text)
+			}
+			for _, l := range r.Locations {
+				address := l.PhysicalLocation.ArtifactLocation.URI
+				u, err := url.Parse(address)
+				if err != nil || u.Scheme != "" || u.Host != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(address, " <>\"{}|\\^`") {
+					t.Errorf("%q: the address %q is more than a path (%v)", name, address, err)
+				}
+			}
+		}
+		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
+		if len(lines) != len(all) {
+			t.Errorf("%q: %d annotations of %d findings", name, len(lines), len(all))
+		}
+		for _, line := range lines {
+			m := annotation.FindStringSubmatch(line)
+			if m == nil || regexp.MustCompile(`%(?:$|[^2]|2[^5])`).MatchString(m[3]) || strings.Contains(line, "##[") {
+				t.Errorf("%q: the annotation %q", name, line)
+			}
+		}
 	}
 }
 

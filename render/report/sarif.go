@@ -54,7 +54,8 @@ func (l *Located) place() (file string, line int) {
 	if !ok || f.File == "" || f.Kind != lifetime.User {
 		return "", 0
 	}
-	return strings.TrimPrefix(slashed(f.File), commonFolder(l.Capture)), max(f.Line, 1)
+	file = strings.TrimPrefix(slashed(f.File), commonFolder(l.Capture))
+	return path.Clean(file), max(f.Line, 1) // "//x" would be the address of a host
 }
 
 func slashed(file string) string { return strings.ReplaceAll(file, `\`, "/") }
@@ -126,6 +127,10 @@ type (
 	}
 )
 
+// noEmbedded keeps a name from being a link in a message (SARIF 2.1.0, 3.11.6), or
+// a placeholder in it (3.11.5).
+var noEmbedded = strings.NewReplacer("](", "] (", "{", "{{", "}", "}}")
+
 var sarifLevels = [...]string{leak.Info: "note", leak.Warning: "warning", leak.Critical: "error"}
 
 // WriteSARIF writes findings as SARIF 2.1.0, which code hosts show beside the code.
@@ -139,7 +144,7 @@ func WriteSARIF(w io.Writer, all []Located) error {
 	for i := range all {
 		l := &all[i]
 		f := l.Finding
-		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Severity], Message: sarifText{f.Description}, BaselineState: l.State,
+		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Severity], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: l.State,
 			Properties: map[string]any{"memory_id": f.Space.ID(), "bytes": f.Amount.Bytes, "confidence": f.Confidence}}
 		if file, line := l.place(); file != "" {
 			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{(&url.URL{Path: file}).String()}, sarifRegion{line}}}}
@@ -191,12 +196,18 @@ func WriteAnnotations(w io.Writer, all []Located) error {
 }
 
 // Printable replaces what does not print: a name must not move a cursor, change
-// colours or turn the direction of writing around.
+// colours or turn the direction of writing around. Nor must it be a command to the
+// log of a pipeline: to GitHub's runner each line is one that begins with "::"
+// behind whatever blanks, or holds "##[" anywhere.
 func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
+	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
 	}, s)
+	if text := strings.TrimLeft(s, " "); strings.HasPrefix(text, "::") {
+		s = s[:len(s)-len(text)] + "?" + text[1:]
+	}
+	return strings.ReplaceAll(s, "##[", "##?")
 }

@@ -30,7 +30,7 @@
 //
 // # Safety
 //
-// Text from captures is cleaned: what is not UTF-8 and control characters become
+// Text from captures is cleaned: what is not UTF-8 or does not print becomes
 // U+FFFD. A CSV cell of text that a spreadsheet would take for a formula begins
 // with an apostrophe.
 package tables

@@ -174,7 +174,7 @@ func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 // clean makes text of a capture fit for any reader of tables.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if r != '\u00a0' && !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r

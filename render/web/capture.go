@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -161,4 +162,14 @@ func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
 	return out
 }
 
-func (d document) encode() ([]byte, error) { return json.Marshal(d) }
+// encode returns d as JSON. Marks that turn the direction of writing would reorder
+// what the page shows beside a name.
+func (d document) encode() ([]byte, error) {
+	data, err := json.Marshal(d)
+	for _, mark := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
+		if m := []byte(string(mark)); bytes.Contains(data, m) {
+			data = bytes.ReplaceAll(data, m, []byte("\ufffd"))
+		}
+	}
+	return data, err
+}

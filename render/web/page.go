@@ -9,6 +9,8 @@ import (
 	"html"
 	"io"
 	"strings"
+
+	"github.com/memlane/memlane/render/report"
 )
 
 //go:embed assets/page.js
@@ -62,7 +64,7 @@ func head(out io.Writer, title, connect, attributes string) {
 </head>
 <body%s>
 <noscript>This page draws with JavaScript, all of which is inside the page. memlane report writes the same as text.</noscript>
-`, policy(connect), html.EscapeString(title+" · memlane"), uplotLicence, style, attributes)
+`, policy(connect), html.EscapeString(report.Printable(title)+" · memlane"), uplotLicence, style, attributes)
 }
 
 // policy returns the Content-Security-Policy of the page.

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+
+	"github.com/memlane/memlane/render/model"
 )
 
 // The messages of XProf's memory_profile.proto.
@@ -108,7 +110,7 @@ func (s *stream) text(t string) {
 func (s *stream) value(v any) {
 	b, err := json.Marshal(v)
 	s.err = cmp.Or(s.err, err)
-	s.text(string(b))
+	s.text(string(model.Escape(b)))
 }
 
 // streamList writes a member whose value is a list.

@@ -1,6 +1,7 @@
 package xprofjson
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/model"
 )
 
 // Selection names one memory space of one compiled program.
@@ -40,9 +42,14 @@ func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySp
 		v.rows(&result, memorySpace == 0)
 		v.blocks(&result)
 	}
-	out := json.NewEncoder(w)
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
 	out.SetEscapeHTML(false)
-	return out.Encode(&result)
+	if err := out.Encode(&result); err != nil {
+		return err
+	}
+	_, err = w.Write(model.Escape(text.Bytes()))
+	return err
 }
 
 // spaces returns the memory spaces of the selected program.

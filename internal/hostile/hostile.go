@@ -1,0 +1,150 @@
+// Package hostile has what a capture of ill will may hold: texts that are more
+// than text to whatever shows them, and a capture that says such a text wherever
+// the model has room for one.
+//
+// Its place in the pipeline: none; only tests import it. Each audience has one test
+// that holds its outputs against the texts: terminals, logs and browsers in
+// cmd/memlane, code hosts in render/report, pictures and other programs in render.
+package hostile
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Pwned is the variable of a browser's window that the scripts among Texts set.
+const Pwned = "pwned"
+
+// Texts are what a name may try, by whom it is to be taken for more.
+var Texts = []string{
+	// Browsers and XML.
+	`<script>window.pwned=1;alert(1)</script>`,
+	`</script><script>window.pwned=1</script>`,
+	`</title></desc></text></style></noscript><img src=x onerror="window.pwned=1">`,
+	`"><svg onload=window.pwned=1>`,
+	`' onmouseover='window.pwned=1' style='background:url(//evil.example)`,
+	`<foreignObject><body xmlns="http://www.w3.org/1999/xhtml" onload="window.pwned=1"/></foreignObject>`,
+	`<a xlink:href="javascript:window.pwned=1">x</a>`,
+	`javascript:window.pwned=1`,
+	`data:text/html,<script>window.pwned=1</script>`,
+	`<iframe srcdoc="<script>parent.pwned=1</script>" src=//evil.example>`,
+	`<base href=//evil.example/><link rel=stylesheet href=//evil.example/x.css>`,
+	`<meta http-equiv=refresh content="0;url=http://evil.example">`,
+	`--><b> --!> <!-- ]]> <![CDATA[ <b> ]]>`,
+	`<?xml-stylesheet href="http://evil.example"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>&e;`,
+	`&lt;script&gt; &#60;b&#62; &#x3c;b> &nbsp;&amp;`,
+	"{{constructor.constructor('window.pwned=1')()}} ${window.pwned=1} <%= 1 %>",
+	"'\u2028;window.pwned=1//\u2029\"",
+
+	// Markdown.
+	`[x](http://evil.example) ![x](http://evil.example/x.png "t") [x](javascript:alert)`,
+	"x\n\n[r]: http://evil.example \"t\"\n\n[r] ![r] [^1]\n\n[^1]: note",
+	"`code` ```x``` ~~~ **b** __b__ *e* _e_ ~~s~~ $x$ $$y$$",
+	"<http://evil.example> http://evil.example www.evil.example HTTPS://evil.example ftp://evil.example",
+	"a@evil.example mailto:a@evil.example xmpp:a@evil.example",
+	"@team @octo-cat org/repo@main #123 org/repo#4",
+	"a | b |\n|---|---|\n| c | d |",
+	"\n\n# heading\n===\n\n---\n\n> quote\n\n1. item\n- [ ] task\n\n    code\n\n<details><b>",
+	`\[x\](http://evil.example) \`,
+	`x\`,
+
+	// Logs of pipelines, and SARIF.
+	"::error file=x,line=1::evil",
+	" ::add-mask::a b ::stop-commands::x",
+	"a word ##[error]evil ##vso[task.setvariable]x",
+	"%0A::error::evil%0D%25,title=x::y",
+	"{0} {{1}} {x} [x](0) [x](sarif:/runs/0)",
+
+	// Terminals.
+	"\x1b[31;1mred\x1b[2J\x1b]0;title\x07\x1b]8;;http://evil.example\x1b\\link\x1b]52;c;ZXZpbA==\x07\x1bP+q\x1b\\\x1b(0",
+	"\u009b31m\u009d0;title\u009c\u0085\u008d\u0090\u009f",
+	"a\rb\bc\vd\fe\x00f\x7fg\x07\n\nh",
+	"\u202egnirts\u202c \u2066x\u2069 \u200f\u200e\u061c",
+	"zero\u200bwidth\u200d\u2060\ufeff\u00ad\u034f\ufff9\ufffb\U000e0041",
+
+	// Bytes that are no text.
+	"\xff\xfe\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\x9b31m\xf0\x9f",
+	"\ufffe\uffff\U0001fffe\ufffd",
+
+	// Spreadsheets.
+	`=HYPERLINK("http://evil.example";"x")`,
+	`+1+cmd|' /C calc'!A0`,
+	"-2+3",
+	"@SUM(1)",
+	"\t=1+1",
+	"\r=1+1",
+	"\n=1+1",
+	" \u00a0=1+1",
+	"\u200b=1+1",
+	"\uff1d1+1",
+	"a,b\"c\nd;e",
+
+	// Other formats, and paths.
+	"a;b;c 123\nd 4",
+	"Benchmark/x 1 5 ns/op\nUnit x",
+	"%s%d%n%!x(MISSING)",
+	"../../../etc/passwd",
+	`C:\evil\..\x.py`,
+	"//evil.example/x.py?a=b#c",
+	"file:///etc/passwd",
+	strings.Repeat("W", 5000),
+	"e" + strings.Repeat("\u0301", 500),
+}
+
+// Capture returns a capture that says text wherever it can: a device on which it
+// leaks, and a compiled program.
+func Capture(text string) *lifetime.Capture {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: text, Format: text, Producer: text})
+	frame := func(kind lifetime.FrameKind, line int) lifetime.FrameID {
+		return b.Frame(lifetime.Frame{Function: text, File: text, Line: line, Kind: kind})
+	}
+	stack := b.Stack([]lifetime.FrameID{frame(lifetime.Scope, 0), frame(lifetime.User, 7), frame(lifetime.Framework, 8), frame(lifetime.Native, 0), frame(lifetime.User, 9)})
+	named := b.Site(lifetime.Site{Stack: stack, Op: text, Module: text, Region: text, Shape: text, DType: text})
+	bare := b.Site(lifetime.Site{Op: text, Shape: text})
+	device(b, text, named, bare)
+	program(b, text, stack)
+	b.Operations(lifetime.Operation{Name: text, Calls: 1, Time: 1, SelfTime: 1, Host: lifetime.OperationBytes{Allocated: 4, SelfBytes: 4}})
+	b.Lose(lifetime.UnknownKey, 1, 1, text)
+	b.Lose(lifetime.ProducerMessage, 1, 0, text)
+	c, err := b.Finish()
+	if err != nil {
+		panic(err) // whatever a text says
+	}
+	return c
+}
+
+// device adds a space in which both sites leak, with marks of all kinds.
+func device(b *lifetime.Builder, text string, sites ...lifetime.SiteID) {
+	s := b.Space()
+	b.LiveRegion(s, lifetime.Region{Size: 1 << 30, Kind: text, Pool: text, Site: sites[0]})
+	addr := uint64(0)
+	for step := range int64(40) {
+		t := 100 * step
+		b.Mark(s, lifetime.Mark{Begin: t + 1, End: t + 90, Kind: lifetime.Step, Text: text})
+		for i, site := range sites {
+			b.Alloc(s, t+2+int64(i), addr, 1<<20, 1<<20, site)
+			b.Annotate(s, t+2+int64(i), addr, b.Note(text))
+			addr += 1 << 20
+		}
+		b.Alloc(s, t+5, 1<<29, 1<<20, 1<<20, sites[0])
+		b.Free(s, t+6, 1<<29, 1<<20, sites[1])
+	}
+	b.Mark(s, lifetime.Mark{Begin: 10, End: 3000, Kind: lifetime.Annotation, Text: text})
+	b.Mark(s, lifetime.Mark{Begin: 3950, End: 3950, Kind: lifetime.OOM, Text: text, Site: sites[0], Requested: 1 << 30, Free: 1})
+	b.Describe(s, lifetime.Space{Host: text, Process: text, Device: text, Memory: text, Allocator: text, Facts: lifetime.Clock, Limit: 1 << 30})
+}
+
+// program adds a compiled program.
+func program(b *lifetime.Builder, text string, stack lifetime.StackID) {
+	s := b.Space()
+	site := b.Site(lifetime.Site{Op: text, Module: text, Shape: text, DType: text, Instr: text, Opcode: text, Source: stack})
+	b.Region(s, lifetime.Region{Begin: 0, End: 3, Size: 1 << 20, Kind: text, Pool: text, Site: site, Edge: lifetime.EndOpen, Uses: lifetime.ForOutput})
+	b.Interval(s, lifetime.Buffer{Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site, Edge: lifetime.EndOpen, Kind: lifetime.Output}, lifetime.Beside{ValueID: 1, IsValue: true, Note: b.Note(text)})
+	b.Value(s, lifetime.Value{ID: 1, Root: 1, Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site})
+	for at := range int64(3) {
+		b.Mark(s, lifetime.Mark{Begin: at, End: at, Kind: lifetime.Instruction, Site: site, Text: text})
+	}
+	b.Describe(s, lifetime.Space{Module: text, Entry: text, Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 3, Facts: lifetime.Addresses | lifetime.Regions})
+}
