@@ -74,7 +74,7 @@ func snapshotOf(events ...any) string {
 	return string(pickled(dict{"segments", list{}, "device_traces", list{list(events)}}))
 }
 
-func eventOf(action string, addr, size, time int) dict {
+func eventOf(action string, addr int, size any, time int) dict {
 	return dict{"action", action, "addr", addr, "size", size, "stream", 0, "time_us", time}
 }
 
@@ -129,7 +129,7 @@ func badInputs(t *testing.T) map[string]string {
 	}
 	pickle, profile, program := read("torchsnap/leak_4mib_20steps.pickle"), read("xplane/tf_warm_cache.xplane.pb"), read("xplane/padded.hlo.pb")
 	many := func(i int) string { return fmt.Sprintf(`{"ph":"N","id":1,"pid":%d,"ts":%d,"args":{"size":5}}`, i, i) }
-	const spaces, huge = 10_003, 1<<63 - 1
+	const spaces, huge = 10_003, int64(1<<63 - 1)
 	return map[string]string{
 		"nothing in it":                   "",
 		"zeros":                           strings.Repeat("\x00", 1<<20),
@@ -179,7 +179,7 @@ func badInputs(t *testing.T) map[string]string {
 		"100,000 planes and more":                strings.Repeat(field(1), 100_001),
 		"a name of more than 1 MiB":              field(1, field(2, "/host:CPU")) + field(1, field(2, strings.Repeat("x", 2<<20))),
 		"more allocators than are kept":          xspaceOf(repeated(spaces, func(i int) string { return allocated(uint64(i), uint64(i), 4096, 512) }, "")),
-		"totals that no sum can hold":            xspaceOf(allocated(0, 1, 4096, huge), allocated(0, 2, 8192, huge)),
+		"totals that no sum can hold":            xspaceOf(allocated(0, 1, 4096, uint64(huge)), allocated(0, 2, 8192, uint64(huge))),
 		"a compiled program that cannot be read": xspaceOf(allocated(0, 1, 4096, 512)) + field(1, field(2, "/host:metadata"), field(4, figure(1, 1), field(2, figure(1, 1), field(2, "jit_f(1)"), field(5, figure(1, 1), field(6, "\x0a\xff")))), field(5, figure(1, 1), field(2, figure(1, 1), field(2, "Hlo Proto")))) + field(4, "host"),
 
 		"a program that ends early":     program[:len(program)-100],

@@ -30,6 +30,8 @@ func put(b []byte, v any) []byte {
 			return binary.LittleEndian.AppendUint32(append(b, 'J'), uint32(v))
 		}
 		return binary.LittleEndian.AppendUint64(append(b, 0x8a, 8), uint64(v))
+	case int64:
+		return binary.LittleEndian.AppendUint64(append(b, 0x8a, 8), uint64(v))
 	case string:
 		return append(binary.LittleEndian.AppendUint32(append(b, 'X'), uint32(len(v))), v...)
 	case list:
