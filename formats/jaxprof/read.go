@@ -52,7 +52,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 func (t *tables) names() string {
 	var names []string
 	for _, v := range t.types[:min(len(t.types), 5)] {
-		names = append(names, fmt.Sprintf("%.20q", t.text(v[0])))
+		names = append(names, fmt.Sprintf("%.24s", fmt.Sprintf("%+q", t.text(v[0])))) // what is odd takes four letters
 	}
 	if names == nil {
 		return "nothing"
