@@ -236,7 +236,7 @@ func TestSniff(t *testing.T) {
 	}
 	for _, file := range others {
 		data, err := os.ReadFile(file)
-		if err == nil && !strings.HasPrefix(file, captures) && gpumemprof.Sniff(data[:min(len(data), 4096)]) {
+		if err == nil && !strings.HasPrefix(filepath.ToSlash(file), captures) && gpumemprof.Sniff(data[:min(len(data), 4096)]) {
 			t.Errorf("%s is taken", file)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // themselves. Each is read; what is not believed is counted.
 func TestLies(t *testing.T) {
 	const mib = 1 << 20
-	const base = 0x7f0000000000
+	const base int64 = 0x7f0000000000
+	const most, least int64 = math.MaxInt64, math.MinInt64
 	seg := segment(0, base, 20*mib, block(base, mib, mib, "active_allocated"), block(base+mib, 19*mib, 0, "inactive"))
 	empty := list{}
 	alloc := func(us any) dict { return event("alloc", base, mib, us) }
@@ -40,7 +41,7 @@ func TestLies(t *testing.T) {
 			"cuda:0 2/1/1", losses{lifetime.BeforeWindow: 1, lifetime.OddSize: 5}},
 		{"sizes of 2^70", snapshot(list{segment(0, base, power(70), block(base, power(70), power(70), "active_allocated"))}, list{event("alloc", base, power(70), 1)}),
 			"cuda:0 1/1/0", losses{lifetime.NotAHistory: 1, lifetime.OddSize: 3, lifetime.Overflow: 1}},
-		{"sizes that overflow together", snapshot(empty, list{event("alloc", 1, math.MaxInt64, 1), event("alloc", 2, math.MaxInt64, 2), event("free_completed", 1, math.MaxInt64, 3), event("alloc", 3, math.MaxInt64, 4), event("free_completed", 2, 0, 5), event("free_completed", 3, 0, 6)}),
+		{"sizes that overflow together", snapshot(empty, list{event("alloc", 1, most, 1), event("alloc", 2, most, 2), event("free_completed", 1, most, 3), event("alloc", 3, most, 4), event("free_completed", 2, 0, 5), event("free_completed", 3, 0, 6)}),
 			"cuda:0 3/3/3", losses{lifetime.Overflow: 1}},
 		{"size is text", snapshot(empty, list{event("alloc", base, "big", 1), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"another size at the free", snapshot(empty, list{alloc(1), event("free_completed", base, 5, 2)}), "cuda:0 1/1/1", losses{}},
@@ -60,9 +61,9 @@ func TestLies(t *testing.T) {
 		{"times as floats", snapshot(empty, list{alloc(1.5), free(2.25)}), "cuda:0 1/1/1", losses{}},
 		{"times that are no numbers", snapshot(empty, list{alloc(math.NaN()), free(math.Inf(1)), alloc(math.Inf(-1)), free("noon")}), "cuda:0 2/2/2", losses{lifetime.ClockBackwards: 1}},
 		{"negative times", snapshot(empty, list{alloc(-20), free(-10)}), "cuda:0 1/1/1", losses{}},
-		{"times at 2^63", snapshot(empty, list{alloc(math.MaxInt64), free(math.MaxInt64), alloc(power(63)), free(power(63))}), "cuda:0 2/2/2", losses{}},
-		{"marks at the end of time", snapshot(empty, list{alloc(math.MaxInt64), free(math.MaxInt64), alloc(math.MaxInt64), free(math.MaxInt64), event("oom", 0, 5, math.MaxInt64), event("snapshot", 0, 0, math.MaxInt64)}), "cuda:0 2/2/2", losses{}},
-		{"the whole of time", snapshot(empty, list{alloc(math.MinInt64), free(math.MaxInt64)}), "cuda:0 1/1/1", losses{}},
+		{"times at 2^63", snapshot(empty, list{alloc(most), free(most), alloc(power(63)), free(power(63))}), "cuda:0 2/2/2", losses{}},
+		{"marks at the end of time", snapshot(empty, list{alloc(most), free(most), alloc(most), free(most), event("oom", 0, 5, most), event("snapshot", 0, 0, most)}), "cuda:0 2/2/2", losses{}},
+		{"the whole of time", snapshot(empty, list{alloc(least), free(most)}), "cuda:0 1/1/1", losses{}},
 		{"time runs backwards", snapshot(empty, list{alloc(30), free(20), alloc(10), free(40)}), "cuda:0 2/2/2", losses{lifetime.ClockBackwards: 2}},
 		{"no times", snapshot(empty, list{dict{"action", "alloc", "addr", base, "size", mib}, dict{"action", "free_completed", "addr", base, "size", mib}}), "cuda:0 1/1/1", losses{}},
 		{"some times", snapshot(empty, list{dict{"action", "alloc", "addr", base, "size", mib}, free(7), dict{"action", "alloc", "addr", base, "size", mib}, free(9)}), "cuda:0 2/2/2", losses{}},
@@ -92,7 +93,7 @@ func TestLies(t *testing.T) {
 		// Devices.
 		{"a segment without blocks", snapshot(list{segment(0, base, mib), dict{"device", 0, "address", base + 2*mib, "total_size", mib}}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"segments of other devices", snapshot(list{segment(3, base, mib, block(base, 512, 500, "active_allocated"))}, list{alloc(1), free(2)}), "cuda:0 1/1/1, cuda:3 1/0/0", losses{lifetime.BeforeWindow: 1}},
-		{"devices below 0 and at 10^12", snapshot(list{segment(-7, base, mib), segment(1_000_000_000_000, base, mib), segment(power(70), base, mib)}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 3}},
+		{"devices below 0 and at 10^12", snapshot(list{segment(-7, base, mib), segment(int64(1e12), base, mib), segment(power(70), base, mib)}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 3}},
 		{"history of device 2 only", snapshot(empty, empty, empty, list{alloc(1), free(2)}), "cuda:2 1/1/1", losses{}},
 		{"events beside a device", snapshot(empty, list{alloc(1), free(2)}, alloc(3)), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 1}},
 		{"events outside of traces", append(snapshot(empty, list{alloc(1), free(2)}), "x", list{alloc(3), free(4)}, "y", list{free(9)}, "z", alloc(5), "t", tuple{alloc(4)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 5, lifetime.UnknownKey: 4}},
@@ -166,7 +167,7 @@ func note(stage, name string, us any) dict {
 func manyStates() list {
 	l := list{}
 	for i := range 100 {
-		l = append(l, dict{"address", 0x7f0000000000 + i*512, "size", 512, "state", i})
+		l = append(l, dict{"address", 0x7f0000000000 + int64(i)*512, "size", 512, "state", i})
 	}
 	return l
 }

@@ -49,6 +49,8 @@ func (p *pickler) put(v any) {
 		p.WriteByte(map[bool]byte{true: 0x88, false: 0x89}[v])
 	case int:
 		p.integer(big.NewInt(int64(v)))
+	case int64:
+		p.integer(big.NewInt(v))
 	case uint64:
 		p.integer(new(big.Int).SetUint64(v))
 	case *big.Int:
