@@ -22,6 +22,11 @@ var profileFiles = []string{"*.xplane.pb", "*.xplane.pb.gz", "*.xplane.pb.zst"}
 // profiles finds the profiles in a folder: those of one run. Of several runs it
 // takes the last one, whose name is its time, and counts the others.
 func profiles(folder string, b *lifetime.Builder) ([]string, error) {
+	dir, err := os.Open(folder)
+	if err != nil { // patterns would match nothing and not say why
+		return nil, err
+	}
+	dir.Close()
 	for _, below := range runFolders {
 		runs := map[string][]string{}
 		for _, files := range profileFiles {
@@ -114,8 +119,12 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// escape makes a path fit for a pattern that is to match it.
+// escape makes a path fit for a pattern that is to match it. Windows has names with
+// brackets only, and no character that escapes.
 func escape(path string) string {
+	if filepath.Separator == '\\' {
+		return strings.ReplaceAll(path, "[", "[[]")
+	}
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 

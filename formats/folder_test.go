@@ -3,6 +3,7 @@ package formats_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,11 @@ import (
 // logFolder makes a folder with copies of the profile at the given places.
 func logFolder(t *testing.T, files ...string) string {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "logs [1]*")
+	name := "logs [1]*"
+	if runtime.GOOS == "windows" {
+		name = "logs [1]"
+	}
+	root := filepath.Join(t.TempDir(), name)
 	for _, file := range append(files, "events.out.tfevents", "plugins/other/x.txt") {
 		data := read(t, profile)
 		if !strings.Contains(file, "xplane") {

@@ -3,8 +3,10 @@ package formats
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -71,10 +73,14 @@ func (s *source) readAhead(plain io.Reader) *bufio.Reader {
 	return bufio.NewReaderSize(s.ahead, 64<<10)
 }
 
-// ReadAt reads from the file itself.
+// ReadAt reads from the file itself, or from its decompressed content where that is
+// spooled.
 func (s *source) ReadAt(b []byte, at int64) (int, error) {
 	if err := s.stop(); err != nil {
 		return 0, err
+	}
+	if s.spool != nil { // tell knows of all that was copied there
+		return s.spool.ReadAt(b, at)
 	}
 	n, err := s.file.ReadAt(b, at)
 	s.tell(n)
@@ -101,17 +107,41 @@ func (s *source) readerAt(plain *bufio.Reader) (io.ReaderAt, int64, error) {
 	if s.size > 0 && !s.compressed() {
 		return s, s.size, nil
 	}
-	spool, err := os.CreateTemp("", "memlane-*")
-	if err != nil {
-		return nil, 0, err
+	var err error
+	if s.spool, err = os.CreateTemp("", "memlane-*"); err != nil {
+		return nil, 0, noSpool(err)
 	}
-	s.spool = spool
-	os.Remove(spool.Name()) // where open files may go, none is left behind whatever happens
-	n, err := io.Copy(spool, plain)
+	os.Remove(s.spool.Name()) // where open files may go, none is left behind whatever happens
+	n, err := io.Copy(spool{s.spool}, plain)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil // the reader says what is missing
 	}
-	return spool, n, err
+	return s, n, err
+}
+
+// spool is what content is copied to: that it cannot be written is not the fault of
+// what it is read from.
+type spool struct{ file *os.File }
+
+func (s spool) Write(b []byte) (int, error) {
+	n, err := s.file.Write(b)
+	if err != nil {
+		err = noSpool(err)
+	}
+	return n, err
+}
+
+// noSpool says what to do where a temporary file cannot be made or written.
+func noSpool(err error) error {
+	if path := new(os.PathError); errors.As(err, &path) {
+		err = path.Err // its name means nothing to the user
+	}
+	variable := "TMPDIR"
+	if runtime.GOOS == "windows" {
+		variable = "TMP"
+	}
+	return fmt.Errorf("it is read twice, and no temporary file in %s can hold its content: %w; let %s name a folder with room, "+
+		"or give the capture as a file that is not compressed", os.TempDir(), err, variable)
 }
 
 // compressed reports whether the file is.
