@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -138,10 +140,7 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 		return err
 	}
 	in.Stop = func() error {
-		if c.Context.Err() != nil {
-			return errInterrupted
-		}
-		return room.check()
+		return cmp.Or(context.Cause(c.Context), room.check())
 	}
 	files, err = formats.Expand(files)
 	if err != nil {
@@ -149,10 +148,10 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	}
 	for _, file := range files {
 		capture, err := open(c, file, in)
-		switch {
-		case errors.Is(err, errInterrupted):
-			return &statusError{statusInterrupted, err}
-		case err != nil:
+		if ended := context.Cause(c.Context); ended != nil && errors.Is(err, ended) {
+			return err
+		}
+		if err != nil {
 			return &statusError{statusInput, err}
 		}
 		loss, rest := worst(capture.Losses, from)
@@ -175,9 +174,6 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	}
 	return nil
 }
-
-// errInterrupted says that the user stopped the reading.
-var errInterrupted = errors.New("interrupted")
 
 // open reads one capture. How far it got shows on a terminal, unless in says where
 // else.
@@ -253,6 +249,9 @@ func terminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// clearLine takes the line away that the cursor of a terminal is in.
+const clearLine = "\r\033[K"
+
 // progress shows how far the reading of a file got, once it takes long.
 type progress struct {
 	out     io.Writer
@@ -277,13 +276,13 @@ func (p *progress) add(n int) {
 		}
 		// A line that wraps cannot be cleared again.
 		name := []rune(printable(filepath.Base(p.file)))
-		fmt.Fprintf(p.out, "\r\033[Kreading %s: %s", string(name[:min(len(name), 32)]), done)
+		fmt.Fprintf(p.out, clearLine+"reading %s: %s", string(name[:min(len(name), 32)]), done)
 	}
 }
 
 // clear takes the line away, if there is one.
 func (p *progress) clear() {
 	if !p.shown.IsZero() {
-		fmt.Fprint(p.out, "\r\033[K")
+		fmt.Fprint(p.out, clearLine)
 	}
 }

@@ -3,15 +3,16 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
@@ -27,16 +28,41 @@ const schema = "memlane/1"
 // output is where results go. It remembers that writing failed: most of what
 // prints does not look.
 type output struct {
-	to  io.Writer
-	err error
+	to   io.Writer
+	stop func() error // why nothing is wanted any more
+	err  error
 }
 
-func (o *output) Write(b []byte) (int, error) {
-	n, err := o.to.Write(b)
+func (o *output) Write(b []byte) (n int, err error) {
+	if err = o.stop(); err == nil {
+		n, err = o.to.Write(b)
+	}
 	if o.err == nil {
 		o.err = err
 	}
 	return n, err
+}
+
+// failed returns the error of a command whose output, called name, failed with
+// err.
+func failed(name string, err error) error {
+	var ended *statusError
+	if errors.As(err, &ended) { // by a signal
+		return err
+	}
+	return fail(statusOutput, "%s: %w", name, reason(err))
+}
+
+// unread reports whether writing to a pipe failed because no one reads it any more.
+func unread(err error) bool {
+	var number syscall.Errno
+	if !errors.As(err, &number) {
+		return false
+	}
+	if runtime.GOOS == "windows" { // broken, being closed, not connected
+		return number == 109 || number == 232 || number == 233
+	}
+	return number == syscall.EPIPE
 }
 
 // writeOutput lets write fill the file that -o names.
@@ -45,48 +71,37 @@ func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 	if file == "-" || file == "" {
 		return write(c.App.Writer)
 	}
-	return writeFile(file, write)
+	return writeFiles(c.Context, []string{file}, func(w io.Writer, _ int) error { return write(w) })
 }
 
-// writeFile lets write fill a file, which appears under its name only when it
-// is complete.
-func writeFile(file string, write func(io.Writer) error) error {
-	target := file
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		target = real // a link stays one, also /dev/stdout
-	}
-	mode := os.FileMode(0o666)
-	name, flags := target, os.O_WRONLY
-	info, err := os.Stat(target)
-	replace := err != nil || info.Mode().IsRegular() // a pipe or device cannot be replaced
-	if replace {
-		name = filepath.Join(filepath.Dir(target), fmt.Sprintf(".%s.%08x", filepath.Base(target), rand.Uint32()))
-		flags |= os.O_CREATE | os.O_EXCL
-		if err == nil {
-			mode = info.Mode().Perm()
+// writeFiles lets write fill files, by number. They appear under their names when
+// all are complete: half a series beside an older one looks like a whole one.
+func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i int) error) (err error) {
+	var done []*draft
+	defer func() {
+		for _, d := range done {
+			d.discard() // but for those that have their names
+		}
+	}()
+	for i, file := range files {
+		d, err := begin(file)
+		if err != nil {
+			return failed("-o "+file, err)
+		}
+		done = append(done, d)
+		out := &output{to: d.f, stop: func() error { return context.Cause(ctx) }}
+		err = write(out, i)
+		if broken := cmp.Or(out.err, d.f.Close()); broken != nil {
+			return failed("-o "+file, broken)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	f, err := os.OpenFile(name, flags, mode)
-	if err != nil {
-		return fail(statusOutput, "-o %s: %w", file, reason(err))
+	if d, err := publish(done); err != nil {
+		return failed("-o "+d.file, err)
 	}
-	out := &output{to: f}
-	err = write(out)
-	if broken := cmp.Or(out.err, f.Close()); broken != nil {
-		err = fail(statusOutput, "-o %s: %w", file, reason(broken))
-	}
-	if !replace {
-		return err
-	}
-	if err == nil {
-		if broken := os.Rename(name, target); broken != nil {
-			err = fail(statusOutput, "-o %s: %w", file, reason(broken))
-		}
-	}
-	if err != nil {
-		os.Remove(name)
-	}
-	return err
+	return nil
 }
 
 // reason is an error without the name of the file, which the message has

@@ -78,13 +78,14 @@ func writePprof(c *cli.Context) error {
 		}
 		return writeOutput(c, func(w io.Writer) error { return profileOf(w, captures, o) })
 	}
-	for i, t := range times {
-		o.At, o.Time = pprof.Fixed, t
-		if err := writeFile(numbered(c.String("output"), i+1), func(w io.Writer) error { return profileOf(w, captures, o) }); err != nil {
-			return err
-		}
+	var files []string
+	for i := range times {
+		files = append(files, numbered(c.String("output"), i+1))
 	}
-	return nil
+	return writeFiles(c.Context, files, func(w io.Writer, i int) error {
+		o.At, o.Time = pprof.Fixed, times[i]
+		return profileOf(w, captures, o)
+	})
 }
 
 func profileOf(w io.Writer, captures []*lifetime.Capture, o pprof.Options) error {

@@ -204,33 +204,54 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestHalfWritten: a picture or model that fails on the way leaves no file, and
-// what was there before stays.
+// TestHalfWritten: a series that fails on the way leaves no file, and what was
+// there before stays. A link stays one, also where it leads to nothing yet; names
+// may be as long as file systems have them.
 func TestHalfWritten(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for _, old := range []string{"", "old"} {
-		if old != "" {
-			if err := os.WriteFile("out", []byte(old), 0o600); err != nil {
-				t.Fatal(err)
-			}
+	long := strings.Repeat("n", 255)
+	listing := func() (names string) {
+		entries, err := os.ReadDir(".")
+		if err != nil {
+			t.Fatal(err)
 		}
-		err := writeFile("out", func(w io.Writer) error {
-			io.WriteString(w, "half of it")
-			return errors.New("stop")
+		for _, e := range entries {
+			data, _ := os.ReadFile(e.Name())
+			names += fmt.Sprintf("%s %.8s: %q\n", e.Type(), e.Name(), data)
+		}
+		return names
+	}
+	if err := os.WriteFile(long, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("later", "link"); err != nil {
+		t.Skip(err)
+	}
+	before := listing()
+	files := []string{"new", long, "link"}
+	for fails := range files {
+		err := writeFiles(t.Context(), files, func(w io.Writer, i int) error {
+			fmt.Fprint(w, "part of ", i)
+			if i == fails {
+				return errors.New("stop")
+			}
+			return nil
 		})
 		if err == nil || err.Error() != "stop" {
 			t.Errorf("error %v", err)
 		}
-		if data, _ := os.ReadFile("out"); string(data) != old {
-			t.Errorf("the file is %q, want %q", data, old)
+		if got := listing(); got != before {
+			t.Errorf("number %d of %d fails, and leaves\n%swant\n%s", fails, len(files), got, before)
 		}
-		want := 0
-		if old != "" {
-			want = 1
-		}
-		if entries, _ := os.ReadDir("."); len(entries) != want {
-			t.Errorf("left behind: %v", entries)
-		}
+	}
+	if err := writeFiles(t.Context(), files, func(w io.Writer, i int) error {
+		_, err := fmt.Fprint(w, i)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if got, want := listing(), "---------- later: \"2\"\nL--------- link: \"2\"\n---------- new: \"0\"\n---------- nnnnnnnn: \"1\"\n"; got != want {
+		t.Errorf("leaves\n%swant\n%s", got, want)
 	}
 }

@@ -26,12 +26,18 @@ const (
 	statusInput    = 3 // a capture cannot be read, or is damaged under --strict
 	statusNoMemory = 4 // it can be read, but holds nothing of what was asked for
 	statusOutput   = 5 // what was asked for cannot be written
-
-	statusInterrupted = 130 // by Ctrl-C, as shells count it
 )
 
-// patience is how long a command that was interrupted may take to end by itself.
-const patience = 5 * time.Second
+// ends are the signals that end a command, with statuses as shells count them.
+var ends = map[os.Signal]error{
+	os.Interrupt:    fail(128+2, "interrupted"), // by Ctrl-C
+	syscall.SIGTERM: fail(128+15, "terminated"),
+	syscall.SIGHUP:  fail(128+1, "hung up"),
+}
+
+// patience is how long a command that was interrupted may take to end by itself: a
+// second more than serve gives to answers under way.
+const patience = 3 * time.Second
 
 // statusError is an error with the exit status that it asks for.
 type statusError struct {
@@ -48,37 +54,67 @@ func fail(status int, format string, args ...any) error {
 
 // run is the whole program: it returns the exit status.
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
-	out := &output{to: stdout}
+	ctx, done := untilSignal(stderr)
+	defer done()
+	out := &output{to: stdout, stop: func() error { return context.Cause(ctx) }}
 	app := newApp(stdin, out, stderr)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1)) // which --max-memory changes
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ended := make(chan struct{})
-	defer close(ended)
-	context.AfterFunc(ctx, func() {
-		stop() // who cannot wait presses Ctrl-C twice
-		select {
-		case <-ended:
-		case <-time.After(patience): // such as with a terminal that is read from
-			os.Exit(statusInterrupted)
-		}
-	})
 	args, err := flagsFirst(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
 	if out.err != nil {
-		err = fail(statusOutput, "standard output: %w", reason(out.err))
+		if unread(out.err) {
+			return statusOutput // its reader has seen enough: nothing to tell
+		}
+		err = failed("standard output", out.err)
 	}
 	if err == nil {
 		return statusOK
 	}
+	return tell(stderr, err)
+}
+
+// tell prints an error and returns the status that it asks for.
+func tell(stderr io.Writer, err error) int {
 	fmt.Fprintln(stderr, "memlane:", printable(err.Error()))
 	var status *statusError
 	if errors.As(err, &status) {
 		return status.status
 	}
 	return statusUsage // what cli finds wrong
+}
+
+// untilSignal returns a context that a signal ends, with its error as the cause.
+// A command that does not end then is ended. done must be called.
+func untilSignal(stderr io.Writer) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals, ended := make(chan os.Signal, 2), make(chan struct{})
+	for s := range ends {
+		if !signal.Ignored(s) { // as under nohup, and in the background of scripts
+			signal.Notify(signals, s)
+		}
+	}
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(ends[s])
+		case <-ended:
+			return
+		}
+		select {
+		case <-ended:
+			return
+		case <-signals: // who cannot wait presses Ctrl-C twice
+		case <-time.After(patience): // such as with a terminal that is read from
+		}
+		discardDrafts()
+		if terminal(stderr) {
+			fmt.Fprint(stderr, clearLine) // of how far the reading got
+		}
+		os.Exit(tell(stderr, context.Cause(ctx)))
+	}()
+	return ctx, func() { signal.Stop(signals); close(ended); cancel(nil) }
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {

@@ -102,7 +102,7 @@ func replacing(t *testing.T, file string, n int) func() {
 	t.Helper()
 	c := largeCapture(t, n)
 	return func() {
-		if err := writeFile(file, func(w io.Writer) error { return native.Write(w, c) }); err != nil {
+		if err := writeFiles(t.Context(), []string{file}, func(w io.Writer, _ int) error { return native.Write(w, c) }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -4,18 +4,27 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/memlane/memlane/lifetime/native"
 )
 
-// interrupting is a capture in whose middle the user presses Ctrl-C.
+// interrupting is a capture in whose middle a signal comes, as by Ctrl-C.
 type interrupting struct {
 	rest    io.Reader
+	with    syscall.Signal
 	pressed bool
 }
 
@@ -23,13 +32,13 @@ func (r *interrupting) Read(p []byte) (int, error) {
 	n, err := r.rest.Read(p[:min(len(p), 1000)])
 	if !r.pressed {
 		r.pressed = true
-		syscall.Kill(syscall.Getpid(), syscall.SIGINT)
+		syscall.Kill(syscall.Getpid(), r.with)
 		time.Sleep(50 * time.Millisecond) // until it has arrived
 	}
 	return n, err
 }
 
-// TestInterrupted: Ctrl-C ends a command with one line and the status that shells
+// TestInterrupted: a signal ends a command with one line and the status that shells
 // know, and leaves neither an output nor a temporary file.
 func TestInterrupted(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(snapshots, "leak_loss.pickle"))
@@ -39,16 +48,103 @@ func TestInterrupted(t *testing.T) {
 	endless := bytes.Repeat(data, 1000) // the signal comes when it comes
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	for _, args := range []string{"info -", "leaks -", "svg -o " + filepath.Join(dir, "x.svg") + " -", "info --input-format xplane -"} {
-		var stdout, stderr bytes.Buffer
-		status := run(&interrupting{rest: bytes.NewReader(endless)}, &stdout, &stderr, append([]string{"memlane"}, strings.Fields(args)...))
-		if status != statusInterrupted || stderr.String() != "memlane: -: interrupted\n" || stdout.Len() > 0 {
-			t.Errorf("memlane %s: status %d, stderr %q, stdout %q", args, status, stderr.String(), stdout.String())
+	for signal, said := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated", syscall.SIGHUP: "hung up"} {
+		for _, args := range []string{"info -", "leaks -", "svg -o " + filepath.Join(dir, "x.svg") + " -", "info --input-format xplane -"} {
+			var stdout, stderr bytes.Buffer
+			status := run(&interrupting{rest: bytes.NewReader(endless), with: signal}, &stdout, &stderr, append([]string{"memlane"}, strings.Fields(args)...))
+			if status != 128+int(signal) || stderr.String() != "memlane: -: "+said+"\n" || stdout.Len() > 0 {
+				t.Errorf("memlane %s: status %d, stderr %q, stdout %q", args, status, stderr.String(), stdout.String())
+			}
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%d files are left (%v)", len(left), err)
 	}
+}
+
+// TestInterruptedWhileWriting: an output that a signal cuts off does not come to
+// stand under its name.
+func TestInterruptedWhileWriting(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, done := untilSignal(io.Discard)
+	defer done()
+	err := writeFiles(ctx, []string{"out-1", "out-2"}, func(w io.Writer, i int) error {
+		if i == 1 {
+			syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
+			<-ctx.Done()
+		}
+		fmt.Fprint(w, "some of it") // most of what prints does not look
+		return nil
+	})
+	var ended *statusError
+	if !errors.As(err, &ended) || ended.status != 143 || err.Error() != "terminated" {
+		t.Errorf("error %v", err)
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("%d files are left (%v)", len(left), err)
+	}
+}
+
+// TestStoppedAnywhere: at whatever instant signals come, also a second one at once,
+// an output is complete or not there.
+func TestStoppedAnywhere(t *testing.T) {
+	large := filepath.Join(t.TempDir(), "large.native")
+	f, err := os.Create(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmp.Or(native.Write(f, largeCapture(t, 1500)), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, args := range []string{"svg -o out.svg", "svg -o out.png", "report -o out.html", "pprof --at 10ms,20ms,30ms -o out.pb.gz", "export --to parquet -o out"} {
+		command := func() *exec.Cmd {
+			cmd := exec.Command("memlane", append(strings.Fields(args), large)...)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
+			return cmd
+		}
+		began := time.Now()
+		if out, err := command().CombinedOutput(); err != nil {
+			t.Fatalf("memlane %s: %v: %s", args, err, out)
+		}
+		took := time.Since(began)
+		whole := contents(t, dir)
+		for range 4 {
+			cmd := command()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(r.Int64N(int64(took))))
+			cmd.Process.Signal(syscall.SIGINT)
+			if r.IntN(2) == 0 {
+				cmd.Process.Signal(syscall.SIGTERM)
+			}
+			err := cmd.Wait()
+			if got := contents(t, dir); len(got) > 0 && !maps.Equal(got, whole) || err == nil && len(got) == 0 {
+				t.Errorf("memlane %s: %v, and leaves %d of %d files, or parts of them", args, err, len(got), len(whole))
+			}
+		}
+	}
+}
+
+// contents returns the contents of the files of a folder, and removes them.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name())
+		data, err := os.ReadFile(file)
+		if err := cmp.Or(err, os.Remove(file)); err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(data)
+	}
+	return all
 }
 
 // TestMaxMemory: a capture that fits is read as ever.

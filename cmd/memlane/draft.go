@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// draft is an output while it is written. A file has another name until it is
+// complete; a pipe or device is written to as it is.
+type draft struct {
+	file   string // as -o names it
+	f      *os.File
+	target string // what f will be called; "" for a pipe or device
+}
+
+// drafts are the files that have another name. Who ends the program in the middle
+// removes them.
+var drafts struct {
+	sync.Mutex
+	open map[*draft]bool
+}
+
+// begin opens the output called file.
+func begin(file string) (*draft, error) {
+	target := behindLinks(file)
+	mode, info, err := os.FileMode(0o666), os.FileInfo(nil), error(nil)
+	switch info, err = os.Stat(target); {
+	case err != nil: // nothing is there
+	case info.Mode().IsRegular():
+		mode = info.Mode().Perm()
+	default:
+		f, err := os.OpenFile(target, os.O_WRONLY, 0)
+		return &draft{file: file, f: f}, err
+	}
+	// The name is short: that of the target may be as long as names can be.
+	name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".memlane-%08x", rand.Uint32()))
+	drafts.Lock()
+	defer drafts.Unlock()
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{file, f, target}
+	if drafts.open == nil {
+		drafts.open = map[*draft]bool{}
+	}
+	drafts.open[d] = true
+	return d, nil
+}
+
+// behindLinks returns the file that a name leads to: a link stays one, also
+// /dev/stdout, and one to a file that is still to be made.
+func behindLinks(file string) string {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		return real
+	}
+	if _, err := os.Stat(file); err == nil {
+		return file // the system knows more links than have names
+	}
+	to, err := os.Readlink(file)
+	switch {
+	case err != nil:
+		return file
+	case filepath.IsAbs(to):
+		return to
+	}
+	return filepath.Join(filepath.Dir(file), to)
+}
+
+// publish gives complete files their names. Who ends the program waits for that.
+func publish(complete []*draft) (d *draft, err error) {
+	drafts.Lock()
+	defer drafts.Unlock()
+	for _, d = range complete {
+		if d.target == "" {
+			continue
+		}
+		if err := os.Rename(d.f.Name(), d.target); err != nil {
+			return d, err
+		}
+		delete(drafts.open, d)
+	}
+	return nil, nil
+}
+
+// discard removes a file that was not published.
+func (d *draft) discard() {
+	d.f.Close()
+	drafts.Lock()
+	defer drafts.Unlock()
+	if drafts.open[d] {
+		os.Remove(d.f.Name())
+		delete(drafts.open, d)
+	}
+}
+
+// discardDrafts removes all files that are not complete. None can be begun after it.
+func discardDrafts() {
+	drafts.Lock()
+	for d := range drafts.open {
+		d.f.Close() // some systems remove no open file
+		os.Remove(d.f.Name())
+	}
+}

@@ -1,0 +1,172 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/render"
+)
+
+func absolute(t *testing.T, file string) string {
+	t.Helper()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ways are command lines of all forms of output: on standard output, and, with -o,
+// in a file.
+func ways(t *testing.T) (printed, written []string) {
+	absolute := func(file string) string { return absolute(t, file) }
+	snapshot := absolute(snapshots + "/small_leak_cycles.pickle")
+	trace := absolute("../../testdata/chrome/cpu_leak.json.gz")
+	profile := absolute("../../testdata/xplane/tf_leak.xplane.pb")
+	program := absolute("../../testdata/xplane/padded.hlo.pb")
+	for _, command := range []string{"info", "leaks", "peak", "report", "diff " + snapshot, "ops"} {
+		capture := snapshot
+		if command == "ops" {
+			capture = trace
+		}
+		printed = append(printed, command+" "+capture, command+" --json "+capture)
+	}
+	for _, command := range []string{"svg", "pprof", "svg " + snapshot, "svg --view usage", "leaks --list-rules", "leaks --rules gpumemprof", "info " + snapshot} {
+		printed = append(printed, command+" "+snapshot)
+	}
+	for _, format := range reportFormats {
+		printed = append(printed, "report --format "+format.name+" "+snapshot, "diff --format "+format.name+" "+snapshot+" "+snapshot)
+	}
+	for _, e := range render.Exports {
+		capture := snapshot
+		switch e.Needs {
+		case render.Reports:
+			capture = profile
+		case render.Program:
+			capture = program
+		}
+		printed = append(printed, "export --to "+e.Name+" "+capture)
+		written = append(written, "export -o out --to "+e.Name+" "+capture)
+	}
+	for _, name := range []string{"out.svg", "out.png"} {
+		written = append(written, "svg -o "+name+" "+snapshot, "svg --view usage -o "+name+" "+snapshot, "svg --view peak -o "+name+" "+program,
+			"svg -o "+name+" "+snapshot+" "+snapshot, "diff -o "+name+" "+snapshot+" "+snapshot)
+	}
+	for _, name := range []string{"out", "out.md", "out.json", "out.html", "out.sarif"} {
+		written = append(written, "report -o "+name+" "+snapshot, "diff -o "+name+" "+snapshot+" "+snapshot)
+	}
+	return append(printed, "--help", "help info", "info --help"),
+		append(written, "pprof -o out.pb.gz "+snapshot, "pprof --at 10us,20us,30us -o out.pb.gz "+snapshot, "diff -o out.pb.gz "+snapshot+" "+snapshot)
+}
+
+var noRoom = regexp.MustCompile(`^memlane: -o out\S*: file too large\n$`)
+
+// TestNoRoom: what cannot be written is said once, with the status for it, by every
+// command; a file appears under its name only when it is whole.
+func TestNoRoom(t *testing.T) {
+	printed, written := ways(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	for _, args := range printed {
+		var stderr bytes.Buffer
+		status := run(strings.NewReader(""), full, &stderr, append([]string{"memlane"}, strings.Fields(args)...))
+		if status != statusOutput || stderr.String() != "memlane: standard output: no space left on device\n" {
+			t.Errorf("memlane %s > /dev/full: status %d, %q", args, status, stderr.String())
+		}
+	}
+
+	dir := t.TempDir()
+	for _, args := range written {
+		// Files of that shell may not have a single byte.
+		cmd := exec.Command("sh", "-c", "ulimit -f 0; exec memlane "+args+" --quiet")
+		cmd.Dir = dir
+		said, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != statusOutput || !noRoom.Match(said) {
+			t.Errorf("memlane %s without room: %v, %q", args, err, said)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range left {
+			t.Errorf("memlane %s without room leaves %s", args, e.Name())
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// TestSurroundings: language, time zone and the rest of the environment change no
+// byte of what is written.
+func TestSurroundings(t *testing.T) {
+	printed, _ := ways(t)
+	for _, args := range printed {
+		cmd := exec.Command("memlane", strings.Fields(args)...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=tr_TR.UTF-8", "LANG=tr_TR.UTF-8", "LANGUAGE=tr", "TZ=Asia/Kathmandu", "TERM=dumb", "COLUMNS=20",
+			"NO_COLOR=1", "HOME=/nonexistent", "TMPDIR=/nonexistent", "GODEBUG=", "LC_NUMERIC=de_DE.UTF-8"}
+		odd, err := cmd.Output()
+		if want := succeed(t, strings.Fields(args)...); err != nil || string(odd) != want {
+			t.Errorf("memlane %s: %v, and writes other bytes in Turkey:\n%.200s\nwant\n%.200s", args, err, odd, want)
+		}
+	}
+}
+
+// TestNamesOfFiles: captures and outputs may be called whatever the system takes.
+func TestNamesOfFiles(t *testing.T) {
+	data, err := os.ReadFile(snapshots + "/small_leak_cycles.pickle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	var names []string
+	for _, name := range []string{"-dash", "--json", "two words", " ", "line\nbreak", "\x1b[31mred", "no\xffUTF-8\xfe", "*.pickle", "[a", "a?b", `back\slash\*`, "ünï 训练", strings.Repeat("n", 255),
+		strings.Repeat("deep/", 500) + "file"} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, data, 0o666); err != nil {
+			t.Logf("%q: %v", name, err) // no name on this file system
+			continue
+		}
+		names = append(names, name)
+	}
+	want := succeed(t, "export", "--to", "csv", "--", names[0])
+	for _, name := range names {
+		if got := succeed(t, "export", "--to", "csv", "--", name); got != want {
+			t.Errorf("%q gives another table", name)
+		}
+		folder := filepath.Join("folder", name)
+		if err := os.MkdirAll(filepath.Join(folder, "in"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(absolute(t, name), filepath.Join(folder, "c.pickle")); err != nil {
+			t.Fatal(err)
+		}
+		if got := succeed(t, "export", "--to", "csv", "--", folder); got != want {
+			t.Errorf("a folder called %q gives another table", name)
+		}
+		out := name + ".out"
+		if len(filepath.Base(out)) > 255 {
+			out = name[:251] + ".out"
+		}
+		succeed(t, "export", "--to", "csv", "-o", out, "--", name)
+		if got, err := os.ReadFile(out); err != nil || string(got) != want {
+			t.Errorf("-o %q: another table (%v)", out, err)
+		}
+	}
+	_, stderr, status := memlane("", "info", strings.Repeat("deep/", 2000)+"file")
+	if status != statusInput || !strings.HasSuffix(stderr, ": file name too long\n") {
+		t.Errorf("a name that is too long: status %d, %.100q", status, stderr)
+	}
+}
