@@ -210,7 +210,7 @@ func (log *spaceLog) finish() *Space {
 	default:
 		log.pairing.finish(s)
 	}
-	if given {
+	if s.Allocations+s.Frees == 0 { // without events only the description tells
 		s.Allocations, s.Frees = allocations, frees
 	}
 	if log.numbered {

@@ -63,9 +63,10 @@ func TestServeLoad(t *testing.T) {
 			}
 		})
 	}
-	for i := 1; i <= 5; i++ {
+	changes := max(1, int(lasts/(10*time.Second))) // a file must rest for a second before it is read again
+	for i := 1; i <= changes; i++ {
 		states[i%2]()
-		time.Sleep(lasts / 5)
+		time.Sleep(lasts / time.Duration(changes))
 	}
 	close(done)
 	clients.Wait()

@@ -223,7 +223,7 @@ func wantTrace(t testing.TB, data []byte) (events, rows []string) {
 		if err := json.Unmarshal(data, &m); err != nil {
 			t.Fatal(err)
 		}
-		if list = m["traceEvents"]; list == nil {
+		if list = m["traceEvents"]; list == nil || list[0] != '[' {
 			return nil, nil
 		}
 	}

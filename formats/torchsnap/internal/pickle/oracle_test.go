@@ -250,6 +250,17 @@ func randomText(rng *rand.Rand) string {
 	return b.String()
 }
 
+// longInteger reports whether there may be a LONG1 of 128 bytes or more, whose length
+// og-rek takes for a letter.
+func longInteger(data []byte) bool {
+	for i := 1; i < len(data); i++ {
+		if data[i-1] == 0x8a && data[i] >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
 // FuzzDecode decodes anything: no panic, a clear error, and what og-rek accepts
 // too is equal. That one of the two refuses is fine; see comparison.
 func FuzzDecode(f *testing.F) {
@@ -272,7 +283,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		want, err := ogrek(data)
-		if err != nil {
+		if err != nil || longInteger(data) {
 			return
 		}
 		err = compare(d, v, want)
