@@ -52,7 +52,7 @@ func (s *scanner) members(i int) int {
 			if next < 0 {
 				return next
 			}
-			s.pushKey(raw, f, next)
+			s.pushKey(raw, f, next, depth > 0)
 			i = next
 		case '}':
 			if comma {
@@ -74,7 +74,7 @@ func (s *scanner) members(i int) int {
 			if next < 0 {
 				return next
 			}
-			s.pushKey(key, 0, next)
+			s.pushKey(key, 0, next, depth > 0)
 			i = next
 		}
 		if i = s.colon(i); i < 0 {
@@ -97,16 +97,23 @@ func (s *scanner) members(i int) int {
 	}
 }
 
-// pushKey adds a key to the path and notes whether it was there before.
-func (s *scanner) pushKey(raw []byte, f flags, next int) {
+// pushKey adds a key to the path and notes whether it was there before. A dot of
+// the key itself becomes another character: "a.b" is not "b" in "a".
+func (s *scanner) pushKey(raw []byte, f flags, next int, nested bool) {
 	if f != 0 {
 		raw = s.clean(&s.scratch, raw, f, next)
 	}
-	if len(s.path) > 0 {
+	if nested {
 		s.path = append(s.path, '.')
 	}
-	s.path = append(s.path, raw[:min(len(raw), maxPath)]...)
+	for _, c := range raw[:min(len(raw), maxPath)] {
+		if c == '.' {
+			c = 0
+		}
+		s.path = append(s.path, c)
+	}
 	switch {
+	case len(raw) > maxPath: // only its beginning is known
 	case s.keys[string(s.path)]:
 		s.count(DuplicateKey, next-len(raw)-2)
 	case len(s.keys) < maxKeys:
