@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -112,6 +113,16 @@ func truncate(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// heedSignals has this process and its children take signals that they inherited as
+// ignored, as what a shell runs in the background does.
+func heedSignals(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	for s := range ends {
+		signal.Notify(signals, s)
+	}
+	t.Cleanup(func() { signal.Stop(signals) })
 }
 
 // memlane runs the program in this process.

@@ -29,6 +29,7 @@ type served struct {
 // startServe runs "memlane serve": this program is memlane where its name says so.
 func startServe(t *testing.T, args ...string) *served {
 	t.Helper()
+	heedSignals(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

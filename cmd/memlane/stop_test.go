@@ -41,6 +41,7 @@ func (r *interrupting) Read(p []byte) (int, error) {
 // TestInterrupted: a signal ends a command with one line and the status that shells
 // know, and leaves neither an output nor a temporary file.
 func TestInterrupted(t *testing.T) {
+	heedSignals(t)
 	data, err := os.ReadFile(filepath.Join(snapshots, "leak_loss.pickle"))
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +66,7 @@ func TestInterrupted(t *testing.T) {
 // TestInterruptedWhileWriting: an output that a signal cuts off does not come to
 // stand under its name.
 func TestInterruptedWhileWriting(t *testing.T) {
+	heedSignals(t)
 	t.Chdir(t.TempDir())
 	ctx, done := untilSignal(io.Discard)
 	defer done()
@@ -88,6 +90,7 @@ func TestInterruptedWhileWriting(t *testing.T) {
 // TestStoppedAnywhere: at whatever instant signals come, also a second one at once,
 // an output is complete or not there.
 func TestStoppedAnywhere(t *testing.T) {
+	heedSignals(t)
 	large := filepath.Join(t.TempDir(), "large.native")
 	f, err := os.Create(large)
 	if err != nil {
