@@ -1,0 +1,209 @@
+package fleet_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// randomRecords makes records of n captures; a seed gives the same ones again.
+func randomRecords(seed uint64, n int) (all []*fleet.Record) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	text := func() string { return fmt.Sprintf("t%d", rng.IntN(30)) }
+	number := func() int64 { return []int64{0, 1, -1, rng.Int64(), -rng.Int64(), rng.Int64N(1 << 30)}[rng.IntN(6)] }
+	amount := func() lifetime.Amount { return lifetime.Amount{Count: number(), Bytes: number(), Requested: number()} }
+	for i := range n {
+		r := &fleet.Record{Name: fmt.Sprintf("rank%d", i), Content: text(), State: fleet.State(rng.IntN(3)), Format: text()}
+		if r.State != fleet.Read {
+			r.Reason = text()
+			all = append(all, r)
+			continue
+		}
+		for range rng.IntN(3) {
+			r.Losses = append(r.Losses, fleet.Loss{Reason: text(), Count: number(), Bytes: number()})
+		}
+		for range 1 + rng.IntN(3) {
+			m := fleet.Memory{Rank: text(), Device: text(), Begin: number(), End: number(), Peak: number(), Leaked: number(), Growth: number(), LargestFree: number()}
+			for range rng.IntN(5) {
+				m.Usage = append(m.Usage, number())
+			}
+			for range rng.IntN(10) {
+				s := fleet.Site{Op: text(), Shape: text(), Region: text()}
+				for range rng.IntN(4) {
+					s.Frames = append(s.Frames, lifetime.Frame{Function: text(), File: text(), Line: rng.IntN(5), Kind: lifetime.FrameKind(rng.IntN(4))})
+				}
+				m.Sites = append(m.Sites, fleet.SiteTotals{Site: s, Allocated: amount(), AtPeak: amount(), Leaked: amount()})
+			}
+			r.Memories = append(r.Memories, m)
+		}
+		for range rng.IntN(3) {
+			r.Findings = append(r.Findings, fleet.Finding{Rule: text(), Severity: "warning", Place: text(), Memory: rng.IntN(len(r.Memories)), Amount: amount(), BytesPerStep: rng.Float64()})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func of(records ...*fleet.Record) *fleet.Fleet {
+	f := &fleet.Fleet{}
+	for _, r := range records {
+		f.Add(r)
+	}
+	return f
+}
+
+// TestLaws: whatever the order, the groups and the repetitions, merging gives the
+// same bytes.
+func TestLaws(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for seed := range uint64(200) {
+		records := randomRecords(seed, 1+rng.IntN(12))
+		want := of(records...).AppendBinary(nil)
+
+		shuffled := slices.Clone(records)
+		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if got := of(shuffled...).AppendBinary(nil); !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: the order matters", seed)
+		}
+		again := of(append(shuffled, records...)...)
+		again.Merge(again)
+		if got := again.AppendBinary(nil); !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: adding twice matters", seed)
+		}
+		a, b := rng.IntN(len(records)+1), rng.IntN(len(records)+1)
+		a, b = min(a, b), max(a, b)
+		left, middle, right := of(records[:a]...), of(records[a:b]...), of(records[b:]...)
+		first := &fleet.Fleet{}
+		first.Merge(left)
+		first.Merge(middle)
+		first.Merge(right)
+		second := &fleet.Fleet{}
+		second.Merge(right)
+		second.Merge(middle)
+		last := of(records[:a]...)
+		last.Merge(second)
+		for _, f := range []*fleet.Fleet{first, last} {
+			if got := f.AppendBinary(nil); !bytes.Equal(got, want) {
+				t.Fatalf("seed %d: how they are grouped matters", seed)
+			}
+		}
+		read := &fleet.Fleet{}
+		if err := read.ReadBinary(want); err != nil {
+			t.Fatal(err)
+		}
+		if got := read.AppendBinary(nil); !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: changes when it is read and written again", seed)
+		}
+		if !reflect.DeepEqual(read.Sites(), of(shuffled...).Sites()) || !reflect.DeepEqual(read.Findings(), of(shuffled...).Findings()) {
+			t.Fatalf("seed %d: results differ", seed)
+		}
+	}
+}
+
+// TestOneName: a capture that was read wins over one that was refused or missing,
+// in whatever order they come.
+func TestOneName(t *testing.T) {
+	read := &fleet.Record{Name: "a", Content: "1", State: fleet.Read}
+	newer := &fleet.Record{Name: "a", Content: "2", State: fleet.Read}
+	refused := &fleet.Record{Name: "a", Content: "3", State: fleet.Refused, Reason: "cut"}
+	missing := &fleet.Record{Name: "a", State: fleet.Missing, Reason: "no such file"}
+	for _, c := range []struct {
+		records []*fleet.Record
+		want    *fleet.Record
+	}{
+		{[]*fleet.Record{missing, refused}, refused},
+		{[]*fleet.Record{read, refused, missing}, read},
+		{[]*fleet.Record{read, newer, missing}, newer},
+	} {
+		for range 2 {
+			for r := range of(c.records...).Records() {
+				if r.State != c.want.State || r.Content != c.want.Content {
+					t.Errorf("%v %s stays, want %v %s", r.State, r.Content, c.want.State, c.want.Content)
+				}
+			}
+			slices.Reverse(c.records)
+		}
+	}
+}
+
+// TestOfCaptures: what records say of real captures is what the model says, and
+// sums over them are sums.
+func TestOfCaptures(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/torchsnap/*.pickle")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	all := &fleet.Fleet{}
+	atPeak, leaked := int64(0), int64(0)
+	for i, file := range files {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			if strings.Contains(err.Error(), "no memory data") {
+				continue
+			}
+			t.Fatal(err)
+		}
+		found := leak.Find(c, c.Spaces, leak.Settings{})
+		r := fleet.Of(c, found, func(*lifetime.Space) string { return fmt.Sprintf("rank %d", i) })
+		for j := range found {
+			if found[j].IsLeak() {
+				leaked += found[j].Amount.Bytes
+			}
+		}
+		for j, s := range c.Spaces {
+			m := r.Memories[j]
+			peak := s.Peak(lifetime.Occupied)
+			if m.Peak != peak.Bytes || m.AtEnd != s.LevelAt(s.AtEnd(), lifetime.Occupied) {
+				t.Errorf("%s %s: peak %d, at the end %d; want %v", file, s.ID(), m.Peak, m.AtEnd, peak)
+			}
+			if len(m.Usage) > 0 && slices.Max(m.Usage) != m.Peak {
+				t.Errorf("%s %s: the usage reaches %d, the peak is %d", file, s.ID(), slices.Max(m.Usage), m.Peak)
+			}
+			atPeak += peak.Bytes - s.Base - s.StackAt(peak.At)
+		}
+		all.Add(r)
+	}
+	sum, sumLeaked := int64(0), int64(0)
+	for _, s := range all.Sites() {
+		sum += s.AtPeak.Bytes
+		sumLeaked += s.Leaked.Bytes
+	}
+	if sum != atPeak || sumLeaked != leaked || leaked == 0 {
+		t.Errorf("sites sum to %d at the peaks and %d leaked, want %d and %d", sum, sumLeaked, atPeak, leaked)
+	}
+}
+
+func FuzzReadBinary(f *testing.F) {
+	for seed := range uint64(5) {
+		f.Add(of(randomRecords(seed, 3)...).AppendBinary(nil))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read := &fleet.Fleet{}
+		if err := read.ReadBinary(data); err != nil {
+			if read.Len() > 0 {
+				t.Error("what is damaged is kept")
+			}
+			return
+		}
+		once := read.AppendBinary(nil)
+		again := &fleet.Fleet{}
+		if err := again.ReadBinary(once); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(again.AppendBinary(nil), once) {
+			t.Error("changes when it is read and written again")
+		}
+		read.Sites()
+		read.Findings()
+	})
+}

@@ -1,0 +1,204 @@
+package fleet
+
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// State says what became of a capture.
+type State uint8
+
+const (
+	Read    State = iota // as far as it goes: see Losses
+	Refused              // it is there, and cannot be read
+	Missing              // it is not there
+)
+
+// String returns the name used in results.
+func (s State) String() string { return [...]string{"read", "refused", "missing"}[s] }
+
+// Record is what a fleet keeps of one capture.
+type Record struct {
+	Name    string // path or address, as it was given
+	Content string // SHA-256 of its bytes in hexadecimal; "" where it is missing
+	State   State
+	Reason  string // why it was not read
+
+	Format, Producer string
+	Losses           []Loss
+	Memories         []Memory
+	Findings         []Finding
+}
+
+// Loss is a lifetime.Loss by the name of its reason.
+type Loss struct {
+	Reason       string
+	Count, Bytes int64
+}
+
+// Memory is one memory ID of a capture: a row of the table of ranks.
+type Memory struct {
+	Rank                                     string // "rank 3"; "" where the capture does not tell
+	Host, Process, Device, Memory, Allocator string
+
+	Begin, End         int64 // the window, in units of the axis
+	Allocations, Frees int64
+	Base               int64 // bytes alive through the window that no buffer stands for
+
+	// Occupied bytes, but for PeakRequested.
+	Peak, PeakRequested, AtEnd, Growth, Leaked int64
+	Reserved, ReservedPeak                     int64
+	Free, LargestFree                          int64 // of what is reserved at the end
+
+	// Usage is the most that was occupied in each of equal parts of the window.
+	Usage []int64
+
+	Sites []SiteTotals
+}
+
+// Site is who allocated, as far as it is the same on all ranks.
+type Site struct {
+	Frames                   []lifetime.Frame // innermost first
+	Op, Shape, DType, Region string
+}
+
+// SiteTotals is what one site did in one memory.
+type SiteTotals struct {
+	Site                             Site
+	Allocated, AtPeak, AtEnd, Leaked lifetime.Amount
+}
+
+// add adds what o did, which is at the same site.
+func (t *SiteTotals) add(o *SiteTotals) {
+	t.Allocated.Add(o.Allocated)
+	t.AtPeak.Add(o.AtPeak)
+	t.AtEnd.Add(o.AtEnd)
+	t.Leaked.Add(o.Leaked)
+}
+
+// Finding is a leak.Finding by the name of its place, which is the same on all
+// ranks that have it.
+type Finding struct {
+	Rule, Severity, Place string
+	Memory                int // index into Memories
+	Amount                lifetime.Amount
+	BytesPerStep          float64
+	Description           string
+}
+
+// usageParts is how many parts of the window Memory.Usage tells apart: as many
+// columns as a small picture has.
+const usageParts = 64
+
+// Of sums up a capture that was read. Compiled programs are left out: they are the
+// same on every rank.
+func Of(c *lifetime.Capture, found []leak.Finding, rankOf func(*lifetime.Space) string) *Record {
+	r := &Record{State: Read}
+	if len(c.Sources) > 0 {
+		r.Name, r.Format, r.Producer = c.Sources[0].File, c.Sources[0].Format, c.Sources[0].Producer
+	}
+	for _, l := range c.Losses {
+		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
+	}
+	leaked := map[*lifetime.Space]map[int]bool{}
+	for i := range found {
+		f := &found[i]
+		if !f.IsLeak() {
+			continue
+		}
+		if leaked[f.Space] == nil {
+			leaked[f.Space] = map[int]bool{}
+		}
+		for _, b := range f.Kept {
+			leaked[f.Space][b] = true
+		}
+	}
+	number := map[*lifetime.Space]int{}
+	figures := leak.FiguresOf(c, found, rankOf)
+	for _, s := range c.Spaces {
+		if s.Axis == lifetime.ProgramOrder {
+			continue
+		}
+		number[s] = len(r.Memories)
+		r.Memories = append(r.Memories, memoryOf(c, s, &figures[len(r.Memories)], leaked[s]))
+	}
+	for i := range found {
+		f := &found[i]
+		n, ok := number[f.Space]
+		if !ok {
+			continue
+		}
+		r.Findings = append(r.Findings, Finding{
+			Rule: f.Rule, Severity: f.Severity.String(), Place: placeOf(c, f), Memory: n,
+			Amount: f.Amount, BytesPerStep: f.BytesPerStep, Description: f.Description,
+		})
+	}
+	return r
+}
+
+// placeOf names the place of a finding, "" where it is about the whole memory.
+func placeOf(c *lifetime.Capture, f *leak.Finding) string {
+	if f.Place() == 0 && len(f.Sites) == 0 {
+		return ""
+	}
+	return c.PlaceOf(f.Place()).String()
+}
+
+func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures, leaked map[int]bool) Memory {
+	sum := s.Summary()
+	m := Memory{
+		Rank: figures.Rank, Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
+		Begin: s.Begin, End: s.End, Allocations: int64(s.Allocations), Frees: int64(s.Frees), Base: s.Base,
+		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth, Leaked: figures.Leaked,
+		Usage: usageOf(s),
+	}
+	m.Reserved, m.ReservedPeak = s.Reserved()
+	holes := s.FreeAt(s.AtEnd())
+	m.Free, m.LargestFree = holes.Total, holes.Largest
+	of := map[lifetime.SiteID]lifetime.Amount{}
+	for i := range leaked {
+		b := &s.Buffers[i]
+		a := of[b.Site]
+		a.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+		of[b.Site] = a
+	}
+	for i := range sum.Sites {
+		t := &sum.Sites[i]
+		m.Sites = append(m.Sites, SiteTotals{Site: siteOf(c, t.Site), Allocated: t.Allocated, AtPeak: t.AtPeak, AtEnd: t.AtEnd, Leaked: of[t.Site]})
+	}
+	return m
+}
+
+func siteOf(c *lifetime.Capture, id lifetime.SiteID) Site {
+	s := &c.Sites[id]
+	site := Site{Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region}
+	for _, f := range c.Stacks[s.Stack] {
+		site.Frames = append(site.Frames, c.Frames[f])
+	}
+	return site
+}
+
+// usageOf returns the most that was occupied in each part of the window.
+func usageOf(s *lifetime.Space) []int64 {
+	usage := make([]int64, usageParts)
+	span := float64(s.End) - float64(s.Begin)
+	if span <= 0 {
+		return nil
+	}
+	part := func(at int64) int {
+		return min(usageParts-1, max(0, int((float64(at)-float64(s.Begin))/span*usageParts)))
+	}
+	at, level := 0, int64(0)
+	for l := range s.Levels(lifetime.Occupied) {
+		for next := part(l.At); at < next; { // the level so far holds until then
+			at++
+			usage[at] = max(usage[at], level)
+		}
+		level = l.Bytes
+		usage[at] = max(usage[at], level)
+	}
+	for at++; at < usageParts; at++ {
+		usage[at] = level
+	}
+	return usage
+}
