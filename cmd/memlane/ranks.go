@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -19,9 +16,6 @@ import (
 	"github.com/memlane/memlane/render/report"
 )
 
-// rankInName finds the rank in the name of a file: rank3.pickle, rank_03.json.
-var rankInName = regexp.MustCompile(`(?i)rank[-_.]?(\d+)`)
-
 func rankFlag() cli.Flag {
 	return &cli.StringFlag{Name: "rank-from", Usage: "the rank is the first group of `REGEXP` in the path"}
 }
@@ -29,7 +23,7 @@ func rankFlag() cli.Flag {
 // ranks sums up captures of several processes, one after the other: it keeps
 // figures, no capture.
 type ranks struct {
-	pattern *regexp.Regexp
+	by      leak.RankNames
 	figures []leak.RankFigures
 	names   []string // in order of appearance
 	unknown bool     // a capture does not tell its rank
@@ -45,35 +39,16 @@ type rankLeak struct {
 }
 
 func ranksOf(c *cli.Context) (*ranks, error) {
-	r := &ranks{pattern: rankInName}
-	if text := c.String("rank-from"); text != "" {
-		re, err := regexp.Compile(text)
-		if err != nil || re.NumSubexp() < 1 {
-			return nil, fail(statusUsage, "--rank-from %q: want a regular expression with a group for the rank, as 'worker-([0-9]+)'", text)
-		}
-		r.pattern = re
+	by, err := leak.ParseRankNames(c.String("rank-from"))
+	if err != nil {
+		return nil, fail(statusUsage, "--rank-from %w", err)
 	}
-	return r, nil
+	return &ranks{by: by}, nil
 }
 
-// rankOf returns the rank of a space: what the capture says, or else the name of
-// its file; "" where neither tells.
+// rankOf returns the rank of a space, "" where nothing tells it.
 func (r *ranks) rankOf(c *lifetime.Capture, s *lifetime.Space) string {
-	if rank, _, _ := strings.Cut(s.Process, ","); r.pattern == rankInName && strings.HasPrefix(rank, "rank ") {
-		return rank // it may have several processes
-	}
-	file := c.Sources[s.Source].File
-	if r.pattern == rankInName {
-		file = filepath.Base(file)
-	}
-	m := r.pattern.FindStringSubmatch(file)
-	if m == nil {
-		return ""
-	}
-	if n, err := strconv.Atoi(m[1]); err == nil {
-		return "rank " + strconv.Itoa(n)
-	}
-	return "rank " + m[1]
+	return r.by.Of(s.Process, c.Sources[s.Source].File)
 }
 
 // add takes a capture and what was found in it.

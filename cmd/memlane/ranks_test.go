@@ -26,7 +26,7 @@ func TestRanks(t *testing.T) {
 		{[]*lifetime.Capture{of("rank 0, pid 7", 300), of("rank 0, pid 8", 512), of("rank 1", 400)}, "\n2 ranks: peak 512 B on rank 0, least 400 B on rank 1\n"},
 	} {
 		var b strings.Builder
-		r := &ranks{pattern: rankInName}
+		r := &ranks{}
 		for _, capture := range c.captures {
 			r.add(capture, nil)
 		}

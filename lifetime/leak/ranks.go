@@ -3,7 +3,10 @@ package leak
 import (
 	"fmt"
 	"math"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -29,6 +32,48 @@ const (
 	// ranks that are all alike have no deviation.
 	minOff = 0.05
 )
+
+// rankInName finds the rank in the name of a file: rank3.pickle, rank_03.json.
+var rankInName = regexp.MustCompile(`(?i)rank[-_.]?(\d+)`)
+
+// RankNames says how the rank of a process is found out. The zero value asks the
+// capture, and where that does not tell, the name of its file.
+type RankNames struct {
+	pattern *regexp.Regexp // of paths, in place of the above
+}
+
+// ParseRankNames returns the names that the first group of a regular expression
+// finds in paths; those of the zero value for "".
+func ParseRankNames(expression string) (RankNames, error) {
+	if expression == "" {
+		return RankNames{}, nil
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil || re.NumSubexp() < 1 {
+		return RankNames{}, fmt.Errorf("%q: want a regular expression with a group for the rank, as 'worker-([0-9]+)'", expression)
+	}
+	return RankNames{re}, nil
+}
+
+// Of returns the rank of a process of a capture, "rank 3", by the name that the
+// capture gives it and the path or address of its file; "" where neither tells.
+func (n RankNames) Of(process, file string) string {
+	pattern := n.pattern
+	if pattern == nil {
+		if rank, _, _ := strings.Cut(process, ","); strings.HasPrefix(rank, "rank ") {
+			return rank // it may have several processes
+		}
+		pattern, file = rankInName, path.Base(strings.ReplaceAll(file, `\`, "/"))
+	}
+	m := pattern.FindStringSubmatch(file)
+	if m == nil {
+		return ""
+	}
+	if number, err := strconv.Atoi(m[1]); err == nil {
+		return "rank " + strconv.Itoa(number)
+	}
+	return "rank " + m[1]
+}
 
 // RankFigures is what is compared of a rank: one kind of memory of one process.
 // It holds on to no buffer of the capture that it came from.
