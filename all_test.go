@@ -50,6 +50,7 @@ var allowed = []struct {
 	others  bool
 }{
 	{"lifetime/leak/preset", []string{"lifetime"}, true},
+	{"lifetime/fleet", []string{"lifetime", "lifetime/leak"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
 	{"lifetime/leak", []string{"lifetime", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime"}, false},

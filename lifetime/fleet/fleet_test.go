@@ -154,7 +154,7 @@ func TestOfCaptures(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := leak.Find(c, c.Spaces, leak.Settings{})
-		r := fleet.Of(c, found, func(*lifetime.Space) string { return fmt.Sprintf("rank %d", i) })
+		r := fleet.Of(c, found).Named(fmt.Sprintf("rank%d.pickle", i), leak.RankNames{})
 		for j := range found {
 			if found[j].IsLeak() {
 				leaked += found[j].Amount.Bytes
@@ -206,4 +206,53 @@ func FuzzReadBinary(f *testing.F) {
 		read.Sites()
 		read.Findings()
 	})
+}
+
+// TestRanksThatAreAbsent: gaps in the numbers of ranks are told, those of captures that were
+// not read are none, and numbers that do not count ranks have no gaps.
+func TestRanksThatAreAbsent(t *testing.T) {
+	named := func(states map[int]fleet.State) *fleet.Fleet {
+		f := &fleet.Fleet{}
+		for n, state := range states {
+			r := &fleet.Record{State: state}
+			if state == fleet.Read {
+				r.Memories = make([]fleet.Memory, 2)
+			}
+			f.Add(r.Named(fmt.Sprintf("job/rank%d.pickle", n), leak.RankNames{}))
+		}
+		return f
+	}
+	for _, c := range []struct {
+		states map[int]fleet.State
+		ranks  int
+		want   []string
+	}{
+		{map[int]fleet.State{0: fleet.Read, 1: fleet.Read, 3: fleet.Read, 4: fleet.Read, 7: fleet.Read}, 5, []string{"rank 2", "rank 5", "rank 6"}},
+		{map[int]fleet.State{0: fleet.Read, 1: fleet.Refused, 2: fleet.Missing, 3: fleet.Read}, 2, nil},
+		{map[int]fleet.State{1: fleet.Read, 1 << 40: fleet.Read}, 2, nil},
+		{nil, 0, nil},
+	} {
+		f := named(c.states)
+		if got := f.Gaps(leak.RankNames{}); f.Ranks() != c.ranks || !slices.Equal(got, c.want) {
+			t.Errorf("%v: %d ranks, absent %q; want %d and %q", c.states, f.Ranks(), got, c.ranks, c.want)
+		}
+	}
+}
+
+// TestSiteRows: the rows of all memories sum to those of all sites.
+func TestSiteRows(t *testing.T) {
+	f := of(randomRecords(3, 20)...)
+	rows, count := map[string]int{}, 0
+	for row := range f.SiteRows() {
+		rows[fmt.Sprint(row.Site)]++
+		count++
+	}
+	if sites := f.Sites(); len(sites) != len(rows) || count == 0 {
+		t.Errorf("%d sites in %d rows, want %d", len(rows), count, len(sites))
+	}
+	for _, s := range f.Sites() {
+		if rows[fmt.Sprint(s.Site)] != s.Memories {
+			t.Errorf("%v: %d rows, want %d", s.Site, rows[fmt.Sprint(s.Site)], s.Memories)
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"slices"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -38,7 +40,7 @@ type Loss struct {
 
 // Memory is one memory ID of a capture: a row of the table of ranks.
 type Memory struct {
-	Rank                                     string // "rank 3"; "" where the capture does not tell
+	Rank                                     string // "rank 3"; "" where nothing tells
 	Host, Process, Device, Memory, Allocator string
 
 	Begin, End         int64 // the window, in units of the axis
@@ -90,12 +92,13 @@ type Finding struct {
 // columns as a small picture has.
 const usageParts = 64
 
-// Of sums up a capture that was read. Compiled programs are left out: they are the
-// same on every rank.
-func Of(c *lifetime.Capture, found []leak.Finding, rankOf func(*lifetime.Space) string) *Record {
+// Of sums up a capture that was read. The record has no name yet, see Named, and no
+// Content: it says nothing of where the capture lies, so that it can be kept by its
+// content. Compiled programs are left out: they are the same on every rank.
+func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 	r := &Record{State: Read}
 	if len(c.Sources) > 0 {
-		r.Name, r.Format, r.Producer = c.Sources[0].File, c.Sources[0].Format, c.Sources[0].Producer
+		r.Format, r.Producer = c.Sources[0].Format, c.Sources[0].Producer
 	}
 	for _, l := range c.Losses {
 		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
@@ -114,7 +117,7 @@ func Of(c *lifetime.Capture, found []leak.Finding, rankOf func(*lifetime.Space) 
 		}
 	}
 	number := map[*lifetime.Space]int{}
-	figures := leak.FiguresOf(c, found, rankOf)
+	figures := leak.FiguresOf(c, found, func(*lifetime.Space) string { return "" })
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
@@ -136,6 +139,19 @@ func Of(c *lifetime.Capture, found []leak.Finding, rankOf func(*lifetime.Space) 
 	return r
 }
 
+// Named returns the record with the name of its capture, and with the ranks that by
+// finds in it.
+func (r *Record) Named(name string, by leak.RankNames) *Record {
+	named := *r
+	named.Name = name
+	named.Memories = slices.Clone(r.Memories)
+	for i := range named.Memories {
+		m := &named.Memories[i]
+		m.Rank = by.Of(m.Process, name)
+	}
+	return &named
+}
+
 // placeOf names the place of a finding, "" where it is about the whole memory.
 func placeOf(c *lifetime.Capture, f *leak.Finding) string {
 	if f.Place() == 0 && len(f.Sites) == 0 {
@@ -147,7 +163,7 @@ func placeOf(c *lifetime.Capture, f *leak.Finding) string {
 func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures, leaked map[int]bool) Memory {
 	sum := s.Summary()
 	m := Memory{
-		Rank: figures.Rank, Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
+		Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
 		Begin: s.Begin, End: s.End, Allocations: int64(s.Allocations), Frees: int64(s.Frees), Base: s.Base,
 		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth, Leaked: figures.Leaked,
 		Usage: usageOf(s),

@@ -2,8 +2,11 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
@@ -19,6 +22,101 @@ func (f *Fleet) Records() iter.Seq[*Record] {
 			}
 		}
 	}
+}
+
+// SiteRow is what a site did in one memory of a capture.
+type SiteRow struct {
+	Record *Record
+	Memory int // index into Record.Memories
+	SiteTotals
+}
+
+// SiteRows returns what every site did in every memory: the memories in order, and
+// the sites of each in that of the binary form.
+func (f *Fleet) SiteRows() iter.Seq[SiteRow] {
+	return func(yield func(SiteRow) bool) {
+		order := f.siteOrder()
+		at := make([]int, len(order))
+		sites := make([]Site, len(order))
+		for i, n := range order {
+			at[n], sites[n] = i, f.site(n)
+		}
+		type numbered struct {
+			site   uint32
+			totals SiteTotals
+		}
+		var some []numbered
+		for _, k := range f.inOrder() {
+			for i := range k.Memories {
+				some = some[:0]
+				for n, t := range f.totalsOf(k, i) {
+					some = append(some, numbered{n, t})
+				}
+				slices.SortFunc(some, func(a, b numbered) int { return cmp.Compare(at[a.site], at[b.site]) })
+				for j := range some {
+					row := SiteRow{&k.Record, i, some[j].totals}
+					row.Site = sites[some[j].site]
+					if !yield(row) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// siteOrder returns the numbers of all sites in their order.
+func (f *Fleet) siteOrder() []uint32 {
+	order := make([]uint32, len(f.sites.list))
+	for n := range order {
+		order[n] = uint32(n)
+	}
+	slices.SortFunc(order, f.compareSites)
+	return order
+}
+
+// Ranks returns how many ranks the captures that were read are of; a memory without
+// one counts as a rank of its capture's name.
+func (f *Fleet) Ranks() int {
+	ranks := map[string]bool{}
+	for _, k := range f.records {
+		for i := range k.Memories {
+			ranks[cmp.Or(k.Memories[i].Rank, k.Name)] = true
+		}
+	}
+	return len(ranks)
+}
+
+// Gaps returns the ranks between the least and the greatest number that no record
+// is of: captures that were never written, or that nobody asked for. by finds the
+// ranks of those that were not read. None are returned where more are absent than
+// present: such numbers do not count ranks.
+func (f *Fleet) Gaps(by leak.RankNames) (absent []string) {
+	var numbers []int
+	add := func(rank string) {
+		if digits, ok := strings.CutPrefix(rank, "rank "); ok {
+			if n, err := strconv.Atoi(digits); err == nil && n >= 0 {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	for _, k := range f.records {
+		add(by.Of("", k.Name))
+		for i := range k.Memories {
+			add(k.Memories[i].Rank)
+		}
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	if len(numbers) == 0 || numbers[len(numbers)-1]-numbers[0] >= 2*len(numbers) {
+		return nil
+	}
+	for i, n := range numbers[1:] {
+		for m := numbers[i] + 1; m < n; m++ {
+			absent = append(absent, fmt.Sprintf("rank %d", m))
+		}
+	}
+	return absent
 }
 
 // Spread says how figures of many memories are distributed. All are exact.
