@@ -63,8 +63,11 @@ const sniffed = 4096
 
 // Input is where captures come from besides files, and how they are read.
 type Input struct {
-	Stdin  io.Reader // read for the name "-"
-	Format string    // name of a Format, or "" to find out
+	Stdin io.Reader // read for the name "-"
+	// File, when set, opens the files that lie elsewhere than on a disk of this
+	// machine; each name is then one file, and none a folder or standard input.
+	File   func(name string) (File, error)
+	Format string // name of a Format, or "" to find out
 	// Reports asks for what allocators said, as it stands, in place of buffers:
 	// see lifetime.Builder.KeepReports.
 	Reports bool
@@ -85,6 +88,13 @@ type Input struct {
 	Stop func() error
 }
 
+// File is a file that can be read from its beginning and at any place of it.
+type File interface {
+	io.ReadCloser
+	io.ReaderAt
+	Size() int64 // in bytes
+}
+
 // Open reads one capture: a file, or a folder of profiles. The error names the
 // file.
 func Open(file string, in Input) (*lifetime.Capture, error) {
@@ -100,7 +110,7 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	}
 	files := []string{file}
 	info, err := os.Stat(file)
-	folder := file != "-" && err == nil && info.IsDir()
+	folder := in.File == nil && file != "-" && err == nil && info.IsDir()
 	if folder {
 		if files, err = profiles(file, b); err != nil {
 			return nil, named(file, err)

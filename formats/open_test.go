@@ -407,3 +407,56 @@ func TestEvilOfProtocol0(t *testing.T) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
+
+// inMemory is a File that counts what is read of it.
+type inMemory struct {
+	*bytes.Reader
+	read   int
+	closed bool
+}
+
+func (f *inMemory) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	f.read += n
+	return n, err
+}
+
+func (f *inMemory) ReadAt(p []byte, at int64) (int, error) {
+	n, err := f.Reader.ReadAt(p, at)
+	f.read += n
+	return n, err
+}
+
+func (f *inMemory) Close() error {
+	f.closed = true
+	return nil
+}
+
+// TestFile: files that lie elsewhere give what those on a disk give, whole or
+// compressed, and are closed.
+func TestFile(t *testing.T) {
+	for _, file := range []string{leak, profile} {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		z.Write(read(t, file))
+		z.Close()
+		for _, data := range [][]byte{read(t, file), packed.Bytes()} {
+			f := &inMemory{Reader: bytes.NewReader(data)}
+			want := text(t, file, formats.Input{})
+			have := text(t, file, formats.Input{File: func(name string) (formats.File, error) {
+				if name != file {
+					t.Errorf("opens %s", name)
+				}
+				return f, nil
+			}})
+			if have != want || !f.closed || f.read < len(data)/2 {
+				t.Errorf("%s: as it is on a disk: %v; closed: %v; %d bytes read of %d", file, have == want, f.closed, f.read, len(data))
+			}
+		}
+	}
+	gone := errors.New("it is gone")
+	_, err := formats.Open("s3://a/b", formats.Input{File: func(string) (formats.File, error) { return nil, gone }})
+	if !errors.Is(err, gone) || err.Error() != "s3://a/b: it is gone" {
+		t.Errorf("error %v", err)
+	}
+}

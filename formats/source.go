@@ -13,8 +13,8 @@ import (
 // source is a file that is being read.
 type source struct {
 	in    io.Reader
-	file  *os.File // nil for standard input
-	size  int64    // 0 = not known
+	file  fileAt // nil for standard input
+	size  int64  // 0 = not known
 	tell  func(n int)
 	stop  func() error // whether to read on
 	spool *os.File     // the decompressed content, where it is needed twice
@@ -24,9 +24,21 @@ type source struct {
 	unsaid atomic.Int64 // bytes that were read ahead, of which tell does not know yet
 }
 
+// fileAt is what an os.File and a File have in common.
+type fileAt interface {
+	io.ReadCloser
+	io.ReaderAt
+}
+
 func open(file string, in Input) (*source, error) {
 	s := &source{in: in.Stdin, tell: func(int) {}, stop: func() error { return nil }}
-	if file != "-" {
+	if in.File != nil {
+		f, err := in.File(file)
+		if err != nil {
+			return nil, err
+		}
+		s.in, s.file, s.size = f, f, f.Size()
+	} else if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, err

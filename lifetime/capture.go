@@ -1,6 +1,10 @@
 package lifetime
 
-import "strings"
+import (
+	"cmp"
+	"iter"
+	"strings"
+)
 
 // IDs are indexes into the tables of a Capture; 0 means none.
 type (
@@ -336,16 +340,33 @@ type Frame struct {
 // site, else the innermost frame that is not native, else the innermost one.
 // ok is false when the site has no stack.
 func (c *Capture) UserFrame(site SiteID) (f Frame, ok bool) {
-	stack := c.Stacks[c.Sites[site].Stack]
-	if len(stack) == 0 {
-		return Frame{}, false
-	}
-	for _, want := range []FrameKind{User, Framework} {
-		for _, id := range stack {
-			if c.Frames[id].Kind == want {
-				return c.Frames[id], true
+	return UserFrame(func(yield func(*Frame) bool) {
+		for _, id := range c.Stacks[c.Sites[site].Stack] {
+			if !yield(&c.Frames[id]) {
+				return
 			}
 		}
+	})
+}
+
+// UserFrame returns the innermost frame of a stack, whose frames come innermost first,
+// that is of the program itself; where none is, that of a framework, or else the
+// innermost of all. ok is false where there is no frame.
+func UserFrame(stack iter.Seq[*Frame]) (f Frame, ok bool) {
+	var first, framework *Frame
+	for f := range stack {
+		switch {
+		case f.Kind == User:
+			return *f, true
+		case f.Kind == Framework && framework == nil:
+			framework = f
+		}
+		if first == nil {
+			first = f
+		}
 	}
-	return c.Frames[stack[0]], true
+	if first = cmp.Or(framework, first); first == nil {
+		return Frame{}, false
+	}
+	return *first, true
 }

@@ -1,6 +1,9 @@
 package lifetime
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+)
 
 // Place is where buffers were allocated, for people and for comparisons: the innermost
 // function of the program itself, or the operation and the shape of its result
@@ -13,9 +16,20 @@ type Place struct {
 // PlaceOf returns the place of a site.
 func (c *Capture) PlaceOf(site SiteID) Place {
 	f, ok := c.UserFrame(site)
+	s := &c.Sites[site]
+	return placeOf(f, ok, s.Op, s.Shape)
+}
+
+// NewPlace returns the place of a site by its stack, innermost frame first, its
+// operation and its shape.
+func NewPlace(stack iter.Seq[*Frame], op, shape string) Place {
+	f, ok := UserFrame(stack)
+	return placeOf(f, ok, op, shape)
+}
+
+func placeOf(f Frame, ok bool, op, shape string) Place {
 	if !ok || f.Kind == Scope && f.File == "" { // a stack of operators: the innermost one does not tell who
-		s := &c.Sites[site]
-		return Place{Op: s.Op, Shape: s.Shape}
+		return Place{Op: op, Shape: shape}
 	}
 	return Place{Frame: f}
 }

@@ -31,8 +31,8 @@ func (t *SiteTotals) amounts() [12]*int64 {
 }
 
 // figures are those of a memory, likewise.
-func (m *Memory) figures() [14]*int64 {
-	return [...]*int64{&m.Begin, &m.End, &m.Allocations, &m.Frees, &m.Base, &m.Peak, &m.PeakRequested, &m.AtEnd, &m.Growth, &m.Leaked,
+func (m *Memory) figures() [15]*int64 {
+	return [...]*int64{&m.Begin, &m.End, &m.Allocations, &m.Frees, &m.Base, &m.Stack, &m.Peak, &m.PeakRequested, &m.AtEnd, &m.Growth, &m.Leaked,
 		&m.Reserved, &m.ReservedPeak, &m.Free, &m.LargestFree}
 }
 
@@ -217,6 +217,7 @@ func (f *Fleet) appendRecord(w *writer, k *kept, siteAt []uint32) {
 		for _, v := range m.figures() {
 			w.int(*v)
 		}
+		w.uint(math.Float64bits(m.Fragmentation))
 		w.uint(uint64(len(m.Usage)))
 		for _, v := range m.Usage {
 			w.int(v)
@@ -446,6 +447,7 @@ func (r *reader) record(sites []uint32) *kept {
 		for _, v := range m.figures() {
 			*v = r.int()
 		}
+		m.Fragmentation = math.Float64frombits(r.uint())
 		for n := r.count(); n > 0 && r.err == nil; n-- {
 			m.Usage = append(m.Usage, r.int())
 		}

@@ -169,7 +169,7 @@ func TestOfCaptures(t *testing.T) {
 			if len(m.Usage) > 0 && slices.Max(m.Usage) != m.Peak {
 				t.Errorf("%s %s: the usage reaches %d, the peak is %d", file, s.ID(), slices.Max(m.Usage), m.Peak)
 			}
-			atPeak += peak.Bytes - s.Base - s.StackAt(peak.At)
+			atPeak += peak.Bytes - m.Base - m.Stack
 		}
 		all.Add(r)
 	}

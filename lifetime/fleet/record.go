@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"iter"
+	"math"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -46,11 +48,16 @@ type Memory struct {
 	Begin, End         int64 // the window, in units of the axis
 	Allocations, Frees int64
 	Base               int64 // bytes alive through the window that no buffer stands for
+	Stack              int64 // bytes beside the heap at the peak
 
 	// Occupied bytes, but for PeakRequested.
 	Peak, PeakRequested, AtEnd, Growth, Leaked int64
 	Reserved, ReservedPeak                     int64
 	Free, LargestFree                          int64 // of what is reserved at the end
+
+	// Fragmentation at the end: lifetime.Holes.Fragmentation where regions are known, or
+	// else what the allocator told last; -1 where nothing tells.
+	Fragmentation float64
 
 	// Usage is the most that was occupied in each of equal parts of the window.
 	Usage []int64
@@ -63,6 +70,20 @@ type Site struct {
 	Frames                   []lifetime.Frame // innermost first
 	Op, Shape, DType, Region string
 }
+
+// Stack returns the frames of the site, innermost first.
+func (s *Site) Stack() iter.Seq[*lifetime.Frame] {
+	return func(yield func(*lifetime.Frame) bool) {
+		for i := range s.Frames {
+			if !yield(&s.Frames[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Place returns the place of the site, as lifetime.Capture.PlaceOf does.
+func (s *Site) Place() lifetime.Place { return lifetime.NewPlace(s.Stack(), s.Op, s.Shape) }
 
 // SiteTotals is what one site did in one memory.
 type SiteTotals struct {
@@ -168,9 +189,21 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures,
 		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth, Leaked: figures.Leaked,
 		Usage: usageOf(s),
 	}
+	m.Stack = s.StackAt(sum.Peak.At)
 	m.Reserved, m.ReservedPeak = s.Reserved()
-	holes := s.FreeAt(s.AtEnd())
-	m.Free, m.LargestFree = holes.Total, holes.Largest
+	m.Fragmentation = -1
+	for _, t := range s.Totals {
+		if share := float64(t.Fragmentation); t.HasFragmentation && !math.IsNaN(share) && !math.IsInf(share, 0) {
+			m.Fragmentation = share
+		}
+	}
+	if s.Facts&lifetime.Regions != 0 {
+		holes := s.FreeAt(s.AtEnd())
+		m.Free, m.LargestFree = holes.Total, holes.Largest
+		if share, ok := holes.Fragmentation(); ok {
+			m.Fragmentation = share
+		}
+	}
 	of := map[lifetime.SiteID]lifetime.Amount{}
 	for i := range leaked {
 		b := &s.Buffers[i]

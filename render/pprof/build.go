@@ -49,12 +49,12 @@ type locationKey struct {
 	line     int64
 }
 
-func newBuilder(parts []part, o Options) *builder {
+func newBuilder(o Options) *builder {
 	// There is no binary behind the frames. A mapping that has its symbols says
 	// so; without one pprof complains on every run that it finds none. It names
 	// no file, so that stacks of several profiles merge.
 	mapping := &profile.Mapping{ID: 1, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
-	b := &builder{
+	return &builder{
 		mapping: mapping,
 		profile: &profile.Profile{
 			SampleType: []*profile.ValueType{
@@ -74,10 +74,6 @@ func newBuilder(parts []part, o Options) *builder {
 		numUnits:  map[string][]string{"bytes": {"bytes"}, "lifetime": {"nanoseconds"}},
 		shared:    map[string]int{},
 	}
-	for _, p := range parts {
-		b.shared[p.space.ID()]++
-	}
-	return b
 }
 
 // addSpace adds the samples of one space: the bytes from before the window and
@@ -94,11 +90,7 @@ func (b *builder) addSpace(p part) {
 			continue
 		}
 		inuse = lifetime.AddSat(inuse, extra.bytes)
-		b.profile.Sample = append(b.profile.Sample, &profile.Sample{
-			Location: []*profile.Location{b.location(extra.name, "", 0)},
-			Value:    []int64{inuseSpace: extra.bytes, leakedSpace: 0},
-			Label:    labels,
-		})
+		b.profile.Sample = append(b.profile.Sample, b.extra(extra.name, extra.bytes, labels))
 	}
 	known := map[siteLabels]map[string][]string{} // sites that have the same labels share them
 	for _, site := range merge(&p, b.index) {
@@ -114,6 +106,15 @@ func (b *builder) addSpace(p part) {
 		}
 	}
 	b.inuse = append(b.inuse, inuse)
+}
+
+// extra makes a sample of bytes in use that no buffer stands for.
+func (b *builder) extra(name string, bytes int64, labels map[string][]string) *profile.Sample {
+	return &profile.Sample{
+		Location: []*profile.Location{b.location(name, "", 0)},
+		Value:    []int64{inuseSpace: bytes, leakedSpace: 0},
+		Label:    labels,
+	}
 }
 
 // sample makes a sample of a cell. Its figures lie in one array: a profile has
@@ -222,17 +223,13 @@ func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 
 func (b *builder) frame(id lifetime.FrameID) *profile.Location {
 	if b.frames[id] == nil {
-		f := b.capture.Frames[id]
-		function := f.Function
-		if function == "" {
-			function = f.File
-		}
-		if function == "" {
-			function = noName
-		}
-		b.frames[id] = b.location(function, f.File, int64(f.Line))
+		b.frames[id] = b.locationOf(&b.capture.Frames[id])
 	}
 	return b.frames[id]
+}
+
+func (b *builder) locationOf(f *lifetime.Frame) *profile.Location {
+	return b.location(cmp.Or(f.Function, f.File, noName), f.File, int64(f.Line))
 }
 
 // location interns a line of a function. SystemName stays empty: where it

@@ -83,7 +83,10 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := newBuilder(parts, o)
+	b := newBuilder(o)
+	for _, p := range parts {
+		b.shared[p.space.ID()]++
+	}
 	for _, p := range parts {
 		if all := o.Leaked[p.space]; len(all) > 0 {
 			p.leaked = make([]bool, len(p.space.Buffers))

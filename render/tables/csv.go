@@ -26,11 +26,11 @@ func WriteCSV(w io.Writer, c *lifetime.Capture, table string) error {
 	case Usage:
 		return writeCSV(w, usage(c))
 	}
-	return unknown(table)
+	return unknown(table, Names())
 }
 
-func unknown(table string) error {
-	return fmt.Errorf("no table is called %q; there are: %s", table, strings.Join(Names(), ", "))
+func unknown(table string, names []string) error {
+	return fmt.Errorf("no table is called %q; there are: %s", table, strings.Join(names, ", "))
 }
 
 func writeCSV[R any](w io.Writer, rows iter.Seq[R]) error {

@@ -28,6 +28,16 @@
 //     the heap: the maximum is the peak. Where nothing but the usage is known,
 //     occupied is what the producer told.
 //
+// Those of a fleet ([WriteFleetParquet]) are in the order of the names of its captures,
+// and a row group has whole captures:
+//
+//   - ranks: one row per memory of a capture, and one for each capture without any: state
+//     and reason say why it was not read. usage is the most that was occupied in each of
+//     64 equal parts of the window.
+//   - sites: one row per memory and site, with its sums as above; leaked is what findings
+//     blame it for.
+//   - findings: one row per finding of a memory.
+//
 // # Safety
 //
 // Text from captures is cleaned: what is not UTF-8 or does not print becomes

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -22,7 +23,7 @@ func WriteParquet(w io.Writer, c *lifetime.Capture, table string) error {
 	case Usage:
 		return writeParquet(w, usage(c))
 	}
-	return unknown(table)
+	return unknown(table, Names())
 }
 
 const (
@@ -34,6 +35,12 @@ const (
 )
 
 func writeParquet[R any](w io.Writer, rows iter.Seq[R]) error {
+	return writeGroups(w, func(yield func(iter.Seq[R]) bool) { yield(rows) })
+}
+
+// writeGroups writes each group of rows as a row group of its own, or as several where
+// it has more than rowGroup rows.
+func writeGroups[R any](w io.Writer, groups iter.Seq[iter.Seq[R]]) error {
 	out := parquet.NewGenericWriter[R](w,
 		parquet.CreatedBy("memlane", "", ""), // else the version of this build, and files would differ
 		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(rowGroup))
@@ -43,16 +50,18 @@ func writeParquet[R any](w io.Writer, rows iter.Seq[R]) error {
 		some = some[:0]
 		return err
 	}
-	for row := range rows {
-		if some = append(some, row); len(some) < batch {
-			continue
+	for rows := range groups {
+		for row := range rows {
+			if some = append(some, row); len(some) < batch {
+				continue
+			}
+			if err := flush(); err != nil {
+				return fmt.Errorf("writing Parquet: %w", err)
+			}
 		}
-		if err := flush(); err != nil {
+		if err := errors.Join(flush(), out.Flush()); err != nil {
 			return fmt.Errorf("writing Parquet: %w", err)
 		}
-	}
-	if err := flush(); err != nil {
-		return fmt.Errorf("writing Parquet: %w", err)
 	}
 	if err := out.Close(); err != nil {
 		return fmt.Errorf("writing Parquet: %w", err)

@@ -1,0 +1,209 @@
+package tables
+
+import (
+	"io"
+	"iter"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/fleet"
+)
+
+// The names of the tables of a fleet.
+const (
+	FleetRanks    = "ranks"
+	FleetSites    = "sites"
+	FleetFindings = "findings"
+)
+
+// FleetNames returns the tables of a fleet.
+func FleetNames() []string { return []string{FleetRanks, FleetSites, FleetFindings} }
+
+// shard is how many captures, in the order of their names, share a row group of the
+// tables of a fleet: those who look for one capture read little more than its rows.
+const shard = 256
+
+// WriteFleetParquet writes a table of a fleet as a Parquet file. Equal fleets give the
+// same bytes.
+func WriteFleetParquet(w io.Writer, f *fleet.Fleet, table string) error {
+	switch table {
+	case FleetRanks:
+		return writeGroups(w, inShards(rankRows(f), func(r *rankRow) string { return r.Capture }))
+	case FleetSites:
+		return writeGroups(w, inShards(fleetSites(f), func(r *fleetSiteRow) string { return r.Capture }))
+	case FleetFindings:
+		return writeGroups(w, inShards(fleetFindings(f), func(r *findingRow) string { return r.Capture }))
+	}
+	return unknown(table, FleetNames())
+}
+
+// rankRow is one memory of a capture, or a capture without any: one that could not be
+// read among them.
+type rankRow struct {
+	Capture       string   `parquet:"capture"`
+	Content       string   `parquet:"content"` // SHA-256 in hexadecimal
+	State         string   `parquet:"state,dict"`
+	Reason        string   `parquet:"reason,dict"`
+	Format        string   `parquet:"format,dict"`
+	Producer      string   `parquet:"producer,dict"`
+	Losses        int64    `parquet:"losses"`
+	LostBytes     int64    `parquet:"lost_bytes"`
+	Rank          string   `parquet:"rank,dict"`
+	Host          string   `parquet:"host,dict"`
+	Process       string   `parquet:"process,dict"`
+	Device        string   `parquet:"device,dict"`
+	Memory        string   `parquet:"memory,dict"`
+	Allocator     string   `parquet:"allocator,dict"`
+	Begin         int64    `parquet:"begin_at"`
+	End           int64    `parquet:"end_at"`
+	Allocations   int64    `parquet:"allocations"`
+	Frees         int64    `parquet:"frees"`
+	Base          int64    `parquet:"base_bytes"`
+	Peak          int64    `parquet:"peak_bytes"`
+	PeakRequested int64    `parquet:"peak_requested"`
+	Live          int64    `parquet:"live_bytes"`
+	Growth        int64    `parquet:"growth_bytes"`
+	Leaked        int64    `parquet:"leaked_bytes"`
+	Reserved      int64    `parquet:"reserved_bytes"`
+	ReservedPeak  int64    `parquet:"reserved_peak"`
+	Free          int64    `parquet:"free_bytes"`
+	LargestFree   int64    `parquet:"largest_free"`
+	Fragmentation *float64 `parquet:"fragmentation,optional"`
+	Usage         []int64  `parquet:"usage,list"` // the most that was occupied in each of equal parts of the window
+}
+
+// ofMemory says which memory of which capture a row is of.
+type ofMemory struct {
+	Capture string `parquet:"capture,dict"`
+	Rank    string `parquet:"rank,dict"`
+	Device  string `parquet:"device,dict"`
+	Memory  string `parquet:"memory,dict"`
+}
+
+func memoryOf(r *fleet.Record, n int) ofMemory {
+	m := &r.Memories[n]
+	return ofMemory{clean(r.Name), clean(m.Rank), clean(m.Device), clean(m.Memory)}
+}
+
+// fleetSiteRow is what a site did in a memory. function, file
+// and line are as in the sites of a capture.
+type fleetSiteRow struct {
+	ofMemory
+	Function       string `parquet:"function,dict"`
+	File           string `parquet:"file,dict"`
+	Line           int64  `parquet:"line"`
+	Op             string `parquet:"op,dict"`
+	Shape          string `parquet:"shape,dict"`
+	DType          string `parquet:"dtype,dict"`
+	Region         string `parquet:"region,dict"`
+	AllocatedCount int64  `parquet:"allocated_count"`
+	AllocatedBytes int64  `parquet:"allocated_bytes"`
+	PeakCount      int64  `parquet:"peak_count"`
+	PeakBytes      int64  `parquet:"peak_bytes"`
+	LiveCount      int64  `parquet:"live_count"`
+	LiveBytes      int64  `parquet:"live_bytes"`
+	LeakedCount    int64  `parquet:"leaked_count"`
+	LeakedBytes    int64  `parquet:"leaked_bytes"`
+}
+
+type findingRow struct {
+	ofMemory
+	Rule         string  `parquet:"rule,dict"`
+	Severity     string  `parquet:"severity,dict"`
+	Place        string  `parquet:"place,dict"`
+	Count        int64   `parquet:"buffers"`
+	Bytes        int64   `parquet:"bytes"`
+	BytesPerStep float64 `parquet:"bytes_per_step"`
+	Description  string  `parquet:"description,dict"`
+}
+
+// inShards puts rows, which are in the order of their captures, into groups of shard
+// captures.
+func inShards[R any](rows iter.Seq[R], captureOf func(*R) string) iter.Seq[iter.Seq[R]] {
+	return func(yield func(iter.Seq[R]) bool) {
+		next, stop := iter.Pull(rows)
+		defer stop()
+		row, more := next()
+		for more {
+			group := func(yield func(R) bool) {
+				captures, last := 0, ""
+				for ; more; row, more = next() {
+					if name := captureOf(&row); captures == 0 || name != last {
+						if captures++; captures > shard {
+							return
+						}
+						last = name
+					}
+					if !yield(row) {
+						return
+					}
+				}
+			}
+			if !yield(group) {
+				return
+			}
+		}
+	}
+}
+
+func rankRows(f *fleet.Fleet) iter.Seq[rankRow] {
+	return func(yield func(rankRow) bool) {
+		for r := range f.Records() {
+			of := rankRow{Capture: clean(r.Name), Content: r.Content, State: r.State.String(), Reason: clean(r.Reason), Format: clean(r.Format), Producer: clean(r.Producer)}
+			for _, l := range r.Losses {
+				of.Losses = lifetime.AddSat(of.Losses, l.Count)
+				of.LostBytes = lifetime.AddSat(of.LostBytes, l.Bytes)
+			}
+			if len(r.Memories) == 0 && !yield(of) {
+				return
+			}
+			for i := range r.Memories {
+				m, row := &r.Memories[i], of
+				row.Rank, row.Host, row.Process, row.Device, row.Memory, row.Allocator = clean(m.Rank), clean(m.Host), clean(m.Process), clean(m.Device), clean(m.Memory), clean(m.Allocator)
+				row.Begin, row.End, row.Allocations, row.Frees, row.Base = m.Begin, m.End, m.Allocations, m.Frees, m.Base
+				row.Peak, row.PeakRequested, row.Live, row.Growth, row.Leaked = m.Peak, m.PeakRequested, m.AtEnd, m.Growth, m.Leaked
+				row.Reserved, row.ReservedPeak, row.Free, row.LargestFree, row.Usage = m.Reserved, m.ReservedPeak, m.Free, m.LargestFree, m.Usage
+				if m.Fragmentation >= 0 {
+					row.Fragmentation = &m.Fragmentation
+				}
+				if !yield(row) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func fleetSites(f *fleet.Fleet) iter.Seq[fleetSiteRow] {
+	return func(yield func(fleetSiteRow) bool) {
+		for row := range f.SiteRows() {
+			f, ok := lifetime.UserFrame(row.Site.Stack())
+			if !ok {
+				f.Function = row.Site.Op
+			}
+			if !yield(fleetSiteRow{
+				memoryOf(row.Record, row.Memory), clean(f.Function), clean(f.File), int64(f.Line),
+				clean(row.Site.Op), clean(row.Site.Shape), clean(row.Site.DType), clean(row.Site.Region),
+				row.Allocated.Count, row.Allocated.Bytes, row.AtPeak.Count, row.AtPeak.Bytes,
+				row.AtEnd.Count, row.AtEnd.Bytes, row.Leaked.Count, row.Leaked.Bytes,
+			}) {
+				return
+			}
+		}
+	}
+}
+
+func fleetFindings(f *fleet.Fleet) iter.Seq[findingRow] {
+	return func(yield func(findingRow) bool) {
+		for r := range f.Records() {
+			for i := range r.Findings {
+				found := &r.Findings[i]
+				if !yield(findingRow{
+					memoryOf(r, found.Memory), clean(found.Rule), clean(found.Severity), clean(found.Place),
+					found.Amount.Count, found.Amount.Bytes, found.BytesPerStep, clean(found.Description),
+				}) {
+					return
+				}
+			}
+		}
+	}
+}
