@@ -56,6 +56,7 @@ var allowed = []struct {
 	{"lifetime/native", []string{"lifetime"}, false},
 	{"lifetime", nil, false},
 	{"internal/units", nil, true},
+	{"internal/room", []string{"internal/units"}, false},
 	{"internal/laws", nil, false},
 	{"internal/race", nil, false},
 	{"internal/hostile", []string{"lifetime"}, false},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/room"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render"
@@ -135,12 +137,12 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
 		return fail(statusUsage, "%s: standard input can be read only once", c.Command.Name)
 	}
-	room, err := roomFor(c)
+	left, err := roomFor(c)
 	if err != nil {
 		return err
 	}
 	in.Stop = func() error {
-		return cmp.Or(context.Cause(c.Context), room.check())
+		return cmp.Or(context.Cause(c.Context), left.Check())
 	}
 	files, err = formats.Expand(files)
 	if err != nil {
@@ -173,6 +175,20 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 		}
 	}
 	return nil
+}
+
+// roomFor returns what --max-memory allows. The collector of garbage is told too.
+func roomFor(c *cli.Context) (*room.Room, error) {
+	text := c.String("max-memory")
+	if text == "" {
+		return nil, nil
+	}
+	limit, err := units.ParseBytes(text)
+	if err != nil || limit <= 0 {
+		return nil, fail(statusUsage, "--max-memory %q: want a size, as 2GiB", text)
+	}
+	debug.SetMemoryLimit(limit)
+	return room.New(limit), nil
 }
 
 // open reads one capture. How far it got shows on a terminal, unless in says where

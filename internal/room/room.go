@@ -1,50 +1,43 @@
-package main
+// Package room holds what is read of captures within the memory that --max-memory
+// leaves to it.
+//
+// Its place in the pipeline: beside the readers. Whoever opens captures asks a Room
+// while they are read.
+package room
 
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	heap "runtime/metrics"
 	"sync"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/internal/units"
 )
 
-// room is the memory that --max-memory leaves to what is read of captures; nil where
-// there is no limit.
-type room struct {
+// Room is the memory that is left to what is read of captures; nil where there is no
+// limit. The program's own limit (debug.SetMemoryLimit) is for its user to set: the
+// collector of garbage works harder the less is left.
+type Room struct {
 	limit int64 // of the flag, in bytes
 	model int64 // most of it that captures may take
 
 	mu   sync.Mutex // files are read ahead
 	next int64      // when to look again, in bytes of the heap
-	full error      // what check returned, and goes on to
+	full error      // what Check returned, and goes on to
 }
 
-// partForModel is the part of --max-memory that what is read may take: a space is
-// sorted when it is complete, and then judged and drawn.
+// partForModel is the part of a limit that what is read may take: a space is sorted
+// when it is complete, and then judged and drawn.
 const partForModel = 0.4
 
-// roomFor returns what --max-memory allows. The collector of garbage is told too: it
-// works harder the less is left.
-func roomFor(c *cli.Context) (*room, error) {
-	text := c.String("max-memory")
-	if text == "" {
-		return nil, nil
-	}
-	limit, err := units.ParseBytes(text)
-	if err != nil || limit <= 0 {
-		return nil, fail(statusUsage, "--max-memory %q: want a size, as 2GiB", text)
-	}
-	debug.SetMemoryLimit(limit)
+// New returns the room in limit bytes.
+func New(limit int64) *Room {
 	model := int64(partForModel * float64(limit))
-	return &room{limit: limit, model: model, next: model}, nil
+	return &Room{limit: limit, model: model, next: model}
 }
 
-// check returns an error once what is kept, garbage excluded, leaves too little.
-func (r *room) check() error {
+// Check returns an error once what is kept, garbage excluded, leaves too little.
+func (r *Room) Check() error {
 	if r == nil {
 		return nil
 	}
