@@ -11,15 +11,14 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/report"
 )
 
 // schema names the version of the JSON that commands write.
@@ -180,33 +179,6 @@ func known(n int64) *int64 {
 // percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-// count formats a number of things: "1 buffer", "1,200 buffers".
-func count[N int | int64](n N, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return units.Count(int64(n)) + " " + thing
-}
+func count[N int | int64](n N, thing string) string { return units.Several(n, thing) }
 
-// textWidth is how wide running text gets.
-const textWidth = 78
-
-// wrap breaks text at spaces so that lines with indent stay within textWidth.
-func wrap(text, indent string) string {
-	var b strings.Builder
-	width := len(indent)
-	for i, word := range strings.Fields(text) {
-		word = printable(word)
-		n := utf8.RuneCountInString(word)
-		if i > 0 && width+1+n > textWidth {
-			b.WriteString("\n" + indent)
-			width = len(indent)
-		} else if i > 0 {
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	return b.String()
-}
+func wrap(text, indent string) string { return report.Wrap(text, indent) }

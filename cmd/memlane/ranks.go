@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -32,10 +31,8 @@ type ranks struct {
 
 // rankLeak is a leak that one or more ranks have.
 type rankLeak struct {
-	what    string
-	ranks   []string
+	report.RankLeak
 	perStep []float64
-	bytes   int64
 }
 
 func ranksOf(c *cli.Context) (*ranks, error) {
@@ -71,17 +68,17 @@ func (r *ranks) add(c *lifetime.Capture, found []leak.Finding) {
 }
 
 func (r *ranks) addLeak(what, rank string, f *leak.Finding) {
-	i := slices.IndexFunc(r.leaks, func(l rankLeak) bool { return l.what == what })
+	i := slices.IndexFunc(r.leaks, func(l rankLeak) bool { return l.What == what })
 	if i < 0 {
 		i = len(r.leaks)
-		r.leaks = append(r.leaks, rankLeak{what: what})
+		r.leaks = append(r.leaks, rankLeak{RankLeak: report.RankLeak{What: what}})
 	}
 	l := &r.leaks[i]
-	if !slices.Contains(l.ranks, rank) {
-		l.ranks = append(l.ranks, rank)
+	if !slices.Contains(l.Ranks, rank) {
+		l.Ranks = append(l.Ranks, rank)
 	}
 	l.perStep = append(l.perStep, f.BytesPerStep)
-	l.bytes = lifetime.AddSat(l.bytes, f.Amount.Bytes)
+	l.Bytes = lifetime.AddSat(l.Bytes, f.Amount.Bytes)
 }
 
 // known reports whether several ranks were added, and every capture told its own.
@@ -142,7 +139,8 @@ func (r *ranks) print(w io.Writer) {
 	fmt.Fprintf(w, "median %s, median deviation %s\n", units.Bytes(int64(middle)), units.Bytes(int64(deviation)))
 	printRankRows(w, rows)
 	for _, l := range r.leaks {
-		fmt.Fprintf(w, "\n%s\n", wrap(l.String(len(rows), r.names), "  "))
+		l.BytesPerStep, _ = leak.Spread(l.perStep)
+		fmt.Fprintf(w, "\n%s\n", wrap(l.String(r.names), "  "))
 	}
 	for _, f := range leak.CompareRanks(r.figures) {
 		fmt.Fprintf(w, "\n%s  %s\n  %s\n", paint(w, f.Severity), f.Rule, wrap(f.Description, "  "))
@@ -160,29 +158,6 @@ func printRankRows(w io.Writer, rows []report.RankRow) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", printable(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(row.Leaked))
 	}
 	t.Flush()
-}
-
-// String says how many of the ranks have a leak, and which have not where those are
-// few.
-func (l *rankLeak) String(n int, all []string) string {
-	step, _ := leak.Spread(l.perStep)
-	text := fmt.Sprintf("%s: %d of %d ranks, %s in all", printable(l.what), len(l.ranks), n, units.Bytes(l.bytes))
-	if step > 0 {
-		text += fmt.Sprintf(", %s a step in the median", units.Bytes(int64(step)))
-	}
-	var without []string
-	for _, rank := range all {
-		if !slices.Contains(l.ranks, rank) {
-			without = append(without, printable(rank))
-		}
-	}
-	switch {
-	case len(without) > 0 && len(without) <= len(l.ranks) && len(without) <= manyRanks:
-		text += "; not on " + strings.Join(without, ", ")
-	case len(l.ranks) <= manyRanks:
-		text += "; on " + strings.Join(l.ranks, ", ")
-	}
-	return text
 }
 
 // odd returns the findings about ranks that differ; none by the rules of others, or

@@ -46,6 +46,14 @@ func Exact(n int64) string {
 // Count returns a number with thousands separators.
 func Count(n int64) string { return humanize.Comma(n) }
 
+// Several returns a number of things: "1 buffer", "1,200 buffers".
+func Several[N int | int64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return Count(int64(n)) + " " + thing
+}
+
 // ParseBytes reads a size such as "64MiB", "1.5GiB" or "4096".
 func ParseBytes(s string) (int64, error) {
 	n, err := humanize.ParseBytes(s)

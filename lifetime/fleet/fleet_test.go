@@ -104,7 +104,8 @@ func TestLaws(t *testing.T) {
 		if got := read.AppendBinary(nil); !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: changes when it is read and written again", seed)
 		}
-		if !reflect.DeepEqual(read.Sites(), of(shuffled...).Sites()) || !reflect.DeepEqual(read.Findings(), of(shuffled...).Findings()) {
+		if !reflect.DeepEqual(read.Sites(), of(shuffled...).Sites()) || !reflect.DeepEqual(read.Findings(), of(shuffled...).Findings()) ||
+			!reflect.DeepEqual(read.Kinds(), of(shuffled...).Kinds()) {
 			t.Fatalf("seed %d: results differ", seed)
 		}
 	}
@@ -177,6 +178,15 @@ func TestOfCaptures(t *testing.T) {
 	for _, s := range all.Sites() {
 		sum += s.AtPeak.Bytes
 		sumLeaked += s.Leaked.Bytes
+	}
+	ofPlaces := int64(0)
+	for _, k := range all.Kinds() {
+		for _, p := range k.Places {
+			ofPlaces += p.Bytes
+		}
+	}
+	if ofPlaces != atPeak {
+		t.Errorf("places sum to %d at the peaks, want %d", ofPlaces, atPeak)
 	}
 	if sum != atPeak || sumLeaked != leaked || leaked == 0 {
 		t.Errorf("sites sum to %d at the peaks and %d leaked, want %d and %d", sum, sumLeaked, atPeak, leaked)
@@ -254,5 +264,35 @@ func TestSiteRows(t *testing.T) {
 		if rows[fmt.Sprint(s.Site)] != s.Memories {
 			t.Errorf("%v: %d rows, want %d", s.Site, rows[fmt.Sprint(s.Site)], s.Memories)
 		}
+	}
+}
+
+// TestKinds: memory of one kind is compared across captures, whichever the device, and
+// a place counts once in each memory, from however many sites.
+func TestKinds(t *testing.T) {
+	site := func(outer string) fleet.Site {
+		return fleet.Site{Frames: []lifetime.Frame{{Function: "malloc", File: "a.cpp", Kind: lifetime.Native}, {Function: "step", File: "/x/train.py", Line: 3, Kind: lifetime.User},
+			{Function: outer, File: "/x/train.py", Line: 9, Kind: lifetime.User}}}
+	}
+	held := func(n int64) lifetime.Amount { return lifetime.Amount{Count: 1, Bytes: n} }
+	var all []*fleet.Record
+	for rank := range int64(5) {
+		all = append(all, &fleet.Record{Name: fmt.Sprintf("c%d", rank), Memories: []fleet.Memory{
+			{Device: fmt.Sprintf("cuda:%d", rank), Peak: 100 + 1000*(rank/4), Base: 1, Sites: []fleet.SiteTotals{{Site: site("a"), AtPeak: held(10 * rank)}, {Site: site("b"), AtPeak: held(5)}}},
+			{Device: "cpu", Peak: 7},
+		}})
+	}
+	f := of(all...)
+	want := []fleet.Kind{
+		{Name: "cuda", Memories: 5, Peaks: fleet.Spread{Least: 100, Median: 100, Ninetieth: 1100, Most: 1100}, Total: 1500, Base: 5, Places: []fleet.PlaceSum{
+			{Place: "step (train.py:3)", Bytes: 125, Memories: 5, AtPeaks: fleet.Spread{Least: 5, Median: 25, Ninetieth: 45, Most: 45}},
+		}},
+		{Name: "cpu", Memories: 5, Peaks: fleet.Spread{Least: 7, Median: 7, Ninetieth: 7, Most: 7}, Total: 35},
+	}
+	if got := f.Kinds(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if odd := f.Outliers(); len(odd) != 1 || !strings.Contains(odd[0].Description, "of 5 ranks c4 is the odd one") {
+		t.Errorf("outliers %+v: what has no rank goes by the name of its capture", odd)
 	}
 }

@@ -65,6 +65,20 @@ type Memory struct {
 	Sites []SiteTotals
 }
 
+// Space returns the description of the memory ID, without what it held.
+func (m *Memory) Space() *lifetime.Space {
+	return &lifetime.Space{Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator}
+}
+
+// Damaged reports whether the capture is broken somewhere, and was read as far as it
+// goes.
+func (r *Record) Damaged() bool {
+	return slices.ContainsFunc(r.Losses, func(l Loss) bool {
+		reason, ok := lifetime.ParseReason(l.Reason)
+		return ok && reason.Severity() == lifetime.Damage
+	})
+}
+
 // Site is who allocated, as far as it is the same on all ranks.
 type Site struct {
 	Frames                   []lifetime.Frame // innermost first

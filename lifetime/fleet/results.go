@@ -236,8 +236,7 @@ func (f *Fleet) Outliers() []leak.Finding {
 		for i := range k.Memories {
 			m := &k.Memories[i]
 			figures = append(figures, leak.RankFigures{
-				Rank: m.Rank, File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked,
-				Space: &lifetime.Space{Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator},
+				Rank: cmp.Or(m.Rank, k.Name), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(),
 			})
 		}
 	}

@@ -124,10 +124,10 @@ func FiguresOf(c *lifetime.Capture, found []Finding, rankOf func(*lifetime.Space
 	return all
 }
 
-// kind names the memory that figures are of: ranks have the same.
-func (r *RankFigures) kind() string {
-	device, _, _ := strings.Cut(r.Space.Device, ":")
-	return strings.TrimSpace(strings.Join([]string{device, r.Space.Memory, r.Space.Allocator}, " "))
+// KindOf names the kind of a memory, which ranks have in common: "cuda", "cpu".
+func KindOf(s *lifetime.Space) string {
+	device, _, _ := strings.Cut(s.Device, ":")
+	return strings.TrimSpace(strings.Join([]string{device, s.Memory, s.Allocator}, " "))
 }
 
 // CompareRanks returns a finding for each of the figures that differ from the same
@@ -136,10 +136,11 @@ func CompareRanks(all []RankFigures) (found []Finding) {
 	groups := map[string][]RankFigures{}
 	var kinds []string
 	for _, r := range all {
-		if groups[r.kind()] == nil {
-			kinds = append(kinds, r.kind())
+		kind := KindOf(r.Space)
+		if groups[kind] == nil {
+			kinds = append(kinds, kind)
 		}
-		groups[r.kind()] = append(groups[r.kind()], r)
+		groups[kind] = append(groups[kind], r)
 	}
 	for _, kind := range kinds {
 		found = append(found, outliers(groups[kind])...)

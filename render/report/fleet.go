@@ -1,0 +1,234 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// FleetData is what the reports on a fleet say. FleetOf computes it, once for all of
+// them.
+type FleetData struct {
+	Fleet *fleet.Fleet
+	Pages func(capture string) string // relative address of the page of a capture, "" where there is none
+
+	Read, Refused, Missing []*fleet.Record // in order of their names
+	Damaged                []*fleet.Record // of those read
+	Ranks                  []string        // that were read, by number
+	Absent                 []string        // ranks between them that no capture is of
+	Outliers               []leak.Finding
+	Findings               []FleetFinding // worst first
+	Kinds                  []fleet.Kind
+	Losses                 []FleetLoss // worst first
+}
+
+// FleetFinding is a finding and the ranks that have it.
+type FleetFinding struct {
+	*fleet.Group
+	Ranks []string
+}
+
+// FleetLoss is what captures lack for one reason.
+type FleetLoss struct {
+	fleet.Loss
+	Captures int
+}
+
+// FleetOf sums up a fleet. by finds the ranks of captures that were not read; pages
+// may be nil, where captures have no pages.
+func FleetOf(f *fleet.Fleet, by leak.RankNames, pages func(capture string) string) *FleetData {
+	if pages == nil {
+		pages = func(string) string { return "" }
+	}
+	d := &FleetData{Fleet: f, Pages: pages, Absent: f.Gaps(by), Outliers: f.Outliers(), Kinds: f.Kinds()}
+	ranks := map[string]bool{}
+	losses := map[string]*FleetLoss{}
+	for r := range f.Records() {
+		switch {
+		case r.State == fleet.Refused:
+			d.Refused = append(d.Refused, r)
+		case r.State == fleet.Missing:
+			d.Missing = append(d.Missing, r)
+		default:
+			d.Read = append(d.Read, r)
+			if r.Damaged() {
+				d.Damaged = append(d.Damaged, r)
+			}
+		}
+		for i := range r.Memories {
+			ranks[RankOf(r, i)] = true
+		}
+		if r.State != fleet.Read {
+			continue
+		}
+		for _, l := range r.Losses {
+			sum := losses[l.Reason]
+			if sum == nil {
+				sum = &FleetLoss{Loss: fleet.Loss{Reason: l.Reason}}
+				losses[l.Reason] = sum
+			}
+			sum.Captures++
+			sum.Count = lifetime.AddSat(sum.Count, l.Count)
+			sum.Bytes = lifetime.AddSat(sum.Bytes, l.Bytes)
+		}
+	}
+	for rank := range ranks {
+		d.Ranks = append(d.Ranks, rank)
+	}
+	slices.SortFunc(d.Ranks, CompareRanks)
+	for _, l := range losses {
+		d.Losses = append(d.Losses, *l)
+	}
+	slices.SortFunc(d.Losses, func(a, b FleetLoss) int {
+		x, y := lossSeverity(a.Reason), lossSeverity(b.Reason)
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Captures, a.Captures), cmp.Compare(a.Reason, b.Reason))
+	})
+	for _, g := range f.Findings() {
+		d.Findings = append(d.Findings, FleetFinding{g, ranksOf(g)})
+	}
+	return d
+}
+
+// RankOf names the rank of a memory of a record; the capture where nothing tells it.
+func RankOf(r *fleet.Record, memory int) string { return cmp.Or(r.Memories[memory].Rank, r.Name) }
+
+// CompareRanks orders the names of ranks by their numbers, those without one last.
+func CompareRanks(a, b string) int {
+	x, xok := rankNumber(a)
+	y, yok := rankNumber(b)
+	switch {
+	case xok && yok:
+		return cmp.Or(cmp.Compare(x, y), strings.Compare(a, b))
+	case xok:
+		return -1
+	case yok:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+func rankNumber(rank string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(rank, "rank ")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
+}
+
+func ranksOf(g *fleet.Group) []string {
+	var ranks []string
+	for _, w := range g.Found {
+		ranks = append(ranks, cmp.Or(w.Rank, w.Name))
+	}
+	slices.SortFunc(ranks, CompareRanks)
+	return slices.Compact(ranks)
+}
+
+// Headline counts captures and ranks: "64 captures: 63 read, 2 of them damaged; 1
+// missing; 63 ranks".
+func (d *FleetData) Headline() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s read", units.Several(d.Fleet.Len(), "capture"), units.Count(int64(len(d.Read))))
+	if n := len(d.Damaged); n > 0 {
+		fmt.Fprintf(&b, ", %s of them damaged", units.Count(int64(n)))
+	}
+	if n := len(d.Refused); n > 0 {
+		fmt.Fprintf(&b, "; %s refused", units.Count(int64(n)))
+	}
+	if n := len(d.Missing); n > 0 {
+		fmt.Fprintf(&b, "; %s missing", units.Count(int64(n)))
+	}
+	fmt.Fprintf(&b, "; %s", units.Several(len(d.Ranks), "rank"))
+	return b.String()
+}
+
+// Sentence says what was found and on how many ranks.
+func (d *FleetData) Sentence(f *FleetFinding) string {
+	l := RankLeak{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, BytesPerStep: f.BytesPerStep}
+	return l.String(d.Ranks)
+}
+
+// What is the rule of a finding and its place.
+func (f *FleetFinding) What() string { return f.Rule + " " + cmp.Or(f.Place, "of a whole memory ID") }
+
+// Grave returns the findings that are more than worth knowing; they come first.
+func (d *FleetData) Grave() []FleetFinding {
+	n := slices.IndexFunc(d.Findings, func(f FleetFinding) bool { return f.Severity == leak.Info.String() })
+	if n < 0 {
+		return d.Findings
+	}
+	return d.Findings[:n]
+}
+
+// String says what captures lack, and how many do.
+func (l *FleetLoss) String() string {
+	text := lossDoc(l.Loss)
+	text += fmt.Sprintf(": %s, %s", units.Several(l.Captures, "capture"), units.Several(l.Count, "case"))
+	if l.Bytes > 0 {
+		text += ", " + units.Bytes(l.Bytes)
+	}
+	return text
+}
+
+// Trouble says why a capture was not read, or what of it is broken.
+func Trouble(r *fleet.Record) string {
+	if r.State != fleet.Read {
+		return cmp.Or(r.Reason, "no reason is known")
+	}
+	var all []string
+	for _, l := range r.Losses {
+		if lossSeverity(l.Reason) == lifetime.Damage {
+			all = append(all, lossDoc(l))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func lossSeverity(reason string) lifetime.Severity {
+	r, ok := lifetime.ParseReason(reason)
+	if !ok {
+		return lifetime.Info
+	}
+	return r.Severity()
+}
+
+func lossDoc(l fleet.Loss) string {
+	r, ok := lifetime.ParseReason(l.Reason)
+	if !ok {
+		return l.Reason
+	}
+	return l.Reason + ", " + r.Doc()
+}
+
+// MadeOf is the part of the memory of a kind that a place held at the peaks, or what
+// was there before the windows.
+type MadeOf struct {
+	fleet.PlaceSum
+	Share float64
+}
+
+// MakeUp returns what the memory of a kind held at the peaks, most first, and how
+// many rows it left out.
+func MakeUp(k *fleet.Kind, most int) (rows []MadeOf, more int) {
+	places := k.Places
+	if k.Base > 0 {
+		base := fleet.PlaceSum{Place: "before the window", Bytes: k.Base} // in how many is not told
+		at := slices.IndexFunc(places, func(p fleet.PlaceSum) bool { return p.Bytes < k.Base })
+		if at < 0 {
+			at = len(places)
+		}
+		places = slices.Insert(slices.Clone(places), at, base)
+	}
+	for _, p := range places[:min(most, len(places))] {
+		rows = append(rows, MadeOf{p, float64(p.Bytes) / float64(max(1, k.Total))})
+	}
+	return rows, len(places) - len(rows)
+}
