@@ -157,8 +157,21 @@ func noSpool(err error) error {
 }
 
 // compressed reports whether the file is.
-func (s *source) compressed() bool {
+func (s *source) compressed() bool { return compressed(s.file) }
+
+func compressed(in io.ReaderAt) bool {
 	var magic [4]byte
-	n, _ := s.file.ReadAt(magic[:], 0)
+	n, _ := in.ReadAt(magic[:], 0)
 	return packing(magic[:n]) != plainFile
+}
+
+// Compressed reports whether a file begins as compressed ones do: a reader may need
+// many times its size.
+func Compressed(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return compressed(f)
 }

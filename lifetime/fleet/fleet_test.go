@@ -104,6 +104,13 @@ func TestLaws(t *testing.T) {
 		if got := read.AppendBinary(nil); !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: changes when it is read and written again", seed)
 		}
+		var each []*fleet.Record
+		for r := range read.Records() {
+			each = append(each, read.Record(r.Name))
+		}
+		if got := of(each...).AppendBinary(nil); !bytes.Equal(got, want) || read.Record("nobody") != nil {
+			t.Fatalf("seed %d: changes when each record is taken out", seed)
+		}
 		if !reflect.DeepEqual(read.Sites(), of(shuffled...).Sites()) || !reflect.DeepEqual(read.Findings(), of(shuffled...).Findings()) ||
 			!reflect.DeepEqual(read.Kinds(), of(shuffled...).Kinds()) {
 			t.Fatalf("seed %d: results differ", seed)

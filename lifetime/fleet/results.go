@@ -13,7 +13,7 @@ import (
 )
 
 // Records returns all records in the order of their names, without the sites of
-// their memories.
+// their memories: see SiteRows.
 func (f *Fleet) Records() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for _, k := range f.inOrder() {
@@ -22,6 +22,24 @@ func (f *Fleet) Records() iter.Seq[*Record] {
 			}
 		}
 	}
+}
+
+// Record returns the record of a name with the sites of its memories, nil where there is
+// none.
+func (f *Fleet) Record(name string) *Record {
+	k := f.records[name]
+	if k == nil {
+		return nil
+	}
+	r := k.Record
+	r.Memories = slices.Clone(k.Memories)
+	for i := range r.Memories {
+		for n, t := range f.totalsOf(k, i) {
+			t.Site = f.site(n)
+			r.Memories[i].Sites = append(r.Memories[i].Sites, t)
+		}
+	}
+	return &r
 }
 
 // SiteRow is what a site did in one memory of a capture.

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/memlane/memlane/lifetime/fleet"
+)
+
+// cache keeps records by the content of their captures and by the program that made
+// them, so that a run that was ended goes on where it was, and a capture that was copied
+// is not read again. Records in it have no name. A nil cache keeps nothing.
+type cache struct {
+	of      *blob.Bucket
+	program string // its SHA-256: another one may sum captures up differently
+}
+
+func openCache(ctx context.Context, in *stores, name string) (*cache, error) {
+	bucket, err := in.folder(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	program, err := programSum()
+	if err != nil {
+		return nil, fail(statusFailed, "--cache: this program cannot be read: %w", err)
+	}
+	return &cache{bucket, program}, nil
+}
+
+func programSum() (string, error) {
+	name, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)[:8]), err
+}
+
+func (c *cache) recordKey(content string) string {
+	return fmt.Sprintf("%s/records/%s/%s", c.program, content[:2], content)
+}
+
+// versionKey is that of a version of an object in a store, by the tag that the store gives
+// to each.
+func (c *cache) versionKey(name string, a *blob.Attributes) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", name, a.ETag, a.Size))
+	version := hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%s/versions/%s/%s", c.program, version[:2], version)
+}
+
+// get returns the record of a content, nil where there is none that can be read.
+func (c *cache) get(ctx context.Context, content string) (*fleet.Record, error) {
+	if c == nil {
+		return nil, nil
+	}
+	data, err := c.read(ctx, c.recordKey(content))
+	if data == nil || err != nil {
+		return nil, err
+	}
+	r, err := unpack(data)
+	if err != nil || r.Content != content { // the disk lost it: it is made again
+		return nil, nil
+	}
+	return r, nil
+}
+
+// contentOf returns the content of a version of an object, "" where it is not known.
+func (c *cache) contentOf(ctx context.Context, name string, a *blob.Attributes) (string, error) {
+	if c == nil || a.ETag == "" {
+		return "", nil
+	}
+	content, err := c.read(ctx, c.versionKey(name, a))
+	if len(content) != 2*sha256.Size {
+		return "", err
+	}
+	return string(content), err
+}
+
+func (c *cache) putVersion(ctx context.Context, name string, a *blob.Attributes, content string) error {
+	if c == nil || a.ETag == "" {
+		return nil
+	}
+	return c.write(ctx, c.versionKey(name, a), []byte(content))
+}
+
+func (c *cache) put(ctx context.Context, r *fleet.Record) error {
+	if c == nil {
+		return nil
+	}
+	return c.write(ctx, c.recordKey(r.Content), pack(r))
+}
+
+// read returns what is kept under a key, nil where nothing is.
+func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
+	err = retry(ctx, func() error {
+		data, err = c.of.ReadAll(ctx, key)
+		return err
+	})
+	switch {
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, storeError("--cache", err)
+	}
+	return data, nil
+}
+
+// write keeps data under a key: all of it, or nothing.
+func (c *cache) write(ctx context.Context, key string, data []byte) error {
+	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, nil) }); err != nil {
+		return storeError("--cache", err)
+	}
+	return nil
+}
+
+// maxRecord bounds the memory that a record may take, in bytes.
+const maxRecord = 256 << 20
+
+var (
+	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxRecord))
+)
+
+// pack returns a record as caches and lines have it.
+func pack(r *fleet.Record) []byte {
+	var one fleet.Fleet
+	one.Add(r)
+	return packer.EncodeAll(one.AppendBinary(nil), nil)
+}
+
+// unpack returns the record without a name that was packed.
+func unpack(data []byte) (*fleet.Record, error) {
+	one := &fleet.Fleet{}
+	if err := addPacked(one, data); err != nil {
+		return nil, err
+	}
+	if r := one.Record(""); r != nil {
+		return r, nil
+	}
+	return nil, errors.New("it holds no record")
+}
+
+// addPacked adds a record that was packed to a fleet.
+func addPacked(all *fleet.Fleet, data []byte) error {
+	plain, err := unpacker.DecodeAll(data, nil)
+	if err != nil {
+		return fmt.Errorf("damaged record (%w)", err)
+	}
+	return all.ReadBinary(plain)
+}

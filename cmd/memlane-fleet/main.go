@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/report"
+)
+
+// Exit statuses.
+const (
+	statusIncomplete  = 1   // a capture has no record
+	statusUsage       = 2   // the command line is wrong
+	statusFailed      = 5   // a store, a disk or a pipe failed: the same command may well work another time
+	statusInterrupted = 130 // by Ctrl-C
+)
+
+// statusError is an error with the exit status that it asks for.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+func fail(status int, format string, args ...any) error {
+	return &statusError{status, fmt.Errorf(format, args...)}
+}
+
+func main() {
+	os.Exit(run(os.Stdin, os.Stdout, os.Stderr, os.Args))
+}
+
+// errInterrupted ends what a signal interrupts. A second signal ends the program at once.
+var errInterrupted = fail(statusInterrupted, "interrupted")
+
+// run is the whole program: it returns the exit status.
+func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(s) { // as under nohup
+			signal.Notify(signals, s)
+		}
+	}
+	ended := make(chan struct{})
+	defer func() { close(ended); signal.Stop(signals); cancel(nil) }()
+	go func() {
+		select {
+		case <-signals:
+			cancel(errInterrupted)
+			signal.Stop(signals)
+		case <-ended:
+		}
+	}()
+	err := newCommand(stdin, stdout, stderr).Run(ctx, args)
+	if err == nil {
+		return 0
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		err = cause
+	}
+	fmt.Fprintln(stderr, "memlane-fleet:", report.Printable(withoutSecrets(err.Error())))
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.status
+	}
+	return statusUsage // what cli finds wrong
+}
+
+func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+	usage := func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		return fail(statusUsage, "%w; see memlane-fleet %s --help", err, c.Name)
+	}
+	root := &cli.Command{
+		Name:      "memlane-fleet",
+		Usage:     "which of thousands of ranks stand out, and why",
+		UsageText: "memlane-fleet COMMAND [flags] ...",
+		Description: "Captures are files, patterns ('job/rank*.pickle') and addresses in object\n" +
+			"stores (s3://, gs://, azblob://, file://); without any, their names are\n" +
+			"read from standard input, one a line. One that is damaged or missing is told\n" +
+			"of in the results; a store or a disk that fails ends the command.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet run 'job/rank*.pickle' -o results\n" +
+			"  memlane-fleet map <captures.txt | memlane-fleet merge -o results\n\n" +
+			"Exit status: 0 done, 1 a capture has no record, 2 wrong command line, 5 a\n" +
+			"store, disk or pipe failed, 130 interrupted.",
+		Reader: stdin, Writer: stdout, ErrWriter: stderr,
+		Suggest:         true,
+		HideHelpCommand: true,
+		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand()},
+		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // run decides about the exit status
+		OnUsageError:    usage,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if name := c.Args().First(); name != "" {
+				return fail(statusUsage, "no command is called %q; there are run, map and merge", name)
+			}
+			return cli.ShowRootCommandHelp(c)
+		},
+	}
+	for _, command := range root.Commands {
+		command.OnUsageError = usage
+		command.HideHelpCommand = true // a capture may be called "help"
+	}
+	return root
+}
+
+// mapFlags are the flags of commands that read captures.
+func mapFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "cache", Usage: "keep records in folder or store `DIR`, for the next time", HideDefault: true},
+		&cli.StringFlag{Name: "max-memory", Usage: "take about `SIZE` of memory at most", Value: "2GiB"},
+		&cli.IntFlag{Name: "workers", Usage: "read up to `N` captures at a time", Value: runtime.GOMAXPROCS(0)},
+		rankFlag(), quietFlag(),
+	}, more...)
+}
+
+func rankFlag() cli.Flag {
+	return &cli.StringFlag{Name: "rank-from", Usage: "the rank is the first group of `REGEX` in the path", HideDefault: true}
+}
+
+func quietFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Usage: "say nothing but errors", HideDefault: true}
+}
+
+// outputFlag is the folder of commands that write results.
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to folder or store `DIR`", Required: true, HideDefault: true}
+}
+
+// rankNames returns what --rank-from asks for.
+func rankNames(c *cli.Command) (leak.RankNames, error) {
+	by, err := leak.ParseRankNames(c.String("rank-from"))
+	if err != nil {
+		return by, fail(statusUsage, "--rank-from %w", err)
+	}
+	return by, nil
+}
+
+// limitMemory makes the collector of garbage work harder the nearer --max-memory is, and
+// returns it in bytes.
+func limitMemory(c *cli.Command) (int64, error) {
+	n, err := units.ParseBytes(c.String("max-memory"))
+	if err != nil || n < leastBudget {
+		return 0, fail(statusUsage, "--max-memory %q: want a size of %s or more, as 4GiB", c.String("max-memory"), units.Bytes(leastBudget))
+	}
+	debug.SetMemoryLimit(n - n/10) // what is no heap counts too
+	return n, nil
+}
+
+// terminal reports whether w is one.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

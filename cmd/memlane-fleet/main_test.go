@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime/fleet"
+)
+
+// snapshots are captures of real runs.
+const snapshots = "../../testdata/torchsnap/"
+
+// job writes the captures of a job into a folder: healthy ranks, one that leaks, one that
+// is cut and one that is none. It returns their names, and one that is not there.
+func job(t testing.TB) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var names []string
+	for rank, source := range []string{"leak_loss_fixed", "leak_loss_fixed", "leak_loss", "leak_loss_fixed", "leak_loss_fixed", "cut", "none"} {
+		data := []byte("{\"what\": \"this is\"}")
+		switch source {
+		case "cut":
+			data = data[:7]
+		case "none":
+		default:
+			var err error
+			if data, err = os.ReadFile(snapshots + source + ".pickle"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := filepath.Join(dir, "rank"+string(rune('0'+rank))+".pickle")
+		if err := os.WriteFile(name, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return append(names, filepath.Join(dir, "rank7.pickle"))
+}
+
+// call runs the program and returns its standard output; it must end with status.
+func call(t testing.TB, status int, stdin string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, said bytes.Buffer
+	if have := run(strings.NewReader(stdin), &out, &said, append([]string{"memlane-fleet"}, args...)); have != status {
+		t.Fatalf("memlane-fleet %s: status %d, want %d; %s", args, have, status, said.String())
+	}
+	return out.String(), said.String()
+}
+
+// resultsIn returns the files of a folder of results by name.
+func resultsIn(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, r := range results {
+		data, err := os.ReadFile(filepath.Join(dir, r.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[r.name] = string(data)
+	}
+	return files
+}
+
+// sameResults fails where a file of two folders of results differs.
+func sameResults(t testing.TB, what string, have, want map[string]string) {
+	t.Helper()
+	for name := range want {
+		if have[name] != want[name] {
+			t.Errorf("%s: %s differs", what, name)
+		}
+	}
+}
+
+func lines(names []string) string { return strings.Join(names, "\n") + "\n" }
+
+// TestOneResult: a run, and map and merge in whatever pieces and order, and twice over,
+// give the same files; they tell of every capture.
+func TestOneResult(t *testing.T) {
+	names := job(t)
+	whole := t.TempDir()
+	call(t, 0, lines(names), "run", "-o", whole)
+	want := resultsIn(t, whole)
+
+	records, merged := t.TempDir(), t.TempDir()
+	for i, some := range [][]string{names[5:], names[:3], names[2:6]} {
+		some = slices.Clone(some)
+		slices.Reverse(some)
+		out, _ := call(t, 0, "", append([]string{"map", "--quiet", "--workers", "2"}, some...)...)
+		if n := strings.Count(out, "\n"); n != len(some) {
+			t.Errorf("%d lines of %d captures", n, len(some))
+		}
+		if err := os.WriteFile(filepath.Join(records, "part-"+string(rune('0'+i))), []byte(out), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(records, "_SUCCESS"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	call(t, 0, "", "merge", records, "-o", merged)
+	sameResults(t, "merged", resultsIn(t, merged), want)
+
+	var said struct {
+		Summary  map[string]int
+		Captures []struct{ Name, State, Reason string }
+	}
+	if err := json.Unmarshal([]byte(want["fleet.json"]), &said); err != nil {
+		t.Fatal(err)
+	}
+	if s := said.Summary; s["captures"] != 8 || s["read"] != 5 || s["refused"] != 2 || s["missing"] != 1 {
+		t.Errorf("summary %v", s)
+	}
+	for i, c := range said.Captures {
+		state := []string{"read", "read", "read", "read", "read", "refused", "refused", "missing"}[i]
+		if c.Name != names[i] || c.State != state || (c.Reason == "") != (state == "read") {
+			t.Errorf("capture %+v, want %s %s", c, names[i], state)
+		}
+	}
+	if text := want["report.txt"]; !strings.Contains(text, "rank 2") || !strings.Contains(text, "1 of 5 ranks") {
+		t.Errorf("the report does not name the rank that leaks:\n%s", text)
+	}
+}
+
+// TestWithoutRecord: merge finds out which captures of a list nobody mapped.
+func TestWithoutRecord(t *testing.T) {
+	names := job(t)
+	list := filepath.Join(t.TempDir(), "captures.txt")
+	if err := os.WriteFile(list, []byte(lines(names)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := call(t, 0, lines(names[1:]), "map", "--quiet")
+	_, said := call(t, statusIncomplete, out, "merge", "--captures", list, "-o", t.TempDir())
+	if !strings.Contains(said, "1 of 8 captures have no record: "+names[0]) {
+		t.Errorf("says %q", said)
+	}
+	out, _ = call(t, 0, lines(names), "map", "--quiet")
+	call(t, 0, out, "merge", "--captures", list, "-o", t.TempDir())
+}
+
+// TestCache: what is in the cache is not read again, whatever its name is now, and an
+// entry that cannot be read is made again.
+func TestCache(t *testing.T) {
+	names := job(t)
+	cache := t.TempDir()
+	first, _ := call(t, 0, lines(names), "map", "--quiet", "--workers", "1", "--cache", cache)
+	var entries []string
+	err := filepath.WalkDir(cache, func(file string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			entries = append(entries, file)
+		}
+		return err
+	})
+	if err != nil || len(entries) != 4 { // two kinds of snapshots, and two that were refused
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	planted := 0
+	for _, entry := range entries {
+		data, err := os.ReadFile(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := unpack(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.State == fleet.Read {
+			r.Producer = "out of the cache"
+			planted++
+			if err := os.WriteFile(entry, pack(r), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	moved := filepath.Join(filepath.Dir(names[0]), "rank42.pickle")
+	if err := os.Rename(names[0], moved); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	call(t, 0, moved+"\n"+names[2]+"\n", "run", "--quiet", "--cache", cache, "-o", out)
+	if json := resultsIn(t, out)["fleet.json"]; planted != 2 || strings.Count(json, "out of the cache") < 2 || !strings.Contains(json, "rank 42") {
+		t.Errorf("%d entries planted; the cache was not used", planted)
+	}
+	if err := os.Rename(moved, names[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.WriteFile(entry, []byte("lost"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, _ := call(t, 0, lines(names), "map", "--quiet", "--workers", "1", "--cache", cache); again != first {
+		t.Error("after the cache was lost the records differ")
+	}
+}
+
+// TestUsage: what is wrong with a command line is told, with status 2.
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "-o", t.TempDir()}, "no captures given"},
+		{[]string{"run", "-o", t.TempDir(), filepath.Join(t.TempDir(), "*.pickle")}, "no file matches the pattern"},
+		{[]string{"map", "--workers", "0", "x"}, "--workers 0"},
+		{[]string{"map", "--max-memory", "lots", "x"}, `--max-memory "lots"`},
+		{[]string{"map", "--max-memory", "1MiB", "x"}, "128 MiB"},
+		{[]string{"map", "--rank-from", "x", "x"}, "want a regular expression with a group"},
+		{[]string{"map", "s3://bucket"}, "want the address of a capture"},
+		{[]string{"map", "--nonsense"}, "nonsense"},
+		{[]string{"merge"}, "output"},
+		{[]string{"merge", "-o", t.TempDir(), "main_test.go"}, "main_test.go, line 1: want a line that memlane-fleet map wrote"},
+		{[]string{"fly"}, `no command is called "fly"`},
+	} {
+		if _, said := call(t, statusUsage, "", c.args...); !strings.Contains(said, c.want) {
+			t.Errorf("%s: says %q, want %q", c.args, said, c.want)
+		}
+	}
+}
+
+// TestFailures: where the machine fails the status is 5, and nothing is half written.
+func TestFailures(t *testing.T) {
+	names := job(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	call(t, statusFailed, "", "run", "--quiet", "-o", filepath.Join(file, "results"), names[0])
+	call(t, statusFailed, "", "map", "--quiet", "--cache", filepath.Join(file, "cache"), names[0])
+	call(t, statusFailed, "", "merge", "-o", t.TempDir(), filepath.Join(file, "records"))
+	var said bytes.Buffer
+	if status := run(strings.NewReader(""), full{}, &said, []string{"memlane-fleet", "map", names[0], names[1]}); status != statusFailed {
+		t.Errorf("standard output is full: status %d, %s", status, said.String())
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// TestHelp: every command says what it is for, with examples.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}} {
+		out, _ := call(t, 0, "", args...)
+		if !strings.Contains(out, "Examples:") {
+			t.Errorf("%s: no examples in\n%s", args, out)
+		}
+		for l := range strings.Lines(out) {
+			if len(strings.TrimRight(l, "\n")) > 80 {
+				t.Errorf("%s: a long line: %s", args, l)
+			}
+		}
+	}
+}

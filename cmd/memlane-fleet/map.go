@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/room"
+	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+func mapCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "map",
+		Usage:     "read captures; write a record of each, one a line",
+		ArgsUsage: "[CAPTURE...]",
+		Description: "What an engine runs on its workers: names of captures in on standard input,\n" +
+			"one a line, and for each a line of JSON out. Records of captures that are\n" +
+			"damaged or missing say so. Where a store or a disk fails the exit status is\n" +
+			"5, and the work can be done again: records that come twice count once.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet map <captures.txt >records.jsonl\n" +
+			"  memlane-fleet map --cache s3://bucket/cache 's3://bucket/job/rank*.pickle'",
+		Flags: mapFlags(),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			m, names, err := mapperOf(ctx, c)
+			if err != nil {
+				return err
+			}
+			out := bufio.NewWriter(c.Root().Writer)
+			lines := json.NewEncoder(out)
+			lines.SetEscapeHTML(false)
+			return m.each(ctx, names, func(r *fleet.Record) error {
+				err := lines.Encode(line{Capture: r.Name, State: r.State.String(), Reason: r.Reason, Record: pack(r)})
+				if err = cmp.Or(err, out.Flush()); err != nil {
+					return fail(statusFailed, "standard output: %w", cause(err))
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// line is what map writes of a capture and merge reads. All but Record is for people.
+type line struct {
+	Capture string `json:"capture"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+	Record  []byte `json:"record"`
+}
+
+// mapper makes records of captures.
+type mapper struct {
+	stores  *stores
+	cache   *cache
+	by      leak.RankNames
+	workers int
+	budget  int64               // of --max-memory, in bytes
+	left    *semaphore.Weighted // what captures that are being read leave of it
+	done    *progress
+}
+
+func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, names []string, err error) {
+	m = &mapper{stores: &stores{}, workers: c.Int("workers")}
+	if m.workers < 1 {
+		return nil, nil, fail(statusUsage, "--workers %d: want 1 or more", m.workers)
+	}
+	if m.by, err = rankNames(c); err != nil {
+		return nil, nil, err
+	}
+	if m.budget, err = limitMemory(c); err != nil {
+		return nil, nil, err
+	}
+	m.left = semaphore.NewWeighted(m.budget)
+	if folder := c.String("cache"); folder != "" {
+		if m.cache, err = openCache(ctx, m.stores, folder); err != nil {
+			return nil, nil, err
+		}
+	}
+	if names, err = namesOf(ctx, c.Args().Slice(), c.Root().Reader, m.stores); err != nil {
+		return nil, nil, err
+	}
+	m.done = progressOf(c, len(names))
+	return m, names, nil
+}
+
+// each makes the records of captures, several at a time, and gives them to take, one at
+// a time and in any order. It ends at the first failure.
+func (m *mapper) each(ctx context.Context, names []string, take func(*fleet.Record) error) error {
+	defer m.done.end()
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(m.workers)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			r, err := m.record(ctx, name)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			m.done.add(r)
+			return take(r.Named(shownName(name), m.by))
+		})
+	}
+	return group.Wait()
+}
+
+// record makes the record of a capture, without its name. An error means that the
+// machine or a store failed, and says where; what is wrong with a capture is in its
+// record.
+func (m *mapper) record(ctx context.Context, name string) (*fleet.Record, error) {
+	if remote(name) {
+		return m.fromStore(ctx, name)
+	}
+	return m.fromDisk(ctx, name)
+}
+
+func refused(content string, err error) *fleet.Record {
+	return &fleet.Record{Content: content, State: fleet.Refused, Reason: err.Error()}
+}
+
+func missing(err error) *fleet.Record {
+	return &fleet.Record{State: fleet.Missing, Reason: err.Error()}
+}
+
+func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, error) {
+	address, key, err := splitAddress(name)
+	if err != nil {
+		return missing(err), nil
+	}
+	bucket, err := m.stores.bucket(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	var object *blob.Attributes
+	err = retry(ctx, func() (err error) {
+		object, err = bucket.Attributes(ctx, key)
+		return err
+	})
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return missing(errors.New("no such object")), nil
+	}
+	if err != nil {
+		return nil, storeError(shownName(name), err)
+	}
+	content, err := m.cache.contentOf(ctx, shownName(name), object)
+	if err != nil {
+		return nil, err
+	}
+	if content != "" {
+		if r, err := m.cache.get(ctx, content); r != nil || err != nil {
+			return r, err
+		}
+	}
+	// All of it is read for its hash anyway, so a copy for readers that look twice costs
+	// no request.
+	copied, err := os.CreateTemp("", "memlane-fleet-*")
+	if err != nil {
+		return nil, fail(statusFailed, "%s: no temporary file can hold it: %w; let TMPDIR name a folder with room", shownName(name), cause(err))
+	}
+	defer os.Remove(copied.Name())
+	defer copied.Close()
+	sum := sha256.New()
+	switch err := fetch(ctx, bucket, key, object.Size, copied, sum); {
+	case errors.Is(err, errChanged):
+		return refused("", err), nil
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return missing(errors.New("it vanished while it was read")), nil
+	case err != nil:
+		return nil, storeError(shownName(name), err)
+	}
+	content = hex.EncodeToString(sum.Sum(nil))
+	r, err := m.fromContent(ctx, copied.Name(), content, object.Size)
+	if err == nil {
+		err = m.cache.putVersion(ctx, shownName(name), object, content)
+	}
+	return r, err
+}
+
+func (m *mapper) fromDisk(ctx context.Context, name string) (*fleet.Record, error) {
+	sum := sha256.New()
+	size, err := addFiles(ctx, sum, name)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, fs.ErrNotExist):
+		return missing(errors.New("no such file")), nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errNoFile):
+		return refused("", cause(err)), nil
+	case err != nil:
+		return nil, fail(statusFailed, "%s: %w", name, cause(err))
+	}
+	return m.fromContent(ctx, name, hex.EncodeToString(sum.Sum(nil)), size)
+}
+
+// errNoFile is that of a name that reading might never come to the end of.
+var errNoFile = errors.New("it is a device or a pipe, not a file")
+
+// addFiles adds the content of a file to a hash, or those of all in a folder, which a
+// profiler may have written, with their names.
+func addFiles(ctx context.Context, sum hash.Hash, name string) (size int64, err error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return 0, err
+	case info.Mode().IsRegular():
+		return addFile(ctx, sum, name)
+	case !info.IsDir():
+		return 0, errNoFile
+	}
+	err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		of, err := filepath.Rel(name, file)
+		if err != nil {
+			return err
+		}
+		one := sha256.New()
+		n, err := addFile(ctx, one, file)
+		size += n
+		fmt.Fprintf(sum, "%q %x\n", filepath.ToSlash(of), one.Sum(nil))
+		return err
+	})
+	return size, err
+}
+
+func addFile(ctx context.Context, sum hash.Hash, name string) (int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(sum, untilDone{ctx, f})
+}
+
+// untilDone is a reader that ends with a context.
+type untilDone struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (u untilDone) Read(b []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.in.Read(b)
+}
+
+// fromContent returns the record of a content from the cache, or else makes it from a
+// file of size bytes and keeps it there.
+func (m *mapper) fromContent(ctx context.Context, file, content string, size int64) (*fleet.Record, error) {
+	if r, err := m.cache.get(ctx, content); r != nil || err != nil {
+		return r, err
+	}
+	r, crowded, err := m.read(ctx, file, needOf(file, size))
+	if crowded { // by others, perhaps
+		r, crowded, err = m.read(ctx, file, m.budget)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Content = content
+	if crowded { // with more memory it may be read
+		return r, nil
+	}
+	return r, m.cache.put(ctx, r)
+}
+
+// leastBudget is the least memory that captures can be read in, in bytes.
+const leastBudget = 128 << 20
+
+// needOf estimates the memory that reading a file takes, in bytes: twice its size, as
+// the densest formats do, or twelve times where it is compressed. Where that is too
+// little, m.read notices.
+func needOf(file string, size int64) int64 {
+	const base, plain, packed = 32 << 20, 2, 12
+	if formats.Compressed(file) {
+		return base + packed*size
+	}
+	return base + plain*size
+}
+
+// read reads a capture once there are need bytes of memory for it. crowded says that it
+// did not fit into what is left of the budget; then the record says so.
+func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Record, crowded bool, err error) {
+	need = min(need, m.budget)
+	if err := m.left.Acquire(ctx, need); err != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	defer m.left.Release(need)
+	defer func() {
+		if fault := recover(); fault != nil {
+			r, err = refused("", fmt.Errorf("memlane has a fault, and this capture shows it: %v; please report it", fault)), nil
+			fmt.Fprintf(os.Stderr, "%s\n", debug.Stack())
+		}
+	}()
+	space := room.New(m.budget)
+	capture, err := formats.Open(file, formats.Input{Stop: func() error {
+		return cmp.Or(context.Cause(ctx), space.Check())
+	}})
+	switch {
+	case ctx.Err() != nil:
+		return nil, false, context.Cause(ctx)
+	case err != nil && space.Check() != nil:
+		return refused("", space.Check()), true, nil
+	case err != nil && systemFailed(err):
+		return nil, false, fail(statusFailed, "%s: %w", file, errors.Unwrap(err))
+	case err != nil:
+		return refused("", errors.Unwrap(err)), false, nil // which does not name the file
+	}
+	return fleet.Of(capture, leak.Find(capture, capture.Spaces, leak.Settings{})), false, nil
+}
+
+// systemFailed reports whether an error of a reader is none of its capture: the disk of
+// temporary files is full, or a file cannot be read.
+func systemFailed(err error) bool {
+	var number syscall.Errno
+	return errors.As(err, &number)
+}

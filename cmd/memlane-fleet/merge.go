@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+	"gocloud.dev/blob"
+
+	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/report"
+)
+
+func mergeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "merge",
+		Usage:     "records in, results out",
+		ArgsUsage: "[RECORDS...]",
+		Description: "RECORDS are files of what map writes, folders of such files and addresses in\n" +
+			"object stores; without any, the records are read from standard input. Their\n" +
+			"order does not matter, nor how they are spread over files, nor that some are\n" +
+			"there twice: the results are the same, byte for byte.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet merge -o results <records.jsonl\n" +
+			"  memlane-fleet merge -o results --captures captures.txt records/",
+		Flags: []cli.Flag{
+			outputFlag(),
+			&cli.StringFlag{Name: "captures", Usage: "fail unless each capture listed in `FILE` has a record", HideDefault: true},
+			rankFlag(),
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			by, err := rankNames(c)
+			if err != nil {
+				return err
+			}
+			in, all := &stores{}, &fleet.Fleet{}
+			sources := c.Args().Slice()
+			if len(sources) == 0 {
+				sources = []string{"-"}
+			}
+			for _, source := range sources {
+				if err := addRecords(ctx, all, source, c.Root().Reader, in); err != nil {
+					return err
+				}
+			}
+			if err := writeResults(ctx, in, c.String("output"), all, by); err != nil {
+				return err
+			}
+			return allThere(ctx, all, c.String("captures"), in)
+		},
+	}
+}
+
+// addRecords adds the records of a file, a folder, an address or standard input.
+func addRecords(ctx context.Context, all *fleet.Fleet, source string, stdin io.Reader, in *stores) error {
+	if source == "-" {
+		return addLines(ctx, all, "standard input", stdin)
+	}
+	if remote(source) {
+		return addFromStore(ctx, all, source, in)
+	}
+	return filepath.WalkDir(localPath(source), func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fail(statusFailed, "%s: %w", file, cause(err))
+		}
+		if entry.IsDir() || file != source && hidden(entry.Name()) {
+			return nil
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return fail(statusFailed, "%s: %w", file, cause(err))
+		}
+		defer f.Close()
+		return addLines(ctx, all, file, f)
+	})
+}
+
+// hidden reports whether engines mean a file of theirs by its name: _SUCCESS, .part-0.crc.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
+
+func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stores) error {
+	address, prefix, err := splitAddress(source)
+	if err != nil {
+		return fail(statusUsage, "%w", err)
+	}
+	bucket, err := in.bucket(ctx, address)
+	if err != nil {
+		return err
+	}
+	keys, err := in.list(ctx, address, prefix)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if hidden(key[strings.LastIndexByte(key, '/')+1:]) {
+			continue
+		}
+		var data []byte
+		err := retry(ctx, func() (err error) {
+			data, err = bucket.ReadAll(ctx, key)
+			return err
+		})
+		if err != nil {
+			return storeError(source, err)
+		}
+		if err := addLines(ctx, all, key, bytes.NewReader(data)); err != nil {
+			return err
+		}
+	}
+	if len(keys) == 0 {
+		return fail(statusUsage, "%s: nothing is there", shownName(source))
+	}
+	return nil
+}
+
+// addLines adds the records of lines that map wrote.
+func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) error {
+	lines := bufio.NewScanner(untilDone{ctx, in})
+	lines.Buffer(nil, maxRecord)
+	n := 0
+	for lines.Scan() {
+		n++
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil || l.Record == nil {
+			return fail(statusUsage, "%s, line %d: want a line that memlane-fleet map wrote", name, n)
+		}
+		if err := addPacked(all, l.Record); err != nil {
+			return fail(statusUsage, "%s, line %d: %w", name, n, err)
+		}
+	}
+	switch err := lines.Err(); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fail(statusFailed, "%s: %w", name, cause(err))
+	}
+	return nil
+}
+
+// allThere checks that each capture of a list has a record.
+func allThere(ctx context.Context, all *fleet.Fleet, list string, in *stores) error {
+	if list == "" {
+		return nil
+	}
+	f, err := os.Open(list)
+	if err != nil {
+		return fail(statusUsage, "--captures %s: %w", list, cause(err))
+	}
+	defer f.Close()
+	names, err := namesOf(ctx, nil, f, in)
+	if err != nil {
+		return err
+	}
+	var without []string
+	for _, name := range names {
+		if all.Record(shownName(name)) == nil {
+			without = append(without, name)
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	const some = 3
+	text := strings.Join(without[:min(some, len(without))], ", ")
+	if len(without) > some {
+		text += fmt.Sprintf(" and %d more", len(without)-some)
+	}
+	return fail(statusIncomplete, "%d of %d captures have no record: %s; run map on them and merge again", len(without), len(names), text)
+}
+
+// pages is the folder beside the results in which the pages of single captures are
+// looked for, by the names of their files: what memlane report -o pages/rank7.pickle.html
+// writes.
+const pages = "pages/"
+
+// writeResults writes all results of a fleet to a folder, or none of them where it fails.
+func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fleet, by leak.RankNames) (err error) {
+	bucket, err := in.folder(ctx, output)
+	if err != nil {
+		return err
+	}
+	there, err := keysOf(ctx, bucket, pages)
+	if err != nil {
+		return storeError(output, err)
+	}
+	d := report.FleetOf(all, by, func(capture string) string {
+		page := pages + capture[strings.LastIndexByte(capture, '/')+1:] + ".html"
+		if !slices.Contains(there, page) {
+			return ""
+		}
+		return (&url.URL{Path: page}).String()
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of what is not closed
+	var open []*blob.Writer
+	for _, r := range results {
+		w, err := bucket.NewWriter(ctx, r.name, nil)
+		if err == nil {
+			open = append(open, w)
+			err = r.write(w, d)
+		}
+		if err != nil {
+			return fail(statusFailed, "-o %s: %s: %w", output, r.name, cause(err))
+		}
+	}
+	for i, w := range open {
+		if err := w.Close(); err != nil {
+			return fail(statusFailed, "-o %s: %s: %w", output, results[i].name, cause(err))
+		}
+	}
+	return nil
+}

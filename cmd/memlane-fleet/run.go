@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/render/report"
+)
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "captures in, results out, on this machine",
+		ArgsUsage: "[CAPTURE...]",
+		Description: "All of it without an engine: map and merge. What was read is kept in the\n" +
+			"folder cache of the results, so that a run that was ended, by Ctrl-C or by a\n" +
+			"store that failed, goes on where it was when it is started again.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet run 'job/rank*.pickle' -o results\n" +
+			"  memlane-fleet run -o results --max-memory 16GiB <captures.txt\n" +
+			"  memlane-fleet run 's3://bucket/job/*.json.gz' -o results --workers 16",
+		Flags: mapFlags(outputFlag()),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			output := c.String("output")
+			if c.String("cache") == "" {
+				if err := c.Set("cache", below(output, "cache")); err != nil {
+					return err
+				}
+			}
+			m, names, err := mapperOf(ctx, c)
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				return fail(statusUsage, "run: no captures given; see memlane-fleet run --help")
+			}
+			all := &fleet.Fleet{}
+			err = m.each(ctx, names, func(r *fleet.Record) error {
+				all.Add(r)
+				return nil
+			})
+			if errors.Is(err, errInterrupted) {
+				return fail(statusInterrupted, "interrupted; the same command goes on where this one was")
+			}
+			if err != nil {
+				return err
+			}
+			if err := writeResults(ctx, m.stores, output, all, m.by); err != nil {
+				return err
+			}
+			if !c.Bool("quiet") {
+				fmt.Fprintf(c.Root().ErrWriter, "memlane-fleet: results are in %s\n", report.Printable(withoutSecrets(output)))
+			}
+			return nil
+		},
+	}
+}

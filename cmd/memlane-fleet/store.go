@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/gcsblob" // gs://
+	_ "gocloud.dev/blob/s3blob"  // s3://
+	"gocloud.dev/gcerrors"
+)
+
+// stores are the buckets of object stores that were opened, by address.
+type stores struct {
+	mu   sync.Mutex
+	open map[string]*blob.Bucket
+}
+
+func (s *stores) bucket(ctx context.Context, address string) (*blob.Bucket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.open[address]; b != nil {
+		return b, nil
+	}
+	b, err := blob.OpenBucket(ctx, address)
+	if err != nil {
+		return nil, storeError(address, err)
+	}
+	if s.open == nil {
+		s.open = map[string]*blob.Bucket{}
+	}
+	s.open[address] = b
+	return b, nil
+}
+
+// folder returns the bucket of results or of a cache: a folder of this machine, which is
+// made, or a place in an object store.
+func (s *stores) folder(ctx context.Context, name string) (*blob.Bucket, error) {
+	if remote(name) {
+		bucket, key, err := splitAddress(below(name, "_")) // it has a key then, also where it is a whole bucket
+		if err != nil {
+			return nil, fail(statusUsage, "%w", err)
+		}
+		b, err := s.bucket(ctx, bucket)
+		if err != nil {
+			return nil, err
+		}
+		return blob.PrefixedBucket(b, strings.TrimSuffix(key, "_")), nil
+	}
+	dir, err := filepath.Abs(localPath(name))
+	if err != nil {
+		return nil, fail(statusFailed, "%s: %w", name, err)
+	}
+	b, err := fileblob.OpenBucket(dir, &fileblob.Options{CreateDir: true, NoTempDir: true, Metadata: fileblob.MetadataDontWrite})
+	if err != nil {
+		return nil, fail(statusFailed, "%s: %w", name, cause(err))
+	}
+	return b, nil
+}
+
+// list returns the keys in a bucket that begin with prefix.
+func (s *stores) list(ctx context.Context, address, prefix string) (keys []string, err error) {
+	bucket, err := s.bucket(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if keys, err = keysOf(ctx, bucket, prefix); err != nil {
+		return nil, storeError(address, err)
+	}
+	return keys, nil
+}
+
+func keysOf(ctx context.Context, bucket *blob.Bucket, prefix string) (keys []string, err error) {
+	err = retry(ctx, func() error {
+		keys = keys[:0]
+		for each := bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+			switch object, err := each.Next(ctx); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
+			case !object.IsDir:
+				keys = append(keys, object.Key)
+			}
+		}
+	})
+	return keys, err
+}
+
+// rangeSize is how much of a capture is asked for at a time, in bytes: what is lost when
+// a connection breaks.
+const rangeSize = 8 << 20
+
+// fetch copies an object of size bytes to a file and to sum. Each byte is asked for once,
+// but for those that a store failed to send.
+func fetch(ctx context.Context, bucket *blob.Bucket, key string, size int64, to *os.File, sum hash.Hash) error {
+	for at := int64(0); at < size; {
+		err := retry(ctx, func() error {
+			r, err := bucket.NewRangeReader(ctx, key, at, min(rangeSize, size-at), nil)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if r.Size() != size {
+				return backoff.Permanent(errChanged)
+			}
+			n, err := io.Copy(io.MultiWriter(diskWriter{to}, sum), r)
+			at += n
+			if err == nil && n == 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errChanged is that of a capture that is not what it was a moment ago.
+var errChanged = errors.New("it changed while it was read; wait until it is complete")
+
+// diskWriter writes to a file: that a disk is full is not worth another try.
+type diskWriter struct{ *os.File }
+
+func (d diskWriter) Write(b []byte) (int, error) {
+	n, err := d.File.Write(b)
+	if err != nil {
+		err = backoff.Permanent(fmt.Errorf("%w; let TMPDIR name a folder with room", err))
+	}
+	return n, err
+}
+
+// attempts is how often a store is asked before it counts as failed, with pauses from
+// firstPause on, each about twice as long as the one before it.
+const (
+	attempts   = 7
+	firstPause = 100 * time.Millisecond
+)
+
+// retry does something until it works, or fails for good, or has failed too often.
+func retry(ctx context.Context, do func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.Multiplier = firstPause, 2
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := do()
+		switch gcerrors.Code(err) {
+		case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.FailedPrecondition, gcerrors.Unimplemented, gcerrors.Canceled:
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(attempts), backoff.WithMaxElapsedTime(0))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if permanent := (*backoff.PermanentError)(nil); errors.As(err, &permanent) {
+		return permanent.Unwrap()
+	}
+	return err
+}
+
+// storeError says which store failed, and why.
+func storeError(address string, err error) error {
+	if ended := (*statusError)(nil); errors.As(err, &ended) {
+		return err
+	}
+	bucket, _, _ := strings.Cut(address, "?")
+	hint := "is the address right, and the store reachable?"
+	if gcerrors.Code(err) == gcerrors.PermissionDenied {
+		hint = "are the credentials right, and may they read it?"
+	}
+	return fail(statusFailed, "%s: %w; %s", bucket, cause(err), hint)
+}
+
+// cause returns what went wrong in words of the system, where an error has them.
+func cause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// secret finds what may give access to a store in texts: user names and passwords in
+// addresses, signatures and tokens in their options.
+var secret = regexp.MustCompile(`(?i)(://)[^/\s@]+@|([?&;](?:[a-z0-9-]*(?:sig|signature|token|credential|secret|password|key)[a-z0-9_-]*)=)[^&\s"]+`)
+
+// secretVariables are the names of environment variables that hold credentials.
+var secretVariables = []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"}
+
+// withoutSecrets returns text without credentials: messages of stores may hold any part
+// of a request.
+func withoutSecrets(text string) string {
+	for _, name := range secretVariables {
+		if value := os.Getenv(name); len(value) >= 8 {
+			text = strings.ReplaceAll(text, value, "…")
+			text = strings.ReplaceAll(text, url.QueryEscape(value), "…")
+		}
+	}
+	return secret.ReplaceAllString(text, "$1$2…")
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"gocloud.dev/blob"
+
+	"github.com/memlane/memlane/lifetime/fleet"
+)
+
+// store is an S3 store on this machine that counts what it sends, and fails when it is
+// told to.
+type store struct {
+	*httptest.Server
+	bodies atomic.Int64 // bytes of objects that were sent
+	gets   atomic.Int64 // requests for them
+
+	mu    sync.Mutex
+	fails func(r *http.Request) (status int) // 0: it works; -1: it breaks off in the middle
+}
+
+const secretKey = "not/for+anybodys=eyes"
+
+func newStore(t *testing.T) *store {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("job"); err != nil {
+		t.Fatal(err)
+	}
+	handler := gofakes3.New(backend).Server()
+	s := &store{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		status := 0
+		if s.fails != nil {
+			status = s.fails(r)
+		}
+		s.mu.Unlock()
+		if status > 0 {
+			http.Error(w, "<Error><Code>InternalError</Code><Message>"+r.Header.Get("Authorization")+secretKey+"</Message></Error>", status)
+			return
+		}
+		object := r.Method == http.MethodGet && strings.Count(r.URL.Path, "/") > 1
+		if object {
+			s.gets.Add(1)
+		}
+		handler.ServeHTTP(&counted{w, s, object, status < 0, 0}, r)
+	}))
+	t.Cleanup(s.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLEEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	return s
+}
+
+// counted is the answer to one request.
+type counted struct {
+	http.ResponseWriter
+	of     *store
+	object bool
+	breaks bool
+	n      int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	if c.breaks && c.object && c.n+int64(len(b)) > 100 {
+		b = b[:max(0, 100-c.n)]
+		n, _ := c.ResponseWriter.Write(b)
+		c.of.bodies.Add(int64(n))
+		panic(http.ErrAbortHandler)
+	}
+	n, err := c.ResponseWriter.Write(b)
+	c.n += int64(n)
+	if c.object {
+		c.of.bodies.Add(int64(n))
+	}
+	return n, err
+}
+
+// address returns the address of a key, which may be a pattern.
+func (s *store) address(key string) string {
+	return "s3://job/" + key + "?endpoint=" + s.URL + "&use_path_style=true&disable_https=true"
+}
+
+func (s *store) failing(how func(r *http.Request) int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = how
+}
+
+// upload puts files into the store under their base names, and returns their sizes in
+// all.
+func (s *store) upload(t *testing.T, names []string) (size int64) {
+	t.Helper()
+	bucket, err := blob.OpenBucket(context.Background(), strings.Replace(s.address(""), "/?", "?", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bucket.Close()
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bucket.WriteAll(context.Background(), filepath.Base(name), data, nil); err != nil {
+			t.Fatal(err)
+		}
+		size += int64(len(data))
+	}
+	return size
+}
+
+// recordsOf returns the fleet of what map wrote, with the base names of its captures, in
+// binary form.
+func recordsOf(t *testing.T, out string) []byte {
+	t.Helper()
+	var all, renamed fleet.Fleet
+	if err := addLines(context.Background(), &all, "map", strings.NewReader(out)); err != nil {
+		t.Fatal(err)
+	}
+	for r := range all.Records() {
+		whole := all.Record(r.Name)
+		whole.Name = filepath.Base(r.Name)
+		if whole.State == fleet.Missing {
+			whole.Reason = "" // no file, no object
+		}
+		renamed.Add(whole)
+	}
+	return renamed.AppendBinary(nil)
+}
+
+// TestStore: captures in an object store give the records of those on a disk, and each
+// byte is sent about once, also by a store that fails now and then. With a cache none is
+// sent twice.
+func TestStore(t *testing.T) {
+	names := job(t)
+	names = append(names, "../../testdata/xplane/tf_warm_cache.xplane.pb") // which is looked at twice
+	local, _ := call(t, 0, lines(names), "map", "--quiet")
+	want := recordsOf(t, local)
+	for _, how := range []struct {
+		name  string
+		fails func(r *http.Request) int
+	}{
+		{"well", nil},
+		{"failing now and then", everyThird(http.StatusInternalServerError)},
+		{"breaking off now and then", everyThird(-1)},
+		{"busy now and then", everyThird(http.StatusServiceUnavailable)},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			s := newStore(t)
+			size := s.upload(t, names)
+			s.failing(how.fails)
+			var addresses []string
+			for _, name := range names {
+				addresses = append(addresses, s.address(filepath.Base(name)))
+			}
+			cache := t.TempDir()
+			for range 2 {
+				out, said := call(t, 0, lines(addresses), "map", "--cache", cache)
+				if !bytes.Equal(recordsOf(t, out), want) {
+					t.Error("the records differ from those of a disk")
+				}
+				if text := out + said; strings.Contains(text, secretKey) || strings.Contains(text, "AKIA") || strings.Contains(out, s.URL) {
+					t.Errorf("a secret in %s", text)
+				}
+			}
+			if sent := s.bodies.Load(); sent < size || float64(sent) > 1.1*float64(size) {
+				t.Errorf("%d bytes were sent of captures of %d", sent, size)
+			}
+		})
+	}
+}
+
+// everyThird fails every third request for an object.
+func everyThird(status int) func(*http.Request) int {
+	n := 0
+	return func(r *http.Request) int {
+		if n++; n%3 == 0 {
+			return status
+		}
+		return 0
+	}
+}
+
+// TestStoreEnds: a store that does not work ends the command, without telling secrets; one
+// that has no such capture does not.
+func TestStoreEnds(t *testing.T) {
+	s := newStore(t)
+	s.upload(t, job(t))
+	out, _ := call(t, 0, "", "map", "--quiet", s.address("nothing.pickle"))
+	if !strings.Contains(out, `"state":"missing"`) {
+		t.Errorf("says %s", out)
+	}
+	call(t, statusUsage, "", "map", "--quiet", s.address("nothing*"))
+	out, _ = call(t, 0, "", "map", "--quiet", s.address("rank[0-2].pickle"))
+	if strings.Count(out, "\n") != 3 {
+		t.Errorf("a pattern finds %s", out)
+	}
+	s.failing(func(*http.Request) int { return http.StatusForbidden })
+	_, said := call(t, statusFailed, "", "map", "--quiet", s.address("rank0.pickle"))
+	if !strings.Contains(said, "credentials") || strings.Contains(said, secretKey) || strings.Contains(said, "AKIA") {
+		t.Errorf("says %q", said)
+	}
+}
+
+// TestStoreOfResults: results, records and the cache may lie in a store too.
+func TestStoreOfResults(t *testing.T) {
+	names := job(t)
+	dir := t.TempDir()
+	call(t, 0, lines(names), "run", "--quiet", "-o", dir)
+	want := resultsIn(t, dir)
+	s := newStore(t)
+	call(t, 0, lines(names), "run", "--quiet", "-o", s.address("out"))
+	bucket, err := blob.OpenBucket(context.Background(), strings.Replace(s.address(""), "/?", "?", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bucket.Close()
+	have := map[string]string{}
+	for name := range want {
+		data, err := bucket.ReadAll(context.Background(), "out/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have[name] = string(data)
+	}
+	sameResults(t, "in a store", have, want)
+
+	records, _ := call(t, 0, lines(names), "map", "--quiet")
+	if err := bucket.WriteAll(context.Background(), "records/part-0", []byte(records), nil); err != nil {
+		t.Fatal(err)
+	}
+	merged := t.TempDir()
+	call(t, 0, "", "merge", "-o", merged, s.address("records/"))
+	sameResults(t, "records from a store", resultsIn(t, merged), want)
+}
+
+// TestAddresses: addresses are taken apart and put together, and shown without what gives
+// access.
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct{ address, bucket, key, shown string }{
+		{"s3://b/k", "s3://b", "k", "s3://b/k"},
+		{"s3://b/a/b?.pickle", "s3://b", "a/b?.pickle", "s3://b/a/b?.pickle"},
+		{"s3://b/a/b?.pickle?region=x&y=z", "s3://b?region=x&y=z", "a/b?.pickle", "s3://b/a/b?.pickle"},
+		{"gs://me:word@b/k", "gs://me:word@b", "k", "gs://b/k"},
+	} {
+		bucket, key, err := splitAddress(c.address)
+		if err != nil || bucket != c.bucket || key != c.key || address(bucket, key) != c.address || shownName(c.address) != c.shown {
+			t.Errorf("%s: %s and %s, %v; shown as %s", c.address, bucket, key, err, shownName(c.address))
+		}
+	}
+	for text, want := range map[string]string{
+		"GET https://a.example/b?X-Amz-Signature=abc&x=y": "GET https://a.example/b?X-Amz-Signature=…&x=y",
+		"https://a/b?sv=1&sig=%2Fx%3D: 403":               "https://a/b?sv=1&sig=…",
+		"s3://key:word@b/k: gone":                         "s3://…@b/k: gone",
+	} {
+		if have := withoutSecrets(text); !strings.HasPrefix(have, strings.TrimSuffix(want, "@b/k: gone")) || strings.Contains(have, "word") {
+			t.Errorf("%q is told as %q, want %q", text, have, want)
+		}
+	}
+	if have := localPath("file:///a%20b/c"); have != "/a b/c" {
+		t.Errorf("path %q", have)
+	}
+}
