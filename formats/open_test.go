@@ -283,9 +283,7 @@ func checkError(t *testing.T, err error, file, want string) {
 	if !strings.Contains(msg, file) || strings.Count(msg, file) > 1 && file != "-" {
 		t.Errorf("%q does not name the file once", msg)
 	}
-	if strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > len(file)+400 {
-		t.Errorf("message %q", msg)
-	}
+	nativetest.Message(t, err, len(file)+400)
 }
 
 // TestUnreadable opens what the system does not give.

@@ -74,7 +74,7 @@ func FuzzRead(f *testing.F) {
 func readAnything(t *testing.T, data []byte) {
 	c, err := readProgram(t, data)
 	if err != nil {
-		checkMessage(t, err)
+		nativetest.Message(t, err, 300)
 		return
 	}
 	n, bytes := 0, int64(0)

@@ -47,9 +47,7 @@ func read(t testing.TB, in io.Reader) (*lifetime.Capture, error) {
 	t.Helper()
 	b := lifetime.NewBuilder()
 	if err := jaxprof.Read("x.prof", in, b); err != nil {
-		if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > 300 {
-			t.Errorf("message %q", msg)
-		}
+		nativetest.Message(t, err, 300)
 		return nil, err
 	}
 	c, err := b.Finish()

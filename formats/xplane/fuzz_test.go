@@ -2,7 +2,6 @@ package xplane_test
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -112,9 +111,7 @@ func unambiguous(space protoreflect.Message) bool {
 
 func readAnything(t *testing.T, data []byte) {
 	if _, err := read(t, data); err != nil {
-		if msg := err.Error(); strings.ContainsAny(msg, "\n\x1b\x00") || len(msg) > 400 {
-			t.Errorf("message %q", msg)
-		}
+		nativetest.Message(t, err, 400)
 	}
 	comparePeakAndEnd(t, data)
 	if c, err := reports(data); err == nil {

@@ -1,5 +1,5 @@
 // Package nativetest is what the tests of readers share: native text of what
-// they read, and its goldens.
+// they read, and its goldens; seeds, the bound on memory, and what an error may be.
 //
 // Its place in the pipeline: none; only tests import it.
 package nativetest

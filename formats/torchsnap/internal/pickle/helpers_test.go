@@ -8,9 +8,10 @@ import (
 	"sort"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
+
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
 // keepAll is a Handler that leaves every list and dict as it is.
@@ -102,13 +103,12 @@ func sortedNames(all map[string][]byte) []string {
 	return names
 }
 
-// checkMessage holds an error to what every error must be: one line that says
-// where, and not a copy of the input.
+// checkMessage holds an error to what every error must be, and to say where.
 func checkMessage(t *testing.T, err error) {
 	t.Helper()
-	msg := err.Error()
-	if strings.ContainsAny(msg, "\n\r\x1b\x00") || utf8.RuneCountInString(msg) > 300 || !strings.Contains(msg, "byte ") {
-		t.Errorf("message %.400q", msg)
+	nativetest.Message(t, err, 300)
+	if !strings.Contains(err.Error(), "byte ") {
+		t.Errorf("message %.400q", err)
 	}
 }
 
