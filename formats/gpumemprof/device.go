@@ -46,13 +46,10 @@ type usage struct {
 	limit  int64
 }
 
-// maxDevices bounds the spaces that a file can ask for.
-const maxDevices = 10000
-
-// usageOf returns the space of a device, nil when there are too many.
+// usageOf returns the space of a device.
 func (r *reader) usageOf(d device) *usage {
 	u := r.devices[d]
-	if u == nil && len(r.devices) < maxDevices {
+	if u == nil {
 		u = &usage{device: d, space: r.b.Space()}
 		r.devices[d] = u
 		r.order = append(r.order, u)

@@ -153,19 +153,18 @@ func (r *reader) list(key string) error {
 func (r *reader) take(rec *record) bool {
 	switch {
 	case rec.isResult():
-		return r.result(rec)
+		r.result(rec)
 	case rec.isEvent():
-		return r.event(rec)
+		r.event(rec)
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // result takes a call.
-func (r *reader) result(rec *record) bool {
+func (r *reader) result(rec *record) {
 	u := r.usageOf(device{id: rec.MemoryAfter.DeviceID.int})
-	if u == nil {
-		return false
-	}
 	before, after, peak := &rec.MemoryBefore, &rec.MemoryAfter, &rec.MemoryPeak
 	frame := r.b.Frame(lifetime.Frame{Function: rec.FunctionName, Kind: lifetime.User})
 	r.b.Call(u.space, lifetime.Call{
@@ -179,16 +178,12 @@ func (r *reader) result(rec *record) bool {
 			u.totals(r.b, s.Timestamp.nanoseconds(), s.Allocated, s.Reserved)
 		}
 	}
-	return true
 }
 
 // event takes a sample.
-func (r *reader) event(rec *record) bool {
+func (r *reader) event(rec *record) {
 	r.stormed = r.stormed || strings.HasPrefix(rec.Collector, "stormlog")
 	u := r.usageOf(deviceOf(rec))
-	if u == nil {
-		return false
-	}
 	r.b.Sample(u.space, lifetime.Sample{
 		T: rec.TimestampNS.int, Regular: strings.EqualFold(strings.TrimSpace(rec.EventType), "sample"),
 		Allocated: rec.Allocated.bytes(), Reserved: rec.Reserved.bytes(), Inactive: rec.fragmented().bytes(),
@@ -196,5 +191,4 @@ func (r *reader) event(rec *record) bool {
 	})
 	u.limit = max(u.limit, rec.DeviceTotal.int)
 	u.totals(r.b, rec.TimestampNS.int, rec.Allocated, rec.Reserved)
-	return true
 }

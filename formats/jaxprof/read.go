@@ -85,10 +85,8 @@ func (r *reader) sample(message []byte, i int) error {
 	case whole && s.bytes == 0 && (s.count == 0 || s.kind == executable):
 		return nil // nothing, or nothing that is known
 	case whole && 0 < s.count && s.bytes >= 0:
-		if space, ok := r.space(&s); ok {
-			r.live(space, &s)
-			return nil
-		}
+		r.live(r.space(&s), &s)
+		return nil
 	}
 	r.b.Lose(lifetime.IncompleteRecord, 1, max(s.bytes, 0), fmt.Sprintf("sample[%d]", i))
 	return nil
@@ -163,12 +161,8 @@ func (s *sample) label(message []byte, t *tables) error {
 	return err
 }
 
-// maxDevices bounds the spaces that a file can ask for.
-const maxDevices = 10000
-
-// space returns the space of a sample, that of its device. ok is false when
-// there are too many.
-func (r *reader) space(s *sample) (ref lifetime.SpaceRef, ok bool) {
+// space returns the space of a sample, that of its device.
+func (r *reader) space(s *sample) lifetime.SpaceRef {
 	of := owner{device: s.device}
 	switch {
 	case s.device == "" && s.kind == executable:
@@ -176,16 +170,16 @@ func (r *reader) space(s *sample) (ref lifetime.SpaceRef, ok bool) {
 	case s.device == "":
 		of.device = "unknown device"
 	}
-	ref, ok = r.spaces[of]
-	if ok || len(r.spaces) == maxDevices {
-		return ref, ok
+	ref, ok := r.spaces[of]
+	if ok {
+		return ref
 	}
 	ref = r.b.Space()
 	r.spaces[of] = ref
 	r.b.Describe(ref, lifetime.Space{
 		Source: r.source, Device: of.device, Memory: of.memory, Axis: lifetime.Event, Facts: lifetime.EndState,
 	})
-	return ref, true
+	return ref
 }
 
 // live hands on the buffers of a sample that can be used.

@@ -241,10 +241,10 @@ func TestManyBuffers(t *testing.T) {
 		t.Errorf("%d buffers, %v, lost %s", last+1, sum, losses(c))
 	}
 	samples = nil
-	for i := range 10100 {
-		samples = append(samples, of(fmt.Sprint("tpu:", i), "buffer", 1, 1))
+	for i := range 2 * (lifetime.MaxSpaces + 100) { // each beyond the most is counted once
+		samples = append(samples, of(fmt.Sprint("tpu:", i%(lifetime.MaxSpaces+100)), "buffer", 1, 1))
 	}
-	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != 10000 || losses(c) != "incomplete-record 100 100 sample[10000]" {
+	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != lifetime.MaxSpaces || losses(c) != "too-many-spaces 100 0 " {
 		t.Errorf("%d spaces, lost %s", len(c.Spaces), losses(c))
 	}
 }
