@@ -114,7 +114,7 @@ func (r *release) stamped(program string) error {
 		settings[s.Key] = s.Value
 	}
 	if settings["vcs.revision"] == "" {
-		return errors.New("the program does not know its commit: build in a git checkout")
+		return errors.New("the program does not know its commit: build in a git checkout; a linked worktree is none to go build")
 	}
 	if settings["vcs.modified"] != "false" {
 		return errors.New("the checkout has changes that are not committed: a release is of a commit")
