@@ -36,12 +36,13 @@ func begin(file string) (*draft, error) {
 		return &draft{file: file, f: f}, err
 	}
 	// The name is short: that of the target may be as long as names can be.
-	name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".memlane-%08x", rand.Uint32()))
+	dir := filepath.Dir(target)
+	name := filepath.Join(dir, fmt.Sprintf(".memlane-%08x", rand.Uint32()))
 	drafts.Lock()
 	defer drafts.Unlock()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no file can be made in %s: %w; let -o name a file in a folder that is there and that you may write into", dir, reason(err))
 	}
 	d := &draft{file, f, target}
 	if drafts.open == nil {

@@ -137,7 +137,7 @@ func TestErrors(t *testing.T) {
 
 		{"ops good", 4, `good: tells of no operations: only traces of the PyTorch profiler do`},
 
-		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: no such file`},
+		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: no file can be made in no.such: no such file .*; let -o name a file in a folder that is there and that you may write into`},
 		{"svg --quiet -o . good", 5, `-o \.: is a directory`},
 	} {
 		stdout, stderr, status := memlane("", strings.Fields(c.args)...)

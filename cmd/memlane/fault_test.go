@@ -107,6 +107,23 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// TestClosedFolder: an output that goes to a folder that may not be written into says so.
+func TestClosedFolder(t *testing.T) {
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if os.WriteFile(filepath.Join(closed, "probe"), nil, 0o666) == nil {
+		t.Skip("it may be written into: by root, or on Windows")
+	}
+	file := filepath.Join(closed, "out.svg")
+	_, stderr, status := memlane("", "svg", "--quiet", "-o", file, filepath.Join(snapshots, "twodev.pickle"))
+	want := "memlane: -o " + file + ": no file can be made in " + closed + ": permission denied; let -o name a file in a folder that is there and that you may write into\n"
+	if status != statusOutput || stderr != want {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // TestSurroundings: language, time zone and the rest of the environment change no
 // byte of what is written.
 func TestSurroundings(t *testing.T) {
