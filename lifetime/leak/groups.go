@@ -43,10 +43,7 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 			continue
 		}
 		b := &s.Buffers[i]
-		key := groupKey{c.PlaceOf(b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
-		if key.place == (lifetime.Place{Shape: key.shape}) { // neither scope nor operation: only the instruction tells it
-			key.place.Op = c.Sites[b.Site].Instr
-		}
+		key := groupKey{instructionPlace(c, b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
 		at, ok := index[key]
 		if !ok {
 			at = len(groups)
@@ -58,6 +55,16 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 	// Buffers come in order of their allocation, so ties are always the same.
 	slices.SortStableFunc(groups, func(x, y group) int { return cmp.Compare(y.bytes, x.bytes) })
 	return groups
+}
+
+// instructionPlace returns the place of a site. One of a compiled program that has
+// neither scope nor operation is told by its instruction alone.
+func instructionPlace(c *lifetime.Capture, site lifetime.SiteID) lifetime.Place {
+	p, s := c.PlaceOf(site), &c.Sites[site]
+	if p == (lifetime.Place{Shape: s.Shape}) {
+		p.Op = s.Instr
+	}
+	return p
 }
 
 // donatedInputs returns the addresses of the allocations that hold an input and

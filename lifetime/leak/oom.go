@@ -143,7 +143,7 @@ func (l Look) holders(at int64) (text string, sites []lifetime.SiteID, all lifet
 		if row.Base || row.Stack || row.Usage {
 			continue
 		}
-		if p := l.PlaceOf(row.Site); len(names) < maxHolders && !seen[p] {
+		if p := instructionPlace(l.Capture, row.Site); len(names) < maxHolders && !seen[p] {
 			seen[p] = true
 			sites = append(sites, row.Site)
 			names = append(names, fmt.Sprintf("%s %s", p, units.Bytes(row.Bytes)))

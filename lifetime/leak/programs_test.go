@@ -175,6 +175,28 @@ func TestPadding(t *testing.T) {
 	}
 }
 
+// TestTooLargeNames: what has neither scope nor operation is told by its instruction,
+// and the advice holds also where the program runs on several devices already.
+func TestTooLargeNames(t *testing.T) {
+	b := newCapture()
+	p := newPlan(b, "big", "")
+	p.whole(lifetime.Temporary, 0, "", 3*gib, 3*gib)
+	p.whole(lifetime.Temporary, 0, "", 2*gib, 2*gib)
+	p.whole(lifetime.Parameter, 0, "weights", 1*gib, 1*gib)
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := leak.Find(c, c.Spaces, leak.Settings{Limit: gib})[0]
+	want := "Largest: i.1 f32[8,128]{1,0} 3.00 GiB, i.2 f32[8,128]{1,0} 2.00 GiB, weights f32[8,128]{1,0} 1.00 GiB"
+	if f.Rule != "oom" || !strings.HasSuffix(f.Description, want) {
+		t.Errorf("%s: %s", f.Rule, f.Description)
+	}
+	if want := "Put less of it on each device: divide it over more of them (sharding), use a narrower type or a smaller batch."; f.Suggestions[0] != want {
+		t.Errorf("suggests %q, want %q", f.Suggestions[0], want)
+	}
+}
+
 // TestSpreadPadding: padding that is small everywhere is one finding.
 func TestSpreadPadding(t *testing.T) {
 	b := newCapture()

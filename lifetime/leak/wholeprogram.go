@@ -100,7 +100,7 @@ func (g *group) String() string {
 
 // What can be done about memory that is held all the time.
 const (
-	adviceShard  = "Put less of it on each device: shard the arguments over several, use a narrower type or a smaller batch."
+	adviceShard  = "Put less of it on each device: divide it over more of them (sharding), use a narrower type or a smaller batch."
 	adviceDonate = "Donate arguments that the program replaces (jax.jit with donate_argnums): their memory then holds the results."
 	adviceOutput = "Return only what is used. What is returned for a backward pass can be computed again there (jax.checkpoint)."
 	adviceConst  = "Pass large arrays as arguments: what a traced function closes over becomes a constant of every program that it is compiled to."
