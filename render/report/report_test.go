@@ -212,7 +212,7 @@ func TestHostileFindings(t *testing.T) {
 			for _, l := range r.Locations {
 				address := l.PhysicalLocation.ArtifactLocation.URI
 				u, err := url.Parse(address)
-				if err != nil || u.Scheme != "" || u.Host != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(address, " <>\"{}|\\^`") {
+				if err != nil || u.Scheme != "" && u.Scheme != "file" || u.Host != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(address, " <>\"{}|\\^`") {
 					t.Errorf("%q: the address %q is more than a path (%v)", name, address, err)
 				}
 			}
@@ -363,6 +363,29 @@ func TestWriteDiff(t *testing.T) {
 			if !strings.Contains(c.got, want) {
 				t.Errorf("%s: want %q in\n%s", c.name, want, c.got)
 			}
+		}
+	}
+}
+
+// TestSARIFAddresses: what is below the program's folder is a relative reference; what
+// is not, as on two drives of Windows, is a file URI (RFC 8089). All have slashes.
+func TestSARIFAddresses(t *testing.T) {
+	for _, c := range []struct{ file, other, want string }{
+		{`C:\proj\src\my model.py`, `C:\proj\main.py`, "src/my%20model.py"},
+		{`C:\proj\src\my model.py`, `D:\main.py`, "file:///C:/proj/src/my%20model.py"},
+		{`\\server\share\a.py`, `D:\main.py`, "file:///server/share/a.py"}, // no address of a host
+		{"/proj/a%b.py", "main.py", "file:///proj/a%25b.py"},
+		{"proj/a.py", "main.py", "proj/a.py"},
+		{"C:a.py", "main.py", "./C:a.py"}, // relative, and C is no scheme
+	} {
+		d := dataOf(leaking(t, c.file))
+		d.Captures[0].Frames[2].File = c.other
+		var text strings.Builder
+		if err := report.WriteSARIF(&text, d.All()); err != nil {
+			t.Fatal(err)
+		}
+		if want := `"uri": "` + c.want + `"`; !strings.Contains(text.String(), want) {
+			t.Errorf("%s: want %s, got %q", c.file, want, regexp.MustCompile(`"uri": .*`).FindString(text.String()))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -56,6 +57,22 @@ func (l *Located) place() (file string, line int) {
 	}
 	file = strings.TrimPrefix(slashed(f.File), commonFolder(l.Capture))
 	return path.Clean(file), max(f.Line, 1) // "//x" would be the address of a host
+}
+
+// onDrive matches what is absolute on Windows.
+var onDrive = regexp.MustCompile("^[A-Za-z]:/")
+
+// address returns a place's file as URI: a relative reference, or that of an absolute
+// path, as RFC 8089 has it.
+func address(file string) string {
+	u := url.URL{Path: file}
+	if onDrive.MatchString(file) {
+		u.Path = "/" + file
+	}
+	if path.IsAbs(u.Path) {
+		u.Scheme = "file"
+	}
+	return u.String()
 }
 
 func slashed(file string) string { return strings.ReplaceAll(file, `\`, "/") }
@@ -147,7 +164,7 @@ func WriteSARIF(w io.Writer, all []Located) error {
 		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Severity], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: l.State,
 			Properties: map[string]any{"memory_id": f.Space.ID(), "bytes": f.Amount.Bytes, "confidence": f.Confidence}}
 		if file, line := l.place(); file != "" {
-			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{(&url.URL{Path: file}).String()}, sarifRegion{line}}}}
+			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{address(file)}, sarifRegion{line}}}}
 		}
 		run.Results = append(run.Results, result)
 	}
