@@ -236,13 +236,17 @@ const maxPairs = 8
 
 // printPair writes the figures of a memory ID on both sides.
 func printPair(w io.Writer, p *diff.Pair) {
-	fmt.Fprintf(w, "\n%s\n", printable(p.Name))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var table strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "\tbefore\tafter\tchange\t\n")
 	for _, row := range diff.Figured(p) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", row.Name, row.Before, row.After, row.Change)
 	}
 	t.Flush()
+	fmt.Fprintf(w, "\n%s\n", printable(p.Name))
+	for line := range strings.Lines(table.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n")) // what did not change has no last cell
+	}
 }
 
 // printRows writes the places that differ, most first.

@@ -51,6 +51,30 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// TestTrailingBlanks: no line of a transcript ends in blanks, which diffs and editors
+// stumble over, but for what zsh adds to a completed word.
+func TestTrailingBlanks(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "completion-zsh.txtar" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			if n++; strings.TrimRight(line, " \t\r\n")+"\n" != line {
+				t.Errorf("%s:%d: %q", file, n, line)
+			}
+		}
+	}
+}
+
 // shellThere is the condition [shell:NAME]: whether there is such a shell. In CI there
 // must be.
 func shellThere(condition string) (bool, error) {
