@@ -50,6 +50,10 @@ func allocated(device, at, addr, size uint64) string {
 	return field(4, figure(1, 1), figure(2, at), stat(1, device), stat(2, addr), stat(3, size), stat(4, size))
 }
 
+// damagedProgram is a profile of one compiled program, which is no such thing.
+var damagedProgram = field(1, field(2, "/host:metadata"), field(4, figure(1, 1), field(2, figure(1, 1), field(2, "jit_f(1)"), field(5, figure(1, 1), field(6, "\x0a\xff")))), field(5, figure(1, 1), field(2, figure(1, 1), field(2, "Hlo Proto")))) +
+	field(4, "host")
+
 // hloOf is an HloProto with a buffer allocation in each memory space.
 func hloOf(spaces int) string {
 	assignment := ""
@@ -171,16 +175,17 @@ func badInputs(t *testing.T) map[string]string {
 		"a trace without memory":       `{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2}]}`,
 		"more processes than are kept": `{"schemaVersion": 1, "traceEvents": [` + repeated(spaces, many, ",") + `]}`,
 
-		"a profile that ends before its names":   profile[:len(profile)/2],
-		"a profile converted as text":            strings.ToValidUTF8(profile, "\ufffd"),
-		"a field longer than its message":        field(1, field(2, "/host:CPU"), "\x1a\x7f") + field(4, "host"),
-		"a group, which no profile has":          field(1, field(2, "/host:CPU"), strings.Repeat("\x0b", 1000)) + field(4, "host"),
-		"a profile without memory":               field(1, field(2, "/host:CPU")) + field(4, "host"),
-		"100,000 planes and more":                strings.Repeat(field(1), 100_001),
-		"a name of more than 1 MiB":              field(1, field(2, "/host:CPU")) + field(1, field(2, strings.Repeat("x", 2<<20))),
-		"more allocators than are kept":          xspaceOf(repeated(spaces, func(i int) string { return allocated(uint64(i), uint64(i), 4096, 512) }, "")),
-		"totals that no sum can hold":            xspaceOf(allocated(0, 1, 4096, uint64(huge)), allocated(0, 2, 8192, uint64(huge))),
-		"a compiled program that cannot be read": xspaceOf(allocated(0, 1, 4096, 512)) + field(1, field(2, "/host:metadata"), field(4, figure(1, 1), field(2, figure(1, 1), field(2, "jit_f(1)"), field(5, figure(1, 1), field(6, "\x0a\xff")))), field(5, figure(1, 1), field(2, figure(1, 1), field(2, "Hlo Proto")))) + field(4, "host"),
+		"a profile that ends before its names":      profile[:len(profile)/2],
+		"a profile converted as text":               strings.ToValidUTF8(profile, "\ufffd"),
+		"a field longer than its message":           field(1, field(2, "/host:CPU"), "\x1a\x7f") + field(4, "host"),
+		"a group, which no profile has":             field(1, field(2, "/host:CPU"), strings.Repeat("\x0b", 1000)) + field(4, "host"),
+		"a profile without memory":                  field(1, field(2, "/host:CPU")) + field(4, "host"),
+		"100,000 planes and more":                   strings.Repeat(field(1), 100_001),
+		"a name of more than 1 MiB":                 field(1, field(2, "/host:CPU")) + field(1, field(2, strings.Repeat("x", 2<<20))),
+		"more allocators than are kept":             xspaceOf(repeated(spaces, func(i int) string { return allocated(uint64(i), uint64(i), 4096, 512) }, "")),
+		"totals that no sum can hold":               xspaceOf(allocated(0, 1, 4096, uint64(huge)), allocated(0, 2, 8192, uint64(huge))),
+		"a compiled program that cannot be read":    xspaceOf(allocated(0, 1, 4096, 512)) + damagedProgram,
+		"programs alone, none of which can be read": damagedProgram,
 
 		"a program that ends early":     program[:len(program)-100],
 		"a program before optimization": field(1, field(1, "jit_f"), field(2, "main")),

@@ -227,12 +227,17 @@ func (w choice) cut(capture *lifetime.Capture) (*lifetime.Capture, error) {
 	return inside.Slice(func(*lifetime.Space) int64 { return from }, func(*lifetime.Space) int64 { return to }), nil
 }
 
-// whyEmpty says why a capture has no space at all, and what to do.
+// whyEmpty says why a capture has no space at all, and what to do. Damage comes
+// first: what else is missing may have been in it.
 func whyEmpty(capture *lifetime.Capture) string {
-	if why := noEvents(capture); why != "" {
-		return why
+	damage := ""
+	if loss, _ := worst(capture.Losses, lifetime.Damage); loss.Count > 0 {
+		damage = lossText(loss) + "; "
 	}
-	why := "neither a history nor the state at its end"
+	if why := noEvents(capture); why != "" {
+		return damage + why
+	}
+	why := damage + "neither a history nor the state at its end"
 	if capture.Sources[0].Format == torchSnapshot {
 		return why + "; call " + recordHistory + " before and _dump_snapshot() after the allocations"
 	}

@@ -122,6 +122,8 @@ func TestNoMemory(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"silent": {"loss no-memory-events count=1\n", "holds no memory data: the profile has no memory events: JAX on CPU records none"},
 		"bare":   {"", "holds no memory data: neither a history nor the state at its end, and no compiled program"},
+		"damaged": {"loss no-memory-events count=1\nloss damaged-module count=3 first=\"jit_f(5) (byte 51): cut\"\n",
+			"holds no memory data: damaged-module: compiled modules cannot be read and were left out (3 cases, first at jit_f(5) (byte 51): cut); the profile has no memory events"},
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte("memlane native 1\nsource format=\"xplane\" producer=\"a test\"\n"+c.text), 0o666); err != nil {
