@@ -46,10 +46,10 @@ type usage struct {
 	limit  int64
 }
 
-// usageOf returns the space of a device.
+// usageOf returns the space of a device, nil when there are too many.
 func (r *reader) usageOf(d device) *usage {
 	u := r.devices[d]
-	if u == nil {
+	if u == nil && len(r.devices) < lifetime.MaxSpaces {
 		u = &usage{device: d, space: r.b.Space()}
 		r.devices[d] = u
 		r.order = append(r.order, u)

@@ -141,30 +141,35 @@ func (r *reader) list(key string) error {
 			return err
 		}
 		r.records++
-		if odd != nil || !r.take(&rec) {
-			r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("%s[%d]", key, i))
+		why, ok := lifetime.IncompleteRecord, false
+		if odd == nil {
+			why, ok = r.take(&rec)
+		}
+		if !ok {
+			r.b.Lose(why, 1, 0, fmt.Sprintf("%s[%d]", key, i))
 		}
 	}
 	_, err := r.dec.Token()
 	return err
 }
 
-// take hands a record on; false means that it cannot be used.
-func (r *reader) take(rec *record) bool {
+// take hands a record on. Where it cannot be used, why says the reason.
+func (r *reader) take(rec *record) (why lifetime.Reason, ok bool) {
 	switch {
 	case rec.isResult():
-		r.result(rec)
+		return lifetime.TooManySpaces, r.result(rec)
 	case rec.isEvent():
-		r.event(rec)
-	default:
-		return false
+		return lifetime.TooManySpaces, r.event(rec)
 	}
-	return true
+	return lifetime.IncompleteRecord, false
 }
 
-// result takes a call.
-func (r *reader) result(rec *record) {
+// result takes a call, unless there are too many devices.
+func (r *reader) result(rec *record) bool {
 	u := r.usageOf(device{id: rec.MemoryAfter.DeviceID.int})
+	if u == nil {
+		return false
+	}
 	before, after, peak := &rec.MemoryBefore, &rec.MemoryAfter, &rec.MemoryPeak
 	frame := r.b.Frame(lifetime.Frame{Function: rec.FunctionName, Kind: lifetime.User})
 	r.b.Call(u.space, lifetime.Call{
@@ -178,12 +183,16 @@ func (r *reader) result(rec *record) {
 			u.totals(r.b, s.Timestamp.nanoseconds(), s.Allocated, s.Reserved)
 		}
 	}
+	return true
 }
 
-// event takes a sample.
-func (r *reader) event(rec *record) {
+// event takes a sample, unless there are too many devices.
+func (r *reader) event(rec *record) bool {
 	r.stormed = r.stormed || strings.HasPrefix(rec.Collector, "stormlog")
 	u := r.usageOf(deviceOf(rec))
+	if u == nil {
+		return false
+	}
 	r.b.Sample(u.space, lifetime.Sample{
 		T: rec.TimestampNS.int, Regular: strings.EqualFold(strings.TrimSpace(rec.EventType), "sample"),
 		Allocated: rec.Allocated.bytes(), Reserved: rec.Reserved.bytes(), Inactive: rec.fragmented().bytes(),
@@ -191,4 +200,5 @@ func (r *reader) event(rec *record) {
 	})
 	u.limit = max(u.limit, rec.DeviceTotal.int)
 	u.totals(r.b, rec.TimestampNS.int, rec.Allocated, rec.Reserved)
+	return true
 }

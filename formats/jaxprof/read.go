@@ -79,16 +79,20 @@ type owner struct{ device, memory string }
 // sample hands the buffers of a sample on. What cannot be used is a loss.
 func (r *reader) sample(message []byte, i int) error {
 	s, whole, err := r.decode(message)
+	why := lifetime.IncompleteRecord
 	switch {
 	case err != nil:
 		return err
 	case whole && s.bytes == 0 && (s.count == 0 || s.kind == executable):
 		return nil // nothing, or nothing that is known
 	case whole && 0 < s.count && s.bytes >= 0:
-		r.live(r.space(&s), &s)
-		return nil
+		if space, ok := r.space(&s); ok {
+			r.live(space, &s)
+			return nil
+		}
+		why = lifetime.TooManySpaces
 	}
-	r.b.Lose(lifetime.IncompleteRecord, 1, max(s.bytes, 0), fmt.Sprintf("sample[%d]", i))
+	r.b.Lose(why, 1, max(s.bytes, 0), fmt.Sprintf("sample[%d]", i))
 	return nil
 }
 
@@ -161,8 +165,9 @@ func (s *sample) label(message []byte, t *tables) error {
 	return err
 }
 
-// space returns the space of a sample, that of its device.
-func (r *reader) space(s *sample) lifetime.SpaceRef {
+// space returns the space of a sample, that of its device. ok is false when
+// there are too many.
+func (r *reader) space(s *sample) (ref lifetime.SpaceRef, ok bool) {
 	of := owner{device: s.device}
 	switch {
 	case s.device == "" && s.kind == executable:
@@ -170,16 +175,16 @@ func (r *reader) space(s *sample) lifetime.SpaceRef {
 	case s.device == "":
 		of.device = "unknown device"
 	}
-	ref, ok := r.spaces[of]
-	if ok {
-		return ref
+	ref, ok = r.spaces[of]
+	if ok || len(r.spaces) == lifetime.MaxSpaces {
+		return ref, ok
 	}
 	ref = r.b.Space()
 	r.spaces[of] = ref
 	r.b.Describe(ref, lifetime.Space{
 		Source: r.source, Device: of.device, Memory: of.memory, Axis: lifetime.Event, Facts: lifetime.EndState,
 	})
-	return ref
+	return ref, true
 }
 
 // live hands on the buffers of a sample that can be used.

@@ -241,10 +241,10 @@ func TestManyBuffers(t *testing.T) {
 		t.Errorf("%d buffers, %v, lost %s", last+1, sum, losses(c))
 	}
 	samples = nil
-	for i := range 2 * (lifetime.MaxSpaces + 100) { // each beyond the most is counted once
+	for i := range 2 * (lifetime.MaxSpaces + 100) { // what is said of those beyond the most is counted
 		samples = append(samples, of(fmt.Sprint("tpu:", i%(lifetime.MaxSpaces+100)), "buffer", 1, 1))
 	}
-	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != lifetime.MaxSpaces || losses(c) != "too-many-spaces 100 0 " {
+	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != lifetime.MaxSpaces || losses(c) != "too-many-spaces 200 200 sample[10000]" {
 		t.Errorf("%d spaces, lost %s", len(c.Spaces), losses(c))
 	}
 }
