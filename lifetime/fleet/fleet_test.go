@@ -303,3 +303,30 @@ func TestKinds(t *testing.T) {
 		t.Errorf("outliers %+v: what has no rank goes by the name of its capture", odd)
 	}
 }
+
+// TestManySites: of a memory with more sites than a record keeps, those that hold most are
+// kept, and nothing is lost from the sums.
+func TestManySites(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "x"})
+	s := b.Space()
+	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	const n = 3000
+	for i := range int64(n) {
+		b.Alloc(s, i, uint64(i+1)<<30, 512*(1+i), 0, b.Site(lifetime.Site{Op: fmt.Sprint("op ", i)}))
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := fleet.Of(c, nil)
+	sites := r.Memories[0].Sites
+	sum, least := int64(0), int64(512*n)
+	for _, site := range sites {
+		sum += site.AtPeak.Bytes
+		least = min(least, site.AtPeak.Bytes)
+	}
+	if last := sites[len(sites)-1]; len(sites) != 1001 || sum != 512*n*(n+1)/2 || least != 512*(n-999) || last.Site.Op != "[other sites]" || last.AtPeak.Count != n-1000 {
+		t.Errorf("%d sites, %d bytes, at least %d; the last is %+v", len(sites), sum, least, last)
+	}
+}

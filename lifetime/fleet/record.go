@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"slices"
@@ -225,11 +226,41 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures,
 		a.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
 		of[b.Site] = a
 	}
-	for i := range sum.Sites {
-		t := &sum.Sites[i]
-		m.Sites = append(m.Sites, SiteTotals{Site: siteOf(c, t.Site), Allocated: t.Allocated, AtPeak: t.AtPeak, AtEnd: t.AtEnd, Leaked: of[t.Site]})
+	all := make([]SiteTotals, len(sum.Sites))
+	order := make([]int, len(all))
+	for i, t := range sum.Sites {
+		all[i] = SiteTotals{Allocated: t.Allocated, AtPeak: t.AtPeak, AtEnd: t.AtEnd, Leaked: of[t.Site]}
+		order[i] = i
+	}
+	if len(all) > maxSites {
+		slices.SortStableFunc(order, func(a, b int) int { return compareTotals(&all[a], &all[b]) })
+	}
+	for n, i := range order {
+		if n < maxSites {
+			all[i].Site = siteOf(c, sum.Sites[i].Site)
+			m.Sites = append(m.Sites, all[i])
+			continue
+		}
+		if n == maxSites {
+			m.Sites = append(m.Sites, SiteTotals{Site: Site{Op: otherSites}})
+		}
+		m.Sites[maxSites].add(&all[i])
 	}
 	return m
+}
+
+// maxSites bounds the sites of a memory in a record: those that matter are among the
+// first. Only programs that put numbers into the names of their operations have more, and
+// their records would be a hundred times as large as others.
+const maxSites = 1000
+
+// otherSites names the sum of all sites beyond maxSites.
+const otherSites = "[other sites]"
+
+// compareTotals orders sites: those that leak first, then those that hold most.
+func compareTotals(a, b *SiteTotals) int {
+	return cmp.Or(cmp.Compare(b.Leaked.Bytes, a.Leaked.Bytes), cmp.Compare(b.AtPeak.Bytes, a.AtPeak.Bytes), cmp.Compare(b.AtEnd.Bytes, a.AtEnd.Bytes),
+		cmp.Compare(b.Allocated.Bytes, a.Allocated.Bytes))
 }
 
 func siteOf(c *lifetime.Capture, id lifetime.SiteID) Site {
