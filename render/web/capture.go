@@ -162,10 +162,10 @@ func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
 	return out
 }
 
-// encode returns d as JSON. Marks that turn the direction of writing would reorder
+// encode returns a document as JSON. Marks that turn the direction of writing would reorder
 // what the page shows beside a name.
-func (d document) encode() ([]byte, error) {
-	data, err := json.Marshal(d)
+func encode(document any) ([]byte, error) {
+	data, err := json.Marshal(document)
 	for _, mark := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
 		if m := []byte(string(mark)); bytes.Contains(data, m) {
 			data = bytes.ReplaceAll(data, m, []byte("\ufffd"))

@@ -22,6 +22,11 @@ var style string
 //go:embed page/uplot/LICENSE
 var uplotLicence string
 
+// bundle is what a page is made of besides its data.
+type bundle struct{ script, style, instead string } // instead says the same without JavaScript
+
+var capturePage = bundle{script, style, "memlane report writes the same as text."}
+
 // Write writes captures as one HTML file, which needs nothing else.
 func Write(w io.Writer, captures []Capture) error {
 	return write(w, captures, "'none'", "")
@@ -35,19 +40,19 @@ func write(w io.Writer, captures []Capture, connect, attributes string) error {
 	for _, c := range captures {
 		names = append(names, c.Name)
 	}
-	head(out, strings.Join(names, ", "), connect, attributes)
+	capturePage.head(out, strings.Join(names, ", "), connect, attributes)
 	for i, c := range captures {
 		if err := writeCapture(out, i, c); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "<script>%s</script>\n</body>\n</html>\n", script)
+	capturePage.foot(out)
 	return out.Flush()
 }
 
 // head writes what stands before the data: the policy before anything that it
 // is to hold for.
-func head(out io.Writer, title, connect, attributes string) {
+func (b *bundle) head(out io.Writer, title, connect, attributes string) {
 	fmt.Fprintf(out, `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -63,14 +68,19 @@ func head(out io.Writer, title, connect, attributes string) {
 <style>%s</style>
 </head>
 <body%s>
-<noscript>This page draws with JavaScript, all of which is inside the page. memlane report writes the same as text.</noscript>
-`, policy(connect), html.EscapeString(report.Printable(title)+" · memlane"), uplotLicence, style, attributes)
+<noscript>This page draws with JavaScript, all of which is inside the page. %s</noscript>
+`, b.policy(connect), html.EscapeString(report.Printable(title)+" · memlane"), uplotLicence, b.style, attributes, b.instead)
+}
+
+// foot writes what stands behind the data.
+func (b *bundle) foot(out io.Writer) {
+	fmt.Fprintf(out, "<script>%s</script>\n</body>\n</html>\n", b.script)
 }
 
 // policy returns the Content-Security-Policy of the page.
-func policy(connect string) string {
+func (b *bundle) policy(connect string) string {
 	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data: blob:; connect-src %s; base-uri 'none'; form-action 'none'",
-		hash(script), hash(style), connect)
+		hash(b.script), hash(b.style), connect)
 }
 
 // hash names an inline script or style in a policy.
@@ -85,7 +95,7 @@ func writeCapture(out io.Writer, number int, c Capture) error {
 	for _, s := range c.Spaces {
 		place = append(place, placesOf(s))
 	}
-	data, err := documentOf(c, place).encode()
+	data, err := encode(documentOf(c, place))
 	if err != nil {
 		return err
 	}

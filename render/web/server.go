@@ -151,7 +151,7 @@ func (s *Server) servePage(w http.ResponseWriter) {
 		}
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", policy("'self'")+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", capturePage.policy("'self'")+"; frame-ancestors 'none'")
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	(&patient{to: w}).Write(page)
 }

@@ -22,7 +22,7 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := regexp.MustCompile(`(?m)^//go:generate go (tool esbuild .*) --outfile=(\S+)$`).FindAllStringSubmatch(string(source), -1)
-	if len(commands) != 2 {
+	if len(commands) != 4 {
 		t.Fatalf("found %d commands that bundle", len(commands))
 	}
 	for _, c := range commands {

@@ -3,7 +3,7 @@
 
 import {BlockView, layouts} from './blocks.js';
 import {bufferTable, siteTable} from './breakdown.js';
-import {setTheme, style, Timeline} from './chart.js';
+import {Timeline} from './chart.js';
 import {Legend, modes} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
@@ -18,6 +18,7 @@ import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
 import {losses, summary} from './summary.js';
 import {matcher} from './table.js';
+import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
 
 export class App {

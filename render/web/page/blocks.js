@@ -1,10 +1,11 @@
 // The block timeline: every buffer as wide as it lived and as high as it was big.
 
-import {axes, cursor, follow, style, uPlot} from './chart.js';
+import {axes, cursor, follow, uPlot} from './chart.js';
 import {grounds, mix, pixelColor} from './colors.js';
 import {bytes} from './format.js';
 import {placesOf} from './places.js';
 import {byAddress, stacked} from './raster.js';
+import {style} from './theme.js';
 
 export const layouts = {stacked: 'stacked', address: 'by address'};
 const height = 340;

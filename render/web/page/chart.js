@@ -3,25 +3,12 @@
 
 import uPlot from './uplot/uPlot.esm.js';
 import {bytes, timeTicks} from './format.js';
+import {style} from './theme.js';
 
 export {uPlot};
 
 const binary = Array.from({length: 61}, (_, i) => 2 ** i);
 const decimal = Array.from({length: 18}, (_, i) => [1, 2, 5].map((m) => m * 10 ** i)).flat();
-
-const styles = new Map();
-
-// style reads a colour of the page's style sheet, which knows about dark mode.
-export function style(name) {
-  if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
-  return styles.get(name);
-}
-
-// setTheme makes the page dark or light.
-export function setTheme(dark) {
-  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-  styles.clear();
-}
 
 // The room for addresses such as 0x7f0000000000 left of a chart.
 export const left = 104;

@@ -5,7 +5,7 @@ import {kinds} from './space.js';
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
 
 const palette = ['#77aadd', '#ddcc77', '#88ccaa', '#b5a2d8', '#99ddff', '#aaaa55', '#f0b6c8', '#8c9db5'];
-const shades = ['#cfe3f3', '#9cc9e2', '#62a4cf', '#3778b4', '#1c4c86'];
+export const shades = ['#cfe3f3', '#9cc9e2', '#62a4cf', '#3778b4', '#1c4c86'];
 const sizeLimits = [64 * 2 ** 10, 2 ** 20, 16 * 2 ** 20, 256 * 2 ** 20, Infinity];
 const sizeNames = ['up to 64 KiB', '64 KiB to 1 MiB', '1 MiB to 16 MiB', '16 MiB to 256 MiB', 'over 256 MiB'];
 const hatches = ['#d1495b', '#e08e2b', '#a23b72', '#8a5a2b', '#6d4c5b'], otherFill = '#b9c0c8';

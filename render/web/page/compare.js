@@ -1,8 +1,9 @@
 // Two captures on one scale, and what changed from one to the other.
 
-import {axes, cursor, style, uPlot} from './chart.js';
+import {axes, cursor, uPlot} from './chart.js';
 import {el, replace} from './dom.js';
 import {bytes, count, since} from './format.js';
+import {style} from './theme.js';
 import {linesOf, shownTimes, valuesAt} from './usage.js';
 import {Table} from './table.js';
 

@@ -19,7 +19,7 @@ function bytesOf(base64) {
 
 // unpack returns the bytes of an element of the page, which it empties: they are
 // not needed twice.
-async function unpack(id) {
+export async function unpack(id) {
   const element = document.getElementById(id);
   const base64 = element.textContent;
   element.textContent = '';
@@ -77,7 +77,7 @@ export async function columnsOf(space) {
 
 // Columns reads signed varints, as encoding/binary writes them. Numbers beyond
 // 2^53 lose their last digits.
-class Columns {
+export class Columns {
   constructor(bytes) {
     this.bytes = bytes;
     this.at = 0;

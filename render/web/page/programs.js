@@ -1,9 +1,10 @@
 // Buffer charts of compiled programs at an instant: by size, by padding, and in the
 // order of the program.
 
-import {left, style, uPlot} from './chart.js';
+import {left, uPlot} from './chart.js';
 import {el, replace} from './dom.js';
 import {bytes, count, percent} from './format.js';
+import {style} from './theme.js';
 
 const orders = {
   size: ['by size', (space) => (a, b) => space.size[b] - space.size[a] || a - b],

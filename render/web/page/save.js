@@ -1,8 +1,8 @@
 // Saves what is seen: the timeline as SVG, tables as CSV.
 
 import {grounds, mix} from './colors.js';
-import {style} from './chart.js';
 import {bytes, since, timeTicks} from './format.js';
+import {style} from './theme.js';
 import {valuesAt} from './usage.js';
 
 const names = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'};

@@ -1,9 +1,10 @@
 // The graph of memory over time: XProf's Memory Timeline Graph.
 
-import {axes, cursor, follow, style, uPlot} from './chart.js';
+import {axes, cursor, follow, uPlot} from './chart.js';
 import {Extremes} from './extremes.js';
 import {bytes, since} from './format.js';
 import {lastUpTo} from './space.js';
+import {style} from './theme.js';
 
 // UsageGraph shows the levels of a space. It tells picked(t) of clicks.
 export class UsageGraph {

@@ -1,0 +1,233 @@
+package web
+
+import (
+	"bufio"
+	"cmp"
+	_ "embed" // the page
+	"io"
+	"net/url"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/report"
+)
+
+//go:embed assets/fleet.js
+var fleetScript string
+
+//go:embed assets/fleet.css
+var fleetStyle string
+
+var fleetPage = bundle{fleetScript, fleetStyle, "report.txt beside it says the same as text."}
+
+// WriteFleet writes a fleet as one HTML file, which needs nothing else: its ranks over
+// time as a heat map, what stands out, and what could not be read.
+func WriteFleet(w io.Writer, d *report.FleetData) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	fleetPage.head(out, d.Headline(), "'none'", "")
+	doc, usage := fleetDocumentOf(d)
+	data, err := encode(doc)
+	if err == nil {
+		err = element(out, "fleet", data)
+	}
+	if err == nil {
+		err = element(out, "usage", usage.bytes)
+	}
+	if err != nil {
+		return err
+	}
+	fleetPage.foot(out)
+	return out.Flush()
+}
+
+// The document of a fleet, which fleet.js reads. Lists of numbers and texts stand for
+// records where there are many of them.
+type fleetDocument struct {
+	Headline string         `json:"headline"`
+	Figures  [][2]any       `json:"figures"`  // name, count
+	Captures [][2]string    `json:"captures"` // that were read: name, address of its page
+	Rows     [][]any        `json:"rows"`     // rank, memory ID, capture, kind, peak, end, growth, leaked
+	Kinds    []fleetKind    `json:"kinds"`
+	Outliers []fleetOutlier `json:"outliers"`
+	Findings []fleetFinding `json:"findings"`
+	Minor    int            `json:"minor"`    // findings that are only worth knowing
+	Troubles [][3]string    `json:"troubles"` // state, capture, reason
+	Absent   []string       `json:"absent"`
+	Losses   []string       `json:"losses"`
+}
+
+type fleetKind struct {
+	Name   string   `json:"name"`
+	Peaks  [4]int64 `json:"peaks"`  // least, median, 90 %, most
+	Unit   int64    `json:"unit"`   // bytes that a step of the usage column stands for
+	Places [][]any  `json:"places"` // place, bytes, share, memories, least, median, 90 %, most
+	More   int      `json:"more"`   // places beyond them
+}
+
+type fleetOutlier struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Row      int    `json:"row"`
+}
+
+type fleetFinding struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Rows     []int  `json:"rows"` // each as its distance from the one before
+}
+
+const (
+	heatParts  = 64      // of the window of each row
+	heatLevels = 1 << 14 // that a row tells apart, up to the highest of its kind
+	maxPlaces  = 200     // of a kind
+	maxShared  = 500     // findings and outliers in the page
+)
+
+// heatRow is a memory of a capture.
+type heatRow struct {
+	record   *fleet.Record
+	memory   int
+	capture  int // index into fleetDocument.Captures
+	kind     int
+	standing int // place among what stands out, which comes first
+}
+
+// fleetDocumentOf returns the document of a fleet, and the columns of usage of its
+// rows: what stands out, then all others by rank.
+func fleetDocumentOf(d *report.FleetData) (doc fleetDocument, usage *columns) {
+	doc = fleetDocument{
+		Headline: d.Headline(), Captures: [][2]string{}, Rows: [][]any{}, Kinds: []fleetKind{}, Outliers: []fleetOutlier{}, Findings: []fleetFinding{}, Troubles: [][3]string{},
+		Absent: append([]string{}, d.Absent...), Losses: []string{},
+		Figures: [][2]any{{"captures", d.Fleet.Len()}, {"read", len(d.Read)}, {"damaged", len(d.Damaged)}, {"refused", len(d.Refused)}, {"missing", len(d.Missing)}, {"ranks", len(d.Ranks)}},
+	}
+	rows := heatRows(d, &doc)
+	at := map[*fleet.Record][]int{} // the row of each memory
+	named := map[memoryName]int{}
+	for i, r := range rows {
+		m := &r.record.Memories[r.memory]
+		if at[r.record] == nil {
+			at[r.record] = make([]int, len(r.record.Memories))
+		}
+		at[r.record][r.memory] = i
+		named[memoryName{r.record.Name, m.Space().ID()}] = i
+		doc.Rows = append(doc.Rows, []any{report.RankOf(r.record, r.memory), m.Space().ID(), r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
+	}
+	for i := range d.Outliers[:min(maxShared, len(d.Outliers))] {
+		f := &d.Outliers[i]
+		doc.Outliers = append(doc.Outliers, fleetOutlier{f.Severity.String(), f.Description, named[outlierName(f)]})
+	}
+	doc.addFindings(d, at)
+	for _, some := range [][]*fleet.Record{d.Refused, d.Missing, d.Damaged} {
+		for _, r := range some {
+			state := r.State.String()
+			if r.State == fleet.Read {
+				state = "damaged"
+			}
+			doc.Troubles = append(doc.Troubles, [3]string{state, r.Name, report.Trouble(r)})
+		}
+	}
+	for i := range d.Losses {
+		doc.Losses = append(doc.Losses, d.Losses[i].String())
+	}
+	return doc, usageColumns(rows, doc.Kinds)
+}
+
+// memoryName names a memory of a capture as outliers do.
+type memoryName struct{ capture, id string }
+
+func outlierName(f *leak.Finding) memoryName {
+	for _, e := range f.Evidence {
+		if e.Name == "file" {
+			return memoryName{e.Text, f.Space.ID()}
+		}
+	}
+	return memoryName{}
+}
+
+// heatRows returns the rows in their order, and fills in captures and kinds.
+func heatRows(d *report.FleetData, doc *fleetDocument) (rows []heatRow) {
+	kinds := map[string]int{}
+	for i := range d.Kinds {
+		k := &d.Kinds[i]
+		kinds[k.Name] = i
+		out := fleetKind{Name: k.Name, Peaks: [4]int64{k.Peaks.Least, k.Peaks.Median, k.Peaks.Ninetieth, k.Peaks.Most}, Unit: max(1, k.Peaks.Most/heatLevels+1), Places: [][]any{}}
+		made, more := report.MakeUp(k, maxPlaces)
+		out.More = more
+		for _, p := range made {
+			out.Places = append(out.Places, []any{p.Place, p.Bytes, p.Share, p.Memories, p.AtPeaks.Least, p.AtPeaks.Median, p.AtPeaks.Ninetieth, p.AtPeaks.Most})
+		}
+		doc.Kinds = append(doc.Kinds, out)
+	}
+	standing := map[memoryName]int{}
+	for i := range d.Outliers {
+		standing[outlierName(&d.Outliers[i])] = i
+	}
+	for _, r := range d.Read {
+		doc.Captures = append(doc.Captures, [2]string{r.Name, pageOf(d, r.Name)})
+		for i := range r.Memories {
+			space := r.Memories[i].Space()
+			place, ok := standing[memoryName{r.Name, space.ID()}]
+			if !ok {
+				place = len(d.Outliers)
+			}
+			rows = append(rows, heatRow{r, i, len(doc.Captures) - 1, kinds[leak.KindOf(space)], place})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b heatRow) int {
+		return cmp.Or(cmp.Compare(a.standing, b.standing), report.CompareRanks(report.RankOf(a.record, a.memory), report.RankOf(b.record, b.memory)))
+	})
+	return rows
+}
+
+// pageOf returns the address of the page of a capture where that leads to no other
+// host and runs nothing.
+func pageOf(d *report.FleetData, capture string) string {
+	address := d.Pages(capture)
+	if u, err := url.Parse(address); err != nil || u.Scheme != "" || u.Host != "" {
+		return ""
+	}
+	return address
+}
+
+// addFindings adds the findings that are more than worth knowing; at has the rows of
+// records.
+func (doc *fleetDocument) addFindings(d *report.FleetData, at map[*fleet.Record][]int) {
+	type signature struct{ rule, place string }
+	rows := map[signature][]int{}
+	for _, r := range d.Read {
+		for i := range r.Findings {
+			f := &r.Findings[i]
+			s := signature{f.Rule, f.Place}
+			rows[s] = append(rows[s], at[r][f.Memory])
+		}
+	}
+	grave := d.Grave()
+	doc.Minor = len(d.Findings) - len(grave)
+	for i := range grave[:min(maxShared, len(grave))] {
+		f := &grave[i]
+		out := fleetFinding{f.Severity, d.Sentence(f), rows[signature{f.Rule, f.Place}]}
+		slices.Sort(out.Rows)
+		out.Rows = slices.Compact(out.Rows)
+		for j := len(out.Rows) - 1; j > 0; j-- {
+			out.Rows[j] -= out.Rows[j-1]
+		}
+		doc.Findings = append(doc.Findings, out)
+	}
+}
+
+// usageColumns returns for each row its usage in units of its kind, counted from 1; 0
+// is what is not known.
+func usageColumns(rows []heatRow, kinds []fleetKind) *columns {
+	c := &columns{}
+	for _, r := range rows {
+		usage, unit := r.record.Memories[r.memory].Usage, kinds[r.kind].Unit
+		c.addSteps(heatParts, func(i int) int64 {
+			if len(usage) == 0 {
+				return 0
+			}
+			return 1 + max(0, usage[i*len(usage)/heatParts])/unit
+		})
+	}
+	return c
+}
