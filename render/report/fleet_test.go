@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -24,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "write testdata again")
 
 // job makes the records of a job of n ranks, of which text names what captures name.
-// Rank 3 needs twice the memory, all but rank 7 leak, two captures are damaged, one
+// Rank 3 needs twice the memory, all but ranks 7, 17, 27 and so on leak, two captures are damaged, one
 // is refused, one missing, and of one rank there is none.
 func job(n int, text string) []*fleet.Record {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -64,7 +65,7 @@ func job(n int, text string) []*fleet.Record {
 			{Site: place("forward", 12), Allocated: amount(peak), AtPeak: amount(peak / 2), AtEnd: amount(peak / 4)},
 			{Site: place("load", 40), Allocated: amount(9 << 20), AtPeak: amount(8 << 20)},
 		}
-		if rank != 7 {
+		if rank%10 != 7 {
 			m.Leaked = 16 << 20
 			m.Sites = append(m.Sites, fleet.SiteTotals{Site: place("log", 99), Allocated: amount(16 << 20), AtPeak: amount(1 << 20), AtEnd: amount(16 << 20), Leaked: amount(16 << 20)})
 			r.Findings = append(r.Findings, fleet.Finding{Rule: "leak", Severity: "warning", Place: "log (train.py:99)" + text, Amount: amount(16 << 20), BytesPerStep: 1 << 20,
@@ -116,6 +117,66 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// TestFleetFields holds the table of json.md against what is written: every field is in
+// both, with its types.
+func TestFleetFields(t *testing.T) {
+	page, err := os.ReadFile("../../docs/manual/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## fleet.json\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	told := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.*?) \\|").FindAllStringSubmatch(section, -1) {
+		told[m[1]] = m[2]
+	}
+	decoder := json.NewDecoder(strings.NewReader(reports(t, fleetOf(job(16, "")))["fleet.json"]))
+	decoder.UseNumber()
+	var document map[string]any
+	if err := decoder.Decode(&document); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		of := "null"
+		switch v := v.(type) {
+		case string:
+			of = "text"
+		case bool:
+			of = "boolean"
+		case json.Number:
+			of = "integer"
+			if _, err := v.Int64(); err != nil {
+				of = "number"
+			}
+		case []any:
+			of = "list"
+			for _, e := range v {
+				walk(path+"[]", e)
+			}
+		case map[string]any:
+			of = "object"
+			for name, e := range v {
+				walk(strings.TrimPrefix(path+"."+name, "."), e)
+			}
+			if strings.HasSuffix(path, "[]") || path == "" {
+				return // whose fields are told
+			}
+		}
+		seen[path] = true
+		if !slices.Contains(strings.Split(told[path], " or "), of) {
+			t.Errorf("%s is %s, json.md says %q", path, of, told[path])
+		}
+	}
+	walk("", document)
+	for path := range told {
+		if !seen[path] {
+			t.Errorf("json.md has %s, which is not written", path)
+		}
+	}
+}
+
 // TestLargeFleet: the text on ten thousand captures, each of them with troubles of its
 // own, can be read in a terminal.
 func TestLargeFleet(t *testing.T) {
@@ -131,7 +192,7 @@ func TestLargeFleet(t *testing.T) {
 		case 4:
 			if r.State == fleet.Read {
 				r.Memories[0].Peak *= int64(i)
-				r.Findings = append(r.Findings, fleet.Finding{Rule: "leak", Severity: "critical", Place: fmt.Sprintf("f%d (train.py:1)", i)})
+				r.Findings = append(r.Findings, fleet.Finding{Rule: "leak", Severity: "critical", Place: fmt.Sprintf("f%d %s(train.py:1)", i, strings.Repeat("of many words ", 100))})
 			}
 		}
 	}

@@ -13,19 +13,22 @@ import (
 
 // How much of a fleet of any size is told as text. fleet.json has all of it.
 const (
-	textOutliers = 8
-	textFindings = 12
+	textOutliers = 6
+	textFindings = 10
 	textKinds    = 2 // of memory, the largest
 	textPlaces   = 10
-	textTroubles = 20
-	textMissing  = 10
+	textRefused  = 12
+	textDamaged  = 6
+	textMissing  = 8
 	textAbsent   = 20
-	textReason   = 140 // characters
+	textLosses   = 8
+	textSentence = 220 // characters
+	textReason   = 140
 )
 
 // WriteFleetText writes the report on a fleet for a terminal: what stands out, what
-// is found on many ranks, what holds most, and what could not be read; less than 200
-// lines of 80 columns, however large the fleet is.
+// is found on many ranks, what holds most, and what could not be read; some 200 lines of
+// 80 columns at most, however large the fleet is.
 func WriteFleetText(w io.Writer, d *FleetData) error {
 	t := &fleetText{}
 	t.para("", d.Headline())
@@ -37,8 +40,8 @@ func WriteFleetText(w io.Writer, d *FleetData) error {
 		}
 	}
 	t.more("\n", len(d.Kinds)-textKinds, "kind of memory", "kinds of memory")
-	t.troubles("Refused", d.Refused, textTroubles)
-	t.troubles("Damaged, and read as far as they go", d.Damaged, textMissing)
+	t.troubles("Refused", d.Refused, textRefused)
+	t.troubles("Damaged, and read as far as they go", d.Damaged, textDamaged)
 	t.missing(d)
 	t.losses(d)
 	_, err := io.WriteString(w, t.String())
@@ -81,7 +84,7 @@ func (t *fleetText) standsOut(d *FleetData) {
 	for i := range d.Outliers[:min(textOutliers, len(d.Outliers))] {
 		f := &d.Outliers[i]
 		fmt.Fprintf(t, "\n%s  %s  %s\n  ", f.Severity, f.Rule, Printable(Short(fileOf(f), 50)))
-		t.para("  ", f.Description)
+		t.para("  ", Short(f.Description, textSentence))
 	}
 	t.more("\n", len(d.Outliers)-textOutliers, "rank that differs", "ranks that differ")
 }
@@ -104,7 +107,7 @@ func (t *fleetText) findings(d *FleetData) {
 	for i := range grave[:min(textFindings, len(grave))] {
 		f := &grave[i]
 		fmt.Fprintln(t)
-		t.para("  ", f.Severity+" "+d.Sentence(f))
+		t.para("  ", f.Severity+" "+Short(d.Sentence(f), textSentence))
 	}
 	t.more("\n", len(grave)-textFindings, "finding", "findings")
 	t.more("\n", len(d.Findings)-len(grave), "finding that is only worth knowing", "findings that are only worth knowing")
@@ -173,10 +176,11 @@ func (t *fleetText) losses(d *FleetData) {
 		return
 	}
 	t.heading("What captures lack")
-	for i := range d.Losses {
+	for i := range d.Losses[:min(textLosses, len(d.Losses))] {
 		fmt.Fprintf(t, "  ")
-		t.para("    ", d.Losses[i].String())
+		t.para("    ", Short(d.Losses[i].String(), textSentence))
 	}
+	t.more("  ", len(d.Losses)-textLosses, "reason", "reasons")
 }
 
 // Short cuts the middle out of texts that are longer than n characters.
