@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -193,13 +192,17 @@ func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fle
 	if err != nil {
 		return err
 	}
-	there, err := keysOf(ctx, bucket, pages)
+	keys, err := keysOf(ctx, bucket, pages)
 	if err != nil {
 		return storeError(output, err)
 	}
+	there := map[string]bool{}
+	for _, key := range keys {
+		there[key] = true
+	}
 	d := report.FleetOf(all, by, func(capture string) string {
 		page := pages + capture[strings.LastIndexByte(capture, '/')+1:] + ".html"
-		if !slices.Contains(there, page) {
+		if !there[page] {
 			return ""
 		}
 		return (&url.URL{Path: page}).String()

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/tables"
+	"github.com/memlane/memlane/render/web"
 )
 
 // results are the files that a fleet becomes.
@@ -15,6 +16,7 @@ var results = []struct {
 }{
 	{"report.txt", report.WriteFleetText},
 	{"report.md", report.WriteFleetMarkdown},
+	{"report.html", web.WriteFleet},
 	{"fleet.json", report.WriteFleetJSON},
 	{"ranks.parquet", table(tables.FleetRanks)},
 	{"sites.parquet", table(tables.FleetSites)},
