@@ -123,7 +123,7 @@ func (f *Fleet) AppendBinary(b []byte) []byte {
 		for _, fr := range s.Frames {
 			say(fr.Function, fr.File)
 		}
-		for _, n := range f.sites.list[n].numbers() {
+		for _, n := range f.framesOf(uint32(n)) {
 			usedFrames[n] = true
 		}
 	}
@@ -178,7 +178,7 @@ func (f *Fleet) AppendBinary(b []byte) []byte {
 	for at, n := range sites {
 		siteAt[n] = uint32(at)
 		s := f.sites.list[n]
-		stack := s.numbers()
+		stack := f.framesOf(n)
 		w.uint(uint64(len(stack)))
 		for _, n := range stack {
 			w.uint(uint64(frameAt[n]))
@@ -260,8 +260,10 @@ func (f *Fleet) compareFrames(a, b uint32) int {
 
 func (f *Fleet) compareSites(a, b uint32) int {
 	x, y := f.sites.list[a], f.sites.list[b]
-	if c := slices.CompareFunc(x.numbers(), y.numbers(), f.compareFrames); c != 0 {
-		return c
+	if x.stack != y.stack {
+		if c := slices.CompareFunc(f.framesOf(a), f.framesOf(b), f.compareFrames); c != 0 {
+			return c
+		}
 	}
 	for _, pair := range [...][2]uint32{{x.op, y.op}, {x.shape, y.shape}, {x.dtype, y.dtype}, {x.region, y.region}} {
 		if c := strings.Compare(f.strings.list[pair[0]], f.strings.list[pair[1]]); c != 0 {
@@ -317,14 +319,15 @@ func (f *Fleet) ReadBinary(data []byte) error {
 		frames[i] = f.frames.number(fr)
 	}
 	sites := make([]uint32, r.count())
+	var stack []byte
 	for i := range sites {
-		var stack []byte
+		stack = stack[:0]
 		for n := r.count(); n > 0 && r.err == nil; n-- {
 			if at := r.below(uint64(len(frames))); r.err == nil {
 				stack = binary.LittleEndian.AppendUint32(stack, frames[at])
 			}
 		}
-		s := site{string(stack), text(), text(), text(), text()}
+		s := site{f.stack(stack), text(), text(), text(), text()}
 		if r.err != nil {
 			break
 		}

@@ -13,12 +13,13 @@ import (
 type Fleet struct {
 	strings table[string]
 	frames  table[frame]
+	stacks  table[string]
 	sites   table[site]
 	records map[string]*kept
 }
 
-// frame and site are lifetime.Frame and Site in numbers of the tables. The frames
-// of a site are the bytes of theirs, four each, so that it is comparable.
+// frame and site are lifetime.Frame and Site in numbers of the tables. A stack is the
+// bytes of those of its frames, four each, so that it is comparable.
 type (
 	frame struct {
 		function, file uint32
@@ -26,8 +27,7 @@ type (
 		kind           lifetime.FrameKind
 	}
 	site struct {
-		frames                   string
-		op, shape, dtype, region uint32
+		stack, op, shape, dtype, region uint32
 	}
 )
 
@@ -55,6 +55,14 @@ func (t *table[T]) number(v T) uint32 {
 		t.list = append(t.list, v)
 	}
 	return n
+}
+
+// stack returns the number of a stack.
+func (f *Fleet) stack(frames []byte) uint32 {
+	if n, ok := f.stacks.numbers[string(frames)]; ok { // without a copy
+		return n
+	}
+	return f.stacks.number(string(frames))
 }
 
 // Len returns the number of records.
@@ -106,23 +114,23 @@ func (f *Fleet) number(s *Site) uint32 {
 	for _, fr := range s.Frames {
 		frames = binary.LittleEndian.AppendUint32(frames, f.frames.number(frame{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
 	}
-	return f.sites.number(site{string(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region)})
+	return f.sites.number(site{f.stack(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region)})
 }
 
 // site returns the site of a number.
 func (f *Fleet) site(n uint32) Site {
 	s := f.sites.list[n]
 	out := Site{Op: f.strings.list[s.op], Shape: f.strings.list[s.shape], DType: f.strings.list[s.dtype], Region: f.strings.list[s.region]}
-	for _, n := range s.numbers() {
+	for _, n := range f.framesOf(n) {
 		fr := f.frames.list[n]
 		out.Frames = append(out.Frames, lifetime.Frame{Function: f.strings.list[fr.function], File: f.strings.list[fr.file], Line: fr.line, Kind: fr.kind})
 	}
 	return out
 }
 
-// numbers returns the frames of a site.
-func (s *site) numbers() (all []uint32) {
-	for b := s.frames; b != ""; b = b[4:] {
+// framesOf returns the numbers of the frames of a site.
+func (f *Fleet) framesOf(site uint32) (all []uint32) {
+	for b := f.stacks.list[f.sites.list[site].stack]; b != ""; b = b[4:] {
 		all = append(all, uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
 	}
 	return all

@@ -46,6 +46,7 @@ func (f *Fleet) Record(name string) *Record {
 type SiteRow struct {
 	Record *Record
 	Memory int // index into Record.Memories
+	Number int // of the site among all, in their order
 	SiteTotals
 }
 
@@ -72,8 +73,9 @@ func (f *Fleet) SiteRows() iter.Seq[SiteRow] {
 				}
 				slices.SortFunc(some, func(a, b numbered) int { return cmp.Compare(at[a.site], at[b.site]) })
 				for j := range some {
-					row := SiteRow{&k.Record, i, some[j].totals}
-					row.Site = sites[some[j].site]
+					n := some[j].site
+					row := SiteRow{&k.Record, i, at[n], some[j].totals}
+					row.Site = sites[n]
 					if !yield(row) {
 						return
 					}

@@ -88,21 +88,26 @@ func memoryOf(r *fleet.Record, n int) ofMemory {
 // and line are as in the sites of a capture.
 type fleetSiteRow struct {
 	ofMemory
-	Function       string `parquet:"function,dict"`
-	File           string `parquet:"file,dict"`
-	Line           int64  `parquet:"line"`
-	Op             string `parquet:"op,dict"`
-	Shape          string `parquet:"shape,dict"`
-	DType          string `parquet:"dtype,dict"`
-	Region         string `parquet:"region,dict"`
-	AllocatedCount int64  `parquet:"allocated_count"`
-	AllocatedBytes int64  `parquet:"allocated_bytes"`
-	PeakCount      int64  `parquet:"peak_count"`
-	PeakBytes      int64  `parquet:"peak_bytes"`
-	LiveCount      int64  `parquet:"live_count"`
-	LiveBytes      int64  `parquet:"live_bytes"`
-	LeakedCount    int64  `parquet:"leaked_count"`
-	LeakedBytes    int64  `parquet:"leaked_bytes"`
+	siteText
+	AllocatedCount int64 `parquet:"allocated_count"`
+	AllocatedBytes int64 `parquet:"allocated_bytes"`
+	PeakCount      int64 `parquet:"peak_count"`
+	PeakBytes      int64 `parquet:"peak_bytes"`
+	LiveCount      int64 `parquet:"live_count"`
+	LiveBytes      int64 `parquet:"live_bytes"`
+	LeakedCount    int64 `parquet:"leaked_count"`
+	LeakedBytes    int64 `parquet:"leaked_bytes"`
+}
+
+// siteText is who allocated.
+type siteText struct {
+	Function string `parquet:"function,dict"`
+	File     string `parquet:"file,dict"`
+	Line     int64  `parquet:"line"`
+	Op       string `parquet:"op,dict"`
+	Shape    string `parquet:"shape,dict"`
+	DType    string `parquet:"dtype,dict"`
+	Region   string `parquet:"region,dict"`
 }
 
 type findingRow struct {
@@ -175,14 +180,22 @@ func rankRows(f *fleet.Fleet) iter.Seq[rankRow] {
 
 func fleetSites(f *fleet.Fleet) iter.Seq[fleetSiteRow] {
 	return func(yield func(fleetSiteRow) bool) {
+		texts := map[int]siteText{} // of millions of rows
+		var of ofMemory
+		var record *fleet.Record
+		memory := 0
 		for row := range f.SiteRows() {
-			f, ok := lifetime.UserFrame(row.Site.Stack())
+			text, ok := texts[row.Number]
 			if !ok {
-				f.Function = row.Site.Op
+				text = textOf(&row.Site)
+				texts[row.Number] = text
+			}
+			if row.Record != record || row.Memory != memory {
+				record, memory = row.Record, row.Memory
+				of = memoryOf(record, memory)
 			}
 			if !yield(fleetSiteRow{
-				memoryOf(row.Record, row.Memory), clean(f.Function), clean(f.File), int64(f.Line),
-				clean(row.Site.Op), clean(row.Site.Shape), clean(row.Site.DType), clean(row.Site.Region),
+				of, text,
 				row.Allocated.Count, row.Allocated.Bytes, row.AtPeak.Count, row.AtPeak.Bytes,
 				row.AtEnd.Count, row.AtEnd.Bytes, row.Leaked.Count, row.Leaked.Bytes,
 			}) {
@@ -190,6 +203,14 @@ func fleetSites(f *fleet.Fleet) iter.Seq[fleetSiteRow] {
 			}
 		}
 	}
+}
+
+func textOf(s *fleet.Site) siteText {
+	f, ok := lifetime.UserFrame(s.Stack())
+	if !ok {
+		f.Function = s.Op
+	}
+	return siteText{clean(f.Function), clean(f.File), int64(f.Line), clean(s.Op), clean(s.Shape), clean(s.DType), clean(s.Region)}
 }
 
 func fleetFindings(f *fleet.Fleet) iter.Seq[findingRow] {
