@@ -228,6 +228,16 @@ func TestSamples(t *testing.T) {
 	}
 }
 
+// TestOrder: sample types may stand in any order, and fields that are not of
+// interest anywhere.
+func TestOrder(t *testing.T) {
+	other := "\x09\xff\xff\xff\xff\xff\xff\xff\xff" // field 1, of eight bytes
+	c := mustRead(t, append([]byte(other), made(t, "space/bytes allocations/count", of("tpu:0", "buffer", 100, 2))...))
+	if s := c.Spaces[0]; len(s.Buffers) != 2 || s.Summary().Live.Bytes != 100 || losses(c) != "" {
+		t.Errorf("%v, lost %q", s.Buffers, losses(c))
+	}
+}
+
 // TestManyBuffers: a few bytes cannot ask for any number of buffers or devices.
 func TestManyBuffers(t *testing.T) {
 	var samples []*profile.Sample
@@ -239,6 +249,10 @@ func TestManyBuffers(t *testing.T) {
 	last := len(s.Buffers) - 1
 	if sum := s.Summary().Live; last != 200_000 || sum.Bytes != 1_200_000 || c.Notes[s.BufNotes[last]] != "100000 allocations" || s.BufNotes[0] != 0 {
 		t.Errorf("%d buffers, %v, lost %s", last+1, sum, losses(c))
+	}
+	const most = 1 << 18
+	if c := mustRead(t, made(t, ofJAX, of("cpu:0", "buffer", most, most), of("cpu:0", "buffer", 2, 2))); len(c.Spaces[0].Buffers) != most+1 {
+		t.Errorf("%d buffers of a sample that has as many as there may be, and of one more", len(c.Spaces[0].Buffers))
 	}
 	samples = nil
 	for i := range 2 * (lifetime.MaxSpaces + 100) { // what is said of those beyond the most is counted
@@ -256,7 +270,9 @@ func TestRefused(t *testing.T) {
 		{"hello", "no whole pprof profile: the field at byte 2 cannot be read"},
 		{string(made(t, "samples/count cpu/nanoseconds")), `a pprof profile of "samples", "cpu"; want allocations (count)`},
 		{string(made(t, "allocations/count space/count")), `a pprof profile of "allocations", "space"`},
+		{string(made(t, ofJAX)) + "\x0a\x03\x08\x80\x80", "sample_type[2]: the field at byte 0 is cut short"},
 		{string(made(t, ofJAX)) + "\x22\x03\x08\x80\x80", "location[1]: the field at byte 0 is cut short"},
+		{string(made(t, ofJAX)) + "\x2a\x03\x08\x80\x80", "function[1]: the field at byte 0 is cut short"},
 		{string(made(t, ofJAX)) + "\x12\x03\x0a\x01\x80", "sample[0]: the field at byte 0 is cut short"},
 	} {
 		if _, err := read(t, strings.NewReader(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
