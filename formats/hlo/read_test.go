@@ -109,6 +109,7 @@ func TestSniff(t *testing.T) {
 		"text":                     []byte("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n"),
 		"JSON":                     []byte("\n{\n\t\"planes\":\n\t[]\n}\n" + strings.Repeat(" ", 200)),
 		"name alone":               message{}.put(1, message{}.text(1, "jit_f").text(3, "x").num(4, 9))[:3],
+		"name and no more":         message{}.put(1, message{}.text(1, "jit_f")),
 		"name with blanks":         message{}.put(1, message{}.text(1, "two words").text(2, "main")),
 	} {
 		if hlo.Sniff(data) {
@@ -173,6 +174,11 @@ func TestErrors(t *testing.T) {
 		"cut short":   {whole.proto()[:60], "HloProto: the field at byte 0 is cut short"},
 		"instruction": {bad(func(p *program) { p.instructions = append(p.instructions, message("\x0a\x7f")) }),
 			"hlo_module.computations[0].instructions[1]: the field at byte "},
+		"second computation": {message{}.put(1, message{}.put(3, message{}.put(2, instruction(1, nil, nil)), message{}.put(2, message("\x0a\x7f")))),
+			"hlo_module.computations[1].instructions[0]: the field at byte "},
+		"frames":   {bad(func(p *program) { p.frames = message("\x0a\x7f") }), "hlo_module.stack_frame_index: the field at byte "},
+		"layout":   {bad(func(p *program) { p.instructions[0] = instruction(1, message{}.put(5, message("\x10")), nil) }), "layout: the field at byte "},
+		"metadata": {bad(func(p *program) { p.instructions[0] = instruction(1, array(f32, 8), message("\x10")) }), "metadata: the field at byte "},
 		"shape":    {bad(func(p *program) { p.instructions[0] = instruction(1, message("\x10"), metadata("")) }), "is cut short"},
 		"location": {bad(func(p *program) { p.buffers = []message{message{}.num(1, 1).put(3, message("\x0a"))} }), "is cut short"},
 		"assigned": {bad(func(p *program) { p.allocations = []message{message{}.put(9, message("\x08"))} }),
@@ -186,6 +192,24 @@ func TestErrors(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestMostSpaces: a program may have 64 memory spaces, and its assignment may come
+// in pieces, as any message may.
+func TestMostSpaces(t *testing.T) {
+	var proto []byte
+	for i := range int64(64) {
+		p := program{instructions: []message{instruction(i, array(f32, 2), nil)}, buffers: []message{buffer(i, 8, i).colored(i)},
+			allocations: []message{allocation(i, 8, i, 0).num(color, i)}}
+		proto = append(proto, p.proto()...)
+	}
+	c, err := readProgram(t, proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Spaces) != 64 || len(c.Losses) > 0 {
+		t.Errorf("%d spaces, lost %v", len(c.Spaces), c.Losses)
 	}
 }
 
