@@ -31,6 +31,29 @@ func TestInterning(t *testing.T) {
 	}
 }
 
+// TestManyNotes: texts outgrow their table; each is found again.
+func TestManyNotes(t *testing.T) {
+	b := NewBuilder()
+	for range 2 {
+		for i := range 3000 {
+			if id := b.Note(fmt.Sprint("note ", i)); id != NoteID(i+1) {
+				t.Fatalf("note %d has ID %d", i, id)
+			}
+		}
+	}
+}
+
+// TestManyMarks: what is marked in all spaces does not multiply without end.
+func TestManyMarks(t *testing.T) {
+	b := NewBuilder()
+	b.MarkAll([]SpaceRef{b.Space(), b.Space(), b.Space()}, slices.Repeat([]Mark{{End: 1}}, maxMarks/2))
+	for i, want := range []int{maxMarks / 2, maxMarks / 2, 0} {
+		if n := len(b.spaces[i].marks); n != want {
+			t.Errorf("space %d has %d marks, want %d", i, n, want)
+		}
+	}
+}
+
 // TestManyStacks: stacks outgrow their chunks and the table; each is found
 // again, and none has changed. Permutations and prefixes are other stacks.
 func TestManyStacks(t *testing.T) {
@@ -96,7 +119,7 @@ func TestSpacesSorted(t *testing.T) {
 	for range 2 {
 		b.Source(Source{})
 	}
-	for _, s := range []Space{{Source: 1, Device: "cpu"}, {Device: "cuda:1"}, {Device: "cuda:0", Memory: "pinned"}, {Device: "cuda:0"}} {
+	for _, s := range []Space{{Source: 1, Device: "cpu"}, {Device: "cuda:1"}, {Device: "cuda:0", Memory: "pinned"}, {Device: "cuda:0", Limit: 1}, {Device: "cuda:0", Limit: 2}} {
 		b.Describe(b.Space(), s)
 	}
 	lost := b.Space()
@@ -109,7 +132,7 @@ func TestSpacesSorted(t *testing.T) {
 	for _, s := range c.Spaces {
 		got = append(got, s.ID())
 	}
-	if want := "cuda:0 cuda:0/pinned cuda:1 cpu"; strings.Join(got, " ") != want {
+	if want := "cuda:0 cuda:0 cuda:0/pinned cuda:1 cpu"; strings.Join(got, " ") != want || c.Spaces[0].Limit != 1 {
 		t.Errorf("spaces %q, want %s", got, want)
 	}
 	if err := c.Check(); err != nil {

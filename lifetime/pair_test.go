@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -9,6 +10,7 @@ import (
 // reaches from one unit before the first event to one after the last.
 func TestEdgeRules(t *testing.T) {
 	const A, B = 0x1000, 0x2000
+	long := strings.Repeat("a", maxNote/2)
 	for _, c := range []struct {
 		name   string
 		facts  []fact
@@ -88,6 +90,8 @@ func TestEdgeRules(t *testing.T) {
 		{"end state has less: settled before the end", []fact{endState, alloc(10, A, 100, "a"), alloc(20, B, 1, "b"), free(30, B, 1, "")},
 			`10-30 0x1000 512/100 end-inferred+size-inferred site=a
 			 20-30 0x2000 512/1 size-inferred site=b`, "lost-free 1 512"},
+		{"end state has less: what was allocated last", []fact{endState, alloc(10, A, 100, "a")},
+			"10-11 0x1000 512/100 end-inferred+size-inferred site=a", "lost-free 1 512"},
 		{"end state has less: settled where its memory was used again", []fact{endState,
 			alloc(10, A, 4096, "a"), alloc(20, A+1024, 1, "b"), free(30, A+1024, 1, ""), alloc(40, A+2048, 1, "c"), free(50, A+2048, 1, "")},
 			`10-20 0x1000 4096/4096 end-inferred+size-inferred site=a
@@ -138,6 +142,11 @@ func TestEdgeRules(t *testing.T) {
 			`10-30 0x1000 512/1 size-inferred note="one; two"
 			 20-32 0x2000 512/1 end-open+size-inferred`, ""},
 
+		{"notes as long as both may be", []fact{alloc(10, A, 1, ""), note(11, A, long), note(12, A, "b"+long[1:])},
+			`10-13 0x1000 512/1 end-open+size-inferred note="` + long + "; b" + long[1:] + `"`, ""},
+		{"notes longer than that: the last", []fact{alloc(10, A, 1, ""), note(11, A, long), note(12, A, "b"+long)},
+			`10-13 0x1000 512/1 end-open+size-inferred note="b` + long + `"`, ""},
+
 		{"ties are pushed by one unit", []fact{alloc(10, A, 1, ""), free(10, A, 1, ""), alloc(10, A, 1, ""), free(12, A, 1, "")},
 			`10-11 0x1000 512/1 size-inferred
 			 12-13 0x1000 512/1 size-inferred`, ""},
@@ -153,6 +162,11 @@ func TestEdgeRules(t *testing.T) {
 		{"lost at the very top of the addresses", []fact{endState, alloc(10, math.MaxUint64, 100, "a"), alloc(20, math.MaxUint64-1, 100, "b"), free(30, math.MaxUint64-1, 1, "")},
 			`10-20 0xffffffffffffffff 512/100 end-inferred+size-inferred site=a
 			 20-30 0xfffffffffffffffe 512/100 size-inferred site=b`, "lost-free 1 512"},
+		{"unseen at the very top of the addresses", []fact{alloc(10, A, 1, ""), free(20, A, 1, ""), free(30, math.MaxUint64, 1, "")},
+			`9-30 0xffffffffffffffff 512/1 begin-unseen+size-inferred
+			 10-20 0x1000 512/1 size-inferred`, "before-window 1 512"},
+		{"the largest size that is rounded", []fact{alloc(10, A, math.MaxInt64-512, ""), free(20, A, 1, "")},
+			"10-20 0x1000 9223372036854775296/9223372036854775295 size-inferred", ""},
 		{"earliest times, moved to -2^62", []fact{alloc(math.MinInt64, A, 1, ""), free(math.MinInt64, A, 1, "")},
 			"-4611686018427387904--4611686018427387903 0x1000 512/1 size-inferred", ""},
 		{"latest times, moved to 2^62", []fact{alloc(math.MaxInt64, A, 1, ""), free(math.MaxInt64, A, 1, ""), alloc(math.MaxInt64, A, 2, "")},

@@ -84,9 +84,7 @@ func (p *regionPairing) shrink(piece span[int]) {
 	hi := endOf(r.Addr, r.Size)
 	if piece.lo > r.Addr {
 		p.regions[piece.val].Size = sizeOf(r.Addr, piece.lo)
-		if piece.hi < hi {
-			p.reserve(piece.hi, hi, r)
-		}
+		p.reserve(piece.hi, hi, r)
 		return
 	}
 	p.regions[piece.val].Addr, p.regions[piece.val].Size = piece.hi, sizeOf(piece.hi, hi)
