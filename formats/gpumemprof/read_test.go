@@ -120,7 +120,7 @@ func TestRecords(t *testing.T) {
 func TestFigures(t *testing.T) {
 	c, err := read(t, strings.NewReader(`{"results":[`+result+`],"events":[`+event+`,
 		{"timestamp_ns":6.0,"collector":"stormlog.mps_tracker","host":"unknown","rank":1,"allocator_allocated_bytes":1e3,"allocator_reserved_bytes":9223372036854775807,
-		"allocator_inactive_bytes":5,"device_used_bytes":1e300,"device_total_bytes":8,"metadata":{"memory_capabilities":{"supports_allocator_inactive":false}}}]}`))
+		"allocator_inactive_bytes":5,"device_used_bytes":9223372036854775808,"device_total_bytes":8,"metadata":{"memory_capabilities":{"supports_allocator_inactive":false}}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestLies(t *testing.T) {
 		// Devices.
 		{"a segment without blocks", snapshot(list{segment(0, base, mib), dict{"device", 0, "address", base + 2*mib, "total_size", mib}}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"segments of other devices", snapshot(list{segment(3, base, mib, block(base, 512, 500, "active_allocated"))}, list{alloc(1), free(2)}), "cuda:0 1/1/1, cuda:3 1/0/0", losses{lifetime.BeforeWindow: 1}},
-		{"devices below 0 and at 10^12", snapshot(list{segment(-7, base, mib), segment(int64(1e12), base, mib), segment(power(70), base, mib)}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 3}},
+		{"devices below 0 and at 10^12", snapshot(list{segment(-7, base, mib), segment(int64(1e12), base, mib), segment(power(70), base, mib), segment(1024, base, mib)}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 4}},
 		{"history of device 2 only", snapshot(empty, empty, empty, list{alloc(1), free(2)}), "cuda:2 1/1/1", losses{}},
 		{"events beside a device", snapshot(empty, list{alloc(1), free(2)}, alloc(3)), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 1}},
 		{"events outside of traces", append(snapshot(empty, list{alloc(1), free(2)}), "x", list{alloc(3), free(4)}, "y", list{free(9)}, "z", alloc(5), "t", tuple{alloc(4)}), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 5, lifetime.UnknownKey: 4}},
@@ -109,6 +109,8 @@ func TestLies(t *testing.T) {
 		{"ask twice", snapshot(empty, list{alloc(1), ask(2), ask(3), free(4)}), "cuda:0 1/1/1", losses{}},
 		{"asked for only", snapshot(empty, list{alloc(1), ask(2), alloc(3), ask(4)}), "cuda:0 2/2/0", losses{lifetime.LostFree: 2}},
 		{"asked for only, at many addresses", snapshot(empty, manyAsked()), "cuda:0 40/40/0", losses{lifetime.LostFree: 40}},
+		{"completed first, where frees are asked for", snapshot(empty, list{free(1), alloc(2), ask(3), free(4)}), "cuda:0 2/1/2", losses{lifetime.RingOverflow: 1}},
+		{"completed later, where frees are asked for", snapshot(empty, list{alloc(1), ask(2), free(3), free(4)}), "cuda:0 2/1/2", losses{lifetime.BeforeWindow: 1}},
 		{"completed only", snapshot(empty, list{alloc(1), free(2), alloc(3), free(4)}), "cuda:0 2/2/2", losses{}},
 		{"alive by the history only", snapshot(empty, list{alloc(1), event("alloc", base+mib, mib, 2), event("free_completed", base+mib, mib, 3)}), "cuda:0 2/2/1", losses{lifetime.LostFree: 1}},
 		{"alive by the end state only", snapshot(list{seg}, list{alloc(1), free(2)}), "cuda:0 2/1/1", losses{lifetime.BeforeWindow: 1}},
@@ -223,6 +225,20 @@ func TestRefusedSnapshots(t *testing.T) {
 				t.Errorf("%q, want %q", msg, c.want)
 			}
 		})
+	}
+}
+
+// TestPlaces: a loss names the first record that it is about.
+func TestPlaces(t *testing.T) {
+	c, err := readBytes(t, pickled(snapshot(list{}, list{
+		event("alloc", 512, 512, 1), append(event("alloc", 1024, 512, 2), "mood", "good", "weather", "bad"), event("free_completed", 512, power(70), 3)})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{`event 3`, `"mood" in event 2`} {
+		if len(c.Losses) <= i || !slices.ContainsFunc(c.Losses, func(l lifetime.Loss) bool { return l.First == want }) {
+			t.Errorf("no loss at %s: %v", want, c.Losses)
+		}
 	}
 }
 

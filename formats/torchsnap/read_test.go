@@ -1,6 +1,7 @@
 package torchsnap_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 )
@@ -263,6 +265,90 @@ func TestSteps(t *testing.T) {
 		}
 		if got := strings.Join(kinds, " "); got != want {
 			t.Errorf("%s: %s, want %s", c.Spaces[i].ID(), got, want)
+		}
+	}
+}
+
+// TestAnnotations: an annotation stands on the device that it names, or else on
+// the first one, and takes time even where it ends at once. Many steps on many
+// devices are not multiplied.
+func TestAnnotations(t *testing.T) {
+	history := list{event("alloc", 4096, 512, 1), event("free_completed", 4096, 512, 60)}
+	notes := list{}
+	for _, note := range []dict{{"name", "on 2", "device", 2}, {"name", "on 0", "device", 0}, {"name", "anywhere"}} {
+		notes = append(notes, append(dict{"stage", "START", "time_us", 5}, note...), append(dict{"stage", "END", "time_us", 5}, note...))
+	}
+	c, err := readBytes(t, pickled(append(snapshot(list{}, list{}, history, history), "external_annotations", notes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"anywhere", "on 2"} {
+		s := c.Spaces[i]
+		if len(s.Marks) != 1 || s.Marks[0].Text != want || s.Marks[0].Begin != 5000 || s.Marks[0].End != 5001 {
+			t.Errorf("%s: %+v, want %q", s.ID(), s.Marks, want)
+		}
+	}
+	segments, steps := list{}, list{}
+	for i := range 1000 {
+		segments = append(segments, segment(i, 4096, 512))
+	}
+	for i := range 550 {
+		steps = append(steps, note("START", "step 1", i), note("END", "step 1", i))
+	}
+	b := lifetime.NewBuilder()
+	if err := torchsnap.Read("", bytes.NewReader(pickled(append(snapshot(segments, history), "external_annotations", steps))), b); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = b.Finish(); err != nil || len(c.Spaces[0].Marks) != 550 || len(c.Spaces[1].Marks) != 0 {
+		t.Errorf("%d and %d marks, %v", len(c.Spaces[0].Marks), len(c.Spaces[1].Marks), err)
+	}
+}
+
+// TestFields: what an event says besides its size.
+func TestFields(t *testing.T) {
+	alloc := func(n int, more ...any) dict { return event("alloc", 4096*n, 512, n, more...) }
+	c, err := readBytes(t, pickled(snapshot(list{segment(0, 16384, 1024, block(16384, 512, 0, "active_allocated"))}, list{
+		alloc(1, "compile_context", "0/1"), alloc(2, "compile_context", "N/A"), alloc(3, "compile_context", ""), event("oom", 0, 99, 4), event("oom", 0, 99, 5, "device_free", 7)})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	for _, b := range s.Buffers {
+		want := ""
+		if b.Addr == 4096 {
+			want = "0/1"
+		}
+		if have := c.Sites[b.Site].Module; have != want {
+			t.Errorf("the buffer at %#x is of graph %q, want %q", b.Addr, have, want)
+		}
+		if b.Addr == 16384 && b.Requested != 0 {
+			t.Errorf("%d bytes were requested, want 0", b.Requested)
+		}
+	}
+	if len(s.Marks) != 2 || s.Marks[0].Free != -1 || s.Marks[1].Free != 7 {
+		t.Errorf("%+v, want the free bytes unknown, then 7", s.Marks)
+	}
+}
+
+// TestFullRing: a history whose number of events looks like a limit may have
+// lost older ones.
+func TestFullRing(t *testing.T) {
+	for n, want := range map[int]bool{10: false, 49: false, 50: true, 51: false, 64: true, 75: true, 80: true, 84: false, 100: true, 105: false, 128: true, 150: true, 160: false,
+		1 << 10: true, 1000: true, 1100: false, 1500: true, 1010: false} {
+		events := list{event("free_completed", 512, 512, 0)}
+		for len(events) < n {
+			action := "alloc"
+			if len(events)%2 == 0 {
+				action = "free_completed"
+			}
+			events = append(events, event(action, 4096, 512, len(events)))
+		}
+		c, err := readBytes(t, pickled(snapshot(list{}, events)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := lossCounts(c)[lifetime.RingOverflow] > 0; have != want {
+			t.Errorf("%d events: full %t", n, have)
 		}
 	}
 }

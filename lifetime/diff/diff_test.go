@@ -48,6 +48,9 @@ func TestPair(t *testing.T) {
 	if b.PeakRequested != 71303168 || a.PeakRequested != 47185920 || b.EndRequested != 37748736 || a.EndRequested != 30408704 {
 		t.Errorf("%+v %+v", b, a)
 	}
+	if share, ok := b.Space.FreeAt(b.Space.AtEnd()).Fragmentation(); !ok || b.Fragmentation != share || b.Window != b.Space.End-b.Space.Begin {
+		t.Errorf("fragmentation %v, want %v; window %d", b.Fragmentation, share, b.Window)
+	}
 	if got := d.Verdict(); got != "peak 68.0 MiB -> 45.0 MiB; <listcomp> -16.0 MiB; 12.0 MiB duplicate gone; 5.00 MiB kv_cache new" {
 		t.Error(got)
 	}
@@ -149,11 +152,11 @@ func captureOf(t testing.TB, lines []line) *lifetime.Capture {
 func TestMovedCode(t *testing.T) {
 	before := []line{
 		{"forward", "/home/a/proj/model.py", 10, 100}, {"forward", "/home/a/proj/model.py", 12, 200}, {"forward", "/home/a/proj/lib/model.py", 10, 400},
-		{"load", "/home/a/proj/data.py", 5, 800},
+		{"load", "/home/a/proj/data.py", 5, 800}, {"main", "/home/a/proj/main.py", 5, 900},
 	}
 	after := []line{
 		{"forward", "/ci/build/proj/lib/model.py", 13, 400}, {"forward", "/ci/build/proj/model.py", 13, 100}, {"forward", "/ci/build/proj/model.py", 15, 200},
-		{"load", "/ci/build/proj/data.py", 5, 801},
+		{"load", "/ci/build/proj/data.py", 5, 801}, {"main", "main.py", 5, 900},
 	}
 	d := diff.Compare(captureOf(t, before), captureOf(t, after), leak.Settings{})
 	if got := words(d); !slices.Equal(got, []string{"grew load (data.py:5) 1 1"}) {
@@ -177,20 +180,171 @@ func TestOtherDevices(t *testing.T) {
 		}
 		return c
 	}
-	d := diff.Compare(of("cpu", "cuda:0", "cuda:1"), of("hip:0", "hip:1"), leak.Settings{})
-	var pairs []string
-	for _, p := range d.Pairs {
-		pair := ""
-		if p.Before != nil {
-			pair = p.Before.Space.Device
+	for _, c := range []struct{ before, after, want string }{
+		{"cpu cuda:0 cuda:1", "hip:0 hip:1", "cpu, cuda:0 hip:0, cuda:1 hip:1"},
+		{"cuda:0", "hip:3", "cuda:0 hip:3"}, // there is but one on each side
+		{"cuda:0 cuda:1", "hip:3", "cuda:0, cuda:1,  hip:3"},
+		{"cuda:0", "hip:3 hip:4", "cuda:0,  hip:3,  hip:4"},
+	} {
+		d := diff.Compare(of(strings.Fields(c.before)...), of(strings.Fields(c.after)...), leak.Settings{})
+		var pairs []string
+		for _, p := range d.Pairs {
+			pair := ""
+			if p.Before != nil {
+				pair = p.Before.Space.Device
+			}
+			if p.After != nil {
+				pair += " " + p.After.Space.Device
+			}
+			pairs = append(pairs, pair)
 		}
-		if p.After != nil {
-			pair += " " + p.After.Space.Device
+		if have := strings.Join(pairs, ", "); have != c.want {
+			t.Errorf("%q, want %q", have, c.want)
 		}
-		pairs = append(pairs, pair)
 	}
-	if !slices.Equal(pairs, []string{"cpu", "cuda:0 hip:0", "cuda:1 hip:1"}) {
-		t.Errorf("%q", pairs)
+}
+
+// history is a program in which f holds some bytes at the peak and others at the
+// end, and passes allocate and free 7 bytes each in some steps.
+type history struct{ peak, end, passes, steps int64 }
+
+func (h history) capture(t testing.TB) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
+	s := b.Space()
+	now := int64(0)
+	site := func(function string) lifetime.SiteID {
+		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
+	}
+	alloc := func(function string, addr uint64, bytes int64) {
+		now++
+		b.Alloc(s, now, addr, bytes, bytes, site(function))
+	}
+	free := func(addr uint64) {
+		now++
+		b.Free(s, now, addr, 0, 0)
+	}
+	for i := range h.steps {
+		b.Mark(s, lifetime.Mark{Begin: 100 * i, End: 100*i + 100, Kind: lifetime.Step})
+	}
+	for range h.passes {
+		alloc("f", 1<<32, 7)
+		free(1 << 32)
+	}
+	alloc("f", 1<<33, h.peak)
+	alloc("all", 1<<34, 1<<20)
+	free(1 << 34)
+	free(1 << 33)
+	alloc("f", 1<<35, h.end)
+	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestStatus: whether a place grew or shrank is what changed more, at the peak or at
+// the end; what was allocated counts where the steps are as many.
+func TestStatus(t *testing.T) {
+	for _, c := range []struct {
+		before, after history
+		want          string
+	}{
+		{history{5, 5, 0, 0}, history{5, 5, 0, 0}, ""},
+		{history{5, 1, 0, 0}, history{9, 1, 0, 0}, "grew f 4 0"},
+		{history{1, 5, 0, 0}, history{1, 9, 0, 0}, "grew f 0 4"},
+		{history{1, 20, 0, 0}, history{6, 10, 0, 0}, "shrank f 5 -10"},
+		{history{20, 1, 0, 0}, history{10, 6, 0, 0}, "shrank f -10 5"},
+		{history{1, 20, 0, 0}, history{11, 10, 0, 0}, "grew f 10 -10"},
+		{history{5, 5, 2, 1}, history{5, 5, 3, 1}, "grew f 0 0"},
+		{history{5, 5, 3, 1}, history{5, 5, 2, 1}, "shrank f 0 0"},
+		{history{5, 5, 2, 1}, history{5, 5, 4, 2}, ""},
+		{history{5, 5, 2, 0}, history{5, 5, 4, 0}, ""},
+	} {
+		d := diff.Compare(c.before.capture(t), c.after.capture(t), leak.Settings{})
+		if have := strings.Join(words(d), ", "); have != c.want {
+			t.Errorf("%v, then %v: %q, want %q", c.before, c.after, have, c.want)
+		}
+	}
+}
+
+// TestSiteOfRow: of several stacks at one place a row shows that of most bytes, of
+// equal ones the first.
+func TestSiteOfRow(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f"})
+	s := b.Space()
+	for i, bytes := range []int64{10, 30, 30, 20} {
+		stack := []lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"}), b.Frame(lifetime.Frame{Function: fmt.Sprint("caller ", i)})}
+		b.Alloc(s, int64(i), uint64(i+1)<<32, bytes, bytes, b.Site(lifetime.Site{Stack: b.Stack(stack)}))
+	}
+	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	after, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := diff.Compare(captureOf(t, []line{{"g", "g.py", 1, 5}}), after, leak.Settings{})
+	i := slices.IndexFunc(d.Rows, func(r diff.Row) bool { return r.Status == diff.New })
+	if i < 0 || after.Frames[after.Stacks[after.Sites[d.Rows[i].SiteAfter].Stack][1]].Function != "caller 1" {
+		t.Errorf("%+v", d.Rows)
+	}
+}
+
+// TestUnknownPlaces: what was there before the window is a row of its own; where one
+// side does not tell who allocated, there are no rows.
+func TestUnknownPlaces(t *testing.T) {
+	of := func(base int64, function string) *lifetime.Capture {
+		b := lifetime.NewBuilder()
+		b.Source(lifetime.Source{File: "f"})
+		s := b.Space()
+		site := lifetime.SiteID(0)
+		if function != "" {
+			site = b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
+		}
+		b.Alloc(s, 1, 1<<20, 5, 5, site)
+		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock, Base: base})
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	d := diff.Compare(of(100, "f"), of(300, "f"), leak.Settings{})
+	if len(d.Rows) != 1 || !d.Rows[0].Unseen || d.Rows[0].DeltaEnd() != 200 || d.NoPlaces {
+		t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
+	}
+	if d := diff.Compare(of(0, "f"), of(0, ""), leak.Settings{}); len(d.Rows) != 0 || !d.NoPlaces {
+		t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
+	}
+}
+
+// TestSameLines: where formats differ, lines count if some function of the program
+// has two of them on both sides.
+func TestSameLines(t *testing.T) {
+	of := func(format string, frames ...lifetime.Frame) *lifetime.Capture {
+		return &lifetime.Capture{Sources: []lifetime.Source{{Format: format}}, Frames: append([]lifetime.Frame{{}}, frames...)}
+	}
+	f := func(line int) lifetime.Frame { return lifetime.Frame{Function: "f", File: "f.py", Line: line} }
+	g := func(line int) lifetime.Frame {
+		return lifetime.Frame{Function: "g", File: "g.py", Line: line, Kind: lifetime.Framework}
+	}
+	for _, c := range []struct {
+		name          string
+		before, after *lifetime.Capture
+		want          bool
+	}{
+		{"one format", of("a", f(1)), of("a", f(1)), true},
+		{"lines of calls", of("a", f(1), f(2)), of("b", f(1), f(3)), true},
+		{"lines of defs", of("a", f(1), f(2)), of("b", f(1)), false},
+		{"before as well", of("a", f(1)), of("b", f(1), f(2)), false},
+		{"several lines of the framework", of("a", f(1), f(2)), of("b", f(1), g(1), g(2)), false},
+		{"a line that is not known", of("a", f(1), f(2)), of("b", f(1), f(0)), false},
+	} {
+		if have := diff.Compare(c.before, c.after, leak.Settings{}).Lines; have != c.want {
+			t.Errorf("%s: %t", c.name, have)
+		}
 	}
 }
 
