@@ -152,11 +152,11 @@ func captureOf(t testing.TB, lines []line) *lifetime.Capture {
 func TestMovedCode(t *testing.T) {
 	before := []line{
 		{"forward", "/home/a/proj/model.py", 10, 100}, {"forward", "/home/a/proj/model.py", 12, 200}, {"forward", "/home/a/proj/lib/model.py", 10, 400},
-		{"load", "/home/a/proj/data.py", 5, 800}, {"main", "/home/a/proj/main.py", 5, 900},
+		{"load", "/home/a/proj/data.py", 5, 800}, {"main", "/home/a/proj/main.py", 5, 900}, {"tool", "tool.py", 5, 900},
 	}
 	after := []line{
 		{"forward", "/ci/build/proj/lib/model.py", 13, 400}, {"forward", "/ci/build/proj/model.py", 13, 100}, {"forward", "/ci/build/proj/model.py", 15, 200},
-		{"load", "/ci/build/proj/data.py", 5, 801}, {"main", "main.py", 5, 900},
+		{"load", "/ci/build/proj/data.py", 5, 801}, {"main", "main.py", 5, 900}, {"tool", "/ci/build/tool.py", 5, 900},
 	}
 	d := diff.Compare(captureOf(t, before), captureOf(t, after), leak.Settings{})
 	if got := words(d); !slices.Equal(got, []string{"grew load (data.py:5) 1 1"}) {
@@ -295,15 +295,17 @@ func TestSiteOfRow(t *testing.T) {
 // TestUnknownPlaces: what was there before the window is a row of its own; where one
 // side does not tell who allocated, there are no rows.
 func TestUnknownPlaces(t *testing.T) {
-	of := func(base int64, function string) *lifetime.Capture {
+	of := func(base int64, functions ...string) *lifetime.Capture {
 		b := lifetime.NewBuilder()
 		b.Source(lifetime.Source{File: "f"})
 		s := b.Space()
-		site := lifetime.SiteID(0)
-		if function != "" {
-			site = b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
+		for i, function := range functions {
+			site := lifetime.SiteID(0)
+			if function != "" {
+				site = b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
+			}
+			b.Alloc(s, int64(i), uint64(i+1)<<20, 5, 5, site)
 		}
-		b.Alloc(s, 1, 1<<20, 5, 5, site)
 		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock, Base: base})
 		c, err := b.Finish()
 		if err != nil {
@@ -315,8 +317,14 @@ func TestUnknownPlaces(t *testing.T) {
 	if len(d.Rows) != 1 || !d.Rows[0].Unseen || d.Rows[0].DeltaEnd() != 200 || d.NoPlaces {
 		t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
 	}
-	if d := diff.Compare(of(0, "f"), of(0, ""), leak.Settings{}); len(d.Rows) != 0 || !d.NoPlaces {
-		t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
+	for _, c := range []struct {
+		after   *lifetime.Capture
+		rows    int
+		unknown bool
+	}{{of(0, ""), 0, true}, {of(0, "f", ""), 1, false}, {of(0), 1, false}} {
+		if d := diff.Compare(of(0, "f"), c.after, leak.Settings{}); len(d.Rows) != c.rows || d.NoPlaces != c.unknown {
+			t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
+		}
 	}
 }
 
