@@ -1,6 +1,7 @@
 package lifetime_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -92,6 +93,43 @@ func TestCallsOfAllocations(t *testing.T) {
 		{"keep", 1100, 1200, 1200, 100, 0, 4096},
 		{"pass", 1200, 1200, 1500, 300, 300, 4096},
 	})
+}
+
+// TestCallsAround: a step has what begins with it, and not what begins when it ends.
+func TestCallsAround(t *testing.T) {
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "f"})
+	s := b.Space()
+	for _, step := range [][2]int64{{100, 190}, {200, 290}} {
+		b.Mark(s, lifetime.Mark{Begin: step[0], End: step[1], Kind: lifetime.Step})
+	}
+	op := func(name string) lifetime.SiteID { return b.Site(lifetime.Site{Op: name}) }
+	b.Alloc(s, 100, 1<<20, 5, 5, op("first"))
+	b.Reserve(s, 190, 0, 4096, 0)
+	b.Alloc(s, 290, 2<<20, 7, 7, op("last"))
+	b.Alloc(s, 300, 3<<20, 9, 9, op("later"))
+	b.Describe(s, lifetime.Space{Facts: lifetime.Clock})
+	c := finish(t, b)
+	compareCalls(t, wordsOf(c), []callWords{{"first", 0, 5, 5, 5, 0, 4096}})
+	if call := c.AllCalls()[0]; call.Begin != 100e-9 || call.End != 190e-9 || math.Abs(call.Seconds-90e-9) > 1e-15 {
+		t.Errorf("from %v to %v, %v seconds", call.Begin, call.End, call.Seconds)
+	}
+}
+
+// TestSecondsOfCalls: an allocation takes as long as its buffer lives; without a clock
+// events count as seconds.
+func TestSecondsOfCalls(t *testing.T) {
+	for axis, second := range map[lifetime.Axis]float64{lifetime.Time: 1e9, lifetime.Event: 1} {
+		b := lifetime.NewBuilder()
+		b.Source(lifetime.Source{File: "f"})
+		s := b.Space()
+		b.Alloc(s, 100, 1<<20, 5, 5, 0)
+		b.Free(s, 130, 1<<20, 5, 0)
+		b.Describe(s, lifetime.Space{Axis: axis, Facts: lifetime.Clock})
+		if call := finish(t, b).AllCalls()[0]; call.Begin != 100/second || call.End != 100/second || math.Abs(call.Seconds*second-30) > 1e-9 {
+			t.Errorf("%v: from %v to %v, %v seconds", axis, call.Begin, call.End, call.Seconds)
+		}
+	}
 }
 
 // TestOnly: a part of a capture has the calls and samples of its spaces.

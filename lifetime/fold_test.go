@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -142,6 +143,60 @@ func TestFoldSaysWhenUnsure(t *testing.T) {
 	older := []Report{report(false, 5000, 3000), report(true, 5000, 2000), report(false, 90000, 3000), report(true, 7000, 2000)}
 	if _, _, unsure := reported(t, times, older, true); unsure {
 		t.Error("a buffer from before the window is no reason for doubt")
+	}
+}
+
+// TestFoldUnsureBeyond: sums beyond 2^60 may saturate elsewhere.
+func TestFoldUnsureBeyond(t *testing.T) {
+	for name, r := range map[string]Report{"occupied": {Occupied: 1 << 59}, "requested": {Requested: 1 << 59}} {
+		for _, r.Free = range []bool{false, true} {
+			var times []int64
+			var reports []Report
+			for i := range int64(4) { // the last one is not looked at yet
+				r.Addr, r.Allocated, r.Stack, r.Available, r.Peak = uint64(i+1)<<60, -1, -1, -1, -1
+				times, reports = append(times, i), append(reports, r)
+			}
+			if _, _, unsure := reported(t, times, reports, true); !unsure {
+				t.Errorf("%s, freed %t: it should not be sure", name, r.Free)
+			}
+		}
+	}
+}
+
+// TestFoldOfFew: what random reports do not have.
+func TestFoldOfFew(t *testing.T) {
+	report := func(free bool, addr uint64, bytes int64) Report {
+		return Report{Free: free, Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1}
+	}
+	for name, reports := range map[string][]Report{
+		"no addresses":          {report(false, 0, 5)},
+		"the same level twice":  {report(false, 1000, 5), report(true, 1000, 5), report(false, 3000, 5), report(true, 3000, 5)},
+		"the same level before": {report(true, 1000, 5), report(false, 3000, 5), report(true, 3000, 5)},
+	} {
+		times := []int64{1, 2, 3, 4}[:len(reports)]
+		got, _, unsure := reported(t, times, reports, true)
+		if want, _, _ := reported(t, times, reports, false); got != want || unsure {
+			t.Errorf("%s: unsure %t\n got %s\nwant %s", name, unsure, got, want)
+		}
+	}
+}
+
+// TestKeptTotals: of totals those are kept that hold at the peak, are the most
+// fragmented, the first of equals, and the last.
+func TestKeptTotals(t *testing.T) {
+	var k keptTotals
+	for i, share := range []float32{0.25, 0.75, 0.75, 0.5} {
+		if k.add(&Total{T: int64(i), HasFragmentation: true, Fragmentation: share}); i == 1 {
+			k.atPeak = k.last
+		}
+	}
+	k.add(&Total{T: 9}) // it does not tell
+	var times []int64
+	for _, kept := range k.list() {
+		times = append(times, kept.T)
+	}
+	if !slices.Equal(times, []int64{1, 3}) {
+		t.Errorf("totals at %v, want 1 and 3", times)
 	}
 }
 

@@ -181,6 +181,9 @@ func TestPeakAgainstOracle(t *testing.T) {
 				t.Fatalf("seed %d, %v: at the end %v, the oracle has %v", seed, m, got, want)
 			}
 		}
+		if r, o := s.peaks(); r != s.Peak(Requested) || o != s.Peak(Occupied) {
+			t.Fatalf("seed %d: peaks %v and %v, asked for both, are %v and %v", seed, s.Peak(Requested), s.Peak(Occupied), r, o)
+		}
 		if len(c.Losses) > 0 {
 			t.Fatalf("seed %d: a complete history has losses: %v", seed, c.Losses)
 		}

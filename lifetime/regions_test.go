@@ -132,3 +132,42 @@ func TestFree(t *testing.T) {
 		t.Errorf("largest hole %d, want %d", free.Largest, M)
 	}
 }
+
+// TestRegionSites: the end state tells who reserved where the history does not.
+func TestRegionSites(t *testing.T) {
+	b := NewBuilder()
+	b.Source(Source{})
+	s := b.Space()
+	known, other := b.Site(Site{Op: "known"}), b.Site(Site{Op: "other"})
+	b.Reserve(s, 1, 0x1000, 0x1000, known)
+	b.Reserve(s, 2, 0x2000, 0x1000, 0)
+	for _, addr := range []uint64{0x1000, 0x2000} {
+		b.LiveRegion(s, Region{Addr: addr, Size: 0x1000, Site: other})
+	}
+	b.Describe(s, Space{Facts: EndState})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Spaces[0].Regions; len(r) != 2 || r[0].Site != known || r[1].Site != other {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestLargestHole: of holes of one size the first one counts.
+func TestLargestHole(t *testing.T) {
+	_, s := build(t, reserve(1, 0x1000, 100), reserve(2, 0x2000, 100), reserve(3, 0x3000, 50))
+	if have := s.FreeAt(s.AtEnd()); have != (Holes{Total: 250, Largest: 100, At: 0x1000}) {
+		t.Errorf("%+v", have)
+	}
+}
+
+// TestAddSat: sums stop at the ends.
+func TestAddSat(t *testing.T) {
+	const least, most = math.MinInt64, math.MaxInt64
+	for _, c := range [][3]int64{{1, 2, 3}, {most, 1, most}, {most, most, most}, {least, -1, least}, {least, least, least}, {least, most, -1}, {0, least, least}} {
+		if have := AddSat(c[0], c[1]); have != c[2] {
+			t.Errorf("%d + %d = %d", c[0], c[1], have)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package lifetime_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -114,6 +115,47 @@ func sameLevels(t *testing.T, file string, whole, part *lifetime.Space) {
 		if n != m || bytes != want {
 			t.Fatalf("%s %s at %d: %d buffers of %d bytes, the whole has %d of %d", file, whole.ID(), at, n, bytes, m, want)
 		}
+	}
+}
+
+// TestSliceParts: what a part has beside its buffers.
+func TestSliceParts(t *testing.T) {
+	const open = lifetime.EndOpen
+	marks := []lifetime.Mark{{Begin: 10, End: 20}, {Begin: 10, End: 21}, {Begin: 19, End: 19}, {Begin: 20, End: 20}, {Begin: 59, End: 70}, {Begin: 60, End: 70}}
+	whole := &lifetime.Space{
+		Begin: 0, End: 100, Marks: marks,
+		Buffers: []lifetime.Buffer{{Begin: 5, End: 100, Edge: open | lifetime.Pending}, {Begin: 6, End: 50}, {Begin: 7, End: 80}}, FreeSites: []lifetime.SiteID{0, 1, 2},
+		Regions: []lifetime.Region{{Begin: 1, End: 20}, {Begin: 2, End: 21}, {Begin: 3, End: 100, Edge: open}, {Begin: 59, End: 90}, {Begin: 60, End: 90}},
+		Totals:  []lifetime.Total{{T: 19}, {T: 20}, {T: 59}, {T: 60}},
+		Stack:   []lifetime.Level{{At: 5, Bytes: 1}, {At: 20, Bytes: 2}, {At: 59, Bytes: 3}, {At: 60, Bytes: 4}},
+	}
+	program := &lifetime.Space{Axis: lifetime.ProgramOrder, End: 100}
+	c := &lifetime.Capture{Spaces: []*lifetime.Space{whole, program},
+		Calls:   []lifetime.Call{{End: 19e-9}, {End: 20e-9}, {Begin: 59e-9, End: 1}, {Begin: 60e-9, End: 1}},
+		Samples: []lifetime.Sample{{T: 19}, {T: 20}, {T: 59}, {T: 60}},
+	}
+	cut := func(from, to int64) *lifetime.Capture {
+		return c.Slice(func(*lifetime.Space) int64 { return from }, func(*lifetime.Space) int64 { return to })
+	}
+	part := cut(20, 60)
+	s := part.Spaces[0]
+	for _, list := range []struct{ name, have, want string }{
+		{"marks", fmt.Sprint(s.Marks), fmt.Sprint([]lifetime.Mark{marks[1], marks[3], marks[4]})},
+		{"regions", fmt.Sprint(s.Regions), fmt.Sprint([]lifetime.Region{{Begin: 20, End: 21, Edge: lifetime.BeginUnseen}, {Begin: 20, End: 60, Edge: lifetime.BeginUnseen | open}, {Begin: 59, End: 60, Edge: open}})},
+		{"totals", fmt.Sprint(s.Totals), fmt.Sprint(whole.Totals[1:3])},
+		{"stack", fmt.Sprint(s.Stack), fmt.Sprint([]lifetime.Level{{At: 20, Bytes: 2}, {At: 59, Bytes: 3}})},
+		{"free sites", fmt.Sprint(s.FreeSites), "[0 1 0]"},
+		{"calls", fmt.Sprint(part.Calls), fmt.Sprint(c.Calls[1:3])},
+		{"samples", fmt.Sprint(part.Samples), fmt.Sprint(c.Samples[1:3])},
+		{"a free that is not complete yet", fmt.Sprint(s.Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen)},
+		{"the same at the end", fmt.Sprint(cut(20, 100).Spaces[0].Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen | lifetime.Pending)},
+	} {
+		if list.have != list.want {
+			t.Errorf("%s: %s, want %s", list.name, list.have, list.want)
+		}
+	}
+	if part.Spaces[1] != program || cut(0, 100).Spaces[0] != whole || cut(-5, 200).Spaces[0] != whole || cut(60, 60).Spaces[0] != whole {
+		t.Error("spaces that nothing is cut from are not as they are")
 	}
 }
 
