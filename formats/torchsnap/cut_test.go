@@ -209,6 +209,34 @@ func eventCount(c *lifetime.Capture) int {
 	return n
 }
 
+// TestCutSegments cuts snapshots whose segments stand last: those that are not there
+// any more end no buffer.
+func TestCutSegments(t *testing.T) {
+	const mib = 1 << 20
+	of := func(base int64) dict { return segment(0, base, mib, block(base, mib, mib, "active_allocated")) }
+	history, segments := list{event("alloc", 16*mib, mib, 1), event("alloc", 32*mib, mib, 2)}, list{of(16 * mib), of(32 * mib)}
+	for name, whole := range map[string]dict{
+		"a device":    {"device_traces", list{history}, "segments", segments},
+		"host memory": {"segments", list{}, "device_traces", list{}, "host_traces", history, "host_segments", segments},
+	} {
+		data := pickled(whole)
+		some := false
+		for n := range data {
+			c, err := readBytes(t, data[:n])
+			if err != nil {
+				continue
+			}
+			if lost := lossCounts(c)[lifetime.LostFree]; lost > 0 {
+				t.Errorf("%s, cut at %d: %d lost frees", name, n, lost)
+			}
+			some = some || len(c.Spaces) > 0 && len(c.Spaces[0].Regions) == 1
+		}
+		if !some {
+			t.Errorf("%s: no cut leaves one segment of two", name)
+		}
+	}
+}
+
 // TestCutBetweenBatches cuts a long history between two of the batches that
 // Python writes lists in: it is cut, and the blocks of the end state that it
 // does not reach are not older than it.

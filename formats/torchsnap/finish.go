@@ -37,8 +37,7 @@ func (r *reader) finish(root pickle.Value) error {
 		recorded = recorded || tr.events > 1
 	}
 	for _, n := range slices.Sorted(maps.Keys(devices)) {
-		complete := top.hasAll(1<<keySegments) && !r.segmentsCut
-		r.describe(devices[n], lifetime.Space{Device: fmt.Sprintf("cuda:%d", n)}, complete, recorded)
+		r.describe(devices[n], lifetime.Space{Device: fmt.Sprintf("cuda:%d", n)}, r.complete(top, keySegments), recorded)
 	}
 	r.host(top)
 	for _, tr := range r.traces {
@@ -106,7 +105,12 @@ func (r *reader) host(top *fields) {
 	}
 	tr.named = true
 	r.endState(top.get(keyHostSegments), func(segment) *trace { return tr })
-	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, top.hasAll(1<<keyHostSegments), true)
+	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, r.complete(top, keyHostSegments), true)
+}
+
+// complete reports whether the list of segments under a key is there to its end.
+func (r *reader) complete(top *fields, key int) bool {
+	return top.hasAll(1<<key) && !slices.Contains(r.unfinished, top.get(key))
 }
 
 // endState hands over segments and their active blocks. space may return nil.

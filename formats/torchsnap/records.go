@@ -41,7 +41,7 @@ type reader struct {
 	segments    []segment
 	annotations []annotation
 	streams     map[int64]int64 // stream pointer -> index, in order of appearance
-	segmentsCut bool            // the file ends among the segments
+	unfinished  []pickle.Value  // lists that the file ends in, but for histories
 }
 
 // kind of a dict that is a record.
@@ -189,12 +189,13 @@ func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, er
 		tr.cut = r.d.Unfinished()
 		return pickle.Keep, nil
 	}
+	if r.d.Unfinished() {
+		r.unfinished = append(r.unfinished, list)
+		return pickle.Keep, nil
+	}
 	r.stack = r.stack[:0]
 	for _, v := range items {
 		if v.Kind() != pickle.Record || v.Tag() != tagFrame {
-			if v.Kind() == pickle.Record && v.Tag() == tagSegment && r.d.Unfinished() {
-				r.segmentsCut = true
-			}
 			return pickle.Keep, nil
 		}
 		r.stack = append(r.stack, lifetime.FrameID(v.Record()))
