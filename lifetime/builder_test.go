@@ -343,6 +343,12 @@ func TestFacts(t *testing.T) {
 	if state.Facts != EndState|Addresses {
 		t.Errorf("an end state has facts %v", state.Facts.Names())
 	}
+	_, apart := build(t, func(b *Builder, s SpaceRef) {
+		b.Alloc(s, 1, 0, 1, 0, b.Site(Site{Stack: b.Stack([]FrameID{b.Frame(Frame{Function: "f"})})}))
+	}, alloc(2, 0x100, 1, ""))
+	if apart.Facts&(Addresses|Stacks) != Addresses|Stacks {
+		t.Errorf("a stack here and an address there are the facts %v", apart.Facts.Names())
+	}
 }
 
 // TestNames: each name is read back as what it stands for, and no other is.

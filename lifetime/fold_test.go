@@ -92,6 +92,9 @@ func reported(t *testing.T, times []int64, reports []Report, peakAndEnd bool) (s
 	}
 	s := c.Spaces[0]
 	s.keepPeakAndEnd() // what is compared with is made of all buffers
+	if r, o := s.peaks(); r != s.Peak(Requested) || o != s.Peak(Occupied) {
+		t.Fatalf("peaks %v and %v, asked for both, are %v and %v", s.Peak(Requested), s.Peak(Occupied), r, o)
+	}
 	outline := Outline{}
 	if s.Outline != nil {
 		outline = *s.Outline
