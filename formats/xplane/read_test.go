@@ -2,6 +2,7 @@ package xplane_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -102,6 +103,28 @@ func TestEvents(t *testing.T) {
 	}
 	if f := s.Totals[0]; !f.HasFragmentation || f.Fragmentation == f.Fragmentation {
 		t.Errorf("fragmentation %v, want NaN", f.Fragmentation)
+	}
+}
+
+// TestBareEvents: what an event does not tell is not known.
+func TestBareEvents(t *testing.T) {
+	event := func(offset, addr int64, stats ...xstat) xevent {
+		return xevent{name: "MemoryAllocation", offset: offset, stats: append([]xstat{{"allocator_name", ref("GPU_0_bfc")}, {"addr", addr}}, stats...)}
+	}
+	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{name: "t", events: []xevent{
+		event(1000, 4096, xstat{"allocation_bytes", int64(64)}, xstat{"bytes_allocated", int64(64)}),
+		event(2000, 8192, xstat{"requested_bytes", int64(50)}),
+	}}}}})
+	s := c.Spaces[0]
+	var buffers []string
+	for _, b := range s.Buffers {
+		buffers = append(buffers, fmt.Sprint(b.Size, "/", b.Requested))
+	}
+	if have := strings.Join(buffers, " "); have != "64/0 50/50" {
+		t.Errorf("buffers %s", have)
+	}
+	if len(s.Totals) != 1 || s.Totals[0].HasFragmentation || s.Stack != nil || s.Limit != 0 || s.LifetimePeak != 0 {
+		t.Errorf("totals %v, stack %v, limit %d, peak of the process %d", s.Totals, s.Stack, s.Limit, s.LifetimePeak)
 	}
 }
 
