@@ -275,14 +275,14 @@ func TestSteps(t *testing.T) {
 func TestAnnotations(t *testing.T) {
 	history := list{event("alloc", 4096, 512, 1), event("free_completed", 4096, 512, 60)}
 	notes := list{}
-	for _, note := range []dict{{"name", "on 2", "device", 2}, {"name", "on 0", "device", 0}, {"name", "anywhere"}} {
+	for _, note := range []dict{{"name", "on 3", "device", 3}, {"name", "on 0", "device", 0}, {"name", "anywhere"}} {
 		notes = append(notes, append(dict{"stage", "START", "time_us", 5}, note...), append(dict{"stage", "END", "time_us", 5}, note...))
 	}
-	c, err := readBytes(t, pickled(append(snapshot(list{}, list{}, history, history), "external_annotations", notes)))
+	c, err := readBytes(t, pickled(append(snapshot(list{}, list{}, list{}, history, history), "external_annotations", notes)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"anywhere", "on 2"} {
+	for i, want := range []string{"anywhere", "on 3"} {
 		s := c.Spaces[i]
 		if len(s.Marks) != 1 || s.Marks[0].Text != want || s.Marks[0].Begin != 5000 || s.Marks[0].End != 5001 {
 			t.Errorf("%s: %+v, want %q", s.ID(), s.Marks, want)

@@ -12,6 +12,7 @@ import (
 
 	pw "google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
@@ -103,6 +104,57 @@ func TestEvents(t *testing.T) {
 	}
 	if f := s.Totals[0]; !f.HasFragmentation || f.Fragmentation == f.Fragmentation {
 		t.Errorf("fragmentation %v, want NaN", f.Fragmentation)
+	}
+}
+
+// TestModules: the compiled programs of a profile are what they are alone; one that
+// is damaged does not keep the others from being read.
+func TestModules(t *testing.T) {
+	proto, err := os.ReadFile(filepath.Join(captures, "padded.hlo.pb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := lifetime.NewBuilder()
+	if err := hlo.Read("", bytes.NewReader(proto), b); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(id uint64, name string) []byte { return bytesField(varintField(nil, 1, id), 2, []byte(name)) }
+	entry := func(id uint64, meta []byte) []byte { return bytesField(varintField(nil, 1, id), 2, meta) }
+	plane := bytesField(nil, 2, []byte("/host:metadata"))
+	for i, m := range []struct {
+		name  string
+		stat  uint64
+		proto []byte
+	}{{"jit_a(1)", 1, proto}, {"jit_broken(2)", 1, []byte("\x0a\xff")}, {"jit_b(3)", 2, proto}, {"no program", 3, proto}} {
+		meta := bytesField(named(uint64(i+1), m.name), 5, bytesField(varintField(nil, 1, m.stat), 6, m.proto))
+		plane = bytesField(plane, 4, entry(uint64(i+1), meta))
+	}
+	for i, name := range []string{"Hlo Proto", "hlo_proto", "other"} {
+		plane = bytesField(plane, 5, entry(uint64(i+1), named(uint64(i+1), name)))
+	}
+	c, err := read(t, bytesField(bytesField(nil, 1, plane), 4, []byte("host")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peaks := map[string][]lifetime.Level{}
+	for _, s := range c.Spaces {
+		peaks[s.Host+" "+s.Module] = append(peaks[s.Host+" "+s.Module], s.Peak(lifetime.Occupied))
+	}
+	var want []lifetime.Level
+	for _, s := range alone.Spaces {
+		want = append(want, s.Peak(lifetime.Occupied))
+	}
+	if len(peaks) != 2 || !slices.Equal(peaks["host jit_a(1)"], want) || !slices.Equal(peaks["host jit_b(3)"], want) {
+		t.Errorf("peaks %v, alone %v", peaks, want)
+	}
+	if !slices.ContainsFunc(c.Losses, func(l lifetime.Loss) bool {
+		return l.Reason == lifetime.DamagedModule && l.Count == 1 && strings.HasPrefix(l.First, "jit_broken(2)")
+	}) {
+		t.Errorf("losses %v", c.Losses)
 	}
 }
 
