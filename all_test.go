@@ -59,6 +59,7 @@ var allowed = []struct {
 	{"internal/room", []string{"internal/units"}, false},
 	{"internal/laws", nil, false},
 	{"internal/race", nil, false},
+	{"internal/pickletest", nil, false},
 	{"internal/hostile", []string{"lifetime"}, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, true},
 	{"internal/plot", []string{"lifetime", "internal/units", "render/canvas"}, true},

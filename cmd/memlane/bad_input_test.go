@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/internal/pickletest"
 )
 
 // field is a field of a message of protocol buffers: numbers and wire types are as in
@@ -75,7 +77,7 @@ func memoryOf(ts int, size int64) string {
 
 // snapshotOf is a snapshot with events of cuda:0.
 func snapshotOf(events ...any) string {
-	return string(pickled(dict{"segments", list{}, "device_traces", list{list(events)}}))
+	return string(pickletest.Pickle(dict{"segments", list{}, "device_traces", list{list(events)}}))
 }
 
 func eventOf(action string, addr int, size any, time int) dict {
@@ -149,7 +151,7 @@ func badInputs(t *testing.T) map[string]string {
 		"zstd that asks for more than 128 MiB": "\x28\xb5\x2f\xfd\x00\xa0" + strings.Repeat("\x01", 60),
 
 		"code to run":                         "\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.",
-		"data that is no snapshot":            string(pickled(dict{"epoch", 5})),
+		"data that is no snapshot":            string(pickletest.Pickle(dict{"epoch", 5})),
 		"a snapshot that ends early":          pickle[:5000],
 		"lists in lists without end":          "\x80\x02" + strings.Repeat("](", 100_000),
 		"marks without end":                   "\x80\x02" + strings.Repeat("(", 100_000),

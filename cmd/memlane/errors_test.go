@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/internal/pickletest"
 )
 
 // TestErrors: whatever goes wrong, nothing is printed on standard output, one
@@ -21,7 +23,7 @@ func TestErrors(t *testing.T) {
 		"page.json":      `{"a": 1}`,
 		"zip":            "PK\x03\x04 and so on",
 		"import.pickle":  "\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.",
-		"nothing.pickle": string(pickled(dict{"segments", list{}, "device_traces", list{}})),
+		"nothing.pickle": string(pickletest.Pickle(dict{"segments", list{}, "device_traces", list{}})),
 		"bad.gz":         "\x1f\x8b\x08\xff nonsense",
 		"bad.native":     "memlane native 1\nnonsense\n",
 		"clockless": "memlane native 1\nsource format=\"native\" producer=\"\"\n" +

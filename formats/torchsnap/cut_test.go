@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/torchsnap"
+	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -219,7 +220,7 @@ func TestCutSegments(t *testing.T) {
 		"a device":    {"device_traces", list{history}, "segments", segments},
 		"host memory": {"segments", list{}, "device_traces", list{}, "host_traces", history, "host_segments", segments},
 	} {
-		data := pickled(whole)
+		data := pickletest.Pickle(whole)
 		some := false
 		for n := range data {
 			c, err := readBytes(t, data[:n])
@@ -247,14 +248,8 @@ func TestCutBetweenBatches(t *testing.T) {
 		first = append(first, event("alloc", 512*(i+1), 512, i))
 	}
 	blocks[9] = block(512*20, 512, 512, "active_allocated")
-	p := &pickler{memo: map[*shared]int{}}
-	p.WriteString("\x80\x02}(")
-	p.put("segments")
-	p.put(list{segment(0, 512, 1<<20, blocks...)})
-	p.put("device_traces")
-	p.WriteString("](") // of devices
-	p.put(first)        // the first batch
-	c, err := readBytes(t, p.Bytes())
+	whole := pickletest.Pickle(snapshot(list{segment(0, 512, 1<<20, blocks...)}, first))
+	c, err := readBytes(t, whole[:len(whole)-len("eu.")]) // of the list of devices, of the snapshot, of the pickle
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,28 +265,30 @@ func TestCutBetweenBatches(t *testing.T) {
 func manyEvents(n int, fresh bool) []byte {
 	var frames []*shared
 	for i := range 20 {
-		frames = append(frames, &shared{dict{"name", "f" + string(rune('a'+i)), "filename", "train.py", "line", i}})
+		frames = append(frames, pickletest.Share(dict{"name", "f" + string(rune('a'+i)), "filename", "train.py", "line", i}))
 	}
-	var stacks []*shared
+	var stacks []list
+	var sharedStacks []*shared
 	for i := range 20 {
 		l := list{}
 		for k := range 12 {
 			l = append(l, frames[(i+k*i)%20])
 		}
-		stacks = append(stacks, &shared{l})
+		stacks = append(stacks, l)
+		sharedStacks = append(sharedStacks, pickletest.Share(l))
 	}
 	keys := map[string]*shared{}
 	key := func(s string) *shared {
 		if keys[s] == nil {
-			keys[s] = &shared{s}
+			keys[s] = pickletest.Share(s)
 		}
 		return keys[s]
 	}
 	trace := list{}
 	for i := range n {
-		var stack any = stacks[i%20]
+		var stack any = sharedStacks[i%20]
 		if fresh {
-			stack = append(list{}, stacks[i%20].v.(list)...)
+			stack = stacks[i%20]
 		}
 		action, place := "alloc", i/100*50+i%50
 		if i%100 >= 50 {
@@ -300,7 +297,7 @@ func manyEvents(n int, fresh bool) []byte {
 		trace = append(trace, dict{key("action"), key(action), key("addr"), 512 * (place%1000 + 1), key("size"), 512, key("stream"), 0,
 			key("time_us"), i, key("frames"), stack})
 	}
-	return pickled(snapshot(list{}, trace))
+	return pickletest.Pickle(snapshot(list{}, trace))
 }
 
 // TestAllocations bounds the allocations of reading: they come with sites,
@@ -331,7 +328,7 @@ func TestAllocations(t *testing.T) {
 func TestSnapshotBombs(t *testing.T) {
 	key := map[string]*shared{}
 	for _, s := range []string{"action", "alloc", "addr", "size", "device", "address", "total_size", "stage", "name", "time_us", "START", "END"} {
-		key[s] = &shared{s}
+		key[s] = pickletest.Share(s)
 	}
 	const n = 20000
 	var traces, segments, notes list
@@ -349,7 +346,7 @@ func TestSnapshotBombs(t *testing.T) {
 		{"lists with one event", append(snapshot(list{}), "x", traces)},
 		{"devices and annotations", append(snapshot(segments), "external_annotations", notes)},
 	} {
-		data := pickled(c.data)
+		data := pickletest.Pickle(c.data)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		b := lifetime.NewBuilder()

@@ -9,6 +9,7 @@ import (
 	ogorek "github.com/kisielk/og-rek"
 
 	"github.com/memlane/memlane/internal/nativetest"
+	"github.com/memlane/memlane/internal/pickletest"
 )
 
 // reduced returns a snapshot with the first and last items alone of its long lists.
@@ -17,7 +18,7 @@ func reduced(t testing.TB, data []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pickled(shortened(v))
+	return pickletest.Pickle(shortened(v))
 }
 
 func shortened(v any) any {
@@ -70,7 +71,7 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	const base int64 = 0x7f0000000000
-	f.Add(pickled(snapshot(list{segment(0, base, 4096, block(base, 512, 500, "active_allocated"), block(base+512, 512, 9, "active_pending_free"))}, list{
+	f.Add(pickletest.Pickle(snapshot(list{segment(0, base, 4096, block(base, 512, 500, "active_allocated"), block(base+512, 512, 9, "active_pending_free"))}, list{
 		event("segment_alloc", base, 4096, 0), event("alloc", base, 500, 1, "frames", stackOf("f", "g")), event("free_requested", base, 500, 2),
 		event("free_completed", base, 500, 3), event("oom", 0, 5, 4, "device_free", 7), event("snapshot", 0, 5, 5), event("annotate", base, 5, 6, "user_metadata", "m"),
 		event("segment_unmap", base, 512, 7)})))

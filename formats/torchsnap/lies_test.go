@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -23,9 +24,9 @@ func TestLies(t *testing.T) {
 	free := func(us any) dict { return event("free_completed", base, mib, us) }
 	ask := func(us any) dict { return event("free_requested", base, mib, us) }
 	type losses = map[lifetime.Reason]int64
-	again := &shared{alloc(5)}
-	open := &shared{raw("]")}
-	seen := &shared{list{alloc(1), free(2)}}
+	again := pickletest.Share(alloc(5))
+	open := pickletest.Share(raw("]"))
+	seen := pickletest.Share(list{alloc(1), free(2)})
 	for _, c := range []struct {
 		name   string
 		data   any
@@ -129,7 +130,7 @@ func TestLies(t *testing.T) {
 		{"annotations whose stage is a number", append(snapshot(empty, list{alloc(1), free(9)}), "external_annotations", manyStages()), "cuda:0 1/1/1", losses{lifetime.IncompleteRecord: 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := readBytes(t, pickled(c.data))
+			got, err := readBytes(t, pickletest.Pickle(c.data))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +200,7 @@ func manyAsked() list {
 // TestRefusedSnapshots reads plain data that is no snapshot, and snapshots that
 // Python would have to run: one clear error each.
 func TestRefusedSnapshots(t *testing.T) {
-	half := &shared{raw("]")}
+	half := pickletest.Share(raw("]"))
 	for _, c := range []struct {
 		name string
 		data any
@@ -218,7 +219,7 @@ func TestRefusedSnapshots(t *testing.T) {
 		{"a call instead of frames", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", raw("cposix\nsystem\n"))}), "opcode GLOBAL at byte"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := readBytes(t, pickled(c.data))
+			_, err := readBytes(t, pickletest.Pickle(c.data))
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -231,7 +232,7 @@ func TestRefusedSnapshots(t *testing.T) {
 
 // TestPlaces: a loss names the first record that it is about.
 func TestPlaces(t *testing.T) {
-	c, err := readBytes(t, pickled(snapshot(list{}, list{
+	c, err := readBytes(t, pickletest.Pickle(snapshot(list{}, list{
 		event("alloc", 512, 512, 1), append(event("alloc", 1024, 512, 2), "mood", "good", "weather", "bad"), event("free_completed", 512, power(70), 3)})))
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +249,7 @@ func TestPlaces(t *testing.T) {
 func TestDevices(t *testing.T) {
 	trace := func(n int) list { return list{event("alloc", 512*n, 512, n), event("free_completed", 512*n, 512, n+1)} }
 	data := append(snapshot(list{}, trace(1), trace(2)), "host_traces", trace(3), "host_segments", list{})
-	c, err := readBytes(t, pickled(data))
+	c, err := readBytes(t, pickletest.Pickle(data))
 	if err != nil {
 		t.Fatal(err)
 	}

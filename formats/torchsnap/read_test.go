@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/internal/nativetest"
+	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -254,7 +255,7 @@ func TestSteps(t *testing.T) {
 	history := func(size int) list {
 		return list{event("alloc", 4096, size, 1), event("free_completed", 4096, size, 60)}
 	}
-	c, err := readBytes(t, pickled(dict{"segments", list{}, "device_traces", list{history(512), history(1024)}, "external_annotations", notes}))
+	c, err := readBytes(t, pickletest.Pickle(dict{"segments", list{}, "device_traces", list{history(512), history(1024)}, "external_annotations", notes}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func TestAnnotations(t *testing.T) {
 	for _, note := range []dict{{"name", "on 3", "device", 3}, {"name", "on 0", "device", 0}, {"name", "anywhere"}} {
 		notes = append(notes, append(dict{"stage", "START", "time_us", 5}, note...), append(dict{"stage", "END", "time_us", 5}, note...))
 	}
-	c, err := readBytes(t, pickled(append(snapshot(list{}, list{}, list{}, history, history), "external_annotations", notes)))
+	c, err := readBytes(t, pickletest.Pickle(append(snapshot(list{}, list{}, list{}, history, history), "external_annotations", notes)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func TestAnnotations(t *testing.T) {
 		steps = append(steps, note("START", "step 1", i), note("END", "step 1", i))
 	}
 	b := lifetime.NewBuilder()
-	if err := torchsnap.Read("", bytes.NewReader(pickled(append(snapshot(segments, history), "external_annotations", steps))), b); err != nil {
+	if err := torchsnap.Read("", bytes.NewReader(pickletest.Pickle(append(snapshot(segments, history), "external_annotations", steps))), b); err != nil {
 		t.Fatal(err)
 	}
 	if c, err = b.Finish(); err != nil || len(c.Spaces[0].Marks) != 550 || len(c.Spaces[1].Marks) != 0 {
@@ -307,7 +308,7 @@ func TestAnnotations(t *testing.T) {
 // TestFields: what an event says besides its size.
 func TestFields(t *testing.T) {
 	alloc := func(n int, more ...any) dict { return event("alloc", 4096*n, 512, n, more...) }
-	c, err := readBytes(t, pickled(snapshot(list{segment(0, 16384, 1024, block(16384, 512, 0, "active_allocated"))}, list{
+	c, err := readBytes(t, pickletest.Pickle(snapshot(list{segment(0, 16384, 1024, block(16384, 512, 0, "active_allocated"))}, list{
 		alloc(1, "compile_context", "0/1"), alloc(2, "compile_context", "N/A"), alloc(3, "compile_context", ""), event("oom", 0, 99, 4), event("oom", 0, 99, 5, "device_free", 7)})))
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +344,7 @@ func TestFullRing(t *testing.T) {
 			}
 			events = append(events, event(action, 4096, 512, len(events)))
 		}
-		c, err := readBytes(t, pickled(snapshot(list{}, events)))
+		c, err := readBytes(t, pickletest.Pickle(snapshot(list{}, events)))
 		if err != nil {
 			t.Fatal(err)
 		}

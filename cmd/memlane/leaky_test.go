@@ -1,46 +1,12 @@
 package main
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "github.com/memlane/memlane/internal/pickletest"
 
 // Python data for captures that tests make up.
 type (
-	dict []any // key, value, key, value ...
-	list []any
+	dict = pickletest.Dict
+	list = pickletest.List
 )
-
-// pickled writes v the way protocol 2 does.
-func pickled(v any) []byte {
-	return append(put([]byte("\x80\x02"), v), '.')
-}
-
-func put(b []byte, v any) []byte {
-	all := func(open string, items []any, end byte) []byte {
-		b = append(b, open...)
-		for _, item := range items {
-			b = put(b, item)
-		}
-		return append(b, end)
-	}
-	switch v := v.(type) {
-	case int:
-		if int(int32(v)) == v {
-			return binary.LittleEndian.AppendUint32(append(b, 'J'), uint32(v))
-		}
-		return binary.LittleEndian.AppendUint64(append(b, 0x8a, 8), uint64(v))
-	case int64:
-		return binary.LittleEndian.AppendUint64(append(b, 0x8a, 8), uint64(v))
-	case string:
-		return append(binary.LittleEndian.AppendUint32(append(b, 'X'), uint32(len(v))), v...)
-	case list:
-		return all("](", v, 'e')
-	case dict:
-		return all("}(", v, 'u')
-	}
-	panic(fmt.Sprintf("no pickle of %T", v))
-}
 
 // leaky is a snapshot in which a function with the given names keeps all of
 // its eight buffers.
@@ -61,7 +27,7 @@ func leaky(function, file string) []byte {
 		blocks = append(blocks, dict{"address", kept, "size", size, "requested_size", size, "state", "active_allocated", "frames", frames})
 	}
 	blocks = append(list{dict{"address", 1 << 30, "size", size, "requested_size", 0, "state", "inactive", "frames", list{}}}, blocks...)
-	return pickled(dict{
+	return pickletest.Pickle(dict{
 		"segments", list{dict{"device", 0, "address", 1 << 30, "total_size", 9 * size, "allocated_size", 8 * size, "active_size", 8 * size,
 			"stream", 0, "segment_type", "large", "blocks", blocks}},
 		"device_traces", list{events},
