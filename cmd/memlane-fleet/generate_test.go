@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/memlane/memlane/internal/pickletest"
+)
+
+var captures = flag.Int("captures", 100, "how many captures the tests of engines make")
+
+// training is the captures of a job, one to a rank: two ranks leak, one has twice the
+// peak of the others, five captures are damaged, and one was never written.
+type training struct {
+	names   []string // of all captures, in the order of ranks
+	list    string   // a file with a name on each line
+	leaking []string // ranks
+	peak    string   // the rank
+	damaged []string
+	missing string
+}
+
+// newTraining writes n captures into a folder.
+func newTraining(t testing.TB, dir string, n int) *training {
+	t.Helper()
+	j := &training{list: filepath.Join(dir, "captures.txt")}
+	at := func(tenths int) int { return tenths * n / 10 } // where something is odd
+	odd := map[int]func(*rank){
+		at(1): func(r *rank) { r.leaks = true },
+		at(5): func(r *rank) { r.leaks = true },
+		at(7): func(r *rank) { r.doubled = true },
+	}
+	damage := map[int]func([]byte) []byte{
+		at(2): func(b []byte) []byte { return b[:12] }, // in the first key
+		at(3): noisy,
+		at(4): func([]byte) []byte { return []byte("#!/bin/sh\necho no capture\n") },
+		at(6): func([]byte) []byte { return nil },
+		at(8): func(b []byte) []byte { return noisy(compressed(b)) },
+	}
+	for i := range n {
+		r := newRank(i)
+		if odd[i] != nil {
+			odd[i](r)
+		}
+		data := r.capture()
+		name := filepath.Join(dir, fmt.Sprintf("rank%04d.pickle", i))
+		if damage[i] != nil {
+			data = damage[i](data)
+			j.damaged = append(j.damaged, name)
+		} else if i%3 == 0 {
+			data = compressed(data)
+			name += ".gz"
+		}
+		switch {
+		case r.leaks:
+			j.leaking = append(j.leaking, fmt.Sprintf("rank %d", i))
+		case r.doubled:
+			j.peak = fmt.Sprintf("rank %d", i)
+		}
+		j.names = append(j.names, name)
+		if i == at(9) {
+			j.missing = name
+			continue
+		}
+		if err := os.WriteFile(name, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(j.list, []byte(lines(j.names)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// noisy returns b with a bit turned over every so often, but for its first bytes,
+// which say what it is.
+func noisy(b []byte) []byte {
+	b = bytes.Clone(b)
+	for i := 64; i < len(b); i += 23 {
+		b[i] ^= 1 << (i % 8)
+	}
+	return b
+}
+
+func compressed(b []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(b) // neither fails: it is memory that they write to
+	w.Close()
+	return out.Bytes()
+}
+
+// rank is a rank in training, as the allocator of its GPU sees it. Every place in
+// the program has a buffer of its own, so that nothing moves from step to step.
+type rank struct {
+	rnd            *rand.Rand
+	leaks, doubled bool
+
+	clock  int // microseconds
+	next   int // the first address that nothing has had yet
+	events pickletest.List
+}
+
+const (
+	steps  = 9
+	layers = 3
+	mib    = 1 << 20
+)
+
+func newRank(i int) *rank {
+	return &rank{rnd: rand.New(rand.NewPCG(11, uint64(i))), clock: 1_700_000_000_000_000 + 1000*i, next: 0x7f00_0000_0000}
+}
+
+// buffer is a place in the program and in memory.
+type buffer struct {
+	address, size int
+	frames        *pickletest.Shared
+	alive         bool
+}
+
+// at returns a new buffer of a line of the program, whose callers follow it.
+func (r *rank) at(size int, lines ...*pickletest.Shared) *buffer {
+	frames := make(pickletest.List, len(lines))
+	for i, line := range lines {
+		frames[i] = line
+	}
+	b := &buffer{address: r.next, size: size, frames: pickletest.Share(frames)}
+	r.next += size
+	return b
+}
+
+func frame(function, file string, number int) *pickletest.Shared {
+	return pickletest.Share(pickletest.Dict{"name", function, "filename", "/job/" + file, "line", number})
+}
+
+// capture returns what torch.cuda.memory._dump_snapshot would have written after
+// some steps of training.
+func (r *rank) capture() []byte {
+	main, step, forward := frame("main", "train.py", 90), frame("train_step", "train.py", 41), frame("forward", "model.py", 27)
+	linear, loss, record := frame("linear", "layers.py", 14), frame("cross_entropy", "layers.py", 66), frame("record_loss", "metrics.py", 8)
+	gradient, evaluate := frame("backward", "train.py", 47), frame("evaluate", "train.py", 73)
+
+	var all []*buffer
+	add := func(b *buffer) *buffer {
+		all = append(all, b)
+		return b
+	}
+	for range layers { // older than the recording
+		add(r.at(8*mib, frame("__init__", "model.py", 12), main)).alive = true
+	}
+	var activations, gradients []*buffer
+	for range layers {
+		activations = append(activations, add(r.at((3+r.rnd.IntN(3))*mib/2, linear, forward, step, main)))
+		gradients = append(gradients, add(r.at(2*mib, gradient, step, main)))
+	}
+	logits := add(r.at(mib, loss, step, main))
+	for i := range steps {
+		for _, b := range activations {
+			r.alloc(b)
+		}
+		r.alloc(logits)
+		if r.leaks {
+			r.alloc(add(r.at(mib, record, step, main)))
+		}
+		if r.doubled && i == steps/2 {
+			b := add(r.at(40*mib, evaluate, main))
+			r.alloc(b)
+			r.free(b)
+		}
+		r.free(logits)
+		for k := layers - 1; k >= 0; k-- {
+			r.alloc(gradients[k])
+			r.free(activations[k])
+		}
+		for _, b := range gradients {
+			r.free(b)
+		}
+	}
+	const start = 0x7f00_0000_0000
+	var blocks pickletest.List
+	inUse := 0
+	for _, b := range all {
+		state, frames := "inactive", any(pickletest.List{})
+		if b.alive {
+			state, frames = "active_allocated", b.frames
+			inUse += b.size
+		}
+		blocks = append(blocks, pickletest.Dict{"address", b.address, "size", b.size, "requested_size", b.size, "state", state, "frames", frames})
+	}
+	return pickletest.Pickle(pickletest.Dict{
+		"segments", pickletest.List{pickletest.Dict{"device", 0, "address", start, "total_size", r.next - start, "allocated_size", inUse,
+			"active_size", inUse, "requested_size", inUse, "stream", 0, "segment_type", "large", "segment_pool_id", pickletest.Tuple{0, 0},
+			"is_expandable", false, "frames", pickletest.List{}, "blocks", blocks}},
+		"device_traces", pickletest.List{r.events},
+		"allocator_settings", pickletest.Dict{"PYTORCH_CUDA_ALLOC_CONF", "", "expandable_segments", false},
+		"external_annotations", pickletest.List{},
+	})
+}
+
+func (r *rank) alloc(b *buffer) {
+	r.record("alloc", b)
+	b.alive = true
+}
+
+func (r *rank) free(b *buffer) {
+	r.record("free_requested", b)
+	r.record("free_completed", b)
+	b.alive = false
+}
+
+func (r *rank) record(action string, b *buffer) {
+	r.clock += 1 + r.rnd.IntN(50)
+	r.events = append(r.events, pickletest.Dict{"action", action, "addr", b.address, "size", b.size, "stream", 0, "time_us", r.clock,
+		"compile_context", "N/A", "frames", b.frames})
+}
