@@ -113,9 +113,6 @@ func (m *mapper) each(ctx context.Context, names []string, take func(*fleet.Reco
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(m.workers)
 	for _, name := range names {
-		if ctx.Err() != nil {
-			break
-		}
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
