@@ -25,8 +25,12 @@ func job(t testing.TB) []string {
 	for rank, source := range []string{"leak_loss_fixed", "leak_loss_fixed", "leak_loss", "leak_loss_fixed", "leak_loss_fixed", "cut", "none"} {
 		data := []byte("{\"what\": \"this is\"}")
 		switch source {
-		case "cut":
-			data = data[:7]
+		case "cut": // before it tells of any memory
+			whole, err := os.ReadFile(snapshots + "leak_loss.pickle")
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = whole[:40]
 		case "none":
 		default:
 			var err error
@@ -120,6 +124,9 @@ func TestOneResult(t *testing.T) {
 		if c.Name != names[i] || c.State != state || (c.Reason == "") != (state == "read") {
 			t.Errorf("capture %+v, want %s %s", c, names[i], state)
 		}
+	}
+	if reason := said.Captures[5].Reason; !strings.HasPrefix(reason, "it holds no memory data: ") {
+		t.Errorf("one that is cut is refused with %q", reason)
 	}
 	if text := want["report.txt"]; !strings.Contains(text, "rank 2") || !strings.Contains(text, "1 of 5 ranks") {
 		t.Errorf("the report does not name the rank that leaks:\n%s", text)

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -26,6 +27,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/room"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/fleet"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -334,7 +336,22 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 	case err != nil:
 		return refused("", errors.Unwrap(err)), false, nil // which does not name the file
 	}
-	return fleet.Of(capture, leak.Find(capture, capture.Spaces, leak.Settings{})), false, nil
+	r = fleet.Of(capture, leak.Find(capture, capture.Spaces, leak.Settings{}))
+	if len(capture.Spaces) == 0 {
+		r.State, r.Reason = fleet.Refused, whyEmpty(capture)
+	}
+	return r, false, nil
+}
+
+// whyEmpty says why a capture tells of no memory: what it lacks most of all, if it lacks
+// anything.
+func whyEmpty(capture *lifetime.Capture) string {
+	const why = "it holds no memory data"
+	if len(capture.Losses) == 0 {
+		return why
+	}
+	worst := slices.MaxFunc(capture.Losses, func(a, b lifetime.Loss) int { return cmp.Compare(a.Reason.Severity(), b.Reason.Severity()) })
+	return why + ": " + worst.Reason.Doc()
 }
 
 // systemFailed reports whether an error of a reader is none of its capture: the disk of

@@ -15,6 +15,15 @@ import (
 	"github.com/memlane/memlane/docs/manual"
 )
 
+// pageList lists the pages, eight to a line.
+func pageList() string {
+	var b strings.Builder
+	for some := range slices.Chunk(manualPages(), 8) {
+		b.WriteString("  " + strings.Join(some, ", ") + "\n")
+	}
+	return b.String()
+}
+
 func manCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "man",
@@ -22,7 +31,7 @@ func manCommand() *cli.Command {
 		ArgsUsage: "[PAGE]",
 		Description: "Writes the manual in the language of man: memlane(1) with all commands and\n" +
 			"flags, or one of its pages. On a terminal it is plain text instead.\n\n" +
-			"Pages:\n" + wrap(strings.Join(manualPages(), ", "), "  ") + "\n\n" +
+			"Pages:\n" + pageList() + "\n" +
 			"Examples:\n" +
 			"  memlane man | man -l -\n" +
 			"  memlane man faq\n" +
