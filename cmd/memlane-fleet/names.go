@@ -70,14 +70,14 @@ func expand(ctx context.Context, arg string, in *stores) ([]string, error) {
 	for _, key := range keys {
 		ok, err := path.Match(pattern, key)
 		if err != nil {
-			return nil, fail(statusUsage, "%s: a [ in a pattern needs its ]", arg)
+			return nil, fail(statusUsage, "%s: a [ in a pattern needs its ]", shownName(arg))
 		}
 		if ok {
 			found = append(found, address(bucket, key))
 		}
 	}
 	if len(found) == 0 {
-		return nil, fail(statusUsage, "%s: no capture matches the pattern", arg)
+		return nil, fail(statusUsage, "%s: no capture matches the pattern", shownName(arg))
 	}
 	return found, nil
 }

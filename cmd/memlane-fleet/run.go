@@ -53,7 +53,7 @@ func runCommand() *cli.Command {
 				return err
 			}
 			if !c.Bool("quiet") {
-				fmt.Fprintf(c.Root().ErrWriter, "memlane-fleet: results are in %s\n", report.Printable(withoutSecrets(output)))
+				fmt.Fprintf(c.Root().ErrWriter, "memlane-fleet: results are in %s\n", report.Printable(withoutSecrets(shownName(output))))
 			}
 			return nil
 		},
