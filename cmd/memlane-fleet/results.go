@@ -21,7 +21,7 @@ var results = []struct {
 	{"ranks.parquet", table(tables.FleetRanks)},
 	{"sites.parquet", table(tables.FleetSites)},
 	{"findings.parquet", table(tables.FleetFindings)},
-	{"fleet.pb.gz", func(w io.Writer, d *report.FleetData) error { return pprof.WriteFleet(w, d.Fleet) }},
+	{"fleet.pb.gz", func(w io.Writer, d *report.FleetData) error { return pprof.WriteFleet(w, d.Fleet, d.Sites) }},
 }
 
 func table(name string) func(io.Writer, *report.FleetData) error {

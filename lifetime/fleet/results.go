@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -95,16 +95,34 @@ func (f *Fleet) siteOrder() []uint32 {
 	return order
 }
 
-// Ranks returns how many ranks the captures that were read are of; a memory without
-// one counts as a rank of its capture's name.
-func (f *Fleet) Ranks() int {
+// RankOf names the rank of a memory; the capture where nothing tells it.
+func (r *Record) RankOf(memory int) string { return cmp.Or(r.Memories[memory].Rank, r.Name) }
+
+// CompareRanks orders the names of ranks by their numbers, those without one last.
+func CompareRanks(a, b string) int {
+	x, xok := leak.RankNumber(a)
+	y, yok := leak.RankNumber(b)
+	switch {
+	case xok && yok:
+		return cmp.Or(cmp.Compare(x, y), strings.Compare(a, b))
+	case xok:
+		return -1
+	case yok:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// Ranks returns the ranks that the captures which were read are of, in order; a memory
+// without one counts as a rank of its capture's name.
+func (f *Fleet) Ranks() []string {
 	ranks := map[string]bool{}
 	for _, k := range f.records {
 		for i := range k.Memories {
-			ranks[cmp.Or(k.Memories[i].Rank, k.Name)] = true
+			ranks[k.RankOf(i)] = true
 		}
 	}
-	return len(ranks)
+	return slices.SortedFunc(maps.Keys(ranks), CompareRanks)
 }
 
 // Gaps returns the ranks between the least and the greatest number that no record
@@ -114,10 +132,8 @@ func (f *Fleet) Ranks() int {
 func (f *Fleet) Gaps(by leak.RankNames) (absent []string) {
 	var numbers []int
 	add := func(rank string) {
-		if digits, ok := strings.CutPrefix(rank, "rank "); ok {
-			if n, err := strconv.Atoi(digits); err == nil && n >= 0 {
-				numbers = append(numbers, n)
-			}
+		if n, ok := leak.RankNumber(rank); ok && n >= 0 {
+			numbers = append(numbers, n)
 		}
 	}
 	for _, k := range f.records {
@@ -202,8 +218,9 @@ type Group struct {
 
 // Where is one memory that has a finding.
 type Where struct {
-	Name, Rank, Device string // of its capture, its rank, its device
-	Amount             lifetime.Amount
+	Record *Record
+	Memory int // index into its memories
+	Amount lifetime.Amount
 }
 
 // severities in the order in which groups are listed.
@@ -226,8 +243,7 @@ func (f *Fleet) Findings() []*Group {
 			if slices.Index(severities, found.Severity) < slices.Index(severities, g.Severity) {
 				g.Severity = found.Severity
 			}
-			m := &k.Memories[found.Memory]
-			g.Found = append(g.Found, Where{k.Name, m.Rank, m.Device, found.Amount})
+			g.Found = append(g.Found, Where{&k.Record, found.Memory, found.Amount})
 			g.Amount.Add(found.Amount)
 			if found.BytesPerStep > 0 {
 				steps[g] = append(steps[g], found.BytesPerStep)
@@ -256,7 +272,7 @@ func (f *Fleet) Outliers() []leak.Finding {
 		for i := range k.Memories {
 			m := &k.Memories[i]
 			figures = append(figures, leak.RankFigures{
-				Rank: cmp.Or(m.Rank, k.Name), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(),
+				Rank: k.RankOf(i), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(),
 			})
 		}
 	}

@@ -75,6 +75,17 @@ func (n RankNames) Of(process, file string) string {
 	return "rank " + m[1]
 }
 
+// RankNumber returns the number of a rank that RankNames named; ok is false where it has
+// none.
+func RankNumber(rank string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(rank, "rank ")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
+}
+
 // RankFigures is what is compared of a rank: one kind of memory of one process.
 // It holds on to no buffer of the capture that it came from.
 type RankFigures struct {

@@ -12,11 +12,11 @@ import (
 	"github.com/memlane/memlane/lifetime/fleet"
 )
 
-// WriteFleet writes the sites of a fleet as one gzipped profile.proto: a sample for
+// WriteFleet writes the sites of a fleet, as Fleet.Sites returns them, as one gzipped profile.proto: a sample for
 // each, with the sums over all memories. The sample types are those of captures; what
 // is in use is so at the peak of each memory, and the number memories says in how many
 // the site is. Equal fleets give the same bytes.
-func WriteFleet(w io.Writer, f *fleet.Fleet) error {
+func WriteFleet(w io.Writer, f *fleet.Fleet, sites []fleet.SiteSum) error {
 	b := newBuilder(Options{})
 	b.numUnits["memories"] = []string{"count"}
 	captures, memories := 0, int64(0)
@@ -40,7 +40,7 @@ func WriteFleet(w io.Writer, f *fleet.Fleet) error {
 		}
 	}
 	inuse := lifetime.AddSat(base, stack)
-	for _, s := range f.Sites() {
+	for _, s := range sites {
 		inuse = lifetime.AddSat(inuse, s.AtPeak.Bytes)
 		b.profile.Sample = append(b.profile.Sample, b.fleetSample(&s))
 	}

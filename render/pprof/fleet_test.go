@@ -63,7 +63,7 @@ func TestFleet(t *testing.T) {
 			f.Add(r)
 		}
 		var b bytes.Buffer
-		if err := WriteFleet(&b, f); err != nil {
+		if err := WriteFleet(&b, f, f.Sites()); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

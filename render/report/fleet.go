@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -26,6 +25,7 @@ type FleetData struct {
 	Outliers               []leak.Finding
 	Findings               []FleetFinding // worst first
 	Kinds                  []fleet.Kind
+	Sites                  []fleet.SiteSum
 	Losses                 []FleetLoss // worst first
 }
 
@@ -47,8 +47,7 @@ func FleetOf(f *fleet.Fleet, by leak.RankNames, pages func(capture string) strin
 	if pages == nil {
 		pages = func(string) string { return "" }
 	}
-	d := &FleetData{Fleet: f, Pages: pages, Absent: f.Gaps(by), Outliers: f.Outliers(), Kinds: f.Kinds()}
-	ranks := map[string]bool{}
+	d := &FleetData{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Outliers: f.Outliers(), Kinds: f.Kinds(), Sites: f.Sites()}
 	losses := map[string]*FleetLoss{}
 	for r := range f.Records() {
 		switch {
@@ -61,9 +60,6 @@ func FleetOf(f *fleet.Fleet, by leak.RankNames, pages func(capture string) strin
 			if r.Damaged() {
 				d.Damaged = append(d.Damaged, r)
 			}
-		}
-		for i := range r.Memories {
-			ranks[RankOf(r, i)] = true
 		}
 		if r.State != fleet.Read {
 			continue
@@ -79,10 +75,6 @@ func FleetOf(f *fleet.Fleet, by leak.RankNames, pages func(capture string) strin
 			sum.Bytes = lifetime.AddSat(sum.Bytes, l.Bytes)
 		}
 	}
-	for rank := range ranks {
-		d.Ranks = append(d.Ranks, rank)
-	}
-	slices.SortFunc(d.Ranks, CompareRanks)
 	for _, l := range losses {
 		d.Losses = append(d.Losses, *l)
 	}
@@ -96,39 +88,12 @@ func FleetOf(f *fleet.Fleet, by leak.RankNames, pages func(capture string) strin
 	return d
 }
 
-// RankOf names the rank of a memory of a record; the capture where nothing tells it.
-func RankOf(r *fleet.Record, memory int) string { return cmp.Or(r.Memories[memory].Rank, r.Name) }
-
-// CompareRanks orders the names of ranks by their numbers, those without one last.
-func CompareRanks(a, b string) int {
-	x, xok := rankNumber(a)
-	y, yok := rankNumber(b)
-	switch {
-	case xok && yok:
-		return cmp.Or(cmp.Compare(x, y), strings.Compare(a, b))
-	case xok:
-		return -1
-	case yok:
-		return 1
-	}
-	return strings.Compare(a, b)
-}
-
-func rankNumber(rank string) (n int, ok bool) {
-	digits, ok := strings.CutPrefix(rank, "rank ")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil
-}
-
 func ranksOf(g *fleet.Group) []string {
 	var ranks []string
 	for _, w := range g.Found {
-		ranks = append(ranks, cmp.Or(w.Rank, w.Name))
+		ranks = append(ranks, w.Record.RankOf(w.Memory))
 	}
-	slices.SortFunc(ranks, CompareRanks)
+	slices.SortFunc(ranks, fleet.CompareRanks)
 	return slices.Compact(ranks)
 }
 

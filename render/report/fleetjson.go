@@ -34,7 +34,7 @@ func WriteFleetJSON(w io.Writer, d *FleetData) error {
 	rows(j, "outliers", d.Outliers, outlierToJSON)
 	rows(j, "findings", d.Findings, func(f *FleetFinding) any { return d.findingToJSON(f) })
 	rows(j, "kinds", d.Kinds, kindToJSON)
-	rows(j, "sites", d.Fleet.Sites(), siteSumToJSON)
+	rows(j, "sites", d.Sites, siteSumToJSON)
 	j.text(",\n\"captures\":[")
 	separator := "\n"
 	for r := range d.Fleet.Records() {
@@ -176,7 +176,8 @@ type foundJSON struct {
 func (d *FleetData) findingToJSON(f *FleetFinding) any {
 	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep), d.Sentence(f), f.Ranks, nil}
 	for _, w := range f.Found {
-		out.Found = append(out.Found, foundJSON{w.Name, w.Rank, w.Device, amountToJSON(w.Amount)})
+		m := &w.Record.Memories[w.Memory]
+		out.Found = append(out.Found, foundJSON{w.Record.Name, m.Rank, m.Device, amountToJSON(w.Amount)})
 	}
 	return out
 }

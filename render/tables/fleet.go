@@ -99,17 +99,6 @@ type fleetSiteRow struct {
 	LeakedBytes    int64 `parquet:"leaked_bytes"`
 }
 
-// siteText is who allocated.
-type siteText struct {
-	Function string `parquet:"function,dict"`
-	File     string `parquet:"file,dict"`
-	Line     int64  `parquet:"line"`
-	Op       string `parquet:"op,dict"`
-	Shape    string `parquet:"shape,dict"`
-	DType    string `parquet:"dtype,dict"`
-	Region   string `parquet:"region,dict"`
-}
-
 type findingRow struct {
 	ofMemory
 	Rule         string  `parquet:"rule,dict"`
@@ -187,7 +176,8 @@ func fleetSites(f *fleet.Fleet) iter.Seq[fleetSiteRow] {
 		for row := range f.SiteRows() {
 			text, ok := texts[row.Number]
 			if !ok {
-				text = textOf(&row.Site)
+				f, found := lifetime.UserFrame(row.Site.Stack())
+				text = textOf(f, found, row.Site.Op, row.Site.Shape, row.Site.DType, row.Site.Region)
 				texts[row.Number] = text
 			}
 			if row.Record != record || row.Memory != memory {
@@ -203,14 +193,6 @@ func fleetSites(f *fleet.Fleet) iter.Seq[fleetSiteRow] {
 			}
 		}
 	}
-}
-
-func textOf(s *fleet.Site) siteText {
-	f, ok := lifetime.UserFrame(s.Stack())
-	if !ok {
-		f.Function = s.Op
-	}
-	return siteText{clean(f.Function), clean(f.File), int64(f.Line), clean(s.Op), clean(s.Shape), clean(s.DType), clean(s.Region)}
 }
 
 func fleetFindings(f *fleet.Fleet) iter.Seq[findingRow] {

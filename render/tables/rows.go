@@ -42,7 +42,15 @@ type bufferRow struct {
 
 // place is who allocated.
 type place struct {
-	Stack    uint32 `parquet:"stack"`
+	Stack uint32 `parquet:"stack"`
+	siteText
+	Module string `parquet:"module,dict"`
+	Instr  string `parquet:"instr,dict"`
+	Opcode string `parquet:"opcode,dict"`
+}
+
+// siteText is what of a place is the same on all ranks.
+type siteText struct {
 	Function string `parquet:"function,dict"`
 	File     string `parquet:"file,dict"`
 	Line     int64  `parquet:"line"`
@@ -50,9 +58,6 @@ type place struct {
 	Shape    string `parquet:"shape,dict"`
 	DType    string `parquet:"dtype,dict"`
 	Region   string `parquet:"region,dict"`
-	Module   string `parquet:"module,dict"`
-	Instr    string `parquet:"instr,dict"`
-	Opcode   string `parquet:"opcode,dict"`
 }
 
 type siteRow struct {
@@ -127,14 +132,17 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 
 func placeOf(c *lifetime.Capture, id lifetime.SiteID) place {
 	s := &c.Sites[id]
-	p := place{
-		Stack: uint32(s.Stack), Function: clean(c.FunctionName(id)), Op: clean(s.Op), Shape: clean(s.Shape), DType: clean(s.DType),
-		Region: clean(s.Region), Module: clean(s.Module), Instr: clean(s.Instr), Opcode: clean(s.Opcode),
+	f, ok := c.UserFrame(id)
+	return place{uint32(s.Stack), textOf(f, ok, s.Op, s.Shape, s.DType, s.Region), clean(s.Module), clean(s.Instr), clean(s.Opcode)}
+}
+
+// textOf returns the text of a site, whose frame of the program itself is f, if there is
+// one; else its operation stands for the function.
+func textOf(f lifetime.Frame, ok bool, op, shape, dtype, region string) siteText {
+	if !ok {
+		f.Function = op
 	}
-	if f, ok := c.UserFrame(id); ok {
-		p.File, p.Line = clean(f.File), int64(f.Line)
-	}
-	return p
+	return siteText{clean(f.Function), clean(f.File), int64(f.Line), clean(op), clean(shape), clean(dtype), clean(region)}
 }
 
 func sites(c *lifetime.Capture) iter.Seq[siteRow] {

@@ -111,7 +111,7 @@ func fleetDocumentOf(d *report.FleetData) (doc fleetDocument, usage *columns) {
 		}
 		at[r.record][r.memory] = i
 		named[memoryName{r.record.Name, m.Space().ID()}] = i
-		doc.Rows = append(doc.Rows, []any{report.RankOf(r.record, r.memory), m.Space().ID(), r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
+		doc.Rows = append(doc.Rows, []any{r.record.RankOf(r.memory), m.Space().ID(), r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
 	}
 	for i := range d.Outliers[:min(maxShared, len(d.Outliers))] {
 		f := &d.Outliers[i]
@@ -175,7 +175,7 @@ func heatRows(d *report.FleetData, doc *fleetDocument) (rows []heatRow) {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b heatRow) int {
-		return cmp.Or(cmp.Compare(a.standing, b.standing), report.CompareRanks(report.RankOf(a.record, a.memory), report.RankOf(b.record, b.memory)))
+		return cmp.Or(cmp.Compare(a.standing, b.standing), fleet.CompareRanks(a.record.RankOf(a.memory), b.record.RankOf(b.memory)))
 	})
 	return rows
 }
@@ -193,20 +193,14 @@ func pageOf(d *report.FleetData, capture string) string {
 // addFindings adds the findings that are more than worth knowing; at has the rows of
 // records.
 func (doc *fleetDocument) addFindings(d *report.FleetData, at map[*fleet.Record][]int) {
-	type signature struct{ rule, place string }
-	rows := map[signature][]int{}
-	for _, r := range d.Read {
-		for i := range r.Findings {
-			f := &r.Findings[i]
-			s := signature{f.Rule, f.Place}
-			rows[s] = append(rows[s], at[r][f.Memory])
-		}
-	}
 	grave := d.Grave()
 	doc.Minor = len(d.Findings) - len(grave)
 	for i := range grave[:min(maxShared, len(grave))] {
 		f := &grave[i]
-		out := fleetFinding{f.Severity, d.Sentence(f), rows[signature{f.Rule, f.Place}]}
+		out := fleetFinding{Severity: f.Severity, Text: d.Sentence(f)}
+		for _, w := range f.Found {
+			out.Rows = append(out.Rows, at[w.Record][w.Memory])
+		}
 		slices.Sort(out.Rows)
 		out.Rows = slices.Compact(out.Rows)
 		for j := len(out.Rows) - 1; j > 0; j-- {
