@@ -181,6 +181,9 @@ func TestEscapes(t *testing.T) {
 		`\\u0041`:    `\\u0041`,
 		`\\\u0041`:   `\\A`,
 		`a\`:         `a\`,
+		`a\u004`:     `a\u004`,
+		`a\U0001f60`: `a\U0001f60`,
+		"\x80":       "\u0080",
 		`\x41\n`:     `\x41\n`,
 		`\U0001F600`: "😀",
 		"\xe9":       "é",
@@ -251,12 +254,13 @@ func TestCutList(t *testing.T) {
 		{"in a dict", "}(K\x01](K\x01e"},
 		{"one item", "]](K\x01e"},
 		{"one item in a dict", "}(K\x01]](K\x01e"},
+		{"before an empty dict", "](}"},
 	} {
 		h := &cutter{}
 		h.d = pickle.NewDecoder(strings.NewReader(c.pickle), h)
 		_, err := h.d.Decode()
 		whole := 0
-		if c.name == "behind another" {
+		if c.name == "behind another" || c.name == "before an empty dict" {
 			whole = 1
 		}
 		if !errors.Is(err, pickle.ErrTruncated) || h.all-h.cut != whole {

@@ -190,7 +190,7 @@ func (d *Decoder) long(n uint64) ([]byte, error) {
 // line returns the text up to the next newline; it is good until the next read.
 func (d *Decoder) line() ([]byte, error) {
 	for searched := 0; ; {
-		if i := bytes.IndexByte(d.buf[d.pos+searched:d.end], '\n'); i >= 0 {
+		if i := bytes.IndexByte(d.buf[d.pos+searched:d.end], '\n'); i >= 0 && searched+i <= maxLine {
 			line := d.buf[d.pos : d.pos+searched+i]
 			d.pos += searched + i + 1
 			return line, nil
