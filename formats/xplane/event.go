@@ -327,74 +327,67 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 	return i
 }
 
-// stat reads a statistic whatever its fields and their order.
+// stat reads a statistic whatever its fields and their order: of several values the
+// last one counts.
 func (d *decoder) stat(b []byte, e *event) bool {
 	kind := d.stats.kind(0) // where no number stands
+	var tag, v uint64       // of the value
+	var text []byte
 	for i := 0; i < len(b); {
-		var tag, v uint64
+		var field, n uint64
 		if b[i] < short {
-			tag, i = uint64(b[i]), i+1
-		} else if tag, i = varint(b, i); i < 0 {
+			field, i = uint64(b[i]), i+1
+		} else if field, i = varint(b, i); i < 0 {
 			return false
 		}
-		if tag == statDouble<<3|fixed64Type {
+		if field == statDouble<<3|fixed64Type {
 			if i+8 > len(b) {
 				return false
 			}
-			if kind == fragmentation {
-				e.fragmentation = math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))
-				e.has |= 1 << fragmentation
-			}
+			tag, v = field, binary.LittleEndian.Uint64(b[i:])
 			i += 8
 			continue
 		}
 		if i < len(b) && b[i] < short {
-			v, i = uint64(b[i]), i+1
-		} else if v, i = varint(b, i); i < 0 {
+			n, i = uint64(b[i]), i+1
+		} else if n, i = varint(b, i); i < 0 {
 			return false
 		}
-		switch tag {
+		switch field {
 		case statMetadata<<3 | varintType:
-			if kind = d.stats.kind(v); kind == otherStat {
+			if kind = d.stats.kind(n); kind == otherStat {
 				return true // whatever it says
 			}
 		case statInt<<3 | varintType, statUint<<3 | varintType, statRef<<3 | varintType:
-			if !e.take(kind, byte(tag), v) {
-				return false
-			}
+			tag, v = field, n
 		case statString<<3 | bytesType, statBytes<<3 | bytesType:
-			if v > uint64(len(b)-i) {
+			if n > uint64(len(b)-i) {
 				return false
 			}
-			if kind.isText() && tag == statString<<3|bytesType {
-				e.set(kind, int64(d.intern(b[i:i+int(v)])))
-			}
-			i += int(v)
+			tag, text = field, b[i:i+int(n)]
+			i += int(n)
 		default:
 			return false
 		}
 	}
+	d.take(e, kind, tag, v, text)
 	return true
 }
 
-// take takes a value that is a number on the wire: a figure, or a text by its
-// number.
-func (e *event) take(kind statKind, tag byte, v uint64) bool {
-	fits := false
-	switch tag {
-	case statInt<<3 | varintType:
-		fits = !kind.isText()
-	case statUint<<3 | varintType:
-		fits = !kind.isText() && !kind.isSigned()
-	case statRef<<3 | varintType:
-		fits = kind.isText() && v <= math.MaxInt64
-	default:
-		return false
-	}
-	if fits {
+// take takes the value of a statistic, unless it is of a type that XProf does not
+// look at: a figure, a text by its number or one that stands in the event.
+func (d *decoder) take(e *event, kind statKind, tag, v uint64, text []byte) {
+	switch {
+	case tag == statDouble<<3|fixed64Type && kind == fragmentation:
+		e.fragmentation = math.Float64frombits(v)
+		e.has |= 1 << fragmentation
+	case tag == statString<<3|bytesType && kind.isText():
+		e.set(kind, int64(d.intern(text)))
+	case tag == statRef<<3|varintType && kind.isText() && v <= math.MaxInt64,
+		tag == statInt<<3|varintType && !kind.isText(),
+		tag == statUint<<3|varintType && !kind.isText() && !kind.isSigned():
 		e.set(kind, int64(v))
 	}
-	return true
 }
 
 // overruled are the statistics, a bit each, that one takes the place of: of the two

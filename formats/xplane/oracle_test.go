@@ -113,11 +113,14 @@ func namesIn(plane protoreflect.Message, field protoreflect.Name) map[int64]stri
 
 // happened is an event of an allocator, as the oracle sees it.
 type happened struct {
-	at    *big.Int // picoseconds
-	alloc bool
-	space string
-	stats map[string]int64
-	op    string
+	at            *big.Int // picoseconds
+	offset        int64    // since the timestamp of its line
+	alloc         bool
+	space         string
+	stats         map[string]int64
+	texts         map[string]string
+	fragmentation string // "none" where it tells none
+	op            string
 }
 
 // allEvents returns the events of allocators in order of time.
@@ -140,7 +143,9 @@ func allEvents(t testing.TB, data []byte) []happened {
 				if name != "MemoryAllocation" && name != "MemoryDeallocation" {
 					continue
 				}
-				h := happened{at: new(big.Int).Add(start, big.NewInt(get(event, "offset_ps").Int())), alloc: name == "MemoryAllocation", stats: map[string]int64{}}
+				offset := get(event, "offset_ps").Int()
+				h := happened{at: new(big.Int).Add(start, big.NewInt(offset)), offset: offset, alloc: name == "MemoryAllocation",
+					stats: map[string]int64{}, texts: map[string]string{}, fragmentation: "none"}
 				for stat := range each(event, "stats") {
 					h.take(stat, stats)
 				}
@@ -152,30 +157,49 @@ func allEvents(t testing.TB, data []byte) []happened {
 	return all
 }
 
-// take takes a statistic that is a whole number or a reference to a text, one of
-// names.
+// take takes a statistic that is a number or a text, which may be one of names.
 func (h *happened) take(stat protoreflect.Message, names map[int64]string) {
 	key := names[get(stat, "metadata_id").Int()]
 	set := stat.WhichOneof(stat.Descriptor().Oneofs().ByName("value"))
 	if set == nil {
 		return
 	}
+	text := ""
 	switch set.Name() {
 	case "int64_value":
-		h.stats[key] = stat.Get(set).Int()
+		h.number(key, stat.Get(set).Int())
+		return
 	case "uint64_value":
-		h.stats[key] = int64(stat.Get(set).Uint())
-	case "ref_value":
-		text := names[int64(stat.Get(set).Uint())]
-		switch key {
-		case "allocator_name":
-			h.space = text
-		case "tf_op":
-			h.op = strings.TrimPrefix(text, "(null)")
+		h.number(key, int64(stat.Get(set).Uint()))
+		return
+	case "double_value":
+		if key == "fragmentation" {
+			h.fragmentation = fmt.Sprint(stat.Get(set).Float())
 		}
+		return
+	case "bytes_value":
+		return
+	case "str_value":
+		text = string(stat.Get(set).Bytes())
+	case "ref_value":
+		text = names[int64(stat.Get(set).Uint())]
 	}
-	if key == "index_on_host" {
-		h.space = string(rune('0' + h.stats[key]))
+	h.texts[key] = text
+	switch key {
+	case "allocator_name":
+		h.space = text
+	case "tf_op":
+		h.op = strings.TrimPrefix(text, "(null)")
+	}
+}
+
+func (h *happened) number(key string, v int64) {
+	h.stats[key] = v
+	switch key {
+	case "index_on_host":
+		h.space = string(rune('0' + v))
+	case "fragmentation":
+		h.fragmentation = fmt.Sprint(float64(v))
 	}
 }
 
