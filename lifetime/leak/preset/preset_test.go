@@ -47,6 +47,12 @@ func TestThresholds(t *testing.T) {
 		}
 	}
 	changed := preset.Presets[0].Thresholds
+	for _, share := range []float64{0, 1} {
+		if err := changed.Set("slow_function_percentile", share); err != nil {
+			t.Error(err)
+		}
+	}
+	changed = preset.Presets[0].Thresholds
 	for _, c := range []struct {
 		name  string
 		value float64
@@ -55,6 +61,7 @@ func TestThresholds(t *testing.T) {
 		{"memory_leak", 1, `no threshold is called "memory_leak"; there are: ` + strings.Join(names, ", ")},
 		{"gap_spike_zscore", math.NaN(), "gap_spike_zscore: NaN is no finite number"},
 		{"slow_function_percentile", 90, "slow_function_percentile: 90 is no share; want 0 to 1"},
+		{"slow_function_percentile", -0.1, "slow_function_percentile: -0.1 is no share; want 0 to 1"},
 	} {
 		if err := changed.Set(c.name, c.value); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)

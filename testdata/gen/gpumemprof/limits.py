@@ -59,6 +59,7 @@ def reports():
     yield "limit_spikes_of_3", [call(f"f{i}", at=i, allocated=n * MIB) for i, n in enumerate((1, 1, 50))]
     yield "limit_spikes_4", [call(f"f{i}", at=i, allocated=(1 if i < 20 else 90 + i) * MIB) for i in range(24)]
     yield "limit_spikes_5", [call(f"f{i}", at=i, allocated=(1 if i < 20 else 90 + i) * MIB) for i in range(25)]
+    yield "limit_spikes_odd", [call(f"f{i}", at=i, allocated=(i + 1 if i < 10 else 100) * MIB) for i in range(11)]
     yield "limit_slow_3", [call(f"f{i}", at=i, seconds=0.01 if i < 27 else 1.0 + i) for i in range(30) for _ in range(3)]
     yield "limit_slow_4", [call(f"f{i}", at=i, seconds=0.01 if i < 36 else 1.0 + i) for i in range(40) for _ in range(3)]
     yield "limit_times_half", [call("half", at=i, seconds=float(i + 1)) for i in range(3)]
