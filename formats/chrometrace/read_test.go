@@ -141,6 +141,8 @@ func TestBackward(t *testing.T) {
 		ran("cpu_op", "MulBackward0", "2", "52", "8", `"Sequence number": 9, "Fwd thread id": 1`),
 		ran("cpu_op", "aten::mul", "1", "20", "5", `"Sequence number": 9, "Fwd thread id": 0`),
 		ran("cpu_op", "aten::mul", "1", "30", "5", `"Sequence number": 8, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::view", "1", "31", "2", `"Sequence number": 9, "Fwd thread id": 0`), // the first one made the node
+		ran("cpu_op", "aten::detach", "3", "25", "5", `"Sequence number": 9, "Fwd thread id": 0`),
 		ran("python_function", "model.py(5): forward", "1", "19", "8", ``),
 		ran("python_function", "model.py(9): other", "1", "29", "8", ``)))
 	want := `cuda:0 base 0 peak 512 allocations 1 frees 0
@@ -154,7 +156,8 @@ func TestBackward(t *testing.T) {
 // TestWithoutPython: operators and annotations are the stack where Python was
 // not recorded.
 func TestWithoutPython(t *testing.T) {
-	c := read(t, trace(memory("15", -1, 64, 8, 8), ran("cpu_op", "aten::ones", "1", "10", "10", ``), ran("cpu_op", "aten::empty", "1", "14", "2", ``), ran("user_annotation", "load", "1", "5", "50", ``)))
+	c := read(t, trace(memory("15", -1, 64, 8, 8), ran("cpu_op", "aten::ones", "1", "10", "10", ``), ran("cpu_op", "aten::empty", "1", "14", "2", ``), ran("user_annotation", "load", "1", "5", "50", ``),
+		ran("user_annotation", "ProfilerStep#3", "1", "4", "60", ``)))
 	want := `cpu base 0 peak 8 allocations 1 frees 0
   8 at 0x40 end-open op="aten::empty" shape="" dtype="" stack="aten::empty :0 < aten::ones :0 < load :0"
 `
@@ -227,6 +230,109 @@ func TestTimelines(t *testing.T) {
 	}
 	if kinds["parameter"] != 4 || kinds["activation"] != 36 || kinds["gradient"] != 24 || kinds["input"] != 6 || kinds["autograd detail"] != 30 {
 		t.Errorf("buffers by category: %v", kinds)
+	}
+}
+
+// usageOf writes what a space with only a usage tells of its bytes over time.
+func usageOf(s *lifetime.Space) string {
+	var all []string
+	for i := range s.Totals {
+		all = append(all, fmt.Sprintf("%d at %d", s.Totals[i].Bytes, s.Totals[i].T))
+	}
+	return s.ID() + ": " + strings.Join(all, ", ")
+}
+
+// TestSumsOfTimeline: sums of bytes by category become a space of all of them and
+// one of each that has any, from then on; times are in microseconds.
+func TestSumsOfTimeline(t *testing.T) {
+	c := read(t, `[[10, 20, 30], [[0, 100, 0, 5, 0, 0, 0, 0, 0], [0, 100, 0, 0, 0, 7, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1]]]`)
+	var got []string
+	for _, s := range c.Spaces {
+		got = append(got, usageOf(s))
+	}
+	want := []string{
+		"timeline: 105 at 10000, 107 at 20000, 1 at 30000",
+		"timeline/activation: 7 at 20000, 0 at 30000",
+		"timeline/input: 5 at 10000, 0 at 20000, 0 at 30000",
+		"timeline/parameter: 100 at 10000, 100 at 20000, 0 at 30000",
+		"timeline/unknown: 1 at 30000",
+	}
+	if !slices.Equal(got, want) || len(c.Losses) != 0 {
+		t.Errorf("got\n%s\nwant\n%s\nlosses %v", strings.Join(got, "\n"), strings.Join(want, "\n"), c.Losses)
+	}
+	c = read(t, `[[10, 20], [[0, 1, 0, 0, 0, 0, 0, 0, 0], [0, 1, 2], [0, 2, 0, 0, 0, 0, 0, 0, 0], [0, 3, 0, 0, 0, 0, 0, 0, 0]]]`)
+	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.IncompleteRecord || c.Losses[0].Count != 2 || len(c.Spaces) != 2 || usageOf(c.Spaces[0]) != "timeline: 1 at 10000, 2 at 20000" {
+		t.Errorf("rows of another form: %v, %d spaces", c.Losses, len(c.Spaces))
+	}
+}
+
+// TestRawTimeline: the rows of the raw form are buffers; those from before it begin
+// with the first row that has a time, one that moves to another category goes on. The
+// model keeps events at one instant apart by a nanosecond.
+func TestRawTimeline(t *testing.T) {
+	c := read(t, `[[-1, 1, 100, 0], [-1, 1, 0, 0], [5000, 2, 64, 3], [6000, 2, 64, 3], [7000, 3, -64, 3], [7000, 3, 64, 4], [8000, 4, 64, 3], [9000, 4, 64, 4],
+		[9500, 9, 1, 0], [9600, 4, 1, 0], [9700, 3, -1, 0], [9800, 2, 8, 8], [9900, 2, 8, 99]]`)
+	var got []string
+	s := c.Spaces[0]
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		got = append(got, fmt.Sprintf("%d of %s from %d to %d %s", b.Size, c.Sites[b.Site].Region, b.Begin, b.End, b.Edge))
+	}
+	slices.Sort(got)
+	want := []string{
+		"0 of parameter from 5000 to 9901 end-open", "100 of parameter from 4999 to 9901 end-open", "64 of temporary from 5001 to 9000 -",
+		"64 of temporary from 6000 to 8000 -", "8 of unknown from 9800 to 9901 end-open", "8 of unknown from 9900 to 9901 end-open",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	losses := map[lifetime.Reason]int64{}
+	for _, l := range c.Losses {
+		losses[l.Reason] += l.Count
+	}
+	if losses[lifetime.UnknownAction] != 1 || losses[lifetime.StateMismatch] != 2 {
+		t.Errorf("losses %v", c.Losses)
+	}
+}
+
+// TestStepsByName: where the profiler was not told of steps, they are the ranges
+// that come three times or more, in no other one, and take most of the time.
+func TestStepsByName(t *testing.T) {
+	events := []string{memory("15", -1, 64, 8, 8)}
+	add := func(name string, from, every, length, times int) {
+		for i := range times {
+			events = append(events, ran("user_annotation", fmt.Sprintf("%s %d", name, i), "1", fmt.Sprint(from+i*every), fmt.Sprint(length), ``))
+		}
+	}
+	add("load", 0, 100, 10, 5)
+	add("train", 20, 100, 30, 3) // fewer, and longer
+	add("forward", 22, 100, 25, 3)
+	add("save", 1000, 1000, 900, 2) // too few
+	c := read(t, trace(events...))
+	steps := 0
+	for _, m := range c.Spaces[0].Marks {
+		if isStep := m.Kind == lifetime.Step; isStep != strings.HasPrefix(m.Text, "train ") {
+			t.Errorf("%s is %s", m.Text, m.Kind)
+		} else if isStep {
+			steps++
+		}
+	}
+	if steps != 3 || len(c.Spaces[0].Marks) != 13 {
+		t.Errorf("%d steps of %d marks", steps, len(c.Spaces[0].Marks))
+	}
+}
+
+// TestMemoryOfHosts: memory that lies on the host, whatever made it, is the host's
+// in the table of operations.
+func TestMemoryOfHosts(t *testing.T) {
+	event := func(us string, kind, bytes int) string {
+		return fmt.Sprintf(`{"ph":"i","name":"[memory]","pid":7,"tid":1,"ts":%s,"args":{"Device Type":%d,"Device Id":-1,"Addr":4096,"Bytes":%d}}`, us, kind, bytes)
+	}
+	c := read(t, trace(event("11", 0, 1), event("12", 2, 20), event("13", 5, 300), event("14", 1, 4000), event("15", 6, 50000),
+		ran("cpu_op", "aten::empty", "1", "10", "10", ``)))
+	o := c.Operations[slices.IndexFunc(c.Operations, func(o lifetime.Operation) bool { return o.Name == "aten::empty" })]
+	if o.Host.Allocated != 321 || o.Device.Allocated != 54000 {
+		t.Errorf("%d bytes on the host, %d on devices", o.Host.Allocated, o.Device.Allocated)
 	}
 }
 
