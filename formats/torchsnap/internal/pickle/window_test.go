@@ -12,8 +12,13 @@ import (
 // window is what the decoder holds of a file at a time.
 const window = 256 << 10
 
-// filler returns n bytes of pickle that leave the stack as it was; n is even.
-func filler(n int) string { return strings.Repeat("N0", n/2) }
+// filler returns n bytes of pickle, two or more, that leave the stack as it was.
+func filler(n int) string {
+	if n%2 == 1 {
+		return "K\x010" + filler(n-3)
+	}
+	return strings.Repeat("N0", n/2)
+}
 
 // TestOffsets holds errors beyond the first window to say the byte of the file
 // at which they are, those of the fast loop and those of the slow one.
@@ -37,9 +42,11 @@ func TestOffsets(t *testing.T) {
 			}
 		}
 	}
-	_, _, err := decode([]byte(before))
-	if want := fmt.Sprintf("byte %d: ", len(before)); !errors.Is(err, pickle.ErrTruncated) || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("cut: %v, want %s", err, want)
+	for _, cut := range []string{"", "X" + le32(100) + "abc", "J\x01", "V" + "abc"} {
+		_, _, err := decode([]byte(before + cut))
+		if want := fmt.Sprintf("byte %d: ", len(before)+len(cut)); !errors.Is(err, pickle.ErrTruncated) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("cut behind %q: %v, want %s", cut, err, want)
+		}
 	}
 }
 
@@ -54,7 +61,7 @@ func TestLines(t *testing.T) {
 		}
 	}
 	const most = 64 << 10
-	for _, at := range []int{0, window - 70_000, window - 1000, window} {
+	for _, at := range []int{0, window - most - 1, window - 70_000, window - 1000, window} {
 		for n, want := range map[int]string{most: "", most + 1: "a line of more than 65536 bytes"} {
 			d, v, err := decode([]byte(filler(at) + "V" + strings.Repeat("x", n) + "\n."))
 			switch {
