@@ -48,7 +48,8 @@ func Figured(p *Pair) (lines []Line) {
 		lines = append(lines, l)
 	}
 	bytes("peak", func(s *Side) int64 { return s.Peak })
-	if (p.Before == nil || p.Before.Peak != p.Before.PeakRequested) || (p.After == nil || p.After.Peak != p.After.PeakRequested) {
+	padded := func(s *Side) bool { return s != nil && s.Peak != s.PeakRequested }
+	if padded(p.Before) || padded(p.After) {
 		bytes("peak, requested", func(s *Side) int64 { return s.PeakRequested })
 	}
 	bytes("at the end", func(s *Side) int64 { return s.End })

@@ -30,6 +30,8 @@ func TestFigured(t *testing.T) {
 			"peak: , 300 B, ; peak, requested: , 150 B, ; at the end: , 100 B, ; allocations: , 0, ; frees: , 0, "},
 		{"no side after", side(200, 100, 0, 0, none), nil,
 			"peak: 200 B, , ; peak, requested: 100 B, , ; allocations: 0, , ; frees: 0, , "},
+		{"no side after, all requested", side(200, 200, 0, 0, none), nil, "peak: 200 B, , ; allocations: 0, , ; frees: 0, , "},
+		{"no side before, all requested", nil, side(300, 300, 0, 0, none), "peak: , 300 B, ; allocations: , 0, ; frees: , 0, "},
 		{"from nothing", side(0, 0, 0, 0, none), side(300, 300, 0, 0, none), "peak: 0 B, 300 B, +300 B; allocations: 0, 0, ; frees: 0, 0, "},
 	} {
 		var lines []string
