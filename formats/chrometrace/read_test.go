@@ -133,23 +133,118 @@ func TestSites(t *testing.T) {
 }
 
 // TestBackward: what a backward thread allocates is led back to the operator
-// that made the node.
+// that made the node: the first one of its number.
 func TestBackward(t *testing.T) {
-	event := strings.Replace(memory("55", 0, 0x200, 512, 512), `"tid": 1`, `"tid": 2`, 1)
-	c := read(t, trace(event,
+	on2 := func(event string) string { return strings.Replace(event, `"tid": 1`, `"tid": 2`, 1) }
+	c := read(t, trace(on2(memory("55", 0, 0x200, 512, 512)), on2(memory("66", 0, 0x400, 256, 768)), on2(memory("75", 0, 0x800, 128, 896)),
 		ran("cpu_op", "aten::empty", "2", "54", "3", ``),
-		ran("cpu_op", "MulBackward0", "2", "52", "8", `"Sequence number": 9, "Fwd thread id": 1`),
-		ran("cpu_op", "aten::mul", "1", "20", "5", `"Sequence number": 9, "Fwd thread id": 0`),
-		ran("cpu_op", "aten::mul", "1", "30", "5", `"Sequence number": 8, "Fwd thread id": 0`),
-		ran("cpu_op", "aten::view", "1", "31", "2", `"Sequence number": 9, "Fwd thread id": 0`), // the first one made the node
-		ran("cpu_op", "aten::detach", "3", "25", "5", `"Sequence number": 9, "Fwd thread id": 0`),
+		ran("cpu_op", "MulBackward0", "2", "52", "8", `"Sequence number": 1, "Fwd thread id": 1`),
+		ran("cpu_op", "AddBackward0", "2", "65", "5", `"Sequence number": 0, "Fwd thread id": 1`),
+		ran("cpu_op", "aten::zeros", "2", "74", "3", ``),
+		ran("cpu_op", "aten::view", "1", "31", "2", `"Sequence number": 1, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::mul", "1", "20", "5", `"Sequence number": 1, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::add", "1", "30", "5", `"Sequence number": 0, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::detach", "3", "25", "5", `"Sequence number": 1, "Fwd thread id": 0`),
 		ran("python_function", "model.py(5): forward", "1", "19", "8", ``),
 		ran("python_function", "model.py(9): other", "1", "29", "8", ``)))
-	want := `cuda:0 base 0 peak 512 allocations 1 frees 0
+	want := `cuda:0 base 0 peak 896 allocations 3 frees 0
   512 at 0x200 end-open op="aten::empty" shape="" dtype="" stack="backward: MulBackward0 :0 < forward model.py:5"
+  256 at 0x400 end-open op="AddBackward0" shape="" dtype="" stack="backward: AddBackward0 :0 < other model.py:9"
+  128 at 0x800 end-open op="aten::zeros" shape="" dtype="" stack="aten::zeros :0"
 `
 	if got := describe(c); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestThreads: calls of other threads that run at the time, of other processes that
+// number their threads alike too, have no part in what a thread allocates.
+func TestThreads(t *testing.T) {
+	of := func(pid, tid, event string) string {
+		event = strings.Replace(event, `"pid": 7`, `"pid": `+pid, 1)
+		return strings.Replace(event, `"tid": 1`, `"tid": `+tid, 1)
+	}
+	var events []string
+	for i, who := range [][2]string{{"7", "1"}, {"7", "2"}, {"8", "1"}, {"8", "2"}} {
+		events = append(events, of(who[0], who[1], ran("python_function", fmt.Sprintf("f%d.py(1): f%d", i, i), "1", fmt.Sprint(10+i), fmt.Sprint(80-3*i), ``)))
+	}
+	for i, who := range [][2]string{{"7", "1"}, {"7", "2"}, {"8", "1"}, {"8", "2"}} {
+		events = append(events, of(who[0], who[1], memory(fmt.Sprint(40+i), 0, int64(i+1)*4096, 512, 512*int64(1+i%2))))
+	}
+	text := strings.Replace(trace(events...), `"schemaVersion": 1,`, `"schemaVersion": 1, "distributedInfo": {"rank": 3},`, 1)
+	want := `rank 3, pid 7/cuda:0 base 0 peak 1024 allocations 2 frees 0
+  512 at 0x1000 end-open op="" shape="" dtype="" stack="f0 f0.py:1"
+  512 at 0x2000 end-open op="" shape="" dtype="" stack="f1 f1.py:1"
+rank 3, pid 8/cuda:0 base 0 peak 1024 allocations 2 frees 0
+  512 at 0x3000 end-open op="" shape="" dtype="" stack="f2 f2.py:1"
+  512 at 0x4000 end-open op="" shape="" dtype="" stack="f3 f3.py:1"
+`
+	if got := describe(read(t, text)); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestPythonNumbers: who called a function is told by numbers where the trace has
+// them, also when the caller was over by the clock; numbers that make no sense tell
+// nothing.
+func TestPythonNumbers(t *testing.T) {
+	python := func(name, from, duration, numbers string) string {
+		return ran("python_function", name+".py(1): "+name, "1", from, duration, numbers)
+	}
+	for name, c := range map[string]struct {
+		inner, outer, want string
+	}{
+		"told":               {`"Python id": 3, "Python parent id": 2`, `"Python id": 2`, "inner inner.py:1 < outer outer.py:1"},
+		"from 0":             {`"Python id": 1, "Python parent id": 0`, `"Python id": 0`, "inner inner.py:1 < outer outer.py:1"},
+		"its own caller":     {`"Python id": 3, "Python parent id": 3`, `"Python id": 2`, "inner inner.py:1"},
+		"a later caller":     {`"Python id": 3, "Python parent id": 4`, `"Python id": 4`, "inner inner.py:1"},
+		"nobody's number":    {`"Python id": 3, "Python parent id": 1`, `"Python id": 2`, "inner inner.py:1"},
+		"none of the caller": {`"Python id": 3`, `"Python id": 2`, "inner inner.py:1 < decoy decoy.py:1"},
+		"too large":          {`"Python id": 4294967296, "Python parent id": 4294967295`, `"Python id": 4294967295`, "inner inner.py:1 < decoy decoy.py:1"},
+		"the largest":        {`"Python id": 4294967294, "Python parent id": 4294967293`, `"Python id": 4294967293`, "inner inner.py:1 < outer outer.py:1"},
+		"below 0":            {`"Python id": 3, "Python parent id": -1`, `"Python id": -1`, "inner inner.py:1 < decoy decoy.py:1"},
+	} {
+		got := describe(read(t, trace(memory("15", 0, 4096, 512, 512),
+			python("inner", "10", "10", c.inner), python("outer", "0", "5", c.outer), python("decoy", "8", "17", ``))))
+		if !strings.Contains(got, fmt.Sprintf("stack=%q", c.want)) {
+			t.Errorf("%s: got %swant %s", name, got, c.want)
+		}
+	}
+}
+
+// incomplete counts the records that were lost because they are not whole.
+func incomplete(c *lifetime.Capture) (n int64) {
+	for _, l := range c.Losses {
+		if l.Reason == lifetime.IncompleteRecord {
+			n += l.Count
+		}
+	}
+	return n
+}
+
+// TestBareMemory: what an event of memory does not tell is not known.
+func TestBareMemory(t *testing.T) {
+	event := func(us, args string) string {
+		return fmt.Sprintf(`{"ph":"i","name":"[memory]","pid":7,"tid":1,"ts":%s,"args":{%s}}`, us, args)
+	}
+	c := read(t, trace(
+		event("1", `"Device Type":1,"Addr":4096,"Bytes":-512`),
+		event("2", `"Device Type":1,"Addr":8192,"Bytes":64`), event("3", `"Device Type":21,"Addr":8192,"Bytes":32`),
+		event("4", `"Device Type":1,"Addr":8192`), event(`"now"`, `"Device Type":1,"Bytes":64`),
+		ran("cpu_op", "aten::empty", "1", "2", "1", `"Input type": ["float"]`)))
+	want := `cuda base 0 peak 512 allocations 1 frees 1
+  512 at 0x1000 begin-unseen op="" shape="" dtype="" stack=""
+  64 at 0x2000 end-open op="aten::empty" shape="" dtype="" stack="aten::empty :0"
+device type 21 base 0 peak 32 allocations 1 frees 0
+  32 at 0x2000 end-open op="aten::empty" shape="" dtype="" stack="aten::empty :0"
+`
+	if got := describe(c); got != want || incomplete(c) != 2 {
+		t.Errorf("got\n%swant\n%slosses %v", got, want, c.Losses)
+	}
+	c = read(t, `[{"ph":"C","name":"GPU memory","pid":1,"ts":1,"args":{"allocated":0}},{"ph":"C","name":"GPU memory","pid":1,"ts":2,"args":{"allocated":1152921504606846976}},
+		{"ph":"C","name":"GPU memory","pid":1,"ts":3,"args":{"allocated":1e30}},{"ph":"C","name":"GPU memory","pid":1,"ts":4,"args":{"allocated":-1}},{}]`)
+	if len(c.Spaces) != 1 || usageOf(c.Spaces[0]) != "pid 1/GPU memory: 0 at 1000, 1152921504606846976 at 2000" || incomplete(c) != 2 {
+		t.Errorf("%d spaces, losses %v: %s", len(c.Spaces), c.Losses, usageOf(c.Spaces[0]))
 	}
 }
 
