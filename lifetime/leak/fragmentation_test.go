@@ -1,0 +1,140 @@
+package leak_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// fragments is a program whose regions are cut up: what it frees lies between what
+// it keeps. Sizes are in MiB.
+type fragments struct {
+	regions [][]int // of each region: a hole, what is kept behind it, a hole and so on
+	forced  []int   // regions that are reserved afterwards, for one buffer as large
+	small   int     // regions of 2 MiB that are reserved then
+	after   int     // buffers that are allocated and freed at the end
+}
+
+func (f fragments) capture(t *testing.T) *lifetime.Capture {
+	t.Helper()
+	b := lifetime.NewBuilder()
+	b.Source(lifetime.Source{File: "made"})
+	s := b.Space()
+	site := func(name string) lifetime.SiteID {
+		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: "train.py", Kind: lifetime.User})})})
+	}
+	at, addr := int64(1000), uint64(1<<40)
+	now := func() int64 { at += 10; return at }
+	type block struct {
+		addr uint64
+		size int64
+	}
+	var holes []block
+	b.Alloc(s, now(), 64, 64, 64, site("first")) // the window begins
+	b.Free(s, now(), 64, 64, 0)
+	for _, layout := range f.regions {
+		size := 0
+		for _, n := range layout {
+			size += n
+		}
+		b.Reserve(s, now(), addr, int64(size)*mib, 0)
+		inside := addr
+		for i, n := range layout {
+			name := "kept"
+			if i%2 == 0 {
+				name = "freed"
+				holes = append(holes, block{inside, int64(n) * mib})
+			}
+			if n > 0 {
+				b.Alloc(s, now(), inside, int64(n)*mib, int64(n)*mib, site(name))
+			}
+			inside += uint64(n) << 20
+		}
+		addr += 1 << 32
+	}
+	for _, h := range holes {
+		if h.size > 0 {
+			b.Free(s, now(), h.addr, h.size, 0)
+		}
+	}
+	for _, n := range f.forced {
+		b.Reserve(s, now(), addr, int64(n)*mib, 0)
+		b.Alloc(s, now(), addr, int64(n)*mib, int64(n)*mib, site("large"))
+		addr += 1 << 32
+	}
+	for range f.small {
+		b.Reserve(s, now(), addr, 2*mib, 0)
+		b.Alloc(s, now(), addr, 2*mib, 2*mib, site("small"))
+		addr += 1 << 32
+	}
+	for range f.after {
+		b.Alloc(s, now(), holes[0].addr, mib, mib, site("later"))
+		b.Free(s, now(), holes[0].addr, mib, 0)
+	}
+	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestFragmentation: the rule at its limits, with figures that can be counted.
+func TestFragmentation(t *testing.T) {
+	cut := [][]int{{10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}} // 200, 190 of it free
+	for name, c := range map[string]struct {
+		program  fragments
+		critical int64 // MiB
+		want     string
+	}{
+		"no harm":                        {fragments{regions: cut}, 0, "info 200 190 10 0"},
+		"one forced region is too few":   {fragments{regions: cut, forced: []int{20}}, 0, "info 220 190 10 20"},
+		"two are not":                    {fragments{regions: cut, forced: []int{20, 20}}, 0, "warning 240 190 10 40"},
+		"a tenth exactly":                {fragments{regions: append(cut[:9:9], []int{10, 1, 7}), forced: []int{22}}, 0, "warning 220 188 10 22"},
+		"below a tenth":                  {fragments{regions: cut, forced: []int{11, 11}}, 0, "info 222 190 10 22"},
+		"as much as is free":             {fragments{regions: cut, forced: []int{190}}, 0, "warning 390 190 10 190"},
+		"more than is free":              {fragments{regions: cut, forced: []int{191}}, 0, "info 391 190 10 0"},
+		"regions for small buffers":      {fragments{regions: cut, small: 30}, 0, "info 260 190 10 0"},
+		"it has come to rest":            {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 0, "info 240 190 10 40 rests"},
+		"not quite":                      {fragments{regions: cut, forced: []int{20, 20}, after: 14}, 0, "warning 240 190 10 40"},
+		"much, though it rests":          {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 190, "warning 240 190 10 40 rests"},
+		"just below much":                {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 191, "info 240 190 10 40 rests"},
+		"the least gap":                  {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 16, 20}}}, 0, "info 144 64 16 0"},
+		"below it":                       {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 15, 20}}}, 0, ""},
+		"the least share":                {fragments{regions: [][]int{{30, 70, 30, 70, 30, 70}}}, 0, "info 300 90 30 0"},
+		"a smaller one":                  {fragments{regions: [][]int{{30, 70, 30, 70, 30, 71}}}, 0, ""},
+		"half in the largest piece":      {fragments{regions: [][]int{{50, 1, 50, 1}}}, 0, "info 102 100 50 0"},
+		"more than half":                 {fragments{regions: [][]int{{51, 1, 50, 1}}}, 0, ""},
+		"nothing is free":                {fragments{regions: [][]int{{0, 100}}}, 0, ""},
+		"pieces do not reach over ends":  {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}}, 0, "info 161 160 40 0"},
+		"a region that was filled first": {fragments{regions: append([][]int{{0, 100}}, cut...)}, 0, "info 300 190 10 0"},
+	} {
+		capture := c.program.capture(t)
+		var got string
+		for _, f := range leak.Find(capture, capture.Spaces, leak.Settings{Critical: c.critical * mib}) {
+			if f.Rule != "fragmentation" {
+				continue
+			}
+			size := func(name string) int64 { return int64(evidence(f, name).(float64)) / mib }
+			got += fmt.Sprint(f.Severity, " ", size("reserved"), " ", size("free_in_reserved"), " ", size("largest_hole"), " ", size("forced_bytes"))
+			if strings.Contains(f.Description, "come to rest") && c.program.after > 0 {
+				got += " rests"
+			}
+			if n := evidence(f, "allocations_since_last_reservation"); c.program.after > 0 && n != float64(c.program.after+1) { // with that of the region itself
+				t.Errorf("%s: %v allocations since the last reservation", name, n)
+			}
+			if free := size("free_in_reserved"); f.Amount.Bytes != free*mib || f.Confidence != float64(free-size("largest_hole"))/float64(free) {
+				t.Errorf("%s: %v, confidence %v", name, f.Amount, f.Confidence)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
