@@ -205,6 +205,90 @@ func TestLeakGoesOn(t *testing.T) {
 	}
 }
 
+// keeping is a program that keeps 1 MiB a step from one step on; bytes are in use at
+// its end.
+func keeping(steps, from int) (p *program, pattern func(step int), bytes int64) {
+	made := func() (*program, func(int)) {
+		p := newProgram(5)
+		p.steps = steps
+		return p, p.marked(func(step int) {
+			if step >= from {
+				p.alloc("leak", 1<<20)
+			}
+		})
+	}
+	p, pattern = made()
+	c, _ := p.run(nil, pattern)
+	for i := range c.Spaces[0].Buffers {
+		if b := &c.Spaces[0].Buffers[i]; b.Edge&lifetime.EndOpen != 0 {
+			bytes += b.Size
+		}
+	}
+	p, pattern = made()
+	return p, pattern, bytes
+}
+
+// TestFiguresOfLeak: the figures of a leak as they are counted by hand, and where it
+// becomes critical.
+func TestFiguresOfLeak(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		steps, from        int
+		beyond             int64 // bytes of the limit beyond those in use at the end; 0 = no limit
+		critical           int64
+		severity           leak.Severity
+		confidence         float64
+		projected          any
+		saysWhere, saysFew bool
+	}{
+		{"no limit", 60, 0, 0, 0, leak.Warning, 60.0 / 64, nil, false, false},
+		{"few steps", 49, 0, 0, 0, leak.Warning, 49.0 / 53 * (0.5 + 0.5*49/50), nil, false, true},
+		{"enough of them", 50, 0, 0, 0, leak.Warning, 50.0 / 54, nil, false, false},
+		{"from a tenth on", 60, 6, 0, 0, leak.Warning, 54.0 / 58, nil, false, false},
+		{"from behind it", 60, 7, 0, 0, leak.Warning, 53.0 / 57, nil, true, false},
+		{"the limit is near", 60, 20, 1000 * mib, 0, leak.Critical, 40.0 / 44, 1060.0, true, false},
+		{"the limit is farther", 60, 20, 1000*mib + 1, 0, leak.Warning, 40.0 / 44, 1061.0, true, false},
+		{"ten windows", 200, 0, 2000 * mib, 0, leak.Critical, 200.0 / 204, 2200.0, false, false},
+		{"more than ten windows", 200, 0, 2000*mib + 1, 0, leak.Warning, 200.0 / 204, 2201.0, false, false},
+		{"beyond the limit", 60, 20, -mib, 0, leak.Critical, 40.0 / 44, 60.0, true, false},
+		{"critical bytes", 60, 20, 0, 40 * mib, leak.Critical, 40.0 / 44, nil, true, false},
+		{"a byte less", 60, 20, 0, 40*mib + 1, leak.Warning, 40.0 / 44, nil, true, false},
+	} {
+		p, pattern, bytes := keeping(c.steps, c.from)
+		settings := leak.Settings{Critical: c.critical}
+		if c.beyond != 0 {
+			settings.Limit = bytes + c.beyond
+		}
+		capture, _ := p.run(t, pattern)
+		var f leak.Finding
+		for _, found := range leak.Find(capture, capture.Spaces, settings) {
+			if found.Rule == "leak" {
+				f = found
+			}
+		}
+		if f.Space == nil {
+			t.Fatalf("%s: no leak", c.name)
+		}
+		n := c.steps - c.from
+		if f.Severity != c.severity || f.Confidence != c.confidence || f.BytesPerStep != float64(n)*float64(mib)/float64(c.steps) || f.Amount.Bytes != int64(n)*mib {
+			t.Errorf("%s: %s, confidence %v, want %v, %v bytes a step, %v", c.name, f.Severity, f.Confidence, c.confidence, f.BytesPerStep, f.Amount)
+		}
+		began := capture.Spaces[0].Buffers[f.Kept[0]].Begin - capture.Spaces[0].Begin
+		for name, want := range map[string]any{"survivors": float64(n), "mean_bytes": float64(mib), "began_after": float64(began), "steps": float64(c.steps),
+			"began_step": float64(c.from), "projected_step": c.projected, "outlives_releases": nil, "steps_inferred": nil} {
+			if have := evidence(f, name); have != want {
+				t.Errorf("%s: %s %v, want %v", c.name, name, have, want)
+			}
+		}
+		if says := strings.Contains(f.Description, fmt.Sprintf("it began in step %d of %d", c.from, c.steps)); says != c.saysWhere {
+			t.Errorf("%s: %s", c.name, f.Description)
+		}
+		if says := strings.Contains(f.Description, "steps only"); says != c.saysFew {
+			t.Errorf("%s: %s", c.name, f.Description)
+		}
+	}
+}
+
 // TestCauses: leaks of the same steps have one cause, others have their own.
 func TestCauses(t *testing.T) {
 	p := newProgram(9)
