@@ -16,7 +16,11 @@ type fragments struct {
 	forced  []int   // regions that are reserved afterwards, for one buffer as large
 	small   int     // regions of 2 MiB that are reserved then
 	after   int     // buffers that are allocated and freed at the end
+	failed  *failure
 }
+
+// failure is an allocation that fails at the end.
+type failure struct{ wanted, free int64 } // bytes; -1 free = not told
 
 func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	t.Helper()
@@ -73,6 +77,9 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	for range f.after {
 		b.Alloc(s, now(), holes[0].addr, mib, mib, site("later"))
 		b.Free(s, now(), holes[0].addr, mib, 0)
+	}
+	if f.failed != nil {
+		b.Mark(s, lifetime.Mark{Begin: now(), End: at, Kind: lifetime.OOM, Requested: f.failed.wanted, Free: f.failed.free})
 	}
 	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 	c, err := b.Finish()
@@ -135,6 +142,54 @@ func TestFragmentation(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestReasons: why an allocation failed, at the limits of each reason.
+func TestReasons(t *testing.T) {
+	cut := [][]int{{10, 1, 9, 3}, {10, 2, 20, 5}} // 60 reserved, 49 of it free, the largest hole between 2 and 5
+	full := [][]int{{0, 60}}
+	for name, c := range map[string]struct {
+		regions      [][]int
+		limit        int64 // MiB
+		wanted, free int64
+		reason, says string
+	}{
+		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "2.00 MiB of kept"},
+		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of the 60.0 MiB that the allocator has reserved are free, but the largest hole has 20.0 MiB"},
+		"more than is free":      {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB were in use of 60.0 MiB reserved"},
+		"fits a hole":            {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB were in use"},
+		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "10.0 MiB are held by others"},
+		"less than that is":      {full, 100, mib, 30*mib + 1, "exhausted", "which would do"},
+		"as much is free":        {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free, which would do"},
+		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB were in use of 60.0 MiB reserved; the device had 1024 KiB free."},
+		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB were in use of 60.0 MiB reserved"},
+		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "40.0 MiB are held by others"},
+	} {
+		capture := fragments{regions: c.regions, failed: &failure{c.wanted, c.free}}.capture(t)
+		f := leak.Find(capture, capture.Spaces, leak.Settings{Limit: c.limit * mib})[0]
+		if f.Rule != "oom" || f.Severity != leak.Critical || evidence(f, "reason") != c.reason || !strings.Contains(f.Description, c.says) {
+			t.Errorf("%s: %v, want %s with %q: %s", name, evidence(f, "reason"), c.reason, c.says, f.Description)
+		}
+		if would := strings.Contains(f.Description, "would do"); would != (c.reason == "exhausted" && c.free >= c.wanted) {
+			t.Errorf("%s: %s", name, f.Description)
+		}
+		if evidence(f, "requested") != float64(c.wanted) || evidence(f, "failures") != 1.0 || (evidence(f, "device_free") == nil) != (c.free < 0) {
+			t.Errorf("%s: %v", name, f.Evidence)
+		}
+	}
+}
+
+// TestCloseToLimit: a peak that nearly reaches the limit is worth a word, where no
+// failure is recorded.
+func TestCloseToLimit(t *testing.T) {
+	capture := fragments{regions: [][]int{{0, 95}}}.capture(t)
+	for limit, want := range map[int64]bool{100 * mib: true, 100*mib + 2: false, 95 * mib: true, 0: false} {
+		found := leak.Find(capture, capture.Spaces, leak.Settings{Limit: limit})
+		got := len(found) > 0 && found[0].Rule == "oom"
+		if got != want || got && (found[0].Severity != leak.Info || evidence(found[0], "limit") != float64(limit) || evidence(found[0], "peak") != float64(95*mib)) {
+			t.Errorf("limit %d: %v", limit, found)
 		}
 	}
 }
