@@ -94,10 +94,12 @@ func (r *reader) top() error {
 			if len(r.planes) == maxPlanes {
 				return fmt.Errorf("more than %d planes at byte %d: profiles have one for each device and a few more", maxPlanes, f.at)
 			}
-			r.truncated = r.truncated || uint64(s.end-s.at) < f.value
 			p, err := r.look(s)
 			if err != nil {
 				return fmt.Errorf("planes[%d]: %w", len(r.planes), err)
+			}
+			if uint64(s.end-s.at) < f.value { // perhaps between two of its fields
+				p.cut, r.truncated = true, true
 			}
 			r.planes = append(r.planes, p)
 			w.skip(s.end)

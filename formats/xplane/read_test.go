@@ -217,9 +217,72 @@ func TestOtherFields(t *testing.T) {
 		"a text beyond its statistic":     known(5<<3|2, 0x7f),
 		"a number of more than ten bytes": append([]byte{9 << 3}, bytes.Repeat([]byte{0xff}, 11)...),
 		"a tag without end":               bytes.Repeat([]byte{0xff}, 11),
+		"a text a byte too long":          known(5<<3|2, 1),
 	} {
 		if _, err := read(t, with(other).encode()); err == nil || !strings.Contains(err.Error(), "byte ") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// At the end of an event, with another one behind it.
+	for name, end := range map[string][]byte{"bytes": {9<<3 | 2, 1}, "a statistic": {4<<3 | 2, 1}, "fixed64": {9<<3 | 1, 1, 2, 3, 4, 5, 6, 7}, "fixed32": {9<<3 | 5, 1, 2, 3}} {
+		cut := xevent{name: "MemoryAllocation", offset: 1, other: end}
+		x := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: append([]xevent{cut}, story...)}}}}
+		if _, err := read(t, x.encode()); err == nil || !strings.Contains(err.Error(), "byte ") {
+			t.Errorf("%s beyond the event: %v", name, err)
+		}
+	}
+}
+
+// TestSameNanosecond: events of several threads come in order of time to the
+// picosecond, those before their line's timestamp too.
+func TestSameNanosecond(t *testing.T) {
+	one := []xevent{alloc(2_500, 0x1000, 512, 512, "a"), free(2_700, 0x1000, 512, 0), alloc(2_900, 0x1000, 256, 256, "b"), free(3_100, 0x1000, 256, 0)}
+	want := nativetest.Text(t, mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: one}}}}))
+	shifted := func(e xevent, by int64) xevent { e.offset += by; return e }
+	for name, lines := range map[string][]xline{
+		"in turn": {{timestamp: 1000, events: []xevent{one[0], one[2]}}, {timestamp: 1000, events: []xevent{one[1], one[3]}}},
+		"before the timestamp": {{timestamp: 1000, events: []xevent{one[1], one[2]}},
+			{timestamp: 1010, events: []xevent{shifted(one[0], -10_000), shifted(one[3], -10_000)}}},
+	} {
+		if got := nativetest.Text(t, mustRead(t, xspace{{name: "/host:CPU", lines: lines}})); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// TestOnlyFrees: a window in which buffers are freed, and none is made.
+func TestOnlyFrees(t *testing.T) {
+	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: []xevent{free(1000, 0x900, 256, 512), free(2000, 0x1000, 512, 0)}}}}})
+	if s := c.Spaces[0]; s.Frees != 2 || len(s.Buffers) != 2 || s.Peak(lifetime.Occupied).Bytes != 768 {
+		t.Errorf("%d frees, %d buffers, peak %v", s.Frees, len(s.Buffers), s.Peak(lifetime.Occupied))
+	}
+}
+
+// TestNamesCut cuts a profile whose names of events stand behind those of statistics:
+// without both names of events, no one knows what was freed.
+func TestNamesCut(t *testing.T) {
+	whole := xplaneT{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}.encode()
+	var lines, events, stats []byte
+	for rest := whole; len(rest) > 0; {
+		number, _, n := pw.ConsumeField(rest)
+		switch {
+		case number == 4:
+			events = append(events, rest[:n]...)
+		case number == 5:
+			stats = append(stats, rest[:n]...)
+		default:
+			lines = append(lines, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	data := bytesField(nil, 1, slices.Concat(lines, stats, events))
+	for at := len(data) - len(events) - len(stats); at < len(data); at++ {
+		c, err := read(t, data[:at])
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "ends early"):
+			t.Errorf("cut at %d: %v", at, err)
+		case err == nil && len(c.Spaces) > 0:
+			t.Errorf("cut at %d of %d: %d allocations, %d frees", at, len(data), c.Spaces[0].Allocations, c.Spaces[0].Frees)
 		}
 	}
 }
@@ -231,13 +294,13 @@ func TestSteps(t *testing.T) {
 	}
 	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{
 		{events: []xevent{root(1_000_000, 5_000_000, 7), alloc(2_000_000, 1, 512, 512, "a"), root(8_000_000, 1_000_000, 8)}},
-		{events: []xevent{root(3_000_000, 1_000_000, 70)}},
+		{events: []xevent{root(3_000_000, 1_000_000, 70), {name: "evaluate", offset: 9_500_000, duration: 1_000_000, stats: []xstat{{"_r", int64(1)}}}}},
 	}}})
 	var got []string
 	for _, m := range c.Spaces[0].Marks {
 		got = append(got, m.Kind.String()+" "+m.Text)
 	}
-	if want := []string{"step train 7", "step train 8"}; !slices.Equal(got, want) {
+	if want := []string{"step train 7", "step train 8", "step evaluate"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
