@@ -35,6 +35,9 @@ func TestKeptCallsByHand(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				e.bytes = -e.bytes
 			}
+			if i == 2999 { // nothing is left
+				e.bytes = -1<<30 - totals[e.device]
+			}
 			totals[e.device] += e.bytes
 			e.total = 1<<30 + totals[e.device]
 			events = append(events, e)

@@ -136,7 +136,8 @@ func TestSites(t *testing.T) {
 // that made the node: the first one of its number.
 func TestBackward(t *testing.T) {
 	on2 := func(event string) string { return strings.Replace(event, `"tid": 1`, `"tid": 2`, 1) }
-	c := read(t, trace(on2(memory("55", 0, 0x200, 512, 512)), on2(memory("66", 0, 0x400, 256, 768)), on2(memory("75", 0, 0x800, 128, 896)),
+	c := read(t, trace(on2(memory("55", 0, 0x200, 512, 640)), on2(memory("66", 0, 0x400, 256, 896)), on2(memory("75", 0, 0x800, 128, 1024)),
+		memory("33", 0, 0x1000, 64, 64), memory("36", 0, 0x2000, 64, 128),
 		ran("cpu_op", "aten::empty", "2", "54", "3", ``),
 		ran("cpu_op", "MulBackward0", "2", "52", "8", `"Sequence number": 1, "Fwd thread id": 1`),
 		ran("cpu_op", "AddBackward0", "2", "65", "5", `"Sequence number": 0, "Fwd thread id": 1`),
@@ -147,7 +148,9 @@ func TestBackward(t *testing.T) {
 		ran("cpu_op", "aten::detach", "3", "25", "5", `"Sequence number": 1, "Fwd thread id": 0`),
 		ran("python_function", "model.py(5): forward", "1", "19", "8", ``),
 		ran("python_function", "model.py(9): other", "1", "29", "8", ``)))
-	want := `cuda:0 base 0 peak 896 allocations 3 frees 0
+	want := `cuda:0 base 0 peak 1024 allocations 5 frees 0
+  64 at 0x1000 end-open op="aten::view" shape="" dtype="" stack="other model.py:9"
+  64 at 0x2000 end-open op="" shape="" dtype="" stack="other model.py:9"
   512 at 0x200 end-open op="aten::empty" shape="" dtype="" stack="backward: MulBackward0 :0 < forward model.py:5"
   256 at 0x400 end-open op="AddBackward0" shape="" dtype="" stack="backward: AddBackward0 :0 < other model.py:9"
   128 at 0x800 end-open op="aten::zeros" shape="" dtype="" stack="aten::zeros :0"
@@ -165,19 +168,19 @@ func TestThreads(t *testing.T) {
 		return strings.Replace(event, `"tid": 1`, `"tid": `+tid, 1)
 	}
 	var events []string
-	for i, who := range [][2]string{{"7", "1"}, {"7", "2"}, {"8", "1"}, {"8", "2"}} {
+	for i, who := range [][2]string{{"7", "1"}, {"8", "1"}, {"8", "2"}, {"7", "2"}} {
 		events = append(events, of(who[0], who[1], ran("python_function", fmt.Sprintf("f%d.py(1): f%d", i, i), "1", fmt.Sprint(10+i), fmt.Sprint(80-3*i), ``)))
 	}
-	for i, who := range [][2]string{{"7", "1"}, {"7", "2"}, {"8", "1"}, {"8", "2"}} {
-		events = append(events, of(who[0], who[1], memory(fmt.Sprint(40+i), 0, int64(i+1)*4096, 512, 512*int64(1+i%2))))
+	for i, who := range [][2]string{{"7", "1"}, {"8", "1"}, {"8", "2"}, {"7", "2"}} {
+		events = append(events, of(who[0], who[1], memory(fmt.Sprint(40+i), 0, int64(i+1)*4096, 512, 512*int64(1+i/2))))
 	}
 	text := strings.Replace(trace(events...), `"schemaVersion": 1,`, `"schemaVersion": 1, "distributedInfo": {"rank": 3},`, 1)
 	want := `rank 3, pid 7/cuda:0 base 0 peak 1024 allocations 2 frees 0
   512 at 0x1000 end-open op="" shape="" dtype="" stack="f0 f0.py:1"
-  512 at 0x2000 end-open op="" shape="" dtype="" stack="f1 f1.py:1"
-rank 3, pid 8/cuda:0 base 0 peak 1024 allocations 2 frees 0
-  512 at 0x3000 end-open op="" shape="" dtype="" stack="f2 f2.py:1"
   512 at 0x4000 end-open op="" shape="" dtype="" stack="f3 f3.py:1"
+rank 3, pid 8/cuda:0 base 0 peak 1024 allocations 2 frees 0
+  512 at 0x2000 end-open op="" shape="" dtype="" stack="f1 f1.py:1"
+  512 at 0x3000 end-open op="" shape="" dtype="" stack="f2 f2.py:1"
 `
 	if got := describe(read(t, text)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -366,7 +369,7 @@ func TestSumsOfTimeline(t *testing.T) {
 // model keeps events at one instant apart by a nanosecond.
 func TestRawTimeline(t *testing.T) {
 	c := read(t, `[[-1, 1, 100, 0], [-1, 1, 0, 0], [5000, 2, 64, 3], [6000, 2, 64, 3], [7000, 3, -64, 3], [7000, 3, 64, 4], [8000, 4, 64, 3], [9000, 4, 64, 4],
-		[9500, 9, 1, 0], [9600, 4, 1, 0], [9700, 3, -1, 0], [9800, 2, 8, 8], [9900, 2, 8, 99]]`)
+		[9500, 9, 1, 0], [9550, 3, 5, 0], [9600, 4, 1, 0], [9700, 3, -1, 0], [9800, 2, 8, 8], [9900, 2, 8, 99]]`)
 	var got []string
 	s := c.Spaces[0]
 	for i := range s.Buffers {
@@ -415,6 +418,21 @@ func TestStepsByName(t *testing.T) {
 	if steps != 3 || len(c.Spaces[0].Marks) != 13 {
 		t.Errorf("%d steps of %d marks", steps, len(c.Spaces[0].Marks))
 	}
+	events = events[:1]
+	add("next", 0, 10, 10, 4) // each begins where the one before ends
+	add("point", 100, 10, 0, 2)
+	steps = 0
+	for _, m := range read(t, trace(events...)).Spaces[0].Marks {
+		if m.Kind == lifetime.Step {
+			steps++
+		}
+		if m.End <= m.Begin {
+			t.Errorf("%s ends at %d and begins at %d", m.Text, m.End, m.Begin)
+		}
+	}
+	if steps != 4 {
+		t.Errorf("%d steps", steps)
+	}
 }
 
 // TestMemoryOfHosts: memory that lies on the host, whatever made it, is the host's
@@ -428,6 +446,26 @@ func TestMemoryOfHosts(t *testing.T) {
 	o := c.Operations[slices.IndexFunc(c.Operations, func(o lifetime.Operation) bool { return o.Name == "aten::empty" })]
 	if o.Host.Allocated != 321 || o.Device.Allocated != 54000 {
 		t.Errorf("%d bytes on the host, %d on devices", o.Host.Allocated, o.Device.Allocated)
+	}
+}
+
+// TestRoundedTimes: tables of PyTorch count an event to an operator whose times are
+// rounded to 128 nanoseconds since 1970, but for those of newer versions.
+func TestRoundedTimes(t *testing.T) {
+	text := trace(memory("19.990", -1, 64, 8, 8), ran("cpu_op", "aten::empty", "1", "10", "10", ``), ran("cpu_op", "profiler::_record_function_enter_new", "1", "1", "50", ``))
+	for old, want := range map[bool]int64{true: 0, false: 8} {
+		text := text
+		if !old {
+			text = strings.Replace(text, `"schemaVersion": 1,`, `"schemaVersion": 1, "host_name": "a",`, 1)
+		}
+		for _, o := range read(t, text).Operations {
+			if o.Name == "aten::empty" && o.Host.Allocated != want {
+				t.Errorf("old %v: %d bytes by %s", old, o.Host.Allocated, o.Name)
+			}
+			if strings.HasPrefix(o.Name, "profiler::") {
+				t.Errorf("%s has a row", o.Name)
+			}
+		}
 	}
 }
 
