@@ -412,25 +412,3 @@ func TestFlatLine(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 }
-
-// TestRanks: of five ranks one needs more, and only that is told.
-func TestRanks(t *testing.T) {
-	var figures []leak.RankFigures
-	for rank := range 5 {
-		p := newProgram(2)
-		p.steps = 40
-		c, found := p.run(t, func(step int) {
-			if rank == 3 && step == 1 {
-				p.alloc("only_here", 64<<20)
-			}
-		})
-		figures = append(figures, leak.FiguresOf(c, found, func(*lifetime.Space) string { return fmt.Sprint("rank ", rank) })...)
-	}
-	found := leak.CompareRanks(figures)
-	if len(found) != 1 || evidence(found[0], "rank") != "rank 3" || found[0].Amount.Bytes < 64<<20 || found[0].Severity != leak.Warning {
-		t.Errorf("%v", found)
-	}
-	if found := leak.CompareRanks(figures[1:4]); len(found) != 0 {
-		t.Errorf("of three ranks: %v", found)
-	}
-}

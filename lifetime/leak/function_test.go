@@ -1,0 +1,68 @@
+package leak_test
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// TestChanges: what a function allocated and freed in each step, by hand; before the
+// first step counts to it, without steps the window is one.
+func TestChanges(t *testing.T) {
+	for _, steps := range []int{0, 3} {
+		b := lifetime.NewBuilder()
+		b.Source(lifetime.Source{File: "made"})
+		s := b.Space()
+		site := func(op string, callers ...string) lifetime.SiteID {
+			var frames []lifetime.FrameID
+			for _, f := range callers {
+				frames = append(frames, b.Frame(lifetime.Frame{Function: f, Kind: lifetime.User}))
+			}
+			return b.Site(lifetime.Site{Op: op, Stack: b.Stack(frames)})
+		}
+		wanted, called, operation, other := site("", "build", "main"), site("", "helper", "build", "main"), site("build_all"), site("", "load", "main")
+		b.Free(s, 5, 0x9000, 4096, 0) // older than the window
+		b.Alloc(s, 10, 0x1000, 100, 512, wanted)
+		for i := range steps {
+			b.Mark(s, lifetime.Mark{Begin: int64(20 + 100*i), End: int64(110 + 100*i), Kind: lifetime.Step, Text: "step"})
+		}
+		b.Alloc(s, 30, 0x2000, 200, 512, called)
+		b.Alloc(s, 40, 0x3000, 300, 512, other)
+		b.Free(s, 130, 0x1000, 100, 0)
+		b.Alloc(s, 140, 0x4000, 600, 1024, operation)
+		b.Free(s, 150, 0x3000, 300, 0)
+		b.Free(s, 230, 0x4000, 600, 0)
+		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, inferred := leak.Changes(c, c.Spaces[0], leak.Settings{Function: regexp.MustCompile("build")})
+		var got string
+		for _, change := range changes {
+			got += fmt.Sprintf("+%d %d/%d -%d %d/%d = %d; ", change.Allocated.Count, change.Allocated.Bytes, change.Allocated.Requested, change.Freed.Count, change.Freed.Bytes, change.Freed.Requested, change.Bytes())
+		}
+		want := map[int]string{0: "+3 2048/900 -2 1536/700 = 512; ", 3: "+2 1024/300 -0 0/0 = 1024; +1 1024/600 -1 512/100 = 512; +0 0/0 -1 1024/600 = -1024; "}[steps]
+		if got != want || inferred {
+			t.Errorf("%d steps: %s, want %s (inferred %v)", steps, got, want, inferred)
+		}
+		if all, _ := leak.Changes(c, c.Spaces[0], leak.Settings{}); all[0].Allocated.Count < 3 {
+			t.Errorf("%d steps: all functions: %+v", steps, all)
+		}
+	}
+}
+
+// TestSeverities reads what severities are called.
+func TestSeverities(t *testing.T) {
+	for _, s := range []leak.Severity{leak.Info, leak.Warning, leak.Critical} {
+		if got, ok := leak.ParseSeverity(s.String()); got != s || !ok {
+			t.Errorf("%s: %s %v", s, got, ok)
+		}
+	}
+	if _, ok := leak.ParseSeverity("fatal"); ok {
+		t.Error("fatal is taken")
+	}
+}
