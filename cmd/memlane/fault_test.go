@@ -86,6 +86,9 @@ func TestNoRoom(t *testing.T) {
 		}
 	}
 
+	if testing.CoverMode() != "" {
+		t.Skip("a program that counts what it reaches writes a file of its own")
+	}
 	dir := t.TempDir()
 	for _, args := range written {
 		// Files of that shell may not have a single byte.
