@@ -2,6 +2,7 @@ package xplane_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -287,6 +288,25 @@ func TestNamesCut(t *testing.T) {
 	}
 }
 
+// TestDataTypes: types by TensorFlow's numbers; those of references are 100 higher.
+func TestDataTypes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "", 1: "float", 30: "uint4", 31: "unknown dtype enum (31)", 100: "unknown dtype enum (100)", 101: "float_ref", 130: "uint4_ref",
+		131: "unknown dtype enum (131)", -1: "unknown dtype enum (-1)",
+	} {
+		e := alloc(1000, 0x1000, 512, 512, "Relu")
+		for i := range e.stats {
+			if e.stats[i].name == "data_type" {
+				e.stats[i].value = n
+			}
+		}
+		c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: []xevent{e}}}}})
+		if got := c.Sites[c.Spaces[0].Buffers[0].Site].DType; got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 // TestSteps: steps are the roots that lie in no other one, on whatever line.
 func TestSteps(t *testing.T) {
 	root := func(offset, duration, step int64) xevent {
@@ -294,10 +314,13 @@ func TestSteps(t *testing.T) {
 	}
 	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{
 		{events: []xevent{root(1_000_000, 5_000_000, 7), alloc(2_000_000, 1, 512, 512, "a"), root(8_000_000, 1_000_000, 8)}},
-		{events: []xevent{root(3_000_000, 1_000_000, 70), {name: "evaluate", offset: 9_500_000, duration: 1_000_000, stats: []xstat{{"_r", int64(1)}}}}},
+		{events: []xevent{root(3_000_000, 3_000_000, 70), {name: "evaluate", offset: 9_500_000, stats: []xstat{{"_r", int64(1)}}}}},
 	}}})
 	var got []string
 	for _, m := range c.Spaces[0].Marks {
+		if m.End <= m.Begin {
+			t.Errorf("%s ends at %d and begins at %d", m.Text, m.End, m.Begin)
+		}
 		got = append(got, m.Kind.String()+" "+m.Text)
 	}
 	if want := []string{"step train 7", "step train 8", "step evaluate"}; !slices.Equal(got, want) {
@@ -384,6 +407,66 @@ func TestSniff(t *testing.T) {
 	for _, other := range []string{"", "\x80\x04}", "{}", "memlane native 1\n", "\x0a\x04\x08\x01\x10\x02\x12", "\x0a\x20\x0a\x05jit_f\x12\x04main", "\x1f\x8b", "\x0a", "\n\n\n", "\x12\x04\xff\xff\xff\xff"} {
 		if xplane.Sniff([]byte(other)) {
 			t.Errorf("%q is taken for an XSpace", other)
+		}
+	}
+	plane := "\x0a\x07\x12\x05/host"
+	for head, want := range map[string]bool{
+		plane:                                      true,
+		plane[:4]:                                  false, // the name is not whole
+		"\x0a\x07\x12\x05/ho\x00t":                 false,
+		"\x0a\x07\x12\x05/hos\xff":                 false,
+		"\x0a\x02\x12\x00":                         true, // a plane without a name
+		"\x0a\x09\x08\x01\x12\x05/host":            true, // its number first
+		"\x0a\x0b\x08\x81\x01\x12\x05/host":        true,
+		"\x0a\x03\x08\xff\xff":                     false, // which does not end
+		"\x0a\x02\x08\x01":                         false,
+		"\x0a\x04\x08\x01\x1a\x00":                 true, // a line behind it
+		"\x0a\x02\x1a\x00":                         true,
+		"\x0a\x01\x1a":                             false,
+		"\x0a\x02\x42\x00":                         false,
+		"\x0a\x00\x0a\x00":                         true, // empty planes
+		"\x0a\x00":                                 false,
+		"\x0a\x00\x12\x01x":                        false,
+		"\x22\x04host" + plane:                     true, // texts before
+		"\x12\x03err\x1a\x04warn\x22\x01h" + plane: true,
+		"\x22\x04host":                             false,
+		"\x22\x00" + plane:                         false,
+		"\x22\x04h":                                false,
+		"\x22\x02h\xff" + plane:                    false,
+		"\x2a\x04host" + plane:                     false,
+		"\x0a" + strings.Repeat("\ufffd", 8):       true, // converted
+		"\x0a" + strings.Repeat("\ufffd", 7):       false,
+		"\x12" + strings.Repeat("\ufffd", 8):       false,
+	} {
+		if got := xplane.Sniff([]byte(head)); got != want {
+			t.Errorf("%q: %v", head, got)
+		}
+	}
+}
+
+// broken is a file that cannot be read from some byte on.
+type broken struct {
+	data []byte
+	from int64
+}
+
+var errDisk = errors.New("broken disk")
+
+func (b *broken) ReadAt(p []byte, at int64) (int, error) {
+	if at+int64(len(p)) > b.from {
+		return 0, errDisk
+	}
+	return copy(p, b.data[at:]), nil
+}
+
+// TestReadError passes errors of the file on: only its end is an early end.
+func TestReadError(t *testing.T) {
+	events := slices.Repeat(story, 2000) // more than a window
+	data := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: events}}}}.encode()
+	for _, from := range []int64{0, 100, int64(len(data)) / 2, int64(len(data)) - 1} {
+		b := lifetime.NewBuilder()
+		if err := xplane.ReadAt("x", &broken{data, from}, int64(len(data)), b); !errors.Is(err, errDisk) {
+			t.Errorf("from byte %d: %v", from, err)
 		}
 	}
 }
