@@ -155,24 +155,25 @@ func spikes(l Look) []Finding {
 	if n == 0 {
 		return nil
 	}
-	highest, usual := peaks[0], peaks[0]
+	worst, usual := 0, peaks[0]
 	for i, p := range peaks {
-		if p.Bytes > highest.Bytes {
-			highest, step = p, i
+		if p.Bytes > peaks[worst].Bytes {
+			worst = i
 		}
 		if p.Bytes == sorted[len(sorted)/2] {
 			usual = p
 		}
 	}
+	highest := peaks[worst]
 	f := Finding{Confidence: 0.9, Amount: lifetime.Amount{Bytes: highest.Bytes - usual.Bytes},
 		Evidence: []Evidence{{Name: "steps_above", Value: float64(n)}, {Name: "steps", Value: float64(len(peaks))}, {Name: "peak", Value: float64(highest.Bytes)},
-			{Name: "usual_peak", Value: float64(usual.Bytes)}, {Name: "step", Value: float64(step)}}}
+			{Name: "usual_peak", Value: float64(usual.Bytes)}, {Name: "step", Value: float64(worst)}}}
 	if site, bytes, ok := l.difference(usual.At, highest.At); ok {
 		f.Sites = []lifetime.SiteID{site}
 		f.Description = fmt.Sprintf(", most of it %s with %s more", l.PlaceOf(site), units.Bytes(bytes))
 	}
 	f.Description = fmt.Sprintf("%s of %s steps need much more than the usual one: step %s %s, the usual one %s", units.Count(int64(n)),
-		units.Count(int64(len(peaks))), units.Count(int64(step)), units.Exact(highest.Bytes), units.Bytes(usual.Bytes)) + f.Description
+		units.Count(int64(len(peaks))), units.Count(int64(worst)), units.Exact(highest.Bytes), units.Bytes(usual.Bytes)) + f.Description
 	f.Suggestions = []string{"These steps decide whether the job fits: split them (smaller evaluation batches, a bound on the sequence length, no_grad)."}
 	return []Finding{f}
 }

@@ -1,0 +1,189 @@
+package leak_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// byHand is a program that does what a test says, an event every 10 nanoseconds.
+type byHand struct {
+	b    *lifetime.Builder
+	s    lifetime.SpaceRef
+	at   int64
+	addr uint64
+}
+
+func newByHand() *byHand {
+	h := &byHand{b: lifetime.NewBuilder(), addr: 1 << 30}
+	h.b.Source(lifetime.Source{File: "made"})
+	h.s = h.b.Space()
+	return h
+}
+
+type madeBlock struct {
+	addr uint64
+	size int64
+}
+
+func (h *byHand) alloc(name string, size int64) madeBlock {
+	h.at += 10
+	h.addr += 1 << 20
+	site := h.b.Site(lifetime.Site{Stack: h.b.Stack([]lifetime.FrameID{h.b.Frame(lifetime.Frame{Function: name, File: "train.py", Kind: lifetime.User})})})
+	h.b.Alloc(h.s, h.at, h.addr, size, size, site)
+	return madeBlock{h.addr, size}
+}
+
+func (h *byHand) free(x madeBlock) {
+	h.at += 10
+	h.b.Free(h.s, h.at, x.addr, x.size, 0)
+}
+
+func (h *byHand) step() {
+	h.b.Mark(h.s, lifetime.Mark{Begin: h.at + 1, End: h.at + 2, Kind: lifetime.Step, Text: "step"})
+}
+
+// find returns the findings of one rule.
+func (h *byHand) find(t *testing.T, rule string) (c *lifetime.Capture, found []leak.Finding) {
+	t.Helper()
+	h.b.Describe(h.s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	c, err := h.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+		if f.Rule == rule {
+			found = append(found, f)
+		}
+	}
+	return c, found
+}
+
+// TestSpikeAtLimits: a step stands out above 1.25 of the usual peak and 1.5 quartile
+// ranges above the upper quartile, where there are twelve steps.
+func TestSpikeAtLimits(t *testing.T) {
+	alike := []int64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100}
+	spread := []int64{100, 120, 110, 140, 100, 120, 110, 140, 100, 120, 110} // the quartiles are 100, 110 and 120
+	for name, c := range map[string]struct {
+		peaks []int64
+		want  string
+	}{
+		"alike":              {append(alike, 100), ""},
+		"a quarter more":     {append(alike, 125), ""},
+		"more than that":     {append(alike, 126), "1 of 12, step 11: 126, usual 100"},
+		"the first":          {append([]int64{200}, alike...), "1 of 12, step 0: 200, usual 100"},
+		"two of them":        {append([]int64{200, 300}, alike...), "2 of 13, step 1: 300, usual 100"},
+		"eleven steps":       {append(alike[:10:10], 126), ""},
+		"1.5 ranges":         {append(spread, 150), ""},
+		"more than 1.5":      {append(spread, 151), "1 of 12, step 11: 151, usual 120"},
+		"the highest is one": {append(spread, 151, 900, 700), "2 of 14, step 12: 900, usual 120"},
+	} {
+		h := newByHand()
+		h.free(h.alloc("before", 500)) // of no step
+		for i, peak := range c.peaks {
+			h.step()
+			low, high := h.alloc("usual", peak/2), h.alloc(fmt.Sprint("step", i), peak-peak/2)
+			h.free(high)
+			h.free(low)
+		}
+		_, found := h.find(t, "spike")
+		var got string
+		for _, f := range found {
+			got += fmt.Sprintf("%v of %v, step %v: %v, usual %v", evidence(f, "steps_above"), evidence(f, "steps"), evidence(f, "step"), evidence(f, "peak"), evidence(f, "usual_peak"))
+			if float64(f.Amount.Bytes) != evidence(f, "peak").(float64)-evidence(f, "usual_peak").(float64) {
+				t.Errorf("%s: %v", name, f.Amount)
+			}
+			if want := fmt.Sprintf("most of it step%v (train.py) with", evidence(f, "step")); !strings.Contains(f.Description, want) {
+				t.Errorf("%s: %s", name, f.Description)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestTrendAtLimits: of the floors behind the first third, 18 or more, one may not be
+// higher than the one before, and they grow by a twentieth of the peak.
+func TestTrendAtLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		slices, fall int
+		from, each   int64
+		want         string
+	}{
+		"rises":             {48, 0, 1000, 10, "32 slices, 0 not higher, 310 grown, confidence 0.96875"},
+		"one falls":         {48, 1, 1000, 10, "32 slices, 1 not higher, 310 grown, confidence 0.9375"},
+		"two fall":          {48, 2, 1000, 10, ""},
+		"a twentieth":       {48, 0, 5723, 10, "32 slices, 0 not higher, 310 grown, confidence 0.96875"},
+		"less than that":    {48, 0, 5734, 10, ""},
+		"eighteen slices":   {26, 0, 1000, 10, "18 slices, 0 not higher, 170 grown, confidence 0.9444444444444444"},
+		"seventeen of them": {25, 0, 1000, 10, ""},
+	} {
+		h := newByHand()
+		for i := range c.slices {
+			level := c.from + c.each*int64(i)
+			if fell := c.slices - 1 - i; c.fall > 0 && fell > 0 && fell <= 4*c.fall && fell%4 == 0 {
+				level -= 2 * c.each
+			}
+			h.at += 10
+			h.b.Total(h.s, lifetime.Total{T: h.at, Bytes: level, Measure: lifetime.Occupied})
+			h.at += 10
+			h.b.Total(h.s, lifetime.Total{T: h.at, Bytes: level + 7, Measure: lifetime.Occupied})
+		}
+		_, found := h.find(t, "trend")
+		var got string
+		for _, f := range found {
+			got += fmt.Sprintf("%v slices, %v not higher, %v grown, confidence %v", evidence(f, "slices"), evidence(f, "not_higher"), evidence(f, "grown_bytes"), f.Confidence)
+			if f.Severity != leak.Warning || float64(f.Amount.Bytes) != evidence(f, "grown_bytes") {
+				t.Errorf("%s: %s %v", name, f.Severity, f.Amount)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestFlatAtLimits: a line is flat where all happened in less than a tenth of the
+// window, of ten allocations or more; marks belong to the window.
+func TestFlatAtLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		n         int
+		end, mark int64
+		want      string
+	}{
+		"less than a tenth": {10, 911, 0, "0.0999"},
+		"a tenth":           {10, 910, 0, ""},
+		"nine allocations":  {9, 2000, 0, ""},
+		"a mark behind it":  {10, 300, 911, "0.0999"},
+		"a mark inside":     {10, 300, 100, ""},
+	} {
+		h := newByHand()
+		for range c.n {
+			h.alloc("plan", 4096)
+		}
+		if c.mark > 0 {
+			h.b.Mark(h.s, lifetime.Mark{Begin: c.mark - 1, End: c.mark, Kind: lifetime.Annotation, Text: "module"})
+		}
+		h.b.Describe(h.s, lifetime.Space{Device: "tpu:0", Begin: 10, End: c.end, Facts: lifetime.Clock | lifetime.History})
+		capture, err := h.b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		for _, f := range leak.Find(capture, capture.Spaces, leak.Settings{}) {
+			if f.Rule == "trend" {
+				got += fmt.Sprintf("%.4f", evidence(f, "share_of_window"))
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
