@@ -24,21 +24,11 @@ type failure struct{ wanted, free int64 } // bytes; -1 free = not told
 
 func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
-	b.Source(lifetime.Source{File: "made"})
-	s := b.Space()
-	site := func(name string) lifetime.SiteID {
-		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: "train.py", Kind: lifetime.User})})})
-	}
-	at, addr := int64(1000), uint64(1<<40)
-	now := func() int64 { at += 10; return at }
-	type block struct {
-		addr uint64
-		size int64
-	}
-	var holes []block
-	b.Alloc(s, now(), 64, 64, 64, site("first")) // the window begins
-	b.Free(s, now(), 64, 64, 0)
+	h := newByHand()
+	b, s, addr := h.b, h.s, uint64(1<<40)
+	now := func() int64 { h.at += 10; return h.at }
+	h.free(h.alloc("first", 64)) // the window begins
+	var holes []madeBlock
 	for _, layout := range f.regions {
 		size := 0
 		for _, n := range layout {
@@ -50,36 +40,36 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 			name := "kept"
 			if i%2 == 0 {
 				name = "freed"
-				holes = append(holes, block{inside, int64(n) * mib})
+				holes = append(holes, madeBlock{inside, int64(n) * mib})
 			}
 			if n > 0 {
-				b.Alloc(s, now(), inside, int64(n)*mib, int64(n)*mib, site(name))
+				b.Alloc(s, now(), inside, int64(n)*mib, int64(n)*mib, h.site(name))
 			}
 			inside += uint64(n) << 20
 		}
 		addr += 1 << 32
 	}
-	for _, h := range holes {
-		if h.size > 0 {
-			b.Free(s, now(), h.addr, h.size, 0)
+	for _, x := range holes {
+		if x.size > 0 {
+			h.free(x)
 		}
 	}
 	for _, n := range f.forced {
 		b.Reserve(s, now(), addr, int64(n)*mib, 0)
-		b.Alloc(s, now(), addr, int64(n)*mib, int64(n)*mib, site("large"))
+		b.Alloc(s, now(), addr, int64(n)*mib, int64(n)*mib, h.site("large"))
 		addr += 1 << 32
 	}
 	for range f.small {
 		b.Reserve(s, now(), addr, 2*mib, 0)
-		b.Alloc(s, now(), addr, 2*mib, 2*mib, site("small"))
+		b.Alloc(s, now(), addr, 2*mib, 2*mib, h.site("small"))
 		addr += 1 << 32
 	}
 	for range f.after {
-		b.Alloc(s, now(), holes[0].addr, mib, mib, site("later"))
+		b.Alloc(s, now(), holes[0].addr, mib, mib, h.site("later"))
 		b.Free(s, now(), holes[0].addr, mib, 0)
 	}
 	if f.failed != nil {
-		b.Mark(s, lifetime.Mark{Begin: now(), End: at, Kind: lifetime.OOM, Requested: f.failed.wanted, Free: f.failed.free})
+		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.wanted, Free: f.failed.free})
 	}
 	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 	c, err := b.Finish()

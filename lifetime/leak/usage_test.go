@@ -9,62 +9,6 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// byHand is a program that does what a test says, an event every 10 nanoseconds.
-type byHand struct {
-	b    *lifetime.Builder
-	s    lifetime.SpaceRef
-	at   int64
-	addr uint64
-}
-
-func newByHand() *byHand {
-	h := &byHand{b: lifetime.NewBuilder(), addr: 1 << 30}
-	h.b.Source(lifetime.Source{File: "made"})
-	h.s = h.b.Space()
-	return h
-}
-
-type madeBlock struct {
-	addr uint64
-	size int64
-}
-
-func (h *byHand) alloc(name string, size int64) madeBlock {
-	h.at += 10
-	h.addr += 1 << 20
-	site := h.b.Site(lifetime.Site{Stack: h.b.Stack([]lifetime.FrameID{h.b.Frame(lifetime.Frame{Function: name, File: "train.py", Kind: lifetime.User})})})
-	h.b.Alloc(h.s, h.at, h.addr, size, size, site)
-	return madeBlock{h.addr, size}
-}
-
-func (h *byHand) free(x madeBlock) {
-	h.at += 10
-	h.b.Free(h.s, h.at, x.addr, x.size, 0)
-}
-
-func (h *byHand) step() {
-	h.b.Mark(h.s, lifetime.Mark{Begin: h.at + 1, End: h.at + 2, Kind: lifetime.Step, Text: "step"})
-}
-
-// find returns the findings of one rule.
-func (h *byHand) find(t *testing.T, rule string) (c *lifetime.Capture, found []leak.Finding) {
-	t.Helper()
-	h.b.Describe(h.s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
-	c, err := h.b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Check(); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
-		if f.Rule == rule {
-			found = append(found, f)
-		}
-	}
-	return c, found
-}
-
 // TestSpikeAtLimits: a step stands out above 1.25 of the usual peak and 1.5 quartile
 // ranges above the upper quartile, where there are twelve steps.
 func TestSpikeAtLimits(t *testing.T) {
@@ -171,16 +115,98 @@ func TestFlatAtLimits(t *testing.T) {
 		if c.mark > 0 {
 			h.b.Mark(h.s, lifetime.Mark{Begin: c.mark - 1, End: c.mark, Kind: lifetime.Annotation, Text: "module"})
 		}
-		h.b.Describe(h.s, lifetime.Space{Device: "tpu:0", Begin: 10, End: c.end, Facts: lifetime.Clock | lifetime.History})
-		capture, err := h.b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, found := h.findIn(t, lifetime.Space{Device: "tpu:0", Begin: 10, End: c.end, Facts: lifetime.Clock | lifetime.History}, "trend")
 		var got string
-		for _, f := range leak.Find(capture, capture.Spaces, leak.Settings{}) {
-			if f.Rule == "trend" {
-				got += fmt.Sprintf("%.4f", evidence(f, "share_of_window"))
+		for _, f := range found {
+			got += fmt.Sprintf("%.4f", evidence(f, "share_of_window"))
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestImbalanceAtLimits: what is allocated behind the first step and never freed, in a
+// window of fifty allocations, is counted where it is a hundredth of the peak.
+func TestImbalanceAtLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		allocations  int // together
+		weights      int64
+		kept, second map[int]int64 // by step, of two functions
+		want         string
+	}{
+		"one":                 {100, 0, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
+		"in the second step":  {100, 0, map[int]int64{1: 100}, nil, "1 of 100 by kept"},
+		"in the first":        {100, 0, map[int]int64{0: 100}, nil, ""},
+		"fifty allocations":   {50, 0, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
+		"one less":            {49, 0, map[int]int64{3: 100}, nil, ""},
+		"a hundredth":         {100, 9378, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
+		"less than that":      {100, 9379, map[int]int64{3: 100}, nil, ""},
+		"the larger is named": {100, 0, map[int]int64{3: 100}, map[int]int64{5: 101}, "2 of 201 by second"},
+		"of two alike, one":   {100, 0, map[int]int64{3: 100}, map[int]int64{5: 100}, "2 of 200 by kept"},
+		"two that are less":   {100, 0, map[int]int64{3: 60, 6: 60}, map[int]int64{5: 100}, "3 of 220 by kept"},
+	} {
+		h := newByHand()
+		left := c.allocations - len(c.kept) - len(c.second)
+		if c.weights > 0 {
+			h.alloc("weights", c.weights)
+			left--
+		}
+		for step := range 10 {
+			h.step()
+			for range left / (10 - step) {
+				h.free(h.alloc("work", 10))
+				left--
 			}
+			if size := c.kept[step]; size > 0 {
+				h.alloc("kept", size)
+			}
+			if size := c.second[step]; size > 0 {
+				h.alloc("second", size)
+			}
+		}
+		h.free(madeBlock{1, 10}) // older than the window: no allocation
+		capture, found := h.find(t, "imbalance")
+		var got string
+		for _, f := range found {
+			got += fmt.Sprintf("%d of %d by %s", f.Amount.Count, f.Amount.Bytes, capture.FunctionName(f.Sites[0]))
+			if evidence(f, "allocations") != float64(c.allocations) || evidence(f, "frees") != float64(capture.Spaces[0].Frees) {
+				t.Errorf("%s: %v", name, f.Evidence)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestLongLivedAtLimits: up to three buffers that live on, of a function that freed
+// twenty others soon.
+func TestLongLivedAtLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		freed, kept, at int
+		want            string
+	}{
+		"one":             {40, 1, 5, "1 of 40960 after 101"},
+		"three":           {40, 3, 5, "3 of 122880 after 101"},
+		"four":            {40, 4, 5, ""},
+		"twenty others":   {20, 1, 5, "1 of 40960 after 101"},
+		"nineteen others": {19, 1, 5, ""},
+		"it is young":     {40, 1, 39, ""},
+	} {
+		h := newByHand()
+		for i := range c.freed {
+			if i == c.at {
+				for range c.kept {
+					h.alloc("result", 40<<10)
+				}
+			}
+			h.free(h.alloc("result", 40<<10))
+		}
+		_, found := h.find(t, "long_lived")
+		var got string
+		for _, f := range found {
+			got += fmt.Sprintf("%d of %d after %v", f.Amount.Count, f.Amount.Bytes, evidence(f, "began_after"))
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -3,9 +3,6 @@ package leak_test
 import (
 	"fmt"
 	"testing"
-
-	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // TestWasteAtLimits: what counts as allocated for much more than was asked for: less
@@ -24,33 +21,18 @@ func TestWasteAtLimits(t *testing.T) {
 		"less than that":   {2048, 0, 512, 9*mib + 512, "info 2048 1048576 0"},
 		"too little":       {2047, 0, 512, 0, ""},
 	} {
-		b := lifetime.NewBuilder()
-		b.Source(lifetime.Source{File: "made"})
-		s := b.Space()
-		site := func(name string) lifetime.SiteID {
-			return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: "train.py", Kind: lifetime.User})})})
-		}
-		at, addr := int64(1), uint64(1<<30)
-		b.Alloc(s, at, addr, 64, 64, site("first"))
-		b.Free(s, at+1, addr, 64, 0)
+		h := newByHand()
+		h.free(h.alloc("first", 64))
 		if c.beside > 0 {
-			b.Alloc(s, at+2, 1<<40, c.beside, c.beside, site("beside"))
+			h.alloc("beside", c.beside)
 		}
 		for range c.n {
-			at += 10
-			addr += 4096
-			b.Alloc(s, at, addr, c.requested, c.occupied, site("small"))
+			h.allocPadded("small", c.requested, c.occupied)
 		}
-		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
-		capture, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, found := h.find(t, "inefficient_allocation")
 		var got string
-		for _, f := range leak.Find(capture, capture.Spaces, leak.Settings{}) {
-			if f.Rule == "inefficient_allocation" {
-				got += fmt.Sprint(f.Severity, " ", f.Amount.Count, " ", f.Amount.Bytes, " ", f.Amount.Requested)
-			}
+		for _, f := range found {
+			got += fmt.Sprint(f.Severity, " ", f.Amount.Count, " ", f.Amount.Bytes, " ", f.Amount.Requested)
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -75,40 +57,27 @@ func TestRepeatedAtLimits(t *testing.T) {
 		"less than that":      {20, 20, 21, 0, "420 of 1024"},
 		"the larger one more": {20, 10, 11, 0, "220 of 1024"},
 	} {
-		b := lifetime.NewBuilder()
-		b.Source(lifetime.Source{File: "made"})
-		s := b.Space()
-		site := func(name string) lifetime.SiteID {
-			return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: "train.py", Kind: lifetime.User})})})
-		}
-		at := int64(1)
+		h := newByHand()
 		do := func(n int, name string, size int64) {
 			for range n {
-				b.Alloc(s, at, 4096, size, size, site(name))
-				b.Free(s, at+1, 4096, size, 0)
-				at += 10
+				h.free(h.alloc(name, size))
 			}
 		}
 		for range c.steps {
-			b.Mark(s, lifetime.Mark{Begin: at, End: at + 5, Kind: lifetime.Step, Text: "step"})
+			h.step()
 			do(c.again, "again", 512)
 			do(c.other, "again", 1024)
 			for i := range c.rest {
 				do(1, fmt.Sprint("rest", i), 256)
 			}
 		}
-		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
-		capture, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, found := h.find(t, "repeated_allocation")
 		var got string
-		for _, f := range leak.Find(capture, capture.Spaces, leak.Settings{}) {
-			if f.Rule == "repeated_allocation" {
-				got += fmt.Sprint(f.Amount.Count, " of ", evidence(f, "size"))
-				if f.Amount.Bytes != f.Amount.Count*int64(evidence(f, "size").(float64)) || evidence(f, "share_of_allocations") != float64(f.Amount.Count)/float64(c.steps*(c.again+c.other+c.rest)) {
-					t.Errorf("%s: %v %v", name, f.Amount, f.Evidence)
-				}
+		for _, f := range found {
+			got += fmt.Sprint(f.Amount.Count, " of ", evidence(f, "size"))
+			all := float64(c.steps * (c.again + c.other + c.rest))
+			if f.Amount.Bytes != f.Amount.Count*int64(evidence(f, "size").(float64)) || evidence(f, "share_of_allocations") != float64(f.Amount.Count)/all {
+				t.Errorf("%s: %v %v", name, f.Amount, f.Evidence)
 			}
 		}
 		if got != c.want {

@@ -1,0 +1,77 @@
+package leak_test
+
+import (
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// byHand is a program that does what a test says, an event every 10 nanoseconds.
+type byHand struct {
+	b    *lifetime.Builder
+	s    lifetime.SpaceRef
+	at   int64
+	addr uint64
+}
+
+func newByHand() *byHand {
+	h := &byHand{b: lifetime.NewBuilder(), addr: 1 << 30}
+	h.b.Source(lifetime.Source{File: "made"})
+	h.s = h.b.Space()
+	return h
+}
+
+type madeBlock struct {
+	addr uint64
+	size int64
+}
+
+func (h *byHand) alloc(name string, size int64) madeBlock {
+	return h.allocPadded(name, size, size)
+}
+
+func (h *byHand) allocPadded(name string, requested, occupied int64) madeBlock {
+	h.at += 10
+	h.addr += 1 << 20
+	h.b.Alloc(h.s, h.at, h.addr, requested, occupied, h.site(name))
+	return madeBlock{h.addr, requested}
+}
+
+func (h *byHand) site(function string) lifetime.SiteID {
+	frame := h.b.Frame(lifetime.Frame{Function: function, File: "train.py", Kind: lifetime.User})
+	return h.b.Site(lifetime.Site{Stack: h.b.Stack([]lifetime.FrameID{frame})})
+}
+
+func (h *byHand) free(x madeBlock) {
+	h.at += 10
+	h.b.Free(h.s, h.at, x.addr, x.size, 0)
+}
+
+func (h *byHand) step() {
+	h.b.Mark(h.s, lifetime.Mark{Begin: h.at + 1, End: h.at + 2, Kind: lifetime.Step, Text: "step"})
+}
+
+// find returns the findings of one rule.
+func (h *byHand) find(t *testing.T, rule string) (c *lifetime.Capture, found []leak.Finding) {
+	t.Helper()
+	return h.findIn(t, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock}, rule)
+}
+
+func (h *byHand) findIn(t *testing.T, description lifetime.Space, rule string) (c *lifetime.Capture, found []leak.Finding) {
+	t.Helper()
+	h.b.Describe(h.s, description)
+	c, err := h.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+		if f.Rule == rule {
+			found = append(found, f)
+		}
+	}
+	return c, found
+}
