@@ -82,3 +82,83 @@ func TestGroups(t *testing.T) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
 }
+
+// stepsOf returns the step of each report, in the order of the file.
+func stepsOf(t *testing.T, x xspace) (steps []int32) {
+	t.Helper()
+	c := keptReports(t, x.encode())
+	for r := range c.Spaces[0].Reports.All() {
+		steps = append(steps, r.Step)
+	}
+	return steps
+}
+
+// TestGroupRules: which roots open groups, and what joins them.
+func TestGroupRules(t *testing.T) {
+	within := func(name string, offset, duration int64, stats ...xstat) xevent {
+		return xevent{name: name, offset: offset, duration: duration, stats: stats}
+	}
+	at := func(offset int64) xevent { return alloc(offset, 0x1000+offset*512, 512, 512, "a") }
+	root := func(level int64) xstat { return xstat{"_r", level} }
+	produces := func(id int64) []xstat { return []xstat{{"_pt", int64(4)}, {"_p", id}} }
+	consumes := func(id int64) []xstat { return []xstat{{"_ct", int64(4)}, {"_c", id}} }
+	one := func(events ...xevent) xspace { return xspace{{name: "/host:CPU", lines: []xline{{events: events}}}} }
+	for name, c := range map[string]struct {
+		x    xspace
+		want []int32
+	}{
+		"a root in a root of its level opens none": {one(within("step", 0, 1000, root(1)), within("inner", 10, 100, root(1)), at(20), at(500), within("step", 2000, 1000, root(1)), at(2010)),
+			[]int32{0, 0, 1}},
+		"a root in one of another level":   {one(within("function", 0, 1000, root(1)), within("step", 10, 100, root(2)), at(20), at(500)), []int32{0, 1}},
+		"roots of the highest level first": {one(within("early", 0, 100, root(1)), at(10), within("late", 1000, 100, root(2)), at(1010)), []int32{1, 0}},
+		"roots of two threads by time": {xspace{{name: "/host:CPU", lines: []xline{
+			{timestamp: 1, events: []xevent{within("late", 500, 100, root(1)), at(510)}}, {timestamp: 1, events: []xevent{within("early", 499, 100, root(1)), at(520)}}}}},
+			[]int32{1, 0}},
+		"what a group enqueues, and what that enqueues": {xspace{{name: "/host:CPU", lines: []xline{
+			{events: []xevent{within("step", 0, 100, root(1)), within("enqueue", 10, 10, produces(7)...)}},
+			{events: []xevent{within("run", 200, 100, consumes(7)...), at(210), within("enqueue", 220, 10, produces(8)...)}},
+			{events: []xevent{within("run", 400, 100, consumes(8)...), at(410), within("run", 600, 100, consumes(9)...), at(610)}}}}},
+			[]int32{0, 0, -1}},
+		"a root that another one enqueues": {xspace{{name: "/host:CPU", lines: []xline{
+			{events: []xevent{within("step", 0, 100, root(1)), within("enqueue", 10, 10, produces(7)...)}},
+			{events: []xevent{within("run", 200, 100, append(consumes(7), root(1))...), at(210), within("step", 400, 100, root(1)), at(410)}}}}},
+			[]int32{0, 1}},
+		"a root that enqueues itself": {one(within("step", 0, 100, append(append(consumes(7), produces(7)...), root(1))...), at(10), within("step", 200, 100, root(1)), at(210)),
+			[]int32{-1, 0}},
+		"two consumers": {xspace{{name: "/host:CPU", lines: []xline{
+			{events: []xevent{within("step", 0, 100, root(1)), within("enqueue", 10, 10, produces(7)...)}},
+			{events: []xevent{within("run", 200, 100, consumes(7)...), at(210)}}, {events: []xevent{within("run", 300, 100, consumes(7)...), at(310)}}}}},
+			[]int32{0, 0}},
+		"another kind of link": {xspace{{name: "/host:CPU", lines: []xline{
+			{events: []xevent{within("step", 0, 100, root(1)), within("enqueue", 10, 10, xstat{"_pt", int64(5)}, xstat{"_p", int64(7)})}},
+			{events: []xevent{within("run", 200, 100, consumes(7)...), at(210)}}}}},
+			[]int32{-1}},
+		"what ends where its caller ends":     {one(within("step", 0, 100, root(1)), within("inner", 50, 50), at(60), within("between", 100, 10), at(105)), []int32{0, -1}},
+		"an asynchronous event encloses none": {one(within("step", 0, 100, append([]xstat{{"_a", int64(1)}}, root(1))...), at(10)), []int32{-1}},
+		"loops of the host":                   {one(within("WhileOp-EvalCond", 0, 5), within("step", 10, 100, root(1)), at(20)), []int32{-1}},
+		"the file tells":                      {one(within("step", 0, 100, root(1)), told(at(10), 7), told(at(200), 8), at(300)), []int32{7, 8, -1}},
+	} {
+		if got := stepsOf(t, c.x); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	// Numbers of links that are used again and again join nothing.
+	for n, want := range map[int]int32{63: 0, 64: -1} {
+		var enqueues, runs []xevent
+		for i := range int64(n) {
+			enqueues = append(enqueues, within("enqueue", 10*i, 5, produces(7)...))
+		}
+		for i := range int64(64) {
+			runs = append(runs, within("run", 10_000+100*i, 50, consumes(7)...), at(10_000+100*i+10))
+		}
+		steps := stepsOf(t, xspace{{name: "/host:CPU", lines: []xline{{events: append([]xevent{within("step", 0, 5000, root(1))}, enqueues...)}, {events: runs}}}})
+		if len(steps) != 64 || slices.Min(steps) != want || slices.Max(steps) != want {
+			t.Errorf("%d producers: %v, want %d", n, steps, want)
+		}
+	}
+}
+
+func told(e xevent, group int64) xevent {
+	e.stats = append(e.stats, xstat{"group_id", group})
+	return e
+}
