@@ -14,6 +14,7 @@ type decimal struct {
 	point  int
 	rest   bool // digits beyond those are not all zero
 	odd    bool // not written as in JSON
+	length int  // bytes that it takes in the file, with its quotes
 }
 
 const maxExponent = 1 << 20 // beyond that nothing depends on it
@@ -177,7 +178,7 @@ func (s *scanner) time(i int, t *Time) int {
 	}
 	t.OK = fits
 	if !fits {
-		s.count(BigNumber, next)
+		s.count(BigNumber, next-d.length)
 	}
 	return next
 }
@@ -186,6 +187,7 @@ func (s *scanner) time(i int, t *Time) int {
 // tells that a string is odd: sizes are written as such by many.
 func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 	var text []byte
+	length := 0
 	c := s.b[i]
 	switch {
 	case c == '"':
@@ -194,7 +196,7 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 			return d, n, false
 		}
 		s.check(raw, f, n)
-		text, next = bytes.TrimSpace(raw), n
+		text, next, length = bytes.TrimSpace(raw), n, len(raw)+2
 	case c == '{' || c == '[':
 		return d, s.skip(i), false
 	default:
@@ -209,9 +211,11 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 			s.tell(text, next)
 			return d, next, false
 		}
+		length = len(text)
 	}
 	d, ok = parseDecimal(text)
-	at := next - len(text)
+	d.length = length
+	at := next - length
 	switch {
 	case c == '"' && !strict:
 	case c == '"' && ok:
@@ -275,7 +279,7 @@ func (s *scanner) integer(i int, strict bool) (v int64, next int, ok bool) {
 		v, fits = signed(d.neg, m)
 	}
 	if !fits || !exact {
-		s.count(BigNumber, next)
+		s.count(BigNumber, next-d.length)
 		return 0, next, false
 	}
 	return v, next, true
@@ -304,7 +308,7 @@ func (s *scanner) address(i int) (v uint64, next int, ok bool) {
 	}
 	v, exact, fits := d.scaled(0)
 	if !fits || !exact || d.neg && v > 0 {
-		s.count(BigNumber, next)
+		s.count(BigNumber, next-d.length)
 		return 0, next, false
 	}
 	return v, next, true
