@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"syscall"
 
@@ -350,8 +349,7 @@ func whyEmpty(capture *lifetime.Capture) string {
 	if len(capture.Losses) == 0 {
 		return why
 	}
-	worst := slices.MaxFunc(capture.Losses, func(a, b lifetime.Loss) int { return cmp.Compare(a.Reason.Severity(), b.Reason.Severity()) })
-	return why + ": " + worst.Reason.Doc()
+	return why + ": " + capture.Losses[0].Reason.Doc() // the worst stands first
 }
 
 // systemFailed reports whether an error of a reader is none of its capture: the disk of

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -99,15 +98,7 @@ func TestKeptCallsByHand(t *testing.T) {
 			want = append(want, fmt.Sprintf("op%d_%d: %g to %g, %g s: before %d after %d peak %d allocated %d freed %d reserved %d",
 				i, s.end-s.begin, float64(s.begin)*1000/1e9, float64(s.end)*1000/1e9, float64((s.end-s.begin)*1000)/1e9, before+above, level+above, highest+above, c.Allocated, c.Freed, c.Reserved))
 		}
-		b := lifetime.NewBuilder()
-		b.KeepCalls()
-		if err := chrometrace.Read("x", strings.NewReader(`{"schemaVersion": 1, "traceEvents": [`+strings.Join(lines, ",\n")+`]}`), b); err != nil {
-			t.Fatal(err)
-		}
-		c, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := keptCalls(t, "x", strings.NewReader(`{"schemaVersion": 1, "traceEvents": [`+strings.Join(lines, ",\n")+`]}`))
 		var got []string
 		for i := range c.Calls {
 			k := &c.Calls[i]

@@ -2,6 +2,7 @@ package chrometrace_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,9 +25,15 @@ func withCalls(t *testing.T, name string) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return keptCalls(t, name, z)
+}
+
+// keptCalls reads a trace with its calls, and checks the model.
+func keptCalls(t *testing.T, name string, trace io.Reader) *lifetime.Capture {
+	t.Helper()
 	b := lifetime.NewBuilder()
 	b.KeepCalls()
-	if err := chrometrace.Read(name, z, b); err != nil {
+	if err := chrometrace.Read(name, trace, b); err != nil {
 		t.Fatal(err)
 	}
 	c, err := b.Finish()

@@ -148,6 +148,9 @@ func (f *forms) profile(most int) []byte {
 	return bytesField(nil, 1, f.shuffled(bytesField(nil, 2, []byte("/host:CPU")), bytes.Join(lines, nil), bytes.Join(names, nil)))
 }
 
+// form writes all that is read of an event.
+const form = "at %d free %v in %s: addr %d requested %d occupied %d allocated %d stack %d available %d peak %d fragmentation %s op %q region %q shape %q"
+
 // TestForms holds every figure of every event, in all forms of the wire format,
 // against what the decoder of protocol buffers finds.
 func TestForms(t *testing.T) {
@@ -170,21 +173,15 @@ func TestForms(t *testing.T) {
 					fragmentation = fmt.Sprint(r.Fragmentation)
 				}
 				site := c.Sites[r.Site]
-				got = append(got, fmt.Sprintf("at %d free %v in %s: addr %d requested %d occupied %d allocated %d stack %d available %d peak %d fragmentation %s op %q region %q shape %q",
+				got = append(got, fmt.Sprintf(form,
 					r.RawTime, r.Free, s.Allocator, int64(r.Addr), r.Requested, r.Occupied, r.Allocated, r.Stack, r.Available, r.Peak, fragmentation, site.Op, site.Region, site.Shape))
 			}
 		}
 		var want []string
 		for _, h := range allEvents(t, data) {
-			figure := func(name string, none int64) int64 {
-				if v, ok := h.stats[name]; ok {
-					return v
-				}
-				return none
-			}
-			want = append(want, fmt.Sprintf("at %d free %v in %s: addr %d requested %d occupied %d allocated %d stack %d available %d peak %d fragmentation %s op %q region %q shape %q",
-				h.offset, !h.alloc, h.space, figure("addr", 0), figure("requested_bytes", -1), figure("allocation_bytes", -1), figure("bytes_allocated", -1),
-				figure("bytes_reserved", -1), figure("bytes_available", -1), figure("peak_bytes_in_use", -1), h.fragmentation, h.op, h.texts["region_type"], h.texts["shape"]))
+			want = append(want, fmt.Sprintf(form,
+				h.offset, !h.alloc, h.space, h.figure("addr", 0), h.figure("requested_bytes", -1), h.figure("allocation_bytes", -1), h.figure("bytes_allocated", -1),
+				h.figure("bytes_reserved", -1), h.figure("bytes_available", -1), h.figure("peak_bytes_in_use", -1), h.fragmentation, h.op, h.texts["region_type"], h.texts["shape"]))
 		}
 		slices.Sort(got)
 		slices.Sort(want)

@@ -162,13 +162,7 @@ func compareEvents(t *testing.T, data []byte) {
 		} else {
 			want.frees++
 		}
-		figure := func(name string, none int64) int64 {
-			if v, ok := h.stats[name]; ok {
-				return v
-			}
-			return none
-		}
-		want.addr, want.requested, want.allocated = want.addr+figure("addr", 0), want.requested+figure("requested_bytes", -1), want.allocated+figure("allocation_bytes", -1)
+		want.addr, want.requested, want.allocated = want.addr+h.figure("addr", 0), want.requested+h.figure("requested_bytes", -1), want.allocated+h.figure("allocation_bytes", -1)
 	}
 	if got != want {
 		t.Errorf("%+v, by the decoder of protocol buffers %+v", got, want)

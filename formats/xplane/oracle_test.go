@@ -193,6 +193,14 @@ func (h *happened) take(stat protoreflect.Message, names map[int64]string) {
 	}
 }
 
+// figure returns a number of the event, or what stands for none.
+func (h *happened) figure(name string, none int64) int64 {
+	if v, ok := h.stats[name]; ok {
+		return v
+	}
+	return none
+}
+
 func (h *happened) number(key string, v int64) {
 	h.stats[key] = v
 	switch key {

@@ -73,11 +73,7 @@ func TestGroups(t *testing.T) {
 		}},
 		{timestamp: 0, events: []xevent{within("run", 5000, 100, consumes...), alloc(5010, 0x4000, 512, 2048, "d"), alloc(9000, 0x5000, 512, 2560, "e")}},
 	}}}
-	c := keptReports(t, x.encode())
-	var steps []int32
-	for r := range c.Spaces[0].Reports.All() {
-		steps = append(steps, r.Step)
-	}
+	steps := stepsOf(t, x)
 	if want := []int32{0, -1, 1, 0, -1}; !slices.Equal(steps, want) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}

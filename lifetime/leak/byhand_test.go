@@ -60,6 +60,18 @@ func (h *byHand) find(t *testing.T, rule string) (c *lifetime.Capture, found []l
 
 func (h *byHand) findIn(t *testing.T, description lifetime.Space, rule string) (c *lifetime.Capture, found []leak.Finding) {
 	t.Helper()
+	c = h.capture(t, description)
+	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+		if f.Rule == rule {
+			found = append(found, f)
+		}
+	}
+	return c, found
+}
+
+// capture ends the program.
+func (h *byHand) capture(t *testing.T, description lifetime.Space) *lifetime.Capture {
+	t.Helper()
 	h.b.Describe(h.s, description)
 	c, err := h.b.Finish()
 	if err != nil {
@@ -68,10 +80,5 @@ func (h *byHand) findIn(t *testing.T, description lifetime.Space, rule string) (
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
-		if f.Rule == rule {
-			found = append(found, f)
-		}
-	}
-	return c, found
+	return c
 }

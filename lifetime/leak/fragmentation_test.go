@@ -71,15 +71,7 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	if f.failed != nil {
 		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.wanted, Free: f.failed.free})
 	}
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
-	c, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return h.capture(t, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 }
 
 // TestFragmentation: the rule at its limits, with figures that can be counted.

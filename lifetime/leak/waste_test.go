@@ -16,7 +16,7 @@ func TestWasteAtLimits(t *testing.T) {
 	}{
 		"half is used":     {4096, 512, 1024, 0, ""},
 		"less than half":   {4096, 511, 1024, 0, "warning 4096 4194304 2093056"},
-		"1 MiB is lost":    {2048, 512, 1024 + 0, 0, ""},
+		"half of fewer":    {2048, 512, 1024, 0, ""},
 		"a MiB of a tenth": {2048, 0, 512, 9 * mib, "warning 2048 1048576 0"},
 		"less than that":   {2048, 0, 512, 9*mib + 512, "info 2048 1048576 0"},
 		"too little":       {2047, 0, 512, 0, ""},
