@@ -62,7 +62,6 @@ var allowed = []struct {
 	{"internal/pickletest", nil, false},
 	{"internal/hostile", []string{"lifetime"}, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/native"}, true},
-	{"internal/plot", []string{"lifetime", "internal/units", "render/canvas"}, true},
 	{"formats/torchsnap/internal/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "formats/torchsnap/internal/pickle"}, false},
 	{"formats/chrometrace/internal/scan", nil, false},
@@ -72,7 +71,9 @@ var allowed = []struct {
 	{"formats/xplane", []string{"lifetime", "formats/hlo"}, false},
 	{"formats/hlo", []string{"lifetime"}, true},
 	{"formats", []string{"lifetime", "lifetime/native", "formats/"}, true},
-	{"render", []string{"lifetime", "lifetime/", "internal/units", "internal/plot", "render/"}, true},
+	{"render/canvas", nil, true},
+	{"render/plot", []string{"lifetime", "internal/units", "render/canvas"}, false},
+	{"render", []string{"lifetime", "lifetime/", "internal/units", "render/"}, true},
 	{"docs", nil, false},
 	{"cmd", []string{""}, true},
 }

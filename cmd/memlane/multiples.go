@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/chart"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // maxPanels is how many panels a picture of several captures has.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // extent is a range of addresses [lo, hi).

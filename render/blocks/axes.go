@@ -1,6 +1,6 @@
 package blocks
 
-import "github.com/memlane/memlane/internal/plot"
+import "github.com/memlane/memlane/render/plot"
 
 // bytesAxis draws lines at round sizes.
 func (p *picture) bytesAxis() {

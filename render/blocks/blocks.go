@@ -7,9 +7,9 @@ import (
 	"math"
 	"strings"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // Layout says what the vertical axis of a picture is.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // category is what memory is for: the kind of the buffers of a compiled program,

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // class is a set of buffers of one colour: a row of the legend.

@@ -3,10 +3,10 @@ package blocks
 import (
 	"strconv"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // draw puts the whole picture on a page, from back to front.

@@ -1,8 +1,8 @@
 package blocks
 
 import (
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // legend lists the classes, and what lies below the buffers.

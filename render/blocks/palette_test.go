@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // blindness simulates how colours look to people, as matrices on linear RGB:

@@ -4,8 +4,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // stack piles the buffers up in order of their allocation, the ones without a

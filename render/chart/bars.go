@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // panel is one of the bar charts below the curves: the buffers at the peak in some

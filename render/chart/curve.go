@@ -6,9 +6,9 @@ import (
 
 	gochart "github.com/wcharczuk/go-chart/v2"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // window is the part of an axis that a curve shows, in columns at least as many as

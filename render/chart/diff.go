@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // comparison is a picture of two captures in the making.

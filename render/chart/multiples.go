@@ -6,10 +6,10 @@ import (
 	"math"
 	"strings"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // Miniature is the usage of a space for a small panel. It holds on to no buffer, so

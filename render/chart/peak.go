@@ -11,10 +11,10 @@ import (
 
 	gochart "github.com/wcharczuk/go-chart/v2"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // peak is a picture of a peak in the making.

@@ -7,9 +7,9 @@ import (
 
 	gochart "github.com/wcharczuk/go-chart/v2"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // pieces is how much of the free memory lies outside its largest piece, over time:

@@ -8,10 +8,10 @@ import (
 
 	gochart "github.com/wcharczuk/go-chart/v2"
 
-	"github.com/memlane/memlane/internal/plot"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // Options says how to draw. The zero value draws an SVG of 960 x 420 pixels.
