@@ -74,6 +74,15 @@ func (m *addressMap) join(most uint64) {
 	m.extents = joined
 }
 
+// height returns where v bytes of mapped memory lie above the bottom.
+func (m *addressMap) height(v uint64) point {
+	i := len(m.below) - 1
+	for i > 0 && m.below[i] > v {
+		i--
+	}
+	return m.scale.At(v) + point(i)*m.gap
+}
+
 // span returns where [addr, addr+size) lies above the bottom of the plot. All
 // of it lies in one extent.
 func (m *addressMap) span(addr uint64, size int64) (lo, hi point) {

@@ -131,15 +131,11 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	if o.From >= o.To {
 		return nil, errors.New("nothing of the window lies between From and To")
 	}
-	legend := min(max(o.Width*24/100, 190), 260)
 	p := &picture{
-		Plot: plot.Plot{
-			Space: s, Width: point(o.Width) * 10, From: o.From, To: o.To,
-			Left: 860, Right: point(o.Width-legend-20) * 10, Top: 820, Bottom: point(o.Height-62) * 10,
-		},
-		c: c, s: s, o: o,
+		Plot: plot.New(o.Width), c: c, s: s, o: o,
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
+	p.Space, p.From, p.To, p.Top, p.Bottom = s, o.From, o.To, 820, point(o.Height-62)*10
 	var err error
 	if p.cols, err = sample(s, o.From, o.To, int(p.Right-p.Left)/columnWidth); err != nil {
 		return nil, err

@@ -27,14 +27,16 @@ func (p *picture) draw() error {
 	if err != nil {
 		return err
 	}
-	height, ceiling := p.height().At, p.ceiling
-	p.heading()
+	name, height, ceiling := "bytes in use", p.height().At, p.ceiling
 	if m != nil {
-		height, ceiling = m.height, m.scale.From
-		p.addressAxis(m)
+		name, height, ceiling = "offset, without gaps", m.height, m.scale.From
+	}
+	p.heading()
+	p.Upwards(name)
+	p.Sizes(ceiling, 500, height)
+	if m != nil {
 		p.regions(m)
 	} else {
-		p.bytesAxis()
 		p.base()
 	}
 	p.mergedPaths(&l)

@@ -23,7 +23,7 @@ func (p *picture) legend() {
 	if len(p.s.Stack) > 0 {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, beside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
 	}
-	p.Legend(p.Right+200, p.Top, rows)
+	p.Legend(p.Top, rows)
 }
 
 func atPeak(bytes int64) string {

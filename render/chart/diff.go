@@ -162,9 +162,7 @@ func (p *comparison) drawSide(t *timeline, marked bool) {
 	file := canvas.Fit(t.file, canvas.TextSize+1, width-canvas.Width(t.word+" ", canvas.TextSize+1))
 	t.Page.Text(canvas.Text{X: t.Left, Y: t.Top - 340, Bold: true, S: t.word, Aside: file})
 	height := plot.Scale{From: p.ceiling, To: uint64(t.Bottom - t.Top)}
-	for _, tick := range plot.Bytes(p.ceiling, int(t.Bottom-t.Top)/400) {
-		t.GridLine(t.Bottom-height.At(tick.At), tick.Label)
-	}
+	t.Sizes(p.ceiling, 400, height.At)
 	if t.Space == nil {
 		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not there"})
 		return
@@ -183,7 +181,7 @@ func (p *comparison) drawSide(t *timeline, marked bool) {
 	t.Plot.Peak(t.peak, y, t.Width-100)
 	t.Steps()
 	t.OOMs()
-	t.Legend(t.Width-canvas.Length(legendWidth(p.o.Width))*10, t.Top, p.legend(t, marked))
+	t.Legend(t.Top, p.legend(t, marked))
 }
 
 // mark draws how high the peak was before, and from there to the peak at y.

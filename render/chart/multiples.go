@@ -116,12 +116,10 @@ func (m *multiples) place(i int, height plot.Scale) {
 	m.Top = gridTop + row*(panelNames+m.high+panelGap) + panelNames
 	m.Bottom = m.Top + m.high
 	for _, tick := range plot.Bytes(m.ceiling, int(m.high/400)) {
-		y := m.Bottom - height.At(tick.At)
-		if column == 0 {
-			m.GridLine(y, tick.Label)
-			continue
+		if column > 0 {
+			tick.Label = ""
 		}
-		m.Page.Stroke(canvas.Line(m.Left, y, m.Right, y), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
+		m.GridLine(m.Bottom-height.At(tick.At), tick.Label)
 	}
 }
 

@@ -193,7 +193,7 @@ func (p *peak) marks(_ gochart.Renderer, box gochart.Box, _ gochart.Style) {
 	p.Peak(p.peak, p.Bottom-height.At(uint64(p.peak.Bytes)), p.Right)
 	p.lifetime()
 	p.bars()
-	p.Legend(p.Width-canvas.Length(p.legendWidth())*10, 620, p.legend())
+	p.Legend(620, p.legend())
 	p.Footer(p.o.Height, p.explanation())
 }
 

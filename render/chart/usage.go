@@ -210,7 +210,7 @@ func (u *usage) marks(_ gochart.Renderer, box gochart.Box, _ gochart.Style) {
 	u.Peak(u.peak, u.Bottom-height.At(uint64(u.peak.Bytes)), u.Width-100)
 	u.Steps()
 	u.OOMs()
-	u.Legend(u.Width-canvas.Length(u.legendWidth())*10, u.Top, u.legend())
+	u.Legend(u.Top, u.legend())
 	u.Footer(u.o.Height, u.explanation())
 }
 

@@ -18,6 +18,17 @@ type Plot struct {
 	Left, Right, Top, Bottom canvas.Length
 }
 
+// New returns a plot on a page of a width in pixels, with room for labels at its
+// left and for a legend at its right.
+func New(width int) Plot {
+	p := Plot{Width: canvas.Length(width) * 10, Left: 860}
+	p.Right = p.legendLeft() - 200
+	return p
+}
+
+// legendLeft returns where the legend begins.
+func (p *Plot) legendLeft() canvas.Length { return p.Width - min(max(p.Width/10*24/100, 190), 260)*10 }
+
 // X returns where an instant lies.
 func (p *Plot) X(t int64) canvas.Length {
 	if t <= p.From {
@@ -47,10 +58,20 @@ func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	return facts
 }
 
-// GridLine draws a line across the plot with a label at its left.
+// Sizes draws lines at round sizes up to most, at least apart from each other.
+// height returns how far above the bottom a number of bytes lies.
+func (p *Plot) Sizes(most uint64, apart canvas.Length, height func(bytes uint64) canvas.Length) {
+	for _, tick := range Bytes(most, int((p.Bottom-p.Top)/apart)) {
+		p.GridLine(p.Bottom-height(tick.At), tick.Label)
+	}
+}
+
+// GridLine draws a line across the plot. A label, if there is one, is at its left.
 func (p *Plot) GridLine(y canvas.Length, label string) {
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
-	p.Page.Text(canvas.Text{X: p.Left - 80, Y: y + 40, Anchor: canvas.End, Role: canvas.Dim, S: label})
+	if label != "" {
+		p.Page.Text(canvas.Text{X: p.Left - 80, Y: y + 40, Anchor: canvas.End, Role: canvas.Dim, S: label})
+	}
 }
 
 // Upwards writes the name of the vertical axis.
@@ -62,9 +83,8 @@ func (p *Plot) Upwards(name string) {
 // where only a part of the window is shown, and its name.
 func (p *Plot) Along() {
 	ticks, name := Instants(p.Space, p.From, p.To, p.Right-p.Left)
-	x := Scale{uint64(p.To) - uint64(p.From), uint64(p.Right - p.Left)}
 	for _, tick := range ticks {
-		at := p.Left + x.At(tick.At)
+		at := p.X(int64(uint64(p.From) + tick.At))
 		p.Page.Stroke(canvas.Line(at, p.Bottom, at, p.Bottom+40), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
 		p.Page.Text(canvas.Text{X: at, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: tick.Label})
 	}
@@ -94,8 +114,9 @@ type Row struct {
 // RowHeight is the height of one row of a legend.
 const RowHeight canvas.Length = 340
 
-// Legend lists rows at the right, from x, y on. A row is a swatch and two lines.
-func (p *Plot) Legend(x, y canvas.Length, rows []Row) {
+// Legend lists rows at the right, from y on. A row is a swatch and two lines.
+func (p *Plot) Legend(y canvas.Length, rows []Row) {
+	x := p.legendLeft()
 	width := p.Width - x - 180 - 120
 	for _, r := range rows {
 		p.Page.Fill(canvas.Rect(x, y, x+120, y+120), r.Look, nil)
