@@ -190,7 +190,7 @@ func TestPeakIsKept(t *testing.T) {
 func TestShares(t *testing.T) {
 	for _, id := range []string{"node7/tpu:3", "node7/jit_small(9)/space0"} {
 		c, s := open(t, "runtime.native", id)
-		p := &peak{usage: usage{c: c, s: s, peak: s.Peak(lifetime.Occupied)}}
+		p := &peak{usage: usage{c: c, s: s, figure: newFigure(s, 960)}}
 		if err := p.choose(""); err != nil {
 			t.Fatal(err)
 		}

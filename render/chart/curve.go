@@ -3,12 +3,9 @@ package chart
 import (
 	"iter"
 	"math/bits"
-
-	gochart "github.com/wcharczuk/go-chart/v2"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/canvas"
-	"github.com/memlane/memlane/render/plot"
 )
 
 // window is the part of an axis that a curve shows, in columns at least as many as
@@ -35,10 +32,16 @@ type curve struct {
 	known         []bool // columns that have a value
 }
 
+// blank returns a curve without values.
+func blank(w window) *curve {
+	n := w.columns
+	return &curve{w, n, make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)}
+}
+
 // newCurve samples levels, which are in order of time. Of several at one instant
 // the last counts: what lies between was never the state.
 func newCurve(w window, levels iter.Seq[lifetime.Level]) *curve {
-	c := &curve{w, w.columns, make([]int64, w.columns), make([]int64, w.columns), make([]int64, w.columns), make([]bool, w.columns)}
+	c := blank(w)
 	var last lifetime.Level
 	any := false
 	for l := range levels {
@@ -61,16 +64,24 @@ func (c *curve) hold(v, since, until int64) {
 		last--
 	}
 	for k := first; k <= min(last, c.columns-1); k++ {
-		if !c.known[k] {
-			c.low[k], c.high[k], c.known[k] = v, v, true
-		}
-		c.low[k], c.high[k], c.at[k] = min(c.low[k], v), max(c.high[k], v), v
-		c.first = min(c.first, k)
+		c.enter(k, v, v, v)
 	}
 }
 
-// highest returns the highest value.
+// enter adds values to a column, of which at is the last.
+func (c *curve) enter(k int, low, high, at int64) {
+	if !c.known[k] {
+		c.low[k], c.high[k], c.known[k] = low, high, true
+	}
+	c.low[k], c.high[k], c.at[k] = min(c.low[k], low), max(c.high[k], high), at
+	c.first = min(c.first, k)
+}
+
+// highest returns the highest value, 0 without a curve.
 func (c *curve) highest() (most int64) {
+	if c == nil {
+		return 0
+	}
 	for k := c.first; k < c.columns; k++ {
 		most = max(most, c.high[k])
 	}
@@ -79,25 +90,14 @@ func (c *curve) highest() (most int64) {
 
 // same reports whether two curves look the same.
 func (c *curve) same(o *curve) bool {
-	for k := range c.at {
-		if c.low[k] != o.low[k] || c.high[k] != o.high[k] || c.at[k] != o.at[k] {
-			return false
-		}
-	}
-	return c.first == o.first
+	return c.first == o.first && slices.Equal(c.low, o.low) && slices.Equal(c.high, o.high) && slices.Equal(c.at, o.at)
 }
 
 // coarser returns the curve with by columns made one; by divides their number.
 func (c *curve) coarser(by int) *curve {
-	w := window{c.from, c.to, c.columns / by}
-	o := &curve{w, w.columns, make([]int64, w.columns), make([]int64, w.columns), make([]int64, w.columns), make([]bool, w.columns)}
+	o := blank(window{c.from, c.to, c.columns / by})
 	for k := c.first; k < c.columns; k++ {
-		to := k / by
-		if !o.known[to] {
-			o.low[to], o.high[to], o.known[to] = c.low[k], c.high[k], true
-		}
-		o.low[to], o.high[to], o.at[to] = min(o.low[to], c.low[k]), max(o.high[to], c.high[k]), c.at[k]
-		o.first = min(o.first, to)
+		o.enter(k/by, c.low[k], c.high[k], c.at[k])
 	}
 	return o
 }
@@ -123,41 +123,4 @@ func (c *curve) steps(add func(column int, v int64)) {
 	if c.first < c.columns {
 		add(c.columns, c.at[c.columns-1])
 	}
-}
-
-// series returns the curve for go-chart. Values are divided by unit.
-func (c *curve) series(unit float64, axis gochart.YAxisType, fill, line canvas.Look, width float64) gochart.ContinuousSeries {
-	s := gochart.ContinuousSeries{YAxis: axis, Style: gochart.Style{StrokeColor: ofLook(line), StrokeWidth: width}}
-	if fill != (canvas.Look{}) {
-		s.Style.FillColor = ofLook(fill)
-	}
-	c.steps(func(column int, v int64) {
-		s.XValues, s.YValues = append(s.XValues, float64(column)), append(s.YValues, float64(v)/unit)
-	})
-	return s
-}
-
-// draw draws the curve and the area below it on the bottom of a plot, from its left
-// edge to right. title shows when a reader points at the area.
-func (c *curve) draw(p *plot.Plot, right canvas.Length, height plot.Scale, fill, line canvas.Look, title string) {
-	var area, edge canvas.Path
-	across := plot.Scale{From: uint64(c.columns), To: uint64(right - p.Left)}
-	last := p.Left
-	c.steps(func(column int, v int64) {
-		x, y := p.Left+across.At(uint64(column)), p.Bottom-height.At(uint64(max(v, 0)))
-		if edge.Empty() {
-			area.Move(x, p.Bottom)
-			edge.Move(x, y)
-		} else {
-			edge.Line(x, y)
-		}
-		area.Line(x, y)
-		last = x
-	})
-	if edge.Empty() {
-		return
-	}
-	area.Line(last, p.Bottom)
-	p.Page.Fill(&area, fill, []byte(title))
-	p.Page.Stroke(&edge, canvas.Pen{Role: line.Role, RGB: line.RGB, Width: 10}, nil)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -22,34 +21,26 @@ type comparison struct {
 	page    canvas.Canvas
 	verdict []string // lines of the heading
 	sides   []*timeline
-	ceiling uint64 // bytes at the top of both
 }
 
 // timeline is a side of it.
 type timeline struct {
-	plot.Plot
-	word     string // which side it is
-	file     string
-	peak     lifetime.Level
-	end      canvas.Length // where the window ends
-	occupied *curve
-	reserved *curve // nil where not known
+	figure
+	word string // which side it is
+	file string
 }
 
 // Diff draws the bytes in use of a pair of spaces, before above after, on one scale
 // of bytes and one of the lengths of time, under the verdict of the comparison. The
 // same input gives the same bytes.
 func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
-	o = o.withDefaults(620)
-	o.Height = max(o.Height, 480)
+	o = o.withDefaults(620, 480)
 	p := &comparison{o: o, d: d, pair: pair}
 	if !p.open() {
 		return fmt.Errorf("space %s: %w", pair.Name, errNothing)
 	}
 	var err error
-	p.page, err = canvas.New(o.Format, canvas.Page{Width: o.Width, Height: o.Height, Theme: o.Theme,
-		Title: canvas.Cut(pair.Name, 60) + " - memory in use before and after: " + d.Verdict(), Desc: p.explanation()})
-	if err != nil {
+	if p.page, err = o.page(canvas.Cut(pair.Name, 60)+" - memory in use before and after: "+d.Verdict(), p.explanation()); err != nil {
 		return err
 	}
 	p.layOut()
@@ -64,30 +55,19 @@ func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 // open takes what is known of both sides from the spaces; false: nothing was in use.
 func (p *comparison) open() bool {
 	files := plot.Apart([]string{fileOf(p.d.Before, p.pair.Before), fileOf(p.d.After, p.pair.After)})
-	peak, limit := int64(0), int64(0)
+	used := false
 	for i, side := range []*diff.Side{p.pair.Before, p.pair.After} {
-		t := &timeline{word: [...]string{"before", "after"}[i], file: files[i]}
+		t := &timeline{figure{Plot: plot.New(p.o.Width)}, [...]string{"before", "after"}[i], files[i]}
 		p.sides = append(p.sides, t)
 		if side == nil {
 			continue
 		}
-		if t.Space = side.Space; t.Space.Begin >= t.Space.End {
+		if t.figure = newFigure(side.Space, p.o.Width); t.From >= t.To {
 			return false
 		}
-		t.peak = t.Space.Peak(lifetime.Occupied)
-		peak, limit = max(peak, t.peak.Bytes), max(limit, t.Space.Limit)
-		p.ceiling = max(p.ceiling, uint64(peak), p.reserved(side))
+		used = used || t.peak.Bytes > 0
 	}
-	p.ceiling = plot.WithLimit(p.ceiling, limit)
-	return peak > 0
-}
-
-// reserved returns what a side reserved at most, 0 where it shows none.
-func (p *comparison) reserved(side *diff.Side) uint64 {
-	if side.Space.Axis == lifetime.ProgramOrder {
-		return 0
-	}
-	return uint64(max(side.Reserved, 0))
+	return used
 }
 
 // fileOf returns the file that a side was read from.
@@ -100,21 +80,24 @@ func fileOf(c *lifetime.Capture, side *diff.Side) string {
 
 // layOut places both sides, and samples the curves for the room that they get.
 func (p *comparison) layOut() {
-	const left, names, axis, footer = 850, 460, 520, 160
-	width := canvas.Length(p.o.Width) * 10
-	p.verdict = lines(p.d.Verdict(), 18, width-left-160, 3) // bold letters are wider than their size
+	const names, axis, footer = 460, 520, 160
+	p.verdict = lines(p.d.Verdict(), 18, p.sides[0].Width-p.sides[0].Left-160, 3) // bold letters are wider than their size
 	top := canvas.Length(len(p.verdict))*200 + 330
 	height := (canvas.Length(p.o.Height)*10-top-footer)/2 - names - axis
+	most, limit := uint64(0), int64(0)
 	for _, t := range p.sides {
-		t.Page, t.Width, t.Left, t.Right = p.page, width, left, width-canvas.Length(legendWidth(p.o.Width)+20)*10
+		t.Page = p.page
 		t.Top = top + names
 		t.Bottom = t.Top + height
 		top = t.Bottom + axis
-		if t.Space != nil {
-			t.From, t.To = t.Space.Begin, p.endOfScale(t.Space)
-			t.end = t.X(t.Space.End)
-			t.sample()
+		if s := t.Space; s != nil {
+			t.To = p.endOfScale(s)
+			t.sample(max(int(t.X(s.End)-t.Left)/10, 1)) // a column for each pixel
+			most, limit = max(most, t.most()), max(limit, s.Limit)
 		}
+	}
+	for _, t := range p.sides {
+		t.ceiling = plot.WithLimit(most, limit)
 	}
 }
 
@@ -133,15 +116,6 @@ func (p *comparison) endOfScale(s *lifetime.Space) int64 {
 	return s.End // times of damaged captures
 }
 
-// sample takes the curves from the space, a column for each pixel of its window.
-func (t *timeline) sample() {
-	w := window{t.Space.Begin, t.Space.End, max(int(t.end-t.Left)/10, 1)}
-	t.occupied = newCurve(w, t.Space.Levels(lifetime.Occupied))
-	if levels := t.Space.ReservedLevels(); len(levels) > 0 && t.Space.Axis != lifetime.ProgramOrder {
-		t.reserved = newCurve(w, slices.Values(levels))
-	}
-}
-
 // heading writes the verdict, and below it what is compared.
 func (p *comparison) heading() {
 	left, y := p.sides[0].Left, canvas.Length(240)
@@ -156,32 +130,23 @@ func (p *comparison) heading() {
 	p.page.Text(canvas.Text{X: left, Y: y - 10, Role: canvas.Dim, S: facts}.Fit(p.sides[0].Width - left - 160))
 }
 
-// drawSide draws a side; with the peak of the one before where marked.
+// drawSide draws a side, with the peak of the one before if marked.
 func (p *comparison) drawSide(t *timeline, marked bool) {
 	width := t.Width - t.Left - 160
 	file := canvas.Fit(t.file, canvas.TextSize+1, width-canvas.Width(t.word+" ", canvas.TextSize+1))
 	t.Page.Text(canvas.Text{X: t.Left, Y: t.Top - 340, Bold: true, S: t.word, Aside: file})
-	height := plot.Scale{From: p.ceiling, To: uint64(t.Bottom - t.Top)}
-	t.Sizes(p.ceiling, 400, height.At)
+	t.Sizes(t.ceiling, 400, t.height)
 	if t.Space == nil {
 		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not there"})
 		return
 	}
 	t.Upwards("bytes in use")
-	if t.reserved != nil {
-		t.reserved.draw(&t.Plot, t.end, height, freeLook, freeLine, "")
-	}
-	t.occupied.draw(&t.Plot, t.end, height, heapLook, heapLine, t.word+": peak "+units.Exact(t.peak.Bytes))
-	t.Along()
-	t.Limit(height.At, p.ceiling)
-	y := t.Bottom - height.At(uint64(max(t.peak.Bytes, 0)))
+	t.draw(t.reserved, freeLook, freeLine, "")
+	t.draw(t.occupied, heapLook, heapLine, t.word+": peak "+units.Exact(t.peak.Bytes))
 	if marked {
-		p.mark(t, y, t.Bottom-height.At(uint64(max(p.pair.Before.Peak, 0))))
+		p.mark(t, t.level(t.peak.Bytes), t.level(p.pair.Before.Peak))
 	}
-	t.Plot.Peak(t.peak, y, t.Width-100)
-	t.Steps()
-	t.OOMs()
-	t.Legend(t.Top, p.legend(t, marked))
+	t.marks(p.legend(t, marked))
 }
 
 // mark draws how high the peak was before, and from there to the peak at y.

@@ -133,7 +133,7 @@ func TestDiffScale(t *testing.T) {
 		for _, m := range areas.FindAllStringSubmatch(picture, -1) {
 			for _, move := range moves.FindAllStringSubmatch(m[1], -1) {
 				if move[1] == "h" {
-					widths[m[2]] += number(t, move[2])
+					widths[m[2]] += max(number(t, move[2]), 0) // the way back is along the bottom
 				}
 			}
 		}

@@ -1,12 +1,21 @@
 // Package chart draws curves as static pictures: the usage of a space over time,
-// what makes up its peak, two captures one above the other, and many side by side.
+// the buffers of its peak, two captures one above the other, and many side by side.
 //
-// Its place in the pipeline: it takes a [lifetime.Capture] and one of its
-// spaces, which may be one of which only the usage is known, or the comparison of
-// two. go-chart lays out the axes and curves of one space; it draws on a
-// [canvas.Canvas] through [renderer], so that themes, PNG and texts are those of the
-// other pictures. Plots that have a scale in common ([Diff], [Multiples]) are laid out
-// here: go-chart knows only one, in whole pixels.
+// Its place in the pipeline: it takes a [lifetime.Capture] and one of its spaces,
+// which may be one whose usage alone is known; or the comparison of two captures.
+// What all pictures share (axes, marks, legends) is package plot's.
+//
+// go-chart computes the ranges and draws the series of every curve ([figure.draw]).
+// It counts in whole numbers, here tenths of a pixel, and draws with a [pen] that has
+// the look of the series. The rest of go-chart is not used:
+//
+//   - Its ticks are equal parts of a range, with decimal labels. Sizes need powers of
+//     two, times need a unit that fits, and both need round numbers.
+//   - Its axes have margins and ticks of a fixed number of units, which fit whole
+//     pixels. Curves need tenths: they would end up to a pixel beside their values.
+//   - A Chart chooses its own place by the width of its labels. The plots of [Diff] and
+//     of [Multiples] have to be of one size to share a scale.
+//   - Its axes would differ from those of package blocks, which has no series.
 //
 // However many events there are, a curve has the lowest and the highest value of
 // every pixel column: no peak is lost, and the picture stays small.

@@ -1,9 +1,11 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -50,32 +52,29 @@ const (
 
 // multiples is a picture of many panels in the making.
 type multiples struct {
-	plot.Plot // of the page, and of one panel after the other
-	o         Options
-	what      string
-	panels    []*Miniature
-	more      int
-	columns   int
-	wide      canvas.Length // a panel
-	high      canvas.Length // the plot of a panel
-	ceiling   uint64        // bytes at the top of all
+	figure  // the page, and one panel after the other
+	o       Options
+	what    string
+	panels  []*Miniature
+	more    int
+	columns int
+	wide    canvas.Length // a panel
+	high    canvas.Length // the plot of a panel
 }
 
 // Multiples draws panels side by side on one scale of bytes. what they are ("ranks")
 // stands in the headline; more of them are left out. Options.Height does not count:
 // the picture is as high as its panels need. The same input gives the same bytes.
 func Multiples(w io.Writer, what string, panels []*Miniature, more int, o Options) error {
-	m := &multiples{o: o.withDefaults(0), what: what, panels: panels, more: more}
+	m := &multiples{o: o.withDefaults(0, 0), what: what, panels: panels, more: more}
 	m.layOut()
 	var err error
-	m.Page, err = canvas.New(o.Format, canvas.Page{Width: m.o.Width, Height: m.o.Height, Theme: o.Theme,
-		Title: m.headline() + ": " + m.spread(), Desc: m.explanation()})
-	if err != nil {
+	if m.Page, err = m.o.page(m.headline()+": "+m.spread(), m.explanation()); err != nil {
 		return err
 	}
 	m.Heading(m.headline(), m.facts()...)
 	for i, panel := range panels {
-		m.draw(i, panel)
+		m.panel(i, panel)
 	}
 	m.Left = gridLeft
 	if more > 0 {
@@ -109,7 +108,7 @@ func (m *multiples) layOut() {
 }
 
 // place goes on to a panel, and draws what lies behind its curve.
-func (m *multiples) place(i int, height plot.Scale) {
+func (m *multiples) place(i int) {
 	row, column := canvas.Length(i/m.columns), canvas.Length(i%m.columns)
 	m.Left = gridLeft + column*(m.wide+panelGap)
 	m.Right = m.Left + m.wide
@@ -119,14 +118,13 @@ func (m *multiples) place(i int, height plot.Scale) {
 		if column > 0 {
 			tick.Label = ""
 		}
-		m.GridLine(m.Bottom-height.At(tick.At), tick.Label)
+		m.GridLine(m.Bottom-m.height(tick.At), tick.Label)
 	}
 }
 
 // draw draws a panel.
-func (m *multiples) draw(i int, panel *Miniature) {
-	height := plot.Scale{From: m.ceiling, To: uint64(m.high)}
-	m.place(i, height)
+func (m *multiples) panel(i int, panel *Miniature) {
+	m.place(i)
 	m.words(panel)
 	title := canvas.Cut(panel.Name, 200) + ": peak " + units.Exact(panel.peak.Bytes)
 	if panel.Odd != "" {
@@ -134,10 +132,9 @@ func (m *multiples) draw(i int, panel *Miniature) {
 		m.Page.Stroke(canvas.Rect(m.Left-30, m.Top-panelNames+20, m.Right+30, m.Bottom+50).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(panel.Why))
 	}
 	curve := panel.curve.coarser(m.coarseness())
-	curve.draw(&m.Plot, m.Right, height, heapLook, heapLine, title)
-	x, _ := panel.curve.column(panel.peak.At)
-	across := plot.Scale{From: miniatureColumns, To: uint64(m.wide)}
-	m.Page.Dot(m.Left+across.At(uint64(x)), m.Bottom-height.At(uint64(panel.peak.Bytes)), 25, canvas.Look{Role: canvas.Foreground})
+	m.From, m.To = curve.from, curve.to
+	m.draw(curve, heapLook, heapLine, title)
+	m.Page.Dot(m.X(panel.peak.At), m.level(panel.peak.Bytes), 25, canvas.Look{Role: canvas.Foreground})
 }
 
 // coarseness returns how many columns of a curve become one: a column is not much
@@ -180,15 +177,8 @@ const factName = 28
 
 // spread says between which bounds the peaks lie.
 func (m *multiples) spread() string {
-	most, least := m.panels[0], m.panels[0]
-	for _, p := range m.panels {
-		if p.peak.Bytes > most.peak.Bytes {
-			most = p
-		}
-		if p.peak.Bytes < least.peak.Bytes {
-			least = p
-		}
-	}
+	byPeak := func(a, b *Miniature) int { return cmp.Compare(a.peak.Bytes, b.peak.Bytes) }
+	most, least := slices.MaxFunc(m.panels, byPeak), slices.MinFunc(m.panels, byPeak)
 	if most.peak.Bytes == least.peak.Bytes {
 		return "peak " + units.Bytes(most.peak.Bytes) + " on each"
 	}

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	gochart "github.com/wcharczuk/go-chart/v2"
-
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
@@ -51,25 +49,30 @@ var (
 // padding. buffer chooses one, whose allocation and free are marked: by the name of
 // its instruction, operation or function, by its number, or "" for the largest.
 func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o Options) error {
-	p := &peak{usage: usage{c: c, s: s, o: o.withDefaults(640), peak: s.Peak(lifetime.Occupied), area: curveLook, edge: curveLine}}
-	p.o.Height = max(p.o.Height, 560)
-	err := p.choose(buffer)
-	if err == nil {
-		p.measure()
-		p.pieces, p.reserved = &pieces{}, nil
-		p.ceiling = uint64(max(p.peak.Bytes, 1))
-		p.split()
-		p.Page, err = canvas.New(p.o.Format, canvas.Page{
-			Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
-			Title: p.headline() + ": " + units.Bytes(p.peak.Bytes), Desc: p.explanation(),
-		})
-	}
-	if err == nil {
-		err = p.chart(128, p.o.Height-352, p.marks).Render(on(p.Page), io.Discard)
-	}
+	u, err := newUsage(c, s, o.withDefaults(640, 560))
 	if err != nil {
+		return err
+	}
+	p := &peak{usage: *u}
+	if err := p.choose(buffer); err != nil {
 		return fmt.Errorf("space %s: %w", s.ID(), err)
 	}
+	p.reserved = nil
+	p.ceiling, p.Top, p.Bottom = p.most(), 1280, 3140
+	p.split()
+	if p.Page, err = p.o.page(p.headline()+": "+units.Bytes(p.peak.Bytes), p.explanation()); err != nil {
+		return err
+	}
+	p.Heading(p.headline(), append(p.Source(c), units.Count(int64(len(p.live)))+" buffers",
+		units.Bytes(p.peak.Bytes)+plot.OfLimit(s))...)
+	p.curves(curveLook, freeLine)
+	p.shares()
+	p.Along()
+	p.Peak(p.peak, p.level(p.peak.Bytes), p.Right)
+	p.lifetime()
+	p.bars()
+	p.Legend(620, p.legend())
+	p.Footer(p.o.Height, p.explanation())
 	return p.Page.Finish(w)
 }
 
@@ -183,20 +186,6 @@ func (p *peak) explanation() string {
 	return "One bar per buffer at the peak; the pale part is " + pale + ". Above, the bytes in use with and without it."
 }
 
-// marks draws what go-chart does not know.
-func (p *peak) marks(_ gochart.Renderer, box gochart.Box, _ gochart.Style) {
-	height := p.place(box)
-	p.Upwards("bytes in use")
-	p.Heading(p.headline(), append(p.Source(p.c), units.Count(int64(len(p.live)))+" buffers",
-		units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
-	p.shares()
-	p.Peak(p.peak, p.Bottom-height.At(uint64(p.peak.Bytes)), p.Right)
-	p.lifetime()
-	p.bars()
-	p.Legend(620, p.legend())
-	p.Footer(p.o.Height, p.explanation())
-}
-
 // shares draws one bar of all bytes at the peak, by what they are for.
 func (p *peak) shares() {
 	scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
@@ -235,10 +224,7 @@ func (p *peak) lifetime() {
 }
 
 // The curves are grey here, as colours tell what the memory is for.
-var (
-	curveLook = canvas.Look{Role: canvas.Stays}
-	curveLine = canvas.Look{Role: canvas.Dim}
-)
+var curveLook = canvas.Look{Role: canvas.Stays}
 
 var chosenLook = canvas.Look{RGB: 0xd1495b, Hatched: true}
 
@@ -253,7 +239,7 @@ func (p *peak) legend() []plot.Row {
 		rows = append(rows, plot.Row{Look: k.look, Name: k.name, Below: below})
 	}
 	const most = 6
-	rows = append(rows[:min(len(rows), most)], p.inUse(p.peak.Bytes-p.s.StackAt(p.peak.At))...)
+	rows = append(rows[:min(len(rows), most)], p.inUse(p.peak.Bytes-p.s.StackAt(p.peak.At), curveLook)...)
 	rows = append(rows, p.row(p.chosen, chosenLook, ", marked"))
 	// The largest buffers fill what is left of the page.
 	room := (p.o.Height - 62 - 40) / int(plot.RowHeight/10)

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	gochart "github.com/wcharczuk/go-chart/v2"
-
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
@@ -22,15 +20,15 @@ type pieces struct {
 // whole is a fragmentation of 1.
 const whole = 10000
 
-func newPieces(w window, s *lifetime.Space) *pieces {
+func newPieces(w window, s *lifetime.Space) pieces {
 	if levels := reported(s); len(levels) > 0 {
-		return &pieces{newCurve(w, slices.Values(levels)), 0}
+		return pieces{newCurve(w, slices.Values(levels)), 0}
 	}
 	if len(s.Regions) == 0 || len(s.Buffers) == 0 || s.Axis == lifetime.ProgramOrder || s.Facts&lifetime.Addresses == 0 {
-		return &pieces{}
+		return pieces{}
 	}
 	levels := computed(w, s)
-	return &pieces{newCurve(w, slices.Values(levels)), len(levels)}
+	return pieces{newCurve(w, slices.Values(levels)), len(levels)}
 }
 
 // reported returns the figures of the allocator itself.
@@ -62,23 +60,30 @@ func computed(w window, s *lifetime.Space) (levels []lifetime.Level) {
 	return levels
 }
 
-// axis is the one at the right, in percent.
-func (p *pieces) axis(labels gochart.Style) gochart.YAxis {
-	y := &columnRange{ContinuousRange: gochart.ContinuousRange{Max: 100}}
+// room returns how much of a plot's width the axis takes.
+func (p *pieces) room() canvas.Length {
 	if p.curve == nil {
-		return gochart.YAxis{Range: y, Style: gochart.Hidden(), NameStyle: gochart.Hidden()}
+		return 0
 	}
-	for v := 0; v <= 100; v += 25 {
-		y.ticks = append(y.ticks, gochart.Tick{Value: float64(v), Label: fmt.Sprintf("%d %%", v)})
-	}
-	return gochart.YAxis{Range: y, Style: labels, NameStyle: gochart.Hidden(), GridMajorStyle: gochart.Hidden(), GridMinorStyle: gochart.Hidden()}
+	return 490
 }
 
-func (p *pieces) series() gochart.ContinuousSeries {
+// draw draws the curve on a plot, and its axis at the right, in percent.
+func (p *pieces) draw(on plot.Plot) {
 	if p.curve == nil {
-		return gochart.ContinuousSeries{}
+		return
 	}
-	return p.curve.series(whole/100, gochart.YAxisPrimary, canvas.Look{}, fragmentLine, 1.5)
+	f := figure{Plot: on, ceiling: whole}
+	x := f.Right + 10 // the curves reach the edge of the plot
+	axis := canvas.Line(x, f.Top, x, f.Bottom)
+	for percent := int64(0); percent <= 100; percent += 25 {
+		y := f.level(percent * whole / 100)
+		axis.Move(x, y)
+		axis.Line(x+50, y)
+		f.Page.Text(canvas.Text{X: x + 100, Y: y + 40, Role: canvas.Dim, S: fmt.Sprintf("%d %%", percent)})
+	}
+	f.Page.Stroke(axis, canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
+	f.draw(p.curve, canvas.Look{}, fragmentLine, "")
 }
 
 func (p *pieces) legend() []plot.Row {
@@ -89,5 +94,5 @@ func (p *pieces) legend() []plot.Row {
 	if p.instants > 0 {
 		below += fmt.Sprintf(", %d samples", p.instants)
 	}
-	return []plot.Row{{Look: fragmentLine, Name: "fragmentation", Below: below}}
+	return []plot.Row{{Look: swatch(fragmentLine), Name: "fragmentation", Below: below}}
 }

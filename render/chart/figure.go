@@ -1,0 +1,120 @@
+package chart
+
+import (
+	"slices"
+
+	gochart "github.com/wcharczuk/go-chart/v2"
+	"github.com/wcharczuk/go-chart/v2/drawing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
+)
+
+// figure is a plot whose curves share one scale of bytes.
+type figure struct {
+	plot.Plot
+	ceiling            uint64 // bytes at the top
+	peak               lifetime.Level
+	occupied, reserved *curve // nil where not known
+}
+
+// newFigure returns a figure of a space, for a page of a width in pixels. It has no
+// curves yet.
+func newFigure(s *lifetime.Space, width int) figure {
+	f := figure{Plot: plot.New(width), peak: s.Peak(lifetime.Occupied)}
+	f.Space, f.From, f.To = s, s.Begin, s.End
+	return f
+}
+
+// sample takes the curves from the space. Regions of a compiled program are its
+// allocations: they reserve nothing.
+func (f *figure) sample(columns int) window {
+	w := window{f.Space.Begin, f.Space.End, columns}
+	f.occupied = newCurve(w, f.Space.Levels(lifetime.Occupied))
+	if levels := f.Space.ReservedLevels(); len(levels) > 0 && f.Space.Axis != lifetime.ProgramOrder {
+		f.reserved = newCurve(w, slices.Values(levels))
+	}
+	return w
+}
+
+// most returns the highest value of the curves.
+func (f *figure) most() uint64 { return uint64(max(f.peak.Bytes, f.reserved.highest())) }
+
+// bytes is the vertical range, in go-chart's terms.
+func (f *figure) bytes() *gochart.ContinuousRange {
+	return &gochart.ContinuousRange{Max: float64(f.ceiling), Domain: int(f.Bottom - f.Top)}
+}
+
+// height returns how far above the bottom v bytes lie, at most at the top.
+func (f *figure) height(v uint64) canvas.Length {
+	return canvas.Length(f.bytes().Translate(float64(min(v, f.ceiling))))
+}
+
+// level returns the y of a number of bytes.
+func (f *figure) level(v int64) canvas.Length { return f.Bottom - f.height(uint64(max(v, 0))) }
+
+// draw draws a curve, if there is one: the area below it unless fill is the zero
+// value, and its line unless that has no width. title shows when a reader points at
+// the area.
+func (f *figure) draw(c *curve, fill canvas.Look, line canvas.Pen, title string) {
+	if c == nil || c.first == c.columns {
+		return
+	}
+	// go-chart draws what has a colour. Which one it is, only the pen knows.
+	style := gochart.Style{StrokeColor: drawing.ColorBlack, StrokeWidth: 1}
+	if fill != (canvas.Look{}) {
+		style.FillColor = drawing.ColorBlack
+	}
+	series := gochart.ContinuousSeries{Style: style}
+	c.steps(func(column int, v int64) {
+		series.XValues = append(series.XValues, float64(column))
+		series.YValues = append(series.YValues, float64(min(uint64(max(v, 0)), f.ceiling)))
+	})
+	box := gochart.Box{Left: int(f.X(c.from)), Right: int(f.X(c.to)), Top: int(f.Top), Bottom: int(f.Bottom)}
+	columns := &gochart.ContinuousRange{Max: float64(c.columns), Domain: box.Width()}
+	series.Render(&pen{page: f.Page, fill: fill, line: line, title: title}, box, columns, f.bytes(), gochart.Style{})
+}
+
+// marks draws what belongs on all curves over time: the axis, the capacity, the peak,
+// steps and failed allocations; and the legend.
+func (f *figure) marks(rows []plot.Row) {
+	f.Along()
+	f.Limit(f.height, f.ceiling)
+	f.Peak(f.peak, f.level(f.peak.Bytes), f.Width-100)
+	f.Steps()
+	f.OOMs()
+	f.Legend(f.Top, rows)
+}
+
+// pen draws one series of go-chart on a page, in tenths of a pixel. Series call the
+// methods below and no others.
+type pen struct {
+	gochart.Renderer // nil
+	page             canvas.Canvas
+	path             canvas.Path
+	fill             canvas.Look
+	line             canvas.Pen
+	title            string
+}
+
+func (p *pen) MoveTo(x, y int) { p.path.Move(canvas.Length(x), canvas.Length(y)) }
+func (p *pen) LineTo(x, y int) { p.path.Line(canvas.Length(x), canvas.Length(y)) }
+
+func (p *pen) Fill() {
+	p.page.Fill(&p.path, p.fill, []byte(p.title))
+	p.path.Reset()
+}
+
+func (p *pen) Stroke() {
+	if p.line.Width > 0 {
+		p.page.Stroke(&p.path, p.line, nil)
+	}
+}
+
+// The style of a series: the pen has its own.
+func (p *pen) SetClassName(string)          {}
+func (p *pen) SetStrokeColor(drawing.Color) {}
+func (p *pen) SetStrokeWidth(float64)       {}
+func (p *pen) SetStrokeDashArray([]float64) {}
+func (p *pen) SetFillColor(drawing.Color)   {}
