@@ -93,7 +93,7 @@ func (p *peak) panel(pn *panel) {
 // bar draws one buffer: what was asked for, and on it, paler, what it takes beyond.
 func (p *peak) bar(x, right canvas.Length, pn *panel, i int, scale plot.Scale) {
 	b := &p.s.Buffers[p.live[i]]
-	look := p.kinds[p.ofKind[i]].look
+	look := p.ofKind[i].look
 	if p.live[i] == p.chosen {
 		look = chosenLook
 	}

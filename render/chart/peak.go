@@ -18,10 +18,10 @@ import (
 // peak is a picture of a peak in the making.
 type peak struct {
 	usage
-	live   []int  // buffers that make up the peak
-	kinds  []kind // what they are for, most bytes first
-	ofKind []int  // by index of live
-	chosen int    // index of a buffer of the space
+	live   []int   // buffers that make up the peak
+	kinds  []*kind // what they are for, most bytes first
+	ofKind []*kind // by index of live
+	chosen int     // index of a buffer of the space
 }
 
 // kind is what some of the buffers at a peak are for.
@@ -95,12 +95,10 @@ func (p *peak) choose(name string) error {
 	for i := range all {
 		all[i] = i
 	}
-	for _, matches := range []func(i int) bool{
-		func(i int) bool { return p.called(i, name, func(a, b string) bool { return a == b }) },
-		func(i int) bool { return p.called(i, name, strings.Contains) },
-	} {
+	equal := func(have, name string) bool { return have == name }
+	for _, matches := range []func(have, name string) bool{equal, strings.Contains} {
 		for _, buffers := range [][]int{p.live, all} {
-			found := slices.DeleteFunc(slices.Clone(buffers), func(i int) bool { return !matches(i) })
+			found := slices.DeleteFunc(slices.Clone(buffers), func(i int) bool { return !p.called(i, name, matches) })
 			if len(found) > 0 {
 				p.chosen = slices.MinFunc(found, bySize)
 				return nil
@@ -123,57 +121,41 @@ func (p *peak) called(buffer int, name string, matches func(have, name string) b
 
 // split sorts the buffers at the peak by what they are for.
 func (p *peak) split() {
-	index := map[string]int{}
-	add := func(name string, bytes int64) int {
-		k, ok := index[name]
-		if !ok {
-			k = len(p.kinds)
-			index[name] = k
-			p.kinds = append(p.kinds, kind{name: name})
+	index := map[string]*kind{}
+	add := func(name string, bytes int64) *kind {
+		k := index[name]
+		if k == nil {
+			k = &kind{name: name}
+			index[name], p.kinds = k, append(p.kinds, k)
 		}
-		p.kinds[k].bytes += bytes
-		p.kinds[k].count++
+		k.bytes += bytes
 		return k
 	}
-	var of []int
 	for _, i := range p.live {
 		b := &p.s.Buffers[i]
 		k := add(cmp.Or(kindNames[b.Kind], p.c.Sites[b.Site].Region, "buffers"), b.Size)
+		k.count++
 		if b.Kind != lifetime.Plain {
-			p.kinds[k].look = plot.KindLook(b.Kind)
+			k.look = plot.KindLook(b.Kind)
 		}
-		of = append(of, k)
+		p.ofKind = append(p.ofKind, k)
 	}
 	// What no buffer stands for has colours of its own, as in the curves.
 	if p.s.Base > 0 {
-		k := add("before the window", p.s.Base)
-		p.kinds[k].count, p.kinds[k].look = 0, baseLook
+		add("before the window", p.s.Base).look = baseLook
 	}
 	if n := p.s.StackAt(p.peak.At); n > 0 {
-		k := add("stack, beside the heap", n)
-		p.kinds[k].count, p.kinds[k].look = 0, stackLook
+		add("stack, beside the heap", n).look = stackLook
 	}
-	order := make([]int, len(p.kinds))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(p.kinds[b].bytes, p.kinds[a].bytes), cmp.Compare(p.kinds[a].name, p.kinds[b].name))
+	slices.SortFunc(p.kinds, func(a, b *kind) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
 	colors := slices.DeleteFunc(slices.Clone(plot.Palette[:]), func(c canvas.RGB) bool { return c == stackLook.RGB })
-	rank := make([]int, len(order))
-	sorted := make([]kind, len(order))
-	for r, k := range order {
-		rank[k] = r
-		sorted[r] = p.kinds[k]
-		if sorted[r].look == (canvas.Look{}) {
-			sorted[r].look = canvas.Look{RGB: colors[min(r, len(colors)-1)]}
+	for rank, k := range p.kinds {
+		if k.look == (canvas.Look{}) {
+			k.look = canvas.Look{RGB: colors[min(rank, len(colors)-1)]}
 		}
 	}
-	for _, k := range of {
-		p.ofKind = append(p.ofKind, rank[k])
-	}
-	p.kinds = sorted
 }
 
 func (p *peak) headline() string { return plot.Device(p.s) + " - what makes up the peak" }
@@ -239,7 +221,7 @@ func (p *peak) legend() []plot.Row {
 		rows = append(rows, plot.Row{Look: k.look, Name: k.name, Below: below})
 	}
 	const most = 6
-	rows = append(rows[:min(len(rows), most)], p.inUse(p.peak.Bytes-p.s.StackAt(p.peak.At), curveLook)...)
+	rows = append(rows[:min(len(rows), most)], p.inUse(curveLook)...)
 	rows = append(rows, p.row(p.chosen, chosenLook, ", marked"))
 	// The largest buffers fill what is left of the page.
 	room := (p.o.Height - 62 - 40) / int(plot.RowHeight/10)
@@ -248,7 +230,7 @@ func (p *peak) legend() []plot.Row {
 			break
 		}
 		if p.live[i] != p.chosen {
-			rows = append(rows, p.row(p.live[i], p.kinds[p.ofKind[i]].look, ""))
+			rows = append(rows, p.row(p.live[i], p.ofKind[i].look, ""))
 		}
 	}
 	return rows

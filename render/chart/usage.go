@@ -138,9 +138,8 @@ func (u *usage) free() canvas.Look {
 	return canvas.Look{Role: canvas.Background}
 }
 
-// inUse names the area of the bytes in use with their number at the peak, and the
-// line below its edge.
-func (u *usage) inUse(bytes int64, area canvas.Look) []plot.Row {
+// inUse names the area of the bytes in use, and the line below its edge.
+func (u *usage) inUse(area canvas.Look) []plot.Row {
 	words := [2]string{"allocated", "requested"}
 	switch {
 	case u.s.Axis == lifetime.ProgramOrder:
@@ -148,7 +147,7 @@ func (u *usage) inUse(bytes int64, area canvas.Look) []plot.Row {
 	case u.stack != nil:
 		words[0] = "heap"
 	}
-	rows := []plot.Row{{Look: area, Name: words[0], Below: units.Bytes(bytes) + " at the peak"}}
+	rows := []plot.Row{{Look: area, Name: words[0], Below: units.Bytes(u.peak.Bytes-u.s.StackAt(u.peak.At)) + " at the peak"}}
 	if u.asked != nil {
 		rows = append(rows, plot.Row{Look: swatch(askedLine), Name: words[1], Below: units.Bytes(u.asked.highest()) + " at most"})
 	}
@@ -157,7 +156,7 @@ func (u *usage) inUse(bytes int64, area canvas.Look) []plot.Row {
 
 // legend names the curves, with their highest values.
 func (u *usage) legend() []plot.Row {
-	rows := u.inUse(u.peak.Bytes-u.s.StackAt(u.peak.At), heapLook)
+	rows := u.inUse(heapLook)
 	if u.s.Base > 0 {
 		rows = append(rows, plot.Row{Look: baseLook, Name: "before the window", Below: units.Bytes(u.s.Base) + ", seen by no event"})
 	}
