@@ -26,7 +26,7 @@ func (p *peak) bars() {
 	width := (p.Right - p.Left - 2*200) / 3
 	size := func(b *lifetime.Buffer) int64 { return b.Size }
 	padding := func(b *lifetime.Buffer) int64 { return b.Size - b.Requested }
-	most := int(width / 30) // bars of two pixels, and a gap
+	most := int(width / 30) // each bar takes two pixels and a gap
 	largest := p.first(most, size)
 	order := slices.Clone(largest)
 	slices.Sort(order) // live is in order of allocation
@@ -45,8 +45,8 @@ func (p *peak) bars() {
 	}
 }
 
-// first returns the n buffers with the largest figure, largest first; those that
-// have none of it are left out.
+// first returns the n buffers with the largest figures, largest first, as indexes of
+// peak.live. Buffers whose figure is not positive are left out.
 func (p *peak) first(n int, figure func(*lifetime.Buffer) int64) []int {
 	var list []int
 	for i, buffer := range p.live {
@@ -60,7 +60,7 @@ func (p *peak) first(n int, figure func(*lifetime.Buffer) int64) []int {
 	return list[:min(n, len(list))]
 }
 
-// panel draws one bar chart: its title, its highest figure, and a bar per buffer.
+// panel draws one bar chart: its title, its highest figure and a bar per buffer.
 func (p *peak) panel(pn *panel) {
 	p.Page.Text(canvas.Text{X: pn.left, Y: pn.top - 220, Bold: true, S: pn.title}.Fit(pn.right - pn.left + 150))
 	most := int64(0)
@@ -90,7 +90,8 @@ func (p *peak) panel(pn *panel) {
 	p.Page.End()
 }
 
-// bar draws one buffer: what was asked for, and on it, paler, what it takes beyond.
+// bar draws one buffer: the requested bytes and, paler above them, the rest of its
+// size.
 func (p *peak) bar(x, right canvas.Length, pn *panel, i int, scale plot.Scale) {
 	b := &p.s.Buffers[p.live[i]]
 	look := p.ofKind[i].look
@@ -100,7 +101,7 @@ func (p *peak) bar(x, right canvas.Length, pn *panel, i int, scale plot.Scale) {
 	v := pn.height(b)
 	top := pn.bottom - max(scale.At(uint64(v)), 5)
 	solid := pn.bottom - min(scale.At(uint64(min(max(b.Requested, 0), v))), pn.bottom-top)
-	if v != b.Size { // padding alone
+	if v != b.Size { // this chart shows padding alone
 		solid = top
 	}
 	title := []byte(p.describe(p.live[i]))

@@ -8,15 +8,13 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// window is the part of an axis that a curve shows, in columns at least as many as
-// there are pixels.
+// window is the part of an axis that a curve shows, in at least one column per pixel.
 type window struct {
 	from, to int64
 	columns  int
 }
 
-// column returns the column that t falls into; inside is false when t is the very
-// beginning of it.
+// column returns the column of t. inside is false if t is the beginning of the column.
 func (w window) column(t int64) (k int, inside bool) {
 	t = min(max(t, w.from), w.to)
 	hi, lo := bits.Mul64(uint64(t)-uint64(w.from), uint64(w.columns))
@@ -38,8 +36,8 @@ func blank(w window) *curve {
 	return &curve{w, n, make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)}
 }
 
-// newCurve samples levels, which are in order of time. Of several at one instant
-// the last counts: what lies between was never the state.
+// newCurve samples levels, which are in order of time. Of several levels at one
+// instant only the last counts: the others were never the state.
 func newCurve(w window, levels iter.Seq[lifetime.Level]) *curve {
 	c := blank(w)
 	var last lifetime.Level
@@ -56,7 +54,7 @@ func newCurve(w window, levels iter.Seq[lifetime.Level]) *curve {
 	return c
 }
 
-// hold enters that the value was v over [since, until).
+// hold enters the value v for [since, until).
 func (c *curve) hold(v, since, until int64) {
 	first, _ := c.column(since)
 	last, inside := c.column(until)
@@ -93,7 +91,8 @@ func (c *curve) same(o *curve) bool {
 	return c.first == o.first && slices.Equal(c.low, o.low) && slices.Equal(c.high, o.high) && slices.Equal(c.at, o.at)
 }
 
-// coarser returns the curve with by columns made one; by divides their number.
+// coarser returns the curve with every by columns merged into one. by divides their
+// number.
 func (c *curve) coarser(by int) *curve {
 	o := blank(window{c.from, c.to, c.columns / by})
 	for k := c.first; k < c.columns; k++ {
@@ -102,8 +101,8 @@ func (c *curve) coarser(by int) *curve {
 	return o
 }
 
-// steps calls add with the corners of the curve as steps, with a line to the lowest
-// and the highest value of a column.
+// steps calls add with the corners of the curve. It is made of steps, and of a line
+// from the lowest to the highest value of each column.
 func (c *curve) steps(add func(column int, v int64)) {
 	before := int64(-1)
 	for k := c.first; k < c.columns; k++ {

@@ -23,10 +23,10 @@ type comparison struct {
 	sides   []*timeline
 }
 
-// timeline is a side of it.
+// timeline is one side of a comparison.
 type timeline struct {
 	figure
-	word string // which side it is
+	word string // "before" or "after"
 	file string
 }
 
@@ -52,7 +52,7 @@ func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	return p.page.Finish(w)
 }
 
-// open takes what is known of both sides from the spaces; false: nothing was in use.
+// open prepares both sides. It returns false if nothing was in use.
 func (p *comparison) open() bool {
 	files := plot.Apart([]string{fileOf(p.d.Before, p.pair.Before), fileOf(p.d.After, p.pair.After)})
 	used := false
@@ -101,8 +101,8 @@ func (p *comparison) layOut() {
 	}
 }
 
-// endOfScale returns where the horizontal scale of a side ends, which is as long as
-// the longer window, where both are of one kind.
+// endOfScale returns the end of a side's horizontal scale. If both sides have the same
+// kind of axis, both scales are as long as the longer window.
 func (p *comparison) endOfScale(s *lifetime.Space) int64 {
 	length := uint64(s.End) - uint64(s.Begin)
 	for _, o := range p.sides {
@@ -113,10 +113,10 @@ func (p *comparison) endOfScale(s *lifetime.Space) int64 {
 	if to := int64(uint64(s.Begin) + length); to > s.Begin {
 		return to
 	}
-	return s.End // times of damaged captures
+	return s.End // the sum overflows in damaged captures
 }
 
-// heading writes the verdict, and below it what is compared.
+// heading writes the verdict, and below it the space and the change of its peak.
 func (p *comparison) heading() {
 	left, y := p.sides[0].Left, canvas.Length(240)
 	for _, line := range p.verdict {
@@ -149,7 +149,7 @@ func (p *comparison) drawSide(t *timeline, marked bool) {
 	t.marks(p.legend(t, marked))
 }
 
-// mark draws how high the peak was before, and from there to the peak at y.
+// mark draws the height of the peak before, and a line from there to the peak at y.
 func (p *comparison) mark(t *timeline, y, before canvas.Length) {
 	pen := canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}
 	t.Page.Stroke(canvas.Line(t.Left, before, t.Right, before), pen, []byte("peak before: "+units.Exact(p.pair.Before.Peak)))
@@ -158,7 +158,7 @@ func (p *comparison) mark(t *timeline, y, before canvas.Length) {
 	t.Page.Stroke(canvas.Line(x, before, x, y), pen, []byte("peak "+p.change()))
 }
 
-// legend names what is drawn of a side, with its highest values.
+// legend names the curves of a side, with their highest values.
 func (p *comparison) legend(t *timeline, marked bool) []plot.Row {
 	rows := []plot.Row{{Look: heapLook, Name: "in use", Below: units.Bytes(t.peak.Bytes) + " at the peak"}}
 	if t.reserved != nil {
@@ -171,7 +171,7 @@ func (p *comparison) legend(t *timeline, marked bool) []plot.Row {
 	return rows
 }
 
-// change says by how much the peaks of both sides differ.
+// change returns the difference of the peaks as text.
 func (p *comparison) change() string {
 	if p.pair.Before.Peak == p.pair.After.Peak {
 		return "unchanged"
@@ -189,8 +189,8 @@ func (p *comparison) explanation() string {
 	return text + ". Every column of pixels has the lowest and the highest value."
 }
 
-// lines breaks a text at spaces so that it is drawn in no more than width at a font
-// size, in so many lines at most: what does not fit is cut off.
+// lines breaks a text at spaces into at most most lines that are at most width wide at
+// a font size in pixels. Text that does not fit is cut off.
 func lines(text string, size int, width canvas.Length, most int) (all []string) {
 	line := ""
 	words := strings.Fields(canvas.Cut(text, 400))

@@ -14,12 +14,12 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// Miniature is the usage of a space for a small panel. It holds on to no buffer, so
-// that captures can be read one after the other.
+// Miniature is the usage of a space for a small panel. It does not keep the capture in
+// memory, so that many captures can be read one after the other.
 type Miniature struct {
-	Name string // of whom
-	Odd  string // the figure by which it differs from the others, "" where it does not
-	Why  string // the same at length
+	Name string // of the rank or the capture
+	Odd  string // the figure that differs from the others, "" if none does
+	Why  string // how it differs, in a sentence
 
 	device string
 	peak   lifetime.Level
@@ -27,11 +27,11 @@ type Miniature struct {
 	curve  *curve
 }
 
-// miniatureColumns is in how many columns a miniature is sampled: it can be halved and
-// divided by three, and is as wide as the widest panel.
+// miniatureColumns is the number of columns of a miniature. 2, 3 and 4 divide it, and
+// the widest panel has about as many pixels.
 const miniatureColumns = 432
 
-// NewMiniature takes the usage of a space.
+// NewMiniature returns the usage of a space. It fails if nothing was in use.
 func NewMiniature(name string, s *lifetime.Space) (*Miniature, error) {
 	m := &Miniature{Name: name, device: plot.Device(s), peak: s.Peak(lifetime.Occupied), length: units.Span(s.End-max(s.Begin, plot.Origin(s)), s.Axis.Unit())}
 	if m.peak.Bytes <= 0 || s.Begin >= s.End {
@@ -62,9 +62,10 @@ type multiples struct {
 	high    canvas.Length // the plot of a panel
 }
 
-// Multiples draws panels side by side on one scale of bytes. what they are ("ranks")
-// stands in the headline; more of them are left out. Options.Height does not count:
-// the picture is as high as its panels need. The same input gives the same bytes.
+// Multiples draws panels side by side on one scale of bytes. what names them in the
+// headline ("ranks"), more is how many further ones are left out. Options.Height has
+// no effect: the picture is as high as its panels need. The same input gives the same
+// bytes.
 func Multiples(w io.Writer, what string, panels []*Miniature, more int, o Options) error {
 	m := &multiples{o: o.withDefaults(0, 0), what: what, panels: panels, more: more}
 	m.layOut()
@@ -107,7 +108,7 @@ func (m *multiples) layOut() {
 	}
 }
 
-// place goes on to a panel, and draws what lies behind its curve.
+// place moves the figure to a panel, and draws the lines behind its curve.
 func (m *multiples) place(i int) {
 	row, column := canvas.Length(i/m.columns), canvas.Length(i%m.columns)
 	m.Left = gridLeft + column*(m.wide+panelGap)
@@ -122,7 +123,7 @@ func (m *multiples) place(i int) {
 	}
 }
 
-// draw draws a panel.
+// panel draws a panel.
 func (m *multiples) panel(i int, panel *Miniature) {
 	m.place(i)
 	m.words(panel)
@@ -137,8 +138,8 @@ func (m *multiples) panel(i int, panel *Miniature) {
 	m.Page.Dot(m.X(panel.peak.At), m.level(panel.peak.Bytes), 25, canvas.Look{Role: canvas.Foreground})
 }
 
-// coarseness returns how many columns of a curve become one: a column is not much
-// finer than a pixel.
+// coarseness returns how many columns of a curve are merged into one, so that a column
+// is at most a pixel wide but not much less.
 func (m *multiples) coarseness() int {
 	for _, by := range []int{4, 3, 2} {
 		if m.wide/10 <= canvas.Length(miniatureColumns/by) {
@@ -148,7 +149,7 @@ func (m *multiples) coarseness() int {
 	return 1
 }
 
-// words writes above a panel whose it is, and its peak.
+// words writes the name and the peak of a panel above it.
 func (m *multiples) words(panel *Miniature) {
 	name := canvas.Text{X: m.Left, Y: m.Top - 210, Bold: true, S: panel.Name}.Fit(m.wide)
 	m.Page.Text(withAside(name, panel.device, m.wide))
@@ -159,7 +160,7 @@ func (m *multiples) words(panel *Miniature) {
 	m.Page.Text(withAside(peak.Fit(m.wide), panel.length, m.wide))
 }
 
-// withAside adds what need not be there: only where it fits.
+// withAside adds aside to a text if both fit in width.
 func withAside(t canvas.Text, aside string, width canvas.Length) canvas.Text {
 	longer := t
 	if longer.Aside = aside; longer.Extent() <= width {
@@ -172,10 +173,10 @@ func (m *multiples) headline() string {
 	return fmt.Sprintf("memory in use - %s %s", units.Count(int64(len(m.panels)+m.more)), m.what)
 }
 
-// factName is how many characters of a name stand in the line of facts.
+// factName is the maximum length of a name in the line of facts, in characters.
 const factName = 28
 
-// spread says between which bounds the peaks lie.
+// spread returns the lowest and the highest peak as text.
 func (m *multiples) spread() string {
 	byPeak := func(a, b *Miniature) int { return cmp.Compare(a.peak.Bytes, b.peak.Bytes) }
 	most, least := slices.MaxFunc(m.panels, byPeak), slices.MinFunc(m.panels, byPeak)
@@ -185,7 +186,7 @@ func (m *multiples) spread() string {
 	return fmt.Sprintf("peaks from %s (%s) to %s (%s)", units.Bytes(least.peak.Bytes), canvas.Cut(least.Name, factName), units.Bytes(most.peak.Bytes), canvas.Cut(most.Name, factName))
 }
 
-// facts are the bounds of the peaks, and the outliers.
+// facts returns the lowest and the highest peak, and the outliers.
 func (m *multiples) facts() []string {
 	var odd []string
 	for _, p := range m.panels {
@@ -199,7 +200,7 @@ func (m *multiples) facts() []string {
 	return []string{m.spread(), "outliers: " + strings.Join(odd, ", ")}
 }
 
-// leftOut says how many panels there are not.
+// leftOut returns the text about the panels that are left out.
 func (m *multiples) leftOut() string {
 	return fmt.Sprintf("%s more are left out: these are the first %s.", units.Count(int64(m.more)), units.Count(int64(len(m.panels))))
 }

@@ -24,7 +24,7 @@ type peak struct {
 	chosen int     // index of a buffer of the space
 }
 
-// kind is what some of the buffers at a peak are for.
+// kind is a purpose of memory at a peak, and its buffers.
 type kind struct {
 	name  string
 	look  canvas.Look
@@ -44,10 +44,10 @@ var (
 	errNotFound  = errors.New("no buffer is called so")
 )
 
-// Peak draws what makes up the peak: the buffers by size, by padding and in order,
-// split by what they are for, and the curves of the bytes in use with and without
-// padding. buffer chooses one, whose allocation and free are marked: by the name of
-// its instruction, operation or function, by its number, or "" for the largest.
+// Peak draws the buffers at the peak by size, by padding and in order, with a colour
+// for each purpose, and the curves of the bytes in use with and without padding. The
+// allocation and the free of one buffer are marked. buffer is its number or the name
+// of its instruction, operation or function; "" is the largest.
 func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o Options) error {
 	u, err := newUsage(c, s, o.withDefaults(640, 560))
 	if err != nil {
@@ -76,7 +76,7 @@ func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o 
 	return p.Page.Finish(w)
 }
 
-// choose finds the buffers at the peak, and the one that is to be marked.
+// choose finds the buffers at the peak, and the one to mark.
 func (p *peak) choose(name string) error {
 	p.live = p.s.LiveAt(p.peak.At)
 	if len(p.live) == 0 {
@@ -89,8 +89,7 @@ func (p *peak) choose(name string) error {
 	if name == "" {
 		return nil
 	}
-	// Those of the peak come first, then all others; the exact name first, then
-	// a part of one.
+	// An exact name goes before a part of one, then a buffer of the peak before others.
 	all := make([]int, len(p.s.Buffers))
 	for i := range all {
 		all[i] = i
@@ -119,7 +118,7 @@ func (p *peak) called(buffer int, name string, matches func(have, name string) b
 	return slices.ContainsFunc([]string{site.Instr, site.Op, function, place}, func(have string) bool { return have != "" && matches(have, name) })
 }
 
-// split sorts the buffers at the peak by what they are for.
+// split groups the buffers at the peak by purpose.
 func (p *peak) split() {
 	index := map[string]*kind{}
 	add := func(name string, bytes int64) *kind {
@@ -140,7 +139,7 @@ func (p *peak) split() {
 		}
 		p.ofKind = append(p.ofKind, k)
 	}
-	// What no buffer stands for has colours of its own, as in the curves.
+	// Memory without buffers has the colours that the curves give it.
 	if p.s.Base > 0 {
 		add("before the window", p.s.Base).look = baseLook
 	}
@@ -168,7 +167,7 @@ func (p *peak) explanation() string {
 	return "One bar per buffer at the peak; the pale part is " + pale + ". Above, the bytes in use with and without it."
 }
 
-// shares draws one bar of all bytes at the peak, by what they are for.
+// shares draws one bar of all bytes at the peak, by purpose.
 func (p *peak) shares() {
 	scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
 	at := int64(0)
@@ -185,7 +184,7 @@ func (p *peak) share(bytes int64) string {
 	return strconv.FormatFloat(100*float64(bytes)/float64(p.peak.Bytes), 'f', 1, 64) + " %"
 }
 
-// lifetime marks from where to where the chosen buffer lives.
+// lifetime marks the allocation and the free of the chosen buffer.
 func (p *peak) lifetime() {
 	b := &p.s.Buffers[p.chosen]
 	from, to, end := p.X(b.Begin), p.Right, "alive at the end"
@@ -205,12 +204,12 @@ func (p *peak) lifetime() {
 	p.Beside(to, p.Top+330, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: end})
 }
 
-// The curves are grey here, as colours tell what the memory is for.
+// The curve is grey here because colours stand for purposes.
 var curveLook = canvas.Look{Role: canvas.Stays}
 
 var chosenLook = canvas.Look{RGB: 0xd1495b, Hatched: true}
 
-// legend says what the memory is for, and which buffers are the largest.
+// legend names the purposes, the curves and the largest buffers.
 func (p *peak) legend() []plot.Row {
 	var rows []plot.Row
 	for _, k := range p.kinds {
@@ -236,14 +235,14 @@ func (p *peak) legend() []plot.Row {
 	return rows
 }
 
-// row is the line of the legend for one buffer.
+// row returns the row of the legend for one buffer.
 func (p *peak) row(buffer int, look canvas.Look, more string) plot.Row {
 	b := &p.s.Buffers[buffer]
 	name, place := plot.Name(p.c, p.s, b.Site)
 	return plot.Row{Look: look, Name: name, Place: place, Below: units.Bytes(b.Size) + more}
 }
 
-// describe returns what shows when a reader points at a buffer.
+// describe returns the text that shows when a reader points at a buffer.
 func (p *peak) describe(buffer int) string {
 	b := &p.s.Buffers[buffer]
 	name, place := plot.Name(p.c, p.s, b.Site)

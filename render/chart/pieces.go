@@ -10,11 +10,11 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// pieces is how much of the free memory lies outside its largest piece, over time:
-// the fragmentation, XProf's definition.
+// pieces is the fragmentation over time, as XProf defines it: the share of the free
+// memory that lies outside its largest piece.
 type pieces struct {
 	curve    *curve // in hundredths of a percent; nil where not known
-	instants int    // at which it was computed; 0 where the allocator reported it
+	instants int    // number of samples; 0 if the allocator reported it
 }
 
 // whole is a fragmentation of 1.
@@ -41,12 +41,12 @@ func reported(s *lifetime.Space) (levels []lifetime.Level) {
 	return levels
 }
 
-// computedMost bounds the buffers that are looked at to compute fragmentation:
-// every instant looks at all that were allocated before.
+// computedMost bounds the work of computing fragmentation: every sample looks at all
+// buffers that were allocated before it.
 const computedMost = 2e7
 
-// computed takes the figures from the holes in reserved memory, at instants at
-// equal distances: a curve through samples, which may miss a spike.
+// computed takes the figures from the holes in reserved memory. Its samples are at
+// equal distances and may miss a spike.
 func computed(w window, s *lifetime.Space) (levels []lifetime.Level) {
 	n := min(max(computedMost/len(s.Buffers), 24), w.columns/2)
 	n = int(min(uint64(n), uint64(w.to)-uint64(w.from)))
@@ -60,7 +60,7 @@ func computed(w window, s *lifetime.Space) (levels []lifetime.Level) {
 	return levels
 }
 
-// room returns how much of a plot's width the axis takes.
+// room returns the width of the axis.
 func (p *pieces) room() canvas.Length {
 	if p.curve == nil {
 		return 0
@@ -68,7 +68,7 @@ func (p *pieces) room() canvas.Length {
 	return 490
 }
 
-// draw draws the curve on a plot, and its axis at the right, in percent.
+// draw draws the curve on a plot, and at its right an axis in percent.
 func (p *pieces) draw(on plot.Plot) {
 	if p.curve == nil {
 		return

@@ -21,7 +21,7 @@ type Options struct {
 	Width, Height int // pixels; raised where they are too small to draw in
 }
 
-// withDefaults returns o with a height where it has none, and at least the least.
+// withDefaults returns o with a width and a height, which is at least the least.
 func (o Options) withDefaults(height, least int) Options {
 	o.Width, o.Height = max(cmp.Or(o.Width, 960), 480), max(cmp.Or(o.Height, height), least)
 	return o
@@ -58,7 +58,7 @@ type usage struct {
 	pieces pieces
 }
 
-// newUsage takes the curves from the space. It fails where nothing was in use.
+// newUsage returns a usage with its curves. It fails if nothing was in use.
 func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error) {
 	u := &usage{figure: newFigure(s, o.Width), c: c, s: s, o: o}
 	if u.peak.Bytes <= 0 || s.Begin >= s.End {
@@ -76,9 +76,9 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 	return u, nil
 }
 
-// Usage draws the bytes in use over time: with what was requested, reserved or
-// free beside it, as far as the space tells, and how much of the free memory is in
-// pieces. The same input gives the same bytes.
+// Usage draws the bytes in use over time and, as far as the space tells them, the
+// requested, reserved and free bytes and the fragmentation. The same input gives the
+// same bytes.
 func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
 	u, err := newUsage(c, s, o.withDefaults(420, 240))
 	if err != nil {
@@ -129,8 +129,8 @@ func (u *usage) upTo(bytes int64, look canvas.Look) {
 	}
 }
 
-// free returns the look of what the device has left. It does not show where the
-// plot does not reach up to the capacity.
+// free returns the look of free memory. It is that of the page if the capacity lies
+// above the plot.
 func (u *usage) free() canvas.Look {
 	if uint64(u.s.Limit) <= u.ceiling {
 		return freeLook

@@ -6,8 +6,8 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// Steps draws the program's steps as ticks along the top, no two closer than
-// two pixels: a fence says no more than that there are many.
+// Steps draws the program's steps as ticks along the top, at least two pixels apart:
+// more would be a solid bar.
 func (p *Plot) Steps() {
 	last := canvas.Length(-100)
 	count := int64(0)
@@ -30,7 +30,8 @@ func (p *Plot) Steps() {
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: p.Top - 90, Anchor: canvas.End, Role: canvas.Dim, S: "steps"})
 }
 
-// Limit draws what the device can hold, where that is in reach.
+// Limit draws the capacity of the device as a line, unless it is above ceiling, the
+// bytes at the top. height returns how far above the bottom a number of bytes lies.
 func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	if p.Space.Limit <= 0 || uint64(p.Space.Limit) > ceiling {
 		return
@@ -39,14 +40,13 @@ func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	text := "capacity " + units.Bytes(p.Space.Limit)
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
 	base := y + 140
-	if base > p.Bottom-20 { // of a plot that shows another space too
+	if base > p.Bottom-20 { // two spaces share the scale, and this device is much smaller
 		base = y - 60
 	}
 	p.Page.Text(canvas.Text{X: p.Left + 60, Y: base, Role: canvas.Bad, Halo: true, S: text})
 }
 
-// oomLabels bounds the failed allocations that are labelled: each label takes
-// a line of text of its own.
+// oomLabels is how many failed allocations have a label: each takes a line of text.
 const oomLabels = 4
 
 // OOMs draws failed allocations as lines from top to bottom.
@@ -62,7 +62,7 @@ func (p *Plot) OOMs() {
 		}
 		x := p.X(m.Begin)
 		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
-		// The lines say when, the labels one below the other how much.
+		// The labels are one below the other, so that they cannot overlap.
 		if labelled < oomLabels {
 			p.Beside(x, p.Top+330+labelled*160, p.Right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: text})
 			labelled++
@@ -70,8 +70,8 @@ func (p *Plot) OOMs() {
 	}
 }
 
-// Peak marks the peak, whose level lies at y, with the exact number of bytes above
-// the plot, in a text that ends before right.
+// Peak marks the peak at y. A text above the plot, which ends before right, has the
+// exact number of bytes.
 func (p *Plot) Peak(peak lifetime.Level, y, right canvas.Length) {
 	x := p.X(peak.At)
 	p.Page.Dot(x, y, 30, canvas.Look{Role: canvas.Foreground})

@@ -14,7 +14,7 @@ type Plot struct {
 	Space *lifetime.Space
 	Width canvas.Length // of the page
 
-	From, To                 int64 // what of the axis is shown: [From, To)
+	From, To                 int64 // the part of the axis that is shown: [From, To)
 	Left, Right, Top, Bottom canvas.Length
 }
 
@@ -26,10 +26,10 @@ func New(width int) Plot {
 	return p
 }
 
-// legendLeft returns where the legend begins.
+// legendLeft returns the x of the legend.
 func (p *Plot) legendLeft() canvas.Length { return p.Width - min(max(p.Width/10*24/100, 190), 260)*10 }
 
-// X returns where an instant lies.
+// X returns the x of an instant.
 func (p *Plot) X(t int64) canvas.Length {
 	if t <= p.From {
 		return p.Left
@@ -45,8 +45,7 @@ func (p *Plot) Heading(title string, facts ...string) {
 	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
 }
 
-// Source returns the facts that say what a picture was made from: the file and
-// the memory ID, as short as a heading needs them.
+// Source returns the file and the memory ID of the space, cut to fit in a heading.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	width := (p.Width - p.Left - 160) / 3
 	file := c.Sources[p.Space.Source].File
@@ -91,8 +90,8 @@ func (p *Plot) Along() {
 	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
 }
 
-// Beside writes a text next to x, up to right: after x where it fits, else before
-// it, else wherever there is room.
+// Beside writes a text next to x: after it if the text then ends before right, else
+// before it, or at the left edge of the plot if it does not fit there.
 func (p *Plot) Beside(x, y, right canvas.Length, t canvas.Text) {
 	t = t.Fit(right - p.Left)
 	width := t.Extent()
@@ -131,8 +130,8 @@ func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	}
 }
 
-// fitName shortens a site's name: where it is matters more than all of its name,
-// so the place keeps up to half of the width.
+// fitName shortens a site's name and place. The place tells more than the end of a
+// long name, so it keeps up to half of the width.
 func fitName(name, place string, width canvas.Length) (string, string) {
 	if place != "" {
 		place = canvas.Fit(place, canvas.TextSize, max(width/2, width-canvas.Width(name+" ", canvas.TextSize)))
@@ -141,8 +140,8 @@ func fitName(name, place string, width canvas.Length) (string, string) {
 	return canvas.Fit(name, canvas.TextSize, width), place
 }
 
-// Footer writes what is worth knowing below everything: text, or only its first
-// sentence where there is no room for more.
+// Footer writes a text at the bottom of a page of a height in pixels, or only its
+// first sentence if the rest does not fit.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
 	if canvas.Width(text, canvas.TextSize) > width {
@@ -151,7 +150,7 @@ func (p *Plot) Footer(height int, text string) {
 	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))
 }
 
-// OfLimit says how large the device is, "" when that is not known.
+// OfLimit returns the capacity of the device as " of 16.0 GiB", "" if it is not known.
 func OfLimit(s *lifetime.Space) string {
 	if s.Limit <= 0 {
 		return ""
@@ -159,9 +158,8 @@ func OfLimit(s *lifetime.Space) string {
 	return " of " + units.Bytes(s.Limit)
 }
 
-// WithLimit returns what the top of a plot stands for that is to show most
-// bytes: the limit of the device, where it is not so far away that the picture
-// would be empty for the most part.
+// WithLimit returns the bytes at the top of a plot that has to show most bytes: the
+// capacity of the device, unless that would leave more than half of the plot empty.
 func WithLimit(most uint64, limit int64) uint64 {
 	if limit > 0 && uint64(limit) <= 2*most {
 		return max(most, uint64(limit))

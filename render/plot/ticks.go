@@ -14,7 +14,7 @@ import (
 // numbers so that every machine draws the same picture.
 type Scale struct{ From, To uint64 }
 
-// At maps v; what is larger than From is mapped to To.
+// At maps v. Values above From are mapped to To.
 func (s Scale) At(v uint64) canvas.Length {
 	hi, lo := bits.Mul64(min(v, s.From), s.To)
 	lo, carry := bits.Add64(lo, s.From/2, 0)
@@ -28,8 +28,8 @@ type Tick struct {
 	Label string
 }
 
-// Bytes returns ticks at round sizes from 0 to most, a few more than lines at
-// the most.
+// Bytes returns ticks at round sizes from 0 to most: at most lines+1 of them, or 3 if
+// lines is less than 2.
 func Bytes(most uint64, lines int) (ticks []Tick) {
 	step := uint64(1)
 	for most/step > uint64(max(lines, 2)) {
@@ -48,7 +48,7 @@ func roundSize(v uint64) string {
 	}
 	names := [...]string{" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"}
 	i := 0
-	// A quarter of a unit is short enough; what is finer stays in the smaller one.
+	// Labels have quarters of a unit. Finer values stay in the smaller unit.
 	for i+1 < len(names) && v>>(10*(i+1)) > 0 && v&(1<<(10*(i+1)-2)-1) == 0 {
 		i++
 	}
@@ -67,9 +67,9 @@ type unit struct {
 
 var timeUnits = []unit{{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
 
-// Origin is where the horizontal axis of a space counts from: the beginning of
-// the window, but instructions have numbers of their own. A compiled program
-// begins before the first one.
+// Origin returns the zero of a space's horizontal axis: the beginning of the window.
+// Instructions have numbers of their own, and a compiled program begins before the
+// first one.
 func Origin(s *lifetime.Space) int64 {
 	if s.Axis == lifetime.ProgramOrder && s.Begin < 0 && s.End > 0 {
 		return 0
@@ -77,8 +77,8 @@ func Origin(s *lifetime.Space) int64 {
 	return s.Begin
 }
 
-// Instants returns ticks at round distances from the origin, counted from from,
-// and the name of the axis over [from, to), which is drawn width wide.
+// Instants returns the ticks and the name of an axis over [from, to) that is drawn
+// width wide. Ticks are at round distances from the origin.
 func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []Tick, name string) {
 	u, name := unit{1, ""}, "events since the window opened"
 	length := uint64(to) - uint64(from)
@@ -94,12 +94,12 @@ func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []T
 		name = "time since the window opened (" + u.name + ")"
 	}
 	begin := uint64(max(Origin(s), from))
-	before := begin - uint64(from) // which has no ticks
+	before := begin - uint64(from) // this part has no ticks
 	begin -= uint64(Origin(s))
 	// Labels grow with the distance from the window's beginning.
 	label := max(700, 160+canvas.Width(tickText(begin+length, u.size), canvas.TextSize))
 	step := roundStep(length, uint64(width/label), u.size)
-	// Ticks are counted, since times of damaged captures may wrap around.
+	// Ticks are counted because times of damaged captures may wrap around.
 	first := before + (step-begin%step)%step
 	for i := uint64(0); first <= length && i <= (length-first)/step; i++ {
 		d := first + i*step
@@ -108,9 +108,8 @@ func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []T
 	return ticks, name
 }
 
-// roundStep returns the smallest of 1, 2, 5, 10, ... that divides length into
-// no more than n steps, and that a tenth of unit divides: labels have one
-// decimal.
+// roundStep returns the smallest of 1, 2, 5, 10, ... that divides length into at most
+// n steps. It is a multiple of a tenth of unit, as labels have one decimal.
 func roundStep(length, n, unit uint64) uint64 {
 	step := max(unit/10, 1)
 	for i := 0; length/step > max(n, 1) && step < math.MaxUint64/8; i++ {
@@ -123,7 +122,7 @@ func roundStep(length, n, unit uint64) uint64 {
 	return step
 }
 
-// tickText writes v in units of size with a decimal only where needed.
+// tickText returns v in units of size, with one decimal if needed.
 func tickText(v, size uint64) string {
 	text := units.Count(int64(min(v/size, math.MaxInt64)))
 	if tenth := v % size * 10 / size; tenth != 0 {
