@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // runFolders are where the folders of runs lie below a log folder: the layout
@@ -21,7 +23,7 @@ var profileFiles = []string{"*.xplane.pb", "*.xplane.pb.gz", "*.xplane.pb.zst"}
 
 // profiles finds the profiles in a folder: those of one run. Of several runs it
 // takes the last one, whose name is its time, and counts the others.
-func profiles(folder string, b *lifetime.Builder) ([]string, error) {
+func profiles(folder string, b *build.Builder) ([]string, error) {
 	dir, err := os.Open(folder)
 	if err != nil { // patterns would match nothing and not say why
 		return nil, err
@@ -52,7 +54,7 @@ func profiles(folder string, b *lifetime.Builder) ([]string, error) {
 		})
 		last := names[len(names)-1]
 		if others := len(names) - 1; others > 0 {
-			b.Lose(lifetime.OtherRuns, int64(others), 0, fmt.Sprintf("%s; %s was read", filepath.Base(names[0]), filepath.Base(last)))
+			b.Lose(loss.OtherRuns, int64(others), 0, fmt.Sprintf("%s; %s was read", filepath.Base(names[0]), filepath.Base(last)))
 		}
 		slices.Sort(runs[last])
 		return runs[last], nil
@@ -92,7 +94,7 @@ func Expand(names []string) (files []string, err error) {
 // expandFolder returns the captures in a folder, or the folder itself where it
 // holds profiles of XProf or nothing that is known.
 func expandFolder(folder string) (files []string) {
-	if _, err := profiles(folder, lifetime.NewBuilder()); err == nil {
+	if _, err := profiles(folder, build.New(0)); err == nil {
 		return []string{folder}
 	}
 	entries, err := os.ReadDir(folder)
@@ -130,10 +132,10 @@ func escape(path string) string {
 
 // nameHosts tells spaces of several files apart that would have one name: by
 // the name of their file, which is the host in XProf's layout.
-func nameHosts(c *lifetime.Capture) {
+func nameHosts(sources []lifetime.Source, spaces []*lifetime.SpaceInfo) {
 	files := map[string]int{} // source by ID
 	same := false
-	for _, s := range c.Spaces {
+	for _, s := range spaces {
 		source, seen := files[s.ID()]
 		same = same || seen && source != s.Source
 		files[s.ID()] = s.Source
@@ -141,8 +143,8 @@ func nameHosts(c *lifetime.Capture) {
 	if !same {
 		return
 	}
-	for _, s := range c.Spaces {
-		name, _, _ := strings.Cut(filepath.Base(c.Sources[s.Source].File), ".xplane.pb")
+	for _, s := range spaces {
+		name, _, _ := strings.Cut(filepath.Base(sources[s.Source].File), ".xplane.pb")
 		s.Host = name
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // logFolder makes a folder with copies of the profile at the given places.
@@ -78,7 +79,7 @@ func TestRuns(t *testing.T) {
 	if len(c.Sources) != 1 || !strings.Contains(c.Sources[0].File, "2026_02_01") || c.Spaces[0].Host != "vm" {
 		t.Errorf("read %+v", c.Sources)
 	}
-	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.OtherRuns || c.Losses[0].Count != 2 {
+	if len(c.Losses) != 1 || c.Losses[0].Reason != loss.OtherRuns || c.Losses[0].Count != 2 {
 		t.Errorf("losses %v", c.Losses)
 	}
 }

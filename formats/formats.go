@@ -20,6 +20,7 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -33,17 +34,20 @@ type Format struct {
 	Sniff func(head []byte) bool
 	// Read turns the file into facts, streamed once from its beginning. Formats
 	// in which what explains a thing follows it have ReadAt instead.
-	Read   func(file string, in io.Reader, b *lifetime.Builder) error
-	ReadAt func(file string, in io.ReaderAt, size int64, b *lifetime.Builder) error
+	Read   func(file string, in io.Reader, b *build.Builder) error
+	ReadAt func(file string, in io.ReaderAt, size int64, b *build.Builder) error
 	// States says that the file states the model itself, buffers with both ends
 	// and all, so that it may contradict itself: what was read is checked.
 	States bool
+	// Traits are what is true of all its captures.
+	Traits lifetime.Traits
 }
 
 // All lists the formats in the order in which they are tried.
 var All = []Format{
 	{Name: "torch-snapshot", Doc: "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one",
-		Sniff: torchsnap.Sniff, Read: torchsnap.Read},
+		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true,
+			Advice: "call torch.cuda.memory._record_memory_history() before the allocations, and _dump_snapshot() after them"}},
 	{Name: "xplane", Doc: "XProf profile of TensorFlow or JAX: *.xplane.pb, or the folder that the profiler wrote into",
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
@@ -51,9 +55,10 @@ var All = []Format{
 	{Name: "jaxprof", Doc: "device memory profile of JAX: jax.profiler.save_device_memory_profile",
 		Sniff: jaxprof.Sniff, Read: jaxprof.Read},
 	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
-		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read},
+		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read, Traits: lifetime.Traits{Calls: true}},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
-		Sniff: chrometrace.Sniff, Read: chrometrace.Read},
+		Sniff: chrometrace.Sniff, Read: chrometrace.Read, Traits: lifetime.Traits{
+			Advice: "record with torch.profiler.profile(profile_memory=True, with_stack=True)"}},
 	{Name: "native", Doc: "memlane's own model as text: memlane export --to native",
 		Sniff: native.Sniff, Read: native.Read, States: true},
 }
@@ -68,18 +73,8 @@ type Input struct {
 	// machine; each name is then one file, and none a folder or standard input.
 	File   func(name string) (File, error)
 	Format string // name of a Format, or "" to find out
-	// Reports asks for what allocators said, as it stands, in place of buffers:
-	// see lifetime.Builder.KeepReports.
-	Reports bool
-	// Calls asks for the calls of functions one by one: see
-	// lifetime.Builder.KeepCalls.
-	Calls bool
-	// Operations asks for the summaries of operations: see
-	// lifetime.Builder.LeaveOutOperations.
-	Operations bool
-	// PeakAndEnd asks for the buffers alone that are alive at the peak or at the
-	// end: see lifetime.Builder.KeepPeakAndEnd.
-	PeakAndEnd bool
+	// Keep says what to keep beside the buffers. OpenOutline adds PeakAndEnd.
+	Keep build.Keep
 	// Progress, when set, is called for every file of size bytes (0 = not
 	// known) and returns what to call with each number of bytes read from it.
 	Progress func(file string, size int64) func(n int)
@@ -98,48 +93,103 @@ type File interface {
 // Open reads one capture: a file, or a folder of profiles. The error names the
 // file.
 func Open(file string, in Input) (*lifetime.Capture, error) {
-	b := lifetime.NewBuilder()
-	if in.Reports {
-		b.KeepReports()
+	b := build.New(in.Keep)
+	from, err := readAll(file, in, b)
+	if err != nil {
+		return nil, err
 	}
-	if in.Calls {
-		b.KeepCalls()
+	return from.whole(file, b)
+}
+
+// OpenOutline is Open for those who ask for the peak and the end of each space alone.
+// It takes less time and memory, and what it returns equals the Outline of what Open
+// returns.
+func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
+	b := build.New(in.Keep | build.PeakAndEnd)
+	from, err := readAll(file, in, b)
+	if err != nil {
+		return nil, err
 	}
-	if !in.Operations {
-		b.LeaveOutOperations()
+	if from.states { // what is checked must be whole
+		c, err := from.whole(file, b)
+		if err != nil {
+			return nil, err
+		}
+		return c.Outline(), nil
 	}
+	o, err := b.FinishOutline()
+	if err != nil {
+		return nil, named(file, err)
+	}
+	var spaces []*lifetime.SpaceInfo
+	for _, s := range o.Spaces {
+		spaces = append(spaces, &s.SpaceInfo)
+	}
+	from.complete(o.Sources, spaces)
+	return o, nil
+}
+
+// origin is where a capture came from.
+type origin struct {
+	folder bool
+	states bool // Format.States of one of its files
+}
+
+// readAll reads the file, or the files of the folder, into b.
+func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	files := []string{file}
 	info, err := os.Stat(file)
-	folder := in.File == nil && file != "-" && err == nil && info.IsDir()
-	if folder {
+	from.folder = in.File == nil && file != "-" && err == nil && info.IsDir()
+	if from.folder {
 		if files, err = profiles(file, b); err != nil {
-			return nil, named(file, err)
+			return from, named(file, err)
 		}
 	}
-	states := false
 	for _, f := range files {
 		format, err := read(f, in, b)
 		if in.Stop != nil { // a reader may take the end of its input for that of the file
 			err = cmp.Or(in.Stop(), err)
 		}
 		if err != nil {
-			return nil, named(f, err)
+			return from, named(f, err)
 		}
-		states = states || format.States
+		from.states = from.states || format.States
 	}
+	return from, nil
+}
+
+// whole makes the capture that was read from file into b.
+func (o *origin) whole(file string, b *build.Builder) (*lifetime.Capture, error) {
 	c, err := b.Finish()
+	if err == nil && o.states {
+		if err = c.Check(); err != nil {
+			err = fmt.Errorf("it contradicts itself: %w", err)
+		}
+	}
 	if err != nil {
 		return nil, named(file, err)
 	}
-	if states {
-		if err := c.Check(); err != nil {
-			return nil, named(file, fmt.Errorf("it contradicts itself: %w", err))
+	var spaces []*lifetime.SpaceInfo
+	for _, s := range c.Spaces {
+		spaces = append(spaces, &s.SpaceInfo)
+	}
+	o.complete(c.Sources, spaces)
+	return c, nil
+}
+
+// complete adds what no single file says: the traits of formats, and the hosts of
+// the spaces of a folder.
+func (o *origin) complete(sources []lifetime.Source, spaces []*lifetime.SpaceInfo) {
+	for i := range sources {
+		for _, f := range All {
+			if f.Name == sources[i].Format {
+				sources[i].Traits = f.Traits
+			}
 		}
 	}
-	if folder {
-		nameHosts(c)
+	if o.folder {
+		nameHosts(sources, spaces)
 	}
-	return c, nil
 }
 
 // named says which file an error is about.
@@ -152,7 +202,7 @@ func named(file string, err error) error {
 }
 
 // read reads one file.
-func read(file string, in Input, b *lifetime.Builder) (Format, error) {
+func read(file string, in Input, b *build.Builder) (Format, error) {
 	src, err := open(file, in)
 	if err != nil {
 		return Format{}, err
@@ -179,9 +229,6 @@ func read(file string, in Input, b *lifetime.Builder) (Format, error) {
 	format, err := choose(file, head, in.Format)
 	if err != nil {
 		return Format{}, err
-	}
-	if in.PeakAndEnd && !format.States { // what is checked must be whole
-		b.KeepPeakAndEnd()
 	}
 	if format.Read != nil {
 		return format, format.Read(file, plain, b)

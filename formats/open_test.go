@@ -19,7 +19,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/nativetest"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 const (
@@ -256,10 +256,10 @@ func TestRefused(t *testing.T) {
 		{"noise.zst", append(zstded(t, pickle)[:8], strings.Repeat("\xff", 50)...), "", "damaged zstd near byte"},
 		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
 		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode: damaged, or no pickle; copy it again"},
-		{"pickle, named", pickle, "native", `line 1: want "memlane native 1"`},
+		{"pickle, named", pickle, "native", `line 1: want "memlane native 2"`},
 		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, jaxprof, gpumemprof, chrome-trace, native`},
-		{"only the magic.native", []byte("memlane native 1\n"), "", "no source"},
-		{"contradiction.native", []byte("memlane native 1\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
+		{"only the magic.native", []byte("memlane native 2\n"), "", "no source"},
+		{"contradiction.native", []byte("memlane native 2\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := write(t, c.name, c.data)
@@ -350,7 +350,7 @@ func TestTruncatedCompressed(t *testing.T) {
 			used++
 			cut := false
 			for _, l := range c.Losses {
-				cut = cut || l.Reason == lifetime.Truncated
+				cut = cut || l.Reason == loss.Truncated
 			}
 			if !cut && name != "long.zst" && at < len(data)*9/10 {
 				t.Errorf("%s cut at %d: no loss", name, at)

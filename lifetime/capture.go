@@ -1,12 +1,13 @@
 package lifetime
 
 import (
-	"cmp"
-	"iter"
 	"strings"
+
+	"github.com/memlane/memlane/lifetime/internal/chunked"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// IDs are indexes into the tables of a Capture; 0 means none.
+// IDs are indexes into Tables; 0 means none.
 type (
 	SiteID  uint32
 	StackID uint32
@@ -14,22 +15,24 @@ type (
 	NoteID  uint32
 )
 
-// Capture is everything read from one capture. Readers make it through a
-// Builder; it is not changed afterwards.
-type Capture struct {
+// Tables are what the spaces of a capture refer to by number. Entry 0 of Sites,
+// Stacks, Frames and Notes stands for "none".
+type Tables struct {
 	Sources []Source
-	Spaces  []*Space
+	Sites   []Site
+	Stacks  []Stack
+	Frames  []Frame
+	Notes   []string
+	Losses  []loss.Loss // by class, worst first, then by reason
+}
 
-	// Interned tables; entry 0 stands for "none".
-	Sites  []Site
-	Stacks [][]FrameID // leaf first
-	Frames []Frame
-	Notes  []string
+// Capture is everything read from one capture. Package build makes it; it is not
+// changed afterwards.
+type Capture struct {
+	Tables
+	Spaces []*Space
 
-	Losses []Loss // sorted by severity, then reason
-
-	Runs []Run // in the order of the file; kept with reports only
-
+	Runs       []Run       // in the order of the file; kept with Space.Reports only
 	Operations []Operation // by kind and name; where the producer records calls
 
 	// Calls and samples of profilers that measure around calls, in the order of
@@ -42,12 +45,20 @@ type Capture struct {
 type Source struct {
 	File     string // as the user named it
 	Format   string // name of the reader, as in formats.All
-	Producer string // what wrote the file, as far as the file tells
+	Producer string // what wrote the file, as far as the file says
+	Traits   Traits
 }
 
-// Space is one heap on one axis.
-type Space struct {
-	Source    int    // index into Capture.Sources
+// Traits are what is true of all captures of a format. formats.Open fills them in.
+type Traits struct {
+	Advice string // how to record a history of allocations and frees, as an imperative; "" where captures cannot hold one
+	Stacks bool   // call stacks say who allocated, not operations
+	Calls  bool   // they may hold calls of functions and no memory at all
+}
+
+// SpaceInfo says which memory a space is, and what is known of it as a whole.
+type SpaceInfo struct {
+	Source    int    // index into Tables.Sources
 	Host      string // machine, when captures name one
 	Process   string // process or rank
 	Device    string // "cuda:0", "cpu", "tpu:3"
@@ -69,11 +80,35 @@ type Space struct {
 
 	// The allocations and frees recorded in the window (inferred ones excluded).
 	Allocations, Frees int
+}
+
+// ID names the space for people and for --space: the parts that are known,
+// joined by "/".
+func (s *SpaceInfo) ID() string {
+	var parts []string
+	for _, p := range []string{s.Host, s.Process, s.Module, s.Allocator, s.Device, s.Memory} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// AtEnd is the last instant of the window.
+func (s *SpaceInfo) AtEnd() int64 { return s.End - 1 }
+
+// Space is one heap on one axis.
+type Space struct {
+	SpaceInfo
 
 	Buffers []Buffer // by Begin
 	Regions []Region // by Begin, then Addr
 	Totals  []Total  // by T
 	Marks   []Mark   // by Begin
+
+	// EndOrder lists the indexes of Buffers by End, those that are alive at the end
+	// of the window last: see SortEnds.
+	EndOrder []uint32
 
 	// Stack is the memory set aside beside the heap for the stack of compiled
 	// programs (TPU), as a step function by At; its first level holds from the
@@ -89,27 +124,9 @@ type Space struct {
 	BufNotes  []NoteID // what the program said of it
 	ValueIDs  []int64  // ID of the Value that stands for it
 
-	// Outline is set where only some buffers were kept: see
-	// Builder.KeepPeakAndEnd.
-	Outline *Outline
-
-	// Reports are kept in place of buffers where a reader was asked to: see
-	// Builder.KeepReports.
-	Reports Reports
-
-	byEnd []uint32 // indexes of Buffers in order of End
-}
-
-// ID names the space for people and for --space: the parts that are known,
-// joined by "/".
-func (s *Space) ID() string {
-	var parts []string
-	for _, p := range []string{s.Host, s.Process, s.Module, s.Allocator, s.Device, s.Memory} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	return strings.Join(parts, "/")
+	// Reports are what the allocator reported, in the order of the file, where the
+	// reader was asked for them in place of buffers.
+	Reports chunked.List[Report]
 }
 
 // Axis says what Begin and End count.
@@ -185,9 +202,17 @@ const (
 	Temporary        // lives between two instructions
 	Constant         // part of the program
 	ThreadLocal      // on the stack of a thread: never in the heap
+
+	// Of a Row alone, whose bytes no buffer stands for.
+	FromBase  // SpaceInfo.Base: never seen one by one
+	FromStack // Space.Stack: beside the heap
+	FromUsage // all bytes of a space that has only totals
 )
 
-var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local"}
+var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local", "before the window", "stack", "usage"}
+
+// OfBuffers reports whether buffers stand for the bytes of a row of kind k.
+func (k Kind) OfBuffers() bool { return k < FromBase }
 
 // String returns the name used in JSON and native text.
 func (k Kind) String() string { return kindNames[k] }
@@ -334,39 +359,4 @@ type Frame struct {
 	Line     int // line of the call; 0 = not known
 	Column   int // 0 = not known
 	Kind     FrameKind
-}
-
-// UserFrame returns the innermost frame of the program itself on the stack of
-// site, else the innermost frame that is not native, else the innermost one.
-// ok is false when the site has no stack.
-func (c *Capture) UserFrame(site SiteID) (f Frame, ok bool) {
-	return UserFrame(func(yield func(*Frame) bool) {
-		for _, id := range c.Stacks[c.Sites[site].Stack] {
-			if !yield(&c.Frames[id]) {
-				return
-			}
-		}
-	})
-}
-
-// UserFrame returns the innermost frame of a stack, whose frames come innermost first,
-// that is of the program itself; where none is, that of a framework, or else the
-// innermost of all. ok is false where there is no frame.
-func UserFrame(stack iter.Seq[*Frame]) (f Frame, ok bool) {
-	var first, framework *Frame
-	for f := range stack {
-		switch {
-		case f.Kind == User:
-			return *f, true
-		case f.Kind == Framework && framework == nil:
-			framework = f
-		}
-		if first == nil {
-			first = f
-		}
-	}
-	if first = cmp.Or(framework, first); first == nil {
-		return Frame{}, false
-	}
-	return *first, true
 }

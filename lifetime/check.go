@@ -18,7 +18,7 @@ import (
 //     once in the order of ends; no two recorded events of a space share an
 //     instant.
 //  4. The rows of the breakdown at the peak sum to the peak.
-//  5. IDs point into their tables.
+//  5. IDs point into their tables; a stack stands behind its caller.
 //  6. Times of calls are finite.
 func (c *Capture) Check() error {
 	for _, s := range c.Spaces {
@@ -27,10 +27,11 @@ func (c *Capture) Check() error {
 		}
 	}
 	for i, stack := range c.Stacks {
-		for _, f := range stack {
-			if int(f) >= len(c.Frames) {
-				return fmt.Errorf("stack %d: frame %d of %d", i, f, len(c.Frames))
-			}
+		switch {
+		case int(stack.Frame) >= len(c.Frames):
+			return fmt.Errorf("stack %d: frame %d of %d", i, stack.Frame, len(c.Frames))
+		case i > 0 && int(stack.Caller) >= i:
+			return fmt.Errorf("stack %d: caller %d", i, stack.Caller)
 		}
 	}
 	for i, site := range c.Sites {
@@ -39,6 +40,30 @@ func (c *Capture) Check() error {
 		}
 	}
 	return c.checkCalls()
+}
+
+// checkCalls verifies calls and samples.
+func (c *Capture) checkCalls() error {
+	for i := range c.Calls {
+		call := &c.Calls[i]
+		switch {
+		case call.Space < 0 || call.Space >= len(c.Spaces):
+			return fmt.Errorf("call %d: space %d of %d", i, call.Space, len(c.Spaces))
+		case int(call.Site) >= len(c.Sites):
+			return fmt.Errorf("call %d: site %d of %d", i, call.Site, len(c.Sites))
+		}
+		for _, seconds := range []float64{call.Begin, call.End, call.Seconds} {
+			if math.IsNaN(seconds) || math.IsInf(seconds, 0) {
+				return fmt.Errorf("call %d: %v seconds", i, seconds)
+			}
+		}
+	}
+	for i := range c.Samples {
+		if s := &c.Samples[i]; s.Space < 0 || s.Space >= len(c.Spaces) {
+			return fmt.Errorf("sample %d: space %d of %d", i, s.Space, len(c.Spaces))
+		}
+	}
+	return nil
 }
 
 func (c *Capture) checkSpace(s *Space) error {
@@ -86,14 +111,14 @@ func (c *Capture) checkSpace(s *Space) error {
 
 // checkEnds verifies that every buffer has its place in the order of ends.
 func (s *Space) checkEnds() error {
-	if len(s.byEnd) != len(s.Buffers) {
-		return fmt.Errorf("%d ends for %d buffers", len(s.byEnd), len(s.Buffers))
+	if len(s.EndOrder) != len(s.Buffers) {
+		return fmt.Errorf("%d ends for %d buffers", len(s.EndOrder), len(s.Buffers))
 	}
 	seen := make([]bool, len(s.Buffers))
 	last := &Buffer{End: math.MinInt64}
-	for k, i := range s.byEnd {
+	for k, i := range s.EndOrder {
 		if int(i) >= len(s.Buffers) || seen[i] {
-			return fmt.Errorf("end %d is that of buffer %d, which there is not or not any more", k, i)
+			return fmt.Errorf("end %d is that of buffer %d, which does not exist or stands there twice", k, i)
 		}
 		seen[i] = true
 		b := &s.Buffers[i]

@@ -1,28 +1,22 @@
-// Package lifetime is the model between the readers and the renderers: which
-// buffer lived when, how big, where, and who allocated it.
+// Package lifetime is the buffer-lifetime model: which buffer lived when, how big,
+// where, and who allocated it.
 //
 // Its place in the pipeline:
 //
-//  1. A reader in formats/* turns bytes into facts and hands them, in file
-//     order, to a [Builder].
-//  2. [Builder.Finish] pairs allocations with frees, reconciles the end state
-//     with the history, and returns a [Capture].
-//  3. Queries ([Space.Peak], [Space.LiveAt], [Space.Breakdown], ...) answer
-//     from a Capture; opinions live in lifetime/leak; pictures in render/*.
+//  1. A reader (package formats) finds facts in a capture.
+//  2. Package [github.com/memlane/memlane/lifetime/build] makes a [Capture] of them.
+//  3. Queries of [Space] and the rules of package leak answer questions, package
+//     answer puts the answers into words and figures.
+//  4. Renderers (package render) write them.
 //
-// A capture is a set of spaces. A [Space] is one heap on one axis (XProf calls
-// it a memory ID): buffers are rectangles [Begin, End) x [Addr, Addr+Size) in
-// it. Every peak, drawing and comparison happens inside one space.
+// A [Space] is one heap on one axis: of a device as a program ran, or of a compiled
+// program. It holds its own buffers, reserved memory, totals and marks. Sites, call
+// stacks and frames are shared by the capture: [Tables].
 //
-// Who asks for nothing but the peak and the end ([Builder.KeepPeakAndEnd]) gets the
-// buffers of those two alone; reports that come in order are then folded as they
-// come, in memory that grows with what is alive and not with the file. Where that
-// could not be exact, the reader starts over and keeps all.
+// An [Outline] is what is known of the peak and the end of each space, for those who
+// ask for nothing else.
 //
-// Two sizes are kept apart everywhere: requested is what the program asked
-// for, occupied what the allocator set aside. Their peaks are maximised
-// separately.
-//
-// The package imports the standard library only. It refuses nothing that a
-// capture may contain: what cannot be used becomes a counted [Loss].
+// Times are strictly increasing inside a space; buffers are half open, [Begin, End).
+// Two sizes are never mixed: requested (what the program asked for) and occupied
+// (what the allocator set aside).
 package lifetime

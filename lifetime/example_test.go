@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // What is alive at the end of the window: the survivors.
@@ -27,15 +28,15 @@ func ExampleSpace_Breakdown() {
 // A program that knows its own allocations makes a capture of them, and everything
 // that memlane does with captures is there.
 func ExampleBuilder() {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	file := b.Source(lifetime.Source{File: "pool.log", Format: "pool"})
 	pool := b.Space()
-	b.Describe(pool, lifetime.Space{Source: file, Device: "npu:0"})
+	b.Describe(pool, lifetime.SpaceInfo{Source: file, Device: "npu:0"})
 	load := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "load", File: "model.py", Line: 3})})
 	weights := b.Site(lifetime.Site{Stack: load})
-	b.Alloc(pool, 10, 0x1000, 1000, 1024, weights)
-	b.Alloc(pool, 20, 0x2000, 4096, 4096, 0)
-	b.Free(pool, 30, 0x2000, 4096, 0)
+	b.Alloc(pool, 10, build.Block{Addr: 0x1000, Requested: 1000, Occupied: 1024, Site: weights})
+	b.Alloc(pool, 20, build.Block{Addr: 0x2000, Requested: 4096, Occupied: 4096})
+	b.Free(pool, 30, build.Block{Addr: 0x2000, Requested: 4096, Occupied: 4096})
 
 	capture, err := b.Finish()
 	if err != nil {

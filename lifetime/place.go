@@ -1,9 +1,6 @@
 package lifetime
 
-import (
-	"fmt"
-	"iter"
-)
+import "fmt"
 
 // Place is where buffers were allocated, for people and for comparisons: the innermost
 // function of the program itself, or the operation and the shape of its result
@@ -14,22 +11,10 @@ type Place struct {
 }
 
 // PlaceOf returns the place of a site.
-func (c *Capture) PlaceOf(site SiteID) Place {
-	f, ok := c.UserFrame(site)
-	s := &c.Sites[site]
-	return placeOf(f, ok, s.Op, s.Shape)
-}
-
-// NewPlace returns the place of a site by its stack, innermost frame first, its
-// operation and its shape.
-func NewPlace(stack iter.Seq[*Frame], op, shape string) Place {
-	f, ok := UserFrame(stack)
-	return placeOf(f, ok, op, shape)
-}
-
-func placeOf(f Frame, ok bool, op, shape string) Place {
+func (t *Tables) PlaceOf(site SiteID) Place {
+	f, ok := t.UserFrame(site)
 	if !ok || f.Kind == Scope && f.File == "" { // a stack of operators: the innermost one does not tell who
-		return Place{Op: op, Shape: shape}
+		return Place{Op: t.Sites[site].Op, Shape: t.Sites[site].Shape}
 	}
 	return Place{Frame: f}
 }
@@ -51,9 +36,9 @@ func (p Place) String() string {
 
 // FunctionName returns the name of the function that allocated: that of the
 // innermost frame of the program itself, or else the operation.
-func (c *Capture) FunctionName(site SiteID) string {
-	if f, ok := c.UserFrame(site); ok {
+func (t *Tables) FunctionName(site SiteID) string {
+	if f, ok := t.UserFrame(site); ok {
 		return f.Function
 	}
-	return c.Sites[site].Op
+	return t.Sites[site].Op
 }

@@ -1,28 +1,39 @@
-package lifetime
+package lifetime_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+)
 
 // TestPlaceOf: who allocated, and how it is written.
 func TestPlaceOf(t *testing.T) {
 	for _, c := range []struct {
-		frame Frame // none without a function
-		site  Site
+		frame lifetime.Frame // none without a function
+		site  lifetime.Site
 		want  string
 	}{
-		{Frame{Function: "step", File: "/x/train.py", Line: 12}, Site{Op: "add"}, "step (train.py:12)"},
-		{Frame{Function: "step", File: "/x/train.py"}, Site{}, "step (train.py)"},
-		{Frame{Function: "step"}, Site{}, "step"},
-		{Frame{Function: "mlp", Kind: Scope}, Site{Op: "add", Shape: "f32[2]"}, "add f32[2]"},
-		{Frame{Function: "mlp", File: "a.py", Line: 3, Kind: Scope}, Site{Op: "add"}, "mlp (a.py:3)"},
-		{Frame{}, Site{Op: "add"}, "add"},
-		{Frame{}, Site{Shape: "f32[2]"}, "code without a recorded stack"},
-		{Frame{}, Site{}, "code without a recorded stack"},
+		{lifetime.Frame{Function: "step", File: "/x/train.py", Line: 12}, lifetime.Site{Op: "add"}, "step (train.py:12)"},
+		{lifetime.Frame{Function: "step", File: "/x/train.py"}, lifetime.Site{}, "step (train.py)"},
+		{lifetime.Frame{Function: "step"}, lifetime.Site{}, "step"},
+		{lifetime.Frame{Function: "mlp", Kind: lifetime.Scope}, lifetime.Site{Op: "add", Shape: "f32[2]"}, "add f32[2]"},
+		{lifetime.Frame{Function: "mlp", File: "a.py", Line: 3, Kind: lifetime.Scope}, lifetime.Site{Op: "add"}, "mlp (a.py:3)"},
+		{lifetime.Frame{}, lifetime.Site{Op: "add"}, "add"},
+		{lifetime.Frame{}, lifetime.Site{Shape: "f32[2]"}, "code without a recorded stack"},
+		{lifetime.Frame{}, lifetime.Site{}, "code without a recorded stack"},
 	} {
-		b := NewBuilder()
+		b := build.New(0)
+		b.Source(lifetime.Source{})
 		if c.frame.Function != "" {
-			c.site.Stack = b.Stack([]FrameID{b.Frame(c.frame)})
+			c.site.Stack = b.Stack([]lifetime.FrameID{b.Frame(c.frame)})
 		}
-		if have := b.capture.PlaceOf(b.Site(c.site)).String(); have != c.want {
+		site := b.Site(c.site)
+		made, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := made.PlaceOf(site).String(); have != c.want {
 			t.Errorf("%+v, %+v: %q, want %q", c.frame, c.site, have, c.want)
 		}
 	}

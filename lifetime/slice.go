@@ -70,6 +70,33 @@ func (s *Space) slice(from, to int64) *Space {
 	return part
 }
 
+// Only returns the capture with the spaces that are asked for, and with their
+// calls and samples.
+func (c *Capture) Only(asked func(*Space) bool) *Capture {
+	part := *c
+	part.Spaces, part.Calls, part.Samples = nil, nil, nil
+	at := map[int]int{} // new index by the old one
+	for i, s := range c.Spaces {
+		if asked(s) {
+			at[i] = len(part.Spaces)
+			part.Spaces = append(part.Spaces, s)
+		}
+	}
+	for _, call := range c.Calls {
+		if i, ok := at[call.Space]; ok {
+			call.Space = i
+			part.Calls = append(part.Calls, call)
+		}
+	}
+	for _, sample := range c.Samples {
+		if i, ok := at[sample.Space]; ok {
+			sample.Space = i
+			part.Samples = append(part.Samples, sample)
+		}
+	}
+	return &part
+}
+
 // Filter returns the capture with the buffers alone that are asked for. Levels are
 // theirs: what was never seen one by one, what lies beside the heap and what the
 // producer said of all buffers together are left out, where there are buffers.
@@ -92,9 +119,9 @@ func (c *Capture) Filter(asked func(s *Space, b *Buffer) bool) *Capture {
 // them. It does not change their order.
 func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
 	part := *s
-	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.byEnd = nil, nil, nil, nil, nil
+	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.EndOrder = nil, nil, nil, nil, nil
 	part.Allocations, part.Frees = 0, 0
-	var ended []uint32
+	ended := []uint32{}
 	for i, whole := range s.Buffers {
 		b, ok := take(whole)
 		if !ok {
@@ -124,7 +151,7 @@ func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
 			part.ValueIDs = append(part.ValueIDs, s.ValueIDs[i])
 		}
 	}
-	part.sortEnds(ended)
+	part.SortEnds(ended)
 	return &part
 }
 

@@ -122,14 +122,8 @@ func sameLevels(t *testing.T, file string, whole, part *lifetime.Space) {
 func TestSliceParts(t *testing.T) {
 	const open = lifetime.EndOpen
 	marks := []lifetime.Mark{{Begin: 10, End: 20}, {Begin: 10, End: 21}, {Begin: 19, End: 19}, {Begin: 20, End: 20}, {Begin: 59, End: 70}, {Begin: 60, End: 70}}
-	whole := &lifetime.Space{
-		Begin: 0, End: 100, Marks: marks,
-		Buffers: []lifetime.Buffer{{Begin: 5, End: 100, Edge: open | lifetime.Pending}, {Begin: 6, End: 50}, {Begin: 7, End: 80}}, FreeSites: []lifetime.SiteID{0, 1, 2},
-		Regions: []lifetime.Region{{Begin: 1, End: 20}, {Begin: 2, End: 21}, {Begin: 3, End: 100, Edge: open}, {Begin: 59, End: 90}, {Begin: 60, End: 90}},
-		Totals:  []lifetime.Total{{T: 19}, {T: 20}, {T: 59}, {T: 60}},
-		Stack:   []lifetime.Level{{At: 5, Bytes: 1}, {At: 20, Bytes: 2}, {At: 59, Bytes: 3}, {At: 60, Bytes: 4}},
-	}
-	program := &lifetime.Space{Axis: lifetime.ProgramOrder, End: 100}
+	whole := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Begin: 0, End: 100}, Marks: marks, Buffers: []lifetime.Buffer{{Begin: 5, End: 100, Edge: open | lifetime.Pending}, {Begin: 6, End: 50}, {Begin: 7, End: 80}}, FreeSites: []lifetime.SiteID{0, 1, 2}, Regions: []lifetime.Region{{Begin: 1, End: 20}, {Begin: 2, End: 21}, {Begin: 3, End: 100, Edge: open}, {Begin: 59, End: 90}, {Begin: 60, End: 90}}, Totals: []lifetime.Total{{T: 19}, {T: 20}, {T: 59}, {T: 60}}, Stack: []lifetime.Level{{At: 5, Bytes: 1}, {At: 20, Bytes: 2}, {At: 59, Bytes: 3}, {At: 60, Bytes: 4}}}
+	program := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Axis: lifetime.ProgramOrder, End: 100}}
 	c := &lifetime.Capture{Spaces: []*lifetime.Space{whole, program},
 		Calls:   []lifetime.Call{{End: 19e-9}, {End: 20e-9}, {Begin: 59e-9, End: 1}, {Begin: 60e-9, End: 1}},
 		Samples: []lifetime.Sample{{T: 19}, {T: 20}, {T: 59}, {T: 60}},

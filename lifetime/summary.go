@@ -81,11 +81,8 @@ func (s *Space) Summary() Summary {
 // Row is one line of a breakdown: the buffers of one site and kind that are
 // alive at an instant, or bytes that no buffer stands for.
 type Row struct {
-	Site  SiteID // 0: allocated by an unknown site
-	Kind  Kind
-	Base  bool // the bytes that were never seen one by one; Site is 0
-	Stack bool // the bytes beside the heap; Site is 0
-	Usage bool // all bytes of a space of which only the usage is known
+	Site SiteID // 0: allocated by an unknown site
+	Kind Kind   // where not OfBuffers, Site is 0
 	Amount
 }
 
@@ -94,7 +91,7 @@ type Row struct {
 func (s *Space) Breakdown(t int64) []Row {
 	if s.UsageOnly() {
 		if n := s.LevelAt(t, Occupied); n != 0 {
-			return []Row{{Usage: true, Amount: Amount{Bytes: n, Requested: n}}}
+			return []Row{{Kind: FromUsage, Amount: Amount{Bytes: n, Requested: n}}}
 		}
 		return nil
 	}
@@ -118,10 +115,10 @@ func (s *Space) Breakdown(t int64) []Row {
 		rows = append(rows, *row)
 	}
 	if s.Base != 0 {
-		rows = append(rows, Row{Base: true, Amount: Amount{Bytes: s.Base, Requested: s.Base}})
+		rows = append(rows, Row{Kind: FromBase, Amount: Amount{Bytes: s.Base, Requested: s.Base}})
 	}
 	if n := s.StackAt(t); n != 0 {
-		rows = append(rows, Row{Stack: true, Amount: Amount{Bytes: n, Requested: n}})
+		rows = append(rows, Row{Kind: FromStack, Amount: Amount{Bytes: n, Requested: n}})
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind))

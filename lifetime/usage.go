@@ -1,10 +1,13 @@
 package lifetime
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/memlane/memlane/lifetime/internal/spans"
 )
 
 // Bytes returns the size of b in measure m. OccupiedLessPending is a state of
@@ -50,50 +53,31 @@ func (s *Space) Changes() iter.Seq[Change] {
 
 // ends returns the buffers that ended in the window, in order of End.
 func (s *Space) ends() []uint32 {
-	n := sort.Search(len(s.byEnd), func(i int) bool { return s.Buffers[s.byEnd[i]].Edge&EndOpen != 0 })
-	return s.byEnd[:n]
+	n := sort.Search(len(s.EndOrder), func(i int) bool { return s.Buffers[s.EndOrder[i]].Edge&EndOpen != 0 })
+	return s.EndOrder[:n]
 }
 
-// sortEnds fills byEnd: buffers by End, those that are alive at the end last.
-// Pairing finds ends in order but for the inferred ones, so order is what it
-// got so far.
-func (s *Space) sortEnds(order []uint32) {
+// SortEnds fills EndOrder. ended are the indexes of the buffers that ended in the
+// window, as far as they are known in order of End: those who find ends one after
+// the other spare the sort. nil: nothing is known of them.
+func (s *Space) SortEnds(ended []uint32) {
 	key := func(i uint32) int64 {
 		if s.Buffers[i].Edge&EndOpen != 0 {
 			return math.MaxInt64
 		}
 		return s.Buffers[i].End
 	}
+	order := ended
 	for i := range s.Buffers {
-		if s.Buffers[i].Edge&EndOpen != 0 {
+		if s.Buffers[i].Edge&EndOpen != 0 || ended == nil {
 			order = append(order, uint32(i))
 		}
 	}
-	cmp := func(a, b uint32) int {
-		ka, kb := key(a), key(b)
-		switch {
-		case ka < kb:
-			return -1
-		case ka > kb:
-			return 1
-		}
-		return int(a) - int(b)
+	byEnd := func(a, b uint32) int { return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a, b)) }
+	if !slices.IsSortedFunc(order, byEnd) {
+		slices.SortFunc(order, byEnd)
 	}
-	if !slices.IsSortedFunc(order, cmp) {
-		slices.SortFunc(order, cmp)
-	}
-	s.byEnd = order
-}
-
-// sortAllEnds is sortEnds where nothing is known of the order.
-func (s *Space) sortAllEnds() {
-	var ended []uint32
-	for i := range s.Buffers {
-		if s.Buffers[i].Edge&EndOpen == 0 {
-			ended = append(ended, uint32(i))
-		}
-	}
-	s.sortEnds(ended)
+	s.EndOrder = order
 }
 
 // Level is a number of bytes at an instant.
@@ -120,13 +104,10 @@ func (s *Space) Peak(m Measure) Level {
 
 // Levels yields the level of the window in measure m, Base and Stack included,
 // at its beginning and after every change, in order of time. Changes of one
-// instant come one by one, ends first. Where there is an Outline, it yields that.
+// instant come one by one, ends first.
 func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	if s.UsageOnly() {
 		return s.usage()
-	}
-	if s.Outline != nil {
-		return slices.Values(s.Outline.of(m))
 	}
 	return func(yield func(Level) bool) {
 		s.walk(func(at, requested, occupied int64) bool {
@@ -177,7 +158,7 @@ func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 
 // peaks returns Peak in both measures.
 func (s *Space) peaks() (requested, occupied Level) {
-	if s.UsageOnly() || s.Outline != nil {
+	if s.UsageOnly() {
 		return s.Peak(Requested), s.Peak(Occupied)
 	}
 	requested, occupied = Level{s.Begin, math.MinInt64}, Level{s.Begin, math.MinInt64}
@@ -302,9 +283,6 @@ func (s *Space) LiveAt(t int64) []int {
 	return live
 }
 
-// AtEnd is the last instant of the window.
-func (s *Space) AtEnd() int64 { return s.End - 1 }
-
 // Reserved returns the bytes that the allocator held from the device at the
 // end of the window and at most in it, by its regions or else by its totals;
 // 0, 0 without either.
@@ -367,25 +345,25 @@ func (h Holes) Fragmentation() (share float64, ok bool) {
 // FreeAt returns the holes inside reserved memory at t. They do not reach
 // across regions, but for expandable ones that touch.
 func (s *Space) FreeAt(t int64) Holes {
-	var holes spanMap[bool]
+	var holes spans.Map[bool]
 	for i := range s.Regions {
 		if r := &s.Regions[i]; r.Begin <= t && (r.End > t || r.Edge&EndOpen != 0) {
-			holes.set(r.Addr, endOf(r.Addr, r.Size), r.Kind == Expandable)
+			holes.Set(r.Addr, spans.End(r.Addr, r.Size), r.Kind == Expandable)
 		}
 	}
 	for _, i := range s.LiveAt(t) {
 		b := &s.Buffers[i]
-		holes.cut(b.Addr, endOf(b.Addr, b.Size))
+		holes.Cut(b.Addr, spans.End(b.Addr, b.Size))
 	}
 	var free Holes
-	var last span[bool]
-	for h := range holes.all() {
-		free.Total = AddSat(free.Total, sizeOf(h.lo, h.hi))
-		if last.val && h.val && last.hi == h.lo {
-			h.lo = last.lo
+	var last spans.Span[bool]
+	for h := range holes.All() {
+		free.Total = AddSat(free.Total, h.Size())
+		if last.Val && h.Val && last.Hi == h.Lo {
+			h.Lo = last.Lo
 		}
-		if size := sizeOf(h.lo, h.hi); size > free.Largest {
-			free.Largest, free.At = size, h.lo
+		if size := h.Size(); size > free.Largest {
+			free.Largest, free.At = size, h.Lo
 		}
 		last = h
 	}

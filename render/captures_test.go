@@ -14,6 +14,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render"
 )
 
@@ -209,9 +210,16 @@ func TestTables(t *testing.T) {
 				t.Errorf("%s: buffers %v, sites %v, want %v", id, buffers[id], sites[id], want)
 			}
 		}
-		frames := 0
-		for _, stack := range c.Stacks {
-			frames += len(stack)
+		frames, seen := 0, map[lifetime.StackID]bool{0: true}
+		for _, site := range c.Sites {
+			for _, id := range []lifetime.StackID{site.Stack, site.Source} {
+				if !seen[id] {
+					seen[id] = true
+					for range c.FramesOf(id) {
+						frames++
+					}
+				}
+			}
 		}
 		if n := len(rows(t, written(t, c, "csv", "stacks"))); n != frames {
 			t.Errorf("%d rows of stacks, want %d", n, frames)
@@ -223,13 +231,13 @@ func TestTables(t *testing.T) {
 // own, or acts on a terminal.
 func TestHostileNames(t *testing.T) {
 	names := []string{"=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(1)", "\t=1", " =1", "\r\n=1", "a;b 7\nc", "\x1b[31m", "\xff\xfe", "\"},{", "\u202e", "</script>", "\uff1d1"}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "=1 \x1b\n;"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "=1 \x1b\n;"})
 	for i, name := range names {
 		stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: name, Line: 1})})
-		b.Alloc(s, int64(i), uint64(i+1)<<20, 1, 1, b.Site(lifetime.Site{Stack: stack, Op: name, Shape: name}))
+		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 20, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: stack, Op: name, Shape: name})})
 		b.Annotate(s, int64(i), uint64(i+1)<<20, b.Note(name))
 		b.Mark(s, lifetime.Mark{Begin: int64(i), End: int64(i) + 1, Text: name})
 	}

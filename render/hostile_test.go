@@ -19,6 +19,7 @@ import (
 
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/native"
@@ -208,7 +209,7 @@ func TestHostileExports(t *testing.T) {
 // checkNative reads native text back: it says the same.
 func checkNative(t *testing.T, text string, out []byte) {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := native.Read("text", bytes.NewReader(out), b); err != nil {
 		t.Fatalf("native of %q: %v", text, err)
 	}

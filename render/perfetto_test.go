@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // traceEvent is an event of the Chrome format, as the JSON importer of Perfetto's
@@ -167,12 +168,12 @@ func checkTracks(t *testing.T, s *lifetime.Space, p *tracks) {
 // TestPerfettoTime: times are exact microseconds from the first window on, also
 // of spaces that lie farther apart than a number tells, and units elsewhere.
 func TestPerfettoTime(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})
 	for i, at := range []int64{-1 << 62, 1 << 62, 7} {
 		s := b.Space()
-		b.Describe(s, lifetime.Space{Device: fmt.Sprint("d", i), Axis: []lifetime.Axis{lifetime.Time, lifetime.Time, lifetime.Event}[i]})
-		b.Alloc(s, at, 1<<20, 1, 1, 0)
+		b.Describe(s, lifetime.SpaceInfo{Device: fmt.Sprint("d", i), Axis: []lifetime.Axis{lifetime.Time, lifetime.Time, lifetime.Event}[i]})
+		b.Alloc(s, at, build.Block{Addr: 1 << 20, Requested: 1, Occupied: 1})
 	}
 	c, err := b.Finish()
 	if err != nil {

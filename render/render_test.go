@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render"
 )
@@ -24,7 +25,7 @@ func small(t *testing.T) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := native.Read("small.native", bytes.NewReader(data), b); err != nil {
 		t.Fatal(err)
 	}

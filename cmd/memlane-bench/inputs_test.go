@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // TestInputs: memlane finds in every kind of input what its maker put into it,
@@ -60,7 +61,7 @@ func checkTruth(t *testing.T, c *lifetime.Capture, want truth) {
 		t.Error(err)
 	}
 	for _, l := range c.Losses {
-		if l.Reason.Severity() != lifetime.Info {
+		if l.Reason.Class() != loss.Remark {
 			t.Errorf("loss: %+v", l)
 		}
 	}

@@ -92,7 +92,7 @@ const aCall = `{"function_name": "f", "execution_time": 1, "memory_before": {"ti
 
 // nativeOf is native text with lines about one space.
 func nativeOf(lines string) string {
-	return "memlane native 1\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=0 end=+100 facts=\"history\"\n" + lines
+	return "memlane native 2\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=0 end=+100 facts=\"history\"\n" + lines
 }
 
 // repeated returns a text for each number below n, one behind the other.

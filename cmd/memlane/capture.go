@@ -20,6 +20,8 @@ import (
 	"github.com/memlane/memlane/internal/room"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render"
 )
 
@@ -79,7 +81,7 @@ func outputFlag() cli.Flag {
 
 // openAll reads the captures of a command line, each with only the spaces that
 // its flags name. It warns of losses from a severity on.
-func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error) {
+func openAll(c *cli.Context, from loss.Class) ([]*lifetime.Capture, error) {
 	want, err := choiceOf(c)
 	if err != nil {
 		return nil, err
@@ -90,7 +92,7 @@ func openAll(c *cli.Context, from lifetime.Severity) ([]*lifetime.Capture, error
 // openFor is openAll for a form that is written of all that a capture tells, or
 // needs more than buffers. One of a compiled program may be of a memory space that
 // the program does not use.
-func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifetime.Capture, error) {
+func openFor(c *cli.Context, from loss.Class, need render.Need) ([]*lifetime.Capture, error) {
 	want, err := choiceOf(c)
 	if err != nil {
 		return nil, err
@@ -98,7 +100,21 @@ func openFor(c *cli.Context, from lifetime.Severity, need render.Need) ([]*lifet
 	if need == render.Program {
 		want.memorySpace = ""
 	}
-	return openEach(c, from, formats.Input{Reports: need == render.Reports, Operations: true}, want.choose)
+	return openEach(c, from, formats.Input{Keep: keepFor(need)}, want.choose)
+}
+
+func keepFor(need render.Need) build.Keep {
+	if need == render.Reports {
+		return build.Reports | build.Operations
+	}
+	return build.Operations
+}
+
+func keepCalls(yes bool) build.Keep {
+	if yes {
+		return build.Calls
+	}
+	return 0
 }
 
 // forRules is forEach for the rules of a command line. Presets look at calls,
@@ -108,7 +124,7 @@ func forRules(c *cli.Context, r *rules, take func(*lifetime.Capture) error) erro
 	if err != nil {
 		return err
 	}
-	return forEach(c, lifetime.DataLoss, formats.Input{Calls: r.preset != nil}, func(capture *lifetime.Capture) (*lifetime.Capture, error) {
+	return forEach(c, loss.Missing, formats.Input{Keep: keepCalls(r.preset != nil)}, func(capture *lifetime.Capture) (*lifetime.Capture, error) {
 		if len(capture.Spaces) == 0 && capture.Sources[0].Format == callProfile {
 			return capture, nil
 		}
@@ -118,7 +134,7 @@ func forRules(c *cli.Context, r *rules, take func(*lifetime.Capture) error) erro
 
 // openEach reads the captures of a command line, with what in asks for, and
 // returns the part of each that the command wants.
-func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error)) (captures []*lifetime.Capture, err error) {
+func openEach(c *cli.Context, from loss.Class, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error)) (captures []*lifetime.Capture, err error) {
 	err = forEach(c, from, in, part, func(capture *lifetime.Capture) error {
 		captures = append(captures, capture)
 		return nil
@@ -128,7 +144,7 @@ func openEach(c *cli.Context, from lifetime.Severity, in formats.Input, part fun
 
 // forEach is openEach for commands that look at one capture after the other and
 // keep none: there may be a thousand.
-func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error),
+func forEach(c *cli.Context, from loss.Class, in formats.Input, part func(*lifetime.Capture) (*lifetime.Capture, error),
 	take func(*lifetime.Capture) error) error {
 	files := c.Args().Slice()
 	if len(files) == 0 {
@@ -156,19 +172,19 @@ func forEach(c *cli.Context, from lifetime.Severity, in formats.Input, part func
 		if err != nil {
 			return &statusError{statusInput, err}
 		}
-		loss, rest := worst(capture.Losses, from)
-		if loss.Reason.Severity() == lifetime.Damage && c.Bool("strict") {
-			return fail(statusInput, "%s: %s", file, lossText(loss))
+		lost, rest := loss.Worst(capture.Losses, from)
+		if lost.Reason.Class() == loss.Damage && c.Bool("strict") {
+			return fail(statusInput, "%s: %s", file, lossText(lost))
 		}
 		if capture, err = part(capture); err != nil {
 			return err
 		}
-		if loss.Count > 0 && !c.Bool("quiet") {
+		if lost.Count > 0 && !c.Bool("quiet") {
 			more := ""
 			if rest > 0 {
 				more = fmt.Sprintf("; memlane info shows %d more", rest)
 			}
-			fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", printable(file), printable(lossText(loss)), more)
+			fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", printable(file), printable(lossText(lost)), more)
 		}
 		if err := take(capture); err != nil {
 			return err
@@ -212,24 +228,8 @@ func open(c *cli.Context, file string, in formats.Input) (*lifetime.Capture, err
 	return capture, err
 }
 
-// worst returns the loss to tell of, and how many others are as severe as from.
-// A file that ends early is the cause of other damage.
-func worst(losses []lifetime.Loss, from lifetime.Severity) (loss lifetime.Loss, rest int) {
-	for _, l := range losses {
-		severity := l.Reason.Severity()
-		if severity < from {
-			continue
-		}
-		rest++
-		if loss.Count == 0 || severity > loss.Reason.Severity() || l.Reason == lifetime.Truncated {
-			loss = l
-		}
-	}
-	return loss, max(rest-1, 0)
-}
-
 // lossText returns a loss as a sentence for people.
-func lossText(l lifetime.Loss) string {
+func lossText(l loss.Loss) string {
 	var details []string
 	if l.Count > 1 {
 		details = append(details, count(l.Count, "case"))

@@ -18,6 +18,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // choice is which spaces the flags of a command ask for.
@@ -231,8 +232,8 @@ func (w choice) cut(capture *lifetime.Capture) (*lifetime.Capture, error) {
 // first: what else is missing may have been in it.
 func whyEmpty(capture *lifetime.Capture) string {
 	damage := ""
-	if loss, _ := worst(capture.Losses, lifetime.Damage); loss.Count > 0 {
-		damage = lossText(loss) + "; "
+	if lost, _ := loss.Worst(capture.Losses, loss.Damage); lost.Count > 0 {
+		damage = lossText(lost) + "; "
 	}
 	if why := noEvents(capture); why != "" {
 		return damage + why
@@ -248,9 +249,9 @@ func whyEmpty(capture *lifetime.Capture) string {
 func noEvents(capture *lifetime.Capture) string {
 	for _, l := range capture.Losses {
 		switch l.Reason {
-		case lifetime.NoMemoryEvents, lifetime.NoMemoryRecorded:
+		case loss.NoMemoryEvents, loss.NoMemoryRecorded:
 			return l.Reason.Doc()
-		case lifetime.NotOfPyTorch:
+		case loss.NotOfPyTorch:
 			return l.Reason.Doc() + xplanesBeside(capture.Sources[0].File)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/report"
@@ -97,7 +98,7 @@ func diffCaptures(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	captures, err := openAll(c, lifetime.DataLoss)
+	captures, err := openAll(c, loss.Missing)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/docs/manual"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // manualFolder holds the pages of the manual.
@@ -593,8 +593,8 @@ func inReader(t *testing.T, file, key string) bool {
 // the model, as info says it.
 func TestDocumentedLosses(t *testing.T) {
 	page := manualText(backPage)
-	for r := lifetime.Reason(0); r <= lifetime.DirtyJSON; r++ {
-		if row := fmt.Sprintf("| `%s` | %s | %s |\n", r, r.Severity(), r.Doc()); !strings.Contains(page, row) {
+	for r := loss.Reason(0); r <= loss.DirtyJSON; r++ {
+		if row := fmt.Sprintf("| `%s` | %s | %s |\n", r, r.Class(), r.Doc()); !strings.Contains(page, row) {
 			t.Errorf("reference.md lacks\n%s", row)
 		}
 	}

@@ -25,8 +25,8 @@ func TestErrors(t *testing.T) {
 		"import.pickle":  "\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.",
 		"nothing.pickle": string(pickletest.Pickle(dict{"segments", list{}, "device_traces", list{}})),
 		"bad.gz":         "\x1f\x8b\x08\xff nonsense",
-		"bad.native":     "memlane native 1\nnonsense\n",
-		"clockless": "memlane native 1\nsource format=\"native\" producer=\"\"\n" +
+		"bad.native":     "memlane native 2\nnonsense\n",
+		"clockless": "memlane native 2\nsource format=\"native\" producer=\"\"\n" +
 			`space source=0 device="cuda:0" axis="event" begin=0 end=+2 limit=0 base=0 allocations=0 frees=0 facts="history"` + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {

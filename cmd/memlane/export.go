@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/tables"
 )
@@ -59,7 +60,7 @@ func export(c *cli.Context) error {
 	case c.NArg() != 1:
 		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
 	}
-	captures, err := openFor(c, lifetime.DataLoss, to.Needs)
+	captures, err := openFor(c, loss.Missing, to.Needs)
 	if err != nil {
 		return err
 	}

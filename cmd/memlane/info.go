@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -111,7 +112,7 @@ func info(c *cli.Context) error {
 	out := infoJSON{Schema: schema}
 	text := &held{of: c.App.Writer}
 	// The report lists lesser losses than damage.
-	err = forEach(c, lifetime.Damage, formats.Input{PeakAndEnd: want.whole()}, want.choose, func(capture *lifetime.Capture) error {
+	err = forEach(c, loss.Damage, formats.Input{}, want.choose, func(capture *lifetime.Capture) error {
 		info := infoOf(capture)
 		several.add(capture, nil)
 		if c.Bool("json") {
@@ -143,7 +144,7 @@ func infoOf(capture *lifetime.Capture) captureInfoJSON {
 		info.Spaces = append(info.Spaces, spaceInfo(s))
 	}
 	for _, l := range capture.Losses {
-		info.Losses = append(info.Losses, lossJSON{l.Reason.String(), l.Reason.Severity().String(), l.Count, l.Bytes, l.First, l.Reason.Doc()})
+		info.Losses = append(info.Losses, lossJSON{l.Reason.String(), l.Reason.Class().String(), l.Count, l.Bytes, l.First, l.Reason.Doc()})
 	}
 	return info
 }

@@ -135,7 +135,7 @@ func findingsToJSON(capture *lifetime.Capture, found []leak.Finding) []findingJS
 
 // oddToJSON is findingToJSON for a finding about ranks, which has no capture.
 func oddToJSON(f leak.Finding) findingJSON {
-	none := &lifetime.Capture{Sources: make([]lifetime.Source, 1), Sites: make([]lifetime.Site, 1), Stacks: make([][]lifetime.FrameID, 1)}
+	none := &lifetime.Capture{Tables: lifetime.Tables{Sources: make([]lifetime.Source, 1), Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}}
 	for _, e := range f.Evidence {
 		if e.Name == "file" {
 			none.Sources[0].File = e.Text
@@ -292,10 +292,10 @@ func printInstruction(w io.Writer, capture *lifetime.Capture, sites []lifetime.S
 		fmt.Fprintf(w, "    %s\n", text)
 	}
 	shown := 0
-	for _, id := range capture.Stacks[capture.Sites[sites[0]].Source] {
-		if f := capture.Frames[id]; f.Kind == lifetime.User && shown < maxFrames {
+	for f := range capture.FramesOf(capture.Sites[sites[0]].Source) {
+		if f.Kind == lifetime.User && shown < maxFrames {
 			shown++
-			fmt.Fprintf(w, "    at %s\n", frameName(f))
+			fmt.Fprintf(w, "    at %s\n", frameName(*f))
 		}
 	}
 	if len(sites) > 1 {
@@ -320,14 +320,14 @@ func printStacks(w io.Writer, capture *lifetime.Capture, sites []lifetime.SiteID
 // printStack prints what of a call stack is not of libraries, and before it the
 // operator that allocated where the stack does not begin with it.
 func printStack(w io.Writer, capture *lifetime.Capture, site lifetime.SiteID) {
-	stack := capture.Stacks[capture.Sites[site].Stack]
-	if op := capture.Sites[site].Op; op != "" && len(stack) > 0 && capture.Frames[stack[0]].Function != op {
+	stack := capture.Sites[site].Stack
+	if op := capture.Sites[site].Op; op != "" && stack != 0 && capture.Frames[capture.Stacks[stack].Frame].Function != op {
 		fmt.Fprintf(w, "    in %s\n", cutMiddle(printable(op), lineWidth-7))
 	}
 	hidden := 0
 	shown := 0
-	for _, id := range stack {
-		f := capture.Frames[id]
+	for frame := range capture.FramesOf(stack) {
+		f := *frame
 		if f.Kind != lifetime.User && !ofOperation(f) || shown == maxFrames {
 			hidden++
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -55,7 +56,7 @@ func drawMultiples(c *cli.Context) error {
 		return err
 	}
 	m := &multiples{ranks: several}
-	err = forEach(c, lifetime.DataLoss, formats.Input{}, want.choose, func(capture *lifetime.Capture) error { return m.add(c, capture) })
+	err = forEach(c, loss.Missing, formats.Input{}, want.choose, func(capture *lifetime.Capture) error { return m.add(c, capture) })
 	if err != nil {
 		return err
 	}

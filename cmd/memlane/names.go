@@ -24,8 +24,8 @@ func siteName(capture *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) 
 	site := &capture.Sites[id]
 	if f, ok := capture.UserFrame(id); ok {
 		name := frameName(f)
-		if stack := capture.Stacks[site.Stack]; f.Kind == lifetime.Scope && len(stack) > 1 && !static(s) {
-			name += " in " + frameName(capture.Frames[stack[1]]) // "aten::empty" alone tells little
+		if caller := capture.Stacks[site.Stack].Caller; f.Kind == lifetime.Scope && caller != 0 && !static(s) {
+			name += " in " + frameName(capture.Frames[capture.Stacks[caller].Frame]) // "aten::empty" alone tells little
 		}
 		return name
 	}
@@ -54,8 +54,8 @@ func tensorName(s *lifetime.Site) string {
 // compiled from: "train.py:42", "" where it is not known. The compiler may name
 // a line of a library; the calls tell who called it.
 func sourcePlace(capture *lifetime.Capture, site lifetime.SiteID) string {
-	for _, id := range capture.Stacks[capture.Sites[site].Source] {
-		if f := capture.Frames[id]; f.Kind == lifetime.User {
+	for f := range capture.FramesOf(capture.Sites[site].Source) {
+		if f.Kind == lifetime.User {
 			return printable(f.Place())
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 func opsCommand() *cli.Command {
@@ -87,7 +89,7 @@ var orders = map[string]order{
 
 func ops(c *cli.Context) error {
 	by := c.String("sort")
-	captures, err := openEach(c, lifetime.Damage, formats.Input{Operations: true}, withOperations) // lesser losses concern buffers
+	captures, err := openEach(c, loss.Damage, formats.Input{Keep: build.Operations}, withOperations) // lesser losses concern buffers
 	if err != nil {
 		return err
 	}

@@ -161,8 +161,7 @@ func siteToJSON(capture *lifetime.Capture, site lifetime.SiteID) siteJSON {
 
 func framesToJSON(capture *lifetime.Capture, stack lifetime.StackID) []frameJSON {
 	out := []frameJSON{}
-	for _, id := range capture.Stacks[stack] {
-		f := capture.Frames[id]
+	for f := range capture.FramesOf(stack) {
 		out = append(out, frameJSON{f.Function, f.File, f.Line})
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/web"
 )
@@ -104,12 +105,12 @@ func writeLarge(t *testing.T, file string, n int) (size int64, took time.Duratio
 func largeCapture(t *testing.T, n int) *lifetime.Capture {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "large", Format: "native"})
 	sites := largeSites(b, rng)
 	s := b.Space()
 	b.InOrder(s)
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 	const perStep = 500
 	type block struct {
 		addr uint64
@@ -126,12 +127,12 @@ func largeCapture(t *testing.T, n int) *lifetime.Capture {
 		} else {
 			top += uint64(size)
 		}
-		b.Alloc(s, now, a.addr, size-rng.Int64N(512), size, site)
+		b.Alloc(s, now, build.Block{Addr: a.addr, Requested: size - rng.Int64N(512), Occupied: size, Site: site})
 		return a
 	}
 	release := func(a block) {
 		now += 1000 * (1 + rng.Int64N(40))
-		b.Free(s, now, a.addr, a.size, 0)
+		b.Free(s, now, build.Block{Addr: a.addr, Requested: a.size, Occupied: a.size})
 		free = append(free, a)
 	}
 	for i := range n {
@@ -159,7 +160,7 @@ func largeCapture(t *testing.T, n int) *lifetime.Capture {
 }
 
 // largeSites makes 3,000 stacks of 20 calls.
-func largeSites(b *lifetime.Builder, rng *rand.Rand) (sites []lifetime.SiteID) {
+func largeSites(b *build.Builder, rng *rand.Rand) (sites []lifetime.SiteID) {
 	for i := range 3000 {
 		var frames []lifetime.FrameID
 		for depth := range 20 {

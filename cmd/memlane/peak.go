@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 func peakCommand() *cli.Command {
@@ -75,8 +76,7 @@ func peak(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	at := c.String("at")
-	captures, err := openEach(c, lifetime.DataLoss, formats.Input{PeakAndEnd: want.whole() && (at == atPeak || at == atEnd)}, want.choose)
+	captures, err := openEach(c, loss.Missing, formats.Input{}, want.choose)
 	if err != nil {
 		return err
 	}
@@ -193,11 +193,11 @@ const (
 // category says what the memory of a row is for, as far as the producer says.
 func category(s *lifetime.Space, r *lifetime.Row, site *lifetime.Site) string {
 	switch {
-	case r.Base:
+	case r.Kind == lifetime.FromBase:
 		return beforeWindow
-	case r.Stack:
+	case r.Kind == lifetime.FromStack:
 		return stackRow
-	case r.Usage:
+	case r.Kind == lifetime.FromUsage:
 		return usageRow
 	case static(s):
 		return r.Kind.String()

@@ -169,11 +169,11 @@ func placesAt(capture *lifetime.Capture, s *lifetime.Space, at int64) (total lif
 	for _, r := range s.Breakdown(at) {
 		k := key{name: siteName(capture, s, r.Site), kind: r.Kind}
 		switch {
-		case r.Base:
+		case r.Kind == lifetime.FromBase:
 			k.name = beforeWindow
-		case r.Stack:
+		case r.Kind == lifetime.FromStack:
 			k.name = stackRow + ", beside the heap"
-		case r.Usage:
+		case r.Kind == lifetime.FromUsage:
 			k.name = "(not told one by one)"
 		case static(s):
 			k.shape = capture.Sites[r.Site].Shape

@@ -21,6 +21,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/blocks"
@@ -247,16 +248,16 @@ func TestOpens(t *testing.T) {
 		t.Skip("draws 100,000 buffers")
 	}
 	browser := newBrowser(t)
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "many"})
 	ref := b.Space()
-	b.Describe(ref, lifetime.Space{Device: "cuda:0", Axis: lifetime.Time})
+	b.Describe(ref, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Time})
 	const n, live = 100000, 200
 	for i := range int64(n) {
 		if i >= live {
-			b.Free(ref, 10*i, uint64(i%live)<<24, (i-live)%97*4096+512, 0)
+			b.Free(ref, 10*i, build.Block{Addr: uint64(i%live) << 24, Requested: (i-live)%97*4096 + 512, Occupied: (i-live)%97*4096 + 512})
 		}
-		b.Alloc(ref, 10*i+5, uint64(i%live)<<24, i%97*4096+512, 0, 0)
+		b.Alloc(ref, 10*i+5, build.Block{Addr: uint64(i%live) << 24, Requested: i%97*4096 + 512, Occupied: i%97*4096 + 512})
 	}
 	c, err := b.Finish()
 	if err != nil {

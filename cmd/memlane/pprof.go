@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -54,7 +55,7 @@ func writePprof(c *cli.Context) error {
 	if file := c.String("output"); (file == "-" || file == "") && terminal(c.App.Writer) {
 		return fail(statusUsage, "pprof: a profile is binary: give a file with -o, or send it to another program")
 	}
-	captures, err := openAll(c, lifetime.DataLoss)
+	captures, err := openAll(c, loss.Missing)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func TestNoMemory(t *testing.T) {
 			"holds no memory data: damaged-module: compiled modules cannot be read and were left out (3 cases, first at jit_f(5) (byte 51): cut); the profile has no memory events"},
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte("memlane native 1\nsource format=\"xplane\" producer=\"a test\"\n"+c.text), 0o666); err != nil {
+		if err := os.WriteFile(file, []byte("memlane native 2\nsource format=\"xplane\" producer=\"a test\"\n"+c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		for _, command := range []string{"info", "leaks", "peak", "svg"} {

@@ -12,7 +12,8 @@ import (
 
 func TestRanks(t *testing.T) {
 	of := func(process string, peak int64) *lifetime.Capture {
-		return &lifetime.Capture{Sources: make([]lifetime.Source, 1), Spaces: []*lifetime.Space{{Process: process, Base: 1, End: 1}, {Process: process, Base: peak, End: 1}}}
+		return &lifetime.Capture{Tables: lifetime.Tables{Sources: make([]lifetime.Source, 1)}, Spaces: []*lifetime.Space{
+			{SpaceInfo: lifetime.SpaceInfo{Process: process, Base: 1, End: 1}}, {SpaceInfo: lifetime.SpaceInfo{Process: process, Base: peak, End: 1}}}}
 	}
 	for _, c := range []struct {
 		captures []*lifetime.Capture

@@ -184,7 +184,7 @@ func (r *rules) find(capture *lifetime.Capture) (found []leak.Finding, report *p
 	if r.preset == nil {
 		return leak.Find(capture, capture.Spaces, r.settings), nil
 	}
-	calls := capture.AllCalls()
+	calls := preset.CallsOf(capture)
 	if r.settings.Function != nil {
 		calls = r.matching(capture, calls)
 	}

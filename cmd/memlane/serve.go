@@ -19,7 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/web"
@@ -117,7 +117,7 @@ func readForPage(c *cli.Context, started func(string, int64) func(int)) ([]web.C
 	if err != nil {
 		return nil, err
 	}
-	captures, err := openEach(c, lifetime.DataLoss, formats.Input{Progress: started}, want.choose)
+	captures, err := openEach(c, loss.Missing, formats.Input{Progress: started}, want.choose)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -84,7 +85,7 @@ func svg(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return drawMultiples(c)
 	}
-	captures, err := openAll(c, lifetime.DataLoss)
+	captures, err := openAll(c, loss.Missing)
 	if err != nil {
 		return err
 	}

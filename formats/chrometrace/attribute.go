@@ -18,12 +18,24 @@ type origin struct {
 	sequence    int64  // which the operator has that made that node; -1 = there is none
 }
 
+// within is what encloses an instant, but for Python.
+type within struct {
+	origin
+	scope int32 // the innermost operator or annotation that is a frame, in attribution.scopes
+}
+
 // trail is what encloses an instant. Its stack is made when all trails are
 // known: the callers of a function may be long over.
 type trail struct {
-	origin
-	leaf           int32 // the innermost Python call in the thread's callers; 0 = none
-	scopes, ending int32 // else: operators and annotations, as part of attribution.scopes
+	within
+	leaf int32 // the innermost Python call in the thread's callers; 0 = none, and the scope counts
+}
+
+// scope is an operator or annotation and the one that encloses it, 0 = none.
+type scope struct {
+	frameKey
+	outer int32
+	stack lifetime.StackID // once all are known
 }
 
 // attribution finds the sites of allocations.
@@ -31,7 +43,7 @@ type attribution struct {
 	r       *reader
 	frames  frameTable
 	callers map[*thread]*callers
-	scopes  []frameKey
+	scopes  []scope // from 1
 }
 
 // attribute finds the site of every allocation.
@@ -45,7 +57,7 @@ func (r *reader) attribute() {
 	if len(asked) == 0 {
 		return
 	}
-	a := attribution{r: r, callers: map[*thread]*callers{}}
+	a := attribution{r: r, callers: map[*thread]*callers{}, scopes: make([]scope, 1)}
 	trails := a.trails(asked)
 	made := r.madeBy(asked, trails)
 	askedForward := map[*thread][]query{}
@@ -61,10 +73,14 @@ func (r *reader) attribute() {
 		c.find(t.backward(&r.store))
 	}
 	a.frames = frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)+1), ids: map[frameKey]lifetime.FrameID{}}
+	for i := 1; i < len(a.scopes); i++ {
+		s := &a.scopes[i]
+		s.stack = r.b.Call(a.frames.frame(s.frameKey), a.scopes[s.outer].stack)
+	}
 	for _, t := range r.order {
 		for _, q := range asked[t] {
 			if _, ok := made[trails[q.id].sequence]; !ok {
-				r.memory[q.id].site = r.site(&trails[q.id].origin, a.stack(nil, t, &trails[q.id]))
+				r.memory[q.id].site = r.site(&trails[q.id].origin, a.stack(t, &trails[q.id]))
 			}
 		}
 	}
@@ -72,8 +88,8 @@ func (r *reader) attribute() {
 		for _, q := range askedForward[t] {
 			o := &trails[q.id].origin
 			name := strings.TrimPrefix(r.names.text(o.backward), "autograd::engine::evaluate_function: ")
-			node := []lifetime.FrameID{r.b.Frame(lifetime.Frame{Function: "backward: " + name, Kind: lifetime.Framework})}
-			r.memory[q.id].site = r.site(o, a.stack(node, t, &forward[q.id]))
+			node := r.b.Frame(lifetime.Frame{Function: "backward: " + name, Kind: lifetime.Framework})
+			r.memory[q.id].site = r.site(o, r.b.Call(node, a.stack(t, &forward[q.id])))
 		}
 	}
 }
@@ -97,37 +113,61 @@ func (a *attribution) trails(asked map[*thread][]query) []trail {
 }
 
 func (a *attribution) trail(c *callers, o *open) trail {
-	t := trail{origin: originOf(o), leaf: c.leaf(o)}
+	t := trail{within: within{origin: origin{sequence: -1}}, leaf: c.leaf(o)}
+	if inner := o.enclosed(o.calls, a.enter); inner != nil {
+		t.within = inner.within
+	}
 	if t.leaf != 0 {
-		return t
+		t.backward, t.sequence = 0, -1
 	}
-	t.backward, t.sequence = nodeOf(o)
-	t.scopes = int32(len(a.scopes))
-	for c := range o.innermost(o.calls) {
-		if c.kind == annotation && numbered.MatchString(a.r.names.text(c.name)) {
-			continue // a step: every one would be a site of its own
-		}
-		a.scopes = append(doubled(a.scopes), frameKey{c.name, 0, c.kind})
-	}
-	t.ending = int32(len(a.scopes))
 	return t
 }
 
-// stack appends the frames of a trail on a thread, leaf first: the innermost
-// Python call and its callers, or where Python was not recorded the operators.
-// The line of a Python call is that of the def, unless the call inside of it
-// tells from where it was called (PyTorch 2.15).
-func (a *attribution) stack(stack []lifetime.FrameID, t *thread, at *trail) []lifetime.FrameID {
-	from := uint32(0)
+// enter finds out what is inside a call that is no function.
+func (a *attribution) enter(c, outer *opened) {
+	c.within = within{origin: origin{sequence: -1}}
+	if outer != nil {
+		c.within = outer.within
+	}
+	if c.kind == operator {
+		c.within.operator, c.within.dims, c.within.types = c.name, c.dims, c.types
+	}
+	if c.sequence >= 0 && c.forward != 0 {
+		c.within.backward, c.within.sequence = c.name, c.sequence
+	}
+	if c.kind == annotation && numbered.MatchString(a.r.names.text(c.name)) {
+		return // a step: every one would be a site of its own
+	}
+	a.scopes = append(doubled(a.scopes), scope{frameKey: frameKey{c.name, 0, c.kind}, outer: c.within.scope})
+	c.within.scope = int32(len(a.scopes) - 1)
+}
+
+// stack returns the stack of a trail on a thread: the innermost Python call and its
+// callers, or where Python was not recorded the operators.
+func (a *attribution) stack(t *thread, at *trail) lifetime.StackID {
+	if at.leaf == 0 {
+		return a.scopes[at.scope].stack
+	}
 	links := a.callers[t].links
-	for n := at.leaf; links[n].found; n = links[n].caller {
-		stack = append(stack, a.frames.frame(frameKey{links[n].name, from, python}))
-		from = links[n].from
+	return a.r.b.Call(a.frames.frame(frameKey{links[at.leaf].name, 0, python}), a.outer(links, at.leaf))
+}
+
+// outer returns the stack that a Python call was called from. The line of a call is
+// that of the def, unless the call inside of it tells from where it was called
+// (PyTorch 2.15).
+func (a *attribution) outer(links []link, n int32) lifetime.StackID {
+	var calls []int32 // whose callers have no stack yet, innermost first
+	for at := n; links[at].found && !links[at].stacked; at = links[at].caller {
+		calls = append(calls, at)
 	}
-	for _, key := range a.scopes[at.scopes:at.ending] {
-		stack = append(stack, a.frames.frame(key))
+	for _, at := range slices.Backward(calls) {
+		l := &links[at]
+		if caller := &links[l.caller]; caller.found {
+			l.outer = a.r.b.Call(a.frames.frame(frameKey{caller.name, l.from, python}), caller.outer)
+		}
+		l.stacked = true
 	}
-	return stack
+	return links[n].outer
 }
 
 // askedLen is the number of bits by which most numbers are known to be none of a
@@ -140,8 +180,6 @@ type callers struct {
 	byID    map[uint32]int32      // those that are callers
 	asked   [askedLen / 64]uint64 // a bit for some of their numbers: none where there is none
 	missing int                   // links that are not found
-	last    call                  // that was a leaf
-	leaf1   int32
 }
 
 // link is a Python call.
@@ -149,31 +187,28 @@ type link struct {
 	name, from uint32
 	caller     int32
 	found      bool
+	stacked    bool             // outer is known
+	outer      lifetime.StackID // that it was called from
 }
 
 // leaf returns the link of the innermost Python call. Who called it is told by
 // numbers where the trace has them, else by time.
 func (s *callers) leaf(o *open) int32 {
-	leaf, inner := int32(0), int32(0)
-	for c := range o.innermost(o.python) {
-		if leaf == 0 && c.parent != 0 && *c == s.last {
-			return s.leaf1
-		}
-		n := int32(len(s.links))
-		s.links = append(doubled(s.links), link{name: c.name, from: c.from, found: true})
-		if leaf == 0 {
-			leaf = n
-			s.last, s.leaf1 = *c, n
-		} else {
-			s.links[inner].caller = n
-		}
-		if c.parent != 0 {
-			s.links[n].caller = s.caller(c)
-			break
+	inner := o.enclosed(o.python, func(c, outer *opened) {
+		l := link{name: c.name, from: c.from, found: true}
+		switch {
+		case c.parent != 0:
+			l.caller = s.caller(&c.call)
+		case outer != nil:
+			l.caller = outer.link
 		} // else its caller is not told, or there is none
-		inner = n
+		s.links = append(doubled(s.links), l)
+		c.link = int32(len(s.links) - 1)
+	})
+	if inner == nil {
+		return 0
 	}
-	return leaf
+	return inner.link
 }
 
 // caller returns the link of the caller of a call. Callers have smaller numbers.
@@ -207,33 +242,12 @@ func (s *callers) find(backward iter.Seq[*call]) {
 		}
 		if n := s.byID[c.id]; n != 0 && !s.links[n].found {
 			caller := s.caller(c)
-			s.links[n] = link{c.name, c.from, caller, true}
+			s.links[n] = link{name: c.name, from: c.from, caller: caller, found: true}
 			if s.missing--; s.missing == 0 {
 				return
 			}
 		}
 	}
-}
-
-// originOf returns the innermost operator among the calls that are open.
-func originOf(open *open) origin {
-	for c := range open.innermost(open.calls) {
-		if c.kind == operator {
-			return origin{operator: c.name, dims: c.dims, types: c.types, sequence: -1}
-		}
-	}
-	return origin{sequence: -1}
-}
-
-// nodeOf returns the innermost node of the backward pass among the calls that
-// are open: its name and sequence number, -1 where there is none.
-func nodeOf(open *open) (name uint32, sequence int64) {
-	for c := range open.innermost(open.calls) {
-		if c.sequence >= 0 && c.forward != 0 {
-			return c.name, c.sequence
-		}
-	}
-	return 0, -1
 }
 
 // made is where a node of the backward pass was made.
@@ -270,10 +284,10 @@ func (r *reader) madeBy(asked map[*thread][]query, trails []trail) map[int64]mad
 	return found
 }
 
-// site interns the site of an allocation; stack is leaf first.
-func (r *reader) site(o *origin, stack []lifetime.FrameID) lifetime.SiteID {
+// site interns the site of an allocation.
+func (r *reader) site(o *origin, stack lifetime.StackID) lifetime.SiteID {
 	return r.b.Site(lifetime.Site{
-		Stack: r.b.Stack(stack), Op: r.names.text(o.operator), Shape: r.tensorText(o.dims), DType: r.tensorText(o.types),
+		Stack: stack, Op: r.names.text(o.operator), Shape: r.tensorText(o.dims), DType: r.tensorText(o.types),
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // BenchmarkRead reads a trace of 200 MB, made by testdata/gen/big_trace.py, into
@@ -53,7 +54,7 @@ func readFile(b *testing.B, file string) time.Duration {
 	b.SetBytes(info.Size())
 	before := used()
 	for b.Loop() {
-		if _, err := formats.Open(file, formats.Input{Operations: true}); err != nil {
+		if _, err := formats.Open(file, formats.Input{Keep: build.Operations}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -131,8 +131,43 @@ type query struct {
 // below the last may have ended: calls that overlap without enclosing are rare.
 type open struct {
 	at     int64
-	calls  []call // but for Python
-	python []call
+	calls  []opened // but for Python
+	python []opened
+}
+
+// opened is a call that is open, and what was found out of the calls that enclose
+// it. That holds until one of these ends: no query walks through all of them again.
+type opened struct {
+	call
+	until  int64  // the last instant at which the rest holds
+	link   int32  // of Python, in callers.links
+	within within // of others
+}
+
+// enclosed brings the innermost call of a list up to date and returns it; nil where
+// none is open. find is called for each call of which nothing is known at the
+// instant, outermost first, with the call that encloses it (nil = none).
+func (o *open) enclosed(calls []opened, find func(c, outer *opened)) *opened {
+	var outer *opened
+	var unknown []*opened // innermost first
+	for i := len(calls) - 1; i >= 0 && outer == nil; i-- {
+		c := &calls[i]
+		switch {
+		case c.end < o.at:
+		case c.until >= o.at:
+			outer = c
+		default:
+			unknown = append(unknown, c)
+		}
+	}
+	for _, c := range slices.Backward(unknown) {
+		find(c, outer)
+		if c.until = c.end; outer != nil {
+			c.until = min(c.until, outer.until)
+		}
+		outer = c
+	}
+	return outer
 }
 
 // enclosing answers queries: answer gets the calls that enclose the instant,
@@ -153,9 +188,9 @@ func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *ope
 		}
 		tell(c.begin)
 		if c.kind == python {
-			o.python = append(unended(o.python, c.begin), *c)
+			o.python = append(unended(o.python, c.begin), opened{call: *c, until: math.MinInt64})
 		} else {
-			o.calls = append(unended(o.calls, c.begin), *c)
+			o.calls = append(unended(o.calls, c.begin), opened{call: *c, until: math.MinInt64})
 		}
 	}
 	tell(math.MaxInt64)
@@ -163,12 +198,12 @@ func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *ope
 
 // unended drops the last calls as long as they ended before an instant, and all
 // that did where the list would grow.
-func unended(calls []call, at int64) []call {
+func unended(calls []opened, at int64) []opened {
 	for len(calls) > 0 && calls[len(calls)-1].end < at {
 		calls = calls[:len(calls)-1]
 	}
 	if len(calls) == cap(calls) {
-		calls = slices.DeleteFunc(calls, func(c call) bool { return c.end < at })
+		calls = slices.DeleteFunc(calls, func(c opened) bool { return c.end < at })
 		calls = slices.Grow(calls, len(calls)+8)
 	}
 	return calls
@@ -181,17 +216,6 @@ func doubled[T any](list []T) []T {
 		return slices.Grow(list, len(list)+8)
 	}
 	return list
-}
-
-// innermost yields those of the calls that are open, the innermost first.
-func (o *open) innermost(calls []call) iter.Seq[*call] {
-	return func(yield func(*call) bool) {
-		for i := range slices.Backward(calls) {
-			if c := &calls[i]; c.end >= o.at && !yield(c) {
-				return
-			}
-		}
-	}
 }
 
 // pythonID returns the number of a Python call, 0 where it is not told.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // counterKey is a counter of a process: its name, and that of one of its
@@ -81,7 +82,7 @@ func (r *reader) counter(e *scan.Event) {
 
 // feedCounters makes a space of every counter: its usage is all that is known.
 func (r *reader) feedCounters() {
-	spaces := map[counterKey]lifetime.SpaceRef{}
+	spaces := map[counterKey]build.SpaceRef{}
 	for _, s := range r.samples {
 		ref, ok := spaces[s.key]
 		if !ok {
@@ -95,7 +96,7 @@ func (r *reader) feedCounters() {
 			if process == "" {
 				process = "pid " + s.key.pid
 			}
-			r.b.Describe(ref, lifetime.Space{Source: r.source, Host: r.host, Process: process, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
+			r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Host: r.host, Process: process, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
 		}
 		r.b.Total(ref, lifetime.Total{T: r.time(s.at), Bytes: s.bytes, Measure: lifetime.Occupied})
 	}
@@ -123,7 +124,7 @@ func (r *reader) object(e *scan.Event) {
 // not told: they are numbered in place of an address.
 func (r *reader) feedObjects() {
 	type object struct{ pid, id string }
-	spaces := map[string]lifetime.SpaceRef{}
+	spaces := map[string]build.SpaceRef{}
 	alive := map[object]bool{}
 	numbers := map[object]uint64{}
 	for _, e := range r.objects {
@@ -132,7 +133,7 @@ func (r *reader) feedObjects() {
 			ref = r.b.Space()
 			spaces[e.pid] = ref
 			r.b.Numbered(ref)
-			r.b.Describe(ref, lifetime.Space{Source: r.source, Host: r.host, Process: "pid " + e.pid, Memory: "objects", Axis: lifetime.Time, Facts: lifetime.Clock})
+			r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Host: r.host, Process: "pid " + e.pid, Memory: "objects", Axis: lifetime.Time, Facts: lifetime.Clock})
 		}
 		o := object{e.pid, e.id}
 		if numbers[o] == 0 {

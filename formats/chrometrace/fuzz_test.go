@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/internal/nativetest"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // reduced returns a trace with the first events alone of each kind.
@@ -57,7 +57,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func readAnything(t *testing.T, text string) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := chrometrace.Read("x", strings.NewReader(text), b); err != nil {
 		nativetest.Message(t, err, 400)
 		return

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // keepCalls records every call of a function of the program in which memory
@@ -26,7 +27,7 @@ func (r *reader) keepCalls(byTime []int) {
 	counts := r.keptKind()
 	type kept struct {
 		begin int64
-		ref   lifetime.SpaceRef
+		ref   build.SpaceRef
 		call  lifetime.Call
 	}
 	var all []kept
@@ -53,7 +54,7 @@ func (r *reader) keepCalls(byTime []int) {
 	}
 	slices.SortStableFunc(all, func(x, y kept) int { return cmp.Compare(x.begin, y.begin) })
 	for i := range all {
-		r.b.Call(all[i].ref, all[i].call)
+		r.b.FunctionCall(all[i].ref, all[i].call)
 	}
 }
 

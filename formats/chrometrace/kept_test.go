@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // withCalls reads a trace with its calls.
@@ -31,8 +32,7 @@ func withCalls(t *testing.T, name string) *lifetime.Capture {
 // keptCalls reads a trace with its calls, and checks the model.
 func keptCalls(t *testing.T, name string, trace io.Reader) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
-	b.KeepCalls()
+	b := build.New(build.Everything)
 	if err := chrometrace.Read(name, trace, b); err != nil {
 		t.Fatal(err)
 	}

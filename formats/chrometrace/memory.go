@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // deviceTypes are the names of c10::DeviceType, by number.
@@ -85,9 +86,9 @@ func (r *reader) pid(pid []byte) int32 {
 }
 
 // space adds the space of a heap.
-func (r *reader) space(h heap) lifetime.SpaceRef {
+func (r *reader) space(h heap) build.SpaceRef {
 	ref := r.b.Space()
-	r.b.Describe(ref, lifetime.Space{
+	r.b.Describe(ref, lifetime.SpaceInfo{
 		Source: r.source, Host: r.host, Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device)),
 		Axis: lifetime.Time, Facts: lifetime.Clock,
 	})
@@ -96,8 +97,8 @@ func (r *reader) space(h heap) lifetime.SpaceRef {
 
 // feed hands on the [memory] events.
 func (r *reader) feed() {
-	r.spaces = map[heap]lifetime.SpaceRef{}
-	var refs []lifetime.SpaceRef
+	r.spaces = map[heap]build.SpaceRef{}
+	var refs []build.SpaceRef
 	for i := range r.memory {
 		m := &r.memory[i]
 		ref, ok := r.spaces[m.heap]

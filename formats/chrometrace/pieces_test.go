@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // anyCall makes a call: one as traces have them, or one of extremes.
@@ -141,7 +141,7 @@ func TestAllocationsOfCalls(t *testing.T) {
 	allocations := func(n int) float64 {
 		trace := text(n)
 		return testing.AllocsPerRun(3, func() {
-			if err := Read("x", strings.NewReader(trace), lifetime.NewBuilder()); err != nil {
+			if err := Read("x", strings.NewReader(trace), build.New(build.Everything)); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Sniff reports whether head begins a Chrome trace, or a memory timeline.
@@ -19,7 +21,7 @@ func Sniff(head []byte) bool { return scan.Sniff(head) }
 
 // reader collects what a trace holds.
 type reader struct {
-	b      *lifetime.Builder
+	b      *build.Builder
 	file   string
 	source int
 
@@ -33,7 +35,7 @@ type reader struct {
 	store   store                 // of the calls of all threads
 
 	memory     []memoryEvent
-	spaces     map[heap]lifetime.SpaceRef // of the memory events
+	spaces     map[heap]build.SpaceRef // of the memory events
 	objects    []objectEvent
 	samples    []sample
 	series     map[counterKey]bool // that have samples
@@ -50,7 +52,7 @@ type reader struct {
 }
 
 // Read reads the trace in in.
-func Read(file string, in io.Reader, b *lifetime.Builder) error {
+func Read(file string, in io.Reader, b *build.Builder) error {
 	r := &reader{b: b, file: file, names: newInterner(), inputs: newInterner(), tensors: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxHeld}}
 	defer r.store.close()
 	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
@@ -65,10 +67,10 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	r.attribute()
 	r.feed()
 	byTime := r.byTime()
-	if b.WantsOperations() {
+	if b.Keeps(build.Operations) {
 		r.operations(byTime)
 	}
-	if b.KeepsCalls() {
+	if b.Keeps(build.Calls) {
 		r.keepCalls(byTime)
 	}
 	r.feedCounters()
@@ -95,16 +97,16 @@ func (r *reader) producer() string {
 // lose counts what was tolerated of the JSON.
 func (r *reader) lose(t scan.Tolerated) {
 	for _, k := range t.List {
-		r.b.Lose(lifetime.DirtyJSON, k.Count, 0, fmt.Sprintf("byte %d: %s", k.First, k.Kind))
+		r.b.Lose(loss.DirtyJSON, k.Count, 0, fmt.Sprintf("byte %d: %s", k.First, k.Kind))
 	}
 	if t.Truncated {
-		r.b.Lose(lifetime.Truncated, 1, 0, fmt.Sprintf("byte %d", t.End))
+		r.b.Lose(loss.Truncated, 1, 0, fmt.Sprintf("byte %d", t.End))
 	}
 	if r.noTimes > 0 {
-		r.b.Lose(lifetime.IncompleteRecord, r.noTimes, 0, "[memory] events without ts or Bytes")
+		r.b.Lose(loss.IncompleteRecord, r.noTimes, 0, "[memory] events without ts or Bytes")
 	}
 	if r.noDevice > 0 {
-		r.b.Lose(lifetime.IncompleteRecord, r.noDevice, 0, "[memory] events of devices beyond 32767")
+		r.b.Lose(loss.IncompleteRecord, r.noDevice, 0, "[memory] events of devices beyond 32767")
 	}
 }
 
@@ -114,9 +116,9 @@ func (r *reader) explain() {
 		return
 	}
 	if r.xprof {
-		r.b.Lose(lifetime.NotOfPyTorch, 1, 0, "")
+		r.b.Lose(loss.NotOfPyTorch, 1, 0, "")
 	} else {
-		r.b.Lose(lifetime.NoMemoryRecorded, 1, 0, "")
+		r.b.Lose(loss.NoMemoryRecorded, 1, 0, "")
 	}
 }
 

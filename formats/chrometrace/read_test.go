@@ -11,13 +11,15 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 const captures = "../../testdata/chrome"
 
 func open(t testing.TB, file string) *lifetime.Capture {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{Operations: true})
+	c, err := formats.Open(file, formats.Input{Keep: build.Operations})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func traceOf(t testing.TB, name string) string {
 // read reads a trace that stands in the test.
 func read(t testing.TB, text string) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := chrometrace.Read("x", strings.NewReader(text), b); err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +87,7 @@ func describe(c *lifetime.Capture) string {
 			b := &s.Buffers[i]
 			site := c.Sites[b.Site]
 			var stack []string
-			for _, id := range c.Stacks[site.Stack] {
-				f := c.Frames[id]
+			for f := range c.FramesOf(site.Stack) {
 				stack = append(stack, fmt.Sprintf("%s %s:%d", f.Function, f.File, f.Line))
 			}
 			fmt.Fprintf(&out, "  %d at %#x %s op=%q shape=%q dtype=%q stack=%q\n", b.Size, b.Addr, b.Edge, site.Op, site.Shape, site.DType, strings.Join(stack, " < "))
@@ -218,7 +219,7 @@ func TestPythonNumbers(t *testing.T) {
 // incomplete counts the records that were lost because they are not whole.
 func incomplete(c *lifetime.Capture) (n int64) {
 	for _, l := range c.Losses {
-		if l.Reason == lifetime.IncompleteRecord {
+		if l.Reason == loss.IncompleteRecord {
 			n += l.Count
 		}
 	}
@@ -275,11 +276,11 @@ func TestOldTrace(t *testing.T) {
 	if got := describe(c); got != "cuda:0 base 0 peak 500 allocations 2 frees 1\n" || !s.UsageOnly() {
 		t.Error(got)
 	}
-	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.Anonymous || c.Losses[0].Count != 3 {
+	if len(c.Losses) != 1 || c.Losses[0].Reason != loss.Anonymous || c.Losses[0].Count != 3 {
 		t.Errorf("losses %v", c.Losses)
 	}
 	rows := s.Breakdown(s.Peak(lifetime.Occupied).At)
-	if len(rows) != 1 || !rows[0].Usage || rows[0].Bytes != 500 {
+	if len(rows) != 1 || rows[0].Kind != lifetime.FromUsage || rows[0].Bytes != 500 {
 		t.Errorf("rows %+v", rows)
 	}
 }
@@ -359,7 +360,7 @@ func TestSumsOfTimeline(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s\nlosses %v", strings.Join(got, "\n"), strings.Join(want, "\n"), c.Losses)
 	}
 	c = read(t, `[[10, 20], [[0, 1, 0, 0, 0, 0, 0, 0, 0], [0, 1, 2], [0, 2, 0, 0, 0, 0, 0, 0, 0], [0, 3, 0, 0, 0, 0, 0, 0, 0]]]`)
-	if len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.IncompleteRecord || c.Losses[0].Count != 2 || len(c.Spaces) != 2 || usageOf(c.Spaces[0]) != "timeline: 1 at 10000, 2 at 20000" {
+	if len(c.Losses) != 1 || c.Losses[0].Reason != loss.IncompleteRecord || c.Losses[0].Count != 2 || len(c.Spaces) != 2 || usageOf(c.Spaces[0]) != "timeline: 1 at 10000, 2 at 20000" {
 		t.Errorf("rows of another form: %v, %d spaces", c.Losses, len(c.Spaces))
 	}
 }
@@ -384,11 +385,11 @@ func TestRawTimeline(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	losses := map[lifetime.Reason]int64{}
+	losses := map[loss.Reason]int64{}
 	for _, l := range c.Losses {
 		losses[l.Reason] += l.Count
 	}
-	if losses[lifetime.UnknownAction] != 1 || losses[lifetime.StateMismatch] != 2 {
+	if losses[loss.UnknownAction] != 1 || losses[loss.StateMismatch] != 2 {
 		t.Errorf("losses %v", c.Losses)
 	}
 }
@@ -471,15 +472,15 @@ func TestRoundedTimes(t *testing.T) {
 
 // TestNothing: a trace without memory says what to switch on.
 func TestNothing(t *testing.T) {
-	for text, want := range map[string]lifetime.Reason{
-		trace(ran("cpu_op", "aten::mm", "1", "15", "1", ``)):                                                               lifetime.NoMemoryRecorded,
-		`{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[{}]}`:                                    lifetime.NotOfPyTorch,
-		`{"traceEvents":[{"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}},{}]}`:                    lifetime.NotOfPyTorch,
-		`{"traceEvents":[{"ph":"C","name":"GPU Utilization","pid":1,"ts":1,"args":{"GPU Utilization":0.5}}]}`:              lifetime.NoMemoryRecorded,
-		`{"schemaVersion":1,"traceEvents":[{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":5,"args":{"Device Type":0}}]}`: lifetime.NoMemoryRecorded,
+	for text, want := range map[string]loss.Reason{
+		trace(ran("cpu_op", "aten::mm", "1", "15", "1", ``)):                                                               loss.NoMemoryRecorded,
+		`{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[{}]}`:                                    loss.NotOfPyTorch,
+		`{"traceEvents":[{"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}},{}]}`:                    loss.NotOfPyTorch,
+		`{"traceEvents":[{"ph":"C","name":"GPU Utilization","pid":1,"ts":1,"args":{"GPU Utilization":0.5}}]}`:              loss.NoMemoryRecorded,
+		`{"schemaVersion":1,"traceEvents":[{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":5,"args":{"Device Type":0}}]}`: loss.NoMemoryRecorded,
 	} {
 		c := read(t, text)
-		if len(c.Spaces) != 0 || !slices.ContainsFunc(c.Losses, func(l lifetime.Loss) bool { return l.Reason == want }) {
+		if len(c.Spaces) != 0 || !slices.ContainsFunc(c.Losses, func(l loss.Loss) bool { return l.Reason == want }) {
 			t.Errorf("%s: %d spaces, losses %v", text, len(c.Spaces), c.Losses)
 		}
 	}
@@ -502,7 +503,7 @@ func TestLaws(t *testing.T) {
 		}
 		c := open(t, file)
 		for _, l := range c.Losses {
-			if l.Reason == lifetime.TotalMismatch || l.Reason == lifetime.LostFree {
+			if l.Reason == loss.TotalMismatch || l.Reason == loss.LostFree {
 				t.Errorf("%s: %v", file, l)
 			}
 		}
@@ -524,7 +525,7 @@ func TestOddDevices(t *testing.T) {
 		return `{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Device Type":` + kind + `,"Device Id":` + id + `,"Addr":4096,"Bytes":512}}`
 	}
 	c := read(t, trace(event("1", "0"), event("1", "65536"), event("65537", "0"), event("1", "-40000")))
-	if len(c.Spaces) != 1 || c.Spaces[0].Allocations != 1 || len(c.Losses) == 0 || c.Losses[0].Reason != lifetime.IncompleteRecord || c.Losses[0].Count != 3 {
+	if len(c.Spaces) != 1 || c.Spaces[0].Allocations != 1 || len(c.Losses) == 0 || c.Losses[0].Reason != loss.IncompleteRecord || c.Losses[0].Count != 3 {
 		t.Errorf("%d spaces, %v", len(c.Spaces), c.Losses)
 	}
 }

@@ -1,6 +1,10 @@
 package chrometrace
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
+)
 
 // timelineCategories are the categories of torch.profiler's memory timeline.
 var timelineCategories = [...]string{"parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown"}
@@ -69,7 +73,7 @@ func (t *timeline) feed(r *reader) {
 		return
 	}
 	if t.odd > 0 {
-		r.b.Lose(lifetime.IncompleteRecord, t.odd, 0, "rows of another form than those of a memory timeline")
+		r.b.Lose(loss.IncompleteRecord, t.odd, 0, "rows of another form than those of a memory timeline")
 	}
 	if len(t.raw) > 0 {
 		t.feedRaw(r)
@@ -85,7 +89,7 @@ type version struct{ size, category int64 }
 // told: the oldest is taken, which gives the same usage.
 func (t *timeline) feedRaw(r *reader) {
 	ref := r.b.Space()
-	r.b.Describe(ref, lifetime.Space{Source: r.source, Memory: "timeline", Axis: lifetime.Time, Facts: lifetime.Clock})
+	r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Memory: "timeline", Axis: lifetime.Time, Facts: lifetime.Clock})
 	r.b.Numbered(ref)
 	alive := map[version][]uint64{} // numbers of the buffers, which stand for addresses
 	next := uint64(1)
@@ -118,10 +122,10 @@ func (t *timeline) feedRaw(r *reader) {
 			}
 			continue
 		case action != newVersion && action != destroy:
-			r.b.Lose(lifetime.UnknownAction, 1, 0, "")
+			r.b.Lose(loss.UnknownAction, 1, 0, "")
 			continue
 		case len(alive[v]) == 0:
-			r.b.Lose(lifetime.StateMismatch, 1, v.size, "a row ends a buffer that did not begin")
+			r.b.Lose(loss.StateMismatch, 1, v.size, "a row ends a buffer that did not begin")
 			continue
 		case action == newVersion: // its new category follows
 			t.moving = append(t.moving, alive[v][0])
@@ -159,7 +163,7 @@ func (t *timeline) feedSums(r *reader) {
 }
 
 func (t *timeline) feedUsage(r *reader, name string, usage func(sums []int64) int64) {
-	var ref lifetime.SpaceRef
+	var ref build.SpaceRef
 	described := false
 	for i, sums := range t.sums {
 		bytes := usage(sums)
@@ -169,7 +173,7 @@ func (t *timeline) feedUsage(r *reader, name string, usage func(sums []int64) in
 		if !described {
 			described = true
 			ref = r.b.Space()
-			r.b.Describe(ref, lifetime.Space{Source: r.source, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
+			r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
 		}
 		r.b.Total(ref, lifetime.Total{T: t.times[i] * 1000, Bytes: bytes, Measure: lifetime.Occupied})
 	}

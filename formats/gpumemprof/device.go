@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // device is what a space is made for.
@@ -42,14 +43,14 @@ func (d device) name() string {
 // usage is a space of which only totals are known.
 type usage struct {
 	device device
-	space  lifetime.SpaceRef
+	space  build.SpaceRef
 	limit  int64
 }
 
 // usageOf returns the space of a device, nil when there are too many.
 func (r *reader) usageOf(d device) *usage {
 	u := r.devices[d]
-	if u == nil && len(r.devices) < lifetime.MaxSpaces {
+	if u == nil && len(r.devices) < build.MaxSpaces {
 		u = &usage{device: d, space: r.b.Space()}
 		r.devices[d] = u
 		r.order = append(r.order, u)
@@ -58,7 +59,7 @@ func (r *reader) usageOf(d device) *usage {
 }
 
 // totals records what the allocator had at t.
-func (u *usage) totals(b *lifetime.Builder, t int64, allocated, reserved number) {
+func (u *usage) totals(b *build.Builder, t int64, allocated, reserved number) {
 	for _, total := range []struct {
 		bytes   number
 		measure lifetime.Measure
@@ -70,8 +71,8 @@ func (u *usage) totals(b *lifetime.Builder, t int64, allocated, reserved number)
 }
 
 // describe says what the space is.
-func (u *usage) describe(b *lifetime.Builder, source int) {
-	b.Describe(u.space, lifetime.Space{
+func (u *usage) describe(b *build.Builder, source int) {
+	b.Describe(u.space, lifetime.SpaceInfo{
 		Source: source, Host: u.device.host, Process: u.device.rank, Device: u.device.name(), Axis: lifetime.Time,
 		Limit: u.limit, Facts: lifetime.Clock,
 	})

@@ -4,7 +4,7 @@
 //
 // Its place in the pipeline: formats.Open finds a file by [Sniff]; [Read]
 // decodes one record after the other and hands calls and samples to a
-// lifetime.Builder. A file is a list of records, or an object with such lists
+// build.Builder. A file is a list of records, or an object with such lists
 // under "results", "events" or "input"; its other members are skipped. What a
 // record is, its own keys tell.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/formats/gpumemprof"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // recordsIn returns how many records the lists of a file have, by a strict parser;
@@ -51,9 +52,9 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		nativetest.Text(t, c)
-		records := int64(len(c.AllCalls())) + int64(len(c.Samples))
+		records := int64(len(c.Calls)) + int64(len(c.Samples))
 		for _, l := range c.Losses {
-			if l.Reason == lifetime.IncompleteRecord {
+			if l.Reason == loss.IncompleteRecord {
 				records += l.Count
 			}
 		}

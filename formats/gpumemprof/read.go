@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // isList reports whether a member of the top-level object may be a list of
@@ -18,7 +20,7 @@ func isList(key json.Token) bool {
 
 // reader hands the records of a file to a Builder.
 type reader struct {
-	b   *lifetime.Builder
+	b   *build.Builder
 	dec *json.Decoder
 
 	devices map[device]*usage
@@ -29,7 +31,7 @@ type reader struct {
 }
 
 // Read reads results and events in in.
-func Read(file string, in io.Reader, b *lifetime.Builder) error {
+func Read(file string, in io.Reader, b *build.Builder) error {
 	r := &reader{b: b, dec: json.NewDecoder(in), devices: map[device]*usage{}}
 	r.dec.UseNumber() // what is skipped may be too large for a float64
 	if err := r.file(); err != nil {
@@ -65,7 +67,7 @@ func (r *reader) cut(err error) error {
 		if damaged {
 			where += ": " + err.Error()
 		}
-		r.b.Lose(lifetime.Truncated, 1, 0, where)
+		r.b.Lose(loss.Truncated, 1, 0, where)
 		return nil
 	case ends:
 		return fmt.Errorf("%s: the file ends before its results and events", where)
@@ -141,7 +143,7 @@ func (r *reader) list(key string) error {
 			return err
 		}
 		r.records++
-		why, ok := lifetime.IncompleteRecord, false
+		why, ok := loss.IncompleteRecord, false
 		if odd == nil {
 			why, ok = r.take(&rec)
 		}
@@ -154,14 +156,14 @@ func (r *reader) list(key string) error {
 }
 
 // take hands a record on. Where it cannot be used, why says the reason.
-func (r *reader) take(rec *record) (why lifetime.Reason, ok bool) {
+func (r *reader) take(rec *record) (why loss.Reason, ok bool) {
 	switch {
 	case rec.isResult():
-		return lifetime.TooManySpaces, r.result(rec)
+		return loss.TooManySpaces, r.result(rec)
 	case rec.isEvent():
-		return lifetime.TooManySpaces, r.event(rec)
+		return loss.TooManySpaces, r.event(rec)
 	}
-	return lifetime.IncompleteRecord, false
+	return loss.IncompleteRecord, false
 }
 
 // result takes a call, unless there are too many devices.
@@ -172,7 +174,7 @@ func (r *reader) result(rec *record) bool {
 	}
 	before, after, peak := &rec.MemoryBefore, &rec.MemoryAfter, &rec.MemoryPeak
 	frame := r.b.Frame(lifetime.Frame{Function: rec.FunctionName, Kind: lifetime.User})
-	r.b.Call(u.space, lifetime.Call{
+	r.b.FunctionCall(u.space, lifetime.Call{
 		Site:  r.b.Site(lifetime.Site{Stack: r.b.Stack([]lifetime.FrameID{frame})}),
 		Begin: before.Timestamp.float, End: after.Timestamp.float, Seconds: rec.ExecutionTime.float,
 		Before: before.Allocated.int, After: after.Allocated.int, Peak: peak.Allocated.int, Reserved: after.Reserved.int,

@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/formats/gpumemprof"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 const captures = "../../testdata/gpumemprof/"
@@ -32,7 +33,7 @@ func contentOf(t testing.TB, name string) []byte {
 // read reads data and verifies what holds of every capture.
 func read(t testing.TB, in io.Reader) (*lifetime.Capture, error) {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := gpumemprof.Read("x.json", in, b); err != nil {
 		nativetest.Message(t, err, 300)
 		return nil, err
@@ -245,11 +246,11 @@ func TestSniff(t *testing.T) {
 func TestManyDevices(t *testing.T) {
 	var b strings.Builder
 	b.WriteByte('[')
-	for i := range 2 * (lifetime.MaxSpaces + 100) {
-		fmt.Fprintf(&b, `{"timestamp_ns":1,"device_used_bytes":1,"device_id":%d},`, i%(lifetime.MaxSpaces+100))
+	for i := range 2 * (build.MaxSpaces + 100) {
+		fmt.Fprintf(&b, `{"timestamp_ns":1,"device_used_bytes":1,"device_id":%d},`, i%(build.MaxSpaces+100))
 	}
 	c, err := read(t, strings.NewReader(strings.TrimSuffix(b.String(), ",")+"]"))
-	if err != nil || len(c.Spaces) != lifetime.MaxSpaces || losses(c) != "too-many-spaces 200 [10000]" {
+	if err != nil || len(c.Spaces) != build.MaxSpaces || losses(c) != "too-many-spaces 200 [10000]" {
 		t.Errorf("%d spaces, lost %s, %v", len(c.Spaces), losses(c), err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // deep is a program of n temporaries that are allocated one after the other and
@@ -44,7 +45,7 @@ func TestDeep(t *testing.T) {
 
 // read reads a program into a Capture.
 func read(t testing.TB, proto []byte) {
-	into := lifetime.NewBuilder()
+	into := build.New(build.Everything)
 	if err := hlo.Read("deep", bytes.NewReader(proto), into); err != nil {
 		t.Fatal(err)
 	}

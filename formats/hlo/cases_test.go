@@ -259,8 +259,7 @@ func TestSites(t *testing.T) {
 
 func stackText(c *lifetime.Capture, id lifetime.StackID) string {
 	var list []string
-	for _, f := range c.Stacks[id] {
-		f := c.Frames[f]
+	for f := range c.FramesOf(id) {
 		text := f.Function
 		if f.File != "" {
 			text += fmt.Sprintf("(%s:%d)", f.Place(), f.Column)

@@ -6,7 +6,7 @@
 //
 // Its place in the pipeline: formats.Open finds a file by [Sniff]; [Read] and
 // [Add] walk the wire format, keep what buffers need of it, and hand facts to a
-// lifetime.Builder. No tree of the program is built.
+// build.Builder. No tree of the program is built.
 //
 // What becomes of it: each memory space of a program is a space whose axis is
 // the program's order, one position per event of the heap trace that XProf

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -52,7 +53,7 @@ const maxBytes = 1 << 30
 
 // Read reads a file that holds one HloProto into b. A file that is cut short
 // is refused, since the buffer assignment is its last part.
-func Read(file string, in io.Reader, b *lifetime.Builder) error {
+func Read(file string, in io.Reader, b *build.Builder) error {
 	proto, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 		name = fmt.Sprintf("%s(%d)", p.name, p.id)
 	}
 	source := b.Source(lifetime.Source{File: file, Format: "hlo", Producer: "XLA"})
-	return build(p, b, Module{Name: name, Source: source})
+	return addSpaces(p, b, Module{Name: name, Source: source})
 }
 
 // Module says where a compiled program was found.
@@ -86,10 +87,10 @@ type Module struct {
 // Add adds the memory spaces of the program in an HloProto to b. An error names
 // the field and the byte of the proto that cannot be read; nothing was added
 // then. A program without allocations is an empty space.
-func Add(b *lifetime.Builder, m Module, proto []byte) error {
+func Add(b *build.Builder, m Module, proto []byte) error {
 	p, err := parse(proto)
 	if err != nil {
 		return err
 	}
-	return build(p, b, m)
+	return addSpaces(p, b, m)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -46,7 +47,7 @@ func contentOf(t testing.TB, file string) []byte {
 
 // readBare reads a program, no more.
 func readBare(proto []byte) (*lifetime.Capture, error) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := hlo.Read("f.hlo.pb", bytes.NewReader(proto), b); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
 	}
 	checkLaws(t, c)
 	text := nativetest.Text(t, c)
-	again := lifetime.NewBuilder()
+	again := build.New(build.Everything)
 	if err := native.Read("", strings.NewReader(text), again); err != nil {
 		t.Fatal("native text is not read back: ", err)
 	}

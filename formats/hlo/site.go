@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // definition is what an instruction says of the values that it defines.
@@ -38,7 +39,7 @@ type array struct {
 // sites makes the sites of values, each once.
 type sites struct {
 	p           *program
-	b           *lifetime.Builder
+	b           *build.Builder
 	definitions []*definition    // by instruction; nil until it is asked for
 	tuples      map[span][]span  // the parts of those that were looked into
 	shapes      map[string]array // by their bytes in the proto
@@ -47,7 +48,7 @@ type sites struct {
 	sources     map[int64]source
 }
 
-func newSites(p *program, b *lifetime.Builder) *sites {
+func newSites(p *program, b *build.Builder) *sites {
 	return &sites{p: p, b: b, definitions: make([]*definition, len(p.instructions)), tuples: map[span][]span{}, sources: map[int64]source{},
 		shapes: map[string]array{}, opcodes: map[string]string{}}
 }

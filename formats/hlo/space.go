@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // maxSpaces bounds the memory spaces of a program; machines have fewer than
@@ -15,14 +17,14 @@ const maxSpaces = 64
 // builder makes the spaces of one program.
 type builder struct {
 	p     *program
-	b     *lifetime.Builder
+	b     *build.Builder
 	m     Module
 	sites []site // by value
 }
 
-// build adds the spaces of a program: one for each color of its allocations,
+// addSpaces adds the spaces of a program: one for each color of its allocations,
 // an empty one if it has none.
-func build(p *program, b *lifetime.Builder, m Module) error {
+func addSpaces(p *program, b *build.Builder, m Module) error {
 	colors := p.stackAllocations()
 	if len(colors) > maxSpaces {
 		return fmt.Errorf("%d memory spaces, where %d are the most that a program may have", len(colors), maxSpaces)
@@ -44,10 +46,10 @@ func build(p *program, b *lifetime.Builder, m Module) error {
 		x.space(color, t)
 	}
 	if p.sum == math.MaxInt64 {
-		b.Lose(lifetime.Overflow, 1, 0, m.Name)
+		b.Lose(loss.Overflow, 1, 0, m.Name)
 	}
 	if p.skipped > 0 {
-		b.Lose(lifetime.IncompleteRecord, p.skipped, 0, fmt.Sprintf("%s: %s", m.Name, p.firstSkipped))
+		b.Lose(loss.IncompleteRecord, p.skipped, 0, fmt.Sprintf("%s: %s", m.Name, p.firstSkipped))
 	}
 	return nil
 }
@@ -82,7 +84,7 @@ func addTo(addr uint64, bytes int64) uint64 {
 // space adds one memory space.
 func (x *builder) space(color int64, t trace) {
 	ref := x.b.Space()
-	s := lifetime.Space{
+	s := lifetime.SpaceInfo{
 		Source: x.m.Source, Host: x.m.Host, Module: x.m.Name, Entry: x.p.entry, Memory: fmt.Sprintf("space%d", color),
 		Axis: lifetime.ProgramOrder, Begin: -1, End: int64(len(t.events)), Facts: lifetime.Addresses | lifetime.Regions,
 	}
@@ -109,7 +111,7 @@ func (x *builder) space(color int64, t trace) {
 // blocks adds what the heap trace allocates in the memory space, and returns
 // the allocations that it lies in. An allocation that is set aside for the whole
 // program is a buffer already, with all that lies in it.
-func (x *builder) blocks(ref lifetime.SpaceRef, end, color int64, blocks []block) map[int32]bool {
+func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) map[int32]bool {
 	moving := map[int32]bool{}
 	for i := range blocks {
 		k := &blocks[i]
@@ -126,17 +128,17 @@ func (x *builder) blocks(ref lifetime.SpaceRef, end, color int64, blocks []block
 		if k.end == math.MaxInt64 {
 			buf.End, buf.Edge = end, lifetime.EndOpen
 		}
-		x.b.Interval(ref, buf, lifetime.Beside{ValueID: x.p.values[k.value].id, IsValue: true})
+		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: &x.p.values[k.value].id})
 	}
 	return moving
 }
 
 // noValue is the ID of the value of a buffer that has none.
-const noValue = -1
+var noValue int64 = -1
 
 // allocation adds a buffer allocation with its values. still says that the heap
 // trace does not allocate in it.
-func (x *builder) allocation(ref lifetime.SpaceRef, end int64, a *allocation, still bool, h *heap) {
+func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, still bool, h *heap) {
 	x.b.Region(ref, lifetime.Region{
 		Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Index: a.index, Uses: a.uses,
 	})
@@ -144,11 +146,11 @@ func (x *builder) allocation(ref lifetime.SpaceRef, end int64, a *allocation, st
 	if whole := a.uses.Whole(); whole || still && a.size > 0 && a.uses&lifetime.ForThreadLocal == 0 {
 		holder = x.largest(a)
 		buf := lifetime.Buffer{Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Kind: kindOf(a.uses)}
-		beside := lifetime.Beside{ValueID: noValue, IsValue: true}
+		value := &noValue
 		if holder >= 0 {
-			buf.Requested, buf.Site, beside.ValueID = x.sites[holder].unpadded, x.sites[holder].id, x.p.values[holder].id
+			buf.Requested, buf.Site, value = x.sites[holder].unpadded, x.sites[holder].id, &x.p.values[holder].id
 		}
-		x.b.Interval(ref, buf, beside)
+		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: value})
 	}
 	for _, i := range a.values {
 		v, l := &x.p.values[i], &h.lives[i]

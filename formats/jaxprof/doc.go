@@ -5,7 +5,7 @@
 // allocations/count and space/bytes.
 //
 // Its place in the pipeline: formats.Open finds a file by [Sniff] and undoes its
-// gzip; [Read] hands what the samples say to a lifetime.Builder.
+// gzip; [Read] hands what the samples say to a build.Builder.
 //
 // What becomes of it: each device is a space that is an instant, of which the
 // end state is known, and no addresses. A sample of n allocations is n buffers

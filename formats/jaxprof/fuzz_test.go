@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/formats/jaxprof"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // bytesIn returns the bytes that the samples of a profile have by its own library,
@@ -54,7 +55,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, l := range c.Losses {
-			if l.Reason == lifetime.IncompleteRecord {
+			if l.Reason == loss.IncompleteRecord {
 				sum = lifetime.AddSat(sum, l.Bytes)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // maxBytes bounds a file, which is held in memory as a whole: the names that its
@@ -18,7 +20,7 @@ const maxBytes = 1 << 30
 const maxBuffers = 1 << 18
 
 // Read reads one device memory profile into b.
-func Read(file string, in io.Reader, b *lifetime.Builder) error {
+func Read(file string, in io.Reader, b *build.Builder) error {
 	profile, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -32,7 +34,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	if err != nil {
 		return fmt.Errorf("no whole pprof profile: %w", err)
 	}
-	r := &reader{b: b, tables: t, count: t.value("allocations", "count"), bytes: t.value("space", "bytes"), spaces: map[owner]lifetime.SpaceRef{}}
+	r := &reader{b: b, tables: t, count: t.value("allocations", "count"), bytes: t.value("space", "bytes"), spaces: map[owner]build.SpaceRef{}}
 	if r.count < 0 || r.bytes < 0 {
 		return fmt.Errorf("a pprof profile of %s; want allocations (count) and space (bytes), as jax.profiler.save_device_memory_profile writes", t.names())
 	}
@@ -62,12 +64,12 @@ func (t *tables) names() string {
 
 // reader hands the samples of a profile to a Builder.
 type reader struct {
-	b            *lifetime.Builder
+	b            *build.Builder
 	tables       *tables
 	source       int
 	count, bytes int // values of a sample: which ones are the allocations and their bytes
 
-	spaces      map[owner]lifetime.SpaceRef
+	spaces      map[owner]build.SpaceRef
 	buffers     int64              // so far
 	ids, values []uint64           // scratch
 	stack       []lifetime.FrameID // scratch
@@ -79,7 +81,7 @@ type owner struct{ device, memory string }
 // sample hands the buffers of a sample on. What cannot be used is a loss.
 func (r *reader) sample(message []byte, i int) error {
 	s, whole, err := r.decode(message)
-	why := lifetime.IncompleteRecord
+	why := loss.IncompleteRecord
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +92,7 @@ func (r *reader) sample(message []byte, i int) error {
 			r.live(space, &s)
 			return nil
 		}
-		why = lifetime.TooManySpaces
+		why = loss.TooManySpaces
 	}
 	r.b.Lose(why, 1, max(s.bytes, 0), fmt.Sprintf("sample[%d]", i))
 	return nil
@@ -167,7 +169,7 @@ func (s *sample) label(message []byte, t *tables) error {
 
 // space returns the space of a sample, that of its device. ok is false when
 // there are too many.
-func (r *reader) space(s *sample) (ref lifetime.SpaceRef, ok bool) {
+func (r *reader) space(s *sample) (ref build.SpaceRef, ok bool) {
 	of := owner{device: s.device}
 	switch {
 	case s.device == "" && s.kind == executable:
@@ -176,19 +178,19 @@ func (r *reader) space(s *sample) (ref lifetime.SpaceRef, ok bool) {
 		of.device = "unknown device"
 	}
 	ref, ok = r.spaces[of]
-	if ok || len(r.spaces) == lifetime.MaxSpaces {
+	if ok || len(r.spaces) == build.MaxSpaces {
 		return ref, ok
 	}
 	ref = r.b.Space()
 	r.spaces[of] = ref
-	r.b.Describe(ref, lifetime.Space{
+	r.b.Describe(ref, lifetime.SpaceInfo{
 		Source: r.source, Device: of.device, Memory: of.memory, Axis: lifetime.Event, Facts: lifetime.EndState,
 	})
 	return ref, true
 }
 
 // live hands on the buffers of a sample that can be used.
-func (r *reader) live(space lifetime.SpaceRef, s *sample) {
+func (r *reader) live(space build.SpaceRef, s *sample) {
 	site := lifetime.Site{Stack: r.b.Stack(r.stack)}
 	if s.kind != "buffer" {
 		site.Region = s.kind
@@ -198,9 +200,9 @@ func (r *reader) live(space lifetime.SpaceRef, s *sample) {
 	if s.count > 1 {
 		buf.Edge |= lifetime.SizeInferred
 	}
-	count, beside := s.count, lifetime.Beside{}
+	count, note := s.count, lifetime.NoteID(0)
 	if count > maxBuffers-r.buffers {
-		beside.Note = r.b.Note(fmt.Sprintf("%d allocations", count))
+		note = r.b.Note(fmt.Sprintf("%d allocations", count))
 		count = 1
 	}
 	r.buffers += count
@@ -210,6 +212,6 @@ func (r *reader) live(space lifetime.SpaceRef, s *sample) {
 			buf.Size += s.bytes % count
 		}
 		buf.Requested = buf.Size
-		r.b.Interval(space, buf, beside)
+		r.b.Interval(space, build.Interval{Buffer: buf, Note: note})
 	}
 }

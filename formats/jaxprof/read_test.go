@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/formats/jaxprof"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 const captures = "../../testdata/jaxprof/"
@@ -45,7 +46,7 @@ func contentOf(t testing.TB, file string) []byte {
 // read reads data and verifies what holds of every capture.
 func read(t testing.TB, in io.Reader) (*lifetime.Capture, error) {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := jaxprof.Read("x.prof", in, b); err != nil {
 		nativetest.Message(t, err, 300)
 		return nil, err
@@ -255,10 +256,10 @@ func TestManyBuffers(t *testing.T) {
 		t.Errorf("%d buffers of a sample that has as many as there may be, and of one more", len(c.Spaces[0].Buffers))
 	}
 	samples = nil
-	for i := range 2 * (lifetime.MaxSpaces + 100) { // what is said of those beyond the most is counted
-		samples = append(samples, of(fmt.Sprint("tpu:", i%(lifetime.MaxSpaces+100)), "buffer", 1, 1))
+	for i := range 2 * (build.MaxSpaces + 100) { // what is said of those beyond the most is counted
+		samples = append(samples, of(fmt.Sprint("tpu:", i%(build.MaxSpaces+100)), "buffer", 1, 1))
 	}
-	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != lifetime.MaxSpaces || losses(c) != "too-many-spaces 200 200 sample[10000]" {
+	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != build.MaxSpaces || losses(c) != "too-many-spaces 200 200 sample[10000]" {
 		t.Errorf("%d spaces, lost %s", len(c.Spaces), losses(c))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // tables are the parts of a profile that its samples name by number.
@@ -123,7 +124,7 @@ func (t *tables) value(typ, unit string) int {
 }
 
 // frame returns the frame of a location. ok is false where there is none.
-func (t *tables) frame(b *lifetime.Builder, id uint64) (frame lifetime.FrameID, ok bool) {
+func (t *tables) frame(b *build.Builder, id uint64) (frame lifetime.FrameID, ok bool) {
 	if frame, ok = t.frames[id]; ok {
 		return frame, true
 	}

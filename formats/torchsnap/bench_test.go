@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/torchsnap"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 const benchEvents = 100_000
@@ -20,7 +20,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				builder := lifetime.NewBuilder()
+				builder := build.New(build.Everything)
 				if err := torchsnap.Read("big", bytes.NewReader(data), builder); err != nil {
 					b.Fatal(err)
 				}

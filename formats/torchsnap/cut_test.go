@@ -12,6 +12,8 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // recorded is an event of a snapshot: the offset behind it, and what it was.
@@ -176,7 +178,7 @@ func countBefore(events []recorded, at int) int {
 func checkCut(t *testing.T, data []byte, events []recorded, last int) int {
 	t.Helper()
 	want := countBefore(events, len(data))
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := torchsnap.Read("cut", bytes.NewReader(data), b); err != nil {
 		if want > 0 || strings.Contains(err.Error(), "\n") {
 			t.Errorf("cut at %d, behind %d events: %v", len(data), want, err)
@@ -190,7 +192,7 @@ func checkCut(t *testing.T, data []byte, events []recorded, last int) int {
 	if err := c.Check(); err != nil {
 		t.Errorf("cut at %d: %v", len(data), err)
 	}
-	if whole := data[len(data)-1] == '.' && lossCounts(c)[lifetime.Truncated] == 0; !whole && lossCounts(c)[lifetime.Truncated] != 1 {
+	if whole := data[len(data)-1] == '.' && lossCounts(c)[loss.Truncated] == 0; !whole && lossCounts(c)[loss.Truncated] != 1 {
 		t.Errorf("cut at %d: losses %v", len(data), c.Losses)
 	}
 	n := eventCount(c)
@@ -227,7 +229,7 @@ func TestCutSegments(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if lost := lossCounts(c)[lifetime.LostFree]; lost > 0 {
+			if lost := lossCounts(c)[loss.LostFree]; lost > 0 {
 				t.Errorf("%s, cut at %d: %d lost frees", name, n, lost)
 			}
 			some = some || len(c.Spaces) > 0 && len(c.Spaces[0].Regions) == 1
@@ -253,8 +255,8 @@ func TestCutBetweenBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[lifetime.Reason]int64{lifetime.Truncated: 1, lifetime.EndStateAfterCut: 1}
-	if got := lossCounts(c); len(got) != len(want) || got[lifetime.EndStateAfterCut] != 1 || got[lifetime.Truncated] != 1 {
+	want := map[loss.Reason]int64{loss.Truncated: 1, loss.EndStateAfterCut: 1}
+	if got := lossCounts(c); len(got) != len(want) || got[loss.EndStateAfterCut] != 1 || got[loss.Truncated] != 1 {
 		t.Errorf("losses %v, want %v", c.Losses, want)
 	}
 }
@@ -307,7 +309,7 @@ func TestAllocations(t *testing.T) {
 		allocations := func(n int) float64 {
 			data := manyEvents(n, fresh)
 			return testing.AllocsPerRun(2, func() {
-				b := lifetime.NewBuilder()
+				b := build.New(build.Everything)
 				if err := torchsnap.Read("test", bytes.NewReader(data), b); err != nil {
 					t.Fatal(err)
 				}
@@ -349,7 +351,7 @@ func TestSnapshotBombs(t *testing.T) {
 		data := pickletest.Pickle(c.data)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		err := torchsnap.Read("bomb", bytes.NewReader(data), b)
 		if err == nil {
 			_, err = b.Finish()

@@ -3,7 +3,7 @@
 // 2.15), and the HTML pages that torch.cuda._memory_viz wraps around them.
 //
 // Its place in the pipeline: formats.Open finds it by [Sniff]; [Read] streams
-// the file through internal/pickle and hands facts to a lifetime.Builder.
+// the file through internal/pickle and hands facts to a build.Builder.
 //
 // A snapshot holds the state at its end (segments, cut into blocks) and, when
 // recording was on, a history per device. Each device is a space; pinned host

@@ -2,9 +2,12 @@ package torchsnap
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // event hands one trace event to the builder. The events of a device stand in
@@ -17,7 +20,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	action := f.get(keyAction).Int()
 	if action < actAlloc || action > actAnnotate {
 		r.time(tr, f) // it has a number all the same
-		r.b.Lose(lifetime.UnknownAction, 1, 0, fmt.Sprintf("%.40q, %s", r.d.Str(f.get(keyAction)), r.place()))
+		r.b.Lose(loss.UnknownAction, 1, 0, fmt.Sprintf("%.40q, %s", r.d.Str(f.get(keyAction)), r.place()))
 		return pickle.Forget
 	}
 	addr, hasAddr := r.d.Uint64(f.get(keyAddr))
@@ -26,18 +29,22 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	}
 	t := r.time(tr, f)
 	size := r.size(f.get(keySize))
+	block := build.Block{Addr: addr, Requested: size, Occupied: rounded(size), Inferred: true}
 	switch action {
 	case actAlloc:
-		r.b.Alloc(tr.space, t, addr, size, 0, r.site(f))
+		block.Site = r.site(f)
+		r.b.Alloc(tr.space, t, block)
 		r.note(tr, t, addr, f)
 	case actFreeRequested:
 		tr.requests = true
-		r.b.FreeRequested(tr.space, t, addr, size, r.site(f))
+		block.Site = r.site(f)
+		r.b.FreeRequested(tr.space, t, block)
 	case actFreeCompleted:
 		if tr.events == 1 {
 			tr.orphan = true
 		}
-		r.b.Free(tr.space, t, addr, size, r.site(f))
+		block.Site = r.site(f)
+		r.b.Free(tr.space, t, block)
 	case actSegmentAlloc, actSegmentMap:
 		r.b.Reserve(tr.space, t, addr, size, r.site(f))
 	case actSegmentFree, actSegmentUnmap:
@@ -56,6 +63,18 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		r.note(tr, t, addr, f)
 	}
 	return pickle.Forget
+}
+
+// minBlock is what PyTorch's caching allocators round requests up to
+// (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
+const minBlock = 512
+
+// rounded returns the bytes that a request occupies.
+func rounded(requested int64) int64 {
+	if requested > math.MaxInt64-minBlock {
+		return requested
+	}
+	return max(minBlock, (requested+minBlock-1)/minBlock*minBlock)
 }
 
 // trace returns the history that the events of a list belong to.
@@ -86,7 +105,7 @@ func (r *reader) time(tr *trace, f *fields) int64 {
 	}
 	t := r.nanoseconds(f.get(keyTime))
 	if tr.hasTime && t < tr.last {
-		r.b.Lose(lifetime.ClockBackwards, 1, 0, r.place())
+		r.b.Lose(loss.ClockBackwards, 1, 0, r.place())
 		return tr.last
 	}
 	tr.hasTime, tr.last = true, t

@@ -12,6 +12,8 @@ import (
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // errNoSnapshot is what plain data that is no snapshot gets.
@@ -37,12 +39,12 @@ func (r *reader) finish(root pickle.Value) error {
 		recorded = recorded || tr.events > 1
 	}
 	for _, n := range slices.Sorted(maps.Keys(devices)) {
-		r.describe(devices[n], lifetime.Space{Device: fmt.Sprintf("cuda:%d", n)}, r.complete(top, keySegments), recorded)
+		r.describe(devices[n], lifetime.SpaceInfo{Device: fmt.Sprintf("cuda:%d", n)}, r.complete(top, keySegments), recorded)
 	}
 	r.host(top)
 	for _, tr := range r.traces {
 		if !tr.named {
-			r.b.Lose(lifetime.IncompleteRecord, int64(tr.events), 0, "events outside device_traces")
+			r.b.Lose(loss.IncompleteRecord, int64(tr.events), 0, "events outside device_traces")
 		}
 	}
 	r.marks(devices)
@@ -72,7 +74,7 @@ func (r *reader) topLevel(root pickle.Value) *fields {
 		return &f
 	}
 	if strangers, first := f.fill(items); strangers > 0 {
-		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q at the top", r.d.Str(first)))
+		r.b.Lose(loss.UnknownKey, strangers, 0, fmt.Sprintf("%.40q at the top", r.d.Str(first)))
 	}
 	return &f
 }
@@ -81,7 +83,7 @@ func (r *reader) topLevel(root pickle.Value) *fields {
 // nil when there cannot be such a device.
 func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 	if n < 0 || n >= maxDevices {
-		r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("a segment of device %d", n))
+		r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("a segment of device %d", n))
 		return nil
 	}
 	tr := devices[n]
@@ -105,7 +107,7 @@ func (r *reader) host(top *fields) {
 	}
 	tr.named = true
 	r.endState(top.get(keyHostSegments), func(segment) *trace { return tr })
-	r.describe(tr, lifetime.Space{Device: "cpu", Memory: "pinned"}, r.complete(top, keyHostSegments), true)
+	r.describe(tr, lifetime.SpaceInfo{Device: "cpu", Memory: "pinned"}, r.complete(top, keyHostSegments), true)
 }
 
 // complete reports whether the list of segments under a key is there to its end.
@@ -145,23 +147,27 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 
 // live hands over a block that is in use. Inactive blocks carry the stale size
 // and frames of their last tenant.
-func (r *reader) live(to lifetime.SpaceRef, b block, addr uint64) {
+func (r *reader) live(to build.SpaceRef, b block, addr uint64) {
 	switch b.state {
 	case pickle.KnownString(stateInactive):
 		return
 	case pickle.KnownString(stateAllocated), pickle.KnownString(statePending), pickle.KnownString(stateAwaiting):
 	default:
-		r.b.Lose(lifetime.UnknownAction, 1, max(b.size, 0), fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
+		r.b.Lose(loss.UnknownAction, 1, max(b.size, 0), fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
 		return
 	}
-	r.b.Live(to, lifetime.LiveBlock{
+	live := build.Block{
 		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state != pickle.KnownString(stateAllocated),
 		Site: r.b.Site(lifetime.Site{Stack: b.stack}),
-	})
+	}
+	if b.size == 0 {
+		live.Occupied, live.Inferred = rounded(b.requested), true
+	}
+	r.b.Live(to, live)
 }
 
 // describe names a space and says what its evidence is worth.
-func (r *reader) describe(tr *trace, s lifetime.Space, endState, recorded bool) {
+func (r *reader) describe(tr *trace, s lifetime.SpaceInfo, endState, recorded bool) {
 	s.Axis = lifetime.Event
 	if tr.hasTime {
 		s.Axis = lifetime.Time
@@ -223,7 +229,7 @@ func (r *reader) marks(devices map[int64]*trace) {
 		}
 		starts := open[k]
 		if len(starts) == 0 {
-			r.b.Lose(lifetime.AnnotationOpen, 1, 0, fmt.Sprintf("%.40q ends without a start", a.name))
+			r.b.Lose(loss.AnnotationOpen, 1, 0, fmt.Sprintf("%.40q ends without a start", a.name))
 			continue
 		}
 		start := r.annotations[starts[len(starts)-1]]
@@ -232,7 +238,7 @@ func (r *reader) marks(devices map[int64]*trace) {
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(open), func(x, y key) int { return strings.Compare(x.name, y.name) }) {
 		for range open[k] {
-			r.b.Lose(lifetime.AnnotationOpen, 1, 0, fmt.Sprintf("%.40q starts without an end", k.name))
+			r.b.Lose(loss.AnnotationOpen, 1, 0, fmt.Sprintf("%.40q starts without an end", k.name))
 		}
 	}
 }

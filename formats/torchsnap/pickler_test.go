@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -61,7 +62,7 @@ func readBytes(t testing.TB, data []byte) (*lifetime.Capture, error) {
 	var texts []string
 	var c *lifetime.Capture
 	for range 2 {
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		if err := torchsnap.Read("test.pickle", bytes.NewReader(data), b); err != nil {
 			return nil, err
 		}
@@ -77,7 +78,7 @@ func readBytes(t testing.TB, data []byte) (*lifetime.Capture, error) {
 	if texts[0] != texts[1] {
 		t.Errorf("two reads of one file differ:\n%s\n%s", texts[0], texts[1])
 	}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := native.Read("test.native", bytes.NewReader([]byte(texts[0])), b); err != nil {
 		t.Errorf("native: %v\n%.3000s", err, texts[0])
 		return c, nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Sniff reports whether head, the first bytes of a file, look like a pickle or
@@ -38,7 +40,7 @@ func isPage(head []byte) bool {
 
 // Read reads a snapshot, or a page that holds one, into b. A snapshot that
 // ends early is used as far as it goes, with a Truncated loss.
-func Read(file string, in io.Reader, b *lifetime.Builder) error {
+func Read(file string, in io.Reader, b *build.Builder) error {
 	head := make([]byte, 512)
 	n, err := io.ReadFull(in, head)
 	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -57,7 +59,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 	r.d = pickle.NewDecoder(in, r, known[:]...)
 	root, err := r.d.Decode()
 	if errors.Is(err, pickle.ErrTruncated) {
-		b.Lose(lifetime.Truncated, 1, 0, strings.TrimSuffix(err.Error(), ": "+pickle.ErrTruncated.Error()))
+		b.Lose(loss.Truncated, 1, 0, strings.TrimSuffix(err.Error(), ": "+pickle.ErrTruncated.Error()))
 	} else if corrupt := base64.CorruptInputError(0); errors.As(err, &corrupt) {
 		return fmt.Errorf("the snapshot inside the HTML page is damaged at its byte %d; make the page again", int64(corrupt))
 	} else if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 const captures = "../../testdata/torchsnap"
@@ -296,7 +298,7 @@ func TestAnnotations(t *testing.T) {
 	for i := range 550 {
 		steps = append(steps, note("START", "step 1", i), note("END", "step 1", i))
 	}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := torchsnap.Read("", bytes.NewReader(pickletest.Pickle(append(snapshot(segments, history), "external_annotations", steps))), b); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +350,7 @@ func TestFullRing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have := lossCounts(c)[lifetime.RingOverflow] > 0; have != want {
+		if have := lossCounts(c)[loss.RingOverflow] > 0; have != want {
 			t.Errorf("%d events: full %t", n, have)
 		}
 	}

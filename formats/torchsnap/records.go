@@ -6,6 +6,8 @@ import (
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Tags of the records that stand in place of dicts and lists.
@@ -23,7 +25,7 @@ const (
 // each is known.
 type reader struct {
 	d *pickle.Decoder
-	b *lifetime.Builder
+	b *build.Builder
 
 	frameIDs map[frameKey]lifetime.FrameID
 	kind     kind // of the record at work
@@ -77,7 +79,7 @@ type frameKey struct {
 
 // trace is the history of one device.
 type trace struct {
-	space    lifetime.SpaceRef
+	space    build.SpaceRef
 	events   int
 	last     int64 // time of the last event
 	hasTime  bool
@@ -174,7 +176,7 @@ func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, er
 		v = r.annotation(f)
 	}
 	if strangers > 0 {
-		r.b.Lose(lifetime.UnknownKey, strangers, 0, fmt.Sprintf("%.40q in %s", r.d.Str(unknown), r.place()))
+		r.b.Lose(loss.UnknownKey, strangers, 0, fmt.Sprintf("%.40q in %s", r.d.Str(unknown), r.place()))
 	}
 	return v, nil
 }
@@ -205,7 +207,7 @@ func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, er
 
 // lose counts the record at work, which lacks what it needs.
 func (r *reader) lose() pickle.Value {
-	r.b.Lose(lifetime.IncompleteRecord, 1, 0, r.place())
+	r.b.Lose(loss.IncompleteRecord, 1, 0, r.place())
 	return pickle.Forget
 }
 
@@ -319,7 +321,7 @@ func (r *reader) size(v pickle.Value) int64 {
 	if v.Kind() != pickle.Wide {
 		return 0
 	}
-	r.b.Lose(lifetime.OddSize, 1, 0, r.place())
+	r.b.Lose(loss.OddSize, 1, 0, r.place())
 	if r.d.Wide(v).Sign() > 0 {
 		return math.MaxInt64
 	}

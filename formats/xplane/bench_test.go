@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // The input of the benchmarks: one event in three is an allocator's. What a whole
@@ -21,20 +22,28 @@ const (
 )
 
 // readBig reads data, keeping all buffers or those of the peak and the end.
-func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Capture {
+func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Outline {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	keep := build.Everything
 	if peakAndEnd {
-		b.KeepPeakAndEnd()
+		keep = build.PeakAndEnd
 	}
+	b := build.New(keep)
 	if err := xplane.ReadAt("big", bytes.NewReader(data), int64(len(data)), b); err != nil {
 		t.Fatal(err)
+	}
+	if peakAndEnd {
+		o, err := b.FinishOutline()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
 	}
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c.Outline()
 }
 
 // BenchmarkRead reads a profile into the model: finding, decoding, merging and

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // reduced returns a profile with a few lines of each plane alone, with a few events
@@ -123,8 +124,7 @@ func readAnything(t *testing.T, data []byte) {
 
 // reports reads what allocators said, as it stands.
 func reports(data []byte) (*lifetime.Capture, error) {
-	b := lifetime.NewBuilder()
-	b.KeepReports()
+	b := build.New(build.Reports)
 	if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err != nil {
 		return nil, err
 	}

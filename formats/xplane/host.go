@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Names of the events of allocators, from XProf's HostEventType.
@@ -30,14 +32,14 @@ type host struct {
 	tooLarge []int64 // where events stand that are too large to be one
 
 	spaces []hostSpace // in order of their first event
-	byRef  map[allocatorRef]lifetime.SpaceRef
-	byName map[allocatorID]lifetime.SpaceRef
+	byRef  map[allocatorRef]build.SpaceRef
+	byName map[allocatorID]build.SpaceRef
 	sites  siteTable
 	steps  []step
 
 	said          lifetime.Report // by the event at hand
 	lastAllocator allocatorRef    // as a rule space and site are those of the event before
-	lastSpace     lifetime.SpaceRef
+	lastSpace     build.SpaceRef
 }
 
 // allocatorID names an allocator: by its name, else by the number of its device,
@@ -55,7 +57,7 @@ type allocatorRef struct {
 
 type hostSpace struct {
 	allocatorID
-	ref lifetime.SpaceRef
+	ref build.SpaceRef
 }
 
 // readHost reads the events of the host's allocators.
@@ -74,7 +76,7 @@ func (r *reader) readHost(p *plane) error {
 	if h.allocation < 0 && h.free < 0 {
 		return nil
 	}
-	if r.b.KeepsReports() {
+	if r.b.Keeps(build.Reports) {
 		return h.keepReports()
 	}
 	var unordered map[span]bool
@@ -90,8 +92,7 @@ func (r *reader) readHost(p *plane) error {
 			}
 		case err != nil:
 			return err
-		case slices.ContainsFunc(h.spaces, func(s hostSpace) bool { return r.b.Unsure(s.ref) }):
-			r.b.KeepAll()
+		case r.b.StartOver(h.refs()...):
 		default:
 			return h.describe()
 		}
@@ -125,7 +126,7 @@ func (h *host) forget() {
 		h.r.b.Forget(s.ref)
 	}
 	h.spaces, h.steps, h.tooLarge = nil, nil, nil
-	h.byRef, h.byName = map[allocatorRef]lifetime.SpaceRef{}, map[allocatorID]lifetime.SpaceRef{}
+	h.byRef, h.byName = map[allocatorRef]build.SpaceRef{}, map[allocatorID]build.SpaceRef{}
 	h.lastAllocator = allocatorRef{device: math.MinInt64} // no event's
 }
 
@@ -259,7 +260,7 @@ func (h *host) report(e *event, ns int64, step int32) {
 }
 
 // space returns the space of an event.
-func (h *host) space(e *event) lifetime.SpaceRef {
+func (h *host) space(e *event) build.SpaceRef {
 	key := allocatorRef{e.text(allocatorName), e.number(indexOnHost, -1)}
 	if key == h.lastAllocator {
 		return h.lastSpace
@@ -291,7 +292,7 @@ func (h *host) text(ref textRef) (text string) {
 	default:
 		text = h.texts.get(int64(ref))
 	}
-	if text == "(null)" && !h.r.b.KeepsReports() {
+	if text == "(null)" && !h.r.b.Keeps(build.Reports) {
 		return ""
 	}
 	return text
@@ -314,21 +315,29 @@ func (h *host) describe() error {
 	if err != nil {
 		return err
 	}
-	refs := make([]lifetime.SpaceRef, len(h.spaces))
-	for i, s := range h.spaces {
-		refs[i] = s.ref
+	refs := h.refs()
+	for _, s := range h.spaces {
 		h.r.b.Describe(s.ref, h.identity(s))
 	}
 	for _, at := range h.tooLarge {
-		h.r.b.Lose(lifetime.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: an event too large to be one", at))
+		h.r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: an event too large to be one", at))
 	}
 	h.r.b.MarkAll(refs, marks)
 	h.r.found += len(refs)
 	return nil
 }
 
-func (h *host) identity(s hostSpace) lifetime.Space {
-	out := lifetime.Space{Source: h.r.source, Host: h.r.host, Allocator: s.name, Axis: lifetime.Time, Facts: lifetime.Clock}
+// refs returns the spaces of the allocators.
+func (h *host) refs() []build.SpaceRef {
+	refs := make([]build.SpaceRef, len(h.spaces))
+	for i, s := range h.spaces {
+		refs[i] = s.ref
+	}
+	return refs
+}
+
+func (h *host) identity(s hostSpace) lifetime.SpaceInfo {
+	out := lifetime.SpaceInfo{Source: h.r.source, Host: h.r.host, Allocator: s.name, Axis: lifetime.Time, Facts: lifetime.Clock}
 	if s.device >= 0 {
 		out.Device = strings.ToLower(cmp.Or(h.r.accelerator(), "device")) + ":" + strconv.FormatInt(s.device, 10)
 	}

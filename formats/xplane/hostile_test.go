@@ -7,7 +7,7 @@ import (
 
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/internal/nativetest"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // TestManyLines: a profile may have as many threads as it has bytes, for nothing.
@@ -65,7 +65,7 @@ func TestDisorder(t *testing.T) {
 	}{"many lines": {threads, 10}, "one line": {[]xline{backwards}, 40}} {
 		data := xspace{{name: "/host:CPU", lines: c.lines}}.encode()
 		in := &countingReader{Reader: bytes.NewReader(data)}
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		if err := xplane.ReadAt("x", in, int64(len(data)), b); err != nil {
 			t.Fatal(err)
 		}

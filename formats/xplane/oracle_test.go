@@ -21,6 +21,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // schema is what the oracle reads of xplane.proto.
@@ -297,7 +298,7 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(c.Losses, func(l lifetime.Loss) bool { return l.Reason == lifetime.TotalMismatch }); i >= 0 {
+		if i := slices.IndexFunc(c.Losses, func(l loss.Loss) bool { return l.Reason == loss.TotalMismatch }); i >= 0 {
 			t.Errorf("%s: %v", file, c.Losses[i])
 		}
 		all := allEvents(t, data)
@@ -323,7 +324,7 @@ func compare(t *testing.T, file string, c *lifetime.Capture, s *lifetime.Space, 
 	}
 	got := map[string]int64{"": 0, "stack": 0}
 	for _, row := range s.Breakdown(peak.At) {
-		if row.Stack {
+		if row.Kind == lifetime.FromStack {
 			got["stack"] += row.Bytes
 		} else {
 			got[c.Sites[row.Site].Op] += row.Bytes

@@ -8,6 +8,8 @@ import (
 
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Names of planes, from XProf's xplane_schema.
@@ -26,7 +28,7 @@ const maxPlanes = 100_000
 
 // reader reads one file.
 type reader struct {
-	b      *lifetime.Builder
+	b      *build.Builder
 	in     io.ReaderAt
 	size   int64
 	source int
@@ -44,7 +46,7 @@ type reader struct {
 }
 
 // ReadAt reads the XSpace of size bytes in in. Errors name the byte.
-func ReadAt(file string, in io.ReaderAt, size int64, b *lifetime.Builder) error {
+func ReadAt(file string, in io.ReaderAt, size int64, b *build.Builder) error {
 	r := &reader{b: b, in: in, size: size}
 	r.look1, r.look2 = r.window(windowBytes), r.window(4<<10)
 	err := r.top()
@@ -136,7 +138,7 @@ func (r *reader) content() error {
 			err = r.readHost(p)
 		case p.name == metadataPlane:
 			err = r.modules(p)
-		case strings.HasPrefix(p.name, tpuPrefix) && r.b.KeepsReports():
+		case strings.HasPrefix(p.name, tpuPrefix) && r.b.Keeps(build.Reports):
 			err = r.runs(p)
 		}
 		if err != nil {
@@ -153,14 +155,14 @@ func (r *reader) report() {
 		if r.nameless {
 			where += ", before the names of the host's events, which cannot be read without"
 		}
-		r.b.Lose(lifetime.Truncated, 1, 0, where)
+		r.b.Lose(loss.Truncated, 1, 0, where)
 	}
 	if len(r.messages) > 0 {
 		first := r.messages[0]
-		r.b.Lose(lifetime.ProducerMessage, int64(len(r.messages)), 0, first[:min(len(first), 200)])
+		r.b.Lose(loss.ProducerMessage, int64(len(r.messages)), 0, first[:min(len(first), 200)])
 	}
 	if r.events == 0 && !r.nameless {
-		r.b.Lose(lifetime.NoMemoryEvents, 1, 0, "")
+		r.b.Lose(loss.NoMemoryEvents, 1, 0, "")
 	}
 }
 
@@ -244,7 +246,7 @@ func (r *reader) module(name string, at span) error {
 		err = hlo.Add(r.b, hlo.Module{Name: name, Host: r.host, Source: r.source}, proto)
 	}
 	if err != nil {
-		r.b.Lose(lifetime.DamagedModule, 1, 0, fmt.Sprintf("%s (byte %d): %v", name, at.at, err))
+		r.b.Lose(loss.DamagedModule, 1, 0, fmt.Sprintf("%s (byte %d): %v", name, at.at, err))
 		return nil
 	}
 	r.found++

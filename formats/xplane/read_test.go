@@ -17,6 +17,8 @@ import (
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 const captures = "../../testdata/xplane"
@@ -115,7 +117,7 @@ func TestModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := hlo.Read("", bytes.NewReader(proto), b); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +154,8 @@ func TestModules(t *testing.T) {
 	if len(peaks) != 2 || !slices.Equal(peaks["host jit_a(1)"], want) || !slices.Equal(peaks["host jit_b(3)"], want) {
 		t.Errorf("peaks %v, alone %v", peaks, want)
 	}
-	if !slices.ContainsFunc(c.Losses, func(l lifetime.Loss) bool {
-		return l.Reason == lifetime.DamagedModule && l.Count == 1 && strings.HasPrefix(l.First, "jit_broken(2)")
+	if !slices.ContainsFunc(c.Losses, func(l loss.Loss) bool {
+		return l.Reason == loss.DamagedModule && l.Count == 1 && strings.HasPrefix(l.First, "jit_broken(2)")
 	}) {
 		t.Errorf("losses %v", c.Losses)
 	}
@@ -331,7 +333,7 @@ func TestSteps(t *testing.T) {
 // TestNothing: a profile without events of allocators says what to do.
 func TestNothing(t *testing.T) {
 	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{events: []xevent{{name: "Relu"}}}}}})
-	if len(c.Spaces) != 0 || len(c.Losses) != 1 || c.Losses[0].Reason != lifetime.NoMemoryEvents {
+	if len(c.Spaces) != 0 || len(c.Losses) != 1 || c.Losses[0].Reason != loss.NoMemoryEvents {
 		t.Errorf("%d spaces, losses %v", len(c.Spaces), c.Losses)
 	}
 }
@@ -404,7 +406,7 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%s is not known", file)
 		}
 	}
-	for _, other := range []string{"", "\x80\x04}", "{}", "memlane native 1\n", "\x0a\x04\x08\x01\x10\x02\x12", "\x0a\x20\x0a\x05jit_f\x12\x04main", "\x1f\x8b", "\x0a", "\n\n\n", "\x12\x04\xff\xff\xff\xff"} {
+	for _, other := range []string{"", "\x80\x04}", "{}", "memlane native 2\n", "\x0a\x04\x08\x01\x10\x02\x12", "\x0a\x20\x0a\x05jit_f\x12\x04main", "\x1f\x8b", "\x0a", "\n\n\n", "\x12\x04\xff\xff\xff\xff"} {
 		if xplane.Sniff([]byte(other)) {
 			t.Errorf("%q is taken for an XSpace", other)
 		}
@@ -464,7 +466,7 @@ func TestReadError(t *testing.T) {
 	events := slices.Repeat(story, 2000) // more than a window
 	data := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: events}}}}.encode()
 	for _, from := range []int64{0, 100, int64(len(data)) / 2, int64(len(data)) - 1} {
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		if err := xplane.ReadAt("x", &broken{data, from}, int64(len(data)), b); !errors.Is(err, errDisk) {
 			t.Errorf("from byte %d: %v", from, err)
 		}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // keptReports reads a profile as the exports of XProf's own JSON ask for it.
 func keptReports(t *testing.T, data []byte) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
-	b.KeepReports()
+	b := build.New(build.Reports)
 	if err := xplane.ReadAt("test.xplane.pb", bytes.NewReader(data), int64(len(data)), b); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestRuns(t *testing.T) {
 	if !slices.Equal(c.Runs, want) {
 		t.Errorf("%+v", c.Runs)
 	}
-	if n := c.Spaces[0].Reports.Len(); n != len(story) {
+	if n := c.Spaces[0].Reports.N; n != len(story) {
 		t.Errorf("%d reports", n)
 	}
 	if c, err := read(t, x.encode()); err != nil || c.Runs != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // The types below are an XSpace to be encoded: what tests write by hand.
@@ -149,7 +150,7 @@ func state(addr, size, inUse int64) []xstat {
 // read reads an encoded XSpace and checks the model.
 func read(t testing.TB, data []byte) (*lifetime.Capture, error) {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err != nil {
 		return nil, err
 	}

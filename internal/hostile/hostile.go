@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Pwned is the variable of a browser's window that the scripts among Texts set.
@@ -95,7 +97,7 @@ var Texts = []string{
 // Capture returns a capture that says text wherever it can: a device on which it
 // leaks, and a compiled program.
 func Capture(text string) *lifetime.Capture {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: text, Format: text, Producer: text})
 	frame := func(kind lifetime.FrameKind, line int) lifetime.FrameID {
 		return b.Frame(lifetime.Frame{Function: text, File: text, Line: line, Kind: kind})
@@ -106,8 +108,8 @@ func Capture(text string) *lifetime.Capture {
 	device(b, text, named, bare)
 	program(b, text, stack)
 	b.Operations(lifetime.Operation{Name: text, Calls: 1, Time: 1, SelfTime: 1, Host: lifetime.OperationBytes{Allocated: 4, SelfBytes: 4}})
-	b.Lose(lifetime.UnknownKey, 1, 1, text)
-	b.Lose(lifetime.ProducerMessage, 1, 0, text)
+	b.Lose(loss.UnknownKey, 1, 1, text)
+	b.Lose(loss.ProducerMessage, 1, 0, text)
 	c, err := b.Finish()
 	if err != nil {
 		panic(err) // whatever a text says
@@ -116,7 +118,7 @@ func Capture(text string) *lifetime.Capture {
 }
 
 // device adds a space in which both sites leak, with marks of all kinds.
-func device(b *lifetime.Builder, text string, sites ...lifetime.SiteID) {
+func device(b *build.Builder, text string, sites ...lifetime.SiteID) {
 	s := b.Space()
 	b.LiveRegion(s, lifetime.Region{Size: 1 << 30, Kind: text, Pool: text, Site: sites[0]})
 	addr := uint64(0)
@@ -124,27 +126,29 @@ func device(b *lifetime.Builder, text string, sites ...lifetime.SiteID) {
 		t := 100 * step
 		b.Mark(s, lifetime.Mark{Begin: t + 1, End: t + 90, Kind: lifetime.Step, Text: text})
 		for i, site := range sites {
-			b.Alloc(s, t+2+int64(i), addr, 1<<20, 1<<20, site)
+			b.Alloc(s, t+2+int64(i), build.Block{Addr: addr, Requested: 1 << 20, Occupied: 1 << 20, Site: site})
 			b.Annotate(s, t+2+int64(i), addr, b.Note(text))
 			addr += 1 << 20
 		}
-		b.Alloc(s, t+5, 1<<29, 1<<20, 1<<20, sites[0])
-		b.Free(s, t+6, 1<<29, 1<<20, sites[1])
+		b.Alloc(s, t+5, build.Block{Addr: 1 << 29, Requested: 1 << 20, Occupied: 1 << 20, Site: sites[0]})
+		b.Free(s, t+6, build.Block{Addr: 1 << 29, Requested: 1 << 20, Occupied: 1 << 20, Site: sites[1]})
 	}
 	b.Mark(s, lifetime.Mark{Begin: 10, End: 3000, Kind: lifetime.Annotation, Text: text})
 	b.Mark(s, lifetime.Mark{Begin: 3950, End: 3950, Kind: lifetime.OOM, Text: text, Site: sites[0], Requested: 1 << 30, Free: 1})
-	b.Describe(s, lifetime.Space{Host: text, Process: text, Device: text, Memory: text, Allocator: text, Facts: lifetime.Clock, Limit: 1 << 30})
+	b.Describe(s, lifetime.SpaceInfo{Host: text, Process: text, Device: text, Memory: text, Allocator: text, Facts: lifetime.Clock, Limit: 1 << 30})
 }
 
 // program adds a compiled program.
-func program(b *lifetime.Builder, text string, stack lifetime.StackID) {
+func program(b *build.Builder, text string, stack lifetime.StackID) {
 	s := b.Space()
 	site := b.Site(lifetime.Site{Op: text, Module: text, Shape: text, DType: text, Instr: text, Opcode: text, Source: stack})
 	b.Region(s, lifetime.Region{Begin: 0, End: 3, Size: 1 << 20, Kind: text, Pool: text, Site: site, Edge: lifetime.EndOpen, Uses: lifetime.ForOutput})
-	b.Interval(s, lifetime.Buffer{Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site, Edge: lifetime.EndOpen, Kind: lifetime.Output}, lifetime.Beside{ValueID: 1, IsValue: true, Note: b.Note(text)})
+	value := int64(1)
+	b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site, Edge: lifetime.EndOpen, Kind: lifetime.Output},
+		ValueID: &value, Note: b.Note(text)})
 	b.Value(s, lifetime.Value{ID: 1, Root: 1, Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site})
 	for at := range int64(3) {
 		b.Mark(s, lifetime.Mark{Begin: at, End: at, Kind: lifetime.Instruction, Site: site, Text: text})
 	}
-	b.Describe(s, lifetime.Space{Module: text, Entry: text, Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 3, Facts: lifetime.Addresses | lifetime.Regions})
+	b.Describe(s, lifetime.SpaceInfo{Module: text, Entry: text, Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 3, Facts: lifetime.Addresses | lifetime.Regions})
 }

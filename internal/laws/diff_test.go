@@ -42,8 +42,8 @@ func linesOf(d *diff.Result, turned bool) (all []line) {
 // there is so both ways.
 func TestDiffTurned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, _ := anyCapture(t, tame)
-		b, _ := anyCapture(t, tame)
+		a := anyCapture(t, tame)
+		b := anyCapture(t, tame)
 		there, back := diff.Compare(a, b, leak.Settings{}), diff.Compare(b, a, leak.Settings{})
 		if x, y := linesOf(there, false), linesOf(back, true); !slices.Equal(x, y) {
 			t.Fatalf("there\n%+v\nback, turned\n%+v", x, y)

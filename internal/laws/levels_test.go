@@ -17,7 +17,7 @@ func instants(t *rapid.T, s *lifetime.Space) []int64 {
 // TestBreakdown: the rows sum to the level, and no level is above the peak.
 func TestBreakdown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, _ := anyCapture(t, tame)
+		c := anyCapture(t, tame)
 		for _, s := range c.Spaces {
 			peak := s.Peak(lifetime.Occupied)
 			for _, at := range instants(t, s) {
@@ -44,7 +44,7 @@ func TestBreakdown(t *testing.T) {
 // part of a part is the part that both have in common.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, _ := anyCapture(t, tame)
+		c := anyCapture(t, tame)
 		at := func(instant int64) func(*lifetime.Space) int64 { return func(*lifetime.Space) int64 { return instant } }
 		edge := rapid.Int64Range(-25, 70)
 		x, y := edge.Draw(t, "from"), edge.Draw(t, "to")

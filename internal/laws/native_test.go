@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -25,9 +26,9 @@ func nativeText(t *rapid.T, c *lifetime.Capture) string {
 func TestNative(t *testing.T) {
 	for name, n := range map[string]numbers{"tame": tame, "wild": wild} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			c, _ := anyCapture(t, n)
+			c := anyCapture(t, n)
 			text := nativeText(t, c)
-			b := lifetime.NewBuilder()
+			b := build.New(build.Everything)
 			if err := native.Read("any", strings.NewReader(text), b); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
@@ -53,8 +54,8 @@ func TestNative(t *testing.T) {
 func spelled(c *lifetime.Capture) string {
 	var out strings.Builder
 	stack := func(id lifetime.StackID) (frames []lifetime.Frame) {
-		for _, f := range c.Stacks[id] {
-			frames = append(frames, c.Frames[f])
+		for f := range c.FramesOf(id) {
+			frames = append(frames, *f)
 		}
 		return frames
 	}

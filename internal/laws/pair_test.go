@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // lived is a buffer of a program as it was, before anybody recorded it.
@@ -18,6 +20,11 @@ type lived struct {
 	begin, ask, end  int64 // ask: when its free was asked for, 0 = at once; end: 0 = alive
 	site             int
 	recorded, freeAt bool // its allocation, its free
+}
+
+// freed is the block of an event that has only the requested size.
+func (l *lived) freed() build.Block {
+	return build.Block{Addr: l.addr, Requested: l.requested, Occupied: max(512, (l.requested+511)/512*512), Inferred: true}
 }
 
 // program draws buffers that an allocator could have had: of one address they
@@ -47,27 +54,29 @@ func program(t *rapid.T) (all []lived, events int64) {
 
 // record gives a Builder what an allocator that keeps the events from one on
 // would record of a program, and the state at the end.
-func record(b *lifetime.Builder, space lifetime.SpaceRef, all []lived, from int64, do func(at int64, fact func())) {
+func record(b *build.Builder, space build.SpaceRef, all []lived, from int64, do func(at int64, fact func())) {
 	sites := siteList(b)
 	for i := range all {
 		l := &all[i]
 		site := sites[l.site]
 		if l.begin >= from {
-			do(l.begin, func() { b.Alloc(space, l.begin, l.addr, l.requested, l.size, site) })
+			do(l.begin, func() {
+				b.Alloc(space, l.begin, build.Block{Addr: l.addr, Requested: l.requested, Occupied: l.size, Site: site})
+			})
 		}
 		if l.ask >= from && l.ask > 0 {
-			do(l.ask, func() { b.FreeRequested(space, l.ask, l.addr, l.requested, 0) })
+			do(l.ask, func() { b.FreeRequested(space, l.ask, l.freed()) })
 		}
 		if l.end >= from && l.end > 0 {
-			do(l.end, func() { b.Free(space, l.end, l.addr, l.requested, 0) })
+			do(l.end, func() { b.Free(space, l.end, l.freed()) })
 		}
 		if l.end == 0 {
-			b.Live(space, lifetime.LiveBlock{Addr: l.addr, Requested: l.requested, Occupied: l.size, Site: site, Pending: l.ask > 0})
+			b.Live(space, build.Block{Addr: l.addr, Requested: l.requested, Occupied: l.size, Site: site, Pending: l.ask > 0})
 		}
 	}
 }
 
-func siteList(b *lifetime.Builder) (sites []lifetime.SiteID) {
+func siteList(b *build.Builder) (sites []lifetime.SiteID) {
 	for i := range 4 {
 		sites = append(sites, b.Site(lifetime.Site{Op: fmt.Sprint(i)}))
 	}
@@ -112,10 +121,10 @@ func TestPairing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, events := program(t)
 		from := rapid.Int64Range(1, events).Draw(t, "from")
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		b.Source(lifetime.Source{})
 		space := b.Space()
-		b.Describe(space, lifetime.Space{Device: "cuda:0", Facts: lifetime.EndState})
+		b.Describe(space, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
 		var facts []moment
 		record(b, space, all, from, func(at int64, fact func()) { facts = append(facts, moment{at, fact}) })
 		if rapid.Bool().Draw(t, "in order") {
@@ -136,7 +145,7 @@ func TestPairing(t *testing.T) {
 			t.Fatalf("got\n%v\nwant\n%v", got, want)
 		}
 		for _, l := range c.Losses {
-			if l.Reason != lifetime.BeforeWindow {
+			if l.Reason != loss.BeforeWindow {
 				t.Fatalf("nothing was lost, but %v", l)
 			}
 		}
@@ -160,13 +169,13 @@ func TestSpacesApart(t *testing.T) {
 		var mixed []int // which space goes next
 		texts := [2]string{}
 		for round := range texts {
-			b := lifetime.NewBuilder()
+			b := build.New(build.Everything)
 			b.Source(lifetime.Source{})
 			siteList(b)
 			queues := make([][]moment, len(programs))
 			for i, all := range programs {
 				space := b.Space()
-				b.Describe(space, lifetime.Space{Device: fmt.Sprint("cuda:", i), Facts: lifetime.EndState})
+				b.Describe(space, lifetime.SpaceInfo{Device: fmt.Sprint("cuda:", i), Facts: lifetime.EndState})
 				record(b, space, all, 0, func(at int64, fact func()) { queues[i] = append(queues[i], moment{at, fact}) })
 				if round == 0 {
 					for range queues[i] {

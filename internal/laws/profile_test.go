@@ -46,8 +46,8 @@ func added(x, y [5]int64) [5]int64 {
 // order they come, and however they are put together.
 func TestProfiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, _ := anyCapture(t, tame)
-		b, _ := anyCapture(t, tame)
+		a := anyCapture(t, tame)
+		b := anyCapture(t, tame)
 		dynamic := func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder } // plans of programs come alone
 		a, b = a.Only(dynamic), b.Only(dynamic)
 		want := sums(t, a)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -13,7 +14,7 @@ import (
 // those leak that keep says.
 func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) bool) (captures [2]*lifetime.Capture) {
 	for i := range captures {
-		builder := lifetime.NewBuilder()
+		builder := build.New(build.Everything)
 		builder.Source(lifetime.Source{})
 		var ids []lifetime.SiteID
 		for i := range sites {
@@ -23,11 +24,11 @@ func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) 
 		for k := range spaces {
 			s := builder.Space()
 			builder.InOrder(s)
-			builder.Describe(s, lifetime.Space{Device: fmt.Sprint("cuda:", k)})
+			builder.Describe(s, lifetime.SpaceInfo{Device: fmt.Sprint("cuda:", k)})
 			for i := range int64(buffers / spaces) {
-				builder.Alloc(s, 2*i, uint64(i)<<20, 1<<20, 0, ids[int(i)%sites])
+				builder.Alloc(s, 2*i, build.Block{Addr: uint64(i) << 20, Requested: 1 << 20, Occupied: 1 << 20, Site: ids[int(i)%sites]})
 				if old := i - int64(sites); old >= 0 && (old/int64(sites)%2 == 0 || !keeps(int(old)%sites)) {
-					builder.Free(s, 2*i+1, uint64(old)<<20, 1<<20, 0)
+					builder.Free(s, 2*i+1, build.Block{Addr: uint64(old) << 20, Requested: 1 << 20, Occupied: 1 << 20})
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -132,14 +133,14 @@ type line struct {
 
 func captureOf(t testing.TB, lines []line) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
 	s := b.Space()
 	for i, l := range lines {
 		site := b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: l.function, File: l.file, Line: l.line})})})
-		b.Alloc(s, int64(i), uint64(i+1)<<32, l.bytes, l.bytes, site)
+		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 32, Requested: l.bytes, Occupied: l.bytes, Site: site})
 	}
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -167,12 +168,12 @@ func TestMovedCode(t *testing.T) {
 // TestOtherDevices: cuda:0 and hip:0 are compared, whatever else one side has.
 func TestOtherDevices(t *testing.T) {
 	of := func(devices ...string) *lifetime.Capture {
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "f"})
 		for i, device := range devices {
 			s := b.Space()
-			b.Alloc(s, 1, 1<<20, int64(i+1), int64(i+1), b.Site(lifetime.Site{Op: "op"}))
-			b.Describe(s, lifetime.Space{Device: device, Facts: lifetime.Clock})
+			b.Alloc(s, 1, build.Block{Addr: 1 << 20, Requested: int64(i + 1), Occupied: int64(i + 1), Site: b.Site(lifetime.Site{Op: "op"})})
+			b.Describe(s, lifetime.SpaceInfo{Device: device, Facts: lifetime.Clock})
 		}
 		c, err := b.Finish()
 		if err != nil {
@@ -210,7 +211,7 @@ type history struct{ peak, end, passes, steps int64 }
 
 func (h history) capture(t testing.TB) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
 	s := b.Space()
 	now := int64(0)
@@ -219,11 +220,11 @@ func (h history) capture(t testing.TB) *lifetime.Capture {
 	}
 	alloc := func(function string, addr uint64, bytes int64) {
 		now++
-		b.Alloc(s, now, addr, bytes, bytes, site(function))
+		b.Alloc(s, now, build.Block{Addr: addr, Requested: bytes, Occupied: bytes, Site: site(function)})
 	}
 	free := func(addr uint64) {
 		now++
-		b.Free(s, now, addr, 0, 0)
+		b.Free(s, now, build.Block{Addr: addr, Requested: 0, Occupied: 0})
 	}
 	for i := range h.steps {
 		b.Mark(s, lifetime.Mark{Begin: 100 * i, End: 100*i + 100, Kind: lifetime.Step})
@@ -237,7 +238,7 @@ func (h history) capture(t testing.TB) *lifetime.Capture {
 	free(1 << 34)
 	free(1 << 33)
 	alloc("f", 1<<35, h.end)
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -273,21 +274,21 @@ func TestStatus(t *testing.T) {
 // TestSiteOfRow: of several stacks at one place a row shows that of most bytes, of
 // equal ones the first.
 func TestSiteOfRow(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f"})
 	s := b.Space()
 	for i, bytes := range []int64{10, 30, 30, 20} {
 		stack := []lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"}), b.Frame(lifetime.Frame{Function: fmt.Sprint("caller ", i)})}
-		b.Alloc(s, int64(i), uint64(i+1)<<32, bytes, bytes, b.Site(lifetime.Site{Stack: b.Stack(stack)}))
+		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 32, Requested: bytes, Occupied: bytes, Site: b.Site(lifetime.Site{Stack: b.Stack(stack)})})
 	}
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 	after, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := diff.Compare(captureOf(t, []line{{"g", "g.py", 1, 5}}), after, leak.Settings{})
 	i := slices.IndexFunc(d.Rows, func(r diff.Row) bool { return r.Status == diff.New })
-	if i < 0 || after.Frames[after.Stacks[after.Sites[d.Rows[i].SiteAfter].Stack][1]].Function != "caller 1" {
+	if i < 0 || after.Frames[after.Stacks[after.Stacks[after.Sites[d.Rows[i].SiteAfter].Stack].Caller].Frame].Function != "caller 1" {
 		t.Errorf("%+v", d.Rows)
 	}
 }
@@ -296,7 +297,7 @@ func TestSiteOfRow(t *testing.T) {
 // side does not tell who allocated, there are no rows.
 func TestUnknownPlaces(t *testing.T) {
 	of := func(base int64, functions ...string) *lifetime.Capture {
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "f"})
 		s := b.Space()
 		for i, function := range functions {
@@ -304,9 +305,9 @@ func TestUnknownPlaces(t *testing.T) {
 			if function != "" {
 				site = b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
 			}
-			b.Alloc(s, int64(i), uint64(i+1)<<20, 5, 5, site)
+			b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 20, Requested: 5, Occupied: 5, Site: site})
 		}
-		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock, Base: base})
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock, Base: base})
 		c, err := b.Finish()
 		if err != nil {
 			t.Fatal(err)
@@ -332,7 +333,7 @@ func TestUnknownPlaces(t *testing.T) {
 // has two of them on both sides.
 func TestSameLines(t *testing.T) {
 	of := func(format string, frames ...lifetime.Frame) *lifetime.Capture {
-		return &lifetime.Capture{Sources: []lifetime.Source{{Format: format}}, Frames: append([]lifetime.Frame{{}}, frames...)}
+		return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{Format: format}}, Frames: append([]lifetime.Frame{{}}, frames...)}}
 	}
 	f := func(line int) lifetime.Frame { return lifetime.Frame{Function: "f", File: "f.py", Line: line} }
 	g := func(line int) lifetime.Frame {

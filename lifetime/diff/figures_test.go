@@ -62,7 +62,7 @@ func TestAllocatedOf(t *testing.T) {
 // stand behind what was recorded.
 func TestMainPair(t *testing.T) {
 	of := func(axis lifetime.Axis, peak int64) diff.Pair {
-		return diff.Pair{After: &diff.Side{Space: &lifetime.Space{Axis: axis}, Peak: peak}}
+		return diff.Pair{After: &diff.Side{Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Axis: axis}}, Peak: peak}}
 	}
 	small, large, same, plan := of(lifetime.Time, 1), of(lifetime.Time, 5), of(lifetime.Time, 5), of(lifetime.ProgramOrder, 9)
 	for want, pairs := range map[int][]diff.Pair{0: {large, small, same, plan}, 1: {small, large, plan}, 2: {plan, small, large, same}} {

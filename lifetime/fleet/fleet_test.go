@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/fleet"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -307,13 +308,13 @@ func TestKinds(t *testing.T) {
 // TestManySites: of a memory with more sites than a record keeps, those that hold most are
 // kept, and nothing is lost from the sums.
 func TestManySites(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	const n = 3000
 	for i := range int64(n) {
-		b.Alloc(s, i, uint64(i+1)<<30, 512*(1+i), 0, b.Site(lifetime.Site{Op: fmt.Sprint("op ", i)}))
+		b.Alloc(s, i, build.Block{Addr: uint64(i+1) << 30, Requested: 512 * (1 + i), Occupied: 512 * (1 + i), Site: b.Site(lifetime.Site{Op: fmt.Sprint("op ", i)})})
 	}
 	c, err := b.Finish()
 	if err != nil {

@@ -2,12 +2,12 @@ package fleet
 
 import (
 	"cmp"
-	"iter"
 	"math"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // State says what became of a capture.
@@ -35,7 +35,7 @@ type Record struct {
 	Findings         []Finding
 }
 
-// Loss is a lifetime.Loss by the name of its reason.
+// Loss is a loss.Loss by the name of its reason.
 type Loss struct {
 	Reason       string
 	Count, Bytes int64
@@ -68,15 +68,15 @@ type Memory struct {
 
 // Space returns the description of the memory ID, without what it held.
 func (m *Memory) Space() *lifetime.Space {
-	return &lifetime.Space{Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator}
+	return &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator}}
 }
 
 // Damaged reports whether the capture is broken somewhere, and was read as far as it
 // goes.
 func (r *Record) Damaged() bool {
 	return slices.ContainsFunc(r.Losses, func(l Loss) bool {
-		reason, ok := lifetime.ParseReason(l.Reason)
-		return ok && reason.Severity() == lifetime.Damage
+		reason, ok := loss.Parse(l.Reason)
+		return ok && reason.Class() == loss.Damage
 	})
 }
 
@@ -86,19 +86,20 @@ type Site struct {
 	Op, Shape, DType, Region string
 }
 
-// Stack returns the frames of the site, innermost first.
-func (s *Site) Stack() iter.Seq[*lifetime.Frame] {
-	return func(yield func(*lifetime.Frame) bool) {
-		for i := range s.Frames {
-			if !yield(&s.Frames[i]) {
-				return
-			}
-		}
+// Tables returns tables in which site 1 is this one.
+func (s *Site) Tables() *lifetime.Tables {
+	t := &lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1)}
+	for i, f := range slices.Backward(s.Frames) {
+		n := len(s.Frames) - i
+		t.Frames = append(t.Frames, f)
+		t.Stacks = append(t.Stacks, lifetime.Stack{Frame: lifetime.FrameID(n), Caller: lifetime.StackID(n - 1)})
 	}
+	t.Sites = []lifetime.Site{{}, {Stack: lifetime.StackID(len(s.Frames)), Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region}}
+	return t
 }
 
-// Place returns the place of the site, as lifetime.Capture.PlaceOf does.
-func (s *Site) Place() lifetime.Place { return lifetime.NewPlace(s.Stack(), s.Op, s.Shape) }
+// Place returns the place of the site, as lifetime.Tables.PlaceOf does.
+func (s *Site) Place() lifetime.Place { return s.Tables().PlaceOf(1) }
 
 // SiteTotals is what one site did in one memory.
 type SiteTotals struct {
@@ -266,8 +267,8 @@ func compareTotals(a, b *SiteTotals) int {
 func siteOf(c *lifetime.Capture, id lifetime.SiteID) Site {
 	s := &c.Sites[id]
 	site := Site{Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region}
-	for _, f := range c.Stacks[s.Stack] {
-		site.Frames = append(site.Frames, c.Frames[f])
+	for f := range c.FramesOf(s.Stack) {
+		site.Frames = append(site.Frames, *f)
 	}
 	return site
 }

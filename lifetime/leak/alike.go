@@ -92,8 +92,8 @@ func (a *alike) othersGrow(except lifetime.SiteID) bool {
 // telling reports whether the sizes of a site may depend on those of a batch: those
 // of scalars do not, nor those of an optimizer, which are of weights.
 func (l Look) telling(site lifetime.SiteID, h *history) bool {
-	for _, f := range l.Stacks[l.Sites[site].Stack] {
-		if strings.Contains(l.Frames[f].File, "torch/optim/") {
+	for f := range l.FramesOf(l.Sites[site].Stack) {
+		if strings.Contains(f.File, "torch/optim/") {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -20,7 +21,7 @@ type job struct {
 
 // capture plays the program.
 func (j job) capture(t testing.TB) *lifetime.Capture {
-	builder := lifetime.NewBuilder()
+	builder := build.New(build.Everything)
 	builder.Source(lifetime.Source{})
 	s := builder.Space()
 	builder.InOrder(s)
@@ -40,10 +41,10 @@ func (j job) capture(t testing.TB) *lifetime.Capture {
 		for site := range j.sites {
 			b := block{addr, j.size(site, step)}
 			addr += uint64(b.size)
-			builder.Alloc(s, now, b.addr, b.size, 0, ids[site])
+			builder.Alloc(s, now, build.Block{Addr: b.addr, Requested: b.size, Occupied: b.size, Site: ids[site]})
 			now++
 			if old := last[site]; old.size > 0 {
-				builder.Free(s, now, old.addr, old.size, 0)
+				builder.Free(s, now, build.Block{Addr: old.addr, Requested: old.size, Occupied: old.size})
 				now++
 			}
 			if last[site] = b; j.kept(site, step) {
@@ -51,7 +52,7 @@ func (j job) capture(t testing.TB) *lifetime.Capture {
 			}
 		}
 	}
-	builder.Describe(s, lifetime.Space{})
+	builder.Describe(s, lifetime.SpaceInfo{})
 	c, err := builder.Finish()
 	if err != nil {
 		t.Fatal(err)

@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // byHand is a program that does what a test says, an event every 10 nanoseconds.
 type byHand struct {
-	b    *lifetime.Builder
-	s    lifetime.SpaceRef
+	b    *build.Builder
+	s    build.SpaceRef
 	at   int64
 	addr uint64
 }
 
 func newByHand() *byHand {
-	h := &byHand{b: lifetime.NewBuilder(), addr: 1 << 30}
+	h := &byHand{b: build.New(build.Everything), addr: 1 << 30}
 	h.b.Source(lifetime.Source{File: "made"})
 	h.s = h.b.Space()
 	return h
@@ -34,7 +35,7 @@ func (h *byHand) alloc(name string, size int64) madeBlock {
 func (h *byHand) allocPadded(name string, requested, occupied int64) madeBlock {
 	h.at += 10
 	h.addr += 1 << 20
-	h.b.Alloc(h.s, h.at, h.addr, requested, occupied, h.site(name))
+	h.b.Alloc(h.s, h.at, build.Block{Addr: h.addr, Requested: requested, Occupied: occupied, Site: h.site(name)})
 	return madeBlock{h.addr, requested}
 }
 
@@ -45,7 +46,7 @@ func (h *byHand) site(function string) lifetime.SiteID {
 
 func (h *byHand) free(x madeBlock) {
 	h.at += 10
-	h.b.Free(h.s, h.at, x.addr, x.size, 0)
+	h.b.Free(h.s, h.at, build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size})
 }
 
 func (h *byHand) step() {
@@ -55,10 +56,10 @@ func (h *byHand) step() {
 // find returns the findings of one rule.
 func (h *byHand) find(t *testing.T, rule string) (c *lifetime.Capture, found []leak.Finding) {
 	t.Helper()
-	return h.findIn(t, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock}, rule)
+	return h.findIn(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock}, rule)
 }
 
-func (h *byHand) findIn(t *testing.T, description lifetime.Space, rule string) (c *lifetime.Capture, found []leak.Finding) {
+func (h *byHand) findIn(t *testing.T, description lifetime.SpaceInfo, rule string) (c *lifetime.Capture, found []leak.Finding) {
 	t.Helper()
 	c = h.capture(t, description)
 	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
@@ -70,7 +71,7 @@ func (h *byHand) findIn(t *testing.T, description lifetime.Space, rule string) (
 }
 
 // capture ends the program.
-func (h *byHand) capture(t *testing.T, description lifetime.Space) *lifetime.Capture {
+func (h *byHand) capture(t *testing.T, description lifetime.SpaceInfo) *lifetime.Capture {
 	t.Helper()
 	h.b.Describe(h.s, description)
 	c, err := h.b.Finish()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
@@ -215,11 +216,11 @@ func functionsOf(all []leakAt) (out []leakAt) {
 // foundBy returns the functions that a preset finds to leak.
 func foundBy(t *testing.T, p preset.Preset, file string) (all []leakAt) {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{Calls: true})
+	c, err := formats.Open(file, formats.Input{Keep: build.Calls})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range p.Report(c, c.AllCalls(), p.Thresholds).AllPatterns {
+	for _, pattern := range p.Report(c, preset.CallsOf(c), p.Thresholds).AllPatterns {
 		if pattern.PatternType == "memory_leak" {
 			all = append(all, leakAt{function: pattern.AffectedFunctions[0]})
 		}

@@ -275,8 +275,8 @@ func (l Look) ofFailures(g *causeGroup) bool {
 func (l Look) anyFrame(g *causeGroup, is func(f *lifetime.Frame) bool) bool {
 	for _, f := range g.findings {
 		for _, site := range f.Sites {
-			for _, id := range l.Stacks[l.Sites[site].Stack] {
-				if is(&l.Frames[id]) {
+			for frame := range l.FramesOf(l.Sites[site].Stack) {
+				if is(frame) {
 					return true
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -43,7 +44,7 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 				holes = append(holes, madeBlock{inside, int64(n) * mib})
 			}
 			if n > 0 {
-				b.Alloc(s, now(), inside, int64(n)*mib, int64(n)*mib, h.site(name))
+				b.Alloc(s, now(), build.Block{Addr: inside, Requested: int64(n) * mib, Occupied: int64(n) * mib, Site: h.site(name)})
 			}
 			inside += uint64(n) << 20
 		}
@@ -56,22 +57,22 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	}
 	for _, n := range f.forced {
 		b.Reserve(s, now(), addr, int64(n)*mib, 0)
-		b.Alloc(s, now(), addr, int64(n)*mib, int64(n)*mib, h.site("large"))
+		b.Alloc(s, now(), build.Block{Addr: addr, Requested: int64(n) * mib, Occupied: int64(n) * mib, Site: h.site("large")})
 		addr += 1 << 32
 	}
 	for range f.small {
 		b.Reserve(s, now(), addr, 2*mib, 0)
-		b.Alloc(s, now(), addr, 2*mib, 2*mib, h.site("small"))
+		b.Alloc(s, now(), build.Block{Addr: addr, Requested: 2 * mib, Occupied: 2 * mib, Site: h.site("small")})
 		addr += 1 << 32
 	}
 	for range f.after {
-		b.Alloc(s, now(), holes[0].addr, mib, mib, h.site("later"))
-		b.Free(s, now(), holes[0].addr, mib, 0)
+		b.Alloc(s, now(), build.Block{Addr: holes[0].addr, Requested: mib, Occupied: mib, Site: h.site("later")})
+		b.Free(s, now(), build.Block{Addr: holes[0].addr, Requested: mib, Occupied: mib})
 	}
 	if f.failed != nil {
 		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.wanted, Free: f.failed.free})
 	}
-	return h.capture(t, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
+	return h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 }
 
 // TestFragmentation: the rule at its limits, with figures that can be counted.

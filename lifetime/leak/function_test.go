@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -13,7 +14,7 @@ import (
 // first step counts to it, without steps the window is one.
 func TestChanges(t *testing.T) {
 	for _, steps := range []int{0, 3} {
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "made"})
 		s := b.Space()
 		site := func(op string, callers ...string) lifetime.SiteID {
@@ -24,18 +25,18 @@ func TestChanges(t *testing.T) {
 			return b.Site(lifetime.Site{Op: op, Stack: b.Stack(frames)})
 		}
 		wanted, called, operation, other := site("", "build", "main"), site("", "helper", "build", "main"), site("build_all"), site("", "load", "main")
-		b.Free(s, 5, 0x9000, 4096, 0) // older than the window
-		b.Alloc(s, 10, 0x1000, 100, 512, wanted)
+		b.Free(s, 5, build.Block{Addr: 0x9000, Requested: 4096, Occupied: 4096}) // older than the window
+		b.Alloc(s, 10, build.Block{Addr: 0x1000, Requested: 100, Occupied: 512, Site: wanted})
 		for i := range steps {
 			b.Mark(s, lifetime.Mark{Begin: int64(20 + 100*i), End: int64(110 + 100*i), Kind: lifetime.Step, Text: "step"})
 		}
-		b.Alloc(s, 30, 0x2000, 200, 512, called)
-		b.Alloc(s, 40, 0x3000, 300, 512, other)
-		b.Free(s, 130, 0x1000, 100, 0)
-		b.Alloc(s, 140, 0x4000, 600, 1024, operation)
-		b.Free(s, 150, 0x3000, 300, 0)
-		b.Free(s, 230, 0x4000, 600, 0)
-		b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+		b.Alloc(s, 30, build.Block{Addr: 0x2000, Requested: 200, Occupied: 512, Site: called})
+		b.Alloc(s, 40, build.Block{Addr: 0x3000, Requested: 300, Occupied: 512, Site: other})
+		b.Free(s, 130, build.Block{Addr: 0x1000, Requested: 100, Occupied: 100})
+		b.Alloc(s, 140, build.Block{Addr: 0x4000, Requested: 600, Occupied: 1024, Site: operation})
+		b.Free(s, 150, build.Block{Addr: 0x3000, Requested: 300, Occupied: 300})
+		b.Free(s, 230, build.Block{Addr: 0x4000, Requested: 600, Occupied: 600})
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 		c, err := b.Finish()
 		if err != nil {
 			t.Fatal(err)

@@ -225,8 +225,8 @@ func Matcher(c *lifetime.Capture, re *regexp.Regexp) func(lifetime.SiteID) bool 
 }
 
 func matches(c *lifetime.Capture, site lifetime.SiteID, re *regexp.Regexp) bool {
-	for _, id := range c.Stacks[c.Sites[site].Stack] {
-		if re.MatchString(c.Frames[id].Function) {
+	for f := range c.FramesOf(c.Sites[site].Stack) {
+		if re.MatchString(f.Function) {
 			return true
 		}
 	}

@@ -66,10 +66,13 @@ func newCalls(c *lifetime.Capture, h *histories) *calls {
 // with its line.
 func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 	return func(yield func(call, int) bool) {
-		stack := k.c.Stacks[k.c.Sites[site].Stack]
+		var frames []lifetime.FrameID // innermost first
+		for id := k.c.Sites[site].Stack; id != 0; id = k.c.Stacks[id].Caller {
+			frames = append(frames, k.c.Stacks[id].Frame)
+		}
 		hash, inModule := uint64(0), false
-		for i := len(stack) - 1; i >= 0; i-- {
-			f := &k.c.Frames[stack[i]]
+		for _, id := range slices.Backward(frames) {
+			f := &k.c.Frames[id]
 			if f.Kind == lifetime.Native { // the interpreter's, where C++ is recorded
 				continue
 			}
@@ -78,7 +81,7 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 				return
 			}
 			inModule = module
-			hash = (hash ^ uint64(stack[i])) * 0x9E3779B97F4A7C15
+			hash = (hash ^ uint64(id)) * 0x9E3779B97F4A7C15
 			hash ^= hash >> 29
 		}
 	}

@@ -140,7 +140,7 @@ func (l Look) holders(at int64) (text string, sites []lifetime.SiteID, all lifet
 	seen := map[lifetime.Place]bool{}
 	for _, row := range l.Space.Breakdown(at) {
 		all.Add(row.Amount)
-		if row.Base || row.Stack || row.Usage {
+		if !row.Kind.OfBuffers() {
 			continue
 		}
 		if p := instructionPlace(l.Capture, row.Site); len(names) < maxHolders && !seen[p] {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -17,15 +18,15 @@ const kib, mib, gib = int64(1) << 10, int64(1) << 20, int64(1) << 30
 
 // plan is a compiled program in the making, of ten instructions.
 type plan struct {
-	b    *lifetime.Builder
-	s    lifetime.SpaceRef
+	b    *build.Builder
+	s    build.SpaceRef
 	addr uint64
 	next int64 // ID of the next value
 }
 
-func newPlan(b *lifetime.Builder, module, memory string) *plan {
+func newPlan(b *build.Builder, module, memory string) *plan {
 	p := &plan{b: b, s: b.Space(), next: 1}
-	b.Describe(p.s, lifetime.Space{
+	b.Describe(p.s, lifetime.SpaceInfo{
 		Module: module, Memory: memory, Axis: lifetime.ProgramOrder, Begin: -1, End: 10, Facts: lifetime.Addresses | lifetime.Regions,
 	})
 	return p
@@ -53,13 +54,14 @@ func (p *plan) temp(begin, end int64, layer int, size, requested, valueSize int6
 }
 
 func (p *plan) add(buf lifetime.Buffer, valueSize int64) {
-	p.b.Interval(p.s, buf, lifetime.Beside{ValueID: p.next, IsValue: true})
+	id := p.next
+	p.b.Interval(p.s, build.Interval{Buffer: buf, ValueID: &id})
 	p.b.Value(p.s, lifetime.Value{ID: p.next, Root: p.next, Begin: buf.Begin, End: buf.End, Size: valueSize, Requested: buf.Requested, Site: buf.Site})
 	p.next++
 }
 
 // findings runs the rules and renders what they find.
-func findings(t *testing.T, b *lifetime.Builder) (*lifetime.Capture, []string) {
+func findings(t *testing.T, b *build.Builder) (*lifetime.Capture, []string) {
 	t.Helper()
 	c, err := b.Finish()
 	if err != nil {
@@ -78,8 +80,8 @@ func findings(t *testing.T, b *lifetime.Builder) (*lifetime.Capture, []string) {
 	return c, got
 }
 
-func newCapture() *lifetime.Builder {
-	b := lifetime.NewBuilder()
+func newCapture() *build.Builder {
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f.hlo.pb", Format: "hlo"})
 	return b
 }
@@ -218,12 +220,12 @@ func TestRulesBySpace(t *testing.T) {
 	for _, axis := range []lifetime.Axis{lifetime.Time, lifetime.ProgramOrder} {
 		b := newCapture()
 		s := b.Space()
-		b.Describe(s, lifetime.Space{Device: "x", Axis: axis})
+		b.Describe(s, lifetime.SpaceInfo{Device: "x", Axis: axis})
 		site, scratch := b.Site(lifetime.Site{Op: "Relu", Shape: "[64,256]"}), b.Site(lifetime.Site{Op: "Mul"})
 		for i := range int64(60) {
-			b.Alloc(s, 10*i, uint64(i+1)<<20, 65000, 65536, site)
-			b.Alloc(s, 10*i+1, 1<<40, 4096, 4096, scratch)
-			b.Free(s, 10*i+2, 1<<40, 4096, 0)
+			b.Alloc(s, 10*i, build.Block{Addr: uint64(i+1) << 20, Requested: 65000, Occupied: 65536, Site: site})
+			b.Alloc(s, 10*i+1, build.Block{Addr: 1 << 40, Requested: 4096, Occupied: 4096, Site: scratch})
+			b.Free(s, 10*i+2, build.Block{Addr: 1 << 40, Requested: 4096, Occupied: 4096})
 		}
 		_, got := findings(t, b)
 		if axis == lifetime.Time && (len(got) != 1 || !strings.HasPrefix(got[0], "warning leak x Relu [64,256] keeps 3.75 MiB")) {
@@ -241,8 +243,8 @@ func TestRulesBySpace(t *testing.T) {
 func TestOddProgram(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "m", "space0")
-	p.b.Interval(p.s, lifetime.Buffer{Begin: -1, End: 10, Size: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}, lifetime.Beside{})
-	p.b.Interval(p.s, lifetime.Buffer{Begin: -1, End: 10, Requested: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}, lifetime.Beside{})
+	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Size: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}})
+	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Requested: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}})
 	newPlan(b, "empty", "space0")
 	if _, got := findings(t, b); len(got) == 0 {
 		t.Error("nothing is found")

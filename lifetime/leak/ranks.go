@@ -120,7 +120,7 @@ func FiguresOf(c *lifetime.Capture, found []Finding, rankOf func(*lifetime.Space
 			continue
 		}
 		r := RankFigures{Rank: rankOf(s), File: c.Sources[s.Source].File, Leaked: leaked[s],
-			Space: &lifetime.Space{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}
+			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
 		first := int64(0)
 		for level := range s.Levels(lifetime.Occupied) {
 			if level.At == s.Begin { // what is older than the window did not grow in it

@@ -34,7 +34,7 @@ func TestRanks(t *testing.T) {
 // than a twentieth of the median peak and by more than 3.5 deviations.
 func TestCompareRanks(t *testing.T) {
 	rank := func(n int, device string, peak, growth, leaked int64) leak.RankFigures {
-		return leak.RankFigures{Rank: fmt.Sprint("rank ", n), File: fmt.Sprint(n, ".json"), Space: &lifetime.Space{Device: device}, Peak: peak, Growth: growth, Leaked: leaked}
+		return leak.RankFigures{Rank: fmt.Sprint("rank ", n), File: fmt.Sprint(n, ".json"), Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: device}}, Peak: peak, Growth: growth, Leaked: leaked}
 	}
 	for name, c := range map[string]struct {
 		peaks [][3]int64 // peak, growth, leaked bytes

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -357,13 +358,13 @@ func TestTooLargeProgram(t *testing.T) {
 // usage is a space of which only totals are known.
 func usage(t *testing.T, levels func(i int) int64) (*lifetime.Capture, []leak.Finding) {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "counters"})
 	s := b.Space()
 	for i := range 400 {
 		b.Total(s, lifetime.Total{T: int64(i * 1000), Bytes: levels(i), Measure: lifetime.Occupied})
 	}
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -396,13 +397,13 @@ func TestTrend(t *testing.T) {
 
 // TestFlatLine: everything happened at the beginning.
 func TestFlatLine(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "flat"})
 	s := b.Space()
 	for i := range int64(20) {
-		b.Alloc(s, 1000+i, uint64(i)<<20, 1<<20, 1<<20, 0)
+		b.Alloc(s, 1000+i, build.Block{Addr: uint64(i) << 20, Requested: 1 << 20, Occupied: 1 << 20})
 	}
-	b.Describe(s, lifetime.Space{Device: "tpu:0", Begin: 1, End: 1_000_000, Facts: lifetime.Clock | lifetime.History})
+	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0", Begin: 1, End: 1_000_000, Facts: lifetime.Clock | lifetime.History})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/race"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -15,8 +16,8 @@ import (
 // Builder records it as a snapshot would.
 type program struct {
 	*rand.Rand
-	b      *lifetime.Builder
-	s      lifetime.SpaceRef
+	b      *build.Builder
+	s      build.SpaceRef
 	t      int64
 	next   uint64
 	unused map[int64][]uint64 // freed addresses by size, as a caching allocator keeps them
@@ -34,7 +35,7 @@ type tensor struct {
 }
 
 func newProgram(seed uint64) *program {
-	p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), b: lifetime.NewBuilder(), next: 1 << 21, unused: map[int64][]uint64{}, live: map[uint64]*tensor{}}
+	p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), b: build.New(build.Everything), next: 1 << 21, unused: map[int64][]uint64{}, live: map[uint64]*tensor{}}
 	p.b.Source(lifetime.Source{File: "simulated"})
 	p.s = p.b.Space()
 	p.steps = 25 + p.IntN(60)
@@ -55,14 +56,14 @@ func (p *program) alloc(name string, size int64) *tensor {
 	p.live[x.addr] = x
 	p.allocated += size
 	p.t += 1 + p.Int64N(1000)
-	p.b.Alloc(p.s, p.t, x.addr, size, rounded, x.site)
+	p.b.Alloc(p.s, p.t, build.Block{Addr: x.addr, Requested: size, Occupied: rounded, Site: x.site})
 	return x
 }
 
 func (p *program) free(tensors ...*tensor) {
 	for _, x := range tensors {
 		p.t += 1 + p.Int64N(1000)
-		p.b.Free(p.s, p.t, x.addr, x.size, 0)
+		p.b.Free(p.s, p.t, build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size})
 		delete(p.live, x.addr)
 		rounded := (x.size + 511) / 512 * 512
 		p.unused[rounded] = append(p.unused[rounded], x.addr)
@@ -102,9 +103,9 @@ func (p *program) run(t testing.TB, pattern func(step int)) (*lifetime.Capture, 
 		p.noise(&batch)
 	}
 	for _, x := range p.live {
-		p.b.Live(p.s, lifetime.LiveBlock{Addr: x.addr, Requested: x.size, Occupied: (x.size + 511) / 512 * 512, Site: x.site})
+		p.b.Live(p.s, build.Block{Addr: x.addr, Requested: x.size, Occupied: (x.size + 511) / 512 * 512, Site: x.site})
 	}
-	p.b.Describe(p.s, lifetime.Space{Device: "cuda:0", Facts: lifetime.EndState | lifetime.Clock})
+	p.b.Describe(p.s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState | lifetime.Clock})
 	c, err := p.b.Finish()
 	if err != nil {
 		t.Fatal(err)

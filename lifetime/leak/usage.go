@@ -185,7 +185,7 @@ func (l Look) difference(before, after int64) (site lifetime.SiteID, bytes int64
 		was[row.Site] += row.Bytes
 	}
 	for _, row := range l.Space.Breakdown(after) {
-		if more := row.Bytes - was[row.Site]; !row.Base && !row.Stack && more > bytes {
+		if more := row.Bytes - was[row.Site]; row.Kind.OfBuffers() && more > bytes {
 			site, bytes, ok = row.Site, more, true
 		}
 	}

@@ -115,7 +115,7 @@ func TestFlatAtLimits(t *testing.T) {
 		if c.mark > 0 {
 			h.b.Mark(h.s, lifetime.Mark{Begin: c.mark - 1, End: c.mark, Kind: lifetime.Annotation, Text: "module"})
 		}
-		_, found := h.findIn(t, lifetime.Space{Device: "tpu:0", Begin: 10, End: c.end, Facts: lifetime.Clock | lifetime.History}, "trend")
+		_, found := h.findIn(t, lifetime.SpaceInfo{Device: "tpu:0", Begin: 10, End: c.end, Facts: lifetime.Clock | lifetime.History}, "trend")
 		var got string
 		for _, f := range found {
 			got += fmt.Sprintf("%.4f", evidence(f, "share_of_window"))
@@ -165,7 +165,7 @@ func TestImbalanceAtLimits(t *testing.T) {
 				h.alloc("second", size)
 			}
 		}
-		h.free(madeBlock{1, 10}) // older than the window: no allocation
+		h.free(madeBlock{1, 512}) // older than the window: no allocation
 		capture, found := h.find(t, "imbalance")
 		var got string
 		for _, f := range found {

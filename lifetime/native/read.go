@@ -7,20 +7,28 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // Sniff reports whether head begins with the first line of native text.
-func Sniff(head []byte) bool { return bytes.HasPrefix(head, []byte(magic+"\n")) }
+func Sniff(head []byte) bool {
+	first, _, whole := bytes.Cut(head, []byte("\n"))
+	return whole && isMagic(string(first))
+}
+
+func isMagic(line string) bool { return line == magic || line == magicOnce }
 
 // maxLine bounds one line; stacks and notes may be long.
 const maxLine = 16 << 20
 
 // Read reads native text into b. Errors name the line.
-func Read(file string, in io.Reader, b *lifetime.Builder) error {
+func Read(file string, in io.Reader, b *build.Builder) error {
 	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
@@ -29,7 +37,7 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 		line := lines.Text()
 		var err error
 		if number == 1 {
-			if line != magic {
+			if !isMagic(line) {
 				err = fmt.Errorf("want %q", magic)
 			}
 		} else if line != "" {
@@ -56,11 +64,11 @@ func Read(file string, in io.Reader, b *lifetime.Builder) error {
 // reader builds the model from text. Numbers in the text are indexes into its
 // tables.
 type reader struct {
-	b      *lifetime.Builder
+	b      *build.Builder
 	file   string
 	spaces []placed
-	space  lifetime.SpaceRef // the last one
-	desc   lifetime.Space
+	space  build.SpaceRef // the last one
+	desc   lifetime.SpaceInfo
 
 	sources int
 	frames  []lifetime.FrameID
@@ -71,7 +79,7 @@ type reader struct {
 
 // placed is a space that calls and samples may name.
 type placed struct {
-	ref   lifetime.SpaceRef
+	ref   build.SpaceRef
 	begin int64
 }
 
@@ -190,7 +198,7 @@ func (n *reader) line(line string) error {
 	case "call", "sample":
 		n.call(&f)
 	case "operation":
-		kind, ok := lifetime.ParseOperationKind(f.at[1])
+		kind, ok := lifetime.Parse[lifetime.OperationKind](f.at[1])
 		if !ok {
 			return fmt.Errorf("no operation is of kind %.40q", f.at[1])
 		}
@@ -200,7 +208,7 @@ func (n *reader) line(line string) error {
 			Device: lifetime.OperationBytes{Allocated: f.int("device_allocated"), Freed: f.int("device_freed"), SelfBytes: f.int("device_self_bytes")},
 		})
 	case "loss":
-		reason, ok := lifetime.ParseReason(f.at[1])
+		reason, ok := loss.Parse(f.at[1])
 		if !ok {
 			return fmt.Errorf("no loss is called %.40q", f.at[1])
 		}
@@ -218,18 +226,18 @@ func (n *reader) addSpace(f *fields) error {
 	if len(n.spaces) > 0 {
 		n.b.Describe(n.space, n.desc)
 	}
-	axis, ok := lifetime.ParseAxis(f.key["axis"])
+	axis, ok := lifetime.Parse[lifetime.Axis](f.key["axis"])
 	if !ok {
 		return fmt.Errorf("no axis is called %.40q", f.key["axis"])
 	}
-	facts, ok := lifetime.ParseFacts(f.key["facts"])
+	facts, ok := lifetime.Parse[lifetime.Facts](f.key["facts"])
 	if !ok {
 		return fmt.Errorf("facts %.40q are not known", f.key["facts"])
 	}
 	n.space = n.b.Space()
 	begin := f.int("begin")
 	n.spaces = append(n.spaces, placed{n.space, begin})
-	n.desc = lifetime.Space{
+	n.desc = lifetime.SpaceInfo{
 		Source: f.ref("source", n.sources), Host: f.key["host"], Process: f.key["process"], Device: f.key["device"], Memory: f.key["memory"],
 		Allocator: f.key["allocator"], Module: f.key["module"], Entry: f.key["entry"], Axis: axis,
 		Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
@@ -249,20 +257,20 @@ func (n *reader) intern(f *fields) error {
 	}
 	switch f.at[0] {
 	case "frame":
-		kind, ok := lifetime.ParseFrameKind(f.at[2])
+		kind, ok := lifetime.Parse[lifetime.FrameKind](f.at[2])
 		if !ok {
 			return fmt.Errorf("no frame is of kind %.40q", f.at[2])
 		}
 		n.frames = append(n.frames, n.b.Frame(lifetime.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5])), Column: int(f.int("column"))}))
-	case "stack":
-		var ids []lifetime.FrameID
-		for _, s := range f.at[2:] {
+	case "stack": // its frames, innermost first, and those of its caller behind them
+		id := n.stacks[f.ref("caller", len(n.stacks))]
+		for _, s := range slices.Backward(f.at[2:]) {
 			if s == "0" {
 				return errors.New("0 is no frame")
 			}
-			ids = append(ids, n.frames[f.index(s, len(n.frames))])
+			id = n.b.Call(n.frames[f.index(s, len(n.frames))], id)
 		}
-		n.stacks = append(n.stacks, n.b.Stack(ids))
+		n.stacks = append(n.stacks, id)
 	case "site":
 		n.sites = append(n.sites, n.b.Site(lifetime.Site{
 			Stack: n.stacks[f.ref("stack", len(n.stacks))], Op: f.key["op"], Module: f.key["module"], Region: f.key["region"], Shape: f.key["shape"],
@@ -281,13 +289,13 @@ func (n *reader) fact(f *fields) error {
 	var edge lifetime.Edge
 	if s, ok := f.key["edge"]; ok {
 		var known bool
-		if edge, known = lifetime.ParseEdge(s); !known {
+		if edge, known = lifetime.Parse[lifetime.Edge](s); !known {
 			return fmt.Errorf("edge %.40q is not known", s)
 		}
 	}
 	switch f.at[0] {
 	case "region":
-		uses, known := lifetime.ParseUses(f.key["uses"])
+		uses, known := lifetime.Parse[lifetime.Uses](f.key["uses"])
 		if !known {
 			return fmt.Errorf("uses %.40q are not known", f.key["uses"])
 		}
@@ -299,17 +307,19 @@ func (n *reader) fact(f *fields) error {
 		kind := lifetime.Plain
 		if s, ok := f.key["kind"]; ok {
 			var known bool
-			if kind, known = lifetime.ParseKind(s); !known {
+			if kind, known = lifetime.Parse[lifetime.Kind](s); !known {
 				return fmt.Errorf("no buffer is of kind %.40q", s)
 			}
 		}
-		_, isValue := f.key["value"]
-		n.b.Interval(n.space, lifetime.Buffer{
+		v := build.Interval{Buffer: lifetime.Buffer{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Requested: f.number(f.at[5]),
 			Site: site, Edge: edge, Kind: kind,
-		}, lifetime.Beside{
-			FreeSite: n.sites[f.ref("free", len(n.sites))], Note: n.notes[f.ref("note", len(n.notes))], ValueID: f.int("value"), IsValue: isValue,
-		})
+		}, FreeSite: n.sites[f.ref("free", len(n.sites))], Note: n.notes[f.ref("note", len(n.notes))]}
+		if text, ok := f.key["value"]; ok {
+			id := f.number(text)
+			v.ValueID = &id
+		}
+		n.b.Interval(n.space, v)
 	case "value":
 		n.b.Value(n.space, lifetime.Value{
 			ID: f.number(f.at[1]), Begin: n.desc.Begin + f.number(f.at[2]), End: n.desc.Begin + f.number(f.at[3]), Size: f.number(f.at[4]),
@@ -318,7 +328,7 @@ func (n *reader) fact(f *fields) error {
 	case "beside":
 		n.b.StackReserved(n.space, begin, f.number(f.at[2]))
 	case "total":
-		measure, ok := lifetime.ParseMeasure(f.at[3])
+		measure, ok := lifetime.Parse[lifetime.Measure](f.at[3])
 		if !ok {
 			return fmt.Errorf("no measure is called %.40q", f.at[3])
 		}
@@ -332,7 +342,7 @@ func (n *reader) fact(f *fields) error {
 		}
 		n.b.Total(n.space, t)
 	case "mark":
-		kind, ok := lifetime.ParseMarkKind(f.at[3])
+		kind, ok := lifetime.Parse[lifetime.MarkKind](f.at[3])
 		if !ok {
 			return fmt.Errorf("no mark is of kind %.40q", f.at[3])
 		}
@@ -357,7 +367,7 @@ func (n *reader) call(f *fields) {
 		})
 		return
 	}
-	n.b.Call(space.ref, lifetime.Call{
+	n.b.FunctionCall(space.ref, lifetime.Call{
 		Site: n.sites[f.ref("site", len(n.sites))], Begin: f.seconds(f.at[2]), End: f.seconds(f.at[3]), Seconds: f.seconds(f.at[4]),
 		Before: f.int("before"), After: f.int("after"), Peak: f.int("peak"), Reserved: f.int("reserved"), Inactive: f.int("inactive"),
 		Allocated: f.int("allocated"), Freed: f.int("freed"),

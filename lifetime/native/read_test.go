@@ -11,11 +11,12 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
 func read(text string) (*lifetime.Capture, error) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := native.Read("test.native", strings.NewReader(text), b); err != nil {
 		return nil, err
 	}
@@ -32,15 +33,15 @@ func write(t testing.TB, c *lifetime.Capture) string {
 }
 
 // header is a valid beginning; the space is 100 long.
-const header = "memlane native 1\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=1000 end=+100 facts=\"addresses\"\n"
+const header = "memlane native 2\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=1000 end=+100 facts=\"addresses\"\n"
 
 // TestRefusedText holds every error to name the line and what is wrong there,
 // in one line.
 func TestRefusedText(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "no source"},
-		{"another magic", "memlane native 2\n", `line 1: want "memlane native 1"`},
-		{"no source", "memlane native 1\n", "no source"},
+		{"another magic", "memlane native 3\n", `line 1: want "memlane native 2"`},
+		{"no source", "memlane native 2\n", "no source"},
 		{"no word", header + "a=1\n", "line 4: no word stands before the keys"},
 		{"unknown word", header + "banana 1\n", `line 4: no line begins with "banana"`},
 		{"blanks", header + "   \n", `line 4: no line begins with ""`},
@@ -63,13 +64,13 @@ func TestRefusedText(t *testing.T) {
 		{"unknown measure", header + "total +1 5 cubits\n", `line 4: no measure is called "cubits"`},
 		{"unknown mark", header + "mark +1 +1 stain\n", `line 4: no mark is of kind "stain"`},
 		{"unknown loss", header + "loss of-hope count=1\n", `line 4: no loss is called "of-hope"`},
-		{"unknown axis", "memlane native 1\nsource\nspace source=0 axis=\"evil\" end=+5\n", `line 3: no axis is called "evil"`},
-		{"unknown facts", "memlane native 1\nsource\nspace source=0 axis=\"time\" end=+5 facts=\"rumours\"\n", `line 3: facts "rumours" are not known`},
-		{"unknown source", "memlane native 1\nsource\nspace source=3 axis=\"time\" end=+5\n", "line 3: 3 is not known at this line"},
-		{"a space that ends first", "memlane native 1\nsource\nspace source=0 axis=\"time\" begin=5 end=+0\n", "line 3: the space ends before it begins"},
-		{"a space that is damaged twice", "memlane native 1\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is no number`},
-		{"a buffer without space", "memlane native 1\nsource\nbuffer +1 +2 0x1 1 1\n", "line 3: buffer before any space"},
-		{"a call without space", "memlane native 1\nsource\ncall 0 1 2 1\n", "line 3: 0 is not known at this line"},
+		{"unknown axis", "memlane native 2\nsource\nspace source=0 axis=\"evil\" end=+5\n", `line 3: no axis is called "evil"`},
+		{"unknown facts", "memlane native 2\nsource\nspace source=0 axis=\"time\" end=+5 facts=\"rumours\"\n", `line 3: facts "rumours" are not known`},
+		{"unknown source", "memlane native 2\nsource\nspace source=3 axis=\"time\" end=+5\n", "line 3: 3 is not known at this line"},
+		{"a space that ends first", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=5 end=+0\n", "line 3: the space ends before it begins"},
+		{"a space that is damaged twice", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is no number`},
+		{"a buffer without space", "memlane native 2\nsource\nbuffer +1 +2 0x1 1 1\n", "line 3: buffer before any space"},
+		{"a call without space", "memlane native 2\nsource\ncall 0 1 2 1\n", "line 3: 0 is not known at this line"},
 		{"a call in another space", header + "call 1 1 2 1\n", "line 4: 1 is not known at this line"},
 		{"a call of another site", header + "call 0 1 2 1 site=1\n", "line 4: 1 is not known at this line"},
 		{"a call at no time", header + "call 0 1 NaN 1\n", `line 4: "NaN" is no time in seconds`},
@@ -116,15 +117,18 @@ func TestContradictions(t *testing.T) {
 
 // TestText reads text that uses everything, and writes it again.
 func TestText(t *testing.T) {
-	text := `memlane native 1
+	text := `memlane native 2
 source format="torch-snapshot" producer="PyTorch \"2.8\""
 source format="b" producer=""
 space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77
-frame 1 user "f \"quoted\"" "dir with blanks/x=y.py" 12
-frame 2 framework "g" "\xff\x00" 0
-frame 3 native "h" "" 0
-stack 1 1 2 3 2
-site 1 stack=1 op="add" module="graph"
+frame 1 framework "g" "\xff\x00" 0
+stack 1 1
+frame 2 native "h" "" 0
+stack 2 2 caller=1
+stack 3 1 caller=2
+frame 3 user "f \"quoted\"" "dir with blanks/x=y.py" 12
+stack 4 3 caller=3
+site 1 stack=4 op="add" module="graph"
 region +0 +100 0x7f0000000000 4096 kind="large" stream=2 pool="0,1" site=1 edge=begin-unseen+end-open
 buffer +0 +50 0x7f0000000000 512 500 site=1 edge=begin-unseen+size-inferred+site-from-free
 site 2 stack=0 op="free" module=""
@@ -145,8 +149,8 @@ mark +8 +9 annotation site=0 requested=0 free=0 text="forward"
 space source=1 module="jit_f(5)" entry="main.6" axis="program order" begin=-1 end=+3 limit=0 base=0 allocations=0 frees=0 facts=""
 region +0 +3 0x0 512 kind="" stream=0 pool="" site=0 edge=end-open index=3 uses="parameter,output,constant,thread-local,tuple"
 frame 4 scope "layer_3" "m.py" 4 column=9
-stack 2 4
-site 3 stack=2 op="" module="" region="r" shape="f32[2]{0}" dtype="f32" instr="add.1{0}" opcode="add" source=1
+stack 5 4
+site 3 stack=5 op="" module="" region="r" shape="f32[2]{0}" dtype="f32" instr="add.1{0}" opcode="add" source=4
 buffer +1 +2 0x0 512 8 site=3 edge=- kind=temporary value=-4
 buffer +1 +2 0x200 512 8 site=3 edge=- kind=output value=0
 value -4 +1 +2 512 8 root=-4 allocation=3 offset=0 site=3
@@ -172,6 +176,14 @@ loss before-window count=4 bytes=9223372036854775807 first=""
 	if got := write(t, c); got != text {
 		t.Errorf("got\n%s\nwant\n%s", got, text)
 	}
+	// Version 1 has all frames of a stack in a line, innermost first; so may any line.
+	again, err := read(strings.NewReplacer("memlane native 2", "memlane native 1", "stack 4 3 caller=3", "stack 4 3 1 caller=2").Replace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := write(t, again); got != text {
+		t.Errorf("of two frames in a line\n%s\nwant\n%s", got, text)
+	}
 }
 
 // TestLongText reads a line that is as long as a note may get.
@@ -189,11 +201,11 @@ func TestLongText(t *testing.T) {
 // TestWideWindow writes and reads times that are further apart than an int64
 // can say.
 func TestWideWindow(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Begin: math.MinInt64 + 1, End: math.MaxInt64})
-	b.Interval(s, lifetime.Buffer{Begin: math.MinInt64 + 5, End: math.MaxInt64 - 5, Addr: 1, Size: 1}, lifetime.Beside{})
+	b.Describe(s, lifetime.SpaceInfo{Begin: math.MinInt64 + 1, End: math.MaxInt64})
+	b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: math.MinInt64 + 5, End: math.MaxInt64 - 5, Addr: 1, Size: 1}})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -210,10 +222,10 @@ func TestWideWindow(t *testing.T) {
 
 // TestUsageOnly: a space without buffers keeps its counts of allocations and frees.
 func TestUsageOnly(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cpu"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cpu"})
 	b.Delta(s, 1, 100)
 	b.Delta(s, 2, 50)
 	b.Delta(s, 3, -100)
@@ -246,7 +258,7 @@ func seeds(t testing.TB) []string {
 		if len(data) > 10<<10 {
 			continue
 		}
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		if err := torchsnap.Read(file, bytes.NewReader(data), b); err != nil {
 			t.Fatal(err)
 		}

@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 )
 
-// magic is the first line.
-const magic = "memlane native 1"
+// magic is the first line. Version 2 has stacks with callers.
+const (
+	magic     = "memlane native 2"
+	magicOnce = "memlane native 1"
+)
 
 // Write writes c as text.
 func Write(w io.Writer, c *lifetime.Capture) error {
@@ -217,14 +221,22 @@ func (n *writer) site(id lifetime.SiteID) int {
 	})
 }
 
+// stack writes the callers of a stack first, the outermost one before all: there
+// may be very many.
 func (n *writer) stack(id lifetime.StackID) int {
-	return number(n.stacks, id, func(i int) {
-		var frames strings.Builder
-		for _, f := range n.c.Stacks[id] {
-			fmt.Fprintf(&frames, " %d", n.frame(f))
-		}
-		fmt.Fprintf(n.w, "stack %d%s\n", i, frames.String())
-	})
+	var calls []lifetime.StackID
+	for at := id; at != 0 && n.stacks[at] == 0; at = n.c.Stacks[at].Caller {
+		calls = append(calls, at)
+	}
+	for _, at := range slices.Backward(calls) {
+		call := n.c.Stacks[at]
+		number(n.stacks, at, func(i int) {
+			fmt.Fprintf(n.w, "stack %d %d", i, n.frame(call.Frame))
+			n.known("caller", int64(n.stacks[call.Caller]))
+			n.w.WriteByte('\n')
+		})
+	}
+	return n.stacks[id]
 }
 
 func (n *writer) frame(id lifetime.FrameID) int {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -36,7 +37,7 @@ func large(t testing.TB, n int) (*lifetime.Capture, *lifetime.Space) {
 				b.addr = 2*firstAddress + uint64(made/100%80)*uint64(32*mib)
 				kept = append(kept, b)
 				if len(kept) > 60 {
-					p.Free(p.space, now, kept[0].addr, kept[0].size, 0)
+					p.Free(p.space, now, build.Block{Addr: kept[0].addr, Requested: kept[0].size, Occupied: kept[0].size})
 					kept = kept[1:]
 					now++
 				}
@@ -44,11 +45,11 @@ func large(t testing.TB, n int) (*lifetime.Capture, *lifetime.Space) {
 				top += uint64(b.size)
 				stack = append(stack, b)
 			}
-			p.Alloc(p.space, now, b.addr, b.size, 0, site)
+			p.Alloc(p.space, now, build.Block{Addr: b.addr, Requested: b.size, Occupied: b.size, Site: site})
 		}
 		for i := len(stack) - 1; i >= 0; i-- {
 			now += int64(1 + r.IntN(1000))
-			p.Free(p.space, now, stack[i].addr, stack[i].size, 0)
+			p.Free(p.space, now, build.Block{Addr: stack[i].addr, Requested: stack[i].size, Occupied: stack[i].size})
 		}
 		top = firstAddress
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -73,24 +74,24 @@ func fragmented() *program {
 		p.now += 100
 	}
 	for i := range uint64(4) {
-		p.Alloc(p.space, p.now, firstAddress+i*uint64(5*mib), 5*mib, 0, site)
-		p.Alloc(p.space, p.now+300, far+i*uint64(5*mib), 4*mib, 0, site)
+		p.Alloc(p.space, p.now, build.Block{Addr: firstAddress + i*uint64(5*mib), Requested: 5 * mib, Occupied: 5 * mib, Site: site})
+		p.Alloc(p.space, p.now+300, build.Block{Addr: far + i*uint64(5*mib), Requested: 4 * mib, Occupied: 4 * mib, Site: site})
 		p.now += 1000
 	}
 	for i := range uint64(2) {
-		p.Free(p.space, p.now, firstAddress+i*uint64(10*mib), 5*mib, 0)
+		p.Free(p.space, p.now, build.Block{Addr: firstAddress + i*uint64(10*mib), Requested: 5 * mib, Occupied: 5 * mib})
 		p.Annotate(p.space, p.now+50, far+i*uint64(10*mib), p.Note("kept <on> purpose & forever"))
 		p.now += 700
 	}
 	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: mib})
 	p.now += 2500
-	p.Free(p.space, p.now, far, 4*mib, 0)
+	p.Free(p.space, p.now, build.Block{Addr: far, Requested: 4 * mib, Occupied: 4 * mib})
 	return p
 }
 
 // events is a history without clock and stacks.
 func events() *program {
-	p := newProgram("old.pickle", lifetime.Space{Device: "cuda:1", Process: "rank 3", Axis: lifetime.Event})
+	p := newProgram("old.pickle", lifetime.SpaceInfo{Device: "cuda:1", Process: "rank 3", Axis: lifetime.Event})
 	sites := []lifetime.SiteID{p.Site(lifetime.Site{Op: "aten::mm"}), p.Site(lifetime.Site{Op: "aten::empty", Module: "net"}), 0}
 	var live []uint64
 	for i := range 14 {
@@ -105,13 +106,13 @@ func events() *program {
 
 // before has buffers older than the window and bytes that no event names.
 func before() *program {
-	p := newProgram("late.json", lifetime.Space{Device: "cpu", Axis: lifetime.Time, Facts: lifetime.Clock})
+	p := newProgram("late.json", lifetime.SpaceInfo{Device: "cpu", Axis: lifetime.Time, Facts: lifetime.Clock})
 	site := p.at("late", "late.py", 3)
 	p.Total(p.space, lifetime.Total{T: 1000, Bytes: 5 * mib})
-	p.Alloc(p.space, 2000, 1<<20, mib, 0, site)
-	p.Free(p.space, 5000, 1<<30, 2*mib, 0)
-	p.FreeRequested(p.space, 8000, 1<<20, mib, 0)
-	p.Alloc(p.space, 9000, 1<<21, 3*mib, 0, site)
+	p.Alloc(p.space, 2000, build.Block{Addr: 1 << 20, Requested: mib, Occupied: mib, Site: site})
+	p.Free(p.space, 5000, build.Block{Addr: 1 << 30, Requested: 2 * mib, Occupied: 2 * mib})
+	p.FreeRequested(p.space, 8000, build.Block{Addr: 1 << 20, Requested: mib, Occupied: mib})
+	p.Alloc(p.space, 9000, build.Block{Addr: 1 << 21, Requested: 3 * mib, Occupied: 3 * mib, Site: site})
 	return p
 }
 
@@ -119,10 +120,7 @@ func before() *program {
 // written over it, temporaries in one allocation, and scopes as stacks.
 func compiled() *program {
 	const n = 40
-	p := newProgram("host.xplane.pb", lifetime.Space{
-		Host: "node7", Module: "jit_step(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: n,
-		Facts: lifetime.Addresses | lifetime.Regions | lifetime.Stacks,
-	})
+	p := newProgram("host.xplane.pb", lifetime.SpaceInfo{Host: "node7", Module: "jit_step(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: n, Facts: lifetime.Addresses | lifetime.Regions | lifetime.Stacks})
 	site := func(op, instr, shape string, line int) lifetime.SiteID {
 		leaf := p.Frame(lifetime.Frame{Function: op, File: "/home/me/train.py", Line: line, Kind: lifetime.Scope})
 		return p.Site(lifetime.Site{
@@ -144,9 +142,10 @@ func compiled() *program {
 		if end == n {
 			edge = lifetime.EndOpen
 		}
-		p.Interval(p.space, lifetime.Buffer{
+		p.Interval(p.space, build.Interval{Buffer: lifetime.Buffer{
 			Begin: begin, End: end, Addr: uint64(addr), Size: size, Requested: requested, Site: site, Edge: edge, Kind: kind,
-		}, lifetime.Beside{})
+		}})
+
 	}
 	input := p.Site(lifetime.Site{Instr: "p0.1", Shape: "f32[1536,1024]{1,0:T(8,128)}", DType: "f32", Opcode: "parameter"})
 	add(-1, n, 0, 6*mib, 6*mib, lifetime.Parameter, input)
@@ -176,7 +175,7 @@ func limited() *program {
 // beside is what the allocator of a TPU reports: operations without stacks,
 // bytes from before the window, and a stack beside the heap that grows.
 func beside() *program {
-	p := newProgram("tpu.xplane.pb", lifetime.Space{Host: "node7", Device: "tpu:3", Axis: lifetime.Time, Facts: lifetime.Clock, Limit: 64 * mib})
+	p := newProgram("tpu.xplane.pb", lifetime.SpaceInfo{Host: "node7", Device: "tpu:3", Axis: lifetime.Time, Facts: lifetime.Clock, Limit: 64 * mib})
 	relu := p.Site(lifetime.Site{Op: "Relu", Shape: "[64,256]", DType: "float", Region: "output"})
 	temp := p.Site(lifetime.Site{Op: "jit(step)/dot_general", Shape: "[8,4096]", DType: "bfloat16", Region: "temp"})
 	used := 9 * mib
@@ -234,7 +233,7 @@ var nasty = []string{
 func TestHostileNames(t *testing.T) {
 	for _, l := range []Layout{Stacked, Address} {
 		for i, name := range nasty {
-			p := newProgram("/tmp/"+name, lifetime.Space{Device: name, Process: name, Axis: lifetime.Time})
+			p := newProgram("/tmp/"+name, lifetime.SpaceInfo{Device: name, Process: name, Axis: lifetime.Time})
 			site := p.at(name, name, 7)
 			other := p.Site(lifetime.Site{Op: name, Module: name})
 			p.alloc(100, mib, site)
@@ -354,7 +353,7 @@ func TestRefusals(t *testing.T) {
 	nowhere := *s
 	nowhere.Facts &^= lifetime.Addresses
 	huge := newProgram("huge", cuda)
-	huge.Alloc(huge.space, 5, 1<<62, 1<<61, 0, 0)
+	huge.Alloc(huge.space, 5, build.Block{Addr: 1 << 62, Requested: 1 << 61, Occupied: 1 << 61})
 	hc, hs := huge.finish(t)
 	for _, tc := range []struct {
 		c    *lifetime.Capture
@@ -382,13 +381,13 @@ func TestRefusals(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	for _, l := range []Layout{Stacked, Address} {
 		for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {
-			p := newProgram("damaged", lifetime.Space{Axis: lifetime.Time})
+			p := newProgram("damaged", lifetime.SpaceInfo{Axis: lifetime.Time})
 			for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
 				p.Reserve(p.space, times[0], addr, 1<<62, 0)
-				p.Alloc(p.space, times[0]+int64(i), addr, 1<<uint(8*i), 0, 0)
+				p.Alloc(p.space, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(8*i), Occupied: 1 << uint(8*i)})
 				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: math.MinInt64, Requested: math.MaxInt64})
 			}
-			p.Free(p.space, times[1], 1<<63, 1<<40, 0)
+			p.Free(p.space, times[1], build.Block{Addr: 1 << 63, Requested: 1 << 40, Occupied: 1 << 40})
 			c, err := p.Finish()
 			if err != nil {
 				t.Fatal(err)

@@ -6,20 +6,21 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // program builds captures of made-up programs: an allocator that hands out the
 // lowest free addresses, and a clock.
 type program struct {
-	*lifetime.Builder
-	space  lifetime.SpaceRef
+	*build.Builder
+	space  build.SpaceRef
 	now    int64
 	live   map[uint64]int64 // requested size by address
 	starts []uint64         // sorted
 }
 
-func newProgram(file string, desc lifetime.Space) *program {
-	p := &program{Builder: lifetime.NewBuilder(), live: map[uint64]int64{}}
+func newProgram(file string, desc lifetime.SpaceInfo) *program {
+	p := &program{Builder: build.New(build.Everything), live: map[uint64]int64{}}
 	p.Source(lifetime.Source{File: file, Format: "made-up"})
 	p.space = p.Space()
 	p.Describe(p.space, desc)
@@ -48,13 +49,13 @@ func (p *program) alloc(dt, size int64, site lifetime.SiteID) uint64 {
 	copy(p.starts[i+1:], p.starts[i:])
 	p.starts[i] = addr
 	p.live[addr] = size
-	p.Alloc(p.space, p.now, addr, size, 0, site)
+	p.Alloc(p.space, p.now, build.Block{Addr: addr, Requested: size, Occupied: size, Site: site})
 	return addr
 }
 
 func (p *program) free(dt int64, addr uint64) {
 	p.now += dt
-	p.Free(p.space, p.now, addr, p.live[addr], 0)
+	p.Free(p.space, p.now, build.Block{Addr: addr, Requested: p.live[addr], Occupied: p.live[addr]})
 	delete(p.live, addr)
 	for i, a := range p.starts {
 		if a == addr {
@@ -77,7 +78,7 @@ func (p *program) finish(t testing.TB) (*lifetime.Capture, *lifetime.Space) {
 
 const kib, mib = int64(1) << 10, int64(1) << 20
 
-var cuda = lifetime.Space{Device: "cuda:0", Axis: lifetime.Time, Facts: lifetime.Clock}
+var cuda = lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Time, Facts: lifetime.Clock}
 
 // training is a loop of steps over layers; with a leak, every step keeps a
 // loss and every third a mask.
@@ -138,7 +139,7 @@ func training(steps, layers int, leak bool) (*program, map[lifetime.SiteID]strin
 }
 
 // random is a space of n events with live buffers of mixed sizes, from a seed.
-func random(seed uint64, n int, desc lifetime.Space) *program {
+func random(seed uint64, n int, desc lifetime.SpaceInfo) *program {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := newProgram("random.bin", desc)
 	var sites []lifetime.SiteID

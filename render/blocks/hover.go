@@ -149,8 +149,8 @@ func (p *picture) details(s *lifetime.Site, l label) (lines []string) {
 	if len(words) > 0 {
 		lines = append(lines, strings.Join(words, " "))
 	}
-	for _, id := range p.c.Stacks[s.Source] {
-		if f := p.c.Frames[id]; f.Kind == lifetime.User {
+	for f := range p.c.FramesOf(s.Source) {
+		if f.Kind == lifetime.User {
 			if place := f.Place(); place != l.place {
 				lines = append(lines, canvas.Cut(f.Function+" ("+place+")", 140))
 			}

@@ -90,7 +90,7 @@ func TestStackIsUsage(t *testing.T) {
 	for seed := range uint64(12) {
 		desc := cuda
 		if seed%3 == 1 {
-			desc = lifetime.Space{Device: "cpu", Axis: lifetime.Event}
+			desc = lifetime.SpaceInfo{Device: "cpu", Axis: lifetime.Event}
 		}
 		p := random(seed, 30+int(seed*seed)*9, desc)
 		if seed%4 == 2 { // bytes that no event names

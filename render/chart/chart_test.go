@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/canvas"
 )
@@ -30,7 +31,7 @@ func open(t *testing.T, file, id string) (*lifetime.Capture, *lifetime.Space) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := native.Read(file, f, b); err != nil {
 		t.Fatal(err)
 	}
@@ -159,17 +160,17 @@ func TestCurve(t *testing.T) {
 
 // The peak of a million changes is in the curve.
 func TestPeakIsKept(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "a"})
 	ref := b.Space()
-	b.Describe(ref, lifetime.Space{Device: "cuda:0", Axis: lifetime.Time})
+	b.Describe(ref, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Time})
 	for i := range int64(200000) {
 		size := int64(512)
 		if i == 123456 {
 			size = 1 << 30
 		}
-		b.Alloc(ref, 2*i, 4096, size, 0, 0)
-		b.Free(ref, 2*i+1, 4096, size, 0)
+		b.Alloc(ref, 2*i, build.Block{Addr: 4096, Requested: size, Occupied: size})
+		b.Free(ref, 2*i+1, build.Block{Addr: 4096, Requested: size, Occupied: size})
 	}
 	c, err := b.Finish()
 	if err != nil {
@@ -214,9 +215,9 @@ func TestRefusals(t *testing.T) {
 	if err := Peak(io.Discard, c, s, "", Options{}); !errors.Is(err, errNoBuffers) {
 		t.Error(err)
 	}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "empty"})
-	b.Describe(b.Space(), lifetime.Space{Device: "cuda:0"})
+	b.Describe(b.Space(), lifetime.SpaceInfo{Device: "cuda:0"})
 	if c, err := b.Finish(); err != nil {
 		t.Error(err)
 	} else if err := Usage(io.Discard, c, c.Spaces[0], Options{}); !errors.Is(err, errNothing) {

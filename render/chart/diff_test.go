@@ -13,6 +13,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/canvas"
@@ -23,17 +24,17 @@ import (
 // there is at once.
 func run(t *testing.T, file string, sizes ...int64) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: file})
 	ref := b.Space()
-	b.Describe(ref, lifetime.Space{Device: "cuda:0", Axis: lifetime.Time, Facts: lifetime.History | lifetime.Addresses})
+	b.Describe(ref, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Time, Facts: lifetime.History | lifetime.Addresses})
 	reserved := int64(1)
 	for i, size := range sizes {
 		reserved = max(reserved, size)
 		site := b.Site(lifetime.Site{Op: fmt.Sprintf("layer %d <&>", i%3)})
-		b.Alloc(ref, int64(i)*1000, uint64(i)<<40, size, size, site)
+		b.Alloc(ref, int64(i)*1000, build.Block{Addr: uint64(i) << 40, Requested: size, Occupied: size, Site: site})
 		if old := i - 3; old >= 0 {
-			b.Free(ref, int64(i)*1000+500, uint64(old)<<40, sizes[old], 0)
+			b.Free(ref, int64(i)*1000+500, build.Block{Addr: uint64(old) << 40, Requested: sizes[old], Occupied: sizes[old]})
 		}
 	}
 	b.Reserve(ref, 0, 0, 4*reserved, 0)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/canvas"
@@ -19,18 +20,18 @@ func TestExtremes(t *testing.T) {
 	var before *lifetime.Capture
 	nasty := `</title><script>alert(1)</script>` + "\x00\u202e\xff" + strings.Repeat("W", 5000)
 	for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {
-		b := lifetime.NewBuilder()
+		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: nasty})
 		ref := b.Space()
-		b.Describe(ref, lifetime.Space{Device: nasty, Process: nasty, Axis: lifetime.Time, Limit: math.MaxInt64})
+		b.Describe(ref, lifetime.SpaceInfo{Device: nasty, Process: nasty, Axis: lifetime.Time, Limit: math.MaxInt64})
 		site := b.Site(lifetime.Site{Op: nasty, Instr: nasty, Region: nasty, Shape: nasty})
 		for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
 			b.Reserve(ref, times[0], addr, 1<<62, site)
-			b.Alloc(ref, times[0]+int64(i), addr, 1<<uint(15*i), 0, site)
+			b.Alloc(ref, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(15*i), Occupied: 1 << uint(15*i), Site: site})
 			b.Mark(ref, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Text: nasty, Free: math.MinInt64, Requested: math.MaxInt64})
 			b.Total(ref, lifetime.Total{T: times[i%2], Bytes: math.MaxInt64, Fragmentation: float32(math.NaN()), HasFragmentation: i%2 == 0})
 		}
-		b.Free(ref, times[1], 1<<63, 1<<40, 0)
+		b.Free(ref, times[1], build.Block{Addr: 1 << 63, Requested: 1 << 40, Occupied: 1 << 40})
 		c, err := b.Finish()
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -53,7 +54,7 @@ func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
 			k.op = cmp.Or(site.Op, site.Instr)
 		}
 		i, ok := at[k]
-		if other := row.Base || row.Stack || row.Usage; ok && !other {
+		if other := !row.Kind.OfBuffers(); ok && !other {
 			out[i].Add(row.Amount)
 			continue
 		} else if !other {
@@ -67,30 +68,22 @@ func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
 // frames returns the stack of a row.
 func frames(c *lifetime.Capture, row *lifetime.Row) string {
 	site := &c.Sites[row.Site]
-	stack := c.Stacks[site.Stack]
 	switch {
-	case row.Base:
-		return "[before the window]"
-	case row.Stack:
-		return "[stack]"
-	case row.Usage:
-		return "[usage]"
-	case len(stack) == 0:
+	case !row.Kind.OfBuffers():
+		return "[" + row.Kind.String() + "]"
+	case site.Stack == 0:
 		return clean(cmp.Or(site.Op, site.Instr, "[no stack recorded]"))
 	}
-	var b strings.Builder
-	for i := len(stack) - 1; i >= 0; i-- {
-		f := c.Frames[stack[i]]
+	var names []string
+	for f := range c.FramesOf(site.Stack) {
 		name := cmp.Or(f.Function, "[unknown function]")
 		if place := f.Place(); place != "" {
 			name += " (" + place + ")"
 		}
-		b.WriteString(clean(name))
-		if i > 0 {
-			b.WriteByte(';')
-		}
+		names = append(names, clean(name))
 	}
-	return b.String()
+	slices.Reverse(names)
+	return strings.Join(names, ";")
 }
 
 func clean(s string) string {

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 type source struct {
@@ -35,6 +36,12 @@ type frame struct {
 	Line     int    `json:"line"`
 	Column   int    `json:"column"` // 0 = not known
 	Kind     string `json:"kind"`
+}
+
+// stack is a frame and the stack that called it.
+type stack struct {
+	Frame  lifetime.FrameID `json:"frame"`
+	Caller lifetime.StackID `json:"caller"` // 0: none
 }
 
 type site struct {
@@ -181,7 +188,7 @@ type sample struct {
 	DeviceTotal int64 `json:"device_total_bytes"`
 }
 
-type loss struct {
+type lossRow struct {
 	Reason   string `json:"reason"`
 	Severity string `json:"severity"`
 	Count    int64  `json:"count"`
@@ -197,7 +204,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	d.text(`{"schema":"memlane/1"`)
 	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer} })
 	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
-	list(d, "stacks", c.Stacks, func(s []lifetime.FrameID) any { return append([]lifetime.FrameID{}, s...) })
+	list(d, "stacks", c.Stacks, func(s lifetime.Stack) any { return stack{s.Frame, s.Caller} })
 	list(d, "sites", c.Sites, func(s lifetime.Site) any {
 		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source}
 	})
@@ -218,8 +225,8 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	list(d, "samples", c.Samples, func(s lifetime.Sample) any {
 		return sample{s.Space, s.T, s.Regular, s.Allocated, s.Reserved, s.Inactive, s.DeviceUsed, s.DeviceTotal}
 	})
-	list(d, "losses", c.Losses, func(l lifetime.Loss) any {
-		return loss{l.Reason.String(), l.Reason.Severity().String(), l.Count, l.Bytes, l.First}
+	list(d, "losses", c.Losses, func(l loss.Loss) any {
+		return lossRow{l.Reason.String(), l.Reason.Class().String(), l.Count, l.Bytes, l.First}
 	})
 	d.text("}\n")
 	if d.err != nil {

@@ -13,22 +13,15 @@ import (
 
 // capture is made by hand, and odd where a capture may be.
 func capture() *lifetime.Capture {
-	return &lifetime.Capture{
-		Sources: []lifetime.Source{{File: "a\x1b\u009b\u202e\U000e0041<b>", Format: "test"}},
-		Sites:   []lifetime.Site{{}},
-		Stacks:  [][]lifetime.FrameID{nil},
-		Frames:  []lifetime.Frame{{}},
-		Notes:   []string{""},
-		Spaces: []*lifetime.Space{
-			{Device: "cuda:0\x7f", Begin: -1 << 62, End: 1 << 62, Buffers: []lifetime.Buffer{
-				{Begin: 0, End: 1 << 62, Addr: 1<<64 - 1, Size: 1<<63 - 1, Requested: 1, Edge: lifetime.EndOpen | lifetime.Pending},
-				{Begin: 1, End: 2},
-			}},
-			{Limit: 80 << 30, Marks: []lifetime.Mark{
-				{Kind: lifetime.OOM, Requested: 5, Free: 0}, {Kind: lifetime.OOM, Free: -1}, {Kind: lifetime.Step, Free: -1},
-			}},
-		},
-	}
+	return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: "a\x1b\u009b\u202e\U000e0041<b>", Format: "test"}}, Sites: []lifetime.Site{{}}, Stacks: []lifetime.Stack{{}}, Frames: []lifetime.Frame{{}}, Notes: []string{""}}, Spaces: []*lifetime.Space{
+		{SpaceInfo: lifetime.SpaceInfo{Device: "cuda:0\x7f", Begin: -1 << 62, End: 1 << 62}, Buffers: []lifetime.Buffer{
+			{Begin: 0, End: 1 << 62, Addr: 1<<64 - 1, Size: 1<<63 - 1, Requested: 1, Edge: lifetime.EndOpen | lifetime.Pending},
+			{Begin: 1, End: 2},
+		}},
+		{SpaceInfo: lifetime.SpaceInfo{Limit: 80 << 30}, Marks: []lifetime.Mark{
+			{Kind: lifetime.OOM, Requested: 5, Free: 0}, {Kind: lifetime.OOM, Free: -1}, {Kind: lifetime.Step, Free: -1},
+		}},
+	}}
 }
 
 func write(t *testing.T, c *lifetime.Capture) []byte {
@@ -50,7 +43,7 @@ func TestNumbers(t *testing.T) {
 		`"begin":-4611686018427387904,"end":4611686018427387904,"limit_bytes":null,`,
 		`"limit_bytes":85899345920,`,
 		`"requested":5,"free":0}`, `"requested":0,"free":null}`, `"kind":"step","text":"","site":0,"requested":null,"free":null}`,
-		`"stacks":[` + "\n" + `[]]`, `"losses":[]`, `"facts":[]`,
+		`"stacks":[` + "\n" + `{"frame":0,"caller":0}]`, `"losses":[]`, `"facts":[]`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
@@ -86,22 +79,18 @@ func TestText(t *testing.T) {
 // written, and what JSON has no number for is null.
 func TestPrograms(t *testing.T) {
 	nan := float32(math.NaN())
-	c := &lifetime.Capture{
-		Sites: []lifetime.Site{{}, {
-			Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1,
-		}},
-		Frames: []lifetime.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: lifetime.Scope}},
-		Spaces: []*lifetime.Space{{
-			Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77,
-			Buffers:  []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
-			ValueIDs: []int64{0},
-			Values:   []lifetime.Value{{ID: 4, Root: 0, Begin: 0, End: -1, Allocation: 3, Offset: 16, Size: 512, Requested: 8, Site: 1}},
-			Regions:  []lifetime.Region{{Begin: -1, End: 9, Size: 512, Index: 3, Uses: lifetime.ForParameter | lifetime.ForOutput}},
-			Stack:    []lifetime.Level{{At: -1, Bytes: 4096}},
-			Totals: []lifetime.Total{{T: 1, Bytes: 5, Measure: lifetime.Occupied}, {T: 2, Fragmentation: 0.5, HasFragmentation: true},
-				{T: 3, Fragmentation: nan, HasFragmentation: true}},
-		}},
-	}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: []lifetime.Site{{}, {
+		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1,
+	}}, Frames: []lifetime.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: lifetime.Scope}}}, Spaces: []*lifetime.Space{{
+		SpaceInfo: lifetime.SpaceInfo{Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77},
+		Buffers:   []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
+		ValueIDs:  []int64{0},
+		Values:    []lifetime.Value{{ID: 4, Root: 0, Begin: 0, End: -1, Allocation: 3, Offset: 16, Size: 512, Requested: 8, Site: 1}},
+		Regions:   []lifetime.Region{{Begin: -1, End: 9, Size: 512, Index: 3, Uses: lifetime.ForParameter | lifetime.ForOutput}},
+		Stack:     []lifetime.Level{{At: -1, Bytes: 4096}},
+		Totals: []lifetime.Total{{T: 1, Bytes: 5, Measure: lifetime.Occupied}, {T: 2, Fragmentation: 0.5, HasFragmentation: true},
+			{T: 3, Fragmentation: nan, HasFragmentation: true}},
+	}}}
 	text := string(write(t, c))
 	for _, want := range []string{
 		`{"function":"dot","file":"a.py","line":3,"column":9,"kind":"scope"}`,

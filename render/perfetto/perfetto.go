@@ -285,8 +285,9 @@ func (t *trace) stack(id lifetime.StackID) {
 		return
 	}
 	t.text(`,"stack":"`)
-	for i, frame := range t.capture.Stacks[id] {
-		if i > 0 {
+	for at := id; at != 0; at = t.capture.Stacks[at].Caller {
+		frame := t.capture.Stacks[at].Frame
+		if at != id {
 			t.text(`\n`)
 		}
 		if t.frames[frame] == "" {

@@ -35,8 +35,8 @@ func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, pla
 	site := &c.Sites[id]
 	if f, ok := c.UserFrame(id); ok {
 		name, place = f.Function, f.Place()
-		if stack := c.Stacks[site.Stack]; f.Kind == lifetime.Scope && len(stack) > 1 && s.Axis != lifetime.ProgramOrder {
-			place = c.Frames[stack[1]].Function // everything calls "aten::empty"
+		if caller := c.Stacks[site.Stack].Caller; f.Kind == lifetime.Scope && caller != 0 && s.Axis != lifetime.ProgramOrder {
+			place = c.Frames[c.Stacks[caller].Frame].Function // everything calls "aten::empty"
 		}
 	} else {
 		name, place = cmp.Or(site.Op, site.Instr), cmp.Or(site.Module, site.Shape)

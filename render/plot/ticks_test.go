@@ -33,8 +33,8 @@ func TestLabels(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	for file, want := range map[string]string{`C:\runs\a.pickle`: "a.pickle", "/x/b": "b", "c": "c", "": "cuda:0"} {
-		c := &lifetime.Capture{Sources: []lifetime.Source{{File: file}}}
-		p := Plot{Space: &lifetime.Space{Device: "cuda:0"}, Width: 9600}
+		c := &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: file}}}}
+		p := Plot{Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: "cuda:0"}}, Width: 9600}
 		if got := p.Source(c)[0]; got != want {
 			t.Errorf("%q: %q, want %q", file, got, want)
 		}

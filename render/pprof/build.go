@@ -203,20 +203,24 @@ func (b *builder) enter(c *lifetime.Capture) {
 // frames would vanish from pprof's reports by function.
 func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 	site := b.capture.Sites[id]
-	frames := b.capture.Stacks[site.Stack]
-	if len(frames) == 0 {
+	if site.Stack == 0 {
 		return []*profile.Location{b.location(cmp.Or(site.Op, site.Instr, noStack), "", 0)}
 	}
-	stack := make([]*profile.Location, 0, len(frames))
-	for _, f := range frames {
-		if kind := b.capture.Frames[f].Kind; !b.options.UserFrames || kind == lifetime.User || kind == lifetime.Scope {
-			stack = append(stack, b.frame(f))
+	frames := func(wanted func(lifetime.FrameKind) bool) (stack []*profile.Location) {
+		for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
+			if f := b.capture.Stacks[at].Frame; wanted(b.capture.Frames[f].Kind) {
+				stack = append(stack, b.frame(f))
+			}
 		}
+		return stack
 	}
-	if len(stack) == 0 { // of libraries alone, or of scopes
-		for _, f := range frames {
-			stack = append(stack, b.frame(f))
-		}
+	all := func(lifetime.FrameKind) bool { return true }
+	if !b.options.UserFrames {
+		return frames(all)
+	}
+	stack := frames(func(k lifetime.FrameKind) bool { return k == lifetime.User || k == lifetime.Scope })
+	if len(stack) == 0 { // of libraries alone
+		return frames(all)
 	}
 	return stack
 }

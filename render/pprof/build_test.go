@@ -11,16 +11,18 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // one makes a capture of one space with one buffer per site.
-func one(t *testing.T, desc lifetime.Space, sites func(*lifetime.Builder) []lifetime.SiteID) *lifetime.Capture {
-	b := lifetime.NewBuilder()
+func one(t *testing.T, desc lifetime.SpaceInfo, sites func(*build.Builder) []lifetime.SiteID) *lifetime.Capture {
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "one.json", Format: "chrometrace"})
 	s := b.Space()
 	b.Describe(s, desc)
 	for i, site := range sites(b) {
-		b.Alloc(s, int64(i)*1000, uint64(i+1)<<20, 1000, 1024, site)
+		b.Alloc(s, int64(i)*1000, build.Block{Addr: uint64(i+1) << 20, Requested: 1000, Occupied: 1024, Site: site})
 	}
 	return finish(t, b)
 }
@@ -36,7 +38,7 @@ func frames(s *profile.Sample) string {
 }
 
 func TestFrames(t *testing.T) {
-	c := one(t, lifetime.Space{Device: "cuda:0"}, func(b *lifetime.Builder) []lifetime.SiteID {
+	c := one(t, lifetime.SpaceInfo{Device: "cuda:0"}, func(b *build.Builder) []lifetime.SiteID {
 		stack := func(frames ...lifetime.Frame) lifetime.StackID {
 			var ids []lifetime.FrameID
 			for _, f := range frames {
@@ -58,7 +60,7 @@ func TestFrames(t *testing.T) {
 		"[no stack recorded]@:0",
 		"fusion.7@:0",
 		"forward@net.py:0 < <module>@train.py:9",
-		"libtorch.so@libtorch.so:0 < [unknown function]@:0 < <module>@train.py:9",
+		"libtorch.so@libtorch.so:0 < <module>@train.py:9",
 		"bad\ufffd\ufffd\ufffd[31m@a\ufffdb:0",
 	}
 	var got []string
@@ -79,10 +81,10 @@ func TestFrames(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
-	two := func(b *lifetime.Builder) []lifetime.SiteID {
+	two := func(b *build.Builder) []lifetime.SiteID {
 		return []lifetime.SiteID{b.Site(lifetime.Site{Op: "a"}), b.Site(lifetime.Site{Op: "b"})}
 	}
-	c := one(t, lifetime.Space{Host: "h\x00st", Device: "cuda:0"}, two)
+	c := one(t, lifetime.SpaceInfo{Host: "h\x00st", Device: "cuda:0"}, two)
 	s := c.Spaces[0]
 	s.Base = 4096
 	p := mustProfile(t, c, Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{s: {2: "leak:warning"}}})
@@ -96,7 +98,7 @@ func TestLabels(t *testing.T) {
 			t.Errorf("sample %d:\n%q, want\n%q", i, got, want[i])
 		}
 	}
-	unnamed := mustProfile(t, one(t, lifetime.Space{Axis: lifetime.Event}, two), Options{}).Sample[0]
+	unnamed := mustProfile(t, one(t, lifetime.SpaceInfo{Axis: lifetime.Event}, two), Options{}).Sample[0]
 	if got := fmt.Sprint(unnamed.Label, unnamed.NumLabel); got != "map[kind:[buffer]] map[bytes:[1024]]" {
 		t.Errorf("labels of an unnamed space without clock: %s", got)
 	}
@@ -105,13 +107,13 @@ func TestLabels(t *testing.T) {
 // TestSampleOrder: samples stand in order of site and size, whichever buffer
 // came first.
 func TestSampleOrder(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torchsnap"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	first, second := b.Site(lifetime.Site{Op: "a"}), b.Site(lifetime.Site{Op: "b"})
 	for i, site := range []lifetime.SiteID{second, first, second, first} {
-		b.Alloc(s, int64(i), uint64(i+1)<<20, 1, int64(4096-512*i), site)
+		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 20, Requested: 1, Occupied: int64(4096 - 512*i), Site: site})
 	}
 	var got []string
 	for _, s := range mustProfile(t, finish(t, b), Options{}).Sample {
@@ -127,7 +129,7 @@ func TestSampleOrder(t *testing.T) {
 func TestSharedID(t *testing.T) {
 	var captures []*lifetime.Capture
 	for _, file := range []string{"rank0.pickle", "rank1.pickle"} {
-		c := one(t, lifetime.Space{Device: "cuda:0"}, func(b *lifetime.Builder) []lifetime.SiteID {
+		c := one(t, lifetime.SpaceInfo{Device: "cuda:0"}, func(b *build.Builder) []lifetime.SiteID {
 			return []lifetime.SiteID{0, b.Site(lifetime.Site{Op: file})}
 		})
 		c.Sources[0].File = file
@@ -157,9 +159,9 @@ func TestSharedID(t *testing.T) {
 }
 
 func TestComments(t *testing.T) {
-	c := one(t, lifetime.Space{Device: "cuda:0"}, func(*lifetime.Builder) []lifetime.SiteID { return make([]lifetime.SiteID, 4) })
+	c := one(t, lifetime.SpaceInfo{Device: "cuda:0"}, func(*build.Builder) []lifetime.SiteID { return make([]lifetime.SiteID, 4) })
 	c.Sources[0].Producer = "Kineto\x07"
-	c.Losses = []lifetime.Loss{{Reason: lifetime.RingOverflow, Count: 3}, {Reason: lifetime.BeforeWindow, Count: 9}}
+	c.Losses = []loss.Loss{{Reason: loss.RingOverflow, Count: 3}, {Reason: loss.BeforeWindow, Count: 9}}
 	s := c.Spaces[0]
 	file := "file one.json: format chrometrace, producer Kineto\ufffd"
 	loss := "loss " + c.Losses[0].String()
@@ -204,7 +206,7 @@ func TestTimes(t *testing.T) {
 	} {
 		var parts []part
 		for _, w := range test.windows {
-			parts = append(parts, part{space: &lifetime.Space{Axis: test.axis, Begin: w[0], End: w[1]}})
+			parts = append(parts, part{space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Axis: test.axis, Begin: w[0], End: w[1]}}})
 		}
 		var p profile.Profile
 		setTimes(&p, parts)

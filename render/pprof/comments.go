@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // addComments says where the figures come from: each file, each space, what
@@ -67,7 +68,7 @@ func (b *builder) describe(p part, inuse int64) string {
 func losses(c *lifetime.Capture) []string {
 	var lines []string
 	for _, l := range c.Losses {
-		if l.Reason.Severity() > lifetime.Info {
+		if l.Reason.Class() > loss.Remark {
 			lines = append(lines, fmt.Sprintf("loss %s", l))
 		}
 	}

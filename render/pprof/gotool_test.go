@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // training makes the capture that the tests of go tool pprof read: two GPUs,
@@ -17,7 +18,7 @@ import (
 // and activations that come and go.
 func training(t *testing.T) (*lifetime.Capture, Options) {
 	const start = 1_700_000_000_000_000_000 // 2023-11-14 22:13:20 in ns
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "train.json", Format: "chrometrace", Producer: "PyTorch Profiler"})
 	module := b.Frame(lifetime.Frame{Function: "<module>", File: "/job/train.py", Line: 120})
 	step := b.Frame(lifetime.Frame{Function: "train_step", File: "/job/train.py", Line: 80})
@@ -29,14 +30,14 @@ func training(t *testing.T) (*lifetime.Capture, Options) {
 	forward := site(lifetime.Frame{Function: "forward", File: "/job/net.py", Line: 33})
 	for gpu, device := range []string{"cuda:0", "cuda:1"} {
 		s := b.Space()
-		b.Describe(s, lifetime.Space{Process: "rank" + device[5:], Device: device})
+		b.Describe(s, lifetime.SpaceInfo{Process: "rank" + device[5:], Device: device})
 		b.Total(s, lifetime.Total{T: start + 1, Bytes: 64 << 20, Measure: lifetime.Requested})
-		b.Alloc(s, start+10, 1<<40, 32<<20, 32<<20, weights)
+		b.Alloc(s, start+10, build.Block{Addr: 1 << 40, Requested: 32 << 20, Occupied: 32 << 20, Site: weights})
 		for i := range int64(10) {
 			at := start + (i+1)*1e6
-			b.Alloc(s, at, 1<<20, 512<<10, 512<<10, forward)
-			b.Alloc(s, at+10, uint64(1+i)<<30, 2<<20, 2<<20, leak)
-			b.Free(s, at+5e5+int64(gpu), 1<<20, 512<<10, 0)
+			b.Alloc(s, at, build.Block{Addr: 1 << 20, Requested: 512 << 10, Occupied: 512 << 10, Site: forward})
+			b.Alloc(s, at+10, build.Block{Addr: uint64(1+i) << 30, Requested: 2 << 20, Occupied: 2 << 20, Site: leak})
+			b.Free(s, at+5e5+int64(gpu), build.Block{Addr: 1 << 20, Requested: 512 << 10, Occupied: 512 << 10})
 		}
 	}
 	c := finish(t, b)

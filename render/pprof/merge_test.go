@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // site folds buffers of the given sizes and lifetimes and renders the cells as
@@ -109,10 +110,10 @@ func TestTotal(t *testing.T) {
 // shares most frames with others, and alive for anything up to a second.
 func large(t testing.TB, n, sites, depth int) *lifetime.Capture {
 	r := rand.New(rand.NewPCG(1, 2))
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "large.pickle", Format: "torchsnap"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	ids := make([]lifetime.SiteID, sites)
 	for i := range ids {
 		frames := make([]lifetime.FrameID, depth)
@@ -131,11 +132,11 @@ func large(t testing.TB, n, sites, depth int) *lifetime.Capture {
 		at := int64(i) * 1000
 		size := int64(512) << r.IntN(14) * int64(1+r.IntN(3))
 		addr := uint64(i+1) << 25
-		b.Alloc(s, at, addr, size, size, ids[r.IntN(sites)])
+		b.Alloc(s, at, build.Block{Addr: addr, Requested: size, Occupied: size, Site: ids[r.IntN(sites)]})
 		live = append(live, block{addr, size})
 		if len(live) > 1000 {
 			k := r.IntN(len(live))
-			b.Free(s, at+500, live[k].addr, live[k].size, 0)
+			b.Free(s, at+500, build.Block{Addr: live[k].addr, Requested: live[k].size, Occupied: live[k].size})
 			live[k] = live[len(live)-1]
 			live = live[:len(live)-1]
 		}

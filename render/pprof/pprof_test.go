@@ -14,10 +14,11 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // finish ends a capture that must be sound.
-func finish(t testing.TB, b *lifetime.Builder) *lifetime.Capture {
+func finish(t testing.TB, b *build.Builder) *lifetime.Capture {
 	t.Helper()
 	c, err := b.Finish()
 	if err != nil {
@@ -34,7 +35,7 @@ func finish(t testing.TB, b *lifetime.Builder) *lifetime.Capture {
 // window, sites with and without stacks.
 func random(t testing.TB, seed uint64, spaces, events int) *lifetime.Capture {
 	r := rand.New(rand.NewPCG(seed, 1))
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "random.pickle", Format: "torchsnap", Producer: "PyTorch 2.8"})
 	sites := randomSites(b, r, 20)
 	for n := range spaces {
@@ -43,7 +44,7 @@ func random(t testing.TB, seed uint64, spaces, events int) *lifetime.Capture {
 		if n%3 == 2 {
 			axis = lifetime.Event
 		}
-		desc := lifetime.Space{Device: fmt.Sprintf("cuda:%d", n), Axis: axis}
+		desc := lifetime.SpaceInfo{Device: fmt.Sprintf("cuda:%d", n), Axis: axis}
 		if n%4 == 3 {
 			desc.Facts = lifetime.EndState
 		}
@@ -58,29 +59,29 @@ func random(t testing.TB, seed uint64, spaces, events int) *lifetime.Capture {
 			size, open := live[addr]
 			switch {
 			case open && r.IntN(3) > 0:
-				b.Free(s, at, addr, size, site)
+				b.Free(s, at, build.Block{Addr: addr, Requested: size, Occupied: size, Site: site})
 				delete(live, addr)
 			case open:
-				b.FreeRequested(s, at, addr, size, site)
+				b.FreeRequested(s, at, build.Block{Addr: addr, Requested: size, Occupied: size, Site: site})
 			case i < 20:
-				b.Free(s, at, addr, 512<<r.IntN(12), site)
+				b.Free(s, at, build.Block{Addr: addr, Requested: 512 << r.IntN(12), Occupied: 512 << r.IntN(12), Site: site})
 			default:
 				size = 512 * (1 + r.Int64N(1<<r.IntN(13)))
-				b.Alloc(s, at, addr, size, size, site)
+				b.Alloc(s, at, build.Block{Addr: addr, Requested: size, Occupied: size, Site: site})
 				live[addr] = size
 			}
 		}
 		// The end state lacks some blocks: their free was lost.
 		for _, addr := range slices.Sorted(maps.Keys(live)) {
 			if r.IntN(2) == 0 && desc.Facts != 0 {
-				b.Live(s, lifetime.LiveBlock{Addr: addr, Requested: live[addr], Occupied: live[addr]})
+				b.Live(s, build.Block{Addr: addr, Requested: live[addr], Occupied: live[addr]})
 			}
 		}
 	}
 	return finish(t, b)
 }
 
-func randomSites(b *lifetime.Builder, r *rand.Rand, n int) []lifetime.SiteID {
+func randomSites(b *build.Builder, r *rand.Rand, n int) []lifetime.SiteID {
 	sites := []lifetime.SiteID{0, b.Site(lifetime.Site{Op: "fusion.1"})}
 	for i := range n {
 		var frames []lifetime.FrameID
@@ -178,13 +179,13 @@ func TestFixedTime(t *testing.T) {
 // TestFixedTimeOfOne: a space that does not have the instant still shows what
 // it allocated.
 func TestFixedTimeOfOne(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torchsnap"})
 	for i, at := range []int64{100, 5000} {
 		s := b.Space()
-		b.Describe(s, lifetime.Space{Device: fmt.Sprintf("cuda:%d", i)})
-		b.Alloc(s, at, 1<<20, 512, 512, 0)
-		b.Alloc(s, at+100, 2<<20, 1024, 1024, 0)
+		b.Describe(s, lifetime.SpaceInfo{Device: fmt.Sprintf("cuda:%d", i)})
+		b.Alloc(s, at, build.Block{Addr: 1 << 20, Requested: 512, Occupied: 512})
+		b.Alloc(s, at+100, build.Block{Addr: 2 << 20, Requested: 1024, Occupied: 1024})
 	}
 	c := finish(t, b)
 	c.Spaces[1].Base = 4096
@@ -236,13 +237,13 @@ func TestRoundTripAndSameBytes(t *testing.T) {
 // TestSpaces: static spaces come only when chosen or alone, and spaces can be
 // chosen one by one.
 func TestSpaces(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "xplane"})
-	for _, desc := range []lifetime.Space{{Device: "tpu:0"}, {Device: "tpu:1"}, {Module: "jit_step", Axis: lifetime.ProgramOrder}, {Device: "empty"}} {
+	for _, desc := range []lifetime.SpaceInfo{{Device: "tpu:0"}, {Device: "tpu:1"}, {Module: "jit_step", Axis: lifetime.ProgramOrder}, {Device: "empty"}} {
 		s := b.Space()
 		b.Describe(s, desc)
 		if desc.Device != "empty" {
-			b.Alloc(s, 1, 1<<20, 512, 512, 0)
+			b.Alloc(s, 1, build.Block{Addr: 1 << 20, Requested: 512, Occupied: 512})
 		}
 	}
 	c := finish(t, b)
@@ -289,10 +290,10 @@ func TestSpaces(t *testing.T) {
 }
 
 func TestNoBuffers(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "chrometrace"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	b.Total(s, lifetime.Total{T: 5, Bytes: 1 << 20, Measure: lifetime.Occupied})
 	err := Write(&bytes.Buffer{}, []*lifetime.Capture{finish(t, b)}, Options{})
 	if !errors.Is(err, ErrNoBuffers) || !strings.Contains(err.Error(), "only totals") || !strings.Contains(err.Error(), "history") {

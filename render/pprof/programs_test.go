@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // samples renders every sample of a profile.
@@ -21,10 +22,10 @@ func samples(t *testing.T, c *lifetime.Capture, o Options) []string {
 // TestProgram: the scopes of a compiled program are stacks, and its kinds,
 // shapes and types labels; a site may have buffers of two kinds.
 func TestProgram(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f.hlo.pb", Format: "hlo"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Module: "jit_f(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Stacks})
+	b.Describe(s, lifetime.SpaceInfo{Module: "jit_f(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Stacks})
 	stack := b.Stack([]lifetime.FrameID{
 		b.Frame(lifetime.Frame{Function: "dot", File: "a.py", Line: 7, Kind: lifetime.Scope}), b.Frame(lifetime.Frame{Function: "mlp", Kind: lifetime.Scope}),
 	})
@@ -35,7 +36,7 @@ func TestProgram(t *testing.T) {
 		{Begin: 2, End: 5, Size: 1000, Site: dot, Kind: lifetime.Temporary},
 		{Begin: 3, End: 9, Size: 8, Site: bare, Kind: lifetime.Temporary, Edge: lifetime.EndOpen},
 	} {
-		b.Interval(s, x, lifetime.Beside{})
+		b.Interval(s, build.Interval{Buffer: x})
 	}
 	c := finish(t, b)
 	want := []string{
@@ -55,15 +56,15 @@ func TestProgram(t *testing.T) {
 // TestStackBesideHeap: what is set aside beside the heap is a sample, at the
 // level of the instant, and the samples sum to the peak.
 func TestStackBesideHeap(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f.xplane.pb", Format: "xplane"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "tpu:3"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:3"})
 	temp := b.Site(lifetime.Site{Op: "dot", Region: "temp", Shape: "[64]", DType: "float"})
 	b.Report(s, 100, &lifetime.Report{Addr: 1 << 20, Requested: 250, Occupied: 256, Site: temp, Allocated: 1256, Stack: 4096, Peak: 9000})
 	b.Report(s, 200, &lifetime.Report{Free: true, Addr: 1 << 20, Requested: -1, Occupied: -1, Allocated: 1000, Stack: 8192, Peak: 9000})
 	other := b.Space()
-	b.Describe(other, lifetime.Space{Device: "tpu:4"})
+	b.Describe(other, lifetime.SpaceInfo{Device: "tpu:4"})
 	b.StackReserved(other, 120, 64)
 	c := finish(t, b)
 	for _, test := range []struct {

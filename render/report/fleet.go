@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/fleet"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // FleetData is what the reports on a fleet say. FleetOf computes it, once for all of
@@ -150,23 +151,23 @@ func Trouble(r *fleet.Record) string {
 	}
 	var all []string
 	for _, l := range r.Losses {
-		if lossSeverity(l.Reason) == lifetime.Damage {
+		if lossSeverity(l.Reason) == loss.Damage {
 			all = append(all, lossDoc(l))
 		}
 	}
 	return strings.Join(all, "; ")
 }
 
-func lossSeverity(reason string) lifetime.Severity {
-	r, ok := lifetime.ParseReason(reason)
+func lossSeverity(reason string) loss.Class {
+	r, ok := loss.Parse(reason)
 	if !ok {
-		return lifetime.Info
+		return loss.Remark
 	}
-	return r.Severity()
+	return r.Class()
 }
 
 func lossDoc(l fleet.Loss) string {
-	r, ok := lifetime.ParseReason(l.Reason)
+	r, ok := loss.Parse(l.Reason)
 	if !ok {
 		return l.Reason
 	}

@@ -250,8 +250,8 @@ func siteName(c *lifetime.Capture, site lifetime.SiteID) string {
 // stack writes the program's own frames, leaf first.
 func (m *markdown) stack(c *lifetime.Capture, site lifetime.SiteID) {
 	var frames []string
-	for _, id := range c.Stacks[c.Sites[site].Stack] {
-		if f := c.Frames[id]; f.Kind == lifetime.User {
+	for f := range c.FramesOf(c.Sites[site].Stack) {
+		if f.Kind == lifetime.User {
 			frames = append(frames, escape(strings.TrimSpace(f.Function+" "+f.Place())))
 		}
 	}
@@ -296,11 +296,11 @@ func (m *markdown) peak(c *lifetime.Capture, s *lifetime.Space) {
 	for _, row := range s.Breakdown(peak.At) {
 		name := siteName(c, row.Site)
 		switch {
-		case row.Base:
+		case row.Kind == lifetime.FromBase:
 			name = "before the window"
-		case row.Stack:
+		case row.Kind == lifetime.FromStack:
 			name = "stack"
-		case row.Usage:
+		case row.Kind == lifetime.FromUsage:
 			name = "usage: who held it is not known"
 		}
 		i, ok := index[name]

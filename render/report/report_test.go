@@ -18,15 +18,17 @@ import (
 
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/report"
 )
 
 // leaking is a capture whose function of a hostile name leaks, and one beside it.
 func leaking(t *testing.T, name string) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: name + ".pickle"})
 	s := b.Space()
 	site := func(function string) lifetime.SiteID {
@@ -38,12 +40,12 @@ func leaking(t *testing.T, name string) *lifetime.Capture {
 	for step := range int64(60) {
 		t := 100 * step
 		b.Mark(s, lifetime.Mark{Begin: t + 1, End: t + 90, Kind: lifetime.Step, Text: "step"})
-		b.Alloc(s, t+2, uint64(3*step)<<20, 1<<20, 1<<20, hostile)
-		b.Alloc(s, t+3, uint64(3*step+1)<<20, 1<<19, 1<<19, beside)
-		b.Alloc(s, t+4, uint64(3*step+2)<<20, 1<<20, 1<<20, work)
-		b.Free(s, t+5, uint64(3*step+2)<<20, 1<<20, 0)
+		b.Alloc(s, t+2, build.Block{Addr: uint64(3*step) << 20, Requested: 1 << 20, Occupied: 1 << 20, Site: hostile})
+		b.Alloc(s, t+3, build.Block{Addr: uint64(3*step+1) << 20, Requested: 1 << 19, Occupied: 1 << 19, Site: beside})
+		b.Alloc(s, t+4, build.Block{Addr: uint64(3*step+2) << 20, Requested: 1 << 20, Occupied: 1 << 20, Site: work})
+		b.Free(s, t+5, build.Block{Addr: uint64(3*step+2) << 20, Requested: 1 << 20, Occupied: 1 << 20})
 	}
-	b.Describe(s, lifetime.Space{Device: "cuda:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -235,23 +237,23 @@ func TestHostileFindings(t *testing.T) {
 // what was lost.
 func odd(t *testing.T) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "odd.pb"})
 	s := b.Space()
 	for i, site := range []lifetime.Site{{}, {Op: "MatMul", Shape: "[2]"}, {Instr: "add.1"}, {Op: "a"}, {Op: "b"}, {Op: "c"}} {
-		b.Alloc(s, int64(10+i), uint64(i+1)<<20, int64(6-i)<<10, int64(6-i)<<10, b.Site(site))
+		b.Alloc(s, int64(10+i), build.Block{Addr: uint64(i+1) << 20, Requested: int64(6-i) << 10, Occupied: int64(6-i) << 10, Site: b.Site(site)})
 	}
 	b.StackReserved(s, 10, 9<<10)
 	b.Total(s, lifetime.Total{T: 10, Bytes: 14 << 10, Measure: lifetime.Occupied}) // 8 KiB more than was seen
 	b.Reserve(s, 20, 1<<30, 1<<20, 0)
-	b.Describe(s, lifetime.Space{Device: "tpu:0", Facts: lifetime.Clock})
+	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0", Facts: lifetime.Clock})
 	for i, size := range []int64{100, 300, 200} {
 		p := b.Space()
-		b.Interval(p, lifetime.Buffer{Begin: -1, End: 5, Size: size, Edge: lifetime.EndOpen}, lifetime.Beside{})
-		b.Describe(p, lifetime.Space{Device: "tpu:0", Module: string(rune('x' + i)), Axis: lifetime.ProgramOrder, Begin: -1, End: 5})
+		b.Interval(p, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 5, Size: size, Edge: lifetime.EndOpen}})
+		b.Describe(p, lifetime.SpaceInfo{Device: "tpu:0", Module: string(rune('x' + i)), Axis: lifetime.ProgramOrder, Begin: -1, End: 5})
 	}
-	b.Describe(b.Space(), lifetime.Space{Device: "empty"})
-	b.Lose(lifetime.Truncated, 1, 0, "byte | 7")
+	b.Describe(b.Space(), lifetime.SpaceInfo{Device: "empty"})
+	b.Lose(loss.Truncated, 1, 0, "byte | 7")
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -294,10 +296,10 @@ func TestReport(t *testing.T) {
 
 // TestUsageAlone: where there is no history, nothing is called healthy.
 func TestUsageAlone(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "usage.json"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cpu"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cpu"})
 	b.Delta(s, 1, 100)
 	c, err := b.Finish()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render/tables"
 )
 
@@ -13,20 +14,20 @@ import (
 // more were allocated.
 func history(t testing.TB, n int) *lifetime.Capture {
 	const sites = 1000
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
 	b.InOrder(s)
-	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	var ids []lifetime.SiteID
 	for i := range sites {
 		frame := b.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "model.py", Line: i})
 		ids = append(ids, b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{frame})}))
 	}
 	for i := range int64(n) {
-		b.Alloc(s, 2*i, uint64(i)<<20, 512*(1+i%99), 0, ids[i%sites])
+		b.Alloc(s, 2*i, build.Block{Addr: uint64(i) << 20, Requested: 512 * (1 + i%99), Occupied: 512 * (1 + i%99), Site: ids[i%sites]})
 		if old := i - sites; old >= 0 {
-			b.Free(s, 2*i+1, uint64(old)<<20, 0, 0)
+			b.Free(s, 2*i+1, build.Block{Addr: uint64(old) << 20, Requested: 0, Occupied: 0})
 		}
 	}
 	c, err := b.Finish()

@@ -176,7 +176,7 @@ func fleetSites(f *fleet.Fleet) iter.Seq[fleetSiteRow] {
 		for row := range f.SiteRows() {
 			text, ok := texts[row.Number]
 			if !ok {
-				f, found := lifetime.UserFrame(row.Site.Stack())
+				f, found := row.Site.Tables().UserFrame(1)
 				text = textOf(f, found, row.Site.Op, row.Site.Shape, row.Site.DType, row.Site.Region)
 				texts[row.Number] = text
 			}

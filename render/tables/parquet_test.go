@@ -9,20 +9,21 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // made makes a capture of n buffers.
 func made(t *testing.T, n int64) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "cuda:0"})
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f\xff", File: "a.py", Line: 3})})
 	site := b.Site(lifetime.Site{Stack: stack, Op: "op\x00", Shape: "[1]"})
 	for i := range n {
-		b.Alloc(s, 2*i, uint64(i%7+1)<<40, i, 0, site)
-		b.Free(s, 2*i+1, uint64(i%7+1)<<40, i, site)
+		b.Alloc(s, 2*i, build.Block{Addr: uint64(i%7+1) << 40, Requested: i, Occupied: i, Site: site})
+		b.Free(s, 2*i+1, build.Block{Addr: uint64(i%7+1) << 40, Requested: i, Occupied: i, Site: site})
 	}
 	c, err := b.Finish()
 	if err != nil {

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -164,11 +165,27 @@ func sites(c *lifetime.Capture) iter.Seq[siteRow] {
 	}
 }
 
+// usedStacks returns the stacks that sites refer to, in order; a caller of one need
+// not be among them.
+func usedStacks(c *lifetime.Capture) []lifetime.StackID {
+	var used []lifetime.StackID
+	for i := range c.Sites {
+		for _, id := range []lifetime.StackID{c.Sites[i].Stack, c.Sites[i].Source} {
+			if id != 0 {
+				used = append(used, id)
+			}
+		}
+	}
+	slices.Sort(used)
+	return slices.Compact(used)
+}
+
 func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 	return func(yield func(stackRow) bool) {
-		for id, stack := range c.Stacks {
-			for depth, frame := range stack {
-				f := &c.Frames[frame]
+		for _, id := range usedStacks(c) {
+			depth := -1
+			for f := range c.FramesOf(id) {
+				depth++
 				if !yield(stackRow{
 					uint32(id), int64(depth), clean(f.Function), clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),
 				}) {

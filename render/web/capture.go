@@ -26,8 +26,8 @@ type document struct {
 	Name     string    `json:"name"`
 	Info     any       `json:"info"`
 	Frames   [][]any   `json:"frames"` // function, file, line, kind
-	Stacks   [][]int   `json:"stacks"`
-	Sites    [][]any   `json:"sites"` // stack, op, region, shape, dtype, instr, opcode, source, function, place
+	Stacks   [][2]int  `json:"stacks"` // frame, caller
+	Sites    [][]any   `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, function, place
 	Spaces   []space   `json:"spaces"`
 	Findings []finding `json:"findings"`
 }
@@ -82,11 +82,7 @@ func documentOf(c Capture, place []places) document {
 		d.Frames = append(d.Frames, []any{f.Function, f.File, f.Line, f.Kind.String()})
 	}
 	for _, stack := range c.Stacks {
-		frames := []int{}
-		for _, f := range stack {
-			frames = append(frames, int(f))
-		}
-		d.Stacks = append(d.Stacks, frames)
+		d.Stacks = append(d.Stacks, [2]int{int(stack.Frame), int(stack.Caller)})
 	}
 	for i, s := range c.Sites {
 		f, _ := c.UserFrame(lifetime.SiteID(i))

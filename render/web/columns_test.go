@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // TestTotals: the columns of a space end with the totals that the page draws, those
 // with a fragmentation, as steps from the window's beginning.
 func TestTotals(t *testing.T) {
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
-	b.Describe(s, lifetime.Space{Device: "tpu:0"})
-	b.Alloc(s, 1000, 1<<20, 512, 512, 0)
+	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0"})
+	b.Alloc(s, 1000, build.Block{Addr: 1 << 20, Requested: 512, Occupied: 512})
 	for i, share := range []float32{0.25, float32(math.NaN()), -1, 2, 1} {
 		b.Total(s, lifetime.Total{T: 1000 + 10*int64(i), Bytes: 512, Measure: lifetime.Occupied, Fragmentation: share, HasFragmentation: true})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/web"
 )
@@ -42,7 +43,7 @@ func TestBundle(t *testing.T) {
 
 func read(t *testing.T, text string) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := native.Read("text", strings.NewReader(text), b); err != nil {
 		t.Fatal(err)
 	}

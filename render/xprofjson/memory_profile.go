@@ -21,7 +21,7 @@ const maxSamples = 1000
 // 1000, the peak, and what was alive at the peak. Sizes are bytes, times the
 // picoseconds of Report.RawTime.
 //
-// It needs the reports themselves (lifetime.Builder.KeepReports) and, as XProf,
+// It needs the reports themselves (build.Reports) and, as XProf,
 // shows those of one host: the first that has any. Equal allocations make one
 // row, which XProf illustrates by any of them; here it is the first.
 func WriteMemoryProfile(w io.Writer, c *lifetime.Capture) error {
@@ -39,7 +39,7 @@ func WriteMemoryProfile(w io.Writer, c *lifetime.Capture) error {
 		}
 		s.value(id)
 		s.text(":")
-		s.profile(newProfile(c.Sites, &spaces[id].Reports))
+		s.profile(newProfile(c.Sites, spaces[id]))
 	}
 	s.text(`},"numHosts":1,"memoryIds":`)
 	s.value(ids)
@@ -57,7 +57,7 @@ func reporting(c *lifetime.Capture) map[string]*lifetime.Space {
 	var first *lifetime.Space
 	spaces := map[string]*lifetime.Space{}
 	for _, s := range c.Spaces {
-		if s.Reports.Len() == 0 {
+		if s.Reports.N == 0 {
 			continue
 		}
 		if first == nil {
@@ -81,9 +81,9 @@ func memoryID(s *lifetime.Space) string {
 
 // profile is the replay of the reports on one space by XProf's rules.
 type profile struct {
-	sites   []lifetime.Site
-	reports *lifetime.Reports
-	order   []uint32 // numbers of the reports, by time
+	sites []lifetime.Site
+	space *lifetime.Space
+	order []uint32 // numbers of the reports, by time
 
 	lifetimePeak int64 // of the last report of the file
 	peak         *lifetime.Report
@@ -93,9 +93,9 @@ type profile struct {
 // newProfile sorts the reports and finds the peak: that with the highest usage,
 // in order of the file, and its step, in order of time. Of equal ones the last
 // counts.
-func newProfile(sites []lifetime.Site, reports *lifetime.Reports) *profile {
-	p := &profile{sites: sites, reports: reports, order: timeOrder(reports), peak: &lifetime.Report{}}
-	for r := range reports.All() {
+func newProfile(sites []lifetime.Site, space *lifetime.Space) *profile {
+	p := &profile{sites: sites, space: space, order: timeOrder(space), peak: &lifetime.Report{}}
+	for r := range space.Reports.All() {
 		p.lifetimePeak = figure(r.Peak)
 		if usage(r) >= usage(p.peak) {
 			p.peak = r
@@ -121,7 +121,7 @@ func figure(n int64) int64 {
 func usage(r *lifetime.Report) int64 { return figure(r.Allocated) + figure(r.Stack) }
 
 // at returns the report at a place in the order of time.
-func (p *profile) at(place int) *lifetime.Report { return p.reports.At(int(p.order[place])) }
+func (p *profile) at(place int) *lifetime.Report { return p.space.Reports.At(int(p.order[place])) }
 
 // snapshot is a report in the replay.
 type snapshot struct {

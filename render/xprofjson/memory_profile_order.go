@@ -11,9 +11,9 @@ import (
 // them. Its sort is not stable: reports of one instant stand as std::sort of
 // its C++ library (libstdc++) leaves them, and samples, frees and the step of
 // the peak depend on that. So it is that sort, step by step.
-func timeOrder(reports *lifetime.Reports) []uint32 {
-	order, inOrder, last := make([]uint32, 0, reports.Len()), true, int64(math.MinInt64)
-	for r := range reports.All() {
+func timeOrder(s *lifetime.Space) []uint32 {
+	order, inOrder, last := make([]uint32, 0, s.Reports.N), true, int64(math.MinInt64)
+	for r := range s.Reports.All() {
 		inOrder = inOrder && (r.RawTime > last || len(order) == 0)
 		last = r.RawTime
 		order = append(order, uint32(len(order)))
@@ -21,12 +21,12 @@ func timeOrder(reports *lifetime.Reports) []uint32 {
 	if inOrder {
 		return order // as the reports of one thread are
 	}
-	s := timeSort{order, make([]int64, 0, len(order))}
-	for r := range reports.All() {
-		s.times = append(s.times, r.RawTime)
+	sorting := timeSort{order, make([]int64, 0, len(order))}
+	for r := range s.Reports.All() {
+		sorting.times = append(sorting.times, r.RawTime)
 	}
-	s.quicksort(2 * (bits.Len(uint(len(order))) - 1))
-	s.insertionSort()
+	sorting.quicksort(2 * (bits.Len(uint(len(order))) - 1))
+	sorting.insertionSort()
 	return order
 }
 

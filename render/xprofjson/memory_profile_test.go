@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render/xprofjson"
 )
 
@@ -43,10 +44,9 @@ func (f fact) in(step int32) fact {
 }
 
 // capture returns a capture of one space.
-func capture(t *testing.T, s lifetime.Space, facts []fact) *lifetime.Capture {
+func capture(t *testing.T, s lifetime.SpaceInfo, facts []fact) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
-	b.KeepReports()
+	b := build.New(build.Reports)
 	b.Source(lifetime.Source{File: "x.xplane.pb"})
 	add(b, s, facts)
 	c, err := b.Finish()
@@ -56,7 +56,7 @@ func capture(t *testing.T, s lifetime.Space, facts []fact) *lifetime.Capture {
 	return c
 }
 
-func add(b *lifetime.Builder, s lifetime.Space, facts []fact) {
+func add(b *build.Builder, s lifetime.SpaceInfo, facts []fact) {
 	ref := b.Space()
 	for _, f := range facts {
 		f.Site = b.Site(f.site)
@@ -66,7 +66,7 @@ func add(b *lifetime.Builder, s lifetime.Space, facts []fact) {
 }
 
 // bfc is the space of most tests.
-var bfc = lifetime.Space{Allocator: "GPU_0_bfc"}
+var bfc = lifetime.SpaceInfo{Allocator: "GPU_0_bfc"}
 
 // written returns what WriteMemoryProfile makes of c.
 func written(t *testing.T, c *lifetime.Capture) document {
@@ -197,17 +197,16 @@ func TestText(t *testing.T) {
 }
 
 func TestMemoryIDs(t *testing.T) {
-	b := lifetime.NewBuilder()
-	b.KeepReports()
+	b := build.New(build.Reports)
 	b.Source(lifetime.Source{File: "a"})
 	b.Source(lifetime.Source{File: "b"})
 	facts := []fact{alloc(1, 1, 8, 8, "")}
-	add(b, lifetime.Space{Host: "h0", Allocator: "none"}, nil)
-	add(b, lifetime.Space{Host: "h1", Device: "tpu:3"}, facts)
-	add(b, lifetime.Space{Host: "h1", Device: "tpu:10"}, facts)
-	add(b, lifetime.Space{Host: "h1", Device: "gpu:0", Allocator: "GPU_0_bfc"}, facts)
-	add(b, lifetime.Space{Host: "h2", Device: "tpu:4"}, facts)
-	add(b, lifetime.Space{Source: 1, Host: "h1", Device: "tpu:5"}, facts)
+	add(b, lifetime.SpaceInfo{Host: "h0", Allocator: "none"}, nil)
+	add(b, lifetime.SpaceInfo{Host: "h1", Device: "tpu:3"}, facts)
+	add(b, lifetime.SpaceInfo{Host: "h1", Device: "tpu:10"}, facts)
+	add(b, lifetime.SpaceInfo{Host: "h1", Device: "gpu:0", Allocator: "GPU_0_bfc"}, facts)
+	add(b, lifetime.SpaceInfo{Host: "h2", Device: "tpu:4"}, facts)
+	add(b, lifetime.SpaceInfo{Source: 1, Host: "h1", Device: "tpu:5"}, facts)
 	b.Run(lifetime.Run{Name: "jit_f(5)", Plane: "TPU:0", ID: 1, Begin: 2, End: 3})
 	c, err := b.Finish()
 	if err != nil {

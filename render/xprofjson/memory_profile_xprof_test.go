@@ -13,6 +13,7 @@ import (
 
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
 // captures returns captures and what XProf 2.24.2 made of them: those in
@@ -71,8 +72,7 @@ func (p *profile) forgetWhich() {
 
 func read(t *testing.T, file string) *lifetime.Capture {
 	t.Helper()
-	b := lifetime.NewBuilder()
-	b.KeepReports()
+	b := build.New(build.Reports)
 	in := bytes.NewReader(content(t, file))
 	err := xplane.ReadAt(file, in, in.Size(), b)
 	if err != nil {

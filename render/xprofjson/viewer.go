@@ -355,14 +355,12 @@ func (v *viewer) heapObject(value *lifetime.Value, numbered int) heapObject {
 // sourceInfo is the place in the program that a site comes from: nil when it is
 // not known.
 func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
-	stack := v.c.Stacks[s.Stack]
-	if len(stack) == 0 || v.c.Frames[stack[0]].File == "" {
+	leaf := &v.c.Frames[v.c.Stacks[s.Stack].Frame]
+	if leaf.File == "" {
 		return nil
 	}
-	leaf := v.c.Frames[stack[0]]
 	var calls []string
-	for _, id := range v.c.Stacks[s.Source] {
-		f := v.c.Frames[id]
+	for f := range v.c.FramesOf(s.Source) {
 		calls = append(calls, fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column))
 	}
 	return &sourceInfo{FileName: leaf.File, LineNumber: leaf.Line, StackFrame: strings.Join(calls, "\n")}

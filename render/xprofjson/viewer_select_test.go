@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/xprofjson"
 )
@@ -20,7 +21,7 @@ func several(t *testing.T, names ...string) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	source := b.Source(lifetime.Source{Format: "hlo"})
 	for _, name := range names {
 		if err := hlo.Add(b, hlo.Module{Name: name, Source: source}, proto); err != nil {
@@ -51,7 +52,7 @@ func TestSelection(t *testing.T) {
 			t.Errorf("%s: %v and %d bytes", k.module, err, out.Len())
 		}
 	}
-	none := lifetime.NewBuilder()
+	none := build.New(build.Everything)
 	none.Source(lifetime.Source{})
 	empty, err := none.Finish()
 	if err != nil {
@@ -83,8 +84,8 @@ func TestForeignModel(t *testing.T) {
 		`begin=0 end=+1`,
 		"begin=-1 end=+1 facts=\"\"\nbuffer +0 +1 0x0 5 5 site=0 edge=end-open",
 	} {
-		b := lifetime.NewBuilder()
-		text := "memlane native 1\nsource format=\"hlo\" producer=\"\"\nspace source=0 memory=\"space0\" module=\"m\" axis=\"program order\" " + space + "\n"
+		b := build.New(build.Everything)
+		text := "memlane native 2\nsource format=\"hlo\" producer=\"\"\nspace source=0 memory=\"space0\" module=\"m\" axis=\"program order\" " + space + "\n"
 		if err := native.Read("", strings.NewReader(text), b); err != nil {
 			t.Fatal(err)
 		}

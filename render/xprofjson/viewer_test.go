@@ -17,6 +17,7 @@ import (
 
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render/xprofjson"
 )
 
@@ -90,7 +91,7 @@ func checkReferences(t *testing.T, folder string, find func(capture, module stri
 // view reads a module and returns its memory viewer JSON.
 func view(t *testing.T, module string, proto []byte, space int64) []byte {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	if err := hlo.Add(b, hlo.Module{Name: module, Source: b.Source(lifetime.Source{Format: "hlo"})}, proto); err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
 // made is a capture with one site per function; calls name them by number.
 func made(t *testing.T, functions ...string) (c *lifetime.Capture, sites []lifetime.SiteID) {
 	t.Helper()
-	b := lifetime.NewBuilder()
+	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	for _, f := range functions {
 		stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: f})})

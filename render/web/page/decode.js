@@ -39,14 +39,17 @@ class Capture {
 
   // framesOf returns the frames of a stack, leaf first.
   framesOf(stack) {
-    return (this.stacks[stack] || []).map((id) => this.frames[id]);
+    const frames = [];
+    for (let at = stack; at; at = this.stacks[at][1]) frames.push(this.frames[this.stacks[at][0]]);
+    return frames;
   }
 
   // sitesMatching returns the sites of which a name matches: a function or file on the
   // stack, the operation, instruction, shape or region.
   sitesMatching(match) {
     const frames = this.frames.map((f) => match(f.name) || match(f.file));
-    const stacks = this.stacks.map((stack) => stack.some((f) => frames[f]));
+    const stacks = [];
+    for (const [frame, caller] of this.stacks) stacks.push(frames[frame] || stacks[caller]); // callers come first
     return this.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(this.siteName(s.id))).map((s) => s.id);
   }
 

@@ -1,0 +1,247 @@
+package build
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// randomReports is what an allocator may say: as a rule the truth, sometimes with
+// an event lost, an address that was in use before the window, a total that is
+// off. steady leaves the surprises out.
+func randomReports(rng *rand.Rand, n int, steady bool) (times []int64, reports []lifetime.Report) {
+	live := map[uint64]lifetime.Report{}
+	var addrs []uint64
+	allocated, stack, t := int64(rng.IntN(3)*10000), int64(-1), rng.Int64N(1000)-500
+	for addr := range uint64(rng.IntN(8)) { // from before the window
+		r := lifetime.Report{Addr: (200 + addr) << 16, Requested: rng.Int64N(5000), Occupied: 5120}
+		live[r.Addr] = r
+		addrs = append(addrs, r.Addr)
+		allocated += r.Occupied
+	}
+	for range n {
+		t += rng.Int64N(3)
+		r := lifetime.Report{Addr: uint64(1+rng.IntN(40)) << 16, Requested: rng.Int64N(60000), Site: lifetime.SiteID(rng.IntN(4))}
+		r.Occupied = (r.Requested + 255) / 256 * 256
+		if len(addrs) > 0 && rng.IntN(2) == 0 {
+			i := rng.IntN(len(addrs))
+			r = live[addrs[i]]
+			r.Free = true
+			delete(live, addrs[i])
+			addrs = append(addrs[:i], addrs[i+1:]...)
+			allocated -= r.Occupied
+		} else if _, taken := live[r.Addr]; taken {
+			continue
+		} else {
+			live[r.Addr] = r
+			addrs = append(addrs, r.Addr)
+			allocated += r.Occupied
+		}
+		if !steady && rng.IntN(50) == 0 {
+			continue // lost
+		}
+		if rng.IntN(20) == 0 {
+			stack = rng.Int64N(3) * 1000
+		}
+		r.Allocated, r.Stack, r.Available, r.Peak = allocated, stack, rng.Int64N(1<<20), -1
+		switch r.HasFragmentation = rng.IntN(3) > 0; {
+		case !steady && rng.IntN(30) == 0:
+			r.Allocated += 100
+		case rng.IntN(100) == 0:
+			r.Allocated = -1
+		case rng.IntN(100) == 0:
+			r.Fragmentation = math.NaN()
+		default:
+			r.Fragmentation = float64(rng.IntN(100)) / 100
+		}
+		times, reports = append(times, t), append(reports, r)
+	}
+	return times, reports
+}
+
+// reported makes a space of reports.
+func reported(t *testing.T, times []int64, reports []lifetime.Report, peakAndEnd bool) (space string, losses []loss.Loss, unsure bool) {
+	t.Helper()
+	keep := Everything
+	if peakAndEnd {
+		keep |= PeakAndEnd
+	}
+	b := New(keep)
+	b.Source(lifetime.Source{})
+	for i := range 4 {
+		b.Site(lifetime.Site{Op: fmt.Sprint(i)})
+	}
+	ref := b.Space()
+	b.ReportsInOrder(ref)
+	for i := range reports {
+		b.Report(ref, times[i], &reports[i])
+	}
+	b.Mark(ref, lifetime.Mark{Begin: 3, End: 3, Kind: lifetime.OOM})
+	b.Describe(ref, lifetime.SpaceInfo{Facts: lifetime.Clock})
+	if b.StartOver(ref) {
+		return "", nil, true
+	}
+	if peakAndEnd {
+		o, err := b.FinishOutline()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outlineText(o), o.Losses, false
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return outlineText(c.Outline()), c.Losses, false
+}
+
+// outlineText writes all that an outline of one space says.
+func outlineText(o *lifetime.Outline) string {
+	s := *o.Spaces[0]
+	shares := ""
+	for _, share := range []**float64{&s.FragmentationAtPeak, &s.FragmentationMax, &s.FragmentationAtEnd} {
+		if *share != nil {
+			shares += fmt.Sprint(" ", **share)
+		}
+		*share = nil
+	}
+	return fmt.Sprintf("%+v%s", s, shares)
+}
+
+// TestFoldEqualsAllBuffers: what is made of reports as they come equals, to
+// the last field, the outline of the space that is made of all buffers.
+func TestFoldEqualsAllBuffers(t *testing.T) {
+	unsure := 0
+	const runs = 3000
+	for seed := range uint64(runs) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		steady := seed%2 == 0
+		times, reports := randomReports(rng, rng.IntN(300), steady)
+		got, losses, doubt := reported(t, times, reports, true)
+		if doubt {
+			if unsure++; steady {
+				t.Errorf("seed %d: unsure about a history that nothing is missing from", seed)
+			}
+			continue
+		}
+		want, wantLosses, _ := reported(t, times, reports, false)
+		if got != want {
+			t.Fatalf("seed %d:\n got %s\nwant %s", seed, got, want)
+		}
+		if fmt.Sprint(losses) != fmt.Sprint(wantLosses) {
+			t.Fatalf("seed %d: losses\n got %v\nwant %v", seed, losses, wantLosses)
+		}
+	}
+	t.Logf("unsure about %d of %d", unsure, runs)
+}
+
+// TestFoldSaysWhenUnsure: a buffer without an allocation at addresses that others
+// had used begins behind those, wherever they began.
+func TestFoldSaysWhenUnsure(t *testing.T) {
+	report := func(free bool, addr uint64, allocated int64) lifetime.Report {
+		return lifetime.Report{Free: free, Addr: addr, Requested: 1000, Occupied: 1000, Allocated: allocated, Stack: -1, Available: -1, Peak: -1}
+	}
+	times := []int64{1, 2, 3, 4}
+	for name, last := range map[string]uint64{"the same address": 5000, "its middle": 5500, "its end": 5999} {
+		reports := []lifetime.Report{report(false, 5000, 1000), report(true, 5000, 0), report(false, 90000, 1000), report(true, last, 0)}
+		if _, _, unsure := reported(t, times, reports, true); !unsure {
+			t.Errorf("%s: it should not be sure", name)
+		}
+	}
+	older := []lifetime.Report{report(false, 5000, 3000), report(true, 5000, 2000), report(false, 90000, 3000), report(true, 7000, 2000)}
+	if _, _, unsure := reported(t, times, older, true); unsure {
+		t.Error("a buffer from before the window is no reason for doubt")
+	}
+}
+
+// TestFoldUnsureBeyond: sums beyond 2^60 may saturate elsewhere.
+func TestFoldUnsureBeyond(t *testing.T) {
+	for name, r := range map[string]lifetime.Report{"occupied": {Occupied: 1 << 59}, "requested": {Requested: 1 << 59}} {
+		for _, r.Free = range []bool{false, true} {
+			var times []int64
+			var reports []lifetime.Report
+			for i := range int64(4) { // the last one is not looked at yet
+				r.Addr, r.Allocated, r.Stack, r.Available, r.Peak = uint64(i+1)<<60, -1, -1, -1, -1
+				times, reports = append(times, i), append(reports, r)
+			}
+			if _, _, unsure := reported(t, times, reports, true); !unsure {
+				t.Errorf("%s, freed %t: it should not be sure", name, r.Free)
+			}
+		}
+	}
+}
+
+// TestFoldOfFew: what random reports do not have.
+func TestFoldOfFew(t *testing.T) {
+	report := func(free bool, addr uint64, bytes int64) lifetime.Report {
+		return lifetime.Report{Free: free, Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1}
+	}
+	for name, reports := range map[string][]lifetime.Report{
+		"no addresses":          {report(false, 0, 5)},
+		"the same level twice":  {report(false, 1000, 5), report(true, 1000, 5), report(false, 3000, 5), report(true, 3000, 5)},
+		"the same level before": {report(true, 1000, 5), report(false, 3000, 5), report(true, 3000, 5)},
+	} {
+		times := []int64{1, 2, 3, 4}[:len(reports)]
+		got, _, unsure := reported(t, times, reports, true)
+		if want, _, _ := reported(t, times, reports, false); got != want || unsure {
+			t.Errorf("%s: unsure %t\n got %s\nwant %s", name, unsure, got, want)
+		}
+	}
+}
+
+// TestKeptTotals: of totals those are kept that hold at the peak, are the most
+// fragmented, the first of equals, and the last.
+func TestKeptTotals(t *testing.T) {
+	var k keptTotals
+	for i, share := range []float32{0.25, 0.75, 0.75, 0.5} {
+		if k.add(&lifetime.Total{T: int64(i), HasFragmentation: true, Fragmentation: share}); i == 1 {
+			k.atPeak = k.last
+		}
+	}
+	k.add(&lifetime.Total{T: 9}) // it does not tell
+	var times []int64
+	for _, kept := range k.list() {
+		times = append(times, kept.T)
+	}
+	if !slices.Equal(times, []int64{1, 3}) {
+		t.Errorf("totals at %v, want 1 and 3", times)
+	}
+}
+
+func TestCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	var c coverage
+	used := make([]bool, 1<<16)
+	for i := range 40000 {
+		lo := uint64(rng.IntN(len(used) - 40))
+		hi := lo + uint64(rng.IntN(6))
+		if rng.IntN(4) == 0 {
+			c.add(lo, hi)
+			for a := lo; a < hi; a++ {
+				used[a] = true
+			}
+			continue
+		}
+		want := false
+		for a := lo; a < hi; a++ {
+			want = want || used[a]
+		}
+		if got := c.overlaps(lo, hi); got != want {
+			t.Fatalf("step %d: [%d, %d) overlaps: %v, want %v", i, lo, hi, got, want)
+		}
+	}
+	c.merge()
+	for i := 1; i < len(c.merged); i++ {
+		if c.merged[i].lo <= c.merged[i-1].hi {
+			t.Fatalf("ranges %v and %v touch", c.merged[i-1], c.merged[i])
+		}
+	}
+}

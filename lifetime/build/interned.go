@@ -1,0 +1,60 @@
+package build
+
+import "hash/maphash"
+
+// interned finds the ID of a value in a table: an open-addressing hash table of
+// IDs, since a map would hold all values a second time.
+type interned[T comparable, ID ~uint32] struct {
+	seed  maphash.Seed     // no file can be made to collide
+	slots []internedID[ID] // length a power of two, at most half full
+	all   *[]T             // entry 0 stands for "none"
+}
+
+// internedID is an ID and the lower half of its value's hash, which saves most
+// looks at other values, and hashing them again when the table grows.
+type internedID[ID ~uint32] struct {
+	hash uint32
+	id   ID // 0 is free
+}
+
+func newInterned[T comparable, ID ~uint32](all *[]T) interned[T, ID] {
+	*all = make([]T, 1)
+	return interned[T, ID]{seed: maphash.MakeSeed(), slots: make([]internedID[ID], 64), all: all}
+}
+
+// id returns the index of v in the table, where it is put when it is new.
+func (t *interned[T, ID]) id(v T) ID {
+	if v == (*t.all)[0] {
+		return 0
+	}
+	hash := uint32(maphash.Comparable(t.seed, v))
+	mask := uint32(len(t.slots) - 1)
+	i := hash & mask
+	for ; t.slots[i].id != 0; i = (i + 1) & mask {
+		if s := t.slots[i]; s.hash == hash && (*t.all)[s.id] == v {
+			return s.id
+		}
+	}
+	id := ID(len(*t.all))
+	*t.all = append(*t.all, v)
+	t.slots[i] = internedID[ID]{hash, id}
+	if 2*len(*t.all) > len(t.slots) {
+		t.grow()
+	}
+	return id
+}
+
+func (t *interned[T, ID]) grow() {
+	old := t.slots
+	t.slots = make([]internedID[ID], 2*len(old))
+	mask := uint32(len(t.slots) - 1)
+	for _, s := range old {
+		if s.id == 0 {
+			continue
+		}
+		i := s.hash & mask
+		for ; t.slots[i].id != 0; i = (i + 1) & mask {
+		}
+		t.slots[i] = s
+	}
+}

@@ -1,0 +1,511 @@
+package build
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/chunked"
+	"github.com/memlane/memlane/lifetime/internal/spans"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// notRequested marks an open buffer whose free was not asked for.
+const notRequested = math.MinInt64
+
+// openBuffer is a buffer whose end has not been seen yet.
+type openBuffer struct {
+	index     int
+	requested int64 // when its free was asked for, or notRequested
+}
+
+// pairing turns the ordered events of one space into buffers. What was recorded
+// is believed; rules fill the gaps, and live here and nowhere else:
+//
+//   - a free whose allocation was not recorded is a buffer that is older than
+//     the window (BeginUnseen), or than the last buffer that ended there;
+//   - an allocation at the address of a live buffer means that a free was lost:
+//     the older buffer ended when its free was asked for, else here
+//     (EndInferred);
+//   - a block of the end state without allocation is older than the window;
+//   - what is alive by the events but not in a complete end state lost its
+//     free: it ended when its free was asked for, else when its memory was used
+//     again, else before the end.
+type pairing struct {
+	log  *spaceLog
+	s    *lifetime.Space // once the history is over
+	bufs chunked.List[lifetime.Buffer]
+	open addressTable
+
+	last     openBuffer // the buffer at lastAddr, newer than its entry in open
+	lastAddr uint64
+	hasLast  bool
+
+	ends []uint32 // buffers that ended, in order of their end
+
+	allocations, frees int
+	freeSites          chunked.List[lifetime.SiteID] // beside bufs: who freed it, where that differs from who allocated it
+	notes              map[int]noted
+	paired, repeated   int     // frees of seen buffers with a stack; those of them that repeat the allocation's
+	unseen             []int   // without a recorded begin
+	lost               []int   // without a recorded end
+	replaced           counted // lost frees met on the way
+}
+
+// event takes the next event. As a rule a free is completed right after it was
+// asked for: what is known of it in between is kept in last.
+func (p *pairing) event(e *event) {
+	if p.hasLast && (e.op != opFree || e.addr != p.lastAddr) {
+		p.open.put(p.lastAddr, p.last)
+		p.hasLast = false
+	}
+	switch e.op {
+	case opAlloc:
+		p.allocations++
+		if o := p.open.get(e.addr); o != nil {
+			p.loseFree(*o, e.t)
+		}
+		b := e.buffer(e.t)
+		b.Site = e.site
+		p.begin(b)
+	case opFreeRequested:
+		if o := p.find(e); o.requested == notRequested {
+			o.requested = e.t
+			p.last, p.lastAddr, p.hasLast = o, e.addr, true
+			p.freedBy(o.index, e.site)
+		}
+	case opFree:
+		p.frees++
+		o := p.last
+		if !p.hasLast {
+			o = p.find(e)
+		}
+		p.hasLast = false
+		if o.requested == notRequested {
+			p.freedBy(o.index, e.site)
+		}
+		p.close(o, e.t, 0)
+	case opNote:
+		if o := p.open.get(e.addr); o != nil {
+			n, noted := p.notes[o.index]
+			if !noted {
+				n.first = lifetime.NoteID(e.size)
+			}
+			n.last = lifetime.NoteID(e.size)
+			p.notes[o.index] = n
+		}
+	}
+}
+
+// finish hands the buffers to the space, whose window is known.
+func (p *pairing) finish(s *lifetime.Space) {
+	if p.hasLast {
+		p.open.put(p.lastAddr, p.last)
+	}
+	p.s = s
+	s.Allocations, s.Frees = p.allocations, p.frees
+	p.replaced.report(p.log.b, loss.LostFree, s)
+	p.reconcile()
+	p.settleEnds()
+	p.settleBegins()
+	p.store()
+	older, bytes := int64(0), int64(0)
+	for i := range s.Buffers {
+		if s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
+			older++
+			bytes = lifetime.AddSat(bytes, s.Buffers[i].Size)
+		}
+	}
+	switch {
+	case older == 0 || p.log.noHistory:
+	case p.log.ringFull:
+		p.log.b.Lose(loss.RingOverflow, older, bytes, s.ID())
+	default:
+		p.log.b.Lose(loss.BeforeWindow, older, bytes, s.ID())
+	}
+}
+
+// buffer returns the buffer that an event speaks of, which begins at begin. Who
+// frees it is not who allocated it.
+func (e *event) buffer(begin int64) lifetime.Buffer {
+	return lifetime.Buffer{Begin: begin, Addr: e.addr, Size: e.occupied, Requested: e.size, Edge: inferred(e.inferred)}
+}
+
+// inferred returns the edge of a buffer whose size was computed.
+func inferred(yes bool) lifetime.Edge {
+	if yes {
+		return lifetime.SizeInferred
+	}
+	return 0
+}
+
+// begin opens a buffer.
+func (p *pairing) begin(b lifetime.Buffer) openBuffer {
+	o := openBuffer{p.bufs.N, notRequested}
+	p.open.put(b.Addr, o)
+	p.bufs.Add(b)
+	p.freeSites.Add(0)
+	return o
+}
+
+// find returns the open buffer that a free speaks of: when none was seen, a new
+// one that is older than the window.
+func (p *pairing) find(e *event) openBuffer {
+	if o := p.open.get(e.addr); o != nil {
+		return *o
+	}
+	b := e.buffer(p.log.begin)
+	b.Edge |= lifetime.BeginUnseen
+	p.unseen = append(p.unseen, p.bufs.N)
+	return p.begin(b)
+}
+
+// freedBy notes who freed a buffer. Some recording modes repeat the
+// allocation's stack on the free, others give the place of the free.
+func (p *pairing) freedBy(i int, site lifetime.SiteID) {
+	if site == 0 {
+		return
+	}
+	b := p.bufs.At(i)
+	if b.Edge&lifetime.BeginUnseen == 0 {
+		p.paired++
+		if b.Site == site {
+			p.repeated++
+			return
+		}
+	}
+	*p.freeSites.At(i) = site
+}
+
+func (p *pairing) close(o openBuffer, t int64, edge lifetime.Edge) {
+	b := p.bufs.At(o.index)
+	b.End = t
+	b.Edge |= edge
+	p.open.remove(b.Addr)
+	p.ends = append(p.ends, uint32(o.index))
+}
+
+// loseFree ends a buffer whose free was not recorded: when the free was asked
+// for, else at t.
+func (p *pairing) loseFree(o openBuffer, t int64) {
+	if o.requested != notRequested {
+		t = o.requested
+	}
+	b := p.bufs.At(o.index)
+	p.replaced.add(b.Size, func() string { return fmt.Sprintf("address %#x", b.Addr) })
+	p.close(o, t, lifetime.EndInferred)
+}
+
+// at names an address for a loss.
+func (p *pairing) at(addr uint64) string { return fmt.Sprintf("%s: address %#x", p.s.ID(), addr) }
+
+// reconcile holds the open buffers against the end state.
+func (p *pairing) reconcile() {
+	for _, l := range p.log.live {
+		p.reconcileLive(l)
+	}
+	complete := p.s.Facts&lifetime.EndState != 0 && !p.log.cut
+	inOrder := func(x, y openBuffer) int { return cmp.Compare(x.index, y.index) }
+	for _, o := range slices.SortedFunc(p.open.all(), inOrder) {
+		b := p.bufs.At(o.index)
+		switch {
+		case b.Edge&lifetime.EndOpen != 0: // confirmed by the end state
+		case complete:
+			p.contradict(o)
+		default:
+			b.End, b.Edge = p.s.End, b.Edge|lifetime.EndOpen
+			if o.requested != notRequested {
+				b.Edge |= lifetime.Pending
+			}
+		}
+	}
+	slices.Sort(p.lost)
+}
+
+// contradict ends a buffer that is alive by the events and not by the end
+// state: when its free was asked for, else where settleEnds finds it did.
+func (p *pairing) contradict(o openBuffer) {
+	if o.requested == notRequested {
+		p.lost = append(p.lost, o.index)
+		return
+	}
+	b := p.bufs.At(o.index)
+	b.End, b.Edge = o.requested, b.Edge|lifetime.EndInferred
+	p.ends = append(p.ends, uint32(o.index))
+	p.log.b.Lose(loss.LostFree, 1, b.Size, p.at(b.Addr))
+}
+
+// reconcileLive holds one block of the end state against the history.
+func (p *pairing) reconcileLive(l Block) {
+	size, edge := l.Occupied, inferred(l.Inferred)|lifetime.EndOpen
+	if l.Pending {
+		edge |= lifetime.Pending
+	}
+	o := p.open.get(l.Addr)
+	switch {
+	case o != nil && p.bufs.At(o.index).Edge&lifetime.EndOpen != 0:
+		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" stands twice in the end state")
+		return
+	case o != nil && p.bufs.At(o.index).Requested == l.Requested:
+		b := p.bufs.At(o.index)
+		b.End, b.Size = p.s.End, size
+		b.Edge = b.Edge&^lifetime.SizeInferred | edge
+		if b.Site == 0 {
+			b.Site = l.Site
+		}
+		return
+	case p.log.cut:
+		p.log.b.Lose(loss.EndStateAfterCut, 1, size, p.at(l.Addr))
+		return
+	case o != nil:
+		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" has another size in the end state")
+		p.contradict(*o)
+	}
+	p.unseen = append(p.unseen, p.bufs.N)
+	p.begin(lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | lifetime.BeginUnseen})
+}
+
+// extent returns the addresses that b requested, at least one. Occupied sizes
+// are partly inferred and prove nothing.
+func extent(b *lifetime.Buffer) (lo, hi uint64) {
+	lo, hi = b.Addr, spans.End(b.Addr, max(b.Requested, 1))
+	if lo == hi { // at the very top of the address space
+		lo--
+	}
+	return lo, hi
+}
+
+// settleEnds ends buffers whose free was lost where their memory was used
+// again. Where it was not, they ended before the last instant, at which the
+// end state holds.
+func (p *pairing) settleEnds() {
+	if len(p.lost) == 0 {
+		return
+	}
+	for _, i := range p.lost {
+		b := p.bufs.At(i)
+		b.End, b.Edge = max(p.s.AtEnd(), b.Begin+1), b.Edge|lifetime.EndInferred
+		p.ends = append(p.ends, uint32(i))
+		p.log.b.Lose(loss.LostFree, 1, b.Size, p.at(b.Addr))
+	}
+	isLost := map[int]bool{}
+	for _, i := range p.lost {
+		isLost[i] = true
+	}
+	// Back in time, used holds the begin of the next buffer at each address.
+	var used spans.Map[int64]
+	for _, i := range p.near(p.lost, func(x, y *lifetime.Buffer) int { return cmp.Compare(y.Begin, x.Begin) }) {
+		b := p.bufs.At(i)
+		lo, hi := extent(b)
+		if isLost[i] {
+			for sp := range used.Overlapping(lo, hi) {
+				if sp.Val > b.Begin {
+					b.End = min(b.End, sp.Val)
+				}
+			}
+		}
+		used.Set(lo, hi, b.Begin)
+	}
+}
+
+// settleBegins moves the begin of buffers whose allocation was not recorded
+// behind the last buffer that ended at their addresses. As a rule there is
+// none, and they are older than the window.
+func (p *pairing) settleBegins() {
+	if len(p.unseen) == 0 {
+		return
+	}
+	end := func(b *lifetime.Buffer) int64 {
+		if b.Edge&lifetime.EndOpen != 0 {
+			return math.MaxInt64
+		}
+		return b.End
+	}
+	// In order of End, used holds the end of the last buffer at each address. Of
+	// equal ends those come first that are moved: no buffer may hide from them
+	// what ended before.
+	var used spans.Map[int64]
+	for _, i := range p.near(p.unseen, func(x, y *lifetime.Buffer) int {
+		return cmp.Or(cmp.Compare(end(x), end(y)), cmp.Compare(y.Edge&lifetime.BeginUnseen, x.Edge&lifetime.BeginUnseen))
+	}) {
+		b := p.bufs.At(i)
+		lo, hi := extent(b)
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			for sp := range used.Overlapping(lo, hi) {
+				if sp.Val < end(b) {
+					b.Begin = max(b.Begin, sp.Val)
+				}
+			}
+		}
+		if b.Edge&lifetime.EndOpen == 0 {
+			used.Set(lo, hi, b.End)
+		}
+	}
+}
+
+// near returns the buffers that share addresses with any of those asked for,
+// in the given order.
+func (p *pairing) near(asked []int, order func(x, y *lifetime.Buffer) int) []int {
+	var union spans.Map[bool]
+	for _, i := range asked {
+		lo, hi := extent(p.bufs.At(i))
+		union.Set(lo, hi, true)
+	}
+	var near []int
+	i := 0
+	for b := range p.bufs.All() {
+		if union.Overlaps(extent(b)) {
+			near = append(near, i)
+		}
+		i++
+	}
+	slices.SortStableFunc(near, func(x, y int) int { return order(p.bufs.At(x), p.bufs.At(y)) })
+	return near
+}
+
+// store hands the buffers to the space, in order of Begin, and drops those that
+// nothing is left of.
+func (p *pairing) store() {
+	s := p.s
+	s.Buffers = make([]lifetime.Buffer, 0, p.bufs.N)
+	fresh := make([]uint32, p.bufs.N) // new index by old index
+	for i, b := range p.byBegin() {
+		if b.End <= b.Begin {
+			p.log.b.Lose(loss.Overlap, 1, b.Size, p.at(b.Addr))
+			fresh[i] = dropped
+			continue
+		}
+		fresh[i] = uint32(len(s.Buffers))
+		s.Buffers = append(s.Buffers, *b)
+	}
+	p.bufs = chunked.List[lifetime.Buffer]{} // as large as s.Buffers
+	ends := p.ends[:0]
+	for _, i := range p.ends {
+		if fresh[i] != dropped {
+			ends = append(ends, fresh[i])
+		}
+	}
+	p.storeColumns(fresh)
+	s.SortEnds(ends)
+}
+
+// dropped stands for the new index of a buffer that is not in the model.
+const dropped = math.MaxUint32
+
+// byBegin yields the buffers in order of Begin, then of address, by index, and lets
+// go of them: of a long history there is then one copy and not two. They were
+// added in that order but for the unseen ones, whose end came first.
+func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
+	type one struct {
+		i int
+		b lifetime.Buffer
+	}
+	var unseen []one
+	for _, i := range p.unseen {
+		unseen = append(unseen, one{i, *p.bufs.At(i)})
+	}
+	order := func(x, y *lifetime.Buffer) int {
+		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
+	}
+	slices.SortStableFunc(unseen, func(x, y one) int { return order(&x.b, &y.b) })
+	added := p.unseen // in order of index
+	return func(yield func(int, *lifetime.Buffer) bool) {
+		for i := range p.bufs.N {
+			p.bufs.Release(i)
+			if len(added) > 0 && added[0] == i {
+				added = added[1:]
+				continue
+			}
+			b := p.bufs.At(i)
+			for ; len(unseen) > 0 && order(&unseen[0].b, b) <= 0; unseen = unseen[1:] {
+				if !yield(unseen[0].i, &unseen[0].b) {
+					return
+				}
+			}
+			if !yield(i, b) {
+				return
+			}
+		}
+		for k := range unseen {
+			if !yield(unseen[k].i, &unseen[k].b) {
+				return
+			}
+		}
+	}
+}
+
+// storeIntervals hands over buffers that came with both ends.
+func storeIntervals(s *lifetime.Space, all []Interval) {
+	slices.SortStableFunc(all, func(x, y Interval) int {
+		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
+	})
+	for i := range all {
+		v := &all[i]
+		s.Buffers = append(s.Buffers, v.Buffer)
+		if v.FreeSite != 0 {
+			column(&s.FreeSites, len(all))[i] = v.FreeSite
+		}
+		if v.Note != 0 {
+			column(&s.BufNotes, len(all))[i] = v.Note
+		}
+		if v.ValueID != nil {
+			column(&s.ValueIDs, len(all))[i] = *v.ValueID
+		}
+	}
+	s.SortEnds(nil)
+}
+
+// column returns an optional column, which is made when it is first used.
+func column[T any](c *[]T, n int) []T {
+	if *c == nil {
+		*c = make([]T, n)
+	}
+	return *c
+}
+
+// storeColumns fills the optional columns.
+func (p *pairing) storeColumns(fresh []uint32) {
+	s := p.s
+	i := -1
+	for site := range p.freeSites.All() {
+		i++
+		if *site == 0 || fresh[i] == dropped {
+			continue
+		}
+		b := &s.Buffers[fresh[i]]
+		if p.repeated > 0 && p.repeated == p.paired && b.Site == 0 && b.Edge&lifetime.BeginUnseen != 0 {
+			b.Site = *site
+			b.Edge |= lifetime.SiteFromFree
+			continue
+		}
+		column(&s.FreeSites, len(s.Buffers))[fresh[i]] = *site
+	}
+	for _, i := range slices.Sorted(maps.Keys(p.notes)) {
+		if fresh[i] == dropped {
+			continue
+		}
+		if text := p.text(p.notes[i]); text != 0 {
+			column(&s.BufNotes, len(s.Buffers))[fresh[i]] = text
+		}
+	}
+}
+
+// noted is what the program said of a buffer, first and last.
+type noted struct{ first, last lifetime.NoteID }
+
+// maxNote bounds notes that are made of two.
+const maxNote = 1000
+
+// text returns both notes as one: as a rule what the program was doing when it
+// allocated, and what the buffer is.
+func (p *pairing) text(n noted) lifetime.NoteID {
+	notes := p.log.b.capture.Notes
+	if first, last := notes[n.first], notes[n.last]; n.first != n.last && len(first)+len(last) <= maxNote {
+		return p.log.b.Note(first + "; " + last)
+	}
+	return n.last
+}

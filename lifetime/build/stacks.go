@@ -1,0 +1,122 @@
+package build
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/chunked"
+)
+
+// Call interns the stack of a call: its frame, and the stack that it was called
+// from, 0 for none. A deep stack is built from its outermost call inwards.
+func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime.StackID {
+	if frame == 0 {
+		return caller
+	}
+	return b.stacks.nodes.id(lifetime.Stack{Frame: frame, Caller: caller})
+}
+
+// Stack interns a call stack, innermost frame first; an empty one is 0. frames is
+// not kept.
+func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
+	if len(frames) == 0 {
+		return 0
+	}
+	slot := b.stacks.slot(frames)
+	if slot.id == 0 {
+		if id := b.calls(frames); id != 0 {
+			*slot = knownStack{b.stacks.keep(frames), id}
+			b.stacks.n++
+		}
+	}
+	return slot.id
+}
+
+// calls interns the calls of a stack. Stacks that come one after the other have
+// most callers in common: those are not looked up again.
+func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
+	t := &b.stacks
+	outer := 0
+	for n := min(len(frames), len(t.last)); outer < n && frames[len(frames)-1-outer] == t.last[outer].frame; outer++ {
+	}
+	t.last = t.last[:outer]
+	id := lifetime.StackID(0)
+	if outer > 0 {
+		id = t.last[outer-1].id
+	}
+	for _, f := range slices.Backward(frames[:len(frames)-outer]) {
+		id = b.Call(f, id)
+		t.last = append(t.last, call{f, id})
+	}
+	return id
+}
+
+// stacks finds the ID of a stack: a hash table with open addressing. Most formats
+// write whole stacks, one for each event.
+type stacks struct {
+	nodes interned[lifetime.Stack, lifetime.StackID]
+	last  []call // of the last stack that was interned, outermost first
+
+	known  []knownStack // length a power of two, at most half full
+	n      int
+	seed   uint64             // no file can be made to collide
+	frames []lifetime.FrameID // the chunk that the next stack is cut from
+}
+
+type knownStack struct {
+	frames []lifetime.FrameID
+	id     lifetime.StackID // 0: the slot is free
+}
+
+type call struct {
+	frame lifetime.FrameID
+	id    lifetime.StackID
+}
+
+// slot returns where frames stand, or are to be put.
+func (t *stacks) slot(frames []lifetime.FrameID) *knownStack {
+	if 2*t.n >= len(t.known) {
+		if t.known == nil {
+			t.seed = rand.Uint64()
+		}
+		old := t.known
+		t.known = make([]knownStack, max(1024, 2*len(old)))
+		for _, s := range old {
+			if s.id != 0 {
+				*t.probe(s.frames) = s
+			}
+		}
+	}
+	return t.probe(frames)
+}
+
+func (t *stacks) probe(frames []lifetime.FrameID) *knownStack {
+	const prime = 0x9E3779B97F4A7C15
+	h := t.seed ^ uint64(len(frames))
+	rest := frames
+	for ; len(rest) >= 2; rest = rest[2:] {
+		h = (h ^ uint64(rest[0])<<32 ^ uint64(rest[1])) * prime
+		h ^= h >> 29
+	}
+	if len(rest) > 0 {
+		h = (h ^ uint64(rest[0])) * prime
+		h ^= h >> 29
+	}
+	mask := uint64(len(t.known) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		if s := &t.known[i]; s.id == 0 || slices.Equal(s.frames, frames) {
+			return s
+		}
+	}
+}
+
+// keep copies frames into a chunk that many stacks share.
+func (t *stacks) keep(frames []lifetime.FrameID) []lifetime.FrameID {
+	if cap(t.frames)-len(t.frames) < len(frames) {
+		t.frames = make([]lifetime.FrameID, 0, max(chunked.Len, len(frames)))
+	}
+	from := len(t.frames)
+	t.frames = append(t.frames, frames...)
+	return t.frames[from:len(t.frames):len(t.frames)]
+}
