@@ -94,7 +94,7 @@ func TestFleetPage(t *testing.T) {
 	p := openTab(t, browser, fleetPage(t, fleetOf(14, "")))
 	for selector, want := range map[string]string{
 		"header":    "14 captures: 12 read, 1 of them damaged; 1 refused; 1 missing; 12 ranks",
-		"#outliers": "of 12 ranks rank 3 is the odd one: its peak is",
+		"#outliers": "rank 3 differs from the other 11 ranks: peak ",
 		"#findings": "leak step (train.py:12): 11 of 12 ranks, 2.75 GiB in all, 1.00 MiB a step in the median; not on rank 7",
 		"#map":      "12 rows",
 		".kind":     "step (train.py:12)",

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -135,12 +136,7 @@ func findingsToJSON(capture *lifetime.Capture, found []leak.Finding) []findingJS
 
 // oddToJSON is findingToJSON for a finding about ranks, which has no capture.
 func oddToJSON(f leak.Finding) findingJSON {
-	none := &lifetime.Capture{Tables: lifetime.Tables{Sources: make([]lifetime.Source, 1), Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}}
-	for _, e := range f.Evidence {
-		if e.Name == "file" {
-			none.Sources[0].File = e.Text
-		}
-	}
+	none := &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: f.Text(leak.FigFile)}}, Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}}
 	return findingToJSON(none, f)
 }
 
@@ -186,7 +182,8 @@ func printFindings(w io.Writer, capture *lifetime.Capture, findings []leak.Findi
 			name = cutMiddle(name, maxPlace)
 		}
 		fmt.Fprintf(w, "\n%s  %s  %s  on %s\n", paint(w, f.Severity), f.Rule, name, printable(f.Space.ID()))
-		fmt.Fprintf(w, "  %s\n", wrap(fmt.Sprintf("%s; confidence %.0f %%", f.Description, 100*f.Confidence), "  "))
+		text := strings.TrimPrefix(f.Description, capture.PlaceOf(f.Place()).String()+": ") // the heading has the place
+		fmt.Fprintf(w, "  %s\n", wrap(fmt.Sprintf("%s; confidence %.0f %%", text, 100*f.Confidence), "  "))
 		switch {
 		case len(f.Sites) == 0:
 		case static(f.Space):

@@ -154,11 +154,7 @@ func (m *multiples) outliers() map[memory]outlier {
 		return odd
 	}
 	for _, f := range leak.CompareRanks(m.ranks.figures) {
-		said := map[string]string{}
-		for _, e := range f.Evidence {
-			said[e.Name] = e.Text
-		}
-		odd[memory{said["rank"], said["file"], f.Space.ID()}] = outlier{said["measure"], f.Description}
+		odd[memory{f.Text(leak.FigRank), f.Text(leak.FigFile), f.Space.ID()}] = outlier{f.Text(leak.FigMeasure), f.Description}
 	}
 	return odd
 }

@@ -123,7 +123,7 @@ func TestGoToolPprof(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "heap.pb.gz")
 	succeed(t, "pprof", "-o", file, captures(t)["leak_loss"])
 	for flag, want := range map[string][]string{
-		"-top": {"of 45751296B total", "forward", "warning: leak: forward (leak_loss.py:9) keeps 16.0 MiB"},
+		"-top": {"of 45751296B total", "forward", "warning: leak: forward (leak_loss.py:9): 8 buffers (16.0 MiB) were never freed"},
 		"-raw": {"inuse_space/bytes[dflt]", "leak:[leak:warning]", "device:[cuda:0]"},
 	} {
 		out, err := exec.Command("go", "tool", "pprof", flag, "-unit=b", file).CombinedOutput()

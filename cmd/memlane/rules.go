@@ -142,7 +142,7 @@ func (r *rules) list() (all []word) {
 	for _, rule := range leak.Rules {
 		all = append(all, word{rule.Name, rule.Doc})
 	}
-	return append(all, word{leak.RankOutlier, leak.RankOutlierDoc})
+	return all
 }
 
 // listRules prints all rules with their thresholds.
@@ -252,7 +252,7 @@ func presetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *prese
 
 // evidenceOf returns a figure of a preset as evidence.
 func evidenceOf(f preset.Figure) leak.Evidence {
-	e := leak.Evidence{Name: f.Name}
+	e := leak.Evidence{Figure: leak.ForeignFigure(f.Name)}
 	switch v := f.Value.(type) {
 	case preset.Float:
 		e.Value = float64(v)

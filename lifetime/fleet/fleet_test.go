@@ -300,7 +300,7 @@ func TestKinds(t *testing.T) {
 	if got := f.Kinds(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if odd := f.Outliers(); len(odd) != 1 || !strings.Contains(odd[0].Description, "of 5 ranks c4 is the odd one") {
+	if odd := f.Outliers(); len(odd) != 1 || !strings.Contains(odd[0].Description, "c4 differs from the other 4 ranks") {
 		t.Errorf("outliers %+v: what has no rank goes by the name of its capture", odd)
 	}
 }

@@ -62,7 +62,7 @@ func (h *byHand) find(t *testing.T, rule string) (c *lifetime.Capture, found []l
 func (h *byHand) findIn(t *testing.T, description lifetime.SpaceInfo, rule string) (c *lifetime.Capture, found []leak.Finding) {
 	t.Helper()
 	c = h.capture(t, description)
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+	for _, f := range find(t, c, leak.Settings{}) {
 		if f.Rule == rule {
 			found = append(found, f)
 		}

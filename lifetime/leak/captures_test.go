@@ -36,7 +36,7 @@ func found(t *testing.T, file string) []leakAt {
 		t.Fatal(err)
 	}
 	var all []leakAt
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+	for _, f := range find(t, c, leak.Settings{}) {
 		if !f.IsLeak() {
 			continue
 		}
@@ -254,7 +254,7 @@ func kept(t *testing.T, file string) []string {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+	for _, f := range find(t, c, leak.Settings{}) {
 		if f.IsLeak() {
 			all = append(all, fmt.Sprintf("%s %d %d", c.Sites[f.Sites[0]].Op, f.Amount.Count, f.Amount.Bytes))
 		}

@@ -19,22 +19,24 @@ const (
 	// minForced is the share of the reserved memory that the allocator took from
 	// the device although it had as much free: then the holes did harm.
 	minForced = 0.1
-	// stableShare is the last part of the work in which nothing more is reserved
-	// where the gap has come to rest.
+	// stableShare is the share of the allocations, the last ones, since which nothing
+	// more was reserved where reserved memory is stable.
 	stableShare = 1.0 / 3
 )
 
+// adviceFragmented is what to do about memory in pieces in PyTorch.
+const adviceFragmented = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes."
+
 // fragmentation finds reserved memory that is free, but in pieces that are too
-// small for what the program asks for. That the gap between reserved and
-// allocated memory grows and then stays is no leak: the allocator keeps what it
-// had to reserve.
-func fragmentation(l Look) []Finding {
-	s := l.Space
+// small for what the program requests. A gap between reserved and allocated memory
+// that grows and then stays is not a leak: the allocator keeps what it had to reserve.
+func fragmentation(p *Pass) []Finding {
+	s := p.Space
 	switch {
-	case l.Function != nil || l.inPieces || !l.dynamic():
+	case p.fragmented:
 		return nil
 	case len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0:
-		return l.toldFragmentation()
+		return p.reportedFragmentation()
 	}
 	reserved, _ := s.Reserved()
 	holes := s.FreeAt(s.AtEnd())
@@ -42,38 +44,33 @@ func fragmentation(l Look) []Finding {
 	if !ok || holes.Total < leastGap || shareOf(holes.Total, reserved) < minGap || pieces < minPieces {
 		return nil
 	}
-	forced, last := l.forced()
-	f := Finding{Severity: Info, Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}}
-	f.Evidence = []Evidence{{Name: "reserved", Value: float64(reserved)}, {Name: "free_in_reserved", Value: float64(holes.Total)},
-		{Name: "largest_hole", Value: float64(holes.Largest)}, {Name: "fragmentation", Value: pieces}, {Name: "forced_bytes", Value: float64(forced)}}
-	f.Description = fmt.Sprintf("%s of the %s reserved are free at the end, in pieces of at most %s", units.Exact(holes.Total), units.Bytes(reserved),
-		units.Bytes(holes.Largest))
-	harm := shareOf(forced, reserved) >= minForced
-	if harm {
-		f.Description += fmt.Sprintf("; %s were reserved while as much was free, but not in one piece", units.Bytes(forced))
-	}
+	forced, last := p.forced()
 	n := len(s.Buffers)
 	after := n - allocatedBefore(s, last)
-	f.addEvidence("allocations_since_last_reservation", float64(after))
-	rests := float64(after) >= stableShare*float64(n)
-	if harm && (!rests || holes.Total >= l.critical()) {
+	f := Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
+		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces),
+			figure(FigForced, forced), figure(FigSinceReserved, after)}}
+	harm, harmed := "", shareOf(forced, reserved) >= minForced
+	if harmed {
+		harm = fmt.Sprintf("%s were reserved although as much was free", units.Bytes(forced))
+	}
+	rest, rests := "reserved memory still grows at the end", float64(after) >= stableShare*float64(n)
+	if rests {
+		rest = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
+	}
+	if harmed && (!rests || holes.Total >= p.critical()) {
 		f.Severity = Warning
 	}
-	if rests {
-		f.Description += fmt.Sprintf("; nothing more is reserved since %s: it has come to rest, and is no leak", l.since(last))
-	} else {
-		f.Description += "; it still grows at the end of the window"
-	}
-	f.Suggestions = []string{"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or let max_split_size_mb keep large blocks whole.",
-		"Keep sizes to a few: pad or bucket batches; allocate what lives long first."}
+	f.describe("", fmt.Sprintf("%s of %s reserved are free at the end, in pieces of at most %s", units.Bytes(holes.Total), units.Bytes(reserved),
+		units.Bytes(holes.Largest)), harm, rest)
 	return []Finding{f}
 }
 
 // forced sums the regions that were reserved while the reserved memory had as
 // much free, and returns when the last one was reserved. Small buffers live in
 // regions of their own, so those do not count.
-func (l Look) forced() (bytes, last int64) {
-	s := l.Space
+func (p *Pass) forced() (bytes, last int64) {
+	s := p.Space
 	steps := s.ReservedLevels()
 	reserved, next, used := int64(0), 0, s.Base
 	take := func(until int64) {
@@ -88,7 +85,7 @@ func (l Look) forced() (bytes, last int64) {
 			reserved = steps[next].Bytes
 		}
 	}
-	for _, level := range l.usage() {
+	for _, level := range p.usage() {
 		take(level.At - 1)
 		used = level.Bytes
 		take(level.At)
@@ -100,12 +97,12 @@ func (l Look) forced() (bytes, last int64) {
 // one for small buffers, which are 2 MiB.
 const smallSegment = 2<<20 + 1
 
-// toldFragmentation reads the allocator's own figure at the peak, as XProf
+// reportedFragmentation reads the allocator's own figure at the peak, as XProf
 // profiles have it.
-func (l Look) toldFragmentation() []Finding {
-	peak, highest := l.highest(), float32(0)
+func (p *Pass) reportedFragmentation() []Finding {
+	peak, highest, limit := p.highest(), float32(0), p.limit()
 	at := float32(0)
-	for _, t := range l.Space.Totals {
+	for _, t := range p.Space.Totals {
 		if t.HasFragmentation {
 			highest = max(highest, t.Fragmentation)
 			if t.T <= peak.At {
@@ -113,13 +110,14 @@ func (l Look) toldFragmentation() []Finding {
 			}
 		}
 	}
-	if !(at >= minPieces) || l.limit() == 0 || float64(peak.Bytes) < (1-minGap)*float64(l.limit()) { // NaN: nothing is free
+	if !(at >= minPieces) || limit == 0 || float64(peak.Bytes) < (1-minGap)*float64(limit) { // NaN: nothing is free
 		return nil
 	}
-	return []Finding{{Severity: Info, Confidence: float64(at), Amount: lifetime.Amount{Bytes: l.limit() - peak.Bytes},
-		Evidence: []Evidence{{Name: "fragmentation", Value: float64(at)}, {Name: "fragmentation_max", Value: float64(highest)},
-			{Name: "peak", Value: float64(peak.Bytes)}, {Name: "limit", Value: float64(l.limit())}},
-		Description: fmt.Sprintf("at the peak %.0f %% of the %s free bytes lie outside the largest free block, as the allocator says", 100*at,
-			units.Bytes(l.limit()-peak.Bytes)),
-		Suggestions: []string{"Keep sizes to a few and allocate what lives long first; TF_GPU_ALLOCATOR=cuda_malloc_async leaves holes to the driver."}}}
+	f := Finding{Confidence: float64(at), Amount: lifetime.Amount{Bytes: limit - peak.Bytes},
+		Evidence: []Evidence{figure(FigFragmentation, float64(at)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
+			figure(FigLimit, limit)},
+		Suggestions: []string{"Use few sizes, or set TF_GPU_ALLOCATOR=cuda_malloc_async."}}
+	f.describe("", fmt.Sprintf("%.0f %% of the %s free at the peak lie outside the largest free block, as the allocator reports", 100*at,
+		units.Bytes(limit-peak.Bytes)))
+	return []Finding{f}
 }

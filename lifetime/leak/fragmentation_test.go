@@ -21,7 +21,7 @@ type fragments struct {
 }
 
 // failure is an allocation that fails at the end.
-type failure struct{ wanted, free int64 } // bytes; -1 free = not told
+type failure struct{ wanted, free int64 } // bytes; -1 free = unknown
 
 func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	t.Helper()
@@ -107,13 +107,13 @@ func TestFragmentation(t *testing.T) {
 	} {
 		capture := c.program.capture(t)
 		var got string
-		for _, f := range leak.Find(capture, capture.Spaces, leak.Settings{Critical: c.critical * mib}) {
+		for _, f := range find(t, capture, leak.Settings{Critical: c.critical * mib}) {
 			if f.Rule != "fragmentation" {
 				continue
 			}
 			size := func(name string) int64 { return int64(evidence(f, name).(float64)) / mib }
 			got += fmt.Sprint(f.Severity, " ", size("reserved"), " ", size("free_in_reserved"), " ", size("largest_hole"), " ", size("forced_bytes"))
-			if strings.Contains(f.Description, "come to rest") && c.program.after > 0 {
+			if strings.Contains(f.Description, "has been stable") && c.program.after > 0 {
 				got += " rests"
 			}
 			if n := evidence(f, "allocations_since_last_reservation"); c.program.after > 0 && n != float64(c.program.after+1) { // with that of the region itself
@@ -139,23 +139,23 @@ func TestReasons(t *testing.T) {
 		wanted, free int64
 		reason, says string
 	}{
-		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "2.00 MiB of kept"},
-		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of the 60.0 MiB that the allocator has reserved are free, but the largest hole has 20.0 MiB"},
-		"more than is free":      {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB were in use of 60.0 MiB reserved"},
-		"fits a hole":            {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB were in use"},
-		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "10.0 MiB are held by others"},
-		"less than that is":      {full, 100, mib, 30*mib + 1, "exhausted", "which would do"},
-		"as much is free":        {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free, which would do"},
-		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB were in use of 60.0 MiB reserved; the device had 1024 KiB free."},
-		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB were in use of 60.0 MiB reserved"},
-		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "40.0 MiB are held by others"},
+		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "2.00 MiB of kept (train.py) lie next to it"},
+		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of 60.0 MiB reserved were free, the largest hole has 20.0 MiB"},
+		"more than is free":      {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
+		"fits a hole":            {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
+		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "others 10.0 MiB, and 30.0 MiB were free"},
+		"less than that is":      {full, 100, mib, 30*mib + 1, "exhausted", "the process has its own limit"},
+		"as much is free":        {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free: the process has its own limit"},
+		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1024 KiB free; "},
+		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
+		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "others 40.0 MiB, and 0 B were free"},
 	} {
 		capture := fragments{regions: c.regions, failed: &failure{c.wanted, c.free}}.capture(t)
-		f := leak.Find(capture, capture.Spaces, leak.Settings{Limit: c.limit * mib})[0]
+		f := find(t, capture, leak.Settings{Limit: c.limit * mib})[0]
 		if f.Rule != "oom" || f.Severity != leak.Critical || evidence(f, "reason") != c.reason || !strings.Contains(f.Description, c.says) {
 			t.Errorf("%s: %v, want %s with %q: %s", name, evidence(f, "reason"), c.reason, c.says, f.Description)
 		}
-		if would := strings.Contains(f.Description, "would do"); would != (c.reason == "exhausted" && c.free >= c.wanted) {
+		if enough := strings.Contains(f.Description, "its own limit"); enough != (c.reason == "exhausted" && c.free >= c.wanted) {
 			t.Errorf("%s: %s", name, f.Description)
 		}
 		if evidence(f, "requested") != float64(c.wanted) || evidence(f, "failures") != 1.0 || (evidence(f, "device_free") == nil) != (c.free < 0) {
@@ -164,12 +164,12 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestCloseToLimit: a peak that nearly reaches the limit is worth a word, where no
+// TestCloseToLimit: a peak that nearly reaches the limit is a finding where no
 // failure is recorded.
 func TestCloseToLimit(t *testing.T) {
 	capture := fragments{regions: [][]int{{0, 95}}}.capture(t)
 	for limit, want := range map[int64]bool{100 * mib: true, 100*mib + 2: false, 95 * mib: true, 0: false} {
-		found := leak.Find(capture, capture.Spaces, leak.Settings{Limit: limit})
+		found := find(t, capture, leak.Settings{Limit: limit})
 		got := len(found) > 0 && found[0].Rule == "oom"
 		if got != want || got && (found[0].Severity != leak.Info || evidence(found[0], "limit") != float64(limit) || evidence(found[0], "peak") != float64(95*mib)) {
 			t.Errorf("limit %d: %v", limit, found)

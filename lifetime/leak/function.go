@@ -16,12 +16,11 @@ func (c *Change) Bytes() int64 { return lifetime.AddSat(c.Allocated.Bytes, -c.Fr
 // before the first step counts to it; without steps the window is one. inferred
 // says that nothing marks the steps.
 func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
-	l := Look{Capture: c, Settings: settings, Space: s, common: &common{}}
-	if !l.dynamic() {
+	p := newPass(c, s, settings)
+	if !p.dynamic() {
 		return nil, false
 	}
-	in := l.inSteps()
-	for _, begin := range in.begins {
+	for _, begin := range p.steps.begins {
 		all = append(all, Change{Begin: begin})
 	}
 	if len(all) == 0 {
@@ -29,16 +28,15 @@ func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []C
 	}
 	for change := range s.Changes() {
 		b := &s.Buffers[change.Buffer]
-		if !l.wants(b.Site) || change.Begin && b.Edge&lifetime.BeginUnseen != 0 {
+		if !p.selected(b.Site) || change.Begin && b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		step := &all[max(in.at(change.T), 0)]
-		amount := lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested}
+		step := &all[max(p.steps.at(change.T), 0)]
 		if change.Begin {
-			step.Allocated.Add(amount)
+			step.Allocated.Add(amountOf(b))
 		} else {
-			step.Freed.Add(amount)
+			step.Freed.Add(amountOf(b))
 		}
 	}
-	return all, in.inferred && len(in.begins) > 0
+	return all, p.steps.inferred && len(p.steps.begins) > 0
 }

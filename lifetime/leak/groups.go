@@ -32,8 +32,8 @@ type groupKey struct {
 	donated bool // an input whose memory holds an output too
 }
 
-// groupBuffers sums up count, the bytes of a buffer that matter to a rule, and
-// returns the groups, most bytes first. Buffers with none are left out.
+// groupBuffers returns the groups of buffers, most bytes first. count returns the bytes
+// of a buffer that matter to the rule; buffers with none are left out.
 func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count func(i int) int64) []group {
 	index, donated := map[groupKey]int{}, donatedInputs(s)
 	var groups []group
@@ -50,15 +50,15 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 			index[key] = at
 			groups = append(groups, group{groupKey: key})
 		}
-		groups[at].add(group{sites: []lifetime.SiteID{b.Site}, amount: lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested}, bytes: n})
+		groups[at].add(group{sites: []lifetime.SiteID{b.Site}, amount: amountOf(b), bytes: n})
 	}
 	// Buffers come in order of their allocation, so ties are always the same.
 	slices.SortStableFunc(groups, func(x, y group) int { return cmp.Compare(y.bytes, x.bytes) })
 	return groups
 }
 
-// instructionPlace returns the place of a site. One of a compiled program that has
-// neither scope nor operation is told by its instruction alone.
+// instructionPlace returns the place of a site. In a compiled program, the instruction
+// names a site that has neither scope nor operation.
 func instructionPlace(c *lifetime.Capture, site lifetime.SiteID) lifetime.Place {
 	p, s := c.PlaceOf(site), &c.Sites[site]
 	if p == (lifetime.Place{Shape: s.Shape}) {
@@ -87,7 +87,7 @@ func (g *group) add(o group) {
 	g.bytes += o.bytes
 }
 
-// pick splits groups, which stand by bytes, into those that get a finding of
+// pick splits groups, which are sorted by bytes, into those that get a finding of
 // their own and the sum of the others, which has the key of the largest.
 func pick(groups []group, large func(g *group) bool) (own []group, rest group) {
 	for i := range groups {
@@ -101,25 +101,4 @@ func pick(groups []group, large func(g *group) bool) (own []group, rest group) {
 		rest.add(groups[i])
 	}
 	return own, rest
-}
-
-// distinct returns the sites in order of their first appearance.
-func distinct(sites []lifetime.SiteID) []lifetime.SiteID {
-	seen := map[lifetime.SiteID]bool{}
-	var all []lifetime.SiteID
-	for _, site := range sites {
-		if !seen[site] {
-			seen[site] = true
-			all = append(all, site)
-		}
-	}
-	return all
-}
-
-// shareOf returns part of whole, 0 to 1.
-func shareOf(part, whole int64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
 }

@@ -17,10 +17,10 @@ type moment struct {
 // histories is what each site of a space did.
 type histories struct {
 	sites []*history        // by SiteID
-	order []lifetime.SiteID // those that there are, sorted
+	order []lifetime.SiteID // sites with buffers, sorted
 	end   moment
 	// unknown are the times of the frees of buffers that are older than the
-	// window and were allocated by nobody knows whom, by requested size.
+	// window and have no recorded site, by requested size.
 	unknown map[int64][]int64
 	borns   []int32 // work at the beginning of each buffer
 
@@ -29,9 +29,9 @@ type histories struct {
 
 // history is the live buffers of one site over the window.
 type history struct {
-	levels    []level // none where nothing of the site is alive at the end: then no floor rises
-	holds     bool    // whether something is
-	now       level   // while the window is walked through
+	levels    []level // none where no buffer of the site is alive at the end: then no floor rises
+	holds     bool    // whether one is
+	now       level   // while newHistories walks through the window
 	buffers   []int   // that began in the window, by index
 	open      []int   // of them, those that are alive at its end
 	freed     []freed
@@ -39,9 +39,9 @@ type history struct {
 	allocated int
 	older     int // buffers of the site that are older than the window
 
-	sorted    bool  // whether lifetimes are
-	survivors []int // as Look.survivors tells, once it was asked
-	asked     bool
+	sorted    bool  // whether lifetimes are sorted
+	survivors []int // as Pass.survivors returns them
+	counted   bool  // whether survivors is set
 }
 
 // freed is a buffer of the window that was freed in it, in order of the frees.
@@ -63,56 +63,62 @@ func (l *level) at() moment { return moment{int(l.work), int(l.allocations)} }
 
 func newHistories(s *lifetime.Space) *histories {
 	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers))}
-	h.makeRoom(s)
+	h.preallocate(s)
 	for c := range s.Changes() {
 		b := &s.Buffers[c.Buffer]
-		hist := h.sites[b.Site]
-		now := &hist.now
+		site := h.sites[b.Site]
+		older := b.Edge&lifetime.BeginUnseen != 0
+		sign := 1
 		switch {
 		case !c.Begin:
-			now.alive--
-			now.bytes = lifetime.AddSat(now.bytes, -b.Requested)
-			if b.Edge&lifetime.BeginUnseen == 0 {
-				hist.lifetimes = append(hist.lifetimes, int32(h.end.work-h.born(c.Buffer)))
-				hist.freed = append(hist.freed, freed{int32(c.Buffer), int32(h.end.allocations), int32(h.end.work)})
-			} else if b.Site == 0 {
-				h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
-			}
-		case b.Edge&lifetime.BeginUnseen != 0:
-			now.alive++
-			now.bytes = lifetime.AddSat(now.bytes, b.Requested)
-			hist.older++
-			continue // the floor starts there, it does not rise to it
+			sign = -1
+			h.free(site, c, b, older)
+		case older:
+			site.older++
 		default:
-			now.alive++
-			now.bytes = lifetime.AddSat(now.bytes, b.Requested)
-			hist.allocated++
-			hist.buffers = append(hist.buffers, c.Buffer)
-			h.borns[c.Buffer] = int32(h.end.work)
-			h.end.allocations++
-			if b.Edge&lifetime.EndOpen == 0 {
-				h.end.work++
-			} else {
-				hist.open = append(hist.open, c.Buffer)
-			}
+			h.allocate(site, c.Buffer, b)
 		}
-		if hist.holds {
-			now.work, now.allocations = int32(h.end.work), int32(h.end.allocations)
-			hist.levels = append(hist.levels, *now)
+		site.now.alive += int32(sign)
+		site.now.bytes = lifetime.AddSat(site.now.bytes, int64(sign)*b.Requested)
+		if site.holds && !(c.Begin && older) { // the floor starts there, it does not rise to it
+			site.now.work, site.now.allocations = int32(h.end.work), int32(h.end.allocations)
+			site.levels = append(site.levels, site.now)
 		}
 	}
 	return h
+}
+
+// allocate notes that a buffer of a site began.
+func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
+	site.allocated++
+	site.buffers = append(site.buffers, buffer)
+	h.borns[buffer] = int32(h.end.work)
+	h.end.allocations++
+	if b.Edge&lifetime.EndOpen == 0 {
+		h.end.work++
+	} else {
+		site.open = append(site.open, buffer)
+	}
+}
+
+// free notes that a buffer of a site ended.
+func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, older bool) {
+	if !older {
+		site.lifetimes = append(site.lifetimes, int32(h.age(c.Buffer)))
+		site.freed = append(site.freed, freed{int32(c.Buffer), int32(h.end.allocations), int32(h.end.work)})
+	} else if b.Site == 0 {
+		h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
+	}
 }
 
 // uneven is how many times as much work the last third of the steps must do as the
 // first one for work to be no measure of progress.
 const uneven = 2
 
-// settle tells the steps to the histories. Where each step does more than the one
-// before, as a backward pass through all steps so far does, what happens once in
-// a step seems to happen less and less often: the clock of work is then set to
-// run evenly through the steps.
-func (h *histories) settle(s *lifetime.Space, in *steps) {
+// useSteps adds the steps to the histories. A backward pass through all steps so far
+// does more work in each step than in the one before, so that an event of every step
+// seems to get rare. useSteps then sets the clock of work to run evenly through the steps.
+func (h *histories) useSteps(s *lifetime.Space, in *steps) {
 	n := len(in.begins)
 	if n < 2*minRises {
 		return
@@ -132,44 +138,47 @@ func (h *histories) settle(s *lifetime.Space, in *steps) {
 		h.steps = append(h.steps, h.end.work)
 	}
 	third := n / 3
-	if first, last := h.steps[third]-h.steps[0], h.steps[n]-h.steps[n-third]; last < uneven*first {
-		return
+	if first, last := h.steps[third]-h.steps[0], h.steps[n]-h.steps[n-third]; last >= uneven*first {
+		h.evenOut(n)
 	}
-	h.warp(n)
 }
 
-// warp sets the clock of work to run evenly through n steps.
-func (h *histories) warp(n int) {
+// evenOut sets the clock of work to run evenly through n steps.
+func (h *histories) evenOut(n int) {
 	begin, each := h.steps[0], float64(h.end.work-h.steps[0])/float64(n)
-	even := func(work int) int {
-		if work <= begin {
-			return work
+	even := func(work int32) int32 { return int32(h.even(int(work), n, each)) }
+	for _, id := range h.order {
+		site := h.sites[id]
+		for i := range site.levels {
+			site.levels[i].work = even(site.levels[i].work)
 		}
-		k := min(sort.Search(n, func(i int) bool { return h.steps[i+1] >= work }), n-1)
-		from, to := h.steps[k], h.steps[k+1]
-		part := 1.0
-		if to > from {
-			part = float64(work-from) / float64(to-from)
-		}
-		return begin + int(each*(float64(k)+part))
-	}
-	for _, site := range h.order {
-		hist := h.sites[site]
-		for i := range hist.levels {
-			hist.levels[i].work = int32(even(int(hist.levels[i].work)))
-		}
-		hist.lifetimes = hist.lifetimes[:0]
-		for _, f := range hist.freed {
-			hist.lifetimes = append(hist.lifetimes, int32(even(int(f.work))-even(h.born(int(f.buffer)))))
+		for i, f := range site.freed { // as many as lifetimes
+			site.lifetimes[i] = even(f.work) - even(h.borns[f.buffer])
 		}
 	}
 	for i := range h.borns {
-		h.borns[i] = int32(even(int(h.borns[i])))
+		h.borns[i] = even(h.borns[i])
 	}
 	for k := range h.steps {
 		h.steps[k] = begin + int(each*float64(k))
 	}
 	h.end.work = begin + int(each*float64(n))
+}
+
+// even returns an amount of work on a clock that runs evenly through n steps, each of
+// as much work as given.
+func (h *histories) even(work, n int, each float64) int {
+	begin := h.steps[0]
+	if work <= begin {
+		return work
+	}
+	k := min(sort.Search(n, func(i int) bool { return h.steps[i+1] >= work }), n-1)
+	from, to := h.steps[k], h.steps[k+1]
+	part := 1.0
+	if to > from {
+		part = float64(work-from) / float64(to-from)
+	}
+	return begin + int(each*(float64(k)+part))
 }
 
 // stepOf returns the step that an amount of work was done in, from 1; 0 before the
@@ -179,8 +188,8 @@ func (h *histories) stepOf(work int) int {
 }
 
 // replaced returns how many buffers of the sizes of kept, of unknown origin, may
-// have made room for those of hist. What was freed before the site allocated a
-// second time was in flight when the window opened.
+// have made room for those of a site. Frees before the site allocated a second time
+// do not count: these buffers were in flight when the window opened.
 func (h *histories) replaced(s *lifetime.Space, hist *history, kept []int) int64 {
 	if len(hist.buffers) < 2 {
 		return 0
@@ -209,8 +218,8 @@ func (h *history) lag() int {
 	return int(patience * float64(h.quantile(usual)))
 }
 
-// quantile returns the age, in work, that a share of the freed buffers of the
-// site did not get beyond; 0 where none was freed.
+// quantile returns the age, in work, that a share of the freed buffers of the site
+// did not exceed; 0 where none was freed.
 func (h *history) quantile(share float64) int {
 	if len(h.lifetimes) == 0 {
 		return 0
@@ -244,8 +253,8 @@ func (h *history) rises() []moment {
 	return at
 }
 
-// born returns how much work was done when a buffer was allocated.
-func (h *histories) born(buffer int) int { return int(h.borns[buffer]) }
+// age returns how much work was done since a buffer was allocated.
+func (h *histories) age(buffer int) int { return h.end.work - int(h.borns[buffer]) }
 
 // allocatedBefore returns how many buffers of the space began before an instant.
 func allocatedBefore(s *lifetime.Space, t int64) int {

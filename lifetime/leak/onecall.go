@@ -9,15 +9,15 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// minOtherLines is how many lines of a function besides the looping one must
-// have run once for the function to have been called once. One alone may be
-// something that is made at the first call and kept.
+// minOtherLines is how many lines of a function besides the looping one must run once
+// for the function to count as called once. A single line may allocate something at the
+// first call and keep it.
 const minOtherLines = 2
 
-// calls tells a loop over the layers of one forward pass from a loop over
+// calls distinguish a loop over the layers of one forward pass from a loop over
 // steps. To the allocator they look the same: memory that is kept, again and
-// again, between memory that is not. But what a module keeps during a call is
-// the business of that call, and no leak before it has returned.
+// again, between memory that is freed. But a module may keep memory until its call
+// returns; before that it is not a leak.
 //
 // A function that is called many times runs its lines again and again, so their
 // allocations interleave. If those of each of its lines end before those of the
@@ -107,4 +107,13 @@ func disjoint(lines map[int]interval) bool {
 		}
 	}
 	return true
+}
+
+// inOneCall reports whether everything that a site allocated lies inside one call
+// of a module.
+func (p *Pass) inOneCall(site lifetime.SiteID) bool {
+	if p.calls == nil { // most captures have no site whose buffers keep rising
+		p.calls = newCalls(p.Capture, p.histories)
+	}
+	return p.calls.one(site)
 }

@@ -2,7 +2,6 @@ package leak
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -13,182 +12,180 @@ const (
 	// maxHolders is how many of those that held the memory are named.
 	maxHolders = 3
 	// outsideShare is the share of the device that others must hold to be the
-	// reason of a failure.
+	// cause of a failure.
 	outsideShare = 0.1
-	// closeToLimit is the share of the limit from which on a peak is worth a word.
+	// closeToLimit is the share of the limit from which on a peak is a finding.
 	closeToLimit = 0.95
 )
 
 // outOfMemory says why an allocation failed and who held the memory then: the
 // last failure of a space, or a program that needs more than there is.
-func outOfMemory(l Look) []Finding {
-	if l.Function != nil { // it is about the whole space
-		return nil
+func outOfMemory(p *Pass) []Finding {
+	if p.compiled() {
+		return p.tooLarge()
 	}
-	if l.Space.Axis == lifetime.ProgramOrder {
-		return l.tooLarge()
+	last, failed := p.lastFailure()
+	if last == nil {
+		return p.nearLimit()
 	}
-	var last *lifetime.Mark
-	failed := 0
-	for i := range l.Space.Marks {
-		if m := &l.Space.Marks[i]; m.Kind == lifetime.OOM {
+	f := Finding{Severity: Critical, Confidence: 0.95}
+	at := last.Begin
+	level := p.Space.LevelAt(at, lifetime.Occupied)
+	f.add(figure(FigFailures, failed), figure(FigAfter, at-p.Space.Begin), figure(FigRequested, last.Requested), figure(FigInUse, level))
+	text := fmt.Sprintf("%s requested at %s", units.Bytes(last.Requested), p.since(at))
+	if failed > 1 {
+		text = fmt.Sprintf("%s allocations failed, the last of %s at %s", units.Count(int64(failed)), units.Bytes(last.Requested), p.since(at))
+	}
+	why := p.causeOfFailure(&f, last, level)
+	f.add(word(FigReason, f.Cause.String()))
+	f.Suggestions = []string{f.Cause.Advice()}
+	p.fragmented = f.Cause == Fragmented
+	held, sites, amount := p.holders(at)
+	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
+	f.describe("", text+": "+f.Cause.String(), append(why, held...)...)
+	return []Finding{f}
+}
+
+// lastFailure returns the last allocation that failed and how many did; nil for none.
+func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
+	for i := range p.Space.Marks {
+		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM {
 			failed++
 			last = m
 		}
 	}
-	if last == nil {
-		return l.close()
-	}
-	f := Finding{Severity: Critical, Confidence: 0.95}
-	at := last.Begin
-	level := l.Space.LevelAt(at, lifetime.Occupied)
-	f.Evidence = []Evidence{{Name: "failures", Value: float64(failed)}, {Name: "after", Value: float64(at - l.Space.Begin)},
-		{Name: "requested", Value: float64(last.Requested)}, {Name: "in_use", Value: float64(level)}}
-	wanted := fmt.Sprintf("%s were wanted at %s", units.Exact(last.Requested), l.since(at))
-	if failed > 1 {
-		wanted = fmt.Sprintf("%s allocations failed; the last wanted %s at %s", units.Count(int64(failed)), units.Exact(last.Requested), l.since(at))
-	}
-	kind, why, fix := l.reason(&f, last, level)
-	f.say("reason", kind)
-	l.inPieces = kind == fragmented
-	held, sites, amount := l.holders(at)
-	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
-	f.Description = wanted + ": " + kind + ". " + why
-	if held != "" {
-		f.Description += ". Then held: " + held
-	}
-	f.Suggestions = fix
-	return []Finding{f}
+	return last, failed
 }
 
-// The reasons of a failed allocation.
-const (
-	fragmented = "fragmented"
-	outside    = "held outside the allocator"
-	exhausted  = "exhausted"
-)
-
-// reason says why an allocation failed when level bytes were in use. Sites that stand beside the largest hole
-// come first in the finding.
-func (l Look) reason(f *Finding, m *lifetime.Mark, level int64) (kind, why string, fix []string) {
-	s := l.Space
-	var reserved int64
-	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Begin <= m.Begin && (r.End > m.Begin || r.Edge&lifetime.EndOpen != 0) {
-			reserved = lifetime.AddSat(reserved, r.Size)
-		}
-	}
-	holes := lifetime.Holes{}
-	if s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 {
-		holes = s.FreeAt(m.Begin)
-		f.addEvidence("reserved", float64(reserved))
-		f.addEvidence("free_in_reserved", float64(holes.Total))
-		f.addEvidence("largest_hole", float64(holes.Largest))
-	}
+// causeOfFailure sets the cause of a failure when level bytes were in use, and returns
+// what shows it. The site that pins the largest hole comes first in the finding.
+func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []string {
+	reserved, holes := p.reservedAt(f, m.Begin)
 	if m.Free >= 0 {
-		f.addEvidence("device_free", float64(m.Free))
+		f.add(figure(FigDeviceFree, m.Free))
 	}
-	limit := l.limit()
+	limit := p.limit()
 	others := limit - reserved - m.Free
 	switch {
 	case holes.Total >= m.Requested && holes.Largest < m.Requested:
-		f.addEvidence("hole_address", float64(holes.At))
-		why = fmt.Sprintf("%s of the %s that the allocator has reserved are free, but the largest hole has %s (at %#x)",
-			units.Bytes(holes.Total), units.Bytes(reserved), units.Bytes(holes.Largest), holes.At)
-		if site, bytes, ok := l.pinning(m.Begin, holes); ok {
+		f.Cause = Fragmented
+		f.add(figure(FigHoleAddress, float64(holes.At)))
+		why := []string{fmt.Sprintf("%s of %s reserved were free, the largest hole has %s", units.Bytes(holes.Total), units.Bytes(reserved),
+			units.Bytes(holes.Largest))}
+		if site, bytes, ok := p.pinning(m.Begin, holes); ok {
 			f.Sites = append(f.Sites, site)
-			why += fmt.Sprintf("; %s of %s beside it pin it", units.Bytes(bytes), l.PlaceOf(site))
+			why = append(why, fmt.Sprintf("%s of %s lie next to it", units.Bytes(bytes), p.PlaceOf(site)))
 		}
-		return fragmented, why, []string{"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that free memory is not cut into segments.",
-			"Allocate what lives long before the loop, so that it does not lie between what is freed; keep the sizes of batches to a few."}
+		return why
 	case limit > 0 && m.Free >= 0 && reserved > 0 && float64(others) >= outsideShare*float64(limit):
-		f.addEvidence("outside", float64(others))
-		why = fmt.Sprintf("of the %s of the device the allocator has %s, %s were free, and %s are held by others: another process, the CUDA context, NCCL",
-			units.Bytes(limit), units.Bytes(reserved), units.Bytes(m.Free), units.Bytes(others))
-		return outside, why, []string{"See who else uses the device (nvidia-smi): another process, a leftover of one, or libraries that allocate by themselves."}
+		f.Cause = HeldOutside
+		f.add(figure(FigOutside, others))
+		return []string{fmt.Sprintf("of the %s of the device this allocator held %s, others %s, and %s were free", units.Bytes(limit), units.Bytes(reserved),
+			units.Bytes(others), units.Bytes(m.Free))}
 	}
-	why = fmt.Sprintf("%s were in use", units.Bytes(level))
+	f.Cause = Exhausted
+	return exhaustion(m, level, reserved)
+}
+
+// exhaustion says how much memory was in use, reserved and free.
+func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
+	used, free := units.Bytes(level)+" were in use", ""
 	if reserved > 0 {
-		why += fmt.Sprintf(" of %s reserved", units.Bytes(reserved))
+		used = fmt.Sprintf("%s of %s reserved were in use", units.Bytes(level), units.Bytes(reserved))
 	}
 	if m.Free >= 0 {
-		why += fmt.Sprintf("; the device had %s free", units.Bytes(m.Free))
+		free = fmt.Sprintf("the device had %s free", units.Bytes(m.Free))
 	}
 	if m.Free >= m.Requested && m.Requested > 0 {
-		why += ", which would do: the process has a limit of its own (set_per_process_memory_fraction), or the memory is in pieces"
+		free += ": the process has its own limit, or free memory is in pieces"
 	}
-	return exhausted, why, []string{"Hold less at that moment: a smaller batch, activation checkpointing, or what is named first below in a narrower type.",
-		"memlane peak --at oom lists all of it."}
+	return []string{used, free}
+}
+
+// reservedAt returns the bytes that were reserved at an instant and the holes in them,
+// and adds both to a finding; no holes where addresses are unknown.
+func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes lifetime.Holes) {
+	s := p.Space
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
+			reserved = lifetime.AddSat(reserved, r.Size)
+		}
+	}
+	if s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 {
+		holes = s.FreeAt(at)
+		f.add(figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest))
+	}
+	return reserved, holes
 }
 
 // pinning returns the site of the smaller of the two buffers beside the largest
 // hole: freeing it would make the hole larger.
-func (l Look) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, bytes int64, ok bool) {
-	for _, i := range l.Space.LiveAt(at) {
-		b := &l.Space.Buffers[i]
-		beside := b.Addr+uint64(b.Size) == holes.At || b.Addr == holes.At+uint64(holes.Largest)
-		if beside && (!ok || b.Size < bytes) {
+func (p *Pass) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, bytes int64, ok bool) {
+	for _, i := range p.Space.LiveAt(at) {
+		b := &p.Space.Buffers[i]
+		adjacent := b.Addr+uint64(b.Size) == holes.At || b.Addr == holes.At+uint64(holes.Largest)
+		if adjacent && (!ok || b.Size < bytes) {
 			site, bytes, ok = b.Site, b.Size, true
 		}
 	}
 	return site, bytes, ok
 }
 
-// holders names those who held most memory at an instant.
-func (l Look) holders(at int64) (text string, sites []lifetime.SiteID, all lifetime.Amount) {
-	var names []string
-	seen := map[lifetime.Place]bool{}
-	for _, row := range l.Space.Breakdown(at) {
+// holders names those who held most memory at an instant, as parts of a description.
+func (p *Pass) holders(at int64) (names []string, sites []lifetime.SiteID, all lifetime.Amount) {
+	prefix, seen := "largest: ", map[lifetime.Place]bool{}
+	for _, row := range p.Space.Breakdown(at) {
 		all.Add(row.Amount)
 		if !row.Kind.OfBuffers() {
 			continue
 		}
-		if p := instructionPlace(l.Capture, row.Site); len(names) < maxHolders && !seen[p] {
-			seen[p] = true
+		if place := instructionPlace(p.Capture, row.Site); len(names) < maxHolders && !seen[place] {
+			seen[place] = true
 			sites = append(sites, row.Site)
-			names = append(names, fmt.Sprintf("%s %s", p, units.Bytes(row.Bytes)))
+			names = append(names, fmt.Sprintf("%s%s %s", prefix, place, units.Bytes(row.Bytes)))
+			prefix = ""
 		}
 	}
-	return strings.Join(names, ", "), sites, all
+	return names, sites, all
 }
 
-// close tells of a peak that nearly reaches the limit, where no failure is
+// nearLimit finds a peak that nearly reaches the limit, where no failure is
 // recorded: the capture of a program that died may hold nothing else.
-func (l Look) close() []Finding {
-	limit, peak := l.limit(), l.highest()
+func (p *Pass) nearLimit() []Finding {
+	limit, peak := p.limit(), p.highest()
 	if limit <= 0 || float64(peak.Bytes) < closeToLimit*float64(limit) {
 		return nil
 	}
-	held, sites, amount := l.holders(peak.At)
-	f := Finding{Severity: Info, Confidence: 0.7, Sites: sites, Amount: amount,
-		Evidence: []Evidence{{Name: "peak", Value: float64(peak.Bytes)}, {Name: "limit", Value: float64(limit)}},
-		Description: fmt.Sprintf("the peak of %s at %s is %s below the limit of %s: what asks for more than that fails",
-			units.Exact(peak.Bytes), l.since(peak.At), units.Bytes(limit-peak.Bytes), units.Bytes(limit)),
-		Suggestions: []string{"memlane peak lists what makes up the peak."},
+	held, sites, amount := p.holders(peak.At)
+	f := Finding{Severity: Info, Confidence: 0.7, Sites: sites, Amount: amount, Evidence: []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
+		Suggestions: []string{"See what makes up the peak: memlane peak."}}
+	left, side := limit-peak.Bytes, "below"
+	if left < 0 {
+		left, side = -left, "above"
 	}
-	if held != "" {
-		f.Description += ". Then held: " + held
-	}
+	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the limit of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
+		units.Bytes(limit)), held...)
 	return []Finding{f}
 }
 
 // tooLarge finds a compiled program that needs more memory than there is.
-func (l Look) tooLarge() []Finding {
-	limit, peak := l.limit(), l.highest()
+func (p *Pass) tooLarge() []Finding {
+	limit, peak := p.limit(), p.highest()
 	if limit <= 0 || peak.Bytes <= limit {
 		return nil
 	}
-	held, sites, amount := l.holders(peak.At)
-	waste, padded := newWaste(l.Space), int64(0)
-	for _, i := range l.Space.LiveAt(peak.At) {
+	held, sites, amount := p.holders(peak.At)
+	waste, padded := newWaste(p.Space), int64(0)
+	for _, i := range p.Space.LiveAt(peak.At) {
 		padded = lifetime.AddSat(padded, waste.of(i))
 	}
-	f := Finding{Severity: Critical, Confidence: 1, Sites: sites, Amount: amount,
-		Evidence: []Evidence{{Name: "peak", Value: float64(peak.Bytes)}, {Name: "limit", Value: float64(limit)}, {Name: "padding", Value: float64(padded)}},
-		Description: fmt.Sprintf("the program needs %s, %s more than the limit of %s; %s of it are padding. Largest: %s",
-			units.Exact(peak.Bytes), units.Bytes(peak.Bytes-limit), units.Bytes(limit), units.Bytes(padded), held),
-		Suggestions: []string{adviceShard, "Compute large intermediates again in the backward pass (jax.checkpoint), donate arguments, or process in smaller pieces (lax.map)."},
+	f := Finding{Severity: Critical, Confidence: 1, Sites: sites, Amount: amount, Cause: Exhausted,
+		Evidence:    []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit), figure(FigPadding, padded), word(FigReason, Exhausted.String())},
+		Suggestions: []string{"Shard it over more devices, recompute (jax.checkpoint), donate arguments."}}
+	if padded > 0 {
+		held = append([]string{units.Bytes(padded) + " of it is padding"}, held...)
 	}
-	f.say("reason", exhausted)
+	f.describe("", fmt.Sprintf("the program needs %s, %s more than the limit of %s", units.Bytes(peak.Bytes), units.Bytes(peak.Bytes-limit),
+		units.Bytes(limit)), held...)
 	return []Finding{f}
 }

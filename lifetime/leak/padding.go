@@ -9,8 +9,8 @@ import (
 
 // Thresholds of padding.
 const (
-	// minPadding is the share of a buffer that must be padding: the end of a
-	// large array that is rounded up is not worth a change of the program.
+	// minPadding is the share of a buffer that must be padding. Nobody changes a program
+	// for the rounded end of a large array.
 	minPadding = 0.1
 	// minWaste is the share of the peak from which on padding counts, and
 	// largeWaste the number of bytes that counts in any program.
@@ -24,58 +24,44 @@ const (
 // their layout rounds dimensions up: a TPU keeps arrays in tiles of 8 x 128
 // elements and more, so that f32[65536,3] takes 43 times its size.
 //
-// A group of buffers is worth a finding when minPadding of it is padding, and
-// that is largeWaste, or more than a small buffer and minWaste of the peak. Where
-// no group is, all of them together may be.
-func padding(l Look) []Finding {
-	s := l.Space
-	if s.Axis != lifetime.ProgramOrder {
-		return nil
-	}
-	peak := l.highest()
-	padded := newWaste(s)
-	groups := groupBuffers(l.Capture, s, s.LiveAt(peak.At), padded.of)
+// A group of buffers gets a finding when minPadding of it is padding, and this padding
+// is largeWaste, or more than a small buffer and minWaste of the peak. If no group gets
+// one, all of them together may.
+func padding(p *Pass) (findings []Finding) {
+	s, peak := p.Space, p.highest().Bytes
+	groups := groupBuffers(p.Capture, s, s.LiveAt(p.highest().At), newWaste(s).of)
 	large := func(g *group) bool {
 		return shareOf(g.bytes, g.amount.Bytes) >= minPadding &&
-			(g.bytes >= largeWaste || g.bytes >= smallBytes && shareOf(g.bytes, peak.Bytes) >= minWaste)
+			(g.bytes >= largeWaste || g.bytes >= smallBytes && shareOf(g.bytes, peak) >= minWaste)
 	}
 	own, rest := pick(groups, large)
-	var findings []Finding
 	for i := range own {
-		g := &own[i]
-		f := g.wasted(peak.Bytes)
-		f.Description = fmt.Sprintf("%s of the %s of %s are padding at the peak", units.Exact(g.bytes), units.Bytes(g.amount.Bytes), g)
+		more := ""
 		if i == len(own)-1 && rest.bytes > 0 {
-			f.Description += fmt.Sprintf("; %s more in %s other buffers", units.Bytes(rest.bytes), units.Count(rest.amount.Count))
+			more = fmt.Sprintf("%s more in %s", units.Bytes(rest.bytes), units.Several(rest.amount.Count, "other buffer"))
 		}
-		findings = append(findings, f)
+		findings = append(findings, own[i].padded(peak, own[i].String(), more))
 	}
 	if len(own) == 0 && large(&rest) {
-		f := rest.wasted(peak.Bytes)
-		f.Description = fmt.Sprintf("%s of the %s of %s buffers, the worst the %s, are padding at the peak", units.Exact(rest.bytes),
-			units.Bytes(rest.amount.Bytes), units.Count(rest.amount.Count), &group{groupKey: rest.groupKey})
-		findings = append(findings, f)
+		findings = append(findings, rest.padded(peak, fmt.Sprintf("%s, the worst the %s", units.Several(rest.amount.Count, "buffer"), rest.alone()), ""))
 	}
 	return findings
 }
 
-// wasted is the finding of buffers that are padded.
-func (g *group) wasted(peak int64) Finding {
+// padded returns the finding of buffers that are padded.
+func (g *group) padded(peak int64, name, more string) Finding {
 	share := shareOf(g.bytes, peak)
-	f := Finding{
-		Confidence: 1, // the compiler says so
-		Sites:      distinct(g.sites), Amount: g.amount,
-		Evidence: []Evidence{{Name: "wasted_bytes", Value: float64(g.bytes)}, {Name: "peak_bytes", Value: float64(peak)}, {Name: "share_of_peak", Value: share}},
-		Suggestions: []string{"Layouts round the last dimensions in memory up to whole tiles: make the innermost one a multiple of 128 " +
-			"and the next one a multiple of 8 (16 for two-byte types), merge small dimensions, or put a long one last."},
-	}
+	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler says so
+		Evidence:    []Evidence{figure(FigWasted, g.bytes), figure(FigPeakBytes, peak), figure(FigShareOfPeak, share)},
+		Suggestions: []string{"Make the innermost dimension a multiple of 128 and the next one of 8."}}
 	if g.bytes >= largeWaste && share >= warnWaste {
 		f.Severity = Warning
 	}
+	f.describe(name, fmt.Sprintf("%s of %s are padding at the peak", units.Bytes(g.bytes), units.Bytes(g.amount.Bytes)), more)
 	return f
 }
 
-// waste tells how much of a buffer is padding.
+// waste knows how much of a buffer is padding.
 type waste struct {
 	s      *lifetime.Space
 	values map[int64]*lifetime.Value

@@ -13,12 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// RankOutlier is the name of the rule that compares ranks; it looks at all
-// captures together and is not in Rules.
-const RankOutlier = "rank_outlier"
-
-// RankOutlierDoc says what it finds, in one line.
-const RankOutlierDoc = "of four ranks or more, one whose peak, growth or leaks differ from the others'"
+// rankOutlier compares ranks: CompareRanks runs it, on all captures together.
+var rankOutlier = Rule{Name: "rank_outlier", Kind: KindUsage, Doc: "a rank whose peak, growth or leaked bytes differ from the others', of four ranks or more"}
 
 // The thresholds of CompareRanks.
 const (
@@ -36,8 +32,8 @@ const (
 // rankInName finds the rank in the name of a file: rank3.pickle, rank_03.json.
 var rankInName = regexp.MustCompile(`(?i)rank[-_.]?(\d+)`)
 
-// RankNames says how the rank of a process is found out. The zero value asks the
-// capture, and where that does not tell, the name of its file.
+// RankNames finds out the rank of a process. The zero value takes it from the capture,
+// or else from the name of its file.
 type RankNames struct {
 	pattern *regexp.Regexp // of paths, in place of the above
 }
@@ -56,7 +52,7 @@ func ParseRankNames(expression string) (RankNames, error) {
 }
 
 // Of returns the rank of a process of a capture, "rank 3", by the name that the
-// capture gives it and the path or address of its file; "" where neither tells.
+// capture gives it and the path or address of its file; "" where neither has it.
 func (n RankNames) Of(process, file string) string {
 	pattern := n.pattern
 	if pattern == nil {
@@ -192,19 +188,17 @@ func outliers(ranks []RankFigures) (all []Finding) {
 func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	value := measures[m].of(r)
 	off := float64(value) - median
+	f := Finding{Rule: rankOutlier.Name, Kind: rankOutlier.Kind, Severity: Warning, Space: r.Space, Confidence: 0.8,
+		Amount: lifetime.Amount{Bytes: int64(math.Abs(off))},
+		Evidence: []Evidence{figure(FigRanks, n), figure(FigValue, value), figure(FigMedian, median), figure(FigMedianDeviation, spread),
+			word(FigMeasure, measures[m].name), word(FigRank, r.Rank), word(FigFile, r.File)},
+		Suggestions: []string{"Compare it with another rank: logging, evaluation, uneven data."}}
 	direction := "more"
-	f := Finding{Rule: RankOutlier, Severity: Warning, Space: r.Space, Confidence: 0.8, Amount: lifetime.Amount{Bytes: int64(math.Abs(off))}}
 	if off < 0 {
 		direction, f.Severity = "less", Info
 	}
-	f.Evidence = []Evidence{{Name: "ranks", Value: float64(n)}, {Name: "value", Value: float64(value)}, {Name: "median", Value: median},
-		{Name: "median_deviation", Value: spread}}
-	f.say("measure", measures[m].name)
-	f.say("rank", r.Rank)
-	f.say("file", r.File)
-	f.Description = fmt.Sprintf("of %d ranks %s is the odd one: its %s is %s, %s %s than the median of %s", n, r.Rank, measures[m].name,
-		units.Bytes(value), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median)))
-	f.Suggestions = []string{"Compare it with one of the others: what only this rank does (logging, evaluation, the first or last stage of a pipeline), or data that is not spread evenly."}
+	f.describe("", fmt.Sprintf("%s differs from the other %d ranks: %s %s, %s %s than the median of %s", r.Rank, n-1, measures[m].name,
+		units.Bytes(value), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median))))
 	return f
 }
 

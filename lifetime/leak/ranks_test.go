@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestRanks: of five ranks one needs more, and only that is told.
+// TestRanks: of five ranks one needs more, and has the only finding.
 func TestRanks(t *testing.T) {
 	var figures []leak.RankFigures
 	for rank := range 5 {
@@ -61,7 +61,7 @@ func TestCompareRanks(t *testing.T) {
 		for _, f := range leak.CompareRanks(all) {
 			got += fmt.Sprintf("%s %s %s %v, median %v, deviation %v, off %d; ", f.Severity, evidence(f, "rank"), evidence(f, "measure"), evidence(f, "value"),
 				evidence(f, "median"), evidence(f, "median_deviation"), f.Amount.Bytes)
-			if evidence(f, "ranks") != float64(len(c.peaks)) || f.Rule != leak.RankOutlier {
+			if evidence(f, "ranks") != float64(len(c.peaks)) || f.Rule != "rank_outlier" || f.Kind != leak.KindUsage {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
@@ -71,7 +71,7 @@ func TestCompareRanks(t *testing.T) {
 	}
 }
 
-// TestRankNames: the capture tells a rank, or else the name of its file, or what an
+// TestRankNames: the capture has the rank, or else the name of its file, or what an
 // expression finds in its path.
 func TestRankNames(t *testing.T) {
 	for _, c := range []struct{ expression, process, file, want string }{

@@ -114,7 +114,7 @@ func (p *program) run(t testing.TB, pattern func(step int)) (*lifetime.Capture, 
 		t.Fatal(err)
 	}
 	var leaks []leak.Finding
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+	for _, f := range find(t, c, leak.Settings{}) {
 		if f.IsLeak() {
 			leaks = append(leaks, f)
 		}

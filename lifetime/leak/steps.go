@@ -13,7 +13,7 @@ import (
 // steps are the iterations of the program's loop in the window.
 type steps struct {
 	begins   []int64 // instants
-	inferred bool    // from the sites, as nothing marks them
+	inferred bool    // from the sites, because nothing marks them
 }
 
 // optimizerStep begins the text of an annotation that PyTorch makes by itself,
@@ -27,39 +27,31 @@ const (
 	leastSteps    = 4
 )
 
-// inSteps returns the iterations of the loop: what is marked as a step, else the
-// steps of an optimizer, else what the recurrence of sites tells. It has none
-// where neither tells.
-func (l Look) inSteps() *steps {
-	if l.steps != nil {
-		return l.steps
-	}
-	l.steps = &steps{}
+// findSteps returns the iterations of the loop: the marks that are steps, else the steps
+// of an optimizer, else what the recurrence of sites shows. It may find none.
+func (p *Pass) findSteps() steps {
 	for _, isStep := range []func(*lifetime.Mark) bool{
 		func(m *lifetime.Mark) bool { return m.Kind == lifetime.Step },
 		func(m *lifetime.Mark) bool { return strings.HasPrefix(m.Text, optimizerStep) },
 	} {
-		for i := range l.Space.Marks {
-			if m := &l.Space.Marks[i]; isStep(m) {
-				l.steps.begins = append(l.steps.begins, m.Begin)
+		var begins []int64
+		for i := range p.Space.Marks {
+			if m := &p.Space.Marks[i]; isStep(m) {
+				begins = append(begins, m.Begin)
 			}
 		}
-		if len(l.steps.begins) > 1 {
-			return l.steps
+		if len(begins) > 1 {
+			return steps{begins, false}
 		}
-		l.steps.begins = nil
 	}
-	if l.dynamic() {
-		l.steps.begins, l.steps.inferred = l.recurrence(), true
-	}
-	return l.steps
+	return steps{p.recurrence(), true}
 }
 
 // recurrence returns when the most common number of allocations of a site
 // happened: most sites of a loop allocate once in each iteration, and those that
 // do so twice or only now and then agree less with each other.
-func (l Look) recurrence() []int64 {
-	h := l.history()
+func (p *Pass) recurrence() []int64 {
+	h := p.histories
 	often := map[int]int{} // sites by number of allocations
 	for _, site := range h.order {
 		if n := len(h.sites[site].buffers); n >= leastSteps {
@@ -80,22 +72,22 @@ func (l Look) recurrence() []int64 {
 	}
 	var begins []int64
 	for _, i := range first {
-		begins = append(begins, l.Space.Buffers[i].Begin)
+		begins = append(begins, p.Space.Buffers[i].Begin)
 	}
 	return begins
 }
 
 // markedSteps returns the marks that are steps.
-func (l Look) markedSteps() []lifetime.Mark {
-	if l.marked == nil {
-		l.marked = []lifetime.Mark{}
-		for _, m := range l.Space.Marks {
+func (p *Pass) markedSteps() []lifetime.Mark {
+	if p.marked == nil {
+		p.marked = []lifetime.Mark{}
+		for _, m := range p.Space.Marks {
 			if m.Kind == lifetime.Step {
-				l.marked = append(l.marked, m)
+				p.marked = append(p.marked, m)
 			}
 		}
 	}
-	return l.marked
+	return p.marked
 }
 
 // at returns which step an instant is in, from 0; -1 before the first.

@@ -43,7 +43,7 @@ func TestSpikeAtLimits(t *testing.T) {
 			if float64(f.Amount.Bytes) != evidence(f, "peak").(float64)-evidence(f, "usual_peak").(float64) {
 				t.Errorf("%s: %v", name, f.Amount)
 			}
-			if want := fmt.Sprintf("most of it step%v (train.py) with", evidence(f, "step")); !strings.Contains(f.Description, want) {
+			if want := fmt.Sprintf("; step%v (train.py) holds ", evidence(f, "step")); !strings.Contains(f.Description, want) {
 				t.Errorf("%s: %s", name, f.Description)
 			}
 		}

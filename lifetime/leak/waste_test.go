@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWasteAtLimits: what counts as allocated for much more than was asked for: less
+// TestWasteAtLimits: what counts as much larger than requested: less
 // than half of a buffer is used, 1 MiB and more is lost, a tenth of the peak warns.
 func TestWasteAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {

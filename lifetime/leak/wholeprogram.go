@@ -21,23 +21,19 @@ const (
 )
 
 // wholeProgram finds what a compiled program holds from its beginning to its
-// end: inputs, outputs and constants. The schedule cannot reuse that memory, so
-// every byte of it is a byte of the peak. It is no leak; the findings say what
-// may be given up.
+// end: inputs, outputs and constants. The schedule cannot reuse this memory, so
+// every byte of it is a byte of the peak. It is not a leak; the findings say how to
+// need less.
 //
-// A group of buffers is worth a finding when it is no small buffer and has
+// A group of buffers gets a finding when it is larger than a small buffer and has
 // minHeld of the peak. The others are one finding together, if they come to as
 // much: a model may have hundreds of small weights.
-func wholeProgram(l Look) []Finding {
-	s := l.Space
-	if s.Axis != lifetime.ProgramOrder {
+func wholeProgram(p *Pass) (findings []Finding) {
+	s, peak := p.Space, p.highest()
+	if shareOf(peak.Bytes, p.Highest) < minProgram {
 		return nil
 	}
-	peak := l.highest()
-	if shareOf(peak.Bytes, l.Highest) < minProgram {
-		return nil
-	}
-	groups := groupBuffers(l.Capture, s, s.LiveAt(peak.At), func(i int) int64 {
+	groups := groupBuffers(p.Capture, s, s.LiveAt(peak.At), func(i int) int64 {
 		switch b := &s.Buffers[i]; b.Kind {
 		case lifetime.Parameter, lifetime.Output, lifetime.Constant:
 			return b.Size
@@ -46,41 +42,35 @@ func wholeProgram(l Look) []Finding {
 	})
 	large := func(g *group) bool { return g.bytes >= smallBytes && shareOf(g.bytes, peak.Bytes) >= minHeld }
 	own, rest := pick(groups, large)
-	var findings []Finding
 	for i := range own {
 		g := &own[i]
-		f := g.held(peak.Bytes, l.Highest)
-		f.Description = fmt.Sprintf("%s: %s, held from the beginning of the program to its end", g, units.Exact(g.bytes))
-		f.Suggestions = g.advice()
+		f := g.held(peak.Bytes, g.String(), g.advice())
+		if g.bytes >= criticalBytes && shareOf(g.bytes, p.Highest) > warnHeld {
+			f.Severity = Warning
+		}
 		findings = append(findings, f)
 	}
-	if large(&rest) {
-		f := rest.held(peak.Bytes, l.Highest)
-		f.Severity = Info // no place of them matters much
+	if large(&rest) { // no place of them matters much
 		number := units.Count(rest.amount.Count)
 		if len(own) > 0 {
 			number += " further"
 		}
-		f.Description = fmt.Sprintf("%s inputs, outputs and constants, the largest the %s: together %s, held from the beginning of the program to its end",
-			number, &group{groupKey: rest.groupKey}, units.Exact(rest.bytes))
-		f.Suggestions = []string{adviceShard}
-		findings = append(findings, f)
+		findings = append(findings, rest.held(peak.Bytes, fmt.Sprintf("%s inputs, outputs and constants, the largest the %s", number, rest.alone()), adviceShard))
 	}
 	return findings
 }
 
-// held is the finding of buffers that live through the whole program.
-func (g *group) held(peak, highest int64) Finding {
-	f := Finding{
-		Confidence: 1, // the compiler says so
-		Sites:      distinct(g.sites), Amount: g.amount,
-		Evidence: []Evidence{{Name: "peak_bytes", Value: float64(peak)}, {Name: "share_of_peak", Value: shareOf(g.bytes, peak)}},
-	}
-	if g.bytes >= criticalBytes && shareOf(g.bytes, highest) > warnHeld {
-		f.Severity = Warning
-	}
+// held returns the finding of buffers that live through the whole program.
+func (g *group) held(peak int64, name, advice string) Finding {
+	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler says so
+		Evidence:    []Evidence{figure(FigPeakBytes, peak), figure(FigShareOfPeak, shareOf(g.bytes, peak))},
+		Suggestions: []string{advice}}
+	f.describe(name, units.Bytes(g.bytes)+", held from the beginning of the program to its end")
 	return f
 }
+
+// alone returns the group as if it had one buffer, for its name.
+func (g *group) alone() *group { return &group{groupKey: g.groupKey} }
 
 // String names a group for people: "input x f32[64,256]{1,0}".
 func (g *group) String() string {
@@ -100,20 +90,20 @@ func (g *group) String() string {
 
 // What can be done about memory that is held all the time.
 const (
-	adviceShard  = "Put less of it on each device: divide it over more of them (sharding), use a narrower type or a smaller batch."
-	adviceDonate = "Donate arguments that the program replaces (jax.jit with donate_argnums): their memory then holds the results."
-	adviceOutput = "Return only what is used. What is returned for a backward pass can be computed again there (jax.checkpoint)."
-	adviceConst  = "Pass large arrays as arguments: what a traced function closes over becomes a constant of every program that it is compiled to."
+	adviceShard  = "Shard it over more devices, or use a narrower type or a smaller batch."
+	adviceDonate = "Donate it if the program replaces it (donate_argnums), or else shard it."
+	adviceOutput = "Return only what is used; donate_argnums lets it reuse an argument."
+	adviceConst  = "Pass large arrays as arguments: a closure makes constants of them."
 )
 
-func (g *group) advice() []string {
+func (g *group) advice() string {
 	switch {
 	case g.kind == lifetime.Constant:
-		return []string{adviceConst}
+		return adviceConst
 	case g.kind == lifetime.Output:
-		return []string{adviceOutput, adviceDonate}
+		return adviceOutput
 	case g.donated:
-		return []string{adviceShard}
+		return adviceShard
 	}
-	return []string{adviceDonate, adviceShard}
+	return adviceDonate
 }

@@ -117,12 +117,8 @@ type outlierJSON struct {
 }
 
 func outlierToJSON(f *leak.Finding) any {
-	figures := map[string]int64{}
-	for _, e := range f.Evidence {
-		figures[e.Name] = whole(e.Value)
-	}
-	return outlierJSON{fileOf(f), textOf(f, "rank"), f.Space.ID(), f.Severity.String(), textOf(f, "measure"), figures["value"], figures["median"],
-		figures["median_deviation"], figures["ranks"], f.Confidence, f.Description}
+	return outlierJSON{f.Text(leak.FigFile), f.Text(leak.FigRank), f.Space.ID(), f.Severity.String(), f.Text(leak.FigMeasure), whole(f.Value(leak.FigValue)),
+		whole(f.Value(leak.FigMedian)), whole(f.Value(leak.FigMedianDeviation)), whole(f.Value(leak.FigRanks)), f.Confidence, f.Description}
 }
 
 // whole rounds a figure of bytes.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // maxListed is how many rows a table on a fleet has in Markdown.
@@ -55,7 +56,7 @@ func (m *markdown) outliers(d *FleetData) {
 	m.line("| severity | capture | memory ID | |\n|---|---|---|---|")
 	for i := range d.Outliers[:min(maxListed, len(d.Outliers))] {
 		f := &d.Outliers[i]
-		m.line("| %s | %s | %s | %s |", f.Severity, escape(fileOf(f)), escape(f.Space.ID()), escape(f.Description))
+		m.line("| %s | %s | %s | %s |", f.Severity, escape(f.Text(leak.FigFile)), escape(f.Space.ID()), escape(f.Description))
 	}
 	m.more(len(d.Outliers), "rank that differs", "ranks that differ")
 }

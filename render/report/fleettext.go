@@ -83,23 +83,10 @@ func (t *fleetText) standsOut(d *FleetData) {
 	}
 	for i := range d.Outliers[:min(textOutliers, len(d.Outliers))] {
 		f := &d.Outliers[i]
-		fmt.Fprintf(t, "\n%s  %s  %s\n  ", f.Severity, f.Rule, Printable(Short(fileOf(f), 50)))
+		fmt.Fprintf(t, "\n%s  %s  %s\n  ", f.Severity, f.Rule, Printable(Short(f.Text(leak.FigFile), 50)))
 		t.para("  ", Short(f.Description, textSentence))
 	}
 	t.more("\n", len(d.Outliers)-textOutliers, "rank that differs", "ranks that differ")
-}
-
-// fileOf names the capture of an outlier.
-func fileOf(f *leak.Finding) string { return textOf(f, "file") }
-
-// textOf returns a word of evidence.
-func textOf(f *leak.Finding, name string) string {
-	for _, e := range f.Evidence {
-		if e.Name == name {
-			return e.Text
-		}
-	}
-	return ""
 }
 
 func (t *fleetText) findings(d *FleetData) {

@@ -34,17 +34,11 @@ var costs = [...]int{leak.Info: 0, leak.Warning: 15, leak.Critical: 40}
 // impacts are the words of insights for severities.
 var impacts = [...]string{leak.Info: "low", leak.Warning: "medium", leak.Critical: "high"}
 
-// titles are those of the rules that tell of a run as a whole, whose findings are
-// insights; the findings of the others are patterns.
-var titles = map[string]string{
-	"trend": "Trend of the memory in use", "spike": "Steps that need more than the usual one", leak.RankOutlier: "A rank that differs from the others",
-}
-
 // Cost returns what findings of one capture take off the score.
 func Cost(found []leak.Finding) (points int) {
 	var causes []string
 	for _, f := range found { // the most severe of a cause comes first
-		if cause := causeOf(&f); cause == "" || !slices.Contains(causes, cause) {
+		if cause := f.Text(leak.FigCausePlace); cause == "" || !slices.Contains(causes, cause) {
 			causes = append(causes, cause)
 			points += costs[f.Severity]
 		}
@@ -60,8 +54,8 @@ func Of(d *Data) *preset.Report {
 		addSummary(&r.Summary, c)
 		cost += Cost(d.Findings[i])
 		for _, f := range d.Findings[i] {
-			if title := titles[f.Rule]; title != "" {
-				r.AllInsights = append(r.AllInsights, insight(&f, title))
+			if f.Kind == leak.KindUsage { // findings about places are patterns
+				r.AllInsights = append(r.AllInsights, insight(&f))
 				continue
 			}
 			r.AllPatterns = append(r.AllPatterns, preset.Pattern{PatternType: f.Rule, Description: f.Description, Severity: f.Severity.String(),
@@ -69,14 +63,14 @@ func Of(d *Data) *preset.Report {
 		}
 	}
 	for _, f := range d.Odd {
-		r.AllInsights = append(r.AllInsights, insight(&f, titles[f.Rule]))
+		r.AllInsights = append(r.AllInsights, insight(&f))
 	}
 	r.Conclude(cost)
 	return r
 }
 
-func insight(f *leak.Finding, title string) preset.Insight {
-	return preset.Insight{Category: f.Rule, Title: title, Description: f.Description, Impact: impacts[f.Severity], Confidence: preset.Float(f.Confidence),
+func insight(f *leak.Finding) preset.Insight {
+	return preset.Insight{Category: f.Rule, Title: leak.Doc(f.Rule), Description: f.Description, Impact: impacts[f.Severity], Confidence: preset.Float(f.Confidence),
 		Data: figures(f), Recommendations: f.Suggestions}
 }
 
@@ -136,7 +130,7 @@ func (d *Data) First(n int) []leak.Finding {
 	for severity := leak.Critical; severity > leak.Info; severity-- {
 		for _, found := range d.Findings {
 			for _, f := range found {
-				cause := causeOf(&f)
+				cause := f.Text(leak.FigCausePlace)
 				if f.Severity != severity || cause != "" && slices.Contains(causes, cause) || len(first) == n {
 					continue
 				}
@@ -146,13 +140,4 @@ func (d *Data) First(n int) []leak.Finding {
 		}
 	}
 	return first
-}
-
-func causeOf(f *leak.Finding) string {
-	for _, e := range f.Evidence {
-		if e.Name == "cause" {
-			return e.Text
-		}
-	}
-	return ""
 }

@@ -275,7 +275,7 @@ func markdown(t *testing.T, d *report.Data) string {
 func TestReport(t *testing.T) {
 	d := dataOf(odd(t))
 	d.Findings[0] = nil
-	d.Odd = []leak.Finding{{Rule: leak.RankOutlier, Description: "rank 3 needs more"}}
+	d.Odd = []leak.Finding{{Rule: "rank_outlier", Kind: leak.KindUsage, Description: "rank 3 needs more"}}
 	d.Ranks = []report.RankRow{{Rank: "0", Peak: 1 << 20}, {Rank: "1", Peak: 3 << 20, Leaked: 7}}
 	got := markdown(t, d)
 	for _, want := range []string{
@@ -319,7 +319,7 @@ func TestManyFindings(t *testing.T) {
 	d := dataOf(c)
 	d.Findings[0] = nil
 	for i := range 23 {
-		f := leak.Finding{Rule: "trend", Severity: leak.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
+		f := leak.Finding{Rule: "trend", Kind: leak.KindUsage, Severity: leak.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
 		if i > 0 {
 			f.Sites = []lifetime.SiteID{1}
 		}

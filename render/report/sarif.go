@@ -156,7 +156,6 @@ func WriteSARIF(w io.Writer, all []Located) error {
 	for _, r := range leak.Rules {
 		driver.Rules = append(driver.Rules, sarifRule{r.Name, sarifText{r.Doc}})
 	}
-	driver.Rules = append(driver.Rules, sarifRule{leak.RankOutlier, sarifText{leak.RankOutlierDoc}})
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
 	for i := range all {
 		l := &all[i]

@@ -136,14 +136,7 @@ func fleetDocumentOf(d *report.FleetData) (doc fleetDocument, usage *columns) {
 // memoryName names a memory of a capture as outliers do.
 type memoryName struct{ capture, id string }
 
-func outlierName(f *leak.Finding) memoryName {
-	for _, e := range f.Evidence {
-		if e.Name == "file" {
-			return memoryName{e.Text, f.Space.ID()}
-		}
-	}
-	return memoryName{}
-}
+func outlierName(f *leak.Finding) memoryName { return memoryName{f.Text(leak.FigFile), f.Space.ID()} }
 
 // heatRows returns the rows in their order, and fills in captures and kinds.
 func heatRows(d *report.FleetData, doc *fleetDocument) (rows []heatRow) {

@@ -2,10 +2,10 @@ package leak
 
 import "github.com/memlane/memlane/lifetime"
 
-// makeRoom makes the history of each site, with as much room as it will need:
-// histories of a million buffers that grew on the way would be copied several
+// preallocate makes the history of each site, with the capacity that it will need.
+// Histories of a million buffers that grew on the way would be copied several
 // times, and half of their memory would stay unused.
-func (h *histories) makeRoom(s *lifetime.Space) {
+func (h *histories) preallocate(s *lifetime.Space) {
 	sites, all := countBuffers(s)
 	h.sites = make([]*history, len(sites))
 	levels := make([]level, all.levels)
@@ -24,7 +24,7 @@ func (h *histories) makeRoom(s *lifetime.Space) {
 	}
 }
 
-// numbers are those of the buffers of a site.
+// numbers count the buffers of a site.
 type numbers struct {
 	begun, open          int // in the window, and of them alive at its end
 	older, openFromOlder int // than the window, and of them alive at its end
@@ -63,7 +63,7 @@ func countBuffers(s *lifetime.Space) (sites []numbers, all numbers) {
 	return sites, all
 }
 
-// cut takes room for n elements off list.
+// cut takes n elements of capacity off list.
 func cut[T any](list *[]T, n int) []T {
 	part := (*list)[:0:n]
 	*list = (*list)[n:]

@@ -9,66 +9,64 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// The thresholds of alike.
+// The thresholds of comparison.
 const (
 	// exactly is how far two sizes may be from proportion, and mostly the share of the
-	// buffers of a site that must be in it.
+	// buffers of a site that must be in proportion.
 	exactly = 0.03
 	mostly  = 0.8
-	// nearlyEach is the share of the growths that must be by a piece.
+	// nearlyEach is the share of the growths that must have the size of a piece.
 	nearlyEach = 0.9
-	// scalar is the largest size of a site that tells nothing: losses, flags.
+	// scalar is the largest size that does not depend on a batch: losses, flags.
 	scalar = 512
-	// maxSizes is how many sizes of a site are looked at between two buffers of
-	// another one.
+	// maxSizes is how many sizes of a site count between two buffers of another one.
 	maxSizes = 32
 	// maxCompared is how many sites that grow are each compared with all others.
 	// Of more, each is compared with a part of the others, so that the time does
 	// not grow with the square of their number.
 	maxCompared = 64
-	// maxBusier is how many times as often another site may allocate: what
+	// maxBusier is how many times as often another site may allocate. A site that
 	// allocates hundreds of times in between has some size in proportion to anything.
 	maxBusier = 256
 )
 
-// alike compares sites by the sizes of their buffers. It is made for all sites
-// whose buffers grow, of which a program has a handful or, where it works on
-// longer and longer sequences, thousands.
-type alike struct {
-	l      Look
+// comparison compares sites by the sizes of their buffers. It serves all sites whose
+// buffers grow: a handful in most programs, thousands in one that works on longer and
+// longer sequences.
+type comparison struct {
+	p      *Pass
 	all    []lifetime.SiteID // busy sites whose sizes may depend on those of a batch
 	stride int               // each of how many of them is compared with a site
 
-	bySize []int32   // buffers by requested size; made when it is asked for
+	bySize []int32   // buffers by requested size; made when first needed
 	found  []between // scratch of intervals
 	sizes  []int64   // scratch of intervals
 }
 
-// newAlike prepares to compare a number of sites with the others.
-func (l Look) newAlike(sites int) *alike {
-	a := &alike{l: l}
+// newComparison prepares to compare a number of sites with the others.
+func (p *Pass) newComparison(sites int) *comparison {
+	c := &comparison{p: p}
 	buffers := 0
-	for _, site := range l.history().order {
-		if h := l.history().sites[site]; site != 0 && len(h.lifetimes) >= minGrowths && l.telling(site, h) {
-			a.all = append(a.all, site)
+	for _, site := range p.histories.order {
+		if h := p.histories.sites[site]; site != 0 && len(h.lifetimes) >= minGrowths && p.dependsOnBatch(site, h) {
+			c.all = append(c.all, site)
 			buffers += len(h.buffers)
 		}
 	}
 	// Each comparison looks at all buffers of the other site.
-	a.stride = 1 + sites*buffers/(maxCompared*(1+len(l.Space.Buffers)))
-	return a
+	c.stride = 1 + sites*buffers/(maxCompared*(1+len(p.Space.Buffers)))
+	return c
 }
 
-// othersGrow reports whether the buffers of so many of the other busy sites keep
-// their proportion to those of a site that it is no news that they grow: what works
-// on a batch grows with it. What grows by itself, as a history does that is added
-// to, is in proportion to little else.
-func (a *alike) othersGrow(except lifetime.SiteID) bool {
-	sites := a.l.history().sites
+// othersGrow reports whether the buffers of many other busy sites keep their proportion
+// to those of a site: all of them grow with the batch. A history that grows by itself
+// is in proportion to little else.
+func (c *comparison) othersGrow(except lifetime.SiteID) bool {
+	sites := c.p.histories.sites
 	own := sites[except]
 	var others []*history
-	for i := 0; i < len(a.all); i += a.stride {
-		o := sites[a.all[i]]
+	for i := 0; i < len(c.all); i += c.stride {
+		o := sites[c.all[i]]
 		if o != own && len(o.buffers) >= len(own.buffers)/2 && len(o.buffers) <= maxBusier*len(own.buffers) {
 			others = append(others, o)
 		}
@@ -79,7 +77,7 @@ func (a *alike) othersGrow(except lifetime.SiteID) bool {
 		if float64(grow+len(others)-i) < least {
 			return false
 		}
-		if a.proportional(own, o, 0) || a.proportional(own, o, 1) {
+		if c.proportional(own, o, 0) || c.proportional(own, o, 1) {
 			grow++
 		}
 		if float64(grow) >= least {
@@ -89,15 +87,11 @@ func (a *alike) othersGrow(except lifetime.SiteID) bool {
 	return false
 }
 
-// telling reports whether the sizes of a site may depend on those of a batch: those
-// of scalars do not, nor those of an optimizer, which are of weights.
-func (l Look) telling(site lifetime.SiteID, h *history) bool {
-	for f := range l.FramesOf(l.Sites[site].Stack) {
-		if strings.Contains(f.File, "torch/optim/") {
-			return false
-		}
-	}
-	return slices.ContainsFunc(h.buffers, func(i int) bool { return l.Space.Buffers[i].Requested > scalar })
+// dependsOnBatch reports whether the sizes of a site may depend on those of a batch.
+// Scalars do not, nor does an optimizer, whose buffers have the sizes of weights.
+func (p *Pass) dependsOnBatch(site lifetime.SiteID, h *history) bool {
+	return !anyFrame(p.Capture, site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/optim/") }) &&
+		slices.ContainsFunc(h.buffers, func(i int) bool { return p.Space.Buffers[i].Requested > scalar })
 }
 
 // between is what a site allocates between two buffers of another one.
@@ -108,8 +102,8 @@ type between struct {
 
 // proportional reports whether o allocates, between each two buffers of h, one that
 // is a fixed share of the buffer of h before it or, with next = 1, after it.
-func (a *alike) proportional(h, o *history, next int) bool {
-	all := a.intervals(h, o, next)
+func (c *comparison) proportional(h, o *history, next int) bool {
+	all := c.intervals(h, o, next)
 	if len(all) < minGrowths {
 		return false
 	}
@@ -132,11 +126,11 @@ func (a *alike) proportional(h, o *history, next int) bool {
 	return false
 }
 
-// intervals returns what o allocates between each two buffers of h, as far as it
-// does. The next call overwrites it.
-func (a *alike) intervals(h, o *history, next int) []between {
-	buffers := a.l.Space.Buffers
-	all, sizes := a.found[:0], a.sizes[:0]
+// intervals returns what o allocates between each two buffers of h. The next call
+// overwrites it.
+func (c *comparison) intervals(h, o *history, next int) []between {
+	buffers := c.p.Space.Buffers
+	all, sizes := c.found[:0], c.sizes[:0]
 	k, last, from := 0, -1, 0
 	for _, i := range o.buffers {
 		for k+1 < len(h.buffers) && h.buffers[k+1] < i {
@@ -155,14 +149,14 @@ func (a *alike) intervals(h, o *history, next int) []between {
 			all[len(all)-1].sizes = sizes[from:len(sizes):len(sizes)] // where sizes moves on, this stays
 		}
 	}
-	a.found, a.sizes = all, sizes
+	c.found, c.sizes = all, sizes
 	return all
 }
 
-// joinsPieces reports whether a site grows by what was allocated elsewhere in
-// between: the pieces of a concatenation.
-func (a *alike) joinsPieces(h *history) bool {
-	buffers := a.l.Space.Buffers
+// joinsPieces reports whether a site grows by the sizes of buffers that other sites
+// allocated in between: the pieces of a concatenation.
+func (c *comparison) joinsPieces(h *history) bool {
+	buffers := c.p.Space.Buffers
 	grew, joined := 0, 0
 	for k := 1; k < len(h.buffers); k++ {
 		before, after := h.buffers[k-1], h.buffers[k]
@@ -171,7 +165,7 @@ func (a *alike) joinsPieces(h *history) bool {
 			continue
 		}
 		grew++
-		like := a.ofSize(more)
+		like := c.ofSize(more)
 		at, _ := slices.BinarySearch(like, int32(before+1))
 		for ; at < len(like) && int(like[at]) < after; at++ {
 			if buffers[like[at]].Site != buffers[after].Site {
@@ -184,18 +178,18 @@ func (a *alike) joinsPieces(h *history) bool {
 }
 
 // ofSize returns the buffers of a requested size, in order.
-func (a *alike) ofSize(size int64) []int32 {
-	buffers := a.l.Space.Buffers
-	if a.bySize == nil {
-		a.bySize = make([]int32, len(buffers))
-		for i := range a.bySize {
-			a.bySize[i] = int32(i)
+func (c *comparison) ofSize(size int64) []int32 {
+	buffers := c.p.Space.Buffers
+	if c.bySize == nil {
+		c.bySize = make([]int32, len(buffers))
+		for i := range c.bySize {
+			c.bySize[i] = int32(i)
 		}
-		slices.SortFunc(a.bySize, func(x, y int32) int {
+		slices.SortFunc(c.bySize, func(x, y int32) int {
 			return cmp.Or(cmp.Compare(buffers[x].Requested, buffers[y].Requested), cmp.Compare(x, y))
 		})
 	}
-	from := sort.Search(len(a.bySize), func(i int) bool { return buffers[a.bySize[i]].Requested >= size })
-	like := a.bySize[from:]
+	from := sort.Search(len(c.bySize), func(i int) bool { return buffers[c.bySize[i]].Requested >= size })
+	like := c.bySize[from:]
 	return like[:sort.Search(len(like), func(i int) bool { return buffers[like[i]].Requested > size })]
 }

@@ -2,13 +2,14 @@ package leak
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// The thresholds of grown.
+// The thresholds of growingBuffer.
 const (
 	// minGrowths is how often the floor of the bytes of a site must rise, and
 	// minFactor how many times as high it must get.
@@ -28,75 +29,54 @@ const (
 	minThird = 0.15
 )
 
-// grown finds sites that replace their buffer by a larger one, again and again:
+// growingBuffer finds sites that replace their buffer by a larger one, again and again:
 //
 //	hist = torch.cat([hist, x])
 //
-// No buffer lives long, so nothing piles up; but what the site holds at the
+// No buffer lives long, so their number stays; but what the site holds at the
 // least, the floor of its live bytes, keeps rising as the floor of their number
 // does in a leak, and each buffer that goes has made room for a larger one.
 // Lengths that vary, or rise from step to step, leave nothing between two steps:
 // their floor is level.
-func grown(l Look) []Finding {
-	if !l.dynamic() {
-		return nil
-	}
-	h := l.history()
-	all := newPlaces()
-	sites := l.growingSites()
+func growingBuffer(p *Pass) []Finding {
+	sites := p.growingSites()
 	if len(sites) == 0 {
 		return nil
 	}
-	alike := l.newAlike(len(sites))
+	all, compare := newPlaces(), p.newComparison(len(sites))
 	for _, site := range sites {
-		hist := h.sites[site]
-		if alike.othersGrow(site) && !alike.joinsPieces(hist) {
+		h := p.histories.sites[site]
+		if compare.othersGrow(site) && !compare.joinsPieces(h) {
 			continue
 		}
-		var kept []int
-		for _, i := range hist.open {
-			if l.Space.Buffers[i].Edge&lifetime.Pending == 0 {
-				kept = append(kept, i)
-			}
-		}
+		kept := slices.DeleteFunc(slices.Clone(h.open), func(i int) bool { return p.Space.Buffers[i].Edge&lifetime.Pending != 0 })
 		if len(kept) > 0 {
-			all.at(l.PlaceOf(site)).merge(l.Space, site, kept, hist)
+			all.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
 		}
 	}
-	var findings []Finding
-	for _, p := range all.order {
-		f := all.found[p]
-		oldest := &l.Space.Buffers[h.sites[f.Sites[0]].buffers[0]]
-		first, last := oldest.Requested, l.Space.Buffers[f.Kept[0]].Requested
-		n := f.evidence("freed")
+	return all.conclude(func(place lifetime.Place, f *Finding) bool {
+		oldest := &p.Space.Buffers[p.histories.sites[f.Sites[0]].buffers[0]]
+		first, last := oldest.Requested, p.Space.Buffers[f.Kept[0]].Requested
+		n := f.Value(FigFreed)
 		f.Severity = Warning
 		f.Confidence = n / (n + 4)
-		f.addEvidence("first_bytes", float64(first))
-		f.addEvidence("last_bytes", float64(last))
-		f.Description = fmt.Sprintf("%s allocates a larger buffer each time and frees the one before: from %s to %s in %s allocations%s, and it goes on",
-			p, units.Bytes(first), units.Exact(last), units.Count(int64(f.evidence("allocated"))), l.perStep(f))
-		l.goOn(f, oldest.Begin)
-		f.say("cause", p.String())
-		f.say("likely_cause", "grown by concatenation")
-		f.Suggestions = []string{fmt.Sprintf("Do not grow a tensor in %s with torch.cat in every step: keep only the last entries, collect on the CPU, "+
-			"or allocate the full size once and write into it. Each copy also costs time, and leaves a hole that the next one is too large for.", p)}
-		findings = append(findings, *f)
-	}
-	return findings
+		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
+		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
+		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)
+		f.blame(Concatenation, place)
+		return true
+	})
 }
 
 // growingSites returns the sites whose buffers are each larger than the one before.
-func (l Look) growingSites() (sites []lifetime.SiteID) {
-	h := l.history()
-	for _, site := range h.order {
-		hist := h.sites[site]
-		if len(hist.lifetimes) < minGrowths || l.told[site] || !l.wants(site) || !h.growsBySize(l.Space, hist) {
+func (p *Pass) growingSites() (sites []lifetime.SiteID) {
+	for site, h := range p.unexplained() {
+		if len(h.lifetimes) < minGrowths || !p.histories.growsBySize(p.Space, h) {
 			continue
 		}
-		if least, _ := l.verdict(hist); least > 0 || l.inOneCall(site) { // it grows in number
-			continue
+		if least, _ := p.verdict(h); least == 0 && !p.inOneCall(site) { // else it grows in number
+			sites = append(sites, site)
 		}
-		sites = append(sites, site)
 	}
 	return sites
 }
@@ -109,11 +89,10 @@ type growth struct {
 }
 
 // growths returns the rises of the floor of the live bytes, in order.
-func (h *history) growths() []growth {
+func (h *history) growths() (all []growth) {
 	if len(h.levels) == 0 {
 		return nil
 	}
-	var all []growth
 	floor := h.levels[len(h.levels)-1].bytes
 	for i := len(h.levels) - 2; i >= 0; i-- {
 		if bytes := h.levels[i].bytes; bytes < floor {
@@ -121,13 +100,11 @@ func (h *history) growths() []growth {
 			floor = bytes
 		}
 	}
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return all
 }
 
-// growsBySize applies the thresholds of grown to a site.
+// growsBySize applies the thresholds of growingBuffer to a site.
 func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 	all := site.growths()
 	until := h.end.work - site.lag()
@@ -143,33 +120,33 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 		return false
 	}
 	first, last := all[0], all[n-1]
-	gain := last.to - first.from
-	if float64(last.to) < minFactor*float64(max(first.to, 1)) {
-		return false
-	}
-	// Where the growth was after each third of the time.
+	return float64(last.to) >= minFactor*float64(max(first.to, 1)) && inEachThird(all[:n]) &&
+		!site.wasAbove(maxEarlier*float64(last.to), first.at) && largerSuccessors(s, site) >= minLarger
+}
+
+// inEachThird reports whether each third of the time has its part of the growth.
+func inEachThird(all []growth) bool {
+	first, last := all[0], all[len(all)-1]
 	low := first.from
 	for third := 1; third <= 3; third++ {
 		high := first.from
-		for _, g := range all[:n] {
+		for _, g := range all {
 			if g.at.work <= first.at.work+(last.at.work-first.at.work)*third/3 {
 				high = g.to
 			}
 		}
-		if float64(high-low) < minThird*float64(gain) {
+		if float64(high-low) < minThird*float64(last.to-first.from) {
 			return false
 		}
 		low = high
 	}
-	for _, level := range site.levels {
-		if int(level.allocations) >= first.at.allocations {
-			break
-		}
-		if float64(level.bytes) > maxEarlier*float64(last.to) {
-			return false
-		}
-	}
-	return largerSuccessors(s, site) >= minLarger
+	return true
+}
+
+// wasAbove reports whether a site held more than some bytes before a moment.
+func (h *history) wasAbove(bytes float64, before moment) bool {
+	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= before.allocations })
+	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > bytes })
 }
 
 // largerSuccessors returns the share of the freed buffers of a site that a
@@ -187,8 +164,5 @@ func largerSuccessors(s *lifetime.Space, h *history) float64 {
 			larger++
 		}
 	}
-	if freed == 0 {
-		return 0
-	}
-	return float64(larger) / float64(freed)
+	return shareOf(int64(larger), int64(freed))
 }

@@ -1,0 +1,160 @@
+package leak
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Severity says how urgent a finding is.
+type Severity uint8
+
+const (
+	Info     Severity = iota // no fault, or too little evidence for a warning
+	Warning                  // a confirmed leak, or much waste
+	Critical                 // a failed allocation, or a leak that is large or reaches the limit soon
+)
+
+var severityNames = [...]string{"info", "warning", "critical"}
+
+// String returns the name used in JSON and labels.
+func (s Severity) String() string { return severityNames[s] }
+
+// ParseSeverity is the inverse of Severity.String. It returns false for any other
+// name.
+func ParseSeverity(name string) (Severity, bool) {
+	i := slices.Index(severityNames[:], name)
+	return Severity(max(i, 0)), i >= 0
+}
+
+// Finding is one place in the program and what is wrong with it.
+type Finding struct {
+	Rule       string // name of the rule that found it
+	Kind       Kind
+	Severity   Severity
+	Confidence float64 // 0 to 1: how far the evidence carries
+	Space      *lifetime.Space
+	Sites      []lifetime.SiteID // the stacks concerned; the first one names the place. None: the whole space
+	Amount     lifetime.Amount   // the buffers concerned
+
+	BytesPerStep float64 // requested bytes; 0 when the steps are unknown
+	Cause        Cause   // of a leak or a failed allocation; NoCause of others
+	Description  string
+	Evidence     []Evidence
+	Suggestions  []string // each fits a line of 80 columns
+
+	Kept []int // the buffers concerned, by index into Space.Buffers; nil where the rule does not count single buffers
+}
+
+// Place returns the site that names the place of a finding, 0 for a finding about the
+// whole space.
+func (f *Finding) Place() lifetime.SiteID {
+	if len(f.Sites) == 0 {
+		return 0
+	}
+	return f.Sites[0]
+}
+
+// IsLeak reports whether a finding is a confirmed leak.
+func (f *Finding) IsLeak() bool { return f.Kind == KindLeak && f.Severity > Info }
+
+// Sort puts findings in the order of reports: most severe first, leaks before
+// others, then most bytes.
+func Sort(all []Finding) {
+	other := func(f *Finding) int {
+		if f.IsLeak() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(other(&x), other(&y)), cmp.Compare(y.Amount.Bytes, x.Amount.Bytes),
+			cmp.Compare(x.Space.ID(), y.Space.ID()), slices.Compare(x.Sites, y.Sites))
+	})
+}
+
+// The text of a finding fits maxLines lines, as the terminal and pages wrap it: without
+// the place, which the heading names, and with the confidence behind it.
+const (
+	maxLines   = 3
+	lineWidth  = 76
+	confidence = "; confidence 100 %"
+)
+
+// describe sets the description: the place, unless it is "", the text and the further
+// parts up to the first that does not fit; the evidence has that. It skips empty parts.
+func (f *Finding) describe(place, text string, parts ...string) {
+	for _, part := range parts {
+		if part == "" {
+			continue
+		}
+		if !fits(text + "; " + part + confidence) {
+			break
+		}
+		text += "; " + part
+	}
+	if place != "" {
+		text = place + ": " + text
+	}
+	f.Description = text
+}
+
+// fits reports whether words fit the lines of a finding.
+func fits(text string) bool {
+	lines, width := 1, -1
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		if width+1+n > lineWidth {
+			lines, width = lines+1, -1
+		}
+		width += 1 + n
+	}
+	return lines <= maxLines
+}
+
+// merge adds buffers of one stack to the finding of its place, and what the stack did.
+func (f *Finding) merge(s *lifetime.Space, site lifetime.SiteID, buffers []int, h *history) {
+	f.Sites = append(f.Sites, site)
+	f.Kept = append(f.Kept, buffers...)
+	for _, i := range buffers {
+		f.Amount.Add(amountOf(&s.Buffers[i]))
+	}
+	f.add(figure(FigAllocated, h.allocated), figure(FigFreed, len(h.lifetimes)), figure(FigOlder, h.older))
+}
+
+// amountOf returns one buffer as an amount.
+func amountOf(b *lifetime.Buffer) lifetime.Amount {
+	return lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested}
+}
+
+// places are the findings of a rule by place, in order of their appearance.
+type places struct {
+	found map[lifetime.Place]*Finding
+	order []lifetime.Place
+}
+
+func newPlaces() *places { return &places{found: map[lifetime.Place]*Finding{}} }
+
+// at returns the finding of a place, a new one the first time.
+func (p *places) at(where lifetime.Place) *Finding {
+	f := p.found[where]
+	if f == nil {
+		f = &Finding{}
+		p.found[where] = f
+		p.order = append(p.order, where)
+	}
+	return f
+}
+
+// conclude completes every finding and returns those for which complete is true.
+func (p *places) conclude(complete func(place lifetime.Place, f *Finding) bool) (all []Finding) {
+	for _, place := range p.order {
+		if f := p.found[place]; complete(place, f) {
+			all = append(all, *f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,39 @@
+package leak
+
+import (
+	"fmt"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// minUse is the share of its buffers that a site must request.
+const minUse = 0.5
+
+// inefficient finds the sites whose buffers at the peak are mostly rounding: a
+// scalar takes 512 bytes, and settings of the allocator round far more.
+func inefficient(p *Pass) []Finding {
+	s, peak, all := p.Space, p.highest(), newPlaces()
+	for _, i := range s.LiveAt(peak.At) {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.SizeInferred == 0 && float64(b.Requested) < minUse*float64(b.Size) && p.selected(b.Site) {
+			f := all.at(p.PlaceOf(b.Site))
+			f.Sites = append(f.Sites, b.Site)
+			f.Amount.Add(amountOf(b))
+		}
+	}
+	return all.conclude(func(place lifetime.Place, f *Finding) bool {
+		waste := f.Amount.Bytes - f.Amount.Requested
+		share := shareOf(waste, peak.Bytes)
+		if share >= warnWaste {
+			f.Severity = Warning
+		}
+		f.Sites = distinct(f.Sites)
+		f.Confidence = 1
+		f.add(figure(FigWasted, waste), figure(FigShareOfPeak, share))
+		f.describe(place.String(), fmt.Sprintf("%s occupy %s at the peak for %s requested", units.Several(f.Amount.Count, "buffer"),
+			units.Bytes(f.Amount.Bytes), units.Bytes(f.Amount.Requested)))
+		f.Suggestions = []string{"Pack the small tensors into one, or unset roundup_power2_divisions."}
+		return waste >= largeWaste && p.isNotable(waste)
+	})
+}

@@ -1,0 +1,275 @@
+package leak
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The thresholds of leaking.
+const (
+	// minRises is how often the floor of a site must rise. Three kept buffers
+	// are too common in healthy programs.
+	minRises = 4
+	// fewSteps is the number of marked steps of a short capture, each of which must keep
+	// as much: then three kept buffers are not a coincidence.
+	fewSteps = 3
+	// minSpan is the share of the window over which the rises must spread: a
+	// burst is something that was loaded, not a leak.
+	minSpan = 0.2
+	// maxSilence bounds the time since the last rise, in longest pauses between
+	// two rises, and maxSilentShare as a share of the window: a floor that is
+	// silent for longer has plateaued.
+	maxSilence     = 3
+	maxSilentShare = 1.0 / 3
+	// minTailRate is the rate of rises in the last third of the growth, as a
+	// share of the mean rate: a cache that fills gets slower and slower. Where
+	// the rises as a whole come early, by Laplace's trend test at fading (the
+	// one-sided 10 % point of the normal distribution), it is minFadingRate: a
+	// cache may have filled at the site of a leak, but the leak must show.
+	minTailRate   = 0.25
+	minFadingRate = 0.6
+	fading        = -1.28
+	// regular is how many mean pauses the longest one may last where there are
+	// fewer rises than enough: a few that come at random may as well be a pool on
+	// its way to its size.
+	enough  = 6
+	regular = 2
+	// late is how many lags a buffer must be old to be overdue.
+	late = 1.3
+	// queueShare is the share of its buffers that a queue frees in the order of their
+	// allocation.
+	queueShare = 0.9
+	// settled is the trend from which on the second half of a rise is steady.
+	settled = -1
+	// patience is how much older than the usual freed buffer of its site a
+	// buffer must be before its free is overdue. usual is the quantile taken.
+	patience = 1.5
+	usual    = 0.9
+	// suspected is the number of rises that raises a suspicion where a site freed
+	// nothing.
+	suspected = minRises - 1
+)
+
+// leaking finds sites whose survivors grow in number to the end of the window.
+//
+// Progress is measured in work: the number of allocations so far, anywhere in
+// the space, whose buffers were freed again. Where nothing is ever freed there
+// are no iterations to compare, and no verdict. For each stack, the floor at a
+// moment is the lowest number of its live buffers from then on: what was never
+// given back. A leak is a floor that
+//
+//   - rises at least minRises times, spread over the window (not a burst, not
+//     something allocated once),
+//   - rises to the end (not a plateau: a cache that is full, a buffer pool), at
+//     a rate that does not fade,
+//   - not counting buffers that are younger than the usual lifetime of their
+//     site allows (frees that lag: reference cycles, buffers that are flushed
+//     now and then, work in flight).
+//
+// A bounded cache keeps its floor level, whichever of its buffers survive. Buffers that
+// one forward pass keeps until its end do not leak either: see calls.
+//
+// A leak with one rise too few is a suspicion.
+func leaking(p *Pass) []Finding {
+	confirmed, suspicions := newPlaces(), newPlaces()
+	for site, h := range p.unexplained() {
+		least, sure := p.verdict(h)
+		if least == 0 || p.inOneCall(site) {
+			continue
+		}
+		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
+			to := suspicions
+			if sure {
+				to = confirmed
+			}
+			to.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
+		}
+	}
+	findings := confirmed.conclude(func(place lifetime.Place, f *Finding) bool {
+		f.Severity = Warning
+		p.concludeLeak(place, f, "")
+		return true
+	})
+	findings = append(findings, suspicions.conclude(func(place lifetime.Place, f *Finding) bool {
+		p.concludeLeak(place, f, ", too few to be sure of a leak")
+		return confirmed.found[place] == nil // a place has one finding
+	})...)
+	p.explain(findings)
+	return findings
+}
+
+// verdict returns how many survivors a site must have to leak, and whether it is then
+// certain; 0 where it does not leak.
+func (p *Pass) verdict(h *history) (least int, sure bool) {
+	switch rises, all := h.rises(), p.histories; {
+	case p.keepsMore(rises, h):
+		return minRises, true
+	case p.inEveryStep(h):
+		return fewSteps, true
+	case len(h.lifetimes) == 0 && h.older == 0 && len(rises) == suspected && all.keepsRising(rises, 0, suspected):
+		return suspected, false
+	}
+	return 0, false
+}
+
+// grew reports whether a site has gained at least as many survivors as asked. Where
+// the window opens on a buffer pool or cache in use, new buffers show under their site,
+// and those that go are older and of unknown origin. The rest has grown; it must be the
+// larger part.
+func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) bool {
+	n := int64(len(kept))
+	return n >= least && (site == 0 || n-p.histories.replaced(p.Space, h, kept) >= max(least, n/2))
+}
+
+// concludeLeak completes the finding of a place. doubt is what a suspicion adds to the
+// text; the confidence of one is half of that in a leak.
+func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
+	n := float64(f.Amount.Count)
+	f.Confidence = n / (n + 4) // few rises may be chance, many are a pattern
+	if doubt != "" {
+		f.Confidence /= 2
+	}
+	f.add(figure(FigSurvivors, n), figure(FigMeanBytes, float64(f.Amount.Bytes)/n))
+	number := units.Count(f.Amount.Count)
+	if f.Value(FigFreed) > 0 {
+		number += " of " + units.Count(int64(f.Value(FigAllocated)))
+	}
+	kept := fmt.Sprintf("%s buffers (%s) were never freed", number, units.Bytes(f.Amount.Bytes)) + doubt
+	began := p.Space.Buffers[slices.Min(f.Kept)].Begin // buffers stand in order of their beginnings
+	f.describe(place.String(), kept, p.outlook(f, began)...)
+}
+
+// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue.
+// A site whose buffers live long and end at random may have many young ones while it
+// fills. A queue frees in order: one that gets longer leaks without an old buffer.
+func (p *Pass) keepsMore(rises []moment, h *history) bool {
+	all, lag := p.histories, h.lag()
+	if all.keepsRising(rises, lag, minRises) {
+		return p.overdue(h) >= minRises || h.inOrder()
+	}
+	return all.steadyAtLast(rises, lag) && p.overdue(h) >= minRises
+}
+
+// overdue counts the survivors that are too old to be freed in time.
+func (p *Pass) overdue(h *history) (n int) {
+	lag := h.lag()
+	for _, i := range h.open {
+		if p.Space.Buffers[i].Edge&lifetime.Pending == 0 && float64(p.histories.age(i)) >= late*float64(lag) {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder reports whether a site frees its buffers in the order of their
+// allocation.
+func (h *history) inOrder() bool {
+	n, last := 0, int32(-1)
+	for _, f := range h.freed {
+		if f.buffer > last {
+			n++
+			last = f.buffer
+		}
+	}
+	return float64(n) >= queueShare*float64(len(h.freed))
+}
+
+// steadyAtLast reports whether a floor that rose faster at first has settled to a
+// steady rate in the second half of its rise: a cache that fills does not.
+func (h *histories) steadyAtLast(rises []moment, lag int) bool {
+	if len(rises) == 0 {
+		return false
+	}
+	until := h.end.work - lag
+	middle := (rises[0].work + until) / 2
+	half := rises[sort.Search(len(rises), func(i int) bool { return rises[i].work >= middle }):]
+	return len(half) >= 2*minRises && h.keepsRising(half, lag, minRises) && laplace(half, until) > settled
+}
+
+// inEveryStep reports whether a site keeps the same number of buffers of every
+// one of the few steps that the capture has, and nothing else.
+func (p *Pass) inEveryStep(h *history) bool {
+	steps := p.markedSteps()
+	if len(h.lifetimes) > 0 || h.older > 0 || len(steps) != fewSteps {
+		return false
+	}
+	kept := map[int]int{} // by step
+	for _, i := range h.buffers {
+		begin := p.Space.Buffers[i].Begin
+		step := slices.IndexFunc(steps, func(m lifetime.Mark) bool { return m.Begin <= begin && begin < m.End })
+		if step < 0 {
+			return false
+		}
+		kept[step]++
+	}
+	for _, n := range kept {
+		if len(kept) != fewSteps || n*fewSteps != len(h.buffers) {
+			return false
+		}
+	}
+	return len(kept) > 0
+}
+
+// keepsRising applies the thresholds to the moments at which a floor rose.
+// Buffers that were allocated less than lag before the end, in work, may still
+// be freed in time: rises since then do not count.
+func (h *histories) keepsRising(rises []moment, lag, least int) bool {
+	until := h.end.work - lag
+	counted := rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
+	n := len(counted)
+	if n < least {
+		return false
+	}
+	first, last := counted[0], counted[n-1]
+	distinct, pause := h.pauses(counted)
+	minRate := minTailRate
+	if laplace(counted, until) < fading {
+		minRate = minFadingRate
+	}
+	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
+	silent := until - last.work
+	// Rises that do not count yet still show that the floor is not level. A cache of
+	// long-lived buffers rises only before until.
+	level := h.end.work - rises[len(rises)-1].work
+	return distinct >= least &&
+		float64(last.work-first.work) >= minSpan*float64(until) &&
+		max(silent, level) <= maxSilence*pause.work &&
+		float64(silent) <= maxSilentShare*float64(until) && float64(level) <= maxSilentShare*float64(h.end.work) &&
+		(n >= enough || float64(pause.work)*float64(n-1) <= regular*float64(last.work-first.work)) &&
+		// Without lag the other clock shows whether the program went on to other work.
+		(lag > 0 || h.end.allocations-last.allocations <= maxSilence*pause.allocations) &&
+		float64(tail) >= minRate*float64(n)/3
+}
+
+// pauses returns how many of the rises are not of one moment or, where steps are
+// known, of one step, and the longest pause between two on each clock.
+func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
+	distinct = 1
+	for i := 1; i < len(rises); i++ {
+		x, y := rises[i-1], rises[i]
+		if y.work != x.work && (h.steps == nil || h.stepOf(y.work) != h.stepOf(x.work)) {
+			distinct++
+		}
+		longest.work = max(longest.work, y.work-x.work)
+		longest.allocations = max(longest.allocations, y.allocations-x.allocations)
+	}
+	return distinct, longest
+}
+
+// laplace is Laplace's statistic of a series of events that is watched from the
+// first one until a moment: about standard normal when they come at a steady
+// rate, negative when they come less and less often.
+func laplace(rises []moment, until int) float64 {
+	first := rises[0].work
+	sum := 0.0
+	for _, r := range rises {
+		sum += float64(r.work - first)
+	}
+	n := float64(len(rises))
+	return (sum/n/float64(max(until-first, 1)) - 0.5) * math.Sqrt(12*n)
+}

@@ -1,0 +1,87 @@
+package leak_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// TestRules: every rule has a name, a kind and a line about it. One compares captures;
+// the others look at spaces.
+func TestRules(t *testing.T) {
+	names := map[string]bool{}
+	for _, r := range leak.Rules {
+		if names[r.Name] || r.Doc == "" || leak.Doc(r.Name) != r.Doc || r.Kind == leak.KindForeign || (r.Run == nil) != (r.Name == "rank_outlier") {
+			t.Errorf("%+v", r)
+		}
+		names[r.Name] = true
+	}
+	if len(names) != 15 || leak.Doc("memory_leak") != "" {
+		t.Errorf("%d rules", len(names))
+	}
+	if got, want := fmt.Sprint([]leak.Kind{leak.KindForeign, leak.KindLeak, leak.KindFailure, leak.KindRetention, leak.KindUsage, leak.KindWaste, leak.KindProgram}),
+		"[foreign leak failure retention usage waste program]"; got != want {
+		t.Errorf("kinds %s, want %s", got, want)
+	}
+}
+
+// TestFigures: figures and causes have a name of their own, and a line about them.
+func TestFigures(t *testing.T) {
+	names := map[string]bool{}
+	for _, f := range leak.Figures {
+		if names[f.Name] || f.Unit == leak.UnitForeign || f.Doc == "" {
+			t.Errorf("%+v", f)
+		}
+		names[f.Name] = true
+	}
+	for _, c := range leak.Causes() {
+		if names[c.String()] || c.String() == "" || c.Doc() == "" || !isLine(c.Advice()) {
+			t.Errorf("%s: %q %q", c, c.Doc(), c.Advice())
+		}
+		names[c.String()] = true
+	}
+	if f := leak.ForeignFigure("max_z_score"); f.Name != "max_z_score" || f.Unit != leak.UnitForeign || slices.Contains(leak.Figures, f) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// isLine reports whether advice fits one line of 80 columns, behind its mark.
+func isLine(advice string) bool { return advice != "" && len(advice) <= 76 }
+
+// find runs the rules and holds what they find to what must be true of any finding.
+func find(t testing.TB, c *lifetime.Capture, settings leak.Settings) []leak.Finding {
+	t.Helper()
+	all := leak.Find(c, c.Spaces, settings)
+	for i := range all {
+		checkFinding(t, &all[i])
+	}
+	return all
+}
+
+// checkFinding: a finding has the kind of its rule, evidence from the table, a cause if
+// it is a leak or a failure, and one line of advice.
+func checkFinding(t testing.TB, f *leak.Finding) {
+	t.Helper()
+	at := slices.IndexFunc(leak.Rules, func(r leak.Rule) bool { return r.Name == f.Rule })
+	if at < 0 || f.Kind != leak.Rules[at].Kind || f.Space == nil || f.Confidence <= 0 || f.Confidence > 1 || f.Description == "" || len(f.Suggestions) != 1 {
+		t.Errorf("incomplete: %+v", f)
+	}
+	for _, e := range f.Evidence {
+		if !slices.Contains(leak.Figures, e.Figure) || (e.Unit == leak.UnitText) != (e.Text != "") {
+			t.Errorf("%s: evidence %+v", f.Rule, e)
+		}
+	}
+	reason := f.Text(leak.FigLikelyCause) + f.Text(leak.FigReason)
+	if reason != f.Cause.String() || (f.Kind == leak.KindLeak) != (f.Text(leak.FigLikelyCause) != "") {
+		t.Errorf("%s: cause %q, evidence has %q", f.Rule, f.Cause, reason)
+	}
+	for _, advice := range f.Suggestions {
+		if place := f.Text(leak.FigCausePlace); !isLine(advice) && (place == "" || !strings.Contains(advice, place)) {
+			t.Errorf("%s: advice of %d columns: %s", f.Rule, len(advice), advice)
+		}
+	}
+}
