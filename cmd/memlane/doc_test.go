@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/docs/manual"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -587,6 +588,31 @@ func inReader(t *testing.T, file, key string) bool {
 		source, err := os.ReadFile(file)
 		return err == nil && !strings.HasSuffix(file, "_test.go") && bytes.Contains(source, []byte(`"`+key+`"`))
 	})
+}
+
+// TestDocumentedRules: leaks.md has every rule, with its kind and when it is silent, and
+// every cause; json.md has every figure of evidence.
+func TestDocumentedRules(t *testing.T) {
+	page := manualText("leaks")
+	sections := regexp.MustCompile(`(?m)^##+ `).Split(page, -1)
+	lacks := func(name, page, row string) {
+		if !strings.Contains(page, row) {
+			t.Errorf("%s.md lacks\n%s", name, row)
+		}
+	}
+	for _, r := range leak.Rules {
+		lacks("leaks", page, fmt.Sprintf("\n| [%s](#%s) | %s | %s |\n", r.Name, r.Name, r.Kind, r.Doc))
+		i := slices.IndexFunc(sections, func(s string) bool { return strings.HasPrefix(s, r.Name+"\n") })
+		if i < 0 || !strings.Contains(sections[i], "\n- Silent: ") || !strings.Contains(sections[i], "\n- Do: ") {
+			t.Errorf("leaks.md does not say when %s is silent and what to do", r.Name)
+		}
+	}
+	for _, c := range leak.Causes() {
+		lacks("leaks", page, fmt.Sprintf("\n| `%s` | %s | %s |\n", c, c.Doc(), c.Advice()))
+	}
+	for _, f := range leak.Figures {
+		lacks("json", manualText("json"), fmt.Sprintf("\n| `%s` | %s | %s |\n", f.Name, f.Unit, f.Doc))
+	}
 }
 
 // TestDocumentedLosses: reference.md has every reason for which something is not in
