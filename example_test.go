@@ -4,37 +4,56 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os"
+	"path/filepath"
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/blocks"
+	"github.com/memlane/memlane/render/pprof"
+	"github.com/memlane/memlane/render/web"
 )
 
-// Open a capture, say what leaks in each memory ID of it, and draw the buffers with
-// the leaks marked.
+// Open a capture, print what leaks, and write an interactive page, a picture and a heap
+// profile with the leaks marked.
 func Example() {
 	capture, err := formats.Open("testdata/torchsnap/leak_4mib_20steps.pickle", formats.Input{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, space := range capture.Spaces {
-		peak := space.Peak(lifetime.Occupied)
-		fmt.Printf("%s: at most %d bytes\n", space.ID(), peak.Bytes)
-
-		leaks := map[lifetime.SiteID]string{}
-		for _, f := range leak.Find(capture, []*lifetime.Space{space}, leak.Settings{}) {
-			if f.IsLeak() {
-				fmt.Printf("%s: %d buffers, %d bytes\n", capture.PlaceOf(f.Place()), f.Amount.Count, f.Amount.Bytes)
-				leaks[f.Place()] = f.Description
-			}
-		}
-		picture := io.Discard // os.Create("leak.svg")
-		if err := blocks.Write(picture, capture, space, blocks.Options{Color: blocks.ByLeak, Leaks: leaks}); err != nil {
-			log.Fatal(err)
-		}
+	found := leak.Find(capture, capture.Spaces, leak.Settings{})
+	leaks := answer.LeaksOf(capture, found, "", nil)
+	fmt.Println(leaks.Verdict)
+	for _, f := range leaks.Findings {
+		fmt.Printf("%s: %s: %d buffers, %d bytes\n", f.Severity, f.Name, f.Count, f.Bytes)
 	}
+
+	marks := answer.MarksOf(found)
+	write("leak.html", func(w io.Writer) error {
+		return web.Write(w, []web.Capture{{Capture: capture, Findings: found}})
+	})
+	write("leak.svg", func(w io.Writer) error {
+		return blocks.Write(w, capture, capture.Spaces[0], blocks.Options{Marks: marks})
+	})
+	write("leak.pb.gz", func(w io.Writer) error {
+		return pprof.Write(w, []*lifetime.Capture{capture}, pprof.Options{Marks: marks})
+	})
 	// Output:
-	// cuda:0: at most 109051904 bytes
-	// make_activation (leak.py:8): 20 buffers, 83886080 bytes
+	// 1 leak
+	// warning: make_activation (leak.py:8): 20 buffers, 83886080 bytes
+}
+
+func write(name string, render func(io.Writer) error) {
+	file, err := os.Create(filepath.Join(os.TempDir(), name))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := render(file); err != nil {
+		log.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		log.Fatal(err)
+	}
 }

@@ -148,3 +148,20 @@ func nameHosts(sources []lifetime.Source, spaces []*lifetime.SpaceInfo) {
 		s.Host = name
 	}
 }
+
+// xplanesBeside returns the XProf profile in the folder of a trace, or the folder
+// where it has several; "" where it has none.
+func xplanesBeside(trace string) string {
+	if trace == "-" {
+		return ""
+	}
+	dir := filepath.Dir(trace)
+	names, err := filepath.Glob(filepath.Join(escape(dir), "*.xplane.pb"))
+	switch {
+	case err != nil || len(names) == 0:
+		return ""
+	case len(names) == 1:
+		return names[0]
+	}
+	return "the folder " + dir
+}

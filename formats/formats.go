@@ -21,6 +21,7 @@ import (
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -125,12 +126,13 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 	for _, s := range o.Spaces {
 		spaces = append(spaces, &s.SpaceInfo)
 	}
-	from.complete(o.Sources, spaces)
+	from.complete(&o.Tables, spaces)
 	return o, nil
 }
 
 // origin is where a capture came from.
 type origin struct {
+	local  bool // a disk of this machine
 	folder bool
 	states bool // Format.States of one of its files
 }
@@ -138,8 +140,9 @@ type origin struct {
 // readAll reads the file, or the files of the folder, into b.
 func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	files := []string{file}
+	from.local = in.File == nil
 	info, err := os.Stat(file)
-	from.folder = in.File == nil && file != "-" && err == nil && info.IsDir()
+	from.folder = from.local && file != "-" && err == nil && info.IsDir()
 	if from.folder {
 		if files, err = profiles(file, b); err != nil {
 			return from, named(file, err)
@@ -173,13 +176,19 @@ func (o *origin) whole(file string, b *build.Builder) (*lifetime.Capture, error)
 	for _, s := range c.Spaces {
 		spaces = append(spaces, &s.SpaceInfo)
 	}
-	o.complete(c.Sources, spaces)
+	o.complete(&c.Tables, spaces)
 	return c, nil
 }
 
-// complete adds what no single file says: the traits of formats, and the hosts of
-// the spaces of a folder.
-func (o *origin) complete(sources []lifetime.Source, spaces []*lifetime.SpaceInfo) {
+// complete adds what no single file says: the traits of formats, the profile that lies
+// beside a trace without memory, and the hosts of the spaces of a folder.
+func (o *origin) complete(t *lifetime.Tables, spaces []*lifetime.SpaceInfo) {
+	sources := t.Sources
+	for i := range t.Losses {
+		if l := &t.Losses[i]; l.Reason == loss.NotOfPyTorch && o.local {
+			l.First = xplanesBeside(sources[0].File)
+		}
+	}
 	for i := range sources {
 		for _, f := range All {
 			if f.Name == sources[i].Format {

@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/internal/chunked"
@@ -93,6 +94,19 @@ func (s *SpaceInfo) ID() string {
 	}
 	return strings.Join(parts, "/")
 }
+
+// MemorySpace returns the number of the memory space of a compiled program.
+func (s *SpaceInfo) MemorySpace() (n int64, ok bool) {
+	number, ok := strings.CutPrefix(s.Memory, MemorySpacePrefix)
+	if !ok || s.Axis != ProgramOrder {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, err == nil
+}
+
+// MemorySpacePrefix stands before the number of a memory space in SpaceInfo.Memory.
+const MemorySpacePrefix = "space"
 
 // AtEnd is the last instant of the window.
 func (s *SpaceInfo) AtEnd() int64 { return s.End - 1 }

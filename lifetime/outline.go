@@ -23,12 +23,13 @@ type SpaceOutline struct {
 
 	Peak          Level  // occupied
 	PeakRequested Level  // its own maximum
-	AtEnd         int64  // occupied bytes at the end
+	EndBytes      int64  // occupied, at the end
 	Live, Pending Amount // at the end; Pending of Live: free requested, not completed
 	PeakRows      []Row
 	EndRows       []Row
 
-	Stack Level // what lies beside the heap at the peak; At is -1 where the space has none
+	BeginBytes int64  // occupied, when the window begins
+	Stack      *int64 // bytes beside the heap at the peak; nil where the space has no such memory
 
 	// Reserved memory, by regions or else by totals; 0 without either. Free are its
 	// holes at the end, where Regions are known.
@@ -56,10 +57,14 @@ func (c *Capture) Outline() *Outline {
 func (s *Space) Outline() *SpaceOutline {
 	sum := s.Summary()
 	o := &SpaceOutline{
-		Peak: sum.Peak, PeakRequested: sum.PeakRequested, AtEnd: s.LevelAt(s.AtEnd(), Occupied), Live: sum.Live, Pending: sum.Pending,
+		Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
 		PeakRows: s.Breakdown(sum.Peak.At), EndRows: s.Breakdown(s.AtEnd()),
 	}
 	o.Describe(s)
+	o.EndBytes = AddSat(AddSat(s.Base, sum.Live.Bytes), s.StackAt(s.End))
+	if o.UsageOnly {
+		o.EndBytes = s.LevelAt(s.End, Occupied)
+	}
 	return o
 }
 
@@ -70,9 +75,9 @@ func (o *SpaceOutline) Describe(s *Space) {
 	if o.UsageOnly = s.UsageOnly(); o.UsageOnly {
 		o.Totals = len(s.Totals)
 	}
-	o.Stack = Level{At: -1}
 	if len(s.Stack) > 0 {
-		o.Stack = Level{o.Peak.At, s.StackAt(o.Peak.At)}
+		bytes := s.StackAt(o.Peak.At)
+		o.Stack = &bytes
 	}
 	o.ReservedEnd, o.ReservedPeak = s.Reserved()
 	if s.Axis == ProgramOrder {

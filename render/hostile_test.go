@@ -19,6 +19,7 @@ import (
 
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
@@ -27,7 +28,7 @@ import (
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/pprof"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 // drawn are all elements of pictures, and what they may carry: nothing that runs,
@@ -96,18 +97,20 @@ func checkPicture(t *testing.T, name string, svg []byte) (style string) {
 
 // TestHostilePictures: whatever a capture calls anything, a picture is a picture.
 func TestHostilePictures(t *testing.T) {
-	pictures := func(text string) (all [][]byte) {
-		c := hostile.Capture(text)
+	pictures := func(name string) (all [][]byte) {
+		c := hostile.Capture(name)
 		device, program := c.Spaces[0], c.Spaces[1]
 		d := diff.Compare(hostile.Capture("other"), c, leak.Settings{})
-		m, err := chart.NewMiniature(text, device)
+		m, err := chart.NewMiniature(name, device)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Odd, m.Why = text, text
-		leaks := map[lifetime.SiteID]string{device.Buffers[0].Site: text}
+		m.Outlier, m.Why = name, name
+		leaks := []leak.Finding{{Rule: name, Kind: leak.KindLeak, Severity: leak.Warning, Space: device, Sites: []lifetime.SiteID{device.Buffers[0].Site}}}
 		for _, draw := range []func(io.Writer) error{
-			func(w io.Writer) error { return blocks.Write(w, c, device, blocks.Options{Leaks: leaks, Title: text}) },
+			func(w io.Writer) error {
+				return blocks.Write(w, c, device, blocks.Options{Marks: answer.MarksOf(leaks), Title: name})
+			},
 			func(w io.Writer) error {
 				return blocks.Write(w, c, device, blocks.Options{Layout: blocks.Address, Color: blocks.ByCategory})
 			},
@@ -117,12 +120,12 @@ func TestHostilePictures(t *testing.T) {
 			func(w io.Writer) error { return chart.Peak(w, c, program, "", chart.Options{}) },
 			func(w io.Writer) error { return chart.Diff(w, d, d.Main(), chart.Options{}) },
 			func(w io.Writer) error {
-				return chart.Multiples(w, text, []*chart.Miniature{m, m}, 1, chart.Options{})
+				return chart.Multiples(w, name, []*chart.Miniature{m, m}, 1, chart.Options{})
 			},
 		} {
 			var svg bytes.Buffer
 			if err := draw(&svg); err != nil {
-				t.Fatalf("%q: %v", text, err)
+				t.Fatalf("%q: %v", name, err)
 			}
 			all = append(all, svg.Bytes())
 		}
@@ -132,13 +135,13 @@ func TestHostilePictures(t *testing.T) {
 	for _, svg := range pictures("plain") {
 		styles = append(styles, checkPicture(t, "plain", svg))
 	}
-	for _, text := range hostile.Texts {
-		if !strings.ContainsAny(text, `<>&"'`) && report.Printable(text) == text && len(text) < 1000 {
-			continue // no more than text to XML
+	for _, name := range hostile.Texts {
+		if !strings.ContainsAny(name, `<>&"'`) && text.Printable(name) == name && len(name) < 1000 {
+			continue // no more than name to XML
 		}
-		for i, svg := range pictures(text) {
-			if style := checkPicture(t, text, svg); style != styles[i] {
-				t.Errorf("%q: the style of picture %d is\n%s", text, i, style)
+		for i, svg := range pictures(name) {
+			if style := checkPicture(t, name, svg); style != styles[i] {
+				t.Errorf("%q: the style of picture %d is\n%s", name, i, style)
 			}
 		}
 	}

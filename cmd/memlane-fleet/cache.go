@@ -13,7 +13,7 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 
-	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
 // cache keeps records by the content of their captures and by the program that made

@@ -16,7 +16,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 // Exit statuses.
@@ -73,7 +73,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		err = cause
 	}
-	fmt.Fprintln(stderr, "memlane-fleet:", report.Printable(withoutSecrets(err.Error())))
+	fmt.Fprintln(stderr, "memlane-fleet:", text.Printable(withoutSecrets(err.Error())))
 	var status *statusError
 	if errors.As(err, &status) {
 		return status.status

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/report"
 )
 
 // snapshots are captures of real runs.
@@ -61,12 +62,12 @@ func call(t testing.TB, status int, stdin string, args ...string) (stdout, stder
 func resultsIn(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, r := range results {
-		data, err := os.ReadFile(filepath.Join(dir, r.name))
+	for _, r := range report.Files {
+		data, err := os.ReadFile(filepath.Join(dir, r.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[r.name] = string(data)
+		files[r.Name] = string(data)
 	}
 	return files
 }

@@ -24,10 +24,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/internal/room"
+	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/fleet"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -321,7 +321,7 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 			fmt.Fprintf(os.Stderr, "%s\n", debug.Stack())
 		}
 	}()
-	space := room.New(m.budget)
+	space := memlimit.New(m.budget)
 	capture, err := formats.Open(file, formats.Input{Stop: func() error {
 		return cmp.Or(context.Cause(ctx), space.Check())
 	}})

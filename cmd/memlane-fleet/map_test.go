@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
 // TestDoesNotFit: a capture that needs more memory than there is at all is refused with the

@@ -16,9 +16,9 @@ import (
 	"github.com/urfave/cli/v3"
 	"gocloud.dev/blob"
 
-	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/report"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/render/report"
 )
 
 func mergeCommand() *cli.Command {
@@ -200,7 +200,7 @@ func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fle
 	for _, key := range keys {
 		there[key] = true
 	}
-	d := report.FleetOf(all, by, func(capture string) string {
+	d := report.Of(all, by, func(capture string) string {
 		page := pages + capture[strings.LastIndexByte(capture, '/')+1:] + ".html"
 		if !there[page] {
 			return ""
@@ -210,19 +210,19 @@ func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fle
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of what is not closed
 	var open []*blob.Writer
-	for _, r := range results {
-		w, err := bucket.NewWriter(ctx, r.name, nil)
+	for _, r := range report.Files {
+		w, err := bucket.NewWriter(ctx, r.Name, nil)
 		if err == nil {
 			open = append(open, w)
-			err = r.write(w, d)
+			err = r.Write(w, d)
 		}
 		if err != nil {
-			return fail(statusFailed, "-o %s: %s: %w", output, r.name, cause(err))
+			return fail(statusFailed, "-o %s: %s: %w", output, r.Name, cause(err))
 		}
 	}
 	for i, w := range open {
 		if err := w.Close(); err != nil {
-			return fail(statusFailed, "-o %s: %s: %w", output, results[i].name, cause(err))
+			return fail(statusFailed, "-o %s: %s: %w", output, report.Files[i].Name, cause(err))
 		}
 	}
 	return nil

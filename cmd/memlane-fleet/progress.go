@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/fleet"
 )
 
 // progress shows on a terminal how many captures were read, and at the end says what

@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/memlane/memlane/lifetime/fleet"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/render/text"
 )
 
 func runCommand() *cli.Command {
@@ -53,7 +53,7 @@ func runCommand() *cli.Command {
 				return err
 			}
 			if !c.Bool("quiet") {
-				fmt.Fprintf(c.Root().ErrWriter, "memlane-fleet: results are in %s\n", report.Printable(withoutSecrets(shownName(output))))
+				fmt.Fprintf(c.Root().ErrWriter, "memlane-fleet: results are in %s\n", text.Printable(withoutSecrets(shownName(output))))
 			}
 			return nil
 		},

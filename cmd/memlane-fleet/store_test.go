@@ -16,7 +16,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"gocloud.dev/blob"
 
-	"github.com/memlane/memlane/lifetime/fleet"
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
 // store is an S3 store on this machine that counts what it sends, and fails when it is

@@ -55,9 +55,9 @@ func completion(c *cli.Context) error {
 	shell := c.Args().First()
 	switch {
 	case shell == "":
-		return fail(statusUsage, "completion: no shell given; want %s", orList(shells))
+		return usage("completion: no shell given; want %s", orList(shells))
 	case !isWord(shells, shell):
-		return fail(statusUsage, "completion %q: want %s%s", shell, orList(shells), meant(shell, shells))
+		return usage("completion %q: want %s%s", shell, orList(shells), meant(shell, shells))
 	}
 	script, err := fs.ReadFile(scripts, "completion/memlane."+shell)
 	if err != nil {
@@ -74,7 +74,7 @@ func complete(c *cli.Context) error {
 	begun := c.String("word")
 	words, ok := candidates(c.App, c.Args().Slice(), begun)
 	if !ok {
-		return fail(statusUsage, "completion --word: the name of a file is wanted here")
+		return usage("completion --word: the name of a file is wanted here")
 	}
 	for _, w := range words {
 		if strings.HasPrefix(w.name, begun) {

@@ -106,6 +106,7 @@ func TestExamples(t *testing.T) {
 	pictures, commands := map[string]bool{}, 0
 	for _, page := range slices.Sorted(maps.Keys(pages)) {
 		t.Run(filepath.Base(page), func(t *testing.T) {
+			file := filepath.Join(root, "cmd/memlane", page)
 			dir := t.TempDir()
 			if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(dir, "testdata")); err != nil {
 				t.Skip(err) // no symbolic links here
@@ -116,7 +117,14 @@ func TestExamples(t *testing.T) {
 			t.Chdir(dir)
 			for _, e := range pages[page] {
 				commands++
-				t.Run(e.command, func(t *testing.T) { e.check(t, runExample(t, e.command)) })
+				t.Run(e.command, func(t *testing.T) {
+					got := runExample(t, e.command)
+					if *update {
+						e.write(t, file, got)
+					} else {
+						e.check(t, got)
+					}
+				})
 			}
 			// The pictures in docs are what the manual's commands make.
 			made, err := filepath.Glob("docs/*")
@@ -248,6 +256,30 @@ func (e example) check(t *testing.T, got string) {
 	}
 }
 
+// write puts an output in the place of an example's. Where that has "..." it keeps as
+// many lines before and after it as there were.
+func (e example) write(t *testing.T, file, got string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimRight(blanksAtEnd.ReplaceAllString(got, ""), "\n"), "\n")
+	if cut := slices.Index(e.output, "..."); cut >= 0 {
+		after := max(len(lines)-(len(e.output)-cut-1), min(cut, len(lines)))
+		lines = slices.Concat(lines[:min(cut, len(lines))], []string{"..."}, lines[after:])
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(output []string) string { return "$ " + e.command + "\n" + strings.Join(append(output, ""), "\n") }
+	cuts := len(e.output) - len(slices.DeleteFunc(slices.Clone(e.output), func(line string) bool { return line == "..." }))
+	if len(e.output) == 0 || cuts > 1 || strings.Count(string(text), block(e.output)) != 1 {
+		e.check(t, got)
+		return
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), block(e.output), block(lines), 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPython: what the manual tells Python users to write is Python, and the
 // sessions with pandas print what they show.
 func TestPython(t *testing.T) {
@@ -287,7 +319,7 @@ func TestPython(t *testing.T) {
 func session(t *testing.T, code string) {
 	dir := t.TempDir()
 	for _, table := range []string{"buffers", "usage"} {
-		succeed(t, "export", "--to", "parquet", "--table", table, "-o", filepath.Join(dir, table+".parquet"), captures(t)["leak_loss"])
+		succeed(t, "export", "--to", "parquet", "--table", table, "-o", filepath.Join(dir, table+".parquet"), pickles(t)["leak_loss"])
 	}
 	file := filepath.Join(dir, "session.txt")
 	if err := os.WriteFile(file, []byte(code), 0o666); err != nil {
@@ -461,67 +493,6 @@ func format(t *testing.T, page string, command ...string) string {
 		t.Errorf("%s: %v\n%s%.2000s", command[0], err, errors.String(), out.String())
 	}
 	return out.String()
-}
-
-// TestDocumentedFields holds the tables of json.md against testdata/fields.txt, which
-// is what the commands write: every field is in both, and its types are among those told.
-func TestDocumentedFields(t *testing.T) {
-	told := map[string]map[string]string{} // by table, then by field: its types
-	section := ""
-	for line := range strings.Lines(manualText("json")) {
-		if m := heading.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
-			section = m[1]
-			told[section] = map[string]string{}
-		} else if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") && len(cells) >= 2 {
-			told[section][strings.Trim(cells[0], "| `")] = cells[1]
-		}
-	}
-	types := map[string]string{}
-	var expand func(prefix, table string)
-	expand = func(prefix, table string) {
-		for field, of := range told[table] {
-			if name, _, isObject := strings.Cut(strings.TrimPrefix(of, "["), "]"); strings.HasPrefix(of, "[") && isObject {
-				types[prefix+field] = strings.Replace(of, fmt.Sprintf("[%s](#%s)", name, name), "object", 1)
-				expand(prefix+field+".", name)
-				continue
-			}
-			types[prefix+field] = of
-		}
-	}
-	commands := []string{"info", "leaks", "report", "peak", "diff", "ops"}
-	for _, command := range commands {
-		expand(command+".", command)
-	}
-	data, err := os.ReadFile("testdata/fields.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := map[string]bool{}
-	for line := range strings.Lines(string(data)) {
-		field, of, _ := strings.Cut(strings.TrimSpace(line), " ")
-		command, _, nested := strings.Cut(field, ".")
-		if !nested || !slices.Contains(commands, command) || strings.Contains(field, ".metrics.") {
-			continue
-		}
-		written[field] = true
-		have, ok := types[field]
-		if !ok {
-			if !strings.HasSuffix(field, "[]") { // a list of objects, whose fields are told
-				t.Errorf("json.md does not have %s (%s)", field, of)
-			}
-			continue
-		}
-		for kind := range strings.SplitSeq(of, " or ") {
-			if kind != "nothing" && !strings.Contains(have, kind) && !(kind == "integer" && strings.Contains(have, "number")) {
-				t.Errorf("json.md: %s is %s, and can be %s", field, have, kind)
-			}
-		}
-	}
-	for field := range types {
-		if !written[field] {
-			t.Errorf("json.md has %s, which no command writes", field)
-		}
-	}
 }
 
 // quoted are the keys of a format, as its reader has them.

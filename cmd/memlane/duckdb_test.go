@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // duckdb runs a query in the folder at hand and returns the names of its columns
@@ -47,7 +49,7 @@ func TestDuckDB(t *testing.T) {
 			for _, table := range []string{"buffers", "sites", "usage"} {
 				succeed(t, "export", "--quiet", "--to", "parquet", "--table", table, "-o", filepath.Join(dir, name+"."+table+".parquet"), file)
 			}
-			for _, s := range decode[infoJSON](t, succeed(t, "info", "--json", "--quiet", file)).Captures[0].Spaces {
+			for _, s := range decode[answer.Info](t, succeed(t, "info", "--json", "--quiet", file)).Captures[0].Spaces {
 				if s.Allocations == 0 && s.Live.Count == 0 {
 					continue // no row
 				}

@@ -83,15 +83,15 @@ func TestErrors(t *testing.T) {
 		{"diff good", 2, `diff: want two captures, BEFORE and AFTER, got 1; see memlane diff --help`},
 		{"diff --fail-on peek>+5% good good", 2, `want new-leak, or peak, .*; did you mean peak\?`},
 		{"report --json --format sarif good", 2, `--json and --format sarif contradict each other; give one of them`},
-		{"export --to xprof.memory_viewer good", 4, `good: holds no compiled program, as xprof.memory_viewer wants one`},
+		{"export --to xprof.memory_viewer good", 4, `good: holds no compiled program, which xprof.memory_viewer needs`},
 		{"serve --http 127.0.0.1:99999 good", 5, `--http 127.0.0.1:99999: address 99999: invalid port`},
 		{"info --input-format pickle good", 2, `--input-format "pickle": want torch-snapshot, xplane,`},
 		{"info - -", 2, `standard input can be read only once`},
-		{"peak --at noon good", 2, `good: --at "noon": want peak, end, oom, a duration`},
-		{"peak --at 5s good", 2, `good: --at 5s: the window of cuda:0 is 1.82 ms long`},
-		{"peak --at -5ms good", 2, `--at -5ms: the window of cuda:0`},
+		{"peak --at noon good", 2, `--at "noon": want peak, end, oom, a duration`},
+		{"peak --at 5s good", 2, `good: --at 5s: the recording of cuda:0 is 1.82 ms long`},
+		{"peak --at -5ms good", 2, `--at "-5ms": want peak, end, oom, a duration`},
 		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; want .* or the number of an event`},
-		{"peak --at 7 good", 2, `--at 7: the window of cuda:0 is \d+ to \d+`},
+		{"peak --at 7 good", 2, `good: --at 7: the recording of cuda:0 is \d+ to \d+`},
 		{"ops", 2, `ops: no capture given; see memlane ops --help`},
 		{"ops --sort size good", 2, `--sort "size": want calls, memory or time`},
 		{"ops --space cuda:0 good", 2, `--space: memlane ops has no such flag; see`},
@@ -134,10 +134,10 @@ func TestErrors(t *testing.T) {
 		{"svg nothing.pickle", 4, `nothing.pickle: holds no memory data`},
 		{"pprof nothing.pickle", 4, `nothing.pickle: holds no memory data`},
 		{"export --to native nothing.pickle", 4, `nothing.pickle: holds no memory data`},
-		{"info --space cuda:9 good", 4, `good: no memory ID matches "cuda:9"; there are: cuda:0, cuda:1`},
-		{"peak --at oom good", 4, `good: no allocation failed on cuda:0 in the window`},
+		{"info --space cuda:9 good", 4, `good: has no memory ID "cuda:9"; its memory IDs: cuda:0, cuda:1`},
+		{"peak --at oom good", 4, `good: no allocation failed on cuda:0 in the recording`},
 
-		{"ops good", 4, `good: tells of no operations: only traces of the PyTorch profiler do`},
+		{"ops good", 4, `good: has no operations: only traces of the PyTorch profiler do`},
 
 		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: no file can be made in no.such: no such file .*; let -o name a file in a folder that is there and that you may write into`},
 		{"svg --quiet -o . good", 5, `-o \.: is a directory`},
@@ -265,7 +265,7 @@ func TestHelpExamples(t *testing.T) {
 			}
 			_, stderr, status := memlane(string(snapshot), args...)
 			switch {
-			case status == statusUsage && strings.Contains(stderr, "the window of"): // of this capture is shorter
+			case status == statusUsage && strings.Contains(stderr, "the recording of"): // of this capture is shorter
 			case status == statusUsage || status == statusInput || status == statusOutput:
 				t.Errorf("memlane %s: status %d: %s", line, status, stderr)
 			}

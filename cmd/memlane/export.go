@@ -10,9 +10,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/tables"
+	"github.com/memlane/memlane/render/text"
 )
 
 func exportCommand() *cli.Command {
@@ -20,7 +22,7 @@ func exportCommand() *cli.Command {
 	var to []word
 	for _, e := range render.Exports {
 		to = append(to, word{e.Name, e.Doc})
-		fmt.Fprintf(&table, "  %-20s %s\n", e.Name, wrap(e.Doc, strings.Repeat(" ", 23)))
+		fmt.Fprintf(&table, "  %-20s %s\n", e.Name, text.Wrap(e.Doc, strings.Repeat(" ", 23)))
 	}
 	return &cli.Command{
 		Name:      "export",
@@ -52,19 +54,30 @@ func export(c *cli.Context) error {
 	}
 	switch {
 	case to == nil:
-		return fail(statusUsage, "export: no format given; --to names one, as --to json; see memlane export --help")
+		return usage("export: no format given; --to names one, as --to json; see memlane export --help")
 	case c.String("table") != "" && to.Tables == nil:
-		return fail(statusUsage, "--table: there are no tables in %s", to.Name)
+		return usage("--table: there are no tables in %s", to.Name)
 	case to.Binary && (c.String("output") == "-" || c.String("output") == "") && terminal(c.App.Writer):
-		return fail(statusUsage, "export: %s is binary: give a file with -o, or send it to another program", to.Name)
+		return usage("export: %s is binary: give a file with -o, or send it to another program", to.Name)
 	case c.NArg() != 1:
-		return fail(statusUsage, "export: want one capture, got %d; see memlane export --help", c.NArg())
+		return usage("export: want one capture, got %d; see memlane export --help", c.NArg())
 	}
-	captures, err := openFor(c, loss.Missing, to.Needs)
+	want, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	capture := captures[0]
+	r := captures(build.Operations)
+	switch to.Needs {
+	case render.Program: // it may be one of a memory space that the program does not use
+		want.MemorySpace = ""
+	case render.Reports:
+		r.in.Keep |= build.Reports
+	}
+	all, err := r.openAll(c, &want)
+	if err != nil {
+		return err
+	}
+	capture := all[0]
 	o := render.Options{Table: c.String("table")}
 	if to.Needs == render.Program {
 		if o, err = programOptions(c, capture); err != nil {
@@ -73,12 +86,12 @@ func export(c *cli.Context) error {
 	}
 	if to.Tables != nil && o.Table != tables.Usage && !anyBuffer(capture) && !c.Bool("quiet") {
 		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: holds no buffers: the table is empty; --table usage may have more\n",
-			printable(capture.Sources[0].File))
+			text.Printable(capture.Sources[0].File))
 	}
 	return writeOutput(c, func(w io.Writer) error {
 		err := to.Write(w, capture, o)
 		if err != nil && to.Needs != render.Buffers {
-			return fail(statusNoMemory, "%s: %w", capture.Sources[0].File, err)
+			return nothing(capture, err)
 		}
 		return err
 	})
@@ -93,23 +106,23 @@ func anyBuffer(capture *lifetime.Capture) bool {
 func programOptions(c *cli.Context, capture *lifetime.Capture) (render.Options, error) {
 	o := render.Options{Module: c.String("module")}
 	if n := c.String("memory-space"); n != "" {
-		o.MemorySpace, _ = strconv.ParseInt(n, 10, 64) // choiceOf has seen it
+		o.MemorySpace, _ = strconv.ParseInt(n, 10, 64) // selectionOf has seen it
 	}
 	if o.Module != "" {
 		return o, nil
 	}
 	var programs []*lifetime.Space
 	for _, s := range capture.Spaces {
-		if n, ok := memorySpace(s); ok && n == o.MemorySpace {
+		if n, ok := s.MemorySpace(); ok && n == o.MemorySpace {
 			programs = append(programs, s)
 		}
 	}
-	s, of := largest(programs)
+	s, of := answer.Largest(programs)
 	if s == nil {
-		return o, fail(statusNoMemory, "%s: holds no compiled program, as %s wants one: give a *.hlo.pb, or a profile with the programs that ran", captureName(capture), c.String("to"))
+		return o, &lifetime.NothingError{File: capture.Name(), Why: fmt.Sprintf("holds no compiled program, which %s needs: give a *.hlo.pb, or a profile with the programs that ran", c.String("to"))}
 	}
 	if of > 1 && !c.Bool("quiet") {
-		tellChoice(c.App.ErrWriter, "writing", s, of)
+		sayChoice(c.App.ErrWriter, "writing", &s.SpaceInfo, of)
 	}
 	o.Module = s.Module
 	return o, nil

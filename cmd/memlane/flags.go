@@ -46,7 +46,7 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		flags = append(flags, arg)
 		if takesValue(f) && !strings.Contains(arg, "=") {
 			if len(rest) == 1 {
-				return nil, fail(statusUsage, "%s: want a value, as in %s; see memlane %s --help", arg, usageOf(f), command.Name)
+				return nil, usage("%s: want a value, as in %s; see memlane %s --help", arg, usageOf(f), command.Name)
 			}
 			rest = rest[1:]
 			flags = append(flags, rest[0])
@@ -119,11 +119,11 @@ func flagOf(command *cli.Command, arg string) (cli.Flag, error) {
 		}
 		_, value, given := strings.Cut(arg, "=")
 		if _, err := strconv.ParseBool(value); given && !takesValue(f) && err != nil {
-			return nil, fail(statusUsage, "%s: takes no value, but got %q; see memlane %s --help", dashed(name), value, command.Name)
+			return nil, usage("%s: takes no value, but got %q; see memlane %s --help", dashed(name), value, command.Name)
 		}
 		return f, nil
 	}
-	return nil, fail(statusUsage, "%s: memlane %s has no such flag%s; see memlane %s --help", dashed(name), command.Name,
+	return nil, usage("%s: memlane %s has no such flag%s; see memlane %s --help", dashed(name), command.Name,
 		meant(dashed(name), flagsOf(command.Flags...)), command.Name)
 }
 
@@ -131,7 +131,7 @@ func flagOf(command *cli.Command, arg string) (cli.Flag, error) {
 func patternOf(flag, text string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(text)
 	if bad := (*syntax.Error)(nil); errors.As(err, &bad) {
-		return nil, fail(statusUsage, "--%s %q: want a regular expression, as 'train_step|evaluate': %s near %q", flag, text, bad.Code, bad.Expr)
+		return nil, usage("--%s %q: want a regular expression, as 'train_step|evaluate': %s near %q", flag, text, bad.Code, bad.Expr)
 	}
 	return re, nil
 }
@@ -146,8 +146,8 @@ func beforeCommand(app *cli.App, arg string) error {
 	}
 	for _, command := range app.Commands {
 		if f, err := flagOf(command, arg); err == nil {
-			return fail(statusUsage, "%s: flags stand behind the command, as in memlane %s %s; see memlane --help", arg, command.Name, usageOf(f))
+			return usage("%s: flags stand behind the command, as in memlane %s %s; see memlane --help", arg, command.Name, usageOf(f))
 		}
 	}
-	return fail(statusUsage, "%s: memlane has no such flag; see memlane --help", arg)
+	return usage("%s: memlane has no such flag; see memlane --help", arg)
 }

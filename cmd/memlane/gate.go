@@ -40,7 +40,7 @@ func gatesOf(all []string) (gates []gate, err error) {
 		}
 		metric, amount, ok := strings.Cut(text, ">+")
 		if metrics[metric] == nil || !ok {
-			return nil, fail(statusUsage, "--fail-on %q: want new-leak, or peak, end, reserved or allocated followed by '>+5%%' or '>+64MiB'%s", text,
+			return nil, usage("--fail-on %q: want new-leak, or peak, end, reserved or allocated followed by '>+5%%' or '>+64MiB'%s", text,
 				meant(metric, append(wordsOf(metrics), word{name: newLeak})))
 		}
 		g.metric = metric
@@ -53,7 +53,7 @@ func gatesOf(all []string) (gates []gate, err error) {
 			g.amount = float64(n)
 		}
 		if err != nil || g.amount < 0 || math.IsNaN(g.amount) || math.IsInf(g.amount, 0) {
-			return nil, fail(statusUsage, "--fail-on %q: %q is neither a share, as 5%%, nor a size, as 64MiB", text, amount)
+			return nil, usage("--fail-on %q: %q is neither a share, as 5%%, nor a size, as 64MiB", text, amount)
 		}
 		gates = append(gates, g)
 	}
@@ -66,7 +66,7 @@ func check(gates []gate, d *diff.Result) error {
 	for _, g := range gates {
 		if g.leaks {
 			if n := d.Leaks(g.severity); n > 0 {
-				why = append(why, fmt.Sprintf("%s: %s", g.text, count(n, "leak")))
+				why = append(why, fmt.Sprintf("%s: %s", g.text, units.Several(n, "leak")))
 			}
 			continue
 		}
@@ -79,7 +79,7 @@ func check(gates []gate, d *diff.Result) error {
 	if why == nil {
 		return nil
 	}
-	return fail(statusFound, "--fail-on %s", strings.Join(why, "; "))
+	return foundError{fmt.Errorf("--fail-on %s", strings.Join(why, "; "))}
 }
 
 // met says how a pair meets a gate, "" where it does not.

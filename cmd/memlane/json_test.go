@@ -1,22 +1,26 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestJSONFields compares the fields of every JSON document, with their types,
-// with testdata/fields.txt. A document lacks a field nowhere, unless the list
-// says "or nothing"; "integer" is one without a point or an exponent.
-func TestJSONFields(t *testing.T) {
-	const golden = "testdata/fields.txt"
-	files := append(slices.Sorted(maps.Values(captures(t))), damaged(t), "testdata/programs.native", "testdata/runtime.native")
+// answers are the types that the commands answer, by their names in the schema.
+var answers = map[string]string{"info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff"}
+
+// TestJSON: what every command writes of every capture is what the schema says, and
+// no more; and each field of the schema has a value somewhere.
+func TestJSON(t *testing.T) {
+	files := append(slices.Sorted(maps.Values(pickles(t))), damaged(t), "../../testdata/native/programs.native", "../../testdata/native/runtime.native")
 	var each, ops [][]string
 	for _, file := range append(files, traces(t)...) {
 		each = append(each, []string{file})
@@ -24,59 +28,94 @@ func TestJSONFields(t *testing.T) {
 	for _, file := range traces(t) {
 		ops = append(ops, []string{file})
 	}
-	ranks := []string{"../../testdata/chrome/cpu_rank0.json.gz", "../../testdata/chrome/cpu_rank1.json.gz"}
+	ranks := [][]string{{"../../testdata/chrome/cpu_rank0.json.gz", "../../testdata/chrome/cpu_rank1.json.gz"}}
 	const program = "../../testdata/xplane/seed_oom.hlo.pb"
-	pairs := [][]string{{captures(t)["pair_before"], captures(t)["pair_after"]}, {captures(t)["leak_loss"], captures(t)["leak_loss_fixed"]}, traces(t)[:2],
-		{captures(t)["leak_loss_fixed"], captures(t)["leak_loss"]}, {captures(t)["leak_loss"], captures(t)["leak_loss"]}, {"testdata/programs.native", "testdata/runtime.native"},
-		{damaged(t), captures(t)["frag_oom"]}, {captures(t)["frag_oom"], damaged(t)}, {program, program}, {traces(t)[0], program}}
-	documents := map[string]shapes{}
+	pairs := [][]string{{pickles(t)["pair_before"], pickles(t)["pair_after"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss_fixed"]}, traces(t)[:2],
+		{pickles(t)["leak_loss_fixed"], pickles(t)["leak_loss"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss"]}, {"../../testdata/native/programs.native", "../../testdata/native/runtime.native"},
+		{damaged(t), pickles(t)["frag_oom"]}, {pickles(t)["frag_oom"], damaged(t)}, {program, program}, {traces(t)[0], program}}
+	schema := strictSchema(t)
+	written := map[string]bool{}
 	for _, d := range []struct {
 		command string
 		of      [][]string
 	}{
-		{"info --json", append(each, ranks)}, {"leaks --json", append(each, ranks)}, {"leaks --json --function step", each}, {"report --json", append(each, ranks)},
-		{"peak --json", each}, {"ops --json", ops}, {"diff --json", pairs}, {"export --to json", each},
+		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks},
+		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"ops --json", ops}, {"diff --json", pairs},
 	} {
-		name := strings.Fields(d.command)[0]
-		if _, ok := documents[name]; !ok {
-			documents[name] = shapes{types: map[string]map[string]bool{}, count: map[string]int{}}
+		name := answers[strings.Fields(d.command)[0]]
+		compiled, err := schema.compiler.Compile("schema.json#/$defs/" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
 		for _, of := range d.of {
 			text := succeed(t, append(append(strings.Fields(d.command), of...), "--quiet")...)
 			if strings.Contains(text, `\u003c`) {
 				t.Errorf("memlane %s %s: <module> is escaped as for HTML", d.command, of)
 			}
-			decoder := json.NewDecoder(strings.NewReader(text))
-			decoder.UseNumber()
-			var doc map[string]any
-			if err := decoder.Decode(&doc); err != nil || doc["schema"] != "memlane/1" || decoder.More() {
-				t.Fatalf("memlane %s %s: %v, schema %v", d.command, of, err, doc["schema"])
+			doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
 			}
-			documents[name].walk(name, doc)
+			if err := compiled.Validate(doc); err != nil {
+				t.Errorf("memlane %s %s: %v", d.command, of, err)
+			}
+			schema.mark(written, name, doc)
 		}
 	}
-	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(documents)) {
-		lines = append(lines, documents[name].lines()...)
-	}
-	if *update {
-		if err := os.WriteFile(golden, []byte(strings.Join(lines, "\n")+"\n"), 0o666); err != nil {
-			t.Fatal(err)
+	for name, properties := range schema.properties {
+		for field := range properties {
+			if !written[name+"."+field] {
+				t.Errorf("%s of %s never has a value", field, name)
+			}
 		}
 	}
-	want, err := os.ReadFile(golden)
+}
+
+// answerSchema is the schema of the answers.
+type answerSchema struct {
+	compiler   *jsonschema.Compiler
+	properties map[string]map[string]any // of each object
+}
+
+// strictSchema returns the schema of the answers, with no field allowed beyond it.
+func strictSchema(t *testing.T) answerSchema {
+	t.Helper()
+	data, err := os.ReadFile("../../lifetime/answer/schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
-	for _, line := range lines {
-		if !slices.Contains(wanted, line) {
-			t.Errorf("not in %s: %s", golden, line)
-		}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, line := range wanted {
-		if !slices.Contains(lines, line) {
-			t.Errorf("only in %s: %s", golden, line)
+	s := answerSchema{compiler: jsonschema.NewCompiler(), properties: map[string]map[string]any{}}
+	for name, def := range doc.(map[string]any)["$defs"].(map[string]any) {
+		def := def.(map[string]any)
+		def["additionalProperties"] = false
+		s.properties[name] = def["properties"].(map[string]any)
+	}
+	if err := s.compiler.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mark notes which fields of an object, and of those below it, have a value.
+func (s answerSchema) mark(written map[string]bool, name string, v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			s.mark(written, name, e)
+		}
+	case map[string]any:
+		for field, value := range v {
+			if value == nil || s.properties[name][field] == nil {
+				continue
+			}
+			written[name+"."+field] = true
+			if object := regexp.MustCompile(`#/\$defs/(\w+)`).FindStringSubmatch(fmt.Sprint(s.properties[name][field])); object != nil {
+				s.mark(written, object[1], value)
+			}
 		}
 	}
 }
@@ -92,7 +131,7 @@ func traces(t *testing.T) []string {
 
 // damaged returns the name of a capture that ends in the middle.
 func damaged(t *testing.T) string {
-	data, err := os.ReadFile(captures(t)["frag_oom"])
+	data, err := os.ReadFile(pickles(t)["frag_oom"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,54 +140,4 @@ func damaged(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// shapes is what values of documents look like, by path.
-type shapes struct {
-	types map[string]map[string]bool
-	count map[string]int
-}
-
-func (s shapes) walk(path string, v any) {
-	name := "null"
-	switch v := v.(type) {
-	case string:
-		name = "text"
-	case json.Number:
-		name = "integer"
-		if strings.ContainsAny(v.String(), ".eE") {
-			name = "number"
-		}
-	case bool:
-		name = "boolean"
-	case []any:
-		name = "list"
-		for _, e := range v {
-			s.walk(path+"[]", e)
-		}
-	case map[string]any:
-		name = "object"
-		for key, e := range v {
-			if !strings.HasSuffix(path, ".evidence") { // whose keys are the rule's
-				s.walk(path+"."+key, e)
-			}
-		}
-	}
-	s.count[path]++
-	if s.types[path] == nil {
-		s.types[path] = map[string]bool{}
-	}
-	s.types[path][name] = true
-}
-
-func (s shapes) lines() []string {
-	var lines []string
-	for _, path := range slices.Sorted(maps.Keys(s.types)) {
-		names := slices.Sorted(maps.Keys(s.types[path]))
-		if i := strings.LastIndexByte(path, '.'); i > 0 && !strings.HasSuffix(path, "]") && s.count[path] < s.count[path[:i]] {
-			names = append(names, "nothing")
-		}
-		lines = append(lines, fmt.Sprintf("%s %s", path, strings.Join(names, " or ")))
-	}
-	return lines
 }

@@ -67,13 +67,13 @@ func man(c *cli.Context) error {
 	var page string
 	switch {
 	case c.NArg() > 1:
-		return fail(statusUsage, "man: want one page, got %d; see memlane man --help", c.NArg())
+		return usage("man: want one page, got %d; see memlane man --help", c.NArg())
 	case name == "":
 		page = manualText(frontPage) + "\n" + commandsMarkdown(c.App) + "\n" + manualText(backPage)
 	case name == commandsPage:
 		page = commandsMarkdown(c.App)
 	case !slices.Contains(manualPages(), name):
-		return fail(statusUsage, "man: no page is called %q; there are: %s", name, strings.Join(manualPages(), ", "))
+		return usage("man: no page is called %q; there are: %s", name, strings.Join(manualPages(), ", "))
 	default:
 		page = manualText(name)
 	}

@@ -6,10 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -22,7 +21,7 @@ var ofOneCapture = []string{"layout", "color", "buffer", "max-blocks"}
 
 // multiples is a picture of several captures. It keeps curves, no capture.
 type multiples struct {
-	ranks  *ranks
+	ranks  *answer.Ranks
 	panels []panel
 	more   int  // panels that are left out
 	chosen bool // a capture has several memory IDs, of which one is drawn
@@ -40,23 +39,23 @@ type memory struct{ rank, file, id string }
 // drawMultiples draws several captures side by side.
 func drawMultiples(c *cli.Context) error {
 	if view := c.String("view"); c.IsSet("view") && view != "usage" {
-		return fail(statusUsage, "svg --view %s: want one capture, got %d: of several the usage is drawn", view, c.NArg())
+		return usage("svg --view %s: want one capture, got %d: of several the usage is drawn", view, c.NArg())
 	}
 	for _, flag := range ofOneCapture {
 		if c.IsSet(flag) {
-			return fail(statusUsage, "svg --%s: want one capture, got %d: of several the usage is drawn, not the buffers", flag, c.NArg())
+			return usage("svg --%s: want one capture, got %d: of several the usage is drawn, not the buffers", flag, c.NArg())
 		}
 	}
 	several, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
-	want, err := choiceOf(c)
+	want, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
 	m := &multiples{ranks: several}
-	err = forEach(c, loss.Missing, formats.Input{}, want.choose, func(capture *lifetime.Capture) error { return m.add(c, capture) })
+	err = captures(0).each(c, &want, func(capture *lifetime.Capture) error { return m.add(&want, capture) })
 	if err != nil {
 		return err
 	}
@@ -70,13 +69,13 @@ func drawMultiples(c *cli.Context) error {
 }
 
 // add takes a capture: a panel for each of its ranks.
-func (m *multiples) add(c *cli.Context, capture *lifetime.Capture) error {
-	m.ranks.add(capture, leak.Find(capture, capture.Spaces, leak.Settings{}))
-	spaces, _ := ofRuntime(c, capture.Spaces)
+func (m *multiples) add(want *lifetime.Selection, capture *lifetime.Capture) error {
+	m.ranks.Add(capture.Outline(), leak.Find(capture, capture.Spaces, leak.Settings{}))
+	spaces, _ := ofRuntime(want, capture.Spaces)
 	ofRank := map[string][]*lifetime.Space{}
 	var order []string
 	for _, s := range spaces {
-		rank := m.ranks.rankOf(capture, s)
+		rank := m.ranks.RankOf(&capture.Tables, &s.SpaceInfo)
 		if ofRank[rank] == nil {
 			order = append(order, rank)
 		}
@@ -99,23 +98,14 @@ func (m *multiples) addPanel(capture *lifetime.Capture, rank string, spaces []*l
 	s, of := mainSpace(spaces)
 	m.chosen = m.chosen || of > 1
 	if s == nil {
-		return fail(statusNoMemory, "%s: no buffers: %s", captureName(capture), whyNoBuffers(spaces))
+		return &lifetime.NothingError{File: capture.Name(), Why: "no buffers: " + whyNoBuffers(spaces)}
 	}
 	drawn, err := chart.NewMiniature("", s)
 	if err != nil {
-		return fail(statusNoMemory, "%s: %w", captureName(capture), err)
+		return nothing(capture, err)
 	}
 	m.panels = append(m.panels, panel{drawn, memory{rank, capture.Sources[s.Source].File, s.ID()}})
 	return nil
-}
-
-// mainSpace returns the space with the highest peak, or else with the highest level
-// where only the usage is known; and how many it was chosen from.
-func mainSpace(spaces []*lifetime.Space) (*lifetime.Space, int) {
-	if s, of := largest(spaces); s != nil {
-		return s, of
-	}
-	return mostUsed(spaces)
 }
 
 // named names the panels and marks the outliers, and says what the panels are: ranks
@@ -128,7 +118,7 @@ func (m *multiples) named() (what string, all []*chart.Miniature) {
 		seen[p.of.rank] = true
 	}
 	what = "captures"
-	if m.ranks.known() && len(seen) == len(m.panels) {
+	if m.ranks.Known() && len(seen) == len(m.panels) {
 		what = "ranks"
 	}
 	odd := m.outliers()
@@ -138,7 +128,7 @@ func (m *multiples) named() (what string, all []*chart.Miniature) {
 		if what == "ranks" {
 			p.Name = p.of.rank
 		}
-		p.Odd, p.Why = odd[p.of].measure, odd[p.of].why
+		p.Outlier, p.Why = odd[p.of].measure, odd[p.of].why
 		all = append(all, p.Miniature)
 	}
 	return what, all
@@ -150,10 +140,7 @@ type outlier struct{ measure, why string }
 // outliers returns the memory that differs.
 func (m *multiples) outliers() map[memory]outlier {
 	odd := map[memory]outlier{}
-	if !m.ranks.known() {
-		return odd
-	}
-	for _, f := range leak.CompareRanks(m.ranks.figures) {
+	for _, f := range m.ranks.Outliers() {
 		odd[memory{f.Text(leak.FigRank), f.Text(leak.FigFile), f.Space.ID()}] = outlier{f.Text(leak.FigMeasure), f.Description}
 	}
 	return odd

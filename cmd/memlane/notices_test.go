@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/lifetime"
 	"github.com/urfave/cli/v2"
 )
 
@@ -81,7 +82,7 @@ func TestToldOnceServing(t *testing.T) {
 	app := newApp(nil, &bytes.Buffer{}, &stderr)
 	app.Command("serve").Action = func(c *cli.Context) error {
 		for range 3 {
-			if _, err := readForPage(c, nil); err != nil {
+			if _, err := readForPage(c, &lifetime.Selection{}, nil); err != nil {
 				return err
 			}
 		}

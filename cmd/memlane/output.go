@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,15 +12,10 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
-	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/model"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
-
-// schema names the version of the JSON that commands write.
-const schema = "memlane/1"
 
 // output is where results go. It remembers that writing failed: most of what
 // prints does not look.
@@ -45,11 +38,10 @@ func (o *output) Write(b []byte) (n int, err error) {
 // failed returns the error of a command whose output, called name, failed with
 // err.
 func failed(name string, err error) error {
-	var ended *statusError
-	if errors.As(err, &ended) { // by a signal
+	if is[signalError](err) {
 		return err
 	}
-	return fail(statusOutput, "%s: %w", name, reason(err))
+	return outputError{fmt.Errorf("%s: %w", name, reason(err))}
 }
 
 // unread reports whether writing to a pipe failed because no one reads it any more.
@@ -76,7 +68,7 @@ func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 // writeFiles lets write fill files, by number. They appear under their names when
 // all are complete: half a series beside an older one looks like a whole one.
 func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i int) error) (err error) {
-	var done []*draft
+	var done []*unfinishedFile
 	defer func() {
 		for _, d := range done {
 			d.discard() // but for those that have their names
@@ -120,64 +112,33 @@ func reason(err error) error {
 	return err
 }
 
-func writeJSON(w io.Writer, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	if err := e.Encode(v); err != nil {
-		return err
+// terminal reports whether w is one.
+func terminal(w any) bool { return file(w) != nil }
+
+// file returns the terminal that w writes to, nil where that is none.
+func file(w any) *os.File {
+	if out, ok := w.(*output); ok {
+		w = out.to
 	}
-	_, err := w.Write(model.Escape(b.Bytes()))
-	return err
-}
-
-// siteJSON is a site in every JSON output.
-type siteJSON struct {
-	Function string      `json:"function"`
-	File     string      `json:"file"`
-	Line     int         `json:"line"`
-	Op       string      `json:"op"`
-	Stack    []frameJSON `json:"stack"`  // leaf first
-	Source   []frameJSON `json:"source"` // of a compiled program: the calls that its instruction was compiled from
-}
-
-type frameJSON struct {
-	Function string `json:"function"`
-	File     string `json:"file"`
-	Line     int    `json:"line"`
-}
-
-func siteToJSON(capture *lifetime.Capture, site lifetime.SiteID) siteJSON {
-	s := capture.Sites[site]
-	out := siteJSON{Op: s.Op, Stack: framesToJSON(capture, s.Stack), Source: framesToJSON(capture, s.Source)}
-	if f, ok := capture.UserFrame(site); ok {
-		out.Function, out.File, out.Line = f.Function, f.File, f.Line
-	} else {
-		out.Function = s.Op
+	if n, ok := w.(*notices); ok {
+		w = n.to
 	}
-	return out
-}
-
-func framesToJSON(capture *lifetime.Capture, stack lifetime.StackID) []frameJSON {
-	out := []frameJSON{}
-	for f := range capture.FramesOf(stack) {
-		out = append(out, frameJSON{f.Function, f.File, f.Line})
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
 	}
-	return out
+	return nil
 }
 
-// known returns nil for a figure that is not known: absent is not 0.
-func known(n int64) *int64 {
-	if n == 0 {
-		return nil
+// styleOf returns how text is laid out on w: in the width of a terminal, in colours
+// where it has them.
+func styleOf(w any) (s text.Style) {
+	f := file(w)
+	if f == nil {
+		return s
 	}
-	return &n
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.Width = width
+	}
+	s.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return s
 }
-
-// percent formats a share.
-func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
-
-func count[N int | int64](n N, thing string) string { return units.Several(n, thing) }
-
-func wrap(text, indent string) string { return report.Wrap(text, indent) }

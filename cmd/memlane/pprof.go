@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,8 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -34,8 +33,8 @@ func pprofCommand() *cli.Command {
 			"  go tool pprof -diff_base heap-1.pb.gz -top heap-4.pb.gz\n" +
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
 		Flags: captureFlags(functionFlag(),
-			suggesting(&cli.StringFlag{Name: "at", Value: atPeak, Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
-				named(atPeak, atEnd)...),
+			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN` inuse is taken: peak, end, or instants as\n20ms,40ms, a file for each"},
+				named("peak", "end")...),
 			&cli.StringFlag{Name: "every", Usage: "a file for every `N`th step, as it begins"},
 			oneOf(&cli.StringFlag{Name: "frames", Value: userFrames, Usage: "`WHICH` frames: user or all"}, named(userFrames, allFrames)...),
 			outputFlag()),
@@ -50,34 +49,39 @@ const (
 )
 
 func writePprof(c *cli.Context) error {
-	o := pprof.Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{}, Leaked: map[*lifetime.Space][]int{},
-		UserFrames: c.String("frames") == userFrames}
+	o := pprof.Options{UserFrames: c.String("frames") == userFrames}
 	if file := c.String("output"); (file == "-" || file == "") && terminal(c.App.Writer) {
-		return fail(statusUsage, "pprof: a profile is binary: give a file with -o, or send it to another program")
+		return usage("pprof: a profile is binary: give a file with -o, or send it to another program")
 	}
-	captures, err := openAll(c, loss.Missing)
+	want, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	for _, capture := range captures {
-		spaces, _ := ofRuntime(c, capture.Spaces)
+	all, err := captures(0).openAll(c, &want)
+	if err != nil {
+		return err
+	}
+	var found []leak.Finding
+	for _, capture := range all {
+		spaces, _ := ofRuntime(&want, capture.Spaces)
 		o.Spaces = append(o.Spaces, spaces...)
 		for _, s := range spaces {
 			if s.UsageOnly() {
 				o.Comments = append(o.Comments, s.ID()+": left out: only its usage is known, not what held it")
 			}
 		}
-		addFindings(&o, leak.Find(capture, spaces, leak.Settings{}))
+		found = append(found, leak.Find(capture, spaces, leak.Settings{})...)
 	}
+	o.Marks = answer.MarksOf(found)
 	times, err := seriesOf(c, o.Spaces)
 	if err != nil {
 		return err
 	}
 	if times == nil {
-		if c.String("at") == atEnd {
+		if c.String("at") == "end" {
 			o.At = pprof.End
 		}
-		return writeOutput(c, func(w io.Writer) error { return profileOf(w, captures, o) })
+		return writeOutput(c, func(w io.Writer) error { return pprof.Write(w, all, o) })
 	}
 	var files []string
 	for i := range times {
@@ -85,16 +89,8 @@ func writePprof(c *cli.Context) error {
 	}
 	return writeFiles(c.Context, files, func(w io.Writer, i int) error {
 		o.At, o.Time = pprof.Fixed, times[i]
-		return profileOf(w, captures, o)
+		return pprof.Write(w, all, o)
 	})
-}
-
-func profileOf(w io.Writer, captures []*lifetime.Capture, o pprof.Options) error {
-	err := pprof.Write(w, captures, o)
-	if errors.Is(err, pprof.ErrNoBuffers) {
-		return &statusError{statusNoMemory, err}
-	}
-	return err
 }
 
 // seriesOf returns the instants of a series of profiles, nil for a single one.
@@ -102,18 +98,22 @@ func profileOf(w io.Writer, captures []*lifetime.Capture, o pprof.Options) error
 func seriesOf(c *cli.Context, spaces []*lifetime.Space) (times []int64, err error) {
 	at, every := c.String("at"), c.String("every")
 	switch {
-	case every == "" && (at == atPeak || at == atEnd):
+	case every == "" && (at == "peak" || at == "end"):
 		return nil, nil
 	case every != "" && c.IsSet("at"):
-		return nil, fail(statusUsage, "pprof: --at and --every are two ways to choose instants; give one")
+		return nil, usage("pprof: --at and --every are two ways to choose instants; give one")
 	case c.String("output") == "-" || c.String("output") == "":
-		return nil, fail(statusUsage, "pprof: a series needs -o FILE; its files are called FILE with a number")
+		return nil, usage("pprof: a series needs -o FILE; its files are called FILE with a number")
 	case len(spaces) == 0:
 		return nil, nil
 	}
 	if every == "" {
 		for _, text := range strings.Split(at, ",") {
-			t, err := instant(spaces[0], strings.TrimSpace(text))
+			moment, err := answer.ParseMoment(strings.TrimSpace(text))
+			if err != nil {
+				return nil, usage("--at %w", err)
+			}
+			t, err := moment.In(spaces[0].ID(), spaces[0])
 			if err != nil {
 				return nil, err
 			}
@@ -123,7 +123,7 @@ func seriesOf(c *cli.Context, spaces []*lifetime.Space) (times []int64, err erro
 	}
 	n, err := strconv.Atoi(every)
 	if err != nil || n < 1 {
-		return nil, fail(statusUsage, "--every %q: want a number of steps, as 10", every)
+		return nil, usage("--every %q: want a number of steps, as 10", every)
 	}
 	step := 0
 	for _, m := range spaces[0].Marks {
@@ -135,7 +135,7 @@ func seriesOf(c *cli.Context, spaces []*lifetime.Space) (times []int64, err erro
 		}
 	}
 	if times == nil {
-		return nil, fail(statusNoMemory, "--every %d: no step is marked in %s; --at 20ms,40ms takes instants", n, spaces[0].ID())
+		return nil, &lifetime.NothingError{File: spaces[0].ID(), Why: fmt.Sprintf("--every %d: no step is marked; --at 20ms,40ms takes instants", n)}
 	}
 	return times, nil
 }
@@ -148,25 +148,4 @@ func numbered(file string, n int) string {
 		extension = "." + extension
 	}
 	return filepath.Join(dir, fmt.Sprintf("%s-%d%s", name, n, extension))
-}
-
-// addFindings labels the sites that leak, and tells in the comments of leaks and
-// whatever else is more than worth knowing: pprof prints them above every report.
-func addFindings(o *pprof.Options, findings []leak.Finding) {
-	for _, f := range findings {
-		if f.IsLeak() {
-			labels := o.Leaks[f.Space]
-			if labels == nil {
-				labels = map[lifetime.SiteID]string{}
-				o.Leaks[f.Space] = labels
-			}
-			o.Leaked[f.Space] = append(o.Leaked[f.Space], f.Kept...)
-			for _, site := range f.Sites {
-				labels[site] = f.Rule + ":" + f.Severity.String()
-			}
-		}
-		if f.Severity > leak.Info {
-			o.Comments = append(o.Comments, f.Space.ID()+": "+f.Severity.String()+": "+f.Rule+": "+f.Description)
-		}
-	}
 }

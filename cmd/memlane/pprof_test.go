@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // top runs go tool pprof -top and returns what each function has, by name.
@@ -32,9 +33,9 @@ func top(t *testing.T, args ...string) map[string]string {
 // TestLeakedSpace: leaked_space is what the leaks of a capture come to.
 func TestLeakedSpace(t *testing.T) {
 	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
-	for name, file := range captures(t) {
+	for name, file := range pickles(t) {
 		var leaked int64
-		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
+		for _, f := range decode[answer.Leaks](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
 			if f.Severity != "info" && (f.Rule == "leak" || f.Rule == "growing_buffer") {
 				leaked += f.Bytes
 			}
@@ -54,7 +55,7 @@ func TestDiffProfile(t *testing.T) {
 	dir := t.TempDir()
 	before, after, d := filepath.Join(dir, "before.pb.gz"), filepath.Join(dir, "after.pb.gz"), filepath.Join(dir, "diff.pb.gz")
 	for _, pair := range [][2]string{{"pair_before", "pair_after"}, {"leak_loss", "leak_loss_fixed"}} {
-		one, two := captures(t)[pair[0]], captures(t)[pair[1]]
+		one, two := pickles(t)[pair[0]], pickles(t)[pair[1]]
 		succeed(t, "pprof", "-o", before, one)
 		succeed(t, "pprof", "-o", after, two)
 		succeed(t, "diff", "-o", d, one, two)
@@ -79,7 +80,7 @@ func TestSeries(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	succeed(t, "pprof", "--at", "1ms,2ms", "-o", filepath.Join(dir, "at.pb.gz"), file)
-	if _, stderr, status := memlane("", "pprof", "--every", "2", "-o", filepath.Join(dir, "x.pb.gz"), captures(t)["leak_loss"]); status != statusNoMemory {
+	if _, stderr, status := memlane("", "pprof", "--every", "2", "-o", filepath.Join(dir, "x.pb.gz"), pickles(t)["leak_loss"]); status != statusNothing {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
@@ -88,7 +89,7 @@ func TestSeries(t *testing.T) {
 func TestUserFrames(t *testing.T) {
 	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
 	leaves := func(args ...string) (all []string) {
-		succeed(t, append([]string{"pprof", "-o", heap, captures(t)["leak_loss"]}, args...)...)
+		succeed(t, append([]string{"pprof", "-o", heap, pickles(t)["leak_loss"]}, args...)...)
 		for _, s := range readProfile(t, heap).Sample {
 			all = append(all, s.Location[0].Line[0].Function.Filename)
 		}

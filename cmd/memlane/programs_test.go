@@ -8,13 +8,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // profiles returns the profiles and compiled programs in testdata, and those
 // below MEMLANE_CAPTURES.
 func profiles(t *testing.T) []string {
 	t.Helper()
-	all := []string{"testdata/programs.native", "testdata/runtime.native"}
+	all := []string{"../../testdata/native/programs.native", "../../testdata/native/runtime.native"}
 	patterns := []string{"../../testdata/xplane/*.pb"}
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
 		patterns = append(patterns, filepath.Join(dir, "xplane/*/*.pb"), filepath.Join(dir, "public/xplane/*.pb"), filepath.Join(dir, "labelled/*.pb"))
@@ -34,8 +37,8 @@ func profiles(t *testing.T) []string {
 func TestProfiles(t *testing.T) {
 	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
 	for _, file := range profiles(t) {
-		info := decode[infoJSON](t, succeed(t, "info", "--json", file)).Captures[0]
-		peaks := decode[peaksJSON](t, succeed(t, "peak", "--quiet", "--json", "--space", "*", file)).Peaks
+		info := decode[answer.Info](t, succeed(t, "info", "--json", file)).Captures[0]
+		peaks := decode[answer.Peaks](t, succeed(t, "peak", "--quiet", "--json", "--space", "*", file)).Peaks
 		if len(peaks) != len(info.Spaces) || len(peaks) == 0 {
 			t.Fatalf("%s: %d peaks in %d memory IDs", file, len(peaks), len(info.Spaces))
 		}
@@ -55,7 +58,7 @@ func TestProfiles(t *testing.T) {
 				}
 			}
 		}
-		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
+		for _, f := range decode[answer.Leaks](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
 			ofProgram := f.Rule == "whole_program" || f.Rule == "padding"
 			if ofProgram != (f.Evidence["peak_bytes"] != nil) || f.Bytes <= 0 || f.Description == "" || len(f.Suggestions) == 0 {
 				t.Errorf("%s: incomplete: %+v", file, f)
@@ -65,15 +68,15 @@ func TestProfiles(t *testing.T) {
 }
 
 // checkRows holds a breakdown to what info says of its memory ID.
-func checkRows(t *testing.T, file string, s spaceInfoJSON, p peakJSON) {
+func checkRows(t *testing.T, file string, s answer.Space, p answer.Peak) {
 	t.Helper()
 	var bytes, padding, stack, base int64
 	for _, r := range p.Rows {
 		bytes += r.Bytes
 		switch {
-		case r.Category == beforeWindow:
+		case r.Category == lifetime.FromBase.String():
 			base += r.Bytes
-		case r.Category == stackRow:
+		case r.Category == lifetime.FromStack.String():
 			stack += r.Bytes
 		case (r.PaddingBytes != nil) != (s.PaddingBytes != nil):
 			t.Errorf("%s %s: a row has padding, and its memory ID has not, or the other way round", file, s.ID)
@@ -121,7 +124,7 @@ func TestNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
 		"silent": {"loss no-memory-events count=1\n", "holds no memory data: the profile has no memory events: JAX on CPU records none"},
-		"bare":   {"", "holds no memory data: neither a history nor the state at its end, and no compiled program"},
+		"bare":   {"", "holds no memory data: no history, no state at the end and no compiled program"},
 		"damaged": {"loss no-memory-events count=1\nloss damaged-module count=3 first=\"jit_f(5) (byte 51): cut\"\n",
 			"holds no memory data: damaged-module: compiled modules cannot be read and were left out (3 cases, first at jit_f(5) (byte 51): cut); the profile has no memory events"},
 	} {
@@ -131,13 +134,13 @@ func TestNoMemory(t *testing.T) {
 		}
 		for _, command := range []string{"info", "leaks", "peak", "svg"} {
 			_, stderr, status := memlane("", command, file)
-			if status != statusNoMemory || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "torch") {
+			if status != statusNothing || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "torch") {
 				t.Errorf("memlane %s %s: status %d, %s", command, name, status, stderr)
 			}
 		}
 	}
 	// Programs are there, but what was asked for would have been recorded.
-	programs, err := os.ReadFile("testdata/programs.native")
+	programs, err := os.ReadFile("../../testdata/native/programs.native")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +150,7 @@ func TestNoMemory(t *testing.T) {
 	}
 	for flag, why := range map[string]bool{"--space=cuda:0": true, "--module=nosuch": false} {
 		_, stderr, status := memlane("", "info", flag, file)
-		if status != statusNoMemory || strings.Contains(stderr, "; the profile has no memory events") != why {
+		if status != statusNothing || strings.Contains(stderr, "; the profile has no memory events") != why {
 			t.Errorf("memlane info %s: status %d, %s", flag, status, stderr)
 		}
 	}

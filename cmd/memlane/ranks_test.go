@@ -7,36 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 )
-
-func TestRanks(t *testing.T) {
-	of := func(process string, peak int64) *lifetime.Capture {
-		return &lifetime.Capture{Tables: lifetime.Tables{Sources: make([]lifetime.Source, 1)}, Spaces: []*lifetime.Space{
-			{SpaceInfo: lifetime.SpaceInfo{Process: process, Base: 1, End: 1}}, {SpaceInfo: lifetime.SpaceInfo{Process: process, Base: peak, End: 1}}}}
-	}
-	for _, c := range []struct {
-		captures []*lifetime.Capture
-		want     string
-	}{
-		{[]*lifetime.Capture{of("rank 0", 512)}, ""},
-		{[]*lifetime.Capture{of("rank 0", 512), of("rank 0", 600)}, ""},
-		{[]*lifetime.Capture{of("rank 0", 512), of("", 600)}, ""},
-		{[]*lifetime.Capture{of("rank 0", 512), of("rank 1", 512)}, "\n2 ranks: peak 512 B on each\n"},
-		{[]*lifetime.Capture{of("rank 2", 300), of("rank 0", 512), of("rank 1", 512)}, "\n3 ranks: peak 512 B on rank 0, least 300 B on rank 2\n"},
-		{[]*lifetime.Capture{of("rank 0, pid 7", 300), of("rank 0, pid 8", 512), of("rank 1", 400)}, "\n2 ranks: peak 512 B on rank 0, least 400 B on rank 1\n"},
-	} {
-		var b strings.Builder
-		r := &ranks{}
-		for _, capture := range c.captures {
-			r.add(capture, nil)
-		}
-		r.print(&b)
-		if b.String() != c.want {
-			t.Errorf("prints %q, want %q", b.String(), c.want)
-		}
-	}
-}
 
 // TestManyRanks: a leak that all ranks but one have is told once, and the rank that
 // needs more than the others is named.
@@ -51,7 +23,7 @@ func TestManyRanks(t *testing.T) {
 		case 4:
 			source = "leak_4mib_20steps"
 		}
-		data, err := os.ReadFile(captures(t)[source])
+		data, err := os.ReadFile(pickles(t)[source])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,15 +36,15 @@ func TestManyRanks(t *testing.T) {
 	text := succeed(t, append([]string{"leaks", "--rank-from", `worker(\d+)`}, files...)...)
 	for _, want := range []string{
 		"\n6 ranks: peak 104 MiB on rank 4, least 19.1 MiB on rank 2\nmedian 43.6 MiB, median deviation 0 B\n",
-		"\nleak forward (leak_loss.py:9): 4 of 6 ranks, 64.0 MiB in all, 2.00 MiB a\n  step in the median; not on rank 2, rank 4\n",
-		"\nleak make_activation (leak.py:8): 1 of 6 ranks, 80.0 MiB in all, 4.00 MiB a\n  step in the median; on rank 4\n",
+		"\nleak forward (leak_loss.py:9): 4 of 6 ranks, 64.0 MiB in all, 2.00 MiB per\n  step in the median; not on rank 2, rank 4\n",
+		"\nleak make_activation (leak.py:8): 1 of 6 ranks, 80.0 MiB in all, 4.00 MiB per\n  step in the median; on rank 4\n",
 		"\nwarning  rank_outlier\n  rank 4 differs from the other 5 ranks: peak 104 MiB, ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	out := decode[leaksJSON](t, succeed(t, append([]string{"leaks", "--json", "--rank-from", `worker(\d+)`}, files...)...))
+	out := decode[answer.Leaks](t, succeed(t, append([]string{"leaks", "--json", "--rank-from", `worker(\d+)`}, files...)...))
 	odd := 0
 	for _, f := range out.Findings {
 		if f.Rule == "rank_outlier" {
@@ -94,7 +66,7 @@ func TestManyRanks(t *testing.T) {
 func TestManyPanels(t *testing.T) {
 	args := []string{"svg"}
 	for range maxPanels + 2 {
-		args = append(args, captures(t)["leak_4mib_20steps"])
+		args = append(args, pickles(t)["leak_4mib_20steps"])
 	}
 	picture := succeed(t, args...)
 	if n := strings.Count(picture, ": peak 104 MiB (109,051,904 B)</title>"); n != maxPanels {

@@ -133,7 +133,7 @@ func TestRectangles(t *testing.T) {
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d programs: %v", len(files), err)
 	}
-	for _, file := range captures(t) {
+	for _, file := range pickles(t) {
 		files = append(files, file)
 	}
 	files = append(files, "../../testdata/xplane/tf_leak.xplane.pb", "../../testdata/chrome/cpu_leak.json.gz")

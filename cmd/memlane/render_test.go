@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render"
 )
 
@@ -24,7 +25,7 @@ import (
 // time.
 func TestSVG(t *testing.T) {
 	drawn := map[string]bool{}
-	for name, file := range captures(t) {
+	for name, file := range pickles(t) {
 		for _, layout := range slices.Sorted(maps.Keys(layouts)) {
 			for _, color := range slices.Sorted(maps.Keys(colors)) {
 				args := []string{"svg", "--quiet", "--layout", layout, "--color", color, file}
@@ -70,8 +71,8 @@ func wellFormed(text string) error {
 // TestPprof: the totals of a profile are those of info, for every capture.
 func TestPprof(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "heap.pb.gz")
-	for name, capture := range captures(t) {
-		info := decode[infoJSON](t, succeed(t, "info", "--json", capture)).Captures[0]
+	for name, capture := range pickles(t) {
+		info := decode[answer.Info](t, succeed(t, "info", "--json", capture)).Captures[0]
 		var peak, live, count int64
 		for _, s := range info.Spaces {
 			peak, live, count = peak+s.Peak.Bytes, live+s.BaseBytes+s.Live.Bytes, count+s.Live.Count
@@ -121,7 +122,7 @@ func TestGoToolPprof(t *testing.T) {
 		t.Skip("runs go tool pprof")
 	}
 	file := filepath.Join(t.TempDir(), "heap.pb.gz")
-	succeed(t, "pprof", "-o", file, captures(t)["leak_loss"])
+	succeed(t, "pprof", "-o", file, pickles(t)["leak_loss"])
 	for flag, want := range map[string][]string{
 		"-top": {"of 45751296B total", "forward", "warning: leak: forward (leak_loss.py:9): 8 buffers (16.0 MiB) were never freed"},
 		"-raw": {"inuse_space/bytes[dflt]", "leak:[leak:warning]", "device:[cuda:0]"},
@@ -164,7 +165,7 @@ func TestExport(t *testing.T) {
 			Buffers, Regions, Marks, Totals []any
 		}
 	}
-	for name, file := range captures(t) {
+	for name, file := range pickles(t) {
 		c, err := formats.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +186,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s: %v things in JSON, %v in the model", name, got, want)
 		}
 	}
-	file := captures(t)["t215_host"]
+	file := pickles(t)["t215_host"]
 	for _, e := range render.Exports {
 		if e.Needs != render.Buffers {
 			continue // of XProf captures: export.txtar

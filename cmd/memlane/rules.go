@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,8 +11,11 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/render/text"
 )
 
 // defaultRules is the name of memlane's own rules.
@@ -79,14 +82,14 @@ func rulesOf(c *cli.Context) (*rules, error) {
 	for _, set := range *c.Generic("threshold").(*texts) {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok {
-			return nil, fail(statusUsage, "--threshold %q: want NAME=VALUE; memlane leaks --list-rules has the names", set)
+			return nil, usage("--threshold %q: want NAME=VALUE; memlane leaks --list-rules has the names", set)
 		}
 		if err := r.set(name, value); err != nil {
-			return nil, fail(statusUsage, "--threshold %s: %w", set, err)
+			return nil, usage("--threshold %s: %w", set, err)
 		}
 	}
 	if bad := append(severities(), r.list()...); r.failOn != "" && !isWord(bad, r.failOn) {
-		return nil, fail(statusUsage, "--fail-on %q: want %s, or a rule that memlane leaks --list-rules has%s", r.failOn, orList(severities()), meant(r.failOn, bad))
+		return nil, usage("--fail-on %q: want %s, or a rule that memlane leaks --list-rules has%s", r.failOn, orList(severities()), meant(r.failOn, bad))
 	}
 	return r, nil
 }
@@ -155,7 +158,7 @@ func listRules(w io.Writer) {
 	}
 	for i := range preset.Presets {
 		p := &preset.Presets[i]
-		fmt.Fprintf(w, "\n%s\n", wrap(fmt.Sprintf("--rules %s: %s", p.Name, p.Doc), "  "))
+		fmt.Fprintf(w, "\n%s\n", text.Wrap(fmt.Sprintf("--rules %s: %s", p.Name, p.Doc), "  "))
 		if i == 0 {
 			printRules(w, (&rules{preset: p}).list())
 		} else {
@@ -175,10 +178,38 @@ func printRules(w io.Writer, all []word) {
 }
 
 func printRule(w io.Writer, name, doc string) {
-	fmt.Fprintf(w, "  %s\n      %s\n", name, wrap(doc, "      "))
+	fmt.Fprintf(w, "  %s\n      %s\n", name, text.Wrap(doc, "      "))
 }
 
-// find applies the rules to a capture. report is that of a preset, nil for
+// tool returns the name of the tool whose rules they are, "" for memlane's own.
+func (r *rules) tool() string {
+	if r.preset == nil {
+		return ""
+	}
+	return r.preset.Name
+}
+
+// each reads the captures of a command line for the rules. Those of other tools look
+// at calls, and need no memory.
+func (r *rules) each(c *cli.Context, take func(*lifetime.Capture) error) error {
+	want, err := selectionOf(c)
+	if err != nil {
+		return err
+	}
+	reading := captures(0)
+	if r.preset != nil {
+		reading.in.Keep = build.Calls
+	}
+	reading.part = func(want *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
+		if len(capture.Spaces) == 0 && capture.Sources[0].Traits.Calls {
+			return capture, nil
+		}
+		return want.Of(capture)
+	}
+	return reading.each(c, &want, take)
+}
+
+// find applies the rules to a capture. report is that of another tool, nil for
 // memlane's own rules.
 func (r *rules) find(capture *lifetime.Capture) (found []leak.Finding, report *preset.Report) {
 	if r.preset == nil {
@@ -186,87 +217,20 @@ func (r *rules) find(capture *lifetime.Capture) (found []leak.Finding, report *p
 	}
 	calls := preset.CallsOf(capture)
 	if r.settings.Function != nil {
-		calls = r.matching(capture, calls)
+		matches := capture.Matching(r.settings.Function)
+		calls = slices.DeleteFunc(slices.Clone(calls), func(call lifetime.Call) bool { return !matches(call.Site) })
 	}
 	report = r.preset.Report(capture, calls, r.thresholds)
-	// As findings they print as others do.
-	return presetFindings(capture, calls, report), report
+	return answer.PresetFindings(capture, calls, report), report
 }
 
-// matching returns the calls of functions that --function matches.
-func (r *rules) matching(capture *lifetime.Capture, calls []lifetime.Call) (kept []lifetime.Call) {
-	matches := leak.Matcher(capture, r.settings.Function)
-	for _, call := range calls {
-		if matches(call.Site) {
-			kept = append(kept, call)
-		}
-	}
-	return kept
-}
-
-// insightRules are the rules of insights by title: their categories are wider.
-var insightRules = map[string]string{
-	"Slow Function Detection": "slow_functions", "Inconsistent Execution Times": "inconsistent_times", "Memory-Intensive Functions": "memory_intensive",
-	"Time-Memory Correlation": "time_memory_correlation", "Memory Growth Trend": "memory_growth_trend",
-}
-
-// presetFindings returns what a preset found as findings.
-func presetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *preset.Report) (all []leak.Finding) {
-	if len(capture.Spaces) == 0 {
+// outliers returns the findings about ranks that differ; none by the rules of others,
+// or of a function alone.
+func (r *rules) outliers(ranks *answer.Ranks) []leak.Finding {
+	if r.preset != nil || r.settings.Function != nil {
 		return nil
 	}
-	sites, spaces := map[string]lifetime.SiteID{}, map[string]int{}
-	for _, call := range calls {
-		name := capture.FunctionName(call.Site)
-		if _, ok := sites[name]; !ok {
-			sites[name], spaces[name] = call.Site, call.Space
-		}
-	}
-	add := func(rule, severity string, confidence float64, names []string, figures preset.Figures, description string, suggestions []string) {
-		f := leak.Finding{Rule: rule, Confidence: confidence, Space: capture.Spaces[0], Description: description, Suggestions: suggestions}
-		f.Severity, _ = leak.ParseSeverity(severity)
-		for i, name := range names {
-			if i == 0 {
-				f.Space = capture.Spaces[spaces[name]]
-			}
-			f.Sites = append(f.Sites, sites[name])
-		}
-		for _, figure := range figures {
-			f.Evidence = append(f.Evidence, evidenceOf(figure))
-		}
-		all = append(all, f)
-	}
-	for _, p := range rep.AllPatterns {
-		add(p.PatternType, p.Severity, 1, p.AffectedFunctions, p.Metrics, p.Description, p.Suggestions)
-	}
-	severities := map[string]string{"high": "critical", "medium": "warning", "low": "info"}
-	for _, i := range rep.AllInsights {
-		add(insightRules[i.Title], severities[i.Impact], float64(i.Confidence), nil, i.Data, i.Title+": "+i.Description, i.Recommendations)
-	}
-	for _, g := range rep.GapAnalysis {
-		add(g.Classification, g.Severity, float64(g.Confidence), nil, g.Evidence, g.Description, g.Remediation)
-	}
-	leak.Sort(all)
-	return all
-}
-
-// evidenceOf returns a figure of a preset as evidence.
-func evidenceOf(f preset.Figure) leak.Evidence {
-	e := leak.Evidence{Figure: leak.ForeignFigure(f.Name)}
-	switch v := f.Value.(type) {
-	case preset.Float:
-		e.Value = float64(v)
-	case int64:
-		e.Value = float64(v)
-	case int:
-		e.Value = float64(v)
-	default:
-		e.Text = fmt.Sprint(v)
-	}
-	if math.IsNaN(e.Value) || math.IsInf(e.Value, 0) { // JSON has no word for it
-		e.Value, e.Text = 0, fmt.Sprint(e.Value)
-	}
-	return e
+	return ranks.Outliers()
 }
 
 // meets counts the findings that --fail-on asks for.
@@ -285,5 +249,5 @@ func (r *rules) verdict(n int) error {
 	if n == 0 {
 		return nil
 	}
-	return fail(statusFound, "--fail-on %s: %s", r.failOn, count(n, "finding"))
+	return foundError{fmt.Errorf("--fail-on %s: %s", r.failOn, units.Several(n, "finding"))}
 }

@@ -15,42 +15,77 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/pprof"
+	"github.com/memlane/memlane/render/text"
 )
 
 // Exit statuses.
 const (
-	statusOK       = 0
-	statusFound    = 1 // --fail-on was met
-	statusUsage    = 2 // the command line is wrong
-	statusInput    = 3 // a capture cannot be read, or is damaged under --strict
-	statusNoMemory = 4 // it can be read, but holds nothing of what was asked for
-	statusOutput   = 5 // what was asked for cannot be written
+	statusOK      = 0
+	statusFound   = 1
+	statusUsage   = 2
+	statusInput   = 3
+	statusNothing = 4
+	statusOutput  = 5
+	statusSignal  = 128 // and the number of the signal, as shells count them
 )
 
-// ends are the signals that end a command, with statuses as shells count them.
+// The errors that commands end with, beside those of the packages that they use.
+type (
+	foundError  struct{ error } // --fail-on was met
+	usageError  struct{ error } // the command line is wrong
+	inputError  struct{ error } // a capture cannot be read, or is damaged under --strict
+	outputError struct{ error } // an output cannot be written
+	signalError struct {
+		error
+		number int
+	}
+)
+
+func (e foundError) Unwrap() error  { return e.error }
+func (e usageError) Unwrap() error  { return e.error }
+func (e inputError) Unwrap() error  { return e.error }
+func (e outputError) Unwrap() error { return e.error }
+
+// statusOf returns the exit status of a command that ends with an error.
+func statusOf(err error) int {
+	switch {
+	case err == nil:
+		return statusOK
+	case is[signalError](err):
+		var s signalError
+		errors.As(err, &s)
+		return statusSignal + s.number
+	case is[foundError](err):
+		return statusFound
+	case is[inputError](err):
+		return statusInput
+	case is[outputError](err):
+		return statusOutput
+	case is[*lifetime.NothingError](err), errors.Is(err, pprof.ErrNoBuffers):
+		return statusNothing
+	}
+	return statusUsage // also what cli finds wrong
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// ends are the signals that end a command.
 var ends = map[os.Signal]error{
-	os.Interrupt:    fail(128+2, "interrupted"), // by Ctrl-C
-	syscall.SIGTERM: fail(128+15, "terminated"),
-	syscall.SIGHUP:  fail(128+1, "hung up"),
+	os.Interrupt:    signalError{errors.New("interrupted"), 2}, // by Ctrl-C
+	syscall.SIGTERM: signalError{errors.New("terminated"), 15},
+	syscall.SIGHUP:  signalError{errors.New("hung up"), 1},
 }
 
 // patience is how long a command that was interrupted may take to end by itself: a
 // second more than serve gives to answers under way.
 const patience = 3 * time.Second
-
-// statusError is an error with the exit status that it asks for.
-type statusError struct {
-	status int
-	err    error
-}
-
-func (e *statusError) Error() string { return e.err.Error() }
-func (e *statusError) Unwrap() error { return e.err }
-
-func fail(status int, format string, args ...any) error {
-	return &statusError{status, fmt.Errorf(format, args...)}
-}
 
 // run is the whole program: it returns the exit status.
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
@@ -65,24 +100,20 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	}
 	if out.err != nil {
 		if unread(out.err) {
-			return statusOutput // its reader has seen enough: nothing to tell
+			return statusOutput // its reader has seen enough
 		}
 		err = failed("standard output", out.err)
 	}
 	if err == nil {
 		return statusOK
 	}
-	return tell(stderr, err)
+	return end(stderr, err)
 }
 
-// tell prints an error and returns the status that it asks for.
-func tell(stderr io.Writer, err error) int {
-	fmt.Fprintln(stderr, "memlane:", printable(err.Error()))
-	var status *statusError
-	if errors.As(err, &status) {
-		return status.status
-	}
-	return statusUsage // what cli finds wrong
+// end prints the error that a command ends with, and returns the exit status.
+func end(stderr io.Writer, err error) int {
+	fmt.Fprintln(stderr, "memlane:", text.Printable(err.Error()))
+	return statusOf(err)
 }
 
 // untilSignal returns a context that a signal ends, with its error as the cause.
@@ -108,25 +139,25 @@ func untilSignal(stderr io.Writer) (ctx context.Context, done func()) {
 		case <-signals: // who cannot wait presses Ctrl-C twice
 		case <-time.After(patience): // such as with a terminal that is read from
 		}
-		discardDrafts()
+		discardUnfinished()
 		if terminal(stderr) {
 			fmt.Fprint(stderr, clearLine) // of how far the reading got
 		}
-		os.Exit(tell(stderr, context.Cause(ctx)))
+		os.Exit(end(stderr, context.Cause(ctx)))
 	}()
 	return ctx, func() { signal.Stop(signals); close(ended); cancel(nil) }
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	usage := func(c *cli.Context, err error, isCommand bool) error {
+	wrong := func(c *cli.Context, err error, isCommand bool) error {
 		if isCommand {
-			return fail(statusUsage, "%w; see memlane %s --help", err, c.Command.Name)
+			return usage("%w; see memlane %s --help", err, c.Command.Name)
 		}
-		return fail(statusUsage, "%w; see memlane --help", err)
+		return usage("%w; see memlane --help", err)
 	}
 	var readers strings.Builder
 	for _, f := range formats.All {
-		fmt.Fprintf(&readers, "  %-15s %s\n", f.Name, wrap(f.Doc, strings.Repeat(" ", 18)))
+		fmt.Fprintf(&readers, "  %-15s %s\n", f.Name, text.Wrap(f.Doc, strings.Repeat(" ", 18)))
 	}
 	app := &cli.App{
 		Name:      "memlane",
@@ -142,9 +173,9 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"  memlane COMMAND --help\n\n" +
 			"Formats of captures:\n" + readers.String() + "\n" +
 			"Exit status: 0 done, 1 --fail-on was met, 2 wrong command line, 3 a capture\n" +
-			"cannot be read (or is damaged, with --strict), 4 a capture holds nothing of\n" +
-			"what was asked for, 5 the output cannot be written, 130 interrupted.",
-		Reader: stdin, Writer: stdout, ErrWriter: &notices{to: stderr, told: map[string]bool{}},
+			"cannot be read (or is damaged, with --strict), 4 a capture does not have what\n" +
+			"the command shows, 5 the output cannot be written, 130 interrupted.",
+		Reader: stdin, Writer: stdout, ErrWriter: &notices{to: stderr, seen: map[string]bool{}},
 		HideVersion: true,
 		Flags: []cli.Flag{
 			cli.HelpFlag, // not added where there is a command of that name
@@ -152,7 +183,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		},
 		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), opsCommand(), reportCommand(), diffCommand(), serveCommand(), svgCommand(), pprofCommand(), exportCommand(),
 			completionCommand(), manCommand(), versionCommand(), helpCommand()},
-		OnUsageError:   usage,
+		OnUsageError:   wrong,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {
 			switch {
@@ -165,7 +196,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		},
 	}
 	for _, command := range app.Commands {
-		command.OnUsageError = usage
+		command.OnUsageError = wrong
 		command.UsageText = strings.TrimSpace("memlane " + command.Name + " [flags] " + command.ArgsUsage)
 		command.HideHelpCommand = true // a capture may be called "help"
 	}
@@ -205,12 +236,7 @@ func commandsOf(app *cli.App) (words []word) {
 // that of a capture.
 func noCommand(app *cli.App, name string) error {
 	if _, err := os.Stat(name); err == nil {
-		return fail(statusUsage, "no command is called %q; to see what is in a capture: memlane info %s", name, name)
+		return usage("no command is called %q; to see what is in a capture: memlane info %s", name, name)
 	}
-	return fail(statusUsage, "no command is called %q%s; see memlane --help", name, meant(name, commandsOf(app)))
+	return usage("no command is called %q%s; see memlane --help", name, meant(name, commandsOf(app)))
 }
-
-// printable makes text from a capture or the command line fit for one line on a
-// terminal: a name must not move the cursor, change colours or turn the
-// direction of writing around.
-func printable(s string) string { return report.Printable(s) }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,10 +16,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/render/model"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/text"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -48,32 +44,34 @@ func serveCommand() *cli.Command {
 const lookInterval = time.Second
 
 func serve(c *cli.Context) error {
-	if _, err := choiceOf(c); err != nil {
+	want, err := selectionOf(c)
+	if err != nil {
 		return err
 	}
 	if c.NArg() == 0 {
-		return fail(statusUsage, "serve: no capture given; see memlane serve --help")
+		return usage("serve: no capture given; see memlane serve --help")
 	}
 	host, _, err := net.SplitHostPort(c.String("http"))
 	if err != nil {
-		return fail(statusUsage, "--http %q: want HOST:PORT, as 127.0.0.1:8080", c.String("http"))
+		return usage("--http %q: want HOST:PORT, as 127.0.0.1:8080", c.String("http"))
 	}
 	if host == "" { // Go would listen on all addresses of the machine
-		return fail(statusUsage, "--http %q: name the host; 0.0.0.0 is all addresses of this machine", c.String("http"))
+		return usage("--http %q: name the host; 0.0.0.0 is all addresses of this machine", c.String("http"))
 	}
 	listener, err := net.Listen("tcp", c.String("http"))
 	if err != nil {
-		return fail(statusOutput, "--http %s: %w", c.String("http"), reason(err))
+		return outputError{fmt.Errorf("--http %s: %w", c.String("http"), reason(err))}
 	}
-	return serveOn(c.Context, c, listener, host)
+	return serveOn(c.Context, c, &want, listener, host)
 }
 
 // serveOn serves until ctx is done, or the captures cannot be read.
-func serveOn(ctx context.Context, c *cli.Context, listener net.Listener, host string) error {
+func serveOn(ctx context.Context, c *cli.Context, want *lifetime.Selection, listener net.Listener, host string) error {
 	server := &web.Server{
-		Read:  func(started func(string, int64) func(int)) ([]web.Capture, error) { return readForPage(c, started) },
+		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+			return readForPage(c, want, started)
+		},
 		Stamp: func() string { return stamp(c.Args().Slice()) },
-		API:   api,
 		Host:  host,
 		Log:   c.App.ErrWriter,
 	}
@@ -90,7 +88,7 @@ func serveOn(ctx context.Context, c *cli.Context, listener net.Listener, host st
 			return
 		}
 		server.Watch(ctx.Done(), lookInterval, func(err error) {
-			fmt.Fprintln(c.App.ErrWriter, "memlane: warning: not read again:", printable(err.Error()))
+			fmt.Fprintln(c.App.ErrWriter, "memlane: warning: not read again:", text.Printable(err.Error()))
 		})
 	}()
 	err := server.Serve(serving, listener)
@@ -112,79 +110,14 @@ func reachable(listening net.Addr) string {
 }
 
 // readForPage reads the captures of a command line and looks for trouble in them.
-func readForPage(c *cli.Context, started func(string, int64) func(int)) ([]web.Capture, error) {
-	want, err := choiceOf(c)
-	if err != nil {
-		return nil, err
-	}
-	captures, err := openEach(c, loss.Missing, formats.Input{Progress: started}, want.choose)
-	if err != nil {
-		return nil, err
-	}
-	return webCaptures(foundIn(captures)), nil
-}
-
-// api are the answers of memlane serve, as the commands of the same name give them.
-var api = map[string]func(w io.Writer, captures []web.Capture, query url.Values) error{
-	"/api/info": func(w io.Writer, captures []web.Capture, _ url.Values) error {
-		out := infoJSON{Schema: schema}
-		for _, c := range captures {
-			out.Captures = append(out.Captures, infoOf(c.Capture))
-		}
-		return writeJSON(w, out)
-	},
-	"/api/leaks": func(w io.Writer, captures []web.Capture, _ url.Values) error {
-		var d report.Data
-		out := leaksJSON{Schema: schema, Findings: []findingJSON{}}
-		for _, c := range captures {
-			d.Captures, d.Findings = append(d.Captures, c.Capture), append(d.Findings, c.Findings)
-			out.Findings = append(out.Findings, findingsToJSON(c.Capture, c.Findings)...)
-		}
-		score := report.Of(&d).OptimizationScore
-		out.Score = scoreJSON{score.Score, score.Grade, score.Description}
-		return writeJSON(w, out)
-	},
-	"/api/peak":  peakAPI,
-	"/api/model": modelAPI,
-}
-
-// peakAPI answers /api/peak?at=WHEN for every memory ID, compiled programs too.
-func peakAPI(w io.Writer, captures []web.Capture, query url.Values) error {
-	at := query.Get("at")
-	if at == "" {
-		at = "peak"
-	}
-	out := peaksJSON{Schema: schema, Peaks: []peakJSON{}}
-	var none error
-	for _, c := range captures {
-		for _, s := range c.Spaces {
-			t, err := instant(s, at)
-			if err != nil {
-				none = err
-				continue
-			}
-			out.Peaks = append(out.Peaks, peakOf(c.Capture, s, t))
-		}
-	}
-	if len(out.Peaks) == 0 && none != nil {
-		return none
-	}
-	return writeJSON(w, out)
-}
-
-// modelAPI answers /api/model?capture=N: the whole model of one capture.
-func modelAPI(w io.Writer, captures []web.Capture, query url.Values) error {
-	n := 0
-	if text := query.Get("capture"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("capture=%q: want a number from 0", text)
-		}
-	}
-	if n < 0 || n >= len(captures) {
-		return fmt.Errorf("capture=%d: there are %d, from 0", n, len(captures))
-	}
-	return model.Write(w, captures[n].Capture)
+func readForPage(c *cli.Context, want *lifetime.Selection, started func(string, int64) func(int)) (all []web.Capture, err error) {
+	r := captures(0)
+	r.in.Progress = started
+	err = r.each(c, want, func(capture *lifetime.Capture) error {
+		all = append(all, judged(capture))
+		return nil
+	})
+	return all, err
 }
 
 // stamp says which state files are in, by their sizes and times; of a folder, those

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/memlane/memlane/internal/trainingtest"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -101,7 +102,7 @@ func ask(client *http.Client, address string, leaves bool) error {
 // replacing returns what puts a capture with n buffers in the place of a file.
 func replacing(t *testing.T, file string, n int) func() {
 	t.Helper()
-	c := largeCapture(t, n)
+	c := trainingtest.Capture(t, n)
 	return func() {
 		if err := writeFiles(t.Context(), []string{file}, func(w io.Writer, _ int) error { return native.Write(w, c) }); err != nil {
 			t.Error(err)

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/memlane/memlane/internal/trainingtest"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -78,8 +78,7 @@ func TestInterruptedWhileWriting(t *testing.T) {
 		fmt.Fprint(w, "some of it") // most of what prints does not look
 		return nil
 	})
-	var ended *statusError
-	if !errors.As(err, &ended) || ended.status != 143 || err.Error() != "terminated" {
+	if statusOf(err) != 143 || err.Error() != "terminated" {
 		t.Errorf("error %v", err)
 	}
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
@@ -96,7 +95,7 @@ func TestStoppedAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmp.Or(native.Write(f, largeCapture(t, 1500)), f.Close()); err != nil {
+	if err := cmp.Or(native.Write(f, trainingtest.Capture(t, 1500)), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

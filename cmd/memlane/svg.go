@@ -1,17 +1,15 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -85,28 +83,36 @@ func svg(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return drawMultiples(c)
 	}
-	captures, err := openAll(c, loss.Missing)
+	want, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	capture, v := captures[0], views[c.String("view")]
-	spaces, _ := ofRuntime(c, capture.Spaces)
-	space, of := largest(spaces)
+	all, err := captures(0).openAll(c, &want)
+	if err != nil {
+		return err
+	}
+	capture, v := all[0], views[c.String("view")]
+	spaces, _ := ofRuntime(&want, capture.Spaces)
+	space, of := answer.Largest(spaces)
 	if v.usageOnly {
 		space, of = mainSpace(spaces)
 	}
 	if space == nil {
-		return fail(statusNoMemory, "%s: no buffers: %s", captureName(capture), whyNoBuffers(spaces))
+		return &lifetime.NothingError{File: capture.Name(), Why: "no buffers: " + whyNoBuffers(spaces)}
 	}
 	if of > 1 && !c.Bool("quiet") {
-		tellChoice(c.App.ErrWriter, "drawing", space, of)
+		sayChoice(c.App.ErrWriter, "drawing", &space.SpaceInfo, of)
 	}
-	return writeOutput(c, func(w io.Writer) error {
-		if err := v.draw(c, w, capture, space); err != nil {
-			return fail(statusNoMemory, "%s: %w", capture.Sources[0].File, err)
-		}
-		return nil
-	})
+	return writeOutput(c, func(w io.Writer) error { return nothing(capture, v.draw(c, w, capture, space)) })
+}
+
+// nothing says that an error of a renderer is for want of what it shows: output that
+// fails is found by who writes it.
+func nothing(capture *lifetime.Capture, err error) error {
+	if err == nil || is[usageError](err) {
+		return err
+	}
+	return &lifetime.NothingError{File: capture.Name(), Why: err.Error()}
 }
 
 // mostUsed returns the space with the highest level among those of which only the
@@ -140,7 +146,7 @@ func pictureFormat(c *cli.Context) canvas.Format {
 func maxBlocks(c *cli.Context) (int, error) {
 	n, err := strconv.Atoi(c.String("max-blocks"))
 	if err != nil || n < 1 {
-		return 0, fail(statusUsage, "--max-blocks %q: want a number from 1 on", c.String("max-blocks"))
+		return 0, usage("--max-blocks %q: want a number from 1 on", c.String("max-blocks"))
 	}
 	return n, nil
 }
@@ -150,19 +156,10 @@ func drawBlocks(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifet
 	if err != nil {
 		return err
 	}
-	o := blocks.Options{
+	return blocks.Write(w, capture, s, blocks.Options{
 		Layout: layouts[c.String("layout")], Color: colors[c.String("color")], Theme: themes[c.String("theme")],
-		Format: pictureFormat(c), MaxBlocks: most, Leaks: map[lifetime.SiteID]string{},
-	}
-	for _, f := range leak.Find(capture, []*lifetime.Space{s}, leak.Settings{}) {
-		if !f.IsLeak() {
-			continue
-		}
-		for _, site := range f.Sites {
-			o.Leaks[site] = fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), count(f.Amount.Count, "buffer"))
-		}
-	}
-	return blocks.Write(w, capture, s, o)
+		Format: pictureFormat(c), MaxBlocks: most, Marks: answer.MarksOf(leak.Find(capture, []*lifetime.Space{s}, leak.Settings{})),
+	})
 }
 
 func drawUsage(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space) error {

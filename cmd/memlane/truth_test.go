@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// captures returns the snapshots in testdata, by name.
-func captures(t *testing.T) map[string]string {
+// pickles returns the snapshots in testdata, by name.
+func pickles(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(snapshots, "*.pickle"))
 	if err != nil || len(files) < 40 {
@@ -40,20 +42,20 @@ func decode[T any](t *testing.T, text string) T {
 // counted when the capture was taken.
 func TestAllocatorCounters(t *testing.T) {
 	compared := 0
-	for name, file := range captures(t) {
+	for name, file := range pickles(t) {
 		data, err := os.ReadFile(strings.TrimSuffix(file, ".pickle") + ".stats.json")
 		if err != nil {
 			continue
 		}
 		// A device that was not used has an entry all the same.
 		stats := decode[map[string]map[string]int64](t, string(data))
-		info := decode[infoJSON](t, succeed(t, "info", "--json", file)).Captures[0]
+		info := decode[answer.Info](t, succeed(t, "info", "--json", file)).Captures[0]
 		missing := map[string]bool{}
 		for _, l := range info.Losses {
 			missing[l.Reason] = true
 		}
 		for index, counters := range stats {
-			i := slices.IndexFunc(info.Spaces, func(s spaceInfoJSON) bool { return s.ID == "cuda:"+index })
+			i := slices.IndexFunc(info.Spaces, func(s answer.Space) bool { return s.ID == "cuda:"+index })
 			if i < 0 {
 				if counters["reserved_bytes.all.peak"] != 0 {
 					t.Errorf("%s: no memory ID cuda:%s", name, index)
@@ -113,10 +115,10 @@ func TestLeaksTruth(t *testing.T) {
 		"twodev":            {"cuda:1 leaky_step twodev.py:11 10 x 1048576"},
 		"t215_twodev":       {"cuda:1 leaky_step twodev.py:11 6 x 1048576"},
 	}
-	for name, file := range captures(t) {
+	for name, file := range pickles(t) {
 		var got []string
 		warnings := 0
-		for _, f := range decode[leaksJSON](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
+		for _, f := range decode[answer.Leaks](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
 			if f.Severity != "info" {
 				warnings++
 			}
@@ -141,10 +143,10 @@ func TestLeaksTruth(t *testing.T) {
 
 // TestPeakSums: the rows of a breakdown add up to what info calls the peak.
 func TestPeakSums(t *testing.T) {
-	for name, file := range captures(t) {
-		spaces := decode[infoJSON](t, succeed(t, "info", "--json", file)).Captures[0].Spaces
+	for name, file := range pickles(t) {
+		spaces := decode[answer.Info](t, succeed(t, "info", "--json", file)).Captures[0].Spaces
 		for _, at := range []string{"peak", "end"} {
-			peaks := decode[peaksJSON](t, succeed(t, "peak", "--quiet", "--json", "--at", at, file)).Peaks
+			peaks := decode[answer.Peaks](t, succeed(t, "peak", "--quiet", "--json", "--at", at, file)).Peaks
 			if len(peaks) != len(spaces) {
 				t.Fatalf("%s: %d peaks in %d memory IDs", name, len(peaks), len(spaces))
 			}
@@ -169,7 +171,7 @@ func TestPeakSums(t *testing.T) {
 					}
 				}
 				// An instant can be given in the words of JSON.
-				again := decode[peaksJSON](t, succeed(t, "peak", "--quiet", "--json", "--space", p.Space, "--at", strconv.FormatInt(p.At, 10), file))
+				again := decode[answer.Peaks](t, succeed(t, "peak", "--quiet", "--json", "--space", p.Space, "--at", strconv.FormatInt(p.At, 10), file))
 				if got := again.Peaks[0]; got.Bytes != p.Bytes || got.At != p.At {
 					t.Errorf("%s %s --at %d: %d bytes, want %d", name, p.Space, p.At, got.Bytes, p.Bytes)
 				}
@@ -186,7 +188,7 @@ func TestOOMTruth(t *testing.T) {
 		"frag_oom_observer": {62914560, 16777216},
 		"oom_observer":      {56 << 20, 48 << 20}, // 64 MiB of the device are not PyTorch's
 	} {
-		s := decode[infoJSON](t, succeed(t, "info", "--json", captures(t)[name])).Captures[0].Spaces[0]
+		s := decode[answer.Info](t, succeed(t, "info", "--json", pickles(t)[name])).Captures[0].Spaces[0]
 		if len(s.OOMs) != 1 || s.OOMs[0].RequestedBytes != want[0] || *s.OOMs[0].DeviceFreeBytes != want[1] {
 			t.Errorf("%s: %+v, want one with %v", name, s.OOMs, want)
 		}

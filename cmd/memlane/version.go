@@ -18,7 +18,7 @@ func versionCommand() *cli.Command {
 			"  memlane version",
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fail(statusUsage, "version: takes no arguments, but got %q", c.Args().First())
+				return usage("version: takes no arguments, but got %q", c.Args().First())
 			}
 			return printVersion(c)
 		},

@@ -32,7 +32,7 @@ func oneOf(f *cli.StringFlag, words ...word) cli.Flag {
 		if value == f.Value || isWord(words, value) { // --input-format "" is none
 			return nil
 		}
-		return fail(statusUsage, "--%s %q: want %s%s", f.Name, value, orList(words), meant(value, words))
+		return usage("--%s %q: want %s%s", f.Name, value, orList(words), meant(value, words))
 	}
 	return wordFlag{f, words}
 }

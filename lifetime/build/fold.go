@@ -262,7 +262,7 @@ func (f *fold) outline(s *lifetime.Space) *lifetime.SpaceOutline {
 	sum := s.Summary()
 	o := &lifetime.SpaceOutline{
 		Peak: peak(f.older.Bytes, f.peak, f.size), PeakRequested: peak(f.older.Requested, f.peakRequested, f.requested),
-		AtEnd: s.Base + f.older.Bytes + f.size + f.stack, Live: sum.Live, Pending: sum.Pending,
+		BeginBytes: s.Base + f.older.Bytes + stack, EndBytes: s.Base + f.older.Bytes + f.size + f.stack, Live: sum.Live, Pending: sum.Pending,
 	}
 	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
 	o.Describe(s)

@@ -107,6 +107,10 @@ func reported(t *testing.T, times []int64, reports []lifetime.Report, peakAndEnd
 func outlineText(o *lifetime.Outline) string {
 	s := *o.Spaces[0]
 	shares := ""
+	if s.Stack != nil {
+		shares = fmt.Sprint(*s.Stack)
+	}
+	s.Stack = nil
 	for _, share := range []**float64{&s.FragmentationAtPeak, &s.FragmentationMax, &s.FragmentationAtEnd} {
 		if *share != nil {
 			shares += fmt.Sprint(" ", **share)

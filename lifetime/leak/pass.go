@@ -80,28 +80,10 @@ func (p *Pass) unexplained() iter.Seq2[lifetime.SiteID, *history] {
 // selected reports whether Settings.Function selects a site: it matches a function on
 // the stack, or the operation.
 func (p *Pass) selected(site lifetime.SiteID) bool {
-	if p.Function == nil {
-		return true
-	}
 	if p.matches == nil {
-		p.matches = Matcher(p.Capture, p.Function)
+		p.matches = p.Matching(p.Function)
 	}
 	return p.matches(site)
-}
-
-// Matcher returns a function that reports whether a site was allocated by a
-// function that re matches, or by what it called. It looks at each site once.
-func Matcher(c *lifetime.Capture, re *regexp.Regexp) func(lifetime.SiteID) bool {
-	known := map[lifetime.SiteID]bool{}
-	return func(site lifetime.SiteID) bool {
-		is, seen := known[site]
-		if !seen {
-			is = anyFrame(c, site, func(f *lifetime.Frame) bool { return re.MatchString(f.Function) }) ||
-				c.Sites[site].Op != "" && re.MatchString(c.Sites[site].Op)
-			known[site] = is
-		}
-		return is
-	}
 }
 
 // anyFrame reports whether a frame on the stack of a site is as asked.

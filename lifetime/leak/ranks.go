@@ -104,28 +104,21 @@ var measures = [...]struct {
 
 // FiguresOf sums up the spaces of a capture that were recorded as a program ran.
 // rankOf names the rank of each.
-func FiguresOf(c *lifetime.Capture, found []Finding, rankOf func(*lifetime.Space) string) (all []RankFigures) {
-	leaked := map[*lifetime.Space]int64{}
+func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.SpaceInfo) string) (all []RankFigures) {
+	leaked := map[string]int64{} // by memory ID
 	for i := range found {
 		if f := &found[i]; f.IsLeak() {
-			leaked[f.Space] += f.Amount.Bytes
+			leaked[f.Space.ID()] += f.Amount.Bytes
 		}
 	}
-	for _, s := range c.Spaces {
+	for _, s := range o.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
 		}
-		r := RankFigures{Rank: rankOf(s), File: c.Sources[s.Source].File, Leaked: leaked[s],
+		r := RankFigures{Rank: rankOf(&s.SpaceInfo), File: o.Sources[s.Source].File, Leaked: leaked[s.ID()],
+			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // what is older than the window did not grow in it
 			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
-		first := int64(0)
-		for level := range s.Levels(lifetime.Occupied) {
-			if level.At == s.Begin { // what is older than the window did not grow in it
-				first = level.Bytes
-			}
-			r.End = level.Bytes
-			r.Peak = max(r.Peak, level.Bytes)
-		}
-		r.Growth = r.End - first
+		delete(leaked, s.ID()) // another space may be called the same
 		all = append(all, r)
 	}
 	return all

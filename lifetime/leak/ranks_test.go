@@ -19,7 +19,7 @@ func TestRanks(t *testing.T) {
 				p.alloc("only_here", 64<<20)
 			}
 		})
-		figures = append(figures, leak.FiguresOf(c, found, func(*lifetime.Space) string { return fmt.Sprint("rank ", rank) })...)
+		figures = append(figures, leak.FiguresOf(c.Outline(), found, func(*lifetime.SpaceInfo) string { return fmt.Sprint("rank ", rank) })...)
 	}
 	found := leak.CompareRanks(figures)
 	if len(found) != 1 || evidence(found[0], "rank") != "rank 3" || found[0].Amount.Bytes < 64<<20 || found[0].Severity != leak.Warning {

@@ -4,7 +4,10 @@
 // The list of reasons is closed: each has one class and one sentence.
 package loss
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Class says how much harm a loss does to the answers.
 type Class uint8
@@ -112,14 +115,29 @@ type Loss struct {
 
 // String returns the loss as one line for people.
 func (l Loss) String() string {
-	s := fmt.Sprintf("%s: %s (%d", l.Reason, l.Reason.Doc(), l.Count)
+	return l.Text(func(bytes int64) string { return fmt.Sprintf("%d bytes", bytes) })
+}
+
+// Text returns the loss as one line for people, its bytes as size writes them.
+func (l Loss) Text(size func(bytes int64) string) string {
+	var details []string
+	if l.Count > 1 {
+		details = append(details, fmt.Sprintf("%d cases", l.Count))
+	}
 	if l.Bytes > 0 {
-		s += fmt.Sprintf(", %d bytes", l.Bytes)
+		details = append(details, size(l.Bytes))
 	}
-	if l.First != "" {
-		s += ", first at " + l.First
+	switch {
+	case l.First != "" && l.Count > 1:
+		details = append(details, "first at "+l.First)
+	case l.First != "":
+		details = append(details, "at "+l.First)
 	}
-	return s + ")"
+	text := l.Reason.String() + ": " + l.Reason.Doc()
+	if len(details) > 0 {
+		text += " (" + strings.Join(details, ", ") + ")"
+	}
+	return text
 }
 
 // Worst returns the loss of a list that does most harm, and how many others are of

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -54,9 +55,9 @@ type Options struct {
 	// one when the picture would outgrow about 2 MB (more for a larger MaxBlocks).
 	MaxBlocks int
 
-	// Leaks describes the sites that leak in a few words. They are drawn in
-	// strong hatched colours, whatever Color says.
-	Leaks map[lifetime.SiteID]string
+	// Marks are the sites that leak; nil: none. They are drawn in strong hatched
+	// colours, whatever Color says.
+	Marks *answer.Marks
 }
 
 const (

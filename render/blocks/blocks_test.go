@@ -34,21 +34,22 @@ func scenes(t testing.TB) []scene {
 	var list []scene
 	add := func(name string, p *program, o Options) {
 		c, s := p.finish(t)
+		o.Marks = p.marks(s)
 		list = append(list, scene{name, c, s, o})
 	}
-	p, _ := training(2, 2, false)
+	p := training(2, 2, false)
 	add("stacked", p, Options{})
-	p, leaks := training(6, 2, true)
-	add("leaks", p, Options{Leaks: leaks})
-	p, leaks = training(3, 2, true)
-	add("by-leak", p, Options{Leaks: leaks, Color: ByLeak, Title: "what stays"})
-	p, _ = training(3, 2, false)
+	p = training(6, 2, true)
+	add("leaks", p, Options{})
+	p = training(3, 2, true)
+	add("by-leak", p, Options{Color: ByLeak, Title: "what stays"})
+	p = training(3, 2, false)
 	add("by-size", p, Options{Color: BySize, Width: 700, Height: 300})
-	p, leaks = training(3, 2, true)
-	add("dark", p, Options{Leaks: leaks, Color: ByCategory, Theme: canvas.Dark})
-	p, _ = training(4, 3, false)
+	p = training(3, 2, true)
+	add("dark", p, Options{Color: ByCategory, Theme: canvas.Dark})
+	p = training(4, 3, false)
 	add("merged", p, Options{MaxBlocks: 4})
-	p, _ = training(4, 3, false)
+	p = training(4, 3, false)
 	add("merged-address", p, Options{MaxBlocks: 4, Layout: Address, Width: 600, Height: 260})
 	add("address", fragmented(), Options{Layout: Address})
 	add("oom", fragmented(), Options{})
@@ -235,6 +236,7 @@ func TestHostileNames(t *testing.T) {
 		for i, name := range nasty {
 			p := newProgram("/tmp/"+name, lifetime.SpaceInfo{Device: name, Process: name, Axis: lifetime.Time})
 			site := p.at(name, name, 7)
+			p.leaks = append(p.leaks, site)
 			other := p.Site(lifetime.Site{Op: name, Module: name})
 			p.alloc(100, mib, site)
 			a := p.alloc(100, mib, other)
@@ -243,7 +245,7 @@ func TestHostileNames(t *testing.T) {
 			p.LiveRegion(p.space, lifetime.Region{Addr: a, Size: mib, Kind: name})
 			p.free(100, a)
 			c, s := p.finish(t)
-			svg := render(t, c, s, Options{Layout: l, Title: name, Leaks: map[lifetime.SiteID]string{site: name}})
+			svg := render(t, c, s, Options{Layout: l, Title: name, Marks: p.marks(s)})
 			if !utf8.Valid(svg) {
 				t.Errorf("name %d: invalid UTF-8", i)
 			}
@@ -265,12 +267,12 @@ func TestHostileNames(t *testing.T) {
 
 // Texts keep off each other in pictures of all sizes, parts of windows included.
 func TestTextsFit(t *testing.T) {
-	p, leaks := training(12, 5, true)
+	p := training(12, 5, true)
 	c, s := p.finish(t)
 	for _, l := range []Layout{Stacked, Address} {
 		for _, size := range [][2]int{{1, 1}, {640, 300}, {960, 420}, {1800, 1000}} {
 			for part := range int64(6) {
-				o := Options{Layout: l, Width: size[0], Height: size[1], Leaks: leaks, MaxBlocks: 50}
+				o := Options{Layout: l, Width: size[0], Height: size[1], Marks: p.marks(s), MaxBlocks: 50}
 				o.From = s.Begin + part*(s.End-s.Begin)/7
 				o.To = o.From + (s.End-s.Begin)/(1+1000*part)
 				read(t, render(t, c, s, o)).checkTexts(t)
@@ -327,15 +329,14 @@ func TestHoverTexts(t *testing.T) {
 
 func TestManyLeaks(t *testing.T) {
 	p := newProgram("many.bin", cuda)
-	leaks := map[lifetime.SiteID]string{}
 	for i := range 12 {
 		site := p.at(fmt.Sprintf("leak%d", i), "many.py", i)
 		p.alloc(10, int64(20-i)*mib, site)
-		leaks[site] = "leaks"
+		p.leaks = append(p.leaks, site)
 	}
 	p.alloc(10, 500*mib, p.at("fine", "many.py", 99))
 	c, s := p.finish(t)
-	svg := string(render(t, c, s, Options{Leaks: leaks}))
+	svg := string(render(t, c, s, Options{Marks: p.marks(s)}))
 	for _, want := range []string{"leak0 ", "leak3 ", "other leaks (8)", "fine "} {
 		if !strings.Contains(svg, ">"+want+"<") && !strings.Contains(svg, ">"+want) {
 			t.Errorf("no %q", want)

@@ -198,7 +198,7 @@ func (p *picture) usages() []usage {
 // label names a site.
 func (p *picture) label(site lifetime.SiteID) label {
 	name, place := plot.Name(p.c, p.s, site)
-	return label{name, place, p.o.Leaks[site]}
+	return label{name, place, p.o.Marks.At(p.s, site).Text}
 }
 
 // each calls f with every buffer in the part that is drawn, and its class.

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // program builds captures of made-up programs: an allocator that hands out the
@@ -17,6 +19,7 @@ type program struct {
 	now    int64
 	live   map[uint64]int64 // requested size by address
 	starts []uint64         // sorted
+	leaks  []lifetime.SiteID
 }
 
 func newProgram(file string, desc lifetime.SpaceInfo) *program {
@@ -76,13 +79,28 @@ func (p *program) finish(t testing.TB) (*lifetime.Capture, *lifetime.Space) {
 	return c, c.Spaces[0]
 }
 
+// marks marks the sites that leak.
+func (p *program) marks(s *lifetime.Space) *answer.Marks {
+	var found []leak.Finding
+	for _, site := range p.leaks {
+		f := leak.Finding{Rule: "leak", Kind: leak.KindLeak, Severity: leak.Warning, Space: s, Sites: []lifetime.SiteID{site}}
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; b.Site == site {
+				f.Amount.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+			}
+		}
+		found = append(found, f)
+	}
+	return answer.MarksOf(found)
+}
+
 const kib, mib = int64(1) << 10, int64(1) << 20
 
 var cuda = lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Time, Facts: lifetime.Clock}
 
 // training is a loop of steps over layers; with a leak, every step keeps a
 // loss and every third a mask.
-func training(steps, layers int, leak bool) (*program, map[lifetime.SiteID]string) {
+func training(steps, layers int, leak bool) *program {
 	p := newProgram("runs/train.pickle", cuda)
 	const us = 1000
 	weights := p.at("build_model", "/home/me/project/model.py", 12)
@@ -130,12 +148,10 @@ func training(steps, layers int, leak bool) (*program, map[lifetime.SiteID]strin
 		}
 		p.free(50*us, in)
 	}
-	leaks := map[lifetime.SiteID]string{}
 	if leak {
-		leaks[kept] = fmt.Sprintf("leak: %d × 1.5 MiB", steps)
-		leaks[mask] = fmt.Sprintf("leak: %d × 2.25 MiB", (steps+2)/3)
+		p.leaks = append(p.leaks, kept, mask)
 	}
-	return p, leaks
+	return p
 }
 
 // random is a space of n events with live buffers of mixed sizes, from a seed.

@@ -113,11 +113,11 @@ func TestStackIsUsage(t *testing.T) {
 			t.Run(fmt.Sprintf("%d/%d", seed, i), func(t *testing.T) { checkStack(t, c, s, o) })
 		}
 	}
-	p, leaks := training(9, 4, true)
+	p := training(9, 4, true)
 	c, s := p.finish(t)
-	checkStack(t, c, s, Options{Leaks: leaks})
-	checkStack(t, c, s, Options{Leaks: leaks, Color: ByLeak})
-	checkStack(t, c, s, Options{Leaks: leaks, Color: ByLeak, MaxBlocks: 9})
+	checkStack(t, c, s, Options{Marks: p.marks(s)})
+	checkStack(t, c, s, Options{Marks: p.marks(s), Color: ByLeak})
+	checkStack(t, c, s, Options{Marks: p.marks(s), Color: ByLeak, MaxBlocks: 9})
 	if p, _ := newPicture(c, s, Options{}); p.peak != s.Peak(lifetime.Occupied) {
 		t.Errorf("peak %v, want %v", p.peak, s.Peak(lifetime.Occupied))
 	}
@@ -162,9 +162,9 @@ func TestSameBytes(t *testing.T) {
 	for _, l := range []Layout{Stacked, Address} {
 		var first []byte
 		for range 3 {
-			p, leaks := training(6, 5, true)
+			p := training(6, 5, true)
 			c, s := p.finish(t)
-			svg := render(t, c, s, Options{Layout: l, Leaks: leaks, MaxBlocks: 100})
+			svg := render(t, c, s, Options{Layout: l, Marks: p.marks(s), MaxBlocks: 100})
 			if first != nil && !bytes.Equal(svg, first) {
 				t.Errorf("layout %d: two drawings differ", l)
 			}

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the pictures in testdata anew")
 // names.
 func open(t *testing.T, file, id string) (*lifetime.Capture, *lifetime.Space) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("../../cmd/memlane/testdata", file))
+	f, err := os.Open(filepath.Join("../../testdata/native", file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func marked(buffer string) func(io.Writer, *lifetime.Capture, *lifetime.Space, O
 var scenes = []scene{
 	{"usage-runtime", "runtime.native", "node7/tpu:3", Usage, Options{}},
 	{"usage-program", "programs.native", "node7/jit_step(5)/space0", Usage, Options{Theme: canvas.Dark, Width: 700, Height: 300}},
-	{"usage-torch", "../../../testdata/torchsnap/mode_snapmark.native", "cuda:0", Usage, Options{}},
-	{"usage-only", "../../../testdata/gpumemprof/both.native", "cuda:0", Usage, Options{Theme: canvas.Light}},
+	{"usage-torch", "../../testdata/torchsnap/mode_snapmark.native", "cuda:0", Usage, Options{}},
+	{"usage-only", "../../testdata/gpumemprof/both.native", "cuda:0", Usage, Options{Theme: canvas.Light}},
 	{"peak-program", "programs.native", "node7/jit_step(5)/space0", marked(""), Options{}},
 	{"peak-marked", "programs.native", "node7/jit_step(5)/space0", marked("fusion.2"), Options{Width: 600}},
 	{"peak-runtime", "runtime.native", "node7/tpu:3", marked(""), Options{Theme: canvas.Dark}},
@@ -211,7 +211,7 @@ func TestRefusals(t *testing.T) {
 	if err := Peak(io.Discard, c, s, "no such thing", Options{}); !errors.Is(err, errNotFound) || !strings.HasPrefix(err.Error(), "space node7/") {
 		t.Error(err)
 	}
-	c, s = open(t, "../../../testdata/gpumemprof/both.native", "cuda:0")
+	c, s = open(t, "../../testdata/gpumemprof/both.native", "cuda:0")
 	if err := Peak(io.Discard, c, s, "", Options{}); !errors.Is(err, errNoBuffers) {
 		t.Error(err)
 	}

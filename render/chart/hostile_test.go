@@ -50,7 +50,7 @@ func TestExtremes(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				m.Odd, m.Why = nasty, nasty
+				m.Outlier, m.Why = nasty, nasty
 				return Multiples(w, "ranks", []*Miniature{m, m, m, m, m}, 1, o)
 			},
 		} {

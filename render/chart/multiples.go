@@ -17,9 +17,9 @@ import (
 // Miniature is the usage of a space for a small panel. It does not keep the capture in
 // memory, so that many captures can be read one after the other.
 type Miniature struct {
-	Name string // of the rank or the capture
-	Odd  string // the figure that differs from the others, "" if none does
-	Why  string // how it differs, in a sentence
+	Name    string // of the rank or the capture
+	Outlier string // the figure that differs from the others, "" if none does
+	Why     string // how it differs, in a sentence
 
 	device string
 	peak   lifetime.Level
@@ -128,7 +128,7 @@ func (m *multiples) panel(i int, panel *Miniature) {
 	m.place(i)
 	m.words(panel)
 	title := canvas.Cut(panel.Name, 200) + ": peak " + units.Exact(panel.peak.Bytes)
-	if panel.Odd != "" {
+	if panel.Outlier != "" {
 		title += "; " + panel.Why
 		m.Page.Stroke(canvas.Rect(m.Left-30, m.Top-panelNames+20, m.Right+30, m.Bottom+50).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(panel.Why))
 	}
@@ -154,7 +154,7 @@ func (m *multiples) words(panel *Miniature) {
 	name := canvas.Text{X: m.Left, Y: m.Top - 210, Bold: true, S: panel.Name}.Fit(m.wide)
 	m.Page.Text(withAside(name, panel.device, m.wide))
 	peak := canvas.Text{X: m.Left, Y: m.Top - 60, S: "peak " + units.Bytes(panel.peak.Bytes)}
-	if panel.Odd != "" {
+	if panel.Outlier != "" {
 		peak.Role, peak.Bold, peak.S = canvas.Bad, true, peak.S+", outlier"
 	}
 	m.Page.Text(withAside(peak.Fit(m.wide), panel.length, m.wide))
@@ -190,8 +190,8 @@ func (m *multiples) spread() string {
 func (m *multiples) facts() []string {
 	var odd []string
 	for _, p := range m.panels {
-		if p.Odd != "" {
-			odd = append(odd, canvas.Cut(p.Name, factName)+" ("+p.Odd+")")
+		if p.Outlier != "" {
+			odd = append(odd, canvas.Cut(p.Name, factName)+" ("+p.Outlier+")")
 		}
 	}
 	if odd == nil {

@@ -38,7 +38,7 @@ func TestMultiplesGoldens(t *testing.T) {
 		miniature(t, "rank 3", 150<<20, 90<<20),
 	}
 	golden(t, "multiples-two", drawnMultiples(t, panels[:2], 0, Options{Theme: canvas.Dark}))
-	panels[3].Odd, panels[3].Why = "peak", "of 4 ranks rank 3 is the odd one"
+	panels[3].Outlier, panels[3].Why = "peak", "of 4 ranks rank 3 is the odd one"
 	golden(t, "multiples-odd", drawnMultiples(t, panels, 3, Options{Width: 600}))
 }
 

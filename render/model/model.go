@@ -260,6 +260,19 @@ func (d *document) encode(v any) string {
 	return string(Escape(bytes.TrimSuffix(d.encoded.Bytes(), []byte("\n"))))
 }
 
+// WriteJSON writes a value as indented JSON that is fit for a terminal.
+func WriteJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(Escape(b.Bytes()))
+	return err
+}
+
 // Escape returns JSON in which every character that does not print is an escape
 // sequence: names from captures must not act on a terminal that shows them.
 // encoding/json leaves DEL, the C1 controls and marks of direction as they are. Nor

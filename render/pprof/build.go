@@ -147,7 +147,7 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	if site.Stack == 0 || s.Axis == lifetime.ProgramOrder {
 		op = "" // its frames are made of it
 	}
-	return siteLabels{kind, b.options.Leaks[s][c.site], op, site.Region, site.Shape, site.DType}
+	return siteLabels{kind, b.options.Marks.At(s, c.site).Label, op, site.Region, site.Shape, site.DType}
 }
 
 // on returns labels with those of a site.

@@ -87,7 +87,7 @@ func TestLabels(t *testing.T) {
 	c := one(t, lifetime.SpaceInfo{Host: "h\x00st", Device: "cuda:0"}, two)
 	s := c.Spaces[0]
 	s.Base = 4096
-	p := mustProfile(t, c, Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{s: {2: "leak:warning"}}})
+	p := mustProfile(t, c, Options{Marks: leaking(s, 2)})
 	want := []string{
 		"[before the window]@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096 0]",
 		"a@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024 0]",

@@ -35,6 +35,9 @@ func (b *builder) addComments(parts []part) {
 			lines = append(lines, losses(p.capture)...)
 		}
 	}
+	if b.options.Marks != nil {
+		lines = append(lines, b.options.Marks.Comments...)
+	}
 	for _, line := range append(lines, b.options.Comments...) {
 		b.profile.Comments = append(b.profile.Comments, clean(line))
 	}

@@ -4,7 +4,7 @@
 //
 // Its place in the pipeline: a reader made a [lifetime.Capture]; [Write] turns
 // the buffers of its spaces into samples. Opinions come from the caller as
-// labels by site ([Options.Leaks]) and as text ([Options.Comments]).
+// labels by site ([Options.Marks]) and as text ([Options.Comments]).
 //
 // # Contract
 //
@@ -12,7 +12,7 @@
 // and alloc_space count the buffers whose allocation was recorded in the
 // window, inuse_objects and inuse_space those alive at one instant, which is
 // each space's own peak of occupied bytes unless [Options.At] says otherwise. A
-// fifth, leaked_space, counts the buffers of [Options.Leaked].
+// fifth, leaked_space, counts the buffers of [Options.Marks].
 // Bytes are occupied bytes everywhere. Per space,
 //
 //   - inuse_space sums to the peak. Bytes that were alive all along without

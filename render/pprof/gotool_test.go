@@ -41,9 +41,7 @@ func training(t *testing.T) (*lifetime.Capture, Options) {
 		}
 	}
 	c := finish(t, b)
-	o := Options{Comments: []string{"leak, warning: log_losses keeps 2 MiB of every step"}}
-	o.Leaks = map[*lifetime.Space]map[lifetime.SiteID]string{c.Spaces[0]: {leak: "leak:warning"}}
-	return c, o
+	return c, Options{Marks: leaking(c.Spaces[0], leak)}
 }
 
 // TestGoTool holds what go tool pprof prints of a profile against what it
@@ -109,7 +107,7 @@ var goTool = []struct {
 		`^file train\.json: format chrometrace, producer PyTorch Profiler$`,
 		`^space rank0/cuda:0: 117 MiB \(122,159,104 B\) in use at its peak`,
 		`^space rank1/cuda:1: `,
-		`^leak, warning: log_losses keeps 2 MiB of every step$`,
+		`^rank0/cuda:0: warning: leak: it keeps 2 MiB of every step$`,
 		`128MB .* \[before the window\]$`,
 		`64MB 27\.47% .* 105MB 45\.06%  <module>$`,
 		`40MB .* log_losses$`,
@@ -125,7 +123,7 @@ var goTool = []struct {
 		`^ *device: Total 233MB of 233MB`, `^ *leak: Total 20MB`, `leak:warning$`, `kind: Total 105MB`, `memory_id: `, `rank0/cuda:0$`,
 		`^ *bytes: `, `32MB$`, `^ *lifetime: `, `500us$`,
 	}, ""},
-	{"-comments", []string{`^file train\.json`, `^leak, warning: log_losses`}, ""},
+	{"-comments", []string{`^file train\.json`, `: warning: leak: it keeps`}, ""},
 	{"-sample_index=alloc_space -top", []string{`^Type: alloc_space$`, `10MB .* forward$`, `accounting for 114MB, 100%`}, `before`},
 	{"-sample_index=alloc_objects -top", []string{`^Type: alloc_objects$`, ` 20 47\.62%.* forward$`}, ""},
 	{"-inuse_objects -top", []string{`^Type: inuse_objects$`, ` 20 83\.33%.* log_losses$`}, ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // Instant says at which instant of a space inuse_objects and inuse_space are
@@ -33,13 +34,10 @@ type Options struct {
 	At   Instant
 	Time int64 // with Fixed: in units of the axis of the spaces
 
-	// Leaks holds the value of the label leak by space and site, such as
-	// "leak:warning" (rule and severity). pprof reads the value of -tagfocus as
-	// a list of regular expressions, so it should have no comma.
-	Leaks map[*lifetime.Space]map[lifetime.SiteID]string
-
-	// Leaked are the buffers that leak, by index: leaked_space sums them up.
-	Leaked map[*lifetime.Space][]int
+	// Marks are what leaks: its labels become those of the samples, leaked_space sums
+	// its buffers up, and its comments stand before Comments. nil: none. pprof reads the
+	// value of -tagfocus as a list of regular expressions, so labels have no comma.
+	Marks *answer.Marks
 
 	// UserFrames leaves the frames of libraries and the interpreter out of stacks that
 	// have frames of the program itself, so that the leaf is the program's.
@@ -88,7 +86,7 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 		b.shared[p.space.ID()]++
 	}
 	for _, p := range parts {
-		if all := o.Leaked[p.space]; len(all) > 0 {
+		if all := o.Marks.Buffers(p.space); len(all) > 0 {
 			p.leaked = make([]bool, len(p.space.Buffers))
 			for _, i := range all {
 				p.leaked[i] = true

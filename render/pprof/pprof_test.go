@@ -14,7 +14,9 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // finish ends a capture that must be sound.
@@ -198,11 +200,16 @@ func TestFixedTimeOfOne(t *testing.T) {
 	}
 }
 
+// leaking marks sites of a space.
+func leaking(s *lifetime.Space, sites ...lifetime.SiteID) *answer.Marks {
+	return answer.MarksOf([]leak.Finding{{Rule: "leak", Kind: leak.KindLeak, Severity: leak.Warning, Space: s, Sites: sites, Description: "it keeps 2 MiB of every step"}})
+}
+
 func TestRoundTripAndSameBytes(t *testing.T) {
 	c := random(t, 3, 3, 500)
 	write := func() []byte {
 		var buf bytes.Buffer
-		o := Options{Leaks: map[*lifetime.Space]map[lifetime.SiteID]string{c.Spaces[0]: {2: "leak:warning", 3: "leak:info"}}, Comments: []string{"score 80"}}
+		o := Options{Marks: leaking(c.Spaces[0], 2, 3), Comments: []string{"score 80"}}
 		if err := Write(&buf, []*lifetime.Capture{c}, o); err != nil {
 			t.Fatal(err)
 		}

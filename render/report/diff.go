@@ -2,10 +2,9 @@ package report
 
 import (
 	"io"
-	"math"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
@@ -13,38 +12,37 @@ import (
 const maxChanged = 50
 
 // WriteDiff writes a comparison as Markdown, for a pull request.
-func WriteDiff(w io.Writer, d *diff.Result, perStep bool) error {
+func WriteDiff(w io.Writer, d *answer.Diff) error {
 	m := &markdown{}
 	m.line("# Memory: before and after\n")
-	m.line("**%s**", escape(d.Verdict()))
-	for i := range d.Pairs {
-		p := &d.Pairs[i]
-		m.line("\n## %s\n", escape(p.Name))
+	m.line("**%s**", Escape(d.Verdict))
+	for _, p := range d.Pairs {
+		m.line("\n## %s\n", Escape(p.Name))
 		m.line("| | before | after | change |\n|---|--:|--:|--:|")
-		for _, l := range diff.Figured(p) {
+		for _, l := range p.Figures {
 			m.line("| %s | %s | %s | %s |", l.Name, l.Before, l.After, l.Change)
 		}
 	}
-	m.changed(d, perStep)
-	m.changes("New findings", d.New, func(c diff.Change) *leak.Finding { return c.After })
-	m.changes("Fixed", d.Fixed, func(c diff.Change) *leak.Finding { return c.Before })
-	m.changes("Still there", d.Still, func(c diff.Change) *leak.Finding { return c.After })
+	m.changed(d)
+	m.changes("New findings", d.Findings.New)
+	m.changes("Fixed", d.Findings.Fixed)
+	m.changes("Still there", d.Findings.Still)
 	_, err := io.WriteString(w, m.text.String())
 	return err
 }
 
-func (m *markdown) changed(d *diff.Result, perStep bool) {
+func (m *markdown) changed(d *answer.Diff) {
 	switch {
 	case d.NoPlaces:
-		m.line("\nCall sites were not compared: one of the captures does not tell who allocated.")
+		m.line("\nCall sites were not compared: one of the captures does not say who allocated.")
 		return
 	case len(d.Rows) == 0:
 		m.line("\nEvery call site holds what it held before.")
 		return
 	}
 	allocated := "allocated"
-	if perStep {
-		allocated = "allocated a step"
+	if d.PerStep {
+		allocated = "allocated per step"
 	}
 	m.line("\n## Call sites\n")
 	m.line("| | memory ID | allocated by | at the peak | at the end | %s |\n|---|---|---|--:|--:|--:|", allocated)
@@ -54,25 +52,19 @@ func (m *markdown) changed(d *diff.Result, perStep bool) {
 			m.line("| | | and %s more | | | |", units.Count(int64(len(d.Rows)-i)))
 			break
 		}
-		p := &d.Pairs[r.Pair]
-		change := diff.AllocatedOf(&r.After, p.After, perStep) - diff.AllocatedOf(&r.Before, p.Before, perStep)
-		place := r.Place().String()
-		if r.Unseen {
-			place = "before the window"
-		}
-		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, escape(p.Name), escape(place), units.Signed(r.DeltaPeak()), units.Signed(r.DeltaEnd()),
-			units.Signed(int64(math.Round(change))))
+		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, Escape(r.Space), Escape(r.Name), units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes),
+			units.Signed(r.AllocatedChange))
 	}
 }
 
-func (m *markdown) changes(title string, all []diff.Change, of func(diff.Change) *leak.Finding) {
-	for _, c := range all {
-		if f := of(c); f.Severity > leak.Info {
+func (m *markdown) changes(title string, all []answer.Finding) {
+	for i := range all {
+		if f := &all[i]; f.Level > leak.Info {
 			if title != "" {
 				m.line("\n## %s\n", title)
 				title = ""
 			}
-			m.line("- **%s** (%s): %s", f.Rule, f.Severity, escape(f.Description))
+			m.line("- **%s** (%s): %s", f.Rule, f.Severity, Escape(f.Description))
 		}
 	}
 }

@@ -5,19 +5,13 @@ import (
 	"html"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	extensions "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/text"
-
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
@@ -53,13 +47,21 @@ func leaking(t *testing.T, name string) *lifetime.Capture {
 	return c
 }
 
-func dataOf(captures ...*lifetime.Capture) *report.Data {
-	d := &report.Data{Captures: captures, Rules: "default"}
+// reportOf returns the report on captures by memlane's own rules.
+func reportOf(captures ...*lifetime.Capture) *answer.Report {
+	var of []answer.CaptureReport
 	for _, c := range captures {
-		d.Findings = append(d.Findings, leak.Find(c, c.Spaces, leak.Settings{}))
+		of = append(of, reportOn(c, leak.Find(c, c.Spaces, leak.Settings{})))
 	}
-	d.Report = report.Of(d)
-	return d
+	return answer.NewReport("default", of, &answer.Ranks{}, nil)
+}
+
+func diffOf(before, after *lifetime.Capture, perStep bool) *answer.Diff {
+	return answer.DiffOf(diff.Compare(before, after, leak.Settings{}), perStep)
+}
+
+func reportOn(c *lifetime.Capture, found []leak.Finding) answer.CaptureReport {
+	return answer.CaptureReportOf(c, c.Outline(), answer.LeaksOf(c, found, "", nil))
 }
 
 // TestHostileNames: nothing in a capture becomes a heading, a link, a row, HTML or a
@@ -67,7 +69,7 @@ func dataOf(captures ...*lifetime.Capture) *report.Data {
 func TestHostileNames(t *testing.T) {
 	name := "f|x](http://evil.example) <img src=x onerror=alert(1)>\n# heading\x1b[2J `code` **b** @team \u202e"
 	var text strings.Builder
-	if err := report.WriteMarkdown(&text, dataOf(leaking(t, name))); err != nil {
+	if err := report.WriteMarkdown(&text, reportOf(leaking(t, name))); err != nil {
 		t.Fatal(err)
 	}
 	got := text.String()
@@ -85,53 +87,16 @@ func TestHostileNames(t *testing.T) {
 
 // TestFirst: leaks of one cause are one thing to do, and cost once.
 func TestFirst(t *testing.T) {
-	d := dataOf(leaking(t, "a"), leaking(t, "b"))
-	if len(d.Findings[0]) != 2 || len(d.First(3)) != 2 {
-		t.Errorf("%d findings, %d things to do", len(d.Findings[0]), len(d.First(3)))
+	r := reportOf(leaking(t, "a"), leaking(t, "b"))
+	if len(r.Captures[0].Leaks.Findings) != 2 || len(r.First) != 2 {
+		t.Errorf("%d findings, %d things to do", len(r.Captures[0].Leaks.Findings), len(r.First))
 	}
-	if s := d.Report.OptimizationScore; s.Score != 70 || s.IssuesFound != 4 {
+	if s := r.Score; s.Score.Score != 70 || s.Findings != 4 {
 		t.Errorf("%+v", s)
 	}
-	if s := d.Report.Summary; s.TotalFunctionCalls != 360 || s.TotalFunctionsAnalyzed != 6 || s.TotalMemoryAllocated != 2*60*(5<<19) {
+	if s := r.Summary; s.Allocations != 360 || s.Functions != 6 || s.AllocatedBytes != 2*60*(5<<19) {
 		t.Errorf("%+v", s)
 	}
-}
-
-// ofReports are the kinds of Markdown that reports are made of: none links, shows a
-// picture, is HTML, or sets text as code.
-var ofReports = []ast.NodeKind{
-	ast.KindDocument, ast.KindHeading, ast.KindParagraph, ast.KindTextBlock, ast.KindText, ast.KindString, ast.KindList, ast.KindListItem, ast.KindEmphasis,
-	extensions.KindTable, extensions.KindTableHeader, extensions.KindTableRow, extensions.KindTableCell,
-}
-
-// outline returns the kinds of blocks of Markdown, and the text of it all.
-func outline(t *testing.T, markdown string) (blocks, words string) {
-	t.Helper()
-	var kinds, all strings.Builder
-	source := []byte(markdown)
-	// As GitHub has it: tables, addresses, strikes, tasks and footnotes.
-	parser := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote)).Parser()
-	err := ast.Walk(parser.Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		if !slices.Contains(ofReports, n.Kind()) {
-			t.Errorf("there is a %s in\n%s", n.Kind(), markdown)
-			return ast.WalkStop, nil
-		}
-		if n.Kind() != ast.KindText && n.Kind() != ast.KindString { // of which it depends on the text how many there are
-			kinds.WriteString(n.Kind().String() + " ")
-		}
-		if words, ok := n.(*ast.Text); ok {
-			all.Write(words.Value(source))
-			all.WriteByte('\n')
-		}
-		return ast.WalkContinue, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kinds.String(), all.String()
 }
 
 // TestHostileMarkdown: whatever a capture calls anything, the report has the parts
@@ -140,21 +105,21 @@ func TestHostileMarkdown(t *testing.T) {
 	write := func(name string) (string, string) {
 		c := hostile.Capture(name)
 		var report1, report2 strings.Builder
-		if err := report.WriteMarkdown(&report1, dataOf(c)); err != nil {
+		if err := report.WriteMarkdown(&report1, reportOf(c)); err != nil {
 			t.Fatal(err)
 		}
-		if err := report.WriteDiff(&report2, diff.Compare(hostile.Capture("other"), c, leak.Settings{}), false); err != nil {
+		if err := report.WriteDiff(&report2, diffOf(hostile.Capture("other"), c, false)); err != nil {
 			t.Fatal(err)
 		}
 		return report1.String(), report2.String()
 	}
 	plain, plainDiff := write("plain")
-	wantReport, _ := outline(t, plain)
-	wantDiff, _ := outline(t, plainDiff)
+	wantReport, _ := hostile.Outline(t, plain)
+	wantDiff, _ := hostile.Outline(t, plainDiff)
 	for _, name := range hostile.Texts {
 		one, two := write(name)
 		for markdown, want := range map[string]string{one: wantReport, two: wantDiff} {
-			got, words := outline(t, markdown)
+			got, words := hostile.Outline(t, markdown)
 			if got != want && !strings.HasPrefix(name, "%") {
 				t.Errorf("%q: the report is made of\n%s\nwant\n%s\n%s", name, got, want, markdown)
 			}
@@ -176,7 +141,7 @@ func TestHostileMarkdown(t *testing.T) {
 func TestHostileFindings(t *testing.T) {
 	annotation := regexp.MustCompile(`^::(error|warning|notice) (file=[^,:\r\n]*,line=[0-9]+,)?title=[^,:\r\n]*::(.*)$`)
 	for _, name := range hostile.Texts {
-		all := dataOf(hostile.Capture(name)).All()
+		all := report.All(reportOf(hostile.Capture(name)).Findings)
 		var sarif, log strings.Builder
 		if err := report.WriteSARIF(&sarif, all); err != nil {
 			t.Fatal(err)
@@ -261,10 +226,10 @@ func odd(t *testing.T) *lifetime.Capture {
 	return c
 }
 
-func markdown(t *testing.T, d *report.Data) string {
+func markdown(t *testing.T, r *answer.Report) string {
 	t.Helper()
 	var text strings.Builder
-	if err := report.WriteMarkdown(&text, d); err != nil {
+	if err := report.WriteMarkdown(&text, r); err != nil {
 		t.Fatal(err)
 	}
 	return text.String()
@@ -273,24 +238,24 @@ func markdown(t *testing.T, d *report.Data) string {
 // TestReport: what makes up a peak, of programs that of the largest alone, ranks,
 // findings that are about no place, and losses.
 func TestReport(t *testing.T) {
-	d := dataOf(odd(t))
-	d.Findings[0] = nil
-	d.Odd = []leak.Finding{{Rule: "rank_outlier", Kind: leak.KindUsage, Description: "rank 3 needs more"}}
-	d.Ranks = []report.RankRow{{Rank: "0", Peak: 1 << 20}, {Rank: "1", Peak: 3 << 20, Leaked: 7}}
-	got := markdown(t, d)
+	c := odd(t)
+	outlier := leak.Finding{Rule: "rank_outlier", Kind: leak.KindUsage, Description: "rank 3 needs more", Space: c.Spaces[0]}
+	r := answer.NewReport("default", []answer.CaptureReport{reportOn(c, nil)}, &answer.Ranks{}, []leak.Finding{outlier})
+	r.RankInfo = &answer.RankSummary{Median: 2 << 20, Deviation: 1 << 20, Rows: []answer.Rank{{Rank: "0", Peak: 1 << 20}, {Rank: "1", Peak: 3 << 20, Leaked: 7}}}
+	got := markdown(t, r)
 	for _, want := range []string{
 		"· no finding\n", "None: nothing leaks, and nothing else stands out.",
 		"| odd.pb | tpu:0 | 12 ns | 38.0 KiB | 38.0 KiB | 1.00 MiB |", "| odd.pb | empty | 1 ns | 0 B | 0 B |  |",
-		"| 9.00 KiB | 23.7 % | stack |\n| 8.00 KiB | 21.1 % | before the window |\n| 6.00 KiB | 15.8 % | no stack recorded |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
-		"\ny/tpu:0, 300 B:\n", "\n| 0 | 1.00 MiB | 0 B | 0 B |\n| 1 | 3.00 MiB | 0 B | 7 B |\n", "The median of the peaks is 2.00 MiB, their median deviation 1.00 MiB.",
-		"## Worth knowing of the captures\n\n- truncated: the file ends early; it was used as far as it goes (1, first at byte \\| 7)\n",
+		"| 9.00 KiB | 23.7 % | stack, beside the heap |\n| 8.00 KiB | 21.1 % | before the window |\n| 6.00 KiB | 15.8 % | (no operation recorded) |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
+		"\n| 0 | 1.00 MiB | 0 B | 0 B |\n| 1 | 3.00 MiB | 0 B | 7 B |\n", "The median of the peaks is 2.00 MiB, their median deviation 1.00 MiB.",
+		"## Warnings\n\n- truncated: the file ends early; it was used as far as it goes (at byte \\| 7)\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "x/tpu:0, 100") || strings.Contains(got, "empty, 0 B") {
-		t.Error("a smaller program, or memory without a byte, has a peak of its own")
+	if strings.Contains(got, "/tpu:0, ") || strings.Contains(got, "empty, 0 B") {
+		t.Error("a program beside what ran, or memory without a byte, has a peak of its own")
 	}
 }
 
@@ -305,8 +270,8 @@ func TestUsageAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := markdown(t, dataOf(c))
-	for _, want := range []string{"leaks cannot be told", "None: without a history", "| 100 B | 100.0 % | usage: who held it is not known |"} {
+	got := markdown(t, reportOf(c))
+	for _, want := range []string{"leaks cannot be judged", "None: without a history", "| 100 B | 100.0 % | (only the total was recorded) |"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)
 		}
@@ -316,20 +281,19 @@ func TestUsageAlone(t *testing.T) {
 // TestManyFindings: the table has all, the details end.
 func TestManyFindings(t *testing.T) {
 	c := odd(t)
-	d := dataOf(c)
-	d.Findings[0] = nil
+	var found []leak.Finding
 	for i := range 23 {
 		f := leak.Finding{Rule: "trend", Kind: leak.KindUsage, Severity: leak.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
 		if i > 0 {
 			f.Sites = []lifetime.SiteID{1}
 		}
-		d.Findings[0] = append(d.Findings[0], f)
+		found = append(found, f)
 	}
-	got := markdown(t, d)
+	got := markdown(t, answer.NewReport("default", []answer.CaptureReport{reportOn(c, found)}, &answer.Ranks{}, nil))
 	for want, n := range map[string]int{
-		"· 21 critical, 1 warning, 1 worth knowing\n":                      1,
+		"· 21 critical, 1 warning, 1 note\n":                               1,
 		"| critical | trend | tpu:0 | MatMul \\[2\\] | 0 B | 2 B | 50 % |": 21,
-		"| info | trend | tpu:0 | all of it | 0 B | 2 B | 50 % |":          1,
+		"| info | trend | tpu:0 | (the whole memory) | 0 B | 2 B | 50 % |": 1,
 		"\n### trend: MatMul \\[2\\]\n\ngrows.\n\n- look\n":                19,
 		"\n3 further findings are in the table alone.":                     1,
 	} {
@@ -343,7 +307,7 @@ func TestManyFindings(t *testing.T) {
 func TestWriteDiff(t *testing.T) {
 	write := func(before, after *lifetime.Capture, perStep bool) string {
 		var text strings.Builder
-		if err := report.WriteDiff(&text, diff.Compare(before, after, leak.Settings{}), perStep); err != nil {
+		if err := report.WriteDiff(&text, diffOf(before, after, perStep)); err != nil {
 			t.Fatal(err)
 		}
 		return text.String()
@@ -357,7 +321,7 @@ func TestWriteDiff(t *testing.T) {
 			"**peak unchanged at", "leak in a.py fixed; new leak in x/a.py; beside still leaks", "\n## cuda:0\n", "| allocations | 180 | 180 |  |", "| at the end | 90.0 MiB | 90.0 MiB | 0 B |",
 			"| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +60.0 MiB |", "| gone | cuda:0 | a.py (a.py:1) | -60.0 MiB | -60.0 MiB | -60.0 MiB |",
 			"## New findings\n\n- **", "## Fixed\n\n- **", "## Still there\n\n- **"}},
-		{"a step", write(a, b, true), []string{"allocated a step", "| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +1.00 MiB |"}},
+		{"a step", write(a, b, true), []string{"allocated per step", "| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +1.00 MiB |"}},
 		{"the same", write(a, a, false), []string{"Every call site holds what it held before."}},
 		{"bytes from before", write(a, nothing, false), []string{"| new | tpu:0 | before the window | +8.00 KiB |"}},
 	} {
@@ -380,10 +344,10 @@ func TestSARIFAddresses(t *testing.T) {
 		{"proj/a.py", "main.py", "proj/a.py"},
 		{"C:a.py", "main.py", "./C:a.py"}, // relative, and C is no scheme
 	} {
-		d := dataOf(leaking(t, c.file))
-		d.Captures[0].Frames[2].File = c.other
+		capture := leaking(t, c.file)
+		capture.Frames[2].File = c.other
 		var text strings.Builder
-		if err := report.WriteSARIF(&text, d.All()); err != nil {
+		if err := report.WriteSARIF(&text, report.All(reportOf(capture).Findings)); err != nil {
 			t.Fatal(err)
 		}
 		if want := `"uri": "` + c.want + `"`; !strings.Contains(text.String(), want) {
@@ -395,11 +359,11 @@ func TestSARIFAddresses(t *testing.T) {
 // TestSARIF: a finding is at its line of a file below the program's folder, with
 // its state; what has no file has no place.
 func TestSARIF(t *testing.T) {
-	d := dataOf(leaking(t, "/home/a/proj/src/my model.py"))
-	d.Captures[0].Frames[2].File = "/home/a/proj/main.py"
-	all := d.All()
+	c := leaking(t, "/home/a/proj/src/my model.py")
+	c.Frames[2].File = "/home/a/proj/main.py"
+	all := report.All(reportOf(c).Findings)
 	all[0].State, all[1].State = "new", "absent"
-	all = append(all, report.Located{Capture: d.Captures[0], Finding: &leak.Finding{Rule: "trend", Severity: leak.Info, Space: d.Captures[0].Spaces[0], Description: "a\nb%\x1b"}})
+	all = append(all, report.All(answer.FindingsOf(c, []leak.Finding{{Rule: "trend", Severity: leak.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}))...)
 	var text strings.Builder
 	if err := report.WriteSARIF(&text, all); err != nil {
 		t.Fatal(err)

@@ -1,62 +1,40 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
-	"unicode"
 
-	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/text"
 )
 
-// Located is a finding with what code hosts want to know of it.
+// Located is a finding and its state against a baseline: new, unchanged, absent; ""
+// without one.
 type Located struct {
-	Capture *lifetime.Capture
-	Finding *leak.Finding
-	State   string // against a baseline: new, unchanged, absent; "" without one
+	answer.Finding
+	State string
 }
 
-// All returns the findings of captures.
-func (d *Data) All() (all []Located) {
-	for i, found := range d.Findings {
-		for j := range found {
-			all = append(all, Located{d.Captures[i], &found[j], ""})
-		}
-	}
-	return all
-}
+// All returns findings without a baseline.
+func All(found []answer.Finding) (all []Located) { return stated(found, "") }
 
 // Changes returns the findings of a comparison with their states.
-func Changes(d *diff.Result) (all []Located) {
-	for _, c := range d.New {
-		all = append(all, Located{d.After, c.After, "new"})
-	}
-	for _, c := range d.Still {
-		all = append(all, Located{d.After, c.After, "unchanged"})
-	}
-	for _, c := range d.Fixed {
-		all = append(all, Located{d.Before, c.Before, "absent"})
-	}
-	return all
+func Changes(d *answer.Diff) []Located {
+	return slices.Concat(stated(d.Findings.New, "new"), stated(d.Findings.Still, "unchanged"), stated(d.Findings.Fixed, "absent"))
 }
 
-// place returns the file of a finding, relative to the folder that all files of the
-// program have in common, and its line; "" where no file is known.
-func (l *Located) place() (file string, line int) {
-	f, ok := l.Capture.UserFrame(l.Finding.Place())
-	if !ok || f.File == "" || f.Kind != lifetime.User {
-		return "", 0
+func stated(found []answer.Finding, state string) (all []Located) {
+	for _, f := range found {
+		all = append(all, Located{f, state})
 	}
-	file = strings.TrimPrefix(slashed(f.File), commonFolder(l.Capture))
-	return path.Clean(file), max(f.Line, 1) // "//x" would be the address of a host
+	return all
 }
 
 // onDrive matches what is absolute on Windows.
@@ -73,26 +51,6 @@ func address(file string) string {
 		u.Scheme = "file"
 	}
 	return u.String()
-}
-
-func slashed(file string) string { return strings.ReplaceAll(file, `\`, "/") }
-
-// commonFolder returns the folder in which all files of the program lie.
-func commonFolder(c *lifetime.Capture) string {
-	folder, any := "", false
-	for _, f := range c.Frames {
-		if f.Kind != lifetime.User || f.File == "" {
-			continue
-		}
-		dir := path.Dir(slashed(f.File)) + "/"
-		if !any {
-			folder, any = dir, true
-		}
-		for !strings.HasPrefix(dir, folder) {
-			folder = folder[:strings.LastIndexByte(strings.TrimSuffix(folder, "/"), '/')+1]
-		}
-	}
-	return folder
 }
 
 // The parts of SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0) that findings
@@ -158,23 +116,15 @@ func WriteSARIF(w io.Writer, all []Located) error {
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
 	for i := range all {
-		l := &all[i]
-		f := l.Finding
-		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Severity], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: l.State,
-			Properties: map[string]any{"memory_id": f.Space.ID(), "bytes": f.Amount.Bytes, "confidence": f.Confidence}}
-		if file, line := l.place(); file != "" {
-			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{address(file)}, sarifRegion{line}}}}
+		f := &all[i]
+		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: f.State,
+			Properties: map[string]any{"memory_id": f.Space, "bytes": f.Bytes, "confidence": f.Confidence}}
+		if f.Code.File != "" {
+			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{address(f.Code.File)}, sarifRegion{f.Code.Line}}}}
 		}
 		run.Results = append(run.Results, result)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", " ")
-	if err := e.Encode(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}}); err != nil {
-		return err
-	}
-	_, err := w.Write(model.Escape(b.Bytes()))
-	return err
+	return model.WriteJSON(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
 }
 
 // commands are those of GitHub's workflow log.
@@ -190,40 +140,22 @@ var (
 // annotate the lines of a pull request. What is fixed is a notice.
 func WriteAnnotations(w io.Writer, all []Located) error {
 	for i := range all {
-		l := &all[i]
-		f := l.Finding
-		command, title := commands[f.Severity], f.Rule
-		switch l.State {
+		f := &all[i]
+		command, title := commands[f.Level], f.Rule
+		switch f.State {
 		case "absent":
 			command, title = commands[leak.Info], "fixed: "+title
 		case "new":
 			title = "new: " + title
 		}
 		where := ""
-		if file, line := l.place(); file != "" {
-			where = fmt.Sprintf("file=%s,line=%d,", ofProperty.Replace(Printable(file)), line)
+		if f.Code.File != "" {
+			where = fmt.Sprintf("file=%s,line=%d,", ofProperty.Replace(text.Printable(f.Code.File)), f.Code.Line)
 		}
 		if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", command, where, ofProperty.Replace("memlane "+title),
-			ofMessage.Replace(Printable(f.Description))); err != nil {
+			ofMessage.Replace(text.Printable(f.Description))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Printable replaces what does not print: a name must not move a cursor, change
-// colours or turn the direction of writing around. Nor must it be a command to the
-// log of a pipeline: to GitHub's runner each line is one that begins with "::"
-// behind whatever blanks, or holds "##[" anywhere.
-func Printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-	if text := strings.TrimLeft(s, " "); strings.HasPrefix(text, "::") {
-		s = s[:len(s)-len(text)] + "?" + text[1:]
-	}
-	return strings.ReplaceAll(s, "##[", "##?")
 }

@@ -35,12 +35,12 @@ const (
 )
 
 func writeParquet[R any](w io.Writer, rows iter.Seq[R]) error {
-	return writeGroups(w, func(yield func(iter.Seq[R]) bool) { yield(rows) })
+	return WriteGroups(w, func(yield func(iter.Seq[R]) bool) { yield(rows) })
 }
 
-// writeGroups writes each group of rows as a row group of its own, or as several where
+// WriteGroups writes each group of rows as a row group of its own, or as several where
 // it has more than rowGroup rows.
-func writeGroups[R any](w io.Writer, groups iter.Seq[iter.Seq[R]]) error {
+func WriteGroups[R any](w io.Writer, groups iter.Seq[iter.Seq[R]]) error {
 	out := parquet.NewGenericWriter[R](w,
 		parquet.CreatedBy("memlane", "", ""), // else the version of this build, and files would differ
 		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(rowGroup))

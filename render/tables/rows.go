@@ -44,14 +44,14 @@ type bufferRow struct {
 // place is who allocated.
 type place struct {
 	Stack uint32 `parquet:"stack"`
-	siteText
+	SiteText
 	Module string `parquet:"module,dict"`
 	Instr  string `parquet:"instr,dict"`
 	Opcode string `parquet:"opcode,dict"`
 }
 
-// siteText is what of a place is the same on all ranks.
-type siteText struct {
+// SiteText is what of a place is the same on all ranks.
+type SiteText struct {
 	Function string `parquet:"function,dict"`
 	File     string `parquet:"file,dict"`
 	Line     int64  `parquet:"line"`
@@ -102,7 +102,7 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 		places := map[lifetime.SiteID]place{}
 		edges := map[lifetime.Edge]string{0: ""}
 		for _, s := range c.Spaces {
-			id := clean(s.ID())
+			id := Clean(s.ID())
 			for i := range s.Buffers {
 				b := &s.Buffers[i]
 				at, ok := places[b.Site]
@@ -121,7 +121,7 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: at,
 				}
 				if s.BufNotes != nil {
-					row.Note = clean(c.Notes[s.BufNotes[i]])
+					row.Note = Clean(c.Notes[s.BufNotes[i]])
 				}
 				if !yield(row) {
 					return
@@ -134,22 +134,22 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 func placeOf(c *lifetime.Capture, id lifetime.SiteID) place {
 	s := &c.Sites[id]
 	f, ok := c.UserFrame(id)
-	return place{uint32(s.Stack), textOf(f, ok, s.Op, s.Shape, s.DType, s.Region), clean(s.Module), clean(s.Instr), clean(s.Opcode)}
+	return place{uint32(s.Stack), TextOf(f, ok, s.Op, s.Shape, s.DType, s.Region), Clean(s.Module), Clean(s.Instr), Clean(s.Opcode)}
 }
 
-// textOf returns the text of a site, whose frame of the program itself is f, if there is
+// TextOf returns the text of a site, whose frame of the program itself is f, if there is
 // one; else its operation stands for the function.
-func textOf(f lifetime.Frame, ok bool, op, shape, dtype, region string) siteText {
+func TextOf(f lifetime.Frame, ok bool, op, shape, dtype, region string) SiteText {
 	if !ok {
 		f.Function = op
 	}
-	return siteText{clean(f.Function), clean(f.File), int64(f.Line), clean(op), clean(shape), clean(dtype), clean(region)}
+	return SiteText{Clean(f.Function), Clean(f.File), int64(f.Line), Clean(op), Clean(shape), Clean(dtype), Clean(region)}
 }
 
 func sites(c *lifetime.Capture) iter.Seq[siteRow] {
 	return func(yield func(siteRow) bool) {
 		for _, s := range c.Spaces {
-			id := clean(s.ID())
+			id := Clean(s.ID())
 			for _, sum := range s.Summary().Sites {
 				if !yield(siteRow{
 					id, uint32(sum.Site), placeOf(c, sum.Site),
@@ -187,7 +187,7 @@ func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 			for f := range c.FramesOf(id) {
 				depth++
 				if !yield(stackRow{
-					uint32(id), int64(depth), clean(f.Function), clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),
+					uint32(id), int64(depth), Clean(f.Function), Clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),
 				}) {
 					return
 				}
@@ -196,8 +196,8 @@ func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 	}
 }
 
-// clean makes text of a capture fit for any reader of tables.
-func clean(s string) string {
+// Clean makes text of a capture fit for any reader of tables.
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\u00a0' && !unicode.IsPrint(r) {
 			return unicode.ReplacementChar

@@ -10,7 +10,7 @@ import (
 func usage(c *lifetime.Capture) iter.Seq[usageRow] {
 	return func(yield func(usageRow) bool) {
 		for _, s := range c.Spaces {
-			row := usageRow{Space: clean(s.ID()), Unit: s.Axis.Unit()}
+			row := usageRow{Space: Clean(s.ID()), Unit: s.Axis.Unit()}
 			for _, series := range seriesOf(s) {
 				row.Measure = series.measure.String()
 				for level := range settled(series.levels) {

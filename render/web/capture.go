@@ -8,14 +8,13 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Capture is one capture and what is known of it.
+// Capture is one capture and what was found in it.
 type Capture struct {
 	*lifetime.Capture
-	Name     string // what to call it: its file or folder
-	Info     any    // what "memlane info --json" says of it; the page's figures are these
 	Findings []leak.Finding
 }
 
@@ -23,13 +22,13 @@ type Capture struct {
 // stand for records where there are many of them; times count from the beginning
 // of the window of their space.
 type document struct {
-	Name     string    `json:"name"`
-	Info     any       `json:"info"`
-	Frames   [][]any   `json:"frames"` // function, file, line, kind
-	Stacks   [][2]int  `json:"stacks"` // frame, caller
-	Sites    [][]any   `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, function, place
-	Spaces   []space   `json:"spaces"`
-	Findings []finding `json:"findings"`
+	Name     string         `json:"name"`
+	Info     answer.Capture `json:"info"`   // as memlane info --json has it: the figures of the page are these
+	Frames   [][]any        `json:"frames"` // function, file, line, kind
+	Stacks   [][2]int       `json:"stacks"` // frame, caller
+	Sites    [][]any        `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, function, place
+	Spaces   []space        `json:"spaces"`
+	Findings []finding      `json:"findings"`
 }
 
 type space struct {
@@ -77,7 +76,7 @@ type finding struct {
 
 // documentOf returns the document of c; places are those of its spaces.
 func documentOf(c Capture, place []places) document {
-	d := document{Name: c.Name, Info: c.Info, Spaces: []space{}, Findings: []finding{}}
+	d := document{Name: c.Tables.Name(), Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []finding{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Function, f.File, f.Line, f.Kind.String()})
 	}
@@ -158,9 +157,9 @@ func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
 	return out
 }
 
-// encode returns a document as JSON. Marks that turn the direction of writing would reorder
+// Encode returns a document as JSON. Marks that turn the direction of writing would reorder
 // what the page shows beside a name.
-func encode(document any) ([]byte, error) {
+func Encode(document any) ([]byte, error) {
 	data, err := json.Marshal(document)
 	for _, mark := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
 		if m := []byte(string(mark)); bytes.Contains(data, m) {

@@ -11,21 +11,21 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// columns collects numbers one column after another, each as a signed varint.
+// Columns collects numbers one column after another, each as a signed varint.
 // Compressed, a buffer takes about 12 bytes this way, of the 56 it has in memory.
-type columns struct{ bytes []byte }
+type Columns struct{ Bytes []byte }
 
-// add appends a column of n numbers.
-func (c *columns) add(n int, at func(i int) int64) {
+// Add appends a column of n numbers.
+func (c *Columns) Add(n int, at func(i int) int64) {
 	for i := range n {
-		c.bytes = binary.AppendVarint(c.bytes, at(i))
+		c.Bytes = binary.AppendVarint(c.Bytes, at(i))
 	}
 }
 
-// addSteps appends a column as the differences of neighbours.
-func (c *columns) addSteps(n int, at func(i int) int64) {
+// AddSteps appends a column as the differences of neighbours.
+func (c *Columns) AddSteps(n int, at func(i int) int64) {
 	last := int64(0)
-	c.add(n, func(i int) int64 {
+	c.Add(n, func(i int) int64 {
 		v := at(i)
 		step := v - last
 		last = v
@@ -37,26 +37,26 @@ func (c *columns) addSteps(n int, at func(i int) int64) {
 // them: buffers, levels of reserved memory, reported totals. Times count from the
 // beginning of the window, addresses from lowest.
 func spaceColumns(s *lifetime.Space, place places) []byte {
-	c := &columns{bytes: make([]byte, 0, 16*len(s.Buffers))}
+	c := &Columns{Bytes: make([]byte, 0, 16*len(s.Buffers))}
 	n := len(s.Buffers)
-	c.addSteps(n, func(i int) int64 { return s.Buffers[i].Begin - s.Begin })
-	c.add(n, func(i int) int64 { return s.Buffers[i].End - s.Buffers[i].Begin })
-	c.addSteps(n, func(i int) int64 { return int64(place.of(s.Buffers[i].Addr) - place.lowest) })
-	c.add(n, func(i int) int64 { return s.Buffers[i].Size })
-	c.add(n, func(i int) int64 { return s.Buffers[i].Size - s.Buffers[i].Requested })
-	c.add(n, func(i int) int64 { return int64(s.Buffers[i].Site) })
-	c.add(n, func(i int) int64 { return int64(s.Buffers[i].Edge) | int64(s.Buffers[i].Kind)<<edgeBits })
+	c.AddSteps(n, func(i int) int64 { return s.Buffers[i].Begin - s.Begin })
+	c.Add(n, func(i int) int64 { return s.Buffers[i].End - s.Buffers[i].Begin })
+	c.AddSteps(n, func(i int) int64 { return int64(place.of(s.Buffers[i].Addr) - place.lowest) })
+	c.Add(n, func(i int) int64 { return s.Buffers[i].Size })
+	c.Add(n, func(i int) int64 { return s.Buffers[i].Size - s.Buffers[i].Requested })
+	c.Add(n, func(i int) int64 { return int64(s.Buffers[i].Site) })
+	c.Add(n, func(i int) int64 { return int64(s.Buffers[i].Edge) | int64(s.Buffers[i].Kind)<<edgeBits })
 	if s.ValueIDs != nil {
-		c.addSteps(n, func(i int) int64 { return s.ValueIDs[i] })
+		c.AddSteps(n, func(i int) int64 { return s.ValueIDs[i] })
 	}
 	levels := s.ReservedLevels()
-	c.addSteps(len(levels), func(i int) int64 { return levels[i].At - s.Begin })
-	c.addSteps(len(levels), func(i int) int64 { return levels[i].Bytes })
+	c.AddSteps(len(levels), func(i int) int64 { return levels[i].At - s.Begin })
+	c.AddSteps(len(levels), func(i int) int64 { return levels[i].Bytes })
 	totals := shownTotals(s)
-	c.addSteps(len(totals), func(i int) int64 { return totals[i].T - s.Begin })
-	c.addSteps(len(totals), func(i int) int64 { return totals[i].Bytes })
-	c.add(len(totals), func(i int) int64 { return perMillion(totals[i]) })
-	return c.bytes
+	c.AddSteps(len(totals), func(i int) int64 { return totals[i].T - s.Begin })
+	c.AddSteps(len(totals), func(i int) int64 { return totals[i].Bytes })
+	c.Add(len(totals), func(i int) int64 { return perMillion(totals[i]) })
+	return c.Bytes
 }
 
 // edgeBits is how many bits of a column the edges of a buffer take, before its kind.

@@ -11,7 +11,7 @@
 // document as text alone. A Content-Security-Policy names the page's own script
 // and style by hash, and forbids every request that leaves the page.
 //
-// WriteFleet makes such a page of a fleet: one picture of all ranks over time.
+// Bundle makes such a page of other data.
 //
 // # Who may ask a server, and what for
 //
@@ -42,6 +42,4 @@
 package web
 
 //go:generate go tool esbuild page/main.js --bundle --format=iife --target=es2022 --minify --charset=utf8 --legal-comments=eof --log-level=warning --outfile=assets/page.js
-//go:generate go tool esbuild page/fleet.js --bundle --format=iife --target=es2022 --minify --charset=utf8 --legal-comments=eof --log-level=warning --outfile=assets/fleet.js
 //go:generate go tool esbuild page/page.css --bundle --minify --legal-comments=eof --log-level=warning --outfile=assets/page.css
-//go:generate go tool esbuild page/fleet.css --bundle --minify --legal-comments=eof --log-level=warning --outfile=assets/fleet.css

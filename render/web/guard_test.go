@@ -1,4 +1,4 @@
-package web_test
+package web
 
 import (
 	"io"
@@ -7,21 +7,19 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/memlane/memlane/render/web"
 )
 
 // secret is what the answers of a test server hold.
 const secret = "names of a capture"
 
 // answering is a server with captures, whose API tells the secret.
-func answering(t *testing.T) *web.Server {
+func answering(t *testing.T) *Server {
 	t.Helper()
-	s := &web.Server{
+	s := &Server{
 		Host: "memlane.example",
-		Read: func(func(string, int64) func(int)) ([]web.Capture, error) { return []web.Capture{}, nil },
-		API: map[string]func(io.Writer, []web.Capture, url.Values) error{
-			"/api/x": func(w io.Writer, _ []web.Capture, q url.Values) error {
+		Read: func(func(string, int64) func(int)) ([]Capture, error) { return []Capture{}, nil },
+		api: map[string]func(io.Writer, []Capture, url.Values) error{
+			"/api/x": func(w io.Writer, _ []Capture, q url.Values) error {
 				_, err := io.WriteString(w, secret+q.Get("a"))
 				return err
 			},

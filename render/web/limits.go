@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 // What clients can tie up.
@@ -89,7 +89,7 @@ func (l lines) Write(b []byte) (int, error) {
 	}
 	all := strings.Split(strings.ReplaceAll(string(b), "\t", "    "), "\n")
 	for i := range all {
-		all[i] = report.Printable(all[i])
+		all[i] = text.Printable(all[i])
 	}
 	_, err := io.WriteString(l.to, strings.Join(all, "\n"))
 	return len(b), err

@@ -1,4 +1,4 @@
-package web_test
+package web
 
 import (
 	"bufio"
@@ -17,8 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode"
-
-	"github.com/memlane/memlane/render/web"
 )
 
 // pipes is a listener within the process, on which time is that of the test.
@@ -51,7 +49,7 @@ func (p *pipes) dial() net.Conn {
 
 // within runs a test with a server on pipes, in time that passes only where all
 // wait for it. The server has ended when test has.
-func within(t *testing.T, s *web.Server, test func(t *testing.T, p *pipes, stop func())) {
+func within(t *testing.T, s *Server, test func(t *testing.T, p *pipes, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
 		ctx, stop := context.WithCancel(t.Context())
@@ -79,7 +77,7 @@ const request = "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 func TestSlowClients(t *testing.T) {
 	s := answering(t)
 	large := strings.Repeat("x", 1<<20)
-	s.API["/api/large"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
 		_, err := io.WriteString(w, large)
 		return err
 	}
@@ -138,7 +136,7 @@ func TestManyClients(t *testing.T) {
 	s := answering(t)
 	var now, most atomic.Int64
 	goOn := make(chan bool)
-	s.API["/api/slow"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+	s.api["/api/slow"] = func(w io.Writer, _ []Capture, _ url.Values) error {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
 		<-goOn
@@ -202,7 +200,7 @@ func TestManyClients(t *testing.T) {
 func TestStop(t *testing.T) {
 	for needs, whole := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
 		s := answering(t)
-		s.API["/api/slow"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+		s.api["/api/slow"] = func(w io.Writer, _ []Capture, _ url.Values) error {
 			time.Sleep(needs)
 			_, err := io.WriteString(w, "made")
 			return err
@@ -249,12 +247,12 @@ func TestFaults(t *testing.T) {
 	s := answering(t)
 	log := &printableLines{t: t}
 	s.Log = log
-	s.API["/api/fault"] = func(io.Writer, []web.Capture, url.Values) error { panic("name\x1b[2J\u202e of a capture") }
-	s.API["/api/half"] = func(w io.Writer, _ []web.Capture, _ url.Values) error {
+	s.api["/api/fault"] = func(io.Writer, []Capture, url.Values) error { panic("name\x1b[2J\u202e of a capture") }
+	s.api["/api/half"] = func(w io.Writer, _ []Capture, _ url.Values) error {
 		io.WriteString(w, strings.Repeat("x", 1<<20))
 		return errors.New("no more")
 	}
-	s.API["/api/wrong"] = func(io.Writer, []web.Capture, url.Values) error { return errors.New("wrong\x1b[2J\u202e") }
+	s.api["/api/wrong"] = func(io.Writer, []Capture, url.Values) error { return errors.New("wrong\x1b[2J\u202e") }
 	within(t, s, func(t *testing.T, p *pipes, _ func()) {
 		get := func(path string) (answer *http.Response, body string, err error) {
 			c := p.dial()
@@ -290,16 +288,16 @@ func TestFaults(t *testing.T) {
 // are read again and again, and those that were read are not held on to.
 func TestReload(t *testing.T) {
 	n := 0
-	s := &web.Server{
-		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+	s := &Server{
+		Read: func(started func(string, int64) func(int)) ([]Capture, error) {
 			started("file", 100)(50)
 			if n++; n%3 == 0 {
 				return nil, errors.New("half written")
 			}
-			return make([]web.Capture, 0, n), nil
+			return make([]Capture, 0, n), nil
 		},
-		API: map[string]func(io.Writer, []web.Capture, url.Values) error{
-			"/api/x": func(w io.Writer, c []web.Capture, _ url.Values) error {
+		api: map[string]func(io.Writer, []Capture, url.Values) error{
+			"/api/x": func(w io.Writer, c []Capture, _ url.Values) error {
 				_, err := fmt.Fprint(w, cap(c))
 				return err
 			},

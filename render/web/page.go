@@ -10,7 +10,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 //go:embed assets/page.js
@@ -22,10 +22,32 @@ var style string
 //go:embed page/uplot/LICENSE
 var uplotLicence string
 
-// bundle is what a page is made of besides its data.
-type bundle struct{ script, style, instead string } // instead says the same without JavaScript
+// Bundle is what a page is made of besides its data.
+type Bundle struct {
+	Script, Style string
+	Instead       string // where to read the same without JavaScript
+}
 
-var capturePage = bundle{script, style, "memlane report writes the same as text."}
+// Part is data of a page: what its script finds under the ID.
+type Part struct {
+	ID   string
+	Data []byte
+}
+
+// Write writes a page with its data as one HTML file, which needs nothing else.
+func (b *Bundle) Write(w io.Writer, title string, parts []Part) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	b.head(out, title, "'none'", "")
+	for _, p := range parts {
+		if err := element(out, p.ID, p.Data); err != nil {
+			return err
+		}
+	}
+	b.foot(out)
+	return out.Flush()
+}
+
+var capturePage = Bundle{script, style, "memlane report writes the same as text."}
 
 // Write writes captures as one HTML file, which needs nothing else.
 func Write(w io.Writer, captures []Capture) error {
@@ -38,7 +60,7 @@ func write(w io.Writer, captures []Capture, connect, attributes string) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	var names []string
 	for _, c := range captures {
-		names = append(names, c.Name)
+		names = append(names, c.Tables.Name())
 	}
 	capturePage.head(out, strings.Join(names, ", "), connect, attributes)
 	for i, c := range captures {
@@ -52,7 +74,7 @@ func write(w io.Writer, captures []Capture, connect, attributes string) error {
 
 // head writes what stands before the data: the policy before anything that it
 // is to hold for.
-func (b *bundle) head(out io.Writer, title, connect, attributes string) {
+func (b *Bundle) head(out io.Writer, title, connect, attributes string) {
 	fmt.Fprintf(out, `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -69,18 +91,18 @@ func (b *bundle) head(out io.Writer, title, connect, attributes string) {
 </head>
 <body%s>
 <noscript>This page draws with JavaScript, all of which is inside the page. %s</noscript>
-`, b.policy(connect), html.EscapeString(report.Printable(title)+" · memlane"), uplotLicence, b.style, attributes, b.instead)
+`, b.policy(connect), html.EscapeString(text.Printable(title)+" · memlane"), uplotLicence, b.Style, attributes, b.Instead)
 }
 
 // foot writes what stands behind the data.
-func (b *bundle) foot(out io.Writer) {
-	fmt.Fprintf(out, "<script>%s</script>\n</body>\n</html>\n", b.script)
+func (b *Bundle) foot(out io.Writer) {
+	fmt.Fprintf(out, "<script>%s</script>\n</body>\n</html>\n", b.Script)
 }
 
 // policy returns the Content-Security-Policy of the page.
-func (b *bundle) policy(connect string) string {
+func (b *Bundle) policy(connect string) string {
 	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data: blob:; connect-src %s; base-uri 'none'; form-action 'none'",
-		hash(b.script), hash(b.style), connect)
+		hash(b.Script), hash(b.Style), connect)
 }
 
 // hash names an inline script or style in a policy.
@@ -95,7 +117,7 @@ func writeCapture(out io.Writer, number int, c Capture) error {
 	for _, s := range c.Spaces {
 		place = append(place, placesOf(s))
 	}
-	data, err := encode(documentOf(c, place))
+	data, err := Encode(documentOf(c, place))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/memlane/memlane/render/model"
-	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 // Server shows captures to a browser, while they are read and whenever they change.
@@ -23,8 +23,8 @@ type Server struct {
 	// Stamp says which state the files are in: captures are read again when it
 	// changes.
 	Stamp func() string
-	// API are the answers in JSON, by path.
-	API map[string]func(w io.Writer, captures []Capture, query url.Values) error
+	// api are the answers in JSON, by path; nil: those of package answer.
+	api map[string]func(w io.Writer, captures []Capture, query url.Values) error
 	// Host is a name besides localhost and addresses by which the server is called.
 	Host string
 	// Log is told of faults of the program, which end the one answer.
@@ -36,7 +36,7 @@ type Server struct {
 	page     []byte
 
 	start  sync.Once
-	making chan struct{} // a place for each answer of the API that is being made
+	making chan struct{} // a place for each answer of the api that is being made
 }
 
 // status is what the page asks for again and again.
@@ -108,7 +108,7 @@ func (s *Server) nextVersion() string {
 	return strconv.Itoa(n + 1)
 }
 
-// ServeHTTP answers the page and the API, those alone who may read them: see
+// ServeHTTP answers the page and the api, those alone who may read them: see
 // refuse.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
@@ -116,7 +116,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, status)
 		return
 	}
-	switch answer := s.API[r.URL.Path]; {
+	api := s.api
+	if api == nil {
+		api = answers
+	}
+	switch answer := api[r.URL.Path]; {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
@@ -201,7 +205,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io
 	switch {
 	case err == nil:
 	case !client.began:
-		http.Error(w, report.Printable(err.Error()), http.StatusBadRequest)
+		http.Error(w, text.Printable(err.Error()), http.StatusBadRequest)
 	default: // the client must not take what it has for the whole
 		panic(http.ErrAbortHandler)
 	}

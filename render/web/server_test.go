@@ -1,4 +1,4 @@
-package web_test
+package web
 
 import (
 	"encoding/json"
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/memlane/memlane/render/web"
 )
 
 func get(t *testing.T, s http.Handler, path string) string {
@@ -38,16 +36,16 @@ func statusOf(t *testing.T, s http.Handler) (st serverStatus) {
 // status tells how far it is; what cannot be read again leaves the page as it is.
 func TestServerProgress(t *testing.T) {
 	began, goOn := make(chan bool), make(chan error)
-	s := &web.Server{
-		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+	s := &Server{
+		Read: func(started func(string, int64) func(int)) ([]Capture, error) {
 			add := started("big.pickle", 1000)
 			add(250)
 			add(150)
 			began <- true
-			return []web.Capture{}, <-goOn
+			return []Capture{}, <-goOn
 		},
-		API: map[string]func(io.Writer, []web.Capture, url.Values) error{
-			"/api/x": func(w io.Writer, _ []web.Capture, q url.Values) error {
+		api: map[string]func(io.Writer, []Capture, url.Values) error{
+			"/api/x": func(w io.Writer, _ []Capture, q url.Values) error {
 				_, err := io.WriteString(w, q.Get("a"))
 				return err
 			},
@@ -91,13 +89,13 @@ func TestServerWatch(t *testing.T) {
 	stamps := []string{"a", "a", "b", "c", "c", "c"} // asked for at the start, and then at each look
 	read := make(chan string, 10)
 	last := ""
-	s := &web.Server{
+	s := &Server{
 		Stamp: func() string {
 			last = stamps[0]
 			stamps = stamps[min(1, len(stamps)-1):]
 			return last
 		},
-		Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
+		Read: func(func(string, int64) func(int)) ([]Capture, error) {
 			read <- last
 			return nil, nil
 		},

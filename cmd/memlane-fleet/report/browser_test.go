@@ -1,0 +1,211 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// jobOf makes a fleet of n ranks, of which names say text. Rank 3 needs twice the
+// memory; all but rank 7 leak; rank 5 is missing, rank 6 refused.
+func jobOf(n int, text string) *fleet.Fleet {
+	f := &fleet.Fleet{}
+	for rank := range n {
+		r := &fleet.Record{Name: fmt.Sprintf("job%s/rank%d.pickle", text, rank)}
+		switch rank {
+		case 5:
+			r.State, r.Reason = fleet.Missing, "no such file "+text
+			f.Add(r)
+			continue
+		case 6:
+			r.State, r.Reason = fleet.Refused, "no capture "+text
+			f.Add(r)
+			continue
+		}
+		m := fleet.Memory{Rank: fmt.Sprintf("rank %d", rank), Process: text, Device: "cuda:0", End: 6400, Growth: 1 << 30}
+		for part := range int64(64) {
+			level := int64(2<<30) + part<<24 + (part*7919+int64(rank)*104729)%(1<<26)
+			if part%8 < 3 {
+				level -= 1 << 30
+			}
+			if rank == 3 {
+				level *= 2
+			}
+			m.Usage = append(m.Usage, level)
+			m.Peak, m.AtEnd = max(m.Peak, level), level
+		}
+		frames := []lifetime.Frame{{Function: "step" + text, File: "train.py", Line: 12, Kind: lifetime.User}}
+		m.Sites = []fleet.SiteTotals{{Site: fleet.Site{Frames: frames}, AtPeak: lifetime.Amount{Count: 1, Bytes: m.Peak / 2}}}
+		if rank != 7 {
+			r.Findings = []fleet.Finding{{Rule: "leak", Severity: "warning", Place: "step (train.py:12)" + text, Amount: lifetime.Amount{Count: 9, Bytes: 1 << 28}, BytesPerStep: 1 << 20}}
+			m.Leaked = 1 << 28
+		}
+		r.Memories = []fleet.Memory{m}
+		if rank == 4 {
+			r.Losses = []fleet.Loss{{Reason: "truncated", Count: 1}}
+		}
+		f.Add(r)
+	}
+	return f
+}
+
+// fleetPage writes the page of a fleet and returns its address. The page of a rank is
+// at its own address.
+func fleetPage(t *testing.T, f *fleet.Fleet) string {
+	t.Helper()
+	pages := func(capture string) string {
+		switch filepath.Base(capture) {
+		case "rank2.pickle":
+			return "#rank2"
+		case "rank1.pickle":
+			return "javascript:window." + hostile.Pwned + "=1"
+		}
+		return ""
+	}
+	var page bytes.Buffer
+	if err := writePage(&page, Of(f, leak.RankNames{}, pages)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "fleet.html")
+	if err := os.WriteFile(file, page.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + file
+}
+
+// TestFleetPage: the page says what stands out, shows the rows, lights those of a
+// finding, and leads to the page of a rank and nowhere else.
+func TestFleetPage(t *testing.T) {
+	chromium := browser.Start(t)
+	p := browser.Open(t, chromium, fleetPage(t, jobOf(14, "")))
+	for selector, want := range map[string]string{
+		"header":    "14 captures: 12 read, 1 of them damaged; 1 refused; 1 missing; 12 ranks",
+		"#outliers": "rank 3 differs from the other 11 ranks: peak ",
+		"#findings": "leak step (train.py:12): 11 of 12 ranks, 2.75 GiB in all, 1.00 MiB per step in the median; not on rank 7",
+		"#map":      "12 rows",
+		".kind":     "step (train.py:12)",
+		"#troubles": "no such file",
+	} {
+		if got := p.Text(selector); !strings.Contains(got, want) {
+			t.Errorf("%s does not say %q: %q", selector, want, got)
+		}
+	}
+	if got, want := browser.Eval[string](p, "memlane.heat.rows.map((r) => r.rank.slice(5)).join()"), "3,7,0,1,2,4,8,9,10,11,12,13"; got != want {
+		t.Errorf("rows %s, want %s", got, want)
+	}
+	checkLevels(p, jobOf(14, ""))
+
+	p.Click("#findings button")
+	if got := browser.Eval[string](p, "memlane.heat.rows.filter((r) => memlane.heat.lit.has(r)).length + ' ' + memlane.heat.lit.has(memlane.heat.rows[1])"); got != "11 false" {
+		t.Errorf("lit: %s, want all 11 but that of rank 7", got)
+	}
+	p.Click("#map input[type=checkbox]")
+	p.WaitFor("memlane.heat.rows.length === 11")
+	p.Enter("#map input[type=search]", "rank1")
+	p.WaitFor("memlane.heat.rows.map((r) => r.rank).join() === 'rank 1,rank 10,rank 11,rank 12,rank 13'")
+
+	p.Click("#outliers button") // whatever is shown, the row is brought into sight
+	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 3 ')")
+	p.Do(chromedp.KeyEvent(kb.ArrowDown))
+	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 7 ')")
+
+	row := browser.Eval[browser.Point](p, `(() => {
+		const box = memlane.heat.canvas.getBoundingClientRect(), i = memlane.heat.rows.findIndex((r) => r.rank === 'rank 2');
+		return {X: box.left + memlane.heat.gutter + 20, Y: box.top + (i + .5) * memlane.heat.height};
+	})()`)
+	p.Mouse(browser.Moved, row)
+	if got := p.Text(".hover"); !strings.Contains(got, "rank 2: up to ") || !strings.Contains(got, "job/rank2.pickle") {
+		t.Errorf("at the mouse: %q", got)
+	}
+	p.ClickAt(row)
+	p.WaitFor("location.hash === '#rank2'")
+	if n := browser.Eval[int](p, "memlane.fleet.rows.filter((r) => r.page).length"); n != 1 {
+		t.Errorf("%d rows lead to a page, want that of rank 2 alone", n)
+	}
+	p.Set("document.body.style.width = '360px'; await new Promise((done) => setTimeout(done, 100))")
+	if got := browser.Eval[float64](p, "Math.max(...[...document.querySelectorAll('main, section, canvas, h1')].map((e) => e.getBoundingClientRect().right))"); got > 361 {
+		t.Errorf("at a width of 360 pixels something reaches to %g", got)
+	}
+}
+
+// checkLevels compares what the map shows with the fleet, to a part in 16,000 of the
+// highest level.
+func checkLevels(p *browser.Tab, f *fleet.Fleet) {
+	p.T.Helper()
+	rows := browser.Eval[[]struct {
+		Capture string
+		Levels  []float64
+	}](p, "memlane.heat.rows.map((r) => ({Capture: r.capture, Levels: r.steps.length ? Array.from(r.steps, (_, i) => memlane.fleet.levelAt(r, i)) : []}))")
+	shown := map[string][]float64{}
+	for _, r := range rows {
+		shown[r.Capture] = r.Levels
+	}
+	for r := range f.Records() {
+		for _, m := range r.Memories {
+			for part, want := range m.Usage {
+				if got := int64(shown[r.Name][part]); got > want || want-got > 6<<30/16000 {
+					p.T.Fatalf("%s: %d in part %d, want %d", r.Name, got, part, want)
+				}
+			}
+		}
+	}
+}
+
+// TestFleetPageLarge: ten thousand ranks that are noise fit into 3 MB, and only rows in
+// sight are drawn.
+func TestFleetPageLarge(t *testing.T) {
+	f := &fleet.Fleet{}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for rank := range 10_000 {
+		m := fleet.Memory{Rank: fmt.Sprintf("rank %d", rank), Device: "cuda:0", End: 64, Peak: 1 << 36}
+		for range 64 {
+			m.Usage = append(m.Usage, rng.Int64N(1<<36))
+		}
+		f.Add(&fleet.Record{Name: fmt.Sprintf("s3://bucket/job/rank%d.pickle.zst", rank), Memories: []fleet.Memory{m},
+			Findings: []fleet.Finding{{Rule: "leak", Severity: "warning", Place: "a"}}})
+	}
+	address := fleetPage(t, f)
+	if info, err := os.Stat(strings.TrimPrefix(address, "file://")); err != nil || info.Size() > 3<<20 {
+		t.Errorf("%d bytes, %v", info.Size(), err)
+	}
+	p := browser.Open(t, browser.Start(t), address)
+	t.Logf("ready after %.0f ms", browser.Eval[float64](p, "memlane.ready"))
+	if got := browser.Eval[string](p, "memlane.heat.rows.length + ' ' + memlane.heat.overview.hidden"); got != "10000 false" {
+		t.Errorf("rows, no overview: %s", got)
+	}
+	if drawn := browser.Eval[int](p, "memlane.heat.draw() ?? memlane.heat.pixels.height"); drawn > 500 {
+		t.Errorf("%d rows are drawn", drawn)
+	}
+	p.Set("memlane.goTo(memlane.fleet.rows[9000])")
+	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 9000 ') && memlane.heat.scroller.scrollTop > 40000")
+}
+
+// TestHostileFleetPage: what captures call things stays text.
+func TestHostileFleetPage(t *testing.T) {
+	f := &fleet.Fleet{}
+	for _, text := range hostile.Texts {
+		f.Merge(jobOf(9, text))
+	}
+	p := browser.Open(t, browser.Start(t), fleetPage(t, f))
+	p.Click("#outliers button")
+	p.Click("#findings button")
+	if !browser.Eval[bool](p, "window.%s === undefined && document.querySelectorAll('script:not([type])').length === 1 && !document.querySelector('img, iframe, base, meta[http-equiv=refresh]')", hostile.Pwned) {
+		t.Error("a text acts")
+	}
+	if got, want := browser.Eval[int](p, "memlane.fleet.rows.length"), 7*len(hostile.Texts); got != want {
+		t.Errorf("%d rows, want %d", got, want)
+	}
+}

@@ -1,0 +1,295 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/model"
+)
+
+// fleetSchema names the version of the JSON of fleets.
+const fleetSchema = "memlane-fleet/1"
+
+// writeJSON writes all that is known of a fleet, a row to a line: the JSON of
+// docs/manual/fleet.md.
+func writeJSON(w io.Writer, d *Data) error {
+	memories := 0
+	for _, r := range d.Read {
+		memories += len(r.Memories)
+	}
+	j := &fleetJSON{w: bufio.NewWriterSize(w, 1<<16)}
+	j.text(`{"schema":"` + fleetSchema + `","summary":`)
+	j.value(map[string]int{
+		"captures": d.Fleet.Len(), "read": len(d.Read), "damaged": len(d.Damaged), "refused": len(d.Refused), "missing": len(d.Missing),
+		"ranks": len(d.Ranks), "memories": memories,
+	})
+	rows(j, "absent_ranks", d.Absent, func(rank *string) any { return rank })
+	rows(j, "losses", d.Losses, func(l *Loss) any { return lossSumJSON{lossToJSON(l.Loss), l.Captures} })
+	rows(j, "outliers", d.Outliers, outlierToJSON)
+	rows(j, "findings", d.Findings, func(f *Finding) any { return d.findingToJSON(f) })
+	rows(j, "kinds", d.Kinds, kindToJSON)
+	rows(j, "sites", d.Sites, siteSumToJSON)
+	j.text(",\n\"captures\":[")
+	separator := "\n"
+	for r := range d.Fleet.Records() {
+		j.text(separator)
+		j.value(captureToJSON(r))
+		separator = ",\n"
+	}
+	j.text("]}\n")
+	if j.err != nil {
+		return j.err
+	}
+	return j.w.Flush()
+}
+
+// fleetJSON writes a document piece by piece, as it may be larger than memory.
+type fleetJSON struct {
+	w   *bufio.Writer
+	err error
+}
+
+func (j *fleetJSON) text(s string) {
+	if j.err == nil {
+		_, j.err = j.w.WriteString(s)
+	}
+}
+
+func (j *fleetJSON) value(v any) {
+	if j.err != nil {
+		return // who was to read it has gone
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if j.err = e.Encode(v); j.err == nil {
+		_, j.err = j.w.Write(model.Escape(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+	}
+}
+
+// rows writes a list, a line to each of its elements.
+func rows[T any](j *fleetJSON, name string, all []T, of func(*T) any) {
+	j.text(",\n\"" + name + "\":[")
+	for i := range all {
+		if i > 0 {
+			j.text(",")
+		}
+		j.text("\n")
+		j.value(of(&all[i]))
+	}
+	j.text("]")
+}
+
+type lossJSON struct {
+	Reason   string `json:"reason"`
+	Severity string `json:"severity"`
+	Count    int64  `json:"count"`
+	Bytes    int64  `json:"bytes"`
+}
+
+type lossSumJSON struct {
+	lossJSON
+	Captures int `json:"captures"`
+}
+
+func lossToJSON(l fleet.Loss) lossJSON {
+	return lossJSON{l.Reason, lossSeverity(l.Reason).String(), l.Count, l.Bytes}
+}
+
+type outlierJSON struct {
+	Capture     string  `json:"capture"`
+	Rank        string  `json:"rank"`
+	Space       string  `json:"space"`
+	Severity    string  `json:"severity"`
+	Measure     string  `json:"measure"`
+	Value       int64   `json:"value_bytes"`
+	Median      int64   `json:"median_bytes"`
+	Deviation   int64   `json:"median_deviation_bytes"`
+	Ranks       int64   `json:"ranks"`
+	Confidence  float64 `json:"confidence"`
+	Description string  `json:"description"`
+}
+
+func outlierToJSON(f *leak.Finding) any {
+	return outlierJSON{f.Text(leak.FigFile), f.Text(leak.FigRank), f.Space.ID(), f.Severity.String(), f.Text(leak.FigMeasure), whole(f.Value(leak.FigValue)),
+		whole(f.Value(leak.FigMedian)), whole(f.Value(leak.FigMedianDeviation)), whole(f.Value(leak.FigRanks)), f.Confidence, f.Description}
+}
+
+// whole rounds a figure of bytes.
+func whole(v float64) int64 {
+	switch {
+	case math.IsNaN(v):
+		return 0
+	case v >= math.MaxInt64:
+		return math.MaxInt64
+	case v <= math.MinInt64:
+		return math.MinInt64
+	}
+	return int64(math.Round(v))
+}
+
+// perStep returns nil where it is not known what a step is.
+func perStep(v float64) *int64 {
+	if v == 0 {
+		return nil
+	}
+	n := whole(v)
+	return &n
+}
+
+type amountJSON struct {
+	Bytes     int64 `json:"bytes"`
+	Requested int64 `json:"requested_bytes"`
+	Count     int64 `json:"count"`
+}
+
+func amountToJSON(a lifetime.Amount) amountJSON { return amountJSON{a.Bytes, a.Requested, a.Count} }
+
+type groupJSON struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	Place    string `json:"place"`
+	amountJSON
+	BytesPerStep *int64      `json:"bytes_per_step"`
+	Text         string      `json:"text"`
+	Ranks        []string    `json:"ranks"`
+	Found        []foundJSON `json:"found"`
+}
+
+type foundJSON struct {
+	Capture string `json:"capture"`
+	Rank    string `json:"rank"`
+	Device  string `json:"device"`
+	amountJSON
+}
+
+func (d *Data) findingToJSON(f *Finding) any {
+	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep), d.Sentence(f), f.Ranks, nil}
+	for _, w := range f.Found {
+		m := &w.Record.Memories[w.Memory]
+		out.Found = append(out.Found, foundJSON{w.Record.Name, m.Rank, m.Device, amountToJSON(w.Amount)})
+	}
+	return out
+}
+
+type spreadJSON struct {
+	Least     int64 `json:"least_bytes"`
+	Median    int64 `json:"median_bytes"`
+	Ninetieth int64 `json:"ninetieth_bytes"`
+	Most      int64 `json:"most_bytes"`
+}
+
+type kindJSON struct {
+	Name     string     `json:"name"`
+	Memories int        `json:"memories"`
+	Peaks    spreadJSON `json:"peaks"`
+	Total    int64      `json:"total_bytes"`
+	Base     int64      `json:"base_bytes"`
+	Places   []heldJSON `json:"places"`
+}
+
+type heldJSON struct {
+	Place    string     `json:"place"`
+	Bytes    int64      `json:"bytes"`
+	Memories int        `json:"memories"`
+	AtPeaks  spreadJSON `json:"at_peaks"`
+}
+
+func kindToJSON(k *fleet.Kind) any {
+	out := kindJSON{k.Name, k.Memories, spreadJSON(k.Peaks), k.Total, k.Base, []heldJSON{}}
+	for _, p := range k.Places {
+		out.Places = append(out.Places, heldJSON{p.Place, p.Bytes, p.Memories, spreadJSON(p.AtPeaks)})
+	}
+	return out
+}
+
+type siteSumJSON struct {
+	Place     string         `json:"place"`
+	Op        string         `json:"op"`
+	Shape     string         `json:"shape"`
+	DType     string         `json:"dtype"`
+	Region    string         `json:"region"`
+	Stack     []answer.Frame `json:"stack"`
+	Memories  int            `json:"memories"`
+	Allocated amountJSON     `json:"allocated"`
+	AtPeak    amountJSON     `json:"at_peak"`
+	AtEnd     amountJSON     `json:"at_end"`
+	Leaked    amountJSON     `json:"leaked"`
+	AtPeaks   spreadJSON     `json:"at_peaks"`
+}
+
+func siteSumToJSON(s *fleet.SiteSum) any {
+	out := siteSumJSON{s.Site.Place().String(), s.Site.Op, s.Site.Shape, s.Site.DType, s.Site.Region, []answer.Frame{}, s.Memories,
+		amountToJSON(s.Allocated), amountToJSON(s.AtPeak), amountToJSON(s.AtEnd), amountToJSON(s.Leaked), spreadJSON(s.AtPeaks)}
+	for _, f := range s.Site.Frames {
+		out.Stack = append(out.Stack, answer.Frame{Function: f.Function, File: f.File, Line: f.Line})
+	}
+	return out
+}
+
+type captureJSON struct {
+	Name     string            `json:"name"`
+	Content  string            `json:"sha256"`
+	State    string            `json:"state"`
+	Damaged  bool              `json:"damaged"`
+	Reason   string            `json:"reason"`
+	Format   string            `json:"format"`
+	Producer string            `json:"producer"`
+	Losses   []lossJSON        `json:"losses"`
+	Memories []memoryJSON      `json:"memories"`
+	Findings []findingOfMemory `json:"findings"`
+}
+
+type memoryJSON struct {
+	Rank          string  `json:"rank"`
+	Space         string  `json:"space"`
+	Device        string  `json:"device"`
+	Begin         int64   `json:"begin"`
+	End           int64   `json:"end"`
+	Allocations   int64   `json:"allocations"`
+	Frees         int64   `json:"frees"`
+	Base          int64   `json:"base_bytes"`
+	Peak          int64   `json:"peak_bytes"`
+	PeakRequested int64   `json:"peak_requested_bytes"`
+	AtEnd         int64   `json:"end_bytes"`
+	Growth        int64   `json:"growth_bytes"`
+	Leaked        int64   `json:"leaked_bytes"`
+	Reserved      int64   `json:"reserved_bytes"`
+	ReservedPeak  int64   `json:"reserved_peak_bytes"`
+	Free          int64   `json:"free_bytes"`
+	LargestFree   int64   `json:"largest_free_bytes"`
+	Usage         []int64 `json:"usage_bytes"`
+}
+
+type findingOfMemory struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	Place    string `json:"place"`
+	Space    string `json:"space"`
+	amountJSON
+	BytesPerStep *int64 `json:"bytes_per_step"`
+	Description  string `json:"description"`
+}
+
+func captureToJSON(r *fleet.Record) any {
+	out := captureJSON{r.Name, r.Content, r.State.String(), r.Damaged(), r.Reason, r.Format, r.Producer, []lossJSON{}, []memoryJSON{}, []findingOfMemory{}}
+	for _, l := range r.Losses {
+		out.Losses = append(out.Losses, lossToJSON(l))
+	}
+	for i := range r.Memories {
+		m := &r.Memories[i]
+		out.Memories = append(out.Memories, memoryJSON{m.Rank, m.Space().ID(), m.Device, m.Begin, m.End, m.Allocations, m.Frees, m.Base, m.Peak, m.PeakRequested,
+			m.AtEnd, m.Growth, m.Leaked, m.Reserved, m.ReservedPeak, m.Free, m.LargestFree, append([]int64{}, m.Usage...)})
+	}
+	for _, f := range r.Findings {
+		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(), amountToJSON(f.Amount), perStep(f.BytesPerStep), f.Description})
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/report"
+)
+
+// maxListed is how many rows a table on a fleet has in Markdown.
+const maxListed = 50
+
+// markdown collects text.
+type markdown struct{ text strings.Builder }
+
+func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.text, format+"\n", args...) }
+
+// writeMarkdown writes the report for a page or an issue.
+func writeMarkdown(w io.Writer, d *Data) error {
+	m := &markdown{}
+	m.line("# Memory of a fleet\n\n**%s**", report.Escape(d.Headline()))
+	m.outliers(d)
+	m.shared(d)
+	for i := range d.Kinds {
+		m.kind(&d.Kinds[i])
+	}
+	m.troubles("Refused", d.Refused)
+	m.troubles("Missing", d.Missing)
+	m.troubles("Damaged, and read as far as they go", d.Damaged)
+	if n := len(d.Absent); n > 0 {
+		m.line("\n## %s without a capture\n", units.Several(n, "rank"))
+		for _, rank := range d.Absent[:min(maxListed, n)] {
+			m.line("- %s", report.Escape(rank))
+		}
+		m.more(n, "rank")
+	}
+	if len(d.Losses) > 0 {
+		m.line("\n## Warnings\n")
+	}
+	for i := range d.Losses {
+		m.line("- %s", report.Escape(d.Losses[i].String()))
+	}
+	_, err := io.WriteString(w, m.text.String())
+	return err
+}
+
+// more says how many of n things a list has left out.
+func (m *markdown) more(n int, thing string) {
+	if n > maxListed {
+		m.line("\n%s.", moreOf(n-maxListed, thing))
+	}
+}
+
+func (m *markdown) outliers(d *Data) {
+	m.line("\n## Ranks that stand out\n")
+	if len(d.Outliers) == 0 {
+		m.line("None.")
+		return
+	}
+	m.line("| severity | capture | memory ID | |\n|---|---|---|---|")
+	for i := range d.Outliers[:min(maxListed, len(d.Outliers))] {
+		f := &d.Outliers[i]
+		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(leak.FigFile)), report.Escape(f.Space.ID()), report.Escape(f.Description))
+	}
+	m.more(len(d.Outliers), "outlier")
+}
+
+func (m *markdown) shared(d *Data) {
+	m.line("\n## Findings\n")
+	grave := d.Grave()
+	if len(grave) == 0 {
+		m.line("None.")
+	}
+	for i := range grave[:min(maxListed, len(grave))] {
+		m.line("- **%s** %s", report.Escape(grave[i].Severity), report.Escape(d.Sentence(&grave[i])))
+	}
+	m.more(len(grave), "finding")
+	if n := len(d.Findings) - len(grave); n > 0 {
+		m.line("\n%s.", moreOf(n, "note"))
+	}
+}
+
+func (m *markdown) kind(k *fleet.Kind) {
+	m.line("\n## %s\n", report.Escape(peaksOf(k)))
+	rows, more := MakeUp(k, maxListed)
+	m.line("| at the peaks | share | memory IDs | least | median | most | allocated by |\n|--:|--:|--:|--:|--:|--:|---|")
+	for _, r := range rows {
+		if r.Memories == 0 {
+			m.line("| %s | %.1f %% | | | | | %s |", units.Bytes(r.Bytes), 100*r.Share, report.Escape(r.Place))
+			continue
+		}
+		m.line("| %s | %.1f %% | %s | %s | %s | %s | %s |", units.Bytes(r.Bytes), 100*r.Share, units.Count(int64(r.Memories)),
+			units.Bytes(r.AtPeaks.Least), units.Bytes(r.AtPeaks.Median), units.Bytes(r.AtPeaks.Most), report.Escape(r.Place))
+	}
+	if more > 0 {
+		m.line("\n%s.", moreOf(more, "place"))
+	}
+}
+
+func (m *markdown) troubles(title string, all []*fleet.Record) {
+	if len(all) == 0 {
+		return
+	}
+	m.line("\n## %s\n\n| capture | |\n|---|---|", title)
+	for _, r := range all[:min(maxListed, len(all))] {
+		m.line("| %s | %s |", report.Escape(r.Name), report.Escape(Trouble(r)))
+	}
+	m.more(len(all), "capture")
+}

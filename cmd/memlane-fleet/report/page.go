@@ -1,0 +1,209 @@
+package report
+
+import (
+	"cmp"
+	_ "embed" // the page
+	"io"
+	"net/url"
+	"slices"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/web"
+)
+
+//go:embed assets/fleet.js
+var script string
+
+//go:embed assets/fleet.css
+var style string
+
+// writePage writes a fleet as one HTML file, which needs nothing else: its ranks over
+// time as a heat map, what stands out, and what was not read.
+func writePage(w io.Writer, d *Data) error {
+	doc, usage := documentOf(d)
+	data, err := web.Encode(doc)
+	if err != nil {
+		return err
+	}
+	bundle := web.Bundle{Script: script, Style: style, Instead: "report.txt beside it says the same as text."}
+	return bundle.Write(w, d.Headline(), []web.Part{{ID: "fleet", Data: data}, {ID: "usage", Data: usage.Bytes}})
+}
+
+// The document of a fleet, which fleet.js reads. Lists of numbers and texts stand for
+// records where there are many of them.
+type document struct {
+	Headline string          `json:"headline"`
+	Figures  [][2]any        `json:"figures"`  // name, count
+	Captures [][2]string     `json:"captures"` // that were read: name, address of its page
+	Rows     [][]any         `json:"rows"`     // rank, memory ID, capture, kind, peak, end, growth, leaked
+	Kinds    []kindOfPage    `json:"kinds"`
+	Outliers []outlierOfPage `json:"outliers"`
+	Findings []findingOfPage `json:"findings"`
+	Minor    int             `json:"minor"`    // findings that are only worth knowing
+	Troubles [][3]string     `json:"troubles"` // state, capture, reason
+	Absent   []string        `json:"absent"`
+	Losses   []string        `json:"losses"`
+}
+
+type kindOfPage struct {
+	Name   string   `json:"name"`
+	Peaks  [4]int64 `json:"peaks"`  // least, median, 90 %, most
+	Unit   int64    `json:"unit"`   // bytes that a step of the usage column stands for
+	Places [][]any  `json:"places"` // place, bytes, share, memories, least, median, 90 %, most
+	More   int      `json:"more"`   // places beyond them
+}
+
+type outlierOfPage struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Row      int    `json:"row"`
+}
+
+type findingOfPage struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Rows     []int  `json:"rows"` // each as its distance from the one before
+}
+
+const (
+	heatParts  = 64      // of the window of each row
+	heatLevels = 1 << 14 // that a row tells apart, up to the highest of its kind
+	maxPlaces  = 200     // of a kind
+	maxShared  = 500     // findings and outliers in the page
+)
+
+// heatRow is a memory of a capture.
+type heatRow struct {
+	record   *fleet.Record
+	memory   int
+	capture  int // index into document.Captures
+	kind     int
+	standing int // place among what stands out, which comes first
+}
+
+// documentOf returns the document of a fleet, and the columns of usage of its
+// rows: what stands out, then all others by rank.
+func documentOf(d *Data) (doc document, usage *web.Columns) {
+	doc = document{
+		Headline: d.Headline(), Captures: [][2]string{}, Rows: [][]any{}, Kinds: []kindOfPage{}, Outliers: []outlierOfPage{}, Findings: []findingOfPage{}, Troubles: [][3]string{},
+		Absent: append([]string{}, d.Absent...), Losses: []string{},
+		Figures: [][2]any{{"captures", d.Fleet.Len()}, {"read", len(d.Read)}, {"damaged", len(d.Damaged)}, {"refused", len(d.Refused)}, {"missing", len(d.Missing)}, {"ranks", len(d.Ranks)}},
+	}
+	rows := heatRows(d, &doc)
+	at := map[*fleet.Record][]int{} // the row of each memory
+	named := map[memoryName]int{}
+	for i, r := range rows {
+		m := &r.record.Memories[r.memory]
+		if at[r.record] == nil {
+			at[r.record] = make([]int, len(r.record.Memories))
+		}
+		at[r.record][r.memory] = i
+		named[memoryName{r.record.Name, m.Space().ID()}] = i
+		doc.Rows = append(doc.Rows, []any{r.record.RankOf(r.memory), m.Space().ID(), r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
+	}
+	for i := range d.Outliers[:min(maxShared, len(d.Outliers))] {
+		f := &d.Outliers[i]
+		doc.Outliers = append(doc.Outliers, outlierOfPage{f.Severity.String(), f.Description, named[outlierName(f)]})
+	}
+	doc.addFindings(d, at)
+	for _, some := range [][]*fleet.Record{d.Refused, d.Missing, d.Damaged} {
+		for _, r := range some {
+			state := r.State.String()
+			if r.State == fleet.Read {
+				state = "damaged"
+			}
+			doc.Troubles = append(doc.Troubles, [3]string{state, r.Name, Trouble(r)})
+		}
+	}
+	for i := range d.Losses {
+		doc.Losses = append(doc.Losses, d.Losses[i].String())
+	}
+	return doc, usageColumns(rows, doc.Kinds)
+}
+
+// memoryName names a memory of a capture as outliers do.
+type memoryName struct{ capture, id string }
+
+func outlierName(f *leak.Finding) memoryName { return memoryName{f.Text(leak.FigFile), f.Space.ID()} }
+
+// heatRows returns the rows in their order, and fills in captures and kinds.
+func heatRows(d *Data, doc *document) (rows []heatRow) {
+	kinds := map[string]int{}
+	for i := range d.Kinds {
+		k := &d.Kinds[i]
+		kinds[k.Name] = i
+		out := kindOfPage{Name: k.Name, Peaks: [4]int64{k.Peaks.Least, k.Peaks.Median, k.Peaks.Ninetieth, k.Peaks.Most}, Unit: max(1, k.Peaks.Most/heatLevels+1), Places: [][]any{}}
+		made, more := MakeUp(k, maxPlaces)
+		out.More = more
+		for _, p := range made {
+			out.Places = append(out.Places, []any{p.Place, p.Bytes, p.Share, p.Memories, p.AtPeaks.Least, p.AtPeaks.Median, p.AtPeaks.Ninetieth, p.AtPeaks.Most})
+		}
+		doc.Kinds = append(doc.Kinds, out)
+	}
+	standing := map[memoryName]int{}
+	for i := range d.Outliers {
+		standing[outlierName(&d.Outliers[i])] = i
+	}
+	for _, r := range d.Read {
+		doc.Captures = append(doc.Captures, [2]string{r.Name, pageOf(d, r.Name)})
+		for i := range r.Memories {
+			space := r.Memories[i].Space()
+			place, ok := standing[memoryName{r.Name, space.ID()}]
+			if !ok {
+				place = len(d.Outliers)
+			}
+			rows = append(rows, heatRow{r, i, len(doc.Captures) - 1, kinds[leak.KindOf(space)], place})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b heatRow) int {
+		return cmp.Or(cmp.Compare(a.standing, b.standing), fleet.CompareRanks(a.record.RankOf(a.memory), b.record.RankOf(b.memory)))
+	})
+	return rows
+}
+
+// pageOf returns the address of the page of a capture where that leads to no other
+// host and runs nothing.
+func pageOf(d *Data, capture string) string {
+	address := d.Pages(capture)
+	if u, err := url.Parse(address); err != nil || u.Scheme != "" || u.Host != "" {
+		return ""
+	}
+	return address
+}
+
+// addFindings adds the findings that are more than worth knowing; at has the rows of
+// records.
+func (doc *document) addFindings(d *Data, at map[*fleet.Record][]int) {
+	grave := d.Grave()
+	doc.Minor = len(d.Findings) - len(grave)
+	for i := range grave[:min(maxShared, len(grave))] {
+		f := &grave[i]
+		out := findingOfPage{Severity: f.Severity, Text: d.Sentence(f)}
+		for _, w := range f.Found {
+			out.Rows = append(out.Rows, at[w.Record][w.Memory])
+		}
+		slices.Sort(out.Rows)
+		out.Rows = slices.Compact(out.Rows)
+		for j := len(out.Rows) - 1; j > 0; j-- {
+			out.Rows[j] -= out.Rows[j-1]
+		}
+		doc.Findings = append(doc.Findings, out)
+	}
+}
+
+// usageColumns returns for each row its usage in units of its kind, counted from 1; 0
+// is what is not known.
+func usageColumns(rows []heatRow, kinds []kindOfPage) *web.Columns {
+	c := &web.Columns{}
+	for _, r := range rows {
+		usage, unit := r.record.Memories[r.memory].Usage, kinds[r.kind].Unit
+		c.AddSteps(heatParts, func(i int) int64 {
+			if len(usage) == 0 {
+				return 0
+			}
+			return 1 + max(0, usage[i*len(usage)/heatParts])/unit
+		})
+	}
+	return c
+}

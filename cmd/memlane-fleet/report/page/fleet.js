@@ -1,0 +1,207 @@
+// The page of a fleet: what stands out, all ranks over time, and what could not be read.
+
+import {Columns, unpack} from '../../../../render/web/page/decode.js';
+import {button, el, replace} from '../../../../render/web/page/dom.js';
+import {bytes, count, percent, several} from '../../../../render/web/page/format.js';
+import {Heat} from './heat.js';
+import {matcher, Table} from '../../../../render/web/page/table.js';
+import {setTheme} from '../../../../render/web/page/theme.js';
+
+const parts = 64; // of the window of each row
+
+class Fleet {
+  constructor(doc, columns) {
+    Object.assign(this, doc);
+    this.rows = doc.rows.map(([rank, memory, capture, kind, peak, end, growth, leaked], i) =>
+      ({i, rank, memory, capture: doc.captures[capture][0], page: doc.captures[capture][1], kind, peak, end, growth, leaked, label: rank}));
+    for (const row of this.rows) row.steps = columns.readSteps(parts);
+    for (const o of [...doc.outliers].reverse()) if (this.rows[o.row]) this.rows[o.row].odd = o.severity;
+    for (const f of doc.findings) for (let i = 1; i < f.rows.length; i++) f.rows[i] += f.rows[i - 1];
+    const devices = new Set(this.rows.map((row) => `${row.kind} ${row.capture}`));
+    if (devices.size < this.rows.length) for (const row of this.rows) row.label = `${row.rank} ${row.memory}`;
+  }
+
+  // levelAt returns the most that was occupied in a part of the window, -1 where it is
+  // not known.
+  levelAt(row, part) {
+    return row.steps[part] > 0 ? (row.steps[part] - 1) * this.kinds[row.kind].unit : -1;
+  }
+}
+
+class Page {
+  constructor(fleet, main) {
+    this.fleet = fleet;
+    this.kind = 0;
+    this.lit = -1; // the finding whose rows are lit
+    this.card = el('div', {class: 'card hover', role: 'tooltip', hidden: true});
+    this.now = el('p', {class: 'now-row', id: 'now-row', role: 'status'});
+    const most = (row) => Math.max(1, fleet.kinds[row.kind].peaks[3]);
+    this.heat = new Heat(parts, (row, part) => fleet.levelAt(row, part) / most(row), {
+      hover: (row, part, e) => this.hover(row, part, e), move: (row, part) => this.tell(row, part), open: (row) => { if (row.page) location.href = row.page; },
+    });
+    document.body.prepend(el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), el('h1', {class: 'headline fixed'}, fleet.headline)));
+    document.body.append(this.card);
+    main.append(...[this.figures(), this.standing(), this.map(), ...fleet.kinds.map((k) => this.madeOf(k)), this.troubles(), this.losses()].filter(Boolean));
+    this.show();
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', () => { setTheme(dark.matches); this.show(); });
+  }
+
+  figures() {
+    return el('section', {}, el('dl', {class: 'summary'}, this.fleet.figures.map(([name, n]) => el('div', {class: 'figure'}, el('dt', {}, name), el('dd', {'data-figure': name}, count(n))))));
+  }
+
+  // standing lists the ranks that stand out, and findings with the ranks that have them.
+  standing() {
+    const {outliers, findings, minor, rows} = this.fleet;
+    const odd = outliers.map((o) => {
+      const row = rows[o.row];
+      return el('li', {class: `finding ${o.severity}`}, el('h3', {}, el('span', {class: 'severity'}, o.severity), ' ', row ? button(row.rank, 'show it in the map', () => this.goTo(row)) : 'rank outlier'),
+        el('p', {}, o.text), row && el('p', {class: 'note'}, `${row.capture} · ${row.memory}`, row.page && [' · ', el('a', {href: row.page}, 'its page')]));
+    });
+    this.lights = findings.map((f, i) => button('show the ranks', 'light the ranks that have it', () => this.light(i), {'aria-pressed': 'false'}));
+    const shared = findings.map((f, i) => el('li', {class: `finding ${f.severity}`}, el('h3', {}, el('span', {class: 'severity'}, f.severity), ' ', this.lights[i]), el('p', {}, f.text)));
+    return el('div', {class: 'standing'},
+      el('section', {id: 'outliers'}, el('h2', {}, several(outliers.length, 'rank'), outliers.length === 1 ? ' that stands out' : ' that stand out'), outliers.length ? el('ol', {class: 'findings', tabindex: 0}, odd) : el('p', {class: 'empty'}, 'All ranks are alike.')),
+      el('section', {id: 'findings'}, el('h2', {}, several(findings.length, 'finding')), findings.length ? el('ol', {class: 'findings', tabindex: 0}, shared) : el('p', {class: 'empty'}, 'Nothing leaks, and nothing else is wrong.'),
+        minor > 0 && el('p', {class: 'note'}, `${count(minor)} more only worth knowing: fleet.json has them.`)));
+  }
+
+  map() {
+    const {kinds} = this.fleet;
+    const choice = kinds.length > 1 && el('select', {'aria-label': 'kind of memory', onchange: () => { this.kind = Number(choice.value); this.show(); }}, kinds.map((k, i) => el('option', {value: i}, k.name || 'memory')));
+    this.choice = choice;
+    this.search = el('input', {type: 'search', class: 'find', placeholder: 'rank or capture (text or /regexp/)', 'aria-label': 'show ranks and captures by name', oninput: () => this.show()});
+    this.only = el('input', {type: 'checkbox', onchange: () => this.show()});
+    this.onlyLabel = el('label', {hidden: true}, this.only, el('span', {}, 'only those lit'));
+    this.note = el('span', {class: 'note', role: 'status'});
+    this.scale = el('canvas', {'aria-hidden': 'true'});
+    this.most = el('span');
+    this.heatSection = el('section', {id: 'map'}, el('div', {class: 'bar'}, el('h2', {}, 'Memory over time'), choice, this.search, this.onlyLabel, this.note, el('span', {class: 'push'}),
+      el('span', {class: 'heat-scale'}, '0 B', this.scale, this.most)), this.heat.element,
+    el('p', {class: 'heat-axis'}, el('span', {}, 'beginning of the window of each'), el('span', {}, 'its end')), this.now);
+    return this.heatSection;
+  }
+
+  // show shows the rows that the fields above the map ask for.
+  show() {
+    const {rows, kinds, findings} = this.fleet;
+    const match = matcher(this.search.value);
+    this.search.classList.toggle('wrong', !match);
+    const ofKind = rows.filter((row) => row.kind === this.kind);
+    const lit = new Set(this.lit < 0 ? [] : findings[this.lit].rows.map((i) => rows[i]).filter((row) => row.kind === this.kind));
+    const shown = ofKind.filter((row) => (!match || match(row.rank) || match(row.capture) || match(row.memory)) && (!(this.only.checked && lit.size) || lit.has(row)));
+    this.onlyLabel.hidden = !lit.size;
+    this.heat.lit = lit;
+    this.heat.show(shown);
+    this.heat.drawScale(this.scale);
+    this.most.textContent = bytes(kinds[this.kind]?.peaks[3] ?? 0);
+    this.note.textContent = shown.length === ofKind.length ? several(shown.length, 'row') : `${count(shown.length)} of ${several(ofKind.length, 'row')}`;
+    replace(this.now, shown.length ? 'Click on a row, or move with the arrow keys.' : 'No rank is called so.');
+  }
+
+  // light marks the rows that have a finding; a second time, none.
+  light(i) {
+    this.lit = this.lit === i ? -1 : i;
+    this.lights.forEach((b, k) => b.setAttribute('aria-pressed', String(k === this.lit)));
+    const {rows, findings} = this.fleet;
+    if (this.lit < 0) this.only.checked = false;
+    else if (!findings[i].rows.some((k) => rows[k].kind === this.kind)) this.choose(rows[findings[i].rows[0]]?.kind ?? this.kind);
+    this.show();
+  }
+
+  choose(kind) {
+    this.kind = kind;
+    if (this.choice) this.choice.value = String(kind);
+  }
+
+  // goTo brings a row into sight, whatever was asked for.
+  goTo(row) {
+    this.choose(row.kind);
+    this.search.value = '';
+    this.only.checked = false;
+    this.show();
+    this.heatSection.scrollIntoView({block: 'nearest'});
+    this.heat.scroller.focus({preventScroll: true});
+    this.heat.move(this.heat.rows.indexOf(row), row.steps.indexOf(Math.max(...row.steps)));
+  }
+
+  hover(row, part, e) {
+    this.card.hidden = !row;
+    if (!row) return;
+    const facts = [['memory ID', row.memory], ['capture', row.capture], ['peak', bytes(row.peak)], ['at the end', bytes(row.end)], ['growth', bytes(row.growth)], row.leaked > 0 && ['leaked', bytes(row.leaked)]];
+    replace(this.card, el('strong', {}, row.rank), part >= 0 && `: ${this.levelText(row, part)}`, el('dl', {class: 'facts'}, facts.filter(Boolean).map(([name, text]) => [el('dt', {}, name), el('dd', {}, text)])),
+      row.page && el('p', {class: 'note'}, 'click: its page'));
+    const {innerWidth, innerHeight} = window, {offsetWidth, offsetHeight} = this.card;
+    const x = e.clientX + 16 + offsetWidth > innerWidth ? e.clientX - offsetWidth - 12 : e.clientX + 16;
+    Object.assign(this.card.style, {left: `${Math.max(4, x)}px`, top: `${Math.max(4, Math.min(e.clientY + 16, innerHeight - offsetHeight - 8))}px`});
+  }
+
+  levelText(row, part) {
+    const level = this.fleet.levelAt(row, part);
+    return `${level < 0 ? 'nothing known' : `up to ${bytes(level)}`} in part ${part + 1} of ${parts}`;
+  }
+
+  // tell says under the map what the active row is.
+  tell(row, part) {
+    replace(this.now, el('strong', {}, row.rank), ` · ${row.memory} · ${this.levelText(row, part)} · peak ${bytes(row.peak)}, ${bytes(row.end)} at the end${row.leaked > 0 ? `, ${bytes(row.leaked)} leaked` : ''} · ${row.capture}`,
+      row.page && el('a', {href: row.page}, 'its page'));
+  }
+
+  // madeOf shows how the peaks of a kind are spread, and what they are made of.
+  madeOf(kind) {
+    const [least, median, ninetieth, most] = kind.peaks;
+    const size = (name, of, title) => ({name, title, number: true, value: of, text: (row) => (row.memories ? bytes(of(row)) : '')});
+    const table = new Table({
+      label: `places of ${kind.name || 'memory'}`,
+      columns: [
+        {name: 'at the peaks', title: 'bytes at the peaks of all memory IDs', number: true, value: (r) => r.bytes, text: (r) => bytes(r.bytes)},
+        {name: 'share', title: 'of all peaks', number: true, value: (r) => r.share, text: (r) => percent(r.share)},
+        {name: 'memory IDs', title: 'that held any of it at their peak', number: true, value: (r) => r.memories, text: (r) => (r.memories ? count(r.memories) : '')},
+        size('least', (r) => r.least, 'over these memory IDs'), size('median', (r) => r.median, 'over these memory IDs'),
+        size('90 %', (r) => r.ninetieth, '90 % of these memory IDs held at most so much'), size('most', (r) => r.most, 'over these memory IDs'),
+        {name: 'allocated by', always: true, value: (r) => r.place, text: (r) => r.place},
+      ],
+    });
+    const figures = [['least', least], ['median', median], ['90 % at most', ninetieth], ['most', most]];
+    const section = el('section', {class: 'kind'}, el('h2', {}, `Peaks of ${kind.name || 'memory'}`),
+      el('dl', {class: 'summary'}, figures.map(([name, n]) => el('div', {class: 'figure'}, el('dt', {}, name), el('dd', {}, bytes(n))))), table.element,
+      kind.more > 0 && el('p', {class: 'note'}, `${several(kind.more, 'place')} more: fleet.json has them.`));
+    table.show(kind.places.map(([place, bytes, share, memories, least, median, ninetieth, most]) => ({place, bytes, share, memories, least, median, ninetieth, most})));
+    return section;
+  }
+
+  troubles() {
+    const {troubles, absent} = this.fleet;
+    if (!troubles.length && !absent.length) return null;
+    const table = new Table({
+      label: 'captures that were not read', descending: false,
+      columns: [
+        {name: 'state', value: (r) => r[3], text: (r) => r[0]}, {name: 'capture', always: true, value: (r) => r[1], text: (r) => r[1]}, {name: 'reason', value: (r) => r[2], text: (r) => r[2]},
+      ],
+    });
+    const most = 200;
+    const section = el('section', {id: 'troubles'}, el('h2', {}, 'Not read, or damaged'), troubles.length > 0 && table.element,
+      absent.length > 0 && el('p', {}, el('strong', {}, `${several(absent.length, 'rank')} that no capture is of: `), absent.slice(0, most).join(', '), absent.length > most && ` and ${count(absent.length - most)} more`));
+    table.show(troubles.map((t, i) => [...t, i]));
+    return section;
+  }
+
+  losses() {
+    const {losses} = this.fleet;
+    return losses.length > 0 && el('section', {}, el('h2', {}, 'What captures lack'), el('ul', {class: 'losses'}, losses.map((l) => el('li', {}, l))));
+  }
+}
+
+async function start() {
+  setTheme(matchMedia('(prefers-color-scheme: dark)').matches);
+  const main = el('main');
+  document.body.append(main);
+  const doc = JSON.parse(new TextDecoder().decode(await unpack('fleet')));
+  const page = new Page(new Fleet(doc, new Columns(await unpack('usage'))), main);
+  page.ready = performance.now();
+  globalThis.memlane = page; // for whoever looks with the console
+  document.body.dataset.ready = 'true';
+}
+
+start();

@@ -1,0 +1,84 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// TestBundle makes the script and the style again: what is committed is what the
+// sources say.
+func TestBundle(t *testing.T) {
+	source, err := os.ReadFile("report.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^//go:generate go (-C \.\./\.\./\.\. tool esbuild .*) --outfile=cmd/memlane-fleet/report/(\S+)$`).FindAllStringSubmatch(string(source), -1)
+	if len(commands) != 2 {
+		t.Fatalf("found %d commands that bundle", len(commands))
+	}
+	for _, c := range commands {
+		file := filepath.Join(t.TempDir(), "bundle"+filepath.Ext(c[2]))
+		if out, err := exec.Command("go", append(strings.Fields(c[1]), "--outfile="+file)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := os.ReadFile(c[2]); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what its sources say (%v): go generate ./report", c[2], err)
+		}
+	}
+}
+
+// TestPage: the page of a fleet is the same in whatever order captures come, has what
+// they say in base64 alone, and says where to read without JavaScript.
+func TestPage(t *testing.T) {
+	evil := `</script><script>alert(1)</script>`
+	var records []*fleet.Record
+	for rank := range 9 {
+		r := &fleet.Record{Name: fmt.Sprintf("rank%d%s", rank, evil), Losses: []fleet.Loss{{Reason: evil, Count: 1}}, Memories: []fleet.Memory{
+			{Rank: "rank " + evil, Device: evil, Peak: int64(rank * rank), Usage: make([]int64, rank)}, {Device: evil, Host: evil},
+		}}
+		r.Findings = []fleet.Finding{{Rule: evil, Severity: "critical", Place: evil, Memory: 1}, {Rule: evil, Severity: evil}}
+		if rank == 4 {
+			r = &fleet.Record{Name: r.Name, State: fleet.Refused, Reason: evil}
+		}
+		records = append(records, r)
+	}
+	write := func() string {
+		f := &fleet.Fleet{}
+		for _, r := range records {
+			f.Add(r)
+		}
+		var out bytes.Buffer
+		if err := writePage(&out, Of(f, leak.RankNames{}, func(string) string { return "//evil.example/" + evil })); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	html := write()
+	if strings.Contains(html, "alert(1)") || strings.Contains(html, "evil.example") {
+		t.Error("text of a capture stands in the page as it is")
+	}
+	if !strings.Contains(html, "<noscript>") || !strings.Contains(html, "report.txt") {
+		t.Error("the page does not say where to read without JavaScript")
+	}
+	if !strings.Contains(html, `connect-src 'none'`) {
+		t.Error("the page may ask others")
+	}
+	slices.Reverse(records)
+	if write() != html {
+		t.Error("the order of captures matters")
+	}
+}

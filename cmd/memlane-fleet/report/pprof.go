@@ -1,0 +1,48 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/pprof"
+)
+
+// writeProfile writes the call sites of a fleet as a heap profile: a sample for each,
+// with the sums over all memories. What is in use is so at the peak of each memory.
+func writeProfile(w io.Writer, d *Data) error {
+	memories := int64(0)
+	var base, stack int64
+	for r := range d.Fleet.Records() {
+		for i := range r.Memories {
+			memories++
+			base = lifetime.AddSat(base, r.Memories[i].Base)
+			stack = lifetime.AddSat(stack, r.Memories[i].Stack)
+		}
+	}
+	var sums []pprof.Sum
+	if base != 0 {
+		sums = append(sums, pprof.Sum{Frames: pprof.BeforeWindow, InUse: lifetime.Amount{Bytes: base}})
+	}
+	if stack != 0 {
+		sums = append(sums, pprof.Sum{Frames: pprof.BesideHeap, InUse: lifetime.Amount{Bytes: stack}})
+	}
+	for i := range d.Sites {
+		sums = append(sums, sumOf(&d.Sites[i]))
+	}
+	inUse := int64(0)
+	for i := range sums {
+		inUse = lifetime.AddSat(inUse, sums[i].InUse.Bytes)
+	}
+	return pprof.WriteSums(w, sums, []string{
+		fmt.Sprintf("fleet: %s captures read of %s, %s memories", units.Count(int64(len(d.Read))), units.Count(int64(d.Fleet.Len())), units.Count(memories)),
+		fmt.Sprintf("in use: %s, that of each memory at its own peak", units.Exact(inUse)),
+	})
+}
+
+func sumOf(s *fleet.SiteSum) pprof.Sum {
+	return pprof.Sum{Frames: s.Site.Frames, Site: lifetime.Site{Op: s.Site.Op, Region: s.Site.Region, Shape: s.Site.Shape, DType: s.Site.DType},
+		Allocated: s.Allocated, InUse: s.AtPeak, Leaked: s.Leaked.Bytes, Memories: s.Memories}
+}

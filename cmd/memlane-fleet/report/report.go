@@ -1,0 +1,224 @@
+// Package report writes the results of memlane-fleet: text, Markdown, a page, JSON,
+// tables and a profile of what all captures of a fleet say together. Its page is bundled
+// from folder page and from parts of render/web/page:
+//
+//	go generate ./report
+package report
+
+//go:generate go -C ../../.. tool esbuild cmd/memlane-fleet/report/page/fleet.js --bundle --format=iife --target=es2022 --minify --charset=utf8 --legal-comments=eof --log-level=warning --outfile=cmd/memlane-fleet/report/assets/fleet.js
+//go:generate go -C ../../.. tool esbuild cmd/memlane-fleet/report/page/fleet.css --bundle --minify --legal-comments=eof --log-level=warning --outfile=cmd/memlane-fleet/report/assets/fleet.css
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// Files are the results, by the names of their files. Equal fleets give the same bytes.
+var Files = []struct {
+	Name  string
+	Write func(w io.Writer, d *Data) error
+}{
+	{"report.txt", writeText},
+	{"report.md", writeMarkdown},
+	{"report.html", writePage},
+	{"fleet.json", writeJSON},
+	{"ranks.parquet", writeRanks},
+	{"sites.parquet", writeSites},
+	{"findings.parquet", writeFindings},
+	{"fleet.pb.gz", writeProfile},
+}
+
+// Data is what the results say. Of computes it, once for all of them.
+type Data struct {
+	Fleet *fleet.Fleet
+	Pages func(capture string) string // relative address of the page of a capture, "" where there is none
+
+	Read, Refused, Missing []*fleet.Record // in order of their names
+	Damaged                []*fleet.Record // of those read
+	Ranks                  []string        // that were read, by number
+	Absent                 []string        // ranks between them that no capture is of
+	Outliers               []leak.Finding
+	Findings               []Finding // worst first
+	Kinds                  []fleet.Kind
+	Sites                  []fleet.SiteSum
+	Losses                 []Loss // worst first
+}
+
+// Finding is a finding and the ranks that have it.
+type Finding struct {
+	*fleet.Group
+	Ranks []string
+}
+
+// Loss is what captures lack for one reason.
+type Loss struct {
+	fleet.Loss
+	Captures int
+}
+
+// Of sums up a fleet. by finds the ranks of captures that were not read; pages
+// may be nil, where captures have no pages.
+func Of(f *fleet.Fleet, by leak.RankNames, pages func(capture string) string) *Data {
+	if pages == nil {
+		pages = func(string) string { return "" }
+	}
+	d := &Data{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Outliers: f.Outliers(), Kinds: f.Kinds(), Sites: f.Sites()}
+	losses := map[string]*Loss{}
+	for r := range f.Records() {
+		switch {
+		case r.State == fleet.Refused:
+			d.Refused = append(d.Refused, r)
+		case r.State == fleet.Missing:
+			d.Missing = append(d.Missing, r)
+		default:
+			d.Read = append(d.Read, r)
+			if r.Damaged() {
+				d.Damaged = append(d.Damaged, r)
+			}
+		}
+		if r.State != fleet.Read {
+			continue
+		}
+		for _, l := range r.Losses {
+			sum := losses[l.Reason]
+			if sum == nil {
+				sum = &Loss{Loss: fleet.Loss{Reason: l.Reason}}
+				losses[l.Reason] = sum
+			}
+			sum.Captures++
+			sum.Count = lifetime.AddSat(sum.Count, l.Count)
+			sum.Bytes = lifetime.AddSat(sum.Bytes, l.Bytes)
+		}
+	}
+	for _, l := range losses {
+		d.Losses = append(d.Losses, *l)
+	}
+	slices.SortFunc(d.Losses, func(a, b Loss) int {
+		x, y := lossSeverity(a.Reason), lossSeverity(b.Reason)
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Captures, a.Captures), cmp.Compare(a.Reason, b.Reason))
+	})
+	for _, g := range f.Findings() {
+		d.Findings = append(d.Findings, Finding{g, ranksOf(g)})
+	}
+	return d
+}
+
+func ranksOf(g *fleet.Group) []string {
+	var ranks []string
+	for _, w := range g.Found {
+		ranks = append(ranks, w.Record.RankOf(w.Memory))
+	}
+	slices.SortFunc(ranks, fleet.CompareRanks)
+	return slices.Compact(ranks)
+}
+
+// Headline counts captures and ranks: "64 captures: 63 read, 2 of them damaged; 1
+// missing; 63 ranks".
+func (d *Data) Headline() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s read", units.Several(d.Fleet.Len(), "capture"), units.Count(int64(len(d.Read))))
+	if n := len(d.Damaged); n > 0 {
+		fmt.Fprintf(&b, ", %s of them damaged", units.Count(int64(n)))
+	}
+	if n := len(d.Refused); n > 0 {
+		fmt.Fprintf(&b, "; %s refused", units.Count(int64(n)))
+	}
+	if n := len(d.Missing); n > 0 {
+		fmt.Fprintf(&b, "; %s missing", units.Count(int64(n)))
+	}
+	fmt.Fprintf(&b, "; %s", units.Several(len(d.Ranks), "rank"))
+	return b.String()
+}
+
+// Sentence says what was found and on how many ranks.
+func (d *Data) Sentence(f *Finding) string {
+	l := answer.RankLeak{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, PerStep: []float64{f.BytesPerStep}}
+	return l.Text(d.Ranks)
+}
+
+// What is the rule of a finding and its place.
+func (f *Finding) What() string { return f.Rule + " " + cmp.Or(f.Place, "of a whole memory ID") }
+
+// Grave returns the findings that are more than worth knowing; they come first.
+func (d *Data) Grave() []Finding {
+	n := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Severity == leak.Info.String() })
+	if n < 0 {
+		return d.Findings
+	}
+	return d.Findings[:n]
+}
+
+// String says what captures lack, and how many do.
+func (l *Loss) String() string {
+	text := lossDoc(l.Loss)
+	text += fmt.Sprintf(": %s, %s", units.Several(l.Captures, "capture"), units.Several(l.Count, "case"))
+	if l.Bytes > 0 {
+		text += ", " + units.Bytes(l.Bytes)
+	}
+	return text
+}
+
+// Trouble says why a capture was not read, or what of it is broken.
+func Trouble(r *fleet.Record) string {
+	if r.State != fleet.Read {
+		return cmp.Or(r.Reason, "no reason is known")
+	}
+	var all []string
+	for _, l := range r.Losses {
+		if lossSeverity(l.Reason) == loss.Damage {
+			all = append(all, lossDoc(l))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func lossSeverity(reason string) loss.Class {
+	r, ok := loss.Parse(reason)
+	if !ok {
+		return loss.Remark
+	}
+	return r.Class()
+}
+
+func lossDoc(l fleet.Loss) string {
+	r, ok := loss.Parse(l.Reason)
+	if !ok {
+		return l.Reason
+	}
+	return l.Reason + ", " + r.Doc()
+}
+
+// MadeOf is the part of the memory of a kind that a place held at the peaks, or what
+// was there before the windows.
+type MadeOf struct {
+	fleet.PlaceSum
+	Share float64
+}
+
+// MakeUp returns what the memory of a kind held at the peaks, most first, and how
+// many rows it left out.
+func MakeUp(k *fleet.Kind, most int) (rows []MadeOf, more int) {
+	places := k.Places
+	if k.Base > 0 {
+		base := fleet.PlaceSum{Place: "before the window", Bytes: k.Base} // in how many is not told
+		at := slices.IndexFunc(places, func(p fleet.PlaceSum) bool { return p.Bytes < k.Base })
+		if at < 0 {
+			at = len(places)
+		}
+		places = slices.Insert(slices.Clone(places), at, base)
+	}
+	for _, p := range places[:min(most, len(places))] {
+		rows = append(rows, MadeOf{p, float64(p.Bytes) / float64(max(1, k.Total))})
+	}
+	return rows, len(places) - len(rows)
+}

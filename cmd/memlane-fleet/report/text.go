@@ -1,0 +1,171 @@
+package report
+
+import (
+	"io"
+	"strings"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/text"
+)
+
+// How much a report shows, however large the fleet is. fleet.json has everything.
+const (
+	textOutliers = 6
+	textFindings = 10
+	textKinds    = 2 // of memory, the largest
+	textPlaces   = 10
+	textRefused  = 12
+	textDamaged  = 6
+	textMissing  = 8
+	textAbsent   = 20
+	textLosses   = 8
+	textSentence = 220 // characters
+	textReason   = 140
+)
+
+// textName is the longest name in a line of its own.
+const textName = 76
+
+// writeText writes the report for a terminal: what stands out, what many ranks have in
+// common, what holds most, and what was not read; at most some 200 lines of 80 columns.
+func writeText(w io.Writer, d *Data) error {
+	t := &page{text.NewPage(text.Style{})}
+	t.para("", "", d.Headline())
+	t.standsOut(d)
+	t.findings(d)
+	for i := range d.Kinds[:min(textKinds, len(d.Kinds))] {
+		t.kind(&d.Kinds[i])
+	}
+	t.more("\n", len(d.Kinds)-textKinds, "memory kind")
+	t.troubles("Refused", d.Refused, textRefused)
+	t.troubles("Damaged, and read as far as they go", d.Damaged, textDamaged)
+	t.missing(d)
+	t.losses(d)
+	return t.To(w)
+}
+
+type page struct{ *text.Page }
+
+// para writes a paragraph. Words that no line holds are shortened.
+func (t *page) para(first, indent, words string) {
+	all := strings.Fields(words)
+	for i := range all {
+		all[i] = text.Shorten(all[i], textName-len(indent))
+	}
+	t.Para(first, indent, strings.Join(all, " "))
+}
+
+// more says how many things were left out.
+func (t *page) more(before string, n int, thing string) {
+	if n > 0 {
+		t.Line("%s%s", before, moreOf(n, thing))
+	}
+}
+
+func moreOf(n int, thing string) string {
+	return units.Several(n, "more "+thing) + " (fleet.json has them all)"
+}
+
+func (t *page) standsOut(d *Data) {
+	if len(d.Outliers) == 0 && len(d.Grave()) == 0 {
+		t.Line("\nNothing stands out.")
+		return
+	}
+	for i := range d.Outliers[:min(textOutliers, len(d.Outliers))] {
+		f := &d.Outliers[i]
+		t.Line("\n%s  %s  %s", f.Severity, f.Rule, text.Shorten(text.Printable(f.Text(leak.FigFile)), 50))
+		t.para("  ", "  ", short(f.Description, textSentence))
+	}
+	t.more("\n", len(d.Outliers)-textOutliers, "outlier")
+}
+
+func (t *page) findings(d *Data) {
+	grave := d.Grave()
+	for i := range grave[:min(textFindings, len(grave))] {
+		f := &grave[i]
+		t.Line("")
+		t.para("", "  ", f.Severity+" "+short(d.Sentence(f), textSentence))
+	}
+	t.more("\n", len(grave)-textFindings, "finding")
+	t.more("\n", len(d.Findings)-len(grave), "note")
+}
+
+func (t *page) kind(k *fleet.Kind) {
+	t.Line("")
+	t.para("", "  ", peaksOf(k))
+	made, more := MakeUp(k, textPlaces)
+	if len(made) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, r := range made {
+		in, least, most := "", "", ""
+		if r.Memories > 0 {
+			in, least, most = units.Count(int64(r.Memories)), units.Bytes(r.AtPeaks.Least), units.Bytes(r.AtPeaks.Most)
+		}
+		rows = append(rows, []string{units.Bytes(r.Bytes), text.Percent(r.Share), in, least, most, text.Printable(r.Place)})
+	}
+	t.Table([]string{"at peaks", "share", "memories", "least", "most", "allocated by"}, rows)
+	t.more("", more, "place")
+}
+
+// peaksOf says how the peaks of a kind of memory are spread.
+func peaksOf(k *fleet.Kind) string {
+	return "Peaks of " + units.Several(k.Memories, strings.TrimSpace(short(k.Name, 24)+" memory ID")) +
+		": least " + units.Bytes(k.Peaks.Least) + ", median " + units.Bytes(k.Peaks.Median) +
+		", 90 % at most " + units.Bytes(k.Peaks.Ninetieth) + ", most " + units.Bytes(k.Peaks.Most)
+}
+
+// troubles lists captures, and what is wrong with each.
+func (t *page) troubles(title string, all []*fleet.Record, most int) {
+	if len(all) == 0 {
+		return
+	}
+	t.Line("\n%s", title)
+	for _, r := range all[:min(most, len(all))] {
+		t.Line("  %s", text.Shorten(text.Printable(r.Name), textName))
+		t.para("    ", "    ", short(Trouble(r), textReason))
+	}
+	t.more("  ", len(all)-most, "capture")
+}
+
+func (t *page) missing(d *Data) {
+	if len(d.Missing) > 0 {
+		t.Line("\nMissing")
+		for _, r := range d.Missing[:min(textMissing, len(d.Missing))] {
+			t.Line("  %s", text.Shorten(text.Printable(r.Name), textName))
+		}
+		t.more("  ", len(d.Missing)-textMissing, "capture")
+	}
+	if len(d.Absent) > 0 {
+		t.Line("\n%s without a capture", units.Several(len(d.Absent), "rank"))
+		list := strings.Join(d.Absent[:min(textAbsent, len(d.Absent))], ", ")
+		if more := len(d.Absent) - textAbsent; more > 0 {
+			list += " and " + moreOf(more, "rank")
+		}
+		t.para("  ", "  ", list)
+	}
+}
+
+func (t *page) losses(d *Data) {
+	if len(d.Losses) == 0 {
+		return
+	}
+	t.Line("\nWarnings")
+	for i := range d.Losses[:min(textLosses, len(d.Losses))] {
+		t.para("  ", "    ", short(d.Losses[i].String(), textSentence))
+	}
+	t.more("  ", len(d.Losses)-textLosses, "warning")
+}
+
+// short cuts the middle out of running text that is longer than n characters.
+func short(s string, n int) string {
+	runes := []rune(s)
+	if len(runes) <= n {
+		return s
+	}
+	head := (n - 1) / 2
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(n-1-head):])
+}

@@ -1,0 +1,231 @@
+// Package browser shows pages and pictures to a Chromium without a window, for tests.
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/memlane/memlane/internal/race"
+)
+
+// Start starts a headless Chromium, which ends with the test or after Limit. In CI there
+// must be one; elsewhere the test is skipped where there is none.
+func Start(t *testing.T) context.Context {
+	t.Helper()
+	if race.Enabled {
+		t.Skip("a browser takes minutes, and is no part of what is watched for races")
+	}
+	name := ""
+	for _, n := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(n); err == nil {
+			name = path
+			break
+		}
+	}
+	if name == "" && os.Getenv("CI") != "" {
+		t.Fatal("no Chromium: .ci/run installs it")
+	}
+	if name == "" {
+		t.Skip("no Chromium: apt-get install chromium")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(name), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1400, 1300))
+	limited, cancel := context.WithTimeoutCause(t.Context(), Limit, fmt.Errorf("the browser took longer than %v", Limit))
+	t.Cleanup(cancel)
+	allocator, stop := chromedp.NewExecAllocator(limited, options...)
+	t.Cleanup(stop)
+	browser, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatal(err)
+	}
+	return browser
+}
+
+// Limit is how long a browser may run for one test: a hanging page fails that test
+// rather than the whole package.
+const Limit = 3 * time.Minute
+
+// Tab is a page in a browser. What its console says of errors, and requests for
+// anything beyond the page, fail the test.
+type Tab struct {
+	T   *testing.T
+	Ctx context.Context
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// Open opens the address of a page of memlane and waits until it can be used.
+func Open(t *testing.T, browser context.Context, address string) *Tab {
+	t.Helper()
+	return open(t, browser, address, "body[data-ready]")
+}
+
+// OpenPicture opens the address of an SVG.
+func OpenPicture(t *testing.T, browser context.Context, address string) *Tab {
+	t.Helper()
+	return open(t, browser, address, "svg")
+}
+
+func open(t *testing.T, browser context.Context, address, ready string) *Tab {
+	t.Helper()
+	ctx, closeTab := chromedp.NewContext(browser)
+	t.Cleanup(closeTab)
+	p := &Tab{T: t, Ctx: ctx}
+	own, _, _ := strings.Cut(address, "#")
+	err := chromedp.Listen(ctx, func(event any) { p.watch(own, event) })
+	if err == nil {
+		_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	}
+	if err == nil {
+		_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Do(chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS(ready)))
+	t.Cleanup(p.check)
+	return p
+}
+
+func (p *Tab) watch(own string, event any) {
+	fault := ""
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if url := e.Request.URL; url != own && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && !strings.HasPrefix(url, own+"api/") {
+			fault = "asks for " + url
+		}
+	case *page.EventJavascriptDialogOpening:
+		fault = "says " + e.Message
+	case *runtime.EventExceptionThrown:
+		fault = e.ExceptionDetails.Text + " " + fmt.Sprint(e.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			fault = fmt.Sprint("console: ", e.Args)
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			fault = "log: " + e.Entry.Text
+		}
+	}
+	if fault != "" {
+		p.mu.Lock()
+		p.faults = append(p.faults, fault)
+		p.mu.Unlock()
+	}
+}
+
+func (p *Tab) check() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.faults {
+		p.T.Errorf("the page: %s", f)
+	}
+}
+
+// Do runs actions of chromedp.
+func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+	p.T.Helper()
+	if err := chromedp.Do(p.Ctx, actions...); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Eval returns the value of an expression in the page.
+func Eval[T any](p *Tab, format string, args ...any) T {
+	p.T.Helper()
+	expression := fmt.Sprintf(format, args...)
+	v, err := chromedp.Run(p.Ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.T.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// Set runs a statement in the page.
+func (p *Tab) Set(format string, args ...any) {
+	p.T.Helper()
+	Eval[bool](p, "(async () => { %s; return true; })()", fmt.Sprintf(format, args...))
+}
+
+// Text returns the text of an element.
+func (p *Tab) Text(selector string) string {
+	p.T.Helper()
+	return Eval[string](p, "document.querySelector(%s).innerText", Quote(selector))
+}
+
+// Click clicks on an element.
+func (p *Tab) Click(selector string) {
+	p.T.Helper()
+	p.Do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Enter types into a field, in place of what it holds.
+func (p *Tab) Enter(selector, text string) {
+	p.T.Helper()
+	p.Set("const field = document.querySelector(%s); field.value = ''; field.dispatchEvent(new Event('input')); field.focus()", Quote(selector))
+	p.Do(chromedp.KeyEvent(text))
+}
+
+// Point is a place in the window, in pixels of CSS.
+type Point struct{ X, Y float64 }
+
+// Mouse sends an event of the mouse.
+func (p *Tab) Mouse(kind input.DispatchMouseEventType, at Point, options ...chromedp.MouseOption) {
+	p.T.Helper()
+	p.Do(chromedp.MouseEvent(kind, at.X, at.Y, options...))
+}
+
+// Wheel turns the wheel at a place: up is below 0.
+func (p *Tab) Wheel(at Point, by float64) {
+	p.T.Helper()
+	p.Mouse(input.DispatchMouseEventTypeMouseWheel, at, func(e *input.DispatchMouseEventParams) {
+		e.DeltaX, e.DeltaY = 1e-9, by // 0 would not be sent, and both must be
+	})
+}
+
+// ClickAt clicks on a place.
+func (p *Tab) ClickAt(at Point) {
+	p.T.Helper()
+	p.Mouse(Moved, at)
+	p.Mouse(Pressed, at, chromedp.ButtonLeft, chromedp.ClickCount(1))
+	p.Mouse(Released, at, chromedp.ButtonLeft, chromedp.ClickCount(1))
+}
+
+// What a mouse does.
+const (
+	Moved    = input.DispatchMouseEventTypeMouseMoved
+	Pressed  = input.DispatchMouseEventTypeMousePressed
+	Released = input.DispatchMouseEventTypeMouseReleased
+)
+
+// WaitFor waits until an expression is true.
+func (p *Tab) WaitFor(format string, args ...any) {
+	p.T.Helper()
+	expression := fmt.Sprintf(format, args...)
+	poll := chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(30*time.Second))
+	if _, err := chromedp.Run(p.Ctx, poll); err != nil {
+		p.T.Fatalf("never %s: %v", expression, err)
+	}
+}
+
+// Quote returns a text as JavaScript has it.
+func Quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}

@@ -1,0 +1,127 @@
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// Diff says what differs between two captures.
+type Diff struct {
+	Schema   string       `json:"schema"`         // "memlane/1"
+	Before   Capture      `json:"before"`         // first capture
+	After    Capture      `json:"after"`          // second capture
+	Rows     []DiffRow    `json:"rows"`           // call sites that differ
+	Findings DiffFindings `json:"findings"`       // findings of both captures
+	Lines    bool         `json:"lines_compared"` // false where one capture records only the lines of functions, so that lines were not compared
+	NoPlaces bool         `json:"places_unknown"` // one capture does not record who allocated
+	PerStep  bool         `json:"per_step"`       // allocated bytes are per step
+	Verdict  string       `json:"verdict"`        // what changed most, in a sentence
+
+	Pairs []DiffPair `json:"-"`
+}
+
+// DiffFindings are findings of both sides.
+type DiffFindings struct {
+	New   []Finding `json:"new"`   // only in the second capture
+	Fixed []Finding `json:"fixed"` // only in the first capture
+	Still []Finding `json:"still"` // in both, as in the second
+}
+
+// DiffRow is a call site that differs.
+type DiffRow struct {
+	Space          string      `json:"space"`                 // memory ID
+	Status         string      `json:"status"`                // new, gone, grew or shrank
+	Site           Site        `json:"site"`                  // call site in the second capture, else in the first
+	SiteBefore     *Site       `json:"site_before"`           // call site in the first capture; null where it is new
+	Unseen         bool        `json:"before_the_window"`     // the bytes from before the window, which no buffer stands for
+	Before         DiffFigure  `json:"before"`                // in the first capture
+	After          DiffFigure  `json:"after"`                 // in the second capture
+	DeltaPeakBytes int64       `json:"delta_peak_bytes"`      // change at the peak
+	DeltaEndBytes  int64       `json:"delta_end_bytes"`       // change at the end
+	DeltaAllocated json.Number `json:"delta_allocated_bytes"` // change of the allocated bytes; per step with --per-step
+
+	Name            string `json:"-"`
+	AllocatedChange int64  `json:"-"` // DeltaAllocated, rounded
+}
+
+// DiffFigure is what a call site holds on one side.
+type DiffFigure struct {
+	PeakBytes          int64       `json:"peak_bytes"`           // occupied at the peak of the memory ID
+	PeakRequestedBytes int64       `json:"peak_requested_bytes"` // requested, of them
+	EndBytes           int64       `json:"end_bytes"`            // occupied at the end
+	EndRequestedBytes  int64       `json:"end_requested_bytes"`  // requested, of them
+	AllocatedBytes     json.Number `json:"allocated_bytes"`      // allocated in the window; per step with --per-step
+	Count              int64       `json:"count"`                // buffers alive at the end
+	Allocations        int64       `json:"allocations"`          // allocations in the window
+}
+
+// DiffPair is a memory ID on both sides, figure by figure.
+type DiffPair struct {
+	Name    string
+	Figures []diff.Line
+}
+
+// DiffOf puts a comparison into an answer. perStep divides what was allocated by the
+// steps of each side.
+func DiffOf(d *diff.Result, perStep bool) *Diff {
+	out := &Diff{Schema: Schema, Before: InfoOf(d.Before.Outline()), After: InfoOf(d.After.Outline()), Rows: []DiffRow{}, Lines: d.Lines,
+		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict()}
+	for i := range d.Pairs {
+		out.Pairs = append(out.Pairs, DiffPair{d.Pairs[i].Name, diff.Figured(&d.Pairs[i])})
+	}
+	for i := range d.Rows {
+		out.Rows = append(out.Rows, diffRowOf(d, &d.Rows[i], perStep))
+	}
+	of := func(c *lifetime.Capture, changes []diff.Change, side func(diff.Change) *leak.Finding) []Finding {
+		var found []leak.Finding
+		for _, change := range changes {
+			found = append(found, *side(change))
+		}
+		return FindingsOf(c, found)
+	}
+	after := func(c diff.Change) *leak.Finding { return c.After }
+	out.Findings = DiffFindings{
+		New: of(d.After, d.New, after), Still: of(d.After, d.Still, after),
+		Fixed: of(d.Before, d.Fixed, func(c diff.Change) *leak.Finding { return c.Before }),
+	}
+	return out
+}
+
+func diffRowOf(d *diff.Result, r *diff.Row, perStep bool) DiffRow {
+	p := &d.Pairs[r.Pair]
+	row := DiffRow{Space: p.Name, Status: r.Status.String(), Unseen: r.Unseen, DeltaPeakBytes: r.DeltaPeak(), DeltaEndBytes: r.DeltaEnd(),
+		Site: siteOf(&d.After.Tables, r.SiteAfter)}
+	if r.Status != diff.New {
+		before := siteOf(&d.Before.Tables, r.SiteBefore)
+		row.SiteBefore = &before
+	}
+	if r.Status == diff.Gone {
+		row.Site, row.Name = *row.SiteBefore, SiteName(&d.Before.Tables, &p.Before.Space.SpaceInfo, r.SiteBefore)
+	} else {
+		row.Name = SiteName(&d.After.Tables, &p.After.Space.SpaceInfo, r.SiteAfter)
+	}
+	if r.Unseen {
+		row.Name = RowNames[lifetime.FromBase]
+	}
+	before, after := diff.AllocatedOf(&r.Before, p.Before, perStep), diff.AllocatedOf(&r.After, p.After, perStep)
+	row.Before, row.After = diffFigureOf(&r.Before, before), diffFigureOf(&r.After, after)
+	row.DeltaAllocated, row.AllocatedChange = number(after-before), int64(math.Round(after-before))
+	return row
+}
+
+func diffFigureOf(f *diff.Figures, allocated float64) DiffFigure {
+	return DiffFigure{f.Peak.Bytes, f.Peak.Requested, f.End.Bytes, f.End.Requested, number(allocated), f.End.Count, f.Allocated.Count}
+}
+
+// number is an integer where it is one.
+func number(v float64) json.Number {
+	if v == math.Trunc(v) {
+		return json.Number(fmt.Sprintf("%.0f", v))
+	}
+	return json.Number(fmt.Sprintf("%.3f", v))
+}

@@ -1,0 +1,194 @@
+package answer
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// Info says what is in captures.
+type Info struct {
+	Schema   string    `json:"schema"`          // "memlane/1"
+	Captures []Capture `json:"captures"`        // in the order of the command line
+	Ranks    []Rank    `json:"ranks,omitempty"` // one for each rank, where several captures name theirs
+}
+
+// Capture says what is in one capture.
+type Capture struct {
+	File     string  `json:"file"`     // name on the command line
+	Format   string  `json:"format"`   // reader, as for --input-format
+	Producer string  `json:"producer"` // what wrote the file
+	Spaces   []Space `json:"spaces"`   // memory IDs
+	Losses   []Loss  `json:"losses"`   // what the capture lacks
+}
+
+// Loss is what of a capture is not in the model, and why.
+type Loss struct {
+	Reason   string `json:"reason"`   // reason, as in the reference
+	Severity string `json:"severity"` // info, data loss or error
+	Count    int64  `json:"count"`    // cases
+	Bytes    int64  `json:"bytes"`    // size of the buffers concerned; 0 where unknown
+	First    string `json:"first"`    // where it happened first
+	Text     string `json:"text"`     // one sentence
+
+	Line string `json:"-"` // all of it for people
+}
+
+// Space describes one memory ID.
+type Space struct {
+	ID                string   `json:"id"`                  // memory ID
+	Device            string   `json:"device"`              // cuda:0, cpu, tpu:3
+	Module            string   `json:"module"`              // compiled program; empty for what was recorded as it ran
+	MemorySpace       *int64   `json:"memory_space"`        // number of the memory space of a compiled program; 0 is the main memory
+	Axis              string   `json:"axis"`                // time, event or program order
+	Unit              string   `json:"unit"`                // ns, event or instruction: the unit of all instants
+	Begin             int64    `json:"begin"`               // first instant of the window
+	End               int64    `json:"end"`                 // first instant after the window
+	LimitBytes        *int64   `json:"limit_bytes"`         // size of the memory
+	BaseBytes         int64    `json:"base_bytes"`          // allocated before the window and never seen as buffers
+	Facts             []string `json:"facts"`               // what was recorded: history, end state, addresses, totals, regions, stacks, clock
+	Allocations       int      `json:"allocations"`         // recorded in the window
+	Frees             int      `json:"frees"`               // recorded in the window
+	UsageOnly         bool     `json:"usage_only"`          // only totals were recorded: live is the level at the end, with a count of 0
+	Live              Live     `json:"live"`                // buffers alive at the end
+	ReservedBytes     *int64   `json:"reserved_bytes"`      // taken from the device, at the end; null where it was not recorded
+	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // most of it in the window
+	Peak              TopLevel `json:"peak"`                // highest level in the window
+	PaddingBytes      *int64   `json:"padding_bytes"`       // padding at the peak of a compiled program
+	StackBytes        *int64   `json:"stack_bytes"`         // stack beside the heap at the peak (TPU)
+	LifetimePeakBytes *int64   `json:"lifetime_peak_bytes"` // the allocator's own peak since the program started
+	Fragmentation     *float64 `json:"fragmentation"`       // share of the free bytes outside the largest hole, at the end; null where nothing is free
+	FragmentationMax  *float64 `json:"fragmentation_max"`   // highest fragmentation that the allocator reported
+	FreeBytes         *int64   `json:"free_bytes"`          // reserved and free, at the end
+	LargestFreeBytes  *int64   `json:"largest_free_bytes"`  // largest hole at the end
+	OOMs              []OOM    `json:"ooms"`                // allocations that failed
+
+	File     string   `json:"-"` // that it was read from
+	EndBytes int64    `json:"-"` // in use at the end
+	Steps    int      `json:"-"`
+	Totals   int      `json:"-"` // of UsageOnly
+	Program  *Program `json:"-"` // nil for what was recorded as it ran
+}
+
+// Live is what is alive at the end.
+type Live struct {
+	Count            int64 `json:"count"`              // buffers
+	Bytes            int64 `json:"bytes"`              // occupied, including those with a pending free
+	RequestedBytes   int64 `json:"requested_bytes"`    // requested by the program
+	PendingFreeCount int64 `json:"pending_free_count"` // buffers whose free was requested but is not complete
+	PendingFreeBytes int64 `json:"pending_free_bytes"` // their bytes
+}
+
+// TopLevel is the highest level of the memory in use.
+type TopLevel struct {
+	Bytes          int64    `json:"bytes"`           // occupied
+	RequestedBytes int64    `json:"requested_bytes"` // highest level of the requested bytes, perhaps at another instant
+	At             int64    `json:"at"`              // instant of bytes
+	Fragmentation  *float64 `json:"fragmentation"`   // fragmentation that the allocator reported then
+
+	When string `json:"-"`
+}
+
+// OOM is an allocation that failed.
+type OOM struct {
+	At              int64  `json:"at"`                // instant
+	RequestedBytes  int64  `json:"requested_bytes"`   // size of the allocation
+	DeviceFreeBytes *int64 `json:"device_free_bytes"` // free on the device; null where unknown
+
+	When string `json:"-"`
+}
+
+// Program is the memory of a compiled program at an instant, by what it is for.
+type Program struct {
+	Name   string // without the memory space
+	Memory string // its number
+	Inputs, Outputs, Temporaries, Constants,
+	Padding int64 // bytes
+}
+
+// InfoOf says what is in a capture.
+func InfoOf(o *lifetime.Outline) Capture {
+	info := Capture{File: o.Name(), Format: o.Sources[0].Format, Producer: o.Sources[0].Producer, Losses: lossesOf(&o.Tables)}
+	for _, s := range o.Spaces {
+		space := spaceOf(s)
+		space.File = o.Sources[s.Source].File
+		info.Spaces = append(info.Spaces, space)
+	}
+	return info
+}
+
+func lossesOf(t *lifetime.Tables) []Loss {
+	all := []Loss{}
+	for _, l := range t.Losses {
+		all = append(all, Loss{l.Reason.String(), l.Reason.Class().String(), l.Count, l.Bytes, l.First, l.Reason.Doc(), LossText(l)})
+	}
+	return all
+}
+
+func spaceOf(s *lifetime.SpaceOutline) Space {
+	info := Space{
+		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
+		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
+		Live:   Live{s.Live.Count, s.Live.Bytes, s.Live.Requested, s.Pending.Count, s.Pending.Bytes},
+		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
+		Peak: TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak, when(&s.SpaceInfo, s.Peak.At)},
+		OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
+	}
+	if s.UsageOnly {
+		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
+	}
+	if static(&s.SpaceInfo) {
+		info.Program = programOf(&s.SpaceInfo, s.PeakRows)
+		info.PaddingBytes = &info.Program.Padding
+		if n, ok := s.MemorySpace(); ok {
+			info.MemorySpace = &n
+		}
+	}
+	if s.Facts&lifetime.Regions != 0 || s.ReservedPeak > 0 {
+		info.ReservedBytes, info.ReservedPeakBytes = &s.ReservedEnd, &s.ReservedPeak
+	}
+	// The holes between the allocations of a compiled program are planned.
+	if s.Facts&lifetime.Regions != 0 && !static(&s.SpaceInfo) {
+		info.FreeBytes, info.LargestFreeBytes = &s.Free.Total, &s.Free.Largest
+		if share, ok := s.Free.Fragmentation(); ok {
+			info.Fragmentation = &share
+		}
+	}
+	for _, m := range s.Marks {
+		switch m.Kind {
+		case lifetime.Step:
+			info.Steps++
+		case lifetime.OOM:
+			o := OOM{At: m.Begin, RequestedBytes: m.Requested, When: when(&s.SpaceInfo, m.Begin)}
+			if m.Free >= 0 {
+				o.DeviceFreeBytes = &m.Free
+			}
+			info.OOMs = append(info.OOMs, o)
+		}
+	}
+	return info
+}
+
+// programOf splits the memory of a compiled program up; rows are those of an instant.
+func programOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
+	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, lifetime.MemorySpacePrefix)}
+	for _, r := range rows {
+		p.Padding += r.Bytes - r.Requested
+		switch r.Kind {
+		case lifetime.Parameter:
+			p.Inputs += r.Bytes
+		case lifetime.Output:
+			p.Outputs += r.Bytes
+		case lifetime.Constant:
+			p.Constants += r.Bytes
+		default:
+			p.Temporaries += r.Bytes
+		}
+	}
+	return p
+}
+
+// LossText returns a loss as a sentence for people.
+func LossText(l loss.Loss) string { return l.Text(units.Bytes) }

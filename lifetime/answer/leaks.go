@@ -1,0 +1,216 @@
+package answer
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/leak/preset"
+)
+
+// Leaks says what was found in captures.
+type Leaks struct {
+	Schema   string    `json:"schema"`   // "memlane/1"
+	Findings []Finding `json:"findings"` // most severe first
+	Score    Score     `json:"score"`    // a mark for all findings
+
+	Functions []Function `json:"functions,omitempty"` // with --function
+	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, where several captures name theirs
+
+	Captures []CaptureLeaks `json:"-"` // the findings again, capture by capture
+	Summary  *RankSummary   `json:"-"` // of several ranks
+}
+
+// Score is a mark for all findings together.
+type Score struct {
+	Score       int    `json:"score"`       // 0 to 100
+	Grade       string `json:"grade"`       // A, B, C, D or F
+	Description string `json:"description"` // one sentence
+}
+
+// CaptureLeaks says what was found in one capture.
+type CaptureLeaks struct {
+	File      string
+	Verdict   string   // "1 leak, 2 other findings"
+	Notes     []string // what could not be judged, and why
+	Findings  []Finding
+	Functions []Function
+}
+
+// Function is what the functions that a person asked for changed in a space.
+type Function struct {
+	File     string   `json:"file"`           // capture
+	Space    string   `json:"space"`          // memory ID
+	Inferred bool     `json:"steps_inferred"` // nothing marks the steps, so memlane inferred them
+	Steps    []Change `json:"steps"`          // one for each step or call
+
+	Pattern string `json:"-"` // which functions
+	Calls   bool   `json:"-"` // Steps are calls
+}
+
+// Change is one step or, where calls were recorded, one call.
+type Change struct {
+	Begin          int64 `json:"begin"`           // instant
+	AllocatedBytes int64 `json:"allocated_bytes"` // allocated by the functions
+	FreedBytes     int64 `json:"freed_bytes"`     // freed buffers of the functions
+	ChangeBytes    int64 `json:"change_bytes"`    // allocated less freed
+}
+
+// LeaksOf says what the rules found in a capture. rules is whose they are, "" for
+// memlane's own, and function which functions a person asked for.
+func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
+	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found)}
+	if function != nil {
+		out.Functions = functionsOf(c, function)
+	}
+	if rules != "" {
+		out.Verdict = units.Several(len(found), "finding") + " by the rules of " + rules
+		return out
+	}
+	out.judge(c)
+	return out
+}
+
+// judge says how many findings there are, and in which spaces leaks cannot be judged.
+func (l *CaptureLeaks) judge(c *lifetime.Capture) {
+	var unjudged []*lifetime.Space
+	programs, judged, leaks := 0, 0, 0
+	for _, s := range c.Spaces {
+		switch {
+		case static(&s.SpaceInfo):
+			programs++
+		case s.Facts&lifetime.History == 0:
+			unjudged = append(unjudged, s)
+		default:
+			judged++
+		}
+	}
+	for i := range l.Findings {
+		if l.Findings[i].Leak {
+			leaks++
+		}
+	}
+	others := len(l.Findings) - leaks
+	l.Verdict = units.Several(len(l.Findings), "finding")
+	switch {
+	case judged+programs == 0:
+		l.Verdict = "leaks cannot be judged"
+	case judged > 0 && leaks == 0:
+		l.Verdict = "no leak found"
+	case judged > 0:
+		l.Verdict = units.Several(leaks, "leak")
+	}
+	if judged > 0 && others > 0 {
+		l.Verdict += ", " + units.Several(others, "other finding")
+	}
+	if judged == 0 && programs > 0 {
+		l.Notes = append(l.Notes, "These are compiled programs: plans of the memory of one run, in which nothing can leak.")
+	}
+	l.Notes = append(l.Notes, unjudgedNotes(c, unjudged)...)
+}
+
+// maxIDs is how many memory IDs a sentence names.
+const maxIDs = 12
+
+// unjudgedNotes says why leaks cannot be judged in some spaces, once for those with
+// the same reason.
+func unjudgedNotes(c *lifetime.Capture, spaces []*lifetime.Space) (notes []string) {
+	ids := map[string][]string{}
+	var reasons []string
+	for _, s := range spaces {
+		why := whyUnjudged(c, s)
+		if ids[why] == nil {
+			reasons = append(reasons, why)
+		}
+		ids[why] = append(ids[why], s.ID())
+	}
+	for _, why := range reasons {
+		all := ids[why]
+		if more := len(all) - maxIDs; more > 0 {
+			all = append(all[:maxIDs:maxIDs], units.Count(int64(more))+" more (memlane info lists them)")
+		}
+		notes = append(notes, strings.Join(all, ", ")+": "+why)
+	}
+	return notes
+}
+
+// whyUnjudged says what a space lacks to judge leaks, and how to record it.
+func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
+	why := "no history of allocations and frees"
+	switch {
+	case s.UsageOnly() && s.Allocations+s.Frees > 0:
+		return "allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them"
+	case s.UsageOnly():
+		why = "only sums were recorded, as counters and memory timelines do"
+	}
+	if advice := c.Sources[s.Source].Traits.Advice; advice != "" {
+		why += "; " + advice
+	}
+	return why
+}
+
+// functionsOf returns what functions changed in every space in which they did anything.
+func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) {
+	matches := c.Matching(function)
+	for i, s := range c.Spaces {
+		out := Function{File: c.Sources[s.Source].File, Space: s.ID(), Steps: []Change{}, Pattern: function.String(), Calls: len(c.Calls) > 0}
+		for k := range c.Calls {
+			if call := &c.Calls[k]; call.Space == i && matches(call.Site) {
+				out.Steps = append(out.Steps, Change{int64(math.Round(call.Begin * 1e9)), call.Allocated, call.Freed, call.Change()})
+			}
+		}
+		if !out.Calls {
+			changes, inferred := leak.Changes(c, s, leak.Settings{Function: function})
+			out.Inferred = inferred
+			for _, change := range changes {
+				out.Steps = append(out.Steps, Change{change.Begin, change.Allocated.Bytes, change.Freed.Bytes, change.Bytes()})
+			}
+		}
+		if len(out.Steps) > 0 && !static(&s.SpaceInfo) {
+			all = append(all, out)
+		}
+	}
+	return all
+}
+
+// NewLeaks puts the answers on captures together. ranks are those of the captures, and
+// outliers the findings about them.
+func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *Leaks {
+	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Ranks: ranks.Rows(), Summary: ranks.Summary()}
+	points := 0
+	for i := range captures {
+		points += cost(captures[i].Findings)
+		out.Findings = append(out.Findings, captures[i].Findings...)
+		out.Functions = append(out.Functions, captures[i].Functions...)
+	}
+	about := RankFindingsOf(outliers)
+	out.Findings = append(out.Findings, about...)
+	out.Score = scoreOf(points + cost(about))
+	return out
+}
+
+// costs are what findings take off the score, those of one cause once. What only
+// informs costs nothing: a full cache is no fault.
+var costs = [...]int{leak.Info: 0, leak.Warning: 15, leak.Critical: 40}
+
+// cost returns what findings of one capture take off the score.
+func cost(found []Finding) (points int) {
+	var causes []string
+	for i := range found { // the most severe of a cause comes first
+		f := &found[i]
+		if f.Cause == "" || !slices.Contains(causes, f.Cause) {
+			causes = append(causes, f.Cause)
+			points += costs[f.Level]
+		}
+	}
+	return points
+}
+
+func scoreOf(points int) Score {
+	s := preset.ScoreOf(points)
+	return Score{s.Score, s.Grade, s.Description}
+}

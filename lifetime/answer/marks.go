@@ -1,0 +1,69 @@
+package answer
+
+import (
+	"fmt"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// Marks are what findings say of single call sites and buffers: labels of profiles
+// and hatching in pictures. nil has none.
+type Marks struct {
+	Comments []string // leaks and whatever else is above Info, a line each
+
+	spaces map[*lifetime.Space]spaceMarks
+}
+
+type spaceMarks struct {
+	sites   map[lifetime.SiteID]Mark // those that leak
+	buffers []int
+}
+
+// Mark is the leak of a call site.
+type Mark struct {
+	Label string // "leak:warning": the rule and the severity
+	Text  string // "leak: 4.00 MiB in 20 buffers"
+}
+
+// MarksOf returns the marks of findings.
+func MarksOf(found []leak.Finding) *Marks {
+	m := &Marks{spaces: map[*lifetime.Space]spaceMarks{}}
+	for i := range found {
+		f := &found[i]
+		if f.Severity > leak.Info {
+			m.Comments = append(m.Comments, f.Space.ID()+": "+f.Severity.String()+": "+f.Rule+": "+f.Description)
+		}
+		if !f.IsLeak() {
+			continue
+		}
+		of := m.spaces[f.Space]
+		if of.sites == nil {
+			of.sites = map[lifetime.SiteID]Mark{}
+		}
+		of.buffers = append(of.buffers, f.Kept...)
+		m.spaces[f.Space] = of
+		for _, site := range f.Sites {
+			of.sites[site] = Mark{f.Rule + ":" + f.Severity.String(),
+				fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), units.Several(f.Amount.Count, "buffer"))}
+		}
+	}
+	return m
+}
+
+// At returns the mark of a call site; of one that does not leak it is empty.
+func (m *Marks) At(s *lifetime.Space, site lifetime.SiteID) Mark {
+	if m == nil {
+		return Mark{}
+	}
+	return m.spaces[s].sites[site]
+}
+
+// Buffers returns the buffers that leak, by index into Space.Buffers.
+func (m *Marks) Buffers(s *lifetime.Space) []int {
+	if m == nil {
+		return nil
+	}
+	return m.spaces[s].buffers
+}

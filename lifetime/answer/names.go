@@ -1,0 +1,83 @@
+package answer
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// SiteName returns what to call a site of a space: "function (file.py:12)", else its
+// operation and tensor, else its instruction, else what is missing.
+func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
+	site := &t.Sites[id]
+	if f, ok := t.UserFrame(id); ok {
+		name := frameName(f)
+		if caller := t.Stacks[site.Stack].Caller; f.Kind == lifetime.Scope && caller != 0 && !static(s) {
+			name += " in " + frameName(t.Frames[t.Stacks[caller].Frame]) // everything calls "aten::empty"
+		}
+		return name
+	}
+	switch {
+	case site.Op != "":
+		return strings.TrimSpace(site.Op + " " + tensorName(site))
+	case site.Instr != "":
+		return site.Instr
+	case s.Facts&lifetime.Stacks != 0 || t.Sources[s.Source].Traits.Stacks:
+		return "(no stack recorded)"
+	}
+	return strings.TrimSpace("(no operation recorded) " + tensorName(site))
+}
+
+// tensorName returns what an allocator was told of a tensor: "float [64,256],
+// output".
+func tensorName(s *lifetime.Site) string {
+	name := strings.TrimSpace(s.DType + " " + s.Shape)
+	if s.Region != "" && name != "" {
+		return name + ", " + s.Region
+	}
+	return name + s.Region
+}
+
+// sourcePlace returns the place in the program that an instruction was compiled from:
+// "train.py:42", "" where it is not known. The compiler may name a line of a library;
+// the calls tell who called it.
+func sourcePlace(t *lifetime.Tables, site lifetime.SiteID) string {
+	for f := range t.FramesOf(t.Sites[site].Source) {
+		if f.Kind == lifetime.User {
+			return f.Place()
+		}
+	}
+	f, _ := t.UserFrame(site)
+	return f.Place()
+}
+
+// frameName returns "function (file:line)" with the base name of the file.
+func frameName(f lifetime.Frame) string {
+	name := f.Function
+	if name == "" {
+		name = "?"
+	}
+	if place := f.Place(); place != "" {
+		name += " (" + place + ")"
+	}
+	return name
+}
+
+func ofOperation(kind lifetime.FrameKind, function string) bool {
+	return kind == lifetime.Scope || strings.HasPrefix(function, "backward: ")
+}
+
+// Instruction is the instruction of a compiled program that a buffer is a result of.
+type Instruction struct {
+	Name  string // "fusion.3"
+	Op    string // "jit(step)/mlp/dot_general"
+	Place string // "train.py:42"
+}
+
+func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {
+	s := &t.Sites[site]
+	return Instruction{s.Instr, s.Op, sourcePlace(t, site)}
+}
+
+// Bare reports whether nothing but the name is known.
+func (i Instruction) Bare() bool { return i.Op == "" && i.Place == "" }

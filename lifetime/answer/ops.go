@@ -1,0 +1,82 @@
+package answer
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Ops says which operations changed the memory.
+type Ops struct {
+	Schema   string       `json:"schema"`   // "memlane/1"
+	Captures []CaptureOps `json:"captures"` // in the order of the command line
+}
+
+// CaptureOps are the operations of one capture.
+type CaptureOps struct {
+	File       string      `json:"file"`       // name on the command line
+	Operations []Operation `json:"operations"` // sorted by --sort
+
+	NoMemory string `json:"-"` // why the capture has no memory; "" when it has
+}
+
+// Operation sums up the calls of one operation.
+type Operation struct {
+	Name       string         `json:"name"`         // name
+	Kind       string         `json:"kind"`         // operator, range or function
+	Calls      int64          `json:"calls"`        // number of calls
+	TimeNS     int64          `json:"time_ns"`      // time in calls, in nanoseconds
+	SelfTimeNS int64          `json:"self_time_ns"` // the same without the operations that it called
+	Host       OperationBytes `json:"host"`         // change of CPU memory
+	Device     OperationBytes `json:"device"`       // change of GPU memory
+
+	Function bool `json:"-"` // of Python, no operator or range
+}
+
+// OperationBytes is what operations changed in one kind of memory.
+type OperationBytes struct {
+	Allocated int64 `json:"allocated_bytes"` // allocated while it ran
+	Freed     int64 `json:"freed_bytes"`     // freed while it ran
+	Bytes     int64 `json:"bytes"`           // allocated less freed
+	SelfBytes int64 `json:"self_bytes"`      // the same without the operations that it called
+}
+
+// Orders are the ways to sort operations, by name. "memory" is most bytes first.
+var Orders = map[string]func(x, y Operation) int{
+	"memory": func(x, y Operation) int {
+		return cmp.Or(cmp.Compare(y.Host.SelfBytes+y.Device.SelfBytes, x.Host.SelfBytes+x.Device.SelfBytes),
+			cmp.Compare(y.Host.Bytes+y.Device.Bytes, x.Host.Bytes+x.Device.Bytes), strings.Compare(x.Name, y.Name))
+	},
+	"time": func(x, y Operation) int {
+		return cmp.Or(cmp.Compare(y.SelfTimeNS, x.SelfTimeNS), cmp.Compare(y.TimeNS, x.TimeNS), strings.Compare(x.Name, y.Name))
+	},
+	"calls": func(x, y Operation) int {
+		return cmp.Or(cmp.Compare(y.Calls, x.Calls), strings.Compare(x.Name, y.Name))
+	},
+}
+
+// OpsOf returns the operations of a capture, sorted by one of Orders; by time where the
+// capture has no memory. The error is a *lifetime.NothingError where it has none.
+func OpsOf(c *lifetime.Capture, order string) (CaptureOps, error) {
+	if len(c.Operations) == 0 {
+		return CaptureOps{}, &lifetime.NothingError{File: c.Name(), Why: "has no operations: only traces of the PyTorch profiler do (export_chrome_trace)"}
+	}
+	out := CaptureOps{File: c.Name(), NoMemory: c.NoEvents()}
+	for _, o := range c.Operations {
+		out.Operations = append(out.Operations, Operation{
+			Name: o.Name, Kind: o.Kind.String(), Calls: o.Calls, TimeNS: o.Time, SelfTimeNS: o.SelfTime,
+			Host: bytesOf(o.Host), Device: bytesOf(o.Device), Function: o.Kind == lifetime.Function,
+		})
+	}
+	if order == "memory" && out.NoMemory != "" {
+		order = "time"
+	}
+	slices.SortStableFunc(out.Operations, Orders[order])
+	return out, nil
+}
+
+func bytesOf(b lifetime.OperationBytes) OperationBytes {
+	return OperationBytes{b.Allocated, b.Freed, b.Bytes(), b.SelfBytes}
+}

@@ -1,0 +1,237 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Peaks says what makes up the memory of spaces at an instant.
+type Peaks struct {
+	Schema string `json:"schema"` // "memlane/1"
+	Peaks  []Peak `json:"peaks"`  // one for each memory ID
+}
+
+// Peak is what makes up the memory of one space at an instant.
+type Peak struct {
+	File  string `json:"file"`  // capture
+	Space string `json:"space"` // memory ID
+	At    int64  `json:"at"`    // instant
+	Bytes int64  `json:"bytes"` // occupied at that instant
+	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
+
+	When          string          `json:"-"`
+	Total         lifetime.Amount `json:"-"`
+	Places        []Place         `json:"-"` // the rows by what they are called, largest first
+	UsageOnly     bool            `json:"-"`
+	Limit         int64           `json:"-"` // 0 = not known
+	Fragmentation *float64        `json:"-"` // as the allocator reports it; nil where it does not
+	Program       *Program        `json:"-"` // nil for what was recorded as it ran
+}
+
+// Row is the buffers of one site and kind.
+type Row struct {
+	Site           Site    `json:"site"`            // who allocated
+	Op             string  `json:"op"`              // operation
+	Shape          string  `json:"shape"`           // shape in the producer's notation
+	DType          string  `json:"dtype"`           // element type
+	Category       string  `json:"category"`        // kind of a buffer of a compiled program, the purpose that the allocator recorded, "stack", "usage" or "before the window"
+	Bytes          int64   `json:"bytes"`           // occupied
+	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
+	Count          int64   `json:"count"`           // buffers
+	Share          float64 `json:"share"`           // of the whole, 0 to 1
+	Instr          string  `json:"instr"`           // instruction of a compiled program
+	PaddingBytes   *int64  `json:"padding_bytes"`   // padding in a compiled program
+}
+
+// Place is the buffers of all sites with one name; in a compiled program also of one
+// kind and shape.
+type Place struct {
+	Name string
+	lifetime.Amount
+
+	// Of a compiled program. Later is the last value in the memory of which more than
+	// the name is known, where the one that stands for it is of the compiler.
+	Kind, Shape string
+	Instruction Instruction
+	Later       *Instruction
+}
+
+// Moment is an instant of a space by name: the value of --at.
+type Moment struct {
+	name string // peak, end, oom or "" for at
+	at   lifetime.Instant
+	text string
+}
+
+// The moments with a name.
+var (
+	AtPeak = Moment{name: "peak"}
+	AtEnd  = Moment{name: "end"}
+	AtOOM  = Moment{name: "oom"}
+)
+
+// Moments are the names of moments.
+var Moments = []string{AtPeak.name, AtEnd.name, AtOOM.name}
+
+// MomentError says what is wrong with a moment.
+type MomentError string
+
+// Error returns the text.
+func (e MomentError) Error() string { return string(e) }
+
+// ParseMoment reads peak, end, oom, a duration such as 20ms, or an instant as JSON
+// has it. The error is a MomentError.
+func ParseMoment(text string) (Moment, error) {
+	if slices.Contains(Moments, text) {
+		return Moment{name: text}, nil
+	}
+	at, err := ParseInstant(text)
+	if err != nil {
+		return Moment{}, MomentError(fmt.Sprintf("%q: want peak, end, oom, a duration such as 20ms, or an instant as JSON has it", text))
+	}
+	return Moment{at: at, text: text}, nil
+}
+
+// ParseInstant reads a duration since the recording began, such as 20ms, or an instant
+// as JSON has it.
+func ParseInstant(text string) (lifetime.Instant, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return lifetime.Instant{T: int64(d), Since: true}, nil
+	}
+	t, err := strconv.ParseInt(text, 10, 64)
+	return lifetime.Instant{T: t}, err
+}
+
+// OfOutline reports whether an outline has the moment.
+func (m Moment) OfOutline() bool { return m == AtPeak || m == AtEnd }
+
+// In returns the moment in a space. The error is a *lifetime.NothingError where no
+// allocation failed, and a MomentError where the window has no such instant.
+func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
+	switch {
+	case m == AtPeak:
+		return s.Peak(lifetime.Occupied).At, nil
+	case m == AtEnd:
+		return s.AtEnd(), nil
+	case m == AtOOM:
+		for i := range s.Marks {
+			if s.Marks[i].Kind == lifetime.OOM { // the first one is the cause of what follows
+				return s.Marks[i].Begin, nil
+			}
+		}
+		return 0, &lifetime.NothingError{File: file, Why: fmt.Sprintf("no allocation failed on %s in the recording; --at peak shows its highest level", s.ID())}
+	case m.text == "0" && m.at.Since && s.Axis != lifetime.Time: // no duration
+		m.at.Since = false
+		return m.In(file, s)
+	case m.at.Since && s.Axis != lifetime.Time:
+		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; want peak, end, oom or the number of an %s", m.text, s.ID(), s.Axis.Unit()))
+	case m.at.Since && m.at.T >= s.End-s.Begin:
+		return 0, MomentError(fmt.Sprintf("%s: the recording of %s is %s long", m.text, s.ID(), units.Span(s.AtEnd()-s.Begin, s.Axis.Unit())))
+	case m.at.Since:
+		return s.Begin + m.at.T, nil
+	case m.at.T < s.Begin || m.at.T >= s.End:
+		return 0, MomentError(fmt.Sprintf("%d: the recording of %s is %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd()))
+	}
+	return m.at.T, nil
+}
+
+// PeakOf says what makes up the memory of a space at an instant.
+func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
+	return peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
+}
+
+// OutlinePeakOf is PeakOf at the peak or at the end.
+func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak {
+	if m == AtEnd {
+		return peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
+	}
+	return peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
+}
+
+func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
+	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{},
+		When: when(s, at), UsageOnly: usageOnly, Limit: s.Limit, Fragmentation: fragmentation}
+	for _, r := range rows {
+		out.Bytes += r.Bytes
+	}
+	for _, r := range rows {
+		site := &t.Sites[r.Site]
+		row := Row{Site: siteOf(t, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes),
+			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: t.Category(s, r.Kind, r.Site)}
+		if static(s) {
+			padding := r.Bytes - r.Requested
+			row.PaddingBytes = &padding
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	var later map[lifetime.SiteID]lifetime.SiteID
+	if static(s) {
+		out.Program = programOf(s, rows)
+		later = laterValues(t, program)
+	}
+	out.Total, out.Places = placesOf(t, s, rows, later)
+	return out
+}
+
+// RowNames are the names of rows that no buffer stands for.
+var RowNames = map[lifetime.Kind]string{
+	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, beside the heap", lifetime.FromUsage: "(only the total was recorded)",
+}
+
+// placesOf sums rows up by their names.
+func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, later map[lifetime.SiteID]lifetime.SiteID) (total lifetime.Amount, places []Place) {
+	type key struct {
+		name, shape string
+		kind        lifetime.Kind
+	}
+	index := map[key]int{}
+	for _, r := range rows {
+		k := key{name: RowNames[r.Kind], kind: r.Kind}
+		if k.name == "" {
+			k.name = SiteName(t, s, r.Site)
+		}
+		if static(s) && r.Kind.OfBuffers() {
+			k.shape = t.Sites[r.Site].Shape
+		}
+		i, ok := index[k]
+		if !ok {
+			i = len(places)
+			index[k] = i
+			p := Place{Name: k.name, Kind: r.Kind.String(), Shape: k.shape, Instruction: instructionOf(t, r.Site)}
+			if site, ok := later[r.Site]; ok && p.Instruction.Bare() {
+				i := instructionOf(t, site)
+				p.Later = &i
+			}
+			places = append(places, p)
+		}
+		total.Add(r.Amount)
+		places[i].Add(r.Amount)
+	}
+	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+	return total, places
+}
+
+// laterValues returns, by the site of a buffer, that of the last value in its memory
+// of which the operation is known. The value that stands for a buffer is the first of
+// the largest, as in XProf, which may be one that the compiler inserted; the last one
+// of an output is the program's result.
+func laterValues(t *lifetime.Tables, s *lifetime.Space) map[lifetime.SiteID]lifetime.SiteID {
+	sites := map[int64]lifetime.SiteID{} // of buffers, by value
+	for i, id := range s.ValueIDs {
+		sites[id] = s.Buffers[i].Site
+	}
+	later := map[lifetime.SiteID]lifetime.SiteID{}
+	for i := range s.Values {
+		v := &s.Values[i]
+		if site, ok := sites[v.Root]; ok && v.ID != v.Root && !instructionOf(t, v.Site).Bare() {
+			later[site] = v.Site
+		}
+	}
+	return later
+}

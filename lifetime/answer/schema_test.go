@@ -1,0 +1,182 @@
+package answer_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+var update = flag.Bool("update", false, "write schema.json and the tables of docs/manual/json.md again")
+
+// commands are what the commands with --json answer, in the order of the manual.
+var commands = []struct {
+	name   string
+	answer any
+}{
+	{"info", answer.Info{}}, {"leaks", answer.Leaks{}}, {"report", answer.Report{}}, {"peak", answer.Peaks{}}, {"diff", answer.Diff{}}, {"ops", answer.Ops{}},
+}
+
+// schema returns the JSON Schema of all answers: their types, with the comments of
+// their fields.
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	r := &jsonschema.Reflector{Anonymous: true, AllowAdditionalProperties: true, Mapper: mapped}
+	if err := r.AddGoComments("github.com/memlane/memlane/lifetime/answer", "."); err != nil {
+		t.Fatal(err)
+	}
+	all := &jsonschema.Schema{Version: jsonschema.Version, Title: "What memlane's commands write with --json", Definitions: jsonschema.Definitions{}}
+	for _, c := range commands {
+		for name, def := range r.Reflect(c.answer).Definitions {
+			all.Definitions[name] = def
+		}
+		nullable(all.Definitions, reflect.TypeOf(c.answer))
+		all.AnyOf = append(all.AnyOf, &jsonschema.Schema{Ref: "#/$defs/" + reflect.TypeOf(c.answer).Name()})
+	}
+	return all
+}
+
+// mapped are the types of which Go's do not say what they are as JSON.
+func mapped(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[json.Number]():
+		return &jsonschema.Schema{Type: "number"}
+	case reflect.TypeFor[map[string]any](): // evidence: figures and texts by name
+		return &jsonschema.Schema{Type: "object"}
+	}
+	return nil
+}
+
+// nullable lets the fields of a type that are pointers be null, and those of the types
+// that it has.
+func nullable(all jsonschema.Definitions, t reflect.Type) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		nullable(all, f.Type)
+		property, ok := all[t.Name()].Properties.Get(name)
+		if ok && f.Type.Kind() == reflect.Pointer && property.OneOf == nil {
+			value := *property
+			value.Description = ""
+			*property = jsonschema.Schema{Description: property.Description, OneOf: []*jsonschema.Schema{&value, {Type: "null"}}}
+		}
+	}
+}
+
+// TestSchema: schema.json is the schema of the answers, and each of their fields has a
+// comment to describe it.
+func TestSchema(t *testing.T) {
+	all := schema(t)
+	for name, def := range all.Definitions {
+		if def.Description == "" {
+			t.Errorf("%s has no comment", name)
+		}
+		for p := def.Properties.Oldest(); p != nil; p = p.Next() {
+			if p.Value.Description == "" {
+				t.Errorf("%s: %s has no comment", name, p.Key)
+			}
+		}
+	}
+	text, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schema.json", append(text, '\n'))
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types say (%v): go test ./lifetime/answer -update", file, err)
+	}
+}
+
+// TestManual: the tables of docs/manual/json.md are those of the schema.
+func TestManual(t *testing.T) {
+	const file, begin, end = "../../docs/manual/json.md", "## memlane info\n", "## Evidence\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s does not have %q and %q", file, begin, end)
+	}
+	golden(t, file, []byte(before+tables(schema(t))+end+after))
+}
+
+// tables returns a table for each object: first those of the commands, then the
+// objects that they have, in order of appearance.
+func tables(all *jsonschema.Schema) string {
+	var b strings.Builder
+	var names []string
+	done := map[string]bool{}
+	for _, c := range commands {
+		names = append(names, reflect.TypeOf(c.answer).Name())
+		done[names[len(names)-1]] = true
+	}
+	for i := 0; i < len(names); i++ {
+		def := all.Definitions[names[i]]
+		title := names[i]
+		if i < len(commands) {
+			title = "memlane " + commands[i].name
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", title, def.Description)
+		for p := def.Properties.Oldest(); p != nil; p = p.Next() {
+			kind, object := kindOf(p.Value)
+			if object != "" && !done[object] {
+				done[object] = true
+				names = append(names, object)
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Key, kind, cell(p.Value.Description))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// cell keeps flags apart from the text of a table.
+func cell(text string) string {
+	return regexp.MustCompile(`--[a-z-]+`).ReplaceAllString(strings.ReplaceAll(text, "|", `\|`), "`$0`")
+}
+
+// kindOf names the type of a field, and the object that it is or has.
+func kindOf(s *jsonschema.Schema) (kind, object string) {
+	switch {
+	case s.Ref != "":
+		object = strings.TrimPrefix(s.Ref, "#/$defs/")
+		return fmt.Sprintf("[%s](#%s)", object, strings.ToLower(object)), object
+	case len(s.OneOf) > 0:
+		kind, object = kindOf(s.OneOf[0])
+		return kind + " or null", object
+	case s.Type == "array":
+		kind, object = kindOf(s.Items)
+		return "list of " + kind, object
+	case s.Type == "string":
+		return "text", ""
+	}
+	return s.Type, ""
+}

@@ -1,0 +1,70 @@
+package answer
+
+import "github.com/memlane/memlane/lifetime"
+
+// Largest returns the space with the highest peak among those with buffers, and how
+// many it was chosen from; nil where there is none.
+func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
+	i, of := largest(spaces, func(s *lifetime.Space) (int64, bool) {
+		if s.UsageOnly() || len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
+			return 0, false
+		}
+		return s.Peak(lifetime.Occupied).Bytes, true
+	})
+	if i < 0 {
+		return nil, of
+	}
+	return spaces[i], of
+}
+
+// largest returns the index of the space with the highest peak, -1 where none has one.
+func largest[S any](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of int) {
+	best, most := -1, int64(0)
+	for i, s := range spaces {
+		bytes, ok := peak(s)
+		if !ok {
+			continue
+		}
+		of++
+		if best < 0 || bytes > most {
+			best, most = i, bytes
+		}
+	}
+	return best, of
+}
+
+// Choice is which spaces of a capture a command shows, by index.
+type Choice struct {
+	Spaces   []int
+	Programs int // spaces of compiled programs that are left out beside what ran
+	Of       int // where Spaces is one compiled program: how many it was chosen from
+}
+
+// Choose returns the spaces that say most: what was recorded as the program ran, else
+// the compiled program with the highest peak. all says that a person chose the spaces.
+func Choose(o *lifetime.Outline, all bool) (c Choice) {
+	for i, s := range o.Spaces {
+		if !static(&s.SpaceInfo) {
+			c.Spaces = append(c.Spaces, i)
+		}
+	}
+	if len(c.Spaces) > 0 && !all {
+		c.Programs = len(o.Spaces) - len(c.Spaces)
+		return c
+	}
+	running := len(c.Spaces) > 0
+	c.Spaces = nil
+	for i := range o.Spaces {
+		c.Spaces = append(c.Spaces, i)
+	}
+	if all || running {
+		return c
+	}
+	best, of := largest(o.Spaces, func(s *lifetime.SpaceOutline) (int64, bool) {
+		return s.Peak.Bytes, !s.UsageOnly && (len(s.PeakRows) > 0 || len(s.EndRows) > 0)
+	})
+	if best >= 0 {
+		c.Spaces, c.Of = []int{best}, of
+	}
+	return c
+}

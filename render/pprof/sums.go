@@ -1,0 +1,61 @@
+package pprof
+
+import (
+	"cmp"
+	"io"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Sum is what the buffers of one call site come to in several memories. Without
+// frames, the operation stands for the stack.
+type Sum struct {
+	Frames           []lifetime.Frame // innermost first
+	Site             lifetime.Site    // operation, region, shape and type are labels
+	Allocated, InUse lifetime.Amount
+	Leaked           int64 // bytes
+	Memories         int   // that have the site
+}
+
+// The stacks of bytes in use that no buffer stands for.
+var (
+	BeforeWindow = []lifetime.Frame{{Function: beforeWindow}}
+	BesideHeap   = []lifetime.Frame{{Function: besideHeap}}
+)
+
+// WriteSums writes sums as one gzipped profile.proto with the sample types of captures,
+// a sample for each. Its number "memories" says in how many memories the site is. Equal
+// sums give the same bytes.
+func WriteSums(w io.Writer, sums []Sum, comments []string) error {
+	b := newBuilder(Options{})
+	b.numUnits["memories"] = []string{"count"}
+	for i := range sums {
+		b.profile.Sample = append(b.profile.Sample, b.sumSample(&sums[i]))
+	}
+	b.profile.Comments = comments
+	return compress(w, b.profile)
+}
+
+func (b *builder) sumSample(s *Sum) *profile.Sample {
+	if s.Memories == 0 {
+		return b.extra(s.Frames[0].Function, s.InUse.Bytes, nil)
+	}
+	var stack []*profile.Location
+	op := s.Site.Op
+	for i := range s.Frames {
+		stack = append(stack, b.locationOf(&s.Frames[i]))
+	}
+	if len(stack) == 0 {
+		stack, op = []*profile.Location{b.location(cmp.Or(op, noStack), "", 0)}, ""
+	}
+	return &profile.Sample{
+		Location: stack,
+		Value: []int64{allocObjects: s.Allocated.Count, allocSpace: s.Allocated.Bytes,
+			inuseObjects: s.InUse.Count, inuseSpace: s.InUse.Bytes, leakedSpace: s.Leaked},
+		Label:    siteLabels{kind: "buffer", op: op, region: s.Site.Region, shape: s.Site.Shape, dtype: s.Site.DType}.on(nil),
+		NumLabel: map[string][]int64{"memories": {int64(s.Memories)}},
+		NumUnit:  b.numUnits,
+	}
+}

@@ -1,0 +1,79 @@
+package text
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// maxPairs is how many memory IDs a comparison shows.
+const maxPairs = 8
+
+// Diff writes what differs between two captures.
+func Diff(w io.Writer, d *answer.Diff, s Style) error {
+	p := NewPage(s)
+	p.Para("", "", d.Verdict)
+	for i := range d.Pairs[:min(len(d.Pairs), maxPairs)] {
+		p.pair(&d.Pairs[i])
+	}
+	if n := len(d.Pairs) - maxPairs; n > 0 {
+		p.Line("\nand %s", more(n, "memory ID"))
+	}
+	p.changedSites(d)
+	if d.NoPlaces {
+		p.Line("")
+		p.Para("", "", "Call sites were not compared: one of the captures does not say who allocated (record stacks, or operations with shapes).")
+	}
+	p.changes("new", d.Findings.New)
+	p.changes("fixed", d.Findings.Fixed)
+	p.changes("still", d.Findings.Still)
+	return p.To(w)
+}
+
+// pair writes the figures of a memory ID on both sides.
+func (p *Page) pair(d *answer.DiffPair) {
+	p.Line("\n%s", Printable(d.Name))
+	var rows [][]string
+	for _, f := range d.Figures {
+		rows = append(rows, []string{f.Name, f.Before, f.After, f.Change, ""})
+	}
+	p.Table([]string{"", "before", "after", "change", ""}, rows)
+}
+
+// changedSites writes the call sites that differ, most first.
+func (p *Page) changedSites(d *answer.Diff) {
+	if len(d.Rows) == 0 {
+		return
+	}
+	allocated := "allocated"
+	if d.PerStep {
+		allocated = "per step"
+	}
+	var rows [][]string
+	for i := range d.Rows[:min(len(d.Rows), maxRows)] {
+		r := &d.Rows[i]
+		name := r.Name
+		if len(d.Pairs) > 1 {
+			name += " on " + r.Space
+		}
+		rows = append(rows, []string{units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes), units.Signed(r.AllocatedChange), r.Status, Printable(name)})
+	}
+	if n := len(d.Rows) - maxRows; n > 0 {
+		rows = append(rows, []string{"", "", "", "", more(n, "place")})
+	}
+	p.Line("")
+	p.Table([]string{"peak", "end", allocated, "", "allocated by"}, rows)
+}
+
+// changes lists findings above info with what they say.
+func (p *Page) changes(what string, all []answer.Finding) {
+	for i := range all {
+		if f := &all[i]; f.Level > leak.Info {
+			p.Line("")
+			p.Para(what+": ", "  ", fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, f.Description))
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// Info writes what is in captures.
+func Info(w io.Writer, a *answer.Info, ranks *answer.RankSummary, s Style) error {
+	p := NewPage(s)
+	for i := range a.Captures {
+		if i > 0 {
+			p.Line("")
+		}
+		p.capture(&a.Captures[i])
+	}
+	p.ranks(ranks)
+	return p.To(w)
+}
+
+func (p *Page) capture(c *answer.Capture) {
+	p.Line("%s: %s, %s", Printable(c.File), Printable(c.Format), Printable(c.Producer))
+	for i := range c.Spaces {
+		if s := &c.Spaces[i]; s.Program == nil {
+			p.Line("\n%s", Printable(s.ID))
+			p.space(s)
+		}
+	}
+	p.programs(c)
+	for i, l := range c.Losses {
+		if i == 0 {
+			p.Line("\nwarnings")
+		}
+		p.Para("  ", "    ", l.Line)
+	}
+}
+
+// maxOOMs is how many failed allocations people see: programs that retry have
+// many.
+const maxOOMs = 5
+
+// row writes a row of the report on a space.
+func (p *Page) row(name, format string, args ...any) {
+	p.Para(fmt.Sprintf("  %-10s ", name), strings.Repeat(" ", 13), fmt.Sprintf(format, args...))
+}
+
+func (p *Page) space(s *answer.Space) {
+	length := units.Span(s.End-s.Begin-1, s.Unit)
+	switch {
+	case s.Allocations+s.Frees > 0:
+		p.row("window", "%s, %s, %s", length, units.Several(s.Allocations, "allocation"), units.Several(s.Frees, "free"))
+	case s.UsageOnly:
+		p.row("window", "%s, %s", length, units.Several(s.Totals, "total"))
+	default:
+		p.row("window", "none: no allocation or free was recorded")
+	}
+	if s.Steps > 0 {
+		p.row("", "%s", units.Several(s.Steps, "step"))
+	}
+	p.levels(s)
+	p.reserved(s)
+	for i, o := range s.OOMs {
+		if i == maxOOMs {
+			p.row("", "%s", more(len(s.OOMs)-i, "failed allocation"))
+			break
+		}
+		free := ""
+		if o.DeviceFreeBytes != nil {
+			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
+		}
+		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", units.Bytes(o.RequestedBytes), o.When, free)
+	}
+	p.row("recorded", "%s", strings.Join(s.Facts, ", "))
+}
+
+// levels writes rows on the memory in use.
+func (p *Page) levels(s *answer.Space) {
+	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), s.Peak.When)
+	if s.UsageOnly {
+		p.row("at end", "%s", units.Exact(s.Live.Bytes))
+		p.row("", "usage only: the buffers were not recorded")
+		return
+	}
+	p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
+	if s.BaseBytes != 0 {
+		p.row("", "%s of it from before the window", units.Exact(s.BaseBytes))
+	}
+	if s.StackBytes != nil {
+		p.row("", "%s of it stack, beside the heap", units.Exact(*s.StackBytes))
+	}
+	if s.LifetimePeakBytes != nil {
+		p.row("", "%s in the heap since the program began, perhaps before the window", units.Bytes(*s.LifetimePeakBytes))
+	}
+	p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Several(s.Live.Count, "buffer"))
+	p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
+	if s.Live.PendingFreeCount > 0 {
+		p.row("", "%s of it waiting to be freed", units.Exact(s.Live.PendingFreeBytes))
+	}
+}
+
+// reserved writes rows on the memory that may be used.
+func (p *Page) reserved(s *answer.Space) {
+	if s.LimitBytes != nil {
+		p.row("limit", "%s", units.Exact(*s.LimitBytes))
+	}
+	if s.ReservedBytes != nil {
+		p.row("reserved", "%s at the end, %s at most", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
+	}
+	if s.FreeBytes != nil {
+		p.row("free in it", "%s, the largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
+	}
+	switch {
+	case s.FragmentationMax != nil:
+		p.row("fragmented", "%s at the peak, %s at most, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
+	case s.Fragmentation != nil:
+		p.row("fragmented", "%s of the free bytes lie outside the largest hole", Percent(*s.Fragmentation))
+	}
+}
+
+// freeShare writes a fragmentation; nil is that of an allocator in whose reserved
+// memory nothing is free.
+func freeShare(share *float64) string {
+	if share == nil {
+		return "nothing free"
+	}
+	return Percent(*share)
+}
+
+// maxPrograms is how many compiled programs people see, by peak.
+const maxPrograms = 15
+
+func (p *Page) programs(c *answer.Capture) {
+	var all []*answer.Space
+	for i := range c.Spaces {
+		if c.Spaces[i].Program != nil {
+			all = append(all, &c.Spaces[i])
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(all, func(x, y *answer.Space) int { return cmp.Compare(y.Peak.Bytes, x.Peak.Bytes) })
+	shown := all[:min(len(all), maxPrograms)]
+	for len(shown) > 1 && shown[len(shown)-1].Peak.Bytes == 0 { // memory that the program does not use
+		shown = shown[:len(shown)-1]
+	}
+	p.Line("\ncompiled programs, each at its peak")
+	var rows [][]string
+	for _, s := range shown {
+		o := s.Program
+		rows = append(rows, []string{size(s.Peak.Bytes), size(o.Inputs), size(o.Outputs), size(o.Temporaries), size(o.Constants), size(o.Padding),
+			Printable(o.Memory), Printable(o.Name)})
+	}
+	p.Table([]string{"peak", "inputs", "outputs", "temps", "consts", "padding", "space", "program"}, rows)
+	if n := len(all) - len(shown); n > 0 {
+		p.Line("%s", more(n, "program"))
+	}
+}

@@ -1,0 +1,205 @@
+package text
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// Leaks writes what was found in captures.
+func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
+	p := NewPage(s)
+	for i := range a.Captures {
+		if i > 0 {
+			p.Line("")
+		}
+		p.leaks(&a.Captures[i])
+	}
+	p.ranks(a.Summary)
+	return p.To(w)
+}
+
+// maxFindings is how many findings people see, and maxInfos how far those of severity
+// info go; the worst come first.
+const (
+	maxFindings = 20
+	maxInfos    = 10
+)
+
+func (p *Page) leaks(l *answer.CaptureLeaks) {
+	p.Line("%s: %s", Printable(l.File), l.Verdict)
+	for _, note := range l.Notes {
+		p.Para("  ", "  ", note)
+	}
+	advised := map[string]bool{} // once is enough
+	for i := range l.Findings {
+		f := &l.Findings[i]
+		if i == maxFindings || i >= maxInfos && f.Level == leak.Info {
+			p.Line("\nand %s", more(len(l.Findings)-i, "finding"))
+			break
+		}
+		p.finding(f)
+		for _, s := range f.Suggestions {
+			if !advised[s] {
+				p.Para("  > ", "    ", s)
+			}
+			advised[s] = true
+		}
+	}
+	for i := range l.Functions {
+		p.function(&l.Functions[i])
+	}
+}
+
+func (p *Page) finding(f *answer.Finding) {
+	head := fmt.Sprintf("  %s  ", f.Rule)
+	where := Printable(f.Space)
+	if f.Name != "" {
+		where = Printable(f.Name) + " on " + where
+	}
+	p.Line("\n%s%s%s", p.severity(f.Level), head, Shorten(where, max(p.width-len(f.Severity)-len(head), leastText)))
+	p.Para("  ", "  ", fmt.Sprintf("%s; confidence %.0f %%", f.Text, 100*f.Confidence))
+	if f.Instruction != nil {
+		p.compiled(f)
+	}
+	for i := range f.Stacks {
+		if i == maxStacks {
+			p.Line("  and %s", more(len(f.Stacks)-i, "stack"))
+			break
+		}
+		if len(f.Stacks) > 1 && !f.Stacks[i].None {
+			p.Line("  stack %d of %d", i+1, len(f.Stacks))
+		}
+		p.stack(&f.Stacks[i])
+	}
+}
+
+const (
+	maxStacks = 3
+	maxFrames = 8
+)
+
+// compiled says which instruction of a compiled program a finding is about, and the
+// calls in the program that it was compiled from.
+func (p *Page) compiled(f *answer.Finding) {
+	if text := instruction(*f.Instruction, p.width-4); text != "" {
+		p.Line("    %s", text)
+	}
+	shown := 0
+	for _, frame := range f.Site.Source {
+		if frame.Kind == lifetime.User && shown < maxFrames {
+			shown++
+			p.Line("    at %s", Shorten(Printable(frame.String()), p.width-7))
+		}
+	}
+	if f.MoreInstructions > 0 {
+		p.Line("    and %s", units.Several(f.MoreInstructions, "more instruction"))
+	}
+}
+
+// stack writes what of a call stack is not of libraries, and before it the operator
+// that allocated where the stack does not begin with it.
+func (p *Page) stack(s *answer.Stack) {
+	if s.Op != "" {
+		p.Line("    in %s", Shorten(Printable(s.Op), p.width-7))
+	}
+	hidden, shown := 0, 0
+	for _, f := range s.Frames {
+		if f.Kind != lifetime.User && !f.OfOperation() || shown == maxFrames {
+			hidden++
+			continue
+		}
+		shown++
+		p.Line("    at %s", Shorten(Printable(f.String()), p.width-7))
+	}
+	if hidden > 0 {
+		p.Line("    and %s of libraries and further callers", units.Several(hidden, "frame"))
+	}
+}
+
+// maxChanges is how many steps people see: the first and the last ones.
+const maxChanges = 12
+
+// function writes what the functions that a person asked for changed in each step.
+func (p *Page) function(f *answer.Function) {
+	total := int64(0)
+	for _, c := range f.Steps {
+		total = lifetime.AddSat(total, c.ChangeBytes)
+	}
+	what, note := "step", ""
+	switch {
+	case f.Calls:
+		what = "call"
+	case f.Inferred:
+		note = "; inferred, because nothing marks them"
+	}
+	p.Line("")
+	p.Para("", "  ", fmt.Sprintf("%s on %s: %s in all, %s per %s (%s%s)", f.Pattern, f.Space, units.Signed(total),
+		units.Signed(int64(math.Round(float64(total)/float64(len(f.Steps))))), what, units.Several(len(f.Steps), what), note))
+	var rows [][]string
+	for n, c := range f.Steps {
+		if skipped := len(f.Steps) - maxChanges; skipped > 0 && n >= maxChanges/2 && n < maxChanges/2+skipped {
+			if n == maxChanges/2 {
+				rows = append(rows, []string{"...", "", "", "", ""})
+			}
+			continue
+		}
+		rows = append(rows, []string{fmt.Sprint(n), units.Bytes(c.AllocatedBytes), units.Bytes(c.FreedBytes), units.Signed(c.ChangeBytes), ""})
+	}
+	p.Table([]string{what, "allocated", "freed", "change", ""}, rows)
+}
+
+const (
+	// manyRanks is from how many ranks on a table says more than a line.
+	manyRanks = 4
+	// maxRanks is how many ranks a table for people has.
+	maxRanks = 32
+)
+
+// ranks says which rank of several has the highest peak and which the lowest; of
+// many, it lists them all, what differs, and which leak how many have.
+func (p *Page) ranks(r *answer.RankSummary) {
+	if r == nil {
+		return
+	}
+	most, least := r.Rows[0], r.Rows[0]
+	for _, row := range r.Rows {
+		if row.Peak > most.Peak {
+			most = row
+		}
+		if row.Peak < least.Peak {
+			least = row
+		}
+	}
+	where := fmt.Sprintf("on %s, least %s on %s", most.Rank, units.Bytes(least.Peak), least.Rank)
+	if most.Peak == least.Peak {
+		where = "on each"
+	}
+	p.Line("\n%d ranks: peak %s %s", len(r.Rows), units.Bytes(most.Peak), Printable(where))
+	if len(r.Rows) < manyRanks {
+		return
+	}
+	p.Line("median %s, median deviation %s", units.Bytes(r.Median), units.Bytes(r.Deviation))
+	var rows [][]string
+	for _, row := range r.Rows[:min(len(r.Rows), maxRanks)] {
+		rows = append(rows, []string{Printable(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(row.Leaked), ""})
+	}
+	p.Table([]string{"", "peak", "at the end", "leaked", ""}, rows)
+	if n := len(r.Rows) - maxRanks; n > 0 {
+		p.Line("%s", more(n, "rank"))
+	}
+	for _, l := range r.Leaks {
+		p.Line("")
+		p.Para("", "  ", l)
+	}
+	for i := range r.Outliers {
+		f := &r.Outliers[i]
+		p.Line("\n%s  %s", p.severity(f.Level), f.Rule)
+		p.Para("  ", "  ", f.Description)
+	}
+}

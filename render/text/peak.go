@@ -1,0 +1,143 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// maxRows is how many rows a table for people has.
+const maxRows = 20
+
+// Peaks writes what makes up the memory of spaces.
+func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
+	p := NewPage(s)
+	for i := range a.Peaks {
+		if i > 0 {
+			p.Line("")
+		}
+		p.peak(&a.Peaks[i])
+	}
+	return p.To(w)
+}
+
+func (p *Page) peak(k *answer.Peak) {
+	in := " in " + units.Several(k.Total.Count, "buffer")
+	if k.UsageOnly {
+		in = ""
+	}
+	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, k.When)
+	if k.Program != nil {
+		p.instructions(k)
+		return
+	}
+	if k.Limit > 0 {
+		p.Line("%s less than the limit of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
+		if k.Fragmentation != nil {
+			p.Line("%s of the allocator's free bytes lie outside the largest hole", Percent(*k.Fragmentation))
+		}
+	}
+	p.places(k)
+}
+
+// places writes a table of places, largest first. Those whose names read the same
+// here are one row.
+func (p *Page) places(k *answer.Peak) {
+	figures := func(a lifetime.Amount) []string {
+		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), units.Count(a.Count)}
+	}
+	head := []string{"bytes", "share", "buffers", "allocated by"}
+	room := p.width
+	for i := range 3 {
+		n := len(head[i])
+		for _, o := range k.Places {
+			n = max(n, len([]rune(figures(o.Amount)[i])))
+		}
+		room -= n + 2
+	}
+	all := sameNames(k.Places, max(room, leastText))
+	shown := all[:min(len(all), maxRows)]
+	var rows [][]string
+	for _, o := range shown {
+		rows = append(rows, append(figures(o.Amount), o.Name))
+	}
+	if n := len(all) - len(shown); n > 0 {
+		rows = append(rows, append(figures(rest(all[len(shown):])), more(n, "place")))
+	}
+	p.Table(head, rows)
+}
+
+// sameNames joins places whose names are the same in n columns, largest first.
+func sameNames(places []answer.Place, n int) (all []answer.Place) {
+	index := map[string]int{}
+	for _, o := range places {
+		o.Name = Shorten(Printable(o.Name), n)
+		i, ok := index[o.Name]
+		if !ok {
+			index[o.Name] = len(all)
+			all = append(all, o)
+			continue
+		}
+		all[i].Add(o.Amount)
+	}
+	slices.SortStableFunc(all, func(x, y answer.Place) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	return all
+}
+
+func rest(places []answer.Place) (sum lifetime.Amount) {
+	for _, o := range places {
+		sum.Add(o.Amount)
+	}
+	return sum
+}
+
+// instructions is places for a compiled program: two lines a row.
+func (p *Page) instructions(k *answer.Peak) {
+	o := k.Program
+	total := o.Inputs + o.Outputs + o.Temporaries + o.Constants
+	p.Line("inputs %s, outputs %s, temporaries %s, constants %s\npadding %s of it, %s", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
+		units.Bytes(o.Temporaries), units.Bytes(o.Constants), units.Bytes(o.Padding), shareOf(o.Padding, total))
+	row := func(bytes, share, padding, kind, text string) {
+		line := fmt.Sprintf("%10s  %7s  %8s  %-9s  ", bytes, share, padding, kind)
+		p.Line("%s", strings.TrimRight(line+Shorten(text, p.width-len(line)), " "))
+	}
+	figures := func(a lifetime.Amount, kind, text string) {
+		row(units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), size(a.Bytes-a.Requested), kind, text)
+	}
+	row("bytes", "share", "padding", "kind", "shape, instruction, source")
+	shown := k.Places[:min(len(k.Places), maxRows)]
+	for _, o := range shown {
+		shape := Printable(o.Shape)
+		if o.Count > 1 {
+			shape = units.Count(o.Count) + " x " + shape
+		}
+		figures(o.Amount, o.Kind, shape)
+		p.Line("%12s%s", "", instruction(o.Instruction, p.width-12))
+		if o.Later != nil {
+			p.Line("%12sthen %s", "", instruction(*o.Later, p.width-17))
+		}
+	}
+	if n := len(k.Places) - len(shown); n > 0 {
+		figures(rest(k.Places[len(shown):]), "", more(n, "place"))
+	}
+}
+
+// instruction names an instruction: "fusion.3 jit(step)/mlp/dot_general train.py:42".
+// Where that is wider than width, the operation loses its middle.
+func instruction(i answer.Instruction, width int) string {
+	name, place := Shorten(Printable(i.Name), 30), Printable(i.Place)
+	text := name
+	if i.Op != "" {
+		text += " " + Shorten(Printable(i.Op), max(width-len([]rune(name+place))-2, leastText))
+	}
+	if place != "" {
+		text += " " + place
+	}
+	return text
+}

@@ -1,0 +1,35 @@
+package text
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// Report writes a report: what to do first, then what info, leaks and peak show.
+func Report(w io.Writer, r *answer.Report, s Style) error {
+	p := NewPage(s)
+	p.Para("", "  ", fmt.Sprintf("%s, %d of 100: %s; %s", r.Score.Grade, r.Score.Score.Score, r.Score.Description, r.Counts))
+	for i := range r.First {
+		f := &r.First[i]
+		p.Line("")
+		p.Para(fmt.Sprintf("%d. ", i+1), "   ", fmt.Sprintf("%s (%s): %s", f.Rule, f.Severity, f.Description))
+		for _, s := range f.Suggestions[:min(len(f.Suggestions), 1)] {
+			p.Para("   > ", "     ", s)
+		}
+	}
+	for i := range r.Captures {
+		c := &r.Captures[i]
+		p.Line("")
+		p.capture(&c.Info)
+		p.Line("")
+		p.leaks(&c.Leaks)
+		for k := range c.Peaks {
+			p.Line("")
+			p.peak(&c.Peaks[k])
+		}
+	}
+	p.ranks(r.RankInfo)
+	return p.To(w)
+}

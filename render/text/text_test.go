@@ -1,0 +1,65 @@
+package text_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/render/text"
+)
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"forward (modèle.py:7)": "forward (modèle.py:7)",
+		"训练 <module> µs":        "训练 <module> µs",
+		"a\tb\nc":               "a?b?c",
+		"\u2028\u200b\ufeff":    "???",
+		"\x80":                  "\ufffd",
+	} {
+		if got := text.Printable(in); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	word := strings.Repeat("é", 30)
+	if got, want := text.Wrap(word+" "+word+"\n"+word, "  "), word+" "+word+"\n  "+word; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	long := strings.Repeat("x", 200)
+	if got := text.Wrap(long, "  "); got != long {
+		t.Errorf("a word was broken: %q", got)
+	}
+}
+
+func TestRanks(t *testing.T) {
+	of := func(process string, peak int64) *lifetime.Capture {
+		return &lifetime.Capture{Tables: lifetime.Tables{Sources: make([]lifetime.Source, 1)}, Spaces: []*lifetime.Space{
+			{SpaceInfo: lifetime.SpaceInfo{Process: process, Base: 1, End: 1}}, {SpaceInfo: lifetime.SpaceInfo{Process: process, Base: peak, End: 1}}}}
+	}
+	for _, c := range []struct {
+		captures []*lifetime.Capture
+		want     string
+	}{
+		{[]*lifetime.Capture{of("rank 0", 512)}, ""},
+		{[]*lifetime.Capture{of("rank 0", 512), of("rank 0", 600)}, ""},
+		{[]*lifetime.Capture{of("rank 0", 512), of("", 600)}, ""},
+		{[]*lifetime.Capture{of("rank 0", 512), of("rank 1", 512)}, "\n2 ranks: peak 512 B on each\n"},
+		{[]*lifetime.Capture{of("rank 2", 300), of("rank 0", 512), of("rank 1", 512)}, "\n3 ranks: peak 512 B on rank 0, least 300 B on rank 2\n"},
+		{[]*lifetime.Capture{of("rank 0, pid 7", 300), of("rank 0, pid 8", 512), of("rank 1", 400)}, "\n2 ranks: peak 512 B on rank 0, least 400 B on rank 1\n"},
+	} {
+		var b strings.Builder
+		r := &answer.Ranks{}
+		for _, capture := range c.captures {
+			r.Add(capture.Outline(), nil)
+		}
+		if err := text.Info(&b, &answer.Info{}, r.Summary(), text.Style{}); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != c.want {
+			t.Errorf("prints %q, want %q", b.String(), c.want)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/render/model"
+)
+
+// answers are the addresses of the API: what the commands of the same name answer,
+// as JSON.
+var answers = map[string]func(w io.Writer, captures []Capture, query url.Values) error{
+	"/api/info":  infoAPI,
+	"/api/leaks": leaksAPI,
+	"/api/peak":  peakAPI,
+	"/api/model": modelAPI,
+}
+
+func infoAPI(w io.Writer, captures []Capture, _ url.Values) error {
+	out := answer.Info{Schema: answer.Schema}
+	for _, c := range captures {
+		out.Captures = append(out.Captures, answer.InfoOf(c.Outline()))
+	}
+	return model.WriteJSON(w, out)
+}
+
+func leaksAPI(w io.Writer, captures []Capture, _ url.Values) error {
+	var all []answer.CaptureLeaks
+	for _, c := range captures {
+		all = append(all, answer.LeaksOf(c.Capture, c.Findings, "", nil))
+	}
+	return model.WriteJSON(w, answer.NewLeaks(all, &answer.Ranks{}, nil))
+}
+
+// peakAPI answers /api/peak?at=WHEN for every memory ID, compiled programs too.
+func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
+	at := answer.AtPeak
+	if text := query.Get("at"); text != "" {
+		var err error
+		if at, err = answer.ParseMoment(text); err != nil {
+			return fmt.Errorf("at=%w", err)
+		}
+	}
+	out := answer.Peaks{Schema: answer.Schema, Peaks: []answer.Peak{}}
+	var none error
+	for _, c := range captures {
+		for _, s := range c.Spaces {
+			t, err := at.In(c.Tables.Name(), s)
+			if err != nil {
+				none = err
+				continue
+			}
+			out.Peaks = append(out.Peaks, answer.PeakOf(&c.Tables, s, t))
+		}
+	}
+	if len(out.Peaks) == 0 && none != nil {
+		return none
+	}
+	return model.WriteJSON(w, out)
+}
+
+// modelAPI answers /api/model?capture=N: the whole model of one capture.
+func modelAPI(w io.Writer, captures []Capture, query url.Values) error {
+	n := 0
+	if text := query.Get("capture"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("capture=%q: want a number from 0", text)
+		}
+	}
+	if n < 0 || n >= len(captures) {
+		return fmt.Errorf("capture=%d: there are %d, from 0", n, len(captures))
+	}
+	return model.Write(w, captures[n].Capture)
+}

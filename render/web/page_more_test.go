@@ -1,0 +1,178 @@
+package web_test
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/render/web"
+)
+
+// TestPageTheme: dark mode is the reader's, and a key changes it.
+func TestPageTheme(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
+	before := background(p)
+	p.Do(chromedp.KeyEvent("d"))
+	if after := background(p); after == before {
+		t.Errorf("the page stays %s", after)
+	}
+	p.Do(chromedp.KeyEvent("?"))
+	if !strings.Contains(p.Text("dialog"), "zoom") {
+		t.Error("no help")
+	}
+}
+
+func background(p *browser.Tab) string {
+	return browser.Eval[string](p, "getComputedStyle(document.body).backgroundColor")
+}
+
+// TestPageLinks: an address says what the page shows, and the page writes it there.
+func TestPageLinks(t *testing.T) {
+	address := writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle"))
+	chromium := browser.Start(t)
+	p := browser.Open(t, chromium, address)
+	origin := browser.Eval[string](p, "memlane.space.origin.toString()")
+	at, from, to := browser.Eval[string](p, "memlane.space.instant(100000)"), browser.Eval[string](p, "memlane.space.instant(50000)"), browser.Eval[string](p, "memlane.space.instant(150000)")
+	hash := "#space=cuda:0&t=" + at + "&from=" + from + "&to=" + to + "&q=scratch&buffer=3&layout=address&color=size&tab=buffers"
+	p = browser.Open(t, chromium, address+hash)
+	got := browser.Eval[[]any](p, "[memlane.time, memlane.timeline.from, memlane.timeline.to, memlane.marks.buffer, memlane.options.layout, memlane.color, memlane.tab]")
+	if want := "[100000 50000 150000 3 address size buffers]"; fmt.Sprint(got) != want {
+		t.Errorf("%s (begin %s) shows %v, want %s", hash, origin, got, want)
+	}
+	if lit := p.Text("#lit"); !strings.Contains(lit, "scratch: 40 buffers") {
+		t.Errorf("it lights %q", lit)
+	}
+	p.WaitFor("location.hash === %s", browser.Quote(hash))
+	for _, bad := range []string{"#space=none", "#t=x&buffer=1.5&finding=__proto__&capture=length", "#finding=99&site=-1&tab=none&layout=none&q=/(/"} {
+		p = browser.Open(t, chromium, address+bad)
+		if got := p.Text("[data-figure=peak]"); got != "104 MiB" {
+			t.Errorf("%s: the peak reads %q", bad, got)
+		}
+	}
+}
+
+// TestPageSaves: the picture is XML with the blocks, the table has all its rows.
+func TestPageSaves(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
+	p.WaitFor("memlane.view.pixels !== null")
+	titles := browser.Eval[int](p, `(() => { const d = new DOMParser().parseFromString(memlane.svg(), 'image/svg+xml');
+		return d.querySelector('parsererror') ? -1 : [...d.querySelectorAll('rect title')].filter((e) => e.textContent.startsWith('make_activation')).length; })()`)
+	if titles < 20 {
+		t.Errorf("the picture has %d blocks of the leak, want 20 or more", titles)
+	}
+	lines := strings.Split(strings.TrimSuffix(browser.Eval[string](p, "memlane.csv()"), "\r\n"), "\r\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[1], "83886080,") {
+		t.Errorf("the table is saved as %q", lines)
+	}
+}
+
+// TestPagesOfCaptures compares the figures of all captures in a folder with info and
+// peak, and shows every part of their pages.
+func TestPagesOfCaptures(t *testing.T) {
+	root := os.Getenv("MEMLANE_CAPTURES")
+	if root == "" {
+		t.Skip("MEMLANE_CAPTURES does not name the folder of captures")
+	}
+	chromium := browser.Start(t)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			return nil // not a capture
+		}
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, c))
+			for _, s := range answer.InfoOf(c.Outline()).Spaces {
+				p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(s.ID)))
+				p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
+				checkFigures(p, s)
+				checkBreakdown(p, c, s)
+				p.Set("for (const tab of memlane.tabs) memlane.showTab(tab.key)")
+				p.Set("for (const layout of memlane.view ? memlane.layouts() : []) memlane.setLayout(layout)")
+				p.Set("memlane.showTab('sites')")
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPageHostile: whatever a capture calls things, the page shows it as text.
+func TestPageHostile(t *testing.T) {
+	data, err := os.ReadFile("../../testdata/native/runtime.native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := `</script><img src=x onerror=hacked=1><svg onload=hacked=1>`
+	text := strings.ReplaceAll(strings.ReplaceAll(string(data), `"Relu"`, browser.Quote(evil+"\u2028\u202e")), `"node7"`, browser.Quote(evil))
+	file := filepath.Join(t.TempDir(), "<img src=x onerror=hacked=1>.native")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Skip(err)
+	}
+	c := open(t, file)
+	p := browser.Open(t, browser.Start(t), writePage(t, c, c))
+	for _, tab := range browser.Eval[[]string](p, "memlane.tabs.map((tab) => tab.key)") {
+		p.Click("[data-tab=" + tab + "]")
+	}
+	p.Click("[data-tab=sites]")
+	p.Set("memlane.pin(0)")
+	if got := p.Text("#panel"); !strings.Contains(got, evil) {
+		t.Errorf("the table says %q, not what the capture says", got)
+	}
+	if n := browser.Eval[int](p, "document.querySelectorAll('img, svg').length"); n != 0 || browser.Eval[bool](p, "'hacked' in globalThis") {
+		t.Errorf("a name of the capture acts: %d elements of it", n)
+	}
+	p.Set("memlane.space.capture.sites[1].op = '=1+1'; memlane.setTime(memlane.time)")
+	if csv := browser.Eval[string](p, "memlane.csv()"); strings.Contains(csv, ",=") || !strings.Contains(csv, ",'=1+1") {
+		t.Errorf("a spreadsheet would compute a name: %q", csv)
+	}
+}
+
+// TestServedPage: a browser shows the page of a server, and a new one when the capture
+// changes.
+func TestServedPage(t *testing.T) {
+	chromium := browser.Start(t)
+	var name atomic.Value
+	name.Store("pair_before")
+	server := &web.Server{
+		Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
+			return []web.Capture{{Capture: open(t, "../../testdata/torchsnap/"+name.Load().(string)+".pickle")}}, nil
+		},
+		Stamp: func() string { return name.Load().(string) },
+	}
+	if err := server.Load(); err != nil {
+		t.Fatal(err)
+	}
+	serving := httptest.NewServer(server)
+	t.Cleanup(serving.Close)
+	go server.Watch(t.Context().Done(), 50*time.Millisecond, func(err error) { t.Error(err) })
+	p := browser.Open(t, chromium, serving.URL+"/")
+	if got := p.Text("[data-figure=peak]"); got != "68.0 MiB" {
+		t.Errorf("the peak reads %q", got)
+	}
+	name.Store("pair_after")
+	got := ""
+	for range 200 { // it may be between two pages
+		time.Sleep(50 * time.Millisecond)
+		got, _ = chromedp.Run(p.Ctx, chromedp.Evaluate[string]("document.querySelector('[data-figure=peak]')?.innerText ?? ''"))
+		if got == "45.0 MiB" {
+			return
+		}
+	}
+	t.Errorf("after the capture changed the peak reads %q", got)
+}

@@ -1,0 +1,91 @@
+package web_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/trainingtest"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/web"
+)
+
+// TestPageSpeed measures the page of a capture with 100,000 buffers, or as many as
+// MEMLANE_BUFFERS says, and prints what it finds. It fails only where the page hangs.
+func TestPageSpeed(t *testing.T) {
+	n := 100_000
+	if text := os.Getenv("MEMLANE_BUFFERS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chromium := browser.Start(t)
+	file := filepath.Join(t.TempDir(), "report.html")
+	size, wrote := writeLarge(t, file, n)
+	t.Logf("%d buffers: a file of %.1f MB, written in %v", n, float64(size)/1e6, wrote.Round(time.Millisecond))
+	if limit := int64(2e6 + 40*n); size > limit {
+		t.Errorf("%d bytes, more than %d", size, limit)
+	}
+	began := time.Now()
+	p := browser.Open(t, chromium, "file://"+file)
+	t.Logf("opened and interactive after %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("interactive %.0f ms after navigation began, by the page's own clock", browser.Eval[float64](p, "memlane.ready"))
+	for _, layout := range []string{"stacked", "address"} {
+		p.Set("memlane.setLayout(%s)", browser.Quote(layout))
+		p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
+		p.WaitFor("memlane.view.pixels !== null")
+		for what, action := range map[string]string{"hover": hoverSpeed, "wheel": wheelSpeed} {
+			times := browser.Eval[[]float64](p, "%s", action)
+			t.Logf("%s, %s: %.1f ms at most, %.1f ms in the middle of %d", layout, what, times[len(times)-1], times[len(times)/2], len(times))
+			if times[len(times)-1] > 10_000 {
+				t.Errorf("%s, %s hangs", layout, what)
+			}
+		}
+	}
+}
+
+// Both answer when the page has drawn: milliseconds from the event to the frame
+// after it, in ascending order.
+const hoverSpeed = `(async () => {
+	const {over} = memlane.view.plot, box = over.getBoundingClientRect(), times = [];
+	for (let i = 1; i < 40; i++) {
+		const at = {clientX: box.left + box.width * i / 40, clientY: box.top + box.height * (0.3 + 0.6 * (i % 7) / 7), bubbles: true};
+		const began = performance.now();
+		over.dispatchEvent(new MouseEvent('mousemove', at));
+		document.querySelector('.hover').getBoundingClientRect();
+		times.push(performance.now() - began);
+		await new Promise(requestAnimationFrame);
+	}
+	return times.sort((a, b) => a - b);
+})()`
+
+const wheelSpeed = `(async () => {
+	const {over} = memlane.view.plot, box = over.getBoundingClientRect(), times = [];
+	for (let i = 0; i < 30; i++) {
+		const began = performance.now();
+		over.dispatchEvent(new WheelEvent('wheel', {deltaY: i < 15 ? -100 : 100, clientX: box.left + box.width * .6, clientY: box.top + 50, cancelable: true}));
+		await new Promise(requestAnimationFrame);
+		await new Promise((done) => setTimeout(done));
+		times.push(performance.now() - began);
+	}
+	return times.sort((a, b) => a - b);
+})()`
+
+// writeLarge writes the page of a training loop with n buffers.
+func writeLarge(t *testing.T, file string, n int) (size int64, took time.Duration) {
+	t.Helper()
+	c := trainingtest.Capture(t, n)
+	began := time.Now()
+	html := page(t, web.Capture{Capture: c, Findings: leak.Find(c, c.Spaces, leak.Settings{})})
+	took = time.Since(began)
+	if err := os.WriteFile(file, []byte(html), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return int64(len(html)), took
+}

@@ -1,0 +1,376 @@
+package web_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/web"
+)
+
+// pages are captures of each format, and one to compare with.
+var pages = []struct{ format, file, other string }{
+	{"torch-snapshot", "torchsnap/twodev.pickle", "torchsnap/t215_twodev.pickle"},
+	{"torch-snapshot", "torchsnap/frag_oom.pickle", "torchsnap/frag_oom_observer.pickle"},
+	{"xplane", "xplane/tf_leak.xplane.pb", "xplane/tf_graph.xplane.pb"},
+	{"hlo", "xplane/padded.hlo.pb", "xplane/oom.hlo.pb"},
+	{"chrome-trace", "chrome/cuprof_leak.json.gz", "chrome/t215_cuprof_leak.json.gz"},
+	{"gpumemprof", "gpumemprof/both.json", "gpumemprof/spike.json"},
+	{"native", "native/runtime.native", "torchsnap/twodev.native"},
+}
+
+func open(t *testing.T, file string) *lifetime.Capture {
+	t.Helper()
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// writePage writes the page of captures and returns its address.
+func writePage(t *testing.T, captures ...*lifetime.Capture) string {
+	t.Helper()
+	var all []web.Capture
+	for _, c := range captures {
+		all = append(all, web.Capture{Capture: c, Findings: leak.Find(c, c.Spaces, leak.Settings{})})
+	}
+	file := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(file, []byte(page(t, all...)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + file
+}
+
+// TestPages uses the page as a person would, in a real browser.
+func TestPages(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, shown := range pages {
+		t.Run(shown.format+" "+shown.file, func(t *testing.T) {
+			c, other := open(t, "../../testdata/"+shown.file), open(t, "../../testdata/"+shown.other)
+			p := browser.Open(t, chromium, writePage(t, c, other))
+			info := answer.InfoOf(c.Outline())
+			if info.Format != shown.format {
+				t.Errorf("a capture of %s", info.Format)
+			}
+			checkSelectors(p, info)
+			for _, s := range info.Spaces {
+				p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(s.ID)))
+				p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
+				checkFigures(p, s)
+				checkBreakdown(p, c, s)
+			}
+			busiest := slices.MaxFunc(info.Spaces, func(a, b answer.Space) int { return cmp.Compare(len(a.Facts), len(b.Facts)) })
+			p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(busiest.ID)))
+			p.WaitFor("memlane.space.id === %s", browser.Quote(busiest.ID))
+			checkTable(p)
+			checkTime(p)
+			if !busiest.UsageOnly {
+				checkBlocks(p, busiest)
+			}
+			checkZoom(p)
+			checkFindings(p)
+			checkCompare(p)
+		})
+	}
+}
+
+// checkSelectors chooses every memory ID by hand.
+func checkSelectors(p *browser.Tab, info answer.Capture) {
+	p.T.Helper()
+	for _, s := range info.Spaces {
+		p.Set(`const space = memlane.captures[0].spaces.find((s) => s.id === %s);
+			for (const part of ['host', 'process', 'module', 'memory']) {
+				const select = document.querySelector('[data-part="' + {host: 'host', process: 'rank or process', module: 'module', memory: 'memory space'}[part] + '"]');
+				if (!select || select.value === space[part]) continue;
+				select.value = space[part];
+				select.dispatchEvent(new Event('change'));
+				await new Promise((done) => setTimeout(done, 60));
+			}`, browser.Quote(s.ID))
+		p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
+		if got, want := p.Text("[data-figure=peak]"), units.Bytes(s.Peak.Bytes); got != want {
+			p.T.Errorf("%s: chosen by hand, the peak reads %q, want %q", s.ID, got, want)
+		}
+	}
+}
+
+// checkFigures compares the summary and the curve with info --json.
+func checkFigures(p *browser.Tab, s answer.Space) {
+	p.T.Helper()
+	want := map[string]string{"peak": units.Bytes(s.Peak.Bytes), "live": units.Bytes(s.Live.Bytes)}
+	if s.LimitBytes != nil {
+		want["capacity"] = units.Bytes(*s.LimitBytes)
+	}
+	if s.LifetimePeakBytes != nil {
+		want["lifetime peak"] = units.Bytes(*s.LifetimePeakBytes)
+	}
+	if !s.UsageOnly && s.Axis != "program order" {
+		want["allocations"] = units.Count(int64(s.Allocations))
+	}
+	for name, value := range want {
+		if got := p.Text(`[data-figure="` + name + `"]`); got != value {
+			p.T.Errorf("%s: %s reads %q, want %q", s.ID, name, got, value)
+		}
+	}
+	curve := browser.Eval[struct{ Peak, Requested, End, At float64 }](p, `(() => {
+		const {curve, peak, length, levelAt} = memlane.space;
+		let most = 0;
+		for (const v of curve.requested) most = Math.max(most, v);
+		return {Peak: curve.bytes[memlane.space.levelAt(peak)] || 0, Requested: most, End: curve.bytes[memlane.space.levelAt(length - 1)] || 0, At: Number(memlane.space.origin) + peak};
+	})()`)
+	if int64(curve.Peak) != s.Peak.Bytes || int64(curve.Requested) != s.Peak.RequestedBytes || math.Abs(curve.At-float64(s.Peak.At)) > 512 {
+		p.T.Errorf("%s: the curve has its peak of %.0f (%.0f requested) at %.0f; info says %+v", s.ID, curve.Peak, curve.Requested, curve.At, s.Peak)
+	}
+	if s.BaseBytes == 0 && s.StackBytes == nil && int64(curve.End) != s.Live.Bytes {
+		p.T.Errorf("%s: the curve ends at %.0f, info says %d", s.ID, curve.End, s.Live.Bytes)
+	}
+}
+
+// pageRow is a row of the breakdown table.
+type pageRow struct {
+	Bytes, Requested, Count    int64
+	Op, Shape, DType, Category string
+}
+
+// checkBreakdown compares the breakdown table with peak --json, at the peak and at the
+// end.
+func checkBreakdown(p *browser.Tab, c *lifetime.Capture, s answer.Space) {
+	p.T.Helper()
+	for _, at := range []string{"peak", "end"} {
+		p.Set("memlane.setTime(%s)", map[string]string{"peak": "memlane.space.peak", "end": "memlane.space.length - 1"}[at])
+		got := browser.Eval[[]pageRow](p, `memlane.tabs[0].part.rows.map((r) => { const s = memlane.space.capture.sites[r.site];
+			return {Bytes: r.bytes, Requested: r.requested, Count: r.count, Op: s.op, Shape: s.shape, DType: s.dtype, Category: memlane.space.categoryOf(r)}; })`)
+		i := slices.IndexFunc(c.Spaces, func(space *lifetime.Space) bool { return space.ID() == s.ID })
+		instant, err := answer.AtPeak.In("", c.Spaces[i])
+		if at == "end" {
+			instant, err = answer.AtEnd.In("", c.Spaces[i])
+		}
+		if err != nil {
+			p.T.Fatal(err)
+		}
+		var want []pageRow
+		for _, r := range answer.PeakOf(&c.Tables, c.Spaces[i], instant).Rows {
+			want = append(want, pageRow{r.Bytes, r.RequestedBytes, r.Count, r.Op, r.Shape, r.DType, r.Category})
+		}
+		if !slices.Equal(got, want) {
+			p.T.Errorf("%s at %s: the table has\n%v\nthe answer has\n%v", s.ID, at, got, want)
+		}
+		if len(want) == 0 {
+			continue
+		}
+		if shown := p.Text("#panel tbody tr:not(.space) td"); shown != units.Bytes(want[0].Bytes) {
+			p.T.Errorf("%s at %s: the first row reads %q, want %q", s.ID, at, shown, units.Bytes(want[0].Bytes))
+		}
+	}
+	p.Set("memlane.setTime(memlane.space.peak)")
+}
+
+// checkTable sorts by a column and searches.
+func checkTable(p *browser.Tab) {
+	p.T.Helper()
+	column := func(n int) []float64 {
+		return browser.Eval[[]float64](p, "memlane.tabs[0].part.shown.map((r) => memlane.tabs[0].part.columns[%d].value(r))", n)
+	}
+	if !slices.IsSortedFunc(column(0), func(a, b float64) int { return cmp.Compare(b, a) }) {
+		p.T.Error("the table does not begin with the most bytes")
+	}
+	p.Click("#panel th:nth-child(3) button")
+	if !slices.IsSortedFunc(column(2), func(a, b float64) int { return cmp.Compare(b, a) }) {
+		p.T.Error("a click does not sort by the number of buffers")
+	}
+	p.Click("#panel th:nth-child(3) button")
+	if !slices.IsSorted(column(2)) {
+		p.T.Error("a second click does not turn the order round")
+	}
+	rows := browser.Eval[int](p, "memlane.tabs[0].part.rows.length")
+	name := browser.Eval[string](p, "memlane.tabs[0].part.shown.at(-1) ? memlane.tabs[0].part.columns.find((c) => c.name === 'allocated by').text(memlane.tabs[0].part.shown.at(-1)) : ''")
+	p.Enter("#panel .find", name)
+	found := browser.Eval[int](p, "memlane.tabs[0].part.shown.length")
+	if found == 0 || found > rows {
+		p.T.Errorf("searching for %q leaves %d of %d rows", name, found, rows)
+	}
+	p.Enter("#panel .find", "/^no such row$/")
+	if note := p.Text("#panel .note"); !strings.HasPrefix(note, "0 of ") {
+		p.T.Errorf("searching for nothing that is there says %q", note)
+	}
+	p.Enter("#panel .find", "")
+	p.Set("document.activeElement.blur()")
+}
+
+// checkTime clicks on the graph: the table moves there.
+func checkTime(p *browser.Tab) {
+	p.T.Helper()
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#usage")))
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.4, Y: b.top + b.height / 2}; })()")
+	p.ClickAt(at)
+	share := browser.Eval[float64](p, "memlane.time / memlane.space.length")
+	length := browser.Eval[float64](p, "memlane.space.length")
+	if math.Abs(share-0.4) > 0.01+1/length {
+		p.T.Errorf("a click at 40 %% of the graph leads to %.0f %%", 100*share)
+	}
+	want := browser.Eval[float64](p, "memlane.space.breakdown(memlane.time).reduce((sum, r) => sum + r.bytes, 0)")
+	if got := browser.Eval[float64](p, "memlane.tabs[0].part.total"); got != want {
+		p.T.Errorf("the table shows %.0f bytes, at this time there are %.0f", got, want)
+	}
+	p.WaitFor("location.hash.includes('&t=' + memlane.space.instant(memlane.time)) || memlane.time === memlane.space.peak")
+	p.Set("memlane.setTime(memlane.space.peak)")
+}
+
+// checkBlocks hovers over a block, and pins it.
+func checkBlocks(p *browser.Tab, s answer.Space) {
+	p.T.Helper()
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
+	p.WaitFor("memlane.view.pixels !== null")
+	buffer := browser.Eval[int](p, `(() => { const n = new Map(); for (const id of memlane.view.pixels) if (id >= 0) n.set(id, (n.get(id) || 0) + 1);
+		return [...n].sort((a, b) => b[1] - a[1])[0][0]; })()`)
+	size := browser.Eval[int64](p, "memlane.space.size[%d]", buffer)
+	at := pixelOf(p, buffer)
+	p.Mouse(browser.Moved, at)
+	p.WaitFor("!document.querySelector('.hover').hidden")
+	card := p.Text(".hover")
+	want := []string{units.Bytes(size), units.Count(size) + " B", "lifetime"}
+	if slices.Contains(s.Facts, "addresses") {
+		want = append(want, "0x")
+	}
+	if s.Axis == "program order" {
+		want = append(want, "unpadded", "instruction")
+	}
+	for _, text := range want {
+		if !strings.Contains(card, text) {
+			p.T.Errorf("the card says %q, not %q", card, text)
+		}
+	}
+	p.ClickAt(at)
+	if pinned := p.Text("#pin"); !strings.Contains(pinned, units.Bytes(size)) {
+		p.T.Errorf("the pinned buffer says %q", pinned)
+	}
+	if got := browser.Eval[int](p, "memlane.marks.buffer"); got != buffer {
+		p.T.Errorf("the graph marks buffer %d, pinned is %d", got, buffer)
+	}
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	if browser.Eval[bool](p, "memlane.marks.buffer !== null") {
+		p.T.Error("Escape does not unpin")
+	}
+	for _, layout := range browser.Eval[[]string](p, "memlane.layouts()") {
+		p.Set("memlane.setLayout(%s)", browser.Quote(layout))
+		p.WaitFor("memlane.view.pixels !== null && memlane.view.pixels.some((id) => id >= 0)")
+	}
+	p.Enter(".top .find", "no such function")
+	if lit := p.Text("#lit"); !strings.Contains(lit, "0 buffers") {
+		p.T.Errorf("a search for what is not there lights %q", lit)
+	}
+	p.Do(chromedp.KeyEvent(kb.Escape))
+}
+
+// pixelOf returns a place in the window where the block view shows a buffer.
+func pixelOf(p *browser.Tab, buffer int) browser.Point {
+	p.T.Helper()
+	return browser.Eval[browser.Point](p, `(() => {
+		const v = memlane.view, box = v.plot.over.getBoundingClientRect();
+		const inside = [];
+		v.pixels.forEach((id, i) => { if (id === %d) inside.push(i); });
+		const i = inside[inside.length >> 1];
+		return {X: box.left + (i %% v.width + .5) * box.width / v.width, Y: box.top + (Math.floor(i / v.width) + .5) * box.height / v.height};
+	})()`, buffer)
+}
+
+// checkZoom turns the wheel: the time under the mouse stays where it is.
+func checkZoom(p *browser.Tab) {
+	p.T.Helper()
+	p.Set("memlane.whole()")
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#usage")))
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.7, Y: b.top + b.height / 2}; })()")
+	timeAt := fmt.Sprintf("memlane.graph.plot.posToVal(%f - memlane.graph.plot.over.getBoundingClientRect().left, 'x')", at.X)
+	before := browser.Eval[[]float64](p, "[memlane.timeline.from, memlane.timeline.to, %s]", timeAt)
+	p.Wheel(at, -120)
+	if before[1] > 4 {
+		p.WaitFor("memlane.timeline.to - memlane.timeline.from < %f", before[1]-before[0])
+	}
+	after := browser.Eval[[]float64](p, "[memlane.timeline.from, memlane.timeline.to, %s]", timeAt)
+	if math.Abs(after[2]-before[2]) > (before[1]-before[0])/200 {
+		p.T.Errorf("zooming moves what is under the mouse from %f to %f", before[2], after[2])
+	}
+	checkMove(p, at)
+	p.Set("memlane.whole()")
+	p.Mouse(browser.Pressed, browser.Point{X: at.X - 200, Y: at.Y}, chromedp.ButtonLeft)
+	p.Mouse(browser.Moved, at, chromedp.ButtonLeft)
+	p.Mouse(browser.Released, at, chromedp.ButtonLeft)
+	if before[1] > 10 {
+		p.WaitFor("memlane.timeline.to - memlane.timeline.from < %f", before[1]/2)
+	}
+	p.Set("memlane.whole()")
+}
+
+// checkMove drags with Shift: the window moves with the hand.
+func checkMove(p *browser.Tab, at browser.Point) {
+	p.T.Helper()
+	if browser.Eval[float64](p, "memlane.space.length") < 100 {
+		return // too few instants to move among
+	}
+	p.Set("memlane.timeline.show(memlane.space.length * .4, memlane.space.length * .6)")
+	before := browser.Eval[[]float64](p, "[memlane.timeline.from, (memlane.timeline.to - memlane.timeline.from) / memlane.graph.plot.over.clientWidth]")
+	shift := chromedp.ButtonModifiers(chromedp.ModifierShift)
+	p.Mouse(browser.Pressed, at, chromedp.ButtonLeft, shift)
+	p.Mouse(browser.Moved, browser.Point{X: at.X - 100, Y: at.Y}, chromedp.ButtonLeft, shift)
+	p.Mouse(browser.Released, browser.Point{X: at.X - 100, Y: at.Y}, chromedp.ButtonLeft, shift)
+	if from := browser.Eval[float64](p, "memlane.timeline.from"); math.Abs(from-before[0]-100*before[1]) > before[1] {
+		p.T.Errorf("a drag by 100 pixels moves the window from %f to %f", before[0], from)
+	}
+}
+
+// checkFindings follows the link of the first finding: its buffers are lit.
+func checkFindings(p *browser.Tab) {
+	p.T.Helper()
+	p.Click("[data-tab=findings]")
+	if browser.Eval[int](p, "memlane.space.capture.findings.length") == 0 {
+		if !strings.Contains(p.Text("#panel"), "No finding") {
+			p.T.Error("that there is no finding is not said")
+		}
+		return
+	}
+	sites := browser.Eval[int](p, "memlane.space.capture.findings[0].sites.length")
+	p.Click("#panel a.light")
+	p.WaitFor("location.hash.includes('finding=0') && memlane.fields.finding === '0'")
+	if sites == 0 {
+		return
+	}
+	lit := browser.Eval[int](p, "memlane.space.site.filter((s) => memlane.options.lit[s]).length")
+	want := browser.Eval[int](p, "(() => { const f = memlane.captures[0].findings[0]; return memlane.space.site.filter((s) => f.sites.includes(s)).length; })()")
+	if lit == 0 || lit != want || !strings.Contains(p.Text("#lit"), units.Count(int64(want))+" buffer") {
+		p.T.Errorf("the link lights %d buffers, want %d; it says %q", lit, want, p.Text("#lit"))
+	}
+}
+
+// checkCompare looks at the capture beside the other one.
+func checkCompare(p *browser.Tab) {
+	p.T.Helper()
+	p.Click("[data-tab=compare]")
+	p.WaitFor("document.querySelector('.verdict').textContent !== ''")
+	if text := p.Text(".verdict"); !strings.HasPrefix(text, "The peak ") {
+		p.T.Errorf("the comparison says %q", text)
+	}
+	sums := browser.Eval[[]float64](p, `(() => { const c = memlane.current().part, [a, b] = c.choices.map((x) => c.spaces[x.value]);
+		const live = (s) => s.liveAt(s.peak).reduce((sum, i) => sum + s.size[i], 0);
+		return [c.table.rows.reduce((sum, r) => sum + r.peak, 0), live(b) - live(a)]; })()`)
+	if sums[0] != sums[1] {
+		p.T.Errorf("the rows differ by %.0f bytes, the peaks by %.0f", sums[0], sums[1])
+	}
+	if browser.Eval[int](p, "document.querySelectorAll('.compare canvas').length") != 1 {
+		p.T.Error("no curves to compare")
+	}
+}
