@@ -2,18 +2,25 @@ package memlane_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"go/format"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render"
 )
 
 const module = "github.com/memlane/memlane"
@@ -54,12 +61,12 @@ var allowed = []struct {
 }{
 	{"lifetime/internal", nil, false},
 	{"lifetime/loss", nil, false},
-	{"lifetime/build", []string{"lifetime", "lifetime/loss", "lifetime/internal/"}, false},
-	{"lifetime/leak/preset", []string{"lifetime"}, true},
+	{"lifetime/build", []string{"lifetime", "lifetime/loss", "lifetime/internal/", "internal/units"}, false},
+	{"lifetime/leak/preset", []string{"lifetime", "internal/units"}, true},
 	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/leak/preset", "lifetime/loss", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
 	{"lifetime/leak", []string{"lifetime", "internal/units"}, false},
-	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss"}, false},
+	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "internal/units"}, false},
 	{"internal/units", nil, true},
 	{"internal/memlimit", []string{"internal/units"}, false},
@@ -68,18 +75,19 @@ var allowed = []struct {
 	{"internal/pickletest", nil, false},
 	{"internal/browser", []string{"internal/race"}, true},
 	{"internal/hostile", []string{"lifetime", "lifetime/build", "lifetime/loss"}, true},
-	{"internal/trainingtest", []string{"lifetime", "lifetime/build"}, false},
+	{"internal/trainingtest", []string{"lifetime", "lifetime/build", "internal/units"}, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/build", "lifetime/native", "lifetime/loss"}, true},
 	{"formats/torchsnap/internal/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/torchsnap/internal/pickle"}, false},
 	{"formats/chrometrace/internal/scan", nil, false},
-	{"formats/chrometrace", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/chrometrace/internal/scan"}, false},
+	{"formats/chrometrace", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/chrometrace/internal/scan", "internal/units"}, false},
 	{"formats/gpumemprof", []string{"lifetime", "lifetime/build", "lifetime/loss"}, false},
-	{"formats/jaxprof", []string{"lifetime", "lifetime/build", "lifetime/loss"}, true},
+	{"formats/jaxprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/internal/wire"}, true},
 	// Formats stand apart from each other, but for compiled programs: XProf profiles have
 	// them, and so do files of their own.
-	{"formats/xplane", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/hlo"}, false},
-	{"formats/hlo", []string{"lifetime", "lifetime/build", "lifetime/loss"}, true},
+	{"formats/xplane", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/hlo", "internal/units"}, false},
+	{"formats/internal/wire", nil, true},
+	{"formats/hlo", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/internal/wire", "internal/units"}, true},
 	{"formats", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/native", "formats/"}, true},
 	{"render/canvas", nil, true},
 	{"render/plot", []string{"lifetime", "internal/units", "render/canvas"}, false},
@@ -89,7 +97,7 @@ var allowed = []struct {
 }
 
 func TestImportDirection(t *testing.T) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Doc", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +106,7 @@ func TestImportDirection(t *testing.T) {
 		var p struct {
 			ImportPath string
 			Imports    []string
+			Doc        string
 		}
 		if err := dec.Decode(&p); err != nil {
 			t.Fatal(err)
@@ -117,6 +126,9 @@ func TestImportDirection(t *testing.T) {
 			continue
 		}
 		seen++
+		if p.Doc == "" {
+			t.Errorf("%s: its doc.go does not say what it is", folder)
+		}
 		for _, path := range p.Imports {
 			inner, ours := strings.CutPrefix(path, module+"/")
 			switch {
@@ -152,6 +164,115 @@ func TestFormatNames(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// place is a file that must mention a name, and the text it must hold.
+type place struct{ file, text string }
+
+// missing reports the places that do not hold their text.
+func missing(t *testing.T, name string, places ...place) {
+	t.Helper()
+	for _, p := range places {
+		if text, err := os.ReadFile(p.file); err != nil || !strings.Contains(string(text), p.text) {
+			t.Errorf("%s: %s lacks %q (CONTRIBUTING.md lists every place)", name, p.file, p.text)
+		}
+	}
+}
+
+// inTests reports whether no test of a folder holds text.
+func inTests(t *testing.T, name, folder, text string) {
+	t.Helper()
+	tests, _ := filepath.Glob(folder + "/*_test.go")
+	if !slices.ContainsFunc(tests, func(file string) bool {
+		source, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(source), text)
+	}) {
+		t.Errorf("%s: no test in %s has %q", name, folder, text)
+	}
+}
+
+// TestFormatPlaces names the places of CONTRIBUTING.md that do not have a format of the table yet.
+func TestFormatPlaces(t *testing.T) {
+	captures := map[string][]string{} // folders by format
+	err := filepath.WalkDir("testdata", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.Contains(path, "testdata/gen/") {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		var in io.Reader = file
+		if unzipped, err := gzip.NewReader(file); err == nil {
+			in = unzipped
+		} else if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		head, err := io.ReadAll(io.LimitReader(in, 4096))
+		for _, f := range formats.All {
+			if f.Sniff(head) {
+				captures[f.Name] = append(captures[f.Name], strings.Split(filepath.ToSlash(path), "/")[1])
+				break
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range formats.All {
+		source, _, _ := strings.Cut(strings.TrimPrefix(runtime.FuncForPC(reflect.ValueOf(f.Sniff).Pointer()).Name(), module+"/"), ".")
+		missing(t, f.Name, place{source + "/doc.go", "// Package " + path.Base(source)}, place{"README.md", "| `" + f.Name + "` |"},
+			place{"docs/manual/formats.md", "\n## " + f.Name + "\n"}, place{"CHANGELOG.md", f.Name})
+		inTests(t, f.Name, source, "func Fuzz")
+		if f.States { // its captures are the goldens of the others
+			continue
+		}
+		inTests(t, f.Name, source, "nativetest.") // goldens
+		if len(captures[f.Name]) == 0 {
+			t.Errorf("%s: Sniff recognises no capture in testdata", f.Name)
+		}
+		for _, folder := range captures[f.Name] {
+			missing(t, f.Name, place{"testdata/README.md", "\n## " + folder + "\n"})
+		}
+	}
+}
+
+// TestRulePlaces: TestDocumentedRules in cmd/memlane checks the manual.
+func TestRulePlaces(t *testing.T) {
+	for _, r := range leak.Rules {
+		missing(t, r.Name, place{"CHANGELOG.md", r.Name})
+		inTests(t, r.Name, "lifetime/leak", r.Name)
+	}
+}
+
+// TestExportPlaces names the places of CONTRIBUTING.md that lack an export of the table.
+func TestExportPlaces(t *testing.T) {
+	for _, e := range render.Exports {
+		missing(t, e.Name, place{"docs/manual/exports.md", "--to " + e.Name}, place{"docs/tasks.md", e.Name}, place{"docs/manual/commands.md", e.Name},
+			place{"CHANGELOG.md", e.Name})
+		if e.Needs == render.Buffers {
+			missing(t, e.Name, place{"render/testdata/small" + e.Extension, ""})
+		}
+	}
+}
+
+// TestDependencyPlaces: docs/dependencies.md gives a reason for every direct dependency.
+func TestDependencyPlaces(t *testing.T) {
+	for _, file := range []string{"go.mod", "cmd/memlane-fleet/go.mod"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			name, version, isDependency := strings.Cut(strings.TrimSpace(line), " v")
+			if isDependency && !strings.Contains(version, "// indirect") && !strings.Contains(name, module) {
+				name = strings.TrimSuffix(strings.TrimPrefix(name, "github.com/"), "/"+path.Base(name))
+				missing(t, name, place{"docs/dependencies.md", name})
+			}
 		}
 	}
 }

@@ -2,18 +2,18 @@ package formats
 
 import "io"
 
-// ahead reads a stream in a goroutine of its own, a few pieces ahead of the one
-// who reads it: decompression and reading then have a processor each.
+// ahead reads a stream in a separate goroutine, a few pieces ahead of its Read, so
+// that decompression and parsing use one processor each.
 type ahead struct {
-	pieces chan piece
-	spare  chan []byte
-	done   chan struct{}
-	now    piece
-	rest   []byte // of now, still to be read
-	tell   func() // called by the reader, after each piece
+	pieces   chan piece
+	spare    chan []byte
+	done     chan struct{}
+	now      piece
+	rest     []byte // the unread part of now
+	progress func() // called by Read after each piece
 }
 
-// piece is a part of the stream, and the error that stands behind it.
+// piece is a part of the stream, and the error that follows it.
 type piece struct {
 	data []byte
 	err  error
@@ -24,11 +24,11 @@ const (
 	aheadPieces = 4
 )
 
-// readAhead starts reading in. stop must be called.
-func readAhead(in io.Reader, tell func()) *ahead {
-	a := &ahead{pieces: make(chan piece, aheadPieces), spare: make(chan []byte, aheadPieces+1), done: make(chan struct{}), tell: tell}
+// readAhead starts to read in. The caller must call stop.
+func readAhead(in io.Reader, progress func()) *ahead {
+	a := &ahead{pieces: make(chan piece, aheadPieces), spare: make(chan []byte, aheadPieces+1), done: make(chan struct{}), progress: progress}
 	for range aheadPieces + 1 {
-		a.spare <- nil // made when it is first used: most files are small
+		a.spare <- nil // allocated at first use: most files are small
 	}
 	go a.run(in)
 	return a
@@ -74,12 +74,12 @@ func (a *ahead) Read(b []byte) (int, error) {
 		}
 		a.now = <-a.pieces
 		a.rest = a.now.data
-		a.tell()
+		a.progress()
 	}
 	n := copy(b, a.rest)
 	a.rest = a.rest[n:]
 	return n, nil
 }
 
-// stop ends the goroutine, without waiting for a stream that stands still.
+// stop ends the goroutine. It does not wait for a blocked read.
 func (a *ahead) stop() { close(a.done) }

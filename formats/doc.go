@@ -1,6 +1,6 @@
-// Package formats opens captures: it decompresses, finds out what a file is,
-// and has the right reader turn it into a lifetime.Capture.
+// Package formats opens captures: it decompresses a file, detects its format and
+// reads it into a lifetime.Capture.
 //
-// Its place in the pipeline: the first step. Every reader is one folder below
-// and one line in [All]; readers know lifetime and nothing of each other.
+// It is the first step of the pipeline. Each format has a folder below and a line
+// in [All]. Readers import lifetime, but not each other.
 package formats

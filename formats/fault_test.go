@@ -14,14 +14,14 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// kinds are captures of all formats but the native one.
+// kinds are captures of all formats except the native one.
 var kinds = []string{
 	leak, profile, "../testdata/xplane/padded.hlo.pb", "../testdata/jaxprof/leak_after.memory.prof",
 	"../testdata/gpumemprof/both.json", "../testdata/chrome/cpu_leak.json.gz", "../testdata/chrome/cpu_leak.timeline.raw.json.gz",
 }
 
-// TestBrokenDisk: where reading fails in the middle, that is said: what was read so
-// far is not taken for a capture that ends early.
+// TestBrokenDisk checks that a read error in the middle of a file is returned. The part
+// before it must not pass as a truncated capture.
 func TestBrokenDisk(t *testing.T) {
 	broken := errors.New("broken disk")
 	for _, file := range kinds {
@@ -30,14 +30,14 @@ func TestBrokenDisk(t *testing.T) {
 			for at := 0; at < len(data); at += 1 + len(data)/7 {
 				_, err := formats.Open("-", formats.Input{Stdin: io.MultiReader(bytes.NewReader(data[:at]), failing{broken})})
 				if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "-: ") {
-					t.Errorf("%s, of which %d of %d bytes can be read: error %v", file, at, len(data), err)
+					t.Errorf("%s: reading fails after %d of %d bytes: error %v", file, at, len(data), err)
 				}
 			}
 		}
 	}
 }
 
-// setTemp makes dir the folder of temporary files.
+// setTemp sets the folder of temporary files and returns the name of its variable.
 func setTemp(t *testing.T, dir string) (variable string) {
 	variable = "TMPDIR"
 	if runtime.GOOS == "windows" {
@@ -47,8 +47,8 @@ func setTemp(t *testing.T, dir string) (variable string) {
 	return variable
 }
 
-// TestNoTemporaryFolder: only what has to be spooled needs temporary files. Where
-// there is no folder for them, the error says so, and what helps.
+// TestNoTemporaryFolder checks that only formats with ReadAt need temporary files, and
+// that the error without a folder for them names the variable to set.
 func TestNoTemporaryFolder(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	packed := write(t, "packed.xplane.pb.gz", gzipped(t, read(t, profile)))
@@ -57,25 +57,25 @@ func TestNoTemporaryFolder(t *testing.T) {
 		text(t, file, formats.Input{})
 		_, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(read(t, file))})
 		if file == profile {
-			checkError(t, err, "-", "no temporary file in "+missing+" can hold its content")
-			checkError(t, err, "-", "let "+variable+" name a folder")
+			checkError(t, err, "-", "cannot write its content to a temporary file in "+missing)
+			checkError(t, err, "-", "set "+variable+" to a folder")
 		} else if err != nil {
 			t.Errorf("%s on standard input: %v", file, err)
 		}
 	}
 	_, err := formats.Open(packed, formats.Input{})
-	checkError(t, err, packed, "no temporary file in "+missing)
+	checkError(t, err, packed, "temporary file in "+missing)
 }
 
-// TestChangesWhileRead: a file that grows, shrinks or goes away between two looks at
-// it is read as it was, or as far as it goes, or there is one error.
+// TestChangesWhileRead checks files that grow, shrink or disappear while they are read:
+// the result is the original model, a truncated capture or one error.
 func TestChangesWhileRead(t *testing.T) {
 	for _, kind := range kinds {
 		data := read(t, kind)
 		want := text(t, write(t, "plain", data), formats.Input{})
 		for _, change := range []struct {
 			name string
-			same bool // the model is that of the file as it was
+			same bool // the model must be that of the original file
 			do   func(file string) error
 		}{
 			{"grows", kind == profile, func(file string) error {
@@ -103,7 +103,7 @@ func TestChangesWhileRead(t *testing.T) {
 					if !changed {
 						changed = true
 						if err := change.do(file); err != nil {
-							t.Skipf("a file that is open cannot be changed here: %v", err)
+							t.Skipf("this system cannot change an open file: %v", err)
 						}
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,18 +15,18 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// runFolders are where the folders of runs lie below a log folder: the layout
-// of XProf and TensorBoard, seen from the run itself up to its root.
+// runFolders are the patterns of run folders below a given folder, in the layout of
+// XProf and TensorBoard: the folder may be the run or any of its parents.
 var runFolders = []string{".", "*", "plugins/profile/*", "*/plugins/profile/*"}
 
-// profileFiles are the files of a run, one per host.
+// profileFiles are the patterns of a run's files, one file per host.
 var profileFiles = []string{"*.xplane.pb", "*.xplane.pb.gz", "*.xplane.pb.zst"}
 
-// profiles finds the profiles in a folder: those of one run. Of several runs it
-// takes the last one, whose name is its time, and counts the others.
+// profiles returns the profiles of the latest run in a folder; the name of a run is its
+// time. It counts the other runs as a loss, and fails if the folder has no profiles.
 func profiles(folder string, b *build.Builder) ([]string, error) {
 	dir, err := os.Open(folder)
-	if err != nil { // patterns would match nothing and not say why
+	if err != nil { // filepath.Glob would hide the error
 		return nil, err
 	}
 	dir.Close()
@@ -45,11 +46,7 @@ func profiles(folder string, b *build.Builder) ([]string, error) {
 		if len(runs) == 0 {
 			continue
 		}
-		var names []string
-		for name := range runs {
-			names = append(names, name)
-		}
-		slices.SortFunc(names, func(x, y string) int {
+		names := slices.SortedFunc(maps.Keys(runs), func(x, y string) int {
 			return cmp.Or(cmp.Compare(filepath.Base(x), filepath.Base(y)), cmp.Compare(x, y))
 		})
 		last := names[len(names)-1]
@@ -59,17 +56,16 @@ func profiles(folder string, b *build.Builder) ([]string, error) {
 		slices.Sort(runs[last])
 		return runs[last], nil
 	}
-	return nil, errors.New("is a folder without captures: neither profiles of XProf (*.xplane.pb, also in plugins/profile/RUN) nor " +
-		"*.pickle, *.json, *.pb, *.prof, plain or compressed")
+	return nil, errors.New("is a folder without captures: it has no XProf profile (*.xplane.pb, also in plugins/profile/RUN) and no " +
+		"*.pickle, *.json, *.pb or *.prof, plain or compressed")
 }
 
-// captureNames end the names of files that are captures, before what compressed
-// them.
-var captureNames = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
+// captureExts are the extensions of captures, without .gz or .zst.
+var captureExts = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
 
-// Expand returns the captures that names of files, folders and patterns stand for,
-// each folder's and pattern's in order of their names. A folder that a profiler of
-// XProf wrote into is one capture.
+// Expand replaces folders and patterns with the captures in them, sorted by name. A
+// folder with XProf profiles stays: it is one capture. Expand fails if a pattern matches
+// nothing.
 func Expand(names []string) (files []string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -85,14 +81,14 @@ func Expand(names []string) (files []string, err error) {
 			}
 			files = append(files, found...)
 		default:
-			files = append(files, name) // opening it says what is wrong
+			files = append(files, name) // Open reports what is wrong
 		}
 	}
 	return files, nil
 }
 
-// expandFolder returns the captures in a folder, or the folder itself where it
-// holds profiles of XProf or nothing that is known.
+// expandFolder returns the captures in a folder, or the folder itself if it contains
+// XProf profiles, or no captures.
 func expandFolder(folder string) (files []string) {
 	if _, err := profiles(folder, build.New(0)); err == nil {
 		return []string{folder}
@@ -104,7 +100,7 @@ func expandFolder(folder string) (files []string) {
 	for _, e := range entries {
 		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".zst")
 		file := filepath.Join(folder, e.Name())
-		if slices.Contains(captureNames, filepath.Ext(name)) && isFile(file) {
+		if slices.Contains(captureExts, filepath.Ext(name)) && isFile(file) {
 			files = append(files, file)
 		}
 	}
@@ -114,15 +110,15 @@ func expandFolder(folder string) (files []string) {
 	return files
 }
 
-// isFile reports whether a name in a folder is that of a file, or of a link to one: a
-// pipe or a socket there would be waited for in vain.
+// isFile reports whether name is a regular file, or a link to one. Reading a pipe or a
+// socket could block forever.
 func isFile(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// escape makes a path fit for a pattern that is to match it. Windows has names with
-// brackets only, and no character that escapes.
+// escape returns a filepath.Glob pattern that matches the path itself. On Windows,
+// patterns have no escape character, and of the special ones names contain only brackets.
 func escape(path string) string {
 	if filepath.Separator == '\\' {
 		return strings.ReplaceAll(path, "[", "[[]")
@@ -130,28 +126,27 @@ func escape(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 
-// nameHosts tells spaces of several files apart that would have one name: by
-// the name of their file, which is the host in XProf's layout.
+// nameHosts sets the host of all spaces to the name of their file, which is the host in
+// XProf's layout, if spaces of different files would otherwise have the same ID.
 func nameHosts(sources []lifetime.Source, spaces []*lifetime.SpaceInfo) {
-	files := map[string]int{} // source by ID
-	same := false
+	sourceOf := map[string]int{} // by ID
+	ambiguous := false
 	for _, s := range spaces {
-		source, seen := files[s.ID()]
-		same = same || seen && source != s.Source
-		files[s.ID()] = s.Source
+		source, seen := sourceOf[s.ID()]
+		ambiguous = ambiguous || seen && source != s.Source
+		sourceOf[s.ID()] = s.Source
 	}
-	if !same {
+	if !ambiguous {
 		return
 	}
 	for _, s := range spaces {
-		name, _, _ := strings.Cut(filepath.Base(sources[s.Source].File), ".xplane.pb")
-		s.Host = name
+		s.Host, _, _ = strings.Cut(filepath.Base(sources[s.Source].File), ".xplane.pb")
 	}
 }
 
-// xplanesBeside returns the XProf profile in the folder of a trace, or the folder
-// where it has several; "" where it has none.
-func xplanesBeside(trace string) string {
+// siblingProfile returns the XProf profile in the folder of a trace, the folder if it
+// has several, or "" if it has none.
+func siblingProfile(trace string) string {
 	if trace == "-" {
 		return ""
 	}

@@ -52,8 +52,8 @@ func folder(t *testing.T, dir string) *lifetime.Capture {
 	return c
 }
 
-// TestFolder opens the folders that XProf and TensorBoard know: a run, and what
-// is above it.
+// TestFolder opens all folders of the layout of XProf and TensorBoard: a run and its
+// parents.
 func TestFolder(t *testing.T) {
 	const run = "plugins/profile/2026_01_11_21_26_41/"
 	root := logFolder(t, "train/"+run+"worker-0.xplane.pb", "train/"+run+"worker-1.xplane.pb.gz")
@@ -62,7 +62,7 @@ func TestFolder(t *testing.T) {
 		if len(c.Sources) != 2 || len(c.Spaces) != 2 {
 			t.Fatalf("%s: %d sources, %d spaces", dir, len(c.Sources), len(c.Spaces))
 		}
-		// Both files say that their host is called vm: the file tells them apart.
+		// The host in both files is vm, so the names of the files become the hosts.
 		if a, b := c.Spaces[0], c.Spaces[1]; a.Host != "worker-0" || b.Host != "worker-1" || a.Source != 0 || b.Source != 1 {
 			t.Errorf("%s: %s from %d, %s from %d", dir, a.ID(), a.Source, b.ID(), b.Source)
 		}
@@ -72,7 +72,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestRuns opens a folder of several runs: the last one counts.
+// TestRuns opens a folder of several runs: only the latest is read.
 func TestRuns(t *testing.T) {
 	root := logFolder(t, "plugins/profile/2026_02_01_00_00_00/h.xplane.pb", "plugins/profile/2025_12_31_00_00_00/h.xplane.pb", "plugins/profile/2026_01_01_00_00_00/h.xplane.pb")
 	c := folder(t, root)
@@ -84,8 +84,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestExpand: folders and patterns stand for the captures in them, a log folder of
-// XProf for itself.
+// TestExpand checks that folders and patterns expand to the captures in them, and that a
+// log folder of XProf stays a folder.
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.pickle", "a.json.gz", "notes.txt", "c.pb.zst", "logs/plugins/profile/1/h.xplane.pb"} {
@@ -122,6 +122,6 @@ func TestExpand(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := formats.Expand(at("*.none")); err == nil {
-		t.Error("a pattern that matches nothing is no error")
+		t.Error("a pattern without matches is accepted")
 	}
 }

@@ -28,23 +28,23 @@ import (
 // Format is one kind of capture.
 type Format struct {
 	Name string // as in --input-format
-	Doc  string // what it is and what writes it, in one line
+	Doc  string // one line: the format and the programs that write it
 
-	// Sniff reports whether the first bytes of a file (up to sniffed, after
-	// decompression) are of this format.
+	// Sniff reports whether head, the first bytes of the decompressed file (up to
+	// sniffed), looks like this format.
 	Sniff func(head []byte) bool
-	// Read turns the file into facts, streamed once from its beginning. Formats
-	// in which what explains a thing follows it have ReadAt instead.
+	// Read reads the file into the builder in one pass. Formats that need random
+	// access have ReadAt instead.
 	Read   func(file string, in io.Reader, b *build.Builder) error
 	ReadAt func(file string, in io.ReaderAt, size int64, b *build.Builder) error
-	// States says that the file states the model itself, buffers with both ends
-	// and all, so that it may contradict itself: what was read is checked.
+	// States is set if the file contains the model itself, such as buffers with both
+	// ends. Such a file may contradict itself, so Open checks the result.
 	States bool
-	// Traits are what is true of all its captures.
+	// Traits apply to all captures of the format.
 	Traits lifetime.Traits
 }
 
-// All lists the formats in the order in which they are tried.
+// All lists the formats in the order in which Open tries them.
 var All = []Format{
 	{Name: "torch-snapshot", Doc: "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one",
 		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true,
@@ -64,55 +64,55 @@ var All = []Format{
 		Sniff: native.Sniff, Read: native.Read, States: true},
 }
 
-// sniffed is how much of a file the formats may look at before they choose.
+// sniffed is the number of bytes that Format.Sniff gets.
 const sniffed = 4096
 
-// Input is where captures come from besides files, and how they are read.
+// Input are the options of Open.
 type Input struct {
 	Stdin io.Reader // read for the name "-"
-	// File, when set, opens the files that lie elsewhere than on a disk of this
-	// machine; each name is then one file, and none a folder or standard input.
+	// File, if set, opens every name, for example in remote storage. No name is then a
+	// folder or standard input.
 	File   func(name string) (File, error)
-	Format string // name of a Format, or "" to find out
-	// Keep says what to keep beside the buffers. OpenOutline adds PeakAndEnd.
+	Format string // name of a Format; "" detects it
+	// Keep selects what to keep besides the buffers. OpenOutline adds PeakAndEnd.
 	Keep build.Keep
-	// Progress, when set, is called for every file of size bytes (0 = not
-	// known) and returns what to call with each number of bytes read from it.
+	// Progress, if set, is called for each file with its size in bytes (0 = unknown).
+	// The function that it returns is called with the number of bytes of each read.
 	Progress func(file string, size int64) func(n int)
-	// Stop, when set, is asked again and again while files are read: from its first
-	// error on it must return one. It ends the reading, and Open returns it.
+	// Stop, if set, is called before each read. Its first error ends the reading, and
+	// Open returns it. Later calls must return an error too.
 	Stop func() error
 }
 
-// File is a file that can be read from its beginning and at any place of it.
+// File is a file for both sequential and random reads.
 type File interface {
 	io.ReadCloser
 	io.ReaderAt
 	Size() int64 // in bytes
 }
 
-// Open reads one capture: a file, or a folder of profiles. The error names the
-// file.
+// Open reads one capture: a file, or a folder of profiles. It fails if the file cannot
+// be read or is not a capture; the error names the file. Damage to a part of a capture
+// is a loss in the result.
 func Open(file string, in Input) (*lifetime.Capture, error) {
 	b := build.New(in.Keep)
 	from, err := readAll(file, in, b)
 	if err != nil {
 		return nil, err
 	}
-	return from.whole(file, b)
+	return from.finish(file, b)
 }
 
-// OpenOutline is Open for those who ask for the peak and the end of each space alone.
-// It takes less time and memory, and what it returns equals the Outline of what Open
-// returns.
+// OpenOutline returns the same as the Outline of Open's result: the peak and the end of
+// each space. It takes less time and memory than Open, and fails like it.
 func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 	b := build.New(in.Keep | build.PeakAndEnd)
 	from, err := readAll(file, in, b)
 	if err != nil {
 		return nil, err
 	}
-	if from.states { // what is checked must be whole
-		c, err := from.whole(file, b)
+	if from.states { // Check needs the whole capture
+		c, err := from.finish(file, b)
 		if err != nil {
 			return nil, err
 		}
@@ -130,9 +130,9 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 	return o, nil
 }
 
-// origin is where a capture came from.
+// origin describes the input of a capture.
 type origin struct {
-	local  bool // a disk of this machine
+	local  bool // not opened by Input.File
 	folder bool
 	states bool // Format.States of one of its files
 }
@@ -150,7 +150,7 @@ func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	}
 	for _, f := range files {
 		format, err := read(f, in, b)
-		if in.Stop != nil { // a reader may take the end of its input for that of the file
+		if in.Stop != nil { // the reader may have taken its error for the end of the file
 			err = cmp.Or(in.Stop(), err)
 		}
 		if err != nil {
@@ -161,8 +161,8 @@ func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	return from, nil
 }
 
-// whole makes the capture that was read from file into b.
-func (o *origin) whole(file string, b *build.Builder) (*lifetime.Capture, error) {
+// finish returns the capture that readAll read into b, checked if its format needs it.
+func (o *origin) finish(file string, b *build.Builder) (*lifetime.Capture, error) {
 	c, err := b.Finish()
 	if err == nil && o.states {
 		if err = c.Check(); err != nil {
@@ -180,13 +180,13 @@ func (o *origin) whole(file string, b *build.Builder) (*lifetime.Capture, error)
 	return c, nil
 }
 
-// complete adds what no single file says: the traits of formats, the profile that lies
-// beside a trace without memory, and the hosts of the spaces of a folder.
+// complete adds the traits of the formats, the profile in the folder of a trace
+// without memory, and the hosts of a folder's spaces.
 func (o *origin) complete(t *lifetime.Tables, spaces []*lifetime.SpaceInfo) {
 	sources := t.Sources
 	for i := range t.Losses {
 		if l := &t.Losses[i]; l.Reason == loss.NotOfPyTorch && o.local {
-			l.First = xplanesBeside(sources[0].File)
+			l.First = siblingProfile(sources[0].File)
 		}
 	}
 	for i := range sources {
@@ -201,11 +201,11 @@ func (o *origin) complete(t *lifetime.Tables, spaces []*lifetime.SpaceInfo) {
 	}
 }
 
-// named says which file an error is about.
+// named adds the name of the file to an error.
 func named(file string, err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) && path.Path == file {
-		err = path.Err // which does not say it again
+		err = path.Err // does not repeat the name
 	}
 	return fmt.Errorf("%s: %w", file, err)
 }
@@ -231,7 +231,7 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 	}
 	if len(head) == 0 {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return Format{}, errors.New("a compressed file that ends before its first byte of content; copy or download it again")
+			return Format{}, errors.New("the compressed file ends before its first byte of content; copy or download it again")
 		}
 		return Format{}, errors.New("it is empty: nothing was written, or nothing arrived")
 	}
@@ -249,29 +249,18 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 	return format, format.ReadAt(file, at, size, b)
 }
 
-// maxZstdWindow is the memory that a zstd stream may ask for.
+// maxZstdWindow bounds the window of a zstd stream, in bytes.
 const maxZstdWindow = 128 << 20
 
-// packed is how a file is compressed.
-type packed int
-
-const (
-	plainFile packed = iota
-	gzipFile
-	zstdFile
-)
-
-func (p packed) String() string { return [...]string{"file", "gzip", "zstd"}[p] }
-
-// packing tells by the first bytes of a file how it is compressed.
-func packing(magic []byte) packed {
+// compression returns "gzip" or "zstd" by the first bytes of a file, "" for others.
+func compression(magic []byte) string {
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		return gzipFile
+		return "gzip"
 	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return zstdFile
+		return "zstd"
 	}
-	return plainFile
+	return ""
 }
 
 // decompress undoes gzip and zstd, also one inside the other.
@@ -279,33 +268,30 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 	for range 3 {
 		magic, _ := in.Peek(4)
 		packed := &counter{in: in}
+		how := compression(magic)
 		var plain io.Reader
-		switch packing(magic) {
-		case gzipFile:
-			z, err := gzip.NewReader(packed)
-			if err != nil {
-				return nil, fmt.Errorf("damaged %s (%w); copy or download it again", gzipFile, err)
-			}
-			plain = z
-		case zstdFile:
-			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
-			if err != nil {
-				return nil, fmt.Errorf("damaged %s (%w); copy or download it again", zstdFile, err)
-			}
-			plain = z
-		case plainFile:
+		var err error
+		switch how {
+		case "gzip":
+			plain, err = gzip.NewReader(packed)
+		case "zstd":
+			plain, err = zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		default:
 			return in, nil
 		}
-		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed, how: packing(magic)}, 64<<10)
+		if err != nil {
+			return nil, fmt.Errorf("damaged %s (%w); copy or download it again", how, err)
+		}
+		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed, how: how}, 64<<10)
 	}
 	return nil, errors.New("compressed more than twice over")
 }
 
-// counter counts what is read through it.
+// counter counts the bytes read through it.
 type counter struct {
 	in  io.Reader
 	n   int64
-	err error // that ended it
+	err error // of the last Read
 }
 
 func (c *counter) Read(p []byte) (n int, err error) {
@@ -314,20 +300,20 @@ func (c *counter) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// Captures shrink to a tenth or a thirtieth when they are compressed. What
-// expands to maxExpansion times its size, beyond the first freeExpansion bytes,
-// was made to fill the memory.
+// Captures compress to a tenth or a thirtieth of their size. A file that expands to
+// more than maxExpansion times its size, after the first freeExpansion bytes, is a
+// decompression bomb.
 const (
 	maxExpansion  = 250
 	freeExpansion = 64 << 20
 )
 
-// expansion ends a stream that expands too far.
+// expansion reads a decompressed stream and fails if it expands too far.
 type expansion struct {
 	in     io.Reader
-	packed *counter
-	how    packed
-	n      int64
+	packed *counter // the compressed stream
+	how    string   // as from compression
+	n      int64    // bytes read
 }
 
 func (e *expansion) Read(p []byte) (int, error) {
@@ -337,17 +323,18 @@ func (e *expansion) Read(p []byte) (int, error) {
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return n, fmt.Errorf("it takes more than %d MiB to decompress (zstd --long); decompress it first", maxZstdWindow>>20)
 	case e.packed.err == nil || errors.Is(e.packed.err, io.EOF):
-		return n, fmt.Errorf("damaged %s near byte %d of it (%w); copy or download it again", e.how, e.packed.n, err)
+		return n, fmt.Errorf("damaged %s near byte %d (%w); copy or download it again", e.how, e.packed.n, err)
 	}
 	e.n += int64(n)
 	if e.n > freeExpansion+maxExpansion*e.packed.n {
-		return 0, fmt.Errorf("it expands to more than %d times its compressed size, as no capture does; decompress it first if it is one", maxExpansion)
+		return 0, fmt.Errorf("it expands to more than %d times its compressed size, which no real capture does; "+
+			"if it is one, decompress it first", maxExpansion)
 	}
 	return n, err
 }
 
-// choose finds the format of a file by its first bytes, or by the name that the
-// user gave.
+// choose returns the format with the given name, or without a name the first format
+// that recognises head. It fails if there is none, and describes the file.
 func choose(file string, head []byte, name string) (Format, error) {
 	var names []string
 	for _, f := range All {
@@ -358,9 +345,9 @@ func choose(file string, head []byte, name string) (Format, error) {
 	}
 	known := strings.Join(names, ", ")
 	if name != "" {
-		return Format{}, fmt.Errorf("no input format is called %q; there are: %s", name, known)
+		return Format{}, fmt.Errorf("unknown input format %q; known formats: %s", name, known)
 	}
-	if what := foreign(file, head); what != "" {
+	if what := describeNotCapture(file, head); what != "" {
 		return Format{}, errors.New("not a capture: it is " + what)
 	}
 	return Format{}, fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", beginning(head), known)

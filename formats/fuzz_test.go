@@ -8,9 +8,8 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// FuzzOpen opens anything that may come on standard input, compressed or not: no
-// panic, one clear error or a capture that passes Check. The readers have targets of
-// their own.
+// FuzzOpen opens arbitrary input, compressed or not. It must return a one-line error or
+// a capture that passes Check. Each reader also has its own fuzz target.
 func FuzzOpen(f *testing.F) {
 	for _, data := range nativetest.Contents(f, "../testdata/*/*.pickle", "../testdata/*/*.pb", "../testdata/*/*.json*", "../testdata/*/*.prof", "../testdata/*/*.native") {
 		piece := data[:min(len(data), 2<<10)]

@@ -88,15 +88,14 @@ func page(t testing.TB, pickle []byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Python puts the name first and a blank behind each colon.
+	// Python writes the name first, and a space after each colon.
 	list := strings.ReplaceAll(strings.ReplaceAll(string(files), `":"`, `": "`), `","`, `", "`)
 	return "\n<!DOCTYPE html>\n<html>\n<head>\n</head>\n<body>\n<script type=\"module\">\n" +
 		"import {add_local_files} from \"https://cdn.jsdelivr.net/gh/pytorch/pytorch@main/torch/utils/viz/MemoryViz.js\"\n" +
 		"const local_files = " + list + "\nadd_local_files(local_files, 'Active Memory Timeline')\n</script>\n</body>\n"
 }
 
-// TestSameCapture opens one snapshot in all the ways it may come: the model is
-// the same.
+// TestSameCapture opens one snapshot in every container and compares the models.
 func TestSameCapture(t *testing.T) {
 	pickle := read(t, leak)
 	want := text(t, leak, formats.Input{})
@@ -125,8 +124,8 @@ func TestSameCapture(t *testing.T) {
 	}
 }
 
-// TestSameProfile opens one profile, which is looked at twice, in all the ways
-// it may come. What is spooled for that is gone afterwards.
+// TestSameProfile opens one profile, which needs ReadAt, in every container and compares
+// the models. No temporary file may remain.
 func TestSameProfile(t *testing.T) {
 	data := read(t, profile)
 	want := text(t, profile, formats.Input{})
@@ -149,12 +148,12 @@ func TestSameProfile(t *testing.T) {
 	}
 	z := gzipped(t, data)
 	if _, err := formats.Open(write(t, "cut.gz", z[:len(z)-len(z)/3]), formats.Input{}); err == nil || !strings.Contains(err.Error(), "ends early") {
-		t.Errorf("a profile that was cut before its names: %v", err)
+		t.Errorf("a profile truncated before its names: %v", err)
 	}
 }
 
-// TestProgress: progress is told of every byte of a file that is streamed, and
-// of as many or more of one that is looked at twice.
+// TestProgress checks that Progress gets every byte of a streamed file once, and every
+// byte of a file with random access at least once.
 func TestProgress(t *testing.T) {
 	for _, file := range []string{leak, profile} {
 		seen, size := int64(0), int64(0)
@@ -163,28 +162,28 @@ func TestProgress(t *testing.T) {
 			return func(n int) { seen += int64(n) }
 		}})
 		if n := int64(len(read(t, file))); size != n || seen < n || file == leak && seen > n {
-			t.Errorf("%s: saw %d bytes of %d, told of %d", file, seen, n, size)
+			t.Errorf("%s: progress reports %d of %d bytes, and a size of %d", file, seen, n, size)
 		}
 	}
 }
 
-// TestStop: whatever is read, it ends where it is told to, with the reason, and
-// leaves nothing behind.
+// TestStop checks that Stop's error ends the reading of every format, that Open returns
+// it, and that no temporary file remains.
 func TestStop(t *testing.T) {
 	spool := t.TempDir()
 	t.Setenv("TMPDIR", spool)
-	enough := errors.New("that is enough")
+	stopped := errors.New("stopped")
 	for _, file := range []string{leak, profile, "../testdata/chrome/cpu_leak.json.gz", write(t, "b.xplane.pb.gz", gzipped(t, read(t, profile)))} {
 		for after := range 3 {
-			asked := 0
+			calls := 0
 			_, err := formats.Open(file, formats.Input{Stop: func() error {
-				if asked++; asked > after {
-					return enough
+				if calls++; calls > after {
+					return stopped
 				}
 				return nil
 			}})
-			if !errors.Is(err, enough) || !strings.HasPrefix(err.Error(), file+": ") {
-				t.Errorf("%s, stopped after %d looks: %v", file, after, err)
+			if !errors.Is(err, stopped) || !strings.HasPrefix(err.Error(), file+": ") {
+				t.Errorf("%s, stopped after %d calls: %v", file, after, err)
 			}
 		}
 	}
@@ -193,8 +192,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestRefused opens what is no capture. Each gives one line that names the file
-// and says what it is and what to do.
+// TestRefused opens files that are not captures. Each error is one line that names the
+// file, what it is and what to do.
 func TestRefused(t *testing.T) {
 	pickle := read(t, leak)
 	var archive bytes.Buffer
@@ -216,26 +215,26 @@ func TestRefused(t *testing.T) {
 		{"data.json", []byte(`{"layers": []}`), "", `looks like JSON that begins with "{\"layers\": []}"`},
 		{"list.json", []byte("\n  [1, 2]"), "", "looks like JSON that begins with"},
 		{"utf16.json", []byte("\xff\xfe{\x00}\x00"), "", "UTF-16"},
-		{"memory_profile.json", []byte(`{"memoryProfilePerAllocator":{"0":{}}}`), "", "give the *.xplane.pb"},
-		{"own.json", []byte("{\n \"schema\": \"memlane/1\",\n"), "", "memlane wrote itself"},
+		{"memory_profile.json", []byte(`{"memoryProfilePerAllocator":{"0":{}}}`), "", "open the *.xplane.pb"},
+		{"own.json", []byte("{\n \"schema\": \"memlane/1\",\n"), "", "output of memlane"},
 		{"py-spy.json", []byte(`{"$schema":"https://www.speedscope.app/file-format-schema.json"}`), "", "speedscope"},
-		{"events.out.tfevents.1.host", []byte("\x18\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04\x09abcdefgh\x1a\x0dbrain.Event:2"), "", "TensorBoard's file of events"},
-		{"report.sqlite", []byte("SQLite format 3\x00"), "", "a database of SQLite"},
+		{"events.out.tfevents.1.host", []byte("\x18\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04\x09abcdefgh\x1a\x0dbrain.Event:2"), "", "a TensorBoard event file"},
+		{"report.sqlite", []byte("SQLite format 3\x00"), "", "an SQLite database"},
 		{"pointer.pickle", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"), "", "git lfs pull"},
 		{"denied.pickle", []byte("<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code></Error>"), "", "download the capture again"},
 		{"forbidden.pickle", []byte("<html><head><title>403\x1b Forbidden</title>"), "", `an HTML page titled "403\x1b Forbidden" without`},
 		{"a.tar", append(make([]byte, 257), "ustar\x0000"...), "", "a tar archive; unpack it first"},
-		{"a.pickle.bz2", []byte("BZh91AY&SY"), "", "packed with bzip2"},
-		{"a.pickle.xz", []byte("\xfd7zXZ\x00"), "", "packed with xz"},
-		{"heap.pb", []byte("\x5a\x04\x08\x01\x10\x02\x60\x80\x80\x20"), "", "a profile of pprof"},
-		{"cpu.pb", []byte("\x48\x01\x50\x02\x5a\x04\x08\x01\x10\x02"), "", "a profile of pprof"},
+		{"a.pickle.bz2", []byte("BZh91AY&SY"), "", "compressed with bzip2"},
+		{"a.pickle.xz", []byte("\xfd7zXZ\x00"), "", "compressed with xz"},
+		{"heap.pb", []byte("\x5a\x04\x08\x01\x10\x02\x60\x80\x80\x20"), "", "a pprof profile"},
+		{"cpu.pb", []byte("\x48\x01\x50\x02\x5a\x04\x08\x01\x10\x02"), "", "a pprof profile"},
 		{"model.safetensors", []byte("\x14\x00\x00\x00\x00\x00\x00\x00{\"a\":{\"dtype\":\"F32\"}}"), "", "safetensors"},
 		{"step.hlo.txt", []byte("HloModule jit_f\n"), "", "--xla_dump_hlo_as_proto"},
 		{"zeros.pickle", make([]byte, 9000), "", "nothing but zeros"},
 		{"notes.txt", []byte("Dear diary,\nall is well.\n"), "", `it begins with "Dear diary,\nall is w"`},
 		{"picture.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "", "it is a picture"},
 		{"program", []byte("\x7fELF\x02\x01\x01\x00\x00\x00"), "", "binary file that begins with 7f 45 4c 46"},
-		{"memory.prof", []byte("\xfb)\x03\xfa\x0d/tmp/train.py"), "", "it is a cProfile file, of time spent in Python functions and not of memory"},
+		{"memory.prof", []byte("\xfb)\x03\xfa\x0d/tmp/train.py"), "", "it is a cProfile file, which records time in Python functions, not memory"},
 		{"python 2.prof", []byte("{(\x03\x00\x00\x00s\x0d\x00\x00\x00/tmp/train.py"), "", "it is a cProfile file"},
 		{"escape.txt", []byte("\x1b[31mred\x07"), "", "it begins with"},
 		{"empty.pickle", nil, "", "it is empty"},
@@ -245,19 +244,19 @@ func TestRefused(t *testing.T) {
 		{"empty.zst", zstded(t, nil), "", "it is empty"},
 		{"page.html", []byte("<!DOCTYPE html><html><body>Hello</body></html>"), "", "HTML page without a memory snapshot"},
 		{"damaged.html", []byte(strings.Replace(html, "AA", "A!", 1)), "", "damaged"},
-		{"short.html", []byte(html[:strings.Index(html, "base64")+12]), "", "no memory snapshot"},
+		{"short.html", []byte(html[:strings.Index(html, "base64")+12]), "", "not a memory snapshot"},
 		{"weights.pickle", []byte("\x80\x04}\x94\x8c\x05epochK\x05s."), "", "torch.cuda.memory._dump_snapshot"},
-		{"legacy.pt", []byte("\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "", "no memory snapshot"},
-		{"evil.pickle", []byte("\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R."), "", "opcode GLOBAL at byte 2 asks to import os.system: refused, not executed"},
+		{"legacy.pt", []byte("\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "", "not a memory snapshot"},
+		{"evil.pickle", []byte("\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R."), "", "opcode GLOBAL at byte 2 would import os.system: refused, not executed"},
 		{"two bytes.gz", []byte{0x1f, 0x8b}, "", "damaged gzip"},
 		{"header.gz", gzipped(t, pickle)[:10], "", "ends before its first byte"},
 		{"magic.zst", []byte{0x28, 0xb5, 0x2f, 0xfd}, "", "ends before its first byte"},
-		{"noise.gz", append(gzipped(t, pickle)[:10], strings.Repeat("\xff", 50)...), "", "damaged gzip near byte 60 of it"},
+		{"noise.gz", append(gzipped(t, pickle)[:10], strings.Repeat("\xff", 50)...), "", "damaged gzip near byte 60 "},
 		{"noise.zst", append(zstded(t, pickle)[:8], strings.Repeat("\xff", 50)...), "", "damaged zstd near byte"},
 		{"russian doll.gz", gzipped(t, gzipped(t, gzipped(t, gzipped(t, pickle)))), "", "more than twice"},
-		{"json, named", []byte("{}"), "torch-snapshot", "is no pickle opcode: damaged, or no pickle; copy it again"},
+		{"json, named", []byte("{}"), "torch-snapshot", "is not a pickle opcode: damaged, or not a pickle; copy it again"},
 		{"pickle, named", pickle, "native", `line 1: want "memlane native 2"`},
-		{"pickle, misnamed", pickle, "tarot", `no input format is called "tarot"; there are: torch-snapshot, xplane, hlo, jaxprof, gpumemprof, chrome-trace, native`},
+		{"pickle, misnamed", pickle, "tarot", `unknown input format "tarot"; known formats: torch-snapshot, xplane, hlo, jaxprof, gpumemprof, chrome-trace, native`},
 		{"only the magic.native", []byte("memlane native 2\n"), "", "no source"},
 		{"contradiction.native", []byte("memlane native 2\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {
@@ -286,7 +285,7 @@ func checkError(t *testing.T, err error, file, want string) {
 	nativetest.Message(t, err, len(file)+400)
 }
 
-// TestUnreadable opens what the system does not give.
+// TestUnreadable opens files and streams that cannot be read.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	_, err := formats.Open(dir, formats.Input{})
@@ -328,11 +327,11 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestTruncatedCompressed cuts compressed captures and pages: what could be
-// unpacked is used, with a loss, or there is one clear error.
+// TestTruncatedCompressed cuts compressed captures and pages. Open uses what it can
+// decompress, with a loss, or returns one error.
 func TestTruncatedCompressed(t *testing.T) {
 	pickle := read(t, leak)
-	// Blocks that a stream may end between: zstd gives nothing of a cut block.
+	// zstd returns nothing of a truncated block, so the stream needs several blocks.
 	long := bytes.Repeat(pickle, 40)
 	for name, data := range map[string][]byte{
 		"a.gz": gzipped(t, pickle), "a.zst": zstded(t, pickle), "page.html": []byte(page(t, pickle)), "page.html.gz": gzipped(t, []byte(page(t, pickle))), "long.zst": zstded(t, long),
@@ -362,7 +361,7 @@ func TestTruncatedCompressed(t *testing.T) {
 	}
 }
 
-// TestTable holds the table of formats to be usable in help and flags.
+// TestTable checks that the names and docs in All fit help texts and flags.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range formats.All {
@@ -395,18 +394,18 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// TestEvilOfProtocol0 is what pickle.dumps(..., protocol=0) makes of an object
-// that wants to run a command when it is loaded.
+// TestEvilOfProtocol0 opens what pickle.dumps(..., protocol=0) writes for an object that
+// runs a command when it is loaded.
 func TestEvilOfProtocol0(t *testing.T) {
 	_, err := formats.Open("-", formats.Input{Stdin: strings.NewReader("cposix\nsystem\np0\n(Vid\np1\ntp2\nRp3\n.")})
-	const want = "-: opcode GLOBAL at byte 0 asks to import posix.system: refused, not executed; " +
+	const want = "-: opcode GLOBAL at byte 0 would import posix.system: refused, not executed; " +
 		"a snapshot is plain data, as torch.cuda.memory._dump_snapshot(\"FILE\") writes it"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
-// inMemory is a File that counts what is read of it.
+// inMemory is a File that counts the bytes read.
 type inMemory struct {
 	*bytes.Reader
 	read   int
@@ -430,8 +429,8 @@ func (f *inMemory) Close() error {
 	return nil
 }
 
-// TestFile: files that lie elsewhere give what those on a disk give, whole or
-// compressed, and are closed.
+// TestFile checks that Input.File gives the same model as a file on disk, compressed or
+// not, and that the file is closed.
 func TestFile(t *testing.T) {
 	for _, file := range []string{leak, profile} {
 		var packed bytes.Buffer
@@ -448,7 +447,7 @@ func TestFile(t *testing.T) {
 				return f, nil
 			}})
 			if have != want || !f.closed || f.read < len(data)/2 {
-				t.Errorf("%s: as it is on a disk: %v; closed: %v; %d bytes read of %d", file, have == want, f.closed, f.read, len(data))
+				t.Errorf("%s: same model as on disk: %v; closed: %v; %d of %d bytes read", file, have == want, f.closed, f.read, len(data))
 			}
 		}
 	}

@@ -12,26 +12,26 @@ import (
 
 // source is a file that is being read.
 type source struct {
-	in    io.Reader
-	file  fileAt // nil for standard input
-	size  int64  // 0 = not known
-	tell  func(n int)
-	stop  func() error // whether to read on
-	spool *os.File     // the decompressed content, where it is needed twice
-	ahead *ahead       // reads the decompressed content
-	async bool         // Read is called by its goroutine
+	in       io.Reader
+	file     fileAt // nil for standard input
+	size     int64  // 0 = unknown
+	progress func(n int)
+	stop     func() error // Input.Stop
+	spool    *os.File     // the decompressed content, for formats with ReadAt
+	ahead    *ahead       // reads the decompressed content
+	async    bool         // ahead's goroutine calls Read
 
-	unsaid atomic.Int64 // bytes that were read ahead, of which tell does not know yet
+	unreported atomic.Int64 // bytes that were read but not yet passed to progress
 }
 
-// fileAt is what an os.File and a File have in common.
+// fileAt is implemented by os.File and File.
 type fileAt interface {
 	io.ReadCloser
 	io.ReaderAt
 }
 
 func open(file string, in Input) (*source, error) {
-	s := &source{in: in.Stdin, tell: func(int) {}, stop: func() error { return nil }}
+	s := &source{in: in.Stdin, progress: func(int) {}, stop: func() error { return nil }}
 	if in.File != nil {
 		f, err := in.File(file)
 		if err != nil {
@@ -48,7 +48,7 @@ func open(file string, in Input) (*source, error) {
 		case err != nil:
 		case info.Mode().IsRegular():
 			s.size = info.Size()
-		case info.Mode()&os.ModeDevice != 0: // some never end
+		case info.Mode()&os.ModeDevice != 0: // some are endless
 			f.Close()
 			return nil, errors.New("is a device, not a file; to read what a program writes, give - and pipe it in")
 		}
@@ -56,7 +56,7 @@ func open(file string, in Input) (*source, error) {
 		return nil, errors.New("there is no standard input")
 	}
 	if in.Progress != nil {
-		s.tell = in.Progress(file, s.size)
+		s.progress = in.Progress(file, s.size)
 	}
 	if in.Stop != nil {
 		s.stop = in.Stop
@@ -69,33 +69,32 @@ func (s *source) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := s.in.Read(b)
-	if s.unsaid.Add(int64(n)); !s.async {
-		s.say()
+	if s.unreported.Add(int64(n)); !s.async {
+		s.report()
 	}
 	return n, err
 }
 
-// say tells of what was read: tell is for one goroutine.
-func (s *source) say() { s.tell(int(s.unsaid.Swap(0))) }
+// report passes the bytes read so far to progress, always in the caller's goroutine.
+func (s *source) report() { s.progress(int(s.unreported.Swap(0))) }
 
-// readAhead lets plain, which decompresses the source, run ahead.
+// readAhead reads plain, which decompresses the source, in a separate goroutine.
 func (s *source) readAhead(plain io.Reader) *bufio.Reader {
 	s.async = true
-	s.ahead = readAhead(plain, s.say)
+	s.ahead = readAhead(plain, s.report)
 	return bufio.NewReaderSize(s.ahead, 64<<10)
 }
 
-// ReadAt reads from the file itself, or from its decompressed content where that is
-// spooled.
+// ReadAt reads from the file, or from its decompressed content if that was spooled.
 func (s *source) ReadAt(b []byte, at int64) (int, error) {
 	if err := s.stop(); err != nil {
 		return 0, err
 	}
-	if s.spool != nil { // tell knows of all that was copied there
+	if s.spool != nil { // progress was reported when it was written
 		return s.spool.ReadAt(b, at)
 	}
 	n, err := s.file.ReadAt(b, at)
-	s.tell(n)
+	s.progress(n)
 	return n, err
 }
 
@@ -112,27 +111,26 @@ func (s *source) close() {
 	}
 }
 
-// readerAt returns the content for formats that look at it twice. A file that
-// is not compressed is that itself; any other stream goes to a temporary file
-// first.
+// readerAt returns the content for formats with ReadAt, and its size in bytes. It
+// copies the content to a temporary file, unless the source is an uncompressed file.
+// It fails if it cannot write that file.
 func (s *source) readerAt(plain *bufio.Reader) (io.ReaderAt, int64, error) {
-	if s.size > 0 && !s.compressed() {
+	if s.size > 0 && !compressed(s.file) {
 		return s, s.size, nil
 	}
 	var err error
 	if s.spool, err = os.CreateTemp("", "memlane-*"); err != nil {
 		return nil, 0, noSpool(err)
 	}
-	os.Remove(s.spool.Name()) // where open files may go, none is left behind whatever happens
+	os.Remove(s.spool.Name()) // now, so that a killed process leaves none; Windows refuses
 	n, err := io.Copy(spool{s.spool}, plain)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil // the reader says what is missing
+		err = nil // the reader reports the truncation
 	}
 	return s, n, err
 }
 
-// spool is what content is copied to: that it cannot be written is not the fault of
-// what it is read from.
+// spool wraps write errors in noSpool, which separates them from errors of the input.
 type spool struct{ file *os.File }
 
 func (s spool) Write(b []byte) (int, error) {
@@ -143,30 +141,27 @@ func (s spool) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// noSpool says what to do where a temporary file cannot be made or written.
+// noSpool wraps an error of the temporary file and adds what the user can do.
 func noSpool(err error) error {
 	if path := new(os.PathError); errors.As(err, &path) {
-		err = path.Err // its name means nothing to the user
+		err = path.Err // the user does not know the file
 	}
 	variable := "TMPDIR"
 	if runtime.GOOS == "windows" {
 		variable = "TMP"
 	}
-	return fmt.Errorf("it is read twice, and no temporary file in %s can hold its content: %w; let %s name a folder with room, "+
-		"or give the capture as a file that is not compressed", os.TempDir(), err, variable)
+	return fmt.Errorf("it is read twice, but memlane cannot write its content to a temporary file in %s: %w; "+
+		"set %s to a folder with enough space, or decompress the capture to a file first", os.TempDir(), err, variable)
 }
-
-// compressed reports whether the file is.
-func (s *source) compressed() bool { return compressed(s.file) }
 
 func compressed(in io.ReaderAt) bool {
 	var magic [4]byte
 	n, _ := in.ReadAt(magic[:], 0)
-	return packing(magic[:n]) != plainFile
+	return compression(magic[:n]) != ""
 }
 
-// Compressed reports whether a file begins as compressed ones do: a reader may need
-// many times its size.
+// Compressed reports whether a file begins like gzip or zstd. Its content may then be
+// many times larger than the file. It returns false for a file that it cannot open.
 func Compressed(file string) bool {
 	f, err := os.Open(file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// IDs are indexes into Tables; 0 means none.
+// IDs are indexes into Tables; 0 = none.
 type (
 	SiteID  uint32
 	StackID uint32
@@ -16,8 +16,8 @@ type (
 	NoteID  uint32
 )
 
-// Tables are what the spaces of a capture refer to by number. Entry 0 of Sites,
-// Stacks, Frames and Notes stands for "none".
+// Tables holds the sources, sites, stacks, frames, notes and losses that all spaces of
+// a capture share. Entry 0 of Sites, Stacks, Frames and Notes means "none".
 type Tables struct {
 	Sources []Source
 	Sites   []Site
@@ -27,17 +27,16 @@ type Tables struct {
 	Losses  []loss.Loss // by class, worst first, then by reason
 }
 
-// Capture is everything read from one capture. Package build makes it; it is not
-// changed afterwards.
+// Capture is the model of one capture. Package build makes it; nothing changes it
+// afterwards.
 type Capture struct {
 	Tables
 	Spaces []*Space
 
-	Runs       []Run       // in the order of the file; kept with Space.Reports only
-	Operations []Operation // by kind and name; where the producer records calls
+	Runs       []Run       // in file order; only kept together with Space.Reports
+	Operations []Operation // by kind and name
 
-	// Calls and samples of profilers that measure around calls, in the order of
-	// the file.
+	// Calls and samples of profilers that measure before and after each call, in file order.
 	Calls   []Call
 	Samples []Sample
 }
@@ -46,45 +45,46 @@ type Capture struct {
 type Source struct {
 	File     string // as the user named it
 	Format   string // name of the reader, as in formats.All
-	Producer string // what wrote the file, as far as the file says
+	Producer string // program that wrote the file; "" = not recorded
 	Traits   Traits
 }
 
-// Traits are what is true of all captures of a format. formats.Open fills them in.
+// Traits describes all captures of a format. formats.Open sets them.
 type Traits struct {
-	Advice string // how to record a history of allocations and frees, as an imperative; "" where captures cannot hold one
-	Stacks bool   // call stacks say who allocated, not operations
-	Calls  bool   // they may hold calls of functions and no memory at all
+	Advice string // how to record a history of allocations and frees, as an imperative; "" if captures cannot have one
+	Stacks bool   // allocations are attributed to call stacks, not to operations
+	Calls  bool   // captures may have function calls and no memory events
 }
 
-// SpaceInfo says which memory a space is, and what is known of it as a whole.
+// SpaceInfo names the memory of a space and describes it as a whole. Fields that do
+// not apply are "".
 type SpaceInfo struct {
 	Source    int    // index into Tables.Sources
-	Host      string // machine, when captures name one
+	Host      string // machine
 	Process   string // process or rank
 	Device    string // "cuda:0", "cpu", "tpu:3"
-	Memory    string // a kind of memory of the device ("pinned"), else ""
-	Allocator string // allocator or pool implementation, when named
-	Module    string // compiled program, for static spaces
-	Entry     string // the program's entry computation, which ID does not name
+	Memory    string // a kind of memory of the device: "pinned"
+	Allocator string // allocator or pool implementation
+	Module    string // compiled program
+	Entry     string // its entry computation, which is not part of ID
 
 	Axis  Axis
 	Begin int64 // first instant of the window, in units of Axis
 	End   int64 // first instant after the window
 	Facts Facts
-	Limit int64 // bytes the space may hold; 0 = not known
-	Base  int64 // bytes alive through the whole window that were never seen one by one
+	Limit int64 // capacity in bytes; 0 = not known
+	Base  int64 // bytes in use throughout the window that belong to no recorded buffer
 
 	// LifetimePeak is the allocator's own peak of occupied bytes since the
 	// program began, perhaps before the window; 0 = not known.
 	LifetimePeak int64
 
-	// The allocations and frees recorded in the window (inferred ones excluded).
+	// Allocations and frees recorded in the window, without inferred ones.
 	Allocations, Frees int
 }
 
-// ID names the space for people and for --space: the parts that are known,
-// joined by "/".
+// ID returns the name of the space for people and for --space: its parts that are
+// not "", joined by "/".
 func (s *SpaceInfo) ID() string {
 	var parts []string
 	for _, p := range []string{s.Host, s.Process, s.Module, s.Allocator, s.Device, s.Memory} {
@@ -95,9 +95,10 @@ func (s *SpaceInfo) ID() string {
 	return strings.Join(parts, "/")
 }
 
-// MemorySpace returns the number of the memory space of a compiled program.
+// MemorySpace returns the number of a compiled program's memory space. ok is false
+// for other spaces.
 func (s *SpaceInfo) MemorySpace() (n int64, ok bool) {
-	number, ok := strings.CutPrefix(s.Memory, MemorySpacePrefix)
+	number, ok := strings.CutPrefix(s.Memory, "space")
 	if !ok || s.Axis != ProgramOrder {
 		return 0, false
 	}
@@ -105,10 +106,7 @@ func (s *SpaceInfo) MemorySpace() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// MemorySpacePrefix stands before the number of a memory space in SpaceInfo.Memory.
-const MemorySpacePrefix = "space"
-
-// AtEnd is the last instant of the window.
+// AtEnd returns the last instant of the window.
 func (s *SpaceInfo) AtEnd() int64 { return s.End - 1 }
 
 // Space is one heap on one axis.
@@ -120,63 +118,62 @@ type Space struct {
 	Totals  []Total  // by T
 	Marks   []Mark   // by Begin
 
-	// EndOrder lists the indexes of Buffers by End, those that are alive at the end
-	// of the window last: see SortEnds.
+	// EndOrder lists the indexes of Buffers by End. Buffers that are alive at the end
+	// of the window come last. See SortEnds.
 	EndOrder []uint32
 
-	// Stack is the memory set aside beside the heap for the stack of compiled
-	// programs (TPU), as a step function by At; its first level holds from the
-	// window's beginning. It adds to every level of the space.
+	// Stack is the memory reserved outside the heap for the stack of compiled
+	// programs (TPU), as a step function by At. Its first level holds from the
+	// beginning of the window. It adds to every level of the space.
 	Stack []Level
 
-	// Values are the logical buffers of a compiled program, in order of their
-	// allocation.
+	// Values are the logical buffers of a compiled program, in order of allocation.
 	Values []Value
 
-	// Optional columns beside Buffers; nil when unused.
-	FreeSites []SiteID // who freed it
-	BufNotes  []NoteID // what the program said of it
-	ValueIDs  []int64  // ID of the Value that stands for it
+	// Optional columns of Buffers; nil = unused.
+	FreeSites []SiteID // site of the free
+	BufNotes  []NoteID // the program's text about the buffer
+	ValueIDs  []int64  // ID of its Value
 
-	// Reports are what the allocator reported, in the order of the file, where the
-	// reader was asked for them in place of buffers.
-	Reports chunked.List[Report]
+	// Reports are the reports of the allocator in file order. Readers record them
+	// instead of buffers if the Builder keeps build.Reports.
+	Reports chunked.List[AllocatorEvent]
 }
 
-// Axis says what Begin and End count.
+// Axis is the unit of Begin and End.
 type Axis uint8
 
 const (
-	Time         Axis = iota // nanoseconds; the origin is the producer's clock
-	Event                    // records of the history, which has no clock
+	Time         Axis = iota // nanoseconds on the producer's clock
+	Event                    // number of the event, in a history without a clock
 	ProgramOrder             // positions in a compiled program's schedule
 )
 
 // String returns the name used in JSON and native text.
 func (a Axis) String() string { return axisNames[a] }
 
-// Unit returns the unit of the axis, as in JSON.
+// Unit returns the unit as JSON names it.
 func (a Axis) Unit() string { return [...]string{"ns", "event", "instruction"}[a] }
 
 var axisNames = [...]string{"time", "event", "program order"}
 
-// Facts says which kinds of evidence a space was built from. Renderers state
-// what they need and refuse what is not there.
+// Facts is the set of data that a capture has about a space. Renderers fail if a fact
+// that they need is missing.
 type Facts uint8
 
 const (
-	History   Facts = 1 << iota // allocations and frees one by one
-	EndState                    // what was alive at the end, complete
-	Addresses                   // Buffer.Addr is real
-	Totals                      // the producer's own totals
+	History   Facts = 1 << iota // single allocations and frees
+	EndState                    // all buffers that were alive at the end
+	Addresses                   // of buffers
+	Totals                      // reported by the producer
 	Regions                     // reserved memory
-	Stacks                      // call stacks on sites
+	Stacks                      // call stacks of sites
 	Clock                       // the axis is time
 )
 
 var factNames = [...]string{"history", "end state", "addresses", "totals", "regions", "stacks", "clock"}
 
-// Names lists the facts in a fixed order, as in JSON.
+// Names returns the names of the facts in a fixed order, as in JSON.
 func (f Facts) Names() []string { return setNames(factNames[:], f) }
 
 // Buffer is one block of memory from its allocation to its free: the rectangle
@@ -191,87 +188,84 @@ type Buffer struct {
 	Kind       Kind
 }
 
-// Edge says which sides and figures of a buffer were not seen as such.
+// Edge is a set of flags: which data of a buffer was not recorded.
 type Edge uint8
 
 const (
-	BeginUnseen  Edge = 1 << iota // older than the window, or its allocation was lost
+	BeginUnseen  Edge = 1 << iota // its allocation was before the window, or was lost
 	EndOpen                       // alive at the end of the window
-	EndInferred                   // its free was lost; closed where its address was used again
+	EndInferred                   // its free was lost; it ends where its address was used again
 	SizeInferred                  // Size was computed from Requested
-	Pending                       // its free was asked for but not completed by the end
-	SiteFromFree                  // the site was taken from the free
+	Pending                       // its free was requested but not completed by the end
+	SiteFromFree                  // Site is the site of the free
 )
 
 var edgeNames = [...]string{"begin-unseen", "end-open", "end-inferred", "size-inferred", "pending", "site-from-free"}
 
-// Kind is what a buffer is to its program, where the producer says so: the
-// kinds are those of XLA's buffer assignment.
+// Kind is the role of a buffer in its program, as in XLA's buffer assignment.
 type Kind uint8
 
 const (
-	Plain       Kind = iota
-	Parameter        // an argument of the program
-	Output           // a result, which outlives the program's run
-	Temporary        // lives between two instructions
-	Constant         // part of the program
-	ThreadLocal      // on the stack of a thread: never in the heap
+	Plain       Kind = iota // not recorded
+	Parameter               // an argument of the program
+	Output                  // a result, which outlives the program's run
+	Temporary               // lives between two instructions
+	Constant                // part of the program
+	ThreadLocal             // on the stack of a thread: never in the heap
 
-	// Of a Row alone, whose bytes no buffer stands for.
-	FromBase  // SpaceInfo.Base: never seen one by one
-	FromStack // Space.Stack: beside the heap
+	// Kinds of a Row that is not made of buffers.
+	FromBase  // SpaceInfo.Base
+	FromStack // Space.Stack
 	FromUsage // all bytes of a space that has only totals
 )
 
 var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local", "before the window", "stack", "usage"}
 
-// OfBuffers reports whether buffers stand for the bytes of a row of kind k.
+// OfBuffers reports whether a row of kind k is made of buffers.
 func (k Kind) OfBuffers() bool { return k < FromBase }
 
 // String returns the name used in JSON and native text.
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is a logical buffer of a compiled program: a result of an instruction,
-// or a part of one. Several values may share the memory of one Buffer: a result
-// that is written over an operand, and all that take turns in one allocation
-// that lives through the whole program.
+// Value is a logical buffer of a compiled program: a result of an instruction, or a
+// part of one. Values may share the memory of one Buffer. For example, a result may
+// overwrite an operand, or values may reuse one allocation one after the other.
 type Value struct {
 	ID   int64 // the compiler's own number
-	Root int64 // ID of the value whose buffer it lies in; its own when it has one
+	Root int64 // ID of the value whose buffer it uses; ID if it has its own buffer
 
-	// The positions at which the schedule allocates and frees it. End < Begin
-	// when it does not: it came into the memory of its root, or lives throughout.
+	// Positions at which the schedule allocates and frees it. End < Begin if the
+	// schedule does neither: it uses the memory of Root, or lives throughout the run.
 	Begin, End int64
 
-	Allocation int64 // Index of the Region it lies in
-	Offset     int64 // bytes from the region's beginning
+	Allocation int64 // Index of its Region
+	Offset     int64 // bytes from the beginning of the region
 	Size       int64 // occupied: padded to the layout
-	Requested  int64 // the elements alone
+	Requested  int64 // its elements, without padding
 	Site       SiteID
 }
 
-// Region is memory that the allocator reserved from the device: a rectangle
-// that holds buffers.
+// Region is memory that the allocator reserved from the device. Buffers lie in it.
 type Region struct {
 	Begin, End int64
 	Addr       uint64
 	Size       int64
 	Site       SiteID
 	Edge       Edge
-	Kind       string // "small", "large", "expandable": the producer's word
+	Kind       string // the producer's name: "small", "large", "expandable"
 	Stream     int64  // index of the stream, in order of first appearance
-	Pool       string // private pool, "" for the default one
-	Index      int64  // the compiler's number of a buffer allocation
-	Uses       Uses   // what a buffer allocation is used for
+	Pool       string // private pool; "" = the default pool
+	Index      int64  // of a compiled program: the compiler's number of the allocation
+	Uses       Uses   // of a compiled program
 }
 
-// Uses says what the memory of a compiled program's buffer allocation is used
-// for: the flags of XLA's BufferAllocationProto.
+// Uses is the set of uses of a compiled program's buffer allocation: the flags of
+// XLA's BufferAllocationProto.
 type Uses uint8
 
 const (
 	ForParameter   Uses = 1 << iota // an argument of the entry computation
-	ForOutput                       // may be alive when the program has run
+	ForOutput                       // may be alive after the run
 	ForConstant                     // part of the program
 	ForThreadLocal                  // on the stack of a thread
 	ForTuple                        // a table of pointers
@@ -279,32 +273,31 @@ const (
 
 var useNames = [...]string{"parameter", "output", "constant", "thread-local", "tuple"}
 
-// Whole reports whether the allocation is set aside for the whole run of the
-// program.
+// Whole reports whether the allocation lasts for the whole run of the program.
 func (u Uses) Whole() bool {
 	return u&(ForParameter|ForOutput|ForConstant) != 0 && u&ForThreadLocal == 0
 }
 
-// Measure says which bytes a producer's total counts.
+// Measure is the kind of bytes that a level or total counts.
 type Measure uint8
 
 const (
-	Requested           Measure = iota // as asked for
-	Occupied                           // as set aside
-	OccupiedLessPending                // as set aside, without blocks whose free was asked for
-	Reserved                           // as taken from the device, buffers and holes
+	Requested           Measure = iota // by the program
+	Occupied                           // in the allocator, padding included
+	OccupiedLessPending                // occupied, without blocks whose free was requested
+	Reserved                           // from the device: buffers and holes
 )
 
 var measureNames = [...]string{"requested", "occupied", "occupied-less-pending", "reserved"}
 
-// Total is what the producer says: at T this many bytes were allocated.
+// Total is a total that the producer reported at T.
 type Total struct {
 	T       int64
 	Bytes   int64
 	Measure Measure
 
-	// Fragmentation is the allocator's own figure: the share of its free bytes
-	// outside the largest free block, 0 to 1; NaN when it has no free byte.
+	// Fragmentation is reported by the allocator: the share of its free bytes outside
+	// the largest free block, 0 to 1; NaN without free bytes.
 	Fragmentation    float32
 	HasFragmentation bool
 }
@@ -314,9 +307,9 @@ type MarkKind uint8
 
 const (
 	Step        MarkKind = iota // one iteration of the program's loop
-	Annotation                  // a range or point the program named
-	OOM                         // an allocation that failed
-	Snapshot                    // the producer was asked for its state
+	Annotation                  // a range or point that the program named
+	OOM                         // a failed allocation
+	Snapshot                    // the producer's state was recorded
 	Instruction                 // an entry of a compiled program's schedule
 )
 
@@ -331,27 +324,27 @@ type Mark struct {
 	Kind       MarkKind
 	Site       SiteID
 	Text       string
-	Requested  int64 // OOM: bytes that were asked for
-	Free       int64 // OOM: bytes the device had free; -1 = not known
+	Requested  int64 // OOM: requested bytes
+	Free       int64 // OOM: free bytes of the device; -1 = not known
 }
 
-// Site is who allocated: a stack, an operation, or both. Sites are interned,
-// so equal sites have equal IDs.
+// Site is the origin of an allocation: a stack, an operation, or both. Sites are
+// interned: equal sites have equal IDs.
 type Site struct {
 	Stack  StackID
 	Op     string
-	Module string // compiled graph or program the allocation ran in
-	Region string // what the allocator was told it is for ("temp", "output"), or the category of the tensor ("gradient")
+	Module string // compiled graph or program that allocated
+	Region string // purpose given to the allocator ("temp", "output"), or category of the tensor ("gradient")
 	Shape  string // of the tensor, in the producer's notation
 	DType  string // type of its elements, in the producer's notation
 
 	// Of an instruction of a compiled program.
-	Instr  string  // its name, and in braces the place of the value in its result
-	Opcode string  // what it does
-	Source StackID // the program's calls that it was compiled from, where Stack is of scopes
+	Instr  string // its name, and in braces the position of the value in its result
+	Opcode string
+	Source StackID // call stack in the source code; set if Stack has scopes
 }
 
-// FrameKind tells the program's own frames from those it calls.
+// FrameKind separates the user's frames from those of libraries.
 type FrameKind uint8
 
 const (

@@ -3,22 +3,21 @@ package lifetime
 import (
 	"fmt"
 	"math"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
-// Check verifies what every capture must satisfy, whatever it was read from.
-// It returns the first violation, which is always a bug of this program: what
-// a capture gets wrong is a Loss, not a violation. Tests and fuzzing call it
-// after every read.
+// Check verifies the invariants of every capture, of any format. It returns the first
+// violation, which is always a bug in memlane: errors of a capture are losses. Tests and
+// fuzzing call it after every read.
 //
 //  1. Begin < End, inside the window.
-//  2. In a dynamic space no two buffers with the same address are alive at
-//     once. (That ranges do not overlap holds in every real capture, but is the
-//     capture's claim, not ours.)
-//  3. Buffers, regions, totals and marks stand in order of Begin, every buffer
-//     once in the order of ends; no two recorded events of a space share an
-//     instant.
+//  2. Outside of compiled programs, no two live buffers have the same address. Check
+//     does not verify that ranges are disjoint: that depends on the capture.
+//  3. Buffers, regions, totals and marks are in order of Begin. EndOrder has every
+//     buffer once. No two recorded events of a space have the same time.
 //  4. The rows of the breakdown at the peak sum to the peak.
-//  5. IDs point into their tables; a stack stands behind its caller.
+//  5. IDs are indexes into their tables. A stack comes after its caller.
 //  6. Times of calls are finite.
 func (c *Capture) Check() error {
 	for _, s := range c.Spaces {
@@ -101,7 +100,7 @@ func (c *Capture) checkSpace(s *Space) error {
 	peak := s.Peak(Occupied)
 	sum := int64(0)
 	for _, row := range s.Breakdown(peak.At) {
-		sum = AddSat(sum, row.Bytes)
+		sum = units.AddSat(sum, row.Bytes)
 	}
 	if sum != peak.Bytes {
 		return fmt.Errorf("peak %d at %d, but its rows sum to %d", peak.Bytes, peak.At, sum)
@@ -109,7 +108,7 @@ func (c *Capture) checkSpace(s *Space) error {
 	return nil
 }
 
-// checkEnds verifies that every buffer has its place in the order of ends.
+// checkEnds verifies that EndOrder has every buffer once, in order.
 func (s *Space) checkEnds() error {
 	if len(s.EndOrder) != len(s.Buffers) {
 		return fmt.Errorf("%d ends for %d buffers", len(s.EndOrder), len(s.Buffers))
@@ -118,25 +117,24 @@ func (s *Space) checkEnds() error {
 	last := &Buffer{End: math.MinInt64}
 	for k, i := range s.EndOrder {
 		if int(i) >= len(s.Buffers) || seen[i] {
-			return fmt.Errorf("end %d is that of buffer %d, which does not exist or stands there twice", k, i)
+			return fmt.Errorf("end %d is buffer %d, which does not exist or is listed twice", k, i)
 		}
 		seen[i] = true
 		b := &s.Buffers[i]
 		if open, before := b.Edge&EndOpen != 0, last.Edge&EndOpen != 0; before && !open || before == open && b.End < last.End {
-			return fmt.Errorf("end %d, of buffer %d, stands behind a later one", k, i)
+			return fmt.Errorf("end %d, of buffer %d, comes after a later one", k, i)
 		}
 		last = b
 	}
 	return nil
 }
 
-// checkColumns verifies what stands beside the buffers.
+// checkColumns verifies the optional columns, values, regions, marks and totals.
 func (c *Capture) checkColumns(s *Space) error {
-	if n := len(s.FreeSites); n != 0 && n != len(s.Buffers) {
-		return fmt.Errorf("%d free sites for %d buffers", n, len(s.Buffers))
-	}
-	if n := len(s.BufNotes); n != 0 && n != len(s.Buffers) {
-		return fmt.Errorf("%d notes for %d buffers", n, len(s.Buffers))
+	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.ValueIDs)} {
+		if n != 0 && n != len(s.Buffers) {
+			return fmt.Errorf("a column of %d for %d buffers", n, len(s.Buffers))
+		}
 	}
 	for i, site := range s.FreeSites {
 		if int(site) >= len(c.Sites) {
@@ -147,9 +145,6 @@ func (c *Capture) checkColumns(s *Space) error {
 		if int(note) >= len(c.Notes) {
 			return fmt.Errorf("buffer %d: note %d of %d", i, note, len(c.Notes))
 		}
-	}
-	if n := len(s.ValueIDs); n != 0 && n != len(s.Buffers) {
-		return fmt.Errorf("%d values for %d buffers", n, len(s.Buffers))
 	}
 	for i := range s.Values {
 		v := &s.Values[i]
@@ -189,13 +184,13 @@ func (c *Capture) checkColumns(s *Space) error {
 	}
 	for i := 1; i < len(s.Totals); i++ {
 		if s.Totals[i].T < s.Totals[i-1].T {
-			return fmt.Errorf("total %d stands behind a later one", i)
+			return fmt.Errorf("total %d comes after a later one", i)
 		}
 	}
 	return nil
 }
 
-// checkAddresses sweeps over time with the addresses in use.
+// checkAddresses verifies that live buffers have different addresses.
 func (s *Space) checkAddresses() error {
 	live := map[uint64]int{}
 	for c := range s.Changes() {

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// damaged returns a capture that passes Check, for a test to damage.
+// damaged returns a capture that passes Check, for tests to damage.
 func damaged(t *testing.T) (*lifetime.Capture, *lifetime.Space) {
 	b := build.New(0)
 	b.Source(lifetime.Source{File: "test"})
@@ -44,7 +44,7 @@ func damaged(t *testing.T) (*lifetime.Capture, *lifetime.Space) {
 	return c, c.Spaces[0]
 }
 
-// TestCheckFinds damages a capture in one way at a time: Check names each.
+// TestCheckFinds damages a capture in one way at a time. Check must report each.
 func TestCheckFinds(t *testing.T) {
 	for want, damage := range map[string]func(*lifetime.Capture, *lifetime.Space){
 		"source 1 of 1":                     func(_ *lifetime.Capture, s *lifetime.Space) { s.Source = 1 },
@@ -59,16 +59,15 @@ func TestCheckFinds(t *testing.T) {
 		"1 and 2 begin at the same instant": func(_ *lifetime.Capture, s *lifetime.Space) { s.Buffers[1].Begin = 20 },
 		"3 ends for 4 buffers":              func(_ *lifetime.Capture, s *lifetime.Space) { s.EndOrder = s.EndOrder[1:] },
 		"which does not exist":              func(_ *lifetime.Capture, s *lifetime.Space) { s.EndOrder[0] = s.EndOrder[1] },
-		"that of buffer 4":                  func(_ *lifetime.Capture, s *lifetime.Space) { s.EndOrder[0] = 4 },
-		"end 1, of buffer 0, stands behind": func(_ *lifetime.Capture, s *lifetime.Space) {
+		"end 0 is buffer 4":                 func(_ *lifetime.Capture, s *lifetime.Space) { s.EndOrder[0] = 4 },
+		"end 1, of buffer 0, comes after": func(_ *lifetime.Capture, s *lifetime.Space) {
 			s.EndOrder[0], s.EndOrder[1] = s.EndOrder[1], s.EndOrder[0]
 		},
-		"end 2, of buffer 1, stands behind": func(_ *lifetime.Capture, s *lifetime.Space) {
+		"end 2, of buffer 1, comes after": func(_ *lifetime.Capture, s *lifetime.Space) {
 			s.EndOrder[1], s.EndOrder[2] = s.EndOrder[2], s.EndOrder[1]
 		},
 		"buffers 1 and 2 are both alive": func(_ *lifetime.Capture, s *lifetime.Space) { s.Buffers[2].Addr = 0x1000 },
-		"1 free sites for 4":             func(_ *lifetime.Capture, s *lifetime.Space) { s.FreeSites = s.FreeSites[:1] },
-		"1 notes for 4":                  func(_ *lifetime.Capture, s *lifetime.Space) { s.BufNotes = s.BufNotes[:1] },
+		"a column of 1 for 4":            func(_ *lifetime.Capture, s *lifetime.Space) { s.FreeSites = s.FreeSites[:1] },
 		"freed by site":                  func(c *lifetime.Capture, s *lifetime.Space) { s.FreeSites[1] = lifetime.SiteID(len(c.Sites)) },
 		"buffer 3: note":                 func(c *lifetime.Capture, s *lifetime.Space) { s.BufNotes[3] = lifetime.NoteID(len(c.Notes)) },
 		"region 0: [4, 48) of 100": func(_ *lifetime.Capture, s *lifetime.Space) {
@@ -92,7 +91,7 @@ func TestCheckFinds(t *testing.T) {
 		"stack level 1: 5 bytes at 19": func(_ *lifetime.Capture, s *lifetime.Space) {
 			s.Stack = []lifetime.Level{{At: 20, Bytes: 5}, {At: 19, Bytes: 5}}
 		},
-		"total 1 stands behind": func(_ *lifetime.Capture, s *lifetime.Space) { s.Totals[0].T = 48 },
+		"total 1 comes after":   func(_ *lifetime.Capture, s *lifetime.Space) { s.Totals[0].T = 48 },
 		"stack 1: frame":        func(c *lifetime.Capture, _ *lifetime.Space) { c.Stacks[1].Frame = lifetime.FrameID(len(c.Frames)) },
 		"stack 2: caller 2":     func(c *lifetime.Capture, _ *lifetime.Space) { c.Stacks[2].Caller = 2 },
 		"site 1: stack":         func(c *lifetime.Capture, _ *lifetime.Space) { c.Sites[1].Stack = lifetime.StackID(len(c.Stacks)) },
@@ -116,7 +115,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// TestCheckAllows: what looks damaged and is legal.
+// TestCheckAllows: data that looks damaged but is legal.
 func TestCheckAllows(t *testing.T) {
 	c, s := damaged(t)
 	s.Axis = lifetime.ProgramOrder // buffers of a program's schedule begin together and share memory

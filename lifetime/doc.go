@@ -3,20 +3,20 @@
 //
 // Its place in the pipeline:
 //
-//  1. A reader (package formats) finds facts in a capture.
-//  2. Package [github.com/memlane/memlane/lifetime/build] makes a [Capture] of them.
-//  3. Queries of [Space] and the rules of package leak answer questions, package
-//     answer puts the answers into words and figures.
+//  1. A reader (package formats) reads events and states from a file.
+//  2. Package [github.com/memlane/memlane/lifetime/build] turns them into a [Capture].
+//  3. Methods of [Space] and the rules of package leak answer questions. Package
+//     answer turns the answers into text and numbers.
 //  4. Renderers (package render) write them.
 //
-// A [Space] is one heap on one axis: of a device as a program ran, or of a compiled
-// program. It holds its own buffers, reserved memory, totals and marks. Sites, call
-// stacks and frames are shared by the capture: [Tables].
+// A [Space] is one heap on one axis: the memory of a device while a program ran, or
+// the heap of a compiled program. It has its own buffers, regions, totals and marks.
+// All spaces of a capture share the sites, call stacks and frames in [Tables].
 //
-// An [Outline] is what is known of the peak and the end of each space, for those who
-// ask for nothing else.
+// An [Outline] has only the peak and the end of each space. Readers can make it
+// without keeping all buffers.
 //
-// Times are strictly increasing inside a space; buffers are half open, [Begin, End).
-// Two sizes are never mixed: requested (what the program asked for) and occupied
-// (what the allocator set aside).
+// Times are strictly increasing inside a space. Buffers are half open: [Begin, End).
+// Sizes are bytes and of two kinds, which are never mixed: requested by the program,
+// and occupied in the allocator, padding included.
 package lifetime

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// What is alive at the end of the window: the survivors.
+// Print the buffers that are alive at the end of the window.
 func ExampleSpace_Breakdown() {
 	capture, err := formats.Open("../testdata/torchsnap/pair_before.pickle", formats.Input{})
 	if err != nil {
@@ -25,8 +25,7 @@ func ExampleSpace_Breakdown() {
 	// cuda:0 12582912 bytes duplicate (pair.py:10)
 }
 
-// A program that knows its own allocations makes a capture of them, and everything
-// that memlane does with captures is there.
+// Build a capture from your own records of allocations.
 func ExampleBuilder() {
 	b := build.New(build.Everything)
 	file := b.Source(lifetime.Source{File: "pool.log", Format: "pool"})
@@ -46,7 +45,7 @@ func ExampleBuilder() {
 	fmt.Println("peak:", space.Peak(lifetime.Occupied).Bytes)
 	for _, i := range space.LiveAt(space.AtEnd()) {
 		buffer := &space.Buffers[i]
-		fmt.Println("alive:", buffer.Bytes(lifetime.Requested), "bytes,", capture.PlaceOf(buffer.Site))
+		fmt.Println("alive:", buffer.Requested, "bytes,", capture.PlaceOf(buffer.Site))
 	}
 	fmt.Println("losses:", len(capture.Losses))
 	// Output:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String returns the edges joined by "+", "-" for none, as in native text.
+// String returns the names of the edges joined by "+", or "-", as in native text.
 func (e Edge) String() string {
 	if e == 0 {
 		return "-"
@@ -13,13 +13,13 @@ func (e Edge) String() string {
 	return strings.Join(setNames(edgeNames[:], e), "+")
 }
 
-// Names lists the uses in a fixed order, as in native text.
+// Names returns the names of the uses in a fixed order, as in native text.
 func (u Uses) Names() []string { return setNames(useNames[:], u) }
 
 // String returns the name used in native text.
 func (m Measure) String() string { return measureNames[m] }
 
-// setNames lists the names of the bits of a set.
+// setNames returns the names of the bits of a set.
 func setNames[T ~uint8](names []string, set T) []string {
 	in := []string{}
 	for i, n := range names {
@@ -30,9 +30,9 @@ func setNames[T ~uint8](names []string, set T) []string {
 	return in
 }
 
-// Parse returns the value that is written as text in JSON and native text: the
-// inverse of String, and for Facts and Uses of Names joined by ",".
-func Parse[T Axis | Edge | Facts | FrameKind | Kind | MarkKind | Measure | OperationKind | Uses](text string) (v T, ok bool) {
+// Parse is the inverse of String, and for Facts and Uses the inverse of Names joined by
+// ",". ok is false for unknown text.
+func Parse[T Axis | Edge | Facts | FrameKind | Kind | MarkKind | Measure | Uses](text string) (v T, ok bool) {
 	names, separator, none := []string(nil), "", ""
 	switch any(v).(type) {
 	case Axis:
@@ -49,8 +49,6 @@ func Parse[T Axis | Edge | Facts | FrameKind | Kind | MarkKind | Measure | Opera
 		names = markNames[:]
 	case Measure:
 		names = measureNames[:]
-	case OperationKind:
-		names = operationNames[:]
 	case Uses:
 		names, separator = useNames[:], ","
 	}

@@ -2,75 +2,72 @@ package lifetime
 
 import (
 	"math"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
-// Outline is a capture cut down to two instants of every space: its peak and its
-// end. Readers can make it without keeping what lies between, of files of any
-// length.
+// Outline is a capture reduced to two instants of every space: its peak and its end.
+// Readers can make it from files of any length without keeping all buffers.
 type Outline struct {
 	Tables
 	Spaces []*SpaceOutline
 }
 
-// SpaceOutline is what is known of a space as a whole, at its peak of occupied
-// bytes and at its end. Levels and rows include Base and Stack.
+// SpaceOutline describes a space at its peak of occupied bytes and at its end. Levels
+// and rows include Base and Stack.
 type SpaceOutline struct {
 	SpaceInfo
 	Marks []Mark
 
-	UsageOnly bool // only totals are known
-	Totals    int  // of UsageOnly: how many
+	UsageOnly bool // as Space.UsageOnly
+	Totals    int  // number of totals, if UsageOnly
 
 	Peak          Level  // occupied
-	PeakRequested Level  // its own maximum
+	PeakRequested Level  // requested; may be at another instant
+	BeginBytes    int64  // occupied, at the beginning
 	EndBytes      int64  // occupied, at the end
-	Live, Pending Amount // at the end; Pending of Live: free requested, not completed
+	Live, Pending Amount // as in Summary
 	PeakRows      []Row
 	EndRows       []Row
 
-	BeginBytes int64  // occupied, when the window begins
-	Stack      *int64 // bytes beside the heap at the peak; nil where the space has no such memory
+	Stack *int64 // Space.Stack at the peak, in bytes; nil = none
 
-	// Reserved memory, by regions or else by totals; 0 without either. Free are its
-	// holes at the end, where Regions are known.
+	// Reserved memory: see Space.Reserved. Free has its holes at the end, if Regions
+	// are known.
 	ReservedEnd, ReservedPeak int64
 	Free                      Holes
 
-	// Fragmentation as the allocator reports it: the last share before the peak, the
-	// highest, and the last; nil where it reports none, or had nothing free.
+	// Fragmentation as the allocator reports it: the last share up to the peak, the
+	// highest, and the last; nil if it reports none, or without free bytes.
 	FragmentationAtPeak, FragmentationMax, FragmentationAtEnd *float64
 
-	// Program is the whole space of a compiled program, nil of others.
-	Program *Space
+	Program *Space // the whole space of a compiled program; nil for others
 }
 
-// Outline returns what c was at the peak and at the end of each space.
+// Outline returns the peak and the end of each space of c.
 func (c *Capture) Outline() *Outline {
 	o := &Outline{Tables: c.Tables}
 	for _, s := range c.Spaces {
-		o.Spaces = append(o.Spaces, s.Outline())
+		o.Spaces = append(o.Spaces, s.Outline(nil))
 	}
 	return o
 }
 
-// Outline returns what s was at its peak and at its end.
-func (s *Space) Outline() *SpaceOutline {
-	sum := s.Summary()
-	o := &SpaceOutline{
-		Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
-		PeakRows: s.Breakdown(sum.Peak.At), EndRows: s.Breakdown(s.AtEnd()),
+// Outline returns s at its peak and at its end. o has the levels and amounts if s does
+// not have all buffers, but only those alive at the peak or at the end; nil means that
+// Outline computes them.
+func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
+	if o == nil {
+		sum := s.Summary()
+		o = &SpaceOutline{
+			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
+			EndBytes: units.AddSat(units.AddSat(s.Base, sum.Live.Bytes), s.StackAt(s.End)),
+		}
+		if s.UsageOnly() {
+			o.EndBytes = s.LevelAt(s.End, Occupied)
+		}
 	}
-	o.Describe(s)
-	o.EndBytes = AddSat(AddSat(s.Base, sum.Live.Bytes), s.StackAt(s.End))
-	if o.UsageOnly {
-		o.EndBytes = s.LevelAt(s.End, Occupied)
-	}
-	return o
-}
-
-// Describe fills in what needs no buffers but those that are alive at the peak or
-// at the end: all but the levels and amounts. Peak must be known.
-func (o *SpaceOutline) Describe(s *Space) {
+	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
 	o.SpaceInfo, o.Marks = s.SpaceInfo, s.Marks
 	if o.UsageOnly = s.UsageOnly(); o.UsageOnly {
 		o.Totals = len(s.Totals)
@@ -86,20 +83,17 @@ func (o *SpaceOutline) Describe(s *Space) {
 		o.Free = s.FreeAt(s.AtEnd())
 	}
 	o.FragmentationAtPeak, o.FragmentationAtEnd = s.FragmentationAt(o.Peak.At), s.FragmentationAt(s.End)
-	most := math.Inf(-1)
 	for i := range s.Totals {
-		if share, ok := s.Totals[i].reported(); ok && share > most {
-			most = share
+		if share, ok := s.Totals[i].reported(); ok && (o.FragmentationMax == nil || share > *o.FragmentationMax) {
+			most := share
+			o.FragmentationMax = &most
 		}
 	}
-	if !math.IsInf(most, -1) {
-		o.FragmentationMax = &most
-	}
+	return o
 }
 
-// FragmentationAt returns the share of its free bytes outside the largest free
-// block that the allocator last reported up to t; nil when it did not, or had
-// nothing free.
+// FragmentationAt returns the last Total.Fragmentation up to t; nil if the allocator
+// reported none, or without free bytes.
 func (s *Space) FragmentationAt(t int64) *float64 {
 	for i := len(s.Totals) - 1; i >= 0; i-- {
 		if s.Totals[i].T <= t && s.Totals[i].HasFragmentation {
@@ -112,7 +106,7 @@ func (s *Space) FragmentationAt(t int64) *float64 {
 	return nil
 }
 
-// reported returns the fragmentation of a total where it is a number.
+// reported returns the fragmentation of a total. ok is false if it is not a number.
 func (t *Total) reported() (share float64, ok bool) {
 	share = float64(t.Fragmentation)
 	return share, t.HasFragmentation && !math.IsNaN(share) && !math.IsInf(share, 0)

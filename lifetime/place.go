@@ -1,10 +1,14 @@
 package lifetime
 
-import "fmt"
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
 
-// Place is where buffers were allocated, for people and for comparisons: the innermost
-// function of the program itself, or the operation and the shape of its result
-// where there is no stack. It is comparable.
+// Place is the place of an allocation in the program: the innermost user frame, or,
+// without a stack, the operation and the shape of its result. Places can be compared.
 type Place struct {
 	Frame     Frame
 	Op, Shape string
@@ -13,13 +17,13 @@ type Place struct {
 // PlaceOf returns the place of a site.
 func (t *Tables) PlaceOf(site SiteID) Place {
 	f, ok := t.UserFrame(site)
-	if !ok || f.Kind == Scope && f.File == "" { // a stack of operators: the innermost one does not tell who
+	if !ok || f.Kind == Scope && f.File == "" { // a stack of operators, which has no place in the program
 		return Place{Op: t.Sites[site].Op, Shape: t.Sites[site].Shape}
 	}
 	return Place{Frame: f}
 }
 
-// String names a place: "step (train.py:12)".
+// String returns the place for people: "step (train.py:12)".
 func (p Place) String() string {
 	switch {
 	case p.Frame.File != "":
@@ -34,11 +38,23 @@ func (p Place) String() string {
 	return "code without a recorded stack"
 }
 
-// FunctionName returns the name of the function that allocated: that of the
-// innermost frame of the program itself, or else the operation.
+// FunctionName returns the function of UserFrame or, without a stack, the operation.
 func (t *Tables) FunctionName(site SiteID) string {
 	if f, ok := t.UserFrame(site); ok {
 		return f.Function
 	}
 	return t.Sites[site].Op
+}
+
+// Place returns the file name and the line of a frame: "leak.py:8". It leaves out a line
+// that is not known, and is "" without a file.
+func (f Frame) Place() string {
+	if f.File == "" {
+		return ""
+	}
+	place := path.Base(strings.ReplaceAll(f.File, `\`, "/"))
+	if f.Line > 0 {
+		place += ":" + strconv.Itoa(f.Line)
+	}
+	return place
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// TestPlaceOf: who allocated, and how it is written.
+// TestPlaceOf: the place of an allocation and its text.
 func TestPlaceOf(t *testing.T) {
 	for _, c := range []struct {
 		frame lifetime.Frame // none without a function

@@ -11,32 +11,30 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Selection says which part of a capture to look at. The zero value is all of it.
+// Selection selects a part of a capture. The zero value selects all of it.
 type Selection struct {
-	Space       string // memory IDs, with or without their host, as path.Match has them; but "*" matches "/" too
-	Module      string // one compiled program: "jit_f(5)", or "jit_f" for all of that name
-	MemorySpace string // of compiled programs, as SpaceInfo.Memory: "space0"
+	Space       string // pattern of memory IDs, with or without host, as in path.Match; but "*" also matches "/"
+	Module      string // compiled program: "jit_f(5)", or "jit_f" for all with that name
+	MemorySpace *int64 // of compiled programs; nil = all
 
-	From, To *Instant // of the window; nil: its end
+	From, To *Instant // of the window; nil = its begin or end
 
-	// Of the buffers: the least occupied size, the category and the functions that
-	// allocated them, or called those that did.
-	MinSize  int64
+	// Of buffers.
+	MinSize  int64 // occupied bytes
 	Category string
-	Function *regexp.Regexp
+	Function *regexp.Regexp // a function of the call stack, or the operation
 }
 
 // Instant is a point on the axis of a space.
 type Instant struct {
 	T     int64
-	Since bool // T is nanoseconds since the first window of the capture begins
+	Since bool // T counts from the begin of the capture's first window
 }
 
-// NothingError says that a capture holds nothing of what was asked for.
+// NothingError reports that a capture has no data that matches the request.
 type NothingError struct {
 	File string
 	Why  string
@@ -45,59 +43,57 @@ type NothingError struct {
 // Error returns the file and the reason.
 func (e *NothingError) Error() string { return e.File + ": " + e.Why }
 
-// WindowError says that From and To leave nothing of a capture.
-type WindowError NothingError
-
-// Error returns the file and the reason.
-func (e *WindowError) Error() string { return (*NothingError)(e).Error() }
-
-// AllBuffers reports whether the selection keeps all buffers of the spaces that it
-// selects, for the whole window: their peak and end are then those of the capture.
+// AllBuffers reports whether the selection keeps all buffers of its spaces for the
+// whole window. Peak and end are then those of the capture.
 func (s *Selection) AllBuffers() bool {
 	return s.From == nil && s.To == nil && s.MinSize == 0 && s.Category == "" && s.Function == nil
 }
 
-// BySpace reports whether the selection names spaces.
-func (s *Selection) BySpace() bool { return s.Space != "" || s.Module != "" || s.MemorySpace != "" }
+// BySpace reports whether the selection is limited to some spaces.
+func (s *Selection) BySpace() bool { return s.Space != "" || s.Module != "" || s.MemorySpace != nil }
 
-// Has reports whether a space is selected. Module and MemorySpace select compiled
+// has reports whether a space is selected. Module and MemorySpace only select compiled
 // programs.
-func (s *Selection) Has(space *SpaceInfo) bool {
-	if (s.Module != "" || s.MemorySpace != "") && space.Axis != ProgramOrder {
+func (s *Selection) has(space *SpaceInfo) bool {
+	if (s.Module != "" || s.MemorySpace != nil) && space.Axis != ProgramOrder {
 		return false
 	}
 	name, _, _ := strings.Cut(space.Module, "(")
+	n, numbered := space.MemorySpace()
 	return (s.Module == "" || s.Module == space.Module || s.Module == name) &&
-		(s.MemorySpace == "" || s.MemorySpace == space.Memory) &&
+		(s.MemorySpace == nil || numbered && n == *s.MemorySpace) &&
 		(s.Space == "" || matches(s.Space, space.ID()) || space.Host != "" && matches(s.Space, strings.TrimPrefix(space.ID(), space.Host+"/")))
 }
 
-// matches is path.Match, but "*" matches a "/" too: memory IDs are no paths.
+// matches is path.Match, except that "*" also matches "/": memory IDs are not paths.
 func matches(pattern, id string) bool {
 	ok, _ := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(id, "/", "\x00"))
 	return ok
 }
 
-// names says which spaces are selected, as a person wrote it.
+// names describes the selected spaces in the user's words.
 func (s *Selection) names() string {
 	var parts []string
-	for _, p := range []struct{ what, value string }{{"memory ID", s.Space}, {"program", s.Module}, {"memory space", strings.TrimPrefix(s.MemorySpace, MemorySpacePrefix)}} {
-		if p.value != "" {
-			parts = append(parts, p.what+" "+strconv.Quote(p.value))
+	for _, p := range [][2]string{{"memory ID", s.Space}, {"program", s.Module}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+" "+strconv.Quote(p[1]))
 		}
+	}
+	if s.MemorySpace != nil {
+		parts = append(parts, fmt.Sprintf("memory space %q", strconv.FormatInt(*s.MemorySpace, 10)))
 	}
 	return strings.Join(parts, " and ")
 }
 
-// Of returns the selected part of a capture. The error is a *NothingError where
-// nothing is selected, and a *WindowError where nothing lies between From and To.
+// Of returns the selected part of a capture. It fails with a *NothingError if nothing
+// is selected.
 func (s *Selection) Of(c *Capture) (*Capture, error) {
-	part := c.Only(func(space *Space) bool { return s.Has(&space.SpaceInfo) })
-	var all []*SpaceInfo
+	part := c.only(func(space *Space) bool { return s.has(&space.SpaceInfo) })
+	var ids []string
 	for _, space := range c.Spaces {
-		all = append(all, &space.SpaceInfo)
+		ids = append(ids, space.ID())
 	}
-	if err := s.empty(&c.Tables, all, len(part.Spaces)); err != nil {
+	if err := s.empty(&c.Tables, ids, len(part.Spaces)); err != nil {
 		return nil, err
 	}
 	part, err := s.cut(part)
@@ -107,27 +103,24 @@ func (s *Selection) Of(c *Capture) (*Capture, error) {
 	return s.filter(part)
 }
 
-// OfOutline returns the selected spaces of an outline. The selection must have
-// AllBuffers. The error is that of Of.
+// OfOutline returns the selected spaces of an outline. It requires AllBuffers and fails
+// like Of.
 func (s *Selection) OfOutline(o *Outline) (*Outline, error) {
 	part := *o
-	part.Spaces = slices.DeleteFunc(slices.Clone(o.Spaces), func(space *SpaceOutline) bool { return !s.Has(&space.SpaceInfo) })
-	var all []*SpaceInfo
-	for _, space := range o.Spaces {
-		all = append(all, &space.SpaceInfo)
-	}
-	return &part, s.empty(&o.Tables, all, len(part.Spaces))
-}
-
-// maxIDs is how many memory IDs an error lists.
-const maxIDs = 12
-
-// empty returns the error of a selection of n spaces.
-func (s *Selection) empty(t *Tables, all []*SpaceInfo, n int) error {
+	part.Spaces = slices.DeleteFunc(slices.Clone(o.Spaces), func(space *SpaceOutline) bool { return !s.has(&space.SpaceInfo) })
 	var ids []string
-	for _, space := range all {
+	for _, space := range o.Spaces {
 		ids = append(ids, space.ID())
 	}
+	return &part, s.empty(&o.Tables, ids, len(part.Spaces))
+}
+
+// maxIDs is the number of memory IDs that an error lists at most.
+const maxIDs = 12
+
+// empty returns the error for a selection that has n of the spaces with these IDs; nil if
+// it has any.
+func (s *Selection) empty(t *Tables, ids []string, n int) error {
 	switch more := len(ids) - maxIDs; {
 	case len(ids) == 0:
 		return &NothingError{t.Name(), "holds no memory data: " + t.whyEmpty()}
@@ -137,20 +130,20 @@ func (s *Selection) empty(t *Tables, all []*SpaceInfo, n int) error {
 		ids = append(ids[:maxIDs], fmt.Sprintf("and %d more", more))
 	}
 	why := fmt.Sprintf("has no %s; its memory IDs: %s", s.names(), strings.Join(ids, ", "))
-	if missing := t.NoEvents(); missing != "" && s.Module == "" && s.MemorySpace == "" {
+	if missing := loss.NoEvents(t.Losses); missing != "" && s.Module == "" && s.MemorySpace == nil {
 		why += "; " + missing
 	}
 	return &NothingError{t.Name(), why}
 }
 
-// whyEmpty says why a capture has no space at all, and what to do. Damage comes
-// first: what else is missing may have been in it.
+// whyEmpty explains why a capture has no space, and what to do. Damage comes first,
+// because it may be the cause.
 func (t *Tables) whyEmpty() string {
 	damage := ""
 	if lost, _ := loss.Worst(t.Losses, loss.Damage); lost.Count > 0 {
 		damage = lost.String() + "; "
 	}
-	if why := t.NoEvents(); why != "" {
+	if why := loss.NoEvents(t.Losses); why != "" {
 		return damage + why
 	}
 	why := damage + "no history, no state at the end and no compiled program"
@@ -160,24 +153,8 @@ func (t *Tables) whyEmpty() string {
 	return why
 }
 
-// NoEvents says why a profile has no memory events, and what to do; "" when it has.
-func (t *Tables) NoEvents() string {
-	for _, l := range t.Losses {
-		switch l.Reason {
-		case loss.NoMemoryEvents, loss.NoMemoryRecorded:
-			return l.Reason.Doc()
-		case loss.NotOfPyTorch:
-			if l.First != "" {
-				return l.Reason.Doc() + ": " + l.First
-			}
-			return l.Reason.Doc()
-		}
-	}
-	return ""
-}
-
-// cut returns the part of a capture between From and To. Spaces of a capture share a
-// clock.
+// cut returns the part of a capture between From and To. The spaces of a capture have
+// the same clock.
 func (s *Selection) cut(c *Capture) (*Capture, error) {
 	if s.From == nil && s.To == nil {
 		return c, nil
@@ -193,23 +170,23 @@ func (s *Selection) cut(c *Capture) (*Capture, error) {
 		end, any = max(end, space.End), true
 	}
 	if !any {
-		return nil, &WindowError{c.Name(), "holds compiled programs alone, which have no window of time to cut"}
+		return nil, &NothingError{c.Name(), "has only compiled programs, which have no time to select"}
 	}
-	at := func(i *Instant, otherwise int64) int64 {
+	at := func(i *Instant, unset int64) int64 {
 		switch {
 		case i == nil:
-			return otherwise
+			return unset
 		case i.Since:
-			return AddSat(begin, i.T)
+			return units.AddSat(begin, i.T)
 		}
 		return i.T
 	}
 	from, to := at(s.From, begin), at(s.To, end)
 	if from >= to || from >= end || to <= begin {
-		return nil, &WindowError{c.Name(), fmt.Sprintf("nothing was recorded in this window; the recording is %d to %d, %s long", begin, end-1, units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
+		return nil, &NothingError{c.Name(), fmt.Sprintf("nothing was recorded in this window; the recording is %d to %d, %s long", begin, end-1, units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
 	}
-	inside := c.Only(func(space *Space) bool { return space.Axis == ProgramOrder || space.Begin < to && space.End > from })
-	return inside.Slice(func(*Space) int64 { return from }, func(*Space) int64 { return to }), nil
+	inside := c.only(func(space *Space) bool { return space.Axis == ProgramOrder || space.Begin < to && space.End > from })
+	return inside.Slice(from, to), nil
 }
 
 // filter returns the capture with the selected buffers.
@@ -219,37 +196,37 @@ func (s *Selection) filter(c *Capture) (*Capture, error) {
 	}
 	allocated := c.Matching(s.Function)
 	categories := map[string]bool{}
-	n, all := 0, int64(0)
-	part := c.Filter(func(space *Space, b *Buffer) bool {
-		of := c.Category(&space.SpaceInfo, b.Kind, b.Site)
-		categories[of] = true
+	kept, all := 0, int64(0)
+	part := c.filter(func(space *Space, b *Buffer) bool {
+		category := c.Category(&space.SpaceInfo, b.Kind, b.Site)
+		categories[category] = true
 		all++
-		selected := b.Size >= s.MinSize && (s.Category == "" || of == s.Category) && allocated(b.Site)
+		selected := b.Size >= s.MinSize && (s.Category == "" || category == s.Category) && allocated(b.Site)
 		if selected {
-			n++
+			kept++
 		}
 		return selected
 	})
-	if n == 0 && all > 0 {
+	if kept == 0 && all > 0 {
 		delete(categories, "")
 		return nil, &NothingError{c.Name(), s.noBuffers(all, slices.Sorted(maps.Keys(categories)))}
 	}
 	return part, nil
 }
 
-// noBuffers says that none of all buffers is selected.
+// noBuffers explains that none of all buffers is selected.
 func (s *Selection) noBuffers(all int64, categories []string) string {
-	var wanted []string
+	var conditions []string
 	if s.MinSize > 0 {
-		wanted = append(wanted, "is at least "+units.Bytes(s.MinSize)+" large")
+		conditions = append(conditions, "is at least "+units.Bytes(s.MinSize)+" large")
 	}
 	if s.Category != "" {
-		wanted = append(wanted, fmt.Sprintf("has the category %q", s.Category))
+		conditions = append(conditions, fmt.Sprintf("has the category %q", s.Category))
 	}
 	if s.Function != nil {
-		wanted = append(wanted, fmt.Sprintf("was allocated by %q", s.Function))
+		conditions = append(conditions, fmt.Sprintf("was allocated by %q", s.Function))
 	}
-	why := fmt.Sprintf("none of its %s %s", units.Several(all, "buffer"), strings.Join(wanted, " and "))
+	why := fmt.Sprintf("none of its %s %s", units.Plural(all, "buffer"), strings.Join(conditions, " and "))
 	switch {
 	case s.Category == "":
 		return why
@@ -259,9 +236,9 @@ func (s *Selection) noBuffers(all int64, categories []string) string {
 	return why + "; its categories: " + strings.Join(categories, ", ")
 }
 
-// Matching returns a function that reports whether a site was allocated by a function
-// whose name matches, or by what it called; nil matches all. It looks at each site
-// once.
+// Matching returns a function that reports whether function matches the operation of a
+// site or any function on its call stack. A nil function matches every site. The result
+// of each site is cached.
 func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 	known := map[SiteID]bool{}
 	return func(site SiteID) bool {
@@ -280,9 +257,8 @@ func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 	}
 }
 
-// Category says what memory is for, as far as the producer does: the kind of buffers
-// of a compiled program and of what no buffer stands for, else the region of the
-// site.
+// Category returns the purpose of memory: its kind in a compiled program and for kinds
+// without buffers, else the region of its site; "" = not recorded.
 func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID) string {
 	if s.Axis == ProgramOrder || !k.OfBuffers() {
 		return k.String()
@@ -290,7 +266,7 @@ func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID) string {
 	return t.Sites[site].Region
 }
 
-// Name returns what to call the capture: its file, or the folder of its files.
+// Name returns the name of the capture: its file, or the folder of its files.
 func (t *Tables) Name() string {
 	file := t.Sources[0].File
 	if len(t.Sources) > 1 {

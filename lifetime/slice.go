@@ -1,36 +1,43 @@
 package lifetime
 
-// Slice returns the capture as if it had been recorded from one instant to
-// another, [from, to) on the axis of each space: what is older than from is older
-// than the window, what ends later is alive at its end. Spaces that the instants
-// leave nothing of, and compiled programs, which have no time, are as they are.
+// Slice returns the capture as if it had been recorded from one instant to another,
+// [from, to) on the axis of each space. Buffers that begin earlier become BeginUnseen,
+// buffers that end later become EndOpen, and buffers that lie outside are dropped. Base
+// and the levels in the window do not change.
 //
-// Buffers that lived only outside are gone, so Base and the levels inside stay
-// what they were. Of the calls, operations and runs, calls alone are cut.
-func (c *Capture) Slice(from, to func(s *Space) int64) *Capture {
+// Spaces that do not overlap [from, to), and compiled programs, stay as they are.
+// Calls and samples are cut too, operations and runs are not.
+func (c *Capture) Slice(from, to int64) *Capture {
 	part := *c
 	part.Spaces = nil
-	part.Calls, part.Samples = nil, nil
 	for _, s := range c.Spaces {
-		lo, hi := max(from(s), s.Begin), min(to(s), s.End)
+		lo, hi := max(from, s.Begin), min(to, s.End)
 		if s.Axis == ProgramOrder || lo >= hi || lo == s.Begin && hi == s.End {
 			part.Spaces = append(part.Spaces, s)
 			continue
 		}
 		part.Spaces = append(part.Spaces, s.slice(lo, hi))
 	}
-	for _, call := range c.Calls {
+	part.Calls = kept(c.Calls, func(call *Call) bool {
 		s := part.Spaces[call.Space]
-		if call.End >= float64(s.Begin)/1e9 && call.Begin < float64(s.End)/1e9 {
-			part.Calls = append(part.Calls, call)
-		}
-	}
-	for _, sample := range c.Samples {
-		if s := part.Spaces[sample.Space]; s.Begin <= sample.T && sample.T < s.End {
-			part.Samples = append(part.Samples, sample)
-		}
-	}
+		return call.End >= float64(s.Begin)/1e9 && call.Begin < float64(s.End)/1e9
+	})
+	part.Samples = kept(c.Samples, func(sample *Sample) bool {
+		s := part.Spaces[sample.Space]
+		return s.Begin <= sample.T && sample.T < s.End
+	})
 	return &part
+}
+
+// kept returns a copy of the elements of all for which keep returns true. keep may change
+// an element of the copy.
+func kept[T any](all []T, keep func(*T) bool) (some []T) {
+	for _, v := range all {
+		if keep(&v) {
+			some = append(some, v)
+		}
+	}
+	return some
 }
 
 func (s *Space) slice(from, to int64) *Space {
@@ -42,26 +49,17 @@ func (s *Space) slice(from, to int64) *Space {
 		return b, true
 	})
 	part.Begin, part.End = from, to
-	part.Regions, part.Totals, part.Marks, part.Stack = nil, nil, nil, nil
-	for _, r := range s.Regions {
-		if r.Begin < to && (r.End > from || r.Edge&EndOpen != 0) {
-			r.Begin, r.End, r.Edge = cutSides(r.Begin, r.End, r.Edge, from, to, s.End)
-			part.Regions = append(part.Regions, r)
-		}
-	}
-	for _, t := range s.Totals {
-		if from <= t.T && t.T < to {
-			part.Totals = append(part.Totals, t)
-		}
-	}
-	for _, m := range s.Marks {
-		if m.Begin < to && max(m.End, m.Begin+1) > from {
-			part.Marks = append(part.Marks, m)
-		}
-	}
+	part.Stack = nil
+	part.Regions = kept(s.Regions, func(r *Region) bool {
+		keep := r.Begin < to && (r.End > from || r.Edge&EndOpen != 0)
+		r.Begin, r.End, r.Edge = cutSides(r.Begin, r.End, r.Edge, from, to, s.End)
+		return keep
+	})
+	part.Totals = kept(s.Totals, func(t *Total) bool { return from <= t.T && t.T < to })
+	part.Marks = kept(s.Marks, func(m *Mark) bool { return m.Begin < to && max(m.End, m.Begin+1) > from })
 	for i, l := range s.Stack {
 		switch {
-		case i == 0 || l.At <= from: // the last one holds from the beginning, the first one always did
+		case i == 0 || l.At <= from: // the last one of these holds at from
 			part.Stack = []Level{{from, l.Bytes}}
 		case l.At < to:
 			part.Stack = append(part.Stack, l)
@@ -70,37 +68,29 @@ func (s *Space) slice(from, to int64) *Space {
 	return part
 }
 
-// Only returns the capture with the spaces that are asked for, and with their
-// calls and samples.
-func (c *Capture) Only(asked func(*Space) bool) *Capture {
+// only returns the capture with the selected spaces, their calls and samples.
+func (c *Capture) only(selected func(*Space) bool) *Capture {
 	part := *c
-	part.Spaces, part.Calls, part.Samples = nil, nil, nil
-	at := map[int]int{} // new index by the old one
+	part.Spaces = nil
+	index := map[int]int{} // new index by old index
 	for i, s := range c.Spaces {
-		if asked(s) {
-			at[i] = len(part.Spaces)
+		if selected(s) {
+			index[i] = len(part.Spaces)
 			part.Spaces = append(part.Spaces, s)
 		}
 	}
-	for _, call := range c.Calls {
-		if i, ok := at[call.Space]; ok {
-			call.Space = i
-			part.Calls = append(part.Calls, call)
-		}
+	renumber := func(space *int) (ok bool) {
+		*space, ok = index[*space]
+		return ok
 	}
-	for _, sample := range c.Samples {
-		if i, ok := at[sample.Space]; ok {
-			sample.Space = i
-			part.Samples = append(part.Samples, sample)
-		}
-	}
+	part.Calls = kept(c.Calls, func(call *Call) bool { return renumber(&call.Space) })
+	part.Samples = kept(c.Samples, func(sample *Sample) bool { return renumber(&sample.Space) })
 	return &part
 }
 
-// Filter returns the capture with the buffers alone that are asked for. Levels are
-// theirs: what was never seen one by one, what lies beside the heap and what the
-// producer said of all buffers together are left out, where there are buffers.
-func (c *Capture) Filter(asked func(s *Space, b *Buffer) bool) *Capture {
+// filter returns the capture with the selected buffers. Its levels count these buffers
+// only: spaces with buffers lose Base, Stack and Totals.
+func (c *Capture) filter(selected func(s *Space, b *Buffer) bool) *Capture {
 	part := *c
 	part.Spaces = nil
 	for _, s := range c.Spaces {
@@ -108,15 +98,15 @@ func (c *Capture) Filter(asked func(s *Space, b *Buffer) bool) *Capture {
 			part.Spaces = append(part.Spaces, s)
 			continue
 		}
-		own := s.with(func(b Buffer) (Buffer, bool) { return b, asked(s, &b) })
-		own.Base, own.Stack, own.Totals, own.Facts = 0, nil, nil, own.Facts&^Totals
-		part.Spaces = append(part.Spaces, own)
+		filtered := s.with(func(b Buffer) (Buffer, bool) { return b, selected(s, &b) })
+		filtered.Base, filtered.Stack, filtered.Totals, filtered.Facts = 0, nil, nil, filtered.Facts&^Totals
+		part.Spaces = append(part.Spaces, filtered)
 	}
 	return &part
 }
 
-// with returns a copy of the space with the buffers that take keeps, as it changes
-// them. It does not change their order.
+// with returns a copy of the space with the buffers that take returns with ok. take may
+// change a buffer, but not the order of buffers.
 func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
 	part := *s
 	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.EndOrder = nil, nil, nil, nil, nil
@@ -155,8 +145,7 @@ func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
 	return &part
 }
 
-// cutSides cuts what reaches beyond a window, which was part of one that ended at
-// end.
+// cutSides cuts an interval to the window [from, to) of a longer window that ended at end.
 func cutSides(begin, stop int64, edge Edge, from, to, end int64) (int64, int64, Edge) {
 	if begin < from {
 		begin = from

@@ -2,6 +2,7 @@ package lifetime_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -10,8 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestSlice cuts every capture at random: the parts are sound, have the levels
-// that the whole has at every instant, and their allocations and frees add up.
+// TestSlice cuts every capture at random. The parts must pass Check and have the levels of
+// the whole at every instant. Their allocations and frees must add up.
 func TestSlice(t *testing.T) {
 	n := 0
 	for _, pattern := range []string{"torchsnap/*.pickle", "chrome/*.json.gz", "xplane/tf_*.pb", "labelled/d2*.pickle.zst"} {
@@ -35,7 +36,7 @@ func TestSlice(t *testing.T) {
 	t.Logf("%d captures cut", n)
 }
 
-// levelsAreSums checks the level at an instant against what is alive then.
+// levelsAreSums compares levels with the sums of live buffers.
 func levelsAreSums(t *testing.T, file string, c *lifetime.Capture, rng *rand.Rand) {
 	t.Helper()
 	for _, s := range c.Spaces {
@@ -58,10 +59,14 @@ func cutInThree(t *testing.T, file string, c *lifetime.Capture, rng *rand.Rand) 
 	t.Helper()
 	x, y := rng.Float64(), rng.Float64()
 	x, y = min(x, y), max(x, y)
-	at := func(share float64) func(*lifetime.Space) int64 {
-		return func(s *lifetime.Space) int64 { return s.Begin + int64(share*float64(s.End-s.Begin)) }
+	begin, end := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, s := range c.Spaces {
+		if s.Axis != lifetime.ProgramOrder {
+			begin, end = min(begin, s.Begin), max(end, s.End)
+		}
 	}
-	parts := []*lifetime.Capture{c.Slice(at(0), at(x)), c.Slice(at(x), at(y)), c.Slice(at(y), at(1))}
+	at := func(share float64) int64 { return begin + int64(share*float64(end-begin)) }
+	parts := []*lifetime.Capture{c.Slice(at(0), at(x)), c.Slice(at(x), at(y)), c.Slice(at(y), end)}
 	for k, part := range parts {
 		if err := part.Check(); err != nil {
 			t.Fatalf("%s, part %d: %v", file, k, err)
@@ -118,7 +123,7 @@ func sameLevels(t *testing.T, file string, whole, part *lifetime.Space) {
 	}
 }
 
-// TestSliceParts: what a part has beside its buffers.
+// TestSliceParts: regions, totals, marks, stack, calls and samples of a part.
 func TestSliceParts(t *testing.T) {
 	const open = lifetime.EndOpen
 	marks := []lifetime.Mark{{Begin: 10, End: 20}, {Begin: 10, End: 21}, {Begin: 19, End: 19}, {Begin: 20, End: 20}, {Begin: 59, End: 70}, {Begin: 60, End: 70}}
@@ -128,10 +133,7 @@ func TestSliceParts(t *testing.T) {
 		Calls:   []lifetime.Call{{End: 19e-9}, {End: 20e-9}, {Begin: 59e-9, End: 1}, {Begin: 60e-9, End: 1}},
 		Samples: []lifetime.Sample{{T: 19}, {T: 20}, {T: 59}, {T: 60}},
 	}
-	cut := func(from, to int64) *lifetime.Capture {
-		return c.Slice(func(*lifetime.Space) int64 { return from }, func(*lifetime.Space) int64 { return to })
-	}
-	part := cut(20, 60)
+	part := c.Slice(20, 60)
 	s := part.Spaces[0]
 	for _, list := range []struct{ name, have, want string }{
 		{"marks", fmt.Sprint(s.Marks), fmt.Sprint([]lifetime.Mark{marks[1], marks[3], marks[4]})},
@@ -142,19 +144,18 @@ func TestSliceParts(t *testing.T) {
 		{"calls", fmt.Sprint(part.Calls), fmt.Sprint(c.Calls[1:3])},
 		{"samples", fmt.Sprint(part.Samples), fmt.Sprint(c.Samples[1:3])},
 		{"a free that is not complete yet", fmt.Sprint(s.Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen)},
-		{"the same at the end", fmt.Sprint(cut(20, 100).Spaces[0].Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen | lifetime.Pending)},
+		{"the same at the end", fmt.Sprint(c.Slice(20, 100).Spaces[0].Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen | lifetime.Pending)},
 	} {
 		if list.have != list.want {
 			t.Errorf("%s: %s, want %s", list.name, list.have, list.want)
 		}
 	}
-	if part.Spaces[1] != program || cut(0, 100).Spaces[0] != whole || cut(-5, 200).Spaces[0] != whole || cut(60, 60).Spaces[0] != whole {
-		t.Error("spaces that nothing is cut from are not as they are")
+	if part.Spaces[1] != program || c.Slice(0, 100).Spaces[0] != whole || c.Slice(-5, 200).Spaces[0] != whole || c.Slice(60, 60).Spaces[0] != whole {
+		t.Error("spaces that are not cut have changed")
 	}
 }
 
-// TestFilter: the buffers that are asked for, and their levels, whatever the rest
-// is; together the parts have all of them.
+// TestFilter: a selection by size keeps exactly the buffers of that size.
 func TestFilter(t *testing.T) {
 	for _, pattern := range []string{"torchsnap/*.pickle", "xplane/*.pb", "jaxprof/*.prof"} {
 		files, err := filepath.Glob(filepath.Join("../testdata", pattern))
@@ -166,17 +167,25 @@ func TestFilter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			large := c.Filter(func(_ *lifetime.Space, b *lifetime.Buffer) bool { return b.Size >= 1<<20 })
-			small := c.Filter(func(_ *lifetime.Space, b *lifetime.Buffer) bool { return b.Size < 1<<20 })
-			for _, part := range []*lifetime.Capture{large, small} {
-				if err := part.Check(); err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
+			large, err := (&lifetime.Selection{MinSize: 1 << 20}).Of(c)
+			if _, nothing := err.(*lifetime.NothingError); nothing {
+				continue
+			}
+			if err == nil {
+				err = large.Check()
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
 			}
 			for i, s := range c.Spaces {
-				at := s.Peak(lifetime.Occupied).At
-				if n, m := len(large.Spaces[i].LiveAt(at)), len(small.Spaces[i].LiveAt(at)); n+m != len(s.LiveAt(at)) {
-					t.Errorf("%s %s: %d and %d of %d buffers", file, s.ID(), n, m, len(s.LiveAt(at)))
+				at, want := s.Peak(lifetime.Occupied).At, 0
+				for _, live := range s.LiveAt(at) {
+					if s.Buffers[live].Size >= 1<<20 {
+						want++
+					}
+				}
+				if got := len(large.Spaces[i].LiveAt(at)); got != want {
+					t.Errorf("%s %s: %d buffers of 1 MiB and more live at the peak, want %d", file, s.ID(), got, want)
 				}
 			}
 		}

@@ -2,12 +2,12 @@ package lifetime
 
 import "iter"
 
-// Stack is a call stack: its innermost frame, and the stack that called it. Stacks
-// that have callers in common share them, so that a call costs one entry however
-// deep it lies. A caller stands before what it called in Tables.Stacks.
+// Stack is a call stack: its innermost frame, and the stack of its caller. Stacks share
+// their callers, so each call is one entry at any depth. In Tables.Stacks, a caller
+// comes before the stacks that it calls.
 type Stack struct {
 	Frame  FrameID
-	Caller StackID // 0: it has none
+	Caller StackID // 0 = none
 }
 
 // FramesOf yields the frames of a stack, innermost first.
@@ -21,9 +21,8 @@ func (t *Tables) FramesOf(id StackID) iter.Seq[*Frame] {
 	}
 }
 
-// UserFrame returns the innermost frame of the program itself on the stack of
-// site, else the innermost frame that is not native, else the innermost one.
-// ok is false when the site has no stack.
+// UserFrame returns the innermost User frame of the stack of site, else the innermost
+// Framework frame, else the innermost frame. ok is false if the site has no stack.
 func (t *Tables) UserFrame(site SiteID) (f Frame, ok bool) {
 	var first, framework *Frame
 	for f := range t.FramesOf(t.Sites[site].Stack) {

@@ -3,6 +3,8 @@ package lifetime
 import (
 	"cmp"
 	"slices"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // Amount is a number of buffers and their bytes.
@@ -15,13 +17,13 @@ type Amount struct {
 // Add adds the buffers of o. Bytes saturate.
 func (a *Amount) Add(o Amount) {
 	a.Count += o.Count
-	a.Bytes = AddSat(a.Bytes, o.Bytes)
-	a.Requested = AddSat(a.Requested, o.Requested)
+	a.Bytes = units.AddSat(a.Bytes, o.Bytes)
+	a.Requested = units.AddSat(a.Requested, o.Requested)
 }
 
 func (a *Amount) add(b *Buffer) { a.Add(Amount{1, b.Size, b.Requested}) }
 
-// SiteSummary is what one site did in the window.
+// SiteSummary sums up the buffers of one site in the window.
 type SiteSummary struct {
 	Site      SiteID
 	Allocated Amount // begun in the window
@@ -30,13 +32,13 @@ type SiteSummary struct {
 	AtEnd     Amount // alive at the end
 }
 
-// Summary is what info, peak, pprof and diff need of a space. Sums are over
-// all sites; Base and Stack are not in them.
+// Summary has the totals of a space. The peaks include Base and Stack, the amounts do
+// not.
 type Summary struct {
-	Peak          Level // occupied, Base and Stack included
-	PeakRequested Level // its own maximum, Base and Stack included
-	Live          Amount
-	Pending       Amount        // of Live: free asked for, not completed
+	Peak          Level         // occupied
+	PeakRequested Level         // requested; may be at another instant
+	Live          Amount        // alive at the end
+	Pending       Amount        // part of Live whose free was requested
 	Sites         []SiteSummary // by SiteID; sites without a buffer are left out
 }
 
@@ -44,7 +46,7 @@ type Summary struct {
 func (s *Space) Summary() Summary {
 	sum := Summary{}
 	sum.PeakRequested, sum.Peak = s.peaks()
-	// Sites are numbered in order of appearance: a list by ID is mostly full.
+	// A slice by ID has few gaps, because sites are numbered in order of appearance.
 	most := SiteID(0)
 	for i := range s.Buffers {
 		most = max(most, s.Buffers[i].Site)
@@ -78,16 +80,16 @@ func (s *Space) Summary() Summary {
 	return sum
 }
 
-// Row is one line of a breakdown: the buffers of one site and kind that are
-// alive at an instant, or bytes that no buffer stands for.
+// Row is one line of a breakdown: the live buffers of one site and kind, or bytes that
+// belong to no buffer.
 type Row struct {
-	Site SiteID // 0: allocated by an unknown site
-	Kind Kind   // where not OfBuffers, Site is 0
+	Site SiteID // 0 = not recorded, or not OfBuffers
+	Kind Kind
 	Amount
 }
 
-// Breakdown says what makes up the memory at t, largest first. The rows sum to
-// Base, Stack and the live buffers; where only the usage is known, it is the row.
+// Breakdown returns the rows of the memory in use at t, largest first. They sum to Base,
+// Stack and the live buffers. A space that is UsageOnly has one row.
 func (s *Space) Breakdown(t int64) []Row {
 	if s.UsageOnly() {
 		if n := s.LevelAt(t, Occupied); n != 0 {

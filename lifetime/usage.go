@@ -7,28 +7,20 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 )
 
-// Bytes returns the size of b in measure m. OccupiedLessPending is a state of
-// the end, not of a buffer: it counts as Occupied here.
-func (b *Buffer) Bytes(m Measure) int64 {
-	if m == Requested {
-		return b.Requested
-	}
-	return b.Size
-}
-
-// Change is one buffer that begins or ends.
+// Change is the begin or the end of one buffer.
 type Change struct {
 	T      int64
 	Buffer int // index into Space.Buffers
 	Begin  bool
 }
 
-// Changes yields every begin and end of the space's buffers in order of time;
-// at one instant ends come before begins, since buffers are half open. Buffers
-// that are alive at the end yield no end.
+// Changes yields every begin and end of the space's buffers in order of time. At the
+// same instant, ends come before begins, because buffers are half open. Buffers that
+// are alive at the end yield no end.
 func (s *Space) Changes() iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		ends := s.ends()
@@ -57,9 +49,9 @@ func (s *Space) ends() []uint32 {
 	return s.EndOrder[:n]
 }
 
-// SortEnds fills EndOrder. ended are the indexes of the buffers that ended in the
-// window, as far as they are known in order of End: those who find ends one after
-// the other spare the sort. nil: nothing is known of them.
+// SortEnds sets EndOrder. ended lists the indexes of the buffers that ended in the
+// window, in any order; nil means that SortEnds finds them. If they are already in
+// order of End, it does not sort them again.
 func (s *Space) SortEnds(ended []uint32) {
 	key := func(i uint32) int64 {
 		if s.Buffers[i].Edge&EndOpen != 0 {
@@ -86,25 +78,19 @@ type Level struct {
 	Bytes int64
 }
 
-// Peak returns the highest level of the window in measure m, Base and Stack
-// included, and the first instant that has it. Without buffers it is that of
-// Base and Stack.
+// Peak returns the highest level of the window in measure m, and the first instant of
+// it. Base and Stack are included.
 func (s *Space) Peak(m Measure) Level {
-	peak := Level{At: s.Begin, Bytes: math.MinInt64}
-	if s.UsageOnly() { // what went before is not known
-		peak.Bytes = 0
+	requested, occupied := s.peaks()
+	if m == Requested {
+		return requested
 	}
-	for level := range s.Levels(m) {
-		if level.Bytes > peak.Bytes {
-			peak = level
-		}
-	}
-	return peak
+	return occupied
 }
 
-// Levels yields the level of the window in measure m, Base and Stack included,
-// at its beginning and after every change, in order of time. Changes of one
-// instant come one by one, ends first.
+// Levels yields the level in measure m at the beginning of the window and after every
+// change, in order of time. Base and Stack are included. Changes at the same instant
+// are separate levels, ends first.
 func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	if s.UsageOnly() {
 		return s.usage()
@@ -119,18 +105,20 @@ func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	}
 }
 
-// walk calls visit with the levels of the window in both measures, as Levels yields
-// them, until it returns false.
+// walk calls visit with the levels that Levels yields, in both measures, until visit
+// returns false.
 func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
-	stack := stackCursor{levels: s.Stack}
-	stack.next(s.Begin)
+	stack := s.stackCursor(s.Begin)
 	requested, occupied := s.Base, s.Base
-	if !visit(s.Begin, AddSat(requested, stack.bytes), AddSat(occupied, stack.bytes)) {
+	level := func(at int64) bool {
+		return visit(at, units.AddSat(requested, stack.bytes), units.AddSat(occupied, stack.bytes))
+	}
+	if !level(s.Begin) {
 		return
 	}
-	stackUntil := func(t int64) bool { // it changes between two buffers
+	stackUntil := func(t int64) bool { // visits the changes of Stack before t
 		for stack.at() < t {
-			if at := stack.next(stack.at()); !visit(at, AddSat(requested, stack.bytes), AddSat(occupied, stack.bytes)) {
+			if !level(stack.next(stack.at())) {
 				return false
 			}
 		}
@@ -140,16 +128,16 @@ func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 		if !stackUntil(c.T) {
 			return
 		}
-		if c.Begin || !stack.rises(c.T) { // no level of an instant is above both that before and that after it
+		if c.Begin || !stack.rises(c.T) { // else the level within the instant would exceed those before and after it
 			stack.next(c.T)
 		}
 		b := &s.Buffers[c.Buffer]
 		if c.Begin {
-			requested, occupied = AddSat(requested, b.Requested), AddSat(occupied, b.Size)
+			requested, occupied = units.AddSat(requested, b.Requested), units.AddSat(occupied, b.Size)
 		} else {
-			requested, occupied = AddSat(requested, -b.Requested), AddSat(occupied, -b.Size)
+			requested, occupied = units.AddSat(requested, -b.Requested), units.AddSat(occupied, -b.Size)
 		}
-		if !visit(c.T, AddSat(requested, stack.bytes), AddSat(occupied, stack.bytes)) {
+		if !level(c.T) {
 			return
 		}
 	}
@@ -159,7 +147,13 @@ func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 // peaks returns Peak in both measures.
 func (s *Space) peaks() (requested, occupied Level) {
 	if s.UsageOnly() {
-		return s.Peak(Requested), s.Peak(Occupied)
+		peak := Level{At: s.Begin}
+		for level := range s.usage() {
+			if level.Bytes > peak.Bytes {
+				peak = level
+			}
+		}
+		return peak, peak
 	}
 	requested, occupied = Level{s.Begin, math.MinInt64}, Level{s.Begin, math.MinInt64}
 	s.walk(func(at, r, o int64) bool {
@@ -174,8 +168,8 @@ func (s *Space) peaks() (requested, occupied Level) {
 	return requested, occupied
 }
 
-// LevelAt returns the level at t in measure m, Base and Stack included: at
-// Space.End it is that of the end of the window. Before the window it is 0.
+// LevelAt returns the level at t in measure m, Base and Stack included. It is 0 before
+// the window.
 func (s *Space) LevelAt(t int64, m Measure) (bytes int64) {
 	for level := range s.Levels(m) {
 		if level.At > t {
@@ -186,22 +180,12 @@ func (s *Space) LevelAt(t int64, m Measure) (bytes int64) {
 	return bytes
 }
 
-// Steps returns how many marks are steps of the program.
-func (s *Space) Steps() (n int) {
-	for i := range s.Marks {
-		if s.Marks[i].Kind == Step {
-			n++
-		}
-	}
-	return n
-}
-
-// UsageOnly reports whether nothing is known of a space but totals.
+// UsageOnly reports whether the space has totals, but no buffers and no history.
 func (s *Space) UsageOnly() bool {
 	return len(s.Buffers) == 0 && len(s.Totals) > 0 && s.Facts&History == 0
 }
 
-// usage yields the level at every instant that has a total: the last one counts.
+// usage yields the last total of every instant that has one.
 func (s *Space) usage() iter.Seq[Level] {
 	return func(yield func(Level) bool) {
 		var last Level
@@ -221,14 +205,22 @@ func (s *Space) usage() iter.Seq[Level] {
 	}
 }
 
-// stackCursor walks along Space.Stack.
+// stackCursor iterates over Space.Stack.
 type stackCursor struct {
-	levels []Level // still to come
-	begun  bool
-	bytes  int64 // now
+	levels []Level // after the current instant
+	bytes  int64   // current level
 }
 
-// at returns when the level changes next.
+// stackCursor returns a cursor at t. The first level also holds before its time.
+func (s *Space) stackCursor(t int64) (c stackCursor) {
+	if len(s.Stack) > 0 {
+		c = stackCursor{s.Stack[1:], s.Stack[0].Bytes}
+		c.next(t)
+	}
+	return c
+}
+
+// at returns the time of the next level.
 func (c *stackCursor) at() int64 {
 	if len(c.levels) == 0 {
 		return math.MaxInt64
@@ -236,39 +228,30 @@ func (c *stackCursor) at() int64 {
 	return c.levels[0].At
 }
 
-// rises reports whether the level is higher at t than now.
+// rises reports whether the level at t is above the current one.
 func (c stackCursor) rises(t int64) bool {
 	before := c.bytes
 	c.next(t)
 	return c.bytes > before
 }
 
-// next goes on to t, which it returns.
+// next advances to t and returns it.
 func (c *stackCursor) next(t int64) int64 {
-	if !c.begun && len(c.levels) > 0 {
-		c.bytes, c.levels = c.levels[0].Bytes, c.levels[1:]
-	}
-	c.begun = true
-	for c.at() <= t {
+	for len(c.levels) > 0 && c.levels[0].At <= t {
 		c.bytes, c.levels = c.levels[0].Bytes, c.levels[1:]
 	}
 	return t
 }
 
-// StackAt returns the bytes set aside beside the heap at t.
-func (s *Space) StackAt(t int64) int64 {
-	c := stackCursor{levels: s.Stack}
-	c.next(t)
-	return c.bytes
-}
+// StackAt returns the level of Stack at t, in bytes.
+func (s *Space) StackAt(t int64) int64 { return s.stackCursor(t).bytes }
 
 // aliveAt reports whether b is alive at t, an instant of the window.
 func (b *Buffer) aliveAt(t int64) bool {
 	return b.Begin <= t && (t < b.End || b.Edge&EndOpen != 0)
 }
 
-// LiveAt returns the indexes of the buffers that are alive at t, in order of
-// Begin.
+// LiveAt returns the indexes of the buffers that are alive at t, in order of Begin.
 func (s *Space) LiveAt(t int64) []int {
 	var live []int
 	for i := range s.Buffers {
@@ -283,9 +266,8 @@ func (s *Space) LiveAt(t int64) []int {
 	return live
 }
 
-// Reserved returns the bytes that the allocator held from the device at the
-// end of the window and at most in it, by its regions or else by its totals;
-// 0, 0 without either.
+// Reserved returns the bytes that the allocator had reserved from the device at the end
+// of the window, and the peak. Both are 0 without regions and totals of them.
 func (s *Space) Reserved() (end, peak int64) {
 	for _, level := range s.ReservedLevels() {
 		end, peak = level.Bytes, max(peak, level.Bytes)
@@ -293,8 +275,8 @@ func (s *Space) Reserved() (end, peak int64) {
 	return end, peak
 }
 
-// ReservedLevels returns the bytes that the allocator held from the device, by
-// its regions or else by its totals, after every change, in order of time.
+// ReservedLevels returns the bytes reserved from the device after every change, in order
+// of time. It uses the regions or, without any, the totals.
 func (s *Space) ReservedLevels() []Level {
 	var levels []Level
 	if len(s.Regions) == 0 {
@@ -312,15 +294,10 @@ func (s *Space) ReservedLevels() []Level {
 			levels = append(levels, Level{r.End, -r.Size})
 		}
 	}
-	// Releases first at one instant: a split region ends where its parts begin.
-	sort.Slice(levels, func(i, j int) bool {
-		if levels[i].At != levels[j].At {
-			return levels[i].At < levels[j].At
-		}
-		return levels[i].Bytes < levels[j].Bytes
-	})
+	// At the same instant, releases come first: a split region ends where its parts begin.
+	slices.SortFunc(levels, func(x, y Level) int { return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.Bytes, y.Bytes)) })
 	for i := 1; i < len(levels); i++ {
-		levels[i].Bytes = AddSat(levels[i-1].Bytes, levels[i].Bytes)
+		levels[i].Bytes = units.AddSat(levels[i-1].Bytes, levels[i].Bytes)
 	}
 	return levels
 }
@@ -328,13 +305,12 @@ func (s *Space) ReservedLevels() []Level {
 // Holes is unused reserved memory, in bytes.
 type Holes struct {
 	Total   int64
-	Largest int64  // in one piece
-	At      uint64 // address of the largest
+	Largest int64  // the largest hole
+	At      uint64 // its address
 }
 
-// Fragmentation returns the share of the free reserved bytes that lies outside
-// the largest hole, 0 to 1: XProf's definition, (free - largest) / free. ok is
-// false without free bytes.
+// Fragmentation returns the share of the free reserved bytes outside the largest hole,
+// 0 to 1: (free - largest) / free, as XProf defines it. ok is false without free bytes.
 func (h Holes) Fragmentation() (share float64, ok bool) {
 	if h.Total == 0 {
 		return 0, false
@@ -342,8 +318,8 @@ func (h Holes) Fragmentation() (share float64, ok bool) {
 	return float64(h.Total-h.Largest) / float64(h.Total), true
 }
 
-// FreeAt returns the holes inside reserved memory at t. They do not reach
-// across regions, but for expandable ones that touch.
+// FreeAt returns the holes of the reserved memory at t. A hole lies in one region, except
+// in adjacent expandable regions.
 func (s *Space) FreeAt(t int64) Holes {
 	var holes spans.Map[bool]
 	for i := range s.Regions {
@@ -358,7 +334,7 @@ func (s *Space) FreeAt(t int64) Holes {
 	var free Holes
 	var last spans.Span[bool]
 	for h := range holes.All() {
-		free.Total = AddSat(free.Total, h.Size())
+		free.Total = units.AddSat(free.Total, h.Size())
 		if last.Val && h.Val && last.Hi == h.Lo {
 			h.Lo = last.Lo
 		}
@@ -372,16 +348,3 @@ func (s *Space) FreeAt(t int64) Holes {
 
 // Expandable is the Kind of regions that grow in place.
 const Expandable = "expandable"
-
-// AddSat adds without wrapping around: sums of bytes and times of damaged
-// captures saturate.
-func AddSat(a, b int64) int64 {
-	switch sum := a + b; {
-	case a > 0 && b > 0 && sum < 0:
-		return math.MaxInt64
-	case a < 0 && b < 0 && sum >= 0:
-		return math.MinInt64
-	default:
-		return sum
-	}
-}

@@ -18,8 +18,8 @@ import (
 	"github.com/memlane/memlane/render"
 )
 
-// captures reads captures of every format, once for all tests. MEMLANE_CAPTURES
-// adds captures of a folder.
+// captures reads captures of every format once for all tests. MEMLANE_CAPTURES adds those
+// of a folder.
 var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 	const ours = "../testdata/"
 	globs := []string{ours + "torchsnap/*.pickle", ours + "xplane/*.pb", ours + "chrome/*.json.gz", ours + "jaxprof/*.prof", ours + "gpumemprof/*.json",
@@ -38,7 +38,7 @@ var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 		for _, file := range files {
 			c, err := formats.Open(file, formats.Input{})
 			if err != nil && !strings.HasPrefix(file, ours) {
-				continue // some of the others are there because they are refused
+				continue // some files are invalid on purpose
 			} else if err != nil {
 				return nil, err
 			}
@@ -48,8 +48,7 @@ var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 	return all, nil
 })
 
-// ofCaptures calls each with every capture, and with one that has something of
-// everything.
+// ofCaptures calls each with every capture, and with one that has all features.
 func ofCaptures(t *testing.T, each func(t *testing.T, c *lifetime.Capture)) {
 	all, err := captures()
 	if err != nil || len(all) < 70 {
@@ -72,8 +71,8 @@ func written(t *testing.T, c *lifetime.Capture, name, table string) []byte {
 	return b.Bytes()
 }
 
-// TestCollapsed: the lines of a space sum to its peak, and each is a stack and a
-// number.
+// TestCollapsed checks that each line is a stack and a number, and that the lines of a
+// space sum to its peak.
 func TestCollapsed(t *testing.T) {
 	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
 		have := map[string]int64{}
@@ -95,9 +94,8 @@ func TestCollapsed(t *testing.T) {
 	})
 }
 
-// TestBenchfmt: each line is what benchstat's grammar has for metadata of units
-// (golang.org/design/14313-benchmark-format) or a result, and the results are
-// what the spaces have.
+// TestBenchfmt checks that each line is a result or unit metadata of the benchmark format
+// (golang.org/design/14313-benchmark-format), and that the results match the spaces.
 func TestBenchfmt(t *testing.T) {
 	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
 		results, units := 0, map[string]bool{}
@@ -131,7 +129,7 @@ func TestBenchfmt(t *testing.T) {
 	})
 }
 
-// rows reads a table of CSV: per row the cells by name of column.
+// rows reads a CSV table and returns the cells of each row by column name.
 func rows(t *testing.T, data []byte) []map[string]string {
 	t.Helper()
 	all, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
@@ -157,7 +155,7 @@ func number(t *testing.T, text string) int64 {
 	return n
 }
 
-// TestTables: the sums over each table are the figures of the model.
+// TestTables checks that the sums over each table match the model.
 func TestTables(t *testing.T) {
 	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
 		type figures struct{ live, allocated, peak, requested, reserved int64 }
@@ -203,7 +201,7 @@ func TestTables(t *testing.T) {
 				t.Errorf("%s: usage %v, want %v", id, levels[id], want)
 			}
 			want = figures{live: sum.Live.Bytes, allocated: buffers[id].allocated}
-			if s.Axis != lifetime.ProgramOrder && !s.UsageOnly() { // a plan allocates nothing
+			if s.Axis != lifetime.ProgramOrder && !s.UsageOnly() { // a compiled program allocates nothing
 				want.allocated = int64(s.Allocations)
 			}
 			if buffers[id] != want || sites[id] != want {
@@ -227,8 +225,8 @@ func TestTables(t *testing.T) {
 	})
 }
 
-// TestHostileNames: no name of a capture is a formula, a line or a frame of its
-// own, or acts on a terminal.
+// TestHostileNames checks that hostile names do not become formulas, lines, frames or
+// terminal commands.
 func TestHostileNames(t *testing.T) {
 	names := []string{"=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(1)", "\t=1", " =1", "\r\n=1", "a;b 7\nc", "\x1b[31m", "\xff\xfe", "\"},{", "\u202e", "</script>", "\uff1d1"}
 	b := build.New(build.Everything)
@@ -248,7 +246,7 @@ func TestHostileNames(t *testing.T) {
 	for _, e := range ofBuffers() {
 		for _, table := range append(e.Tables, "") {
 			out := written(t, c, e.Name, table)
-			if e.Name == "parquet" { // is no text
+			if e.Name == "parquet" { // is binary
 				continue
 			}
 			if i := bytes.IndexFunc(out, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }); i >= 0 {

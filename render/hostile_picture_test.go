@@ -13,8 +13,7 @@ import (
 	"github.com/memlane/memlane/render/blocks"
 )
 
-// TestHostilePictureInBrowser: a picture that is opened by itself runs nothing, where
-// no policy forbids it.
+// TestHostilePictureInBrowser checks that a picture without a policy runs nothing.
 func TestHostilePictureInBrowser(t *testing.T) {
 	chromium := browser.Start(t)
 	file := filepath.Join(t.TempDir(), "picture.svg")
@@ -32,7 +31,7 @@ func TestHostilePictureInBrowser(t *testing.T) {
 		}
 		p := browser.OpenPicture(t, chromium, fmt.Sprintf("file://%s?%d", file, i))
 		if !browser.Eval[bool](p, "window.pwned === undefined && document.querySelectorAll('script, foreignObject, a, image, iframe').length === 0") {
-			t.Errorf("%q acts", text)
+			t.Errorf("%q runs or adds elements", text)
 		}
 	}
 }

@@ -31,8 +31,8 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// drawn are all elements of pictures, and what they may carry: nothing that runs,
-// loads, links, or is of another language.
+// drawn are the allowed elements of pictures and their attributes. None of them runs,
+// loads or links anything.
 var drawn = map[string][]string{
 	"svg":   {"xmlns", "class", "role", "width", "height", "viewBox", "font-family", "font-size"},
 	"title": nil, "desc": nil, "style": nil, "defs": nil,
@@ -51,7 +51,7 @@ var (
 	benchmark  = regexp.MustCompile(`^(Unit \S+( \S+=\S+)*|Benchmark\S* 1( \S+ [a-z-]+)+)\n$`)
 )
 
-// checkPicture reads a picture as strict XML does and returns its style sheet.
+// checkPicture reads a picture as strict XML and returns its style sheet.
 func checkPicture(t *testing.T, name string, svg []byte) (style string) {
 	t.Helper()
 	decoder := xml.NewDecoder(bytes.NewReader(svg))
@@ -69,10 +69,10 @@ func checkPicture(t *testing.T, name string, svg []byte) (style string) {
 			inside = token.Name.Local
 			may, ok := drawn[inside]
 			if !ok || token.Name.Space != "http://www.w3.org/2000/svg" {
-				t.Errorf("%q: there is an element %v", name, token.Name)
+				t.Errorf("%q: unexpected element %v", name, token.Name)
 			}
 			for _, a := range token.Attr {
-				// What refers to something refers to a pattern of the picture.
+				// References are only allowed to patterns of the picture.
 				if own := ownPattern.MatchString(a.Value); !slices.Contains(may, a.Name.Local) || strings.Contains(a.Value, "(") && !own && !strings.HasPrefix(a.Value, "rotate(") {
 					t.Errorf("%q: <%s> has %s=%q", name, inside, a.Name.Local, a.Value)
 				}
@@ -83,19 +83,19 @@ func checkPicture(t *testing.T, name string, svg []byte) (style string) {
 			}
 			for _, r := range string(token) {
 				if r != '\n' && r != '\u00a0' && !unicode.IsPrint(r) {
-					t.Errorf("%q: %U stands in <%s>", name, r, inside)
+					t.Errorf("%q: <%s> contains %U", name, inside, r)
 					break
 				}
 			}
 		case xml.EndElement:
 			inside = ""
 		default:
-			t.Errorf("%q: there is a %T: %.60v", name, token, token)
+			t.Errorf("%q: unexpected %T: %.60v", name, token, token)
 		}
 	}
 }
 
-// TestHostilePictures: whatever a capture calls anything, a picture is a picture.
+// TestHostilePictures checks that hostile names do not change the structure of pictures.
 func TestHostilePictures(t *testing.T) {
 	pictures := func(name string) (all [][]byte) {
 		c := hostile.Capture(name)
@@ -137,7 +137,7 @@ func TestHostilePictures(t *testing.T) {
 	}
 	for _, name := range hostile.Texts {
 		if !strings.ContainsAny(name, `<>&"'`) && text.Printable(name) == name && len(name) < 1000 {
-			continue // no more than name to XML
+			continue // harmless in XML
 		}
 		for i, svg := range pictures(name) {
 			if style := checkPicture(t, name, svg); style != styles[i] {
@@ -147,8 +147,8 @@ func TestHostilePictures(t *testing.T) {
 	}
 }
 
-// TestHostileExports: what is written for other programs is of their format, says
-// the names as far as the format has room for them, and nothing besides.
+// TestHostileExports checks that exports with hostile names are valid in their formats, and
+// contain the names if the format allows them.
 func TestHostileExports(t *testing.T) {
 	for _, text := range hostile.Texts {
 		c := hostile.Capture(text)
@@ -175,7 +175,7 @@ func TestHostileExports(t *testing.T) {
 				t.Errorf("%s of %q: %v", name, text, err)
 			}
 			if m, _ := v.(map[string]any); name == "json" && m["frames"].([]any)[1].(map[string]any)["function"] != text && utf8.ValidString(text) {
-				t.Errorf("JSON says %q for %q", m["frames"].([]any)[1], text)
+				t.Errorf("JSON has %q for %q", m["frames"].([]any)[1], text)
 			}
 		}
 		checkNative(t, text, write("native", render.Options{}))
@@ -187,7 +187,7 @@ func TestHostileExports(t *testing.T) {
 			for _, cell := range slices.Concat(rows...) {
 				bare := strings.TrimLeft(cell, " \u00a0\t\r\n")
 				if bare != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", []rune(bare)[0]) && !integer.MatchString(cell) {
-					t.Errorf("%s of %q: a spreadsheet runs %q", table, text, cell)
+					t.Errorf("%s of %q: a spreadsheet evaluates %q", table, text, cell)
 				}
 			}
 			out := write("parquet", render.Options{Table: table})
@@ -209,7 +209,7 @@ func TestHostileExports(t *testing.T) {
 	}
 }
 
-// checkNative reads native text back: it says the same.
+// checkNative checks that native text reads as the same capture.
 func checkNative(t *testing.T, text string, out []byte) {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -225,11 +225,11 @@ func checkNative(t *testing.T, text string, out []byte) {
 		t.Errorf("native of %q is read as another capture (%v)", text, err)
 	}
 	if name := c.Frames[1].Function; name != text {
-		t.Errorf("native says %q for %q", name, text)
+		t.Errorf("native has %q for %q", name, text)
 	}
 }
 
-// checkProfile reads a heap profile as go tool pprof does.
+// checkProfile reads a heap profile like go tool pprof.
 func checkProfile(t *testing.T, text string, c *lifetime.Capture) {
 	t.Helper()
 	var out bytes.Buffer
@@ -246,7 +246,7 @@ func checkProfile(t *testing.T, text string, c *lifetime.Capture) {
 	for _, f := range p.Function {
 		for _, name := range []string{f.Name, f.SystemName, f.Filename} {
 			if !utf8.ValidString(name) {
-				t.Errorf("profile of %q: %q is no text", text, name)
+				t.Errorf("profile of %q: %q is not valid UTF-8", text, name)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// traceEvent is an event of the Chrome format, as the JSON importer of Perfetto's
-// trace_processor reads it: pid and tid are numbers, ts is microseconds.
+// traceEvent is an event of the Chrome format for the JSON importer of Perfetto's
+// trace_processor: pid and tid are numbers, ts is in microseconds.
 type traceEvent struct {
 	Phase    string                     `json:"ph"`
 	PID      int64                      `json:"pid"`
@@ -31,7 +31,7 @@ type traceFile struct {
 	TraceEvents     []traceEvent      `json:"traceEvents"`
 }
 
-// tracks is what the importer keeps of a process.
+// tracks is the importer's state of a process.
 type tracks struct {
 	name     string
 	counters map[string][]int64
@@ -42,10 +42,10 @@ type tracks struct {
 	points   int
 }
 
-// TestPerfetto: the structure that trace_processor relies on. Processes are named
-// once, counters go on in time, every asynchronous slice begins once and ends once,
-// not before it begins, under one name and category, and ids are not used twice.
-// The counters and slices are those of the spaces.
+// TestPerfetto checks the structure that trace_processor needs. Processes have one name,
+// and counters are in order of time. Every asynchronous slice begins once and ends once
+// after that, with the same name and category; ids are unique. Counters and slices match
+// the spaces.
 func TestPerfetto(t *testing.T) {
 	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
 		d := json.NewDecoder(strings.NewReader(string(written(t, c, "perfetto", ""))))
@@ -73,7 +73,7 @@ func TestPerfetto(t *testing.T) {
 	})
 }
 
-// add takes an event as the importer does.
+// add processes an event like the importer.
 func (p *tracks) add(e traceEvent, ids map[string]bool) error {
 	ts, ok := new(big.Rat).SetString(string(e.TS))
 	if !ok || ts.Sign() < 0 || e.PID < 1 || e.TID != e.PID {
@@ -122,7 +122,7 @@ func (p *tracks) add(e traceEvent, ids map[string]bool) error {
 	return nil
 }
 
-// checkTracks holds a process against its space.
+// checkTracks compares a process with its space.
 func checkTracks(t *testing.T, s *lifetime.Space, p *tracks) {
 	t.Helper()
 	if len(p.open) > 0 || p.name == "" || !strings.HasPrefix(p.name, s.ID()) {
@@ -165,8 +165,8 @@ func checkTracks(t *testing.T, s *lifetime.Space, p *tracks) {
 	}
 }
 
-// TestPerfettoTime: times are exact microseconds from the first window on, also
-// of spaces that lie farther apart than a number tells, and units elsewhere.
+// TestPerfettoTime checks that times are exact microseconds since the first window, even of
+// spaces that are farther apart than a float can express, and units for other axes.
 func TestPerfettoTime(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})

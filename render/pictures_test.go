@@ -29,17 +29,17 @@ import (
 	"github.com/memlane/memlane/render/chart"
 )
 
-// margin is the room around a picture in the page of a test, in pixels: what runs
-// out of the picture shows there.
+// margin is the room around a picture in the page of a test, in pixels. Texts that extend
+// beyond the picture are visible there.
 const margin = 40
 
-// textsOnly shows the texts of a picture and nothing else, each half transparent as
-// a whole: where two lie on each other it is darker than one of them can be.
+// textsOnly shows only the texts of a picture, each half transparent. Overlapping texts are
+// darker than single ones.
 const textsOnly = `<style>body{margin:0;background:#fff}div{padding:40px}svg{display:block;overflow:visible}
 .memlane path,.memlane circle{visibility:hidden}
 .memlane text{opacity:.5}.memlane text,.memlane tspan{fill:#000!important;stroke:none!important}</style>`
 
-// look shows a page in the browser and returns what it looks like.
+// look opens a page in the browser and returns a screenshot.
 func look(t *testing.T, chromium context.Context, html string, width, height int) image.Image {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -60,20 +60,20 @@ func look(t *testing.T, chromium context.Context, html string, width, height int
 	return img
 }
 
-// drawnPicture is an SVG of so many pixels.
+// drawnPicture is an SVG and its size in pixels.
 type drawnPicture struct {
 	svg           string
 	width, height int
 }
 
-// fault is what is wrong with the texts of a picture, in dots of a screen.
+// fault counts the dots of misplaced texts of a picture.
 type fault struct {
-	double  int // where two texts lie on each other
-	outside int // of texts that run out of the picture
+	double  int // of overlapping texts
+	outside int // of texts outside the picture
 	all     int // of all texts
 }
 
-// faults looks at the texts of pictures, which stand below each other.
+// faults checks the texts of pictures, which are below each other on one page.
 func faults(t *testing.T, chromium context.Context, pictures []drawnPicture) (found []fault) {
 	t.Helper()
 	html, width, height := textsOnly, 0, 0
@@ -107,14 +107,14 @@ func faults(t *testing.T, chromium context.Context, pictures []drawnPicture) (fo
 	return found
 }
 
-// picture is one way to draw a capture.
+// picture is one picture of a capture.
 type picture struct {
 	name string
 	draw func(w io.Writer, width int) error
 }
 
-// pictures are the ways to draw the space of a file that svg chooses, alone and beside
-// another capture.
+// pictures are all pictures of the space of a file that svg chooses, alone and compared
+// with another capture.
 func pictures(t *testing.T, file string) (list []picture) {
 	t.Helper()
 	c, err := formats.Open(file, formats.Input{})
@@ -160,21 +160,21 @@ func pictures(t *testing.T, file string) (list []picture) {
 	}})
 }
 
-// pictured are captures of every kind: long names, steps, failed allocations, a
-// stack beside the heap, bytes from before the window, usage only.
+// pictured are captures with long names, steps, failed allocations, a stack outside the
+// heap, bytes from before the window, and usage only.
 var pictured = []string{
 	"../testdata/torchsnap/leak_loss.pickle", "../testdata/torchsnap/frag_oom.pickle", "../testdata/xplane/tf_leak.xplane.pb",
 	"../testdata/xplane/tf_oom.xplane.pb", "../testdata/xplane/oom.hlo.pb", "../testdata/xplane/jax_train.jit_train_step.hlo.pb",
 	"../testdata/chrome/cpu_leak.json.gz", "../testdata/gpumemprof/both.json", "../testdata/native/runtime.native",
 }
 
-// TestTextsOnScreen: in a browser, no text of a picture lies on another or runs
-// out of the picture.
+// TestTextsOnScreen checks in a browser that texts of a picture do not overlap and are
+// inside the picture.
 func TestTextsOnScreen(t *testing.T) {
 	chromium := browser.Start(t)
 	bad := drawnPicture{`<svg class="memlane" width="200" height="90"><text x="20" y="30">some text</text><text x="50" y="32">another</text><text x="180" y="60">outside</text></svg>`, 200, 90}
 	if f := faults(t, chromium, []drawnPicture{bad})[0]; f.double < 20 || f.outside < 50 || f.all < 200 {
-		t.Fatalf("of texts that lie on each other and run out, %+v is seen", f)
+		t.Fatalf("overlapping and outside texts are measured as %+v", f)
 	}
 	widths := []int{600, 1000, 1600}
 	for _, file := range pictured {
@@ -201,8 +201,8 @@ func TestTextsOnScreen(t *testing.T) {
 	}
 }
 
-// TestSamePicture: the PNG shows what a browser shows of the SVG. Letters differ,
-// as fonts do; areas do not.
+// TestSamePicture checks that the PNG has the same areas as the SVG in a browser. Texts may
+// differ because the fonts do.
 func TestSamePicture(t *testing.T) {
 	chromium := browser.Start(t)
 	c, err := formats.Open("../testdata/torchsnap/leak_loss.pickle", formats.Input{})
@@ -242,8 +242,7 @@ func TestSamePicture(t *testing.T) {
 	}
 }
 
-// TestOpens prints how long a browser takes for a picture of many buffers, against
-// an empty one.
+// TestOpens prints the times of a browser for pictures of many buffers and an empty one.
 func TestOpens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws 100,000 buffers")

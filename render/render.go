@@ -13,36 +13,36 @@ import (
 	"github.com/memlane/memlane/render/xprofjson"
 )
 
-// Export is one form that a capture can be written in.
+// Export is one format for writing captures.
 type Export struct {
-	Name      string // as in --to
+	Name      string // value of --to
 	Extension string // of its files
 	Doc       string // one line
 	Needs     Need
-	Tables    []string // that it can be of, one to a file: Options.Table; nil for none
-	Binary    bool     // no text, and not for a terminal
+	Tables    []string // values of Options.Table, one per file; nil for none
+	Binary    bool     // not for a terminal
 	Write     func(w io.Writer, c *lifetime.Capture, o Options) error
 }
 
-// Need is what a form asks of the capture besides its buffers.
+// Need is the part of a capture that a format writes.
 type Need uint8
 
 const (
-	Buffers Need = iota // nothing else
-	Reports             // what allocators said, as it stands: formats.Input.Reports
-	Program             // one compiled program: Options.Module
+	Buffers Need = iota
+	Reports      // unchanged reports of allocators: formats.Input.Reports
+	Program      // one compiled program: Options.Module
 )
 
-// Options says what of a capture to write.
+// Options select the part of a capture to write.
 type Options struct {
-	Module      string // of Program: its name, as Space.Module
-	MemorySpace int64  // of Program
+	Module      string // Space.Module, for Program
+	MemorySpace int64  // for Program
 	Table       string // one of Export.Tables
 }
 
-// Exports are all forms, in the order of help texts.
+// Exports are all formats, in the order of help texts.
 var Exports = []Export{
-	{Name: "native", Extension: ".native", Doc: "the model as text, which memlane reads back", Write: whole(native.Write)},
+	{Name: "native", Extension: ".native", Doc: "the model as text; memlane can read it again", Write: whole(native.Write)},
 	{Name: "json", Extension: ".json", Doc: "the model as JSON: buffers, regions, marks, sites, stacks, losses", Write: whole(model.Write)},
 	{Name: "csv", Extension: ".csv", Doc: "a table for spreadsheets: --table buffers, sites, stacks or usage",
 		Tables: tables.Names(), Write: table(tables.WriteCSV)},
@@ -50,21 +50,21 @@ var Exports = []Export{
 		Tables: tables.Names(), Binary: true, Write: table(tables.WriteParquet)},
 	{Name: "perfetto", Extension: ".perfetto.json", Doc: "a trace for ui.perfetto.dev: counters, buffers and their stacks", Write: whole(perfetto.Write)},
 	{Name: "collapsed", Extension: ".folded", Doc: "folded stacks of the peak, for flamegraph.pl and speedscope", Write: whole(collapsed.Write)},
-	{Name: "benchfmt", Extension: ".bench", Doc: "the figures as Go benchmarks, for benchstat", Write: whole(benchfmt.Write)},
-	{Name: "xprof.memory_profile", Extension: ".memory_profile.json", Doc: "what XProf's Memory Profile page is made from, of allocator events",
+	{Name: "benchfmt", Extension: ".bench", Doc: "the figures as Go benchmark results, for benchstat", Write: whole(benchfmt.Write)},
+	{Name: "xprof.memory_profile", Extension: ".memory_profile.json", Doc: "data for XProf's Memory Profile page, from allocator events",
 		Needs: Reports, Write: whole(xprofjson.WriteMemoryProfile)},
-	{Name: "xprof.memory_viewer", Extension: ".memory_viewer.json", Doc: "what XProf's Memory Viewer page is made from, of one compiled program",
+	{Name: "xprof.memory_viewer", Extension: ".memory_viewer.json", Doc: "data for XProf's Memory Viewer page, from one compiled program",
 		Needs: Program, Write: func(w io.Writer, c *lifetime.Capture, o Options) error {
 			return xprofjson.WriteMemoryViewer(w, c, o.Module, o.MemorySpace)
 		}},
 }
 
-// whole is a form that takes no options.
+// whole adapts a function without options.
 func whole(write func(io.Writer, *lifetime.Capture) error) func(io.Writer, *lifetime.Capture, Options) error {
 	return func(w io.Writer, c *lifetime.Capture, _ Options) error { return write(w, c) }
 }
 
-// table is a form of one table.
+// table adapts a function that writes one table.
 func table(write func(io.Writer, *lifetime.Capture, string) error) func(io.Writer, *lifetime.Capture, Options) error {
 	return func(w io.Writer, c *lifetime.Capture, o Options) error { return write(w, c, o.Table) }
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/memlane/memlane/render"
 )
 
-var update = flag.Bool("update", false, "write the goldens again")
+var update = flag.Bool("update", false, "rewrite the goldens")
 
-// small reads testdata/small.native, which has something of everything.
+// small reads testdata/small.native, which has all features.
 func small(t *testing.T) *lifetime.Capture {
 	t.Helper()
 	data, err := os.ReadFile("testdata/small.native")
@@ -36,14 +36,13 @@ func small(t *testing.T) *lifetime.Capture {
 	return c
 }
 
-// ofBuffers are the exports of the model as such. The others are held against
-// the outputs of XProf where they are made.
+// ofBuffers returns the exports of the model. Tests of package xprofjson compare the other
+// exports with the outputs of XProf.
 func ofBuffers() []render.Export {
 	return slices.DeleteFunc(slices.Clone(render.Exports), func(e render.Export) bool { return e.Needs != render.Buffers })
 }
 
-// TestExports compares what every such entry of the table writes with its
-// golden.
+// TestExports compares the output of every such export with its golden.
 func TestExports(t *testing.T) {
 	for _, e := range ofBuffers() {
 		var got bytes.Buffer
@@ -67,7 +66,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// full takes n bytes.
+// full accepts n bytes, then fails.
 type full struct{ n int }
 
 var errFull = errors.New("full")
@@ -82,7 +81,7 @@ func (w *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestWriteErrors: an export that cannot be written to its end says so.
+// TestWriteErrors checks that exports return write errors.
 func TestWriteErrors(t *testing.T) {
 	c := small(t)
 	// More than any buffer holds.
@@ -105,7 +104,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestTable: what help texts and file names are made of.
+// TestTable checks the fields for help texts and file names.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range render.Exports {

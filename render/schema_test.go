@@ -43,8 +43,7 @@ func valid(t *testing.T, schema *jsonschema.Schema, document []byte) error {
 	return schema.Validate(v)
 }
 
-// TestSchema: what the JSON export writes of every capture is what the schema
-// says.
+// TestSchema checks the JSON export of every capture against the schema.
 func TestSchema(t *testing.T) {
 	schema := modelSchema(t)
 	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
@@ -54,9 +53,9 @@ func TestSchema(t *testing.T) {
 	})
 }
 
-// TestSchemaTells: a field too many, too few, of another type or of a word that
-// is not known does not pass.
-func TestSchemaTells(t *testing.T) {
+// TestSchemaRejects checks that the schema rejects additional and missing fields, wrong
+// types and unknown words.
+func TestSchemaRejects(t *testing.T) {
 	schema := modelSchema(t)
 	text := string(written(t, small(t), "json", ""))
 	for _, c := range [][2]string{

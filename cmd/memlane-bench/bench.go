@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,18 +18,18 @@ type bench struct {
 	scale float64
 	runs  int
 	only  *regexp.Regexp
-	flags string // those that change what is measured, as on the command line
-	page  string // the name of the file that is written
+	flags string // that affect the measurements, as on the command line
+	page  string // name of the output file
 	peers peers
 	log   io.Writer
 
 	self         string // this program
-	tmp          string // a folder that is removed at the end
-	inputs       string // the folder of inputs: in tmp, or the user's
+	tmp          string // folder, removed at the end
+	inputs       string // folder of inputs: in tmp, or --dir
 	out, profile string // files that commands write
 
-	start, floor cost     // of memlane, and of this program, when they do nothing
-	failed       []string // commands of memlane that did
+	start, floor cost     // of memlane and of this program when they do nothing
+	failed       []string // commands of memlane
 }
 
 // write measures everything and writes the page.
@@ -50,15 +51,14 @@ func (b *bench) write(ctx context.Context, w io.Writer) error {
 	return b.growth(ctx, w)
 }
 
-// patience is how long the runs of a command may take in all before it is not
-// repeated.
+// patience is how long the runs of a command may take in all; after that it is not repeated.
 const patience = time.Minute
 
-// shortRuns is how many times as often a short command is run.
+// shortRuns is how many times as often a short command runs.
 const shortRuns = 5
 
 func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
-	head := false
+	head := sync.OnceFunc(func() { b.sideBySideHead(w) })
 	for _, work := range b.works() {
 		if !b.only.MatchString(work.name) {
 			continue
@@ -76,10 +76,7 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if !head {
-			b.sideBySideHead(w)
-			head = true
-		}
+		head()
 		workRows(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
 		if strings.HasPrefix(work.name, hugeWorks) {
 			b.drop([]string{file})
@@ -88,7 +85,7 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// measureRows measures the commands of rows, and takes the differences.
+// measureRows returns the cost of each row; see row.less for differences.
 func (b *bench) measureRows(ctx context.Context, rows []row) ([]cost, error) {
 	var commands []command
 	for _, r := range rows {
@@ -112,7 +109,7 @@ func (b *bench) measureRows(ctx context.Context, rows []row) ([]cost, error) {
 }
 
 func (b *bench) growth(ctx context.Context, w io.Writer) error {
-	head := false
+	head := sync.OnceFunc(func() { b.growthHead(w) })
 	for _, s := range b.allSeries() {
 		if !b.only.MatchString(s.name) {
 			continue
@@ -121,17 +118,13 @@ func (b *bench) growth(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if !head {
-			b.growthHead(w)
-			head = true
-		}
+		head()
 		b.growthRows(w, s.title, all)
 	}
 	return nil
 }
 
-// drop removes inputs that nobody wants to keep: those of the largest sizes fill
-// a disk.
+// drop removes inputs, unless --dir keeps them: the largest would fill a disk.
 func (b *bench) drop(files []string) {
 	if filepath.Dir(b.inputs) != b.tmp {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What costs may grow with: size to the power of these.
+// The highest accepted exponents: costs grow with size to this power.
 const (
 	cpuExponent    = 1.1
 	memoryExponent = 1.0
@@ -17,30 +17,24 @@ const (
 // steps is how many sizes a series has.
 const steps = 5
 
-// series is a format of which inputs of several sizes are read.
+// series measures commands on inputs of one format and several sizes.
 type series struct {
-	name, title string // the name is what --only chooses by
-	// inputs returns what of size i is read: the second is what the first is
-	// compared with.
-	inputs func(i int) []input
-	// commands are what is run on them.
-	commands func(files []string) []command
-	// viewer is how many of the sizes are given to a peer that is too slow for
-	// all; its command is the last.
-	viewer int
+	name, title string                         // the name is for --only
+	inputs      func(i int) []input            // of size i; diff compares the first with the second
+	commands    func(files []string) []command // run on them
+	viewer      int                            // if set, the last command, which is slow, runs on this many sizes only
 }
 
-// growing is what a command takes at each size.
+// growing contains the costs of a command at each size.
 type growing struct {
 	command command
 	sizes   []int64 // of the files, bytes
 	costs   []cost
 }
 
-// allSeries lists the series: from 10 MB to 1 GB when scale is 1, and programs
-// as large as compilers make them.
+// allSeries returns the series: captures of 10 MB to 1 GB at scale 1, and programs as large as compilers make them.
 func (b *bench) allSeries() []series {
-	// bytes are about what an event or record takes, uncompressed.
+	// bytes is the approximate size of an event or record, uncompressed.
 	sized := func(kind string, bytes float64, stacks, files int) func(i int) []input {
 		return func(i int) (all []input) {
 			n := max(1, int(b.scale*10e6*math.Pow(10, float64(i)/2)/bytes))
@@ -65,7 +59,7 @@ func (b *bench) allSeries() []series {
 	}
 }
 
-// commands runs what every capture is asked.
+// commands returns the commands for all captures.
 func (b *bench) commands(file string) []command {
 	return []command{
 		b.memlane("info", "info", file),
@@ -78,7 +72,7 @@ func (b *bench) commands(file string) []command {
 	}
 }
 
-// eventCommands runs the commands on a capture of events, and on two.
+// eventCommands returns the commands for captures of events; diff compares two of them.
 func (b *bench) eventCommands(files []string) []command {
 	file := files[0]
 	return append(b.commands(file),
@@ -88,12 +82,12 @@ func (b *bench) eventCommands(files []string) []command {
 	)
 }
 
-// programCommands runs what makes sense on a compiled program.
+// programCommands returns the commands for compiled programs.
 func (b *bench) programCommands(files []string) []command {
 	file := files[0]
 	return append(b.commands(file),
 		b.memlane("export, xprof.memory_viewer", "export", "--to", "xprof.memory_viewer", file),
-		b.peers.script("xprof memory_viewer", "xprof", memoryViewerScript, file),
+		b.peers.script("xprof memory_viewer", "xprof", "memory_viewer", file),
 	)
 }
 
@@ -134,17 +128,14 @@ func (b *bench) grow(ctx context.Context, s series) ([]growing, error) {
 	return all, nil
 }
 
-// growthRuns is how often each is run: there are many, and a line through five
-// points forgives more than one ratio.
+// growthRuns returns how often each command runs: there are many, and a line through five points tolerates more noise than one ratio.
 func (b *bench) growthRuns() int { return min(b.runs, 2) }
 
-// growthPatience is how long the runs of a command on one size may take in all
-// before it is not repeated.
+// growthPatience is how long the runs of a command on one size may take in all; after that it is not repeated.
 const growthPatience = 10 * time.Second
 
-// exponent fits y = a * size^e by least squares of the logarithms, from the size
-// on at which y is at least floor: what a program takes to start would hide how
-// it grows. Three sizes are taken in any case.
+// exponent fits y = a * size^e by least squares of the logarithms. It starts at the first size where y is at least floor, because the
+// cost of starting a program would hide the growth. It uses at least three sizes.
 func exponent(sizes []int64, y []float64, floor float64) (e float64, from int) {
 	for from < len(y)-3 && y[from] < floor {
 		from++
@@ -157,18 +148,8 @@ func exponent(sizes []int64, y []float64, floor float64) (e float64, from int) {
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx), from
 }
 
-// failed returns the first error of the costs.
-func (g *growing) failed() error {
-	for _, c := range g.costs {
-		if c.err != nil {
-			return c.err
-		}
-	}
-	return nil
-}
-
-// fitted returns how a command's CPU and memory grow. Sizes count from where they
-// take five times the CPU and twice the memory of a program that only starts.
+// fitted returns the exponents of CPU and memory, and the sizes from which on they are fitted: those that take five times the CPU, or
+// twice the memory, of a program that only starts.
 func (g *growing) fitted(start cost) (cpu, memory float64, cpuFrom, memoryFrom int) {
 	var times, bytes []float64
 	for _, c := range g.costs {
@@ -180,7 +161,7 @@ func (g *growing) fitted(start cost) (cpu, memory float64, cpuFrom, memoryFrom i
 	return cpu, memory, cpuFrom, memoryFrom
 }
 
-// verdict says whether fitted exponents, as they are printed, are within bounds.
+// verdict returns whether fitted exponents, rounded as in the table, are within bounds.
 func verdict(cpu, memory float64) string {
 	var beyond []string
 	if math.Round(cpu*100)/100 > cpuExponent {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestExponent: a power is found, whatever its factor, and what is below the
-// floor is left out as long as three sizes remain.
+// TestExponent: the exponent does not depend on the factor, and sizes below the floor are left out as long as three remain.
 func TestExponent(t *testing.T) {
 	sizes := []int64{10, 32, 100, 320, 1000}
 	for _, e := range []float64{0, 0.5, 1, 1.1, 2} {
@@ -19,7 +18,7 @@ func TestExponent(t *testing.T) {
 			t.Errorf("exponent %g: %g from %d", e, got, from)
 		}
 	}
-	// Twice the start, then in proportion.
+	// Twice the start, then proportional.
 	if got, from := exponent(sizes, []float64{2, 2, 10, 32, 100}, 5); math.Abs(got-1) > 0.01 || from != 2 {
 		t.Errorf("%g from %d", got, from)
 	}
@@ -39,7 +38,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestTargets: which side of a ratio memlane stands on.
+// TestTargets: targets compare in the right direction.
 func TestTargets(t *testing.T) {
 	own := cost{cpu: time.Second, wall: 20 * time.Millisecond, rss: 50e6, out: 1e6}
 	it := cost{cpu: 10 * time.Second, wall: 40 * time.Millisecond, rss: 2e9, out: 3e6}

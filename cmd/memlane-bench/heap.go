@@ -1,30 +1,31 @@
 package main
 
-import "math/rand/v2"
+import (
+	"math/bits"
+	"math/rand/v2"
+)
 
-// Blocks have sizes of smallest << 0 up to smallest << (classes-1): 512 B to
-// 64 MiB, as a caching allocator hands them out.
+// Block sizes are smallest << 0 to smallest << (classes-1): 512 B to 64 MiB, as from a caching allocator.
 const (
 	smallest = 512
 	classes  = 18
 	steady   = 2000    // blocks alive at once, about
-	slab     = 2 << 20 // what the allocator takes from the device at least
+	slab     = 2 << 20 // smallest segment
 	heapBase = 0x7f00_0000_0000
 )
 
-// block is memory that a program holds.
+// block is memory allocated by a program.
 type block struct {
 	addr, size int64
-	site       int // who allocated it
-	serial     int // which allocation it was
+	site       int // call site of the allocation
+	serial     int // number of the allocation
 }
 
-// segment is memory that the allocator took from the device: slots of one size.
+// segment is memory that the allocator reserved from the device, divided into slots of one size.
 type segment struct{ addr, size, slot int64 }
 
-// heap is an allocator under a program that allocates and frees at random, with
-// places used again as a caching allocator does. It is where the truth about an
-// input comes from: the readers of memlane have no part in it.
+// heap is a caching allocator and a program that allocates and frees at random. It computes the truth about an input independently of
+// memlane's readers.
 type heap struct {
 	rnd   *rand.Rand
 	sites int
@@ -39,33 +40,32 @@ type heap struct {
 	inUse, reserved int64
 }
 
-// truth is what a reader must find in an input.
+// truth contains the figures that a reader must find in an input.
 type truth struct {
 	allocations, frees int
 	peak               int64 // bytes
 }
 
-// newHeap returns the heap of a program of about steps allocations and frees.
+// newHeap returns the heap of a program with about steps allocations and frees.
 func newHeap(seed uint64, steps, sites int) *heap {
 	return &heap{rnd: rand.New(rand.NewPCG(seed, 1)), sites: sites, level: max(1, min(steady, steps/20)), next: heapBase}
 }
 
-// step is one thing that the program does.
+// step is an allocation or a free.
 type step struct {
 	block
 	freed bool
-	grown bool // the allocator took its last segment for it
+	grown bool // the allocation needed a new segment
 }
 
-// step frees or allocates a block, at random, the one as often as the other once
-// as many are alive as are to be: so no site leaks.
+// step frees or allocates a block at random. Once level blocks are alive, both are equally likely, so no site leaks.
 func (h *heap) step() step {
 	if n := len(h.live); h.rnd.IntN(2*h.level) < n {
 		i := h.rnd.IntN(n)
 		b := h.live[i]
 		h.live[i] = h.live[n-1]
 		h.live = h.live[:n-1]
-		class := classOf(b.size)
+		class := bits.TrailingZeros64(uint64(b.size / smallest))
 		h.free[class] = append(h.free[class], b.addr)
 		h.inUse -= b.size
 		h.frees++
@@ -86,7 +86,7 @@ func (h *heap) step() step {
 	return step{block: b, grown: grown}
 }
 
-// grow takes a segment from the device and cuts it into blocks of a class.
+// grow reserves a segment and divides it into blocks of a class.
 func (h *heap) grow(class int) {
 	slot := int64(smallest) << class
 	s := segment{h.next, max(slab, slot), slot}
@@ -96,12 +96,4 @@ func (h *heap) grow(class int) {
 	for at := s.addr + s.size - s.slot; at >= s.addr; at -= s.slot {
 		h.free[class] = append(h.free[class], at)
 	}
-}
-
-func classOf(size int64) int {
-	class := 0
-	for ; size > smallest; size /= 2 {
-		class++
-	}
-	return class
 }

@@ -7,22 +7,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Every temporary has the same size: only their number matters.
+// All temporaries have the same size; only their number matters.
 const (
 	temporaryBytes = 20480
 	f32            = 11 // an element type
 )
 
-// writeHLO writes a compiled program, bare: an HloProto with n temporaries that
-// are allocated one after the other and freed in reverse, the forward and the
-// backward pass of a deep network.
+// writeHLO writes a compiled program as a bare HloProto. Like the forward and backward pass of a deep network, it allocates n
+// temporaries one after the other and frees them in reverse.
 func writeHLO(w io.Writer, n int) (truth, error) {
 	_, err := w.Write(deepProgram(n))
 	return truth{n, n, int64(n) * temporaryBytes}, err
 }
 
-// writeHLOSpace writes the same program inside a profile, which is where XProf's
-// Memory Viewer looks for it.
+// writeHLOSpace writes the same program inside a profile, where XProf's Memory Viewer looks for it.
 func writeHLOSpace(w io.Writer, n int) (truth, error) {
 	program := message{}.num(1, 1).text(2, "deep(1)").put(5, message{}.num(1, 1).put(6, deepProgram(n)))
 	plane := message{}.text(2, "/host:metadata").
@@ -54,7 +52,7 @@ func deepProgram(n int) message {
 	return message{}.put(1, module).put(3, assignment)
 }
 
-// heapEvent is an event of the heap simulator: kind 0 allocates, 1 frees.
+// heapEvent returns an event of the heap simulator: kind 0 allocates, 1 frees.
 func heapEvent(kind, buffer uint64, instruction string) message {
 	return message{}.num(1, kind).num(2, buffer).text(3, "main").text(4, instruction)
 }

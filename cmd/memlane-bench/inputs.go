@@ -7,30 +7,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 )
 
-// input is a file to measure with, made from its fields alone: the same fields,
-// the same bytes.
+// input is a file to measure with. Equal fields make equal bytes.
 type input struct {
-	kind   string // of kinds
-	n      int    // how much of it
+	kind   string // a key of kinds
+	n      int    // number of events, records or buffers
 	seed   uint64
 	stacks int // of a snapshot
 }
 
-// kinds are the kinds of input.
 var kinds = map[string]struct {
 	extension string
 	write     func(w io.Writer, in input) (truth, error)
 }{
 	"xspace":     {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeXSpace(w, in.n, in.seed) }},
 	"sparse":     {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeSparse(w, in.n, in.seed) }},
-	"trace":      {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed) }},
+	"trace":      {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed, false) }},
 	"trace-gz":   {".json.gz", writeTraceGzip},
-	"trace-line": {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(&oneLine{w: w}, in.n, in.seed) }},
+	"trace-line": {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed, true) }},
 	"snapshot":   {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, in.n, in.stacks, in.seed) }},
 	"hlo":        {".hlo_proto.pb", func(w io.Writer, in input) (truth, error) { return writeHLO(w, in.n) }},
 	"hlo-xspace": {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeHLOSpace(w, in.n) }},
@@ -38,14 +36,14 @@ var kinds = map[string]struct {
 
 func writeTraceGzip(w io.Writer, in input) (truth, error) {
 	z := gzip.NewWriter(w)
-	t, err := writeTrace(z, in.n, in.seed)
+	t, err := writeTrace(z, in.n, in.seed, false)
 	if err != nil {
 		return t, err
 	}
 	return t, z.Close()
 }
 
-// name is the name of the file, which tells everything it is made from.
+// name returns the name of the file, which contains all fields.
 func (in input) name() string {
 	name := fmt.Sprintf("%s-%d", in.kind, in.n)
 	if in.stacks > 0 {
@@ -54,27 +52,20 @@ func (in input) name() string {
 	return fmt.Sprintf("%s-seed%d%s", name, in.seed, kinds[in.kind].extension)
 }
 
-// args is what "memlane-bench make" takes.
+// args returns the arguments of "memlane-bench make".
 func (in input) args() []string {
-	return []string{in.kind, strconv.Itoa(in.n), strconv.FormatUint(in.seed, 10), strconv.Itoa(in.stacks)}
+	return []string{in.kind, fmt.Sprint(in.n), fmt.Sprint(in.seed), fmt.Sprint(in.stacks)}
 }
 
+// inputOf parses the arguments of "memlane-bench make".
 func inputOf(args []string) (in input, err error) {
-	if len(args) != 4 || kinds[args[0]].write == nil {
-		return in, fmt.Errorf("make takes KIND N SEED STACKS, not %q", args)
+	if _, err := fmt.Sscan(strings.Join(args, " "), &in.kind, &in.n, &in.seed, &in.stacks); err != nil || kinds[in.kind].write == nil {
+		return in, fmt.Errorf("make needs KIND N SEED STACKS, got %q", args)
 	}
-	in.kind = args[0]
-	if in.n, err = strconv.Atoi(args[1]); err != nil {
-		return in, err
-	}
-	if in.seed, err = strconv.ParseUint(args[2], 10, 64); err != nil {
-		return in, err
-	}
-	in.stacks, err = strconv.Atoi(args[3])
-	return in, err
+	return in, nil
 }
 
-// write makes the input. It goes by a name of its own until it is whole.
+// write makes the input. Until the file is complete it has a temporary name.
 func (in input) write(file string) error {
 	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".part*")
 	if err != nil {
@@ -91,9 +82,8 @@ func (in input) write(file string) error {
 	return os.Rename(f.Name(), file)
 }
 
-// makeInput makes an input in a folder unless it is there, in a process of its
-// own: what a process starts has its peak memory counted from that of the
-// process on, so this one stays small.
+// makeInput makes an input unless it exists, and returns its file. It does so in a subprocess, because the kernel counts the peak
+// memory of measured processes from that of this one on.
 func (b *bench) makeInput(ctx context.Context, in input) (string, error) {
 	file := filepath.Join(b.inputs, in.name())
 	if _, err := os.Stat(file); err == nil {

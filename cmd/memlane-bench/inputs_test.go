@@ -11,8 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// TestInputs: memlane finds in every kind of input what its maker put into it,
-// and the same fields make the same bytes.
+// TestInputs: memlane reads the true figures from every kind of input, and equal fields make equal bytes.
 func TestInputs(t *testing.T) {
 	for _, in := range []input{
 		{kind: "xspace", n: 5000, seed: 1},
@@ -21,7 +20,7 @@ func TestInputs(t *testing.T) {
 		{kind: "trace-line", n: 20_000, seed: 1},
 		{kind: "trace-gz", n: 3000, seed: 1},
 		{kind: "snapshot", n: 5000, seed: 1, stacks: 300},
-		{kind: "snapshot", n: 60, seed: 1, stacks: 20}, // ends between the two records of a free, or not
+		{kind: "snapshot", n: 60, seed: 1, stacks: 20}, // may end between the two records of a free
 		{kind: "snapshot", n: 61, seed: 1, stacks: 20},
 		{kind: "snapshot", n: 62, seed: 1, stacks: 20},
 		{kind: "hlo", n: 700, seed: 1},
@@ -30,7 +29,7 @@ func TestInputs(t *testing.T) {
 		t.Run(in.name(), func(t *testing.T) {
 			data, want := made(t, in)
 			if again, _ := made(t, in); !bytes.Equal(data, again) {
-				t.Error("the second time it has other bytes")
+				t.Error("the second input differs from the first")
 			}
 			file := filepath.Join(t.TempDir(), in.name())
 			if err := os.WriteFile(file, data, 0o666); err != nil {
@@ -77,7 +76,7 @@ func checkTruth(t *testing.T, c *lifetime.Capture, want truth) {
 		t.Errorf("memlane reads %+v, the truth is %+v", got, want)
 	}
 	if want.allocations < 10 || want.peak == 0 {
-		t.Errorf("there is hardly anything in it: %+v", want)
+		t.Errorf("the input is nearly empty: %+v", want)
 	}
 }
 
@@ -92,7 +91,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestInputArgs: an input survives the way to the process that makes it.
+// TestInputArgs: args and inputOf are inverse.
 func TestInputArgs(t *testing.T) {
 	want := input{kind: "snapshot", n: 5, seed: 7, stacks: 9}
 	if got, err := inputOf(want.args()); err != nil || got != want {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// machine describes what the figures were taken on, a line to a fact.
+// machine describes the machine, one fact per line.
 func machine() []string {
 	cpu := field("/proc/cpuinfo", "model name")
 	if cpu == "" {
-		cpu = "processor of a kind that is not known"
+		cpu = "unknown processor"
 	}
 	facts := []string{fmt.Sprintf("%s, %d processors, %s/%s", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)}
 	if kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
@@ -22,8 +22,7 @@ func machine() []string {
 	return facts
 }
 
-// field returns what stands behind a name in one of the files in which Linux
-// describes a machine, "" when there is none.
+// field returns the value of a name in a /proc file, "" if it has none.
 func field(file, name string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -32,30 +32,30 @@ func main() {
 func newApp() *cli.App {
 	return &cli.App{
 		Name:      "memlane-bench",
-		Usage:     "how fast memlane is, beside its peers",
+		Usage:     "compare the speed of memlane with its peers",
 		UsageText: "memlane-bench [flags]",
-		Description: "memlane-bench makes captures, runs memlane and the programs that read the same\n" +
-			"files on them in turns, and writes tables in Markdown: what each takes, and how\n" +
-			"that grows with the size. Peers that are not on the machine are left out.\n\n" +
+		Description: "memlane-bench generates captures, runs memlane and the programs that read the\n" +
+			"same files on them in turns, and writes Markdown tables of their costs and of\n" +
+			"the growth with size. Peers that are not installed are marked \"not found\".\n\n" +
 			"Examples:\n" +
 			"  memlane-bench --scale 0.05                      a first look\n" +
-			"  memlane-bench --python venv/bin/python -o docs/performance.md\n" +
+			"  memlane-bench --python venv/bin/python -o docs/measurements.md\n" +
 			"  memlane-bench --only '^(trace|trace-gz)$' --dir inputs\n" +
 			"  memlane-bench --only growth --runs 1",
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Flags: []cli.Flag{
-			&cli.Float64Flag{Name: "scale", Value: 1, Usage: "`F` times the size of the inputs"},
-			&cli.IntFlag{Name: "runs", Value: 5, Usage: "run everything `N` times; for growth half as often"},
-			&cli.StringFlag{Name: "memlane", Usage: "the program `PATH`, not what is built in this module"},
-			&cli.StringFlag{Name: "python", Value: "python3", Usage: "the Python `PATH` that has the peers"},
-			&cli.StringFlag{Name: "memory-viz", Usage: "PyTorch's _memory_viz.py is `PATH`, not that of the Python's torch"},
-			&cli.StringFlag{Name: "dir", Usage: "keep the inputs in `DIR`, and take what is there already"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output"},
-			&cli.StringFlag{Name: "only", Usage: "only works that match `REGEXP`: xspace, snapshot, plot, trace, trace-gz, hlo, svg, pprof, start-up, huge-xspace ..., growth ..."},
+			&cli.Float64Flag{Name: "scale", Value: 1, Usage: "multiply the size of the inputs by `F`"},
+			&cli.IntFlag{Name: "runs", Value: 5, Usage: "run each command `N` times; growth at most twice"},
+			&cli.StringFlag{Name: "memlane", Usage: "measure program `PATH` (default: build it from this module)"},
+			&cli.StringFlag{Name: "python", Value: "python3", Usage: "run peers with the Python interpreter `PATH`"},
+			&cli.StringFlag{Name: "memory-viz", Usage: "use PyTorch's _memory_viz.py at `PATH` (default: from --python's torch)"},
+			&cli.StringFlag{Name: "dir", Usage: "keep inputs in `DIR`, and reuse those in it"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of standard output"},
+			&cli.StringFlag{Name: "only", Usage: "measure only works that match `REGEXP`: xspace, snapshot, plot, trace, trace-gz, hlo, svg, pprof, start-up, huge-xspace ..., growth ..."},
 		},
 		Action: measureAll,
-		Commands: []*cli.Command{ // what the command runs of itself
+		Commands: []*cli.Command{ // subprocesses of this program
 			{Name: "make", Hidden: true, Action: func(c *cli.Context) error {
 				in, err := inputOf(c.Args().Tail())
 				if err != nil {
@@ -71,7 +71,7 @@ func newApp() *cli.App {
 
 func measureAll(c *cli.Context) error {
 	if c.Args().Present() {
-		return fmt.Errorf("it takes no arguments, but got %q; see memlane-bench --help", c.Args().First())
+		return fmt.Errorf("unexpected argument %q; see memlane-bench --help", c.Args().First())
 	}
 	if c.Float64("scale") <= 0 || c.Int("runs") < 1 {
 		return errors.New("--scale and --runs must be more than 0")
@@ -85,7 +85,7 @@ func measureAll(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// What is written to a file replaces it only when it is whole.
+	// Write the output only after all measurements, so that a failure keeps the old file.
 	var page bytes.Buffer
 	if err := b.write(c.Context, &page); err != nil {
 		return err
@@ -96,13 +96,12 @@ func measureAll(c *cli.Context) error {
 		_, err = page.WriteTo(c.App.Writer)
 	}
 	if err == nil && len(b.failed) > 0 {
-		err = fmt.Errorf("memlane failed: %q", b.failed)
+		err = fmt.Errorf("commands of memlane failed: %q", b.failed)
 	}
 	return err
 }
 
-// newBench finds what the command line asks for. Everything that it writes goes
-// into a folder that is removed at the end.
+// newBench returns the bench of a command line. Its temporary files are in tmp.
 func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 	b = &bench{scale: c.Float64("scale"), runs: c.Int("runs"), log: c.App.ErrWriter, tmp: tmp, inputs: filepath.Join(tmp, "inputs"),
 		out: filepath.Join(tmp, "out"), profile: filepath.Join(tmp, "profile.pb.gz")}
@@ -111,7 +110,7 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 			b.flags += fmt.Sprintf(" --%s %s", name, quoted(fmt.Sprint(c.Value(name))))
 		}
 	}
-	b.page = filepath.Base(cmp.Or(c.String("output"), "performance.md"))
+	b.page = filepath.Base(cmp.Or(c.String("output"), "measurements.md"))
 	if b.only, err = regexp.Compile(c.String("only")); err != nil {
 		return nil, err
 	}
@@ -133,7 +132,7 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 	return b, nil
 }
 
-// quoted writes a value as a shell takes it.
+// quoted quotes a value for a shell.
 func quoted(value string) string {
 	if strings.ContainsAny(value, `^$|()[]*?\ `) {
 		return "'" + value + "'"

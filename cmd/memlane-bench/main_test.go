@@ -32,8 +32,7 @@ func measured(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestTables: every command of memlane runs, the tables are
-// well-formed, and peers that are not there are said to be.
+// TestTables: every command of memlane runs, the tables are well-formed, and missing peers are marked.
 func TestTables(t *testing.T) {
 	page := measured(t, "--scale", "0.0005", "--runs", "1", "--only", "^[^g]|growth (snapshot|hlo)")
 	cells := 0
@@ -73,8 +72,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestOnly: works can be chosen, inputs kept and taken again, and the page goes
-// to a file.
+// TestOnly: --only selects works, --dir keeps and reuses inputs, and -o writes to a file.
 func TestOnly(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "page.md")
@@ -103,7 +101,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestRefused: what the command line has wrong is said.
+// TestRefused: wrong command lines give an error.
 func TestRefused(t *testing.T) {
 	for _, args := range [][]string{{"--scale", "0"}, {"--runs", "0"}, {"--only", "("}, {"capture.json"}, {"--memlane", "no/such/program"}, {"make", "f", "xspace", "1"}} {
 		app := newApp()
@@ -114,8 +112,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMeasure: what a command takes is counted, failures have a reason, and the
-// end of the run ends its commands.
+// TestMeasure: costs are measured, failures have a reason, and cancellation ends the commands.
 func TestMeasure(t *testing.T) {
 	b := &bench{runs: 2, log: &bytes.Buffer{}, tmp: t.TempDir(), out: filepath.Join(t.TempDir(), "out")}
 	shell := func(script string) command { return command{args: []string{"sh", "-c", script}} }

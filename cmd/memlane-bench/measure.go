@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,30 +12,28 @@ import (
 	"time"
 )
 
-// cost is what a command took: the least of its runs, of memory the most.
+// cost is the cost of a command: the least time of its runs, and the most memory.
 type cost struct {
 	cpu  time.Duration // user and system, of the process and its children
 	wall time.Duration
 	rss  int64 // peak of the resident memory of the largest process, bytes
 	out  int64 // size of the file that it wrote, bytes
 	runs int
-	err  error // why there is no cost
+	err  error // why the cost is unknown
 }
 
 // command is something to measure.
 type command struct {
-	name    string   // for people
+	name    string   // in the table
 	args    []string // the program and its arguments; "{out}" is a file to write
-	missing string   // what would have to be installed, "" when it is there
+	missing string   // the program or module to install, "" if the command can run
 }
 
-// equalTime is what each of several commands is run for, so that the least of its
-// costs is as sure as that of those which take longer.
+// equalTime is how long each of several commands runs in all, so that the least of its costs is as reliable as that of slower ones.
 const equalTime = 10 * time.Second
 
-// measure runs commands in turns, so that whatever else the machine does falls
-// on all of them, and returns the cost of each. What has taken patience in all is
-// not repeated; what has not taken equalTime is run up to most times.
+// measure returns the cost of each command. It runs them in turns, so that other load on the machine affects all of them. A command
+// that has taken patience in all is not repeated; one that has not taken equalTime runs up to most times.
 func (b *bench) measure(ctx context.Context, commands []command, runs, most int, patience time.Duration) ([]cost, error) {
 	costs := make([]cost, len(commands))
 	spent := make([]time.Duration, len(commands))
@@ -80,9 +79,9 @@ func (b *bench) once(ctx context.Context, c command) cost {
 	}
 	os.RemoveAll(b.out)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+b.tmp) // so that what a peer leaves behind is removed too
-	var complaint tail
-	cmd.Stderr = &complaint
+	cmd.Env = append(os.Environ(), "TMPDIR="+b.tmp) // removed at the end, with the files that peers leave behind
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	begin := time.Now()
 	if err := startPinned(cmd); err != nil {
 		return cost{err: err}
@@ -93,7 +92,7 @@ func (b *bench) once(ctx context.Context, c command) cost {
 		return cost{err: ctx.Err()}
 	}
 	if err != nil {
-		one.err = fmt.Errorf("%w: %s", err, complaint.lastLine())
+		one.err = fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes()))
 		fmt.Fprintf(b.log, "%s: %v\n", c.name, one.err)
 		if args[0] == b.peers.memlane {
 			b.failed = append(b.failed, strings.Join(args[1:], " "))
@@ -108,8 +107,7 @@ func (b *bench) once(ctx context.Context, c command) cost {
 	return one
 }
 
-// startPinned starts a command on the processor that the machine has last of
-// those it may use: a program inherits it from the thread that starts it.
+// startPinned starts a command on one processor: a program inherits it from the thread that starts it.
 func startPinned(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -118,18 +116,7 @@ func startPinned(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// tail keeps the end of what a command complains about.
-type tail struct{ text []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p...)
-	if over := len(t.text) - 1000; over > 0 {
-		t.text = t.text[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) lastLine() string {
-	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
-	return lines[len(lines)-1]
+func lastLine(text []byte) string {
+	text = bytes.TrimSpace(text)
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// peakMemory returns the largest resident memory of a process that has ended, in
-// bytes.
+// peakMemory returns the peak resident memory of a finished process in bytes.
 func peakMemory(s *os.ProcessState) int64 {
 	usage, ok := s.SysUsage().(*syscall.Rusage)
 	switch {

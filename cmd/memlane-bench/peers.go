@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"debug/buildinfo"
-	_ "embed"
+	"embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,44 +13,34 @@ import (
 	"strings"
 )
 
-// What Python runs.
-var (
-	//go:embed peers/probe.py
-	probeScript string
-	//go:embed peers/import_xprof.py
-	importXprofScript string
-	//go:embed peers/memory_profile.py
-	memoryProfileScript string
-	//go:embed peers/memory_viewer.py
-	memoryViewerScript string
-	//go:embed peers/protobuf_parse.py
-	protobufScript string
-	//go:embed peers/pickle_load.py
-	pickleScript string
-	//go:embed peers/json_load.py
-	jsonScript string
-	//go:embed peers/orjson_loads.py
-	orjsonScript string
-)
+//go:embed peers/*.py
+var scripts embed.FS
 
-// peers are the programs that were found on this machine; "" for those that
-// were not.
+// source returns the text of a script in folder peers.
+func source(script string) string {
+	text, err := scripts.ReadFile("peers/" + script + ".py")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+// peers are the programs found on this machine; the others are "".
 type peers struct {
 	memlane, python, memoryViz, pprof, gunzip, grep string
 
-	modules  map[string]string // versions of Python's
-	versions []string          // of everything that was found, for people
+	modules  map[string]string // versions of Python modules
+	versions []string          // of everything that was found, for the heading
 }
 
-// findPeers looks for the peers. Nothing is installed.
+// findPeers looks for the peers. It installs nothing.
 func findPeers(ctx context.Context, python, memoryViz string) peers {
 	p := peers{modules: map[string]string{}, memoryViz: memoryViz}
 	p.findPython(ctx, python)
 	if p.memoryViz != "" {
 		p.versions = append(p.versions, "_memory_viz.py of torch "+torchVersion(p.memoryViz))
 	}
-	// "go tool" starts the tool as a process of its own, and builds it when it is
-	// asked for it first: neither is what is measured.
+	// "go tool" starts the tool as a subprocess, and builds it the first time: measure the tool alone.
 	if out, err := exec.CommandContext(ctx, "go", "tool", "-n", "pprof").Output(); err == nil {
 		p.pprof = strings.TrimSpace(string(out))
 		if found(p.pprof) == "" {
@@ -65,7 +55,7 @@ func findPeers(ctx context.Context, python, memoryViz string) peers {
 }
 
 func (p *peers) findPython(ctx context.Context, python string) {
-	out, err := exec.CommandContext(ctx, python, "-c", probeScript).Output()
+	out, err := exec.CommandContext(ctx, python, "-c", source("probe")).Output()
 	if err != nil {
 		return
 	}
@@ -88,7 +78,7 @@ func found(program string) string {
 	return path
 }
 
-// note keeps the first line of what a program says its version is.
+// note records the first line that a program prints about its version.
 func (p *peers) note(ctx context.Context, before, program string, args ...string) {
 	if program == "" {
 		return
@@ -99,7 +89,7 @@ func (p *peers) note(ctx context.Context, before, program string, args ...string
 	}
 }
 
-// torchVersion reads the version of the PyTorch that a file of it lies in.
+// torchVersion returns the version of the PyTorch installation that contains file.
 func torchVersion(file string) string {
 	text, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "..", "version.py"))
 	if m := regexp.MustCompile(`__version__ = '([^']+)'`).FindSubmatch(text); m != nil {
@@ -108,10 +98,9 @@ func torchVersion(file string) string {
 	return "(version not known)"
 }
 
-// script is a command that runs Python, with a module that it needs ("" for
-// none).
+// script returns a command that runs a Python script of folder peers. The script needs a module ("" for none).
 func (p *peers) script(name, module, script string, args ...string) command {
-	c := command{name: name, args: append([]string{p.python, "-c", script}, args...)}
+	c := command{name: name, args: append([]string{p.python, "-c", source(script)}, args...)}
 	switch {
 	case p.python == "":
 		c.missing = "python"
@@ -121,7 +110,7 @@ func (p *peers) script(name, module, script string, args ...string) command {
 	return c
 }
 
-// viz is a command of _memory_viz.py.
+// viz returns a command that runs _memory_viz.py.
 func (p *peers) viz(name string, args ...string) command {
 	c := command{name: name, args: append([]string{p.python, p.memoryViz}, args...)}
 	if p.python == "" || p.memoryViz == "" {
@@ -130,7 +119,7 @@ func (p *peers) viz(name string, args ...string) command {
 	return c
 }
 
-// program is a command that runs a program of the system.
+// program returns a command that runs a program of the system.
 func program(name, path string, args ...string) command {
 	c := command{name: name, args: append([]string{path}, args...)}
 	if path == "" {
@@ -139,28 +128,28 @@ func program(name, path string, args ...string) command {
 	return c
 }
 
-// grepCount counts the events of memory in a trace. It writes to a file: grep
-// stops at the first when nobody reads the number.
+// grepCount returns a command that counts the memory events in a trace. It writes to a file: if its output is discarded, grep stops
+// at the first match.
 func (p *peers) grepCount(file string) command {
 	c := program("grep -cF, events of memory", p.grep)
 	c.args = []string{"sh", "-c", `exec "$0" -cF '"[memory]"' "$1" > "$2"`, p.grep, file, "{out}"}
 	return c
 }
 
-// findMemlane returns the program to measure: what was named, or else what is
-// built into a folder of the module that this command is run in.
+// findMemlane returns the path of the memlane program to measure: named, or else one that it builds into a folder from the module in
+// the current directory.
 func findMemlane(ctx context.Context, named, folder string) (string, error) {
 	if named != "" {
 		return exec.LookPath(named)
 	}
 	built := filepath.Join(folder, "memlane")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", built, "github.com/memlane/memlane/cmd/memlane").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build memlane, run this in its module or name the program with --memlane: %w: %s", err, out)
+		return "", fmt.Errorf("cannot build memlane; run this in its module, or give the program with --memlane: %w: %s", err, out)
 	}
 	return built, nil
 }
 
-// memlaneVersion tells what the program was built from.
+// memlaneVersion returns the revision or version that a program was built from.
 func memlaneVersion(file string) string {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {

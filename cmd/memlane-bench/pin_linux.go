@@ -2,11 +2,11 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// pinned says on what commands run.
+// pinned describes on which processors commands run.
 const pinned = "each on one processor"
 
-// pin binds this thread to the last of the processors that it may use, and
-// returns what undoes that. Where it may not be bound it stays as it is.
+// pin binds this thread to the last processor that it may use, and returns a function that undoes this. If binding fails, it does
+// nothing.
 func pin() func() {
 	var all, one unix.CPUSet
 	if unix.SchedGetaffinity(0, &all) != nil {

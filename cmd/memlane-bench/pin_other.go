@@ -2,7 +2,7 @@
 
 package main
 
-// pinned says on what commands run.
+// pinned describes on which processors commands run.
 const pinned = "not bound to a processor, which only Linux allows"
 
 func pin() func() { return func() {} }

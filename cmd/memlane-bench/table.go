@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -11,12 +12,12 @@ import (
 func (b *bench) heading(w io.Writer) {
 	fmt.Fprintf(w, `# Performance
 
-How fast memlane is, and how much memory it takes, beside the programs that read the same files. This page is what
+CPU time and memory of memlane, compared with the programs that read the same files. This command writes the page:
 
     go run ./cmd/memlane-bench%s -o docs/%s
 
-writes. It makes its inputs from seeds, runs memlane and its peers on them in turns, and installs nothing: a peer that is not there
-is "not found". --python names an interpreter that has xprof, orjson and protobuf, --memory-viz PyTorch's _memory_viz.py.
+It generates its inputs from seeds and runs memlane and its peers on them in turns. It installs nothing: a missing peer is "not found".
+`+"`--python` gives an interpreter with xprof, orjson and protobuf. `--memory-viz`"+` gives PyTorch's _memory_viz.py.
 
 `, b.flags, b.page)
 	for _, fact := range append(machine(), "memlane "+memlaneVersion(b.peers.memlane)) {
@@ -26,28 +27,29 @@ is "not found". --python names an interpreter that has xprof, orjson and protobu
 		fmt.Fprintf(w, "- %s\n", strings.Join(b.peers.versions, "; "))
 	}
 	if b.scale != 1 {
-		fmt.Fprintf(w, "\n**Scale %g: the targets are set for scale 1**, where starting up, above all Python's, is a small part.\n", b.scale)
+		fmt.Fprintf(w, "\n**Scale %g: the targets are set for scale 1**, where the cost of starting programs, above all Python, is small.\n", b.scale)
 	}
 }
 
-// sideBySideHead stands above the rows that compare.
+// sideBySideHead writes the text above the comparison and the head of its table.
 func (b *bench) sideBySideHead(w io.Writer) {
 	fmt.Fprintf(w, `
 ## Side by side
 
-CPU is user and system time of a whole command, from its start to its result, its children included; RSS is the peak of its resident
-memory, MB are 10^6 bytes. Of %d runs in turns, %s, CPU and wall are the least and RSS is the most; what
-takes over a minute is repeated less often, what takes less than ten seconds in all up to five times as often. "CPU x" and "RSS x" are how many times that of memlane a
-command takes: of the first row of the same work. A limit is what no reader of the file can do without; limits are measured as
-processes too, which take %s s and %s MB to do nothing. The model of a trace is %d bytes for a buffer and %d for a call, of which
-the operators are found.
+- CPU is the user and system time of a whole command with its children. RSS is its peak resident memory. MB are 10^6 bytes.
+- CPU and wall are the minimum, and RSS the maximum, of %d runs in turns, %s. A command of more than a minute runs less
+  often, a command of less than ten seconds in all up to five times as often.
+- "CPU x" and "RSS x" are multiples of the first row of the same work, which is memlane.
+- A limit is the work that every reader of the file must do. Limits are measured as processes too; an empty process takes %s s and
+  %s MB.
+- The model of a trace takes %d bytes per buffer and %d per call. Operators are found from the calls.
 
 | Work | Command | CPU s | Wall s | RSS MB | CPU x | RSS x | Target | Holds |
 |---|---|--:|--:|--:|--:|--:|---|---|
 `, b.runs, pinned, seconds(b.floor.cpu), megabytes(b.floor.rss), bufferBytes, callBytes)
 }
 
-// workRows writes the rows of a work.
+// workRows writes the rows of a work; title stands in the first.
 func workRows(w io.Writer, title string, rows []row, costs []cost) {
 	for i, r := range rows {
 		if i > 0 {
@@ -55,7 +57,7 @@ func workRows(w io.Writer, title string, rows []row, costs []cost) {
 		}
 		c := costs[i]
 		if c.err != nil {
-			fmt.Fprintf(w, "| %s | %s | %s | | | | | %s | %s |\n", title, r.name, reason(c.err), targetTexts(r.targets), unmeasured(r.targets))
+			fmt.Fprintf(w, "| %s | %s | %s | | | | | %s | %s |\n", title, r.name, reason(c.err), targetTexts(r.targets), reached(r.targets, costs[0], c))
 			continue
 		}
 		cpuTimes, memoryTimes := "", ""
@@ -79,17 +81,10 @@ func targetTexts(targets []target) string {
 	return strings.Join(texts, ", ")
 }
 
-func unmeasured(targets []target) string {
-	if len(targets) == 0 {
-		return ""
-	}
-	return "not measured"
-}
-
-// reached says of each target whether it holds, and by how much.
+// reached returns whether each target holds, and the measured value.
 func reached(targets []target, own, it cost) string {
-	if own.err != nil {
-		return unmeasured(targets)
+	if len(targets) > 0 && errors.Join(own.err, it.err) != nil {
+		return "not measured"
 	}
 	var texts []string
 	for _, t := range targets {
@@ -99,7 +94,7 @@ func reached(targets []target, own, it cost) string {
 	return strings.Join(texts, ", ")
 }
 
-// reason says in a cell why there are no figures.
+// reason returns the cell of a command without figures.
 func reason(err error) string {
 	if errors.Is(err, errNotFound) {
 		return "not found"
@@ -107,22 +102,26 @@ func reason(err error) string {
 	return "failed"
 }
 
-// growthHead stands above the rows of growth.
+// growthHead writes the text above the series and the head of their table.
 func (b *bench) growthHead(w io.Writer) {
 	fmt.Fprintf(w, `
 ## How costs grow
 
-CPU seconds / MB of resident memory at five sizes of file, and the exponents of the lines through their logarithms: 1 is in proportion
-to the file. Nothing is subtracted; a line begins at the size from which on a command takes five times the CPU, or twice the memory, of
-"memlane --help" (%s s, %s MB), and has three sizes at least. Of %d runs CPU is the least and RSS the most; what takes over
-%v is run once. "diff" compares with a file of the same size from another seed. Targets: CPU at most %g, memory at most %g.
+Each cell is CPU seconds / MB of resident memory, for five file sizes. The exponents are the slopes of lines through the logarithms:
+an exponent of 1 is proportional to the file.
+
+- Nothing is subtracted. A line begins at the first size with five times the CPU, or twice the memory, of "memlane --help"
+  (%s s, %s MB). It has at least three sizes.
+- CPU is the minimum and RSS the maximum of %d runs. A command of more than %v runs once.
+- "diff" compares with a file of the same size from another seed.
+- Targets: CPU exponent at most %g, memory exponent at most %g.
 
 | File | Command | 1 | 2 | 3 | 4 | 5 | CPU exponent | Memory exponent | Holds |
 |---|---|--:|--:|--:|--:|--:|---|---|---|
 `, seconds(b.start.cpu), megabytes(b.start.rss), b.growthRuns(), growthPatience, cpuExponent, memoryExponent)
 }
 
-// growthRows writes the rows of a series, the sizes of its files first.
+// growthRows writes the rows of a series, beginning with the sizes of its files.
 func (b *bench) growthRows(w io.Writer, title string, all []growing) {
 	fmt.Fprintf(w, "| **%s** | *size, MB* |", title)
 	for _, size := range all[0].sizes {
@@ -134,7 +133,7 @@ func (b *bench) growthRows(w io.Writer, title string, all []growing) {
 		for i := range steps {
 			fmt.Fprintf(w, " %s |", g.cell(i))
 		}
-		if g.failed() != nil {
+		if slices.ContainsFunc(g.costs, func(c cost) bool { return c.err != nil }) {
 			fmt.Fprintln(w, " | | |")
 			continue
 		}
@@ -147,7 +146,7 @@ func (b *bench) growthRows(w io.Writer, title string, all []growing) {
 	}
 }
 
-// cell is what a command takes at size i.
+// cell returns the costs of a command at size i.
 func (g *growing) cell(i int) string {
 	switch {
 	case i >= len(g.costs):

@@ -2,34 +2,30 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
-// target is what memlane is to reach beside a command, or by itself.
+// target is a requirement on the cost of a row.
 type target struct {
 	text string
-	// check tells what was reached, and whether that is enough. own is what
-	// memlane takes, it what the command takes that the target stands beside.
+	// check returns the measured value, and whether the target holds. own is the cost of memlane, it that of the target's row.
 	check func(own, it cost) (string, bool)
 }
 
-// lessCPU asks that a peer takes at least x times memlane's CPU.
+// lessCPU requires that a peer takes at least x times the CPU of memlane.
 func lessCPU(x float64) target {
-	return target{fmt.Sprintf("CPU ≥ %gx", x), func(own, it cost) (string, bool) {
-		r := ratio(it.cpu, own.cpu)
-		return times(r), r >= x
-	}}
+	return target{fmt.Sprintf("CPU ≥ %gx", x), func(own, it cost) (string, bool) { return atLeast(ratio(it.cpu, own.cpu), x) }}
 }
 
-// lessMemory asks that a peer takes at least x times memlane's memory.
+// lessMemory requires that a peer takes at least x times the memory of memlane.
 func lessMemory(x float64) target {
-	return target{fmt.Sprintf("RSS ≥ %gx", x), func(own, it cost) (string, bool) {
-		r := ratio(it.rss, own.rss)
-		return times(r), r >= x
-	}}
+	return target{fmt.Sprintf("RSS ≥ %gx", x), func(own, it cost) (string, bool) { return atLeast(ratio(it.rss, own.rss), x) }}
 }
 
-// nearLimit asks that memlane takes at most x times the CPU of a limit.
+func atLeast(r, x float64) (string, bool) { return times(r), r >= x }
+
+// nearLimit requires that memlane takes at most x times the CPU of a limit.
 func nearLimit(x float64) target {
 	return target{fmt.Sprintf("memlane ≤ %gx its CPU", x), func(own, it cost) (string, bool) {
 		r := ratio(own.cpu, it.cpu)
@@ -55,33 +51,18 @@ func wallAtMost(most time.Duration) target {
 
 func ratio[T int64 | time.Duration](a, b T) float64 { return float64(a) / float64(max(b, 1)) }
 
-func times(r float64) string {
-	switch {
-	case r >= 10:
-		return fmt.Sprintf("%.0fx", r)
-	case r >= 1:
-		return fmt.Sprintf("%.1fx", r)
-	}
-	return fmt.Sprintf("%.2fx", r)
-}
+func times(r float64) string         { return rounded(r, 1, [3]int{2, 1, 0}) + "x" }
+func megabytes(bytes int64) string   { return rounded(float64(bytes)/1e6, 0.1, [3]int{3, 1, 0}) }
+func seconds(d time.Duration) string { return rounded(d.Seconds(), 1, [3]int{3, 2, 1}) }
 
-func megabytes(bytes int64) string {
-	switch mb := float64(bytes) / 1e6; {
-	case mb < 0.1:
-		return fmt.Sprintf("%.3f", mb)
-	case mb < 10:
-		return fmt.Sprintf("%.1f", mb)
-	default:
-		return fmt.Sprintf("%.0f", mb)
-	}
-}
-
-func seconds(d time.Duration) string {
+// rounded writes v with the decimals for values below small, below 10, and above.
+func rounded(v, small float64, decimals [3]int) string {
+	n := decimals[2]
 	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%.3f", d.Seconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.2f", d.Seconds())
+	case v < small:
+		n = decimals[0]
+	case v < 10:
+		n = decimals[1]
 	}
-	return fmt.Sprintf("%.1f", d.Seconds())
+	return strconv.FormatFloat(v, 'f', n, 64)
 }

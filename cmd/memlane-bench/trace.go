@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 )
 
-// Names of operators and how many modules and methods there are.
 var operators = []string{"aten::empty", "aten::addmm", "aten::linear", "aten::copy_", "aten::mul", "aten::native_layer_norm", "aten::transpose"}
 
 const (
 	modules, methods   = 40, 30
-	minNested, nesting = 4, 8 // calls of Python inside one another: 4 to 11
-	memoryPercent      = 16   // of operators, so that one event in twenty is of memory
+	minNested, nesting = 4, 8 // nested Python calls: 4 to 11
+	memoryPercent      = 16   // of operators, so that one event in twenty is a memory event
 )
 
 const (
@@ -27,32 +27,42 @@ const (
 	stream     = `"pid": 0, "tid": 7` // of the device
 )
 
-// writeTrace writes a trace as the profiler of PyTorch does (kineto's layout,
-// profile_memory, with_stack, record_shapes), of at least events events: rounds
-// of calls of Python inside one another, operators in the innermost, each with a
-// kernel and some with an allocation or a free.
-func writeTrace(w io.Writer, events int, seed uint64) (truth, error) {
-	t := &trace{w: bufio.NewWriterSize(w, 1<<20), heap: newHeap(seed, events/20, 1), rnd: rand.New(rand.NewPCG(seed, 5)), now: 5_000_000_000}
-	t.w.WriteString(traceHead)
+// breaks removes the line breaks of a trace, and the spaces at the beginning of lines. Texts have none of them.
+var breaks = strings.NewReplacer("\n      ", "", "\n    ", "", "\n  ", "", "\n", "")
+
+// writeTrace writes a trace as the PyTorch profiler does (kineto's layout, profile_memory, with_stack, record_shapes), of at least
+// events events. It consists of rounds of nested Python calls. The innermost call runs operators, each with a kernel, some with an
+// allocation or a free. oneLine leaves out all line breaks, as programs do whose output is not for people.
+func writeTrace(w io.Writer, events int, seed uint64, oneLine bool) (truth, error) {
+	t := &trace{w: bufio.NewWriterSize(w, 1<<20), oneLine: oneLine, heap: newHeap(seed, events/20, 1), rnd: rand.New(rand.NewPCG(seed, 5)), now: 5_000_000_000}
+	t.write([]byte(traceHead))
 	for t.events < events {
 		t.round()
 	}
-	t.w.WriteString(traceFoot)
+	t.write([]byte(traceFoot))
 	return t.truth, t.w.Flush()
 }
 
-// trace is a trace in the making.
+// trace is a trace under construction.
 type trace struct {
 	*heap
-	w      *bufio.Writer
-	rnd    *rand.Rand
-	now    int64 // nanoseconds
-	events int
-	buf    []byte
+	w       *bufio.Writer // keeps the first error
+	oneLine bool
+	rnd     *rand.Rand
+	now     int64 // nanoseconds
+	events  int
+	buf     []byte
 }
 
-// round is one call of a module. Times have no pattern, or the trace would
-// compress better than one of a real program.
+func (t *trace) write(b []byte) {
+	if t.oneLine {
+		breaks.WriteString(t.w, string(b))
+		return
+	}
+	t.w.Write(b)
+}
+
+// round writes one call of a module. Times have no pattern: otherwise the trace would compress better than that of a real program.
 func (t *trace) round() {
 	depth := minNested + t.rnd.IntN(nesting)
 	length := 400_000 + t.rnd.Int64N(100_000)
@@ -73,8 +83,7 @@ func (t *trace) round() {
 	t.now += length + 1000
 }
 
-// operator is a call of an operator, the kernel it launches, and at times an
-// event of memory.
+// operator writes a call of an operator, the kernel it launches, and for some calls a memory event.
 func (t *trace) operator(at, dur int64) {
 	id, n := t.events+1, 1+t.rnd.IntN(4095)
 	t.begin("X", "cpu_op", hostThread, operators[t.rnd.IntN(len(operators))], at, dur)
@@ -89,7 +98,7 @@ func (t *trace) operator(at, dur int64) {
 		`"grid": [%d, 8, 1], "block": [128, 1, 1], "est. achieved occupancy %%": 12`, id, id, n)
 }
 
-// memory is an allocation or a free.
+// memory writes an allocation or a free.
 func (t *trace) memory(at int64) {
 	s := t.step()
 	bytes := s.size
@@ -101,7 +110,7 @@ func (t *trace) memory(at int64) {
 		t.reserved, t.inUse, bytes, s.addr, t.events)
 }
 
-// begin writes an event up to its arguments; dur is 0 for an instant.
+// begin formats an event up to its arguments; dur is 0 for an instant.
 func (t *trace) begin(ph, category, thread, name string, at, dur int64) {
 	t.buf = t.buf[:0]
 	if t.events > 0 {
@@ -116,8 +125,8 @@ func (t *trace) begin(ph, category, thread, name string, at, dur int64) {
 	t.buf = append(t.buf, ",\n    \"args\": {\n      "...)
 }
 
-// args ends the event that begin began.
+// args completes and writes the event that begin started.
 func (t *trace) args(format string, values ...any) {
 	t.buf = append(fmt.Appendf(t.buf, format, values...), "\n    }\n  }"...)
-	t.w.Write(t.buf)
+	t.write(t.buf)
 }

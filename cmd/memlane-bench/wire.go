@@ -2,18 +2,14 @@ package main
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// message is a protocol buffer that is written field by field.
+// message is a protocol buffer under construction.
 type message []byte
 
 func (m message) num(field protowire.Number, v uint64) message {
 	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), v)
 }
 
-func (m message) fixed(field protowire.Number, v uint64) message {
-	return protowire.AppendFixed64(protowire.AppendTag(m, field, protowire.Fixed64Type), v)
-}
-
-// head is what stands before a field of n bytes.
+// head appends the tag and the length of a field of n bytes.
 func (m message) head(field protowire.Number, n int) message {
 	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.BytesType), uint64(n))
 }

@@ -7,29 +7,25 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// work is something that memlane does, beside what others take for it.
+// work is a task that memlane and its peers do.
 type work struct {
-	name  string // what --only chooses by
-	title string // what on; the size of the file is told beside it
+	name  string // for --only
+	title string // describes the input
 	input input
-	// rows are what is measured on the file; the first is memlane's.
-	rows func(file string) []row
+	rows  func(file string) []row // the first is memlane's
 }
 
-// row is a command with what is asked of it.
+// row is a measured command.
 type row struct {
 	command
 	targets []target
-	// less makes the row the difference between two others, and no command.
-	less *[2]int
+	less    *[2]int // if set, the row is the difference of the CPU of two other rows instead of a command
 }
 
-// What the reader of traces may keep: a buffer of the model, and of every call
-// what encloses an allocation is found by.
+// What the reader of traces may keep of each buffer, and of each call to find the call that encloses an allocation, in bytes.
 const bufferBytes, callBytes = 48, 40
 
-// works lists what is measured, each at the size at which its targets are set
-// when scale is 1.
+// works returns all works. Their targets are set for scale 1.
 func (b *bench) works() []work {
 	scaled := func(n int) int { return max(1, int(float64(n)*b.scale)) }
 	snapshot := input{kind: "snapshot", n: scaled(3_000_000), seed: 1, stacks: 3000}
@@ -58,7 +54,7 @@ func (b *bench) works() []work {
 	}
 }
 
-// hugeWorks is what the names of works begin with whose inputs fill a disk.
+// hugeWorks begins the names of works whose inputs are too large to keep.
 const hugeWorks = "huge-"
 
 func count(n int) string { return units.Count(int64(n)) }
@@ -67,30 +63,28 @@ func (b *bench) memlane(name string, args ...string) command {
 	return command{name: name, args: append([]string{b.peers.memlane}, args...)}
 }
 
-// limit is the cost of a limit, measured as everything else is: by a process.
+// limit returns a row for a limit. It runs as a process, like all commands.
 func (b *bench) limit(name, which, file string) row {
 	return row{command: command{name: "limit: " + name, args: []string{b.self, "limit", which, file}}}
 }
 
 func (b *bench) xspaceRows(file string) []row {
-	p := b.peers
 	return []row{
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.memlane("memlane export --to xprof.memory_profile", "export", "--to", "xprof.memory_profile", file)},
-		{command: p.script("xprof memory_profile", "xprof", memoryProfileScript, file), targets: []target{lessCPU(15), lessMemory(40)}},
-		{command: p.script("of that: Python and import xprof", "xprof", importXprofScript)},
-		{command: p.script("protobuf (upb), parse alone", "protobuf", protobufScript, file)},
+		{command: b.peers.script("xprof memory_profile", "xprof", "memory_profile", file), targets: []target{lessCPU(15), lessMemory(40)}},
+		{command: b.peers.script("of that: Python and import xprof", "xprof", "import_xprof")},
+		{command: b.peers.script("protobuf (upb), parse alone", "protobuf", "protobuf_parse", file)},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
 	}
 }
 
 func (b *bench) snapshotRows(file string) []row {
-	p := b.peers
 	return []row{
 		{command: b.memlane("memlane info", "info", file)},
-		{command: p.script("pickle.load alone", "", pickleScript, file), targets: []target{lessCPU(5), lessMemory(4)}},
-		{command: p.viz("_memory_viz.py stats", "stats", file), targets: []target{lessCPU(8)}},
+		{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(5), lessMemory(4)}},
+		{command: b.peers.viz("_memory_viz.py stats", "stats", file), targets: []target{lessCPU(8)}},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
 	}
@@ -104,25 +98,24 @@ func (b *bench) plotRows(file string) []row {
 }
 
 func (b *bench) traceRows(file string, events int) []row {
-	p := b.peers
 	model := traceModel(events)
 	return []row{
 		{command: b.memlane("memlane peak, with the operators", "peak", file),
 			targets: []target{memoryAtMost(fmt.Sprintf("64 MiB + model (%s MB)", megabytes(model)), 64<<20+model)}},
-		{command: p.script("json.load", "", jsonScript, file), targets: []target{lessCPU(10)}},
-		{command: p.script("orjson.loads", "orjson", orjsonScript, file)},
-		{command: p.grepCount(file)},
+		{command: b.peers.script("json.load", "", "json_load", file), targets: []target{lessCPU(10)}},
+		{command: b.peers.script("orjson.loads", "orjson", "orjson_loads", file)},
+		{command: b.peers.grepCount(file)},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
 	}
 }
 
-// traceModel is what a reader of a trace of so many events may keep.
+// traceModel returns how many bytes a reader may keep of a trace.
 func traceModel(events int) int64 {
 	return int64(events) * (callBytes + bufferBytes/40) // one event in 40 allocates
 }
 
-// hugeRows measures a command on a capture that its peers do not open any more.
+// hugeRows measures a command on a capture that is too large for its peers.
 func (b *bench) hugeRows(name string, most int64) func(file string) []row {
 	return func(file string) []row {
 		return []row{
@@ -147,14 +140,13 @@ func (b *bench) programRows(file string) []row {
 	return []row{
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.memlane("memlane export --to xprof.memory_viewer", "export", "--to", "xprof.memory_viewer", file)},
-		{command: b.peers.script("xprof memory_viewer", "xprof", memoryViewerScript, file), targets: []target{lessCPU(50)}},
-		{command: b.peers.script("of that: Python and import xprof", "xprof", importXprofScript)},
+		{command: b.peers.script("xprof memory_viewer", "xprof", "memory_viewer", file), targets: []target{lessCPU(50)}},
+		{command: b.peers.script("of that: Python and import xprof", "xprof", "import_xprof")},
 		b.limit("reading the file", "read", file),
 	}
 }
 
-// drawingRows tells what drawing takes, which from outside is what a command
-// takes that draws beyond one that does not.
+// drawingRows measures drawing: the difference between a command that draws and one that does not.
 func (b *bench) drawingRows(file string) []row {
 	return []row{
 		{command: b.memlane("memlane svg", "svg", "-o", "{out}", file), targets: []target{outputAtMost(2e6)}},
@@ -164,7 +156,7 @@ func (b *bench) drawingRows(file string) []row {
 }
 
 func (b *bench) pprofRows(file string) []row {
-	// Read by the second what the first has written.
+	// The second reads what the first has written.
 	return []row{
 		{command: b.memlane("memlane pprof", "pprof", "-o", b.profile, file), targets: []target{cpuAtMost(time.Second)}},
 		{command: program("go tool pprof -top", b.peers.pprof, "-top", b.profile), targets: []target{cpuAtMost(time.Second)}},
@@ -172,7 +164,6 @@ func (b *bench) pprofRows(file string) []row {
 }
 
 func (b *bench) startRows(file string) []row {
-	help, info := b.memlane("memlane --help", "--help"), b.memlane("memlane info", "info", file)
-	soon := []target{wallAtMost(30 * time.Millisecond)}
-	return []row{{command: help, targets: soon}, {command: info, targets: soon}}
+	targets := []target{wallAtMost(30 * time.Millisecond)}
+	return []row{{command: b.memlane("memlane --help", "--help"), targets: targets}, {command: b.memlane("memlane info", "info", file), targets: targets}}
 }

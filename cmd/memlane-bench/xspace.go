@@ -9,19 +9,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The threads of the host, and how many other events there are: 49 in a line for
-// 20 of an allocator, as in the profile of a busy host.
+// As in the profile of a busy host: 49 other events for 20 allocator events.
 const (
-	xspaceLines  = 16
+	xspaceLines  = 16 // threads
 	fillerEvents = 49
 	fillerPer    = 20
-	xspaceNames  = 2000 // different names of other events
-	xspaceOps    = 400  // different operations that allocate
+	xspaceNames  = 2000 // names of other events
+	xspaceOps    = 400  // operations that allocate
 	limitBytes   = 1 << 37
 )
 
-// Numbers of metadata: events 1 and 2 are the allocator's; texts that events
-// refer to are names of statistics without a value.
+// Numbers of metadata: events 1 and 2 belong to the allocator. Events refer to texts, which are names of statistics without a value.
 const (
 	allocationID, deallocationID, firstNameID = 1, 2, 3
 
@@ -30,12 +28,12 @@ const (
 	firstOpText                       = 110
 )
 
-// allocatorStats are the statistics of an allocator's event, by number from 1.
+// allocatorStats are the statistics of an allocator event, by number from 1.
 var allocatorStats = []string{"allocator_name", "bytes_reserved", "bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use",
 	"requested_bytes", "allocation_bytes", "addr", "tf_op", "id", "region_type", "data_type"}
 
-// writeXSpace writes a profile of XProf: a plane of a host whose threads allocate
-// and free in turns, events allocator events in all, and other events between.
+// writeXSpace writes an XProf profile: the plane of a host whose threads allocate and free in turns. It has events allocator events,
+// and other events between them.
 func writeXSpace(w io.Writer, events int, seed uint64) (truth, error) {
 	x := xspace{heap: newHeap(seed, events, xspaceOps), rnd: rand.New(rand.NewPCG(seed, 2))}
 	for i := range x.lines {
@@ -54,8 +52,7 @@ func writeXSpace(w io.Writer, events int, seed uint64) (truth, error) {
 	return x.truth, x.write(w)
 }
 
-// xspace is a profile in the making. The names follow the lines in a plane, and
-// the length precedes it: so the lines are kept until all of them are there.
+// xspace is a profile under construction. It keeps all lines, because the length of a plane precedes them.
 type xspace struct {
 	*heap
 	rnd         *rand.Rand
@@ -64,7 +61,7 @@ type xspace struct {
 	event, stat message
 }
 
-// allocator adds an event as BFCAllocator::AddTraceMe of TensorFlow makes it.
+// allocator adds an event as TensorFlow's BFCAllocator::AddTraceMe makes it.
 func (x *xspace) allocator(thread int) {
 	x.now += 1000 + x.rnd.Uint64N(5_000_000)
 	s := x.step()
@@ -81,7 +78,7 @@ func (x *xspace) allocator(thread int) {
 		case "allocator_name", "tf_op", "region_type", "data_type":
 			x.stat = x.stat.num(7, v)
 		case "fragmentation":
-			x.stat = x.stat.fixed(2, v)
+			x.stat = protowire.AppendFixed64(protowire.AppendTag(x.stat, 2, protowire.Fixed64Type), v)
 		default:
 			x.stat = x.stat.num(4, v)
 		}
@@ -90,7 +87,7 @@ func (x *xspace) allocator(thread int) {
 	x.lines[thread] = x.lines[thread].put(4, x.event)
 }
 
-// other adds an event of something else.
+// other adds an event that is not an allocator event.
 func (x *xspace) other(thread int) {
 	x.event = x.event[:0].num(1, firstNameID+x.rnd.Uint64N(xspaceNames)).num(2, x.now).num(3, x.rnd.Uint64N(9_000_000))
 	x.stat = x.stat[:0].num(1, runStat).num(4, x.rnd.Uint64N(1<<20))

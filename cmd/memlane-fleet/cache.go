@@ -16,12 +16,12 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
-// cache keeps records by the content of their captures and by the program that made
-// them, so that a run that was ended goes on where it was, and a capture that was copied
-// is not read again. Records in it have no name. A nil cache keeps nothing.
+// cache keeps records by the content of their captures and by the program that made them.
+// An interrupted run can continue, and copies of a capture are read once. Records in it have
+// no name. A nil cache is always empty.
 type cache struct {
 	of      *blob.Bucket
-	program string // its SHA-256: another one may sum captures up differently
+	program string // its SHA-256: another version may make other records
 }
 
 func openCache(ctx context.Context, in *stores, name string) (*cache, error) {
@@ -31,7 +31,7 @@ func openCache(ctx context.Context, in *stores, name string) (*cache, error) {
 	}
 	program, err := programSum()
 	if err != nil {
-		return nil, fail(statusFailed, "--cache: this program cannot be read: %w", err)
+		return nil, fail(statusFailed, "--cache: cannot read this program: %w", err)
 	}
 	return &cache{bucket, program}, nil
 }
@@ -55,15 +55,14 @@ func (c *cache) recordKey(content string) string {
 	return fmt.Sprintf("%s/records/%s/%s", c.program, content[:2], content)
 }
 
-// versionKey is that of a version of an object in a store, by the tag that the store gives
-// to each.
+// versionKey returns the key of a version of an object, made from the tag of the store.
 func (c *cache) versionKey(name string, a *blob.Attributes) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", name, a.ETag, a.Size))
 	version := hex.EncodeToString(sum[:])
 	return fmt.Sprintf("%s/versions/%s/%s", c.program, version[:2], version)
 }
 
-// get returns the record of a content, nil where there is none that can be read.
+// get returns the record of a content, nil if there is none or it is damaged.
 func (c *cache) get(ctx context.Context, content string) (*fleet.Record, error) {
 	if c == nil {
 		return nil, nil
@@ -73,13 +72,13 @@ func (c *cache) get(ctx context.Context, content string) (*fleet.Record, error) 
 		return nil, err
 	}
 	r, err := unpack(data)
-	if err != nil || r.Content != content { // the disk lost it: it is made again
+	if err != nil || r.Content != content { // damaged: make it again
 		return nil, nil
 	}
 	return r, nil
 }
 
-// contentOf returns the content of a version of an object, "" where it is not known.
+// contentOf returns the content of a version of an object, "" if it is unknown.
 func (c *cache) contentOf(ctx context.Context, name string, a *blob.Attributes) (string, error) {
 	if c == nil || a.ETag == "" {
 		return "", nil
@@ -105,7 +104,7 @@ func (c *cache) put(ctx context.Context, r *fleet.Record) error {
 	return c.write(ctx, c.recordKey(r.Content), pack(r))
 }
 
-// read returns what is kept under a key, nil where nothing is.
+// read returns the data of a key, nil if there is none.
 func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
 	err = retry(ctx, func() error {
 		data, err = c.of.ReadAll(ctx, key)
@@ -120,7 +119,7 @@ func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
 	return data, nil
 }
 
-// write keeps data under a key: all of it, or nothing.
+// write stores data under a key. If it fails, it stores nothing.
 func (c *cache) write(ctx context.Context, key string, data []byte) error {
 	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, nil) }); err != nil {
 		return storeError("--cache", err)
@@ -128,7 +127,7 @@ func (c *cache) write(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
-// maxRecord bounds the memory that a record may take, in bytes.
+// maxRecord bounds the memory of a record, in bytes.
 const maxRecord = 256 << 20
 
 var (
@@ -136,14 +135,14 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxRecord))
 )
 
-// pack returns a record as caches and lines have it.
+// pack encodes a record for the cache and for the lines of map.
 func pack(r *fleet.Record) []byte {
 	var one fleet.Fleet
 	one.Add(r)
 	return packer.EncodeAll(one.AppendBinary(nil), nil)
 }
 
-// unpack returns the record without a name that was packed.
+// unpack decodes a packed record without a name.
 func unpack(data []byte) (*fleet.Record, error) {
 	one := &fleet.Fleet{}
 	if err := addPacked(one, data); err != nil {
@@ -152,10 +151,10 @@ func unpack(data []byte) (*fleet.Record, error) {
 	if r := one.Record(""); r != nil {
 		return r, nil
 	}
-	return nil, errors.New("it holds no record")
+	return nil, errors.New("no record found")
 }
 
-// addPacked adds a record that was packed to a fleet.
+// addPacked adds a packed record to a fleet.
 func addPacked(all *fleet.Fleet, data []byte) error {
 	plain, err := unpacker.DecodeAll(data, nil)
 	if err != nil {

@@ -1,17 +1,17 @@
-// Memlane-fleet sums up the captures of thousands of ranks: which of them stand out,
-// which leak is on how many, and who holds the memory of all.
+// Memlane-fleet summarizes the captures of thousands of ranks: which ranks differ, how many
+// ranks have a leak, and which code holds the memory of all ranks.
 //
-//	memlane-fleet run    captures in, results out, on this machine
-//	memlane-fleet map    captures in, a record for each out: what an engine runs on its workers
-//	memlane-fleet merge  records in, results out: what it runs at the end
+//	memlane-fleet run    reads captures and writes results, on this machine
+//	memlane-fleet map    reads captures and writes a record of each: for the workers of an engine
+//	memlane-fleet merge  reads records and writes results: the last step on an engine
 //
-// Its place in the pipeline: formats reads a capture, lifetime/leak judges it, and
-// lifetime/fleet keeps some ten kilobytes of it. This program finds the captures
-// (names.go), on disks and in object stores (store.go), reads as many at a time as the
-// memory allows (map.go), keeps what it made of them in a cache (cache.go), and hands the
-// set to the renderers (results.go). It is a module of its own because the clients of
-// object stores need more other modules than all of memlane.
+// Its place in the pipeline: formats reads a capture, lifetime/leak analyses it, and package
+// fleet reduces it to a record of about ten kilobytes. This program finds the captures
+// (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
+// memory (map.go), caches their records (cache.go), and writes the results of all records
+// (merge.go, package report). It is a separate module, because the clients of object stores
+// need more dependencies than the rest of memlane.
 //
-// It has no engine of its own: see folder engines for Spark, Ray, Slurm and Kubernetes,
-// and docs/manual/fleet.md.
+// Folder engines has job files for Spark, Ray, Slurm and Kubernetes; see
+// docs/manual/fleet.md.
 package main

@@ -22,8 +22,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestEngines: whatever runs map, and whatever dies meanwhile, the results are those
-// of run, byte for byte. -captures 2000 is the full size.
+// TestEngines: with every engine, also if a worker dies, the results are those of run, byte
+// for byte. -captures 2000 is the full size.
 func TestEngines(t *testing.T) {
 	e := newEngines(t)
 	t.Run("run", e.testRun)
@@ -34,7 +34,7 @@ func TestEngines(t *testing.T) {
 	t.Run("Ray", e.testRay)
 }
 
-// engines is what the tests of all engines share.
+// engines is the shared state of the tests of all engines.
 type engines struct {
 	*training
 	bin     string            // the folder with memlane-fleet, first on the PATH
@@ -43,9 +43,9 @@ type engines struct {
 	want    map[string]string // the files of the results of run
 }
 
-// gated stands before memlane-fleet on the PATH of engines. While there is a folder
-// gate, map fails the first time, as it does when a store cannot be reached; two calls
-// then run through, and the others wait until the gate is open.
+// gated comes before memlane-fleet on the PATH of engines. While folder gate exists, the first
+// call of map fails, as with an unreachable store. The next two calls succeed, and the others
+// wait until the gate is open.
 const gated = `#!/bin/sh
 if [ "$1" = map ] && [ -d '%[1]s' ]; then
 	mktemp '%[1]s'/called.XXXXXXXX >/dev/null
@@ -81,7 +81,7 @@ func newEngines(t *testing.T) *engines {
 	return e
 }
 
-// mapAndMerge returns the command that does it without an engine.
+// mapAndMerge returns the command for map and merge without an engine.
 func (e *engines) mapAndMerge(results string, more ...string) *exec.Cmd {
 	cmd := exec.Command(e.program, append([]string{"run", "--quiet", "-o", results}, more...)...)
 	cmd.Stdin = strings.NewReader(lines(e.names))
@@ -95,13 +95,13 @@ func succeeds(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// same holds results against those of run.
+// same compares results with those of run.
 func (e *engines) same(t *testing.T, results string) {
 	t.Helper()
 	sameResults(t, results, resultsIn(t, results), e.want)
 }
 
-// testRun: what is odd in the job is told, and nothing else.
+// testRun: the results report exactly the anomalies of the job.
 func (e *engines) testRun(t *testing.T) {
 	var have struct {
 		Summary  struct{ Captures, Read, Damaged, Refused, Missing int }
@@ -157,7 +157,7 @@ func (e *engines) testRun(t *testing.T) {
 	}
 }
 
-// testRunKilled: a run that was killed goes on from its cache.
+// testRunKilled: after a killed run, a new run continues from its cache.
 func (e *engines) testRunKilled(t *testing.T) {
 	for range 20 {
 		results := t.TempDir()
@@ -209,13 +209,13 @@ func (e *engines) testRunKilled(t *testing.T) {
 	t.Error("no run could be killed in the middle")
 }
 
-// environment is what programs of an engine run in.
+// environment is the environment of the programs of an engine.
 func (e *engines) environment(more ...string) []string {
 	return append(os.Environ(), append(more, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))...)
 }
 
-// sbatch stands for the one of Slurm: it runs the tasks of an array, and what depends
-// on one, at once.
+// sbatch replaces that of Slurm: it runs the tasks of an array, and jobs that depend on it,
+// immediately.
 const sbatch = `#!/bin/bash
 set -e
 while [[ $1 == --* ]]; do
@@ -322,8 +322,8 @@ func python(t *testing.T, module string, required bool) string {
 	return p
 }
 
-// killed runs a job while a worker of its engine dies: that is when a first call of map
-// failed, two have ended, and one waits on each of both workers.
+// killed runs a job and kills a worker of its engine, after the first call of map failed, two
+// succeeded, and one waits on each of the two workers.
 func (e *engines) killed(t *testing.T, cmd *exec.Cmd, kill func()) {
 	t.Helper()
 	if err := os.Mkdir(e.gate, 0o777); err != nil {
@@ -385,13 +385,13 @@ func (e *engines) testSpark(t *testing.T) {
 		cmd.Env = environment
 		return start(t, cmd)
 	}
-	master := node("master.Master").says(t, "Starting Spark master at ")
+	master := node("master.Master").printed(t, "Starting Spark master at ")
 	var workers [2]*daemon
 	for i := range workers {
 		workers[i] = node("worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", t.TempDir(), master)
 	}
 	for _, w := range workers {
-		w.says(t, "Successfully registered with master")
+		w.printed(t, "Successfully registered with master")
 	}
 	submit := func(results string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, "spark-submit"), "--master", master, "--driver-memory", "512m", "--executor-memory", "512m",
@@ -403,7 +403,7 @@ func (e *engines) testSpark(t *testing.T) {
 	e.both(t, submit, workers[0].kill)
 }
 
-// both runs a job twice: as it is, and while a worker dies.
+// both runs a job twice: without failures, and with a killed worker.
 func (e *engines) both(t *testing.T, job func(results string) *exec.Cmd, kill func()) {
 	results := t.TempDir()
 	began := time.Now()
@@ -418,24 +418,24 @@ func (e *engines) both(t *testing.T, job func(results string) *exec.Cmd, kill fu
 
 // daemon is a program that runs until the test ends, or until it is killed.
 type daemon struct {
-	cmd   *exec.Cmd
-	said  string // a file with its output
-	ended chan struct{}
+	cmd    *exec.Cmd
+	output string // a file with its output
+	ended  chan struct{}
 }
 
 func start(t *testing.T, cmd *exec.Cmd) *daemon {
 	t.Helper()
-	said, err := os.CreateTemp(t.TempDir(), "")
+	output, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
-	cmd.Stdout, cmd.Stderr = said, said
+	defer output.Close()
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{cmd, said.Name(), make(chan struct{})}
+	d := &daemon{cmd, output.Name(), make(chan struct{})}
 	go func() {
 		cmd.Wait()
 		close(d.ended)
@@ -444,28 +444,28 @@ func start(t *testing.T, cmd *exec.Cmd) *daemon {
 	return d
 }
 
-// says waits until the daemon says something and returns the rest of that line.
-func (d *daemon) says(t *testing.T, what string) string {
+// printed waits until the daemon prints what and returns the rest of that line.
+func (d *daemon) printed(t *testing.T, what string) string {
 	t.Helper()
 	for {
-		said, err := os.ReadFile(d.said)
+		output, err := os.ReadFile(d.output)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, after, ok := strings.Cut(string(said), what); ok {
+		if _, after, ok := strings.Cut(string(output), what); ok {
 			if rest, _, ok := strings.Cut(after, "\n"); ok {
 				return rest
 			}
 		}
 		select {
 		case <-d.ended:
-			t.Fatalf("%s ended before it said %q:\n%s", d.cmd, what, said)
+			t.Fatalf("%s ended before it output %q:\n%s", d.cmd, what, output)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// kill ends the daemon at once, and with it what it started.
+// kill ends the daemon and its subprocesses at once.
 func (d *daemon) kill() {
 	select {
 	case <-d.ended:
@@ -475,8 +475,8 @@ func (d *daemon) kill() {
 	}
 }
 
-// rayCluster is a cluster of Ray with two workers, on this machine. It kills one of
-// them, and with it what runs there, when it is told to.
+// rayCluster is a Ray cluster with two workers on this machine. On request it kills one of
+// them with its processes.
 const rayCluster = `import contextlib, sys
 from ray.cluster_utils import Cluster
 import psutil # which comes with Ray
@@ -509,7 +509,7 @@ func (e *engines) testRay(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := start(t, cluster)
-	address := c.says(t, "cluster at ")
+	address := c.printed(t, "cluster at ")
 	run := func(results string) *exec.Cmd {
 		cmd := exec.Command(p, "engines/ray_job.py", e.list, results, "--workers", "1", "--quiet")
 		cmd.Env = append(environment, "RAY_ADDRESS="+address)
@@ -517,6 +517,6 @@ func (e *engines) testRay(t *testing.T) {
 	}
 	e.both(t, run, func() {
 		fmt.Fprintln(commands, "kill")
-		c.says(t, "killed")
+		c.printed(t, "killed")
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 var captures = flag.Int("captures", 100, "how many captures the tests of engines make")
 
-// training is the captures of a job, one to a rank: two ranks leak, one has twice the
+// training contains the captures of a job, one per rank: two ranks leak, one has twice the
 // peak of the others, five captures are damaged, and one was never written.
 type training struct {
 	names   []string // of all captures, in the order of ranks
@@ -30,8 +30,8 @@ type training struct {
 func newTraining(t testing.TB, dir string, n int) *training {
 	t.Helper()
 	j := &training{list: filepath.Join(dir, "captures.txt")}
-	at := func(tenths int) int { return tenths * n / 10 } // where something is odd
-	odd := map[int]func(*rank){
+	at := func(tenths int) int { return tenths * n / 10 } // the ranks with anomalies
+	anomalies := map[int]func(*rank){
 		at(1): func(r *rank) { r.leaks = true },
 		at(5): func(r *rank) { r.leaks = true },
 		at(7): func(r *rank) { r.doubled = true },
@@ -45,8 +45,8 @@ func newTraining(t testing.TB, dir string, n int) *training {
 	}
 	for i := range n {
 		r := newRank(i)
-		if odd[i] != nil {
-			odd[i](r)
+		if anomalies[i] != nil {
+			anomalies[i](r)
 		}
 		data := r.capture()
 		name := filepath.Join(dir, fmt.Sprintf("rank%04d.pickle", i))
@@ -78,8 +78,8 @@ func newTraining(t testing.TB, dir string, n int) *training {
 	return j
 }
 
-// noisy returns b with a bit turned over every so often, but for its first bytes,
-// which say what it is.
+// noisy returns b with some inverted bits, except in the first bytes, which identify the
+// format.
 func noisy(b []byte) []byte {
 	b = bytes.Clone(b)
 	for i := 64; i < len(b); i += 23 {
@@ -96,8 +96,8 @@ func compressed(b []byte) []byte {
 	return out.Bytes()
 }
 
-// rank is a rank in training, as the allocator of its GPU sees it. Every place in
-// the program has a buffer of its own, so that nothing moves from step to step.
+// rank is the GPU allocator of a rank in training. Every place in the program has a separate
+// buffer, so that addresses do not change between steps.
 type rank struct {
 	rnd            *rand.Rand
 	leaks, doubled bool
@@ -124,7 +124,7 @@ type buffer struct {
 	alive         bool
 }
 
-// at returns a new buffer of a line of the program, whose callers follow it.
+// at returns a new buffer with the stack lines, innermost first.
 func (r *rank) at(size int, lines ...*pickletest.Shared) *buffer {
 	frames := make(pickletest.List, len(lines))
 	for i, line := range lines {
@@ -139,8 +139,8 @@ func frame(function, file string, number int) *pickletest.Shared {
 	return pickletest.Share(pickletest.Dict{"name", function, "filename", "/job/" + file, "line", number})
 }
 
-// capture returns what torch.cuda.memory._dump_snapshot would have written after
-// some steps of training.
+// capture returns the output of torch.cuda.memory._dump_snapshot after some steps of
+// training.
 func (r *rank) capture() []byte {
 	main, step, forward := frame("main", "train.py", 90), frame("train_step", "train.py", 41), frame("forward", "model.py", 27)
 	linear, loss, record := frame("linear", "layers.py", 14), frame("cross_entropy", "layers.py", 66), frame("record_loss", "metrics.py", 8)

@@ -23,11 +23,11 @@ import (
 const (
 	statusIncomplete  = 1   // a capture has no record
 	statusUsage       = 2   // the command line is wrong
-	statusFailed      = 5   // a store, a disk or a pipe failed: the same command may well work another time
+	statusFailed      = 5   // a store, a disk or a pipe failed: the same command may succeed later
 	statusInterrupted = 130 // by Ctrl-C
 )
 
-// statusError is an error with the exit status that it asks for.
+// statusError is an error with an exit status.
 type statusError struct {
 	status int
 	err    error
@@ -44,10 +44,10 @@ func main() {
 	os.Exit(run(os.Stdin, os.Stdout, os.Stderr, os.Args))
 }
 
-// errInterrupted ends what a signal interrupts. A second signal ends the program at once.
+// errInterrupted is the cause after a signal. A second signal ends the program at once.
 var errInterrupted = fail(statusInterrupted, "interrupted")
 
-// run is the whole program: it returns the exit status.
+// run executes the command line and returns the exit status.
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -78,7 +78,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	if errors.As(err, &status) {
 		return status.status
 	}
-	return statusUsage // what cli finds wrong
+	return statusUsage // from cli
 }
 
 func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
@@ -87,26 +87,26 @@ func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	}
 	root := &cli.Command{
 		Name:      "memlane-fleet",
-		Usage:     "which of thousands of ranks stand out, and why",
+		Usage:     "find leaks and outliers among thousands of ranks",
 		UsageText: "memlane-fleet COMMAND [flags] ...",
 		Description: "Captures are files, patterns ('job/rank*.pickle') and addresses in object\n" +
-			"stores (s3://, gs://, azblob://, file://); without any, their names are\n" +
-			"read from standard input, one a line. One that is damaged or missing is told\n" +
-			"of in the results; a store or a disk that fails ends the command.\n\n" +
+			"stores (s3://, gs://, azblob://, file://). Without arguments, names are read\n" +
+			"from standard input, one per line. The results list damaged and missing\n" +
+			"captures. If a store or a disk fails, the command ends.\n\n" +
 			"Examples:\n" +
 			"  memlane-fleet run 'job/rank*.pickle' -o results\n" +
 			"  memlane-fleet map <captures.txt | memlane-fleet merge -o results\n\n" +
-			"Exit status: 0 done, 1 a capture has no record, 2 wrong command line, 5 a\n" +
+			"Exit status: 0 success, 1 a capture has no record, 2 wrong command line, 5 a\n" +
 			"store, disk or pipe failed, 130 interrupted.",
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		Suggest:         true,
 		HideHelpCommand: true,
 		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand()},
-		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // run decides about the exit status
+		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // run determines the exit status
 		OnUsageError:    usage,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if name := c.Args().First(); name != "" {
-				return fail(statusUsage, "no command is called %q; there are run, map and merge", name)
+				return fail(statusUsage, "unknown command %q; use run, map or merge", name)
 			}
 			return cli.ShowRootCommandHelp(c)
 		},
@@ -121,27 +121,27 @@ func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 // mapFlags are the flags of commands that read captures.
 func mapFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "cache", Usage: "keep records in folder or store `DIR`, for the next time", HideDefault: true},
-		&cli.StringFlag{Name: "max-memory", Usage: "take about `SIZE` of memory at most", Value: "2GiB"},
+		&cli.StringFlag{Name: "cache", Usage: "cache records in folder or store `DIR`", HideDefault: true},
+		&cli.StringFlag{Name: "max-memory", Usage: "use at most about `SIZE` of memory", Value: "2GiB"},
 		&cli.IntFlag{Name: "workers", Usage: "read up to `N` captures at a time", Value: runtime.GOMAXPROCS(0)},
 		rankFlag(), quietFlag(),
 	}, more...)
 }
 
 func rankFlag() cli.Flag {
-	return &cli.StringFlag{Name: "rank-from", Usage: "the rank is the first group of `REGEX` in the path", HideDefault: true}
+	return &cli.StringFlag{Name: "rank-from", Usage: "take the rank from the first group of `REGEX` in the path", HideDefault: true}
 }
 
 func quietFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "quiet", Usage: "say nothing but errors", HideDefault: true}
+	return &cli.BoolFlag{Name: "quiet", Usage: "print only errors", HideDefault: true}
 }
 
-// outputFlag is the folder of commands that write results.
+// outputFlag is the results folder.
 func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to folder or store `DIR`", Required: true, HideDefault: true}
 }
 
-// rankNames returns what --rank-from asks for.
+// rankNames parses --rank-from.
 func rankNames(c *cli.Command) (leak.RankNames, error) {
 	by, err := leak.ParseRankNames(c.String("rank-from"))
 	if err != nil {
@@ -150,18 +150,18 @@ func rankNames(c *cli.Command) (leak.RankNames, error) {
 	return by, nil
 }
 
-// limitMemory makes the collector of garbage work harder the nearer --max-memory is, and
-// returns it in bytes.
+// limitMemory sets the memory limit of the garbage collector to --max-memory, and returns
+// that in bytes.
 func limitMemory(c *cli.Command) (int64, error) {
 	n, err := units.ParseBytes(c.String("max-memory"))
 	if err != nil || n < leastBudget {
-		return 0, fail(statusUsage, "--max-memory %q: want a size of %s or more, as 4GiB", c.String("max-memory"), units.Bytes(leastBudget))
+		return 0, fail(statusUsage, "--max-memory %q: give a size of %s or more, for example 4GiB", c.String("max-memory"), units.Bytes(leastBudget))
 	}
-	debug.SetMemoryLimit(n - n/10) // what is no heap counts too
+	debug.SetMemoryLimit(n - n/10) // leaves space for memory outside the heap
 	return n, nil
 }
 
-// terminal reports whether w is one.
+// terminal reports whether w is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -17,8 +17,8 @@ import (
 // snapshots are captures of real runs.
 const snapshots = "../../testdata/torchsnap/"
 
-// job writes the captures of a job into a folder: healthy ranks, one that leaks, one that
-// is cut and one that is none. It returns their names, and one that is not there.
+// job writes the captures of a job into a folder: healthy ranks, a rank that leaks, a truncated
+// capture and a file that is not a capture. It returns their names, and one of a missing file.
 func job(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,11 +51,11 @@ func job(t testing.TB) []string {
 // call runs the program and returns its standard output; it must end with status.
 func call(t testing.TB, status int, stdin string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	var out, said bytes.Buffer
-	if have := run(strings.NewReader(stdin), &out, &said, append([]string{"memlane-fleet"}, args...)); have != status {
-		t.Fatalf("memlane-fleet %s: status %d, want %d; %s", args, have, status, said.String())
+	var out, errors bytes.Buffer
+	if have := run(strings.NewReader(stdin), &out, &errors, append([]string{"memlane-fleet"}, args...)); have != status {
+		t.Fatalf("memlane-fleet %s: status %d, want %d; %s", args, have, status, errors.String())
 	}
-	return out.String(), said.String()
+	return out.String(), errors.String()
 }
 
 // resultsIn returns the files of a folder of results by name.
@@ -72,7 +72,7 @@ func resultsIn(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// sameResults fails where a file of two folders of results differs.
+// sameResults fails if a file differs between two folders of results.
 func sameResults(t testing.TB, what string, have, want map[string]string) {
 	t.Helper()
 	for name := range want {
@@ -84,8 +84,8 @@ func sameResults(t testing.TB, what string, have, want map[string]string) {
 
 func lines(names []string) string { return strings.Join(names, "\n") + "\n" }
 
-// TestOneResult: a run, and map and merge in whatever pieces and order, and twice over,
-// give the same files; they tell of every capture.
+// TestOneResult: run, and map and merge in any grouping, order and repetition, give the same
+// files with every capture.
 func TestOneResult(t *testing.T) {
 	names := job(t)
 	whole := t.TempDir()
@@ -110,23 +110,23 @@ func TestOneResult(t *testing.T) {
 	call(t, 0, "", "merge", records, "-o", merged)
 	sameResults(t, "merged", resultsIn(t, merged), want)
 
-	var said struct {
+	var doc struct {
 		Summary  map[string]int
 		Captures []struct{ Name, State, Reason string }
 	}
-	if err := json.Unmarshal([]byte(want["fleet.json"]), &said); err != nil {
+	if err := json.Unmarshal([]byte(want["fleet.json"]), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if s := said.Summary; s["captures"] != 8 || s["read"] != 5 || s["refused"] != 2 || s["missing"] != 1 {
+	if s := doc.Summary; s["captures"] != 8 || s["read"] != 5 || s["refused"] != 2 || s["missing"] != 1 {
 		t.Errorf("summary %v", s)
 	}
-	for i, c := range said.Captures {
+	for i, c := range doc.Captures {
 		state := []string{"read", "read", "read", "read", "read", "refused", "refused", "missing"}[i]
 		if c.Name != names[i] || c.State != state || (c.Reason == "") != (state == "read") {
 			t.Errorf("capture %+v, want %s %s", c, names[i], state)
 		}
 	}
-	if reason := said.Captures[5].Reason; !strings.HasPrefix(reason, "it holds no memory data: ") {
+	if reason := doc.Captures[5].Reason; !strings.HasPrefix(reason, "it holds no memory data: ") {
 		t.Errorf("one that is cut is refused with %q", reason)
 	}
 	if text := want["report.txt"]; !strings.Contains(text, "rank 2") || !strings.Contains(text, "1 of 5 ranks") {
@@ -134,7 +134,7 @@ func TestOneResult(t *testing.T) {
 	}
 }
 
-// TestWithoutRecord: merge finds out which captures of a list nobody mapped.
+// TestWithoutRecord: merge finds the captures of a list that have no record.
 func TestWithoutRecord(t *testing.T) {
 	names := job(t)
 	list := filepath.Join(t.TempDir(), "captures.txt")
@@ -142,16 +142,16 @@ func TestWithoutRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := call(t, 0, lines(names[1:]), "map", "--quiet")
-	_, said := call(t, statusIncomplete, out, "merge", "--captures", list, "-o", t.TempDir())
-	if !strings.Contains(said, "1 of 8 captures have no record: "+names[0]) {
-		t.Errorf("says %q", said)
+	_, stderr := call(t, statusIncomplete, out, "merge", "--captures", list, "-o", t.TempDir())
+	if !strings.Contains(stderr, "1 of 8 captures have no record: "+names[0]) {
+		t.Errorf("prints %q", stderr)
 	}
 	out, _ = call(t, 0, lines(names), "map", "--quiet")
 	call(t, 0, out, "merge", "--captures", list, "-o", t.TempDir())
 }
 
-// TestCache: what is in the cache is not read again, whatever its name is now, and an
-// entry that cannot be read is made again.
+// TestCache: a cached capture is not read again, also under another name, and a damaged entry
+// is made again.
 func TestCache(t *testing.T) {
 	names := job(t)
 	cache := t.TempDir()
@@ -206,7 +206,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestUsage: what is wrong with a command line is told, with status 2.
+// TestUsage: a wrong command line gives an error and status 2.
 func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -217,20 +217,20 @@ func TestUsage(t *testing.T) {
 		{[]string{"map", "--workers", "0", "x"}, "--workers 0"},
 		{[]string{"map", "--max-memory", "lots", "x"}, `--max-memory "lots"`},
 		{[]string{"map", "--max-memory", "1MiB", "x"}, "128 MiB"},
-		{[]string{"map", "--rank-from", "x", "x"}, "want a regular expression with a group"},
-		{[]string{"map", "s3://bucket"}, "want the address of a capture"},
+		{[]string{"map", "--rank-from", "x", "x"}, "not a regular expression with a group"},
+		{[]string{"map", "s3://bucket"}, "not the address of a capture"},
 		{[]string{"map", "--nonsense"}, "nonsense"},
 		{[]string{"merge"}, "output"},
-		{[]string{"merge", "-o", t.TempDir(), "main_test.go"}, "main_test.go, line 1: want a line that memlane-fleet map wrote"},
-		{[]string{"fly"}, `no command is called "fly"`},
+		{[]string{"merge", "-o", t.TempDir(), "main_test.go"}, "main_test.go, line 1: not a line of memlane-fleet map"},
+		{[]string{"fly"}, `unknown command "fly"`},
 	} {
-		if _, said := call(t, statusUsage, "", c.args...); !strings.Contains(said, c.want) {
-			t.Errorf("%s: says %q, want %q", c.args, said, c.want)
+		if _, stderr := call(t, statusUsage, "", c.args...); !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: prints %q, want %q", c.args, stderr, c.want)
 		}
 	}
 }
 
-// TestFailures: where the machine fails the status is 5, and nothing is half written.
+// TestFailures: an error of the machine gives status 5 and no partial results.
 func TestFailures(t *testing.T) {
 	names := job(t)
 	file := filepath.Join(t.TempDir(), "file")
@@ -240,18 +240,18 @@ func TestFailures(t *testing.T) {
 	call(t, statusFailed, "", "run", "--quiet", "-o", filepath.Join(file, "results"), names[0])
 	call(t, statusFailed, "", "map", "--quiet", "--cache", filepath.Join(file, "cache"), names[0])
 	call(t, statusFailed, "", "merge", "-o", t.TempDir(), filepath.Join(file, "records"))
-	var said bytes.Buffer
-	if status := run(strings.NewReader(""), full{}, &said, []string{"memlane-fleet", "map", names[0], names[1]}); status != statusFailed {
-		t.Errorf("standard output is full: status %d, %s", status, said.String())
+	var stderr bytes.Buffer
+	if status := run(strings.NewReader(""), full{}, &stderr, []string{"memlane-fleet", "map", names[0], names[1]}); status != statusFailed {
+		t.Errorf("standard output is full: status %d, %s", status, stderr.String())
 	}
 }
 
-// full is a disk without room.
+// full is a disk without free space.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestHelp: every command says what it is for, with examples.
+// TestHelp: every command has a description with examples.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}} {
 		out, _ := call(t, 0, "", args...)

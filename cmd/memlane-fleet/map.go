@@ -34,12 +34,12 @@ import (
 func mapCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "map",
-		Usage:     "read captures; write a record of each, one a line",
+		Usage:     "read captures and write records, one per line",
 		ArgsUsage: "[CAPTURE...]",
-		Description: "What an engine runs on its workers: names of captures in on standard input,\n" +
-			"one a line, and for each a line of JSON out. Records of captures that are\n" +
-			"damaged or missing say so. Where a store or a disk fails the exit status is\n" +
-			"5, and the work can be done again: records that come twice count once.\n\n" +
+		Description: "For the workers of an engine: reads names of captures on standard input,\n" +
+			"one per line, and writes a line of JSON for each. Damaged and missing\n" +
+			"captures get records too. If a store or a disk fails, the exit status is 5;\n" +
+			"the engine can repeat the work, because repeated records count once.\n\n" +
 			"Examples:\n" +
 			"  memlane-fleet map <captures.txt >records.jsonl\n" +
 			"  memlane-fleet map --cache s3://bucket/cache 's3://bucket/job/rank*.pickle'",
@@ -63,7 +63,7 @@ func mapCommand() *cli.Command {
 	}
 }
 
-// line is what map writes of a capture and merge reads. All but Record is for people.
+// line is the line of a capture that map writes and merge reads. merge uses only Record.
 type line struct {
 	Capture string `json:"capture"`
 	State   string `json:"state"`
@@ -78,14 +78,14 @@ type mapper struct {
 	by      leak.RankNames
 	workers int
 	budget  int64               // of --max-memory, in bytes
-	left    *semaphore.Weighted // what captures that are being read leave of it
+	left    *semaphore.Weighted // the unused part of it
 	done    *progress
 }
 
 func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, names []string, err error) {
 	m = &mapper{stores: &stores{}, workers: c.Int("workers")}
 	if m.workers < 1 {
-		return nil, nil, fail(statusUsage, "--workers %d: want 1 or more", m.workers)
+		return nil, nil, fail(statusUsage, "--workers %d: must be 1 or more", m.workers)
 	}
 	if m.by, err = rankNames(c); err != nil {
 		return nil, nil, err
@@ -106,8 +106,8 @@ func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, names []string, e
 	return m, names, nil
 }
 
-// each makes the records of captures, several at a time, and gives them to take, one at
-// a time and in any order. It ends at the first failure.
+// each makes the records of captures concurrently, and calls take with one at a time, in
+// any order. It stops at the first error.
 func (m *mapper) each(ctx context.Context, names []string, take func(*fleet.Record) error) error {
 	defer m.done.end()
 	var mu sync.Mutex
@@ -131,9 +131,8 @@ func (m *mapper) each(ctx context.Context, names []string, take func(*fleet.Reco
 	return group.Wait()
 }
 
-// record makes the record of a capture, without its name. An error means that the
-// machine or a store failed, and says where; what is wrong with a capture is in its
-// record.
+// record makes the record of a capture, without its name. Errors of the capture are in the
+// record. It returns an error only if the machine or a store failed.
 func (m *mapper) record(ctx context.Context, name string) (*fleet.Record, error) {
 	if remote(name) {
 		return m.fromStore(ctx, name)
@@ -178,11 +177,10 @@ func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, err
 			return r, err
 		}
 	}
-	// All of it is read for its hash anyway, so a copy for readers that look twice costs
-	// no request.
+	// The hash needs all bytes anyway, so a copy for readers that seek costs no request.
 	copied, err := os.CreateTemp("", "memlane-fleet-*")
 	if err != nil {
-		return nil, fail(statusFailed, "%s: no temporary file can hold it: %w; let TMPDIR name a folder with room", shownName(name), cause(err))
+		return nil, fail(statusFailed, "%s: cannot create a temporary file for it: %w; set TMPDIR to a folder with free space", shownName(name), cause(err))
 	}
 	defer os.Remove(copied.Name())
 	defer copied.Close()
@@ -191,7 +189,7 @@ func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, err
 	case errors.Is(err, errChanged):
 		return refused("", err), nil
 	case gcerrors.Code(err) == gcerrors.NotFound:
-		return missing(errors.New("it vanished while it was read")), nil
+		return missing(errors.New("it was deleted while it was read")), nil
 	case err != nil:
 		return nil, storeError(shownName(name), err)
 	}
@@ -219,11 +217,11 @@ func (m *mapper) fromDisk(ctx context.Context, name string) (*fleet.Record, erro
 	return m.fromContent(ctx, name, hex.EncodeToString(sum.Sum(nil)), size)
 }
 
-// errNoFile is that of a name that reading might never come to the end of.
-var errNoFile = errors.New("it is a device or a pipe, not a file")
+// errNoFile is the error of a file whose end may never come.
+var errNoFile = errors.New("not a file but a device or a pipe")
 
-// addFiles adds the content of a file to a hash, or those of all in a folder, which a
-// profiler may have written, with their names.
+// addFiles adds the content of a file to a hash. Of a folder, which a profiler may have
+// written, it adds the names and contents of all files. It returns their size in bytes.
 func addFiles(ctx context.Context, sum hash.Hash, name string) (size int64, err error) {
 	info, err := os.Stat(name)
 	switch {
@@ -273,32 +271,32 @@ func (u untilDone) Read(b []byte) (int, error) {
 	return u.in.Read(b)
 }
 
-// fromContent returns the record of a content from the cache, or else makes it from a
-// file of size bytes and keeps it there.
+// fromContent returns the record of a content from the cache. If the cache does not have
+// it, fromContent makes it from a file of size bytes and adds it to the cache.
 func (m *mapper) fromContent(ctx context.Context, file, content string, size int64) (*fleet.Record, error) {
 	if r, err := m.cache.get(ctx, content); r != nil || err != nil {
 		return r, err
 	}
 	r, crowded, err := m.read(ctx, file, needOf(file, size))
-	if crowded { // by others, perhaps
+	if crowded { // other captures may have used the memory
 		r, crowded, err = m.read(ctx, file, m.budget)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.Content = content
-	if crowded { // with more memory it may be read
+	if crowded { // do not cache: with more memory it could be read
 		return r, nil
 	}
 	return r, m.cache.put(ctx, r)
 }
 
-// leastBudget is the least memory that captures can be read in, in bytes.
+// leastBudget is the least memory for reading captures, in bytes.
 const leastBudget = 128 << 20
 
-// needOf estimates the memory that reading a file takes, in bytes: twice its size, as
-// the densest formats do, or twelve times where it is compressed. Where that is too
-// little, m.read notices.
+// needOf estimates the memory for reading a file, in bytes: twice its size, as for the
+// densest formats, or twelve times if it is compressed. If a file needs more, m.read
+// returns crowded.
 func needOf(file string, size int64) int64 {
 	const base, plain, packed = 32 << 20, 2, 12
 	if formats.Compressed(file) {
@@ -307,8 +305,8 @@ func needOf(file string, size int64) int64 {
 	return base + plain*size
 }
 
-// read reads a capture once there are need bytes of memory for it. crowded says that it
-// did not fit into what is left of the budget; then the record says so.
+// read waits for need bytes of memory and reads a capture. crowded is true if the capture
+// did not fit into memory; its record has the reason.
 func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Record, crowded bool, err error) {
 	need = min(need, m.budget)
 	if err := m.left.Acquire(ctx, need); err != nil {
@@ -317,7 +315,7 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 	defer m.left.Release(need)
 	defer func() {
 		if fault := recover(); fault != nil {
-			r, err = refused("", fmt.Errorf("memlane has a fault, and this capture shows it: %v; please report it", fault)), nil
+			r, err = refused("", fmt.Errorf("memlane crashed on this capture: %v; please report this bug", fault)), nil
 			fmt.Fprintf(os.Stderr, "%s\n", debug.Stack())
 		}
 	}()
@@ -342,18 +340,17 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 	return r, false, nil
 }
 
-// whyEmpty says why a capture tells of no memory: what it lacks most of all, if it lacks
-// anything.
+// whyEmpty returns why a capture has no memory data, with its worst loss if it has losses.
 func whyEmpty(capture *lifetime.Capture) string {
 	const why = "it holds no memory data"
 	if len(capture.Losses) == 0 {
 		return why
 	}
-	return why + ": " + capture.Losses[0].Reason.Doc() // the worst stands first
+	return why + ": " + capture.Losses[0].Reason.Doc() // sorted, worst first
 }
 
-// systemFailed reports whether an error of a reader is none of its capture: the disk of
-// temporary files is full, or a file cannot be read.
+// systemFailed reports whether the machine caused an error of a reader: a full disk or an
+// unreadable file.
 func systemFailed(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number)

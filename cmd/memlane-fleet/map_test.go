@@ -15,8 +15,8 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
-// TestDoesNotFit: a capture that needs more memory than there is at all is refused with the
-// reason, and no cache keeps that.
+// TestDoesNotFit: a capture that needs more than the whole budget is refused with the reason,
+// and the refusal is not cached.
 func TestDoesNotFit(t *testing.T) {
 	ctx := context.Background()
 	const budget = 4 << 10
@@ -36,7 +36,7 @@ func TestDoesNotFit(t *testing.T) {
 	}
 }
 
-// interrupts gives names to read once this process has been interrupted.
+// interrupts is a list of names that interrupts this process when it is read.
 type interrupts struct {
 	t     *testing.T
 	names *strings.Reader
@@ -61,16 +61,16 @@ func (i *interrupts) Read(b []byte) (int, error) {
 	return i.names.Read(b)
 }
 
-// TestInterrupted: Ctrl-C ends a run without results, and the same command goes on.
+// TestInterrupted: Ctrl-C ends a run without results, and the same command continues.
 func TestInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" || signal.Ignored(os.Interrupt) {
 		t.Skip("no process can interrupt itself here")
 	}
 	names, out := job(t), t.TempDir()
-	var said bytes.Buffer
-	status := run(&interrupts{t: t, names: strings.NewReader(strings.Repeat(lines(names), 50))}, io.Discard, &said, []string{"memlane-fleet", "run", "-o", out})
-	if status != statusInterrupted || !strings.Contains(said.String(), "interrupted; the same command goes on") {
-		t.Fatalf("status %d, says %q", status, said.String())
+	var stderr bytes.Buffer
+	status := run(&interrupts{t: t, names: strings.NewReader(strings.Repeat(lines(names), 50))}, io.Discard, &stderr, []string{"memlane-fleet", "run", "-o", out})
+	if status != statusInterrupted || !strings.Contains(stderr.String(), "interrupted; the same command continues") {
+		t.Fatalf("status %d, says %q", status, stderr.String())
 	}
 	if _, err := os.Stat(out + "/fleet.json"); err == nil {
 		t.Error("there are results")

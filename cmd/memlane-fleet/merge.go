@@ -24,12 +24,11 @@ import (
 func mergeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "merge",
-		Usage:     "records in, results out",
+		Usage:     "read records and write results",
 		ArgsUsage: "[RECORDS...]",
-		Description: "RECORDS are files of what map writes, folders of such files and addresses in\n" +
-			"object stores; without any, the records are read from standard input. Their\n" +
-			"order does not matter, nor how they are spread over files, nor that some are\n" +
-			"there twice: the results are the same, byte for byte.\n\n" +
+		Description: "RECORDS are files written by map, folders of such files, and addresses in\n" +
+			"object stores. Without arguments, records are read from standard input.\n" +
+			"Order, grouping and repetition of records do not change the results.\n\n" +
 			"Examples:\n" +
 			"  memlane-fleet merge -o results <records.jsonl\n" +
 			"  memlane-fleet merge -o results --captures captures.txt records/",
@@ -85,7 +84,7 @@ func addRecords(ctx context.Context, all *fleet.Fleet, source string, stdin io.R
 	})
 }
 
-// hidden reports whether engines mean a file of theirs by its name: _SUCCESS, .part-0.crc.
+// hidden reports whether a name is that of an engine's own file: _SUCCESS, .part-0.crc.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
 func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stores) error {
@@ -118,12 +117,12 @@ func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stor
 		}
 	}
 	if len(keys) == 0 {
-		return fail(statusUsage, "%s: nothing is there", shownName(source))
+		return fail(statusUsage, "%s: no records found", shownName(source))
 	}
 	return nil
 }
 
-// addLines adds the records of lines that map wrote.
+// addLines adds the records in lines written by map.
 func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) error {
 	lines := bufio.NewScanner(untilDone{ctx, in})
 	lines.Buffer(nil, maxRecord)
@@ -135,7 +134,7 @@ func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) 
 		}
 		var l line
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil || l.Record == nil {
-			return fail(statusUsage, "%s, line %d: want a line that memlane-fleet map wrote", name, n)
+			return fail(statusUsage, "%s, line %d: not a line of memlane-fleet map", name, n)
 		}
 		if err := addPacked(all, l.Record); err != nil {
 			return fail(statusUsage, "%s, line %d: %w", name, n, err)
@@ -173,20 +172,19 @@ func allThere(ctx context.Context, all *fleet.Fleet, list string, in *stores) er
 	if len(without) == 0 {
 		return nil
 	}
-	const some = 3
-	text := strings.Join(without[:min(some, len(without))], ", ")
-	if len(without) > some {
-		text += fmt.Sprintf(" and %d more", len(without)-some)
+	const most = 3
+	text := strings.Join(without[:min(most, len(without))], ", ")
+	if len(without) > most {
+		text += fmt.Sprintf(" and %d more", len(without)-most)
 	}
 	return fail(statusIncomplete, "%d of %d captures have no record: %s; run map on them and merge again", len(without), len(names), text)
 }
 
-// pages is the folder beside the results in which the pages of single captures are
-// looked for, by the names of their files: what memlane report -o pages/rank7.pickle.html
-// writes.
+// pages is the folder in the results with the pages of single captures, by the names of
+// their files, as from memlane report -o pages/rank7.pickle.html.
 const pages = "pages/"
 
-// writeResults writes all results of a fleet to a folder, or none of them where it fails.
+// writeResults writes all results of a fleet to a folder. If it fails, it writes none.
 func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fleet, by leak.RankNames) (err error) {
 	bucket, err := in.folder(ctx, output)
 	if err != nil {
@@ -208,7 +206,7 @@ func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fle
 		return (&url.URL{Path: page}).String()
 	})
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of what is not closed
+	defer cancel() // discards writers that are not closed
 	var open []*blob.Writer
 	for _, r := range report.Files {
 		w, err := bucket.NewWriter(ctx, r.Name, nil)

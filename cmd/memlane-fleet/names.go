@@ -14,12 +14,11 @@ import (
 	"github.com/memlane/memlane/formats"
 )
 
-// longestName is the longest name of a capture, in bytes: stores allow a thousand, disks
-// four thousand.
+// longestName is the longest name of a capture in bytes. Stores allow 1000, disks 4000.
 const longestName = 64 << 10
 
-// namesOf returns the captures of a command line in order, each once. Without arguments
-// they are read from standard input, where no name is a pattern.
+// namesOf returns the captures of a command line, sorted, without duplicates. Without
+// arguments it reads them from standard input, where names are not patterns.
 func namesOf(ctx context.Context, args []string, stdin io.Reader, in *stores) (names []string, err error) {
 	if len(args) == 0 || len(args) == 1 && args[0] == "-" {
 		lines := bufio.NewScanner(stdin)
@@ -34,18 +33,18 @@ func namesOf(ctx context.Context, args []string, stdin io.Reader, in *stores) (n
 		}
 	} else {
 		for _, arg := range args {
-			some, err := expand(ctx, arg, in)
+			found, err := expand(ctx, arg, in)
 			if err != nil {
 				return nil, err
 			}
-			names = append(names, some...)
+			names = append(names, found...)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
-// expand returns the captures that an argument stands for.
+// expand returns the captures that match an argument.
 func expand(ctx context.Context, arg string, in *stores) ([]string, error) {
 	if !remote(arg) {
 		found, err := formats.Expand([]string{localPath(arg)})
@@ -70,7 +69,7 @@ func expand(ctx context.Context, arg string, in *stores) ([]string, error) {
 	for _, key := range keys {
 		ok, err := path.Match(pattern, key)
 		if err != nil {
-			return nil, fail(statusUsage, "%s: a [ in a pattern needs its ]", shownName(arg))
+			return nil, fail(statusUsage, "%s: a [ in the pattern has no ]", shownName(arg))
 		}
 		if ok {
 			found = append(found, address(bucket, key))
@@ -87,7 +86,7 @@ func remote(name string) bool {
 	return strings.Contains(name, "://") && !strings.HasPrefix(name, "file://")
 }
 
-// localPath returns the path of a file, which may be given as file:///path.
+// localPath returns the path of a file, also if it is given as file:///path.
 func localPath(name string) string {
 	rest, ok := strings.CutPrefix(name, "file://")
 	if !ok {
@@ -99,44 +98,43 @@ func localPath(name string) string {
 	return rest
 }
 
-// splitAddress splits s3://bucket/key?options into the address of the bucket with the
-// options and the key.
+// splitAddress splits s3://bucket/key?options into s3://bucket?options and the key.
 func splitAddress(address string) (bucket, key string, err error) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	options := ""
-	if i := strings.LastIndexByte(rest, '?'); i >= 0 && strings.Contains(rest[i:], "=") { // else it is of a pattern
+	if i := strings.LastIndexByte(rest, '?'); i >= 0 && strings.Contains(rest[i:], "=") { // otherwise it belongs to a pattern
 		rest, options = rest[:i], rest[i:]
 	}
 	name, key, _ := strings.Cut(rest, "/")
 	if name == "" || key == "" {
-		return "", "", fmt.Errorf("%s: want the address of a capture, as s3://bucket/job/rank0.pickle", address)
+		return "", "", fmt.Errorf("%s: not the address of a capture, for example s3://bucket/job/rank0.pickle", address)
 	}
 	return scheme + "://" + name + options, key, nil
 }
 
-// below returns the name of a folder in another one, on a disk or in a store.
+// below returns the name of a subfolder, on a disk or in a store.
 func below(folder, name string) string {
 	if !remote(folder) {
 		return filepath.Join(localPath(folder), name)
 	}
-	folder, options, some := strings.Cut(folder, "?")
-	if folder = strings.TrimSuffix(folder, "/") + "/" + name; some {
+	folder, options, ok := strings.Cut(folder, "?")
+	if folder = strings.TrimSuffix(folder, "/") + "/" + name; ok {
 		folder += "?" + options
 	}
 	return folder
 }
 
-// address puts together what splitAddress splits.
+// address is the inverse of splitAddress.
 func address(bucket, key string) string {
-	bucket, options, some := strings.Cut(bucket, "?")
-	if some {
+	bucket, options, ok := strings.Cut(bucket, "?")
+	if ok {
 		return bucket + "/" + key + "?" + options
 	}
 	return bucket + "/" + key
 }
 
-// shownName is the name of a capture in results: an address without its options and
-// without credentials.
+// shownName returns the name of a capture for results: an address without options and
+// credentials.
 func shownName(name string) string {
 	bucket, key, err := splitAddress(name)
 	if !remote(name) || err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// progress shows on a terminal how many captures were read, and at the end says what
-// became of them.
+// progress shows on a terminal how many captures were read, and prints the totals at the
+// end.
 type progress struct {
 	out     io.Writer // nil with --quiet
 	live    bool      // out is a terminal
@@ -46,7 +46,7 @@ func (p *progress) add(r *fleet.Record) {
 	}
 }
 
-// clearLine takes the line away that the cursor of a terminal is in.
+// clearLine clears the current line of a terminal.
 const clearLine = "\r\033[K"
 
 func (p *progress) end() {
@@ -60,7 +60,7 @@ func (p *progress) end() {
 	}
 }
 
-// String says what became of the captures so far.
+// String returns how many captures were read, refused and missing so far.
 func (p *progress) String() string {
 	text := fmt.Sprintf("%s of %s captures read", units.Count(int64(p.count[fleet.Read])), units.Count(int64(p.all)))
 	for _, state := range []fleet.State{fleet.Refused, fleet.Missing} {

@@ -14,11 +14,11 @@ import (
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "captures in, results out, on this machine",
+		Usage:     "read captures and write results, on this machine",
 		ArgsUsage: "[CAPTURE...]",
-		Description: "All of it without an engine: map and merge. What was read is kept in the\n" +
-			"folder cache of the results, so that a run that was ended, by Ctrl-C or by a\n" +
-			"store that failed, goes on where it was when it is started again.\n\n" +
+		Description: "Does map and merge without an engine. Records are cached in the folder cache\n" +
+			"of the results: after Ctrl-C or an error of a store, the same command\n" +
+			"continues where it stopped.\n\n" +
 			"Examples:\n" +
 			"  memlane-fleet run 'job/rank*.pickle' -o results\n" +
 			"  memlane-fleet run -o results --max-memory 16GiB <captures.txt\n" +
@@ -44,7 +44,7 @@ func runCommand() *cli.Command {
 				return nil
 			})
 			if errors.Is(err, errInterrupted) {
-				return fail(statusInterrupted, "interrupted; the same command goes on where this one was")
+				return fail(statusInterrupted, "interrupted; the same command continues from here")
 			}
 			if err != nil {
 				return err

@@ -23,7 +23,7 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// stores are the buckets of object stores that were opened, by address.
+// stores contains the open buckets of object stores, by address.
 type stores struct {
 	mu   sync.Mutex
 	open map[string]*blob.Bucket
@@ -46,11 +46,11 @@ func (s *stores) bucket(ctx context.Context, address string) (*blob.Bucket, erro
 	return b, nil
 }
 
-// folder returns the bucket of results or of a cache: a folder of this machine, which is
-// made, or a place in an object store.
+// folder returns the bucket of results or of a cache: a folder on this machine, which it
+// creates, or one in an object store.
 func (s *stores) folder(ctx context.Context, name string) (*blob.Bucket, error) {
 	if remote(name) {
-		bucket, key, err := splitAddress(below(name, "_")) // it has a key then, also where it is a whole bucket
+		bucket, key, err := splitAddress(below(name, "_")) // adds a key, because name may be a whole bucket
 		if err != nil {
 			return nil, fail(statusUsage, "%w", err)
 		}
@@ -100,12 +100,11 @@ func keysOf(ctx context.Context, bucket *blob.Bucket, prefix string) (keys []str
 	return keys, err
 }
 
-// rangeSize is how much of a capture is asked for at a time, in bytes: what is lost when
-// a connection breaks.
+// rangeSize is the size of a request in bytes: the most that a broken connection loses.
 const rangeSize = 8 << 20
 
-// fetch copies an object of size bytes to a file and to sum. Each byte is asked for once,
-// but for those that a store failed to send.
+// fetch copies an object of size bytes to a file and to sum. It requests each byte once, and
+// again only bytes that the store failed to send.
 func fetch(ctx context.Context, bucket *blob.Bucket, key string, size int64, to *os.File, sum hash.Hash) error {
 	for at := int64(0); at < size; {
 		err := retry(ctx, func() error {
@@ -131,28 +130,28 @@ func fetch(ctx context.Context, bucket *blob.Bucket, key string, size int64, to 
 	return nil
 }
 
-// errChanged is that of a capture that is not what it was a moment ago.
+// errChanged is the error of an object that was overwritten during fetch.
 var errChanged = errors.New("it changed while it was read; wait until it is complete")
 
-// diskWriter writes to a file: that a disk is full is not worth another try.
+// diskWriter writes to a file. Its errors, such as a full disk, are not retried.
 type diskWriter struct{ *os.File }
 
 func (d diskWriter) Write(b []byte) (int, error) {
 	n, err := d.File.Write(b)
 	if err != nil {
-		err = backoff.Permanent(fmt.Errorf("%w; let TMPDIR name a folder with room", err))
+		err = backoff.Permanent(fmt.Errorf("%w; set TMPDIR to a folder with free space", err))
 	}
 	return n, err
 }
 
-// attempts is how often a store is asked before it counts as failed, with pauses from
-// firstPause on, each about twice as long as the one before it.
+// attempts is how often a request is tried, with pauses from firstPause on, each about twice
+// as long as the last.
 const (
 	attempts   = 7
 	firstPause = 100 * time.Millisecond
 )
 
-// retry does something until it works, or fails for good, or has failed too often.
+// retry calls do until it succeeds, fails permanently, or has failed attempts times.
 func retry(ctx context.Context, do func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.Multiplier = firstPause, 2
@@ -173,20 +172,20 @@ func retry(ctx context.Context, do func() error) error {
 	return err
 }
 
-// storeError says which store failed, and why.
+// storeError returns an error with the address of the store and a hint.
 func storeError(address string, err error) error {
 	if ended := (*statusError)(nil); errors.As(err, &ended) {
 		return err
 	}
 	bucket, _, _ := strings.Cut(address, "?")
-	hint := "is the address right, and the store reachable?"
+	hint := "check the address and whether the store is reachable"
 	if gcerrors.Code(err) == gcerrors.PermissionDenied {
-		hint = "are the credentials right, and may they read it?"
+		hint = "check the credentials and their permissions"
 	}
 	return fail(statusFailed, "%s: %w; %s", bucket, cause(err), hint)
 }
 
-// cause returns what went wrong in words of the system, where an error has them.
+// cause returns the error of the operating system inside err, or err if there is none.
 func cause(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -195,15 +194,15 @@ func cause(err error) error {
 	return err
 }
 
-// secret finds what may give access to a store in texts: user names and passwords in
-// addresses, signatures and tokens in their options.
+// secret matches credentials in texts: user names and passwords in addresses, signatures and
+// tokens in their options.
 var secret = regexp.MustCompile(`(?i)(://)[^/\s@]+@|([?&;](?:[a-z0-9-]*(?:sig|signature|token|credential|secret|password|key)[a-z0-9_-]*)=)[^&\s"]+`)
 
 // secretVariables are the names of environment variables that hold credentials.
 var secretVariables = []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"}
 
-// withoutSecrets returns text without credentials: messages of stores may hold any part
-// of a request.
+// withoutSecrets returns text without credentials: error messages of stores may contain any
+// part of a request.
 func withoutSecrets(text string) string {
 	for _, name := range secretVariables {
 		if value := os.Getenv(name); len(value) >= 8 {

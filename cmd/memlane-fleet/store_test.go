@@ -19,8 +19,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
-// store is an S3 store on this machine that counts what it sends, and fails when it is
-// told to.
+// store is an S3 store on this machine that counts the bytes it sends, and fails on request.
 type store struct {
 	*httptest.Server
 	bodies atomic.Int64 // bytes of objects that were sent
@@ -102,8 +101,7 @@ func (s *store) failing(how func(r *http.Request) int) {
 	s.fails = how
 }
 
-// upload puts files into the store under their base names, and returns their sizes in
-// all.
+// upload puts files into the store under their base names, and returns their total size.
 func (s *store) upload(t *testing.T, names []string) (size int64) {
 	t.Helper()
 	bucket, err := blob.OpenBucket(context.Background(), strings.Replace(s.address(""), "/?", "?", 1))
@@ -127,8 +125,8 @@ func (s *store) upload(t *testing.T, names []string) (size int64) {
 	return size
 }
 
-// recordsOf returns the fleet of what map wrote, with the base names of its captures, in
-// binary form.
+// recordsOf returns the records in the output of map in binary form, with the base names of the
+// captures.
 func recordsOf(t *testing.T, out string) []byte {
 	t.Helper()
 	var all, renamed fleet.Fleet
@@ -146,9 +144,8 @@ func recordsOf(t *testing.T, out string) []byte {
 	return renamed.AppendBinary(nil)
 }
 
-// TestStore: captures in an object store give the records of those on a disk, and each
-// byte is sent about once, also by a store that fails now and then. With a cache none is
-// sent twice.
+// TestStore: captures in an object store give the same records as on a disk. Each byte is sent
+// about once, also by a store with some failures. With a cache no byte is sent twice.
 func TestStore(t *testing.T) {
 	names := job(t)
 	names = append(names, "../../testdata/xplane/tf_warm_cache.xplane.pb") // which is looked at twice
@@ -173,11 +170,11 @@ func TestStore(t *testing.T) {
 			}
 			cache := t.TempDir()
 			for range 2 {
-				out, said := call(t, 0, lines(addresses), "map", "--cache", cache)
+				out, stderr := call(t, 0, lines(addresses), "map", "--cache", cache)
 				if !bytes.Equal(recordsOf(t, out), want) {
 					t.Error("the records differ from those of a disk")
 				}
-				if text := out + said; strings.Contains(text, secretKey) || strings.Contains(text, "AKIA") || strings.Contains(out, s.URL) {
+				if text := out + stderr; strings.Contains(text, secretKey) || strings.Contains(text, "AKIA") || strings.Contains(out, s.URL) {
 					t.Errorf("a secret in %s", text)
 				}
 			}
@@ -199,8 +196,8 @@ func everyThird(status int) func(*http.Request) int {
 	}
 }
 
-// TestStoreEnds: a store that does not work ends the command, without telling secrets; one
-// that has no such capture does not.
+// TestStoreEnds: an error of the store ends the command without printing secrets; a missing
+// capture does not end it.
 func TestStoreEnds(t *testing.T) {
 	s := newStore(t)
 	s.upload(t, job(t))
@@ -214,13 +211,13 @@ func TestStoreEnds(t *testing.T) {
 		t.Errorf("a pattern finds %s", out)
 	}
 	s.failing(func(*http.Request) int { return http.StatusForbidden })
-	_, said := call(t, statusFailed, "", "map", "--quiet", s.address("rank0.pickle"))
-	if !strings.Contains(said, "credentials") || strings.Contains(said, secretKey) || strings.Contains(said, "AKIA") {
-		t.Errorf("says %q", said)
+	_, stderr := call(t, statusFailed, "", "map", "--quiet", s.address("rank0.pickle"))
+	if !strings.Contains(stderr, "credentials") || strings.Contains(stderr, secretKey) || strings.Contains(stderr, "AKIA") {
+		t.Errorf("says %q", stderr)
 	}
 }
 
-// TestStoreOfResults: results, records and the cache may lie in a store too.
+// TestStoreOfResults: results, records and the cache may be in a store.
 func TestStoreOfResults(t *testing.T) {
 	names := job(t)
 	dir := t.TempDir()
@@ -252,8 +249,7 @@ func TestStoreOfResults(t *testing.T) {
 	sameResults(t, "records from a store", resultsIn(t, merged), want)
 }
 
-// TestAddresses: addresses are taken apart and put together, and shown without what gives
-// access.
+// TestAddresses: splitAddress and address are inverse, and shown names have no credentials.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct{ address, bucket, key, shown string }{
 		{"s3://b/k", "s3://b", "k", "s3://b/k"},

@@ -16,8 +16,8 @@ import (
 	"github.com/memlane/memlane/internal/pickletest"
 )
 
-// field is a field of a message of protocol buffers: numbers and wire types are as in
-// xplane.proto and hlo.proto.
+// field encodes a length-delimited field of a protocol buffer message. Numbers and wire
+// types are those of xplane.proto and hlo.proto.
 func field(number int, body ...string) string {
 	text := strings.Join(body, "")
 	return varint(uint64(number)<<3|2) + varint(uint64(len(text))) + text
@@ -33,8 +33,8 @@ func varint(n uint64) string {
 	return string(append(b, byte(n)))
 }
 
-// xspaceOf is an XSpace with events of the host. Its names have the numbers 1 and 2
-// of events, and 1 to 4 of statistics.
+// xspaceOf returns an XSpace with events of the host. Metadata IDs 1 and 2 are events, 1
+// to 4 statistics.
 func xspaceOf(events ...string) string {
 	names := func(number int, names ...string) (all string) {
 		for i, name := range names {
@@ -46,17 +46,17 @@ func xspaceOf(events ...string) string {
 		names(4, "MemoryAllocation", "MemoryDeallocation"), names(5, "index_on_host", "addr", "allocation_bytes", "bytes_allocated"))
 }
 
-// allocated is an event of the allocator of a device.
+// allocated returns an allocation event of a device.
 func allocated(device, at, addr, size uint64) string {
 	stat := func(number int, n uint64) string { return field(4, figure(1, uint64(number)), figure(3, n)) }
 	return field(4, figure(1, 1), figure(2, at), stat(1, device), stat(2, addr), stat(3, size), stat(4, size))
 }
 
-// damagedProgram is a profile of one compiled program, which is no such thing.
+// damagedProgram is a profile whose only compiled program is damaged.
 var damagedProgram = field(1, field(2, "/host:metadata"), field(4, figure(1, 1), field(2, figure(1, 1), field(2, "jit_f(1)"), field(5, figure(1, 1), field(6, "\x0a\xff")))), field(5, figure(1, 1), field(2, figure(1, 1), field(2, "Hlo Proto")))) +
 	field(4, "host")
 
-// hloOf is an HloProto with a buffer allocation in each memory space.
+// hloOf returns an HloProto with one buffer allocation in each memory space.
 func hloOf(spaces int) string {
 	assignment := ""
 	for i := range spaces {
@@ -65,7 +65,7 @@ func hloOf(spaces int) string {
 	return field(1, field(1, "jit_f"), field(2, "main")) + field(3, assignment)
 }
 
-// traceOf is a trace with memory events, and what else stands among them.
+// traceOf returns a trace with memory events, followed by more events.
 func traceOf(more ...string) string {
 	events := []string{memoryOf(1, 512), memoryOf(2, -512)}
 	return `{"schemaVersion": 1, "traceEvents": [` + strings.Join(append(events, more...), ",\n") + `]}`
@@ -75,7 +75,7 @@ func memoryOf(ts int, size int64) string {
 	return fmt.Sprintf(`{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": %d, "args": {"Device Type": 1, "Device Id": 0, "Addr": 4096, "Bytes": %d, "Total Allocated": 512}}`, ts, size)
 }
 
-// snapshotOf is a snapshot with events of cuda:0.
+// snapshotOf returns a snapshot with events of cuda:0.
 func snapshotOf(events ...any) string {
 	return string(pickletest.Pickle(dict{"segments", list{}, "device_traces", list{list(events)}}))
 }
@@ -84,18 +84,18 @@ func eventOf(action string, addr int, size any, time int) dict {
 	return dict{"action", action, "addr", addr, "size", size, "stream", 0, "time_us", time}
 }
 
-// resultsOf is a file of gpumemprof with calls of functions.
+// resultsOf returns a gpumemprof result with calls of functions.
 func resultsOf(calls ...string) string { return `{"results": [` + strings.Join(calls, ",") + `]}` }
 
 const aCall = `{"function_name": "f", "execution_time": 1, "memory_before": {"timestamp": 1, "allocated_memory": 5, "device_id": 0},
 "memory_after": {"timestamp": 2, "allocated_memory": 7, "device_id": 0}}`
 
-// nativeOf is native text with lines about one space.
+// nativeOf returns native text with lines about one space.
 func nativeOf(lines string) string {
 	return "memlane native 2\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=0 end=+100 facts=\"history\"\n" + lines
 }
 
-// repeated returns a text for each number below n, one behind the other.
+// repeated joins the texts for the numbers below n.
 func repeated(n int, text func(i int) string, between string) string {
 	all := make([]string, n)
 	for i := range all {
@@ -104,7 +104,7 @@ func repeated(n int, text func(i int) string, between string) string {
 	return strings.Join(all, between)
 }
 
-// bombOf compresses a text many times as large as what becomes of it.
+// bombOf compresses a text that expands to many times its compressed size.
 func bombOf(begin string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -117,14 +117,14 @@ func bombOf(begin string) string {
 	return b.String()
 }
 
-// overwritten returns a file with other bytes in its middle.
+// overwritten overwrites 100 bytes in the middle of data.
 func overwritten(data []byte) []byte {
 	copy(data[len(data)/2:], strings.Repeat("\xff", 100))
 	return data
 }
 
-// badInputs makes an input of every class of docs/bad-input.md. Most are the content
-// of a file.
+// badInputs returns an input for every class of docs/bad-input.md that depends on the
+// content of a file.
 func badInputs(t *testing.T) map[string]string {
 	read := func(file string) string {
 		data, err := os.ReadFile("../../testdata/" + file)
@@ -205,7 +205,7 @@ func badInputs(t *testing.T) map[string]string {
 	}
 }
 
-// badPlaces makes the inputs that are no matter of content: what to give to memlane.
+// badPlaces returns the arguments for the classes that do not depend on content.
 func badPlaces(t *testing.T) map[string][]string {
 	dir := t.TempDir()
 	loop := filepath.Join(dir, "loop.pickle")
@@ -233,11 +233,11 @@ func badPlaces(t *testing.T) map[string][]string {
 	}
 }
 
-// row is a line of the tables of docs/bad-input.md.
+// row matches a row of the tables in docs/bad-input.md.
 var row = regexp.MustCompile("(?m)^\\| (.+?) \\| (.*?`` ?(.+?) ?``.*?) \\| ([0-9]) \\|$")
 
-// TestBadInput holds docs/bad-input.md to what memlane does: each row says with what
-// status it ends, and what it says.
+// TestBadInput compares docs/bad-input.md with memlane: the status and the message of each
+// row.
 func TestBadInput(t *testing.T) {
 	page, err := os.ReadFile("../../docs/bad-input.md")
 	if err != nil {

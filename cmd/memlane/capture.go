@@ -21,23 +21,23 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// inputFlags are the flags of how captures are read.
+// inputFlags returns the flags that control reading.
 func inputFlags() []cli.Flag {
 	var names []word
 	for _, f := range formats.All {
 		names = append(names, word{f.Name, f.Doc})
 	}
 	return []cli.Flag{
-		&cli.StringFlag{Name: "max-memory", Usage: "stop rather than take more than about `SIZE`, as 2GiB"},
-		oneOf(&cli.StringFlag{Name: "input-format", Usage: "do not guess the format: it is `NAME` (memlane --help)"}, names...),
-		toggle("strict", "fail with status 3 when a capture is damaged"),
+		&cli.StringFlag{Name: "max-memory", Usage: "stop if memlane needs more than `SIZE`, such as 2GiB"},
+		oneOf(&cli.StringFlag{Name: "input-format", Usage: "the format of the captures: `NAME` (memlane --help)"}, names...),
+		toggle("strict", "fail with status 3 if a capture is damaged"),
 		toggle("quiet", "no warnings and no progress"),
 	}
 }
 
 func jsonFlag() cli.Flag { return toggle("json", "write JSON: exact bytes, all rows") }
 
-// toggle is a flag without a value, whose help does not say "(default: false)".
+// toggle returns a flag without a value. Its help omits "(default: false)".
 func toggle(name, usage string) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, DisableDefaultText: true}
 }
@@ -46,13 +46,13 @@ func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", TakesFile: true, Usage: "write to `FILE`; - is standard output"}
 }
 
-// reading is how captures of a command line are read: as captures, or as outlines.
+// reading is how a command reads its captures: whole, or as outlines.
 type reading[C any] struct {
 	open   func(file string, in formats.Input) (C, error)
 	tables func(C) *lifetime.Tables
 	part   func(*lifetime.Selection, C) (C, error)
 	in     formats.Input
-	warn   loss.Class // warn of losses from this class on
+	warn   loss.Class // lowest class of losses to warn about
 }
 
 // captures reads whole captures.
@@ -63,21 +63,21 @@ func captures(keep build.Keep) reading[*lifetime.Capture] {
 	}
 }
 
-// outlines reads the peak and the end of captures: as such where the selection leaves
-// them what they are.
-func outlines(want *lifetime.Selection) reading[*lifetime.Outline] {
+// outlines reads only the peak and the end of captures. If the selection leaves out
+// buffers, it reads whole captures and reduces them.
+func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
 	r := reading[*lifetime.Outline]{
 		open: formats.OpenOutline, tables: func(o *lifetime.Outline) *lifetime.Tables { return &o.Tables },
 		part: (*lifetime.Selection).OfOutline, warn: loss.Missing,
 	}
-	if !want.AllBuffers() {
+	if !selection.AllBuffers() {
 		r.part = func(_ *lifetime.Selection, o *lifetime.Outline) (*lifetime.Outline, error) { return o, nil }
 		r.open = func(file string, in formats.Input) (*lifetime.Outline, error) {
 			c, err := formats.Open(file, in)
-			if err != nil {
-				return nil, inputError{err}
+			if err == nil {
+				c, err = selection.Of(c)
 			}
-			if c, err = want.Of(c); err != nil {
+			if err != nil {
 				return nil, err
 			}
 			return c.Outline(), nil
@@ -86,18 +86,22 @@ func outlines(want *lifetime.Selection) reading[*lifetime.Outline] {
 	return r
 }
 
-// openAll reads the captures of a command line, each with only what want selects.
-func (r reading[C]) openAll(c *cli.Context, want *lifetime.Selection) (all []C, err error) {
-	err = r.each(c, want, func(capture C) error {
+// openAll reads the captures of a command line and returns the parts that its flags
+// select.
+func openAll(c *cli.Context) (all []*lifetime.Capture, selection lifetime.Selection, err error) {
+	if selection, err = selectionOf(c); err != nil {
+		return nil, selection, err
+	}
+	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
 		all = append(all, capture)
 		return nil
 	})
-	return all, err
+	return all, selection, err
 }
 
-// each is openAll for commands that look at one capture after the other and keep none:
-// there may be a thousand.
-func (r reading[C]) each(c *cli.Context, want *lifetime.Selection, take func(C) error) error {
+// each reads the captures of a command line one after the other and passes the selected
+// part of each to take. It keeps none, as there may be a thousand.
+func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take func(C) error) error {
 	files := c.Args().Slice()
 	if len(files) == 0 {
 		return usage("%s: no capture given; see memlane %s --help", c.Command.Name, c.Command.Name)
@@ -114,38 +118,47 @@ func (r reading[C]) each(c *cli.Context, want *lifetime.Selection, take func(C) 
 	}
 	files, err = formats.Expand(files)
 	if err != nil {
-		return inputError{err}
+		return inputError(err)
 	}
 	for _, file := range files {
-		capture, err := r.read(c, file)
+		capture, err := r.read(c, selection, file)
+		if err == nil {
+			err = take(capture)
+		}
 		if err != nil {
-			if ended := context.Cause(c.Context); ended != nil && errors.Is(err, ended) || is[*lifetime.NothingError](err) || is[*lifetime.WindowError](err) {
-				return err
-			}
-			return inputError{err}
-		}
-		lost, others := loss.Worst(r.tables(capture).Losses, r.warn)
-		if lost.Reason.Class() == loss.Damage && c.Bool("strict") {
-			return inputError{fmt.Errorf("%s: %s", file, answer.LossText(lost))}
-		}
-		if capture, err = r.part(want, capture); err != nil {
-			return err
-		}
-		if lost.Count > 0 && !c.Bool("quiet") {
-			more := ""
-			if others > 0 {
-				more = fmt.Sprintf("; memlane info shows %d more", others)
-			}
-			fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", text.Printable(file), text.Printable(answer.LossText(lost)), more)
-		}
-		if err := take(capture); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// limitOf returns what --max-memory allows, and sets it for the garbage collector.
+// read returns the selected part of a capture, and warns about its losses.
+func (r reading[C]) read(c *cli.Context, selection *lifetime.Selection, file string) (C, error) {
+	capture, err := r.openShowing(c, file)
+	if err != nil {
+		if ended := context.Cause(c.Context); ended != nil && errors.Is(err, ended) || is[*lifetime.NothingError](err) {
+			return capture, err
+		}
+		return capture, inputError(err)
+	}
+	worst, others := loss.Worst(r.tables(capture).Losses, r.warn)
+	if worst.Reason.Class() == loss.Damage && c.Bool("strict") {
+		return capture, inputError(fmt.Errorf("%s: %s", file, answer.LossText(worst)))
+	}
+	if capture, err = r.part(selection, capture); err != nil {
+		return capture, err
+	}
+	if worst.Count > 0 && !c.Bool("quiet") {
+		more := ""
+		if others > 0 {
+			more = fmt.Sprintf("; memlane info shows %d more", others)
+		}
+		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", text.Printable(file), text.Printable(answer.LossText(worst)), more)
+	}
+	return capture, nil
+}
+
+// limitOf returns the limit of --max-memory, and sets it for the garbage collector.
 func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	size := c.String("max-memory")
 	if size == "" {
@@ -153,21 +166,21 @@ func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	}
 	limit, err := units.ParseBytes(size)
 	if err != nil || limit <= 0 {
-		return nil, usage("--max-memory %q: want a size, as 2GiB", size)
+		return nil, usage("--max-memory %q: use a size such as 2GiB", size)
 	}
 	debug.SetMemoryLimit(limit)
 	return memlimit.New(limit), nil
 }
 
-// read reads one capture. Its progress shows on a terminal, unless r.in says where
-// else.
-func (r reading[C]) read(c *cli.Context, file string) (C, error) {
+// openShowing opens a capture and shows the progress on a terminal, unless r.in shows it
+// elsewhere.
+func (r reading[C]) openShowing(c *cli.Context, file string) (C, error) {
 	in := r.in
 	in.Stdin, in.Format = c.App.Reader, c.String("input-format")
 	var bar *progress
-	if in.Progress == nil && terminal(c.App.ErrWriter) && !c.Bool("quiet") {
+	if in.Progress == nil && terminalOf(c.App.ErrWriter) != nil && !c.Bool("quiet") {
 		in.Progress = func(file string, size int64) func(n int) {
-			if bar != nil { // of the file before it in a folder
+			if bar != nil { // of the previous file in a folder
 				bar.clear()
 			}
 			bar = &progress{out: c.App.ErrWriter, file: file, size: size, started: time.Now()}

@@ -4,22 +4,22 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
-// scripts are what shells source: each passes the words before the cursor to
-// memlane completion --word, which knows what may follow them.
+// scripts are the scripts for shells. Each passes the words before the cursor to
+// memlane completion --word, which prints the words that can follow.
 //
 //go:embed completion
 var scripts embed.FS
 
-// shells are those that memlane completes words in.
-var shells = []word{{"bash", "Bash 3.2 and newer"}, {"zsh", "Z shell"}, {"fish", "fish 3 and newer"}, {"powershell", "PowerShell 5.1 and newer"}}
+// shells are the supported shells.
+var shells = []word{{"bash", "Bash 3.2 and newer"}, {"zsh", "Z shell"}, {"fish", "fish 3 and newer"},
+	{"powershell", "PowerShell 5.1 and newer"}}
 
-// What help and completion take.
+// ArgsUsage of help and completion.
 const (
 	commandArg = "[COMMAND]"
 	shellArg   = "SHELL"
@@ -28,22 +28,23 @@ const (
 func completionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
-		Usage:     "a script: the shell then completes words with Tab",
+		Usage:     "print a script that lets a shell complete words with Tab",
 		ArgsUsage: shellArg,
-		Description: "SHELL is " + orList(shells) + ". Commands, flags and values of\n" +
-			"flags are completed, names of files everywhere else. A line for each shell's\n" +
-			"own start-up file:\n\n" +
+		Description: "SHELL is " + orList(shells) + ". The script completes commands,\n" +
+			"flags and values of flags, and file names everywhere else. Add the line of\n" +
+			"your shell to its start-up file:\n\n" +
 			"  ~/.bashrc                   source <(memlane completion bash)\n" +
 			"  ~/.zshrc, after compinit    source <(memlane completion zsh)\n" +
 			"  ~/.config/fish/config.fish  memlane completion fish | source\n" +
 			"  $PROFILE of PowerShell      memlane completion powershell | Out-String |\n" +
 			"                                Invoke-Expression\n\n" +
-			"Bash 3.2, as macOS has it, wants eval \"$(memlane completion bash)\" instead.\n" +
-			"Where zsh knows no compdef: autoload -Uz compinit && compinit, before it.\n\n" +
+			"Bash 3.2, which macOS has, needs eval \"$(memlane completion bash)\" instead.\n" +
+			"If zsh does not know compdef, put this line before it:\n" +
+			"  autoload -Uz compinit && compinit\n\n" +
 			"Examples:\n" +
 			"  memlane completion bash\n" +
 			"  memlane completion fish > ~/.config/fish/completions/memlane.fish",
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "word", Hidden: true, Usage: "list what `WORD` may become, after the words that are given"}},
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "word", Hidden: true, Usage: "list the completions of `WORD` after the given words"}},
 		Action: completion,
 	}
 }
@@ -55,9 +56,9 @@ func completion(c *cli.Context) error {
 	shell := c.Args().First()
 	switch {
 	case shell == "":
-		return usage("completion: no shell given; want %s", orList(shells))
-	case !isWord(shells, shell):
-		return usage("completion %q: want %s%s", shell, orList(shells), meant(shell, shells))
+		return usage("completion: no shell given; use %s", orList(shells))
+	case !hasWord(shells, shell):
+		return usage("completion %q: use %s%s", shell, orList(shells), suggestion(shell, shells))
 	}
 	script, err := fs.ReadFile(scripts, "completion/memlane."+shell)
 	if err != nil {
@@ -67,31 +68,31 @@ func completion(c *cli.Context) error {
 	return err
 }
 
-// complete lists the words that may follow those of a command line, one a line and
-// behind a tab what it is for. Where the name of a file may follow it fails, as
-// it does for shells where there is no memlane: they then look for files.
+// complete prints the words that can follow a command line, one per line, with a
+// description after a tab. If a file name can follow it fails, so that the shell looks
+// for files, as it does without memlane.
 func complete(c *cli.Context) error {
-	begun := c.String("word")
-	words, ok := candidates(c.App, c.Args().Slice(), begun)
+	prefix := c.String("word")
+	words, ok := candidates(c.App, c.Args().Slice(), prefix)
 	if !ok {
-		return usage("completion --word: the name of a file is wanted here")
+		return usage("completion --word: complete a file name here")
 	}
 	for _, w := range words {
-		if strings.HasPrefix(w.name, begun) {
+		if strings.HasPrefix(w.name, prefix) {
 			fmt.Fprintln(c.App.Writer, strings.TrimSpace(w.name+"\t"+w.doc))
 		}
 	}
 	return nil
 }
 
-// candidates returns what may stand in place of a word that was begun, after the
-// words of a command line; ok is false where that is the name of a file.
-func candidates(app *cli.App, before []string, begun string) (words []word, ok bool) {
+// candidates returns the words that can follow a command line, where prefix is typed. ok
+// is false if a file name can follow. Candidates need not begin with prefix.
+func candidates(app *cli.App, before []string, prefix string) (words []word, ok bool) {
 	if len(before) == 0 {
-		if strings.HasPrefix(begun, "-") {
-			return flagsOf(app.Flags...), true
+		if strings.HasPrefix(prefix, "-") {
+			return flagWords(app.VisibleFlags()), true
 		}
-		return commandsOf(app), true
+		return commandWords(app), true
 	}
 	command := app.Command(before[0])
 	if command == nil {
@@ -114,12 +115,12 @@ func candidates(app *cli.App, before []string, begun string) (words []word, ok b
 			return valuesOf(f)
 		}
 	}
-	name, _, valued := strings.Cut(begun, "=")
+	name, _, valued := strings.Cut(prefix, "=")
 	switch {
-	case !strings.HasPrefix(begun, "-"):
+	case !strings.HasPrefix(prefix, "-"):
 		return argumentsOf(app, command, arguments)
 	case !valued:
-		return flagsOf(append(slices.Clone(command.Flags), cli.HelpFlag)...), true
+		return flagWords(append(command.VisibleFlags(), cli.HelpFlag)), true
 	}
 	f, err := flagOf(command, name)
 	if err != nil || !takesValue(f) {
@@ -135,7 +136,7 @@ func candidates(app *cli.App, before []string, begun string) (words []word, ok b
 	return whole, true
 }
 
-// valuesOf is candidates for the value of a flag.
+// valuesOf returns the candidates for the value of a flag.
 func valuesOf(f cli.Flag) (words []word, ok bool) {
 	if choice, is := f.(wordFlag); is {
 		return choice.words, true
@@ -144,11 +145,11 @@ func valuesOf(f cli.Flag) (words []word, ok bool) {
 	return nil, !is || !text.TakesFile
 }
 
-// argumentsOf is candidates for what a command takes besides flags, behind n others.
+// argumentsOf returns the candidates for argument n of a command, counted from 0.
 func argumentsOf(app *cli.App, command *cli.Command, n int) (words []word, ok bool) {
 	switch command.ArgsUsage {
 	case commandArg:
-		words = commandsOf(app)
+		words = commandWords(app)
 	case shellArg:
 		words = shells
 	case "":

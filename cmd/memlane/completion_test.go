@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestCandidates: what shells are told may stand at the cursor. The scripts of the
-// shells themselves are tried in testdata/script/completion-*.txtar.
+// TestCandidates checks the candidates at the cursor. The scripts of the shells are tested
+// in testdata/script/completion-*.txtar.
 func TestCandidates(t *testing.T) {
-	for _, c := range []struct{ line, want string }{ // the last word of a line is the one that is begun
+	for _, c := range []struct{ line, want string }{ // the cursor is at the end of the last word
 		{"inf", "info"},
 		{"-", "--help -h --version"},
 		{"--quiet i", ""},
@@ -71,13 +71,13 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// free are the flags whose values are no words from a list.
+// free are the flags that take any value.
 var free = map[string]bool{
 	"from": true, "space": true, "module": true, "memory-space": true, "min-size": true, "max-memory": true, "function": true, "threshold": true,
 	"rank-from": true, "buffer": true, "max-blocks": true, "every": true, "http": true, "output": true, "word": true,
 }
 
-// TestFlagValues: a flag that takes words lists those that it takes.
+// TestFlagValues checks that each flag with words accepts the words that it lists.
 func TestFlagValues(t *testing.T) {
 	for _, command := range newApp(nil, nil, nil).Commands {
 		for _, f := range command.Flags {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"io"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -18,10 +17,16 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// The formats of a comparison besides those of a report. The name of -o selects them.
+const (
+	profileDiff = "pprof"
+	pictureDiff = "picture"
+)
+
 func diffCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "two captures by call site: new, gone, grew, shrank",
+		Usage:     "compare two captures by call site: new, gone, grew, shrank",
 		ArgsUsage: "BEFORE AFTER",
 		Description: "Examples:\n" +
 			"  memlane diff before.pickle after.pickle\n" +
@@ -31,18 +36,18 @@ func diffCommand() *cli.Command {
 			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(functionFlag(),
-			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{}, Usage: "status 1 when `RULE` holds: 'peak>+5%',\n'end>+64MiB', new-leak; may be given again"},
-				named(newLeak)...),
-			toggle("per-step", "bytes allocated in each step, not in the window"),
+			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{},
+				Usage: "exit status 1 if `RULE` is met: 'peak>+5%',\n'end>+64MiB', new-leak; can be repeated"}, named(newLeak)...),
+			toggle("per-step", "compare bytes allocated per step, not in total"),
 			formatFlag(),
-			toggle("json", "the same as --format json"), outputFlag()),
+			toggle("json", "same as --format json"), outputFlag()),
 		Action: diffCaptures,
 	}
 }
 
 func diffCaptures(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return usage("diff: want two captures, BEFORE and AFTER, got %d; see memlane diff --help", c.NArg())
+		return wrongCount(c.NArg())
 	}
 	format, err := reportFormat(c)
 	if err != nil {
@@ -52,51 +57,44 @@ func diffCaptures(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	want, err := selectionOf(c)
+	both, _, err := openAll(c)
 	if err != nil {
 		return err
 	}
-	both, err := captures(0).openAll(c, &want)
-	if err != nil {
-		return err
-	}
-	if len(both) != 2 { // a pattern or a folder
-		return usage("diff: want two captures, BEFORE and AFTER, got %d; see memlane diff --help", len(both))
+	if len(both) != 2 { // an argument is a pattern or a folder
+		return wrongCount(len(both))
 	}
 	d := diff.Compare(both[0], both[1], leak.Settings{})
 	switch {
-	case strings.HasSuffix(c.String("output"), profileExtension):
+	case outputEndsIn(c, ".pb.gz"):
 		format = profileDiff
-	case isPicture(c) && c.String("format") == "" && format == textReport:
+	case (outputEndsIn(c, ".svg") || outputEndsIn(c, ".png")) && c.String("format") == "" && format == textReport:
 		format = pictureDiff
 	}
 	err = writeOutput(c, func(w io.Writer) error { return writeDiff(c, w, d, format) })
 	if err != nil {
 		return err
 	}
-	return check(gates, d)
+	return checkGates(gates, d)
 }
 
-// The forms of a comparison besides those of a report, which -o's name asks for.
-const (
-	profileExtension = ".pb.gz"
-	profileDiff      = "pprof"
-	pictureDiff      = "picture"
-)
+func wrongCount(got int) error {
+	return usage("diff takes two captures, BEFORE and AFTER (got %d); see memlane diff --help", got)
+}
 
-// writeDiff writes a comparison in one of its forms.
+// writeDiff writes a comparison in a format.
 func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error {
 	switch format {
 	case profileDiff:
 		return pprof.WriteDiff(w, d.Before, d.After, profileOptions(d.Before), profileOptions(d.After))
 	case pictureDiff:
-		pair := d.Main() // the selection made sure that there is one
+		pair := d.Main() // not nil: openAll fails without a memory ID
 		if n := len(d.Pairs); n > 1 && !c.Bool("quiet") {
-			sayChoice(c.App.ErrWriter, "drawing", &cmp.Or(pair.After, pair.Before).Space.SpaceInfo, n)
+			noteChoice(c.App.ErrWriter, "drawing", &cmp.Or(pair.After, pair.Before).Space.SpaceInfo, n)
 		}
-		return nothing(d.After, chart.Diff(w, d, pair, chart.Options{Format: pictureFormat(c)}))
+		return nothingError(d.After, chart.Diff(w, d, pair, chartOptions(c)))
 	case htmlReport:
-		return web.Write(w, []web.Capture{judged(d.Before), judged(d.After)})
+		return web.Write(w, []web.Capture{withFindings(d.Before), withFindings(d.After)})
 	}
 	out := answer.DiffOf(d, c.Bool("per-step"))
 	switch format {
@@ -112,13 +110,11 @@ func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error
 	return text.Diff(w, out, styleOf(w))
 }
 
-// judged returns a capture with what memlane's own rules find in it.
-func judged(capture *lifetime.Capture) web.Capture {
+// withFindings returns a capture with the findings of memlane's own rules.
+func withFindings(capture *lifetime.Capture) web.Capture {
 	return web.Capture{Capture: capture, Findings: leak.Find(capture, capture.Spaces, leak.Settings{})}
 }
 
-// profileOptions are those of a profile of what ran in a capture, or else of its
-// compiled programs.
 func profileOptions(capture *lifetime.Capture) pprof.Options {
-	return pprof.Options{Marks: answer.MarksOf(leak.Find(capture, capture.Spaces, leak.Settings{})), UserFrames: true}
+	return pprof.Options{Marks: answer.MarksOf(withFindings(capture).Findings), UserFrames: true}
 }

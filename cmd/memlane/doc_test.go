@@ -19,7 +19,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// manualFolder holds the pages of the manual.
+// manualFolder contains the pages of the manual.
 const manualFolder = "../../docs/manual"
 
 // markdown returns the names of the README and the pages of the manual.
@@ -63,15 +63,15 @@ func fencedBlocks(t *testing.T, page string) (all []block) {
 	return all
 }
 
-// example is a command of the manual or the README and what follows it.
+// example is a command of the manual or the README, with its output.
 type example struct {
 	command string
 	output  []string
 }
 
-// examples finds the commands of a page: lines that begin with "$ ", and those
-// below as long as a quotation is open. Their output ends at the next command or
-// with the block.
+// examples returns the commands of a page: lines that begin with "$ ", and the lines below
+// them while a quotation is open. The output ends at the next command or at the end of
+// the block.
 func examples(t *testing.T, page string) (all []example) {
 	for _, b := range fencedBlocks(t, page) {
 		var current *example
@@ -92,8 +92,8 @@ func examples(t *testing.T, page string) (all []example) {
 	return all
 }
 
-// TestExamples runs every command of the manual and the README, each page in a
-// folder of its own that has testdata in it. A line "..." stands for further lines.
+// TestExamples runs every command of the manual and the README. Each page runs in its own
+// folder with testdata in it. A line "..." stands for any number of lines.
 func TestExamples(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestExamples(t *testing.T) {
 					}
 				})
 			}
-			// The pictures in docs are what the manual's commands make.
+			// Commands of the manual write the pictures in docs.
 			made, err := filepath.Glob("docs/*")
 			if err != nil {
 				t.Fatal(err)
@@ -160,7 +160,7 @@ func samePicture(t *testing.T, made, want string) {
 	}
 }
 
-// words splits a command as a shell does, as far as the manual needs it.
+// words splits a command as a shell does. It supports the syntax that the manual uses.
 func words(t *testing.T, command string) (all []string) {
 	word, quote, any := "", rune(0), false
 	for _, c := range command {
@@ -189,8 +189,8 @@ func words(t *testing.T, command string) (all []string) {
 	return all
 }
 
-// runExample returns what a terminal shows of a command, and below it the exit
-// status where the command asks for it.
+// runExample returns the output of a command on a terminal, and the exit status if the
+// command prints it.
 func runExample(t *testing.T, command string) string {
 	t.Helper()
 	command, status := strings.CutSuffix(command, "; echo $?")
@@ -227,7 +227,7 @@ func runExample(t *testing.T, command string) string {
 	return ""
 }
 
-// blanksAtEnd of lines do not show.
+// blanksAtEnd matches blanks at the end of lines, which are invisible.
 var blanksAtEnd = regexp.MustCompile(`(?m)[ \t]+$`)
 
 func (e example) check(t *testing.T, got string) {
@@ -256,8 +256,8 @@ func (e example) check(t *testing.T, got string) {
 	}
 }
 
-// write puts an output in the place of an example's. Where that has "..." it keeps as
-// many lines before and after it as there were.
+// write replaces the output of an example. If it contains "...", write keeps the number of
+// lines before and after it.
 func (e example) write(t *testing.T, file, got string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimRight(blanksAtEnd.ReplaceAllString(got, ""), "\n"), "\n")
@@ -280,8 +280,7 @@ func (e example) write(t *testing.T, file, got string) {
 	}
 }
 
-// TestPython: what the manual tells Python users to write is Python, and the
-// sessions with pandas print what they show.
+// TestPython parses the Python code of the manual, and runs the sessions with pandas.
 func TestPython(t *testing.T) {
 	if exec.Command("python3", "-c", "").Run() != nil {
 		t.Skip("no Python here")
@@ -338,10 +337,10 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 )
 
-// TestLinks: the links of Markdown files lead to files and headings.
+// TestLinks checks that the links of Markdown files lead to files and headings.
 func TestLinks(t *testing.T) {
 	files := markdown(t)
-	for _, name := range []string{"CHANGELOG.md", "CONTRIBUTING.md", "testdata/README.md", "docs/performance.md", "docs/growth.md"} {
+	for _, name := range []string{"CHANGELOG.md", "CONTRIBUTING.md", "testdata/README.md", "docs/performance.md", "docs/measurements.md", "docs/growth.md"} {
 		files = append(files, "../../"+name)
 	}
 	n := 0
@@ -371,8 +370,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// prose returns a page without its code, and the anchors of its headings as GitHub
-// names them.
+// prose returns a page without code, and the anchors that GitHub gives its headings.
 func prose(t *testing.T, file string) (text string, anchors map[string]bool) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -407,7 +405,7 @@ func prose(t *testing.T, file string) (text string, anchors map[string]bool) {
 	return inline.ReplaceAllString(kept.String(), ""), anchors
 }
 
-// TestCommandsPage: commands.md is the reference that memlane man writes.
+// TestCommandsPage checks that commands.md equals the reference that memlane man writes.
 func TestCommandsPage(t *testing.T) {
 	want := commandsMarkdown(newApp(nil, nil, nil))
 	file := filepath.Join(manualFolder, commandsPage+".md")
@@ -421,7 +419,7 @@ func TestCommandsPage(t *testing.T) {
 	}
 }
 
-// TestPagesListed: the first page names every page.
+// TestPagesListed checks that the first page names every page.
 func TestPagesListed(t *testing.T) {
 	front := manualText(frontPage)
 	files, err := fs.Glob(manual.Pages, "*.md")
@@ -436,8 +434,8 @@ func TestPagesListed(t *testing.T) {
 	}
 }
 
-// TestMan formats every manual page as man does, and looks for warnings and for
-// lines that are too long for a terminal of 80 columns.
+// TestMan formats every manual page with groff and mandoc. It fails for warnings and for
+// lines longer than 80 columns.
 func TestMan(t *testing.T) {
 	pages := append([]string{""}, manualPages()...)
 	_, noGroff := exec.LookPath("groff")
@@ -455,9 +453,9 @@ func TestMan(t *testing.T) {
 			if !strings.Contains(page, "\n.SH NAME\nmemlane") && !strings.Contains(page, "\n.SH NAME\n\nmemlane") {
 				t.Errorf("no NAME:\n%.300s", page)
 			}
-			for _, odd := range []string{"](", "|---", "```", "\n| "} {
-				if strings.Contains(page, odd) {
-					t.Errorf("Markdown is left: %q", odd)
+			for _, markup := range []string{"](", "|---", "```", "\n| "} {
+				if strings.Contains(page, markup) {
+					t.Errorf("Markdown is left: %q", markup)
 				}
 			}
 			if name != "" {
@@ -475,15 +473,14 @@ func TestMan(t *testing.T) {
 					}
 				}
 			}
-			if noMandoc == nil { // a page of a program that knows no date has none
+			if noMandoc == nil { // go test builds without a date, so the page has none
 				format(t, strings.Replace(page, ` "" memlane`, ` "2026-01-02" memlane`, 1), "mandoc", "-Tlint", "-Wwarning")
 			}
 		})
 	}
 }
 
-// format runs a formatter on a page. What it says on standard error, or finds
-// wrong, fails the test.
+// format runs a formatter on a page. It fails if the formatter prints warnings.
 func format(t *testing.T, page string, command ...string) string {
 	t.Helper()
 	var out, errors bytes.Buffer
@@ -495,7 +492,7 @@ func format(t *testing.T, page string, command ...string) string {
 	return out.String()
 }
 
-// quoted are the keys of a format, as its reader has them.
+// quoted matches the keys of each format in the source of its reader.
 var quoted = map[string]struct {
 	file string
 	keys *regexp.Regexp
@@ -506,8 +503,7 @@ var quoted = map[string]struct {
 	"gpumemprof":     {"gpumemprof/record.go", regexp.MustCompile(`json:"(\w+)"`)},
 }
 
-// TestDocumentedFormats holds formats.md against the readers: it tells of every key
-// that they know, and of no other.
+// TestDocumentedFormats checks that formats.md documents exactly the keys of the readers.
 func TestDocumentedFormats(t *testing.T) {
 	sections := strings.Split(manualText("formats"), "\n## ")
 	for name, reader := range quoted {
@@ -520,15 +516,15 @@ func TestDocumentedFormats(t *testing.T) {
 			t.Errorf("formats.md has no section %s", name)
 			continue
 		}
-		told := map[string]bool{}
+		documented := map[string]bool{}
 		for _, m := range inline.FindAllString(sections[i], -1) {
-			told[strings.Trim(m, "`")] = true
+			documented[strings.Trim(m, "`")] = true
 		}
 		known := map[string]bool{}
 		for _, m := range reader.keys.FindAllStringSubmatch(string(source), -1) {
 			known[m[1]] = true
-			if !told[m[1]] && m[1] != "Input dims" { // once with a capital, once without
-				t.Errorf("formats.md, %s: does not tell of %q", name, m[1])
+			if !documented[m[1]] && m[1] != "Input dims" { // formats.md documents "Input Dims"
+				t.Errorf("formats.md, %s: does not document %q", name, m[1])
 			}
 		}
 		if len(known) < 15 {
@@ -548,7 +544,7 @@ func TestDocumentedFormats(t *testing.T) {
 	}
 }
 
-// inReader reports whether a reader has a key somewhere else than in its list.
+// inReader reports whether a reader mentions a key outside its list.
 func inReader(t *testing.T, file, key string) bool {
 	folder, _, _ := strings.Cut(file, "/")
 	files, err := filepath.Glob("../../formats/" + folder + "/*.go")
@@ -561,8 +557,8 @@ func inReader(t *testing.T, file, key string) bool {
 	})
 }
 
-// TestDocumentedRules: leaks.md has every rule, with its kind and when it is silent, and
-// every cause; json.md has every figure of evidence.
+// TestDocumentedRules checks that leaks.md has every rule with its kind, its silence and
+// its advice, and every cause, and that json.md has every figure of evidence.
 func TestDocumentedRules(t *testing.T) {
 	page := manualText("leaks")
 	sections := regexp.MustCompile(`(?m)^##+ `).Split(page, -1)
@@ -575,7 +571,7 @@ func TestDocumentedRules(t *testing.T) {
 		lacks("leaks", page, fmt.Sprintf("\n| [%s](#%s) | %s | %s |\n", r.Name, r.Name, r.Kind, r.Doc))
 		i := slices.IndexFunc(sections, func(s string) bool { return strings.HasPrefix(s, r.Name+"\n") })
 		if i < 0 || !strings.Contains(sections[i], "\n- Silent: ") || !strings.Contains(sections[i], "\n- Do: ") {
-			t.Errorf("leaks.md does not say when %s is silent and what to do", r.Name)
+			t.Errorf("leaks.md lacks Silent or Do of %s", r.Name)
 		}
 	}
 	for _, c := range leak.Causes() {
@@ -586,11 +582,10 @@ func TestDocumentedRules(t *testing.T) {
 	}
 }
 
-// TestDocumentedLosses: reference.md has every reason for which something is not in
-// the model, as info says it.
+// TestDocumentedLosses checks that reference.md has every loss reason, in the words of info.
 func TestDocumentedLosses(t *testing.T) {
 	page := manualText(backPage)
-	for r := loss.Reason(0); r <= loss.DirtyJSON; r++ {
+	for r := loss.Reason(0); r <= loss.InvalidSize; r++ {
 		if row := fmt.Sprintf("| `%s` | %s | %s |\n", r, r.Class(), r.Doc()); !strings.Contains(page, row) {
 			t.Errorf("reference.md lacks\n%s", row)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// duckdb runs a query in the folder at hand and returns the names of its columns
-// and its rows, joined by commas. It needs the program or the Python package of that name.
+// duckdb runs a query in the current folder and returns the names of the columns and the
+// rows, joined by commas. It needs the program or the Python package duckdb.
 func duckdb(t *testing.T, query string) []string {
 	t.Helper()
 	command := exec.Command("duckdb", "-csv", "-c", query)
@@ -35,7 +35,7 @@ for row in result.fetchall(): print(*("" if v is None else v for v in row), sep=
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestDuckDB: what DuckDB sums over Parquet files is what info says.
+// TestDuckDB checks that sums of DuckDB over Parquet files equal the figures of info.
 func TestDuckDB(t *testing.T) {
 	dir := t.TempDir()
 	var want []string

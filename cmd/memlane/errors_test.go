@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/internal/pickletest"
 )
 
-// TestErrors: whatever goes wrong, nothing is printed on standard output, one
-// line on standard error, and the status says whose fault it is.
+// TestErrors checks that an error prints nothing on standard output and one line on
+// standard error, and causes the right exit status.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string]string{
@@ -51,66 +51,66 @@ func TestErrors(t *testing.T) {
 		status  int
 		message string // a regular expression
 	}{
-		{"nosuch", 2, `no command is called "nosuch"; see memlane --help`},
-		{"leak good", 2, `no command is called "leak"; did you mean leaks\?; see memlane --help`},
-		{"good", 2, `no command is called "good"; to see what is in a capture: memlane info good`},
-		{"help nosuch", 2, `no command is called "nosuch"`},
-		{"man nosuch", 2, `no page is called "nosuch"; there are: .*faq`},
-		{"man faq oom", 2, `man: want one page, got 2`},
+		{"nosuch", 2, `unknown command "nosuch"; see memlane --help`},
+		{"leak good", 2, `unknown command "leak"; did you mean leaks\?; see memlane --help`},
+		{"good", 2, `unknown command "good"; to inspect this capture: memlane info good`},
+		{"help nosuch", 2, `unknown command "nosuch"`},
+		{"man nosuch", 2, `unknown page "nosuch"; the pages are .*faq`},
+		{"man faq oom", 2, `man takes one page \(got 2\)`},
 		{"help exprot", 2, `did you mean export\?`},
-		{"completion", 2, `completion: no shell given; want bash, zsh, fish or powershell`},
-		{"completion pwsh", 2, `completion "pwsh": want bash, zsh, fish or powershell`},
+		{"completion", 2, `completion: no shell given; use bash, zsh, fish or powershell`},
+		{"completion pwsh", 2, `completion "pwsh": use bash, zsh, fish or powershell`},
 		{"completion bsh", 2, `did you mean bash\?`},
-		{"--json info good", 2, `--json: flags stand behind the command, as in memlane info --json; see memlane --help`},
+		{"--json info good", 2, `--json: put flags after the command: memlane info --json; see memlane --help`},
 		{"info", 2, `info: no capture given; see memlane info --help`},
-		{"--space=cuda:* info", 2, `--space=cuda:\*: flags stand behind the command, as in memlane info --space GLOB;`},
-		{"--nosuch info", 2, `--nosuch: memlane has no such flag; see memlane --help`},
-		{"info --nosuch good", 2, `--nosuch: memlane info has no such flag; see memlane info --help`},
-		{"info good --nosuch", 2, `--nosuch: memlane info has no such flag`},
-		{"info good --sapce x", 2, `--sapce: memlane info has no such flag; did you mean --space\?; see`},
-		{"info good --vi\x1b[31m", 2, `--vi\?\[31m: memlane info has no such flag`},
-		{"info --- good", 2, `-: memlane info has no such flag`},
-		{"info good --space", 2, `--space: want a value, as in --space GLOB; see memlane info --help`},
-		{"info good --json=perhaps", 2, `--json: takes no value, but got "perhaps"`},
-		{"info --max-memory lots good", 2, `--max-memory "lots": want a size, as 2GiB`},
+		{"--space=cuda:* info", 2, `--space=cuda:\*: put flags after the command: memlane info --space GLOB;`},
+		{"--nosuch info", 2, `memlane has no flag --nosuch; see memlane --help`},
+		{"info --nosuch good", 2, `memlane info has no flag --nosuch; see memlane info --help`},
+		{"info good --nosuch", 2, `memlane info has no flag --nosuch`},
+		{"info good --sapce x", 2, `memlane info has no flag --sapce; did you mean --space\?; see`},
+		{"info good --vi\x1b[31m", 2, `memlane info has no flag --vi\?\[31m;`},
+		{"info --- good", 2, `memlane info has no flag --;`},
+		{"info good --space", 2, `--space needs a value: --space GLOB; see memlane info --help`},
+		{"info good --json=perhaps", 2, `--json takes no value \(got "perhaps"\)`},
+		{"info --max-memory lots good", 2, `--max-memory "lots": use a size such as 2GiB`},
 		{"info --max-memory 4KiB good", 3, `good: it does not fit in the 4.00 KiB of --max-memory: .* are taken so far`},
 		{"leaks --max-memory 4KiB good", 3, `good: it does not fit in the 4.00 KiB of --max-memory`},
-		{"info --space [ good", 2, `--space "\[": want a pattern, as 'cuda:\*'; a \[ needs its \]`},
-		{"peak --function ( good", 2, `--function "\(": want a regular expression, as 'train_step\|evaluate': missing closing \) near "\("`},
-		{"leaks --function a**b good", 2, `--function "a\*\*b": want a regular expression`},
-		{"svg --max-blocks 0 good", 2, `--max-blocks "0": want a number from 1 on`},
-		{"svg --max-blocks many good", 2, `--max-blocks "many": want a number from 1 on`},
-		{"diff good", 2, `diff: want two captures, BEFORE and AFTER, got 1; see memlane diff --help`},
-		{"diff --fail-on peek>+5% good good", 2, `want new-leak, or peak, .*; did you mean peak\?`},
+		{"info --space [ good", 2, `--space "\[": use a pattern such as 'cuda:\*'; a \[ needs a closing \]`},
+		{"peak --function ( good", 2, `--function "\(": missing closing \) near "\("; use a regular expression such as 'train_step\|evaluate'`},
+		{"leaks --function a**b good", 2, `--function "a\*\*b": .* near .*; use a regular expression`},
+		{"svg --max-blocks 0 good", 2, `--max-blocks "0": use a number of at least 1`},
+		{"svg --max-blocks many good", 2, `--max-blocks "many": use a number of at least 1`},
+		{"diff good", 2, `diff takes two captures, BEFORE and AFTER \(got 1\); see memlane diff --help`},
+		{"diff --fail-on peek>+5% good good", 2, `use new-leak, or peak, .*; did you mean peak\?`},
 		{"report --json --format sarif good", 2, `--json and --format sarif contradict each other; give one of them`},
-		{"export --to xprof.memory_viewer good", 4, `good: holds no compiled program, which xprof.memory_viewer needs`},
+		{"export --to xprof.memory_viewer good", 4, `good: no compiled program, which xprof.memory_viewer needs`},
 		{"serve --http 127.0.0.1:99999 good", 5, `--http 127.0.0.1:99999: address 99999: invalid port`},
-		{"info --input-format pickle good", 2, `--input-format "pickle": want torch-snapshot, xplane,`},
+		{"info --input-format pickle good", 2, `--input-format "pickle": use torch-snapshot, xplane,`},
 		{"info - -", 2, `standard input can be read only once`},
-		{"peak --at noon good", 2, `--at "noon": want peak, end, oom, a duration`},
+		{"peak --at noon good", 2, `--at "noon": use peak, end, oom, a duration`},
 		{"peak --at 5s good", 2, `good: --at 5s: the recording of cuda:0 is 1.82 ms long`},
-		{"peak --at -5ms good", 2, `--at "-5ms": want peak, end, oom, a duration`},
-		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; want .* or the number of an event`},
-		{"peak --at 7 good", 2, `good: --at 7: the recording of cuda:0 is \d+ to \d+`},
+		{"peak --at -5ms good", 2, `--at "-5ms": use peak, end, oom, a duration`},
+		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; use .* or the number of an event`},
+		{"peak --at 7 good", 2, `good: --at 7: the recording of cuda:0 is from \d+ to \d+`},
 		{"ops", 2, `ops: no capture given; see memlane ops --help`},
-		{"ops --sort size good", 2, `--sort "size": want calls, memory or time`},
-		{"ops --space cuda:0 good", 2, `--space: memlane ops has no such flag; see`},
+		{"ops --sort size good", 2, `--sort "size": use calls, memory or time`},
+		{"ops --space cuda:0 good", 2, `memlane ops has no flag --space; see`},
 		{"svg", 2, `svg: no capture given`},
-		{"svg --view peak good good", 2, `svg --view peak: want one capture, got 2`},
-		{"svg --layout address good good", 2, `svg --layout: want one capture, got 2`},
-		{"svg --view pie good", 2, `--view "pie": want blocks`},
-		{"svg --view bloks good", 2, `--view "bloks": want blocks, peak or usage; did you mean blocks\?`},
-		{"svg --view good", 2, `--view "good": want blocks`}, // its value was forgotten
-		{"svg --layout x good", 2, `--layout "x": want address or stacked`},
-		{"svg --color x good", 2, `--color "x": want category, leak, site or size`},
-		{"leaks --rules gpumem good", 2, `--rules "gpumem": want default, gpumemprof or stormlog; did you mean gpumemprof\?`},
-		{"leaks --fail-on waring good", 2, `--fail-on "waring": want critical, warning or info, or a rule that memlane leaks --list-rules has; did you mean warning\?`},
-		{"report --format md good", 2, `--format "md": want text, markdown, `},
+		{"svg --view peak good good", 2, `svg --view peak takes one capture \(got 2\)`},
+		{"svg --layout address good good", 2, `svg --layout takes one capture \(got 2\)`},
+		{"svg --view pie good", 2, `--view "pie": use blocks`},
+		{"svg --view bloks good", 2, `--view "bloks": use blocks, peak or usage; did you mean blocks\?`},
+		{"svg --view good", 2, `--view "good": use blocks`}, // without a value
+		{"svg --layout x good", 2, `--layout "x": use address or stacked`},
+		{"svg --color x good", 2, `--color "x": use category, leak, site or size`},
+		{"leaks --rules gpumem good", 2, `--rules "gpumem": use default, gpumemprof or stormlog; did you mean gpumemprof\?`},
+		{"leaks --fail-on waring good", 2, `--fail-on "waring": use critical, warning or info, or a rule from memlane leaks --list-rules; did you mean warning\?`},
+		{"report --format md good", 2, `--format "md": use text, markdown, `},
 		{"pprof", 2, `pprof: no capture given`},
 		{"pprof --at 1ms,2ms good", 2, `a series needs -o FILE`},
-		{"export good", 2, `export: no format given; --to names one, as --to json; see memlane export --help`},
-		{"export --to x good", 2, `--to "x": want native, json, `},
-		{"export --to json good good", 2, `export: want one capture, got 2`},
+		{"export good", 2, `export: no format given; use --to, for example --to json; see memlane export --help`},
+		{"export --to x good", 2, `--to "x": use native, json, `},
+		{"export --to json good good", 2, `export takes one capture \(got 2\)`},
 
 		{"info missing", 3, `^memlane: missing: no such file`},
 		{"info folder", 3, `folder: is a folder without captures`},
@@ -137,9 +137,9 @@ func TestErrors(t *testing.T) {
 		{"info --space cuda:9 good", 4, `good: has no memory ID "cuda:9"; its memory IDs: cuda:0, cuda:1`},
 		{"peak --at oom good", 4, `good: no allocation failed on cuda:0 in the recording`},
 
-		{"ops good", 4, `good: has no operations: only traces of the PyTorch profiler do`},
+		{"ops good", 4, `good: no operations; only traces of the PyTorch profiler have them`},
 
-		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: no file can be made in no.such: no such file .*; let -o name a file in a folder that is there and that you may write into`},
+		{"export --to json -o no/such/dir good", 5, `-o no/such/dir: cannot create a file in no.such: no such file .*; give -o a file in an existing folder with write permission`},
 		{"svg --quiet -o . good", 5, `-o \.: is a directory`},
 	} {
 		stdout, stderr, status := memlane("", strings.Fields(c.args)...)
@@ -153,7 +153,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("memlane %s: standard error is not one line:\n%s", c.args, stderr)
 		}
 		if !regexp.MustCompile(c.message).MatchString(stderr) {
-			t.Errorf("memlane %s: says\n%swant %s", c.args, stderr, c.message)
+			t.Errorf("memlane %s: prints\n%swant %s", c.args, stderr, c.message)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestFlagsFirst(t *testing.T) {
 	}
 }
 
-// TestHelp: every command has examples, and no line is wider than a terminal.
+// TestHelp checks that every command has examples, and that no line is wider than a terminal.
 func TestHelp(t *testing.T) {
 	pages := [][]string{{}, {"--help"}, {"help"}, {"help", "info"}}
 	app := newApp(nil, nil, nil)
@@ -207,7 +207,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: %s", command.Name, text)
 			}
 			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
-				t.Errorf("%s: --%s says nothing", command.Name, f.Names()[0])
+				t.Errorf("%s: --%s has no usage", command.Name, f.Names()[0])
 			}
 		}
 	}
@@ -224,9 +224,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpExamples runs the examples of every command's help, as far as memlane's part
-// of a line goes, on captures that have the names in them. What an example asks for
-// need not be in those captures: then the status says so.
+// TestHelpExamples runs the memlane part of the examples in every command's help, on
+// captures with those names. The captures may lack the requested data: status 4.
 func TestHelpExamples(t *testing.T) {
 	dir := t.TempDir()
 	for name, from := range map[string]string{
@@ -257,7 +256,7 @@ func TestHelpExamples(t *testing.T) {
 			}
 			n++
 			args := firstCommand(line)
-			if args[0] == "serve" { // it would go on
+			if args[0] == "serve" { // serve does not end
 				args[0] = "info"
 				args = slices.DeleteFunc(args, func(arg string) bool {
 					return slices.Contains([]string{"--http", "localhost:8080", "--no-browser"}, arg)
@@ -265,7 +264,7 @@ func TestHelpExamples(t *testing.T) {
 			}
 			_, stderr, status := memlane(string(snapshot), args...)
 			switch {
-			case status == statusUsage && strings.Contains(stderr, "the recording of"): // of this capture is shorter
+			case status == statusUsage && strings.Contains(stderr, "the recording of"): // --at is after the end of this capture
 			case status == statusUsage || status == statusInput || status == statusOutput:
 				t.Errorf("memlane %s: status %d: %s", line, status, stderr)
 			}
@@ -276,8 +275,8 @@ func TestHelpExamples(t *testing.T) {
 	}
 }
 
-// firstCommand splits a line as a shell does, up to where its output goes elsewhere.
-// Patterns are memlane's own to match.
+// firstCommand splits a line as a shell does, up to a pipe or redirection. It does not
+// expand patterns, because memlane does.
 func firstCommand(line string) (all []string) {
 	for _, m := range regexp.MustCompile(`'([^']*)'|\S+`).FindAllStringSubmatch(line, -1) {
 		switch {

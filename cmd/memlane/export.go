@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -18,17 +18,18 @@ import (
 )
 
 func exportCommand() *cli.Command {
-	var table strings.Builder
+	var list strings.Builder
 	var to []word
 	for _, e := range render.Exports {
 		to = append(to, word{e.Name, e.Doc})
-		fmt.Fprintf(&table, "  %-20s %s\n", e.Name, text.Wrap(e.Doc, strings.Repeat(" ", 23)))
+		fmt.Fprintf(&list, "  %-20s %s\n", e.Name, text.Wrap(e.Doc, strings.Repeat(" ", 23)))
 	}
+	tableNames := named(tables.Names()...)
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "a capture for other programs: model, tables, XProf's JSON",
+		Usage:     "convert a capture for other programs: JSON, tables, stacks",
 		ArgsUsage: "CAPTURE",
-		Description: "Formats:\n" + table.String() + "\nExamples:\n" +
+		Description: "Formats:\n" + list.String() + "\nExamples:\n" +
 			"  memlane export --to native snapshot.pickle | less\n" +
 			"  memlane export --to json -o model.json snapshot.pickle\n" +
 			"  memlane export --to csv --table sites -o sites.csv snapshot.pickle\n" +
@@ -38,75 +39,72 @@ func exportCommand() *cli.Command {
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
 		Flags: spaceFlags(functionFlag(),
-			oneOf(&cli.StringFlag{Name: "to", Usage: "write the `FORMAT`, one of the list above"}, to...),
-			oneOf(&cli.StringFlag{Name: "table", Usage: "of tables: `NAME`, " + strings.Join(tables.Names(), ", ")}, named(tables.Names()...)...),
+			oneOf(&cli.StringFlag{Name: "to", Usage: "write `FORMAT`, one of the list above"}, to...),
+			oneOf(&cli.StringFlag{Name: "table", Usage: "the table `NAME`: " + orList(tableNames)}, tableNames...),
 			outputFlag()),
 		Action: export,
 	}
 }
 
 func export(c *cli.Context) error {
-	var to *render.Export
-	for i := range render.Exports {
-		if render.Exports[i].Name == c.String("to") {
-			to = &render.Exports[i]
-		}
+	i := slices.IndexFunc(render.Exports, func(e render.Export) bool { return e.Name == c.String("to") })
+	if i < 0 {
+		return usage("export: no format given; use --to, for example --to json; see memlane export --help")
 	}
+	to := &render.Exports[i]
 	switch {
-	case to == nil:
-		return usage("export: no format given; --to names one, as --to json; see memlane export --help")
 	case c.String("table") != "" && to.Tables == nil:
-		return usage("--table: there are no tables in %s", to.Name)
-	case to.Binary && (c.String("output") == "-" || c.String("output") == "") && terminal(c.App.Writer):
-		return usage("export: %s is binary: give a file with -o, or send it to another program", to.Name)
+		return usage("--table: the format %s has no tables", to.Name)
+	case to.Binary && toStdout(c) && terminalOf(c.App.Writer) != nil:
+		return usage("export: %s is binary; write it to a file with -o, or pipe it to a program", to.Name)
 	case c.NArg() != 1:
-		return usage("export: want one capture, got %d; see memlane export --help", c.NArg())
+		return usage("export takes one capture (got %d); see memlane export --help", c.NArg())
 	}
-	want, err := selectionOf(c)
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	r := captures(build.Operations)
+	r, memorySpace := captures(build.Operations), selection.MemorySpace
 	switch to.Needs {
-	case render.Program: // it may be one of a memory space that the program does not use
-		want.MemorySpace = ""
+	case render.Program: // also for a memory space that the program does not use
+		selection.MemorySpace = nil
 	case render.Reports:
 		r.in.Keep |= build.Reports
 	}
-	all, err := r.openAll(c, &want)
+	var capture *lifetime.Capture // the first one of a pattern or folder
+	err = r.each(c, &selection, func(next *lifetime.Capture) error {
+		capture = cmp.Or(capture, next)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	capture := all[0]
 	o := render.Options{Table: c.String("table")}
 	if to.Needs == render.Program {
-		if o, err = programOptions(c, capture); err != nil {
+		if o, err = programOptions(c, capture, memorySpace); err != nil {
 			return err
 		}
 	}
-	if to.Tables != nil && o.Table != tables.Usage && !anyBuffer(capture) && !c.Bool("quiet") {
-		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: holds no buffers: the table is empty; --table usage may have more\n",
+	anyBuffer := slices.ContainsFunc(capture.Spaces, func(s *lifetime.Space) bool { return len(s.Buffers) > 0 })
+	if to.Tables != nil && o.Table != tables.Usage && !anyBuffer && !c.Bool("quiet") {
+		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: no buffers, so the table is empty; try --table usage\n",
 			text.Printable(capture.Sources[0].File))
 	}
 	return writeOutput(c, func(w io.Writer) error {
 		err := to.Write(w, capture, o)
-		if err != nil && to.Needs != render.Buffers {
-			return nothing(capture, err)
+		if to.Needs != render.Buffers {
+			return nothingError(capture, err)
 		}
 		return err
 	})
 }
 
-func anyBuffer(capture *lifetime.Capture) bool {
-	return slices.ContainsFunc(capture.Spaces, func(s *lifetime.Space) bool { return len(s.Buffers) > 0 })
-}
-
-// programOptions returns the compiled program and memory space that the flags ask for:
-// where they do not say, the one with the highest peak and main memory.
-func programOptions(c *cli.Context, capture *lifetime.Capture) (render.Options, error) {
+// programOptions returns the compiled program and memory space that the flags select:
+// by default the program with the highest peak, and main memory.
+func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int64) (render.Options, error) {
 	o := render.Options{Module: c.String("module")}
-	if n := c.String("memory-space"); n != "" {
-		o.MemorySpace, _ = strconv.ParseInt(n, 10, 64) // selectionOf has seen it
+	if memorySpace != nil {
+		o.MemorySpace = *memorySpace
 	}
 	if o.Module != "" {
 		return o, nil
@@ -119,10 +117,11 @@ func programOptions(c *cli.Context, capture *lifetime.Capture) (render.Options, 
 	}
 	s, of := answer.Largest(programs)
 	if s == nil {
-		return o, &lifetime.NothingError{File: capture.Name(), Why: fmt.Sprintf("holds no compiled program, which %s needs: give a *.hlo.pb, or a profile with the programs that ran", c.String("to"))}
+		return o, &lifetime.NothingError{File: capture.Name(), Why: "no compiled program, which " + c.String("to") +
+			" needs; give a *.hlo.pb, or a profile that contains the programs"}
 	}
 	if of > 1 && !c.Bool("quiet") {
-		sayChoice(c.App.ErrWriter, "writing", &s.SpaceInfo, of)
+		noteChoice(c.App.ErrWriter, "writing", &s.SpaceInfo, of)
 	}
 	o.Module = s.Module
 	return o, nil

@@ -24,9 +24,9 @@ func absolute(t *testing.T, file string) string {
 	return path
 }
 
-// ways are command lines of all forms of output: on standard output, and, with -o,
-// in a file.
-func ways(t *testing.T) (printed, written []string) {
+// commandLines returns command lines for all forms of output: printed on standard output,
+// and written to a file with -o.
+func commandLines(t *testing.T) (printed, written []string) {
 	absolute := func(file string) string { return absolute(t, file) }
 	snapshot := absolute(snapshots + "/small_leak_cycles.pickle")
 	trace := absolute("../../testdata/chrome/cpu_leak.json.gz")
@@ -69,10 +69,10 @@ func ways(t *testing.T) (printed, written []string) {
 
 var noRoom = regexp.MustCompile(`^memlane: -o out\S*: file too large\n$`)
 
-// TestNoRoom: what cannot be written is said once, with the status for it, by every
-// command; a file appears under its name only when it is whole.
+// TestNoRoom checks that every command reports a full disk in one line, with status 5. A
+// file gets its name only when it is complete.
 func TestNoRoom(t *testing.T) {
-	printed, written := ways(t)
+	printed, written := commandLines(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -91,26 +91,26 @@ func TestNoRoom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, args := range written {
-		// Files of that shell may not have a single byte.
+		// Programs of this shell cannot write a single byte to a file.
 		cmd := exec.Command("sh", "-c", "ulimit -f 0; exec memlane "+args+" --quiet")
 		cmd.Dir = dir
-		said, err := cmd.CombinedOutput()
+		message, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != statusOutput || !noRoom.Match(said) {
-			t.Errorf("memlane %s without room: %v, %q", args, err, said)
+		if !errors.As(err, &exit) || exit.ExitCode() != statusOutput || !noRoom.Match(message) {
+			t.Errorf("memlane %s on a full disk: %v, %q", args, err, message)
 		}
 		left, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range left {
-			t.Errorf("memlane %s without room leaves %s", args, e.Name())
+			t.Errorf("memlane %s on a full disk leaves %s", args, e.Name())
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }
 
-// TestClosedFolder: an output that goes to a folder that may not be written into says so.
+// TestClosedFolder checks the error for an output in a folder without write permission.
 func TestClosedFolder(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "closed")
 	if err := os.Mkdir(closed, 0o555); err != nil {
@@ -121,28 +121,28 @@ func TestClosedFolder(t *testing.T) {
 	}
 	file := filepath.Join(closed, "out.svg")
 	_, stderr, status := memlane("", "svg", "--quiet", "-o", file, filepath.Join(snapshots, "twodev.pickle"))
-	want := "memlane: -o " + file + ": no file can be made in " + closed + ": permission denied; let -o name a file in a folder that is there and that you may write into\n"
+	want := "memlane: -o " + file + ": cannot create a file in " + closed + ": permission denied; give -o a file in an existing folder with write permission\n"
 	if status != statusOutput || stderr != want {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
 
-// TestSurroundings: language, time zone and the rest of the environment change no
-// byte of what is written.
+// TestSurroundings checks that language, time zone and environment do not change the
+// output.
 func TestSurroundings(t *testing.T) {
-	printed, _ := ways(t)
+	printed, _ := commandLines(t)
 	for _, args := range printed {
 		cmd := exec.Command("memlane", strings.Fields(args)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=tr_TR.UTF-8", "LANG=tr_TR.UTF-8", "LANGUAGE=tr", "TZ=Asia/Kathmandu", "TERM=dumb", "COLUMNS=20",
 			"NO_COLOR=1", "HOME=/nonexistent", "TMPDIR=/nonexistent", "GODEBUG=", "LC_NUMERIC=de_DE.UTF-8"}
-		odd, err := cmd.Output()
-		if want := succeed(t, strings.Fields(args)...); err != nil || string(odd) != want {
-			t.Errorf("memlane %s: %v, and writes other bytes in Turkey:\n%.200s\nwant\n%.200s", args, err, odd, want)
+		got, err := cmd.Output()
+		if want := succeed(t, strings.Fields(args)...); err != nil || string(got) != want {
+			t.Errorf("memlane %s: %v, and writes other bytes in Turkey:\n%.200s\nwant\n%.200s", args, err, got, want)
 		}
 	}
 }
 
-// TestNamesOfFiles: captures and outputs may be called whatever the system takes.
+// TestNamesOfFiles uses every kind of file name that the system accepts.
 func TestNamesOfFiles(t *testing.T) {
 	data, err := os.ReadFile(snapshots + "/small_leak_cycles.pickle")
 	if err != nil {
@@ -156,7 +156,7 @@ func TestNamesOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name, data, 0o666); err != nil {
-			t.Logf("%q: %v", name, err) // no name on this file system
+			t.Logf("%q: %v", name, err) // the file system rejects the name
 			continue
 		}
 		names = append(names, name)

@@ -12,8 +12,8 @@ var (
 	behindTheText = regexp.MustCompile(`^(    |  >|  stack |  and )`)
 )
 
-// TestShortFindings: on 80 columns the text of a finding takes three lines at most, and
-// its advice one.
+// TestShortFindings checks that on 80 columns the text of a finding takes at most three
+// lines, and its advice one.
 func TestShortFindings(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"torchsnap/*.pickle", "labelled/*.zst", "chrome/*_leak.json.gz", "xplane/*.pb"} {

@@ -11,9 +11,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst moves the flags of a command before its captures: the cli package
-// takes flags after the first capture for captures. What it would say of wrong
-// flags is said here, in memlane's words.
+// flagsFirst moves the flags of a command before its captures, because cli treats flags
+// after the first capture as captures. It also checks the flags, for better messages
+// than those of cli.
 func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -21,7 +21,7 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	command := app.Command(args[1])
 	switch {
 	case command == nil && isFlag(args[1]):
-		return args, beforeCommand(app, args[1])
+		return args, misplacedFlag(app, args[1])
 	case command == nil:
 		return args, nil
 	}
@@ -36,8 +36,8 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 			captures = append(captures, arg)
 			continue
 		}
-		if asksForHelp(arg) {
-			return []string{args[0], args[1], arg}, nil // cli would look for the help of a capture
+		if isHelpFlag(arg) {
+			return []string{args[0], args[1], arg}, nil // with captures, cli looks for a subcommand
 		}
 		f, err := flagOf(command, arg)
 		if err != nil {
@@ -46,7 +46,7 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		flags = append(flags, arg)
 		if takesValue(f) && !strings.Contains(arg, "=") {
 			if len(rest) == 1 {
-				return nil, usage("%s: want a value, as in %s; see memlane %s --help", arg, usageOf(f), command.Name)
+				return nil, usage("%s needs a value: %s; see memlane %s --help", arg, usageOf(f), command.Name)
 			}
 			rest = rest[1:]
 			flags = append(flags, rest[0])
@@ -55,38 +55,32 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	return append(append(flags, "--"), captures...), nil
 }
 
-// isFlag reports whether an argument is a flag: - is standard input.
+// isFlag reports whether an argument is a flag. - is standard input.
 func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" }
 
-// flagName returns "view" of "--view=usage": one dash is as good as two.
+// flagName returns "view" for "--view=usage" and "-view=usage".
 func flagName(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 	return name
 }
 
-func asksForHelp(arg string) bool {
+func isHelpFlag(arg string) bool {
 	return isFlag(arg) && slices.Contains(cli.HelpFlag.Names(), flagName(arg))
 }
 
-// takesValue reports whether a flag is more than a switch.
 func takesValue(f cli.Flag) bool {
 	_, isSwitch := f.(*cli.BoolFlag)
 	return !isSwitch
 }
 
-// usageOf returns a flag with the name of its value, if it has one: "--space GLOB".
+// usageOf returns a flag and the name of its value, if it has one: "--space GLOB".
 func usageOf(f cli.Flag) string {
-	text := dashed(f.Names()[0])
-	if d, ok := f.(cli.DocGenerationFlag); ok && takesValue(f) {
-		if _, rest, quoted := strings.Cut(d.GetUsage(), "`"); quoted {
-			value, _, _ := strings.Cut(rest, "`")
-			text += " " + value
-		}
-	}
-	return text
+	names, _, _ := strings.Cut(f.String(), "\t") // "--output FILE, -o FILE"
+	first, _, _ := strings.Cut(names, ", ")
+	return first
 }
 
-// dashed returns the name of a flag as it is typed.
+// dashed returns the name of a flag as typed.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -94,14 +88,10 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// flagsOf returns flags as they are typed, and what they do.
-func flagsOf(flags ...cli.Flag) (words []word) {
-	for _, f := range flags {
-		d, ok := f.(cli.DocGenerationFlag)
-		if v, hides := f.(cli.VisibleFlag); !ok || hides && !v.IsVisible() {
-			continue
-		}
-		doc := strings.NewReplacer("`", "", "\n", " ").Replace(d.GetUsage())
+// flagWords returns flags as typed, with their usage.
+func flagWords(visible []cli.Flag) (words []word) {
+	for _, f := range visible {
+		doc := strings.NewReplacer("`", "", "\n", " ").Replace(f.(cli.DocGenerationFlag).GetUsage())
 		for _, name := range f.Names() {
 			words = append(words, word{dashed(name), doc})
 		}
@@ -109,8 +99,8 @@ func flagsOf(flags ...cli.Flag) (words []word) {
 	return words
 }
 
-// flagOf returns the flag of a command that an argument names, or says what is wrong
-// with it.
+// flagOf returns the flag of a command that an argument names. It fails if the command
+// has no such flag, or the flag takes no value and has one.
 func flagOf(command *cli.Command, arg string) (cli.Flag, error) {
 	name := flagName(arg)
 	for _, f := range command.Flags {
@@ -119,26 +109,26 @@ func flagOf(command *cli.Command, arg string) (cli.Flag, error) {
 		}
 		_, value, given := strings.Cut(arg, "=")
 		if _, err := strconv.ParseBool(value); given && !takesValue(f) && err != nil {
-			return nil, usage("%s: takes no value, but got %q; see memlane %s --help", dashed(name), value, command.Name)
+			return nil, usage("%s takes no value (got %q); see memlane %s --help", dashed(name), value, command.Name)
 		}
 		return f, nil
 	}
-	return nil, usage("%s: memlane %s has no such flag%s; see memlane %s --help", dashed(name), command.Name,
-		meant(dashed(name), flagsOf(command.Flags...)), command.Name)
+	return nil, usage("memlane %s has no flag %s%s; see memlane %s --help", command.Name, dashed(name),
+		suggestion(dashed(name), flagWords(command.VisibleFlags())), command.Name)
 }
 
-// patternOf returns the regular expression that a flag gives.
-func patternOf(flag, text string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(text)
+// regexpOf returns the regular expression in the value of a flag.
+func regexpOf(flag, value string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(value)
 	if bad := (*syntax.Error)(nil); errors.As(err, &bad) {
-		return nil, usage("--%s %q: want a regular expression, as 'train_step|evaluate': %s near %q", flag, text, bad.Code, bad.Expr)
+		return nil, usage("--%s %q: %s near %q; use a regular expression such as 'train_step|evaluate'", flag, value, bad.Code, bad.Expr)
 	}
 	return re, nil
 }
 
-// beforeCommand says what is wrong with a flag in place of a command; nil where
-// memlane itself has it.
-func beforeCommand(app *cli.App, arg string) error {
+// misplacedFlag returns the error for a flag before the command; nil if memlane itself
+// has the flag.
+func misplacedFlag(app *cli.App, arg string) error {
 	for _, f := range app.Flags {
 		if slices.Contains(f.Names(), flagName(arg)) {
 			return nil
@@ -146,8 +136,8 @@ func beforeCommand(app *cli.App, arg string) error {
 	}
 	for _, command := range app.Commands {
 		if f, err := flagOf(command, arg); err == nil {
-			return usage("%s: flags stand behind the command, as in memlane %s %s; see memlane --help", arg, command.Name, usageOf(f))
+			return usage("%s: put flags after the command: memlane %s %s; see memlane --help", arg, command.Name, usageOf(f))
 		}
 	}
-	return usage("%s: memlane has no such flag; see memlane --help", arg)
+	return usage("memlane has no flag %s; see memlane --help", dashed(flagName(arg)))
 }

@@ -13,7 +13,7 @@ import (
 func infoCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "info",
-		Usage:     "what is in a capture: counts, peaks, fragmentation, losses",
+		Usage:     "summarize a capture: counts, peaks, fragmentation, losses",
 		ArgsUsage: "CAPTURE...",
 		Description: "Examples:\n" +
 			"  memlane info snapshot.pickle\n" +
@@ -25,7 +25,7 @@ func infoCommand() *cli.Command {
 }
 
 func info(c *cli.Context) error {
-	want, err := selectionOf(c)
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -33,10 +33,10 @@ func info(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r := outlines(&want)
+	r := outlines(&selection)
 	r.warn = loss.Damage // the answer lists the others
 	out := answer.Info{Schema: answer.Schema}
-	err = r.each(c, &want, func(o *lifetime.Outline) error {
+	err = r.each(c, &selection, func(o *lifetime.Outline) error {
 		ranks.Add(o, nil)
 		out.Captures = append(out.Captures, answer.InfoOf(o))
 		return nil
@@ -55,7 +55,7 @@ func rankFlag() cli.Flag {
 	return &cli.StringFlag{Name: "rank-from", Usage: "the rank is the first group of `REGEXP` in the path"}
 }
 
-// ranksOf returns what sums up the captures of a command line by rank.
+// ranksOf returns an empty summary of captures by rank, with the rule of --rank-from.
 func ranksOf(c *cli.Context) (*answer.Ranks, error) {
 	by, err := leak.ParseRankNames(c.String("rank-from"))
 	if err != nil {

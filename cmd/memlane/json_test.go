@@ -14,11 +14,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// answers are the types that the commands answer, by their names in the schema.
+// answers are the types of the JSON output of commands, by their names in the schema.
 var answers = map[string]string{"info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff"}
 
-// TestJSON: what every command writes of every capture is what the schema says, and
-// no more; and each field of the schema has a value somewhere.
+// TestJSON validates the JSON output for every capture against the schema, without extra
+// fields. Each field of the schema must have a value in some output.
 func TestJSON(t *testing.T) {
 	files := append(slices.Sorted(maps.Values(pickles(t))), damaged(t), "../../testdata/native/programs.native", "../../testdata/native/runtime.native")
 	var each, ops [][]string
@@ -71,13 +71,13 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// answerSchema is the schema of the answers.
+// answerSchema is the schema of the JSON output.
 type answerSchema struct {
 	compiler   *jsonschema.Compiler
 	properties map[string]map[string]any // of each object
 }
 
-// strictSchema returns the schema of the answers, with no field allowed beyond it.
+// strictSchema returns the schema without permission for extra fields.
 func strictSchema(t *testing.T) answerSchema {
 	t.Helper()
 	data, err := os.ReadFile("../../lifetime/answer/schema.json")
@@ -100,7 +100,7 @@ func strictSchema(t *testing.T) answerSchema {
 	return s
 }
 
-// mark notes which fields of an object, and of those below it, have a value.
+// mark records the fields of an object and its children that have a value.
 func (s answerSchema) mark(written map[string]bool, name string, v any) {
 	switch v := v.(type) {
 	case []any:
@@ -129,7 +129,7 @@ func traces(t *testing.T) []string {
 	return files
 }
 
-// damaged returns the name of a capture that ends in the middle.
+// damaged returns the name of a truncated capture.
 func damaged(t *testing.T) string {
 	data, err := os.ReadFile(pickles(t)["frag_oom"])
 	if err != nil {

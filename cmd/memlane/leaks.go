@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
@@ -12,7 +12,7 @@ import (
 func leaksCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "leaks",
-		Usage:     "which buffers should be gone: findings, most severe first",
+		Usage:     "find leaks and other problems, most severe first",
 		ArgsUsage: "CAPTURE...",
 		Description: "Examples:\n" +
 			"  memlane leaks snapshot.pickle\n" +
@@ -35,31 +35,16 @@ func leaks(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ranks, err := ranksOf(c)
-	if err != nil {
-		return err
-	}
 	var all []answer.CaptureLeaks
-	var score *preset.Score
-	met := 0
-	err = r.each(c, func(capture *lifetime.Capture) error {
-		found, report := r.find(capture)
-		met += r.meets(found)
-		ranks.Add(capture.Outline(), found)
-		all = append(all, answer.LeaksOf(capture, found, r.tool(), r.settings.Function))
-		if report != nil {
-			score = &report.OptimizationScore
-		}
-		return nil
+	err = r.each(c, func(capture *lifetime.Capture, _ *lifetime.Outline, found []leak.Finding) {
+		all = append(all, r.leaksOf(capture, found))
 	})
 	if err != nil {
 		return err
 	}
-	outliers := r.outliers(ranks)
-	met += r.meets(outliers)
-	out := answer.NewLeaks(all, ranks, outliers)
-	if score != nil {
-		out.Score = answer.Score{Score: score.Score, Grade: score.Grade, Description: score.Description}
+	out := answer.NewLeaks(all, r.ranks, r.outliers)
+	if r.report != nil {
+		out.Score = r.score()
 	}
 	if c.Bool("json") {
 		err = model.WriteJSON(c.App.Writer, out)
@@ -69,5 +54,5 @@ func leaks(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.verdict(met)
+	return r.checkFailOn()
 }

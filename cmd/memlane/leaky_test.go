@@ -2,14 +2,13 @@ package main
 
 import "github.com/memlane/memlane/internal/pickletest"
 
-// Python data for captures that tests make up.
+// Python data for generated captures.
 type (
 	dict = pickletest.Dict
 	list = pickletest.List
 )
 
-// leaky is a snapshot in which a function with the given names keeps all of
-// its eight buffers.
+// leaky returns a snapshot in which the named function never frees its eight buffers.
 func leaky(function, file string) []byte {
 	const size = 1 << 20
 	var events, blocks list

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"memlane": main})
 }
 
-// snapshots is where the captures lie.
+// snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"
 
 // TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS.
@@ -51,8 +51,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestTrailingBlanks: no line of a transcript ends in blanks, which diffs and editors
-// stumble over, but for what zsh adds to a completed word.
+// TestTrailingBlanks checks that no line of a transcript ends in blanks, which editors
+// remove. zsh adds a blank to a completed word.
 func TestTrailingBlanks(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -75,8 +75,7 @@ func TestTrailingBlanks(t *testing.T) {
 	}
 }
 
-// shellThere is the condition [shell:NAME]: whether there is such a shell. In CI there
-// must be.
+// shellThere is the condition [shell:NAME]: the shell is installed. CI requires it.
 func shellThere(condition string) (bool, error) {
 	name, ok := strings.CutPrefix(condition, "shell:")
 	if !ok {
@@ -139,11 +138,11 @@ func truncate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// heedSignals has this process and its children take signals that they inherited as
-// ignored, as what a shell runs in the background does.
-func heedSignals(t *testing.T) {
+// acceptSignals makes this process and its children handle signals that they inherited as
+// ignored. Background processes of shells inherit them so.
+func acceptSignals(t *testing.T) {
 	signals := make(chan os.Signal, 1)
-	for s := range ends {
+	for s := range endingSignals {
 		signal.Notify(signals, s)
 	}
 	t.Cleanup(func() { signal.Stop(signals) })
@@ -156,7 +155,7 @@ func memlane(stdin string, args ...string) (stdout, stderr string, status int) {
 	return out.String(), err.String(), status
 }
 
-// succeed runs the program, which must do so, and returns what it prints.
+// succeed runs the program and returns its output. It fails if the status is not 0.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	stdout, stderr, status := memlane("", args...)

@@ -15,7 +15,7 @@ import (
 	"github.com/memlane/memlane/docs/manual"
 )
 
-// pageList lists the pages, eight to a line.
+// pageList lists the pages, eight per line.
 func pageList() string {
 	var b strings.Builder
 	for some := range slices.Chunk(manualPages(), 8) {
@@ -27,10 +27,10 @@ func pageList() string {
 func manCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "man",
-		Usage:     "the manual: memlane(1), or a page of it",
+		Usage:     "print the manual: memlane(1), or one of its pages",
 		ArgsUsage: "[PAGE]",
-		Description: "Writes the manual in the language of man: memlane(1) with all commands and\n" +
-			"flags, or one of its pages. On a terminal it is plain text instead.\n\n" +
+		Description: "Prints the manual in the format of man: memlane(1) with all commands and\n" +
+			"flags, or one of its pages. On a terminal it prints plain text.\n\n" +
 			"Pages:\n" + pageList() + "\n" +
 			"Examples:\n" +
 			"  memlane man | man -l -\n" +
@@ -40,7 +40,7 @@ func manCommand() *cli.Command {
 	}
 }
 
-// Pages that memlane(1) is made of. That of the commands is made anew: its file is
+// The pages in memlane(1). The page of the commands is generated, because its file is
 // for the web.
 const (
 	frontPage    = "README"
@@ -48,12 +48,9 @@ const (
 	backPage     = "reference"
 )
 
-// manualPages returns the names of the pages behind the first one.
+// manualPages returns the names of all pages except the first one.
 func manualPages() (names []string) {
-	files, err := fs.Glob(manual.Pages, "*.md")
-	if err != nil {
-		panic(err) // the pattern is wrong
-	}
+	files, _ := fs.Glob(manual.Pages, "*.md") // fails only for a wrong pattern
 	for _, file := range files {
 		if name := strings.TrimSuffix(file, ".md"); name != frontPage {
 			names = append(names, name)
@@ -67,17 +64,17 @@ func man(c *cli.Context) error {
 	var page string
 	switch {
 	case c.NArg() > 1:
-		return usage("man: want one page, got %d; see memlane man --help", c.NArg())
+		return usage("man takes one page (got %d); see memlane man --help", c.NArg())
 	case name == "":
 		page = manualText(frontPage) + "\n" + commandsMarkdown(c.App) + "\n" + manualText(backPage)
 	case name == commandsPage:
 		page = commandsMarkdown(c.App)
 	case !slices.Contains(manualPages(), name):
-		return usage("man: no page is called %q; there are: %s", name, strings.Join(manualPages(), ", "))
+		return usage("man: unknown page %q; the pages are %s", name, strings.Join(manualPages(), ", "))
 	default:
 		page = manualText(name)
 	}
-	if !terminal(c.App.Writer) {
+	if terminalOf(c.App.Writer) == nil {
 		page = string(roff(name, c.App.Usage, page))
 	}
 	_, err := fmt.Fprint(c.App.Writer, page)
@@ -87,15 +84,15 @@ func man(c *cli.Context) error {
 func manualText(name string) string {
 	text, err := manual.Pages.ReadFile(name + ".md")
 	if err != nil {
-		panic(err) // the name is one of the list
+		panic(err) // the callers check the name
 	}
 	return string(text)
 }
 
-// commonTo is how many commands have a flag that is described once for all.
+// commonTo is the number of commands from which on a shared flag is described only once.
 const commonTo = 5
 
-// commandsMarkdown is the reference of all commands and their flags.
+// commandsMarkdown returns the reference of all commands and their flags.
 func commandsMarkdown(app *cli.App) string {
 	uses := map[string]int{}
 	for _, command := range app.VisibleCommands() {
@@ -111,7 +108,7 @@ func commandsMarkdown(app *cli.App) string {
 		describe(&page, command.Description)
 		var own, shared []string
 		for _, f := range command.VisibleFlags() {
-			if f == cli.HelpFlag { // which cli adds as it begins to run
+			if f == cli.HelpFlag { // cli adds it when it runs
 				continue
 			}
 			names, usage, _ := strings.Cut(f.String(), "\t")
@@ -138,12 +135,9 @@ func commandsMarkdown(app *cli.App) string {
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
-// describe writes the description of a command; its indented lines are commands
-// and lists.
+// describe writes the description of a command as Markdown. Indented lines are commands
+// and lists; they become code.
 func describe(page *strings.Builder, text string) {
-	if text == "" {
-		return
-	}
 	fenced := false
 	for line := range strings.Lines("\n" + strings.TrimRight(text, "\n") + "\n") {
 		indented := strings.HasPrefix(line, "  ")
@@ -166,11 +160,12 @@ var (
 	pageLink    = regexp.MustCompile(`\[([^\]]*)\]\(([a-z]*)\.md(?:#[^)]*)?\)`)
 	otherLink   = regexp.MustCompile(`\[([^\]]*)\]\((?:#|\.\.)[^)]*\)`)
 	codeSpan    = regexp.MustCompile(`\\fB.*?\\fR`)
+	codeBlock   = regexp.MustCompile(`(?s)\.EX\n.*?\.EE\n`)
 )
 
-// roff turns pages of the manual, one after the other, into the manual page called
-// name, or into memlane(1), of which summary tells what it is. Tables become lists,
-// which fit on any terminal, and links of the web the names of pages.
+// roff converts a page of the manual, or memlane(1) if name is "", whose one-line
+// description is summary. Tables become lists, which fit on any terminal. Links become
+// names of pages.
 func roff(name, summary, markdown string) []byte {
 	title, section := "memlane-"+name, "7"
 	if name == "" {
@@ -204,7 +199,7 @@ func roff(name, summary, markdown string) []byte {
 		case !strings.HasPrefix(line, "|"):
 			line = manLinks(line)
 		case !tabled || strings.HasPrefix(line, "|---"):
-			line = "" // the header, and what is below it
+			line = "" // the header, and the line below it
 		default:
 			line = manLinks(definition(line))
 		}
@@ -213,27 +208,20 @@ func roff(name, summary, markdown string) []byte {
 	}
 	page := md2man.Render([]byte(b.String()))
 	page = codeSpan.ReplaceAllFunc(page, literal)
-	var out bytes.Buffer
-	for before, rest, found := bytes.Cut(page, []byte(".EX\n")); ; before, rest, found = bytes.Cut(rest, []byte(".EX\n")) {
-		out.Write(before)
-		if !found {
-			return out.Bytes()
-		}
-		code, after, _ := bytes.Cut(rest, []byte(".EE\n"))
+	return codeBlock.ReplaceAllFunc(page, func(code []byte) []byte {
 		widest := 0
 		for line := range bytes.Lines(code) {
 			widest = max(widest, utf8.RuneCount(bytes.TrimRight(line, "\n")))
 		}
-		fmt.Fprintf(&out, ".in %dn\n.EX\n%s.EE\n.in\n", min(max(manWidth-widest, 0), 7), literal(code))
-		rest = after
-	}
+		return fmt.Appendf(nil, ".in %dn\n%s.in\n", min(max(manWidth-widest, 0), 7), literal(code))
+	})
 }
 
-// manWidth is how many columns a manual page takes at most.
+// manWidth is the maximum width of a manual page in columns.
 const manWidth = 80
 
-// fold breaks a line of code that is too long for a manual page, as a shell allows it
-// where it is a command.
+// fold breaks a line of code that is too long for a manual page, with backslashes if it
+// is a command.
 func fold(line string) (lines []string) {
 	end := ""
 	if strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "memlane ") {
@@ -250,14 +238,14 @@ func fold(line string) (lines []string) {
 	return append(lines, line)
 }
 
-// literal keeps what is typed as it is: formatters make quotation marks and
-// hyphens of some of it.
+// literal escapes the characters that formatters turn into typographic quotation marks
+// and hyphens.
 func literal(text []byte) []byte {
 	return []byte(strings.NewReplacer("-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(string(text)))
 }
 
-// definition returns a row of a table as an entry of a list: what is in its first
-// cell, and the others as its text.
+// definition returns a row of a table as an entry of a list: the first cell is the term,
+// the others are its text.
 func definition(row string) string {
 	cells := strings.Split(strings.ReplaceAll(strings.Trim(row, "|\n"), `\|`, "\x00"), "|")
 	var text []string

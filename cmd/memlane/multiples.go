@@ -13,68 +13,62 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// maxPanels is how many panels a picture of several captures has.
+// maxPanels is the maximum number of panels in a picture of several captures.
 const maxPanels = 64
 
-// ofOneCapture are the flags of svg that say how to draw buffers.
-var ofOneCapture = []string{"layout", "color", "buffer", "max-blocks"}
-
-// multiples is a picture of several captures. It keeps curves, no capture.
+// multiples is a picture of several captures. It keeps their curves, not the captures.
 type multiples struct {
 	ranks  *answer.Ranks
 	panels []panel
-	more   int  // panels that are left out
-	chosen bool // a capture has several memory IDs, of which one is drawn
+	more   int  // omitted panels
+	chosen bool // a panel shows one of several memory IDs
 }
 
-// panel is the usage of a rank, or else of a capture.
+// panel is the usage of a rank, or of a capture without ranks.
 type panel struct {
 	*chart.Miniature
 	of memory
 }
 
-// memory is what a panel is of.
+// memory identifies the space that a panel shows.
 type memory struct{ rank, file, id string }
 
 // drawMultiples draws several captures side by side.
 func drawMultiples(c *cli.Context) error {
 	if view := c.String("view"); c.IsSet("view") && view != "usage" {
-		return usage("svg --view %s: want one capture, got %d: of several the usage is drawn", view, c.NArg())
+		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, c.NArg())
 	}
-	for _, flag := range ofOneCapture {
+	for _, flag := range []string{"layout", "color", "buffer", "max-blocks"} { // how to draw buffers
 		if c.IsSet(flag) {
-			return usage("svg --%s: want one capture, got %d: of several the usage is drawn, not the buffers", flag, c.NArg())
+			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, c.NArg())
 		}
 	}
-	several, err := ranksOf(c)
+	ranks, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
-	want, err := selectionOf(c)
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	m := &multiples{ranks: several}
-	err = captures(0).each(c, &want, func(capture *lifetime.Capture) error { return m.add(&want, capture) })
+	m := &multiples{ranks: ranks}
+	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error { return m.add(&selection, capture) })
 	if err != nil {
 		return err
 	}
 	if m.chosen && !c.Bool("quiet") {
-		fmt.Fprintln(c.App.ErrWriter, "memlane: drawing the memory ID with the highest peak of each capture; --space chooses another")
+		fmt.Fprintln(c.App.ErrWriter, "memlane: drawing the memory ID with the highest peak of each capture; select another with --space")
 	}
-	what, all := m.named()
-	return writeOutput(c, func(w io.Writer) error {
-		return chart.Multiples(w, what, all, m.more, chart.Options{Format: pictureFormat(c), Theme: themes[c.String("theme")]})
-	})
+	what, all := m.miniatures()
+	return writeOutput(c, func(w io.Writer) error { return chart.Multiples(w, what, all, m.more, chartOptions(c)) })
 }
 
-// add takes a capture: a panel for each of its ranks.
-func (m *multiples) add(want *lifetime.Selection, capture *lifetime.Capture) error {
+// add adds a panel for each rank in a capture.
+func (m *multiples) add(selection *lifetime.Selection, capture *lifetime.Capture) error {
 	m.ranks.Add(capture.Outline(), leak.Find(capture, capture.Spaces, leak.Settings{}))
-	spaces, _ := ofRuntime(want, capture.Spaces)
 	ofRank := map[string][]*lifetime.Space{}
 	var order []string
-	for _, s := range spaces {
+	for _, s := range runtimeSpaces(selection, capture.Spaces) {
 		rank := m.ranks.RankOf(&capture.Tables, &s.SpaceInfo)
 		if ofRank[rank] == nil {
 			order = append(order, rank)
@@ -89,7 +83,7 @@ func (m *multiples) add(want *lifetime.Selection, capture *lifetime.Capture) err
 	return nil
 }
 
-// addPanel adds the main one of the spaces of a rank.
+// addPanel adds a panel for the main space of a rank.
 func (m *multiples) addPanel(capture *lifetime.Capture, rank string, spaces []*lifetime.Space) error {
 	if len(m.panels) == maxPanels {
 		m.more++
@@ -98,19 +92,19 @@ func (m *multiples) addPanel(capture *lifetime.Capture, rank string, spaces []*l
 	s, of := mainSpace(spaces)
 	m.chosen = m.chosen || of > 1
 	if s == nil {
-		return &lifetime.NothingError{File: capture.Name(), Why: "no buffers: " + whyNoBuffers(spaces)}
+		return noBuffers(capture, spaces)
 	}
 	drawn, err := chart.NewMiniature("", s)
 	if err != nil {
-		return nothing(capture, err)
+		return nothingError(capture, err)
 	}
 	m.panels = append(m.panels, panel{drawn, memory{rank, capture.Sources[s.Source].File, s.ID()}})
 	return nil
 }
 
-// named names the panels and marks the outliers, and says what the panels are: ranks
-// where each capture tells its own, and no two the same.
-func (m *multiples) named() (what string, all []*chart.Miniature) {
+// miniatures returns the panels with names and outliers marked. what is "ranks" if every
+// capture has its own rank, else "captures".
+func (m *multiples) miniatures() (what string, all []*chart.Miniature) {
 	var files []string
 	seen := map[string]bool{}
 	for _, p := range m.panels {
@@ -121,27 +115,19 @@ func (m *multiples) named() (what string, all []*chart.Miniature) {
 	if m.ranks.Known() && len(seen) == len(m.panels) {
 		what = "ranks"
 	}
-	odd := m.outliers()
+	outliers := map[memory]leak.Finding{}
+	for _, f := range m.ranks.Outliers() {
+		outliers[memory{f.Text(leak.FigRank), f.Text(leak.FigFile), f.Space.ID()}] = f
+	}
 	for i, name := range plot.Apart(files) {
 		p := m.panels[i]
 		p.Name = name
 		if what == "ranks" {
 			p.Name = p.of.rank
 		}
-		p.Outlier, p.Why = odd[p.of].measure, odd[p.of].why
+		outlier := outliers[p.of]
+		p.Outlier, p.Why = outlier.Text(leak.FigMeasure), outlier.Description
 		all = append(all, p.Miniature)
 	}
 	return what, all
-}
-
-// outlier is how memory of a rank differs from that of the others.
-type outlier struct{ measure, why string }
-
-// outliers returns the memory that differs.
-func (m *multiples) outliers() map[memory]outlier {
-	odd := map[memory]outlier{}
-	for _, f := range m.ranks.Outliers() {
-		odd[memory{f.Text(leak.FigRank), f.Text(leak.FigFile), f.Space.ID()}] = outlier{f.Text(leak.FigMeasure), f.Description}
-	}
-	return odd
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// cutShort returns a capture that ends early, and a copy of it.
+// cutShort returns a truncated capture, and a copy of it.
 func cutShort(t *testing.T) (file, twin string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(snapshots, "twodev.pickle"))
@@ -28,9 +28,9 @@ func cutShort(t *testing.T) (file, twin string) {
 	return file, twin
 }
 
-// TestToldOnce: however often a capture is named or looked at, and whatever is wrong in
-// several of its spaces, no line is told twice; another capture has its own.
-func TestToldOnce(t *testing.T) {
+// TestWarnedOnce checks that no line is printed twice, although a capture is named or read
+// twice, or has several damaged spaces. Each capture has its own lines.
+func TestWarnedOnce(t *testing.T) {
 	file, twin := cutShort(t)
 	const programs = "../../testdata/xplane/padded.hlo.pb"
 	for _, c := range []struct {
@@ -41,9 +41,9 @@ func TestToldOnce(t *testing.T) {
 		{"leaks FILE FILE", 1}, {"leaks --rules gpumemprof FILE FILE", 1}, {"report FILE FILE", 1}, {"report FILE TWIN", 2},
 		{"report --format html -o OUT FILE TWIN", 2}, {"diff FILE FILE", 1}, {"diff FILE TWIN", 2},
 		{"peak FILE FILE", 1}, {"peak --at end FILE FILE", 1}, {"peak --at 1ms FILE FILE", 1}, {"pprof -o OUT FILE FILE", 1},
-		{"svg -o OUT FILE FILE", 2}, // that one of two memory IDs is drawn
+		{"svg -o OUT FILE FILE", 2}, // the second line names the drawn memory ID
 		{"svg --view peak -o OUT FILE", 2}, {"export --to json FILE", 1},
-		{"peak PROGRAMS PROGRAMS", 1}, // that one of several programs is shown
+		{"peak PROGRAMS PROGRAMS", 1}, // names the shown program
 	} {
 		args := strings.Fields(c.args)
 		for i, arg := range args {
@@ -62,12 +62,12 @@ func TestToldOnce(t *testing.T) {
 		if n := strings.Count(stderr, "\n"); n != c.lines || status != 0 {
 			t.Errorf("memlane %s: status %d, %d lines, want %d:\n%s", c.args, status, n, c.lines, stderr)
 		}
-		told := map[string]bool{}
+		printed := map[string]bool{}
 		for line := range strings.Lines(stderr) {
-			if told[line] {
-				t.Errorf("memlane %s: told twice: %s", c.args, line)
+			if printed[line] {
+				t.Errorf("memlane %s: printed twice: %s", c.args, line)
 			}
-			told[line] = true
+			printed[line] = true
 		}
 	}
 	if _, stderr, status := memlane("", "leaks", "--strict", file, file); status != statusInput || strings.Count(stderr, "\n") != 1 {
@@ -75,8 +75,8 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestToldOnceServing: what is read again is not told of again.
-func TestToldOnceServing(t *testing.T) {
+// TestWarnedOnceServing checks that reading a capture again prints no warning again.
+func TestWarnedOnceServing(t *testing.T) {
 	file, _ := cutShort(t)
 	var stderr bytes.Buffer
 	app := newApp(nil, &bytes.Buffer{}, &stderr)

@@ -13,19 +13,20 @@ import (
 func opsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ops",
-		Usage:     "which operations changed the memory: the operators of a trace",
+		Usage:     "list the memory that operators of a trace allocated and freed",
 		ArgsUsage: "CAPTURE...",
-		Description: "One row per operator or named range of a trace of the PyTorch profiler, as in\n" +
-			"its Operator view and key_averages(): bytes allocated less bytes freed while\n" +
-			"it ran, below zero where it freed more. \"self\" is without the operations that\n" +
-			"it called. [memory] is what was allocated and freed outside of all of them.\n\n" +
+		Description: "One row per operator or named range in a trace of the PyTorch profiler, as in\n" +
+			"its Operator view and key_averages(). A row shows the bytes allocated minus\n" +
+			"the bytes freed while the operator ran, and is negative if more was freed.\n" +
+			"\"self\" excludes the operators that it called. [memory] is everything\n" +
+			"allocated and freed outside of all operators.\n\n" +
 			"Examples:\n" +
 			"  memlane ops trace.json\n" +
 			"  memlane ops --sort time trace.json.gz\n" +
 			"  memlane ops --json rank0.json rank1.json | jq '.captures[].operations[0]'",
 		Flags: append([]cli.Flag{
-			toggle("functions", "the Python functions in place of the operators"),
-			choiceFlag("sort", "memory", "WHAT", answer.Orders),
+			toggle("functions", "show Python functions instead of operators"),
+			choiceFlag("sort", "memory", "COLUMN", answer.Orders),
 			jsonFlag()}, inputFlags()...),
 		Action: ops,
 	}
@@ -34,7 +35,7 @@ func opsCommand() *cli.Command {
 func ops(c *cli.Context) error {
 	out := answer.Ops{Schema: answer.Schema}
 	r := captures(build.Operations)
-	r.warn = loss.Damage // lesser losses concern buffers
+	r.warn = loss.Damage // the other losses are about buffers
 	r.part = func(_ *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) { return capture, nil }
 	err := r.each(c, nil, func(capture *lifetime.Capture) error {
 		ops, err := answer.OpsOf(capture, c.String("sort"))

@@ -17,11 +17,11 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// output is where results go. It remembers that writing failed: most of what
-// prints does not look.
+// output writes results and keeps the first error, because most printing code ignores
+// errors.
 type output struct {
 	to   io.Writer
-	stop func() error // why nothing is wanted any more
+	stop func() error // returns an error after an interrupt
 	err  error
 }
 
@@ -29,94 +29,86 @@ func (o *output) Write(b []byte) (n int, err error) {
 	if err = o.stop(); err == nil {
 		n, err = o.to.Write(b)
 	}
-	if o.err == nil {
-		o.err = err
-	}
+	o.err = cmp.Or(o.err, err)
 	return n, err
 }
 
-// failed returns the error of a command whose output, called name, failed with
-// err.
-func failed(name string, err error) error {
-	if is[signalError](err) {
+// writeError returns the error of a command that could not write to the output called
+// name.
+func writeError(name string, err error) error {
+	if isSignal(err) {
 		return err
 	}
-	return outputError{fmt.Errorf("%s: %w", name, reason(err))}
+	return outputError(fmt.Errorf("%s: %w", name, withoutPath(err)))
 }
 
-// unread reports whether writing to a pipe failed because no one reads it any more.
-func unread(err error) bool {
-	var number syscall.Errno
-	if !errors.As(err, &number) {
-		return false
-	}
-	if runtime.GOOS == "windows" { // broken, being closed, not connected
+// brokenPipe reports whether a write failed because the reader closed the pipe.
+func brokenPipe(err error) bool {
+	number, ok := errors.AsType[syscall.Errno](err)
+	if ok && runtime.GOOS == "windows" { // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED
 		return number == 109 || number == 232 || number == 233
 	}
-	return number == syscall.EPIPE
+	return ok && number == syscall.EPIPE
 }
 
-// writeOutput lets write fill the file that -o names.
+// toStdout reports whether -o names no file.
+func toStdout(c *cli.Context) bool { return c.String("output") == "-" || c.String("output") == "" }
+
+// writeOutput calls write with the output that -o names.
 func writeOutput(c *cli.Context, write func(io.Writer) error) error {
-	file := c.String("output")
-	if file == "-" || file == "" {
+	if toStdout(c) {
 		return write(c.App.Writer)
 	}
-	return writeFiles(c.Context, []string{file}, func(w io.Writer, _ int) error { return write(w) })
+	return writeFiles(c.Context, []string{c.String("output")}, func(w io.Writer, _ int) error { return write(w) })
 }
 
-// writeFiles lets write fill files, by number. They appear under their names when
-// all are complete: half a series beside an older one looks like a whole one.
+// writeFiles calls write for each file, with its index. The files get their names when
+// all are complete: half a series next to an older one would look complete.
 func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i int) error) (err error) {
 	var done []*unfinishedFile
 	defer func() {
 		for _, d := range done {
-			d.discard() // but for those that have their names
+			d.discard() // does nothing after publish
 		}
 	}()
 	for i, file := range files {
-		d, err := begin(file)
+		d, err := createUnfinished(file)
 		if err != nil {
-			return failed("-o "+file, err)
+			return writeError("-o "+file, err)
 		}
 		done = append(done, d)
 		out := &output{to: d.f, stop: func() error { return context.Cause(ctx) }}
 		err = write(out, i)
-		if broken := cmp.Or(out.err, d.f.Close()); broken != nil {
-			return failed("-o "+file, broken)
+		if failed := cmp.Or(out.err, d.f.Close()); failed != nil {
+			return writeError("-o "+file, failed)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if d, err := publish(done); err != nil {
-		return failed("-o "+d.file, err)
+		return writeError("-o "+d.file, err)
 	}
 	return nil
 }
 
-// reason is an error without the name of the file, which the message has
-// already, or which means nothing to the user.
-func reason(err error) error {
-	var p *os.PathError
-	var l *os.LinkError
-	var n *net.OpError
-	switch {
-	case errors.As(err, &n):
+// withoutPath removes the operation and the file name from an error. The message already
+// has the name, or the file is a temporary one that the user does not know.
+func withoutPath(err error) error {
+	if n, ok := errors.AsType[*net.OpError](err); ok {
 		return n.Err
-	case errors.As(err, &p):
+	}
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err
-	case errors.As(err, &l):
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
 		return l.Err
 	}
 	return err
 }
 
-// terminal reports whether w is one.
-func terminal(w any) bool { return file(w) != nil }
-
-// file returns the terminal that w writes to, nil where that is none.
-func file(w any) *os.File {
+// terminalOf returns the terminal that w writes to, or nil.
+func terminalOf(w io.Writer) *os.File {
 	if out, ok := w.(*output); ok {
 		w = out.to
 	}
@@ -129,10 +121,9 @@ func file(w any) *os.File {
 	return nil
 }
 
-// styleOf returns how text is laid out on w: in the width of a terminal, in colours
-// where it has them.
-func styleOf(w any) (s text.Style) {
-	f := file(w)
+// styleOf returns the width and colours of the terminal that w writes to.
+func styleOf(w io.Writer) (s text.Style) {
+	f := terminalOf(w)
 	if f == nil {
 		return s
 	}

@@ -15,12 +15,13 @@ import (
 func peakCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "peak",
-		Usage:     "what makes up the memory at the peak, by call site",
+		Usage:     "break down the memory at the peak by call site",
 		ArgsUsage: "CAPTURE...",
-		Description: "Every memory ID is shown at its own peak; of several compiled programs, the\n" +
-			"one with the highest peak. TIME is a duration since the window began (1.5s,\n" +
-			"20ms) or an instant as JSON has it: nanoseconds or the number of an event or\n" +
-			"instruction. Memory IDs without such an instant, or OOM, are left out.\n\n" +
+		Description: "Each memory ID is shown at its own peak. Of several compiled programs, only\n" +
+			"the one with the highest peak is shown. TIME is a duration since the\n" +
+			"beginning of the recording (1.5s, 20ms), or an instant from --json output:\n" +
+			"nanoseconds, or the number of an event or instruction. Memory IDs that do\n" +
+			"not contain this instant, or have no OOM, are omitted.\n\n" +
 			"Examples:\n" +
 			"  memlane peak snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
@@ -34,24 +35,24 @@ func peakCommand() *cli.Command {
 }
 
 func peak(c *cli.Context) error {
-	want, err := selectionOf(c)
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	at, err := momentOf(c)
+	at, err := answer.ParseMoment(c.String("at"))
 	if err != nil {
-		return err
+		return usage("--at %w", err)
 	}
 	out := answer.Peaks{Schema: answer.Schema, Peaks: []answer.Peak{}}
-	if at.OfOutline() && want.AllBuffers() {
-		err = outlines(&want).each(c, &want, func(o *lifetime.Outline) error {
-			for _, i := range chooseSpaces(c, &want, o) {
+	if at.OfOutline() && selection.AllBuffers() {
+		err = outlines(&selection).each(c, &selection, func(o *lifetime.Outline) error {
+			for _, i := range chooseSpaces(c, &selection, o) {
 				out.Peaks = append(out.Peaks, answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at))
 			}
 			return nil
 		})
 	} else {
-		err = peaksAt(c, &want, at, &out)
+		err = peaksAt(c, &selection, at, &out)
 	}
 	if err != nil {
 		return err
@@ -62,12 +63,12 @@ func peak(c *cli.Context) error {
 	return text.Peaks(c.App.Writer, &out, styleOf(c.App.Writer))
 }
 
-// peaksAt adds what makes up the memory at any moment. Spaces without it are left out,
-// as long as another one has it.
-func peaksAt(c *cli.Context, want *lifetime.Selection, at answer.Moment, out *answer.Peaks) error {
-	var none error // why the first space that is left out is
-	err := captures(0).each(c, want, func(capture *lifetime.Capture) error {
-		for _, i := range chooseSpaces(c, want, capture.Outline()) {
+// peaksAt adds a breakdown of every space that contains the moment. It fails if none
+// does.
+func peaksAt(c *cli.Context, selection *lifetime.Selection, at answer.Moment, out *answer.Peaks) error {
+	var omitted error // why the first omitted space does not contain the moment
+	err := captures(0).each(c, selection, func(capture *lifetime.Capture) error {
+		for _, i := range chooseSpaces(c, selection, capture.Outline()) {
 			s := capture.Spaces[i]
 			file := capture.Sources[s.Source].File
 			t, err := at.In(file, s)
@@ -75,7 +76,7 @@ func peaksAt(c *cli.Context, want *lifetime.Selection, at answer.Moment, out *an
 				err = usage("%s: --at %w", file, err)
 			}
 			if err != nil {
-				none = cmp.Or(none, err)
+				omitted = cmp.Or(omitted, err)
 				continue
 			}
 			out.Peaks = append(out.Peaks, answer.PeakOf(&capture.Tables, s, t))
@@ -83,31 +84,22 @@ func peaksAt(c *cli.Context, want *lifetime.Selection, at answer.Moment, out *an
 		return nil
 	})
 	if err == nil && len(out.Peaks) == 0 {
-		err = none
+		err = omitted
 	}
 	return err
 }
 
-// chooseSpaces returns the spaces that a command line asks for, or those that say the
-// most. It says what is left out.
-func chooseSpaces(c *cli.Context, want *lifetime.Selection, o *lifetime.Outline) []int {
-	choice := answer.Choose(o, want.BySpace())
+// chooseSpaces returns the indices of the spaces that the flags select, or else of the
+// most informative ones, with a notice about the omitted ones.
+func chooseSpaces(c *cli.Context, selection *lifetime.Selection, o *lifetime.Outline) []int {
+	choice := answer.Choose(o, selection.BySpace())
 	switch {
 	case c.Bool("quiet"):
 	case choice.Programs > 0:
-		fmt.Fprintf(c.App.ErrWriter, "memlane: %s holds %s of compiled programs as well; --module and --memory-space show them, memlane info lists them\n",
-			text.Printable(o.Name()), units.Several(choice.Programs, "memory space"))
+		fmt.Fprintf(c.App.ErrWriter, "memlane: %s also has %s of compiled programs; list them with memlane info, "+
+			"select them with --module and --memory-space\n", text.Printable(o.Name()), units.Plural(choice.Programs, "memory space"))
 	case choice.Of > 1:
-		sayChoice(c.App.ErrWriter, "showing", &o.Spaces[choice.Spaces[0]].SpaceInfo, choice.Of)
+		noteChoice(c.App.ErrWriter, "showing", &o.Spaces[choice.Spaces[0]].SpaceInfo, choice.Of)
 	}
 	return choice.Spaces
-}
-
-// momentOf reads --at.
-func momentOf(c *cli.Context) (answer.Moment, error) {
-	at, err := answer.ParseMoment(c.String("at"))
-	if err != nil {
-		return at, usage("--at %w", err)
-	}
-	return at, nil
 }

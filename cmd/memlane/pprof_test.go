@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// top runs go tool pprof -top and returns what each function has, by name.
+// top runs go tool pprof -top and returns the value of each function, by name.
 func top(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"tool", "pprof", "-top", "-unit=B", "-nodecount=1000"}, args...)...).Output()
@@ -30,7 +30,7 @@ func top(t *testing.T, args ...string) map[string]string {
 	return found
 }
 
-// TestLeakedSpace: leaked_space is what the leaks of a capture come to.
+// TestLeakedSpace checks that leaked_space equals the sum of the leaks of a capture.
 func TestLeakedSpace(t *testing.T) {
 	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
 	for name, file := range pickles(t) {
@@ -49,8 +49,8 @@ func TestLeakedSpace(t *testing.T) {
 	}
 }
 
-// TestDiffProfile: the profile of a comparison has what pprof itself finds
-// between two profiles, and what diff says.
+// TestDiffProfile checks that the profile of diff equals the difference that pprof itself
+// computes between two profiles.
 func TestDiffProfile(t *testing.T) {
 	dir := t.TempDir()
 	before, after, d := filepath.Join(dir, "before.pb.gz"), filepath.Join(dir, "after.pb.gz"), filepath.Join(dir, "diff.pb.gz")
@@ -65,7 +65,7 @@ func TestDiffProfile(t *testing.T) {
 	}
 }
 
-// TestSeries: one profile for each instant, whose difference pprof shows.
+// TestSeries checks that each instant gets a profile, and that pprof can compare them.
 func TestSeries(t *testing.T) {
 	dir := t.TempDir()
 	file := "../../testdata/labelled/d01_list_act.pickle.zst"
@@ -74,7 +74,7 @@ func TestSeries(t *testing.T) {
 	if err != nil || len(files) != 4 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	// 30 steps of 4 MiB lie between the first and the last.
+	// There are 30 steps of 4 MiB between the first and the last.
 	got := top(t, "-diff_base", files[0], files[3])
 	if got["project"] != "125829120B" {
 		t.Errorf("%v", got)
@@ -85,7 +85,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestUserFrames: the leaf is a frame of the program where there is one.
+// TestUserFrames checks that the leaf is a frame of the user's program, if there is one.
 func TestUserFrames(t *testing.T) {
 	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
 	leaves := func(args ...string) (all []string) {

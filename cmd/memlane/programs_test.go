@@ -32,8 +32,8 @@ func profiles(t *testing.T) []string {
 	return slices.DeleteFunc(all, func(file string) bool { return strings.Contains(file, "MANGLED") })
 }
 
-// TestProfiles: whatever a memory ID is of, info, peak, pprof and svg agree on
-// its peak, and every view draws it.
+// TestProfiles checks that info, peak, pprof and svg agree on the peak of every memory ID,
+// and that every view draws it.
 func TestProfiles(t *testing.T) {
 	heap := filepath.Join(t.TempDir(), "heap.pb.gz")
 	for _, file := range profiles(t) {
@@ -67,7 +67,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// checkRows holds a breakdown to what info says of its memory ID.
+// checkRows compares a breakdown with the figures of info.
 func checkRows(t *testing.T, file string, s answer.Space, p answer.Peak) {
 	t.Helper()
 	var bytes, padding, stack, base int64
@@ -104,8 +104,8 @@ func checkRows(t *testing.T, file string, s answer.Space, p answer.Peak) {
 	}
 }
 
-// TestProfileWidth: what people read of profiles fits a terminal, but for names
-// of programs that are longer.
+// TestProfileWidth checks that text about profiles fits a terminal, except long names of
+// programs.
 func TestProfileWidth(t *testing.T) {
 	for _, file := range profiles(t) {
 		for _, command := range []string{"leaks", "peak"} {
@@ -118,8 +118,7 @@ func TestProfileWidth(t *testing.T) {
 	}
 }
 
-// TestNoMemory: a capture without any memory says why, in the words of what it
-// is.
+// TestNoMemory checks that a capture without memory data says why, for its format.
 func TestNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
@@ -139,7 +138,7 @@ func TestNoMemory(t *testing.T) {
 			}
 		}
 	}
-	// Programs are there, but what was asked for would have been recorded.
+	// There are programs, but the requested data would have been recorded at run time.
 	programs, err := os.ReadFile("../../testdata/native/programs.native")
 	if err != nil {
 		t.Fatal(err)

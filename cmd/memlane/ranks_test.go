@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// TestManyRanks: a leak that all ranks but one have is told once, and the rank that
-// needs more than the others is named.
+// TestManyRanks checks that a leak of several ranks is printed once, and that the rank
+// with more memory than the others is named.
 func TestManyRanks(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -35,7 +35,7 @@ func TestManyRanks(t *testing.T) {
 	}
 	text := succeed(t, append([]string{"leaks", "--rank-from", `worker(\d+)`}, files...)...)
 	for _, want := range []string{
-		"\n6 ranks: peak 104 MiB on rank 4, least 19.1 MiB on rank 2\nmedian 43.6 MiB, median deviation 0 B\n",
+		"\n6 ranks: highest peak 104 MiB on rank 4, lowest 19.1 MiB on rank 2\nmedian 43.6 MiB, median deviation 0 B\n",
 		"\nleak forward (leak_loss.py:9): 4 of 6 ranks, 64.0 MiB in all, 2.00 MiB per\n  step in the median; not on rank 2, rank 4\n",
 		"\nleak make_activation (leak.py:8): 1 of 6 ranks, 80.0 MiB in all, 4.00 MiB per\n  step in the median; on rank 4\n",
 		"\nwarning  rank_outlier\n  rank 4 differs from the other 5 ranks: peak 104 MiB, ",
@@ -45,14 +45,14 @@ func TestManyRanks(t *testing.T) {
 		}
 	}
 	out := decode[answer.Leaks](t, succeed(t, append([]string{"leaks", "--json", "--rank-from", `worker(\d+)`}, files...)...))
-	odd := 0
+	outliers := 0
 	for _, f := range out.Findings {
 		if f.Rule == "rank_outlier" {
-			odd++
+			outliers++
 		}
 	}
-	if len(out.Ranks) != 6 || odd != 2 || out.Ranks[4].Leaked != 80<<20 {
-		t.Errorf("%d outliers, ranks %+v", odd, out.Ranks)
+	if len(out.Ranks) != 6 || outliers != 2 || out.Ranks[4].Leaked != 80<<20 {
+		t.Errorf("%d outliers, ranks %+v", outliers, out.Ranks)
 	}
 	if text := succeed(t, append([]string{"info"}, files...)...); strings.Contains(text, "6 ranks") {
 		t.Error("ranks are known without --rank-from")
@@ -62,7 +62,7 @@ func TestManyRanks(t *testing.T) {
 	}
 }
 
-// TestManyPanels: a picture has 64 panels at most, and says so.
+// TestManyPanels checks that a picture has at most 64 panels, and states the rest.
 func TestManyPanels(t *testing.T) {
 	args := []string{"svg"}
 	for range maxPanels + 2 {
@@ -72,7 +72,7 @@ func TestManyPanels(t *testing.T) {
 	if n := strings.Count(picture, ": peak 104 MiB (109,051,904 B)</title>"); n != maxPanels {
 		t.Errorf("%d panels", n)
 	}
-	if !strings.Contains(picture, "<title>memory in use - 66 captures: peak 104 MiB on each</title>") || !strings.Contains(picture, ">2 more are left out: these are the first 64.<") {
-		t.Error("it does not say how many there are")
+	if !strings.Contains(picture, "<title>memory in use - 66 captures: peak 104 MiB on each</title>") || !strings.Contains(picture, ">Only the first 64 are shown, 2 more are not.<") {
+		t.Error("the picture does not state the counts")
 	}
 }

@@ -20,18 +20,18 @@ import (
 	"github.com/memlane/memlane/render/blocks"
 )
 
-// rectangle is a block of an address picture, as a reader of the file finds it.
+// rectangle is a block of an address picture, read from the file.
 type rectangle struct {
 	x, y, right, bottom float64 // pixels
 	offset              uint64  // from its hover text
 	size                int64
 }
 
-// drawing is an address picture read back.
+// drawing is an address picture, read from the file.
 type drawing struct {
 	blocks      []rectangle
-	merged      int64          // buffers that are drawn together
-	mergedBytes string         // theirs at the peak
+	merged      int64          // number of merged buffers
+	mergedBytes string         // their bytes at the peak
 	plot        rectangle      // from the lines of the grid
 	first       uint64         // address, from the model
 	lines       map[string]int // y of the lines of the grid, by label, in tenths of a pixel
@@ -40,10 +40,10 @@ type drawing struct {
 var (
 	offsetText = regexp.MustCompile(`\noffset (\d+) \(0x[0-9a-f]+\)`)
 	bytesText  = regexp.MustCompile(`(?m)^(?:\S+ \S+ \(([\d,]+) B\)|(\d+) B)$`)
-	mergedText = regexp.MustCompile(`; ([\d,]+) small ones? \((.*?) at the peak\)`)
+	mergedText = regexp.MustCompile(`; ([\d,]+) small buffers? \((.*?) at the peak\)`)
 )
 
-// readBack reads an address picture with nothing but what stands in it.
+// readBack reads an address picture without the model.
 func readBack(t *testing.T, svg []byte) *drawing {
 	t.Helper()
 	d := &drawing{lines: map[string]int{}}
@@ -125,9 +125,9 @@ func bounds(t *testing.T, d string) rectangle {
 	return r
 }
 
-// TestRectangles: what stands in an address picture gives back the begin, the end,
-// the offset and the size of the buffers to a pixel; and those that are drawn and
-// those that are drawn together are all there are, in number and in bytes.
+// TestRectangles checks that an address picture contains the begin, end, offset and size
+// of the buffers, to a pixel. Separate and merged buffers together must have the count
+// and the bytes of the model.
 func TestRectangles(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/xplane/*.hlo.pb")
 	if err != nil || len(files) < 4 {
@@ -169,7 +169,7 @@ func TestRectangles(t *testing.T) {
 	}
 }
 
-// firstAddress returns where offsets count from.
+// firstAddress returns the address of offset 0.
 func firstAddress(s *lifetime.Space) uint64 {
 	first := uint64(math.MaxUint64)
 	for _, b := range s.Buffers {
@@ -181,7 +181,7 @@ func firstAddress(s *lifetime.Space) uint64 {
 	return first
 }
 
-// pieces returns how many runs of addresses a space uses.
+// pieces returns the number of contiguous address ranges of a space.
 func pieces(s *lifetime.Space) (n int) {
 	var all [][2]uint64
 	for _, b := range s.Buffers {
@@ -201,8 +201,8 @@ func pieces(s *lifetime.Space) (n int) {
 	return n
 }
 
-// checkNumbers holds the count and the bytes of what is drawn against the model.
-// shown are the buffers that have blocks.
+// checkNumbers compares the count and the bytes of the drawing with the model. shown are
+// the buffers that have a block.
 func checkNumbers(t *testing.T, where string, d *drawing, s *lifetime.Space, shown []int) {
 	t.Helper()
 	if got := int64(len(d.blocks)) + d.merged; got != int64(len(s.Buffers)) {
@@ -223,14 +223,13 @@ func checkNumbers(t *testing.T, where string, d *drawing, s *lifetime.Space, sho
 	}
 }
 
-// at returns where an instant lies.
+// at returns the position of an instant.
 func (d *drawing) at(s *lifetime.Space, t int64) float64 {
 	return d.plot.x + float64(t-s.Begin)/float64(s.End-s.Begin)*(d.plot.right-d.plot.x)
 }
 
-// off returns how far a block is from where a buffer belongs, in pixels: at its
-// begin or at its end, whichever is further. It is infinite for another place in
-// memory.
+// off returns the distance in pixels between a block and the place of a buffer, at its
+// begin or its end, whichever is larger. It is infinite for another address or size.
 func (d *drawing) off(r rectangle, s *lifetime.Space, b *lifetime.Buffer) float64 {
 	if b.Size != r.size || b.Addr-d.first != r.offset {
 		return math.Inf(1)
@@ -242,7 +241,7 @@ func (d *drawing) off(r rectangle, s *lifetime.Space, b *lifetime.Buffer) float6
 	return max(math.Abs(d.at(s, begin)-r.x), math.Abs(d.at(s, end)-r.right))
 }
 
-// checkPlaces holds every block against a buffer of its own, and returns those.
+// checkPlaces matches every block with a different buffer, and returns the buffers.
 func checkPlaces(t *testing.T, where string, d *drawing, s *lifetime.Space) (shown []int) {
 	t.Helper()
 	slices.SortFunc(d.blocks, func(a, b rectangle) int { return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.x, b.x)) })
@@ -253,7 +252,7 @@ func checkPlaces(t *testing.T, where string, d *drawing, s *lifetime.Space) (sho
 		scale = (largest.bottom - largest.y) / float64(largest.size)
 	}
 	for k, r := range d.blocks {
-		// Of several that came and went at one place within a pixel, the nearest.
+		// Several buffers can have the same place within a pixel: take the nearest.
 		best, off := -1, 1.0
 		for i := range taken {
 			if n := d.off(r, s, &s.Buffers[i]); n < off && !taken[i] {
@@ -276,8 +275,8 @@ func checkPlaces(t *testing.T, where string, d *drawing, s *lifetime.Space) (sho
 	return shown
 }
 
-// checkOffsets holds the height of blocks against the lines of the grid, where
-// addresses are one run.
+// checkOffsets compares the height of blocks with the grid lines, if the addresses are
+// one range.
 func checkOffsets(t *testing.T, where string, d *drawing) {
 	t.Helper()
 	highest, bytes := d.plot.bottom, 0.0

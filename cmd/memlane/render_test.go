@@ -21,8 +21,7 @@ import (
 	"github.com/memlane/memlane/render"
 )
 
-// TestSVG: every way to draw every capture is well-formed, and the same each
-// time.
+// TestSVG checks that every view of every capture is well-formed and reproducible.
 func TestSVG(t *testing.T) {
 	drawn := map[string]bool{}
 	for name, file := range pickles(t) {
@@ -68,7 +67,7 @@ func wellFormed(text string) error {
 	return nil
 }
 
-// TestPprof: the totals of a profile are those of info, for every capture.
+// TestPprof checks that the totals of a profile equal those of info, for every capture.
 func TestPprof(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "heap.pb.gz")
 	for name, capture := range pickles(t) {
@@ -95,7 +94,7 @@ func TestPprof(t *testing.T) {
 	}
 }
 
-// totals sums up a profile.
+// totals returns the sums of a profile by sample type.
 func totals(t *testing.T, file string) map[string]int64 {
 	t.Helper()
 	f, err := os.Open(file)
@@ -116,7 +115,7 @@ func totals(t *testing.T, file string) map[string]int64 {
 	return sums
 }
 
-// TestGoToolPprof: what people will do with a profile.
+// TestGoToolPprof opens a profile with go tool pprof.
 func TestGoToolPprof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go tool pprof")
@@ -139,7 +138,8 @@ func TestGoToolPprof(t *testing.T) {
 	}
 }
 
-// allocations adds up the buffers that begin in the window, from the model.
+// allocations returns the bytes and the count of the buffers that begin in the window,
+// from the model.
 func allocations(t *testing.T, file string) (bytes, count int64) {
 	t.Helper()
 	c, err := formats.Open(file, formats.Input{})
@@ -155,8 +155,8 @@ func allocations(t *testing.T, file string) (bytes, count int64) {
 	return bytes, count
 }
 
-// TestExport: the exported models hold as many things as the model, and -o
-// writes what standard output would get.
+// TestExport checks that exported models have as many items as the model, and that -o FILE
+// and -o - write the same.
 func TestExport(t *testing.T) {
 	type model struct {
 		Sites, Stacks, Frames, Losses []any
@@ -189,7 +189,7 @@ func TestExport(t *testing.T) {
 	file := pickles(t)["t215_host"]
 	for _, e := range render.Exports {
 		if e.Needs != render.Buffers {
-			continue // of XProf captures: export.txtar
+			continue // export.txtar tests the formats that need XProf captures
 		}
 		out := filepath.Join(t.TempDir(), "out"+e.Extension)
 		if printed := succeed(t, "export", "--to", e.Name, "-o", out, file); printed != "" {
@@ -205,9 +205,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestHalfWritten: a series that fails on the way leaves no file, and what was
-// there before stays. A link stays one, also where it leads to nothing yet; names
-// may be as long as file systems have them.
+// TestHalfWritten checks that a failed series leaves no file and keeps the old files. Links
+// stay links, even without a target. Names may have the maximum length.
 func TestHalfWritten(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The forms of a report.
+// The formats of a report.
 const (
 	textReport     = "text"
 	markdownReport = "markdown"
@@ -24,8 +24,8 @@ const (
 	htmlReport     = "html"
 )
 
-// reportFormats has them by the extension of the file that -o names; "" is never
-// chosen by it.
+// reportFormats has the extension of the output file that selects each format; "" if
+// only --format selects it.
 var reportFormats = []struct{ name, extension string }{
 	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}, {sarifReport, ".sarif"}, {githubReport, ""},
 }
@@ -35,13 +35,14 @@ func formatFlag() cli.Flag {
 	for _, f := range reportFormats {
 		names = append(names, f.name)
 	}
-	return oneOf(&cli.StringFlag{Name: "format", Usage: "`FORMAT`: text, markdown, html, json, sarif or\ngithub; else by -o's name"}, named(names...)...)
+	return oneOf(&cli.StringFlag{Name: "format",
+		Usage: "`FORMAT`: text, markdown, html, json, sarif or\ngithub; default: by the name of -o"}, named(names...)...)
 }
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "all of it: what to do first, findings, figures and the peak",
+		Usage:     "report everything: what to do first, findings, figures, peak",
 		ArgsUsage: "CAPTURE...",
 		Description: "Examples:\n" +
 			"  memlane report snapshot.pickle\n" +
@@ -53,12 +54,12 @@ func reportCommand() *cli.Command {
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(), rankFlag(),
 			formatFlag(),
-			toggle("json", "the same as --format json"), outputFlag())...),
-		Action: reportOn,
+			toggle("json", "same as --format json"), outputFlag())...),
+		Action: writeReport,
 	}
 }
 
-func reportOn(c *cli.Context) error {
+func writeReport(c *cli.Context) error {
 	format, err := reportFormat(c)
 	if err != nil {
 		return err
@@ -68,48 +69,35 @@ func reportOn(c *cli.Context) error {
 		return err
 	}
 	if r.preset != nil && c.NArg() > 1 {
-		return usage("report --rules %s: want one capture, got %d: its report is about one profile", r.preset.Name, c.NArg())
-	}
-	ranks, err := ranksOf(c)
-	if err != nil {
-		return err
+		return usage("report --rules %s takes one capture (got %d): its report covers one profile", r.preset.Name, c.NArg())
 	}
 	var of []answer.CaptureReport
-	var all []web.Capture
-	var foreign *preset.Report
-	met := 0
-	err = r.each(c, func(capture *lifetime.Capture) error {
-		found, report := r.find(capture)
-		met += r.meets(found)
-		outline := capture.Outline()
-		ranks.Add(outline, found)
-		if foreign = report; format == htmlReport {
-			all = append(all, web.Capture{Capture: capture, Findings: found})
+	var pages []web.Capture
+	err = r.each(c, func(capture *lifetime.Capture, outline *lifetime.Outline, found []leak.Finding) {
+		if format == htmlReport {
+			pages = append(pages, web.Capture{Capture: capture, Findings: found})
 		}
-		of = append(of, answer.CaptureReportOf(capture, outline, answer.LeaksOf(capture, found, r.tool(), r.settings.Function)))
-		return nil
+		of = append(of, answer.CaptureReportOf(capture, outline, r.leaksOf(capture, found)))
 	})
 	if err != nil {
 		return err
 	}
-	outliers := r.outliers(ranks)
-	met += r.meets(outliers)
-	out := answer.NewReport(r.name(), of, ranks, outliers)
-	if foreign != nil {
-		s := foreign.OptimizationScore
-		out.Score = answer.ReportScore{Score: answer.Score{Score: s.Score, Grade: s.Grade, Description: s.Description}, Findings: s.IssuesFound}
+	out := answer.NewReport(r.name(), of, r.ranks, r.outliers)
+	if r.report != nil {
+		out.Score = answer.ReportScore{Score: r.score(), Findings: r.report.OptimizationScore.IssuesFound}
 	}
 	err = writeOutput(c, func(w io.Writer) error {
 		switch format {
 		case jsonReport:
-			if foreign != nil {
-				return model.WriteJSON(w, answer.PresetReport{Schema: out.Schema, Rules: out.Rules, Report: foreign, Findings: out.Findings, Functions: out.Functions, Ranks: out.Ranks})
+			if r.report != nil {
+				return model.WriteJSON(w, answer.PresetReport{Schema: out.Schema, Rules: out.Rules, Optimization: r.report,
+					Findings: out.Findings, Functions: out.Functions, Ranks: out.Ranks})
 			}
 			return model.WriteJSON(w, out)
 		case markdownReport:
 			return report.WriteMarkdown(w, out)
 		case htmlReport:
-			return web.Write(w, all)
+			return web.Write(w, pages)
 		case sarifReport:
 			return report.WriteSARIF(w, report.All(out.OfCaptures()))
 		case githubReport:
@@ -120,10 +108,10 @@ func reportOn(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.verdict(met)
+	return r.checkFailOn()
 }
 
-// reportFormat returns the form that a command line asks for.
+// reportFormat returns the format that --format, --json or the name of -o selects.
 func reportFormat(c *cli.Context) (string, error) {
 	name := c.String("format")
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -21,17 +22,18 @@ import (
 // defaultRules is the name of memlane's own rules.
 const defaultRules = "default"
 
-// ruleFlags are the flags of the commands that look for trouble.
+// ruleFlags returns the flags of the commands that apply rules.
 func ruleFlags() []cli.Flag {
-	choices := []word{{defaultRules, "memlane's own"}}
+	choices := []word{{defaultRules, "the rules of memlane"}}
 	for i := range preset.Presets {
 		choices = append(choices, word{preset.Presets[i].Name, preset.Presets[i].Doc})
 	}
 	return []cli.Flag{
-		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, Usage: "`RULES`: " + orList(choices), DefaultText: defaultRules}, choices...),
-		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set `NAME=V` for a rule; may be given again"},
-		&cli.StringFlag{Name: "function", Usage: "only functions that match `REGEXP`, and their calls"},
-		suggesting(&cli.StringFlag{Name: "fail-on", Usage: "status 1 for a finding that is `BAD`: critical,\nwarning, info, or the name of a rule"},
+		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, DefaultText: defaultRules,
+			Usage: "`RULES`: " + orList(choices)}, choices...),
+		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set the threshold `NAME=V`; can be repeated"},
+		&cli.StringFlag{Name: "function", Usage: "only functions that match `REGEXP`, and their callees"},
+		suggesting(&cli.StringFlag{Name: "fail-on", Usage: "exit status 1 for findings of `LEVEL` or above:\ncritical, warning, info; or of the rule LEVEL"},
 			append(severities(), (&rules{}).list()...)...),
 	}
 }
@@ -40,7 +42,7 @@ func severities() []word {
 	return named(leak.Critical.String(), leak.Warning.String(), leak.Info.String())
 }
 
-// texts is the value of a flag that may be given again.
+// texts is the value of a flag that can be repeated.
 type texts []string
 
 func (t *texts) String() string { return strings.Join(*t, " ") }
@@ -51,71 +53,76 @@ func (t *texts) Set(value string) error {
 	return nil
 }
 
-// ownThresholds are those of memlane's rules that users may set.
+// ownThresholds are the thresholds of memlane's rules, in bytes.
 var ownThresholds = []struct {
 	name, doc string
-	usual     string
+	usual     string // default value
 	of        func(*leak.Settings) *int64
 }{
-	{"critical_bytes", "leak, growing_buffer: from how many bytes on a leak is critical", "1GiB", func(s *leak.Settings) *int64 { return &s.Critical }},
-	{"limit_bytes", "leak, oom: how many bytes the device has", "as the capture tells", func(s *leak.Settings) *int64 { return &s.Limit }},
+	{"critical_bytes", "leak, growing_buffer: a leak of at least this size is critical", "1GiB",
+		func(s *leak.Settings) *int64 { return &s.Critical }},
+	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *leak.Settings) *int64 { return &s.Limit }},
 }
 
-// rules are those that a command line asks for.
+// rules are the rules that a command line selects, and their results.
 type rules struct {
 	preset     *preset.Preset // nil = memlane's own
 	thresholds preset.Thresholds
 	settings   leak.Settings
 	failOn     string
+
+	ranks    *answer.Ranks
+	report   *preset.Optimization // of the last capture; nil for memlane's own rules
+	outliers []leak.Finding       // about ranks that differ from the others
+	met      int                  // findings that meet --fail-on
 }
 
-func rulesOf(c *cli.Context) (*rules, error) {
-	r := &rules{failOn: c.String("fail-on")}
-	r.choose(c.String("rules"))
-	if text := c.String("function"); text != "" {
-		re, err := patternOf("function", text)
-		if err != nil {
+func rulesOf(c *cli.Context) (r *rules, err error) {
+	r = &rules{failOn: c.String("fail-on")}
+	for i := range preset.Presets {
+		if p := &preset.Presets[i]; p.Name == c.String("rules") {
+			r.preset, r.thresholds = p, p.Thresholds
+		}
+	}
+	if pattern := c.String("function"); pattern != "" {
+		if r.settings.Function, err = regexpOf("function", pattern); err != nil {
 			return nil, err
 		}
-		r.settings.Function = re
 	}
 	for _, set := range *c.Generic("threshold").(*texts) {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok {
-			return nil, usage("--threshold %q: want NAME=VALUE; memlane leaks --list-rules has the names", set)
+			return nil, usage("--threshold %q: use NAME=VALUE; memlane leaks --list-rules lists the names", set)
 		}
 		if err := r.set(name, value); err != nil {
 			return nil, usage("--threshold %s: %w", set, err)
 		}
 	}
-	if bad := append(severities(), r.list()...); r.failOn != "" && !isWord(bad, r.failOn) {
-		return nil, usage("--fail-on %q: want %s, or a rule that memlane leaks --list-rules has%s", r.failOn, orList(severities()), meant(r.failOn, bad))
+	if words := append(severities(), r.list()...); r.failOn != "" && !hasWord(words, r.failOn) {
+		return nil, usage("--fail-on %q: use %s, or a rule from memlane leaks --list-rules%s",
+			r.failOn, orList(severities()), suggestion(r.failOn, words))
 	}
-	return r, nil
+	r.ranks, err = ranksOf(c)
+	return r, err
 }
 
-func (r *rules) choose(name string) {
-	for i := range preset.Presets {
-		if p := &preset.Presets[i]; p.Name == name {
-			r.preset, r.thresholds = p, p.Thresholds
-		}
-	}
-}
-
-// name returns what --rules calls them.
-func (r *rules) name() string {
+// tool returns the name of the tool that the rules come from; "" for memlane's own.
+func (r *rules) tool() string {
 	if r.preset == nil {
-		return defaultRules
+		return ""
 	}
 	return r.preset.Name
 }
+
+// name returns the value of --rules.
+func (r *rules) name() string { return cmp.Or(r.tool(), defaultRules) }
 
 // set changes a threshold.
 func (r *rules) set(name, value string) error {
 	if r.preset != nil {
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return fmt.Errorf("%q is no number", value)
+			return fmt.Errorf("%q is not a number", value)
 		}
 		return r.thresholds.Set(name, v)
 	}
@@ -124,14 +131,14 @@ func (r *rules) set(name, value string) error {
 		if t.name == name {
 			n, err := units.ParseBytes(value)
 			if err != nil || n <= 0 {
-				return fmt.Errorf("%q is no size, as 80GiB", value)
+				return fmt.Errorf("%q is not a size such as 80GiB", value)
 			}
 			*t.of(&r.settings) = n
 			return nil
 		}
 		names = append(names, t.name)
 	}
-	return fmt.Errorf("memlane's own rules have no threshold %q, but %s; see memlane leaks --list-rules", name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown threshold %q; memlane's rules have %s; see memlane leaks --list-rules", name, strings.Join(names, ", "))
 }
 
 // list returns every rule.
@@ -150,49 +157,37 @@ func (r *rules) list() (all []word) {
 
 // listRules prints all rules with their thresholds.
 func listRules(w io.Writer) {
-	own := rules{}
-	fmt.Fprintf(w, "--rules default: memlane's own\n")
-	printRules(w, own.list())
+	fmt.Fprintf(w, "--rules %s: the rules of memlane\n", defaultRules)
+	printWords(w, (&rules{}).list()...)
 	for _, t := range ownThresholds {
-		printRule(w, t.name+"="+t.usual, t.doc)
+		printWords(w, word{t.name + "=" + t.usual, t.doc})
 	}
 	for i := range preset.Presets {
 		p := &preset.Presets[i]
 		fmt.Fprintf(w, "\n%s\n", text.Wrap(fmt.Sprintf("--rules %s: %s", p.Name, p.Doc), "  "))
 		if i == 0 {
-			printRules(w, (&rules{preset: p}).list())
+			printWords(w, (&rules{preset: p}).list()...)
 		} else {
 			fmt.Fprintf(w, "  the same rules\n")
 		}
 		fmt.Fprintf(w, "  thresholds\n")
 		for _, t := range p.Thresholds.List() {
-			printRule(w, fmt.Sprintf("%s=%v", t.Name, t.Value), t.Doc)
+			printWords(w, word{fmt.Sprintf("%s=%v", t.Name, t.Value), t.Doc})
 		}
 	}
 }
 
-func printRules(w io.Writer, all []word) {
-	for _, r := range all {
-		printRule(w, r.name, r.doc)
+func printWords(w io.Writer, words ...word) {
+	for _, word := range words {
+		fmt.Fprintf(w, "  %s\n      %s\n", word.name, text.Wrap(word.doc, "      "))
 	}
 }
 
-func printRule(w io.Writer, name, doc string) {
-	fmt.Fprintf(w, "  %s\n      %s\n", name, text.Wrap(doc, "      "))
-}
-
-// tool returns the name of the tool whose rules they are, "" for memlane's own.
-func (r *rules) tool() string {
-	if r.preset == nil {
-		return ""
-	}
-	return r.preset.Name
-}
-
-// each reads the captures of a command line for the rules. Those of other tools look
-// at calls, and need no memory.
-func (r *rules) each(c *cli.Context, take func(*lifetime.Capture) error) error {
-	want, err := selectionOf(c)
+// each reads the captures of a command line, applies the rules to each and passes it to
+// take. The rules of other tools apply to calls, so they also accept captures without
+// memory.
+func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outline, []leak.Finding)) error {
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -200,41 +195,52 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture) error) error {
 	if r.preset != nil {
 		reading.in.Keep = build.Calls
 	}
-	reading.part = func(want *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
+	reading.part = func(selection *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
 		if len(capture.Spaces) == 0 && capture.Sources[0].Traits.Calls {
 			return capture, nil
 		}
-		return want.Of(capture)
+		return selection.Of(capture)
 	}
-	return reading.each(c, &want, take)
+	err = reading.each(c, &selection, func(capture *lifetime.Capture) error {
+		outline, found := capture.Outline(), r.find(capture)
+		r.met += r.meetFailOn(found)
+		r.ranks.Add(outline, found)
+		take(capture, outline, found)
+		return nil
+	})
+	if r.preset == nil && r.settings.Function == nil {
+		r.outliers = r.ranks.Outliers()
+		r.met += r.meetFailOn(r.outliers)
+	}
+	return err
 }
 
-// find applies the rules to a capture. report is that of another tool, nil for
-// memlane's own rules.
-func (r *rules) find(capture *lifetime.Capture) (found []leak.Finding, report *preset.Report) {
+// find applies the rules to a capture.
+func (r *rules) find(capture *lifetime.Capture) []leak.Finding {
 	if r.preset == nil {
-		return leak.Find(capture, capture.Spaces, r.settings), nil
+		return leak.Find(capture, capture.Spaces, r.settings)
 	}
 	calls := preset.CallsOf(capture)
 	if r.settings.Function != nil {
 		matches := capture.Matching(r.settings.Function)
 		calls = slices.DeleteFunc(slices.Clone(calls), func(call lifetime.Call) bool { return !matches(call.Site) })
 	}
-	report = r.preset.Report(capture, calls, r.thresholds)
-	return answer.PresetFindings(capture, calls, report), report
+	r.report = r.preset.Optimize(capture, calls, r.thresholds)
+	return answer.PresetFindings(capture, calls, r.report)
 }
 
-// outliers returns the findings about ranks that differ; none by the rules of others,
-// or of a function alone.
-func (r *rules) outliers(ranks *answer.Ranks) []leak.Finding {
-	if r.preset != nil || r.settings.Function != nil {
-		return nil
-	}
-	return ranks.Outliers()
+func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.CaptureLeaks {
+	return answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
 }
 
-// meets counts the findings that --fail-on asks for.
-func (r *rules) meets(found []leak.Finding) (n int) {
+// score returns the score that another tool gives.
+func (r *rules) score() answer.Score {
+	s := r.report.OptimizationScore
+	return answer.Score{Score: s.Score, Grade: s.Grade, Description: s.Description}
+}
+
+// meetFailOn counts the findings that meet --fail-on.
+func (r *rules) meetFailOn(found []leak.Finding) (n int) {
 	severity, isSeverity := leak.ParseSeverity(r.failOn)
 	for _, f := range found {
 		if r.failOn != "" && (isSeverity && f.Severity >= severity || !isSeverity && f.Rule == r.failOn) {
@@ -244,10 +250,10 @@ func (r *rules) meets(found []leak.Finding) (n int) {
 	return n
 }
 
-// verdict returns an error with status 1 where n findings meet --fail-on.
-func (r *rules) verdict(n int) error {
-	if n == 0 {
+// checkFailOn returns an error if findings meet --fail-on.
+func (r *rules) checkFailOn() error {
+	if r.met == 0 {
 		return nil
 	}
-	return foundError{fmt.Errorf("--fail-on %s: %s", r.failOn, units.Several(n, "finding"))}
+	return failOnMet("%s: %s", r.failOn, units.Plural(r.met, "finding"))
 }

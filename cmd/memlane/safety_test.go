@@ -16,17 +16,16 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// nasty is what a name in a capture may try: escape sequences, C1 controls,
-// a bell, a carriage return, a second line, a reversed direction of writing,
-// markup, and bytes that are no text.
+// nasty is a name with escape sequences, C1 controls, a bell, a carriage return, a second
+// line, reversed writing direction, markup, and bytes that are not UTF-8.
 const nasty = "a\x1b[31;1mred\x1b]0;title\x07\r\nmemlane: b\u009b2J\x7f\u202egnirts\u2066</title><script>&amp;\"'\xff"
 
-// TestNamesCannotActOnATerminal: whatever a capture or the command line calls
-// things, what reaches a terminal is printable text, line by line.
+// TestNamesCannotActOnATerminal checks that output contains only printable text, whatever
+// the names in a capture or on the command line are.
 func TestNamesCannotActOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	// The name of a file too, as far as file systems go.
+	// The file name is hostile too, if the file system accepts it.
 	evil := "x\x1b[31m\n\u202e.pickle"
 	if err := os.WriteFile(evil, leaky(nasty, "/src/"+nasty+".py"), 0o666); err != nil {
 		t.Skip(err)
@@ -53,12 +52,12 @@ func TestNamesCannotActOnATerminal(t *testing.T) {
 			t.Errorf("memlane %q: status %d, and prints\n%s", args, status, stdout)
 		}
 	}
-	// The names are still there, for those who want them as they are.
+	// JSON keeps the original names.
 	findings := decode[answer.Leaks](t, succeed(t, "leaks", "--json", evil)).Findings
 	if len(findings) != 1 || findings[0].Site.Function != strings.ToValidUTF8(nasty, "\ufffd") || findings[0].File != evil {
 		t.Errorf("the names of JSON are not those of the capture: %+v", findings)
 	}
-	// A profile is for another program, which prints what it finds.
+	// The reader of a profile escapes the names itself.
 	succeed(t, "pprof", "-o", "out.pb.gz", evil)
 	// Text shows the name on one line.
 	text := succeed(t, "leaks", evil)
@@ -67,21 +66,21 @@ func TestNamesCannotActOnATerminal(t *testing.T) {
 	}
 }
 
-// TestHostileTextOnTerminals: whatever a capture calls anything, and its file, no
-// command writes it so that a terminal or the log of a pipeline obeys it.
+// TestHostileTextOnTerminals checks that no text of a capture or file name reaches a
+// terminal or the log of a pipeline as a command.
 func TestHostileTextOnTerminals(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range hostile.Texts {
 		if text.Printable(name) == name {
-			continue // it is what all can see
+			continue // visible text is not changed
 		}
-		file := fileCalled(t, name)
+		file := hostileFile(t, name)
 		t.Run("", func(t *testing.T) {
 			for _, command := range []string{
 				"info", "info --json", "leaks --json", "peak", "peak --json", "peak --at oom", "peak --module *", "ops", "ops --json",
 				"report", "report --json", "report --format markdown", "report --format sarif", "diff FILE", "diff --json FILE",
 				"svg --view peak", "export --to native", "export --to csv --table stacks",
-				// What the user is told of it, and of what the user says.
+				// Hostile text in arguments.
 				"info --space TEXT", "info --module TEXT", "peak --at TEXT", "peak --from TEXT", "info --input-format TEXT", "export --to TEXT", "svg --color TEXT", "svg -o TEXT/TEXT/x", "diff --fail-on TEXT FILE",
 				"leaks --rules TEXT", "leaks --function TEXT", "info --max-memory TEXT", "peak --category TEXT", "info TEXT", "info --TEXT", "info --json=TEXT", "TEXT", "help TEXT", "serve --http TEXT", "serve --no-browser TEXT/x",
 			} {
@@ -106,9 +105,9 @@ func TestHostileTextOnTerminals(t *testing.T) {
 	}
 }
 
-// fileCalled writes a hostile capture under a name as like the text as file systems
-// allow.
-func fileCalled(t *testing.T, text string) string {
+// hostileFile writes a hostile capture. Its name is the text, without the characters that
+// file systems reject.
+func hostileFile(t *testing.T, text string) string {
 	t.Helper()
 	name := strings.NewReplacer("/", "", "\x00", "").Replace(text)
 	name = strings.TrimLeft(name[:min(len(name), 200)], "-.")
@@ -117,7 +116,7 @@ func fileCalled(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	err := os.WriteFile(name, []byte(b.String()), 0o666)
-	if err != nil { // this system has names for text alone
+	if err != nil { // this system accepts only text as a name
 		name = "capture"
 		err = os.WriteFile(name, []byte(b.String()), 0o666)
 	}
@@ -133,14 +132,15 @@ func printableOnly(t *testing.T, args []string, text string) {
 		t.Errorf("memlane %q: prints what is no UTF-8", args)
 	}
 	for i, r := range text {
-		if r != '\n' && r != '\u00a0' && !unicode.IsPrint(r) { // a space that does not break does no harm
+		if r != '\n' && r != '\u00a0' && !unicode.IsPrint(r) { // U+00A0 is harmless
 			t.Errorf("memlane %q: prints %U: %q", args, r, text[max(0, i-40):min(len(text), i+40)])
 			return
 		}
 	}
 }
 
-// TestProgress: nothing in the first second, then one line that fits and goes.
+// TestProgress checks that nothing is shown in the first second, then one line that fits
+// the terminal and is cleared.
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{out: &out, file: "dir/" + strings.Repeat("long\x1b", 99), size: 1000}
@@ -162,7 +162,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("clears with %q", got)
 	}
 
-	// A size that is not known, is wrong, or nothing was read yet.
+	// The size is unknown or wrong, or nothing was read yet.
 	for _, size := range []int64{0, 100} {
 		out.Reset()
 		p = &progress{out: &out, file: "-", size: size, started: time.Now().Add(-2 * time.Second)}
@@ -175,7 +175,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestWidth: what people read fits a terminal.
+// TestWidth checks that text fits a terminal.
 func TestWidth(t *testing.T) {
 	fits := func(args ...string) {
 		for line := range strings.Lines(succeed(t, append(args, "--quiet")...)) {

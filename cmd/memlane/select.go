@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path"
@@ -15,42 +16,42 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// captureFlags are the flags of every command that reads spaces of captures, but
-// for export: its --to is another.
+// captureFlags returns the flags of every command that reads spaces of captures, except
+// export, whose --to has another meaning.
 func captureFlags(more ...cli.Flag) []cli.Flag {
 	return spaceFlags(append(more,
-		&cli.StringFlag{Name: "from", Usage: "only from `TIME` on: 20ms, or an instant as in JSON"},
-		&cli.StringFlag{Name: "to", Usage: "only up to `TIME`"})...)
+		&cli.StringFlag{Name: "from", Usage: "only after `TIME`: 20ms, or an instant from --json"},
+		&cli.StringFlag{Name: "to", Usage: "only until `TIME`"})...)
 }
 
-// functionFlag is one of the commands that show buffers; those that judge have
-// their own.
+// functionFlag returns --function of the commands that show buffers. leaks and report
+// have another one.
 func functionFlag() cli.Flag {
-	return &cli.StringFlag{Name: "function", Usage: "only what functions that match `REGEXP` allocated,\nand those that they called"}
+	return &cli.StringFlag{Name: "function", Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
 }
 
-// spaceFlags are captureFlags without those that cut the window.
+// spaceFlags returns the flags of captureFlags except those that limit the window.
 func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
-		&cli.StringFlag{Name: "space", Usage: "only the memory IDs that match `GLOB`, as 'cuda:*'"},
-		&cli.StringFlag{Name: "module", Usage: "only programs called `NAME`: jit_f or 'jit_f(5)'"},
+		&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
+		&cli.StringFlag{Name: "module", Usage: "only programs named `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
-		&cli.StringFlag{Name: "min-size", Usage: "only buffers of `SIZE` and more, as 1MiB"},
-		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of a category `NAME`, as peak has them"}, kinds...),
+		&cli.StringFlag{Name: "min-size", Usage: "only buffers of at least `SIZE`, such as 1MiB"},
+		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of category `NAME`, as listed by peak"}, categories...),
 	), inputFlags()...)
 }
 
-// kinds are the categories of buffers of compiled programs; those of others are
-// what their producer calls them.
-var kinds = named(lifetime.Parameter.String(), lifetime.Output.String(), lifetime.Temporary.String(), lifetime.Constant.String())
+// categories are those of the buffers of compiled programs. Other captures have the
+// categories of their producers.
+var categories = named(lifetime.Parameter.String(), lifetime.Output.String(), lifetime.Temporary.String(), lifetime.Constant.String())
 
-// selectionOf reads the flags that say which part of captures to look at.
+// selectionOf reads the flags that select a part of the captures.
 func selectionOf(c *cli.Context) (s lifetime.Selection, err error) {
 	s = lifetime.Selection{Space: c.String("space"), Module: c.String("module"), Category: c.String("category")}
 	if _, err := path.Match(s.Space, ""); err != nil {
-		return s, usage("--space %q: want a pattern, as 'cuda:*'; a [ needs its ], and a \\ what it stands before", s.Space)
+		return s, usage("--space %q: use a pattern such as 'cuda:*'; a [ needs a closing ], a \\ needs a character after it", s.Space)
 	}
-	if slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == "from" }) { // --to of export is another
+	if c.Command.Name != "export" { // its --to is a format
 		if s.From, err = instantOf(c, "from"); err != nil {
 			return s, err
 		}
@@ -60,25 +61,25 @@ func selectionOf(c *cli.Context) (s lifetime.Selection, err error) {
 	}
 	if size := c.String("min-size"); size != "" {
 		if s.MinSize, err = units.ParseBytes(size); err != nil || s.MinSize < 0 {
-			return s, usage("--min-size %q: want a size, as 1MiB", size)
+			return s, usage("--min-size %q: use a size such as 1MiB", size)
 		}
 	}
-	if function := c.String("function"); function != "" && c.String("rules") == "" { // the rules have their own way with functions
-		if s.Function, err = patternOf("function", function); err != nil {
+	if function := c.String("function"); function != "" && c.String("rules") == "" { // rulesOf reads --function itself
+		if s.Function, err = regexpOf("function", function); err != nil {
 			return s, err
 		}
 	}
 	if number := c.String("memory-space"); number != "" {
-		n, err := strconv.ParseUint(number, 10, 63)
-		if err != nil {
-			return s, usage("--memory-space %q: want a number, as 0", number)
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 {
+			return s, usage("--memory-space %q: use a number such as 0", number)
 		}
-		s.MemorySpace = lifetime.MemorySpacePrefix + strconv.FormatUint(n, 10)
+		s.MemorySpace = &n
 	}
 	return s, nil
 }
 
-// instantOf reads a flag that is an instant; nil where it is not given.
+// instantOf reads a flag that is an instant; nil if it is not given.
 func instantOf(c *cli.Context, flag string) (*lifetime.Instant, error) {
 	value := c.String(flag)
 	if value == "" {
@@ -86,42 +87,41 @@ func instantOf(c *cli.Context, flag string) (*lifetime.Instant, error) {
 	}
 	at, err := answer.ParseInstant(value)
 	if err != nil {
-		return nil, usage("--%s %q: want a duration from the beginning, as 20ms, or an instant as JSON has it", flag, value)
+		return nil, usage("--%s %q: use a duration since the beginning such as 20ms, or an instant from --json output", flag, value)
 	}
 	return &at, nil
 }
 
-// static reports whether a space is one of a compiled program.
-func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
-
-// ofRuntime returns the spaces of the program as it ran; where there are none,
-// or the flags chose some, all of them. left is how many are left out.
-func ofRuntime(want *lifetime.Selection, spaces []*lifetime.Space) (some []*lifetime.Space, left int) {
-	for _, s := range spaces {
-		if !static(s) {
-			some = append(some, s)
-		}
+// runtimeSpaces returns the spaces recorded while a program ran. It returns all spaces
+// if there are none, or if the flags select spaces.
+func runtimeSpaces(selection *lifetime.Selection, all []*lifetime.Space) []*lifetime.Space {
+	recorded := slices.DeleteFunc(slices.Clone(all), func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder })
+	if len(recorded) == 0 || selection.BySpace() {
+		return all
 	}
-	if len(some) == 0 || want.BySpace() {
-		return spaces, 0
-	}
-	return some, len(spaces) - len(some)
+	return recorded
 }
 
-// mainSpace returns the space with the highest peak, or else with the highest level
-// where only the usage is known; and how many it was chosen from.
+// mainSpace returns the space with the highest peak, and the number of candidates. If no
+// space has buffers, the candidates are those with usage only.
 func mainSpace(spaces []*lifetime.Space) (*lifetime.Space, int) {
 	if s, of := answer.Largest(spaces); s != nil {
 		return s, of
 	}
-	return mostUsed(spaces)
+	peak := func(s *lifetime.Space) int64 { return s.Peak(lifetime.Occupied).Bytes }
+	curves := slices.DeleteFunc(slices.Clone(spaces), func(s *lifetime.Space) bool { return !s.UsageOnly() })
+	if len(curves) == 0 {
+		return nil, 0
+	}
+	return slices.MaxFunc(curves, func(a, b *lifetime.Space) int { return cmp.Compare(peak(a), peak(b)) }), len(curves)
 }
 
-// sayChoice says on w that a command takes one space of several.
-func sayChoice(w io.Writer, doing string, s *lifetime.SpaceInfo, of int) {
-	others := "--space chooses another"
+// noteChoice writes to w which one of several spaces a command uses.
+func noteChoice(w io.Writer, doing string, s *lifetime.SpaceInfo, of int) {
+	flags := "--space"
 	if s.Axis == lifetime.ProgramOrder {
-		others = "--module and --memory-space choose another"
+		flags = "--module and --memory-space"
 	}
-	fmt.Fprintf(w, "memlane: %s %s, the highest peak of %d memory IDs; %s\n", doing, text.Printable(s.ID()), of, others)
+	fmt.Fprintf(w, "memlane: %s %s, which has the highest peak of %d memory IDs; select another with %s\n",
+		doing, text.Printable(s.ID()), of, flags)
 }

@@ -24,11 +24,11 @@ import (
 func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
-		Usage:     "the interactive page, in a browser on this machine",
+		Usage:     "show the interactive page in a browser on this machine",
 		ArgsUsage: "CAPTURE...",
-		Description: "The page of memlane report -o report.html, read again whenever a capture\n" +
-			"changes. Only this machine can reach it unless --http names another address.\n" +
-			"Ctrl-C ends it.\n\n" +
+		Description: "Serves the page of memlane report -o report.html, and reads a capture again\n" +
+			"when it changes. Only this machine can reach the page, unless --http names\n" +
+			"another address. Press Ctrl-C to stop.\n\n" +
 			"Examples:\n" +
 			"  memlane serve snapshot.pickle\n" +
 			"  memlane serve --http localhost:8080 --no-browser before.pickle after.pickle\n" +
@@ -40,11 +40,11 @@ func serveCommand() *cli.Command {
 	}
 }
 
-// lookInterval is the time between two looks at whether the captures changed.
-const lookInterval = time.Second
+// pollInterval is the time between two checks of whether the captures changed.
+const pollInterval = time.Second
 
 func serve(c *cli.Context) error {
-	want, err := selectionOf(c)
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -53,47 +53,47 @@ func serve(c *cli.Context) error {
 	}
 	host, _, err := net.SplitHostPort(c.String("http"))
 	if err != nil {
-		return usage("--http %q: want HOST:PORT, as 127.0.0.1:8080", c.String("http"))
+		return usage("--http %q: use HOST:PORT, such as 127.0.0.1:8080", c.String("http"))
 	}
 	if host == "" { // Go would listen on all addresses of the machine
 		return usage("--http %q: name the host; 0.0.0.0 is all addresses of this machine", c.String("http"))
 	}
 	listener, err := net.Listen("tcp", c.String("http"))
 	if err != nil {
-		return outputError{fmt.Errorf("--http %s: %w", c.String("http"), reason(err))}
+		return outputError(fmt.Errorf("--http %s: %w", c.String("http"), withoutPath(err)))
 	}
-	return serveOn(c.Context, c, &want, listener, host)
+	return serveOn(c, &selection, listener, host)
 }
 
-// serveOn serves until ctx is done, or the captures cannot be read.
-func serveOn(ctx context.Context, c *cli.Context, want *lifetime.Selection, listener net.Listener, host string) error {
+// serveOn serves until the context is done, or the captures cannot be read.
+func serveOn(c *cli.Context, selection *lifetime.Selection, listener net.Listener, host string) error {
 	server := &web.Server{
 		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
-			return readForPage(c, want, started)
+			return readForPage(c, selection, started)
 		},
 		Stamp: func() string { return stamp(c.Args().Slice()) },
 		Host:  host,
 		Log:   c.App.ErrWriter,
 	}
-	address := "http://" + reachable(listener.Addr()) + "/"
-	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (Ctrl-C ends it)\n", address)
+	address := "http://" + localAddress(listener.Addr()) + "/"
+	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (press Ctrl-C to stop)\n", address)
 	if !c.Bool("no-browser") {
 		openBrowser(address)
 	}
-	serving, cancel := context.WithCancelCause(ctx)
+	serving, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	go func() {
 		if err := server.Load(); err != nil {
 			cancel(err)
 			return
 		}
-		server.Watch(ctx.Done(), lookInterval, func(err error) {
+		server.Watch(c.Done(), pollInterval, func(err error) {
 			fmt.Fprintln(c.App.ErrWriter, "memlane: warning: not read again:", text.Printable(err.Error()))
 		})
 	}()
 	err := server.Serve(serving, listener)
 	switch cause := context.Cause(serving); {
-	case ctx.Err() != nil: // Ctrl-C is how it ends, also while it reads
+	case c.Err() != nil: // Ctrl-C is the normal end, even while captures are read
 		return nil
 	case cause != nil:
 		return cause
@@ -101,27 +101,27 @@ func serveOn(ctx context.Context, c *cli.Context, want *lifetime.Selection, list
 	return err
 }
 
-// reachable returns how this machine calls an address that it listens on.
-func reachable(listening net.Addr) string {
+// localAddress returns the address under which this machine reaches a listener.
+func localAddress(listening net.Addr) string {
 	if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() { // all addresses
 		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
 	return listening.String()
 }
 
-// readForPage reads the captures of a command line and looks for trouble in them.
-func readForPage(c *cli.Context, want *lifetime.Selection, started func(string, int64) func(int)) (all []web.Capture, err error) {
+// readForPage reads the captures of a command line, with their findings.
+func readForPage(c *cli.Context, selection *lifetime.Selection, started func(string, int64) func(int)) (all []web.Capture, err error) {
 	r := captures(0)
 	r.in.Progress = started
-	err = r.each(c, want, func(capture *lifetime.Capture) error {
-		all = append(all, judged(capture))
+	err = r.each(c, selection, func(capture *lifetime.Capture) error {
+		all = append(all, withFindings(capture))
 		return nil
 	})
 	return all, err
 }
 
-// stamp says which state files are in, by their sizes and times; of a folder, those
-// of all files in it.
+// stamp returns the sizes and times of files, and of all files in folders. It changes
+// when a file does.
 func stamp(files []string) string {
 	var all strings.Builder
 	for _, file := range files {
@@ -142,8 +142,7 @@ func stamp(files []string) string {
 	return all.String()
 }
 
-// openBrowser opens the page, as far as this machine can: that it cannot is no error,
-// the address was printed.
+// openBrowser tries to open a page. It ignores failure, because the address was printed.
 func openBrowser(address string) {
 	command := []string{"xdg-open", address}
 	switch runtime.GOOS {

@@ -19,12 +19,11 @@ import (
 	"github.com/memlane/memlane/lifetime/native"
 )
 
-// TestServeLoad lets 64 clients ask for everything at once while the capture
-// changes, and every other one hang up midway: no answer may fail, and memory must
-// not grow with what was asked. It takes two seconds, or as long as MEMLANE_LOAD
-// says with a larger capture, and prints what it sees.
+// TestServeLoad runs 64 clients that request everything while the capture changes. Half of
+// them sometimes hang up midway. No request may fail, and memory must not grow with their
+// number. It takes two seconds, or the duration in MEMLANE_LOAD with a larger capture.
 func TestServeLoad(t *testing.T) {
-	lasts, buffers := 2500*time.Millisecond, 1000 // until captures were read again at least once
+	lasts, buffers := 2500*time.Millisecond, 1000 // long enough to read the capture again
 	if text := os.Getenv("MEMLANE_LOAD"); text != "" {
 		var err error
 		if lasts, err = time.ParseDuration(text); err != nil {
@@ -64,7 +63,7 @@ func TestServeLoad(t *testing.T) {
 			}
 		})
 	}
-	changes := max(1, int(lasts/(10*time.Second))) // a file must rest for a second before it is read again
+	changes := max(1, int(lasts/(10*time.Second))) // serve waits until a file is unchanged for a second
 	for i := 1; i <= changes; i++ {
 		states[i%2]()
 		time.Sleep(lasts / time.Duration(changes))
@@ -81,7 +80,7 @@ func TestServeLoad(t *testing.T) {
 	}
 }
 
-// ask gets an answer, or hangs up after its beginning.
+// ask sends a request. It reads the response, or hangs up after ten bytes.
 func ask(client *http.Client, address string, leaves bool) error {
 	answer, err := client.Get(address)
 	if err != nil {
@@ -99,7 +98,7 @@ func ask(client *http.Client, address string, leaves bool) error {
 	return err
 }
 
-// replacing returns what puts a capture with n buffers in the place of a file.
+// replacing returns a function that replaces a file by a capture with n buffers.
 func replacing(t *testing.T, file string, n int) func() {
 	t.Helper()
 	c := trainingtest.Capture(t, n)
@@ -110,8 +109,8 @@ func replacing(t *testing.T, file string, n int) func() {
 	}
 }
 
-// observed are the bytes in memory and open files of a process over time. Where
-// the system does not tell them there are none.
+// observed has the memory in bytes and the open files of a process over time. It is empty
+// on systems without /proc.
 type observed struct {
 	t      *testing.T
 	done   chan bool
@@ -120,7 +119,7 @@ type observed struct {
 	files  []int
 }
 
-// watchProcess looks at a process some hundred times while a test lasts.
+// watchProcess samples a process about 200 times during a test.
 func watchProcess(t *testing.T, pid int, lasts time.Duration) *observed {
 	o := &observed{t: t, done: make(chan bool), ended: make(chan bool)}
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
@@ -145,14 +144,14 @@ func watchProcess(t *testing.T, pid int, lasts time.Duration) *observed {
 	return o
 }
 
-// report tells what was seen. Memory in the second half must be what it was in the
-// first, about.
+// report logs the samples. It fails if the memory of the second half is much higher than
+// that of the first.
 func (o *observed) report() {
 	o.t.Helper()
 	close(o.done)
 	<-o.ended
 	if len(o.memory) < 10 {
-		o.t.Log("this system does not tell how much memory a process has")
+		o.t.Log("this system does not report the memory of a process")
 		return
 	}
 	n := len(o.memory)

@@ -18,17 +18,17 @@ import (
 	"time"
 )
 
-// served is a memlane serve of its own, which ends with the test.
+// served is a memlane serve process, which ends with the test.
 type served struct {
 	t       *testing.T
 	address string
 	command *exec.Cmd
 }
 
-// startServe runs "memlane serve": this program is memlane where its name says so.
+// startServe runs "memlane serve". The test program acts as memlane if its name is memlane.
 func startServe(t *testing.T, args ...string) *served {
 	t.Helper()
-	heedSignals(t)
+	acceptSignals(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +54,11 @@ func startServe(t *testing.T, args ...string) *served {
 			return &served{t, m[1], cmd}
 		}
 	}
-	t.Fatal("it does not say where it serves")
+	t.Fatal("it prints no address")
 	return nil
 }
 
-// get returns an answer, with a Host header if host is not "".
+// get returns a response. It sends a Host header if host is not "".
 func (s *served) get(path, host string) (body string, status int) {
 	s.t.Helper()
 	request, err := http.NewRequest("GET", s.address+path, nil)
@@ -78,7 +78,7 @@ func (s *served) get(path, host string) (body string, status int) {
 	return string(data), answer.StatusCode
 }
 
-// ready waits until captures were read so often.
+// ready waits until the captures were read version times.
 func (s *served) ready(version string) {
 	s.t.Helper()
 	for range 200 {
@@ -90,8 +90,8 @@ func (s *served) ready(version string) {
 	s.t.Fatalf("never read %s times", version)
 }
 
-// TestServe: the API says what the commands say; names that are not the server's are
-// refused; Ctrl-C ends it.
+// TestServe checks that the API returns the output of the commands, that foreign host
+// names are refused, and that Ctrl-C stops it.
 func TestServe(t *testing.T) {
 	file := snapshots + "/leak_4mib_20steps.pickle"
 	s := startServe(t, file)
@@ -104,13 +104,13 @@ func TestServe(t *testing.T) {
 		"api/peak?at=end": {"peak", "--json", "--at", "end", file}, "api/model": {"export", "--to", "json", file},
 	} {
 		if got, status := s.get(path, ""); status != 200 || got != succeed(t, args...) {
-			t.Errorf("/%s: status %d, not what memlane %s says", path, status, strings.Join(args, " "))
+			t.Errorf("/%s: status %d, not the output of memlane %s", path, status, strings.Join(args, " "))
 		}
 	}
 	for host, want := range map[string]int{"": 200, "localhost:1": 200, "[::1]:1": 200, "memlane.example": 421, "127.0.0.1.example:80": 421} {
 		for _, path := range []string{"", "api/info"} {
 			if _, got := s.get(path, host); got != want {
-				t.Errorf("/%s asked for as %q: status %d, want %d", path, host, got, want)
+				t.Errorf("/%s requested as %q: status %d, want %d", path, host, got, want)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeErrors: what cannot be served is said, with a status.
+// TestServeErrors checks the exit status of each error.
 func TestServeErrors(t *testing.T) {
 	for _, c := range []struct {
 		args   []string
@@ -142,7 +142,7 @@ func TestServeErrors(t *testing.T) {
 	}
 }
 
-// TestServeOpensNothing: no address, whatever stands in it, leads to a file.
+// TestServeOpensNothing checks that no URL leads to a file.
 func TestServeOpensNothing(t *testing.T) {
 	dir := t.TempDir()
 	const secret = "the content of another file"
@@ -185,7 +185,7 @@ func TestServeOpensNothing(t *testing.T) {
 	}
 }
 
-// raw sends a request as it stands, and returns all that comes back.
+// raw sends a request unchanged and returns the response.
 func (s *served) raw(request string) string {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.Trim(strings.TrimPrefix(s.address, "http://"), "/"))

@@ -21,7 +21,7 @@ import (
 	"github.com/memlane/memlane/lifetime/native"
 )
 
-// interrupting is a capture in whose middle a signal comes, as by Ctrl-C.
+// interrupting is a capture that sends a signal to this process while it is read.
 type interrupting struct {
 	rest    io.Reader
 	with    syscall.Signal
@@ -38,22 +38,22 @@ func (r *interrupting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestInterrupted: a signal ends a command with one line and the status that shells
-// know, and leaves neither an output nor a temporary file.
+// TestInterrupted checks that a signal ends a command with one line and the status of
+// shells, and leaves no output and no temporary file.
 func TestInterrupted(t *testing.T) {
-	heedSignals(t)
+	acceptSignals(t)
 	data, err := os.ReadFile(filepath.Join(snapshots, "leak_loss.pickle"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	endless := bytes.Repeat(data, 1000) // the signal comes when it comes
+	endless := bytes.Repeat(data, 1000) // long enough for the signal
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	for signal, said := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated", syscall.SIGHUP: "hung up"} {
+	for signal, message := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated", syscall.SIGHUP: "hung up"} {
 		for _, args := range []string{"info -", "leaks -", "svg -o " + filepath.Join(dir, "x.svg") + " -", "info --input-format xplane -"} {
 			var stdout, stderr bytes.Buffer
 			status := run(&interrupting{rest: bytes.NewReader(endless), with: signal}, &stdout, &stderr, append([]string{"memlane"}, strings.Fields(args)...))
-			if status != 128+int(signal) || stderr.String() != "memlane: -: "+said+"\n" || stdout.Len() > 0 {
+			if status != 128+int(signal) || stderr.String() != "memlane: -: "+message+"\n" || stdout.Len() > 0 {
 				t.Errorf("memlane %s: status %d, stderr %q, stdout %q", args, status, stderr.String(), stdout.String())
 			}
 		}
@@ -63,10 +63,9 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileWriting: an output that a signal cuts off does not come to
-// stand under its name.
+// TestInterruptedWhileWriting checks that an interrupted output does not get its name.
 func TestInterruptedWhileWriting(t *testing.T) {
-	heedSignals(t)
+	acceptSignals(t)
 	t.Chdir(t.TempDir())
 	ctx, done := untilSignal(io.Discard)
 	defer done()
@@ -75,7 +74,7 @@ func TestInterruptedWhileWriting(t *testing.T) {
 			syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
 			<-ctx.Done()
 		}
-		fmt.Fprint(w, "some of it") // most of what prints does not look
+		fmt.Fprint(w, "some of it") // most printing code ignores errors
 		return nil
 	})
 	if statusOf(err) != 143 || err.Error() != "terminated" {
@@ -86,10 +85,10 @@ func TestInterruptedWhileWriting(t *testing.T) {
 	}
 }
 
-// TestStoppedAnywhere: at whatever instant signals come, also a second one at once,
-// an output is complete or not there.
+// TestStoppedAnywhere sends one or two signals at random instants. The output must be
+// complete or missing.
 func TestStoppedAnywhere(t *testing.T) {
-	heedSignals(t)
+	acceptSignals(t)
 	large := filepath.Join(t.TempDir(), "large.native")
 	f, err := os.Create(large)
 	if err != nil {
@@ -130,7 +129,7 @@ func TestStoppedAnywhere(t *testing.T) {
 	}
 }
 
-// contents returns the contents of the files of a folder, and removes them.
+// contents returns the contents of the files in a folder, and removes them.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -149,7 +148,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestMaxMemory: a capture that fits is read as ever.
+// TestMaxMemory checks that --max-memory does not change the result for a small capture.
 func TestMaxMemory(t *testing.T) {
 	file := filepath.Join(snapshots, "leak_loss.pickle")
 	if got, want := succeed(t, "leaks", "--json", "--max-memory", "8GiB", file), succeed(t, "leaks", "--json", file); got != want {

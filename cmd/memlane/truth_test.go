@@ -38,8 +38,8 @@ func decode[T any](t *testing.T, text string) T {
 	return v
 }
 
-// TestAllocatorCounters: what info says equals what the allocator itself
-// counted when the capture was taken.
+// TestAllocatorCounters compares info with the allocator's own counters at the time of the
+// capture.
 func TestAllocatorCounters(t *testing.T) {
 	compared := 0
 	for name, file := range pickles(t) {
@@ -47,7 +47,7 @@ func TestAllocatorCounters(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		// A device that was not used has an entry all the same.
+		// Unused devices have an entry as well.
 		stats := decode[map[string]map[string]int64](t, string(data))
 		info := decode[answer.Info](t, succeed(t, "info", "--json", file)).Captures[0]
 		missing := map[string]bool{}
@@ -69,7 +69,7 @@ func TestAllocatorCounters(t *testing.T) {
 				"requested_bytes.all.current": s.Live.RequestedBytes,
 				"reserved_bytes.all.current":  *s.ReservedBytes,
 			}
-			// Peaks are the allocator's where the window holds its whole life.
+			// The peaks are equal if the window contains the allocator's whole life.
 			if !missing["before-window"] && !missing["ring-overflow"] && !missing["not-a-history"] {
 				checks["requested_bytes.all.peak"] = s.Peak.RequestedBytes
 				checks["reserved_bytes.all.peak"] = *s.ReservedPeakBytes
@@ -88,8 +88,8 @@ func TestAllocatorCounters(t *testing.T) {
 	}
 }
 
-// TestLeaksTruth: leaks finds what the programs that made the captures leak,
-// and nothing else.
+// TestLeaksTruth checks that leaks finds exactly the leaks of the programs that made the
+// captures.
 func TestLeaksTruth(t *testing.T) {
 	activation := func(count, size int64) string {
 		return fmt.Sprintf("cuda:0 make_activation leak.py:8 %d x %d", count, size)
@@ -141,7 +141,7 @@ func TestLeaksTruth(t *testing.T) {
 	}
 }
 
-// TestPeakSums: the rows of a breakdown add up to what info calls the peak.
+// TestPeakSums checks that the rows of a breakdown add up to the peak of info.
 func TestPeakSums(t *testing.T) {
 	for name, file := range pickles(t) {
 		spaces := decode[answer.Info](t, succeed(t, "info", "--json", file)).Captures[0].Spaces
@@ -170,7 +170,7 @@ func TestPeakSums(t *testing.T) {
 						t.Errorf("%s %s at the end: %d bytes, %d requested, %d buffers; info has %+v", name, p.Space, bytes, requested, count, s.Live)
 					}
 				}
-				// An instant can be given in the words of JSON.
+				// An instant from JSON output is accepted.
 				again := decode[answer.Peaks](t, succeed(t, "peak", "--quiet", "--json", "--space", p.Space, "--at", strconv.FormatInt(p.At, 10), file))
 				if got := again.Peaks[0]; got.Bytes != p.Bytes || got.At != p.At {
 					t.Errorf("%s %s --at %d: %d bytes, want %d", name, p.Space, p.At, got.Bytes, p.Bytes)
@@ -180,13 +180,12 @@ func TestPeakSums(t *testing.T) {
 	}
 }
 
-// TestOOMTruth: the failed allocations of the OOM captures, as their programs
-// report them.
+// TestOOMTruth compares the failed allocations with the reports of the programs.
 func TestOOMTruth(t *testing.T) {
 	for name, want := range map[string][2]int64{
 		"frag_oom":          {62914560, 16777216},
 		"frag_oom_observer": {62914560, 16777216},
-		"oom_observer":      {56 << 20, 48 << 20}, // 64 MiB of the device are not PyTorch's
+		"oom_observer":      {56 << 20, 48 << 20}, // other users have 64 MiB of the device
 	} {
 		s := decode[answer.Info](t, succeed(t, "info", "--json", pickles(t)[name])).Captures[0].Spaces[0]
 		if len(s.OOMs) != 1 || s.OOMs[0].RequestedBytes != want[0] || *s.OOMs[0].DeviceFreeBytes != want[1] {

@@ -8,58 +8,54 @@ import (
 	"sync"
 )
 
-// unfinishedFile is an output while it is written. A file has another name until it is
-// complete; a pipe or device is written to as it is.
+// unfinishedFile is an output while it is written. A file has a temporary name until it
+// is complete. Pipes and devices are written directly.
 type unfinishedFile struct {
-	file   string // as -o names it
+	file   string // name from -o
 	f      *os.File
-	target string // what f will be called; "" for a pipe or device
+	target string // final name of f; "" for a pipe or device
 }
 
-// unfinished are the files that have another name. Who ends the program in the middle
-// removes them.
-var unfinished struct {
+// unfinished are the files with temporary names. They are removed if a signal ends the
+// program.
+var unfinished = struct {
 	sync.Mutex
 	open map[*unfinishedFile]bool
-}
+}{open: map[*unfinishedFile]bool{}}
 
-// begin opens the output called file.
-func begin(file string) (*unfinishedFile, error) {
-	target := behindLinks(file)
-	mode, info, err := os.FileMode(0o666), os.FileInfo(nil), error(nil)
-	switch info, err = os.Stat(target); {
-	case err != nil: // nothing is there
-	case info.Mode().IsRegular():
+// createUnfinished opens the output called file.
+func createUnfinished(file string) (*unfinishedFile, error) {
+	target := resolveLinks(file)
+	mode := os.FileMode(0o666)
+	if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()
-	default:
+	} else if err == nil {
 		f, err := os.OpenFile(target, os.O_WRONLY, 0)
 		return &unfinishedFile{file: file, f: f}, err
 	}
-	// The name is short: that of the target may be as long as names can be.
+	// A short name: the target may already have the maximum length.
 	dir := filepath.Dir(target)
 	name := filepath.Join(dir, fmt.Sprintf(".memlane-%08x", rand.Uint32()))
 	unfinished.Lock()
 	defer unfinished.Unlock()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, fmt.Errorf("no file can be made in %s: %w; let -o name a file in a folder that is there and that you may write into", dir, reason(err))
+		return nil, fmt.Errorf("cannot create a file in %s: %w; give -o a file in an existing folder with write permission",
+			dir, withoutPath(err))
 	}
 	d := &unfinishedFile{file, f, target}
-	if unfinished.open == nil {
-		unfinished.open = map[*unfinishedFile]bool{}
-	}
 	unfinished.open[d] = true
 	return d, nil
 }
 
-// behindLinks returns the file that a name leads to: a link stays one, also
-// /dev/stdout, and one to a file that is still to be made.
-func behindLinks(file string) string {
+// resolveLinks returns the file that a name leads to, so that links are kept. It also
+// resolves /dev/stdout, and a link to a file that does not exist yet.
+func resolveLinks(file string) string {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		return real
 	}
 	if _, err := os.Stat(file); err == nil {
-		return file // the system knows more links than have names
+		return file // a link without a target name, such as /dev/stdout to a pipe
 	}
 	to, err := os.Readlink(file)
 	switch {
@@ -71,7 +67,8 @@ func behindLinks(file string) string {
 	return filepath.Join(filepath.Dir(file), to)
 }
 
-// publish gives complete files their names. Who ends the program waits for that.
+// publish gives complete files their names. On failure it returns the file as well. A
+// signal cannot end the program in between.
 func publish(complete []*unfinishedFile) (d *unfinishedFile, err error) {
 	unfinished.Lock()
 	defer unfinished.Unlock()
@@ -87,22 +84,23 @@ func publish(complete []*unfinishedFile) (d *unfinishedFile, err error) {
 	return nil, nil
 }
 
-// discard removes a file that was not published.
+// discard closes a file, and removes it if it was not published.
 func (d *unfinishedFile) discard() {
-	d.f.Close()
 	unfinished.Lock()
 	defer unfinished.Unlock()
+	d.f.Close() // before Remove: Windows does not remove open files
 	if unfinished.open[d] {
 		os.Remove(d.f.Name())
 		delete(unfinished.open, d)
 	}
 }
 
-// discardUnfinished removes all files that are not complete. None can be begun after it.
+// discardUnfinished removes all unfinished files. It keeps the lock, so no more can be
+// created.
 func discardUnfinished() {
 	unfinished.Lock()
 	for d := range unfinished.open {
-		d.f.Close() // some systems remove no open file
+		d.f.Close() // before Remove: Windows does not remove open files
 		os.Remove(d.f.Name())
 	}
 }

@@ -12,13 +12,13 @@ import (
 func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
-		Usage: "version, commit and date of this program",
-		Description: "What to name in a bug report.\n\n" +
+		Usage: "print the version, commit and date of this program",
+		Description: "Include its output in bug reports.\n\n" +
 			"Examples:\n" +
 			"  memlane version",
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usage("version: takes no arguments, but got %q", c.Args().First())
+				return usage("version takes no arguments (got %q)", c.Args().First())
 			}
 			return printVersion(c)
 		},
@@ -26,33 +26,27 @@ func versionCommand() *cli.Command {
 }
 
 func printVersion(c *cli.Context) error {
-	info, _ := debug.ReadBuildInfo() // none: built without modules
+	info, _ := debug.ReadBuildInfo() // nil if built without modules
 	_, err := fmt.Fprintln(c.App.Writer, versionText(info))
 	return err
 }
 
-// versionText says what Go wrote into the program: the version of the module, and
-// the commit where it was built in a checkout. go run and go test write neither.
+// versionText returns the version of the module, and the commit if the program was built
+// in a checkout. go run and go test record neither.
 func versionText(info *debug.BuildInfo) string {
-	version, commit, date, changed := "(devel)", "", "", ""
+	version, settings := "(devel)", map[string]string{}
 	if info != nil {
 		version = cmp.Or(info.Main.Version, version)
 		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				commit = s.Value
-			case "vcs.time":
-				date = s.Value
-			case "vcs.modified":
-				if s.Value == "true" {
-					changed = " with changes"
-				}
-			}
+			settings[s.Key] = s.Value
 		}
 	}
-	of := ""
-	if commit != "" {
-		of = fmt.Sprintf(" (commit %s%s, %s)", commit, changed, date)
+	commit := settings["vcs.revision"]
+	if commit != "" && settings["vcs.modified"] == "true" {
+		commit += " with changes"
 	}
-	return fmt.Sprintf("memlane %s%s, %s, %s/%s", version, of, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if commit != "" {
+		commit = fmt.Sprintf(" (commit %s, %s)", commit, settings["vcs.time"])
+	}
+	return fmt.Sprintf("memlane %s%s, %s, %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

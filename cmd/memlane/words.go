@@ -9,43 +9,43 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// word is a value that a flag or an argument may have.
+// word is a possible value of a flag or an argument.
 type word struct{ name, doc string }
 
-// wordFlag is a flag whose value is a word, or may be one.
+// wordFlag is a flag with words that completion suggests as its value.
 type wordFlag struct {
-	shownFlag
+	visibleFlag
 	words []word
 }
 
-// shownFlag is what cli wants of a flag to show it in help and to run its action.
-type shownFlag interface {
+// visibleFlag is a flag that cli can show in help and whose action it runs.
+type visibleFlag interface {
 	cli.DocGenerationFlag
 	cli.ActionableFlag
 	cli.VisibleFlag
 	cli.CategorizableFlag
 }
 
-// oneOf is a flag that takes these words and no others.
+// oneOf returns a flag that accepts only these words.
 func oneOf(f *cli.StringFlag, words ...word) cli.Flag {
 	f.Action = func(_ *cli.Context, value string) error {
-		if value == f.Value || isWord(words, value) { // --input-format "" is none
+		if value == f.Value || hasWord(words, value) { // f.Value may be "", as for --input-format
 			return nil
 		}
-		return usage("--%s %q: want %s%s", f.Name, value, orList(words), meant(value, words))
+		return usage("--%s %q: use %s%s", f.Name, value, orList(words), suggestion(value, words))
 	}
 	return wordFlag{f, words}
 }
 
-// suggesting is a flag that takes other values besides these words.
-func suggesting(f shownFlag, words ...word) cli.Flag { return wordFlag{f, words} }
+// suggesting returns a flag that accepts any value and suggests these words.
+func suggesting(f visibleFlag, words ...word) cli.Flag { return wordFlag{f, words} }
 
-// wordsOf returns the keys of the values of a flag.
+// wordsOf returns the keys of a map as words, sorted.
 func wordsOf[V any](values map[string]V) []word {
 	return named(slices.Sorted(maps.Keys(values))...)
 }
 
-// named returns words that need no explanation.
+// named returns words without descriptions.
 func named(names ...string) (words []word) {
 	for _, name := range names {
 		words = append(words, word{name: name})
@@ -53,11 +53,11 @@ func named(names ...string) (words []word) {
 	return words
 }
 
-func isWord(words []word, name string) bool {
+func hasWord(words []word, name string) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.name == name })
 }
 
-// orList lists words in running text: "blocks, peak or usage".
+// orList joins words for running text: "blocks, peak or usage".
 func orList(words []word) string {
 	var names []string
 	for _, w := range words {
@@ -70,16 +70,17 @@ func orList(words []word) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// nearEnough is from which likeness on (Jaro-Winkler, 1 = the same) a word is taken
-// for a mistyped other one.
-const nearEnough = 0.82
+// minSimilarity is the similarity (Jaro-Winkler, 1 = equal) from which on a word counts
+// as mistyped.
+const minSimilarity = 0.82
 
-// meant asks whether the nearest of the words was meant, "" where none is near.
-func meant(given string, words []word) string {
-	best, most := "", nearEnough
+// suggestion asks whether the most similar of the words was meant; "" if no word is
+// similar.
+func suggestion(given string, words []word) string {
+	best, most := "", minSimilarity
 	for _, w := range words {
-		if near := smetrics.JaroWinkler(strings.ToLower(given), w.name, 0.7, 4); near >= most {
-			best, most = w.name, near
+		if similarity := smetrics.JaroWinkler(strings.ToLower(given), w.name, 0.7, 4); similarity >= most {
+			best, most = w.name, similarity
 		}
 	}
 	if best == "" {

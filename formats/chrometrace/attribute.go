@@ -10,32 +10,32 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// origin is what encloses an allocation on its own thread, but for Python.
+// origin is the operator that encloses an allocation on its own thread.
 type origin struct {
 	operator    uint32 // the innermost one
 	dims, types uint32 // of its inputs
-	backward    uint32 // the node of the backward pass that runs
-	sequence    int64  // which the operator has that made that node; -1 = there is none
+	backward    uint32 // the running node of the backward pass
+	sequence    int64  // of that node, and of the operator that made it; -1 = none
 }
 
-// within is what encloses an instant, but for Python.
+// within are the calls around an instant, without Python.
 type within struct {
 	origin
 	scope int32 // the innermost operator or annotation that is a frame, in attribution.scopes
 }
 
-// trail is what encloses an instant. Its stack is made when all trails are
-// known: the callers of a function may be long over.
+// trail are the calls around an instant. Its stack is built after all trails are known,
+// as the callers of a function may have ended before.
 type trail struct {
 	within
-	leaf int32 // the innermost Python call in the thread's callers; 0 = none, and the scope counts
+	leaf int32 // the innermost Python call in the thread's callers; 0 = none, then scope counts
 }
 
-// scope is an operator or annotation and the one that encloses it, 0 = none.
+// scope is an operator or annotation.
 type scope struct {
 	frameKey
-	outer int32
-	stack lifetime.StackID // once all are known
+	outer int32            // the scope that encloses it; 0 = none
+	stack lifetime.StackID // set after all scopes are known
 }
 
 // attribution finds the sites of allocations.
@@ -48,44 +48,44 @@ type attribution struct {
 
 // attribute finds the site of every allocation.
 func (r *reader) attribute() {
-	asked := map[*thread][]query{}
+	allocations := map[*thread][]query{}
 	for i := range r.memory {
 		if m := &r.memory[i]; m.bytes > 0 {
-			asked[m.thread] = append(asked[m.thread], query{m.at, i})
+			allocations[m.thread] = append(allocations[m.thread], query{m.at, i})
 		}
 	}
-	if len(asked) == 0 {
+	if len(allocations) == 0 {
 		return
 	}
 	a := attribution{r: r, callers: map[*thread]*callers{}, scopes: make([]scope, 1)}
-	trails := a.trails(asked)
-	made := r.madeBy(asked, trails)
-	askedForward := map[*thread][]query{}
+	trails := a.trails(allocations)
+	made := r.madeBy(allocations, trails)
+	inBackward := map[*thread][]query{} // where the forward operators ran
 	for _, t := range r.order {
-		for _, q := range asked[t] {
+		for _, q := range allocations[t] {
 			if f, ok := made[trails[q.id].sequence]; ok {
-				askedForward[f.thread] = append(askedForward[f.thread], query{f.at, q.id})
+				inBackward[f.thread] = append(inBackward[f.thread], query{f.at, q.id})
 			}
 		}
 	}
-	forward := a.trails(askedForward)
+	forward := a.trails(inBackward)
 	for t, c := range a.callers {
 		c.find(t.backward(&r.store))
 	}
-	a.frames = frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)+1), ids: map[frameKey]lifetime.FrameID{}}
+	a.frames = frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)), ids: map[frameKey]lifetime.FrameID{}}
 	for i := 1; i < len(a.scopes); i++ {
 		s := &a.scopes[i]
 		s.stack = r.b.Call(a.frames.frame(s.frameKey), a.scopes[s.outer].stack)
 	}
 	for _, t := range r.order {
-		for _, q := range asked[t] {
+		for _, q := range allocations[t] {
 			if _, ok := made[trails[q.id].sequence]; !ok {
 				r.memory[q.id].site = r.site(&trails[q.id].origin, a.stack(t, &trails[q.id]))
 			}
 		}
 	}
 	for _, t := range r.order {
-		for _, q := range askedForward[t] {
+		for _, q := range inBackward[t] {
 			o := &trails[q.id].origin
 			name := strings.TrimPrefix(r.names.text(o.backward), "autograd::engine::evaluate_function: ")
 			node := r.b.Frame(lifetime.Frame{Function: "backward: " + name, Kind: lifetime.Framework})
@@ -94,20 +94,20 @@ func (r *reader) attribute() {
 	}
 }
 
-// trails answers what encloses instants, which it sorts.
-func (a *attribution) trails(asked map[*thread][]query) []trail {
-	if len(asked) == 0 {
+// trails returns the trails of queries by query.id. It sorts the queries.
+func (a *attribution) trails(queries map[*thread][]query) []trail {
+	if len(queries) == 0 {
 		return nil
 	}
 	trails := make([]trail, len(a.r.memory))
 	for _, t := range a.r.order {
-		if len(asked[t]) == 0 {
+		if len(queries[t]) == 0 {
 			continue
 		}
 		if a.callers[t] == nil {
 			a.callers[t] = &callers{links: make([]link, 1), byID: map[uint32]int32{}}
 		}
-		t.enclosing(&a.r.store, asked[t], func(id int, o *open) { trails[id] = a.trail(a.callers[t], o) })
+		t.enclosing(&a.r.store, queries[t], func(id int, o *open) { trails[id] = a.trail(a.callers[t], o) })
 	}
 	return trails
 }
@@ -123,7 +123,7 @@ func (a *attribution) trail(c *callers, o *open) trail {
 	return t
 }
 
-// enter finds out what is inside a call that is no function.
+// enter sets within of an open call that is not a Python function.
 func (a *attribution) enter(c, outer *opened) {
 	c.within = within{origin: origin{sequence: -1}}
 	if outer != nil {
@@ -136,14 +136,14 @@ func (a *attribution) enter(c, outer *opened) {
 		c.within.backward, c.within.sequence = c.name, c.sequence
 	}
 	if c.kind == annotation && numbered.MatchString(a.r.names.text(c.name)) {
-		return // a step: every one would be a site of its own
+		return // a step: each one would be a separate site
 	}
 	a.scopes = append(doubled(a.scopes), scope{frameKey: frameKey{c.name, 0, c.kind}, outer: c.within.scope})
 	c.within.scope = int32(len(a.scopes) - 1)
 }
 
 // stack returns the stack of a trail on a thread: the innermost Python call and its
-// callers, or where Python was not recorded the operators.
+// callers, or the operators if Python was not recorded.
 func (a *attribution) stack(t *thread, at *trail) lifetime.StackID {
 	if at.leaf == 0 {
 		return a.scopes[at.scope].stack
@@ -152,11 +152,10 @@ func (a *attribution) stack(t *thread, at *trail) lifetime.StackID {
 	return a.r.b.Call(a.frames.frame(frameKey{links[at.leaf].name, 0, python}), a.outer(links, at.leaf))
 }
 
-// outer returns the stack that a Python call was called from. The line of a call is
-// that of the def, unless the call inside of it tells from where it was called
-// (PyTorch 2.15).
+// outer returns the stack of a Python call's caller. The line of a frame is that of the
+// def, unless the call inside has the line that called it (PyTorch 2.15).
 func (a *attribution) outer(links []link, n int32) lifetime.StackID {
-	var calls []int32 // whose callers have no stack yet, innermost first
+	var calls []int32 // without a stack so far, innermost first
 	for at := n; links[at].found && !links[at].stacked; at = links[at].caller {
 		calls = append(calls, at)
 	}
@@ -170,16 +169,15 @@ func (a *attribution) outer(links []link, n int32) lifetime.StackID {
 	return links[n].outer
 }
 
-// askedLen is the number of bits by which most numbers are known to be none of a
-// caller.
-const askedLen = 1 << 17
+// filterBits is the size of callers.filter.
+const filterBits = 1 << 17
 
-// callers is the Python calls of a thread that allocations lead to.
+// callers are the Python calls of a thread that are on stacks of allocations.
 type callers struct {
-	links   []link                // from 1
-	byID    map[uint32]int32      // those that are callers
-	asked   [askedLen / 64]uint64 // a bit for some of their numbers: none where there is none
-	missing int                   // links that are not found
+	links   []link                  // from 1
+	byID    map[uint32]int32        // the callers
+	filter  [filterBits / 64]uint64 // a bit for each caller's number, modulo filterBits
+	missing int                     // links that are not found yet
 }
 
 // link is a Python call.
@@ -187,12 +185,12 @@ type link struct {
 	name, from uint32
 	caller     int32
 	found      bool
-	stacked    bool             // outer is known
-	outer      lifetime.StackID // that it was called from
+	stacked    bool             // outer is set
+	outer      lifetime.StackID // the stack of its caller
 }
 
-// leaf returns the link of the innermost Python call. Who called it is told by
-// numbers where the trace has them, else by time.
+// leaf returns the link of the innermost Python call. Its callers follow from numbers in
+// the trace, or else from times.
 func (s *callers) leaf(o *open) int32 {
 	inner := o.enclosed(o.python, func(c, outer *opened) {
 		l := link{name: c.name, from: c.from, found: true}
@@ -201,7 +199,7 @@ func (s *callers) leaf(o *open) int32 {
 			l.caller = s.caller(&c.call)
 		case outer != nil:
 			l.caller = outer.link
-		} // else its caller is not told, or there is none
+		} // else it has no caller, or none was recorded
 		s.links = append(doubled(s.links), l)
 		c.link = int32(len(s.links) - 1)
 	})
@@ -211,7 +209,7 @@ func (s *callers) leaf(o *open) int32 {
 	return inner.link
 }
 
-// caller returns the link of the caller of a call. Callers have smaller numbers.
+// caller returns the link of a call's caller. Callers have smaller numbers.
 func (s *callers) caller(c *call) int32 {
 	if c.parent == 0 || c.parent >= c.id {
 		return 0
@@ -221,24 +219,21 @@ func (s *callers) caller(c *call) int32 {
 		n = int32(len(s.links))
 		s.links = append(doubled(s.links), link{})
 		s.byID[c.parent] = n
-		s.asked[c.parent%askedLen/64] |= 1 << (c.parent % 64)
+		s.filter[c.parent%filterBits/64] |= 1 << (c.parent % 64)
 		s.missing++
 	}
 	return n
 }
 
-// find finds the callers among the calls of their thread. It gets the last call
-// first, so that it meets callers behind those that they called.
+// find finds the callers among the calls of their thread. It gets the last call first,
+// so that a call comes before its caller.
 func (s *callers) find(backward iter.Seq[*call]) {
 	if s.missing == 0 {
 		return
 	}
 	for c := range backward {
-		if c.kind != python || c.id == 0 {
-			continue
-		}
-		if s.asked[c.id%askedLen/64]>>(c.id%64)&1 == 0 {
-			continue // as are most calls
+		if c.kind != python || c.id == 0 || s.filter[c.id%filterBits/64]>>(c.id%64)&1 == 0 {
+			continue // most calls
 		}
 		if n := s.byID[c.id]; n != 0 && !s.links[n].found {
 			caller := s.caller(c)
@@ -250,17 +245,17 @@ func (s *callers) find(backward iter.Seq[*call]) {
 	}
 }
 
-// made is where a node of the backward pass was made.
+// made is where an operator made a node of the backward pass.
 type made struct {
 	thread *thread
 	at     int64
 }
 
-// madeBy finds the operators that made the nodes of the backward pass, by
-// sequence number: the first one that has it.
-func (r *reader) madeBy(asked map[*thread][]query, trails []trail) map[int64]made {
+// madeBy returns the operators that made the nodes of the backward pass, by sequence
+// number: the first operator with each number.
+func (r *reader) madeBy(allocations map[*thread][]query, trails []trail) map[int64]made {
 	sequences := map[int64]bool{}
-	for _, queries := range asked {
+	for _, queries := range allocations {
 		for _, q := range queries {
 			if n := trails[q.id].sequence; n >= 0 {
 				sequences[n] = true
@@ -291,8 +286,8 @@ func (r *reader) site(o *origin, stack lifetime.StackID) lifetime.SiteID {
 	})
 }
 
-// tensorText returns the inputs of an operator that are tensors, from JSON such as
-// [[300000], []] or ["float", "Scalar", ""].
+// tensorText returns the shapes or types of an operator's tensors, from JSON of its
+// inputs such as [[300000], []] or ["float", "Scalar", ""].
 func (r *reader) tensorText(id uint32) string {
 	short, ok := r.tensors[id]
 	if !ok {
@@ -302,13 +297,12 @@ func (r *reader) tensorText(id uint32) string {
 	return short
 }
 
-// noTensors are elements of the lists of inputs and their types that are not of
-// tensors.
+// noTensors are the shapes and types of inputs that are not tensors.
 var noTensors = []string{"", "[]", "Scalar", "ScalarList"}
 
 var noise = strings.NewReplacer(" ", "", `"`, "")
 
-// elements splits a JSON list.
+// elements splits a JSON list, and drops noTensors.
 func elements(list string) (kept []string) {
 	list = noise.Replace(list)
 	list = strings.TrimSuffix(strings.TrimPrefix(list, "["), "]")
@@ -329,26 +323,26 @@ func elements(list string) (kept []string) {
 	return kept
 }
 
-// frameTable makes frames of calls.
+// frameTable interns the frames of calls.
 type frameTable struct {
 	r     *reader
-	plain []lifetime.FrameID // of Python calls by name, as most are asked for
+	plain []lifetime.FrameID // of Python calls by name, the most frequent ones
 	ids   map[frameKey]lifetime.FrameID
 }
 
 type frameKey struct {
 	name uint32
-	from uint32 // the place in it from which the next call was made; 0 = not told
+	from uint32 // the line in it that made the next call; 0 = not recorded
 	kind callKind
 }
 
-// numbered matches the names of ranges that count: "ProfilerStep#3", "step 12".
+// numbered matches the number in names of ranges: "ProfilerStep#3", "step 12".
 var numbered = regexp.MustCompile(`[# ][0-9]+$`)
 
 func (t *frameTable) frame(key frameKey) lifetime.FrameID {
 	if key.kind == python && key.from == 0 {
 		if t.plain[key.name] == 0 {
-			t.plain[key.name] = t.r.b.Frame(frameOf(t.r.names.text(key.name)))
+			t.plain[key.name] = t.r.b.Frame(t.r.frameOfCall(python, key.name))
 		}
 		return t.plain[key.name]
 	}
@@ -356,9 +350,8 @@ func (t *frameTable) frame(key frameKey) lifetime.FrameID {
 	if ok {
 		return id
 	}
-	f := lifetime.Frame{Function: t.r.names.text(key.name), Kind: lifetime.Scope}
+	f := t.r.frameOfCall(key.kind, key.name)
 	if key.kind == python {
-		f = frameOf(f.Function)
 		if file, line, ok := strings.Cut(t.r.names.text(key.from), ":"); ok && strings.HasSuffix(f.File, file) {
 			if n, err := strconv.Atoi(line); err == nil {
 				f.Line = n

@@ -20,10 +20,10 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// BenchmarkRead reads a trace of 200 MB, made by testdata/gen/big_trace.py, into
-// a Capture, plain and gzipped. x-python is how many times more CPU Python's
-// json.load takes for the same file in the same run, x-gunzip how many times
-// the CPU of decompressing alone the gzipped file takes. Needs python3.
+// BenchmarkRead reads a trace of 200 MB from testdata/gen/big_trace.py into a Capture,
+// plain and gzipped. x-python is the CPU time of Python's json.load for the same file
+// divided by that of Open. x-gunzip is the CPU time of Open for the gzipped file divided
+// by that of decompression alone. It needs python3.
 func BenchmarkRead(b *testing.B) {
 	plain := filepath.Join(b.TempDir(), "trace.json")
 	if out, err := exec.Command("python3", "../../testdata/gen/big_trace.py", "200", plain).CombinedOutput(); err != nil {
@@ -32,7 +32,7 @@ func BenchmarkRead(b *testing.B) {
 	packed := plain + ".gz"
 	compress(b, plain, packed)
 	peer := loadInPython(b, plain)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as memlane runs
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the setting of memlane
 	b.Run("plain", func(b *testing.B) {
 		took := readFile(b, plain)
 		b.ReportMetric(float64(peer)/float64(took), "x-python")
@@ -45,7 +45,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// readFile returns the CPU time that one reading takes.
+// readFile returns the CPU time of one Open.
 func readFile(b *testing.B, file string) time.Duration {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 )
 
 type callKind uint8
@@ -16,16 +16,16 @@ const (
 	operator   callKind = iota // of PyTorch
 	annotation                 // a range that the program named
 	python                     // a Python function
-	alone                      // no call: an event of memory outside of any, in the table of operations
+	alone                      // not a call: a memory event outside all calls, in the table of operations
 )
 
-// thread is the calls of one thread.
+// thread contains the calls of one thread.
 type thread struct {
 	pid, tid string
 
-	recent      []call // as they come in the file
-	runs        []run  // those before; a single one once sort was called
-	annotations []call // again, as they become marks
+	recent      []call // in the order of the file
+	runs        []run  // the calls before recent; after sort, all calls in one run
+	annotations []call // also in recent or runs
 }
 
 // call is one run of an operator, annotation or function.
@@ -35,18 +35,18 @@ type call struct {
 	kind       callKind
 
 	// Of python:
-	id, parent uint32 // its number and that of its caller; 0 = not told
-	from       uint32 // the place that it was called from
+	id, parent uint32 // its number and that of its caller; 0 = not recorded
+	from       uint32 // the file and line that called it
 
 	// Of operator:
 	dims, types uint32 // its inputs
 	sequence    int64  // of the autograd node that it makes or runs; -1 = none
-	forward     int64  // of one that runs: thread of the operator that made it; 0 = it makes one
+	forward     int64  // if it runs one: thread of the operator that made it; 0 = it makes one
 }
 
 func (r *reader) call(kind callKind, e *scan.Event) {
 	t := r.thread(e.PID, e.TID)
-	c := call{begin: e.TS.NS, end: lifetime.AddSat(e.TS.NS, max(e.Dur.NS, 0)), name: r.names.id(e.Name), kind: kind, sequence: -1}
+	c := call{begin: e.TS.NS, end: units.AddSat(e.TS.NS, max(e.Dur.NS, 0)), name: r.names.id(e.Name), kind: kind, sequence: -1}
 	switch kind {
 	case python:
 		c.from = r.names.id(e.Args.CallFrom)
@@ -57,7 +57,7 @@ func (r *reader) call(kind callKind, e *scan.Event) {
 			c.sequence, c.forward = e.Args.Sequence, e.Args.FwdThread
 		}
 		if c.dims == 0 && c.sequence < 0 {
-			c.types = 0 // no tensors, or more shapes than are kept: then sites would differ in types alone
+			c.types = 0 // no tensors, or beyond maxInputs: sites must not differ in types only
 		}
 	case annotation:
 		t.annotations = append(t.annotations, c)
@@ -72,7 +72,7 @@ func (t *thread) add(s *store, c call) {
 	}
 }
 
-// pack packs the calls since the last time.
+// pack moves the recent calls to a run.
 func (t *thread) pack(s *store) {
 	compare := func(x, y call) int { return inOrder(&x, &y) }
 	if !slices.IsSortedFunc(t.recent, compare) {
@@ -91,8 +91,8 @@ func (t *thread) pack(s *store) {
 	t.recent = t.recent[:0]
 }
 
-// sort brings the calls in order: what encloses comes before what it encloses.
-// PyTorch writes the operators of a thread in order, and then its functions.
+// sort merges the runs into one, in the order of inOrder. PyTorch writes the operators of
+// a thread in order, and then its functions.
 func (t *thread) sort(s *store) {
 	if len(t.recent) > 0 {
 		t.pack(s)
@@ -108,10 +108,10 @@ func (t *thread) sort(s *store) {
 	slices.SortStableFunc(t.annotations, func(x, y call) int { return inOrder(&x, &y) })
 }
 
-// all yields the calls in order, each good until the next one.
+// all yields the calls in order. Each is valid until the next one.
 func (t *thread) all(s *store) iter.Seq[*call] { return t.sorted().all(s) }
 
-// backward is all, the last call first.
+// backward yields the calls of all in reverse order.
 func (t *thread) backward(s *store) iter.Seq[*call] { return t.sorted().backward(s) }
 
 func (t *thread) sorted() *run {
@@ -121,35 +121,35 @@ func (t *thread) sorted() *run {
 	return &t.runs[0]
 }
 
-// query asks what encloses an instant of a thread.
+// query is a search for the calls around an instant of a thread.
 type query struct {
 	at int64
-	id int // of the one who asks
+	id int // index into reader.memory
 }
 
-// open is the calls that are open at an instant, in order of their begin. Some
-// below the last may have ended: calls that overlap without enclosing are rare.
+// open are the open calls at an instant, in order of their begin. A call below the last
+// may have ended, as a few calls overlap without enclosing each other.
 type open struct {
 	at     int64
-	calls  []opened // but for Python
+	calls  []opened // without Python
 	python []opened
 }
 
-// opened is a call that is open, and what was found out of the calls that enclose
-// it. That holds until one of these ends: no query walks through all of them again.
+// opened is an open call, and the cached properties of the calls that enclose it. They
+// are valid until one of those calls ends, so that most queries examine few calls.
 type opened struct {
 	call
-	until  int64  // the last instant at which the rest holds
+	until  int64  // the last instant at which link and within are valid
 	link   int32  // of Python, in callers.links
 	within within // of others
 }
 
-// enclosed brings the innermost call of a list up to date and returns it; nil where
-// none is open. find is called for each call of which nothing is known at the
-// instant, outermost first, with the call that encloses it (nil = none).
+// enclosed returns the innermost open call of a list with valid properties, nil if no
+// call is open. It calls find to set the properties of each call whose properties are
+// not valid, the outermost first, with the call that encloses it (nil = none).
 func (o *open) enclosed(calls []opened, find func(c, outer *opened)) *opened {
 	var outer *opened
-	var unknown []*opened // innermost first
+	var stale []*opened // innermost first
 	for i := len(calls) - 1; i >= 0 && outer == nil; i-- {
 		c := &calls[i]
 		switch {
@@ -157,10 +157,10 @@ func (o *open) enclosed(calls []opened, find func(c, outer *opened)) *opened {
 		case c.until >= o.at:
 			outer = c
 		default:
-			unknown = append(unknown, c)
+			stale = append(stale, c)
 		}
 	}
-	for _, c := range slices.Backward(unknown) {
+	for _, c := range slices.Backward(stale) {
 		find(c, outer)
 		if c.until = c.end; outer != nil {
 			c.until = min(c.until, outer.until)
@@ -170,12 +170,12 @@ func (o *open) enclosed(calls []opened, find func(c, outer *opened)) *opened {
 	return outer
 }
 
-// enclosing answers queries: answer gets the calls that enclose the instant,
-// good until it returns.
+// enclosing sorts queries, and calls answer for each with the open calls at its instant,
+// which are valid until answer returns.
 func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *open)) {
 	slices.SortStableFunc(queries, func(x, y query) int { return cmp.Compare(x.at, y.at) })
 	var o open
-	tell := func(before int64) { // answers what is asked of instants before one
+	answerUntil := func(before int64) { // answers the queries before an instant
 		for ; len(queries) > 0 && queries[0].at < before; queries = queries[1:] {
 			o.at = queries[0].at
 			o.calls, o.python = unended(o.calls, o.at), unended(o.python, o.at)
@@ -186,18 +186,18 @@ func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *ope
 		if len(queries) == 0 {
 			return
 		}
-		tell(c.begin)
+		answerUntil(c.begin)
 		if c.kind == python {
 			o.python = append(unended(o.python, c.begin), opened{call: *c, until: math.MinInt64})
 		} else {
 			o.calls = append(unended(o.calls, c.begin), opened{call: *c, until: math.MinInt64})
 		}
 	}
-	tell(math.MaxInt64)
+	answerUntil(math.MaxInt64)
 }
 
-// unended drops the last calls as long as they ended before an instant, and all
-// that did where the list would grow.
+// unended drops the last calls while they ended before an instant. Before the list
+// grows, it drops all calls that did.
 func unended(calls []opened, at int64) []opened {
 	for len(calls) > 0 && calls[len(calls)-1].end < at {
 		calls = calls[:len(calls)-1]
@@ -209,8 +209,8 @@ func unended(calls []opened, at int64) []opened {
 	return calls
 }
 
-// doubled makes room for more in a list that is full: as much as it holds. Lists
-// that grow by a quarter leave four times their size behind.
+// doubled doubles the capacity of a full list. append grows long lists by a quarter,
+// which leaves garbage of four times their size.
 func doubled[T any](list []T) []T {
 	if len(list) == cap(list) {
 		return slices.Grow(list, len(list)+8)
@@ -218,7 +218,7 @@ func doubled[T any](list []T) []T {
 	return list
 }
 
-// pythonID returns the number of a Python call, 0 where it is not told.
+// pythonID returns the number of a Python call, 0 if it is not recorded.
 func pythonID(has uint32, id int64) uint32 {
 	if has == 0 || id < 0 || id >= math.MaxUint32 {
 		return 0
@@ -226,14 +226,14 @@ func pythonID(has uint32, id int64) uint32 {
 	return uint32(id) + 1
 }
 
-// maxInputs bounds the texts of operators' inputs that are kept. Programs have
-// some hundreds.
+// maxInputs bounds the different texts of operators' inputs. Programs have some
+// hundreds.
 const maxInputs = 1 << 14
 
-// inputText interns the inputs of an operator; once maxInputs texts are known
-// what is new is left out.
+// inputText interns the inputs of an operator. After maxInputs texts, it returns 0 for
+// new ones.
 func (r *reader) inputText(text []byte) uint32 {
-	if len(r.inputs.all) == maxInputs {
+	if len(r.inputs.all) > maxInputs {
 		return r.inputs.known(text)
 	}
 	return r.inputs.id(text)

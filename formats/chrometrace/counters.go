@@ -1,8 +1,9 @@
 package chrometrace
 
 import (
-	"bytes"
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
@@ -10,30 +11,22 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// counterKey is a counter of a process: its name, and that of one of its
-// series.
+// counterKey identifies one series of a counter of a process.
 type counterKey struct{ pid, name, series string }
 
-// memoryWords tell counters of memory from others.
+// memoryWords are words in the names of memory counters.
 var memoryWords = []string{"memory", "bytes", "allocated", "reserved", "hbm"}
 
-// rates are words of counters that are about memory but no amount of it.
-var rates = []string{"bandwidth", "/s", "per second", "utilization", "util", "%", "throughput"}
+// rateWords are words in the names of counters that measure rates, not bytes.
+var rateWords = []string{"bandwidth", "/s", "per second", "utilization", "util", "%", "throughput"}
 
 func aboutMemory(text []byte) bool {
-	text = bytes.ToLower(text)
-	contains := func(words []string) bool {
-		for _, w := range words {
-			if bytes.Contains(text, []byte(w)) {
-				return true
-			}
-		}
-		return false
-	}
-	return contains(memoryWords) && !contains(rates)
+	name := strings.ToLower(string(text))
+	contains := func(word string) bool { return strings.Contains(name, word) }
+	return slices.ContainsFunc(memoryWords, contains) && !slices.ContainsFunc(rateWords, contains)
 }
 
-// scales are what counters count in, by what their name holds.
+// scales are the units of counters, by a word in their name.
 var scales = []struct {
 	word  string
 	bytes float64
@@ -49,7 +42,7 @@ func scaleOf(name string) float64 {
 	return 1
 }
 
-// maxCounters bounds the series of counters.
+// maxCounters bounds the number of series.
 const maxCounters = 10000
 
 // sample is a value of a counter.
@@ -59,11 +52,11 @@ type sample struct {
 	bytes int64
 }
 
-// counter takes the values of a counter that is about memory.
+// counter reads the values of a memory counter.
 func (r *reader) counter(e *scan.Event) {
-	named := aboutMemory(e.Name)
+	isMemory := aboutMemory(e.Name)
 	for _, c := range e.Args.Counters {
-		if !named && !aboutMemory(c.Name) || !e.TS.OK {
+		if !isMemory && !aboutMemory(c.Name) || !e.TS.OK {
 			continue
 		}
 		key := counterKey{string(e.PID), string(e.Name), string(c.Name)}
@@ -80,29 +73,24 @@ func (r *reader) counter(e *scan.Event) {
 	}
 }
 
-// feedCounters makes a space of every counter: its usage is all that is known.
+// feedCounters adds a space for each series. Only its usage is recorded.
 func (r *reader) feedCounters() {
 	spaces := map[counterKey]build.SpaceRef{}
 	for _, s := range r.samples {
 		ref, ok := spaces[s.key]
 		if !ok {
-			ref = r.b.Space()
-			spaces[s.key] = ref
 			name := s.key.name
 			if s.key.series != "" && len(r.series) > 1 {
 				name += "/" + s.key.series
 			}
-			process := r.rank
-			if process == "" {
-				process = "pid " + s.key.pid
-			}
-			r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Host: r.host, Process: process, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
+			ref = r.addSpace(lifetime.SpaceInfo{Process: cmp.Or(r.rank, "pid "+s.key.pid), Memory: name})
+			spaces[s.key] = ref
 		}
 		r.b.Total(ref, lifetime.Total{T: r.time(s.at), Bytes: s.bytes, Measure: lifetime.Occupied})
 	}
 }
 
-// objectEvent is an event in the life of an object that tells its size.
+// objectEvent is an event in the lifetime of an object.
 type objectEvent struct {
 	pid, id string
 	name    uint32
@@ -111,8 +99,8 @@ type objectEvent struct {
 	phase   byte
 }
 
-// object takes the creation (N), destruction (D) or state (O) of an object. It
-// is a buffer when its size is told.
+// object reads the creation (N), destruction (D) or state (O) of an object. Objects with
+// a recorded size are buffers.
 func (r *reader) object(e *scan.Event) {
 	if !e.TS.OK || len(e.ID) == 0 || e.Phase != 'D' && e.Args.Has&scan.HasSize == 0 {
 		return
@@ -120,8 +108,8 @@ func (r *reader) object(e *scan.Event) {
 	r.objects = append(r.objects, objectEvent{string(e.PID), string(e.ID), r.names.id(e.Name), e.TS.NS, max(e.Args.Size, 0), e.Phase})
 }
 
-// feedObjects makes a space of the objects of each process. Where they lie is
-// not told: they are numbered in place of an address.
+// feedObjects adds a space for the objects of each process. Their addresses are not
+// recorded, so they get numbers instead.
 func (r *reader) feedObjects() {
 	type object struct{ pid, id string }
 	spaces := map[string]build.SpaceRef{}
@@ -130,10 +118,9 @@ func (r *reader) feedObjects() {
 	for _, e := range r.objects {
 		ref, ok := spaces[e.pid]
 		if !ok {
-			ref = r.b.Space()
+			ref = r.addSpace(lifetime.SpaceInfo{Process: "pid " + e.pid, Memory: "objects"})
 			spaces[e.pid] = ref
 			r.b.Numbered(ref)
-			r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Host: r.host, Process: "pid " + e.pid, Memory: "objects", Axis: lifetime.Time, Facts: lifetime.Clock})
 		}
 		o := object{e.pid, e.id}
 		if numbers[o] == 0 {
@@ -148,7 +135,7 @@ func (r *reader) feedObjects() {
 			report.Site = r.b.Site(lifetime.Site{Op: r.names.text(e.name)})
 			alive[o] = true
 		default:
-			continue // another state of an object that is known, or an end without a size
+			continue // another state of a live object, or the end of an unknown one
 		}
 		r.b.Report(ref, r.time(e.at), &report)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// nested is a trace of calls that lie in each other, each of which allocates.
+// nested returns a trace of nested calls that all allocate.
 func nested(kind string, depth int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"schemaVersion":1,"traceEvents":[`)
@@ -26,8 +26,8 @@ func nested(kind string, depth int) []byte {
 	return b.Bytes()
 }
 
-// TestDepth: nested calls cost what as many calls beside each other do. Stacks are a
-// tree, and no allocation walks through all calls that enclose it.
+// TestDepth checks that memory grows linearly with the depth of nested calls. Stacks are
+// a tree, and an allocation does not visit all calls that enclose it.
 func TestDepth(t *testing.T) {
 	const depth = 4000
 	for _, kind := range []string{"python_function", "cpu_op", "user_annotation"} {

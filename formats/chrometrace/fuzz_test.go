@@ -11,11 +11,11 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// reduced returns a trace with the first events alone of each kind.
+// reduced returns a trace with only the first events of each kind.
 func reduced(t testing.TB, data []byte) string {
 	var trace map[string]any
 	if err := json.Unmarshal(data, &trace); err != nil {
-		return "" // a bare list, of which a piece will do
+		return "" // a bare list: the caller adds a part of it
 	}
 	events, _ := trace["traceEvents"].([]any)
 	seen := map[string]int{}
@@ -35,13 +35,13 @@ func reduced(t testing.TB, data []byte) string {
 	return string(text)
 }
 
-// FuzzRead reads anything: no panic, bounded memory, one clear error or a capture
-// that passes Check. What JSON says is held against a strict parser by FuzzScan of
-// package scan.
+// FuzzRead reads arbitrary input with bounded memory. It must return one clear error or a
+// capture that passes Check. FuzzScan of package scan compares the events with those of
+// a strict parser.
 func FuzzRead(f *testing.F) {
 	for i, data := range nativetest.Contents(f, captures+"/*.json.gz", "../../testdata/labelled/*.json.zst") {
 		if i%3 == 0 {
-			f.Add(string(data[:min(len(data), 6<<10)])) // as a job leaves it that is killed
+			f.Add(string(data[:min(len(data), 6<<10)])) // truncated like that of a killed job
 		}
 		f.Add(reduced(f, data))
 	}

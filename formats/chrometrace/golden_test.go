@@ -6,7 +6,7 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// TestGolden holds the whole model of some traces against their native text.
+// TestGolden compares the models of some traces with their native text.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"cpu_leak", "t215_cpu_leak", "cpu_leak.timeline.raw"} {
 		t.Run(name, func(t *testing.T) {

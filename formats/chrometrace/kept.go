@@ -5,14 +5,14 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// keepCalls records every call of a function of the program in which memory
-// changed, with what changed on the device that changed last; where Python was
-// not recorded, every operator and range. Other threads' changes count, as they
-// do in the table of operations.
+// keepCalls adds each call of a user function during which memory changed, with the
+// changes of the device that changed last. If Python was not recorded, it adds the
+// operators and ranges. Changes by other threads count, as in the table of operations.
 func (r *reader) keepCalls(byTime []int) {
 	at := make([]int64, len(byTime))
 	heaps := map[heap]*heapEvents{}
@@ -42,7 +42,7 @@ func (r *reader) keepCalls(byTime []int) {
 				continue
 			}
 			if sites[c.name] == 0 {
-				sites[c.name] = r.b.Site(lifetime.Site{Stack: r.b.Stack([]lifetime.FrameID{r.b.Frame(r.frameOfCall(c))})})
+				sites[c.name] = r.b.Site(lifetime.Site{Stack: r.b.Stack([]lifetime.FrameID{r.b.Frame(r.frameOfCall(c.kind, c.name))})})
 			}
 			h := r.memory[byTime[to-1]].heap
 			call := heaps[h].during(c)
@@ -58,9 +58,9 @@ func (r *reader) keepCalls(byTime []int) {
 	}
 }
 
-// keptKind tells which calls are kept.
+// keptKind returns a function that reports whether keepCalls adds a call.
 func (r *reader) keptKind() func(c *call) bool {
-	user := map[uint32]bool{} // names of functions of the program
+	user := map[uint32]bool{} // names of user functions
 	for _, t := range r.order {
 		for c := range t.all(&r.store) {
 			if c.kind == python && !user[c.name] && frameOf(r.names.text(c.name)).Kind == lifetime.User {
@@ -69,30 +69,30 @@ func (r *reader) keptKind() func(c *call) bool {
 		}
 	}
 	if len(user) == 0 {
-		return func(c *call) bool { return !numbered.MatchString(r.names.text(c.name)) } // a step has a name of its own
+		return func(c *call) bool { return !numbered.MatchString(r.names.text(c.name)) } // steps have different names
 	}
 	return func(c *call) bool { return c.kind == python && user[c.name] }
 }
 
-func (r *reader) frameOfCall(c *call) lifetime.Frame {
-	if c.kind == python {
-		return frameOf(r.names.text(c.name))
+func (r *reader) frameOfCall(kind callKind, name uint32) lifetime.Frame {
+	if kind == python {
+		return frameOf(r.names.text(name))
 	}
-	return lifetime.Frame{Function: r.names.text(c.name), Kind: lifetime.Scope}
+	return lifetime.Frame{Function: r.names.text(name), Kind: lifetime.Scope}
 }
 
-// heapEvents is the events of a heap in order of time.
+// heapEvents are the events of a heap in order of time.
 type heapEvents struct {
 	changes
 	events  []*memoryEvent
-	highest []int64 // level after the events of each block of blockLen
+	highest []int64 // highest level after the events of each block of blockLen
 }
 
 // blockLen bounds the work for a call that encloses many events.
 const blockLen = 1 << 10
 
 func (h *heapEvents) take(m *memoryEvent) {
-	h.add(m.at, m.bytes)
+	h.add(m.at, m.change())
 	h.events = append(h.events, m)
 	n := len(h.events)
 	if (n-1)%blockLen == 0 {
@@ -102,11 +102,11 @@ func (h *heapEvents) take(m *memoryEvent) {
 	h.highest[last] = max(h.highest[last], h.level(n))
 }
 
-// level returns the bytes allocated less those freed by the first n events.
+// level returns the allocated minus the freed bytes of the first n events.
 func (h *heapEvents) level(n int) int64 { return h.allocated[n] - h.freed[n] }
 
-// during sums up the events during a call. The level is the allocator's own
-// where it is told, else it is counted from the trace's beginning.
+// during sums up the events during a call. The level is the allocator's total if it is
+// recorded, else the sum since the beginning of the trace.
 func (h *heapEvents) during(c *call) lifetime.Call {
 	from := sort.Search(len(h.at), func(i int) bool { return h.at[i] >= c.begin })
 	to := sort.Search(len(h.at), func(i int) bool { return h.at[i] > c.end })
@@ -125,7 +125,7 @@ func (h *heapEvents) during(c *call) lifetime.Call {
 	if last.total >= 0 {
 		out.After = last.total
 	}
-	out.Before = lifetime.AddSat(out.After, -sums.Bytes())
-	out.Peak = lifetime.AddSat(out.Before, peak-h.level(from))
+	out.Before = units.AddSat(out.After, -sums.Bytes())
+	out.Peak = units.AddSat(out.Before, peak-h.level(from))
 	return out
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// happened is a [memory] event of a made trace.
+// happened is a [memory] event of a generated trace.
 type happened struct {
 	us, bytes, total, reserved int64
 	device                     int64 // -1 = the host
 }
 
-// TestKeptCallsByHand holds what calls changed against sums over all events, in
+// TestKeptCallsByHand compares the changes during calls with sums over all events, in
 // traces where one call encloses thousands.
 func TestKeptCallsByHand(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		tells := seed%2 == 0 // the allocator tells its total
+		totalled := seed%2 == 0 // the allocator records its total
 		var events []happened
 		var lines []string
 		devices, totals := []int64{0, -1}, map[int64]int64{}
@@ -34,21 +34,21 @@ func TestKeptCallsByHand(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				e.bytes = -e.bytes
 			}
-			if i == 2999 { // nothing is left
+			if i == 2999 { // frees everything
 				e.bytes = -1<<30 - totals[e.device]
 			}
 			totals[e.device] += e.bytes
 			e.total = 1<<30 + totals[e.device]
 			events = append(events, e)
-			kind, told := 1, ""
+			kind, fields := 1, ""
 			if e.device < 0 {
 				kind = 0
 			}
-			if tells {
-				told = fmt.Sprintf(`"Total Allocated": %d, "Total Reserved": %d, `, e.total, e.reserved)
+			if totalled {
+				fields = fmt.Sprintf(`"Total Allocated": %d, "Total Reserved": %d, `, e.total, e.reserved)
 			}
 			lines = append(lines, fmt.Sprintf(`{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":7,"tid":1,"ts":%d,"args":{%s"Bytes":%d,"Device Id":%d,"Device Type":%d,"Addr":%d}}`,
-				e.us, told, e.bytes, e.device, kind, 4096+i*64))
+				e.us, fields, e.bytes, e.device, kind, 4096+i*64))
 		}
 		type span struct{ begin, end int64 }
 		var spans []span
@@ -91,8 +91,8 @@ func TestKeptCallsByHand(t *testing.T) {
 					c.Freed += max(-e.bytes, 0)
 				}
 			}
-			above := int64(0) // what the allocator had before the trace
-			if tells {
+			above := int64(0) // allocated before the trace
+			if totalled {
 				above, c.Reserved = 1<<30, last.reserved
 			}
 			want = append(want, fmt.Sprintf("op%d_%d: %g to %g, %g s: before %d after %d peak %d allocated %d freed %d reserved %d",

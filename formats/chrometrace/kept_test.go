@@ -46,8 +46,8 @@ func keptCalls(t *testing.T, name string, trace io.Reader) *lifetime.Capture {
 	return c
 }
 
-// TestKeptCalls: the function that keeps a tensor of 1 MiB in each step has a
-// call for each, which changed that much; what its callers changed includes it.
+// TestKeptCalls checks that a function that retains 1 MiB per step has one call for each
+// step with that change.
 func TestKeptCalls(t *testing.T) {
 	c := withCalls(t, "cpu_leak.json.gz")
 	n, sum := 0, int64(0)
@@ -72,8 +72,8 @@ func TestKeptCalls(t *testing.T) {
 	}
 }
 
-// TestKeptCallsSumUp: functions that enclose many events have the sums of the
-// program's own table.
+// TestKeptCallsSumUp compares the sums over the calls of a function with its row in the
+// table of operations.
 func TestKeptCallsSumUp(t *testing.T) {
 	c := withCalls(t, "cpu_healthy.json.gz")
 	bytes := map[string]lifetime.OperationBytes{}
@@ -88,7 +88,7 @@ func TestKeptCallsSumUp(t *testing.T) {
 	seen := 0
 	for _, o := range c.Operations {
 		b, ok := bytes[o.Name]
-		if o.Kind != lifetime.Function || !ok {
+		if o.Kind != "function" || !ok {
 			continue
 		}
 		seen++

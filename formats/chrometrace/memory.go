@@ -7,17 +7,18 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// deviceTypes are the names of c10::DeviceType, by number.
+// deviceTypes are the names of c10::DeviceType.
 var deviceTypes = [...]string{
 	0: "cpu", 1: "cuda", 2: "mkldnn", 3: "opengl", 4: "opencl", 5: "ideep", 6: "hip", 7: "fpga", 8: "maia", 9: "xla", 10: "vulkan", 11: "metal",
 	12: "xpu", 13: "mps", 14: "meta", 15: "hpu", 16: "ve", 17: "lazy", 18: "ipu", 19: "mtia", 20: "privateuseone",
 }
 
-// onHost tells the device types whose memory is that of the host.
+// onHost reports whether a device type uses host memory.
 func onHost(deviceType int64) bool { return deviceType == 0 || deviceType == 2 || deviceType == 5 }
 
 func deviceName(deviceType, id int64) string {
@@ -31,16 +32,31 @@ func deviceName(deviceType, id int64) string {
 	return name + ":" + strconv.FormatInt(id, 10)
 }
 
-// memoryEvent is a [memory] event.
+// The names of memory events, and of the rows of those outside all operators.
+const (
+	memoryRow = "[memory]"
+	failedRow = "[OutOfMemory]"
+)
+
+// memoryEvent is an allocation, a free, or an allocation that failed.
 type memoryEvent struct {
 	at              int64
 	addr            uint64
-	bytes           int64 // below zero for a free
-	total, reserved int64 // -1 = not told
+	bytes           int64 // negative for a free
+	total, reserved int64 // -1 = not recorded
 	thread          *thread
 	heap            heap
 	site            lifetime.SiteID
-	known           bool // addr is told
+	known           bool // addr is recorded
+	failed          bool
+}
+
+// change returns the bytes allocated, negative for a free.
+func (m *memoryEvent) change() int64 {
+	if m.failed {
+		return 0
+	}
+	return m.bytes
 }
 
 // heap is a device of a process.
@@ -60,7 +76,10 @@ func (r *reader) memoryEvent(e *scan.Event) {
 		r.noDevice++
 		return
 	}
-	m := memoryEvent{at: e.TS.NS, addr: a.Addr, bytes: a.Bytes, total: -1, reserved: -1, thread: r.thread(e.PID, e.TID), known: a.Has&scan.HasAddr != 0}
+	m := memoryEvent{
+		at: e.TS.NS, addr: a.Addr, known: a.Has&scan.HasAddr != 0, bytes: a.Bytes, total: -1, reserved: -1, thread: r.thread(e.PID, e.TID),
+		failed: string(e.Name) == failedRow,
+	}
 	m.heap = heap{r.pid(e.PID), int16(a.DeviceType), -1}
 	if a.Has&scan.HasDeviceID != 0 {
 		m.heap.device = int16(a.DeviceID)
@@ -74,7 +93,7 @@ func (r *reader) memoryEvent(e *scan.Event) {
 	r.memory = append(doubled(r.memory), m)
 }
 
-// pid returns the number of a process.
+// pid returns the index of a process in reader.pids.
 func (r *reader) pid(pid []byte) int32 {
 	n, ok := r.pidNumbers[string(pid)]
 	if !ok {
@@ -85,17 +104,15 @@ func (r *reader) pid(pid []byte) int32 {
 	return n
 }
 
-// space adds the space of a heap.
-func (r *reader) space(h heap) build.SpaceRef {
+// addSpace adds a space, with the properties that all spaces of a trace have.
+func (r *reader) addSpace(s lifetime.SpaceInfo) build.SpaceRef {
+	s.Source, s.Host, s.Axis, s.Facts = r.source, r.host, lifetime.Time, lifetime.Clock
 	ref := r.b.Space()
-	r.b.Describe(ref, lifetime.SpaceInfo{
-		Source: r.source, Host: r.host, Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device)),
-		Axis: lifetime.Time, Facts: lifetime.Clock,
-	})
+	r.b.Describe(ref, s)
 	return ref
 }
 
-// feed hands on the [memory] events.
+// feed adds the memory events.
 func (r *reader) feed() {
 	r.spaces = map[heap]build.SpaceRef{}
 	var refs []build.SpaceRef
@@ -103,9 +120,14 @@ func (r *reader) feed() {
 		m := &r.memory[i]
 		ref, ok := r.spaces[m.heap]
 		if !ok {
-			ref = r.space(m.heap)
+			h := m.heap
+			ref = r.addSpace(lifetime.SpaceInfo{Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device))})
 			r.spaces[m.heap] = ref
 			refs = append(refs, ref)
+		}
+		if m.failed {
+			r.fail(ref, m)
+			continue
 		}
 		if !m.known {
 			r.b.Delta(ref, r.time(m.at), m.bytes)
@@ -118,21 +140,31 @@ func (r *reader) feed() {
 	r.b.MarkAll(refs, r.marks())
 }
 
-// sized is a report that tells no more than an address and a size in bytes.
-func sized(addr uint64, bytes int64) lifetime.Report {
-	return lifetime.Report{Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
+// fail adds an allocation that failed, and the totals that it reports.
+func (r *reader) fail(ref build.SpaceRef, m *memoryEvent) {
+	t := r.time(m.at)
+	if m.total >= 0 {
+		r.b.Total(ref, lifetime.Total{T: t, Bytes: m.total, Measure: lifetime.Occupied})
+	}
+	if m.reserved > 0 {
+		r.b.Total(ref, lifetime.Total{T: t, Bytes: m.reserved, Measure: lifetime.Reserved})
+	}
+	r.b.Mark(ref, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: m.site, Requested: m.bytes, Free: -1})
 }
 
-// time returns a time of the trace as nanoseconds since 1970, where the trace
-// tells when its clock began.
-func (r *reader) time(ns int64) int64 { return lifetime.AddSat(ns, max(r.base, 0)) }
+// sized returns a report with only an address and a size in bytes.
+func sized(addr uint64, bytes int64) lifetime.AllocatorEvent {
+	return lifetime.AllocatorEvent{Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
+}
 
-// stepPrefix begins the names of annotations that torch.profiler makes for its
-// steps.
+// time converts a time of the trace to nanoseconds since 1970, if the start of its clock
+// is recorded.
+func (r *reader) time(ns int64) int64 { return units.AddSat(ns, max(r.base, 0)) }
+
+// stepPrefix begins the names of torch.profiler's steps.
 const stepPrefix = "ProfilerStep#"
 
-// marks returns the annotations of the program: its steps, and other ranges
-// that it named.
+// marks returns the annotations of the program: its steps and other named ranges.
 func (r *reader) marks() (marks []lifetime.Mark) {
 	step := r.stepName()
 	for _, t := range r.order {
@@ -142,22 +174,22 @@ func (r *reader) marks() (marks []lifetime.Mark) {
 			if strings.HasPrefix(m.Text, stepPrefix) || step != "" && uncounted(m.Text) == step {
 				m.Kind = lifetime.Step
 			}
-			m.End = max(m.End, m.Begin+1) // a point would take part in the order of events
+			m.End = max(m.End, m.Begin+1) // build orders points among the events
 			marks = append(marks, m)
 		}
 	}
 	return marks
 }
 
-// minSteps is how often an annotation must come to be taken for the steps.
+// minSteps is the minimum number of annotations that count as steps.
 const minSteps = 3
 
-// uncounted returns the name of a range without its number: "step 12" is a step.
+// uncounted returns the name of a range without its number: "step" for "step 12".
 func uncounted(name string) string { return numbered.ReplaceAllString(name, "") }
 
-// stepName returns the annotation that stands for the program's steps where the
-// profiler was not told of them: of those that come again and again, and are in
-// no other one, that which takes most of the time. "" = there is none.
+// stepName returns the name of the annotations that are probably the program's steps, or
+// "" if there are none or the profiler recorded steps. They are repeated, not inside
+// another annotation, and take the most time.
 func (r *reader) stepName() string {
 	type runs struct {
 		count int

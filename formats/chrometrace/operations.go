@@ -6,24 +6,20 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// hidden are operators that PyTorch's tables leave out: torch.autograd's
-// _filter_name.
+// hidden are the operators that PyTorch's tables omit (_filter_name of torch.autograd).
 var hidden = map[string]bool{
 	"profiler::_record_function_enter": true, "profiler::_record_function_enter_new": true, "profiler::_record_function_exit": true,
 	"aten::is_leaf": true, "aten::output_nr": true, "aten::_version": true,
 }
 
-// memoryRow is the name of the row of the events that no operator encloses.
-const memoryRow = "[memory]"
-
-// changes answers how many bytes were allocated less freed in a span of time,
-// by whatever thread: so PyTorch counts.
+// changes contains running sums of allocated and freed bytes.
 type changes struct {
 	at        []int64
-	allocated []int64 // before each one; one more than at
+	allocated []int64 // before each event, and after the last
 	freed     []int64
 }
 
@@ -45,6 +41,20 @@ func (c *changes) in(from, to int) (b lifetime.OperationBytes) {
 	return b
 }
 
+// split is the changes of host and device memory. Both have all events, for common indices.
+type split struct{ host, device changes }
+
+func newSplit(n int) *split { return &split{newChanges(n), newChanges(n)} }
+
+func (s *split) add(m *memoryEvent) {
+	host, device := m.change(), int64(0)
+	if !onHost(int64(m.heap.deviceType)) {
+		host, device = device, host
+	}
+	s.host.add(m.at, host)
+	s.device.add(m.at, device)
+}
+
 // byTime returns the memory events in order of time.
 func (r *reader) byTime() []int {
 	byTime := make([]int, len(r.memory))
@@ -55,17 +65,17 @@ func (r *reader) byTime() []int {
 	return byTime
 }
 
-// operations makes the table of operators as PyTorch's key_averages has it.
+// operations adds the table of operators, equal to PyTorch's key_averages.
 func (r *reader) operations(byTime []int) {
-	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1), functions: make([]function, len(r.names.all)+1)}
-	t.host, t.device = newChanges(len(byTime)), newChanges(len(byTime))
+	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1), functions: make([]function, len(r.names.all)),
+		every: newSplit(len(byTime)), own: map[*thread]*split{}}
 	for _, i := range byTime {
-		host, device := r.memory[i].bytes, int64(0)
-		if !onHost(int64(r.memory[i].heap.deviceType)) {
-			host, device = device, host
+		m := &r.memory[i]
+		if t.own[m.thread] == nil {
+			t.own[m.thread] = newSplit(0)
 		}
-		t.host.add(r.memory[i].at, host)
-		t.device.add(r.memory[i].at, device)
+		t.own[m.thread].add(m)
+		t.every.add(m)
 	}
 	for name := range hidden {
 		if id := r.names.known([]byte(name)); id != 0 {
@@ -75,23 +85,23 @@ func (r *reader) operations(byTime []int) {
 	for _, th := range r.order {
 		next := 0
 		for c := range th.all(&r.store) {
-			if t.counts(c) {
-				from, to := t.during(c, &next)
+			if t.nests(c) {
+				from, to := t.during(t.every, c, &next)
 				t.depth[from]++
 				t.depth[to]--
 			}
 		}
 	}
-	unseen := t.unseen(byTime)
+	outside := t.outside(byTime)
 	for _, th := range r.order {
-		t.thread(th, unseen[th])
+		t.thread(th, outside[th])
 	}
 	t.addFunctions()
 	r.b.Operations(t.all...)
 }
 
-// function is the calls of a Python function. There may be many thousands: what
-// a call adds to is in one place.
+// function sums up the calls of a Python function. It is smaller than a row, as a trace
+// may have many thousands of functions.
 type function struct {
 	calls, time  int64
 	host, device lifetime.OperationBytes
@@ -99,160 +109,188 @@ type function struct {
 
 // table collects the rows of operations.
 type table struct {
-	r            *reader
-	host, device changes // all events in both, so that places are the same
-	all          []lifetime.Operation
-	rows         []uint32   // of operators and ranges in all, from 1, by name
-	functions    []function // by name
-	depth        []int      // of calls around each event, as the change from the event before
-	hidden       []uint32   // names of calls that have no row
+	r         *reader
+	every     *split // of all threads: PyTorch credits an operator with what any thread allocates
+	own       map[*thread]*split
+	all       []lifetime.Operation
+	rows      []uint32   // of operators and ranges in all, from 1, by name
+	functions []function // by name
+	depth     []int      // number of calls around each event, minus that of the event before
+	hidden    []uint32   // names of calls that have no row
 }
 
-// counts reports whether a call has a row.
-func (t *table) counts(c *call) bool { return c.kind != python && !slices.Contains(t.hidden, c.name) }
+// nests reports whether a call may be the parent or child of another one. Python calls do since PyTorch 2.15, without a
+// row: its key_averages builds the tree from all calls and drops these rows at the end.
+func (t *table) nests(c *call) bool {
+	if c.kind == python {
+		return t.r.since215()
+	}
+	return !slices.Contains(t.hidden, c.name)
+}
 
-// during returns the events [from, to) that PyTorch counts to a call: those
-// between its ends, as its arithmetic has them. next is where those of the call
-// before began.
-func (t *table) during(c *call, next *int) (from, to int) {
+// during returns the events [from, to) of a call, with PyTorch's rounded times. next is
+// the from of the previous call.
+func (t *table) during(in *split, c *call, next *int) (from, to int) {
+	at := in.host.at
 	begin, end := t.r.rounded(c.begin), t.r.rounded(c.end)
-	for *next < len(t.host.at) && t.host.at[*next] < begin {
+	for *next < len(at) && at[*next] < begin {
 		*next++
 	}
-	// Most calls enclose few events: look near before looking far.
+	// Most calls enclose few events, so an exponential search is fast.
 	to = *next
-	for step := 1; to < len(t.host.at) && t.host.at[to] <= end; step *= 2 {
-		if far := to + step; far < len(t.host.at) && t.host.at[far] <= end {
+	for step := 1; to < len(at) && at[to] <= end; step *= 2 {
+		if far := to + step; far < len(at) && at[far] <= end {
 			to = far
 			continue
 		}
-		rest := t.host.at[to:min(to+step, len(t.host.at))]
+		rest := at[to:min(to+step, len(at))]
 		to += sort.Search(len(rest), func(i int) bool { return rest[i] > end })
 		break
 	}
 	return *next, to
 }
 
-// rounded returns a time as PyTorch compares it: from 2.2 on its tables divide
-// nanoseconds since 1970 by 1000 and multiply them again, in floating point,
-// which moves them by up to 128 ns. Versions that name the host (2.15) do not.
+// since215 reports whether PyTorch 2.15 or later wrote the trace: earlier versions do not record the host name.
+func (r *reader) since215() bool { return r.host != "" }
+
+// rounded returns the time that PyTorch's tables compare. Since 2.2 they divide
+// nanoseconds since 1970 by 1000 and multiply them again, in floating point, an error
+// of up to 128 ns. Since 2.15 they do not.
 func (r *reader) rounded(ns int64) int64 {
-	if r.base <= 0 || r.host != "" {
+	if r.base <= 0 || r.since215() {
 		return ns
 	}
-	at := lifetime.AddSat(ns, r.base)
+	at := units.AddSat(ns, r.base)
 	micros := float64(at/1000) + float64(at%1000)/1000
 	return int64(micros*1000) - r.base
 }
 
-// lone is an event that no call encloses, as a call of its own.
+// lone is an event outside all calls, in the form of a call.
 type lone struct {
 	call
-	place int // in order of time
+	place int // index in order of time
 }
 
-func (t *table) unseen(byTime []int) map[*thread][]lone {
+// outside returns the events outside all calls.
+func (t *table) outside(byTime []int) map[*thread][]lone {
 	all := map[*thread][]lone{}
 	depth := 0
 	for place, i := range byTime {
-		if depth += t.depth[place]; depth > 0 {
-			continue
-		}
 		m := &t.r.memory[i]
-		all[m.thread] = append(all[m.thread], lone{call{begin: m.at, end: m.at, name: t.r.names.id([]byte(memoryRow)), kind: alone}, place})
+		name := memoryRow
+		if m.failed {
+			name = failedRow
+		}
+		if depth += t.depth[place]; depth == 0 || m.failed {
+			all[m.thread] = append(all[m.thread], lone{call{begin: m.at, end: m.at, name: t.r.names.id([]byte(name)), kind: alone}, place})
+		}
 	}
 	return all
 }
 
-// ran is a call, and what of it is known of those that it encloses.
+// ran is a call with its children, as far as they are known.
 type ran struct {
 	name         uint32
 	kind         callKind
 	end          int64
 	host, device lifetime.OperationBytes
-	time, self   int64 // self is without its children, as host.SelfBytes
+	time, self   int64 // self excludes children, like host.SelfBytes
 	children     int
 }
 
-// frame is a call that is not over yet. Its only child so far waits: if it stays
-// the only one, and has the name of the call, it is left out.
+// frame is an open call. Its first child waits: if it remains the only child, and has
+// the same name, it gets no row.
 type frame struct {
 	ran
 	waiting ran
 }
 
-// thread adds the calls of a thread, and the events of it that stand alone. A
-// call is the child of the innermost one that encloses it.
-func (t *table) thread(th *thread, unseen []lone) {
-	var open []frame
-	close := func() {
-		last := &open[len(open)-1]
-		switch {
-		case last.children == 1 && last.waiting.name == last.name:
-			last.host.SelfBytes, last.device.SelfBytes = last.waiting.host.SelfBytes, last.waiting.device.SelfBytes
-			last.self, last.children = last.waiting.self, last.waiting.children
-		case last.children == 1:
-			t.add(&last.waiting)
-		}
-		n := last.ran
-		open = open[:len(open)-1]
-		if len(open) == 0 {
-			t.add(&n)
-			return
-		}
-		p := &open[len(open)-1]
-		p.children++
-		p.host.SelfBytes -= n.host.Bytes()
-		p.device.SelfBytes -= n.device.Bytes()
-		p.self -= n.time
-		switch p.children {
-		case 1:
-			p.waiting = n
-		case 2:
-			t.add(&p.waiting)
-			t.add(&n)
-		default:
-			t.add(&n)
-		}
-	}
-	take := func(c *call, from, to int) {
-		for len(open) > 0 && (c.begin >= open[len(open)-1].end || c.end > open[len(open)-1].end) {
-			close()
-		}
-		open = append(open, frame{ran: ran{
-			name: c.name, kind: c.kind, end: c.end, host: t.host.in(from, to), device: t.device.in(from, to), time: c.end - c.begin, self: c.end - c.begin,
-		}})
-	}
-	next := 0
+// thread adds the calls of a thread, and its events outside all calls. A call is the
+// child of the innermost call that encloses it.
+func (t *table) thread(th *thread, outside []lone) {
+	var n nesting
+	next, nextOwn := 0, 0
+	own := cmp.Or(t.own[th], newSplit(0))
 	for c := range th.all(&t.r.store) {
 		if c.kind == python {
-			t.function(c, &next)
+			t.function(c, own, &nextOwn)
 		}
-		if !t.counts(c) {
+		if !t.nests(c) {
 			continue
 		}
-		for len(unseen) > 0 && unseen[0].begin < c.begin {
-			take(&unseen[0].call, unseen[0].place, unseen[0].place+1)
-			unseen = unseen[1:]
+		for len(outside) > 0 && outside[0].begin < c.begin {
+			n.open(t, &outside[0].call, outside[0].place, outside[0].place+1)
+			outside = outside[1:]
 		}
-		from, to := t.during(c, &next)
-		take(c, from, to)
+		from, to := t.during(t.every, c, &next)
+		n.open(t, c, from, to)
 	}
-	for i := range unseen {
-		take(&unseen[i].call, unseen[i].place, unseen[i].place+1)
+	for i := range outside {
+		n.open(t, &outside[i].call, outside[i].place, outside[i].place+1)
 	}
-	for len(open) > 0 {
-		close()
+	for len(n) > 0 {
+		n.close(t)
 	}
 }
 
-// function adds a call of a Python function.
-func (t *table) function(c *call, next *int) {
+// nesting is the open calls of a thread, innermost last.
+type nesting []frame
+
+// open closes what ends before a call, and opens the call.
+func (n *nesting) open(t *table, c *call, from, to int) {
+	for len(*n) > 0 {
+		if last := (*n)[len(*n)-1]; c.begin < last.end && c.end <= last.end {
+			break
+		}
+		n.close(t)
+	}
+	*n = append(*n, frame{ran: ran{
+		name: c.name, kind: c.kind, end: c.end, host: t.every.host.in(from, to), device: t.every.device.in(from, to),
+		time: c.end - c.begin, self: c.end - c.begin,
+	}})
+}
+
+// close ends the innermost call. An only child of the same name gets no row: its parent takes over its children,
+// as in PyTorch's _remove_dup_nodes.
+func (n *nesting) close(t *table) {
+	last := &(*n)[len(*n)-1]
+	switch {
+	case last.children == 1 && last.waiting.name == last.name:
+		last.host.SelfBytes += last.waiting.host.SelfBytes
+		last.device.SelfBytes += last.waiting.device.SelfBytes
+		last.self += last.waiting.self
+	case last.children == 1:
+		t.add(&last.waiting)
+	}
+	done := last.ran
+	*n = (*n)[:len(*n)-1]
+	if len(*n) == 0 {
+		t.add(&done)
+		return
+	}
+	p := &(*n)[len(*n)-1]
+	p.children++
+	p.host.SelfBytes -= done.host.Bytes()
+	p.device.SelfBytes -= done.device.Bytes()
+	p.self -= done.time
+	switch p.children {
+	case 1:
+		p.waiting = done
+	case 2:
+		t.add(&p.waiting)
+		t.add(&done)
+	default:
+		t.add(&done)
+	}
+}
+
+// function adds a call of a Python function, with the memory of its own thread.
+func (t *table) function(c *call, own *split, next *int) {
 	f := &t.functions[c.name]
 	f.calls++
 	f.time += c.end - c.begin
-	if from, to := t.during(c, next); from < to {
-		host, device := t.host.in(from, to), t.device.in(from, to)
+	if from, to := t.during(own, c, next); from < to {
+		host, device := own.host.in(from, to), own.device.in(from, to)
 		host.SelfBytes, device.SelfBytes = 0, 0
 		addBytes(&f.host, &host)
 		addBytes(&f.device, &device)
@@ -269,7 +307,7 @@ func (t *table) addFunctions() {
 	for name := range t.functions {
 		if f := &t.functions[name]; f.calls > 0 {
 			t.all = append(t.all, lifetime.Operation{
-				Name: t.r.names.text(uint32(name)), Kind: lifetime.Function, Calls: f.calls, Time: f.time, Host: f.host, Device: f.device,
+				Name: t.r.names.text(uint32(name)), Kind: "function", Calls: f.calls, Time: f.time, Host: f.host, Device: f.device,
 			})
 		}
 	}
@@ -277,12 +315,15 @@ func (t *table) addFunctions() {
 
 // add adds a call of an operator or range.
 func (t *table) add(n *ran) {
-	name, kind := n.name, lifetime.Operator
+	if n.kind == python {
+		return
+	}
+	name, kind := n.name, "operator"
 	if n.kind == annotation {
-		kind = lifetime.Range
+		kind = "range"
 	}
 	if strings.HasPrefix(t.r.names.text(name), stepPrefix) {
-		name = 0 // all steps in one row
+		name = 0 // one row for all steps
 	}
 	row := t.row(name, kind)
 	row.Calls++
@@ -293,7 +334,7 @@ func (t *table) add(n *ran) {
 }
 
 // row returns the row of a name.
-func (t *table) row(name uint32, kind lifetime.OperationKind) *lifetime.Operation {
+func (t *table) row(name uint32, kind string) *lifetime.Operation {
 	if t.rows[name] == 0 {
 		t.all = append(doubled(t.all), lifetime.Operation{Name: cmp.Or(t.r.names.text(name), "ProfilerStep*"), Kind: kind})
 		t.rows[name] = uint32(len(t.all))

@@ -1,7 +1,9 @@
 package chrometrace_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +12,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestOperations holds the table of operations against the one that PyTorch
-// printed of the same run (key_averages().table()): calls, memory and self
-// memory of every row that it shows.
+// TestOperations compares the table of operations with the one that PyTorch printed for
+// the same run (key_averages().table()): calls, memory and self memory of every row.
 func TestOperations(t *testing.T) {
 	tables, _ := filepath.Glob(captures + "/*.key_averages.txt")
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
@@ -28,7 +29,7 @@ func TestOperations(t *testing.T) {
 		c := open(t, traceOf(t, strings.TrimSuffix(table, ".key_averages.txt")))
 		ours := map[string]lifetime.Operation{}
 		for _, o := range c.Operations {
-			if o.Kind == lifetime.Function {
+			if o.Kind == "function" {
 				continue
 			}
 			name := o.Name
@@ -41,7 +42,7 @@ func TestOperations(t *testing.T) {
 			rows++
 			o, ok := ours[row.name]
 			got := printedRow{row.name, memoryText(o.Host.Bytes()), memoryText(o.Host.SelfBytes), fmt.Sprint(o.Calls)}
-			if strings.Contains(table, "t212") { // whose times are in microseconds, which hides what lies in what
+			if strings.Contains(table, "t212") { // its times in microseconds do not determine the nesting
 				got.selfBytes = row.selfBytes
 			}
 			if !ok || got != row {
@@ -54,9 +55,89 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// TestKeyAverages compares every figure of the table of operations with PyTorch's key_averages of the same run.
+// Times differ by the rounding of floating point.
+func TestKeyAverages(t *testing.T) {
+	files, _ := filepath.Glob(captures + "/*.key_averages.json")
+	if len(files) < 4 {
+		t.Fatalf("only %d references", len(files))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type row struct {
+			Name      string
+			Calls     int64
+			Time      float64 `json:"time_us"`
+			Self      float64 `json:"self_time_us"`
+			Bytes     int64
+			SelfBytes int64 `json:"self_bytes"`
+		}
+		var want []row
+		if err := json.Unmarshal(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]row{}
+		for _, o := range open(t, traceOf(t, strings.TrimSuffix(file, ".key_averages.json"))).Operations {
+			if o.Kind != "function" {
+				got[o.Name] = row{o.Name, o.Calls, float64(o.Time) / 1000, float64(o.SelfTime) / 1000, o.Host.Bytes(), o.Host.SelfBytes}
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d rows, want %d", file, len(got), len(want))
+		}
+		for _, w := range want {
+			g := got[w.Name]
+			if math.Abs(g.Time-w.Time) > 0.01 || math.Abs(g.Self-w.Self) > 0.01 {
+				t.Errorf("%s: %s: %g us, self %g, want %g and %g", file, w.Name, g.Time, g.Self, w.Time, w.Self)
+			}
+			if g.Time, g.Self = w.Time, w.Self; g != w {
+				t.Errorf("%s: got %+v, want %+v", file, g, w)
+			}
+		}
+	}
+}
+
+// TestOtherThreads: a Python function is credited only with the memory of its own thread.
+func TestOtherThreads(t *testing.T) {
+	trace := `[{"ph":"X","cat":"python_function","name":"a.py(1): main","pid":0,"tid":0,"ts":1,"dur":100,"args":{"Python id":1}},
+		{"ph":"i","name":"[memory]","pid":7,"tid":8,"ts":50,"args":{"Bytes":512,"Device Type":0,"Addr":4096}}]`
+	file := filepath.Join(t.TempDir(), "trace.json")
+	if err := os.WriteFile(file, []byte(trace), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range open(t, file).Operations {
+		if o.Kind == "function" && (o.Calls != 1 || o.Host.Allocated != 0) {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// TestOutOfMemory: a failed allocation is a mark with its request, beside the totals of the allocator.
+func TestOutOfMemory(t *testing.T) {
+	c := open(t, traceOf(t, filepath.Join(captures, "cpu_oom")))
+	var failed []lifetime.Mark
+	for _, m := range c.Spaces[0].Marks {
+		if m.Kind == lifetime.OOM {
+			failed = append(failed, m)
+		}
+	}
+	if len(c.Spaces) != 1 || len(failed) != 3 {
+		t.Fatalf("%d spaces, %d failures", len(c.Spaces), len(failed))
+	}
+	for i, m := range failed {
+		level := c.Spaces[0].LevelAt(m.Begin, lifetime.Occupied)
+		if m.Requested != 1<<50 || m.Free != -1 || level != int64(i+1)<<20 || c.Sites[m.Site].Op != "aten::empty" {
+			t.Errorf("%+v by %q with %d B in use", m, c.Sites[m.Site].Op, level)
+		}
+	}
+}
+
 type printedRow struct{ name, bytes, selfBytes, calls string }
 
-// printedRows reads the rows of a printed table by the names of its columns.
+// printedRows parses the rows of a printed table.
 func printedRows(text string) []printedRow {
 	var header []string
 	var rows []printedRow
@@ -85,7 +166,7 @@ func printedRows(text string) []printedRow {
 	return rows
 }
 
-// memoryText formats bytes as PyTorch's tables do.
+// memoryText formats bytes like PyTorch's tables.
 func memoryText(n int64) string {
 	size := float64(max(n, -n))
 	switch {

@@ -6,9 +6,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestSameRun holds a trace against the memory snapshot of the same run: every
-// buffer has the same address, place in the order and lifetime. The trace has
-// sizes as the allocator rounded them; its clock is read a little later.
+// TestSameRun compares a trace with the memory snapshot of the same run: every buffer has
+// the same address, size and order, and the same lifetime within 21 us. The profiler
+// reads the clock a little later.
 func TestSameRun(t *testing.T) {
 	for _, name := range []string{"cuprof_leak", "t215_cuprof_leak"} {
 		trace := seen(t, open(t, traceOf(t, captures+"/"+name)))
@@ -19,7 +19,7 @@ func TestSameRun(t *testing.T) {
 		events := 0
 		for i := range trace {
 			a, b := &trace[i], &snapshot[i]
-			const within = 21_000 // nanoseconds: 20 us, and the snapshot has whole ones
+			const within = 21_000 // nanoseconds: 20 us, and rounding in the snapshot
 			open, same := b.Edge&lifetime.EndOpen, a.Edge&lifetime.EndOpen == b.Edge&lifetime.EndOpen
 			events += 2
 			if open != 0 {
@@ -33,7 +33,7 @@ func TestSameRun(t *testing.T) {
 	}
 }
 
-// seen returns the buffers of cuda:0 whose allocation is in the capture.
+// seen returns the buffers of cuda:0 with a recorded allocation.
 func seen(t *testing.T, c *lifetime.Capture) (buffers []lifetime.Buffer) {
 	t.Helper()
 	for _, s := range c.Spaces {

@@ -4,48 +4,45 @@ import (
 	"cmp"
 	"encoding/binary"
 	"iter"
-	"math/bits"
 	"os"
 	"slices"
 )
 
-// Calls may be millions, and which of them matter is known only when the last
-// event of memory was read. So they are kept packed, about 14 bytes each,
-// and from maxHeld on in a temporary file: memory does not grow with the trace.
+// A trace may have millions of calls, and the relevant ones are known only after the
+// last memory event. So all calls are packed into about 11 bytes each, the calls after
+// the first maxInMemory bytes in a temporary file: memory does not grow with the trace.
 const (
-	pieceLen = 256      // calls that are packed, and read back, at once
-	maxHeld  = 16 << 20 // bytes of packed calls that stay in memory
-	maxMerge = 32       // runs that are merged at once
+	pieceLen    = 256      // calls in a piece
+	maxInMemory = 16 << 20 // bytes of packed calls
+	maxMerge    = 32       // runs that are merged at once
 )
 
 // store keeps packed calls, those beyond a limit in a temporary file.
 type store struct {
-	limit  int    // of held
-	packed []byte // of the piece that is being made
-	held   int    // bytes in memory
-	file   *os.File
-	size   int64 // of the file
-	full   bool  // the file takes no more
-	err    error // why a piece cannot be read back
+	limit    int    // of inMemory
+	packed   []byte // the current piece
+	inMemory int    // bytes
+	file     *os.File
+	size     int64 // of the file
+	full     bool  // writing to the file failed
+	err      error // reading from the file failed
 }
 
-// piece is packed calls in order of their begin.
+// piece contains packed calls in the order of inOrder.
 type piece struct {
 	data []byte // nil = in the file
-	at   int64  // there
+	at   int64  // offset in the file
 	size int
 }
 
-// keep stores the piece that is being made. Where there is no room for a file,
-// or no more in it, that stays in memory.
+// keep stores the current piece. It stays in memory if it cannot be written.
 func (s *store) keep() piece {
-	s.packed = append(s.packed, make([]byte, slack)...)
 	p := piece{size: len(s.packed)}
-	if s.held+p.size > s.limit && s.write(s.packed) {
+	if s.inMemory+p.size > s.limit && s.write(s.packed) {
 		p.at = s.size
 		s.size += int64(p.size)
 	} else {
-		s.held += p.size
+		s.inMemory += p.size
 		p.data = slices.Clone(s.packed)
 	}
 	s.packed = s.packed[:0]
@@ -59,7 +56,7 @@ func (s *store) write(packed []byte) bool {
 	var err error
 	if s.file == nil {
 		if s.file, err = os.CreateTemp("", "memlane-*"); err == nil {
-			os.Remove(s.file.Name()) // where open files may go, none is left behind whatever happens
+			os.Remove(s.file.Name()) // now, so that a killed process leaves none; Windows refuses
 		}
 	}
 	if err == nil {
@@ -69,8 +66,8 @@ func (s *store) write(packed []byte) bool {
 	return err == nil
 }
 
-// load returns a piece's packed calls, in buffer if they come from the file:
-// none when that fails, as err tells then.
+// load returns a piece's packed calls, in buffer if they are in the file. If reading
+// fails, it returns nil and sets err.
 func (s *store) load(p *piece, buffer *[]byte) []byte {
 	if p.data != nil {
 		return p.data
@@ -83,10 +80,10 @@ func (s *store) load(p *piece, buffer *[]byte) []byte {
 	return *buffer
 }
 
-// drop forgets pieces that are in memory.
+// drop frees the memory of pieces.
 func (s *store) drop(pieces []piece) {
 	for i := range pieces {
-		s.held -= len(pieces[i].data)
+		s.inMemory -= len(pieces[i].data)
 		pieces[i].data = nil
 	}
 }
@@ -98,13 +95,13 @@ func (s *store) close() {
 	}
 }
 
-// run is pieces that go on from one to the next in order.
+// run contains calls in the order of inOrder.
 type run struct {
 	pieces []piece
 	last   call
 }
 
-// packer makes a run of calls that come in order.
+// packer makes a run of calls that come in its order.
 type packer struct {
 	store *store
 	run   run
@@ -127,19 +124,19 @@ func (p *packer) flush() {
 	}
 }
 
-// cursor goes through the calls of a run.
+// cursor iterates over the calls of a run.
 type cursor struct {
 	call
 	store  *store
-	pieces []piece // behind this one
-	packed []byte  // of this one, behind the call
+	pieces []piece // after the current one
+	packed []byte  // the rest of the current piece
 	buffer []byte
 	base   base
 }
 
-// next goes to the next call, and reports whether there is one.
+// next reads the next call, and reports whether there is one.
 func (c *cursor) next() bool {
-	for len(c.packed) <= slack {
+	for len(c.packed) == 0 {
 		if len(c.pieces) == 0 {
 			return false
 		}
@@ -150,7 +147,7 @@ func (c *cursor) next() bool {
 	return true
 }
 
-// all yields the calls of a run, each good until the next one.
+// all yields the calls of a run. Each is valid until the next one.
 func (r *run) all(s *store) iter.Seq[*call] {
 	return func(yield func(*call) bool) {
 		c := cursor{store: s, pieces: r.pieces}
@@ -159,7 +156,7 @@ func (r *run) all(s *store) iter.Seq[*call] {
 	}
 }
 
-// backward yields the calls of a run, the last one first.
+// backward yields the calls of a run in reverse order.
 func (r *run) backward(s *store) iter.Seq[*call] {
 	return func(yield func(*call) bool) {
 		calls := make([]call, 0, pieceLen)
@@ -178,11 +175,11 @@ func (r *run) backward(s *store) iter.Seq[*call] {
 	}
 }
 
-// inOrder brings what encloses before what it encloses.
+// inOrder compares calls: by begin, and a call before those that it encloses.
 func inOrder(x, y *call) int { return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(y.end, x.end)) }
 
-// merge makes one run of several; of equal calls those of earlier runs come
-// first.
+// merge merges runs into one, and frees their memory. Equal calls keep the order of
+// their runs.
 func (s *store) merge(runs []run) run {
 	var cursors []*cursor
 	for i := range runs {
@@ -210,76 +207,65 @@ func (s *store) merge(runs []run) run {
 	return out.run
 }
 
-// base is what a call is packed against: most of what it holds is near to that
-// of the one before.
+// base is the previous call, from which most numbers of a packed call differ little.
 type base struct {
 	begin, sequence int64
 	id              uint32
 }
 
-// numbers is how many numbers make up a packed call. Before them stand their
-// lengths in bytes and the kind of the call, in four bits each.
-const (
-	numbers  = 7
-	packHead = 4
-	maxPack  = packHead + 8*numbers
-	slack    = 8 // bytes behind the last call: numbers are read eight bytes at a time
-)
-
-// pack appends a call.
+// pack appends a call: its kind, and its numbers as varints.
 func (p *base) pack(b []byte, c *call) []byte {
-	n := [numbers]uint64{zigzag(c.begin - p.begin), uint64(c.end - c.begin), uint64(c.name)}
+	b = append(b, byte(c.kind))
+	b = binary.AppendVarint(b, c.begin-p.begin)
+	b = binary.AppendUvarint(b, uint64(c.end-c.begin))
+	b = binary.AppendUvarint(b, uint64(c.name))
 	p.begin = c.begin
 	switch c.kind {
 	case python:
-		n[3], n[4], n[5] = zigzag(int64(c.id)-int64(p.id)), zigzag(int64(c.id)-int64(c.parent)), uint64(c.from)
+		b = binary.AppendVarint(b, int64(c.id)-int64(p.id))
+		b = binary.AppendVarint(b, int64(c.id)-int64(c.parent))
+		b = binary.AppendUvarint(b, uint64(c.from))
 		p.id = c.id
 	case operator:
-		n[3], n[4] = uint64(c.dims), uint64(c.types)
-		if c.sequence >= 0 {
-			n[5], n[6] = zigzag(c.sequence-p.sequence)+1, uint64(c.forward)
-			p.sequence = c.sequence
+		b = binary.AppendUvarint(b, uint64(c.dims))
+		b = binary.AppendUvarint(b, uint64(c.types))
+		if c.sequence < 0 {
+			return append(b, 0)
 		}
+		b = append(b, 1)
+		b = binary.AppendVarint(b, c.sequence-p.sequence)
+		b = binary.AppendVarint(b, c.forward)
+		p.sequence = c.sequence
 	}
-	from := len(b)
-	b = slices.Grow(b, maxPack)[:from+maxPack]
-	head, at := uint32(c.kind)<<(4*numbers), from+packHead
-	for i, v := range n {
-		size := (bits.Len64(v) + 7) / 8
-		head |= uint32(size) << (4 * i)
-		binary.LittleEndian.PutUint64(b[at:], v)
-		at += size
-	}
-	binary.LittleEndian.PutUint32(b[from:], head)
-	return b[:at]
+	return b
 }
 
-// unpack reads the call at the start of b, and returns what follows it.
+// unpack reads the call at the start of b, and returns the rest of b.
 func (p *base) unpack(b []byte, c *call) []byte {
-	head, at := binary.LittleEndian.Uint32(b), packHead
-	next := func() uint64 {
-		size := head & 15
-		v := binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
-		head >>= 4
-		at += int(size)
+	*c = call{kind: callKind(b[0]), sequence: -1}
+	b = b[1:]
+	signed := func() int64 {
+		v, n := binary.Varint(b)
+		b = b[n:]
 		return v
 	}
-	*c = call{kind: callKind(head >> (4 * numbers)), sequence: -1}
-	p.begin += unzigzag(next())
-	c.begin, c.end, c.name = p.begin, p.begin+int64(next()), uint32(next())
+	unsigned := func() uint64 {
+		v, n := binary.Uvarint(b)
+		b = b[n:]
+		return v
+	}
+	p.begin += signed()
+	c.begin, c.end, c.name = p.begin, p.begin+int64(unsigned()), uint32(unsigned())
 	switch c.kind {
 	case python:
-		p.id += uint32(unzigzag(next()))
-		c.id, c.parent, c.from = p.id, p.id-uint32(unzigzag(next())), uint32(next())
+		p.id += uint32(signed())
+		c.id, c.parent, c.from = p.id, p.id-uint32(signed()), uint32(unsigned())
 	case operator:
-		c.dims, c.types = uint32(next()), uint32(next())
-		if n := next(); n != 0 {
-			p.sequence += unzigzag(n - 1)
-			c.sequence, c.forward = p.sequence, int64(next())
+		c.dims, c.types = uint32(unsigned()), uint32(unsigned())
+		if unsigned() != 0 {
+			p.sequence += signed()
+			c.sequence, c.forward = p.sequence, signed()
 		}
 	}
-	return b[at:]
+	return b
 }
-
-func zigzag(v int64) uint64   { return uint64(v<<1) ^ uint64(v>>63) }
-func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }

@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// anyCall makes a call: one as traces have them, or one of extremes.
+// anyCall returns a random call, sometimes with extreme values.
 func anyCall(r *rand.Rand) call {
 	c := call{begin: r.Int64N(1000), name: r.Uint32N(500), sequence: -1}
 	c.end = c.begin + r.Int64N(50)
@@ -30,8 +30,8 @@ func anyCall(r *rand.Rand) call {
 	return c
 }
 
-// TestCallsAreKept packs calls of a thread in any order, in memory and in a
-// file, and reads them back as a stable sort has them.
+// TestCallsAreKept packs calls of a thread in random order, in memory and in a file, and
+// compares them with the result of a stable sort.
 func TestCallsAreKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, limit := range []int{math.MaxInt, 1000, 0} {
@@ -41,9 +41,9 @@ func TestCallsAreKept(t *testing.T) {
 			var want []call
 			for i := range n {
 				c := anyCall(r)
-				c.name = uint32(i) // tells the calls of one time apart
+				c.name = uint32(i) // distinguishes calls at the same time
 				if n == 3000 && c.begin >= 0 && c.begin < 1000 {
-					c.begin += int64(i) << 20 // in order, as a rule
+					c.begin += int64(i) << 20 // mostly in order
 					c.end += int64(i) << 20
 				}
 				want = append(want, c)
@@ -66,8 +66,8 @@ func TestCallsAreKept(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("limit %d: %d calls come back otherwise from the end", limit, n)
 			}
-			if n == 3000 && limit < math.MaxInt && s.held > limit {
-				t.Errorf("%d bytes are in memory, %d may be", s.held, limit)
+			if n == 3000 && limit < math.MaxInt && s.inMemory > limit {
+				t.Errorf("%d bytes are in memory, %d may be", s.inMemory, limit)
 			}
 			if s.err != nil {
 				t.Error(s.err)
@@ -82,7 +82,7 @@ func TestCallsAreKept(t *testing.T) {
 	}
 }
 
-// TestNoRoomForCalls keeps calls in memory where no file can be made.
+// TestNoRoomForCalls checks that calls stay in memory if no file can be created.
 func TestNoRoomForCalls(t *testing.T) {
 	t.Setenv("TMPDIR", "/nowhere")
 	t.Setenv("TMP", "/nowhere")
@@ -101,7 +101,7 @@ func TestNoRoomForCalls(t *testing.T) {
 	}
 }
 
-// TestInterner numbers texts as a map does.
+// TestInterner numbers random texts.
 func TestInterner(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	n := newInterner()
@@ -125,8 +125,8 @@ func TestInterner(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfCalls holds that no call costs an allocation: pieces do, and
-// names that are new.
+// TestAllocationsOfCalls checks that calls cost no allocations, except for pieces and new
+// names.
 func TestAllocationsOfCalls(t *testing.T) {
 	text := func(n int) string {
 		var b strings.Builder
@@ -177,7 +177,7 @@ func BenchmarkCalls(b *testing.B) {
 		if n != len(calls) {
 			b.Fatal(n)
 		}
-		packed = s.held
+		packed = s.inMemory
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(calls)), "ns/call")
 	b.ReportMetric(float64(packed)/float64(len(calls)), "B/call")

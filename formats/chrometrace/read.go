@@ -2,9 +2,7 @@ package chrometrace
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"regexp"
 	"strconv"
@@ -16,10 +14,10 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Sniff reports whether head begins a Chrome trace, or a memory timeline.
+// Sniff reports whether head begins a Chrome trace or a memory timeline.
 func Sniff(head []byte) bool { return scan.Sniff(head) }
 
-// reader collects what a trace holds.
+// reader collects the contents of a trace.
 type reader struct {
 	b      *build.Builder
 	file   string
@@ -43,17 +41,21 @@ type reader struct {
 	pidNumbers map[string]int32
 	timeline   *timeline
 
-	base     int64 // nanoseconds at which the clock of the trace began; 0 = not told
+	base     int64 // start of the trace's clock in nanoseconds since 1970; 0 = not recorded
 	rank     string
 	host     string
-	noTimes  int64 // memory events without a time
-	noDevice int64 // memory events of a device that cannot be
+	noTimes  int64 // memory events and counters without a time or bytes
+	noDevice int64 // memory events of a device beyond 16 bits
 	xprof    bool  // written by XProf or JAX
 }
 
-// Read reads the trace in in.
+// Read reads a trace into b. It fails if a read fails, if the input is not a trace, or if
+// it cannot read back its temporary file.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	r := &reader{b: b, file: file, names: newInterner(), inputs: newInterner(), tensors: map[uint32]string{}, threads: map[[2]string]*thread{}, pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxHeld}}
+	r := &reader{
+		b: b, file: file, names: newInterner(), inputs: newInterner(), tensors: map[uint32]string{}, threads: map[[2]string]*thread{},
+		pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxInMemory},
+	}
 	defer r.store.close()
 	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
 	if err != nil {
@@ -83,7 +85,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return nil
 }
 
-// producer names what wrote the file.
+// producer returns the program that wrote the file.
 func (r *reader) producer() string {
 	switch {
 	case r.timeline != nil:
@@ -94,7 +96,7 @@ func (r *reader) producer() string {
 	return "PyTorch profiler"
 }
 
-// lose counts what was tolerated of the JSON.
+// lose adds the losses of the JSON and of incomplete events.
 func (r *reader) lose(t scan.Tolerated) {
 	for _, k := range t.List {
 		r.b.Lose(loss.DirtyJSON, k.Count, 0, fmt.Sprintf("byte %d: %s", k.First, k.Kind))
@@ -103,14 +105,14 @@ func (r *reader) lose(t scan.Tolerated) {
 		r.b.Lose(loss.Truncated, 1, 0, fmt.Sprintf("byte %d", t.End))
 	}
 	if r.noTimes > 0 {
-		r.b.Lose(loss.IncompleteRecord, r.noTimes, 0, "[memory] events without ts or Bytes")
+		r.b.Lose(loss.IncompleteRecord, r.noTimes, 0, "memory events without ts or Bytes")
 	}
 	if r.noDevice > 0 {
-		r.b.Lose(loss.IncompleteRecord, r.noDevice, 0, "[memory] events of devices beyond 32767")
+		r.b.Lose(loss.IncompleteRecord, r.noDevice, 0, "memory events of devices beyond 32767")
 	}
 }
 
-// explain says why a trace has no memory.
+// explain adds a loss to a trace without memory.
 func (r *reader) explain() {
 	if len(r.memory) > 0 || len(r.samples) > 0 || len(r.objects) > 0 || r.timeline != nil {
 		return
@@ -122,22 +124,22 @@ func (r *reader) explain() {
 	}
 }
 
-// header takes a member of the top-level object.
-func (r *reader) header(key string, v scan.Value) {
+// header reads a member of the top-level object, see scan.Handler.
+func (r *reader) header(key string, text []byte, n int64) {
 	switch key {
 	case "baseTimeNanoseconds":
-		r.base = v.Int
+		r.base = n
 	case "distributedInfo.rank":
-		r.rank = "rank " + string(v.Text)
+		r.rank = "rank " + string(text)
 	case "host_name":
-		r.host = string(v.Text)
+		r.host = string(text)
 	case "metadata.highres-ticks":
 		r.xprof = true
 	}
 }
 
-// kindOfCall returns the kind of a call by its category. PyTorch before 2.0 has
-// other names.
+// kindOfCall returns the kind of a call by its category. PyTorch before 2.0 uses
+// different names.
 func kindOfCall(category []byte) (callKind, bool) {
 	switch string(category) {
 	case "cpu_op", "Operator":
@@ -150,7 +152,7 @@ func kindOfCall(category []byte) (callKind, bool) {
 	return 0, false
 }
 
-// event takes an event of the trace.
+// event reads an event of the trace.
 func (r *reader) event(e *scan.Event) {
 	switch e.Phase {
 	case 'X':
@@ -158,7 +160,8 @@ func (r *reader) event(e *scan.Event) {
 			r.call(kind, e)
 		}
 	case 'i', 'I':
-		if string(e.Name) == "[memory]" {
+		switch string(e.Name) {
+		case memoryRow, failedRow:
 			r.memoryEvent(e)
 		}
 	case 'C':
@@ -172,7 +175,7 @@ func (r *reader) event(e *scan.Event) {
 	}
 }
 
-// thread returns the thread of an event: as a rule that of the event before.
+// thread returns the thread of an event, usually that of the previous event.
 func (r *reader) thread(pid, tid []byte) *thread {
 	if last := r.last; last != nil && last.pid == string(pid) && last.tid == string(tid) {
 		return last
@@ -188,7 +191,7 @@ func (r *reader) thread(pid, tid []byte) *thread {
 	return t
 }
 
-// process names the process of a pid for Space.Process.
+// process returns the SpaceInfo.Process of a pid.
 func (r *reader) process(pid string) string {
 	switch {
 	case len(r.pids) <= 1:
@@ -199,79 +202,32 @@ func (r *reader) process(pid string) string {
 	return "pid " + pid
 }
 
-// interner numbers texts; 0 is "". It looks up without making a string, and
-// compares few.
+// interner numbers texts. "" is 0.
 type interner struct {
-	seed  maphash.Seed
-	slots []slot // a hash table, as long as a power of two
-	all   []string
+	ids map[string]uint32
+	all []string
 }
 
-type slot struct {
-	hash uint32
-	id   uint32 // 0 = free
-}
+func newInterner() interner { return interner{map[string]uint32{"": 0}, []string{""}} }
 
-func newInterner() interner { return interner{seed: maphash.MakeSeed(), slots: make([]slot, 64)} }
-
-// slot returns the slot of a text, a free one where it was not seen.
-func (n *interner) slot(text []byte, hash uint32) *slot {
-	for i := hash; ; i++ {
-		s := &n.slots[i%uint32(len(n.slots))]
-		if s.id == 0 || s.hash == hash && n.all[s.id-1] == string(text) {
-			return s
-		}
-	}
-}
-
-// id returns the number of a text, which is a new one where it was not seen.
+// id returns the number of a text, a new one if the text is new.
 func (n *interner) id(text []byte) uint32 {
-	if len(text) == 0 {
-		return 0
-	}
-	if 4*len(n.all) >= 3*len(n.slots) {
-		n.grow()
-	}
-	hash := uint32(maphash.Bytes(n.seed, text))
-	s := n.slot(text, hash)
-	if s.id == 0 {
+	id, ok := n.ids[string(text)]
+	if !ok {
+		id = uint32(len(n.all))
 		n.all = append(doubled(n.all), string(text))
-		*s = slot{hash, uint32(len(n.all))}
+		n.ids[n.all[id]] = id
 	}
-	return s.id
+	return id
 }
 
-// known returns the number of a text, 0 where it was not seen.
-func (n *interner) known(text []byte) uint32 {
-	if len(text) == 0 {
-		return 0
-	}
-	return n.slot(text, uint32(maphash.Bytes(n.seed, text))).id
-}
+// known returns the number of a text, 0 if the text is new.
+func (n *interner) known(text []byte) uint32 { return n.ids[string(text)] }
 
-func (n *interner) grow() {
-	slots := make([]slot, 2*len(n.slots))
-	for _, s := range n.slots {
-		i := s.hash % uint32(len(slots))
-		for s.id != 0 && slots[i].id != 0 {
-			i = (i + 1) % uint32(len(slots))
-		}
-		if s.id != 0 {
-			slots[i] = s
-		}
-	}
-	n.slots = slots
-}
+func (n *interner) text(id uint32) string { return n.all[id] }
 
-func (n *interner) text(id uint32) string {
-	if id == 0 {
-		return ""
-	}
-	return n.all[id-1]
-}
-
-// frameOf makes a frame of the name of a Python call: "file.py(12): function",
-// where the line is that of the def.
+// frameOf parses the name of a Python call, "file.py(12): function". The line is that
+// of the def.
 func frameOf(name string) lifetime.Frame {
 	f := lifetime.Frame{Function: name}
 	if strings.Contains(name, " at 0x") {
@@ -284,28 +240,17 @@ func frameOf(name string) lifetime.Frame {
 			}
 		}
 	}
-	f.Kind = kindOf(f)
+	switch {
+	case f.File == "":
+		f.Kind = lifetime.Framework // "<built-in ...>", "nn.Module: ..."
+	case strings.HasPrefix(f.File, "torch/"), strings.HasPrefix(f.File, "<"): // the profiler cut the path of the package
+		f.Kind = build.KindOfFrame(f.Function, "/site-packages/"+f.File)
+	default:
+		f.Kind = build.KindOfFrame(f.Function, f.File)
+	}
 	return f
 }
 
-// objectAddress matches what Python says of the object that a built-in method
-// is of, which differs from run to run.
+// objectAddress matches the address of a built-in method's object, which differs from
+// run to run.
 var objectAddress = regexp.MustCompile(` at 0x[0-9a-f]+>`)
-
-// kindOf classifies a frame. The names of files are shortened by the profiler
-// ("torch/nn/modules/linear.py"), which hides that they are installed.
-func kindOf(f lifetime.Frame) lifetime.FrameKind {
-	if f.File == "" {
-		return lifetime.Framework // "<built-in ...>", "nn.Module: ..."
-	}
-	return lifetime.KindOfFrame(f.Function, cmp.Or(installed(f.File), f.File))
-}
-
-// installed returns a path that tells that a file is of an installed package,
-// "" for others.
-func installed(file string) string {
-	if strings.HasPrefix(file, "torch/") || strings.HasPrefix(file, "<") {
-		return "/site-packages/" + file
-	}
-	return ""
-}

@@ -29,7 +29,7 @@ func open(t testing.TB, file string) *lifetime.Capture {
 	return c
 }
 
-// traceOf returns the trace with a name without extension.
+// traceOf returns the file of a trace whose name has no extension.
 func traceOf(t testing.TB, name string) string {
 	t.Helper()
 	for _, extension := range []string{".json", ".json.gz"} {
@@ -41,7 +41,7 @@ func traceOf(t testing.TB, name string) string {
 	return ""
 }
 
-// read reads a trace that stands in the test.
+// read reads a trace from its text.
 func read(t testing.TB, text string) *lifetime.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -58,13 +58,13 @@ func read(t testing.TB, text string) *lifetime.Capture {
 	return c
 }
 
-// trace wraps events as PyTorch does.
+// trace returns a trace of events in the form of PyTorch.
 func trace(events ...string) string {
 	return `{"schemaVersion": 1, "profile_memory": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": 1000000000000000000, "traceEvents": [` +
 		strings.Join(events, ",\n") + `]}`
 }
 
-// memory is a [memory] event of a device on thread 1.
+// memory returns a [memory] event of a device on thread 1.
 func memory(us string, device, addr, bytes, total int64) string {
 	kind, id := 0, int64(-1)
 	if device >= 0 {
@@ -74,7 +74,7 @@ func memory(us string, device, addr, bytes, total int64) string {
 		`{"Total Reserved": 4096, "Total Allocated": %d, "Bytes": %d, "Device Id": %d, "Device Type": %d, "Addr": %d, "Ev Idx": 1}}`, us, total, bytes, id, kind, addr)
 }
 
-// ran is a call on a thread.
+// ran returns a call on a thread.
 func ran(category, name, thread, us, duration, args string) string {
 	return fmt.Sprintf(`{"ph": "X", "cat": %q, "name": %q, "pid": 7, "tid": %s, "ts": %s, "dur": %s, "args": {%s}}`, category, name, thread, us, duration, args)
 }
@@ -96,8 +96,8 @@ func describe(c *lifetime.Capture) string {
 	return out.String()
 }
 
-// TestSites: who allocated is what encloses the event on its thread, in
-// whatever order the file has the events.
+// TestSites checks that the call site is what encloses the event on its thread, in any
+// order of the events in the file.
 func TestSites(t *testing.T) {
 	events := []string{
 		memory("15.500", 0, 0x200, 512, 1512),
@@ -133,8 +133,8 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// TestBackward: what a backward thread allocates is led back to the operator
-// that made the node: the first one of its number.
+// TestBackward checks that allocations of a backward thread are attributed to the
+// operator that made the node: the first one with its number.
 func TestBackward(t *testing.T) {
 	on2 := func(event string) string { return strings.Replace(event, `"tid": 1`, `"tid": 2`, 1) }
 	c := read(t, trace(on2(memory("55", 0, 0x200, 512, 640)), on2(memory("66", 0, 0x400, 256, 896)), on2(memory("75", 0, 0x800, 128, 1024)),
@@ -161,8 +161,8 @@ func TestBackward(t *testing.T) {
 	}
 }
 
-// TestThreads: calls of other threads that run at the time, of other processes that
-// number their threads alike too, have no part in what a thread allocates.
+// TestThreads checks that calls on other threads, and on threads with the same number in
+// other processes, do not become the call site.
 func TestThreads(t *testing.T) {
 	of := func(pid, tid, event string) string {
 		event = strings.Replace(event, `"pid": 7`, `"pid": `+pid, 1)
@@ -188,9 +188,8 @@ rank 3, pid 8/cuda:0 base 0 peak 1024 allocations 2 frees 0
 	}
 }
 
-// TestPythonNumbers: who called a function is told by numbers where the trace has
-// them, also when the caller was over by the clock; numbers that make no sense tell
-// nothing.
+// TestPythonNumbers checks that the numbers of Python calls determine the caller, even
+// if its recorded time ended before, and that invalid numbers are ignored.
 func TestPythonNumbers(t *testing.T) {
 	python := func(name, from, duration, numbers string) string {
 		return ran("python_function", name+".py(1): "+name, "1", from, duration, numbers)
@@ -198,7 +197,7 @@ func TestPythonNumbers(t *testing.T) {
 	for name, c := range map[string]struct {
 		inner, outer, want string
 	}{
-		"told":               {`"Python id": 3, "Python parent id": 2`, `"Python id": 2`, "inner inner.py:1 < outer outer.py:1"},
+		"recorded":           {`"Python id": 3, "Python parent id": 2`, `"Python id": 2`, "inner inner.py:1 < outer outer.py:1"},
 		"from 0":             {`"Python id": 1, "Python parent id": 0`, `"Python id": 0`, "inner inner.py:1 < outer outer.py:1"},
 		"its own caller":     {`"Python id": 3, "Python parent id": 3`, `"Python id": 2`, "inner inner.py:1"},
 		"a later caller":     {`"Python id": 3, "Python parent id": 4`, `"Python id": 4`, "inner inner.py:1"},
@@ -216,7 +215,7 @@ func TestPythonNumbers(t *testing.T) {
 	}
 }
 
-// incomplete counts the records that were lost because they are not whole.
+// incomplete returns the number of incomplete records.
 func incomplete(c *lifetime.Capture) (n int64) {
 	for _, l := range c.Losses {
 		if l.Reason == loss.IncompleteRecord {
@@ -226,7 +225,7 @@ func incomplete(c *lifetime.Capture) (n int64) {
 	return n
 }
 
-// TestBareMemory: what an event of memory does not tell is not known.
+// TestBareMemory reads memory events without some of their arguments.
 func TestBareMemory(t *testing.T) {
 	event := func(us, args string) string {
 		return fmt.Sprintf(`{"ph":"i","name":"[memory]","pid":7,"tid":1,"ts":%s,"args":{%s}}`, us, args)
@@ -252,8 +251,8 @@ device type 21 base 0 peak 32 allocations 1 frees 0
 	}
 }
 
-// TestWithoutPython: operators and annotations are the stack where Python was
-// not recorded.
+// TestWithoutPython checks that operators and annotations are the stack if Python was not
+// recorded.
 func TestWithoutPython(t *testing.T) {
 	c := read(t, trace(memory("15", -1, 64, 8, 8), ran("cpu_op", "aten::ones", "1", "10", "10", ``), ran("cpu_op", "aten::empty", "1", "14", "2", ``), ran("user_annotation", "load", "1", "5", "50", ``),
 		ran("user_annotation", "ProfilerStep#3", "1", "4", "60", ``)))
@@ -265,8 +264,8 @@ func TestWithoutPython(t *testing.T) {
 	}
 }
 
-// TestOldTrace: without addresses only the usage is known, above a level that
-// is not, and the model says so.
+// TestOldTrace reads memory events without addresses. Only the usage above an unknown
+// base is recorded, and a loss reports it.
 func TestOldTrace(t *testing.T) {
 	event := func(us, bytes int) string {
 		return fmt.Sprintf(`{"ph":"i","s":"t","name":"[memory]","pid":7,"tid":"7","ts":%d,"args":{"Device Type":1,"Device Id":0,"Bytes":%d}}`, us, bytes)
@@ -285,8 +284,8 @@ func TestOldTrace(t *testing.T) {
 	}
 }
 
-// TestCounters: counters of memory are spaces of which the usage is known;
-// others are not.
+// TestCounters checks that memory counters become spaces with a usage, and other counters
+// do not.
 func TestCounters(t *testing.T) {
 	c := read(t, `[{"ph":"C","name":"GPU memory","pid":1,"ts":1,"args":{"allocated":100,"reserved":400}},
 		{"ph":"C","name":"GPU Utilization","pid":1,"ts":1,"args":{"GPU Utilization":0.5}},
@@ -300,7 +299,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestObjects: objects that tell their size are buffers.
+// TestObjects checks that objects with a size become buffers.
 func TestObjects(t *testing.T) {
 	c := read(t, `[{"ph":"N","name":"Tensor","id":"0x10","pid":1,"ts":1,"args":{"size":64}},{"ph":"O","name":"Tensor","id":"0x10","pid":1,"ts":2,"args":{"snapshot":{"size":64}}},
 		{"ph":"N","name":"Tensor","id":"0x20","pid":1,"ts":2,"args":{"size":32}},{"ph":"D","name":"Tensor","id":"0x10","pid":1,"ts":3},{"ph":"N","name":"Thread","id":"0x10","pid":1,"ts":4},
@@ -312,8 +311,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestTimelines reads the two forms of export_memory_timeline of a run whose
-// trace is there too: both have its peak.
+// TestTimelines compares the peaks in the two forms of export_memory_timeline with the
+// peak in the trace of the same run.
 func TestTimelines(t *testing.T) {
 	peak := func(file string) int64 { return open(t, file).Spaces[0].Peak(lifetime.Occupied).Bytes }
 	want := peak(captures + "/cpu_leak.json.gz")
@@ -332,7 +331,7 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-// usageOf writes what a space with only a usage tells of its bytes over time.
+// usageOf returns the usage of a space over time.
 func usageOf(s *lifetime.Space) string {
 	var all []string
 	for i := range s.Totals {
@@ -341,8 +340,8 @@ func usageOf(s *lifetime.Space) string {
 	return s.ID() + ": " + strings.Join(all, ", ")
 }
 
-// TestSumsOfTimeline: sums of bytes by category become a space of all of them and
-// one of each that has any, from then on; times are in microseconds.
+// TestSumsOfTimeline checks that sums by category become one space for all, and one for
+// each category from its first bytes on. Times are in microseconds.
 func TestSumsOfTimeline(t *testing.T) {
 	c := read(t, `[[10, 20, 30], [[0, 100, 0, 5, 0, 0, 0, 0, 0], [0, 100, 0, 0, 0, 7, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1]]]`)
 	var got []string
@@ -365,9 +364,9 @@ func TestSumsOfTimeline(t *testing.T) {
 	}
 }
 
-// TestRawTimeline: the rows of the raw form are buffers; those from before it begin
-// with the first row that has a time, one that moves to another category goes on. The
-// model keeps events at one instant apart by a nanosecond.
+// TestRawTimeline checks that rows of the raw form become buffers. Preexisting buffers
+// begin before the first row with a time. A buffer that changes its category continues.
+// The model separates events at one instant by a nanosecond.
 func TestRawTimeline(t *testing.T) {
 	c := read(t, `[[-1, 1, 100, 0], [-1, 1, 0, 0], [5000, 2, 64, 3], [6000, 2, 64, 3], [7000, 3, -64, 3], [7000, 3, 64, 4], [8000, 4, 64, 3], [9000, 4, 64, 4],
 		[9500, 9, 1, 0], [9550, 3, 5, 0], [9600, 4, 1, 0], [9700, 3, -1, 0], [9800, 2, 8, 8], [9900, 2, 8, 99]]`)
@@ -394,8 +393,8 @@ func TestRawTimeline(t *testing.T) {
 	}
 }
 
-// TestStepsByName: where the profiler was not told of steps, they are the ranges
-// that come three times or more, in no other one, and take most of the time.
+// TestStepsByName checks that without recorded steps, the steps are the ranges that occur
+// three times or more, not inside another range, and take the most time.
 func TestStepsByName(t *testing.T) {
 	events := []string{memory("15", -1, 64, 8, 8)}
 	add := func(name string, from, every, length, times int) {
@@ -404,7 +403,7 @@ func TestStepsByName(t *testing.T) {
 		}
 	}
 	add("load", 0, 100, 10, 5)
-	add("train", 20, 100, 30, 3) // fewer, and longer
+	add("train", 20, 100, 30, 3) // fewer, but longer
 	add("forward", 22, 100, 25, 3)
 	add("save", 1000, 1000, 900, 2) // too few
 	c := read(t, trace(events...))
@@ -436,8 +435,8 @@ func TestStepsByName(t *testing.T) {
 	}
 }
 
-// TestMemoryOfHosts: memory that lies on the host, whatever made it, is the host's
-// in the table of operations.
+// TestMemoryOfHosts checks that all host memory counts as the host's in the table of
+// operations, whatever its device type.
 func TestMemoryOfHosts(t *testing.T) {
 	event := func(us string, kind, bytes int) string {
 		return fmt.Sprintf(`{"ph":"i","name":"[memory]","pid":7,"tid":1,"ts":%s,"args":{"Device Type":%d,"Device Id":-1,"Addr":4096,"Bytes":%d}}`, us, kind, bytes)
@@ -450,8 +449,8 @@ func TestMemoryOfHosts(t *testing.T) {
 	}
 }
 
-// TestRoundedTimes: tables of PyTorch count an event to an operator whose times are
-// rounded to 128 nanoseconds since 1970, but for those of newer versions.
+// TestRoundedTimes checks the attribution of events with PyTorch's rounding to 128 ns,
+// which newer versions do not have.
 func TestRoundedTimes(t *testing.T) {
 	text := trace(memory("19.990", -1, 64, 8, 8), ran("cpu_op", "aten::empty", "1", "10", "10", ``), ran("cpu_op", "profiler::_record_function_enter_new", "1", "1", "50", ``))
 	for old, want := range map[bool]int64{true: 0, false: 8} {
@@ -470,7 +469,7 @@ func TestRoundedTimes(t *testing.T) {
 	}
 }
 
-// TestNothing: a trace without memory says what to switch on.
+// TestNothing checks the loss of traces without memory, which names what to switch on.
 func TestNothing(t *testing.T) {
 	for text, want := range map[string]loss.Reason{
 		trace(ran("cpu_op", "aten::mm", "1", "15", "1", ``)):                                                               loss.NoMemoryRecorded,
@@ -486,8 +485,8 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestLaws: in every trace the total that the allocator reports is what memlane
-// counts, at every event.
+// TestLaws checks, at every event of every trace, that the allocator's total equals the
+// sum that memlane counts.
 func TestLaws(t *testing.T) {
 	files, _ := filepath.Glob(captures + "/*.json.gz")
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
@@ -519,8 +518,9 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// TestOddDevices: a device whose number does not fit is lost, not taken for another.
-func TestOddDevices(t *testing.T) {
+// TestLargeDevices checks that a device number beyond 16 bits is a loss, and not truncated
+// to another device.
+func TestLargeDevices(t *testing.T) {
 	event := func(kind, id string) string {
 		return `{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Device Type":` + kind + `,"Device Id":` + id + `,"Addr":4096,"Bytes":512}}`
 	}

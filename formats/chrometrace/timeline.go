@@ -1,6 +1,8 @@
 package chrometrace
 
 import (
+	"slices"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -20,33 +22,33 @@ const (
 // timeline is one of the forms of export_memory_timeline:
 //
 //   - raw: rows [nanoseconds or -1, action, bytes, category];
-//   - sums: a list of microseconds, then rows of as many sums of bytes, one for
-//     each category behind a 0.
+//   - sums: a list of microseconds, then a row for each: 0, and a sum of bytes for
+//     each category.
 type timeline struct {
 	row   []int64 // so far
 	rows  int
 	raw   [][4]int64
 	times []int64 // of the form of sums
 	sums  [][]int64
-	odd   int64 // rows of another form
+	bad   int64 // rows of another form
 
-	moving []uint64 // buffers between two versions
+	moving []uint64 // buffers whose new version follows
 }
 
-// row takes numbers of an inner array of a file without events.
+// row gets numbers of a row, see scan.Handler.
 func (r *reader) row(numbers []int64, whole bool) {
 	if r.timeline == nil {
 		r.timeline = &timeline{}
 	}
 	t := r.timeline
 	if !whole {
-		t.odd++
+		t.bad++
 		return
 	}
 	t.row = append(t.row, numbers...)
 }
 
-// rowEnd takes a whole row.
+// rowEnd stores a complete row.
 func (r *reader) rowEnd() {
 	t := r.timeline
 	if t == nil {
@@ -61,19 +63,19 @@ func (r *reader) rowEnd() {
 	case n == len(timelineCategories)+1 && len(t.sums) < len(t.times):
 		t.sums = append(t.sums, append([]int64(nil), t.row[1:]...))
 	default:
-		t.odd++
+		t.bad++
 	}
 	t.rows++
 	t.row = t.row[:0]
 }
 
-// feed hands on what the timeline holds.
+// feed adds the contents of the timeline.
 func (t *timeline) feed(r *reader) {
 	if t == nil {
 		return
 	}
-	if t.odd > 0 {
-		r.b.Lose(loss.IncompleteRecord, t.odd, 0, "rows of another form than those of a memory timeline")
+	if t.bad > 0 {
+		r.b.Lose(loss.IncompleteRecord, t.bad, 0, "rows that no memory timeline has")
 	}
 	if len(t.raw) > 0 {
 		t.feedRaw(r)
@@ -81,24 +83,19 @@ func (t *timeline) feed(r *reader) {
 	t.feedSums(r)
 }
 
-// version is a buffer of the timeline: its size and category are all that is
-// told.
+// version is a buffer of the timeline. Only its size and category are recorded.
 type version struct{ size, category int64 }
 
-// feedRaw makes buffers of rows. Which of several equal buffers ends is not
-// told: the oldest is taken, which gives the same usage.
+// feedRaw adds the buffers of the raw form. Of several equal buffers it ends the oldest,
+// as the file does not identify them. The usage is the same.
 func (t *timeline) feedRaw(r *reader) {
-	ref := r.b.Space()
-	r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Memory: "timeline", Axis: lifetime.Time, Facts: lifetime.Clock})
+	ref := r.addSpace(lifetime.SpaceInfo{Memory: "timeline"})
 	r.b.Numbered(ref)
-	alive := map[version][]uint64{} // numbers of the buffers, which stand for addresses
+	alive := map[version][]uint64{} // numbers of the buffers, instead of addresses
 	next := uint64(1)
 	begin := int64(0)
-	for _, row := range t.raw {
-		if row[0] >= 0 {
-			begin = row[0] - 1
-			break
-		}
+	if i := slices.IndexFunc(t.raw, func(row [4]int64) bool { return row[0] >= 0 }); i >= 0 {
+		begin = t.raw[i][0] - 1
 	}
 	for _, row := range t.raw {
 		at, v := row[0], version{row[2], row[3]}
@@ -115,7 +112,7 @@ func (t *timeline) feedRaw(r *reader) {
 			report.Site = r.b.Site(lifetime.Site{Region: category(v.category)})
 			alive[v] = append(alive[v], next)
 			next++
-		case action == newVersion && row[2] >= 0: // the one that was taken last
+		case action == newVersion && row[2] >= 0: // after the row of its old version
 			if len(t.moving) > 0 {
 				alive[v] = append(alive[v], t.moving[0])
 				t.moving = t.moving[1:]
@@ -125,9 +122,9 @@ func (t *timeline) feedRaw(r *reader) {
 			r.b.Lose(loss.UnknownAction, 1, 0, "")
 			continue
 		case len(alive[v]) == 0:
-			r.b.Lose(loss.StateMismatch, 1, v.size, "a row ends a buffer that did not begin")
+			r.b.Lose(loss.StateMismatch, 1, v.size, "a row frees a buffer that was not allocated")
 			continue
-		case action == newVersion: // its new category follows
+		case action == newVersion: // its new version follows
 			t.moving = append(t.moving, alive[v][0])
 			alive[v] = alive[v][1:]
 			continue
@@ -139,7 +136,7 @@ func (t *timeline) feedRaw(r *reader) {
 	}
 }
 
-// category names a category by its number.
+// category returns the name of a category.
 func category(n int64) string {
 	if n < 0 || n >= int64(len(timelineCategories)) {
 		return "unknown"
@@ -147,8 +144,8 @@ func category(n int64) string {
 	return timelineCategories[n]
 }
 
-// feedSums makes a space of the sums, and one of each category that has any: of
-// all of them the usage is known.
+// feedSums adds a space for the sums, and one for each category with bytes. Only their
+// usage is recorded.
 func (t *timeline) feedSums(r *reader) {
 	all := func(sums []int64) (bytes int64) {
 		for _, n := range sums {
@@ -168,12 +165,11 @@ func (t *timeline) feedUsage(r *reader, name string, usage func(sums []int64) in
 	for i, sums := range t.sums {
 		bytes := usage(sums)
 		if !described && bytes == 0 {
-			continue // nothing of it so far
+			continue // not used so far
 		}
 		if !described {
 			described = true
-			ref = r.b.Space()
-			r.b.Describe(ref, lifetime.SpaceInfo{Source: r.source, Memory: name, Axis: lifetime.Time, Facts: lifetime.Clock})
+			ref = r.addSpace(lifetime.SpaceInfo{Memory: name})
 		}
 		r.b.Total(ref, lifetime.Total{T: t.times[i] * 1000, Bytes: bytes, Measure: lifetime.Occupied})
 	}

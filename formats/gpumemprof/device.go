@@ -8,15 +8,14 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// device is what a space is made for.
+// device identifies a space.
 type device struct {
 	host, rank string
 	mps        bool
 	id         int64
 }
 
-// deviceOf returns the device of an event. Ranks are named where there are
-// several.
+// deviceOf returns the device of an event. It names the rank only if there are several ranks.
 func deviceOf(rec *record) device {
 	d := device{host: rec.Host, mps: strings.Contains(rec.Collector, "mps"), id: rec.DeviceID.int}
 	if d.host == "unknown" { // the producer's word for none
@@ -28,8 +27,7 @@ func deviceOf(rec *record) device {
 	return d
 }
 
-// name returns the name that PyTorch has for the device. The producer numbers
-// the host itself -1.
+// name returns PyTorch's name of the device. The producer numbers the host itself -1.
 func (d device) name() string {
 	switch {
 	case d.id < 0:
@@ -40,14 +38,14 @@ func (d device) name() string {
 	return fmt.Sprintf("cuda:%d", d.id)
 }
 
-// usage is a space of which only totals are known.
+// usage is a space with known totals only.
 type usage struct {
 	device device
 	space  build.SpaceRef
 	limit  int64
 }
 
-// usageOf returns the space of a device, nil when there are too many.
+// usageOf returns the space of a device, or nil if there are too many.
 func (r *reader) usageOf(d device) *usage {
 	u := r.devices[d]
 	if u == nil && len(r.devices) < build.MaxSpaces {
@@ -58,7 +56,7 @@ func (r *reader) usageOf(d device) *usage {
 	return u
 }
 
-// totals records what the allocator had at t.
+// totals records the allocator's bytes at t (nanoseconds).
 func (u *usage) totals(b *build.Builder, t int64, allocated, reserved number) {
 	for _, total := range []struct {
 		bytes   number
@@ -70,7 +68,7 @@ func (u *usage) totals(b *build.Builder, t int64, allocated, reserved number) {
 	}
 }
 
-// describe says what the space is.
+// describe records the identity of the space.
 func (u *usage) describe(b *build.Builder, source int) {
 	b.Describe(u.space, lifetime.SpaceInfo{
 		Source: source, Host: u.device.host, Process: u.device.rank, Device: u.device.name(), Axis: lifetime.Time,

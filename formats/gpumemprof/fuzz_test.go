@@ -12,8 +12,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// recordsIn returns how many records the lists of a file have, by a strict parser;
-// false where that refuses the file.
+// recordsIn returns the number of records in a file's lists, counted by a strict parser; false if that parser
+// rejects the file.
 func recordsIn(data []byte) (n int64, ok bool) {
 	var all any
 	if json.Unmarshal(data, &all) != nil {
@@ -32,8 +32,8 @@ func recordsIn(data []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// FuzzRead reads anything: no panic, bounded memory, one clear error or a model that
-// passes Check and can be written. Of what is JSON every record is used or lost.
+// FuzzRead reads arbitrary input: no panic, bounded memory, and either one clear error or a model that passes
+// Check and can be written. In valid JSON, every record is used or counted as lost.
 func FuzzRead(f *testing.F) {
 	for _, data := range nativetest.Contents(f, captures+"*.json") {
 		f.Add(data)
@@ -59,7 +59,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if want, ok := recordsIn(data); ok && records != want {
-			t.Errorf("%d records are used or lost, %d stand there", records, want)
+			t.Errorf("%d records are used or lost, the file has %d", records, want)
 		}
 	})
 }

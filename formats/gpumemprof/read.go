@@ -12,38 +12,39 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// isList reports whether a member of the top-level object may be a list of
-// records.
+// isList reports whether a member of the top-level object may be a list of records.
 func isList(key json.Token) bool {
 	return key == "results" || key == "events" || key == "input"
 }
 
-// reader hands the records of a file to a Builder.
+// reader passes the records of a file to a Builder.
 type reader struct {
 	b   *build.Builder
 	dec *json.Decoder
 
-	devices map[device]*usage
-	order   []*usage // in order of first use
-	lists   int      // of records
-	records int      // that were whole
-	stormed bool     // the file says that stormlog wrote it
+	devices  map[device]*usage
+	order    []*usage // in order of first use
+	lists    int      // of records
+	records  int      // complete ones
+	stormlog bool     // stormlog wrote the file
 }
 
-// Read reads results and events in in.
+// Read reads the results and events in in. It fails if the file has no list of records, or is damaged before
+// the first record.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	r := &reader{b: b, dec: json.NewDecoder(in), devices: map[device]*usage{}}
-	r.dec.UseNumber() // what is skipped may be too large for a float64
+	r.dec.UseNumber() // skipped members may not fit a float64
 	if err := r.file(); err != nil {
 		if err = r.cut(err); err != nil {
 			return err
 		}
 	}
 	if r.lists == 0 {
-		return fmt.Errorf("byte %d: no results and no events up to here; want a list of them, or an object with one under \"results\", \"events\" or \"input\"", r.dec.InputOffset())
+		return fmt.Errorf("byte %d: no results and no events before this byte; "+
+			"expected a list of them, or an object with one under \"results\", \"events\" or \"input\"", r.dec.InputOffset())
 	}
 	producer := "gpumemprof"
-	if r.stormed {
+	if r.stormlog {
 		producer = "stormlog"
 	}
 	source := b.Source(lifetime.Source{File: file, Format: "gpumemprof", Producer: producer})
@@ -53,8 +54,8 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return nil
 }
 
-// cut takes what ended the reading early. A file that ends, or is damaged,
-// behind the beginning of a list is used as far as it goes.
+// cut handles the error that ended reading. If the file ends or is damaged after the beginning of a list,
+// everything before that is used.
 func (r *reader) cut(err error) error {
 	var syntax *json.SyntaxError
 	ends := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -72,10 +73,10 @@ func (r *reader) cut(err error) error {
 	case ends:
 		return fmt.Errorf("%s: the file ends before its results and events", where)
 	}
-	return fmt.Errorf("%s: %w: not the JSON that gpumemprof writes; write it again with json.dump", where, err)
+	return fmt.Errorf("%s: %w: this is not the JSON of gpumemprof; write the file again with json.dump", where, err)
 }
 
-// file reads the value that the file is.
+// file reads the top-level value.
 func (r *reader) file() error {
 	t, err := r.dec.Token()
 	if err != nil {
@@ -114,7 +115,7 @@ func (r *reader) object() error {
 	return err
 }
 
-// skipRest skips what remains of a value that began with t.
+// skipRest skips the rest of a value that began with t.
 func skipRest(dec *json.Decoder, t json.Token) (err error) {
 	for depth := 0; ; {
 		switch t {
@@ -137,14 +138,14 @@ func (r *reader) list(key string) error {
 	r.lists++
 	for i := 0; r.dec.More(); i++ {
 		var rec record
-		var odd *json.UnmarshalTypeError
+		var mismatch *json.UnmarshalTypeError
 		err := r.dec.Decode(&rec)
-		if err != nil && !errors.As(err, &odd) {
+		if err != nil && !errors.As(err, &mismatch) {
 			return err
 		}
 		r.records++
 		why, ok := loss.IncompleteRecord, false
-		if odd == nil {
+		if mismatch == nil {
 			why, ok = r.take(&rec)
 		}
 		if !ok {
@@ -155,7 +156,7 @@ func (r *reader) list(key string) error {
 	return err
 }
 
-// take hands a record on. Where it cannot be used, why says the reason.
+// take passes a record on. If the record cannot be used, why is the reason.
 func (r *reader) take(rec *record) (why loss.Reason, ok bool) {
 	switch {
 	case rec.isResult():
@@ -166,7 +167,7 @@ func (r *reader) take(rec *record) (why loss.Reason, ok bool) {
 	return loss.IncompleteRecord, false
 }
 
-// result takes a call, unless there are too many devices.
+// result adds a call. It returns false if there are too many devices.
 func (r *reader) result(rec *record) bool {
 	u := r.usageOf(device{id: rec.MemoryAfter.DeviceID.int})
 	if u == nil {
@@ -188,9 +189,9 @@ func (r *reader) result(rec *record) bool {
 	return true
 }
 
-// event takes a sample, unless there are too many devices.
+// event adds a sample. It returns false if there are too many devices.
 func (r *reader) event(rec *record) bool {
-	r.stormed = r.stormed || strings.HasPrefix(rec.Collector, "stormlog")
+	r.stormlog = r.stormlog || strings.HasPrefix(rec.Collector, "stormlog")
 	u := r.usageOf(deviceOf(rec))
 	if u == nil {
 		return false

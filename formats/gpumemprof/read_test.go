@@ -30,7 +30,7 @@ func contentOf(t testing.TB, name string) []byte {
 	return data
 }
 
-// read reads data and verifies what holds of every capture.
+// read reads data and checks the properties of every capture.
 func read(t testing.TB, in io.Reader) (*lifetime.Capture, error) {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -48,7 +48,7 @@ func read(t testing.TB, in io.Reader) (*lifetime.Capture, error) {
 	return c, nil
 }
 
-// losses renders what was lost.
+// losses formats the losses of a capture.
 func losses(c *lifetime.Capture) string {
 	var all []string
 	for _, l := range c.Losses {
@@ -57,7 +57,7 @@ func losses(c *lifetime.Capture) string {
 	return strings.Join(all, "; ")
 }
 
-// TestGolden holds the whole model of the captures against their native text.
+// TestGolden compares the whole model of the captures with their native text.
 func TestGolden(t *testing.T) {
 	for _, name := range names {
 		c, err := read(t, bytes.NewReader(contentOf(t, name)))
@@ -78,7 +78,7 @@ const (
 	event = `{"timestamp_ns":5,"event_type":" Sample","device_id":-1,"device_used_bytes":9,"host":"h"}`
 )
 
-// TestRecords reads the forms that files have.
+// TestRecords reads every layout of a file.
 func TestRecords(t *testing.T) {
 	for _, c := range []struct {
 		name, text     string
@@ -116,8 +116,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestFigures: every figure is where it belongs, and what is not told is not
-// known.
+// TestFigures: every number is in its field, and missing numbers are not known.
 func TestFigures(t *testing.T) {
 	c, err := read(t, strings.NewReader(`{"results":[`+result+`],"events":[`+event+`,
 		{"timestamp_ns":6.0,"collector":"stormlog.mps_tracker","host":"unknown","rank":1,"allocator_allocated_bytes":1e3,"allocator_reserved_bytes":9223372036854775807,
@@ -155,16 +154,16 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no such file is one clear error.
+// TestRefused: any other file gives one clear error.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       "byte 0: the file ends before its results and events",
-		"7":                      "byte 1: no results and no events up to here; want a list of them",
-		`{"a":[]}`:               "byte 8: no results and no events up to here",
+		"7":                      "byte 1: no results and no events before this byte; expected a list of them",
+		`{"a":[]}`:               "byte 8: no results and no events before this byte",
 		`{"a":[`:                 "byte 6: the file ends before its results and events",
 		"hello":                  "byte 0: invalid character 'h'",
 		"[{]":                    "invalid character ']'",
-		"{1:2}":                  "write it again with json.dump",
+		"{1:2}":                  "write the file again with json.dump",
 		strings.Repeat("[", 1e5): "exceeded max depth",
 	} {
 		if c, err := read(t, strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -181,8 +180,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestCut cuts the captures at every byte: what was whole is used, with a loss,
-// or there is one clear error.
+// TestCut cuts the captures at every byte: complete records are used, with a loss, or there is one clear error.
 func TestCut(t *testing.T) {
 	for _, name := range names {
 		data := contentOf(t, name)
@@ -210,11 +208,11 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestSniff tells these files from others.
+// TestSniff distinguishes these files from others.
 func TestSniff(t *testing.T) {
 	for _, name := range names {
 		if data := contentOf(t, name); !gpumemprof.Sniff(data[:min(len(data), 4096)]) {
-			t.Errorf("%s is not known", name)
+			t.Errorf("%s is not recognized", name)
 		}
 	}
 	for text, want := range map[string]bool{
@@ -241,8 +239,8 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// TestManyDevices: a file cannot ask for any number of spaces. What it says of those
-// beyond the most is counted, and not kept.
+// TestManyDevices: a file cannot create any number of spaces. Records of the devices beyond the limit are
+// counted and dropped.
 func TestManyDevices(t *testing.T) {
 	var b strings.Builder
 	b.WriteByte('[')

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// record is a result or an event: its keys tell.
+// record is a result or an event; its keys determine which.
 type record struct {
 	FunctionName    string   `json:"function_name"`
 	ExecutionTime   number   `json:"execution_time"` // seconds
@@ -45,18 +45,18 @@ type snapshot struct {
 	DeviceID  number `json:"device_id"`
 }
 
-// isResult reports whether r has what a call is about.
+// isResult reports whether r has the essential fields of a call.
 func (r *record) isResult() bool {
 	return r.FunctionName != "" && r.MemoryBefore.Allocated.known && r.MemoryAfter.Allocated.known
 }
 
-// isEvent reports whether r has a time and a figure.
+// isEvent reports whether r has a time and at least one number of bytes.
 func (r *record) isEvent() bool {
 	return r.TimestampNS.known && (r.Allocated.known || r.Reserved.known || r.DeviceUsed.known)
 }
 
-// fragmented returns the bytes in split blocks that were not in use. A
-// collector may say of itself that its figure means nothing.
+// fragmented returns the bytes in split blocks that were not in use. It is not known if the collector declares
+// that it cannot measure them.
 func (r *record) fragmented() number {
 	can := r.Metadata.Capabilities
 	for _, able := range []*bool{can.Inactive, can.Fragmentation} {
@@ -67,15 +67,14 @@ func (r *record) fragmented() number {
 	return r.Inactive
 }
 
-// number is a JSON number, as an integer and as a float. Anything else in its
-// place is not known.
+// number is a JSON number as an integer and as a float. Any other JSON value is not known.
 type number struct {
 	int   int64 // saturates
 	float float64
 	known bool
 }
 
-// UnmarshalJSON takes integers exactly and rounds others.
+// UnmarshalJSON reads integers exactly and rounds other numbers.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = number{}
 	if text[0] != '-' && (text[0] < '0' || text[0] > '9') {
@@ -93,7 +92,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// saturated rounds f to an int64; what is out of range becomes its end.
+// saturated rounds f to an int64 and limits it to the range of int64.
 func saturated(f float64) int64 {
 	switch f = math.Round(f); {
 	case f >= math.MaxInt64:
@@ -104,7 +103,7 @@ func saturated(f float64) int64 {
 	return int64(f)
 }
 
-// bytes returns a figure in bytes, -1 where it is not known.
+// bytes returns a number of bytes, or -1 if it is not known.
 func (n number) bytes() int64 {
 	if !n.known {
 		return -1

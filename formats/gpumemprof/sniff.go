@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Sniff reports whether head may begin a file of gpumemprof: a list, or an
-// object with one, whose first record is a result or an event. A list alone may
-// be empty: then nothing was called.
+// Sniff reports whether head may begin a file of gpumemprof: a list, or an object with one, whose first record
+// is a result or an event. A list alone may be empty, if nothing was called.
 func Sniff(head []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(head))
 	switch t, _ := dec.Token(); t {
@@ -23,8 +22,7 @@ func Sniff(head []byte) bool {
 	return false
 }
 
-// sniffObject looks for a list of records, as far as the head goes. Empty ones
-// count where there is no other.
+// sniffObject searches head for a list of records. An empty list counts if there is no other.
 func sniffObject(dec *json.Decoder) bool {
 	empty := false
 	for dec.More() {

@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// deep is a program of n temporaries that are allocated one after the other and
-// freed in reverse: the forward and the backward pass of a deep network.
+// deep is a program of n temporaries, allocated one after the other and freed in reverse, as in the forward and
+// backward pass of a deep network.
 func deep(n int64) []byte {
 	const size = 20480
 	var p program
@@ -32,7 +32,7 @@ func deep(n int64) []byte {
 	return p.proto()
 }
 
-// TestDeep: the level of a deep network rises and falls as it must.
+// TestDeep: the level of a deep network rises and falls as expected.
 func TestDeep(t *testing.T) {
 	c, err := readProgram(t, deep(300))
 	if err != nil {
@@ -54,8 +54,8 @@ func read(t testing.TB, proto []byte) {
 	}
 }
 
-// TestAllocations: what is read of a program is its texts, once; a buffer has
-// three of its own here, its instruction, that of its event, and its scopes.
+// TestAllocations: reading allocates each text once. Here a buffer has three texts: its instruction, that of
+// its event, and its scopes.
 func TestAllocations(t *testing.T) {
 	const n = 20_000
 	proto := deep(n)

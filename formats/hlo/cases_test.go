@@ -9,8 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// three is what most cases are made of: three instructions of one array each,
-// and a buffer of each.
+// three is the base of most cases: three instructions with one array each, and one buffer for each.
 func three(allocations []message, traces ...message) program {
 	p := program{allocations: allocations, traces: traces}
 	for id := int64(1); id <= 3; id++ {
@@ -23,10 +22,9 @@ func three(allocations []message, traces ...message) program {
 // temporaries holds the three buffers; the first two share bytes.
 func temporaries() []message { return []message{allocation(0, 2560, 1, 0, 2, 0, 3, 1024)} }
 
-// cases are small programs and what becomes of the buffers of the first space:
-// the value, [begin, end), address, size and size of the elements alone; behind
-// a bar the values that lie in others or have positions; behind another one
-// what was skipped.
+// cases are small programs and the expected buffers of their first space: the value, [begin, end), address,
+// size and size of the elements. After the first bar come the values that are inside others or have positions,
+// after the second the skipped records.
 var cases = []struct {
 	name    string
 	program program
@@ -81,13 +79,13 @@ var cases = []struct {
 		p := three(temporaries())
 		p.buffers[0] = buffer(1, 512, 1, 4)
 		return p
-	}(), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3 | 1: logical buffer 1: of a part"},
+	}(), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3 | 1: logical buffer 1: its instruction has no such part"},
 	{"part behind the last", func() program {
 		p := three(temporaries())
 		p.instructions[0] = instruction(1, tupleOf(array(f32, 4)), nil)
 		p.buffers[0] = buffer(1, 512, 1, 1)
 		return p
-	}(), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3 | 1: logical buffer 1: of a part"},
+	}(), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3 | 1: logical buffer 1: its instruction has no such part"},
 	{"instruction number 0", program{instructions: []message{instruction(0, array(f32, 100), nil)},
 		buffers: []message{buffer(1, 512, 0)}, allocations: []message{allocation(0, 512, 1, 0)}}, "1[-1,0)@0:512/400 open |"},
 	{"largest first", func() program {
@@ -136,7 +134,7 @@ func buffersOf(c *lifetime.Capture) string {
 	return strings.Join(list, " ")
 }
 
-// valuesOf lists the values that are not just a buffer.
+// valuesOf lists the values that are not identical with a buffer.
 func valuesOf(s *lifetime.Space) string {
 	var list []string
 	for i := range s.Values {
@@ -155,8 +153,7 @@ func valuesOf(s *lifetime.Space) string {
 	return strings.Join(list, " ")
 }
 
-// TestShapes: the text, the type and the size of the elements of shapes, as
-// XProf 2.24.2 shows them.
+// TestShapes: the text, element type and element size of shapes, as XProf 2.24.2 displays them.
 func TestShapes(t *testing.T) {
 	tile := func(dimensions ...int64) message { return message{}.list(1, dimensions...) }
 	shape := func(element int64, layout message, dimensions ...int64) message {
@@ -200,7 +197,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestDeepTuple: tuples in tuples without end make no text without end.
+// TestDeepTuple: the text of deeply nested tuples is bounded.
 func TestDeepTuple(t *testing.T) {
 	m := array(f32, 2)
 	for range 5000 {
@@ -214,8 +211,7 @@ func TestDeepTuple(t *testing.T) {
 	}
 }
 
-// TestSites: scopes, places in the source and calls, from new and from old
-// files.
+// TestSites: scopes, source locations and calls, in new and old files.
 func TestSites(t *testing.T) {
 	location := func(file, function, line, column int64) message {
 		return message{}.num(1, file).num(2, function).num(3, line).num(4, column)
@@ -272,7 +268,7 @@ func stackText(c *lifetime.Capture, id lifetime.StackID) string {
 	return strings.Join(list, " ")
 }
 
-// TestOldLocations: old files name instructions where new ones number them.
+// TestOldLocations: old files identify instructions by name, new ones by number.
 func TestOldLocations(t *testing.T) {
 	p := three(temporaries())
 	for id := range p.buffers {
@@ -286,7 +282,7 @@ func TestOldLocations(t *testing.T) {
 	}
 }
 
-// TestPlaces: values name the part of the result that they are.
+// TestPlaces: each value names its part of the result.
 func TestPlaces(t *testing.T) {
 	p := three(temporaries())
 	p.instructions[0] = instruction(1, tupleOf(array(f32, 4), tupleOf(array(s4, 9), array(f32, 1))), nil)

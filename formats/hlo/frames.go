@@ -3,13 +3,14 @@ package hlo
 import (
 	"math"
 
+	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 )
 
-// frameIndex is a StackFrameIndexProto: the Python calls that instructions come
-// from. All ids count from 1.
+// frameIndex is a StackFrameIndexProto: the Python calls behind the instructions. All ids count from 1.
 type frameIndex struct {
-	files, functions []span
+	files, functions []wire.Span
 	locations        []location
 	frames           []frame
 }
@@ -18,48 +19,35 @@ type location struct{ file, function, line, column int64 }
 
 type frame struct{ location, parent int64 }
 
-// maxStackDepth bounds the calls of one stack: those of a damaged file may go
-// in circles.
+// maxStackDepth bounds the calls of one stack. Frames of a damaged file may form a cycle.
 const maxStackDepth = 256
 
-func (p *program) readFrames(at span) error {
+func (p *program) readFrames(at wire.Span) error {
 	x := &p.frames
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case framesFileNames:
-			x.files = append(x.files, f.body)
+			x.files = append(x.files, f.Body)
 		case framesFunctionNames:
-			x.functions = append(x.functions, f.body)
+			x.functions = append(x.functions, f.Body)
 		case framesLocations:
 			var l location
-			err := p.numbers(f.body, map[uint64]*int64{
+			err := wire.Numbers(p.proto, f.Body, map[uint64]*int64{
 				locationFile: &l.file, locationFunction: &l.function, locationLine: &l.line, locationColumn: &l.column})
-			m.inside("file_locations", len(x.locations), err)
+			m.Inside("file_locations", len(x.locations), err)
 			x.locations = append(x.locations, l)
 		case framesFrames:
 			var fr frame
-			err := p.numbers(f.body, map[uint64]*int64{frameLocation: &fr.location, frameParent: &fr.parent})
-			m.inside("stack_frames", len(x.frames), err)
+			err := wire.Numbers(p.proto, f.Body, map[uint64]*int64{frameLocation: &fr.location, frameParent: &fr.parent})
+			m.Inside("stack_frames", len(x.frames), err)
 			x.frames = append(x.frames, fr)
 		}
 	}
-	return m.err
+	return m.Err
 }
 
-// numbers reads a message of plain numbers.
-func (p *program) numbers(at span, into map[uint64]*int64) error {
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		if n := into[f.tag]; n != nil {
-			*n = int64(f.value)
-		}
-	}
-	return m.err
-}
-
-// nth returns element number id of a list that counts from 1, zero if there is
-// none.
+// nth returns element id of a list that counts from 1, or the zero value if there is none.
 func nth[T any](list []T, id int64) (v T) {
 	if id > 0 && id <= int64(len(list)) {
 		v = list[id-1]
@@ -67,7 +55,7 @@ func nth[T any](list []T, id int64) (v T) {
 	return v
 }
 
-// source is where an instruction comes from.
+// source is the place in the Python program that an instruction comes from.
 type source struct {
 	stack lifetime.StackID // empty in old files
 	leaf  lifetime.Frame   // file, line and column of the innermost call
@@ -88,7 +76,7 @@ func (s *sites) source(id int64) source {
 		f := lifetime.Frame{
 			Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: lineNumber(l.line), Column: lineNumber(l.column),
 		}
-		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+		f.Kind = build.KindOfFrame(f.Function, f.File)
 		if len(ids) == 0 {
 			found.leaf = f
 		}
@@ -99,6 +87,5 @@ func (s *sites) source(id int64) source {
 	return found
 }
 
-// lineNumber takes a number of the file for that of a line or column; 0 = not
-// known.
+// lineNumber limits a line or column number to the range of int32; 0 means not known.
 func lineNumber(n int64) int { return int(min(max(n, 0), math.MaxInt32)) }

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/memlane/memlane/internal/nativetest"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 )
 
-// schema is what the oracle reads of hlo.proto.
+// schema is the part of hlo.proto that the oracle reads.
 const schema = `
 name: "hlo.proto" syntax: "proto3"
 message_type: { name: "HloProto"
@@ -28,8 +28,8 @@ message_type: { name: "Allocation"
 	field: { name: "size" number: 2 label: LABEL_OPTIONAL type: TYPE_INT64 } }
 `
 
-// allocationsIn returns the allocations of a program and their bytes by the decoder
-// of protocol buffers, false where that refuses it.
+// allocationsIn returns the number of allocations of a program and their bytes, decoded by the protobuf
+// library; false if the library rejects it.
 func allocationsIn(t testing.TB, data []byte) (n int, bytes int64, ok bool) {
 	t.Helper()
 	var file descriptorpb.FileDescriptorProto
@@ -49,14 +49,14 @@ func allocationsIn(t testing.TB, data []byte) (n int, bytes int64, ok bool) {
 	}
 	list := get(get(program, "assignment").Message(), "allocations").List()
 	for i := range list.Len() {
-		bytes = lifetime.AddSat(bytes, max(get(list.Get(i).Message(), "size").Int(), 0))
+		bytes = units.AddSat(bytes, max(get(list.Get(i).Message(), "size").Int(), 0))
 	}
 	return list.Len(), bytes, true
 }
 
-// FuzzRead reads anything: no panic, bounded memory, one clear error or a model that
-// passes Check, the laws and a trip through native text (readProgram sees to that).
-// It has the allocations that the decoder of protocol buffers finds.
+// FuzzRead reads arbitrary input: no panic, bounded memory, one clear error or a model that passes Check, the
+// laws and a round trip through native text (in readProgram). It has the allocations that the protobuf library
+// finds.
 func FuzzRead(f *testing.F) {
 	for _, file := range programs(f) {
 		if data := contentOf(f, file); len(data) < 32<<10 {
@@ -81,10 +81,10 @@ func readAnything(t *testing.T, data []byte) {
 	for _, s := range c.Spaces {
 		n += len(s.Regions)
 		for i := range s.Regions {
-			bytes = lifetime.AddSat(bytes, s.Regions[i].Size)
+			bytes = units.AddSat(bytes, s.Regions[i].Size)
 		}
 	}
 	if wantN, want, ok := allocationsIn(t, data); ok && (n != wantN || bytes != want) {
-		t.Errorf("%d allocations of %d bytes, %d of %d stand there", n, bytes, wantN, want)
+		t.Errorf("%d allocations of %d bytes, the protobuf library finds %d of %d", n, bytes, wantN, want)
 	}
 }

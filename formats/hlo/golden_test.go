@@ -7,8 +7,8 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// TestGolden holds the whole model of some programs against its native text: a
-// training step, a donated argument, several memory spaces, a refused program.
+// TestGolden compares the whole model of some programs with its native text: a training step, a donated
+// argument, several memory spaces, a program that failed to compile.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"jax_train.jit_evaluate", "jax_donate.jit_donated", "padded", "oom", "seed_oom"} {
 		t.Run(name, func(t *testing.T) {

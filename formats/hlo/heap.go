@@ -9,10 +9,9 @@ const (
 	eventShareWith = 2
 )
 
-// chooseTraces returns, for every color, the trace that XProf shows: that of
-// the first allocation of the color that is not set aside for the whole program
-// and has one, else the trace with the most events of the color. A color
-// without a trace is not in the map.
+// chooseTraces returns, for every color, the index of the trace that XProf displays: the trace of the first
+// allocation of the color that has one and is not reserved for the whole program, otherwise the trace with the
+// most events of the color. A color without a trace is not in the map.
 func (p *program) chooseTraces() map[int64]int {
 	chosen := map[int64]int{}
 	for i := range p.allocations {
@@ -30,7 +29,7 @@ func (p *program) chooseTraces() map[int64]int {
 				events[p.values[v].color]++
 			}
 		}
-		for color, n := range events { // in any order: colors do not meet
+		for color, n := range events { // order does not matter: each color is independent
 			if n > most[color] {
 				most[color], best[color] = n, i
 			}
@@ -44,26 +43,25 @@ func (p *program) chooseTraces() map[int64]int {
 	return chosen
 }
 
-// life is what a heap trace does to a value.
+// life is the lifetime that a heap trace gives a value.
 type life struct {
-	// The positions at which the value is allocated and freed, as XProf counts
-	// them: n-1 of n events for one that is never freed; end < begin for one
-	// that only ever shares memory.
+	// The positions at which the value is allocated and freed, as XProf counts them: n-1 of n events for a value
+	// that is never freed; end < begin for a value that only shares memory.
 	begin, end int64
 
-	root    int32 // the value that it shares the memory of; itself if none
-	block   int32 // the block that it came into last; -1 = none
-	refs    int32 // of a root: values that use the memory now
-	revived bool  // of a root: its memory was freed and is used again
+	root    int32 // the value whose memory it uses; itself if it shares none
+	block   int32 // the block that it joined last; -1: none
+	refs    int32 // of a root: number of values that use the memory now
+	revived bool  // of a root: its memory was freed and reused
 }
 
-// block is one stay of a buffer in the heap: from the event begin to the event
-// end, math.MaxInt64 when it is not freed.
+// block is one stay of a buffer in the heap: from the event begin to the event end, or math.MaxInt64 if it is
+// not freed.
 type block struct {
-	value      int32 // that it is named after
-	root       int32 // whose place and size it has
+	value      int32 // gives the block its name
+	root       int32 // gives the block its place and size
 	begin, end int64
-	placed     bool // it is a buffer of the model
+	placed     bool // the model has it as a buffer
 }
 
 // heap is the state of a replay.
@@ -73,9 +71,9 @@ type heap struct {
 	last   int64 // position of the last event
 }
 
-// replay runs the events of a trace. Memory is counted by references: values
-// that share it keep it alive until the last one is freed. A value that shares
-// memory already freed revives it: a new block of the same size and place.
+// replay executes the events of a trace. It counts references: memory shared by several values is freed with
+// the last of them. A value that shares memory already freed revives it as a new block of the same size and
+// place.
 func (p *program) replay(t trace) *heap {
 	h := &heap{lives: make([]life, len(p.values)), last: int64(len(t.events) - 1)}
 	for i := range h.lives {
@@ -111,14 +109,14 @@ func (p *program) replay(t trace) *heap {
 				h.use(v, root, int64(k))
 			}
 		default:
-			p.skip("heap_simulator_traces: an event that logical buffer %d is not ready for", e.buffer)
+			p.skip("heap_simulator_traces: an event that does not fit the state of logical buffer %d", e.buffer)
 		}
 	}
 	return h
 }
 
-// use makes value v use the memory of root, which is v itself where it is
-// allocated. Memory that nobody used until now is a new block.
+// use makes value v use the memory of root; root is v if v is allocated. Memory with no other user becomes a
+// new block.
 func (h *heap) use(v, root int32, at int64) {
 	l, r := &h.lives[v], &h.lives[root]
 	l.root = root
@@ -131,7 +129,7 @@ func (h *heap) use(v, root int32, at int64) {
 	l.block = r.block
 }
 
-// free makes value v use the memory of root no more.
+// free ends the use of root's memory by value v.
 func (h *heap) free(v, root int32, at int64) {
 	l, r := &h.lives[v], &h.lives[root]
 	if r.refs--; r.refs == 0 {
@@ -145,7 +143,7 @@ func (h *heap) free(v, root int32, at int64) {
 	}
 }
 
-// root returns the value whose memory v shares, and shortens the way there.
+// root returns the value whose memory v uses, and shortens the chain to it.
 func (h *heap) root(v int32) int32 {
 	lives := h.lives
 	for lives[v].root != v {

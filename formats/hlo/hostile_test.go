@@ -7,8 +7,7 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// TestLongName: the parts of one result do not multiply a name that is made up to
-// be long.
+// TestLongName: a very long instruction name is not copied in full for every part of its result.
 func TestLongName(t *testing.T) {
 	const parts = 20_000
 	var shapes, buffers []message

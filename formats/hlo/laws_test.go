@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// checkLaws holds what is true of every space of a compiled program.
+// checkLaws checks the properties of every space of a compiled program.
 func checkLaws(t testing.TB, c *lifetime.Capture) {
 	t.Helper()
 	for _, s := range c.Spaces {
@@ -21,7 +21,7 @@ func checkLaws(t testing.TB, c *lifetime.Capture) {
 	}
 }
 
-// checkRegions: regions stand one behind the other, in order of their index.
+// checkRegions: regions are stacked without gaps, in order of their index.
 func checkRegions(t testing.TB, s *lifetime.Space) {
 	t.Helper()
 	next := uint64(0)
@@ -34,8 +34,8 @@ func checkRegions(t testing.TB, s *lifetime.Space) {
 	}
 }
 
-// checkValues: a value's root has a buffer, but for values that are nowhere in
-// the heap; values with positions of their own are where their buffer is.
+// checkValues: the root of a value has a buffer, unless the value is not in the heap. Values with positions lie
+// in their buffer.
 func checkValues(t testing.TB, s *lifetime.Space) {
 	t.Helper()
 	buffers := map[int64]bool{}
@@ -53,9 +53,8 @@ func checkValues(t testing.TB, s *lifetime.Space) {
 	}
 }
 
-// checkOverlap: no two buffers have one byte at one position, but where the
-// file put two values there: it assigned both to the bytes of one allocation,
-// or one of them to bytes outside of its allocation.
+// checkOverlap: no two buffers share a byte at one position, unless the file itself assigned both values to the
+// same bytes of one allocation, or one of them to bytes outside its allocation.
 func checkOverlap(t testing.TB, s *lifetime.Space) {
 	t.Helper()
 	values := map[int64]*lifetime.Value{}
@@ -101,8 +100,7 @@ func checkOverlap(t testing.TB, s *lifetime.Space) {
 	}
 }
 
-// TestNoOverlap: in the programs that compilers wrote, not even values of one
-// allocation share bytes at one position.
+// TestNoOverlap: in compiler output, not even values of one allocation share bytes at one position.
 func TestNoOverlap(t *testing.T) {
 	for _, file := range programs(t) {
 		c, err := readProgram(t, contentOf(t, file))

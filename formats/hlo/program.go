@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// program is what buffers need of an HloProto. Texts and shapes stay in the
-// proto until a buffer asks for them.
+// program holds the parts of an HloProto that buffers need. Texts and shapes stay in the proto until a buffer
+// needs them.
 type program struct {
 	proto []byte
 	name  string
@@ -18,32 +19,32 @@ type program struct {
 	id    int64
 
 	instructions []instruction    // by id
-	byName       map[string]int32 // made when an old file needs it
+	byName       map[string]int32 // built when an old file needs it
 	frames       frameIndex
 
 	assigned    bool // there is a buffer assignment
 	values      []value
 	allocations []allocation
 	traces      []trace
-	byID        map[int64]int32 // values that have a place
+	byID        map[int64]int32 // values that have a place in an allocation
 
 	sum          int64 // bytes of all allocations
-	skipped      int64 // records that name what does not exist
+	skipped      int64 // records that refer to something missing
 	firstSkipped string
 }
 
 // instruction is an HloInstructionProto.
 type instruction struct {
 	id int64
-	at span
+	at wire.Span
 }
 
 // value is a LogicalBufferProto.
 type value struct {
 	id, size, color int64
-	definedAt       span
+	definedAt       wire.Span
 
-	allocation int32 // index of allocations; -1 = none
+	allocation int32 // index of allocations; -1: none
 	offset     int64 // in the allocation
 }
 
@@ -51,147 +52,146 @@ type value struct {
 type allocation struct {
 	index, size, color int64
 	uses               lifetime.Uses
-	assigned           []span
+	assigned           []wire.Span
 
-	values []int32 // what is assigned to it
-	trace  int32   // index of the trace that allocates in it; -1 = none
-	start  uint64  // bytes of the allocations of its color before it
+	values []int32 // assigned to it
+	trace  int32   // index of the trace that allocates in it; -1: none
+	start  uint64  // total size of the allocations of its color before it, in bytes
 }
 
-// trace is a HeapSimulatorTrace: what the compiler allocated and freed, in the
-// order of the program.
+// trace is a HeapSimulatorTrace: the allocations and frees of the compiler, in program order.
 type trace struct{ events []event }
 
 type event struct {
 	kind        uint64
-	buffer      int64 // id of a value
-	canonical   int64 // SHARE_WITH: id of the value that it joins
-	instruction span  // name
+	buffer      int64     // id of a value
+	canonical   int64     // SHARE_WITH: id of the value whose memory is shared
+	instruction wire.Span // name
 }
 
 // parse reads an HloProto.
 func parse(proto []byte) (*program, error) {
 	p := &program{proto: proto, byID: map[int64]int32{}}
-	m := scan(proto, span{0, len(proto)})
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(proto, wire.Span{End: len(proto)})
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case protoModule:
-			m.inside("hlo_module", -1, p.readModule(f.body))
+			m.Inside("hlo_module", -1, p.readModule(f.Body))
 		case protoAssignment:
 			p.assigned = true
-			m.inside("buffer_assignment", -1, p.readAssignment(f.body))
+			m.Inside("buffer_assignment", -1, p.readAssignment(f.Body))
 		}
 	}
-	if m.err != nil {
-		return nil, m.err
+	if m.Err != nil {
+		return nil, m.Err
 	}
-	// Of two with one id the last counts, as for XProf.
+	// Of two with the same id the last counts, as in XProf.
 	slices.SortStableFunc(p.instructions, func(x, y instruction) int { return cmp.Compare(x.id, y.id) })
 	slices.SortStableFunc(p.allocations, func(x, y allocation) int { return cmp.Compare(x.index, y.index) })
 	return p, p.link()
 }
 
-func (p *program) readModule(at span) error {
-	m := scan(p.proto, at)
+func (p *program) readModule(at wire.Span) error {
+	m := wire.Scan(p.proto, at)
 	computations := 0
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case moduleName:
-			p.name = p.text(f.body)
+			p.name = p.text(f.Body)
 		case moduleEntry:
-			p.entry = p.text(f.body)
+			p.entry = p.text(f.Body)
 		case moduleID:
-			p.id = int64(f.value)
+			p.id = int64(f.Value)
 		case moduleFrames:
-			m.inside("stack_frame_index", -1, p.readFrames(f.body))
+			m.Inside("stack_frame_index", -1, p.readFrames(f.Body))
 		case moduleComputations:
-			m.inside("computations", computations, p.readComputation(f.body))
+			m.Inside("computations", computations, p.readComputation(f.Body))
 			computations++
 		}
 	}
-	return m.err
+	return m.Err
 }
 
-// readComputation notes where the instructions are.
-func (p *program) readComputation(at span) error {
-	m := scan(p.proto, at)
+// readComputation records where the instructions are.
+func (p *program) readComputation(at wire.Span) error {
+	m := wire.Scan(p.proto, at)
 	n := 0
-	p.instructions = slices.Grow(p.instructions, count(p.proto, at, computationInstructions))
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		if f.tag != computationInstructions {
+	p.instructions = slices.Grow(p.instructions, wire.Count(p.proto, at, computationInstructions))
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag != computationInstructions {
 			continue
 		}
-		ins := instruction{at: f.body}
-		i := scan(p.proto, f.body)
-		for g, ok := i.next(); ok; g, ok = i.next() {
-			if g.tag == instructionID {
-				ins.id = int64(g.value)
+		ins := instruction{at: f.Body}
+		i := wire.Scan(p.proto, f.Body)
+		for g, ok := i.Next(); ok; g, ok = i.Next() {
+			if g.Tag == instructionID {
+				ins.id = int64(g.Value)
 			}
 		}
-		m.inside("instructions", n, i.err)
+		m.Inside("instructions", n, i.Err)
 		p.instructions = append(p.instructions, ins)
 		n++
 	}
-	return m.err
+	return m.Err
 }
 
-func (p *program) readAssignment(at span) error {
-	m := scan(p.proto, at)
-	buffers := count(p.proto, at, assignmentBuffers)
+func (p *program) readAssignment(at wire.Span) error {
+	m := wire.Scan(p.proto, at)
+	buffers := wire.Count(p.proto, at, assignmentBuffers)
 	p.values = slices.Grow(p.values, buffers)
 	if len(p.byID) == 0 {
 		p.byID = make(map[int64]int32, buffers)
 	}
-	p.allocations = slices.Grow(p.allocations, count(p.proto, at, assignmentAllocations))
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	p.allocations = slices.Grow(p.allocations, wire.Count(p.proto, at, assignmentAllocations))
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case assignmentBuffers:
-			m.inside("logical_buffers", len(p.values), p.readValue(f.body))
+			m.Inside("logical_buffers", len(p.values), p.readValue(f.Body))
 		case assignmentAllocations:
-			m.inside("buffer_allocations", len(p.allocations), p.readAllocation(f.body))
+			m.Inside("buffer_allocations", len(p.allocations), p.readAllocation(f.Body))
 		case assignmentTraces:
-			m.inside("heap_simulator_traces", len(p.traces), p.readTrace(f.body))
+			m.Inside("heap_simulator_traces", len(p.traces), p.readTrace(f.Body))
 		}
 	}
-	return m.err
+	return m.Err
 }
 
-func (p *program) readValue(at span) error {
+func (p *program) readValue(at wire.Span) error {
 	v := value{allocation: -1}
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case bufferID:
-			v.id = int64(f.value)
+			v.id = int64(f.Value)
 		case bufferSize:
-			v.size = f.size()
+			v.size = bytesOf(f)
 		case bufferDefinedAt:
-			v.definedAt = f.body
+			v.definedAt = f.Body
 		case bufferColor:
-			v.color = int64(f.value)
+			v.color = int64(f.Value)
 		}
 	}
 	p.byID[v.id] = int32(len(p.values))
 	p.values = append(p.values, v)
-	return m.err
+	return m.Err
 }
 
-func (p *program) readAllocation(at span) error {
-	a := allocation{trace: -1, assigned: make([]span, 0, count(p.proto, at, allocationAssigned))}
-	uses := func(f field, use lifetime.Uses) {
-		if a.uses &^= use; f.flag() {
+func (p *program) readAllocation(at wire.Span) error {
+	a := allocation{trace: -1, assigned: make([]wire.Span, 0, wire.Count(p.proto, at, allocationAssigned))}
+	uses := func(f wire.Field, use lifetime.Uses) {
+		if a.uses &^= use; f.Value != 0 {
 			a.uses |= use
 		}
 	}
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case allocationIndex:
-			a.index = int64(f.value)
+			a.index = int64(f.Value)
 		case allocationSize:
-			a.size = f.size()
+			a.size = bytesOf(f)
 		case allocationColor:
-			a.color = int64(f.value)
+			a.color = int64(f.Value)
 		case allocationParameter:
 			uses(f, lifetime.ForParameter)
 		case allocationLiveOut:
@@ -203,44 +203,43 @@ func (p *program) readAllocation(at span) error {
 		case allocationTuple:
 			uses(f, lifetime.ForTuple)
 		case allocationAssigned:
-			a.assigned = append(a.assigned, f.body)
+			a.assigned = append(a.assigned, f.Body)
 		}
 	}
 	p.allocations = append(p.allocations, a)
-	return m.err
+	return m.Err
 }
 
-func (p *program) readTrace(at span) error {
-	t := trace{events: make([]event, 0, count(p.proto, at, traceEvents))}
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		if f.tag != traceEvents {
+func (p *program) readTrace(at wire.Span) error {
+	t := trace{events: make([]event, 0, wire.Count(p.proto, at, traceEvents))}
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag != traceEvents {
 			continue
 		}
 		var e event
-		i := scan(p.proto, f.body)
-		for g, ok := i.next(); ok; g, ok = i.next() {
-			switch g.tag {
+		i := wire.Scan(p.proto, f.Body)
+		for g, ok := i.Next(); ok; g, ok = i.Next() {
+			switch g.Tag {
 			case eventKind:
-				e.kind = g.value
+				e.kind = g.Value
 			case eventBuffer:
-				e.buffer = int64(g.value)
+				e.buffer = int64(g.Value)
 			case eventCanonical:
-				e.canonical = int64(g.value)
+				e.canonical = int64(g.Value)
 			case eventInstruction:
-				e.instruction = g.body
+				e.instruction = g.Body
 			}
 		}
-		m.inside("events", len(t.events), i.err)
+		m.Inside("events", len(t.events), i.Err)
 		t.events = append(t.events, e)
 	}
 	p.traces = append(p.traces, t)
-	return m.err
+	return m.Err
 }
 
-// link finds which values lie in which allocation, and which allocation a trace
-// is of: the one of the first buffer it speaks of. (What a trace itself says of
-// that is wrong in real files.)
+// link finds the values of each allocation, and the allocation of each trace: that of the first buffer in the
+// trace. The trace's own field for its allocation is wrong in real files.
 func (p *program) link() error {
 	for i := range p.allocations {
 		a := &p.allocations[i]
@@ -250,11 +249,11 @@ func (p *program) link() error {
 		a.values = make([]int32, 0, len(a.assigned))
 		for k, at := range a.assigned {
 			if err := p.assign(int32(i), at); err != nil {
-				m := scanner{}
-				m.inside("assigned", k, err)
-				m.inside("buffer_allocations", i, m.err)
-				m.inside("buffer_assignment", -1, m.err)
-				return m.err
+				m := wire.Scanner{}
+				m.Inside("assigned", k, err)
+				m.Inside("buffer_allocations", i, m.Err)
+				m.Inside("buffer_assignment", -1, m.Err)
+				return m.Err
 			}
 		}
 	}
@@ -262,7 +261,7 @@ func (p *program) link() error {
 		if v := &p.values[i]; v.allocation < 0 {
 			p.skip("logical buffer %d: in no allocation", v.id)
 			if p.byID[v.id] == int32(i) {
-				delete(p.byID, v.id) // events cannot place it
+				delete(p.byID, v.id) // events cannot refer to it
 			}
 		}
 	}
@@ -277,22 +276,22 @@ func (p *program) link() error {
 	return nil
 }
 
-// assign puts a value into an allocation.
-func (p *program) assign(allocation int32, at span) error {
+// assign records the place of a value in an allocation.
+func (p *program) assign(allocation int32, at wire.Span) error {
 	id, offset := int64(0), int64(0)
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case assignedBuffer:
-			id = int64(f.value)
+			id = int64(f.Value)
 		case assignedOffset:
-			offset = f.size()
+			offset = bytesOf(f)
 		}
 	}
 	i, ok := p.byID[id]
 	switch {
-	case m.err != nil:
-		return m.err
+	case m.Err != nil:
+		return m.Err
 	case !ok:
 		p.skip("buffer_allocations: no logical buffer %d", id)
 	case p.values[i].allocation >= 0:
@@ -305,7 +304,10 @@ func (p *program) assign(allocation int32, at span) error {
 	return nil
 }
 
-// skip counts a record that is not used.
+// bytesOf returns the value of a field that is a number of bytes; it is never negative.
+func bytesOf(f wire.Field) int64 { return max(int64(f.Value), 0) }
+
+// skip counts a record that cannot be used.
 func (p *program) skip(format string, id int64) {
 	if p.skipped == 0 {
 		p.firstSkipped = fmt.Sprintf(format, id)
@@ -313,18 +315,16 @@ func (p *program) skip(format string, id int64) {
 	p.skipped++
 }
 
-// maxText bounds the texts that are kept, in bytes: many buffers may repeat the
-// name of one instruction. Names that XLA makes have some ten, names of scopes
-// some hundred.
+// maxText bounds each text that is kept, in bytes, because many buffers may repeat the name of one instruction.
+// XLA's own names have about ten bytes, scope names some hundred.
 const maxText = 4096
 
-// maxName bounds the names of instructions, which every part of a result has a copy
-// of.
+// maxName bounds instruction names, in bytes, because every part of a result copies the name.
 const maxName = 512
 
-// text reads a text of the proto.
-func (p *program) text(at span) string { return p.upTo(maxText, at) }
+// text returns a text of the proto, at most maxText bytes of it.
+func (p *program) text(at wire.Span) string { return p.upTo(maxText, at) }
 
-func (p *program) upTo(most int, at span) string {
-	return strings.ToValidUTF8(string(p.proto[at.at:min(at.end, at.at+most)]), "\ufffd")
+func (p *program) upTo(most int, at wire.Span) string {
+	return strings.ToValidUTF8(string(p.proto[at.At:min(at.End, at.At+most)]), "\ufffd")
 }

@@ -2,8 +2,7 @@ package hlo_test
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// message is a protocol buffer that a test writes field by field. Numbers that
-// are 0 are left out, as XLA leaves them out.
+// message is a protocol buffer that a test writes field by field. Zero numbers are omitted, as XLA omits them.
 type message []byte
 
 func (m message) num(field protowire.Number, v int64) message {
@@ -41,7 +40,7 @@ func array(element int64, dimensions ...int64) message {
 
 func tupleOf(parts ...message) message { return message{}.num(2, tuple).put(4, parts...) }
 
-// instruction has a number, a name and an opcode that follow from id.
+// instruction returns an instruction whose number, name and opcode follow from id.
 func instruction(id int64, shape, metadata message) message {
 	return message{}.text(1, "i"+string(rune('0'+id%10))).text(2, "fusion").put(3, shape).put(7, metadata).num(35, id)
 }
@@ -56,8 +55,7 @@ func buffer(id, size, instruction int64, path ...int64) message {
 
 func (m message) colored(color int64) message { return m.num(4, color) }
 
-// allocation is a buffer allocation; assigned are pairs of a logical buffer and
-// its offset.
+// allocation is a buffer allocation; assigned lists pairs of a logical buffer and its offset.
 func allocation(index, size int64, assigned ...int64) message {
 	m := message{}.num(1, index).num(2, size)
 	for i := 0; i < len(assigned); i += 2 {
@@ -66,7 +64,7 @@ func allocation(index, size int64, assigned ...int64) message {
 	return m
 }
 
-// Fields of a buffer allocation that say what it is for.
+// Fields of a buffer allocation that state its uses.
 const (
 	threadLocal, parameter, liveOut, color, isTuple, constant = 3, 5, 7, 8, 11, 12
 )
@@ -80,7 +78,7 @@ func share(id, with int64) message {
 
 func trace(events ...message) message { return message{}.put(1, events...) }
 
-// program is an HloProto in the making.
+// program is an HloProto under construction.
 type program struct {
 	instructions, buffers, allocations, traces []message
 	frames                                     message

@@ -11,9 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Sniff reports whether head may begin an HloProto: its first field is the
-// program, which begins with its name and goes on with the name of its entry
-// computation or with a computation.
+// Sniff reports whether head may begin an HloProto: its first field is the program, which begins with its name,
+// followed by the name of its entry computation or by a computation.
 func Sniff(head []byte) bool {
 	program, ok := first(head)
 	if !ok {
@@ -33,8 +32,7 @@ func Sniff(head []byte) bool {
 	return len(rest) == 0 || rest[0] == moduleEntry || rest[0] == moduleComputations
 }
 
-// first returns what head has of its first field, if that is number 1 and of
-// the wire type packed.
+// first returns the available bytes of the first field of head, if that is field 1 with bytes.
 func first(head []byte) ([]byte, bool) {
 	if len(head) == 0 || head[0] != protoModule {
 		return nil, false
@@ -47,27 +45,26 @@ func first(head []byte) ([]byte, bool) {
 	return body[:min(uint64(len(body)), size)], true
 }
 
-// maxBytes bounds a file, which is held in memory as a whole. Protocol buffers
-// of 2 GiB and more cannot be written in the first place.
+// maxBytes bounds a file, which is read into memory as a whole. Protocol buffers cannot exceed 2 GiB anyway.
 const maxBytes = 1 << 30
 
-// Read reads a file that holds one HloProto into b. A file that is cut short
-// is refused, since the buffer assignment is its last part.
+// Read reads a file that contains one HloProto into b. It refuses a truncated file, because the buffer
+// assignment is its last part.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	proto, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
 	if err != nil {
 		return err
 	}
 	if len(proto) > maxBytes {
-		return fmt.Errorf("larger than %d bytes, the most that is read of a compiled program", maxBytes)
+		return fmt.Errorf("larger than %d bytes, the limit for a compiled program", maxBytes)
 	}
 	p, err := parse(proto)
 	if err != nil {
 		return err
 	}
 	if !p.assigned {
-		return errors.New("a program without a buffer assignment, which the compiler adds last: " +
-			"give what it writes after optimizations (--xla_dump_to=DIR --xla_dump_hlo_as_proto)")
+		return errors.New("the program has no buffer assignment, because the compiler adds it last: " +
+			"use the file that it writes after optimizations (--xla_dump_to=DIR --xla_dump_hlo_as_proto)")
 	}
 	name := p.name
 	if p.id != 0 {
@@ -77,16 +74,15 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return addSpaces(p, b, Module{Name: name, Source: source})
 }
 
-// Module says where a compiled program was found.
+// Module identifies the origin of a compiled program.
 type Module struct {
 	Name   string // with the number of the program: "jit_f(5)"
-	Host   string // machine, when the capture names one
+	Host   string // machine, if the capture names one
 	Source int    // index of the capture, from Builder.Source
 }
 
-// Add adds the memory spaces of the program in an HloProto to b. An error names
-// the field and the byte of the proto that cannot be read; nothing was added
-// then. A program without allocations is an empty space.
+// Add adds the memory spaces of the program in an HloProto to b. If it fails, it adds nothing, and the error
+// names the field and the byte offset in the proto. A program without allocations becomes one empty space.
 func Add(b *build.Builder, m Module, proto []byte) error {
 	p, err := parse(proto)
 	if err != nil {

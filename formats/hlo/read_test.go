@@ -16,8 +16,7 @@ import (
 
 const captures = "../../testdata/xplane"
 
-// programs returns the files of compiled programs, with MEMLANE_CAPTURES also
-// those that are not in the repository.
+// programs returns the files of compiled programs, and those in the folder MEMLANE_CAPTURES.
 func programs(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob(captures + "/*.hlo.pb")
@@ -45,7 +44,7 @@ func contentOf(t testing.TB, file string) []byte {
 	return data
 }
 
-// readBare reads a program, no more.
+// readBare reads a program without any checks.
 func readBare(proto []byte) (*lifetime.Capture, error) {
 	b := build.New(build.Everything)
 	if err := hlo.Read("f.hlo.pb", bytes.NewReader(proto), b); err != nil {
@@ -54,8 +53,7 @@ func readBare(proto []byte) (*lifetime.Capture, error) {
 	return b.Finish()
 }
 
-// readProgram reads a program; what was read passes Check, the laws, and a trip
-// through native text.
+// readProgram reads a program and checks the model: Check, the laws, and a round trip through native text.
 func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
 	t.Helper()
 	c, err := readBare(proto)
@@ -81,7 +79,7 @@ func readProgram(t testing.TB, proto []byte) (*lifetime.Capture, error) {
 	return c, nil
 }
 
-// mustRead reads a program that tests made.
+// mustRead reads a program built by a test.
 func mustRead(t testing.TB, p program) *lifetime.Capture {
 	t.Helper()
 	c, err := readProgram(t, p.proto())
@@ -94,7 +92,7 @@ func mustRead(t testing.TB, p program) *lifetime.Capture {
 func TestSniff(t *testing.T) {
 	for _, file := range programs(t) {
 		if data := contentOf(t, file); !hlo.Sniff(data[:min(len(data), 4096)]) {
-			t.Errorf("%s is not known", file)
+			t.Errorf("%s is not recognized", file)
 		}
 	}
 	plane := message{}.num(1, 3).text(2, "/host:CPU")
@@ -114,13 +112,12 @@ func TestSniff(t *testing.T) {
 		"name with blanks":         message{}.put(1, message{}.text(1, "two words").text(2, "main")),
 	} {
 		if hlo.Sniff(data) {
-			t.Errorf("%s is taken for a program", name)
+			t.Errorf("%s is recognized as a program", name)
 		}
 	}
 }
 
-// TestRefused: the sizes that the compiler named when it refused a program are
-// those at its peak.
+// TestRefused: for a program that failed to compile, the sizes in the compiler's message are those at the peak.
 func TestRefused(t *testing.T) {
 	for file, gib := range map[string]float64{"oom.hlo.pb": 48, "seed_oom.hlo.pb": 300} {
 		c, err := readProgram(t, contentOf(t, filepath.Join(captures, file)))
@@ -133,25 +130,25 @@ func TestRefused(t *testing.T) {
 		}
 		peak := s.Peak(lifetime.Occupied)
 		if got := float64(peak.Bytes) / (1 << 30); got < gib || got > gib*1.0001 {
-			t.Errorf("%s: the peak is %.4f GiB, the compiler said %v", file, got, gib)
+			t.Errorf("%s: the peak is %.4f GiB, the compiler reports %v", file, got, gib)
 		}
 		lines := 0
 		for _, row := range s.Breakdown(peak.At) {
 			site := c.Sites[row.Site]
 			if site.Shape == "" || site.DType == "" && site.Shape[0] != '(' || site.Instr == "" || site.Opcode == "" {
-				t.Errorf("%s: a row of %d bytes does not say what it is: %+v", file, row.Bytes, site)
+				t.Errorf("%s: a row of %d bytes has no description: %+v", file, row.Bytes, site)
 			}
 			if frame, ok := c.UserFrame(row.Site); ok && frame.Line > 0 {
 				lines++
 			}
 		}
 		if lines == 0 {
-			t.Errorf("%s: no row says where it comes from", file)
+			t.Errorf("%s: no row has a source location", file)
 		}
 	}
 }
 
-// TestErrors: what cannot be read is refused with its place and the reason.
+// TestErrors: unreadable files are refused with the place and the reason.
 func TestErrors(t *testing.T) {
 	whole := program{
 		instructions: []message{instruction(1, array(f32, 8), metadata("f/g"))}, buffers: []message{buffer(1, 32, 1)},
@@ -171,8 +168,8 @@ func TestErrors(t *testing.T) {
 		proto []byte
 		want  string
 	}{
-		"module only": {message{}.put(1, message{}.text(1, "jit_f").text(2, "main")), "without a buffer assignment"},
-		"cut short":   {whole.proto()[:60], "HloProto: the field at byte 0 is cut short"},
+		"module only": {message{}.put(1, message{}.text(1, "jit_f").text(2, "main")), "has no buffer assignment"},
+		"cut short":   {whole.proto()[:60], "the field at byte 0 is cut short"},
 		"instruction": {bad(func(p *program) { p.instructions = append(p.instructions, message("\x0a\x7f")) }),
 			"hlo_module.computations[0].instructions[1]: the field at byte "},
 		"second computation": {message{}.put(1, message{}.put(3, message{}.put(2, instruction(1, nil, nil)), message{}.put(2, message("\x0a\x7f")))),
@@ -196,8 +193,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestMostSpaces: a program may have 64 memory spaces, and its assignment may come
-// in pieces, as any message may.
+// TestMostSpaces: a program may have 64 memory spaces, and its assignment may come in pieces, like any message.
 func TestMostSpaces(t *testing.T) {
 	var proto []byte
 	for i := range int64(64) {
@@ -214,7 +210,7 @@ func TestMostSpaces(t *testing.T) {
 	}
 }
 
-// TestTruncated cuts programs: a clear error, or what there is before the cut.
+// TestTruncated cuts programs: a clear error, or everything before the cut.
 func TestTruncated(t *testing.T) {
 	for _, file := range []string{"padded.hlo.pb", "jax_donate.jit_donated.hlo.pb"} {
 		data := contentOf(t, filepath.Join(captures, file))

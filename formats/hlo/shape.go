@@ -4,10 +4,11 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+
+	"github.com/memlane/memlane/formats/internal/wire"
 )
 
-// elementTypes are the types of xla_data.proto by number: the name that XLA prints
-// and the bits of one element.
+// elementTypes lists the types of xla_data.proto by number: the name that XLA prints and the bits per element.
 var elementTypes = [...]struct {
 	name string
 	bits uint64
@@ -21,18 +22,18 @@ var elementTypes = [...]struct {
 
 const tupleType = 13
 
-// pointerBytes is the size of an entry of a tuple: a table of pointers.
+// pointerBytes is the size of a tuple entry, a pointer.
 const pointerBytes = 8
 
-// maxShapeDepth bounds tuples in tuples.
+// maxShapeDepth bounds the nesting of tuples.
 const maxShapeDepth = 64
 
-// shape is a ShapeProto. A shape is a tuple of shapes or an array.
+// shape is a ShapeProto: an array or a tuple of shapes.
 type shape struct {
 	element    uint64
 	dimensions []int64
-	dynamic    []int64 // 1 where the dimension is an upper bound
-	parts      []span  // of a tuple
+	dynamic    []int64     // 1 where the dimension is an upper bound
+	parts      []wire.Span // of a tuple
 	layout     layout
 	hasLayout  bool
 }
@@ -40,57 +41,57 @@ type shape struct {
 // layout is a LayoutProto.
 type layout struct {
 	minorToMajor []int64
-	tiles        []span
-	elementBits  uint64 // 0 = those of the type
+	tiles        []wire.Span
+	elementBits  uint64 // 0: those of the type
 	memorySpace  uint64
-	tailPadding  uint64 // elements that the size is a multiple of
+	tailPadding  uint64 // the size is a multiple of this number of elements
 }
 
-// shapeAt reads the shape at a place.
-func (p *program) shapeAt(at span) (shape, error) {
+// shapeAt reads the ShapeProto at a place.
+func (p *program) shapeAt(at wire.Span) (shape, error) {
 	var s shape
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case shapeElement:
-			s.element = f.value
+			s.element = f.Value
 		case shapeDimension, shapeDimensions:
-			s.dimensions = m.ints(s.dimensions, f)
+			s.dimensions = m.Ints(s.dimensions, f)
 		case shapeDynamicFlag, shapeDynamicFlags:
-			s.dynamic = m.ints(s.dynamic, f)
+			s.dynamic = m.Ints(s.dynamic, f)
 		case shapeTupleShapes:
-			s.parts = append(s.parts, f.body)
+			s.parts = append(s.parts, f.Body)
 		case shapeLayout:
 			var err error
 			s.hasLayout = true
-			s.layout, err = p.layoutAt(f.body)
-			m.inside("layout", -1, err)
+			s.layout, err = p.layoutAt(f.Body)
+			m.Inside("layout", -1, err)
 		}
 	}
-	return s, m.err
+	return s, m.Err
 }
 
-func (p *program) layoutAt(at span) (layout, error) {
+func (p *program) layoutAt(at wire.Span) (layout, error) {
 	var l layout
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case layoutMinorToMajor, layoutMinorToMajorOne:
-			l.minorToMajor = m.ints(l.minorToMajor, f)
+			l.minorToMajor = m.Ints(l.minorToMajor, f)
 		case layoutTiles:
-			l.tiles = append(l.tiles, f.body)
+			l.tiles = append(l.tiles, f.Body)
 		case layoutElementBits:
-			l.elementBits = f.value
+			l.elementBits = f.Value
 		case layoutMemorySpace:
-			l.memorySpace = f.value
+			l.memorySpace = f.Value
 		case layoutTailPadding:
-			l.tailPadding = f.value
+			l.tailPadding = f.Value
 		}
 	}
-	return l, m.err
+	return l, m.Err
 }
 
-// dtype returns the name of the type of the elements, "" for a tuple.
+// dtype returns the name of the element type, "" for a tuple.
 func (s *shape) dtype() string {
 	if s.element == 0 || s.element >= uint64(len(elementTypes)) {
 		return "type" + strconv.FormatUint(s.element, 10)
@@ -98,10 +99,9 @@ func (s *shape) dtype() string {
 	return elementTypes[s.element].name
 }
 
-// bytes returns the size of the elements alone, without the padding of a
-// layout: XProf's unpadded size. Elements narrower than a byte are packed where
-// the layout tells their bits, else they take a byte each. It saturates at 1 EiB;
-// ok is false when the type of the elements is not known.
+// bytes returns the size of the elements in bytes without layout padding: XProf's unpadded size. Elements
+// narrower than a byte are packed if the layout states their bits, otherwise each takes a byte. The size
+// saturates at 1 EiB. ok is false if the element type is not known.
 func (s *shape) bytes() (n int64, ok bool) {
 	if s.element == tupleType {
 		return int64(len(s.parts)) * pointerBytes, true
@@ -110,7 +110,7 @@ func (s *shape) bytes() (n int64, ok bool) {
 		return 0, false
 	}
 	product := s.layout.elementBits
-	if product == 0 { // whole bytes
+	if product == 0 { // round up to whole bytes
 		product = (elementTypes[s.element].bits + 7) / 8 * 8
 	}
 	for _, d := range s.dimensions {
@@ -123,11 +123,11 @@ func (s *shape) bytes() (n int64, ok bool) {
 	return int64(product/8 + (product%8+7)/8), true
 }
 
-// commentEvery is how often XLA numbers the elements of a tuple that it prints.
+// commentEvery is the interval at which XLA numbers the printed elements of a tuple.
 const commentEvery = 5
 
-// appendShape adds the text of a shape as XLA prints it: the element type, the
-// dimensions and the layout, f32[64,256]{1,0:T(8,128)S(1)}.
+// appendShape appends the text of a shape as XLA prints it: element type, dimensions and layout, for example
+// f32[64,256]{1,0:T(8,128)S(1)}.
 func (p *program) appendShape(text []byte, s *shape, depth int) ([]byte, error) {
 	if depth > maxShapeDepth {
 		return append(text, "..."...), nil
@@ -171,8 +171,7 @@ func (p *program) appendShape(text []byte, s *shape, depth int) ([]byte, error) 
 
 const tokenType = 17
 
-// appendDimension adds a dimension; the smallest number stands for one that has
-// no number.
+// appendDimension appends a dimension, or none for math.MinInt64, which stands for an unknown dimension.
 func appendDimension(text []byte, d int64, none byte) []byte {
 	if d == math.MinInt64 {
 		return append(text, none)
@@ -180,9 +179,8 @@ func appendDimension(text []byte, d int64, none byte) []byte {
 	return strconv.AppendInt(text, d, 10)
 }
 
-// appendLayout adds the order of the dimensions, minor first, and behind a
-// colon what else there is: tiles, padding of the tail, bits of an element,
-// memory space. A scalar has a layout only for the latter.
+// appendLayout appends the order of the dimensions, minor first, then after a colon the tiles, the tail
+// padding, the element bits and the memory space. A scalar has a layout only if it has one of those.
 func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, error) {
 	var extra []byte
 	if len(l.tiles) > 0 {
@@ -218,15 +216,15 @@ func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, err
 	return append(text, '}'), nil
 }
 
-// appendTile adds the dimensions of a tile in parentheses; "*" is one that is
-// combined with the next.
-func (p *program) appendTile(text []byte, at span) ([]byte, error) {
+// appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the
+// next.
+func (p *program) appendTile(text []byte, at wire.Span) ([]byte, error) {
 	var dimensions []int64
-	m := scan(p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case tileDimension, tileDimensions:
-			dimensions = m.ints(dimensions, f)
+			dimensions = m.Ints(dimensions, f)
 		}
 	}
 	text = append(text, '(')
@@ -236,5 +234,5 @@ func (p *program) appendTile(text []byte, at span) ([]byte, error) {
 		}
 		text = appendDimension(text, d, '*')
 	}
-	return append(text, ')'), m.err
+	return append(text, ')'), m.Err
 }

@@ -5,22 +5,23 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// definition is what an instruction says of the values that it defines.
+// definition is an instruction as the origin of the values that it defines.
 type definition struct {
 	name, opcode, opName string
-	shape                span
+	shape                wire.Span
 	stack, source        lifetime.StackID
 
-	whole   site            // of the result as a whole
-	isWhole bool            // whole was made
-	parts   map[string]site // of its parts, by their path: "{0,1}"
+	whole   site            // of the whole result
+	isWhole bool            // whole is set
+	parts   map[string]site // of the parts of the result, by path: "{0,1}"
 }
 
-// site is what a place is in the model.
+// site is the site of a value in the model.
 type site struct {
 	id       lifetime.SiteID
 	unpadded int64 // bytes
@@ -28,48 +29,48 @@ type site struct {
 	known    bool // the instruction and the part of its result exist
 }
 
-// array is what a site says of a shape. A program has some hundred shapes, and
-// values by the ten thousand.
+// array is the part of a site that depends on its shape. A program has some hundred shapes and tens of
+// thousands of values.
 type array struct {
 	dtype, text string
 	unpadded    int64
 	known       bool
 }
 
-// sites makes the sites of values, each once.
+// sites creates the sites of values, each once.
 type sites struct {
 	p           *program
 	b           *build.Builder
-	definitions []*definition    // by instruction; nil until it is asked for
-	tuples      map[span][]span  // the parts of those that were looked into
-	shapes      map[string]array // by their bytes in the proto
+	definitions []*definition             // by instruction; nil until used
+	tuples      map[wire.Span][]wire.Span // parts of the tuples read so far
+	shapes      map[string]array          // by their bytes in the proto
 	opcodes     map[string]string
 	frames      []lifetime.FrameID // scratch of scopes
 	sources     map[int64]source
 }
 
 func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, definitions: make([]*definition, len(p.instructions)), tuples: map[span][]span{}, sources: map[int64]source{},
+	return &sites{p: p, b: b, definitions: make([]*definition, len(p.instructions)), tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
 		shapes: map[string]array{}, opcodes: map[string]string{}}
 }
 
-// of returns the site of a value. Without one its size is what is known.
+// of returns the site of a value. If its instruction is missing, only the size is known.
 func (s *sites) of(v *value) (site, error) {
 	var path []int64
-	id, name := int64(0), span{}
-	m := scan(s.p.proto, v.definedAt)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	id, name := int64(0), wire.Span{}
+	m := wire.Scan(s.p.proto, v.definedAt)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case definedInstructionID:
-			id = int64(f.value)
+			id = int64(f.Value)
 		case definedInstructionName:
-			name = f.body
+			name = f.Body
 		case definedShapeIndex, definedShapeIndexOne:
-			path = m.ints(path, f)
+			path = m.Ints(path, f)
 		}
 	}
-	if m.err != nil {
-		return site{}, m.err
+	if m.Err != nil {
+		return site{}, m.Err
 	}
 	i, ok := s.p.instruction(id, name)
 	if !ok {
@@ -81,13 +82,13 @@ func (s *sites) of(v *value) (site, error) {
 		return site{}, err
 	}
 	if !found.known {
-		s.p.skip("logical buffer %d: of a part or type that its instruction's result does not have", v.id)
+		s.p.skip("logical buffer %d: its instruction has no such part or type in its result", v.id)
 		found.unpadded = v.size
 	}
 	return found, nil
 }
 
-// at returns the site of a place in the result of an instruction.
+// at returns the site of a part of an instruction's result.
 func (s *sites) at(instruction int32, path []int64) (site, error) {
 	d := s.definitions[instruction]
 	if d == nil {
@@ -116,7 +117,7 @@ func (s *sites) at(instruction int32, path []int64) (site, error) {
 	return made, err
 }
 
-// braced returns a path through tuples as XLA prints it.
+// braced returns a path through tuples in XLA's notation.
 func braced(path []int64) string {
 	if len(path) == 0 {
 		return ""
@@ -131,9 +132,9 @@ func braced(path []int64) string {
 	return string(append(text, '}'))
 }
 
-// instruction finds an instruction by its id, in old files by its name.
-func (p *program) instruction(id int64, name span) (int32, bool) {
-	if id == 0 && name.end > name.at {
+// instruction finds an instruction by id, or by name in old files.
+func (p *program) instruction(id int64, name wire.Span) (int32, bool) {
+	if id == 0 && name.End > name.At {
 		i, ok := p.named()[p.text(name)]
 		return i, ok
 	}
@@ -141,15 +142,15 @@ func (p *program) instruction(id int64, name span) (int32, bool) {
 	return int32(i), i >= 0 && p.instructions[i].id == id
 }
 
-// named returns the instructions by name.
+// named returns the indexes of the instructions by name.
 func (p *program) named() map[string]int32 {
 	if p.byName == nil {
 		p.byName = map[string]int32{}
 		for i := range p.instructions {
-			m := scan(p.proto, p.instructions[i].at)
-			for f, ok := m.next(); ok; f, ok = m.next() {
-				if f.tag == instructionName {
-					p.byName[p.text(f.body)] = int32(i)
+			m := wire.Scan(p.proto, p.instructions[i].at)
+			for f, ok := m.Next(); ok; f, ok = m.Next() {
+				if f.Tag == instructionName {
+					p.byName[p.text(f.Body)] = int32(i)
 					break
 				}
 			}
@@ -158,8 +159,8 @@ func (p *program) named() map[string]int32 {
 	return p.byName
 }
 
-// make makes the site of a place. One that the result does not have is the
-// instruction's own.
+// make creates the site of a part of a result. If the result has no such part, the site is that of the
+// instruction.
 func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 	made := lifetime.Site{Stack: d.stack, Source: d.source, Op: d.opName, Instr: d.name, Opcode: d.opcode}
 	out := site{stack: d.stack != 0}
@@ -180,9 +181,9 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 	return out, nil
 }
 
-// array returns what is said of the shape at a place.
-func (s *sites) array(at span) (array, error) {
-	bytes := s.p.proto[at.at:at.end]
+// array returns the properties of the shape at a place.
+func (s *sites) array(at wire.Span) (array, error) {
+	bytes := s.p.proto[at.At:at.End]
 	if found, ok := s.shapes[string(bytes)]; ok {
 		return found, nil
 	}
@@ -201,19 +202,19 @@ func (s *sites) array(at span) (array, error) {
 }
 
 // part follows a path through the tuples of a shape.
-func (s *sites) part(at span, path []int64) (span, bool, error) {
+func (s *sites) part(at wire.Span, path []int64) (wire.Span, bool, error) {
 	for _, i := range path {
 		parts, ok := s.tuples[at]
 		if !ok {
 			shape, err := s.p.shapeAt(at)
 			if err != nil {
-				return span{}, false, err
+				return wire.Span{}, false, err
 			}
 			parts = shape.parts
 			s.tuples[at] = parts
 		}
 		if i < 0 || i >= int64(len(parts)) {
-			return span{}, false, nil
+			return wire.Span{}, false, nil
 		}
 		at = parts[i]
 	}
@@ -221,29 +222,29 @@ func (s *sites) part(at span, path []int64) (span, bool, error) {
 }
 
 // define reads an instruction.
-func (s *sites) define(at span) (*definition, error) {
+func (s *sites) define(at wire.Span) (*definition, error) {
 	d := &definition{}
-	var metadata span
-	m := scan(s.p.proto, at)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	var metadata wire.Span
+	m := wire.Scan(s.p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case instructionName:
-			d.name = s.p.upTo(maxName, f.body)
+			d.name = s.p.upTo(maxName, f.Body)
 		case instructionOpcode:
-			d.opcode = s.opcode(f.body)
+			d.opcode = s.opcode(f.Body)
 		case instructionShape:
-			d.shape = f.body
+			d.shape = f.Body
 		case instructionMetadata:
-			metadata = f.body
+			metadata = f.Body
 		}
 	}
-	m.inside("metadata", -1, s.describe(d, metadata))
-	return d, m.err
+	m.Inside("metadata", -1, s.describe(d, metadata))
+	return d, m.Err
 }
 
-// opcode reads the text of an opcode: there are some hundred.
-func (s *sites) opcode(at span) string {
-	bytes := s.p.proto[at.at:at.end]
+// opcode returns an opcode. Programs use about a hundred, so they are interned.
+func (s *sites) opcode(at wire.Span) string {
+	bytes := s.p.proto[at.At:at.End]
 	text, ok := s.opcodes[string(bytes)]
 	if !ok {
 		text = s.p.text(at)
@@ -252,38 +253,36 @@ func (s *sites) opcode(at span) string {
 	return text
 }
 
-// describe reads an OpMetadata: the scopes that the instruction was made in,
-// and the place in the program that it comes from.
-func (s *sites) describe(d *definition, metadata span) error {
+// describe reads an OpMetadata: the scopes of the instruction and its place in the Python program.
+func (s *sites) describe(d *definition, metadata wire.Span) error {
 	var from source
-	var file span
+	var file wire.Span
 	var line, column, frame int64
-	m := scan(s.p.proto, metadata)
-	for f, ok := m.next(); ok; f, ok = m.next() {
-		switch f.tag {
+	m := wire.Scan(s.p.proto, metadata)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case metadataOpName:
-			d.opName = s.p.text(f.body)
+			d.opName = s.p.text(f.Body)
 		case metadataSourceFile:
-			file = f.body
+			file = f.Body
 		case metadataSourceLine:
-			line = int64(f.value)
+			line = int64(f.Value)
 		case metadataSourceColumn:
-			column = int64(f.value)
+			column = int64(f.Value)
 		case metadataStackFrame:
-			frame = int64(f.value)
+			frame = int64(f.Value)
 		}
 	}
 	from = s.source(frame)
-	if file.end > file.at { // an older way to say it, and the first choice of XProf
+	if file.End > file.At { // the older form, which XProf prefers
 		from.leaf = lifetime.Frame{File: s.p.text(file), Line: lineNumber(line), Column: lineNumber(column)}
 	}
 	d.stack, d.source = s.scopes(d, from.leaf), from.stack
-	return m.err
+	return m.Err
 }
 
-// scopes returns the parts of an op_name as a stack, innermost first; that one
-// has the place in the source. Without an op_name the instruction stands for
-// the scope, if the place is known.
+// scopes returns the parts of an op_name as a stack, innermost first. The innermost one carries the source
+// location. Without an op_name the instruction itself is the scope, if the location is known.
 func (s *sites) scopes(d *definition, leaf lifetime.Frame) lifetime.StackID {
 	ids := s.frames[:0]
 	for rest := d.opName; rest != ""; {

@@ -5,16 +5,17 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// maxSpaces bounds the memory spaces of a program; machines have fewer than
-// ten. Each is a look at all values.
+// maxSpaces bounds the memory spaces of a program. Machines have fewer than ten, and each space needs a pass
+// over all values.
 const maxSpaces = 64
 
-// builder makes the spaces of one program.
+// builder creates the spaces of one program.
 type builder struct {
 	p     *program
 	b     *build.Builder
@@ -22,12 +23,11 @@ type builder struct {
 	sites []site // by value
 }
 
-// addSpaces adds the spaces of a program: one for each color of its allocations,
-// an empty one if it has none.
+// addSpaces adds the spaces of a program: one per color of its allocations, or an empty one if it has none.
 func addSpaces(p *program, b *build.Builder, m Module) error {
 	colors := p.stackAllocations()
 	if len(colors) > maxSpaces {
-		return fmt.Errorf("%d memory spaces, where %d are the most that a program may have", len(colors), maxSpaces)
+		return fmt.Errorf("%d memory spaces; the limit is %d", len(colors), maxSpaces)
 	}
 	x := builder{p: p, b: b, m: m, sites: make([]site, len(p.values))}
 	sites := newSites(p, b)
@@ -54,14 +54,13 @@ func addSpaces(p *program, b *build.Builder, m Module) error {
 	return nil
 }
 
-// stackAllocations puts the allocations of each color one behind the other and
-// returns the colors in order.
+// stackAllocations places the allocations of each color one after the other and returns the colors in order.
 func (p *program) stackAllocations() []int64 {
 	next := map[int64]uint64{}
 	var colors []int64
 	for i := range p.allocations {
 		a := &p.allocations[i]
-		p.sum = lifetime.AddSat(p.sum, a.size)
+		p.sum = units.AddSat(p.sum, a.size)
 		start, seen := next[a.color]
 		if !seen {
 			colors = append(colors, a.color)
@@ -76,7 +75,7 @@ func (p *program) stackAllocations() []int64 {
 	return colors
 }
 
-// addTo adds a size or an offset to an address; it saturates.
+// addTo adds a size or an offset in bytes to an address. It saturates.
 func addTo(addr uint64, bytes int64) uint64 {
 	return addr + min(uint64(bytes), math.MaxUint64-addr)
 }
@@ -108,9 +107,9 @@ func (x *builder) space(color int64, t trace) {
 	}
 }
 
-// blocks adds what the heap trace allocates in the memory space, and returns
-// the allocations that it lies in. An allocation that is set aside for the whole
-// program is a buffer already, with all that lies in it.
+// blocks adds the buffers that the heap trace allocates in the memory space. It returns the allocations that
+// contain them. An allocation that is reserved for the whole program is a buffer already, so blocks in it are
+// skipped.
 func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) map[int32]bool {
 	moving := map[int32]bool{}
 	for i := range blocks {
@@ -133,17 +132,17 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 	return moving
 }
 
-// noValue is the ID of the value of a buffer that has none.
+// noValue is the value ID of a buffer without a value.
 var noValue int64 = -1
 
-// allocation adds a buffer allocation with its values. still says that the heap
-// trace does not allocate in it.
-func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, still bool, h *heap) {
+// allocation adds a buffer allocation with its values. static means that the heap trace does not allocate in
+// it.
+func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, static bool, h *heap) {
 	x.b.Region(ref, lifetime.Region{
 		Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Index: a.index, Uses: a.uses,
 	})
-	holder := int32(-1) // the value that stands for the whole allocation
-	if whole := a.uses.Whole(); whole || still && a.size > 0 && a.uses&lifetime.ForThreadLocal == 0 {
+	holder := int32(-1) // the value that represents the whole allocation
+	if whole := a.uses.Whole(); whole || static && a.size > 0 && a.uses&lifetime.ForThreadLocal == 0 {
 		holder = x.largest(a)
 		buf := lifetime.Buffer{Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Kind: kindOf(a.uses)}
 		value := &noValue
@@ -168,8 +167,8 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, still
 	}
 }
 
-// largest returns the value that stands for an allocation: the largest one, of
-// equals the first, rather one whose instruction is known; -1 for none.
+// largest returns the value that represents an allocation, or -1: the largest one, preferring values with a
+// known instruction. The first of equal values wins.
 func (x *builder) largest(a *allocation) int32 {
 	best := int32(-1)
 	for _, i := range a.values {
@@ -184,8 +183,7 @@ func (x *builder) largest(a *allocation) int32 {
 	return best
 }
 
-// kindOf says what the buffers of an allocation are to the program, in the
-// order in which XProf decides.
+// kindOf returns the kind of the buffers of an allocation, checked in XProf's order.
 func kindOf(u lifetime.Uses) lifetime.Kind {
 	switch {
 	case u&lifetime.ForParameter != 0:

@@ -19,8 +19,8 @@ var (
 	valueLine      = regexp.MustCompile(`^ value: <(\d+) (\S+) @(\d+)> \(size=(\d+),offset=(\d+)\): (.*)$`)
 )
 
-// TestAssignmentText compares with the text that XLA itself writes of a buffer
-// assignment: allocations, what they are for, and where every value lies.
+// TestAssignmentText compares with XLA's own text of a buffer assignment: allocations, their uses, and the
+// place of every value.
 func TestAssignmentText(t *testing.T) {
 	compared := 0
 	for _, file := range programs(t) {
@@ -80,12 +80,12 @@ func assignmentText(t *testing.T, text []byte) (lines []string) {
 	return lines
 }
 
-// assignment writes the model in the same way.
+// assignment formats the model in the same form.
 func assignment(c *lifetime.Capture) (lines []string) {
 	for _, s := range c.Spaces {
 		for i := range s.Regions {
 			r := &s.Regions[i]
-			uses := slices.DeleteFunc(r.Uses.Names(), func(name string) bool { return name == "tuple" }) // which the text does not tell
+			uses := slices.DeleteFunc(r.Uses.Names(), func(name string) bool { return name == "tuple" }) // missing in the text
 			lines = append(lines, fmt.Sprintf("allocation %d %s %d %s", r.Index, s.Memory, r.Size, uses))
 		}
 		for i := range s.Values {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/memlane/memlane/formats/jaxprof"
 	"github.com/memlane/memlane/internal/nativetest"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// bytesIn returns the bytes that the samples of a profile have by its own library,
-// false where that refuses it.
+// bytesIn returns the bytes in the samples of a profile, summed by the pprof library; false if the library
+// rejects the file.
 func bytesIn(data []byte) (sum int64, ok bool) {
 	p, err := profile.ParseUncompressed(data)
 	if err != nil || p.CheckValid() != nil {
@@ -25,14 +26,13 @@ func bytesIn(data []byte) (sum int64, ok bool) {
 		return 0, false
 	}
 	for _, s := range p.Sample {
-		sum = lifetime.AddSat(sum, max(s.Value[i], 0))
+		sum = units.AddSat(sum, max(s.Value[i], 0))
 	}
 	return sum, true
 }
 
-// FuzzRead reads anything: no panic, bounded memory, one clear error or a model that
-// passes Check and can be written. Of what the library of such profiles takes every
-// byte is used or lost.
+// FuzzRead reads arbitrary input: no panic, bounded memory, and either one clear error or a model that passes
+// Check and can be written. In a profile that the pprof library accepts, every byte is used or counted as lost.
 func FuzzRead(f *testing.F) {
 	for _, name := range names {
 		f.Add(contentOf(f, captures+name+".memory.prof"))
@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 		jaxprof.Sniff(data[:min(len(data), 4096)])
 		var c *lifetime.Capture
 		var err error
-		// A sample may stand for as many buffers as a file may have.
+		// One sample may expand to the maximum number of buffers.
 		nativetest.Bounded(t, len(data), 400<<20, 1500, func() { c, err = read(t, bytes.NewReader(data)) })
 		if err != nil {
 			return
@@ -51,18 +51,18 @@ func FuzzRead(f *testing.F) {
 		for _, s := range c.Spaces {
 			buffers += len(s.Buffers)
 			for i := range s.Buffers {
-				sum = lifetime.AddSat(sum, s.Buffers[i].Size)
+				sum = units.AddSat(sum, s.Buffers[i].Size)
 			}
 		}
 		for _, l := range c.Losses {
 			if l.Reason == loss.IncompleteRecord {
-				sum = lifetime.AddSat(sum, l.Bytes)
+				sum = units.AddSat(sum, l.Bytes)
 			}
 		}
 		if want, ok := bytesIn(data); ok && sum != want {
-			t.Errorf("%d bytes are used or lost, %d stand there", sum, want)
+			t.Errorf("%d bytes are used or lost, the file has %d", sum, want)
 		}
-		if buffers < 10_000 { // more of them say nothing new
+		if buffers < 10_000 { // more would only be slower
 			nativetest.Text(t, c)
 		}
 	})

@@ -6,55 +6,58 @@ import (
 	"io"
 	"strings"
 
+	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// maxBytes bounds a file, which is held in memory as a whole: the names that its
-// beginning needs stand at its end.
+// maxBytes bounds a file. It is read into memory as a whole, because the names are stored at its end.
 const maxBytes = 1 << 30
 
-// maxBuffers bounds the buffers of a file: a sample of a few bytes can name any
-// number of them. A sample beyond it is one buffer, with a note of the number.
+// maxBuffers bounds the buffers of a file, because a sample of a few bytes can claim any number of them. A
+// sample beyond the limit becomes one buffer, with a note of the number.
 const maxBuffers = 1 << 18
 
-// Read reads one device memory profile into b.
+// Read reads one device memory profile into b. It fails if the file is not a whole pprof profile with JAX's
+// sample types, or exceeds 1 GiB.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	profile, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("byte %d: the file ends early, and the names of functions stand at its end; save the profile again", len(profile))
+		return fmt.Errorf("byte %d: the file ends early, and function names are stored at its end; save the profile again", len(profile))
 	case err != nil:
 		return err
 	case len(profile) > maxBytes:
-		return fmt.Errorf("larger than %d bytes, the most that is read of a memory profile", maxBytes)
+		return fmt.Errorf("larger than %d bytes, the limit for a memory profile", maxBytes)
 	}
 	t, err := tablesOf(profile)
 	if err != nil {
-		return fmt.Errorf("no whole pprof profile: %w", err)
+		return fmt.Errorf("not a complete pprof profile: %w", err)
 	}
-	r := &reader{b: b, tables: t, count: t.value("allocations", "count"), bytes: t.value("space", "bytes"), spaces: map[owner]build.SpaceRef{}}
+	r := &reader{b: b, profile: profile, tables: t, spaces: map[owner]build.SpaceRef{}}
+	r.count, r.bytes = t.value("allocations", "count"), t.value("space", "bytes")
 	if r.count < 0 || r.bytes < 0 {
-		return fmt.Errorf("a pprof profile of %s; want allocations (count) and space (bytes), as jax.profiler.save_device_memory_profile writes", t.names())
+		return fmt.Errorf("a pprof profile of %s; expected allocations (count) and space (bytes), "+
+			"as jax.profiler.save_device_memory_profile writes", t.names())
 	}
 	r.source = b.Source(lifetime.Source{File: file, Format: "jaxprof", Producer: "JAX"})
 	i := 0
-	return fields(profile, func(f field) error {
-		if f.num != profileSample || !f.bytes {
-			return nil
+	m := wire.Scan(profile, wire.Span{End: len(profile)})
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag == profileSample {
+			m.Inside("sample", i, r.sample(f.Body, i))
+			i++
 		}
-		err := within("sample", i, r.sample(f.body, i))
-		i++
-		return err
-	})
+	}
+	return m.Err
 }
 
-// names lists the sample types of a profile that is not JAX's.
+// names lists the sample types of a profile that JAX did not write.
 func (t *tables) names() string {
 	var names []string
 	for _, v := range t.types[:min(len(t.types), 5)] {
-		names = append(names, fmt.Sprintf("%.24s", fmt.Sprintf("%+q", t.text(v[0])))) // what is odd takes four letters
+		names = append(names, fmt.Sprintf("%.24s", fmt.Sprintf("%+q", t.text(v[0]))))
 	}
 	if names == nil {
 		return "nothing"
@@ -62,31 +65,32 @@ func (t *tables) names() string {
 	return strings.Join(names, ", ")
 }
 
-// reader hands the samples of a profile to a Builder.
+// reader passes the samples of a profile to a Builder.
 type reader struct {
 	b            *build.Builder
+	profile      []byte
 	tables       *tables
 	source       int
-	count, bytes int // values of a sample: which ones are the allocations and their bytes
+	count, bytes int // indexes of the allocations and their bytes among the values of a sample
 
 	spaces      map[owner]build.SpaceRef
 	buffers     int64              // so far
-	ids, values []uint64           // scratch
+	ids, values []int64            // scratch
 	stack       []lifetime.FrameID // scratch
 }
 
-// owner is what a space is made for.
+// owner identifies a space.
 type owner struct{ device, memory string }
 
-// sample hands the buffers of a sample on. What cannot be used is a loss.
-func (r *reader) sample(message []byte, i int) error {
+// sample passes on the buffers of a sample. A sample that cannot be used is recorded as a loss.
+func (r *reader) sample(message wire.Span, i int) error {
 	s, whole, err := r.decode(message)
 	why := loss.IncompleteRecord
 	switch {
 	case err != nil:
 		return err
 	case whole && s.bytes == 0 && (s.count == 0 || s.kind == executable):
-		return nil // nothing, or nothing that is known
+		return nil // empty, or of unknown size
 	case whole && 0 < s.count && s.bytes >= 0:
 		if space, ok := r.space(&s); ok {
 			r.live(space, &s)
@@ -98,25 +102,25 @@ func (r *reader) sample(message []byte, i int) error {
 	return nil
 }
 
-// decode reads a sample; its stack is r.stack. It is not whole where it names
-// what there is not, or does not have a value of each type.
-func (r *reader) decode(message []byte) (s sample, whole bool, err error) {
+// decode reads a sample and leaves its stack in r.stack. whole is false if a reference is missing, or if the
+// sample does not have one value per type.
+func (r *reader) decode(message wire.Span) (s sample, whole bool, err error) {
 	r.ids, r.values, r.stack = r.ids[:0], r.values[:0], r.stack[:0]
-	err = fields(message, func(f field) (err error) {
-		switch {
-		case f.num == sampleLocation:
-			r.ids, err = f.numbers(r.ids)
-		case f.num == sampleValue:
-			r.values, err = f.numbers(r.values)
-		case f.num == sampleLabel && f.bytes:
-			err = s.label(f.body, r.tables)
+	m := wire.Scan(r.profile, message)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case sampleLocation, sampleLocations:
+			r.ids = m.Ints(r.ids, f)
+		case sampleValue, sampleValues:
+			r.values = m.Ints(r.values, f)
+		case sampleLabel:
+			m.Inside("label", -1, r.label(f.Body, &s))
 		}
-		return err
-	})
-	if err != nil || len(r.values) != len(r.tables.types) {
-		return s, false, err
 	}
-	s.count, s.bytes = int64(r.values[r.count]), int64(r.values[r.bytes])
+	if m.Err != nil || len(r.values) != len(r.tables.types) {
+		return s, false, m.Err
+	}
+	s.count, s.bytes = r.values[r.count], r.values[r.bytes]
 	if s.nameless {
 		return s, false, nil
 	}
@@ -130,45 +134,35 @@ func (r *reader) decode(message []byte) (s sample, whole bool, err error) {
 	return s, true, nil
 }
 
-// executable is the kind of compiled programs.
+// executable is the label kind of compiled programs.
 const executable = "executable"
 
-// sample is what a sample says besides its stack.
+// sample holds the values and labels of a sample.
 type sample struct {
 	count, bytes int64
 	kind, device string
-	nameless     bool // a label names a text that there is not
+	nameless     bool // a label refers to a missing text
 }
 
-// label takes a label: the device and the kind.
-func (s *sample) label(message []byte, t *tables) error {
-	var key, text, number uint64
-	err := fields(message, func(f field) error {
-		switch f.num {
-		case labelKey:
-			key = f.value
-		case labelString:
-			text = f.value
-		case labelNumber:
-			number = f.value
-		}
-		return nil
-	})
+// label reads a label: the device or the kind.
+func (r *reader) label(message wire.Span, s *sample) error {
+	var key, text, number int64
+	err := wire.Numbers(r.profile, message, map[uint64]*int64{labelKey: &key, labelString: &text, labelNumber: &number})
+	t := r.tables
 	s.nameless = s.nameless || !t.has(key) || !t.has(text)
 	switch t.text(key) {
 	case "kind":
 		s.kind = t.text(text)
 	case "device":
 		s.device = t.text(text)
-		if text == 0 { // old versions give the device's number, of which 0 is not written
-			s.device = fmt.Sprintf("device:%d", int64(number))
+		if text == 0 { // old versions write the device's number, and omit 0
+			s.device = fmt.Sprintf("device:%d", number)
 		}
 	}
 	return err
 }
 
-// space returns the space of a sample, that of its device. ok is false when
-// there are too many.
+// space returns the space of a sample's device. ok is false if there are too many spaces.
 func (r *reader) space(s *sample) (ref build.SpaceRef, ok bool) {
 	of := owner{device: s.device}
 	switch {
@@ -189,13 +183,13 @@ func (r *reader) space(s *sample) (ref build.SpaceRef, ok bool) {
 	return ref, true
 }
 
-// live hands on the buffers of a sample that can be used.
+// live adds the buffers of a sample.
 func (r *reader) live(space build.SpaceRef, s *sample) {
 	site := lifetime.Site{Stack: r.b.Stack(r.stack)}
 	if s.kind != "buffer" {
 		site.Region = s.kind
 	}
-	// Within the instant that a space without events is.
+	// A space without events is one instant: [0, 1).
 	buf := lifetime.Buffer{Begin: 0, End: 1, Site: r.b.Site(site), Edge: lifetime.BeginUnseen | lifetime.EndOpen}
 	if s.count > 1 {
 		buf.Edge |= lifetime.SizeInferred

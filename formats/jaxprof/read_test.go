@@ -25,7 +25,7 @@ const captures = "../../testdata/jaxprof/"
 // names are the captures in testdata.
 var names = []string{"leak_before", "leak_after"}
 
-// contentOf returns what is in a capture, without its gzip.
+// contentOf returns the decompressed content of a capture.
 func contentOf(t testing.TB, file string) []byte {
 	t.Helper()
 	packed, err := os.ReadFile(file)
@@ -43,7 +43,7 @@ func contentOf(t testing.TB, file string) []byte {
 	return data
 }
 
-// read reads data and verifies what holds of every capture.
+// read reads data and checks the properties of every capture.
 func read(t testing.TB, in io.Reader) (*lifetime.Capture, error) {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -70,7 +70,7 @@ func mustRead(t testing.TB, data []byte) *lifetime.Capture {
 	return c
 }
 
-// losses renders what was lost.
+// losses formats the losses of a capture.
 func losses(c *lifetime.Capture) string {
 	var all []string
 	for _, l := range c.Losses {
@@ -79,7 +79,7 @@ func losses(c *lifetime.Capture) string {
 	return strings.Join(all, "; ")
 }
 
-// TestGolden holds the whole model of the captures against their native text.
+// TestGolden compares the whole model of the captures with their native text.
 func TestGolden(t *testing.T) {
 	for _, name := range names {
 		c := mustRead(t, contentOf(t, captures+name+".memory.prof"))
@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestLeak: between the two captures one place kept 10 arrays of 256 KiB.
+// TestLeak: between the two captures one call site retained 10 arrays of 256 KiB.
 func TestLeak(t *testing.T) {
 	at := func(name string) map[lifetime.Place]lifetime.Amount {
 		c := mustRead(t, contentOf(t, captures+name+".memory.prof"))
@@ -114,9 +114,8 @@ func TestLeak(t *testing.T) {
 	}
 }
 
-// TestSums compares with what the pprof package reads: allocations and bytes per
-// device, and the stack that holds most. MEMLANE_CAPTURES adds captures of a
-// folder.
+// TestSums compares allocations and bytes per device, and the stack with the most bytes, with the results of
+// the pprof package. MEMLANE_CAPTURES adds captures from a folder.
 func TestSums(t *testing.T) {
 	files := []string{captures + "leak_before.memory.prof", captures + "leak_after.memory.prof"}
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
@@ -136,7 +135,7 @@ func TestSums(t *testing.T) {
 		for _, s := range p.Sample {
 			id := "executables"
 			if s.Label["kind"][0] == "buffer" {
-				id = "device:0" // which pprof does not tell from none
+				id = "device:0" // pprof does not distinguish number 0 from none
 			} else if s.Value[1] == 0 {
 				continue
 			}
@@ -159,7 +158,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// made returns a profile of some samples, as the pprof package writes it.
+// made returns a profile of some samples, written by the pprof package.
 func made(t testing.TB, types string, samples ...*profile.Sample) []byte {
 	t.Helper()
 	f := &profile.Function{ID: 7, Name: "f", Filename: "a.py"}
@@ -182,7 +181,7 @@ func made(t testing.TB, types string, samples ...*profile.Sample) []byte {
 
 const ofJAX = "allocations/count space/bytes"
 
-// of makes a sample of a device, or of what has none.
+// of returns a sample of a device, or of no device.
 func of(device, kind string, values ...int64) *profile.Sample {
 	s := &profile.Sample{Value: values, Label: map[string][]string{"kind": {kind}}}
 	if device != "" {
@@ -191,7 +190,7 @@ func of(device, kind string, values ...int64) *profile.Sample {
 	return s
 }
 
-// TestSamples reads what samples may say.
+// TestSamples reads every kind of sample.
 func TestSamples(t *testing.T) {
 	numbered := of("", "buffer", 1, 8)
 	numbered.NumLabel = map[string][]int64{"device": {3}}
@@ -229,8 +228,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestOrder: sample types may stand in any order, and fields that are not of
-// interest anywhere.
+// TestOrder: sample types may come in any order, and unused fields anywhere.
 func TestOrder(t *testing.T) {
 	other := "\x09\xff\xff\xff\xff\xff\xff\xff\xff" // field 1, of eight bytes
 	c := mustRead(t, append([]byte(other), made(t, "space/bytes allocations/count", of("tpu:0", "buffer", 100, 2))...))
@@ -239,7 +237,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestManyBuffers: a few bytes cannot ask for any number of buffers or devices.
+// TestManyBuffers: a few bytes cannot create any number of buffers or devices.
 func TestManyBuffers(t *testing.T) {
 	var samples []*profile.Sample
 	for range 3 {
@@ -256,7 +254,7 @@ func TestManyBuffers(t *testing.T) {
 		t.Errorf("%d buffers of a sample that has as many as there may be, and of one more", len(c.Spaces[0].Buffers))
 	}
 	samples = nil
-	for i := range 2 * (build.MaxSpaces + 100) { // what is said of those beyond the most is counted
+	for i := range 2 * (build.MaxSpaces + 100) { // samples beyond the limit are counted
 		samples = append(samples, of(fmt.Sprint("tpu:", i%(build.MaxSpaces+100)), "buffer", 1, 1))
 	}
 	if c := mustRead(t, made(t, ofJAX, samples...)); len(c.Spaces) != build.MaxSpaces || losses(c) != "too-many-spaces 200 200 sample[10000]" {
@@ -264,17 +262,17 @@ func TestManyBuffers(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no such profile is one clear error.
+// TestRefused: any other file gives one clear error.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ data, want string }{
-		{"", "a pprof profile of nothing; want allocations (count) and space (bytes)"},
-		{"hello", "no whole pprof profile: the field at byte 2 cannot be read"},
-		{string(made(t, "samples/count cpu/nanoseconds")), `a pprof profile of "samples", "cpu"; want allocations (count)`},
+		{"", "a pprof profile of nothing; expected allocations (count) and space (bytes)"},
+		{"hello", "not a complete pprof profile: the field at byte 2 cannot be read"},
+		{string(made(t, "samples/count cpu/nanoseconds")), `a pprof profile of "samples", "cpu"; expected allocations (count)`},
 		{string(made(t, "allocations/count space/count")), `a pprof profile of "allocations", "space"`},
-		{string(made(t, ofJAX)) + "\x0a\x03\x08\x80\x80", "sample_type[2]: the field at byte 0 is cut short"},
-		{string(made(t, ofJAX)) + "\x22\x03\x08\x80\x80", "location[1]: the field at byte 0 is cut short"},
-		{string(made(t, ofJAX)) + "\x2a\x03\x08\x80\x80", "function[1]: the field at byte 0 is cut short"},
-		{string(made(t, ofJAX)) + "\x12\x03\x0a\x01\x80", "sample[0]: the field at byte 0 is cut short"},
+		{string(made(t, ofJAX)) + "\x0a\x03\x08\x80\x80", "sample_type[2]: the field at byte 79 is cut short"},
+		{string(made(t, ofJAX)) + "\x22\x03\x08\x80\x80", "location[1]: the field at byte 79 is cut short"},
+		{string(made(t, ofJAX)) + "\x2a\x03\x08\x80\x80", "function[1]: the field at byte 79 is cut short"},
+		{string(made(t, ofJAX)) + "\x12\x03\x0a\x01\x80", "sample[0]: the field at byte 81 is cut short"},
 	} {
 		if _, err := read(t, strings.NewReader(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.20q: %v, want %q", c.data, err, c.want)
@@ -289,8 +287,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestCut cuts the captures at every byte: there is one clear error, or, where
-// the cut is between two of the names that stand last, a loss.
+// TestCut cuts the captures at every byte: there is one clear error, or a loss if the cut is between two of the
+// names at the end.
 func TestCut(t *testing.T) {
 	for _, name := range names {
 		data := contentOf(t, captures+name+".memory.prof")
@@ -316,7 +314,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestSniff tells these profiles from other files.
+// TestSniff distinguishes these profiles from other files.
 func TestSniff(t *testing.T) {
 	for text, want := range map[string]bool{
 		string(made(t, ofJAX, of("a", "buffer", 1, 1))): true, "\x0a\x04\x08\x01\x10\x02\x12": true,

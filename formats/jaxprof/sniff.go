@@ -1,37 +1,31 @@
 package jaxprof
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"google.golang.org/protobuf/encoding/protowire"
 
-// Sniff reports whether head may begin a pprof profile: its first field is a
-// sample type, two numbers of texts, and a second one or a sample follows. Other
-// protocol buffers have texts or more numbers there.
+	"github.com/memlane/memlane/formats/internal/wire"
+)
+
+// Sniff reports whether head may begin a pprof profile: its first field is a sample type (two text numbers),
+// followed by another one or by a sample. Other protocol buffers have texts or more numbers there.
 func Sniff(head []byte) bool {
 	for types := 0; ; types++ {
 		num, typ, n := protowire.ConsumeTag(head)
-		if n < 0 || typ != protowire.BytesType || num != profileSampleType {
-			return types > 0 && n >= 0 && typ == protowire.BytesType && num == profileSample
+		if tag := protowire.EncodeTag(num, typ); n < 0 || tag != profileSampleType {
+			return types > 0 && n >= 0 && tag == profileSample
 		}
 		body, m := protowire.ConsumeBytes(head[n:])
-		if m < 0 || !beginsSampleType(body) {
+		if m < 0 || !isSampleType(body) {
 			return false
 		}
 		head = head[n+m:]
 	}
 }
 
-// beginsSampleType reports whether a message is two numbers: the fields of a
-// ValueType and no others.
-func beginsSampleType(body []byte) bool {
-	for _, want := range []protowire.Number{valueType, valueUnit} {
-		num, typ, n := protowire.ConsumeTag(body)
-		if n < 0 || num != want || typ != protowire.VarintType {
-			return false
-		}
-		_, m := protowire.ConsumeVarint(body[n:])
-		if m < 0 {
-			return false
-		}
-		body = body[n+m:]
-	}
-	return len(body) == 0
+// isSampleType reports whether a message is exactly two numbers, the fields of a ValueType.
+func isSampleType(body []byte) bool {
+	m := wire.Scan(body, wire.Span{End: len(body)})
+	typ, _ := m.Next()
+	unit, _ := m.Next()
+	return typ.Tag == valueType && unit.Tag == valueUnit && m.At == m.End
 }

@@ -1,119 +1,83 @@
 package jaxprof
 
 import (
-	"fmt"
-
+	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// tables are the parts of a profile that its samples name by number.
+// tables are the parts of a profile that samples refer to by number.
 type tables struct {
-	types     [][2]uint64 // texts: type and unit of each value of a sample
+	types     [][2]int64 // texts: type and unit of each value of a sample
 	texts     []string
-	functions map[uint64]function
-	locations map[uint64]location
-	frames    map[uint64]lifetime.FrameID // of locations that a sample has used
+	functions map[int64]function
+	locations map[int64]location
+	frames    map[int64]lifetime.FrameID // of the locations used so far
 }
 
-type function struct{ name, file uint64 } // texts
+type function struct{ name, file int64 } // texts
 
 type location struct {
-	function uint64
-	line     int64
+	function, line int64
 }
 
-// tablesOf reads everything but the samples.
+// tablesOf reads the whole profile except its samples.
 func tablesOf(profile []byte) (*tables, error) {
-	t := &tables{functions: map[uint64]function{}, locations: map[uint64]location{}, frames: map[uint64]lifetime.FrameID{}}
-	err := fields(profile, func(f field) error {
-		if !f.bytes {
-			return nil
-		}
-		switch f.num {
+	t := &tables{functions: map[int64]function{}, locations: map[int64]location{}, frames: map[int64]lifetime.FrameID{}}
+	m := wire.Scan(profile, wire.Span{End: len(profile)})
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
 		case profileSampleType:
-			return t.sampleType(f.body)
+			var v [2]int64
+			err := wire.Numbers(profile, f.Body, map[uint64]*int64{valueType: &v[0], valueUnit: &v[1]})
+			m.Inside("sample_type", len(t.types), err)
+			t.types = append(t.types, v)
 		case profileLocation:
-			return t.location(f.body)
+			m.Inside("location", len(t.locations), t.location(profile, f.Body))
 		case profileFunction:
-			return t.function(f.body)
+			var id int64
+			var fn function
+			err := wire.Numbers(profile, f.Body, map[uint64]*int64{functionID: &id, functionName: &fn.name, functionFile: &fn.file})
+			m.Inside("function", len(t.functions), err)
+			t.functions[id] = fn
 		case profileString:
-			t.texts = append(t.texts, string(f.body))
+			t.texts = append(t.texts, string(profile[f.Body.At:f.Body.End]))
 		}
-		return nil
-	})
-	return t, err
+	}
+	return t, m.Err
 }
 
-func (t *tables) sampleType(message []byte) error {
-	var v [2]uint64
-	err := fields(message, func(f field) error {
-		if f.num == valueType || f.num == valueUnit {
-			v[f.num-valueType] = f.value
-		}
-		return nil
-	})
-	t.types = append(t.types, v)
-	return within("sample_type", len(t.types)-1, err)
-}
-
-// location reads where a call stands. There is a list of lines for functions
-// that were inlined, as Python's never are: one counts.
-func (t *tables) location(message []byte) error {
-	var id uint64
+// location reads a call site. Its list of lines is for inlined functions. Python inlines nothing, so the last line
+// counts.
+func (t *tables) location(profile []byte, message wire.Span) error {
+	var id int64
 	var l location
-	err := fields(message, func(f field) error {
-		switch {
-		case f.num == locationID:
-			id = f.value
-		case f.num == locationLine && f.bytes:
-			return fields(f.body, func(f field) error {
-				switch f.num {
-				case lineFunction:
-					l.function = f.value
-				case lineNumber:
-					l.line = int64(f.value)
-				}
-				return nil
-			})
+	m := wire.Scan(profile, message)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case locationID:
+			id = int64(f.Value)
+		case locationLine:
+			err := wire.Numbers(profile, f.Body, map[uint64]*int64{lineFunction: &l.function, lineNumber: &l.line})
+			m.Inside("line", -1, err)
 		}
-		return nil
-	})
+	}
 	t.locations[id] = l
-	return within("location", len(t.locations)-1, err)
+	return m.Err
 }
 
-func (t *tables) function(message []byte) error {
-	var id uint64
-	var fn function
-	err := fields(message, func(f field) error {
-		switch f.num {
-		case functionID:
-			id = f.value
-		case functionName:
-			fn.name = f.value
-		case functionFile:
-			fn.file = f.value
-		}
-		return nil
-	})
-	t.functions[id] = fn
-	return within("function", len(t.functions)-1, err)
-}
+// has reports whether text number i exists. It is missing if the file was cut between two texts.
+func (t *tables) has(i int64) bool { return uint64(i) < uint64(len(t.texts)) }
 
-// has reports whether there is a text of a number. Where there is none the file
-// was cut between two texts.
-func (t *tables) has(i uint64) bool { return i < uint64(len(t.texts)) }
-
-// text returns a text by its number, "" where there is none.
-func (t *tables) text(i uint64) string {
+// text returns a text by its number, or "" if it is missing.
+func (t *tables) text(i int64) string {
 	if !t.has(i) {
 		return ""
 	}
 	return t.texts[i]
 }
 
-// value returns which value of a sample is of a type and unit, -1 for none.
+// value returns the index of the sample value with a type and unit, or -1.
 func (t *tables) value(typ, unit string) int {
 	for i, v := range t.types {
 		if t.text(v[0]) == typ && t.text(v[1]) == unit {
@@ -123,8 +87,8 @@ func (t *tables) value(typ, unit string) int {
 	return -1
 }
 
-// frame returns the frame of a location. ok is false where there is none.
-func (t *tables) frame(b *build.Builder, id uint64) (frame lifetime.FrameID, ok bool) {
+// frame returns the frame of a location. ok is false if the location or one of its references is missing.
+func (t *tables) frame(b *build.Builder, id int64) (frame lifetime.FrameID, ok bool) {
 	if frame, ok = t.frames[id]; ok {
 		return frame, true
 	}
@@ -134,19 +98,11 @@ func (t *tables) frame(b *build.Builder, id uint64) (frame lifetime.FrameID, ok 
 		return 0, false
 	}
 	f := lifetime.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(min(max(l.line, 0), maxLine))}
-	f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+	f.Kind = build.KindOfFrame(f.Function, f.File)
 	frame = b.Frame(f)
 	t.frames[id] = frame
 	return frame, true
 }
 
-// maxLine bounds numbers of lines to what every output can write.
+// maxLine bounds line numbers to what every output can write.
 const maxLine = 1<<31 - 1
-
-// within says in which message of a list an error is.
-func within(name string, i int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s[%d]: %w", name, i, err)
-}

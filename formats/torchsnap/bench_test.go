@@ -10,9 +10,9 @@ import (
 
 const benchEvents = 100_000
 
-// BenchmarkRead reads a snapshot into the model: the machine of the pickle, the
-// records in it, and pairing. What a whole command takes, beside pickle.load and
-// _memory_viz.py, is measured by cmd/memlane-bench.
+// BenchmarkRead reads a snapshot into the model: decoding the pickle, its records, and
+// pairing. cmd/memlane-bench compares whole commands with pickle.load and
+// _memory_viz.py.
 func BenchmarkRead(b *testing.B) {
 	for name, fresh := range map[string]bool{"SharedStacks": false, "FreshStacks": true} {
 		data := manyEvents(benchEvents, fresh)

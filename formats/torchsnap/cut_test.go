@@ -16,15 +16,14 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// recorded is an event of a snapshot: the offset behind it, and what it was.
+// recorded is an event of a snapshot with the offset after it.
 type recorded struct {
 	end    int
 	action string
 }
 
-// recordedEvents walks over the opcodes of a snapshot and returns its events in
-// order, and the offsets of the frames of the pickle. It knows just what
-// captures use.
+// recordedEvents returns the events of a snapshot in order, and the offsets of the
+// pickle's frames. It decodes only the opcodes that captures use.
 func recordedEvents(t *testing.T, data []byte) (events []recorded, frames []int) {
 	t.Helper()
 	type node struct {
@@ -119,10 +118,9 @@ func recordedEvents(t *testing.T, data []byte) (events []recorded, frames []int)
 	}
 }
 
-// TestTruncated cuts the captures, the smaller ones at every byte. What is read
-// passes Check and says that it is cut; the events before the cut are there, and
-// no others. The last one may be missing: nothing tells that a dict is complete
-// when its items, or those of the list it goes to, come one by one.
+// TestTruncated cuts the captures, the smaller ones at every byte. The result passes
+// Check, has a Truncated loss and contains exactly the events before the cut. The last
+// event may be missing: if items come one by one, nothing marks the end of a dict.
 func TestTruncated(t *testing.T) {
 	files, err := filepath.Glob(captures + "/*.pickle")
 	if err != nil || len(files) == 0 {
@@ -173,15 +171,15 @@ func countBefore(events []recorded, at int) int {
 	return n
 }
 
-// checkCut reads a part of a capture and returns the number of its events.
-// Before the cut was moved here there were last.
+// checkCut reads a truncated capture and returns the number of its events; last is the
+// number at the previous cut.
 func checkCut(t *testing.T, data []byte, events []recorded, last int) int {
 	t.Helper()
 	want := countBefore(events, len(data))
 	b := build.New(build.Everything)
 	if err := torchsnap.Read("cut", bytes.NewReader(data), b); err != nil {
 		if want > 0 || strings.Contains(err.Error(), "\n") {
-			t.Errorf("cut at %d, behind %d events: %v", len(data), want, err)
+			t.Errorf("cut at %d, after %d events: %v", len(data), want, err)
 		}
 		return 0
 	}
@@ -202,8 +200,7 @@ func checkCut(t *testing.T, data []byte, events []recorded, last int) int {
 	return max(n, last)
 }
 
-// eventCount is the number of allocations and frees that a capture was made
-// from, whatever became of them.
+// eventCount returns the number of recorded allocations and frees of a capture.
 func eventCount(c *lifetime.Capture) int {
 	n := 0
 	for _, s := range c.Spaces {
@@ -212,8 +209,8 @@ func eventCount(c *lifetime.Capture) int {
 	return n
 }
 
-// TestCutSegments cuts snapshots whose segments stand last: those that are not there
-// any more end no buffer.
+// TestCutSegments cuts snapshots whose segments come last, and checks that missing
+// segments do not end buffers.
 func TestCutSegments(t *testing.T) {
 	const mib = 1 << 20
 	of := func(base int64) dict { return segment(0, base, mib, block(base, mib, mib, "active_allocated")) }
@@ -240,9 +237,8 @@ func TestCutSegments(t *testing.T) {
 	}
 }
 
-// TestCutBetweenBatches cuts a long history between two of the batches that
-// Python writes lists in: it is cut, and the blocks of the end state that it
-// does not reach are not older than it.
+// TestCutBetweenBatches cuts a long history between two of Python's batches. The history
+// is truncated, so blocks of the end state without an allocation are not older than it.
 func TestCutBetweenBatches(t *testing.T) {
 	blocks, first := []any{}, list{}
 	for i := range 10 {
@@ -261,9 +257,8 @@ func TestCutBetweenBatches(t *testing.T) {
 	}
 }
 
-// manyEvents returns a snapshot of n events: allocations of 100 places that
-// are freed again 50 events later. Each event has a stack of 12 frames: one of
-// 20 that are shared, or a list of its own.
+// manyEvents returns a snapshot of n events: allocations that are freed 50 events later.
+// Each event has a stack of 12 frames: one of 20 shared lists, or a fresh list.
 func manyEvents(n int, fresh bool) []byte {
 	var frames []*shared
 	for i := range 20 {
@@ -302,8 +297,8 @@ func manyEvents(n int, fresh bool) []byte {
 	return pickletest.Pickle(snapshot(list{}, trace))
 }
 
-// TestAllocations bounds the allocations of reading: they come with sites,
-// batches and chunks, not with events.
+// TestAllocations checks that the number of allocations depends on sites, batches and
+// chunks, not on events.
 func TestAllocations(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		allocations := func(n int) float64 {
@@ -325,8 +320,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestSnapshotBombs bounds the memory that small files with many devices,
-// histories and annotations take.
+// TestSnapshotBombs bounds the memory for small files with many devices, histories and
+// annotations.
 func TestSnapshotBombs(t *testing.T) {
 	key := map[string]*shared{}
 	for _, s := range []string{"action", "alloc", "addr", "size", "device", "address", "total_size", "stage", "name", "time_us", "START", "END"} {

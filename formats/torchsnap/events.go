@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// event hands one trace event to the builder. The events of a device stand in
-// order of time; where the clock goes back, the order of the file counts.
+// event adds one trace event to the builder. The events of a device are in order
+// of time. If the clock goes back, the order in the file counts.
 func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	if r.d.Unfinished() || f.get(keyAction).Kind() != pickle.Str {
 		return r.lose()
@@ -19,7 +19,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	tr := r.trace(list)
 	action := f.get(keyAction).Int()
 	if action < actAlloc || action > actAnnotate {
-		r.time(tr, f) // it has a number all the same
+		r.time(tr, f) // it counts as an event
 		r.b.Lose(loss.UnknownAction, 1, 0, fmt.Sprintf("%.40q, %s", r.d.Str(f.get(keyAction)), r.place()))
 		return pickle.Forget
 	}
@@ -34,7 +34,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	case actAlloc:
 		block.Site = r.site(f)
 		r.b.Alloc(tr.space, t, block)
-		r.note(tr, t, addr, f)
+		r.annotate(tr, t, addr, f)
 	case actFreeRequested:
 		tr.requests = true
 		block.Site = r.site(f)
@@ -56,20 +56,20 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		}
 		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size, Free: free})
 	case actSnapshot:
-		// Its size is what torch calls allocated.
+		// Its size is torch.cuda.memory_allocated().
 		r.b.Total(tr.space, lifetime.Total{T: t, Bytes: size, Measure: lifetime.OccupiedLessPending})
 		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.Snapshot})
 	case actAnnotate:
-		r.note(tr, t, addr, f)
+		r.annotate(tr, t, addr, f)
 	}
 	return pickle.Forget
 }
 
-// minBlock is what PyTorch's caching allocators round requests up to
-// (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
+// minBlock is the multiple of bytes that PyTorch's caching allocators round
+// requests up to (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
 const minBlock = 512
 
-// rounded returns the bytes that a request occupies.
+// rounded returns the occupied bytes of a request.
 func rounded(requested int64) int64 {
 	if requested > math.MaxInt64-minBlock {
 		return requested
@@ -77,7 +77,7 @@ func rounded(requested int64) int64 {
 	return max(minBlock, (requested+minBlock-1)/minBlock*minBlock)
 }
 
-// trace returns the history that the events of a list belong to.
+// trace returns the history for a list of events.
 func (r *reader) trace(list pickle.Value) *trace {
 	if r.lastTrace != nil && list == r.lastList {
 		return r.lastTrace
@@ -85,15 +85,15 @@ func (r *reader) trace(list pickle.Value) *trace {
 	tr := r.traces[list]
 	if tr == nil {
 		tr = &trace{space: r.b.Space()}
-		r.b.InOrder(tr.space) // time sees to it
+		r.b.InOrder(tr.space) // time returns increasing times
 		r.traces[list] = tr
 	}
 	r.lastList, r.lastTrace = list, tr
 	return tr
 }
 
-// time counts an event and returns its time, or its number where the file has
-// no times.
+// time counts an event and returns its time in nanoseconds, or its number if the
+// file has no times.
 func (r *reader) time(tr *trace, f *fields) int64 {
 	n := int64(tr.events)
 	tr.events++
@@ -112,7 +112,8 @@ func (r *reader) time(tr *trace, f *fields) int64 {
 	return t
 }
 
-// site returns who made an event: its stack, and the compiled graph it ran in.
+// site returns the call site of an event: its stack, and the compiled graph that it
+// ran in.
 func (r *reader) site(f *fields) lifetime.SiteID {
 	stack := stackOf(f.get(keyFrames))
 	context := f.get(keyCompileContext)
@@ -128,9 +129,8 @@ func (r *reader) site(f *fields) lifetime.SiteID {
 	return r.b.Site(lifetime.Site{Stack: stack, Module: r.d.Str(context)})
 }
 
-// note attaches what the program said of a buffer: its metadata when it was
-// allocated, or an annotation since.
-func (r *reader) note(tr *trace, t int64, addr uint64, f *fields) {
+// annotate attaches the program's metadata to the buffer at addr.
+func (r *reader) annotate(tr *trace, t int64, addr uint64, f *fields) {
 	if text := r.d.Str(f.get(keyUserMetadata)); text != "" {
 		r.b.Annotate(tr.space, t, addr, r.b.Note(text))
 	}

@@ -16,11 +16,12 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// errNoSnapshot is what plain data that is no snapshot gets.
-var errNoSnapshot = errors.New("a pickle, but no memory snapshot: it has neither \"segments\" nor \"device_traces\"; write one with torch.cuda.memory._dump_snapshot(\"FILE\")")
+// errNoSnapshot is the error for other plain data.
+var errNoSnapshot = errors.New("a pickle, but not a memory snapshot: it has neither \"segments\" nor \"device_traces\"; " +
+	"write one with torch.cuda.memory._dump_snapshot(\"FILE\")")
 
-// finish names the spaces and hands over the end state and the annotations,
-// now that the whole file has been read.
+// finish names the spaces and adds the end state and the annotations, after the
+// whole file was read.
 func (r *reader) finish(root pickle.Value) error {
 	top := r.topLevel(root)
 	if !top.hasAll(1<<keySegments) && !top.hasAll(1<<keyDeviceTraces) {
@@ -34,7 +35,7 @@ func (r *reader) finish(root pickle.Value) error {
 		}
 	}
 	r.endState(top.get(keySegments), func(s segment) *trace { return r.device(devices, s.device) })
-	recorded := false // recording is switched on for all devices at once
+	recorded := false // PyTorch records all devices or none
 	for _, tr := range devices {
 		recorded = recorded || tr.events > 1
 	}
@@ -51,11 +52,10 @@ func (r *reader) finish(root pickle.Value) error {
 	return nil
 }
 
-// maxDevices bounds the numbers of devices: each is a space. PyTorch is built
-// for 120 of them.
+// maxDevices bounds device numbers, as each device is a space. PyTorch supports 120.
 const maxDevices = 1024
 
-// traceOf returns the trace of a list of events that no device has yet.
+// traceOf returns the trace of a list of events, nil if a device already has it.
 func (r *reader) traceOf(list pickle.Value) *trace {
 	if tr := r.traces[list]; list.Kind() == pickle.List && tr != nil && !tr.named {
 		return tr
@@ -63,24 +63,24 @@ func (r *reader) traceOf(list pickle.Value) *trace {
 	return nil
 }
 
-// topLevel returns the known fields of the root and counts the others. The
-// oldest files are the list of segments alone.
+// topLevel returns the known fields of the root and counts the others. In the
+// oldest files, the root is the list of segments.
 func (r *reader) topLevel(root pickle.Value) *fields {
 	var f fields
 	items := r.d.Items(root)
-	if root.Kind() == pickle.List && len(items) > 0 && items[0].Kind() == pickle.Record && items[0].Tag() == tagSegment {
+	if root.Kind() == pickle.List && len(items) > 0 && items[0].IsRecord(int(kindSegment)) {
 		items = []pickle.Value{pickle.KnownString(keySegments), root}
 	} else if root.Kind() != pickle.Dict {
 		return &f
 	}
-	if strangers, first := f.fill(items); strangers > 0 {
-		r.b.Lose(loss.UnknownKey, strangers, 0, fmt.Sprintf("%.40q at the top", r.d.Str(first)))
+	if unknown, first := f.fill(items); unknown > 0 {
+		r.b.Lose(loss.UnknownKey, unknown, 0, fmt.Sprintf("%.40q at the top level", r.d.Str(first)))
 	}
 	return &f
 }
 
-// device returns the trace of a device, a new one when it has no events, and
-// nil when there cannot be such a device.
+// device returns the trace of device n, a new one if it has no events, or nil if n is
+// out of range.
 func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 	if n < 0 || n >= maxDevices {
 		r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("a segment of device %d", n))
@@ -94,8 +94,7 @@ func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 	return tr
 }
 
-// host hands over pinned host memory, which newer versions record beside the
-// devices.
+// host adds pinned host memory, which newer versions record too.
 func (r *reader) host(top *fields) {
 	tr := r.traceOf(top.get(keyHostTraces))
 	segments := r.d.Items(top.get(keyHostSegments))
@@ -110,15 +109,15 @@ func (r *reader) host(top *fields) {
 	r.describe(tr, lifetime.SpaceInfo{Device: "cpu", Memory: "pinned"}, r.complete(top, keyHostSegments), true)
 }
 
-// complete reports whether the list of segments under a key is there to its end.
+// complete reports whether the file contains the whole list of segments under a key.
 func (r *reader) complete(top *fields, key int) bool {
 	return top.hasAll(1<<key) && !slices.Contains(r.unfinished, top.get(key))
 }
 
-// endState hands over segments and their active blocks. space may return nil.
+// endState adds segments and their active blocks. space may return nil.
 func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 	for _, v := range r.d.Items(list) {
-		if v.Kind() != pickle.Record || v.Tag() != tagSegment {
+		if !v.IsRecord(int(kindSegment)) {
 			continue
 		}
 		s := r.segments[v.Record()]
@@ -130,9 +129,9 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 		r.b.LiveRegion(to, lifetime.Region{
 			Addr: s.addr, Size: s.size, Kind: s.kind, Stream: s.stream, Pool: s.pool, Site: r.b.Site(lifetime.Site{Stack: s.stack}),
 		})
-		next := s.addr // blocks of PyTorch 2.0 have no address: they stand in order, without gaps
+		next := s.addr // blocks of PyTorch 2.0 have no address: they are in order, without gaps
 		for _, v := range r.d.Items(s.blocks) {
-			if v.Kind() != pickle.Record || v.Tag() != tagBlock {
+			if !v.IsRecord(int(kindBlock)) {
 				continue
 			}
 			b := r.blocks[v.Record()]
@@ -145,8 +144,8 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 	}
 }
 
-// live hands over a block that is in use. Inactive blocks carry the stale size
-// and frames of their last tenant.
+// live adds a block that is in use. Inactive blocks still have the size and frames
+// of their last allocation.
 func (r *reader) live(to build.SpaceRef, b block, addr uint64) {
 	switch b.state {
 	case pickle.KnownString(stateInactive):
@@ -166,7 +165,7 @@ func (r *reader) live(to build.SpaceRef, b block, addr uint64) {
 	r.b.Live(to, live)
 }
 
-// describe names a space and says what its evidence is worth.
+// describe names a space and sets which facts about it are recorded.
 func (r *reader) describe(tr *trace, s lifetime.SpaceInfo, endState, recorded bool) {
 	s.Axis = lifetime.Event
 	if tr.hasTime {
@@ -178,7 +177,7 @@ func (r *reader) describe(tr *trace, s lifetime.SpaceInfo, endState, recorded bo
 	}
 	r.b.Describe(tr.space, s)
 	if tr.cut {
-		r.b.HistoryCut(tr.space)
+		r.b.HistoryTruncated(tr.space)
 	}
 	// Recording with enabled="state" keeps a ring of one event.
 	if tr.events <= 1 && !recorded {
@@ -188,9 +187,9 @@ func (r *reader) describe(tr *trace, s lifetime.SpaceInfo, endState, recorded bo
 	}
 }
 
-// looksFull reports whether a number of events looks like a limit that
-// somebody chose: 80, 100, 250000, 1<<20. Snapshots do not say that their ring
-// overflowed (pytorch/pytorch#179276).
+// looksFull reports whether n, a number of events, looks like a limit that a user
+// chose: 80, 100, 250000, 1<<20. Snapshots do not record a ring buffer overflow
+// (pytorch/pytorch#179276).
 func looksFull(n int) bool {
 	if n < 50 {
 		return false
@@ -204,10 +203,11 @@ func looksFull(n int) bool {
 	return n < 10 || n < 100 && n%5 == 0
 }
 
-// stepName matches the names that programs give to one iteration.
+// stepName matches names of single iterations.
 var stepName = regexp.MustCompile(`(?i)step[ #_:=-]*\d+`)
 
-// marks pairs the annotations: the last one open of a name ends first.
+// marks pairs the starts and ends of annotations: an end closes the latest open start
+// with its name.
 func (r *reader) marks(devices map[int64]*trace) {
 	type key struct {
 		name   string
@@ -219,7 +219,7 @@ func (r *reader) marks(devices map[int64]*trace) {
 		first = min(first, n)
 	}
 	for i, a := range r.annotations {
-		if a.device < 0 { // PyTorch names the device of each
+		if a.device < 0 { // PyTorch writes a device
 			a.device = first
 		}
 		k := key{a.name, a.device}
@@ -246,8 +246,8 @@ func (r *reader) marks(devices map[int64]*trace) {
 // maxMarks bounds the copies of step marks.
 const maxMarks = 1 << 20
 
-// mark hands over one annotation. It stands on the device that was current; but
-// a step is one of the program, on whatever devices it runs.
+// mark adds one annotation to its device. A step belongs to the program, so mark adds
+// it to all devices, up to maxMarks in total.
 func (r *reader) mark(devices map[int64]*trace, device int64, a annotation, end int64) {
 	m := lifetime.Mark{Begin: a.t, End: max(end, a.t+1), Kind: lifetime.Annotation, Text: a.name}
 	if stepName.MatchString(a.name) {

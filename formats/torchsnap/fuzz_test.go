@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/internal/pickletest"
 )
 
-// reduced returns a snapshot with the first and last items alone of its long lists.
+// reduced returns a snapshot with only the first and last items of its long lists.
 func reduced(t testing.TB, data []byte) []byte {
 	v, err := ogorek.NewDecoderWithConfig(bytes.NewReader(data), &ogorek.DecoderConfig{StrictUnicode: true, PyDict: true}).Decode()
 	if err != nil {
@@ -56,9 +56,9 @@ func shortened(v any) any {
 	return v
 }
 
-// FuzzRead reads anything: no panic, bounded memory, one clear error or a capture
-// that passes Check and survives a trip through native text (readBytes sees to
-// that). What pickles say is held against og-rek by FuzzDecode of package pickle.
+// FuzzRead reads arbitrary input with bounded memory. It must return one clear error or a
+// capture that passes the checks of readBytes. FuzzDecode of package pickle compares
+// decoded values with og-rek.
 func FuzzRead(f *testing.F) {
 	for i, data := range nativetest.Contents(f, captures+"/*.pickle", "../../testdata/labelled/*.pickle.zst") {
 		if len(data) < 7<<10 {

@@ -7,8 +7,8 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// TestGolden holds the whole model of some captures against their native text,
-// one for each dialect.
+// TestGolden compares the models of captures, one of each dialect, with their native
+// text.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{
 		"segfree", "mode_pool", "mode_annot", "mode_state", "mode_snapmark", "expandable", "streams", "ring_100", "twodev",

@@ -1,7 +1,7 @@
 package torchsnap
 
-// Keys and values of a snapshot that the reader acts on, known to the decoder
-// before it starts: a key's number is its index here.
+// Keys and values of a snapshot that the reader uses. The decoder knows these strings
+// in advance, so each has its number here (see pickle.NewDecoder).
 const (
 	// Trace events.
 	keyAction = iota
@@ -42,7 +42,7 @@ const (
 	keyHostTraces
 	keyExternalAnnotations
 	keyAllocatorSettings
-	// Known, of no use here: torch.fx names of a frame, metadata of the allocator.
+	// Known but unused: torch.fx names of a frame, metadata of the allocator.
 	keyFxNodeOp
 	keyFxNodeName
 	keyFxNodeTarget

@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// TestLies reads snapshots whose records contradict each other, or Python, or
-// themselves. Each is read; what is not believed is counted.
+// TestLies reads snapshots with contradictory or impossible records, and checks the
+// buffers and losses.
 func TestLies(t *testing.T) {
 	const mib = 1 << 20
 	const base int64 = 0x7f0000000000
@@ -23,7 +23,7 @@ func TestLies(t *testing.T) {
 	empty := list{}
 	alloc := func(us any) dict { return event("alloc", base, mib, us) }
 	free := func(us any) dict { return event("free_completed", base, mib, us) }
-	ask := func(us any) dict { return event("free_requested", base, mib, us) }
+	request := func(us any) dict { return event("free_requested", base, mib, us) }
 	type losses = map[loss.Reason]int64
 	again := pickletest.Share(alloc(5))
 	open := pickletest.Share(raw("]"))
@@ -40,9 +40,9 @@ func TestLies(t *testing.T) {
 
 		// Sizes.
 		{"negative sizes", snapshot(list{segment(0, base, -1, block(base, -5, -7, "active_allocated"))}, list{event("alloc", base+mib, -9, 1), event("free_completed", base+mib, -9, 2)}),
-			"cuda:0 2/1/1", losses{loss.BeforeWindow: 1, loss.OddSize: 5}},
+			"cuda:0 2/1/1", losses{loss.BeforeWindow: 1, loss.InvalidSize: 5}},
 		{"sizes of 2^70", snapshot(list{segment(0, base, power(70), block(base, power(70), power(70), "active_allocated"))}, list{event("alloc", base, power(70), 1)}),
-			"cuda:0 1/1/0", losses{loss.NotAHistory: 1, loss.OddSize: 3, loss.Overflow: 1}},
+			"cuda:0 1/1/0", losses{loss.NotAHistory: 1, loss.InvalidSize: 3, loss.Overflow: 1}},
 		{"sizes that overflow together", snapshot(empty, list{event("alloc", 1, most, 1), event("alloc", 2, most, 2), event("free_completed", 1, most, 3), event("alloc", 3, most, 4), event("free_completed", 2, 0, 5), event("free_completed", 3, 0, 6)}),
 			"cuda:0 3/3/3", losses{loss.Overflow: 1}},
 		{"size is text", snapshot(empty, list{event("alloc", base, "big", 1), free(2)}), "cuda:0 1/1/1", losses{}},
@@ -61,7 +61,7 @@ func TestLies(t *testing.T) {
 
 		// Times.
 		{"times as floats", snapshot(empty, list{alloc(1.5), free(2.25)}), "cuda:0 1/1/1", losses{}},
-		{"times that are no numbers", snapshot(empty, list{alloc(math.NaN()), free(math.Inf(1)), alloc(math.Inf(-1)), free("noon")}), "cuda:0 2/2/2", losses{loss.ClockBackwards: 1}},
+		{"times that are not numbers", snapshot(empty, list{alloc(math.NaN()), free(math.Inf(1)), alloc(math.Inf(-1)), free("noon")}), "cuda:0 2/2/2", losses{loss.ClockBackwards: 1}},
 		{"negative times", snapshot(empty, list{alloc(-20), free(-10)}), "cuda:0 1/1/1", losses{}},
 		{"times at 2^63", snapshot(empty, list{alloc(most), free(most), alloc(power(63)), free(power(63))}), "cuda:0 2/2/2", losses{}},
 		{"marks at the end of time", snapshot(empty, list{alloc(most), free(most), alloc(most), free(most), event("oom", 0, 5, most), event("snapshot", 0, 0, most)}), "cuda:0 2/2/2", losses{}},
@@ -89,8 +89,8 @@ func TestLies(t *testing.T) {
 		{"one history for two devices", snapshot(empty, seen, seen), "cuda:0 1/1/1", losses{}},
 		{"one history for device and host", append(snapshot(empty, seen), "host_traces", seen, "host_segments", list{}), "cuda:0 1/1/1", losses{}},
 		{"frames before they are complete", snapshot(empty, list{event("alloc", base, mib, 1, "frames", open), free(2)}), "cuda:0 1/1/1", losses{}},
-		{"frames that are no frames", snapshot(empty, list{event("alloc", base, mib, 1, "frames", list{5, stackOf("f"), nil}), free(2)}), "cuda:0 1/1/1", losses{}},
-		{"a frame with odd fields", snapshot(empty, list{event("alloc", base, mib, 1, "frames", list{dict{"name", 5, "filename", nil, "line", power(70)}}), free(2)}), "cuda:0 1/1/1", losses{}},
+		{"frames that are not frames", snapshot(empty, list{event("alloc", base, mib, 1, "frames", list{5, stackOf("f"), nil}), free(2)}), "cuda:0 1/1/1", losses{}},
+		{"a frame with invalid fields", snapshot(empty, list{event("alloc", base, mib, 1, "frames", list{dict{"name", 5, "filename", nil, "line", power(70)}}), free(2)}), "cuda:0 1/1/1", losses{}},
 
 		// Devices.
 		{"a segment without blocks", snapshot(list{segment(0, base, mib), dict{"device", 0, "address", base + 2*mib, "total_size", mib}}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{}},
@@ -98,7 +98,7 @@ func TestLies(t *testing.T) {
 		{"devices below 0 and at 10^12", snapshot(list{segment(-7, base, mib), segment(int64(1e12), base, mib), segment(power(70), base, mib), segment(1024, base, mib)}, list{alloc(1), free(2)}), "cuda:0 1/1/1", losses{loss.IncompleteRecord: 4}},
 		{"history of device 2 only", snapshot(empty, empty, empty, list{alloc(1), free(2)}), "cuda:2 1/1/1", losses{}},
 		{"history of device 1024", snapshot(empty, append(slices.Repeat(list{empty}, 1024), list{alloc(1), free(2)})...), "", losses{loss.IncompleteRecord: 2}},
-		{"events beside a device", snapshot(empty, list{alloc(1), free(2)}, alloc(3)), "cuda:0 1/1/1", losses{loss.IncompleteRecord: 1}},
+		{"events without a device", snapshot(empty, list{alloc(1), free(2)}, alloc(3)), "cuda:0 1/1/1", losses{loss.IncompleteRecord: 1}},
 		{"events outside of traces", append(snapshot(empty, list{alloc(1), free(2)}), "x", list{alloc(3), free(4)}, "y", list{free(9)}, "z", alloc(5), "t", tuple{alloc(4)}), "cuda:0 1/1/1", losses{loss.IncompleteRecord: 5, loss.UnknownKey: 4}},
 		{"events in no list and nothing in a trace", dict{"segments", empty, "device_traces", list{nil}, "x", alloc(5)}, "", losses{loss.IncompleteRecord: 1, loss.UnknownKey: 1}},
 
@@ -109,11 +109,11 @@ func TestLies(t *testing.T) {
 		// Histories that contradict themselves.
 		{"alloc twice", snapshot(empty, list{alloc(1), alloc(2), free(3)}), "cuda:0 2/2/1", losses{loss.LostFree: 1}},
 		{"free twice", snapshot(empty, list{alloc(1), free(2), free(3)}), "cuda:0 2/1/2", losses{loss.BeforeWindow: 1}},
-		{"ask twice", snapshot(empty, list{alloc(1), ask(2), ask(3), free(4)}), "cuda:0 1/1/1", losses{}},
-		{"asked for only", snapshot(empty, list{alloc(1), ask(2), alloc(3), ask(4)}), "cuda:0 2/2/0", losses{loss.LostFree: 2}},
-		{"asked for only, at many addresses", snapshot(empty, manyAsked()), "cuda:0 40/40/0", losses{loss.LostFree: 40}},
-		{"completed first, where frees are asked for", snapshot(empty, list{free(1), alloc(2), ask(3), free(4)}), "cuda:0 2/1/2", losses{loss.RingOverflow: 1}},
-		{"completed later, where frees are asked for", snapshot(empty, list{alloc(1), ask(2), free(3), free(4)}), "cuda:0 2/1/2", losses{loss.BeforeWindow: 1}},
+		{"two requests", snapshot(empty, list{alloc(1), request(2), request(3), free(4)}), "cuda:0 1/1/1", losses{}},
+		{"requested only", snapshot(empty, list{alloc(1), request(2), alloc(3), request(4)}), "cuda:0 2/2/0", losses{loss.LostFree: 2}},
+		{"requested only, at many addresses", snapshot(empty, manyRequested()), "cuda:0 40/40/0", losses{loss.LostFree: 40}},
+		{"completed first, with requests of frees", snapshot(empty, list{free(1), alloc(2), request(3), free(4)}), "cuda:0 2/1/2", losses{loss.RingOverflow: 1}},
+		{"completed later, with requests of frees", snapshot(empty, list{alloc(1), request(2), free(3), free(4)}), "cuda:0 2/1/2", losses{loss.BeforeWindow: 1}},
 		{"completed only", snapshot(empty, list{alloc(1), free(2), alloc(3), free(4)}), "cuda:0 2/2/2", losses{}},
 		{"alive by the history only", snapshot(empty, list{alloc(1), event("alloc", base+mib, mib, 2), event("free_completed", base+mib, mib, 3)}), "cuda:0 2/2/1", losses{loss.LostFree: 1}},
 		{"alive by the end state only", snapshot(list{seg}, list{alloc(1), free(2)}), "cuda:0 2/1/1", losses{loss.BeforeWindow: 1}},
@@ -121,7 +121,7 @@ func TestLies(t *testing.T) {
 		{"a block twice in the end state", snapshot(list{segment(0, base, mib, block(base, mib, mib, "active_allocated"), block(base, mib, mib, "active_pending_free"))}, list{alloc(1)}), "cuda:0 1/1/0", losses{loss.NotAHistory: 1, loss.StateMismatch: 1}},
 		{"segment events without sense", snapshot(list{seg}, list{event("segment_free", base, 40*mib, 1), event("segment_alloc", base, 2*mib, 2), event("segment_map", base+mib, 2*mib, 3), event("segment_unmap", base+2*mib, 5*mib, 4), alloc(5)}), "cuda:0 1/1/0", losses{loss.LostFree: 1}},
 		{"annotate nothing", snapshot(empty, list{event("annotate", base, 0, 1, "user_metadata", "x"), alloc(2), event("annotate", base, 0, 3, "user_metadata", "y"), free(4), event("annotate", base, 0, 5, "user_metadata", "z")}), "cuda:0 1/1/1", losses{}},
-		{"oom without device_free", snapshot(empty, list{dict{"action", "oom", "size", mib, "time_us", 1}, event("oom", base, power(70), 2, "device_free", power(70)), alloc(3), free(4)}), "cuda:0 1/1/1", losses{loss.OddSize: 1}},
+		{"oom without device_free", snapshot(empty, list{dict{"action", "oom", "size", mib, "time_us", 1}, event("oom", base, power(70), 2, "device_free", power(70)), alloc(3), free(4)}), "cuda:0 1/1/1", losses{loss.InvalidSize: 1}},
 
 		// Annotations.
 		{"annotations out of balance", append(snapshot(empty, list{alloc(1), free(9)}), "external_annotations", list{
@@ -167,8 +167,8 @@ func note(stage, name string, us any) dict {
 	return dict{"stage", stage, "name", name, "device", 0, "time_us", us}
 }
 
-// manyStates returns blocks whose states are numbers, among them those by which
-// the reader knows the names of states.
+// manyStates returns blocks whose states are numbers, among them the decoder's indexes of
+// the state names.
 func manyStates() list {
 	l := list{}
 	for i := range 100 {
@@ -185,9 +185,9 @@ func manyStages() list {
 	return l
 }
 
-// manyAsked returns a history of blocks whose frees were asked for and never
+// manyRequested returns a history of blocks whose frees were requested but never
 // completed.
-func manyAsked() list {
+func manyRequested() list {
 	l := list{}
 	for i := range 40 {
 		l = append(l, event("alloc", 512*(i+1), 512, i))
@@ -198,8 +198,8 @@ func manyAsked() list {
 	return l
 }
 
-// TestRefusedSnapshots reads plain data that is no snapshot, and snapshots that
-// Python would have to run: one clear error each.
+// TestRefusedSnapshots reads plain data that is not a snapshot, and snapshots that run
+// code in Python. Each must return one clear error.
 func TestRefusedSnapshots(t *testing.T) {
 	half := pickletest.Share(raw("]"))
 	for _, c := range []struct {
@@ -207,16 +207,16 @@ func TestRefusedSnapshots(t *testing.T) {
 		data any
 		want string
 	}{
-		{"None", nil, "no memory snapshot"},
-		{"a number", 5, "no memory snapshot"},
-		{"an empty list", list{}, "no memory snapshot"},
-		{"a list of numbers", list{1, 2}, "no memory snapshot"},
-		{"a tuple", tuple{dict{"segments", list{}}}, "no memory snapshot"},
-		{"a model's weights", dict{"epoch", 5, "state_dict", dict{"weight", list{1.5, 2.5}}}, "no memory snapshot"},
-		{"an event alone", event("alloc", 1, 2, 3), "no memory snapshot"},
-		{"a frame alone", dict{"name", "f", "filename", "x.py", "line", 1}, "no memory snapshot"},
-		{"frames that grow after use", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", half), raw("j\x00\x00\x00\x00"), raw("(K\x01e")}), "none on the stack"},
-		{"a call", snapshot(list{}, raw("cbuiltins\neval\n(X\x04\x00\x00\x001+12tR")), "asks to import builtins.eval: refused, not executed"},
+		{"None", nil, "not a memory snapshot"},
+		{"a number", 5, "not a memory snapshot"},
+		{"an empty list", list{}, "not a memory snapshot"},
+		{"a list of numbers", list{1, 2}, "not a memory snapshot"},
+		{"a tuple", tuple{dict{"segments", list{}}}, "not a memory snapshot"},
+		{"a model's weights", dict{"epoch", 5, "state_dict", dict{"weight", list{1.5, 2.5}}}, "not a memory snapshot"},
+		{"an event alone", event("alloc", 1, 2, 3), "not a memory snapshot"},
+		{"a frame alone", dict{"name", "f", "filename", "x.py", "line", 1}, "not a memory snapshot"},
+		{"frames that grow after use", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", half), raw("j\x00\x00\x00\x00"), raw("(K\x01e")}), "not on the stack"},
+		{"a call", snapshot(list{}, raw("cbuiltins\neval\n(X\x04\x00\x00\x001+12tR")), "would import builtins.eval: refused, not executed"},
 		{"a call instead of frames", snapshot(list{}, list{event("alloc", 1, 2, 3, "frames", raw("cposix\nsystem\n"))}), "opcode GLOBAL at byte"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestRefusedSnapshots(t *testing.T) {
 	}
 }
 
-// TestPlaces: a loss names the first record that it is about.
+// TestPlaces checks that a loss names its first record.
 func TestPlaces(t *testing.T) {
 	c, err := readBytes(t, pickletest.Pickle(snapshot(list{}, list{
 		event("alloc", 512, 512, 1), append(event("alloc", 1024, 512, 2), "mood", "good", "weather", "bad"), event("free_completed", 512, power(70), 3)})))
@@ -245,8 +245,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestDevices holds the spaces of a snapshot with two devices and host memory
-// to be in one order.
+// TestDevices checks the order of the spaces of two devices and host memory.
 func TestDevices(t *testing.T) {
 	trace := func(n int) list { return list{event("alloc", 512*n, 512, n), event("free_completed", 512*n, 512, n+1)} }
 	data := append(snapshot(list{}, trace(1), trace(2)), "host_traces", trace(3), "host_segments", list{})

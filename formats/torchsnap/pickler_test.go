@@ -25,12 +25,12 @@ type (
 // power returns 2^n.
 func power(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
 
-// event is a trace event; more holds further keys and values.
+// event returns a trace event; more are further keys and values.
 func event(action string, addr, size any, us any, more ...any) dict {
 	return append(dict{"action", action, "addr", addr, "size", size, "stream", 0, "time_us", us}, more...)
 }
 
-// stackOf is a frames list with one frame per function.
+// stackOf returns a list of frames, one per function.
 func stackOf(functions ...string) list {
 	l := list{}
 	for i, f := range functions {
@@ -39,7 +39,7 @@ func stackOf(functions ...string) list {
 	return l
 }
 
-// segment is a segment whose blocks lie one behind the other.
+// segment returns a segment with its blocks in order.
 func segment(device, addr any, size any, blocks ...any) dict {
 	return dict{"device", device, "address", addr, "total_size", size, "allocated_size", size, "active_size", size, "stream", 0,
 		"segment_type", "large", "segment_pool_id", tuple{0, 0}, "is_expandable", false, "frames", list{}, "blocks", list(blocks)}
@@ -49,14 +49,13 @@ func block(addr, size, requested any, state string) dict {
 	return dict{"address", addr, "size", size, "requested_size", requested, "state", state, "frames", list{}}
 }
 
-// snapshot is a whole snapshot; traces has one list of events per device.
+// snapshot returns a snapshot; traces are lists of events, one per device.
 func snapshot(segments list, traces ...any) dict {
 	return dict{"segments", segments, "device_traces", list(traces)}
 }
 
-// readBytes reads a snapshot the way formats.Open does. What it accepts passes
-// Check, reads the same a second time, and is the same after a trip through
-// native text.
+// readBytes reads a snapshot like formats.Open. It checks that the result passes Check,
+// is the same in a second read, and the same after conversion to native text and back.
 func readBytes(t testing.TB, data []byte) (*lifetime.Capture, error) {
 	t.Helper()
 	var texts []string

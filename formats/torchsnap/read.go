@@ -15,8 +15,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Sniff reports whether head, the first bytes of a file, look like a pickle or
-// like an HTML page, which may hold one.
+// Sniff reports whether head, the first bytes of a file, look like a pickle or an
+// HTML page, which may contain one.
 func Sniff(head []byte) bool {
 	if len(head) >= 2 && head[0] == 0x80 && head[1] <= 5 {
 		return true
@@ -29,8 +29,8 @@ func Sniff(head []byte) bool {
 	return importFirst.Match(head) || isPage(head)
 }
 
-// importFirst matches pickles of protocol 0 that begin with an import: no
-// snapshot, but its refusal should say what it is.
+// importFirst matches pickles of protocol 0 that begin with an import. Read refuses
+// them, and its error explains more than that of an unknown file.
 var importFirst = regexp.MustCompile(`^c[a-zA-Z_][\w.]*\n[\w.]+\n[p(q)]`)
 
 func isPage(head []byte) bool {
@@ -38,8 +38,9 @@ func isPage(head []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html")) || bytes.HasPrefix(text, []byte("<html"))
 }
 
-// Read reads a snapshot, or a page that holds one, into b. A snapshot that
-// ends early is used as far as it goes, with a Truncated loss.
+// Read reads a snapshot, or an HTML page that contains one, into b. It uses the readable
+// part of a truncated snapshot and adds a Truncated loss. It fails if the pickle is
+// damaged, is more than plain data, or is not a snapshot.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	head := make([]byte, 512)
 	n, err := io.ReadFull(in, head)
@@ -63,7 +64,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	} else if corrupt := base64.CorruptInputError(0); errors.As(err, &corrupt) {
 		return fmt.Errorf("the snapshot inside the HTML page is damaged at its byte %d; make the page again", int64(corrupt))
 	} else if err != nil {
-		return advised(err)
+		return withAdvice(err)
 	}
 	if err := r.finish(root); err != nil {
 		return err
@@ -72,20 +73,20 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return nil
 }
 
-// advised says what to do about a pickle that cannot be read.
-func advised(err error) error {
+// withAdvice adds to an error of the pickle what the user can do.
+func withAdvice(err error) error {
 	var bad *pickle.Error
 	switch {
 	case !errors.As(err, &bad):
-		return err // of the input
+		return err // a read error
 	case bad.Refused:
 		return fmt.Errorf("%w; a snapshot is plain data, as torch.cuda.memory._dump_snapshot(\"FILE\") writes it", err)
 	}
-	return fmt.Errorf("%w: damaged, or no pickle; copy it again, or dump another", err)
+	return fmt.Errorf("%w: damaged, or not a pickle; copy it again or dump a new one", err)
 }
 
-// pickleInPage returns the pickle inside a page of torch.cuda._memory_viz: a
-// base64 string behind the key "base64" of a list of files.
+// pickleInPage returns the pickle inside a page of torch.cuda._memory_viz: the base64
+// string after the key "base64" of a list of files. It fails if the page has none.
 func pickleInPage(in io.Reader) (io.Reader, error) {
 	const searched = 1 << 20
 	page, err := io.ReadAll(io.LimitReader(in, searched))
@@ -95,15 +96,15 @@ func pickleInPage(in io.Reader) (io.Reader, error) {
 	key := regexp.MustCompile(`"?base64"?\s*:\s*["']`)
 	at := key.FindIndex(page)
 	if at == nil {
-		return nil, fmt.Errorf("an HTML page%s without a memory snapshot inside: give the .pickle file that it was made from; or, where it came in place of a download, download that again",
-			titled(page))
+		return nil, fmt.Errorf("an HTML page%s without a memory snapshot: give the .pickle file that it was made from, "+
+			"or, if you expected a download, download the capture again", titled(page))
 	}
 	text := io.MultiReader(bytes.NewReader(page[at[1]:]), in)
 	return base64.NewDecoder(base64.StdEncoding, &untilQuote{in: text}), nil
 }
 
-// titled returns what a page says that it is: what came in place of a download tells
-// there why.
+// titled returns the title of a page for an error message, or "". The title of a login
+// or error page explains a failed download.
 func titled(page []byte) string {
 	title := regexp.MustCompile(`(?i)<title>\s*([^<]{1,60})`).FindSubmatch(page)
 	if title == nil {
@@ -112,7 +113,7 @@ func titled(page []byte) string {
 	return fmt.Sprintf(" titled %q", bytes.TrimSpace(title[1]))
 }
 
-// untilQuote ends a stream at the quote that ends a JSON string.
+// untilQuote ends a stream at the closing quote of a JSON string.
 type untilQuote struct {
 	in   io.Reader
 	done bool

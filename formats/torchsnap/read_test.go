@@ -41,8 +41,7 @@ func space(c *lifetime.Capture, device string) *lifetime.Space {
 	return nil
 }
 
-// all returns the captures in testdata, and with MEMLANE_CAPTURES those in that
-// folder and below.
+// all returns the captures in testdata, and those below the folder MEMLANE_CAPTURES.
 func all(t *testing.T) []string {
 	files, _ := filepath.Glob(captures + "/*.pickle")
 	if len(files) == 0 {
@@ -62,8 +61,8 @@ func all(t *testing.T) []string {
 	return files
 }
 
-// replay is the result of an independent reconstruction that walks the history
-// backwards from the end state (see testdata/README.md).
+// replay is the result of an independent reconstruction, backwards from the end state
+// (see testdata/README.md).
 type replay struct {
 	Events                 map[string]int
 	ReservedEnd            int64 `json:"reserved_end"`
@@ -83,7 +82,7 @@ type replay struct {
 	}
 }
 
-// TestReplay holds every capture against the independent reconstruction.
+// TestReplay compares every capture with the independent reconstruction.
 func TestReplay(t *testing.T) {
 	files, _ := filepath.Glob(captures + "/*.replay.json")
 	for _, file := range files {
@@ -154,8 +153,7 @@ func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
 	}
 }
 
-// TestCounters holds the captures against torch.cuda.memory_stats, read just
-// before the dump.
+// TestCounters compares the captures with torch.cuda.memory_stats just before the dump.
 func TestCounters(t *testing.T) {
 	files, _ := filepath.Glob(captures + "/*.stats.json")
 	for _, file := range files {
@@ -193,7 +191,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestAllRead reads every capture there is and checks the invariants.
+// TestAllRead reads every capture and checks the invariants.
 func TestAllRead(t *testing.T) {
 	for _, file := range all(t) {
 		c := open(t, file)
@@ -207,8 +205,7 @@ func TestAllRead(t *testing.T) {
 	}
 }
 
-// TestProtocols reads one snapshot in all pickle protocols: the model is the
-// same.
+// TestProtocols compares the models of one snapshot in all pickle protocols.
 func TestProtocols(t *testing.T) {
 	want := nativetest.Text(t, open(t, captures+"/leak_4mib_20steps.pickle"))
 	for _, p := range []int{0, 2, 3, 5} {
@@ -244,8 +241,8 @@ func readJSON(t testing.TB, file string, v any) {
 	}
 }
 
-// TestSteps finds the iterations by the names that PyTorch and programs give
-// them; other ranges are annotations.
+// TestSteps checks that ranges with usual names of iterations are steps, and other ranges
+// annotations.
 func TestSteps(t *testing.T) {
 	note := func(stage, name string, device, t int) dict {
 		return dict{"stage", stage, "name", name, "device", device, "time_us", t}
@@ -272,9 +269,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestAnnotations: an annotation stands on the device that it names, or else on
-// the first one, and takes time even where it ends at once. Many steps on many
-// devices are not multiplied.
+// TestAnnotations checks that an annotation is on its device, or else on the first one,
+// and lasts at least 1 ns. Many steps are not copied to many devices.
 func TestAnnotations(t *testing.T) {
 	history := list{event("alloc", 4096, 512, 1), event("free_completed", 4096, 512, 60)}
 	notes := list{}
@@ -307,7 +303,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestFields: what an event says besides its size.
+// TestFields checks the optional fields of events.
 func TestFields(t *testing.T) {
 	alloc := func(n int, more ...any) dict { return event("alloc", 4096*n, 512, n, more...) }
 	c, err := readBytes(t, pickletest.Pickle(snapshot(list{segment(0, 16384, 1024, block(16384, 512, 0, "active_allocated"))}, list{
@@ -333,8 +329,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestFullRing: a history whose number of events looks like a limit may have
-// lost older ones.
+// TestFullRing checks that a number of events that looks like a limit is reported as a
+// possible ring buffer overflow.
 func TestFullRing(t *testing.T) {
 	for n, want := range map[int]bool{10: false, 49: false, 50: true, 51: false, 64: true, 75: true, 80: true, 84: false, 100: true, 105: false, 128: true, 150: true, 160: false,
 		1 << 10: true, 1000: true, 1100: false, 1500: true, 1010: false} {

@@ -10,32 +10,21 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Tags of the records that stand in place of dicts and lists.
-const (
-	tagFrame = iota
-	tagStack
-	tagBlock
-	tagSegment
-	tagHistory
-	tagAnnotation
-)
-
-// reader is the pickle.Handler of one snapshot. Events go to the builder as
-// they come; blocks, segments and annotations are kept until the device of
-// each is known.
+// reader is the pickle.Handler of one snapshot. It adds events to the builder at
+// once. It keeps blocks, segments and annotations until their devices are known.
 type reader struct {
 	d *pickle.Decoder
 	b *build.Builder
 
 	frameIDs map[frameKey]lifetime.FrameID
-	kind     kind // of the record at work
+	kind     kind // of the current record
 	counts   [len(kinds)]int
 
 	fields fields             // scratch
 	stack  []lifetime.FrameID // scratch
-	sites  []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not made yet
+	sites  []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not interned yet
 
-	traces    map[pickle.Value]*trace // by the list that holds the events
+	traces    map[pickle.Value]*trace // by the list of the events
 	lastList  pickle.Value
 	lastTrace *trace
 
@@ -43,33 +32,34 @@ type reader struct {
 	segments    []segment
 	annotations []annotation
 	streams     map[int64]int64 // stream pointer -> index, in order of appearance
-	unfinished  []pickle.Value  // lists that the file ends in, but for histories
+	unfinished  []pickle.Value  // truncated lists that are not histories
 }
 
-// kind of a dict that is a record.
+// kind is the kind of a record, and the tag of its pickle.Value.
 type kind int
 
 const (
-	anEvent kind = iota
-	aFrame
-	aBlock
-	aSegment
-	aHistory
-	anAnnotation
+	kindEvent kind = iota
+	kindFrame
+	kindBlock
+	kindSegment
+	kindHistory
+	kindAnnotation
+	kindStack // a list of frames; the others are dicts
 )
 
-// kinds are looked through in order: a dict is of the first kind whose keys, a
+// kinds lists the dicts that are records. A dict is of the first kind whose keys, a
 // set of bits, it has.
 var kinds = [...]struct {
 	name string
 	keys uint64
 }{
-	anEvent:      {"event", 1 << keyAction},
-	aFrame:       {"frame", 1<<keyFilename | 1<<keyLine | 1<<keyName},
-	aBlock:       {"block", 1<<keyState | 1<<keySize},
-	aSegment:     {"segment", 1 << keyTotalSize},
-	aHistory:     {"history", 1 << keyRealSize},
-	anAnnotation: {"annotation", 1 << keyStage},
+	kindEvent:      {"event", 1 << keyAction},
+	kindFrame:      {"frame", 1<<keyFilename | 1<<keyLine | 1<<keyName},
+	kindBlock:      {"block", 1<<keyState | 1<<keySize},
+	kindSegment:    {"segment", 1 << keyTotalSize},
+	kindHistory:    {"history", 1 << keyRealSize},
+	kindAnnotation: {"annotation", 1 << keyStage},
 }
 
 type frameKey struct {
@@ -83,9 +73,9 @@ type trace struct {
 	events   int
 	last     int64 // time of the last event
 	hasTime  bool
-	orphan   bool // the first event completes a free that was asked for earlier
-	requests bool // frees are asked for before they are completed
-	cut      bool // the file ends among its events
+	orphan   bool // the first event completes a free that was requested earlier
+	requests bool // frees are requested before they complete
+	cut      bool // the file ends in the history
 	named    bool // its device is known
 }
 
@@ -114,29 +104,29 @@ type annotation struct {
 	t      int64
 }
 
-// fields are the known values of one dict. Only those in has are set: what was
-// there before stays, since clearing them all takes as long as filling them in.
+// fields are the known values of one dict. Only values with a bit in has are valid.
+// The others may be stale, as clearing them takes as long as filling them in.
 type fields struct {
 	values [keyCount]pickle.Value
 	has    uint64
 }
 
-// fill takes the keys and values of a dict. It returns how many keys are not
-// known, and the first of them.
-func (f *fields) fill(items []pickle.Value) (strangers int64, first pickle.Value) {
+// fill takes the keys and values of a dict. It returns the number of unknown keys, and
+// the first of them.
+func (f *fields) fill(items []pickle.Value) (unknown int64, first pickle.Value) {
 	f.has = 0
 	for i := 0; i+1 < len(items); i += 2 {
 		if k := items[i]; k.Kind() == pickle.Str && k.Int() < keyCount {
 			f.values[k.Int()] = items[i+1]
 			f.has |= 1 << k.Int()
-		} else if strangers++; strangers == 1 {
+		} else if unknown++; unknown == 1 {
 			first = k
 		}
 	}
-	return strangers, first
+	return unknown, first
 }
 
-// get returns a value, None when the dict does not have it.
+// get returns a value, None if the dict does not have it.
 func (f *fields) get(key int) pickle.Value {
 	if f.has&(1<<key) == 0 {
 		return 0
@@ -144,48 +134,48 @@ func (f *fields) get(key int) pickle.Value {
 	return f.values[key]
 }
 
-// hasAll reports whether the dict has all keys of a set of bits.
+// hasAll reports whether the dict has all keys, given as a set of bits.
 func (f *fields) hasAll(keys uint64) bool { return f.has&keys == keys }
 
-// Dict implements pickle.Handler: it recognises a record by its keys.
+// Dict implements pickle.Handler. It recognises records by their keys.
 func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
 	f := &r.fields
-	strangers, unknown := f.fill(items)
-	k := anEvent
+	unknown, first := f.fill(items)
+	k := kindEvent
 	for ; !f.hasAll(kinds[k].keys); k++ {
-		if k == anAnnotation { // the last one
+		if k == kindAnnotation { // the last one
 			return pickle.Keep, nil
 		}
 	}
-	// Losses name records by number, which does not depend on the protocol.
+	// Losses name records by number, which is the same in all pickle protocols.
 	r.kind = k
 	r.counts[k]++
 	var v pickle.Value
 	switch k {
-	case anEvent:
+	case kindEvent:
 		v = r.event(f, list)
-	case aFrame:
+	case kindFrame:
 		v = r.frame(f)
-	case aBlock:
+	case kindBlock:
 		v = r.block(f)
-	case aSegment:
+	case kindSegment:
 		v = r.segment(f)
-	case aHistory:
+	case kindHistory:
 		v = r.history(f)
-	case anAnnotation:
+	case kindAnnotation:
 		v = r.annotation(f)
 	}
-	if strangers > 0 {
-		r.b.Lose(loss.UnknownKey, strangers, 0, fmt.Sprintf("%.40q in %s", r.d.Str(unknown), r.place()))
+	if unknown > 0 {
+		r.b.Lose(loss.UnknownKey, unknown, 0, fmt.Sprintf("%.40q in %s", r.d.Str(first), r.place()))
 	}
 	return v, nil
 }
 
-// place names the record at work, such as "event 17": the 17th of the file.
+// place names the current record, such as "event 17": the 17th event of the file.
 func (r *reader) place() string { return fmt.Sprintf("%s %d", kinds[r.kind].name, r.counts[r.kind]) }
 
-// List implements pickle.Handler: a list of frames is a stack, a list whose
-// events were taken away a history.
+// List implements pickle.Handler. A list of frames becomes a stack. A list whose events
+// were added to the builder is a history.
 func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
 	if tr := r.traces[list]; tr != nil {
 		tr.cut = r.d.Unfinished()
@@ -197,15 +187,17 @@ func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, er
 	}
 	r.stack = r.stack[:0]
 	for _, v := range items {
-		if v.Kind() != pickle.Record || v.Tag() != tagFrame {
+		if !v.IsRecord(int(kindFrame)) {
 			return pickle.Keep, nil
 		}
 		r.stack = append(r.stack, lifetime.FrameID(v.Record()))
 	}
-	return pickle.NewRecord(tagStack, int(r.b.Stack(r.stack))), nil
+	return newRecord(kindStack, int(r.b.Stack(r.stack))), nil
 }
 
-// lose counts the record at work, which lacks what it needs.
+func newRecord(k kind, index int) pickle.Value { return pickle.NewRecord(int(k), index) }
+
+// lose counts the current record as incomplete.
 func (r *reader) lose() pickle.Value {
 	r.b.Lose(loss.IncompleteRecord, 1, 0, r.place())
 	return pickle.Forget
@@ -213,7 +205,7 @@ func (r *reader) lose() pickle.Value {
 
 // stackOf returns the stack of a record's frames value.
 func stackOf(v pickle.Value) lifetime.StackID {
-	if v.Kind() == pickle.Record && v.Tag() == tagStack {
+	if v.IsRecord(int(kindStack)) {
 		return lifetime.StackID(v.Record())
 	}
 	return 0
@@ -228,19 +220,19 @@ func (r *reader) frame(f *fields) pickle.Value {
 	id, ok := r.frameIDs[key]
 	if !ok {
 		name, file := r.d.Str(key.name), r.d.Str(key.file)
-		kind := lifetime.KindOfFrame(name, file)
+		kind := build.KindOfFrame(name, file)
 		if file == "??" {
 			file = ""
 		}
 		id = r.b.Frame(lifetime.Frame{Function: name, File: file, Line: int(max(line, 0)), Kind: kind})
 		r.frameIDs[key] = id
 	}
-	return pickle.NewRecord(tagFrame, int(id))
+	return newRecord(kindFrame, int(id))
 }
 
 func (r *reader) history(f *fields) pickle.Value {
 	r.blocks = append(r.blocks, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
-	return pickle.NewRecord(tagHistory, len(r.blocks)-1)
+	return newRecord(kindHistory, len(r.blocks)-1)
 }
 
 func (r *reader) block(f *fields) pickle.Value {
@@ -256,8 +248,8 @@ func (r *reader) block(f *fields) pickle.Value {
 	if n, ok := r.d.Int64(f.get(keyRequestedSize)); ok && n >= 0 {
 		b.requested = n
 	}
-	// PyTorch 2.0 keeps the frames in the block's history, newest first.
-	if h := r.d.Items(f.get(keyHistory)); len(h) > 0 && b.stack == 0 && h[0].Kind() == pickle.Record && h[0].Tag() == tagHistory {
+	// PyTorch 2.0 writes the frames into the block's history, newest first.
+	if h := r.d.Items(f.get(keyHistory)); len(h) > 0 && b.stack == 0 && h[0].IsRecord(int(kindHistory)) {
 		first := r.blocks[h[0].Record()]
 		b.stack = first.stack
 		if !f.hasAll(1 << keyRequestedSize) {
@@ -265,7 +257,7 @@ func (r *reader) block(f *fields) pickle.Value {
 		}
 	}
 	r.blocks = append(r.blocks, b)
-	return pickle.NewRecord(tagBlock, len(r.blocks)-1)
+	return newRecord(kindBlock, len(r.blocks)-1)
 }
 
 func (r *reader) segment(f *fields) pickle.Value {
@@ -274,8 +266,10 @@ func (r *reader) segment(f *fields) pickle.Value {
 	if !hasAddr || !hasDevice {
 		return r.lose()
 	}
-	s := segment{device: device, addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks)}
-	s.stream = r.stream(f.get(keyStream))
+	s := segment{
+		device: device, addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)),
+		stream: r.stream(f.get(keyStream)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks),
+	}
 	if f.get(keyIsExpandable).Kind() == pickle.Bool && f.get(keyIsExpandable).Int() == 1 {
 		s.kind = lifetime.Expandable
 	}
@@ -283,7 +277,7 @@ func (r *reader) segment(f *fields) pickle.Value {
 		s.pool = fmt.Sprintf("%d,%d", id[0].Int(), id[1].Int())
 	}
 	r.segments = append(r.segments, s)
-	return pickle.NewRecord(tagSegment, len(r.segments)-1)
+	return newRecord(kindSegment, len(r.segments)-1)
 }
 
 func (r *reader) annotation(f *fields) pickle.Value {
@@ -297,11 +291,11 @@ func (r *reader) annotation(f *fields) pickle.Value {
 		a.device = dev
 	}
 	r.annotations = append(r.annotations, a)
-	return pickle.NewRecord(tagAnnotation, len(r.annotations)-1)
+	return newRecord(kindAnnotation, len(r.annotations)-1)
 }
 
-// stream numbers streams in order of appearance; a snapshot names them by the
-// address of a handle. 0 is the default stream.
+// stream returns the number of a stream, in order of appearance. Snapshots contain the
+// address of its handle. 0 is the default stream.
 func (r *reader) stream(v pickle.Value) int64 {
 	n, _ := r.d.Int64(v)
 	id, ok := r.streams[n]
@@ -312,8 +306,8 @@ func (r *reader) stream(v pickle.Value) int64 {
 	return id
 }
 
-// size returns a number of bytes, which may be below zero. One that does not fit is
-// cut, and lost.
+// size returns a number of bytes, which may be negative. It limits a number beyond 63
+// bits and counts a loss.
 func (r *reader) size(v pickle.Value) int64 {
 	if n, ok := r.d.Int64(v); ok {
 		return n
@@ -321,7 +315,7 @@ func (r *reader) size(v pickle.Value) int64 {
 	if v.Kind() != pickle.Wide {
 		return 0
 	}
-	r.b.Lose(loss.OddSize, 1, 0, r.place())
+	r.b.Lose(loss.InvalidSize, 1, 0, r.place())
 	if r.d.Wide(v).Sign() > 0 {
 		return math.MaxInt64
 	}
@@ -332,8 +326,7 @@ func isNumber(v pickle.Value) bool {
 	return v.Kind() == pickle.Int || v.Kind() == pickle.Wide || v.Kind() == pickle.Float
 }
 
-// nanoseconds returns a time that is given in microseconds, as an integer or a
-// float.
+// nanoseconds converts a time in microseconds, an integer or a float, to nanoseconds.
 func (r *reader) nanoseconds(v pickle.Value) int64 {
 	const limit = math.MaxInt64 / 1000
 	us, ok := r.d.Int64(v)
@@ -341,7 +334,7 @@ func (r *reader) nanoseconds(v pickle.Value) int64 {
 	case ok:
 	case v.Kind() == pickle.Wide:
 		us = int64(r.d.Wide(v).Sign()) * limit
-	case !math.IsNaN(r.d.Float(v)): // Go does not say what integer a NaN is
+	case !math.IsNaN(r.d.Float(v)): // Go leaves the conversion of NaN undefined
 		us = int64(math.Max(-1<<52, math.Min(r.d.Float(v), 1<<52)))
 	}
 	return min(max(us, -limit), limit) * 1000

@@ -13,15 +13,15 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// The input of the benchmarks: one event in three is an allocator's. What a whole
-// command takes, beside XProf, is measured by cmd/memlane-bench.
+// The input of the benchmarks: one event in three is an allocator event. cmd/memlane-bench measures whole
+// commands in comparison with XProf.
 const (
 	benchLines  = 16
 	benchEvents = 100_000
 	benchFiller = 250_000
 )
 
-// readBig reads data, keeping all buffers or those of the peak and the end.
+// readBig reads data and keeps all buffers or only those of the peak and the end.
 func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Outline {
 	t.Helper()
 	keep := build.Everything
@@ -46,8 +46,7 @@ func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Outline {
 	return c.Outline()
 }
 
-// BenchmarkRead reads a profile into the model: finding, decoding, merging and
-// pairing of its events.
+// BenchmarkRead reads a profile into the model: it finds, decodes, merges and pairs the events.
 func BenchmarkRead(b *testing.B) {
 	data := bigProfile(benchEvents, benchFiller)
 	for name, peakAndEnd := range map[string]bool{"AllBuffers": false, "PeakAndEnd": true} {
@@ -62,8 +61,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkSkip reads a profile in which nothing is an allocator's: what it takes
-// to find that out.
+// BenchmarkSkip reads a profile without allocator events.
 func BenchmarkSkip(b *testing.B) {
 	data := bigProfile(benchLines, benchFiller)
 	b.SetBytes(int64(len(data)))
@@ -73,8 +71,8 @@ func BenchmarkSkip(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchFiller, "ns/event")
 }
 
-// TestAllocations bounds the allocations of reading: they come with lines, sites and
-// chunks, not with events.
+// TestAllocations bounds the allocations of reading: their number depends on lines, sites and chunks, not on
+// events.
 func TestAllocations(t *testing.T) {
 	for _, peakAndEnd := range []bool{false, true} {
 		allocations := func(n int) float64 {
@@ -83,13 +81,13 @@ func TestAllocations(t *testing.T) {
 		}
 		fixed, all := allocations(10_000), allocations(50_000)
 		if perEvent := (all - fixed) / 40_000; perEvent > 0.01 || fixed > 10_000 {
-			t.Errorf("peak and end alone: %v: %.4f allocations per event, %.0f for the first 10,000", peakAndEnd, perEvent, fixed)
+			t.Errorf("only peak and end: %v: %.4f allocations per event, %.0f for the first 10,000", peakAndEnd, perEvent, fixed)
 		}
 	}
 }
 
-// bigProfile is a profile of so many events of an allocator, with the statistics of a
-// BFC allocator, and shorter events of other kinds between them.
+// bigProfile returns a profile with a number of allocator events, with the statistics of a BFC allocator, and
+// shorter events of other kinds between them.
 func bigProfile(events, filler int) []byte {
 	g := bigTrace{rnd: rand.New(rand.NewPCG(1, 2))}
 	plane := bytesField(nil, 2, []byte("/host:CPU"))

@@ -1,18 +1,13 @@
-// Package xplane reads XSpace files (*.xplane.pb), the profiles that
-// TensorFlow and JAX write for XProf.
+// Package xplane reads XSpace files (*.xplane.pb), the profiles that TensorFlow and JAX write for XProf.
 //
-// Its place in the pipeline: bytes become facts. The package looks twice over
-// the file: the names of events and of their figures come after the events, so
-// the first look finds where things are and what they are called, the second
-// one reads the events of the allocators. It holds a window of each thread's
-// line and no more, whatever the size of the file.
+// Its place in the pipeline: bytes become facts. The package reads the file in two passes, because the names of
+// events and statistics follow the events. The first pass finds the parts of the file and their names; the second
+// reads the allocator events. It holds one window of each thread's line in memory, whatever the size of the file.
 //
-// What becomes of it: every allocator of the host is a space, its
-// MemoryAllocation and MemoryDeallocation events are merged over all lines by
-// time; iterations are marks; the compiled modules go to package hlo. Wire
-// format and field numbers are those of xplane.proto of the XProf project.
+// Mapping to the model: every allocator of the host becomes a space. Its MemoryAllocation and MemoryDeallocation
+// events are merged over all lines by time. Iterations become marks. Compiled modules go to package hlo. Wire format
+// and field numbers are those of xplane.proto of the XProf project.
 //
-// It refuses files that are no XSpace, and says so where a file went through a
-// conversion of text, which destroys it. A file that ends early is read as far
-// as it goes.
+// The reader refuses files that are not an XSpace. If a text conversion destroyed the file, the error names it.
+// A file that ends early is read up to its last whole field.
 package xplane

@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// statKind is a statistic that the reader uses, told by its name: numbers
-// differ from file to file.
+// statKind is a statistic that the reader uses. The reader finds it by name, because numbers differ from file
+// to file.
 type statKind uint8
 
 const (
@@ -36,12 +36,14 @@ const (
 	consumerID
 	groupID
 	isAsync
+	loopID
+	iterationNumber
 
 	statCount
 )
 
-// statKinds are the names of statistics in XProf's xplane_schema. TPUs and
-// plug-in devices name the device by a number in place of an allocator.
+// statKinds maps the names of statistics in XProf's xplane_schema to their kinds. TPUs and plug-in devices
+// identify the device by a number instead of an allocator name.
 var statKinds = map[string]statKind{
 	"allocator_name": allocatorName, "index_on_host": indexOnHost, "device_ordinal": indexOnHost,
 	"bytes_reserved": bytesReserved, "bytes_allocated": bytesAllocated, "bytes_available": bytesAvailable,
@@ -49,14 +51,14 @@ var statKinds = map[string]statKind{
 	"requested_bytes": requestedBytes, "allocation_bytes": allocationBytes, "addr": address,
 	"tf_op": tfOp, "region_type": regionType, "data_type": dataType, "shape": tensorShape,
 	"step_num": stepNum, "_r": isRoot, "_pt": producerType, "_p": producerID, "_ct": consumerType, "_c": consumerID,
-	"group_id": groupID, "_a": isAsync,
+	"group_id": groupID, "_a": isAsync, "id": loopID, "iter_num": iterationNumber,
 }
 
 // statTable finds the kind of a statistic by its number.
 type statTable struct {
-	dense []usual
-	rare  map[int64]statKind // numbers that would make dense long
-	known uint32             // bits by statKind
+	dense []common
+	rare  map[int64]statKind // numbers beyond maxDense
+	known uint32             // one bit per statKind
 }
 
 const maxDense = 1 << 16
@@ -71,12 +73,12 @@ func (t *statTable) set(id int64, kind statKind) {
 		return
 	}
 	for int64(len(t.dense)) <= id {
-		t.dense = append(t.dense, usual{})
+		t.dense = append(t.dense, common{})
 	}
-	t.dense[id] = usualOf(kind)
+	t.dense[id] = commonOf(kind)
 }
 
-// has reports whether all of some kinds have a number.
+// has reports whether every kind in kinds has a number.
 func (t *statTable) has(kinds ...statKind) bool {
 	for _, k := range kinds {
 		if t.known&(1<<k) == 0 {
@@ -93,30 +95,29 @@ func (t *statTable) kind(id uint64) statKind {
 	return t.rare[int64(id)]
 }
 
-// textRef is a text of an event: the number of a text of the plane, or, below
-// zero, one that stands in the event itself.
+// textRef refers to a text of an event: the number of a text in the plane, or, if negative, a text stored in
+// the event itself.
 type textRef int64
 
 const noText textRef = math.MinInt64
 
-// event is an event of the host: its time and those of its statistics that the
-// reader uses.
+// event is a host event: its time and the statistics that the reader uses.
 type event struct {
 	meta     int64
 	offset   int64 // picoseconds since the line's timestamp
 	duration int64
 
-	has           uint32 // bits by statKind
+	has           uint32 // one bit per statKind
 	stats         [statCount]int64
 	fragmentation float64
 }
 
-// clear forgets the event before.
+// clear resets e before the next event is decoded into it.
 func (e *event) clear() { e.meta, e.offset, e.duration, e.has = 0, 0, 0, 0 }
 
 func (e *event) is(kind statKind) bool { return e.has&(1<<kind) != 0 }
 
-// number returns a figure of the event, or what stands for none.
+// number returns the value of a statistic, or none if the event has no such statistic.
 func (e *event) number(kind statKind, none int64) int64 {
 	if !e.is(kind) {
 		return none
@@ -126,24 +127,23 @@ func (e *event) number(kind statKind, none int64) int64 {
 
 func (e *event) text(kind statKind) textRef { return textRef(e.number(kind, int64(noText))) }
 
-// report tells what an allocator says in the event, but for Site and Step.
-func (e *event) report(to *lifetime.Report, free bool) {
-	*to = lifetime.Report{
+// report fills to with the allocator statistics of the event, except Site and Step. A missing number is -1.
+func (e *event) report(to *lifetime.AllocatorEvent, free bool) {
+	*to = lifetime.AllocatorEvent{
 		Free: free, Addr: uint64(e.number(address, 0)), Requested: e.number(requestedBytes, -1), Occupied: e.number(allocationBytes, -1),
 		Allocated: e.number(bytesAllocated, -1), Stack: e.number(bytesReserved, -1), Available: e.number(bytesAvailable, -1),
 		Peak: e.number(peakBytesInUse, -1), Fragmentation: e.fragmentation, HasFragmentation: e.is(fragmentation), RawTime: e.offset, Step: -1,
 	}
 }
 
-// link joins a producer to its consumers: events with equal links.
+// link connects a producer to its consumers: events with equal links.
 type link struct{ kind, id int64 }
 
-// A number of one byte, as most are, is read in place: a call would cost more
-// than the rest. short tells them.
+// short is the first byte value that is not a complete one-byte varint. Most varints have one byte; they are
+// decoded inline because a function call would cost more than the decoding.
 const short = 0x80
 
-// varint reads the number at b[i:] and returns where it ends, -1 when it does
-// not.
+// varint decodes the varint at b[i:] and returns the index after it, or -1 if it is incomplete or too long.
 func varint(b []byte, i int) (uint64, int) {
 	if i+8 <= len(b) {
 		word := binary.LittleEndian.Uint64(b[i:])
@@ -158,12 +158,11 @@ func varint(b []byte, i int) (uint64, int) {
 	return v, i + n
 }
 
-// lastByte returns the highest bit of the byte that ends a number, the first one in
-// which it is not set; 64 when none of the eight does.
+// lastByte returns the index of the highest bit of the last byte of a varint, the first byte whose highest bit
+// is not set; 64 if all eight bytes continue.
 func lastByte(word uint64) int { return bits.TrailingZeros64(^word & 0x8080808080808080) }
 
-// sevens puts the seven bits of each byte up to the last one together: two, four and
-// eight bytes at a time.
+// sevens joins the lower seven bits of each byte up to the last one, two, four and eight bytes at a time.
 func sevens(word uint64, last int) uint64 {
 	word &= 1<<last - 1
 	word = word&0x007f007f007f007f | word&0x7f007f007f007f00>>1
@@ -171,16 +170,15 @@ func sevens(word uint64, last int) uint64 {
 	return word&0x000000000fffffff | word&0x0fffffff00000000>>4
 }
 
-// decoder reads the bodies of events. They are small and there are millions, so
-// it works on the bytes without the help of a window.
+// decoder decodes the bodies of events. There are millions of small ones, so it works on the bytes without a
+// window.
 type decoder struct {
 	stats   *statTable
-	strings map[string]textRef // texts that stand in events
-	inline  []string           // the same by -1-textRef
+	strings map[string]textRef // texts stored in events
+	inline  []string           // the same texts, indexed by -1-textRef
 }
 
-// metaOf returns the number of the metadata of an event, which comes first as a
-// rule, or -1.
+// metaOf returns the metadata number of an event if it is the first field, as it usually is; otherwise -1.
 func metaOf(b []byte) int64 {
 	if len(b) > 1 && b[0] == eventMetadata<<3|varintType {
 		if id, end := varint(b, 1); end > 0 {
@@ -190,12 +188,12 @@ func metaOf(b []byte) int64 {
 	return -1
 }
 
-// decode reads the body of an event. It reports false when it is damaged.
+// decode decodes the body of an event into e. It returns false if the body is damaged.
 func (d *decoder) decode(b []byte, e *event) bool {
 	e.clear()
 	for i := 0; i < len(b); {
 		if b[i] == eventStats<<3|bytesType {
-			if i = d.usualStats(b, i, e); i == len(b) {
+			if i = d.commonStats(b, i, e); i == len(b) {
 				break
 			}
 		}
@@ -205,7 +203,7 @@ func (d *decoder) decode(b []byte, e *event) bool {
 		} else if tag, i = varint(b, i); i < 0 {
 			return false
 		}
-		if tag&7 == fixed64Type || tag&7 == fixed32Type { // no field that is known
+		if tag&7 == fixed64Type || tag&7 == fixed32Type { // every known field is a varint or bytes
 			if i += fixedSize(tag); i > len(b) {
 				return false
 			}
@@ -238,7 +236,7 @@ func (d *decoder) decode(b []byte, e *event) bool {
 	return true
 }
 
-// fixedSize returns the bytes of a field of fixed size.
+// fixedSize returns the size in bytes of a fixed32 or fixed64 field.
 func fixedSize(tag uint64) int {
 	if tag&7 == fixed64Type {
 		return 8
@@ -246,24 +244,23 @@ func fixedSize(tag uint64) int {
 	return 4
 }
 
-// The usual statistic of an event: its tag, a length and the tag of its number, a
-// byte each, the number, in one byte or two, the tag of its value and the value.
-// usualMask and usualStat tell it by the first three bytes.
+// The common form of a statistic: its tag, a length and the tag of its number (one byte each), the number (one
+// or two bytes), the tag of its value, and the value. commonMask and commonStat match its first three bytes.
 const (
-	usualMask = 0xff<<16 | short<<8 | 0xff
-	usualStat = (statMetadata<<3|varintType)<<16 | eventStats<<3 | bytesType
-	usualRoom = 6 + 8 // up to the value, and what is loaded of it
-	maxUsual  = 1 << 14
+	commonMask = 0xff<<16 | short<<8 | 0xff
+	commonStat = (statMetadata<<3|varintType)<<16 | eventStats<<3 | bytesType
+	commonRoom = 6 + 8 // the bytes before the value, plus one 8-byte load of the value
+	maxCommon  = 1 << 14
 )
 
-// usual tells what the usual form of a statistic is: the tags that its value may
-// have as a number, a bit each. Fragmentations are doubles as a rule and have none.
-type usual struct {
+// common describes the common form of a statistic: one bit for each tag that a numeric value may have.
+// Fragmentation is normally a double and has no such tag.
+type common struct {
 	tags uint64
 	kind statKind
 }
 
-// Tags of numbers, a bit each.
+// Tags of numbers, one bit each.
 const (
 	unsigned  uint64 = 1 << (statUint<<3 | varintType)
 	signed    uint64 = 1 << (statInt<<3 | varintType)
@@ -271,37 +268,37 @@ const (
 	anyNumber        = unsigned | signed | ref
 )
 
-func usualOf(kind statKind) usual {
+func commonOf(kind statKind) common {
 	switch {
 	case kind.isText():
-		return usual{ref, kind}
+		return common{ref, kind}
 	case kind.isSigned():
-		return usual{signed, kind}
+		return common{signed, kind}
 	case kind == fragmentation:
-		return usual{0, kind}
+		return common{0, kind}
 	}
-	return usual{unsigned | signed, kind}
+	return common{unsigned | signed, kind}
 }
 
-// usualStats reads the statistics of the usual form that stand at b[i:], and returns
-// where they end; what is not usual is left to stat. This is where the time of
-// reading a profile goes: an event has a dozen.
-func (d *decoder) usualStats(b []byte, i int, e *event) int {
+// commonStats decodes consecutive statistics in the common form at b[i:] and returns the index after them; stat
+// decodes the others. Reading a profile spends most of its time here, because an event has about a dozen
+// statistics.
+func (d *decoder) commonStats(b []byte, i int, e *event) int {
 	kinds := d.stats.dense
-	whole := b[:cap(b)] // what lies behind an event is loaded with it, and masked
-	for i+usualRoom <= len(whole) {
+	whole := b[:cap(b)] // 8-byte loads may run past the event; the extra bytes are masked
+	for i+commonRoom <= len(whole) {
 		head := binary.LittleEndian.Uint64(whole[i:])
 		end := i + 2 + int(head>>8&0xff)
-		if head&usualMask != usualStat || end > len(b) {
+		if head&commonMask != commonStat || end > len(b) {
 			return i
 		}
 		id, tag, at := head>>24&0xff, head>>32&0xff, i+5
 		if id >= short {
-			if id, tag, at = id&(short-1)|tag<<7, head>>40&0xff, i+6; id >= maxUsual {
+			if id, tag, at = id&(short-1)|tag<<7, head>>40&0xff, i+6; id >= maxCommon {
 				return i
 			}
 		}
-		u := usual{}
+		u := common{}
 		if id < uint64(len(kinds)) {
 			u = kinds[id]
 		}
@@ -314,11 +311,11 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 			}
 			e.stats[u.kind] = int64(sevens(value, last))
 			e.has = e.has&^overruled[u.kind] | 1<<u.kind
-		case u.kind == otherStat: // whatever it says
+		case u.kind == otherStat: // not used, whatever its value
 		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == at+8:
 			e.fragmentation = math.Float64frombits(value)
 			e.has |= 1 << fragmentation
-		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-at-1 && end-at < 8: // of a type that XProf does not look at
+		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-at-1 && end-at < 8: // XProf ignores values of this type
 		default:
 			return i
 		}
@@ -327,10 +324,9 @@ func (d *decoder) usualStats(b []byte, i int, e *event) int {
 	return i
 }
 
-// stat reads a statistic whatever its fields and their order: of several values the
-// last one counts.
+// stat decodes a statistic with its fields in any order. If there are several values, the last one counts.
 func (d *decoder) stat(b []byte, e *event) bool {
-	kind := d.stats.kind(0) // where no number stands
+	kind := d.stats.kind(0) // protocol buffers omit a number that is 0
 	var tag, v uint64       // of the value
 	var text []byte
 	for i := 0; i < len(b); {
@@ -356,7 +352,7 @@ func (d *decoder) stat(b []byte, e *event) bool {
 		switch field {
 		case statMetadata<<3 | varintType:
 			if kind = d.stats.kind(n); kind == otherStat {
-				return true // whatever it says
+				return true // not used, whatever its value
 			}
 		case statInt<<3 | varintType, statUint<<3 | varintType, statRef<<3 | varintType:
 			tag, v = field, n
@@ -374,8 +370,8 @@ func (d *decoder) stat(b []byte, e *event) bool {
 	return true
 }
 
-// take takes the value of a statistic, unless it is of a type that XProf does not
-// look at: a figure, a text by its number or one that stands in the event.
+// take stores the value of a statistic: a number, a text number, or a text stored in the event. It drops values
+// of a type that XProf ignores.
 func (d *decoder) take(e *event, kind statKind, tag, v uint64, text []byte) {
 	switch {
 	case tag == statDouble<<3|fixed64Type && kind == fragmentation:
@@ -390,15 +386,15 @@ func (d *decoder) take(e *event, kind statKind, tag, v uint64, text []byte) {
 	}
 }
 
-// overruled are the statistics, a bit each, that one takes the place of: of the two
-// names of an allocator the last one counts.
+// overruled lists, one bit each, the statistics that a statistic replaces: if an event names its allocator
+// twice, the last name counts.
 var overruled = [statCount]uint32{allocatorName: 1 << indexOnHost, indexOnHost: 1 << allocatorName}
 
-// set takes a statistic.
+// set stores the value of a statistic.
 func (e *event) set(kind statKind, v int64) {
 	e.stats[kind] = v
 	e.has = e.has&^overruled[kind] | 1<<kind
-	if kind == fragmentation { // 0 is written as a whole number
+	if kind == fragmentation { // profilers write 0 as an integer
 		e.fragmentation = float64(v)
 	}
 }
@@ -412,10 +408,10 @@ func (k statKind) isSigned() bool {
 	return k == producerType || k == consumerType || k == groupID
 }
 
-// maxInline bounds the texts that stand in events and are kept.
+// maxInline bounds the number of texts kept that are stored in events.
 const maxInline = 1 << 20
 
-// intern returns the reference of a text that stands in an event.
+// intern returns the reference of a text stored in an event. Beyond maxInline texts it returns 0.
 func (d *decoder) intern(b []byte) textRef {
 	ref, ok := d.strings[string(b)]
 	if !ok && len(d.inline) < maxInline {

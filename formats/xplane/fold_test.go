@@ -13,11 +13,11 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// TestPeakAndEnd: what is kept of a profile where only the peak and the end are
-// asked for says the same of them, also where the events call for all buffers.
+// TestPeakAndEnd: reading only the peak and the end gives the same peak and end as reading everything, also if
+// the events require all buffers.
 func TestPeakAndEnd(t *testing.T) {
-	// A block that is freed at the addresses of one that had ended: it cannot be
-	// from before the window, so where it began is a matter of what went before.
+	// A block freed at the address of a buffer that has ended. It cannot be from before the window, so its begin
+	// depends on earlier events.
 	reused := append(story[:len(story):len(story)], free(6_000_000, 0x1000, 512, 1768), free(7_000_000, 0x1010, 128, 1640))
 	inputs := map[string][]byte{
 		"in order": xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}}.encode(),
@@ -39,8 +39,7 @@ func TestPeakAndEnd(t *testing.T) {
 	}
 }
 
-// comparePeakAndEnd holds what is read of the peak and the end alone
-// against what is read with all buffers.
+// comparePeakAndEnd compares reading only the peak and the end with reading all buffers.
 func comparePeakAndEnd(t *testing.T, data []byte) {
 	t.Helper()
 	whole, wholeErr := read(t, data)

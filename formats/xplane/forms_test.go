@@ -14,8 +14,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// forms writes profiles in any form that the wire format allows: what the numbers of
-// names are, the order of fields, how long numbers are, what stands in between.
+// forms writes profiles in every form that the wire format allows: numbers of names, order of fields, lengths
+// of numbers, unknown fields.
 type forms struct {
 	*rand.Rand
 	numbers map[string]uint64
@@ -43,7 +43,7 @@ func newForms(seed uint64) *forms {
 	return f
 }
 
-// formNames are the names in a profile: those of events first.
+// formNames are the names in a profile, events first.
 var formNames = []string{
 	"MemoryAllocation", "MemoryDeallocation", "Relu", "a name",
 	"allocator_name", "bytes_reserved", "bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes", "allocation_bytes", "addr",
@@ -51,17 +51,16 @@ var formNames = []string{
 }
 
 const (
-	events = 4  // behind them stand the names of statistics
-	texts  = 18 // and what these may refer to
+	events = 4  // statistics follow them
+	texts  = 18 // texts that statistics may refer to
 )
 
 // number returns a number of any length on the wire.
 func (f *forms) number() uint64 { return f.Uint64() >> f.IntN(64) }
 
-// value returns the value of a statistic, of any type: the one that profilers write,
-// as a rule.
+// value returns the value of a statistic, of any type; usually the type that profilers write.
 func (f *forms) value(name string) []byte {
-	kind := f.IntN(3) // what is usual
+	kind := f.IntN(3) // the usual types
 	if f.IntN(6) == 0 {
 		kind = 3 + f.IntN(4)
 	}
@@ -82,7 +81,7 @@ func (f *forms) value(name string) []byte {
 	return varintField(nil, pw.Number(3+f.IntN(2)), f.number())
 }
 
-// shuffled returns fields one behind another: in order, as a rule.
+// shuffled concatenates fields, usually in order.
 func (f *forms) shuffled(fields ...[]byte) []byte {
 	if f.IntN(8) == 0 {
 		f.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
@@ -90,7 +89,7 @@ func (f *forms) shuffled(fields ...[]byte) []byte {
 	return bytes.Join(fields, nil)
 }
 
-// event returns an event at a time of its own.
+// event returns an event at an offset.
 func (f *forms) event(offset uint64) []byte {
 	name := formNames[f.IntN(events)]
 	fields := [][]byte{varintField(nil, 1, f.numbers[name]), varintField(nil, 2, offset), varintField(nil, 3, f.number())}
@@ -120,7 +119,7 @@ func (f *forms) event(offset uint64) []byte {
 	return f.shuffled(fields...)
 }
 
-// profile returns a profile of so many events.
+// profile returns a profile with a number of events.
 func (f *forms) profile(most int) []byte {
 	var lines [][]byte
 	offset := uint64(0)
@@ -148,11 +147,11 @@ func (f *forms) profile(most int) []byte {
 	return bytesField(nil, 1, f.shuffled(bytesField(nil, 2, []byte("/host:CPU")), bytes.Join(lines, nil), bytes.Join(names, nil)))
 }
 
-// form writes all that is read of an event.
+// form formats everything that is read of an event.
 const form = "at %d free %v in %s: addr %d requested %d occupied %d allocated %d stack %d available %d peak %d fragmentation %s op %q region %q shape %q"
 
-// TestForms holds every figure of every event, in all forms of the wire format,
-// against what the decoder of protocol buffers finds.
+// TestForms compares every statistic of every event, in all forms of the wire format, with the result of the
+// protobuf library.
 func TestForms(t *testing.T) {
 	for seed := range uint64(80) {
 		f := newForms(seed)
@@ -192,7 +191,7 @@ func TestForms(t *testing.T) {
 					break
 				}
 			}
-			t.Fatalf("seed %d: %d events, %d by the decoder of protocol buffers", seed, len(got), len(want))
+			t.Fatalf("seed %d: %d events, the protobuf library finds %d", seed, len(got), len(want))
 		}
 		if most == 60 {
 			comparePeakAndEnd(t, data)

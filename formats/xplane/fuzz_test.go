@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// reduced returns a profile with a few lines of each plane alone, with a few events
-// of each kind, and with the names that those use.
+// reduced returns a profile with a few lines of each plane, a few events of each kind, and the names that they
+// use.
 func reduced(t testing.TB, data []byte) []byte {
 	space, err := decoded(data)
 	if err != nil {
@@ -62,8 +62,7 @@ func keep(m protoreflect.Message, name protoreflect.Name, most int, kind func(pr
 	m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOfList(few))
 }
 
-// encoded returns a profile in the one form that profilers write: fields in order,
-// each name once.
+// encoded encodes a profile in the form that profilers write: fields in order, each name once.
 func encoded(t testing.TB, space proto.Message) []byte {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(space)
 	if err != nil {
@@ -72,9 +71,9 @@ func encoded(t testing.TB, space proto.Message) []byte {
 	return data
 }
 
-// FuzzReadAt reads anything, in all ways: no panic, bounded memory, one clear error
-// or a capture that passes Check, and the same peak and end however they are kept.
-// What the decoder of protocol buffers takes has the events that this one finds.
+// FuzzReadAt reads arbitrary input in all modes: no panic, bounded memory, one clear error or a capture that
+// passes Check, and the same peak and end in every mode. If the protobuf library accepts the input, both find
+// the same events.
 func FuzzReadAt(f *testing.F) {
 	f.Add(xspace{{name: "/device:TPU:3"}, {name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}, {timestamp: 5, events: story[:2]}}}}.encode())
 	f.Add(xspace{{name: "/host:CPU", namesFirst: true, lines: []xline{{events: []xevent{
@@ -95,8 +94,8 @@ func FuzzReadAt(f *testing.F) {
 	})
 }
 
-// unambiguous reports whether no two events of a plane have one name, as is true of
-// what profilers write: of two the last one counts here, and all do for the oracle.
+// unambiguous reports whether the event names of each plane are distinct, as in real profiles. Of two equal
+// names this reader uses the last, the oracle both.
 func unambiguous(space protoreflect.Message) bool {
 	for plane := range each(space, "planes") {
 		seen := map[string]bool{}
@@ -122,7 +121,7 @@ func readAnything(t *testing.T, data []byte) {
 	}
 }
 
-// reports reads what allocators said, as it stands.
+// reports reads the allocator reports unchanged.
 func reports(data []byte) (*lifetime.Capture, error) {
 	b := build.New(build.Reports)
 	if err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b); err != nil {
@@ -131,21 +130,20 @@ func reports(data []byte) (*lifetime.Capture, error) {
 	return b.Finish()
 }
 
-// said are the events of allocators together. Sums wrap.
-type said struct {
+// reported sums the allocator events. Sums wrap.
+type reported struct {
 	allocations, frees         int
 	addr, requested, allocated int64
 }
 
-// compareEvents holds the events that are read of an encoded profile against those
-// that the decoder of protocol buffers finds.
+// compareEvents compares the events read from an encoded profile with those that the protobuf library finds.
 func compareEvents(t *testing.T, data []byte) {
 	t.Helper()
 	c, err := reports(data)
 	if err != nil {
-		t.Fatalf("a whole profile is refused: %v", err)
+		t.Fatalf("a complete profile is refused: %v", err)
 	}
-	var got, want said
+	var got, want reported
 	for _, s := range c.Spaces {
 		for r := range s.Reports.All() {
 			if r.Free {
@@ -165,6 +163,6 @@ func compareEvents(t *testing.T, data []byte) {
 		want.addr, want.requested, want.allocated = want.addr+h.figure("addr", 0), want.requested+h.figure("requested_bytes", -1), want.allocated+h.figure("allocation_bytes", -1)
 	}
 	if got != want {
-		t.Errorf("%+v, by the decoder of protocol buffers %+v", got, want)
+		t.Errorf("%+v, the protobuf library finds %+v", got, want)
 	}
 }

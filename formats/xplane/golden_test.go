@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// TestGolden holds the whole model of some captures against their native text.
+// TestGolden compares the whole model of some captures with their native text.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"tf_warm_cache", "tf_oom", "tf_graph"} {
 		t.Run(name, func(t *testing.T) {

@@ -6,35 +6,55 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 )
 
-// rootLevels are events that are roots of groups by their name, and their
-// level: XProf's group_events.
-var rootLevels = map[string]int64{
-	"TraceContext": 1, "BatchingSessionRun": 1, "ProcessBatch": 2, "OrbaxServing::ProcessBatch": 2,
+// groupRule is the role of an event in groups. Its name determines the role, as in XProf's group_events.
+type groupRule uint8
+
+const (
+	noRule     groupRule = iota
+	opens                // a root of level 1
+	opensOuter           // a root of level 2
+	executes             // a run of TensorFlow's executor: one iteration of a loop
+	fetches              // takes an element of a data set, for the run of the executor with the same id and iter_num
+	prepares             // runs a function of tf.data: roots with its id open no group
+)
+
+var rootLevels = [...]int64{opens: 1, opensOuter: 2, prepares: 0}
+
+var groupRules = map[string]groupRule{
+	"TraceContext": opens, "BatchingSessionRun": opens, "ProcessBatch": opensOuter, "OrbaxServing::ProcessBatch": opensOuter,
+	"ExecutorState::Process":       executes,
+	"IteratorGetNextOp::DoCompute": fetches, "IteratorGetNextAsOptionalOp::DoCompute": fetches,
+	"InstantiatedCapturedFunction::Run": prepares, "InstantiatedCapturedFunction::RunAsync": prepares,
+	"InstantiatedCapturedFunction::RunInstantiated": prepares, "InstantiatedCapturedFunction::RunWithBorrowedArgs": prepares,
 }
 
-// groups are XProf's step ids: the rules of its group_events, which only its
-// own outputs need.
+// groups computes XProf's step ids by the rules of its group_events. Only the exports in XProf's own format
+// need them.
 //
-// A root is an event with the statistic _r, whose value is its level, or one of
-// rootLevels. A group spreads from its root to what is nested in its members
-// and, over links, to what consumes what they produce. Not followed are loops
-// of TensorFlow's executor, which XProf takes for the steps of programs that
-// train inside one, and its links by the names of TPU requests.
+// A root is an event with the statistic _r, whose value is its level, or an event that is one by name. A group
+// spreads from its root to the events nested in its members and, over links, to the consumers of what its
+// members produce. In a program that trains inside a loop of TensorFlow's executor, every iteration of the loop is a
+// group, and roots open none. One rule of XProf is left out: links by the names of TPU requests.
 type groups struct {
-	nodes     []node // the events that a group starts or spreads from
+	nodes     []node // events that a group starts at or spreads from
 	producers []gate
 	consumers []gate
-	members   []int32 // of each report of the host, in order of the file, the node it is nested in
+	members   []int32 // by report of the host in file order: the node it is nested in
+
+	roots    []mark
+	runs     []mark         // of TensorFlow's executor
+	fetched  []mark         // events that take an element of a data set
+	prepared map[int64]bool // ids of functions of tf.data
+	edges    [][2]int32     // besides nesting and links: from a node to one of its group
 }
 
-// node is an event that matters for groups. What else is nested in it has its
-// group.
+// node is an event that matters for groups. Every other event belongs to the group of the node it is nested in.
 type node struct {
-	parent int32 // node it is nested in; -1 = none
-	group  int32 // -1 = none
+	parent int32 // node it is nested in; -1: none
+	group  int32 // -1: none
 }
 
 // gate is one side of a link.
@@ -43,28 +63,36 @@ type gate struct {
 	node int32
 }
 
-// root is a node that may open a group.
-type root struct {
-	node  int32
-	level int64
-	at    instant
+// mark is a node with a rule.
+type mark struct {
+	node     int32
+	level    int64
+	at       instant
+	duration int64
+
+	loop, iteration int64 // the statistics id and iter_num; -1: none
 }
 
-// nested is an event on the stack of a line.
+// compare orders marks by time; of those that begin together, the longest is first.
+func (m *mark) compare(o *mark) int {
+	return cmp.Or(m.at.compare(o.at), cmp.Compare(o.duration, m.duration))
+}
+
+// nested is an open event on the stack of a line.
 type nested struct {
 	begin, end int64
 	node       int32
 }
 
-// groupsOf finds the groups of the whole file.
+// groupsOf computes the groups of the whole file.
 func (r *reader) groupsOf() (*groups, error) {
-	g := &groups{}
+	g := &groups{prepared: map[int64]bool{}}
 	var hosts []*host
 	any := false
 	for i := range r.planes {
 		p := &r.planes[i]
 		if strings.HasPrefix(p.name, tpuPrefix) {
-			continue // roots there do not count
+			continue // XProf ignores roots on TPUs
 		}
 		s, err := r.schema(p)
 		if err != nil {
@@ -81,41 +109,24 @@ func (r *reader) groupsOf() (*groups, error) {
 	if !any {
 		return g, nil
 	}
-	var roots []root
 	for _, h := range hosts {
-		for i, l := range h.lines() {
-			found, err := g.read(l)
-			if err != nil {
-				return nil, fmt.Errorf("%s: lines[%d]: %w", h.p.name, i, err)
-			}
-			roots = append(roots, found...)
+		if err := h.eachLine(g.read); err != nil {
+			return nil, fmt.Errorf("%s: %w", h.p.name, err)
 		}
 	}
-	g.spread(roots)
+	g.feed()
+	g.spread(g.iterations())
 	return g, nil
 }
 
-// read takes in the events of a line, in the order of the file. It returns the
-// roots.
-func (g *groups) read(l *line) ([]root, error) {
+// read adds the events of a line, in file order.
+func (g *groups) read(l *line) error {
 	l.window(windowBytes)
-	if err := l.open(); err != nil {
-		return nil, err
-	}
 	isHost := l.h.p.name == hostPlane
 	var stack []nested
-	var roots []root
-	for {
-		at := l.w.at()
-		b, ok := l.nextBody()
-		if !ok {
-			return roots, l.h.r.settle(&l.w, &l.cut)
-		}
-		e := &l.event
-		if !l.h.decoder.decode(b, e) {
-			return nil, &damage{at, "an event cannot be read"}
-		}
-		end := lifetime.AddSat(e.offset, e.duration)
+	e := &l.event
+	return l.each(l.decodeNext, func() {
+		end := units.AddSat(e.offset, e.duration)
 		parent, async := int32(-1), e.number(isAsync, 0) != 0
 		if !async {
 			for len(stack) > 0 && (stack[len(stack)-1].begin > e.offset || stack[len(stack)-1].end < end) {
@@ -126,15 +137,10 @@ func (g *groups) read(l *line) ([]root, error) {
 			}
 		}
 		id := parent
-		level, named := l.h.rootNames[e.meta]
-		if e.is(isRoot) {
-			level = e.stats[isRoot]
-		}
-		if e.is(isRoot) || named || e.is(producerID) || e.is(consumerID) {
+		rule := l.h.groupRules[e.meta]
+		if rule != noRule || e.is(isRoot) || e.is(producerID) || e.is(consumerID) {
 			id = g.add(e, parent)
-		}
-		if e.is(isRoot) || named {
-			roots = append(roots, root{id, level, after(l.stamp, e.offset)})
+			g.mark(rule, e, mark{id, 0, after(l.stamp, e.offset), e.duration, e.number(loopID, -1), e.number(iterationNumber, -1)})
 		}
 		if !async {
 			stack = append(stack, nested{e.offset, end, id})
@@ -142,7 +148,69 @@ func (g *groups) read(l *line) ([]root, error) {
 		if isHost && l.h.reports(e) {
 			g.members = append(g.members, id)
 		}
+	})
+}
+
+// mark records an event according to its rule. The event may also be a root. TensorFlow's rules need statistics
+// that the event may lack.
+func (g *groups) mark(rule groupRule, e *event, m mark) {
+	if m.level = e.number(isRoot, rootLevels[rule]); m.level != 0 || e.is(isRoot) {
+		g.roots = append(g.roots, m)
 	}
+	numbered := e.is(loopID) && e.is(iterationNumber)
+	switch {
+	case rule == prepares && e.is(loopID):
+		g.prepared[m.loop] = true
+	case rule == executes && numbered:
+		g.runs = append(g.runs, m)
+	case rule == fetches && numbered:
+		g.fetched = append(g.fetched, m)
+	}
+}
+
+// feed adds each event that fetches a data set element to the group of the run that consumes it: the last run
+// with the same numbers.
+func (g *groups) feed() {
+	runs := map[[2]int64]int32{}
+	for _, m := range g.runs {
+		runs[[2]int64{m.loop, m.iteration}] = m.node
+	}
+	for _, m := range g.fetched {
+		if run, ok := runs[[2]int64{m.loop, m.iteration}]; ok {
+			g.edges = append(g.edges, [2]int32{run, m.node})
+		}
+	}
+}
+
+// iterations returns the first run of every iteration of the executor's loops, in order of time, and adds the
+// other runs of the iteration to its group. Functions of tf.data do not count, nor do loops whose only
+// iteration is number 0.
+func (g *groups) iterations() []mark {
+	type iteration struct{ loop, number int64 }
+	first := map[iteration]*mark{}
+	looped := map[int64]bool{}
+	runs := g.runs
+	slices.SortStableFunc(runs, func(x, y mark) int { return x.compare(&y) })
+	for i := range runs {
+		m := &runs[i]
+		at := iteration{m.loop, m.iteration}
+		if first[at] == nil {
+			first[at] = m
+		}
+		looped[m.loop] = looped[m.loop] || m.iteration != 0
+	}
+	var all []mark
+	for i := range runs {
+		m := &runs[i]
+		switch f := first[iteration{m.loop, m.iteration}]; {
+		case !looped[m.loop] || g.prepared[m.loop]:
+		case f == m:
+			all = append(all, *m)
+		default:
+			g.edges = append(g.edges, [2]int32{f.node, m.node})
+		}
+	}
+	return all
 }
 
 func (g *groups) add(e *event, parent int32) int32 {
@@ -157,40 +225,49 @@ func (g *groups) add(e *event, parent int32) int32 {
 	return id
 }
 
-// spread opens the groups: roots of the highest level first, then by time. A
-// root that has a group already, or that descends from a root of its own
-// level, opens none.
-func (g *groups) spread(roots []root) {
-	slices.SortStableFunc(roots, func(x, y root) int { return cmp.Or(cmp.Compare(y.level, x.level), x.at.compare(y.at)) })
+// spread opens a group for each iteration, if there are any. Otherwise roots open them: those of the highest
+// level first, then by time. A root opens no group if it already has one, descends from a root of the same
+// level, or has the id of a function of tf.data.
+func (g *groups) spread(iterations []mark) {
 	edges := g.join()
 	down, up := adjacent(len(g.nodes), edges, 0, 1), adjacent(len(g.nodes), edges, 1, 0)
+	for i, m := range iterations {
+		g.open(down, m.node, int32(i))
+	}
+	if len(iterations) > 0 {
+		return
+	}
+	roots := g.roots
+	slices.SortStableFunc(roots, func(x, y mark) int { return cmp.Or(cmp.Compare(y.level, x.level), x.compare(&y)) })
 	levels := map[int32]int64{}
 	for _, r := range roots {
 		levels[r.node] = r.level
 	}
 	next := int32(0)
-	seen := make([]int32, len(g.nodes)) // by the root that looked last, from 1
+	seen := make([]int32, len(g.nodes)) // number of the last root that visited the node, from 1
 	for i, r := range roots {
-		if g.nodes[r.node].group >= 0 || descends(up, r, levels, seen, int32(i+1)) {
-			continue
+		if g.nodes[r.node].group < 0 && !g.prepared[r.loop] && !descends(up, r, levels, seen, int32(i+1)) {
+			g.open(down, r.node, next)
+			next++
 		}
-		todo := []int32{r.node}
-		for len(todo) > 0 {
-			id := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			if g.nodes[id].group >= 0 {
-				continue
-			}
-			g.nodes[id].group = next
-			todo = append(todo, down.of(id)...)
-		}
-		next++
 	}
 }
 
-// descends reports whether an ancestor of r is a root of the same level; r is
-// one when it consumes what it produces itself.
-func descends(up adjacency, r root, levels map[int32]int64, seen []int32, mark int32) bool {
+// open gives a group to a node and to all below it that have none.
+func (g *groups) open(down adjacency, from, group int32) {
+	for todo := []int32{from}; len(todo) > 0; {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if g.nodes[id].group < 0 {
+			g.nodes[id].group = group
+			todo = append(todo, down.of(id)...)
+		}
+	}
+}
+
+// descends reports whether an ancestor of r is a root of the same level. r counts as its own ancestor if it
+// consumes what it produces.
+func descends(up adjacency, r mark, levels map[int32]int64, seen []int32, mark int32) bool {
 	todo := slices.Clone(up.of(r.node))
 	for _, id := range todo {
 		if slices.Contains(up.of(id), r.node) {
@@ -217,12 +294,13 @@ type adjacency struct{ from, to []int32 }
 
 func (a adjacency) of(id int32) []int32 { return a.to[a.from[id]:a.from[id+1]] }
 
-// join adds a node for every link that has both sides: producers are its
-// parents and consumers its children, so that edges stay as many as events.
+// join returns the edges between nodes. It adds one node for every link that has both sides, with producers as
+// parents and consumers as children, so that there are no more edges than events.
 func (g *groups) join() (edges [][2]int32) {
 	byLink := func(x, y gate) int {
 		return cmp.Or(cmp.Compare(x.link.kind, y.link.kind), cmp.Compare(x.link.id, y.link.id))
 	}
+	edges = g.edges
 	slices.SortStableFunc(g.producers, byLink)
 	slices.SortStableFunc(g.consumers, byLink)
 	for p, c := 0, 0; p < len(g.producers) && c < len(g.consumers); {
@@ -255,12 +333,11 @@ func (g *groups) join() (edges [][2]int32) {
 	return edges
 }
 
-// maxLinked is how many producers of a link may meet as many consumers: XProf
-// takes more of both for numbers that were used again.
+// maxLinked bounds links with many events on both sides: if a link has at least this many producers and
+// consumers, its number was reused and it connects nothing. XProf allows more.
 const maxLinked = 64
 
-// sameLink returns the gates at the beginning of sorted ones that have the same
-// link.
+// sameLink returns the leading gates that have the same link. gates must be sorted and not empty.
 func sameLink(gates []gate) []gate {
 	n := 1
 	for n < len(gates) && gates[n].link == gates[0].link {
@@ -269,7 +346,7 @@ func sameLink(gates []gate) []gate {
 	return gates[:n]
 }
 
-// adjacent lists the ends of the edges of n nodes by their beginnings.
+// adjacent lists, for each of n nodes, the far ends of its edges.
 func adjacent(n int, edges [][2]int32, from, to int) adjacency {
 	a := adjacency{from: make([]int32, n+1), to: make([]int32, len(edges))}
 	for _, e := range edges {
@@ -286,7 +363,7 @@ func adjacent(n int, edges [][2]int32, from, to int) adjacency {
 	return a
 }
 
-// of returns the group of a report; -1 = none.
+// of returns the group of report i, or -1.
 func (g *groups) of(i int) int32 {
 	if g.members[i] < 0 {
 		return -1
@@ -294,28 +371,18 @@ func (g *groups) of(i int) int32 {
 	return g.nodes[g.members[i]].group
 }
 
-// keepReports reads the events of allocators in the order of the file.
+// keepReports reads the allocator events in file order.
 func (h *host) keepReports() error {
 	g, err := h.r.groupsOf()
 	if err != nil {
 		return err
 	}
 	n := 0
-	for i, l := range h.lines() {
+	err = h.eachLine(func(l *line) error {
 		l.window(windowBytes)
-		if err := l.open(); err != nil {
-			return fmt.Errorf("lines[%d]: %w", i, err)
-		}
-		for {
-			more, err := l.scan()
-			if err != nil {
-				return fmt.Errorf("lines[%d]: %w", i, err)
-			}
-			if !more {
-				break
-			}
+		return l.each(l.scan, func() {
 			if !h.reports(&l.event) {
-				continue
+				return
 			}
 			step := int32(l.event.number(groupID, -1))
 			if n < len(g.members) {
@@ -323,7 +390,10 @@ func (h *host) keepReports() error {
 			}
 			n++
 			h.report(&l.event, l.at.ns, step)
-		}
+		})
+	})
+	if err != nil {
+		return err
 	}
 	return h.describe()
 }

@@ -5,12 +5,12 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -29,7 +29,7 @@ type host struct {
 	decoder decoder
 	schema
 
-	tooLarge []int64 // where events stand that are too large to be one
+	tooLarge []int64 // offsets of events larger than maxEvent
 
 	spaces []hostSpace // in order of their first event
 	byRef  map[allocatorRef]build.SpaceRef
@@ -37,19 +37,18 @@ type host struct {
 	sites  siteTable
 	steps  []step
 
-	said          lifetime.Report // by the event at hand
-	lastAllocator allocatorRef    // as a rule space and site are those of the event before
+	reported      lifetime.AllocatorEvent // of the current event
+	lastAllocator allocatorRef            // usually the allocator of the next event too
 	lastSpace     build.SpaceRef
 }
 
-// allocatorID names an allocator: by its name, else by the number of its device,
-// -1 when there is none.
+// allocatorID identifies an allocator by its name, or by the number of its device (-1: none).
 type allocatorID struct {
 	name   string
 	device int64
 }
 
-// allocatorRef is the same as an event has it.
+// allocatorRef is an allocatorID as an event encodes it.
 type allocatorRef struct {
 	name   textRef
 	device int64
@@ -81,12 +80,12 @@ func (r *reader) readHost(p *plane) error {
 	}
 	var unordered map[span]bool
 	for {
-		// Start over where a line has to be sorted, or the model needs all buffers.
+		// Read again if a line must be sorted, or if the model needs all buffers.
 		err := h.merge(unordered)
 		var order *errOrder
 		switch {
 		case errors.As(err, &order):
-			// All of them at once: there may be millions.
+			// Find all unordered lines in one pass: there may be millions.
 			if unordered, err = h.unordered(); err != nil {
 				return err
 			}
@@ -100,27 +99,23 @@ func (r *reader) readHost(p *plane) error {
 	}
 }
 
-// unordered returns the lines whose wanted events are not in order of time.
+// unordered returns the lines whose relevant events are not in order of time.
 func (h *host) unordered() (map[span]bool, error) {
 	found := map[span]bool{}
-	for i, l := range h.lines() {
+	err := h.eachLine(func(l *line) error {
 		l.window(windowBytes)
-		err := l.open()
-		for more := true; more && err == nil; {
-			more, err = l.next()
-		}
+		err := l.each(l.next, func() {})
 		var order *errOrder
-		switch {
-		case errors.As(err, &order):
+		if errors.As(err, &order) {
 			found[l.body] = true
-		case err != nil:
-			return nil, fmt.Errorf("lines[%d]: %w", i, err)
+			return nil
 		}
-	}
-	return found, nil
+		return err
+	})
+	return found, err
 }
 
-// forget leaves the spaces so far behind.
+// forget discards the spaces read so far.
 func (h *host) forget() {
 	for _, s := range h.spaces {
 		h.r.b.Forget(s.ref)
@@ -130,34 +125,33 @@ func (h *host) forget() {
 	h.lastAllocator = allocatorRef{device: math.MinInt64} // no event's
 }
 
-// complete reports whether the names are there without which the events of
-// allocators mean nothing.
+// complete reports whether the plane names everything that is needed to interpret allocator events.
 func (h *host) complete() bool {
-	return h.allocation >= 0 && h.free >= 0 && h.stats.has(address, allocationBytes, bytesAllocated) && (h.stats.has(allocatorName) || h.stats.has(indexOnHost))
+	return h.allocation >= 0 && h.free >= 0 && h.stats.has(address, allocationBytes, bytesAllocated) &&
+		(h.stats.has(allocatorName) || h.stats.has(indexOnHost))
 }
 
-// lines yields the lines of the plane, ready to be read. There may be millions that
-// are empty: who is done with one need not keep it.
-func (h *host) lines() iter.Seq2[int, *line] {
-	return func(yield func(int, *line) bool) {
-		for i, body := range h.p.lines {
-			if !yield(i, &line{h: h, body: body}) {
-				return
-			}
+// eachLine calls use with every line of the plane, ready to be read. There may be millions of empty lines, so
+// use keeps only those it needs.
+func (h *host) eachLine(use func(*line) error) error {
+	for i, body := range h.p.lines {
+		if err := use(&line{h: h, body: body}); err != nil {
+			return fmt.Errorf("lines[%d]: %w", i, err)
 		}
 	}
+	return nil
 }
 
-// maxWindows bounds the memory of the windows of all lines together.
+// maxWindows bounds the memory of all line windows together, in bytes.
 const maxWindows = 16 << 20
 
-// merge reads the wanted events of all lines in order of time.
+// merge reads the relevant events of all lines in order of time.
 func (h *host) merge(unordered map[span]bool) error {
 	q := &queue{}
 	room := min(max(maxWindows/max(len(h.p.lines), 1), 4<<10), windowBytes)
-	var spare []byte // the buffer of a long line without any event
-	for i, l := range h.lines() {
-		if cap(spare) < room { // that of a short line would be slow for a long one
+	var spare []byte // the buffer of a line that had no relevant event
+	err := h.eachLine(func(l *line) error {
+		if cap(spare) < room { // a smaller buffer would make reading slow
 			l.window(room)
 		} else {
 			l.w = window{in: h.r.in, size: h.r.size, buf: spare}
@@ -168,17 +162,18 @@ func (h *host) merge(unordered map[span]bool) error {
 			start = l.sort
 		}
 		if err := start(); err != nil {
-			return fmt.Errorf("lines[%d]: %w", i, err)
+			return err
 		}
 		more, err := l.next()
-		if err != nil {
-			return fmt.Errorf("lines[%d]: %w", i, err)
-		}
 		if !more {
 			spare = l.w.buf
-			continue
+		} else {
+			q.lines = append(q.lines, l)
 		}
-		q.lines = append(q.lines, l)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	heap.Init(q)
 	for len(q.lines) > 0 {
@@ -215,7 +210,7 @@ func (q *queue) Pop() any {
 	return l
 }
 
-// second returns the line that comes after the first one, nil when there is none.
+// second returns the line with the second earliest event, or nil.
 func (q *queue) second() *line {
 	switch {
 	case len(q.lines) < 2:
@@ -228,7 +223,7 @@ func (q *queue) second() *line {
 
 // before reports whether the next event of l comes before that of m.
 func (l *line) before(m *line) bool {
-	switch { // asked for every event
+	switch { // runs once per event: no cmp.Or
 	case l.at.ns != m.at.ns:
 		return l.at.ns < m.at.ns
 	case l.at.ps != m.at.ps:
@@ -237,26 +232,27 @@ func (l *line) before(m *line) bool {
 	return l.body.at < m.body.at
 }
 
-// take hands on the event of a line.
+// take records the current event of a line.
 func (h *host) take(l *line) {
 	e := &l.event
 	if e.is(isRoot) {
-		h.steps = append(h.steps, step{begin: l.at.ns, end: after(l.stamp, lifetime.AddSat(e.offset, e.duration)).ns, meta: e.meta, number: e.number(stepNum, -1)})
+		end := after(l.stamp, units.AddSat(e.offset, e.duration)).ns
+		h.steps = append(h.steps, step{begin: l.at.ns, end: end, meta: e.meta, number: e.number(stepNum, -1)})
 	}
 	if h.reports(e) {
 		h.report(e, l.at.ns, -1)
 	}
 }
 
-// reports tells whether an event is one of an allocator.
+// reports reports whether e is an allocator event.
 func (h *host) reports(e *event) bool { return e.meta == h.allocation || e.meta == h.free }
 
-// report hands on what an allocator said.
+// report passes an allocator event to the builder.
 func (h *host) report(e *event, ns int64, step int32) {
 	h.r.events++
-	e.report(&h.said, e.meta == h.free)
-	h.said.Site, h.said.Step = h.site(e), step
-	h.r.b.Report(h.space(e), ns, &h.said)
+	e.report(&h.reported, e.meta == h.free)
+	h.reported.Site, h.reported.Step = h.site(e), step
+	h.r.b.Report(h.space(e), ns, &h.reported)
 }
 
 // space returns the space of an event.
@@ -267,7 +263,7 @@ func (h *host) space(e *event) build.SpaceRef {
 	}
 	ref, ok := h.byRef[key]
 	if !ok {
-		// One text may have several numbers.
+		// Several numbers may stand for the same text.
 		id := allocatorID{h.text(key.name), key.device}
 		if ref, ok = h.byName[id]; !ok {
 			ref = h.r.b.Space()
@@ -281,8 +277,8 @@ func (h *host) space(e *event) build.SpaceRef {
 	return ref
 }
 
-// text returns the text that an event refers to. XLA writes "(null)" where it
-// has none, and XProf shows it.
+// text returns the text that an event refers to. XLA writes "(null)" for a missing text. It is kept only for
+// exports in XProf's format, because XProf displays it.
 func (h *host) text(ref textRef) (text string) {
 	switch {
 	case ref == noText:
@@ -309,7 +305,7 @@ func (h *host) site(e *event) lifetime.SiteID {
 	return slot.id
 }
 
-// describe says what the spaces are.
+// describe records the identity, marks and losses of the spaces.
 func (h *host) describe() error {
 	marks, err := h.marks()
 	if err != nil {
@@ -320,7 +316,7 @@ func (h *host) describe() error {
 		h.r.b.Describe(s.ref, h.identity(s))
 	}
 	for _, at := range h.tooLarge {
-		h.r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: an event too large to be one", at))
+		h.r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: event larger than 16 MiB", at))
 	}
 	h.r.b.MarkAll(refs, marks)
 	h.r.found += len(refs)

@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// TestManyLines: a profile may have as many threads as it has bytes, for nothing.
-// However it is read, each takes no more than what is noted of it.
+// TestManyLines: a profile may have nearly as many empty threads as bytes. Reading must keep only a little of
+// each.
 func TestManyLines(t *testing.T) {
 	names := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}}.encode()
 	plane := bytesField(nil, 2, []byte("/host:CPU"))
@@ -48,8 +48,8 @@ func (c *countingReader) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestDisorder: however many threads have their events out of order, and however
-// badly, a profile is read in a number of looks that does not grow with them.
+// TestDisorder: the number of passes over a profile does not depend on how many threads have unordered events,
+// or how badly.
 func TestDisorder(t *testing.T) {
 	var threads []xline
 	for range 1000 {
@@ -75,7 +75,7 @@ func TestDisorder(t *testing.T) {
 	}
 }
 
-// TestManyPlanes: a file that is made of empty planes is refused.
+// TestManyPlanes: a file of empty planes is refused.
 func TestManyPlanes(t *testing.T) {
 	data := bytes.Repeat([]byte{1<<3 | 2, 0}, 200_000)
 	nativetest.Bounded(t, len(data), 4<<20, 200, func() {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// instant is a time: nanoseconds, and the picoseconds beyond them. Both
-// together do not fit an int64 for clocks that count from 1970.
+// instant is a time in nanoseconds plus picoseconds. For clocks that count from 1970 one int64 cannot hold
+// both.
 type instant struct {
 	ns int64
 	ps int64 // 0 to 999
@@ -16,7 +16,7 @@ func (t instant) compare(u instant) int {
 	return cmp.Or(cmp.Compare(t.ns, u.ns), cmp.Compare(t.ps, u.ps))
 }
 
-// after returns the time some picoseconds after a timestamp.
+// after returns the time ps picoseconds after the timestamp ns (nanoseconds).
 func after(ns, ps int64) instant {
 	q, r := ps/1000, ps%1000
 	if r < 0 {
@@ -33,22 +33,21 @@ type line struct {
 	stamp  int64 // timestamp of the line in nanoseconds
 	at     instant
 	event  event
-	begins int64    // where event stands in the file
-	sorted []placed // the rest of the events, where the file does not have them in order
+	begins int64    // offset of event in the file
+	sorted []placed // the remaining events, if the file does not store them in order of time
 	cut    bool
-	last   int64 // offset of the last event
+	last   int64 // time offset of the last event
 }
 
-// placed is where the event of a time stands in the file: to read it once more
-// takes less than to keep it.
+// placed is the time and file offset of an event. Reading an event twice takes less memory than keeping it.
 type placed struct{ offset, at int64 }
 
-// window makes the window of a line, of so many bytes at most.
+// window creates the window of a line, with at most the given number of bytes.
 func (l *line) window(most int) {
 	l.w = l.h.r.window(int(min(int64(most), l.body.end-l.body.at+1)))
 }
 
-// open reads what stands before the events of a line.
+// open reads the fields before the events of a line.
 func (l *line) open() error {
 	l.w.open(l.body)
 	l.last = -1 << 63
@@ -79,11 +78,11 @@ const eventTag = lineEvents<<3 | bytesType
 // maxEvent bounds the body of an event.
 const maxEvent = 16 << 20
 
-// body returns the next event's bytes, good until the next call.
+// nextBody returns the bytes of the next event. They are valid until the next call.
 func (l *line) nextBody() ([]byte, bool) {
 	for {
 		b := l.w.buf[l.w.pos:]
-		// Nearly all events are whole in the window, with a length of two bytes.
+		// Fast path: nearly all events are whole in the window, with a length of one or two bytes.
 		if len(b) >= 3 && b[0] == eventTag {
 			n, head := int(b[1]), 2
 			if n >= 0x80 {
@@ -101,7 +100,7 @@ func (l *line) nextBody() ([]byte, bool) {
 		case !ok:
 			return nil, false
 		case f.number == lineTimestamp && f.wire == varintType:
-			l.stamp = int64(f.value) // behind events: not seen so far
+			l.stamp = int64(f.value) // open stops at the first event
 		case f.wire != bytesType:
 		case f.number == lineEvents && f.value <= maxEvent:
 			return l.w.take(f, maxEvent)
@@ -118,12 +117,38 @@ func (l *line) nextBody() ([]byte, bool) {
 	}
 }
 
-// skipOthers goes past events that are whole in the window and that no one wants, by
-// the number of their metadata: in most files they are nearly all.
+// each opens the line and calls use after every step (next, scan or decodeNext) up to the end of the line.
+func (l *line) each(step func() (bool, error), use func()) error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	for {
+		if more, err := step(); !more || err != nil {
+			return err
+		}
+		use()
+	}
+}
+
+// decodeNext advances to the next event of any kind in file order.
+func (l *line) decodeNext() (bool, error) {
+	at := l.w.at()
+	b, ok := l.nextBody()
+	if !ok {
+		return false, l.h.r.settle(&l.w, &l.cut)
+	}
+	if !l.h.decoder.decode(b, &l.event) {
+		return false, &damage{at, "an event cannot be read"}
+	}
+	return true, nil
+}
+
+// skipOthers skips events that are whole in the window and are not allocator events by their metadata number.
+// In most files these are nearly all events.
 func (l *line) skipOthers() {
 	w, h := &l.w, l.h
 	b := w.buf[:max(min(int64(len(w.buf)), w.end-w.base), 0)]
-	for w.pos+8 <= len(b) && b[w.pos] == eventTag { // room for all that is looked at
+	for w.pos+8 <= len(b) && b[w.pos] == eventTag { // the header bytes below are in range
 		n, body := int(b[w.pos+1]), w.pos+2
 		if n >= short {
 			n, body = n&0x7f|int(b[body])<<7, body+1
@@ -145,13 +170,13 @@ func (l *line) skipOthers() {
 	}
 }
 
-// errOrder says that the events of a line are not in order of time.
+// errOrder reports that the events of a line are not in order of time.
 type errOrder struct{ l *line }
 
 func (e *errOrder) Error() string { return "events are not in order" }
 
-// next goes on to the next event that is wanted: one of an allocator, or a root
-// of a step. It reports false at the end of the line.
+// next advances to the next relevant event: an allocator event, or the root of a step. It returns false at the
+// end of the line.
 func (l *line) next() (bool, error) {
 	if l.sorted != nil {
 		if len(l.sorted) == 0 {
@@ -175,7 +200,7 @@ func (l *line) next() (bool, error) {
 	return true, nil
 }
 
-// scan finds the next wanted event in the order of the file.
+// scan advances to the next relevant event in file order.
 func (l *line) scan() (bool, error) {
 	h := l.h
 	for {
@@ -202,25 +227,15 @@ func (l *line) scan() (bool, error) {
 	}
 }
 
-// scatteredBytes is how much of a line is looked at in one piece whose events are
-// read in another order than that of the file.
+// scatteredBytes is the window size for lines whose events are read in another order than that of the file.
 const scatteredBytes = 2 << 10
 
-// sort finds all wanted events of a line and brings them in order.
+// sort finds all relevant events of a line and sorts them by time.
 func (l *line) sort() error {
 	l.sorted = []placed{}
-	if err := l.open(); err != nil {
+	err := l.each(l.scan, func() { l.sorted = append(l.sorted, placed{l.event.offset, l.begins}) })
+	if err != nil {
 		return err
-	}
-	for {
-		ok, err := l.scan()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		l.sorted = append(l.sorted, placed{l.event.offset, l.begins})
 	}
 	slices.SortStableFunc(l.sorted, func(x, y placed) int { return cmp.Compare(x.offset, y.offset) })
 	l.window(scatteredBytes)

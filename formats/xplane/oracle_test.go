@@ -24,7 +24,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// schema is what the oracle reads of xplane.proto.
+// schema is the part of xplane.proto that the oracle reads.
 const schema = `
 name: "xplane.proto" syntax: "proto3"
 message_type: { name: "XSpace"
@@ -73,8 +73,8 @@ var spaceType = func() protoreflect.MessageDescriptor {
 	return known.Messages().ByName("XSpace")
 }()
 
-// decoded is what the decoder of protocol buffers makes of a profile, but for
-// fields that are not in schema. It panics at an entry of a map without a key.
+// decoded decodes a profile with the protobuf library, without the fields that are not in schema. It panics at
+// a map entry without a key.
 func decoded(data []byte) (space *dynamicpb.Message, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -102,7 +102,7 @@ func each(m protoreflect.Message, name protoreflect.Name) iter.Seq[protoreflect.
 	}
 }
 
-// namesIn returns the names of a map of metadata by number.
+// namesIn returns the names of a metadata map by number.
 func namesIn(plane protoreflect.Message, field protoreflect.Name) map[int64]string {
 	names := map[int64]string{}
 	get(plane, field).Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
@@ -112,7 +112,7 @@ func namesIn(plane protoreflect.Message, field protoreflect.Name) map[int64]stri
 	return names
 }
 
-// happened is an event of an allocator, as the oracle sees it.
+// happened is an allocator event, as the oracle decodes it.
 type happened struct {
 	at            *big.Int // picoseconds
 	offset        int64    // since the timestamp of its line
@@ -120,11 +120,11 @@ type happened struct {
 	space         string
 	stats         map[string]int64
 	texts         map[string]string
-	fragmentation string // "none" where it tells none
+	fragmentation string // "none" if missing
 	op            string
 }
 
-// allEvents returns the events of allocators in order of time.
+// allEvents returns the allocator events in order of time.
 func allEvents(t testing.TB, data []byte) []happened {
 	t.Helper()
 	space, err := decoded(data)
@@ -158,7 +158,7 @@ func allEvents(t testing.TB, data []byte) []happened {
 	return all
 }
 
-// take takes a statistic that is a number or a text, which may be one of names.
+// take reads a statistic that is a number or a text; the text may be a reference to a name.
 func (h *happened) take(stat protoreflect.Message, names map[int64]string) {
 	key := names[get(stat, "metadata_id").Int()]
 	set := stat.WhichOneof(stat.Descriptor().Oneofs().ByName("value"))
@@ -194,7 +194,7 @@ func (h *happened) take(stat protoreflect.Message, names map[int64]string) {
 	}
 }
 
-// figure returns a number of the event, or what stands for none.
+// figure returns a number of the event, or none if it is missing.
 func (h *happened) figure(name string, none int64) int64 {
 	if v, ok := h.stats[name]; ok {
 		return v
@@ -212,17 +212,17 @@ func (h *happened) number(key string, v int64) {
 	}
 }
 
-// replayed is what a plain replay of the events of one allocator says.
+// replayed is the result of a simple replay of one allocator's events.
 type replayed struct {
 	allocations, frees int
-	base               int64 // constant difference between what was reported and what is alive
+	base               int64 // constant difference between reported and live bytes
 	constant           bool
 	peak               int64
 	atPeak             map[string]int64 // bytes by operation, older buffers and base as ""
 }
 
-// replay walks over the events of one space with a map of what is alive. What
-// is freed without having been allocated was alive from the beginning.
+// replay processes the events of one space with a map of the live buffers. A buffer that is freed without an
+// allocation was alive from the beginning.
 func replay(all []happened, space string) replayed {
 	type block struct {
 		size int64
@@ -274,9 +274,9 @@ func replay(all []happened, space string) replayed {
 	return r
 }
 
-// TestReplay holds every capture against a replay that shares no code with the
-// reader: counts, the bytes older than the window, the constant difference
-// between reported and live bytes at every event, the peak and what makes it up.
+// TestReplay compares every capture with a replay that shares no code with the reader: counts, the bytes older
+// than the window, the constant difference between reported and live bytes at every event, the peak and its
+// breakdown.
 func TestReplay(t *testing.T) {
 	files, _ := filepath.Glob(captures + "/*.xplane.pb")
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {

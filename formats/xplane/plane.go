@@ -20,7 +20,6 @@ const (
 
 	lineTimestamp = 3
 	lineEvents    = 4
-	lineName      = 2
 
 	eventMetadata = 1
 	eventOffset   = 2
@@ -38,20 +37,21 @@ const (
 	entryKey   = 1 // of a map
 	entryValue = 2
 
-	metaName  = 2
 	metaStats = 5
+
+	nameField = 2 // of lines and metadata
 )
 
-// maxText bounds the names and texts that are read.
+// maxText bounds the names and texts that are read, in bytes.
 const maxText = 1 << 20
 
-// plane is what the first look finds of an XPlane.
+// plane is what the first pass finds in an XPlane.
 type plane struct {
 	name  string
 	body  span
 	lines []span
 	names span // from the first entry of its metadata maps to the last
-	cut   bool // the file ends inside of it
+	cut   bool // the file ends inside it
 }
 
 // look finds the parts of a plane without reading their content.
@@ -59,14 +59,7 @@ func (r *reader) look(body span) (plane, error) {
 	p := plane{body: body}
 	w := &r.look1
 	w.open(body)
-	for f, ok := w.next(); ok; f, ok = w.next() {
-		if f.wire != bytesType {
-			continue
-		}
-		s, ok := w.body(f)
-		if !ok {
-			break
-		}
+	for f, s, ok := w.nextBytes(); ok; f, s, ok = w.nextBytes() {
 		switch f.number {
 		case planeName:
 			if b, ok := w.take(f, maxText); ok {
@@ -87,8 +80,8 @@ func (r *reader) look(body span) (plane, error) {
 	return p, r.settle(w, &p.cut)
 }
 
-// settle returns the error that ended a window, but for the end of the file,
-// which is noted: what was read until there counts.
+// settle returns the error that stopped a window. The early end of the file is not an error here: settle
+// records it, and everything read before it counts.
 func (r *reader) settle(w *window, cut *bool) error {
 	if w.err == errShort {
 		*cut, r.truncated = true, true
@@ -104,20 +97,12 @@ type entry struct {
 	name span // in it
 }
 
-// entries calls use with every entry of one metadata map of a plane. name is
-// good until it returns.
+// entries calls use with every entry of one metadata map of a plane. name is valid until use returns.
 func (r *reader) entries(p *plane, number int, use func(e entry, name []byte) error) error {
 	w := &r.look1
 	w.open(p.names)
 	var failed error
-	for f, ok := w.next(); ok && failed == nil; f, ok = w.next() {
-		if f.wire != bytesType {
-			continue
-		}
-		s, ok := w.body(f)
-		if !ok {
-			break
-		}
+	for f, s, ok := w.nextBytes(); ok && failed == nil; f, s, ok = w.nextBytes() {
 		if f.number != number {
 			w.skip(s.end)
 			continue
@@ -135,7 +120,7 @@ func (r *reader) entries(p *plane, number int, use func(e entry, name []byte) er
 	return r.settle(w, &p.cut)
 }
 
-// readEntry reads an entry of a metadata map. Its key comes first.
+// readEntry reads an entry of a metadata map. Its key precedes its value.
 func readEntry(w *window) (e entry, name []byte) {
 	for f, ok := w.next(); ok; f, ok = w.next() {
 		switch {
@@ -151,45 +136,40 @@ func readEntry(w *window) (e entry, name []byte) {
 				continue
 			}
 			e.body = s
-			w.within(s, func() { e.name, name = readName(w) })
-			return e, name // what follows would be a second value
+			w.within(s, func() { e.name, name = readName(w, 0) })
+			return e, name // anything after it would be a second value
 		}
 	}
 	return e, nil
 }
 
-// readName finds the name in an XEventMetadata or XStatMetadata.
-func readName(w *window) (span, []byte) {
-	for f, ok := w.next(); ok; f, ok = w.next() {
-		if f.wire != bytesType {
-			continue
-		}
-		if f.number == metaName {
-			at := w.at()
+// readName returns the name in an XEventMetadata, XStatMetadata or XLine. It searches up to the first field
+// with the number stop.
+func readName(w *window, stop int) (span, []byte) {
+	for f, s, ok := w.nextBytes(); ok && f.number != stop; f, s, ok = w.nextBytes() {
+		if f.number == nameField {
 			b, _ := w.take(f, maxText)
-			return span{at, at + int64(len(b))}, b
+			return span{s.at, s.at + int64(len(b))}, b
 		}
-		if s, ok := w.body(f); ok {
-			w.skip(s.end)
-		}
+		w.skip(s.end)
 	}
 	return span{}, nil
 }
 
-// schema says what the events and statistics of a plane are called.
+// schema holds the numbers and names of the events and statistics of a plane.
 type schema struct {
 	texts            texts
 	stats            statTable
-	allocation, free int64           // numbers of the events of allocators; -1 = there are none
-	roots            bool            // some events may be roots of groups
-	rootNames        map[int64]int64 // level by number of the metadata, of events that are roots by their name
-	grouped          bool            // the file tells the groups itself
-	loops            bool            // the program has loops on the host, for which XProf forms no groups
+	allocation, free int64               // numbers of the allocator events; -1: none
+	roots            bool                // some events may be roots of groups
+	groupRules       map[int64]groupRule // by the metadata number of the event
+	grouped          bool                // the file stores the groups itself
+	loops            bool                // the program has loops on the host; XProf forms no groups then
 }
 
 // schema reads the names of a plane.
 func (r *reader) schema(p *plane) (schema, error) {
-	s := schema{texts: texts{in: r.in}, allocation: -1, free: -1, rootNames: map[int64]int64{}}
+	s := schema{texts: texts{in: r.in}, allocation: -1, free: -1, groupRules: map[int64]groupRule{}}
 	err := r.entries(p, planeEventMeta, func(e entry, name []byte) error {
 		switch string(name) {
 		case allocationName:
@@ -199,9 +179,9 @@ func (r *reader) schema(p *plane) (schema, error) {
 		case "WhileOp-EvalCond", "WhileOp-StartBody", "ForOp", "ParallelForOp", "ForeverOp":
 			s.loops = true
 		default:
-			if level, ok := rootLevels[string(name)]; ok {
-				s.rootNames[e.id] = level
-				s.roots = true
+			if rule := groupRules[string(name)]; rule != noRule {
+				s.groupRules[e.id] = rule
+				s.roots = s.roots || rule <= executes
 			}
 		}
 		return nil
@@ -218,13 +198,12 @@ func (r *reader) schema(p *plane) (schema, error) {
 		s.texts.names = append(s.texts.names, text{e.id, e.name})
 		return nil
 	})
-	s.texts.sort()
+	slices.SortStableFunc(s.texts.names, func(x, y text) int { return cmp.Compare(x.id, y.id) })
 	return s, err
 }
 
-// texts are the names of a plane's statistics, which are its texts too: a value
-// may refer to one. They stay in the file until they are asked for, since a
-// profile may have millions.
+// texts are the names of a plane's statistics. They are also its text table: a value may refer to one. They
+// stay in the file until needed, because a profile may have millions.
 type texts struct {
 	in    io.ReaderAt
 	names []text // by id
@@ -235,11 +214,7 @@ type text struct {
 	at span
 }
 
-func (t *texts) sort() {
-	slices.SortStableFunc(t.names, func(x, y text) int { return cmp.Compare(x.id, y.id) })
-}
-
-// get returns the text with a number, "" when there is none.
+// get returns the text with a number, or "" if there is none.
 func (t *texts) get(id int64) string {
 	i, ok := slices.BinarySearchFunc(t.names, id, func(n text, id int64) int { return cmp.Compare(n.id, id) })
 	if !ok {

@@ -20,7 +20,7 @@ const (
 	gpuPrefix     = "/device:GPU:"
 )
 
-// windowBytes is how much of the file is looked at in one piece.
+// windowBytes is the size of a window, the part of the file that is held in memory at once.
 const windowBytes = 256 << 10
 
 // maxPlanes bounds the planes of a file.
@@ -34,7 +34,7 @@ type reader struct {
 	source int
 	host   string
 
-	look1, look2 window // the second one for what the first one points to
+	look1, look2 window // look2 reads messages that look1 points to
 
 	planes    []plane
 	truncated bool
@@ -45,7 +45,8 @@ type reader struct {
 	nameless  bool     // the file ends before the names of the host's events
 }
 
-// ReadAt reads the XSpace of size bytes in in. Errors name the byte.
+// ReadAt reads the XSpace in the first size bytes of in. Its errors name the byte offset. It fails if in is not
+// an XSpace, or if it ends before anything usable.
 func ReadAt(file string, in io.ReaderAt, size int64, b *build.Builder) error {
 	r := &reader{b: b, in: in, size: size}
 	r.look1, r.look2 = r.window(windowBytes), r.window(4<<10)
@@ -54,16 +55,21 @@ func ReadAt(file string, in io.ReaderAt, size int64, b *build.Builder) error {
 		r.source = b.Source(lifetime.Source{File: file, Format: "xplane", Producer: r.producer()})
 		err = r.content()
 	}
-	if (err != nil || r.truncated) && converted(in, size) {
-		err = fmt.Errorf("it looks like a text conversion: bytes that are no UTF-8 were replaced by U+FFFD, the first near byte %d; "+
-			"nothing can restore them: copy the file again as binary", r.firstReplaced())
+	if err == nil && !r.truncated {
+		r.report()
+		return nil
+	}
+	if at := converted(in, size); at >= 0 {
+		err = fmt.Errorf("the file was converted as text: bytes that are not UTF-8 were replaced by U+FFFD, the first near byte %d; "+
+			"they cannot be restored: copy the original file again in binary mode", at)
 	}
 	if err != nil {
 		return err
 	}
 	r.report()
-	if r.truncated && r.found == 0 {
-		return fmt.Errorf("the file ends early, at byte %d: the names of its events stand behind them and are missing, so nothing of it can be used", size)
+	if r.found == 0 {
+		return fmt.Errorf("the file ends early at byte %d: the names of its events are stored after the events and are missing, "+
+			"so nothing can be read", size)
 	}
 	return nil
 }
@@ -72,14 +78,7 @@ func (r *reader) window(n int) window {
 	return window{in: r.in, size: r.size, buf: make([]byte, 0, n)}
 }
 
-// firstReplaced returns the offset of the first U+FFFD.
-func (r *reader) firstReplaced() int {
-	head := make([]byte, min(r.size, sampled))
-	n, _ := r.in.ReadAt(head, 0)
-	return strings.Index(string(head[:n]), string(replacement))
-}
-
-// top looks at the planes.
+// top finds the planes of the file.
 func (r *reader) top() error {
 	w := r.window(windowBytes)
 	w.open(span{0, r.size})
@@ -94,13 +93,13 @@ func (r *reader) top() error {
 		}
 		if f.number == spacePlanes {
 			if len(r.planes) == maxPlanes {
-				return fmt.Errorf("more than %d planes at byte %d: profiles have one for each device and a few more", maxPlanes, f.at)
+				return fmt.Errorf("more than %d planes at byte %d: a profile has one per device and a few more", maxPlanes, f.at)
 			}
 			p, err := r.look(s)
 			if err != nil {
 				return fmt.Errorf("planes[%d]: %w", len(r.planes), err)
 			}
-			if uint64(s.end-s.at) < f.value { // perhaps between two of its fields
+			if uint64(s.end-s.at) < f.value { // look does not see a cut between two fields
 				p.cut, r.truncated = true, true
 			}
 			r.planes = append(r.planes, p)
@@ -120,7 +119,7 @@ func (r *reader) top() error {
 	return r.settle(&w, &cut)
 }
 
-// producer names what wrote the file, as far as it tells.
+// producer names the program that wrote the file, with the kind of device if it is known.
 func (r *reader) producer() string {
 	if kind := r.accelerator(); kind != "" {
 		return "XProf profiler on " + kind
@@ -128,7 +127,7 @@ func (r *reader) producer() string {
 	return "XProf profiler"
 }
 
-// content reads what the planes hold: allocator events, modules, runs.
+// content reads the planes: allocator events, modules and runs.
 func (r *reader) content() error {
 	for i := range r.planes {
 		p := &r.planes[i]
@@ -148,12 +147,12 @@ func (r *reader) content() error {
 	return nil
 }
 
-// report says what the file lacks.
+// report records what the file lacks.
 func (r *reader) report() {
 	if r.truncated {
 		where := fmt.Sprintf("byte %d", r.size)
 		if r.nameless {
-			where += ", before the names of the host's events, which cannot be read without"
+			where += ", before the names of the host's events; without them the events cannot be read"
 		}
 		r.b.Lose(loss.Truncated, 1, 0, where)
 	}
@@ -166,10 +165,10 @@ func (r *reader) report() {
 	}
 }
 
-// maxModule bounds the HloProto of a module.
+// maxModule bounds the HloProto of a module, in bytes.
 const maxModule = 1 << 30
 
-// modules hands the compiled modules of the metadata plane to package hlo.
+// modules passes the compiled modules of the metadata plane to package hlo.
 func (r *reader) modules(p *plane) error {
 	protos := map[int64]bool{} // statistics that hold one
 	err := r.entries(p, planeStatMeta, func(e entry, name []byte) error {
@@ -186,14 +185,7 @@ func (r *reader) modules(p *plane) error {
 		module := string(name)
 		proto := span{}
 		w.open(e.body)
-		for f, ok := w.next(); ok; f, ok = w.next() {
-			if f.wire != bytesType {
-				continue
-			}
-			s, ok := w.body(f)
-			if !ok {
-				break
-			}
+		for f, s, ok := w.nextBytes(); ok; f, s, ok = w.nextBytes() {
 			if stat := r.protoOf(f, s, protos); stat.end > 0 {
 				proto = stat
 			}
@@ -206,7 +198,7 @@ func (r *reader) modules(p *plane) error {
 	})
 }
 
-// protoOf returns where the HloProto of a statistic lies, if it holds one.
+// protoOf returns where the HloProto of a statistic is, or the zero span if it has none.
 func (r *reader) protoOf(f field, stat span, protos map[int64]bool) span {
 	if f.number != metaStats {
 		return span{}
@@ -232,12 +224,12 @@ func (r *reader) protoOf(f field, stat span, protos map[int64]bool) span {
 	return found
 }
 
-// module adds one compiled module. One that cannot be read is a loss: the
-// others may be whole.
+// module adds one compiled module. A module that cannot be read is recorded as a loss, because the others may
+// be whole.
 func (r *reader) module(name string, at span) error {
 	var err error
 	if n := at.end - at.at; n > maxModule {
-		err = fmt.Errorf("%d bytes, of which %d are the most that a module may have", n, maxModule)
+		err = fmt.Errorf("a module of %d bytes; the limit is %d", n, maxModule)
 	} else {
 		proto := make([]byte, n)
 		if _, err := r.in.ReadAt(proto, at.at); err != nil && !errors.Is(err, io.EOF) {

@@ -23,8 +23,8 @@ import (
 
 const captures = "../../testdata/xplane"
 
-// story is one allocator whose events lie on two lines that begin at different
-// times: alone, neither makes sense.
+// story is the history of one allocator. Its events are on two lines that begin at different times; neither
+// line is consistent alone.
 var story = []xevent{
 	alloc(1_000_000, 0x1000, 512, 1512, "Relu"),
 	free(2_000_000, 0x900, 256, 1256), // older than the window
@@ -33,8 +33,8 @@ var story = []xevent{
 	alloc(5_000_000, 0x1000, 512, 2280, "Relu"),
 }
 
-// TestLines reads the same events however they are spread over lines: the time
-// of an event is that of its line plus its offset.
+// TestLines reads the same events in any distribution over lines. The time of an event is the time of its line
+// plus its offset.
 func TestLines(t *testing.T) {
 	one := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}})
 	want := nativetest.Text(t, one)
@@ -68,7 +68,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestEvents reads events as other profilers write them.
+// TestEvents reads the event layouts of other profilers.
 func TestEvents(t *testing.T) {
 	tpu := func(name string, offset, size, inUse, stack int64) xevent {
 		e := xevent{name: name, offset: offset, stats: []xstat{{"index_on_host", int64(3)}, {"bytes_reserved", stack}, {"bytes_allocated", inUse},
@@ -90,7 +90,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%s, limit %d", s.ID(), s.Limit)
 	}
 	if peak := s.Peak(lifetime.Occupied); peak.Bytes != 5600 {
-		t.Errorf("peak %d, want the heap and the stack beside it", peak.Bytes)
+		t.Errorf("peak %d, want heap plus stack", peak.Bytes)
 	}
 	if len(c.Losses) != 0 || s.Base != 0 {
 		t.Errorf("base %d, losses %v", s.Base, c.Losses)
@@ -110,8 +110,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestModules: the compiled programs of a profile are what they are alone; one that
-// is damaged does not keep the others from being read.
+// TestModules: compiled programs in a profile give the same model as alone. A damaged program does not prevent
+// reading the others.
 func TestModules(t *testing.T) {
 	proto, err := os.ReadFile(filepath.Join(captures, "padded.hlo.pb"))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestBareEvents: what an event does not tell is not known.
+// TestBareEvents: missing statistics are not known.
 func TestBareEvents(t *testing.T) {
 	event := func(offset, addr int64, stats ...xstat) xevent {
 		return xevent{name: "MemoryAllocation", offset: offset, stats: append([]xstat{{"allocator_name", ref("GPU_0_bfc")}, {"addr", addr}}, stats...)}
@@ -183,9 +183,8 @@ func TestBareEvents(t *testing.T) {
 	}
 }
 
-// TestOtherFields: fields of events that are not known, of every wire type and
-// with short and long numbers, are passed over; what is damaged inside an event is
-// one error that names the byte.
+// TestOtherFields: unknown fields of events are skipped, for every wire type and for short and long numbers.
+// Damage inside an event gives one error that names the byte.
 func TestOtherFields(t *testing.T) {
 	with := func(other []byte) xspace {
 		events := slices.Clone(story)
@@ -226,7 +225,7 @@ func TestOtherFields(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// At the end of an event, with another one behind it.
+	// At the end of an event that another one follows.
 	for name, end := range map[string][]byte{"bytes": {9<<3 | 2, 1}, "a statistic": {4<<3 | 2, 1}, "fixed64": {9<<3 | 1, 1, 2, 3, 4, 5, 6, 7}, "fixed32": {9<<3 | 5, 1, 2, 3}} {
 		cut := xevent{name: "MemoryAllocation", offset: 1, other: end}
 		x := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: append([]xevent{cut}, story...)}}}}
@@ -236,8 +235,8 @@ func TestOtherFields(t *testing.T) {
 	}
 }
 
-// TestSameNanosecond: events of several threads come in order of time to the
-// picosecond, those before their line's timestamp too.
+// TestSameNanosecond: events of several threads are ordered by time to the picosecond, also those before their
+// line's timestamp.
 func TestSameNanosecond(t *testing.T) {
 	one := []xevent{alloc(2_500, 0x1000, 512, 512, "a"), free(2_700, 0x1000, 512, 0), alloc(2_900, 0x1000, 256, 256, "b"), free(3_100, 0x1000, 256, 0)}
 	want := nativetest.Text(t, mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: one}}}}))
@@ -253,7 +252,7 @@ func TestSameNanosecond(t *testing.T) {
 	}
 }
 
-// TestOnlyFrees: a window in which buffers are freed, and none is made.
+// TestOnlyFrees: a window with frees and without allocations.
 func TestOnlyFrees(t *testing.T) {
 	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: []xevent{free(1000, 0x900, 256, 512), free(2000, 0x1000, 512, 0)}}}}})
 	if s := c.Spaces[0]; s.Frees != 2 || len(s.Buffers) != 2 || s.Peak(lifetime.Occupied).Bytes != 768 {
@@ -261,8 +260,8 @@ func TestOnlyFrees(t *testing.T) {
 	}
 }
 
-// TestNamesCut cuts a profile whose names of events stand behind those of statistics:
-// without both names of events, no one knows what was freed.
+// TestNamesCut cuts a profile in which the names of events follow those of statistics. Without both event names
+// the frees cannot be interpreted.
 func TestNamesCut(t *testing.T) {
 	whole := xplaneT{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}.encode()
 	var lines, events, stats []byte
@@ -290,7 +289,7 @@ func TestNamesCut(t *testing.T) {
 	}
 }
 
-// TestDataTypes: types by TensorFlow's numbers; those of references are 100 higher.
+// TestDataTypes: types by TensorFlow's numbers; reference types are 100 higher.
 func TestDataTypes(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "", 1: "float", 30: "uint4", 31: "unknown dtype enum (31)", 100: "unknown dtype enum (100)", 101: "float_ref", 130: "uint4_ref",
@@ -309,7 +308,7 @@ func TestDataTypes(t *testing.T) {
 	}
 }
 
-// TestSteps: steps are the roots that lie in no other one, on whatever line.
+// TestSteps: steps are the roots that are not nested in another root, on any line.
 func TestSteps(t *testing.T) {
 	root := func(offset, duration, step int64) xevent {
 		return xevent{name: "train", offset: offset, duration: duration, stats: []xstat{{"_r", int64(1)}, {"step_num", step}}}
@@ -330,7 +329,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestNothing: a profile without events of allocators says what to do.
+// TestNothing: a profile without allocator events has no space and one loss.
 func TestNothing(t *testing.T) {
 	c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{{events: []xevent{{name: "Relu"}}}}}})
 	if len(c.Spaces) != 0 || len(c.Losses) != 1 || c.Losses[0].Reason != loss.NoMemoryEvents {
@@ -338,10 +337,10 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestDamage: what is no XSpace gets one error that names the byte.
+// TestDamage: a file that is not an XSpace gives one error that names the byte.
 func TestDamage(t *testing.T) {
 	whole := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: story}}}}.encode()
-	if _, err := read(t, converted(whole)); err == nil || !strings.Contains(err.Error(), "looks like a text conversion") || !strings.Contains(err.Error(), "byte ") {
+	if _, err := read(t, converted(whole)); err == nil || !strings.Contains(err.Error(), "was converted as text") || !strings.Contains(err.Error(), "byte ") {
 		t.Errorf("a file that was converted: %v", err)
 	}
 	for name, data := range map[string][]byte{
@@ -357,13 +356,12 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// converted treats data as a text: what is no UTF-8 becomes U+FFFD.
+// converted converts data as text: bytes that are not UTF-8 become U+FFFD.
 func converted(data []byte) []byte {
 	return []byte(strings.ToValidUTF8(string(bytes.Repeat(data, 3)), "\ufffd"))
 }
 
-// TestTruncated cuts a capture at every byte: it is read as far as it goes, and
-// the model says so, or nothing of it can be used.
+// TestTruncated cuts a capture at many places: it is read up to the cut with a loss, or refused.
 func TestTruncated(t *testing.T) {
 	data, err := os.ReadFile(captures + "/tf_warm_cache.xplane.pb")
 	if err != nil {
@@ -391,7 +389,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestSniff tells an XSpace from other files.
+// TestSniff distinguishes an XSpace from other files.
 func TestSniff(t *testing.T) {
 	files, _ := filepath.Glob(captures + "/*.xplane.pb")
 	if len(files) == 0 {
@@ -403,12 +401,12 @@ func TestSniff(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !xplane.Sniff(data[:4096]) || !xplane.Sniff(converted(data[:4096])[:4096]) {
-			t.Errorf("%s is not known", file)
+			t.Errorf("%s is not recognized", file)
 		}
 	}
 	for _, other := range []string{"", "\x80\x04}", "{}", "memlane native 2\n", "\x0a\x04\x08\x01\x10\x02\x12", "\x0a\x20\x0a\x05jit_f\x12\x04main", "\x1f\x8b", "\x0a", "\n\n\n", "\x12\x04\xff\xff\xff\xff"} {
 		if xplane.Sniff([]byte(other)) {
-			t.Errorf("%q is taken for an XSpace", other)
+			t.Errorf("%q is recognized as an XSpace", other)
 		}
 	}
 	plane := "\x0a\x07\x12\x05/host"
@@ -461,7 +459,7 @@ func (b *broken) ReadAt(p []byte, at int64) (int, error) {
 	return copy(p, b.data[at:]), nil
 }
 
-// TestReadError passes errors of the file on: only its end is an early end.
+// TestReadError: read errors are returned; only the end of the file counts as truncation.
 func TestReadError(t *testing.T) {
 	events := slices.Repeat(story, 2000) // more than a window
 	data := xspace{{name: "/host:CPU", lines: []xline{{timestamp: 1000, events: events}}}}.encode()

@@ -1,17 +1,16 @@
 package xplane
 
 import (
-	"fmt"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// modulesLine is the line of a TPU on which the runs of compiled programs are.
+// modulesLine is the name of the TPU line that holds the runs of compiled programs.
 const modulesLine = "XLA Modules"
 
-// runs records the runs of compiled programs on a TPU. Their numbers count
-// over all devices, in the order of the file.
+// runs records the runs of compiled programs on a TPU. Their numbers count over all devices, in file order.
 func (r *reader) runs(p *plane) error {
 	names := map[int64]string{}
 	err := r.entries(p, planeEventMeta, func(e entry, name []byte) error {
@@ -25,53 +24,24 @@ func (r *reader) runs(p *plane) error {
 	}
 	h := &host{r: r, p: p}
 	h.decoder.stats = &h.stats
-	for i, l := range h.lines() {
+	return h.eachLine(func(l *line) error {
 		name, err := r.lineName(l.body)
-		if err == nil && name == modulesLine {
-			err = r.lineRuns(l, strings.TrimPrefix(p.name, "/device:"), names)
+		if err != nil || name != modulesLine {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("lines[%d]: %w", i, err)
-		}
-	}
-	return nil
+		l.window(windowBytes)
+		device, e := strings.TrimPrefix(p.name, "/device:"), &l.event
+		return l.each(l.decodeNext, func() {
+			r.b.Run(lifetime.Run{Name: names[e.meta], Plane: device, ID: r.ran, Begin: e.offset, End: units.AddSat(e.offset, e.duration)})
+			r.ran++
+		})
+	})
 }
 
-func (r *reader) lineRuns(l *line, device string, names map[int64]string) error {
-	l.window(windowBytes)
-	if err := l.open(); err != nil {
-		return err
-	}
-	for {
-		at := l.w.at()
-		b, ok := l.nextBody()
-		if !ok {
-			return r.settle(&l.w, &l.cut)
-		}
-		e := &l.event
-		if !l.h.decoder.decode(b, e) {
-			return &damage{at, "an event cannot be read"}
-		}
-		r.b.Run(lifetime.Run{Name: names[e.meta], Plane: device, ID: r.ran, Begin: e.offset, End: lifetime.AddSat(e.offset, e.duration)})
-		r.ran++
-	}
-}
-
-// lineName returns the name of a line, which stands before its events.
+// lineName returns the name of a line. It precedes the events.
 func (r *reader) lineName(body span) (string, error) {
 	w := &r.look2
 	w.open(body)
-	for f, ok := w.next(); ok && f.number != lineEvents; f, ok = w.next() {
-		if f.wire != bytesType {
-			continue
-		}
-		if f.number == lineName {
-			name, _ := w.take(f, maxText)
-			return string(name), w.err
-		}
-		if s, ok := w.body(f); ok {
-			w.skip(s.end)
-		}
-	}
-	return "", r.settle(w, &r.truncated)
+	_, name := readName(w, lineEvents)
+	return string(name), r.settle(w, &r.truncated)
 }

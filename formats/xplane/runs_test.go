@@ -10,7 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// keptReports reads a profile as the exports of XProf's own JSON ask for it.
+// keptReports reads a profile in the mode of the exports to XProf's own JSON.
 func keptReports(t *testing.T, data []byte) *lifetime.Capture {
 	t.Helper()
 	b := build.New(build.Reports)
@@ -24,8 +24,8 @@ func keptReports(t *testing.T, data []byte) *lifetime.Capture {
 	return c
 }
 
-// TestRuns: the runs of programs are the events on the line of modules of every
-// TPU, numbered over all of them; other lines and devices have none.
+// TestRuns: the runs of programs are the events on the module lines of every TPU, numbered across TPUs. Other
+// lines and devices have none.
 func TestRuns(t *testing.T) {
 	run := func(name string, offset, duration int64) xevent {
 		return xevent{name: name, offset: offset, duration: duration}
@@ -51,12 +51,12 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%d reports", n)
 	}
 	if c, err := read(t, x.encode()); err != nil || c.Runs != nil {
-		t.Errorf("nobody asked for runs: %v, %v", c.Runs, err)
+		t.Errorf("runs although they were not requested: %v, %v", c.Runs, err)
 	}
 }
 
-// TestGroups: the step of a report is that of the root that it is nested in, or
-// that is linked to what it is nested in.
+// TestGroups: the step of a report is that of the root that encloses it, or that is linked to its enclosing
+// event.
 func TestGroups(t *testing.T) {
 	within := func(name string, offset, duration int64, stats ...xstat) xevent {
 		return xevent{name: name, offset: offset, duration: duration, stats: stats}
@@ -89,7 +89,7 @@ func stepsOf(t *testing.T, x xspace) (steps []int32) {
 	return steps
 }
 
-// TestGroupRules: which roots open groups, and what joins them.
+// TestGroupRules: which roots open groups, and what connects events to them.
 func TestGroupRules(t *testing.T) {
 	within := func(name string, offset, duration int64, stats ...xstat) xevent {
 		return xevent{name: name, offset: offset, duration: duration, stats: stats}
@@ -98,6 +98,10 @@ func TestGroupRules(t *testing.T) {
 	root := func(level int64) xstat { return xstat{"_r", level} }
 	produces := func(id int64) []xstat { return []xstat{{"_pt", int64(4)}, {"_p", id}} }
 	consumes := func(id int64) []xstat { return []xstat{{"_ct", int64(4)}, {"_c", id}} }
+	numbers := func(id, iteration int64) []xstat { return []xstat{{"id", id}, {"iter_num", iteration}} }
+	run := func(offset, duration, id, iteration int64) xevent {
+		return within("ExecutorState::Process", offset, duration, numbers(id, iteration)...)
+	}
 	one := func(events ...xevent) xspace { return xspace{{name: "/host:CPU", lines: []xline{{events: events}}}} }
 	for name, c := range map[string]struct {
 		x    xspace
@@ -129,7 +133,18 @@ func TestGroupRules(t *testing.T) {
 			{events: []xevent{within("step", 0, 100, root(1)), within("enqueue", 10, 10, xstat{"_pt", int64(5)}, xstat{"_p", int64(7)})}},
 			{events: []xevent{within("run", 200, 100, consumes(7)...), at(210)}}}}},
 			[]int32{-1}},
-		"what ends where its caller ends":     {one(within("step", 0, 100, root(1)), within("inner", 50, 50), at(60), within("between", 100, 10), at(105)), []int32{0, -1}},
+		"what ends where its caller ends": {one(within("step", 0, 100, root(1)), within("inner", 50, 50), at(60), within("between", 100, 10), at(105)), []int32{0, -1}},
+		"iterations of a loop of the executor": {xspace{{name: "/host:CPU", lines: []xline{
+			{events: []xevent{within("step", 0, 1000, root(1)), run(10, 100, 5, 0), at(20), run(200, 100, 5, 1), at(210)}},
+			{events: []xevent{run(150, 20, 5, 0), at(160), run(600, 10, 9, 0), at(605)}}}}},
+			[]int32{0, 1, 0, -1}},
+		"a loop of one iteration is none": {one(within("step", 0, 1000, root(1)), run(10, 100, 5, 0), at(20)), []int32{0}},
+		"what an iteration takes from a data set": {xspace{{name: "/host:CPU", lines: []xline{
+			{events: []xevent{run(10, 100, 5, 0), at(20), run(200, 100, 5, 1)}}, {events: []xevent{within("IteratorGetNextOp::DoCompute", 400, 50, numbers(5, 1)...), at(410)}}}}},
+			[]int32{0, 1}},
+		"functions of a data set are no steps": {one(within("step", 0, 100, append(numbers(3, 0)[:1], root(1))...), at(10),
+			within("InstantiatedCapturedFunction::Run", 200, 50, numbers(3, 0)[:1]...), within("step", 300, 100, root(1)), at(310)),
+			[]int32{-1, 0}},
 		"an asynchronous event encloses none": {one(within("step", 0, 100, append([]xstat{{"_a", int64(1)}}, root(1))...), at(10)), []int32{-1}},
 		"loops of the host":                   {one(within("WhileOp-EvalCond", 0, 5), within("step", 10, 100, root(1)), at(20)), []int32{-1}},
 		"the file tells":                      {one(within("step", 0, 100, root(1)), told(at(10), 7), told(at(200), 8), at(300)), []int32{7, 8, -1}},
@@ -138,7 +153,7 @@ func TestGroupRules(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	// Numbers of links that are used again and again join nothing.
+	// Link numbers that are reused many times connect nothing.
 	for n, want := range map[int]int32{63: 0, 64: -1} {
 		var enqueues, runs []xevent
 		for i := range int64(n) {

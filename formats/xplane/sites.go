@@ -6,18 +6,18 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// siteKey is what makes a site, in numbers of the file.
+// siteKey identifies a site by numbers of the file.
 type siteKey struct {
 	op, region, shape textRef
 	dtype             int64
 }
 
-// siteTable finds the sites that were met before: a hash table with linear probing,
-// since every allocation asks and a map takes longer than the rest of it.
+// siteTable maps keys to sites. It is a hash table with linear probing: every allocation needs a lookup, and a
+// Go map would take longer than everything else.
 type siteTable struct {
 	slots []siteSlot // length a power of two, at most half full
 	n     int
-	seed  uint64 // no file can be made to collide
+	seed  uint64 // random, so that no file can force collisions
 }
 
 type siteSlot struct {
@@ -26,8 +26,7 @@ type siteSlot struct {
 	used bool
 }
 
-// slot returns the slot of a key: an unused one where it is new. It is good until
-// the next put.
+// slot returns the slot of a key, an unused one if the key is new. It is valid until the next put.
 func (t *siteTable) slot(key siteKey) *siteSlot {
 	if t.slots == nil {
 		t.slots, t.seed = make([]siteSlot, 256), rand.Uint64()

@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Sniff reports whether head may begin an XSpace: its first field is a plane
-// (which begins with its number, its name, or a list), or a list of texts.
-// Other protocol buffers begin alike; what tells them apart is the wire type
-// and order of the first fields inside.
+// Sniff reports whether head may begin an XSpace. The first field is a plane, which begins with its number, its
+// name or a list, or it is a list of texts. Other protocol buffers begin with the same tags; the wire types and
+// the order of the inner fields distinguish them.
 func Sniff(head []byte) bool {
 	for len(head) > 0 {
 		tag := head[0]
@@ -34,8 +33,7 @@ func Sniff(head []byte) bool {
 	return false
 }
 
-// beginsPlane reports whether b begins as an XPlane does: id, name, then the
-// lists.
+// beginsPlane reports whether b begins like an XPlane: id, name, then the lists.
 func beginsPlane(b []byte) bool {
 	if len(b) > 1 && b[0] == 0x08 {
 		_, n := binary.Uvarint(b[1:])
@@ -56,16 +54,18 @@ func beginsPlane(b []byte) bool {
 	return false
 }
 
-// sampled is how much of a file is looked at to find out whether it was
-// converted as text.
+// sampled is the number of bytes that are checked for a text conversion.
 const sampled = 64 << 10
 
-// converted reports whether the file went through a program that takes it for
-// text: bytes that are no UTF-8 have become U+FFFD.
-func converted(in io.ReaderAt, size int64) bool {
+// converted returns the offset of the first U+FFFD if a program treated the file as text and replaced bytes
+// that are not UTF-8; otherwise -1.
+func converted(in io.ReaderAt, size int64) int {
 	head := make([]byte, min(size, sampled))
 	n, _ := in.ReadAt(head, 0)
-	return looksConverted(head[:n])
+	if !looksConverted(head[:n]) {
+		return -1
+	}
+	return bytes.Index(head[:n], replacement)
 }
 
 // replacement is U+FFFD in UTF-8.

@@ -8,16 +8,15 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// step is a root event: one iteration as the program marked it, or a function
-// that it called.
+// step is a root event: one iteration that the program marked, or a function that it called.
 type step struct {
 	begin, end int64 // nanoseconds
 	meta       int64
-	number     int64 // step_num; -1 = none
+	number     int64 // step_num; -1: none
 }
 
-// marks returns the steps as marks: the roots that lie in no other root,
-// whatever the thread. What a step started elsewhere belongs to it.
+// marks returns the steps as marks: the roots that are not nested in another root, on any thread. Work that a
+// step starts on another thread belongs to that step.
 func (h *host) marks() ([]lifetime.Mark, error) {
 	slices.SortStableFunc(h.steps, func(x, y step) int { return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(y.end, x.end)) })
 	var outer []step

@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Wire types of protocol buffers that an XSpace may have.
+// Wire types of protocol buffers that an XSpace may contain.
 const (
 	varintType  = 0
 	fixed64Type = 1
@@ -19,18 +19,18 @@ const (
 // span is a message in the file: the bytes [at, end).
 type span struct{ at, end int64 }
 
-// field is a tag and what follows it.
+// field is a tag and its value.
 type field struct {
 	number int
 	wire   int
-	value  uint64 // of varint and fixed types; for bytesType the length
+	value  uint64 // the length for bytesType
 	at     int64  // offset of the tag
 }
 
-// errShort says that the file ends inside a message.
+// errShort reports that the file ends inside a message.
 var errShort = errors.New("the file ends early")
 
-// damage is a place in the file that is not as the wire format wants it.
+// damage reports a place in the file that violates the wire format.
 type damage struct {
 	at   int64
 	what string
@@ -38,8 +38,8 @@ type damage struct {
 
 func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d", d.what, d.at) }
 
-// window reads a message in order, a piece of the file at a time. The first
-// error ends it: every later call finds nothing.
+// window reads a message in order, one piece of the file at a time. The first error stops it: later calls
+// return nothing.
 type window struct {
 	in   io.ReaderAt
 	size int64 // of the file
@@ -50,7 +50,7 @@ type window struct {
 	err  error
 }
 
-// tagRoom is the most that a tag and the length behind it take.
+// tagRoom is the maximum size of a tag and the length after it.
 const tagRoom = 2 * binary.MaxVarintLen64
 
 // open starts reading a message.
@@ -60,8 +60,7 @@ func (w *window) open(s span) {
 
 func (w *window) at() int64 { return w.base + int64(w.pos) }
 
-// load makes the next n bytes of the message available, or as many as it has,
-// and returns what is available of it.
+// load returns the next n bytes of the message, or all that remain if there are fewer.
 func (w *window) load(n int) []byte {
 	have := w.buf[w.pos:]
 	left := w.end - w.at()
@@ -83,13 +82,12 @@ func (w *window) load(n int) []byte {
 	case err != nil && !errors.Is(err, io.EOF):
 		w.err = err
 	default:
-		w.err = errShort // it has become shorter since
+		w.err = errShort // the file became shorter after it was opened
 	}
 	return w.buf
 }
 
-// within reads the message of a field inside the one that is open, and goes on
-// behind it.
+// within reads the message of a field inside the open message, then continues after it.
 func (w *window) within(s span, read func()) {
 	end := w.end
 	w.end = s.end
@@ -98,8 +96,8 @@ func (w *window) within(s span, read func()) {
 	w.skip(s.end)
 }
 
-// next returns the next field of the message. After a field of bytesType comes
-// skip, take or inside.
+// next returns the next field of the message. After a field of bytesType, the caller must call skip, take or
+// within.
 func (w *window) next() (f field, ok bool) {
 	if w.err != nil || w.at() >= w.end {
 		return field{}, false
@@ -108,7 +106,7 @@ func (w *window) next() (f field, ok bool) {
 	f.at = w.at()
 	tag, n := binary.Uvarint(b)
 	if n <= 0 {
-		return field{}, w.bad(n, len(b), "no field begins")
+		return field{}, w.bad(n, len(b), "invalid tag")
 	}
 	f.number, f.wire = int(tag>>3), int(tag&7)
 	if tag>>3 == 0 || tag>>3 > 1<<29-1 {
@@ -119,7 +117,7 @@ func (w *window) next() (f field, ok bool) {
 	case varintType, bytesType:
 		f.value, m = binary.Uvarint(b[n:])
 		if m <= 0 {
-			return field{}, w.bad(m, len(b)-n, "a number does not end")
+			return field{}, w.bad(m, len(b)-n, "invalid number")
 		}
 	case fixed64Type:
 		if len(b) < n+8 {
@@ -138,8 +136,18 @@ func (w *window) next() (f field, ok bool) {
 	return f, true
 }
 
-// bad ends reading where a number of have bytes does not parse: n is what
-// Uvarint returned.
+// nextBytes returns the next field of bytesType, with the place of its bytes, and skips other fields.
+func (w *window) nextBytes() (f field, s span, ok bool) {
+	for f, ok = w.next(); ok && f.wire != bytesType; {
+		f, ok = w.next()
+	}
+	if ok {
+		s, ok = w.body(f)
+	}
+	return f, s, ok
+}
+
+// bad stops at a varint that does not parse, with have bytes available; n is the result of Uvarint.
 func (w *window) bad(n, have int, what string) bool {
 	if n == 0 && have < binary.MaxVarintLen64 {
 		return w.cut()
@@ -147,8 +155,7 @@ func (w *window) bad(n, have int, what string) bool {
 	return w.fail(w.at(), what)
 }
 
-// cut ends reading inside a field: the file ends early, or the field reaches
-// out of its message.
+// cut stops inside a field: the file is truncated, or the field extends beyond its message.
 func (w *window) cut() bool {
 	if w.end >= w.size {
 		if w.err == nil {
@@ -156,7 +163,7 @@ func (w *window) cut() bool {
 		}
 		return false
 	}
-	return w.fail(w.at(), "a field reaches out of its message")
+	return w.fail(w.at(), "a field extends beyond its message")
 }
 
 func (w *window) fail(at int64, what string) bool {
@@ -166,19 +173,19 @@ func (w *window) fail(at int64, what string) bool {
 	return false
 }
 
-// body returns where the bytes of a field lie, cut where the file ends.
+// body returns where the bytes of a field are, limited to the end of the file.
 func (w *window) body(f field) (span, bool) {
 	left := w.end - w.at()
 	if f.value > uint64(left) {
 		if w.end < w.size || f.value > math.MaxInt64 {
-			return span{}, w.fail(f.at, fmt.Sprintf("a field of %d bytes in a message with %d left", f.value, left))
+			return span{}, w.fail(f.at, fmt.Sprintf("a field of %d bytes in a message with %d bytes left", f.value, left))
 		}
-		return span{w.at(), w.end}, true // the rest is beyond the end of the file
+		return span{w.at(), w.end}, true // the rest is missing
 	}
 	return span{w.at(), w.at() + int64(f.value)}, true
 }
 
-// skip goes to an offset.
+// skip moves to an offset.
 func (w *window) skip(to int64) {
 	if ahead := to - w.base; 0 <= ahead && ahead <= int64(len(w.buf)) {
 		w.pos = int(ahead)
@@ -187,11 +194,11 @@ func (w *window) skip(to int64) {
 	w.base, w.buf, w.pos = to, w.buf[:0], 0
 }
 
-// take returns the bytes of a field, good until the next call. It fails when
-// there are more than most, or fewer than the field says.
+// take returns the bytes of a field, valid until the next call. It fails if the field has more than most bytes,
+// or is truncated.
 func (w *window) take(f field, most uint64) ([]byte, bool) {
 	if f.value > most {
-		return nil, w.fail(f.at, fmt.Sprintf("a field of %d bytes where %d are the most", f.value, most))
+		return nil, w.fail(f.at, fmt.Sprintf("a field of %d bytes (limit %d)", f.value, most))
 	}
 	b := w.load(int(f.value))
 	if uint64(len(b)) < f.value {

@@ -13,7 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// The types below are an XSpace to be encoded: what tests write by hand.
+// The types below describe an XSpace that a test encodes.
 type (
 	xspace []xplaneT
 	// xplaneT numbers its metadata in order of first use, from 1.
@@ -38,7 +38,7 @@ type (
 		name  string
 		value any
 	}
-	// ref is a text that is kept with the names of statistics.
+	// ref is a text stored among the names of statistics.
 	ref string
 )
 
@@ -58,7 +58,7 @@ func (x xspace) encode() []byte {
 	return bytesField(out, 4, []byte("host"))
 }
 
-// numbers gives names numbers. firstNumber keeps them apart from positions.
+// numbers assigns numbers to names. firstNumber makes them different from positions.
 type numbers map[string]int64
 
 const firstNumber = 200
@@ -131,7 +131,7 @@ func (e xevent) encode(events, stats numbers) []byte {
 	return out
 }
 
-// alloc and free are events of a BFC allocator that holds inUse bytes then.
+// alloc and free return events of a BFC allocator with inUse bytes afterwards.
 func alloc(offset int64, addr, size, inUse int64, op string) xevent {
 	return xevent{name: "MemoryAllocation", offset: offset, stats: append(state(addr, size, inUse),
 		xstat{"tf_op", ref(op)}, xstat{"region_type", ref("temp")}, xstat{"data_type", int64(1)}, xstat{"shape", ref("[4]")})}

@@ -1,4 +1,4 @@
-// Package browser shows pages and pictures to a Chromium without a window, for tests.
+// Package browser opens pages and pictures in a headless Chromium, for tests.
 package browser
 
 import (
@@ -23,18 +23,17 @@ import (
 	"github.com/memlane/memlane/internal/race"
 )
 
-// Start starts a headless Chromium, which ends with the test or after Limit. In CI there
-// must be one; elsewhere the test is skipped where there is none.
+// Start starts a headless Chromium that ends with the test, or after Limit. Without a
+// Chromium it fails the test in CI, and skips it elsewhere.
 func Start(t *testing.T) context.Context {
 	t.Helper()
 	if race.Enabled {
-		t.Skip("a browser takes minutes, and is no part of what is watched for races")
+		t.Skip("browser tests take too long with the race detector")
 	}
 	name := ""
-	for _, n := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, n := range []string{"google-chrome", "chromium-browser", "chromium"} { // the last one is preferred
 		if path, err := exec.LookPath(n); err == nil {
 			name = path
-			break
 		}
 	}
 	if name == "" && os.Getenv("CI") != "" {
@@ -56,12 +55,12 @@ func Start(t *testing.T) context.Context {
 	return browser
 }
 
-// Limit is how long a browser may run for one test: a hanging page fails that test
-// rather than the whole package.
+// Limit is the maximum time of a browser for one test, so that a hanging page fails only
+// this test.
 const Limit = 3 * time.Minute
 
-// Tab is a page in a browser. What its console says of errors, and requests for
-// anything beyond the page, fail the test.
+// Tab is a page in a browser. Errors and warnings on its console, and requests outside the
+// page, fail the test.
 type Tab struct {
 	T   *testing.T
 	Ctx context.Context
@@ -70,13 +69,13 @@ type Tab struct {
 	faults []string
 }
 
-// Open opens the address of a page of memlane and waits until it can be used.
+// Open opens a page of memlane and waits until it is ready.
 func Open(t *testing.T, browser context.Context, address string) *Tab {
 	t.Helper()
 	return open(t, browser, address, "body[data-ready]")
 }
 
-// OpenPicture opens the address of an SVG.
+// OpenPicture opens an SVG.
 func OpenPicture(t *testing.T, browser context.Context, address string) *Tab {
 	t.Helper()
 	return open(t, browser, address, "svg")
@@ -108,10 +107,10 @@ func (p *Tab) watch(own string, event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		if url := e.Request.URL; url != own && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && !strings.HasPrefix(url, own+"api/") {
-			fault = "asks for " + url
+			fault = "requests " + url
 		}
 	case *page.EventJavascriptDialogOpening:
-		fault = "says " + e.Message
+		fault = "opens a dialog: " + e.Message
 	case *runtime.EventExceptionThrown:
 		fault = e.ExceptionDetails.Text + " " + fmt.Sprint(e.ExceptionDetails.Exception)
 	case *runtime.EventConsoleAPICalled:
@@ -146,7 +145,7 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Eval returns the value of an expression in the page.
+// Eval returns the value of a JavaScript expression in the page.
 func Eval[T any](p *Tab, format string, args ...any) T {
 	p.T.Helper()
 	expression := fmt.Sprintf(format, args...)
@@ -175,27 +174,27 @@ func (p *Tab) Click(selector string) {
 	p.Do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Enter types into a field, in place of what it holds.
+// Enter replaces the text of a field by typing.
 func (p *Tab) Enter(selector, text string) {
 	p.T.Helper()
 	p.Set("const field = document.querySelector(%s); field.value = ''; field.dispatchEvent(new Event('input')); field.focus()", Quote(selector))
 	p.Do(chromedp.KeyEvent(text))
 }
 
-// Point is a place in the window, in pixels of CSS.
+// Point is a place in the window, in CSS pixels.
 type Point struct{ X, Y float64 }
 
-// Mouse sends an event of the mouse.
+// Mouse sends a mouse event.
 func (p *Tab) Mouse(kind input.DispatchMouseEventType, at Point, options ...chromedp.MouseOption) {
 	p.T.Helper()
 	p.Do(chromedp.MouseEvent(kind, at.X, at.Y, options...))
 }
 
-// Wheel turns the wheel at a place: up is below 0.
+// Wheel turns the mouse wheel at a place; up is negative.
 func (p *Tab) Wheel(at Point, by float64) {
 	p.T.Helper()
 	p.Mouse(input.DispatchMouseEventTypeMouseWheel, at, func(e *input.DispatchMouseEventParams) {
-		e.DeltaX, e.DeltaY = 1e-9, by // 0 would not be sent, and both must be
+		e.DeltaX, e.DeltaY = 1e-9, by // chromedp omits 0, but both are required
 	})
 }
 
@@ -207,7 +206,7 @@ func (p *Tab) ClickAt(at Point) {
 	p.Mouse(Released, at, chromedp.ButtonLeft, chromedp.ClickCount(1))
 }
 
-// What a mouse does.
+// Mouse events.
 const (
 	Moved    = input.DispatchMouseEventTypeMouseMoved
 	Pressed  = input.DispatchMouseEventTypeMousePressed
@@ -224,7 +223,7 @@ func (p *Tab) WaitFor(format string, args ...any) {
 	}
 }
 
-// Quote returns a text as JavaScript has it.
+// Quote returns a text as JavaScript string literal.
 func Quote(s string) string {
 	b, _ := json.Marshal(s)
 	return string(b)

@@ -1,10 +1,9 @@
-// Package hostile has what a capture of ill will may hold: texts that are more
-// than text to whatever shows them, and a capture that says such a text wherever
-// the model has room for one.
+// Package hostile contains the content of malicious captures: texts that try to be more
+// than text, and a capture with such a text in every name.
 //
-// Its place in the pipeline: none; only tests import it. Each audience has one test
-// that holds its outputs against the texts: terminals, logs and browsers in
-// cmd/memlane, code hosts in render/report, pictures and other programs in render.
+// Its place in the pipeline: none; only tests import it. One test per target checks the
+// output: terminals, logs and browsers in cmd/memlane, code hosts in render/report, pictures
+// and other programs in render.
 package hostile
 
 import (
@@ -15,10 +14,10 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Pwned is the variable of a browser's window that the scripts among Texts set.
+// Pwned is the name of the variable that scripts in Texts set in a browser's window.
 const Pwned = "pwned"
 
-// Texts are what a name may try, by whom it is to be taken for more.
+// Texts are names that try to be more than text, grouped by target.
 var Texts = []string{
 	// Browsers and XML.
 	`<script>window.pwned=1;alert(1)</script>`,
@@ -65,7 +64,7 @@ var Texts = []string{
 	"\u202egnirts\u202c \u2066x\u2069 \u200f\u200e\u061c",
 	"zero\u200bwidth\u200d\u2060\ufeff\u00ad\u034f\ufff9\ufffb\U000e0041",
 
-	// Bytes that are no text.
+	// Invalid text.
 	"\xff\xfe\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\x9b31m\xf0\x9f",
 	"\ufffe\uffff\U0001fffe\ufffd",
 
@@ -94,8 +93,8 @@ var Texts = []string{
 	"e" + strings.Repeat("\u0301", 500),
 }
 
-// Capture returns a capture that says text wherever it can: a device on which it
-// leaks, and a compiled program.
+// Capture returns a capture with text in every name: a device with leaks, and a compiled
+// program.
 func Capture(text string) *lifetime.Capture {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: text, Format: text, Producer: text})
@@ -107,17 +106,17 @@ func Capture(text string) *lifetime.Capture {
 	bare := b.Site(lifetime.Site{Op: text, Shape: text})
 	device(b, text, named, bare)
 	program(b, text, stack)
-	b.Operations(lifetime.Operation{Name: text, Calls: 1, Time: 1, SelfTime: 1, Host: lifetime.OperationBytes{Allocated: 4, SelfBytes: 4}})
+	b.Operations(lifetime.Operation{Name: text, Kind: "operator", Calls: 1, Time: 1, SelfTime: 1, Host: lifetime.OperationBytes{Allocated: 4, SelfBytes: 4}})
 	b.Lose(loss.UnknownKey, 1, 1, text)
 	b.Lose(loss.ProducerMessage, 1, 0, text)
 	c, err := b.Finish()
 	if err != nil {
-		panic(err) // whatever a text says
+		panic(err) // no text causes this
 	}
 	return c
 }
 
-// device adds a space in which both sites leak, with marks of all kinds.
+// device adds a space with marks of all kinds in which both sites leak.
 func device(b *build.Builder, text string, sites ...lifetime.SiteID) {
 	s := b.Space()
 	b.LiveRegion(s, lifetime.Region{Size: 1 << 30, Kind: text, Pool: text, Site: sites[0]})

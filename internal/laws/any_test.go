@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// TestMain fixes what is random, so that a failure is the same everywhere:
-// -rapid.seed and -rapid.checks try others.
+// TestMain fixes the random seed, so that every run is the same. -rapid.seed and
+// -rapid.checks override it.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := map[string]bool{}
@@ -29,53 +29,53 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// numbers says how odd the numbers of a capture may be.
+// numbers is the range of the numbers of a capture.
 type numbers bool
 
 const (
-	tame numbers = false // as of a device: sums do not overflow
-	wild numbers = true  // anything an int64 can hold
+	usual   numbers = false // sums do not overflow
+	extreme numbers = true  // any int64
 )
 
-// extremes are numbers that arithmetic goes wrong at.
+// extremes are numbers near the limits of arithmetic.
 var extremes = []int64{math.MinInt64, math.MinInt64 + 1, -1 << 62, -1<<62 - 1, -1, 0, 1, 1 << 53, 1 << 62, 1<<62 + 1, math.MaxInt64 - 511, math.MaxInt64 - 1, math.MaxInt64}
 
 func (n numbers) draw(t *rapid.T, label string, lo, hi int64) int64 {
-	usual := rapid.Int64Range(lo, hi)
-	if n == tame {
-		return usual.Draw(t, label)
+	near := rapid.Int64Range(lo, hi)
+	if n == usual {
+		return near.Draw(t, label)
 	}
-	return rapid.OneOf(usual, usual, usual, rapid.SampledFrom(extremes)).Draw(t, label)
+	return rapid.OneOf(near, near, near, rapid.SampledFrom(extremes)).Draw(t, label)
 }
 
 func (n numbers) time(t *rapid.T) int64 { return n.draw(t, "t", -20, 60) }
 func (n numbers) size(t *rapid.T) int64 { return n.draw(t, "size", 0, 3000) }
 
-// addr returns one of few addresses, so that buffers meet, overlap, and touch
-// the end of the address space.
+// addr returns one of few addresses, so that buffers overlap and reach the end of the
+// address space.
 func (n numbers) addr(t *rapid.T) uint64 {
 	few := rapid.Map(rapid.Uint64Range(0, 12), func(i uint64) uint64 { return 0x1000 + i*0x100 })
-	if n == tame {
+	if n == usual {
 		return few.Draw(t, "addr")
 	}
 	return rapid.OneOf(few, few, few, rapid.SampledFrom([]uint64{0, 1, 1 << 63, 1<<63 - 1, math.MaxUint64 - 1, math.MaxUint64})).Draw(t, "addr")
 }
 
-// texts have what formats and terminals trip over.
+// texts are hard for formats and terminals.
 var texts = rapid.SampledFrom([]string{"", "a", "b", "c d", "q\"uo=te", "\x00\xff", "線\n", "-", "0"})
 
-// how a space is told: readers use one of these for each.
+// how is the way a reader records a space: one for each space.
 type how int
 
 const (
 	byEvents  how = iota // allocations and frees
-	byReports            // Report alone
-	byDeltas             // Delta alone
-	byBuffers            // both ends of each buffer, in a window that is given
+	byReports            // only Report
+	byDeltas             // only Delta
+	byBuffers            // Interval, with a window in Describe
 	hows
 )
 
-// feeder gives a Builder any facts at all.
+// feeder gives random facts to a Builder.
 type feeder struct {
 	numbers
 	b      *build.Builder
@@ -91,7 +91,7 @@ type fed struct {
 	end int64 // byBuffers: of the window, which begins at 0
 }
 
-// space returns one of the spaces that are told in one of some ways.
+// space returns a space that is recorded in one of the ways.
 func (f *feeder) space(t *rapid.T, ways ...how) fed {
 	var of []fed
 	for _, s := range f.spaces {
@@ -151,7 +151,7 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 		"Interval": func(t *rapid.T) {
 			s := f.space(t, byBuffers)
 			begin := rapid.Int64Range(0, s.end-1).Draw(t, "begin")
-			buf := lifetime.Buffer{Begin: begin, End: rapid.Int64Range(begin+1, s.end).Draw(t, "end"), Addr: uint64(begin), Size: max(f.size(t), 0),
+			buf := lifetime.Buffer{Begin: begin, End: rapid.Int64Range(begin+1, s.end).Draw(t, "end"), Addr: 512 * uint64(rapid.IntRange(0, 7).Draw(t, "addr")), Size: max(f.size(t), 0),
 				Requested: max(f.size(t), 0), Site: f.site(t), Kind: rapid.SampledFrom([]lifetime.Kind{lifetime.Plain, lifetime.Parameter, lifetime.ThreadLocal}).Draw(t, "kind")}
 			if buf.End == s.end {
 				buf.Edge |= lifetime.EndOpen
@@ -179,14 +179,14 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 			b.Sample(f.space(t, all...).ref, lifetime.Sample{T: f.time(t), Allocated: f.size(t), Reserved: f.size(t), DeviceUsed: f.size(t), Regular: rapid.Bool().Draw(t, "regular")})
 		},
 		"Operations": func(t *rapid.T) {
-			b.Operations(lifetime.Operation{Name: texts.Draw(t, "name"), Kind: rapid.SampledFrom([]lifetime.OperationKind{lifetime.Operator, lifetime.Range, lifetime.Function}).Draw(t, "kind"),
+			b.Operations(lifetime.Operation{Name: texts.Draw(t, "name"), Kind: rapid.SampledFrom([]string{"operator", "range", "function"}).Draw(t, "kind"),
 				Calls: f.size(t), Time: f.size(t), Host: lifetime.OperationBytes{Allocated: f.size(t), Freed: f.size(t)}})
 		},
-		"HistoryCut": func(t *rapid.T) { b.HistoryCut(f.space(t, byEvents).ref) },
-		"RingFull":   func(t *rapid.T) { b.RingFull(f.space(t, byEvents).ref) },
-		"Numbered":   func(t *rapid.T) { b.Numbered(f.space(t, byEvents).ref) },
-		"NoHistory":  func(t *rapid.T) { b.NoHistory(f.space(t, byEvents, byDeltas).ref) },
-		"InOrder":    func(t *rapid.T) { b.InOrder(f.space(t, byEvents, byDeltas).ref) },
+		"HistoryTruncated": func(t *rapid.T) { b.HistoryTruncated(f.space(t, byEvents).ref) },
+		"RingFull":         func(t *rapid.T) { b.RingFull(f.space(t, byEvents).ref) },
+		"Numbered":         func(t *rapid.T) { b.Numbered(f.space(t, byEvents).ref) },
+		"NoHistory":        func(t *rapid.T) { b.NoHistory(f.space(t, byEvents, byDeltas).ref) },
+		"InOrder":          func(t *rapid.T) { b.InOrder(f.space(t, byEvents, byDeltas).ref) },
 		"Lose": func(t *rapid.T) {
 			b.Lose(rapid.SampledFrom([]loss.Reason{loss.Truncated, loss.LostFree, loss.UnknownKey}).Draw(t, "reason"), f.size(t), f.size(t), texts.Draw(t, "where"))
 		},
@@ -213,11 +213,11 @@ func (f *feeder) mark(t *rapid.T) lifetime.Mark {
 }
 
 func (f *feeder) report(t *rapid.T) {
-	f.b.Report(f.space(t, byReports).ref, f.time(t), &lifetime.Report{Free: rapid.Bool().Draw(t, "free"), Addr: f.addr(t), Requested: f.size(t), Occupied: f.size(t),
+	f.b.Report(f.space(t, byReports).ref, f.time(t), &lifetime.AllocatorEvent{Free: rapid.Bool().Draw(t, "free"), Addr: f.addr(t), Requested: f.size(t), Occupied: f.size(t),
 		Site: f.site(t), Allocated: f.size(t), Stack: rapid.SampledFrom([]int64{-1, 0, 100}).Draw(t, "stack"), Available: f.size(t), Peak: f.size(t), Reserved: f.size(t)})
 }
 
-// addSpace adds a space that Describe is called for, but for some.
+// addSpace adds a space. It describes most of them.
 func (f *feeder) addSpace(t *rapid.T) {
 	s := fed{f.b.Space(), how(rapid.IntRange(0, int(hows)-1).Draw(t, "how")), 0}
 	desc := lifetime.SpaceInfo{Device: rapid.SampledFrom([]string{"cuda:0", "cuda:1", "cpu", ""}).Draw(t, "device"), Process: texts.Draw(t, "process")}
@@ -234,6 +234,9 @@ func (f *feeder) addSpace(t *rapid.T) {
 	case byBuffers:
 		s.end = 1 + f.draw(t, "end", 1, 50)&math.MaxInt32
 		desc.Axis, desc.End, desc.Base = lifetime.ProgramOrder, s.end, max(f.size(t), 0)
+		if rapid.Bool().Draw(t, "addresses") {
+			desc.Facts |= lifetime.Addresses
+		}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "described") > 0 {
 		f.b.Describe(s.ref, desc)
@@ -241,7 +244,7 @@ func (f *feeder) addSpace(t *rapid.T) {
 	f.spaces = append(f.spaces, s)
 }
 
-// anyCapture is a capture of any facts at all.
+// anyCapture returns a capture of random facts.
 func anyCapture(t *rapid.T, n numbers) *lifetime.Capture {
 	c, err := fedBuilder(t, n, build.Everything).Finish()
 	if err != nil {
@@ -250,7 +253,7 @@ func anyCapture(t *rapid.T, n numbers) *lifetime.Capture {
 	return c
 }
 
-// fedBuilder returns a Builder that was given any facts at all.
+// fedBuilder returns a Builder with random facts.
 func fedBuilder(t *rapid.T, n numbers, keep build.Keep) *build.Builder {
 	f := &feeder{numbers: n, b: build.New(keep), sites: []lifetime.SiteID{0}, stacks: []lifetime.StackID{0}}
 	f.b.Source(lifetime.Source{File: "any", Format: texts.Draw(t, "format"), Producer: texts.Draw(t, "producer")})
@@ -260,9 +263,9 @@ func fedBuilder(t *rapid.T, n numbers, keep build.Keep) *build.Builder {
 	return f.b
 }
 
-// TestAnyFacts: a Builder makes a sound model of whatever it is given.
+// TestAnyFacts: a Builder makes a valid model from any facts.
 func TestAnyFacts(t *testing.T) {
-	for name, n := range map[string]numbers{"tame": tame, "wild": wild} {
+	for name, n := range map[string]numbers{"usual": usual, "extreme": extreme} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			if err := anyCapture(t, n).Check(); err != nil {
 				t.Fatal(err)
@@ -270,12 +273,12 @@ func TestAnyFacts(t *testing.T) {
 		}))
 	}
 	t.Run("peak and end", rapid.MakeCheck(func(t *rapid.T) {
-		if _, err := fedBuilder(t, wild, build.PeakAndEnd).FinishOutline(); err != nil {
+		if _, err := fedBuilder(t, extreme, build.PeakAndEnd).FinishOutline(); err != nil {
 			t.Fatal(err)
 		}
 	}))
 	t.Run("reports", rapid.MakeCheck(func(t *rapid.T) {
-		c, err := fedBuilder(t, wild, build.Reports).Finish()
+		c, err := fedBuilder(t, extreme, build.Reports).Finish()
 		if err != nil {
 			t.Fatal(err)
 		}

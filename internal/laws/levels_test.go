@@ -1,14 +1,21 @@
 package laws
 
 import (
+	"cmp"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// instants draws instants of the window of a space, its edges among them.
+// instants draws instants of a space's window, with both ends and the peak.
 func instants(t *rapid.T, s *lifetime.Space) []int64 {
 	at := rapid.SliceOfN(rapid.Int64Range(s.Begin, s.AtEnd()), 1, 5).Draw(t, "at")
 	return append(at, s.Begin, s.AtEnd(), s.Peak(lifetime.Occupied).At)
@@ -17,7 +24,7 @@ func instants(t *rapid.T, s *lifetime.Space) []int64 {
 // TestBreakdown: the rows sum to the level, and no level is above the peak.
 func TestBreakdown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyCapture(t, tame)
+		c := anyCapture(t, usual)
 		for _, s := range c.Spaces {
 			peak := s.Peak(lifetime.Occupied)
 			for _, at := range instants(t, s) {
@@ -40,22 +47,21 @@ func TestBreakdown(t *testing.T) {
 	})
 }
 
-// TestParts: a part of a capture is sound and has the levels of the whole; a
-// part of a part is the part that both have in common.
+// TestParts: a part of a capture passes Check and has the levels of the whole. A part of a
+// part is the same as the part of the whole.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyCapture(t, tame)
-		at := func(instant int64) func(*lifetime.Space) int64 { return func(*lifetime.Space) int64 { return instant } }
+		c := anyCapture(t, usual)
 		edge := rapid.Int64Range(-25, 70)
 		x, y := edge.Draw(t, "from"), edge.Draw(t, "to")
-		part := c.Slice(at(x), at(y))
+		part := c.Slice(x, y)
 		if err := part.Check(); err != nil {
 			t.Fatal(err)
 		}
 		for i, s := range part.Spaces {
 			whole := c.Spaces[i]
 			if whole.UsageOnly() {
-				continue // its levels are known where it has totals alone
+				continue // its levels are only known at its totals
 			}
 			for _, at := range instants(t, s) {
 				if got, want := s.LevelAt(at, lifetime.Occupied), whole.LevelAt(at, lifetime.Occupied); got != want {
@@ -68,14 +74,13 @@ func TestParts(t *testing.T) {
 		}
 		v := rapid.Int64Range(min(x, y), max(x, y)).Draw(t, "from again")
 		w := rapid.Int64Range(v, max(x, y)).Draw(t, "to again")
-		if got, want := spelled(part.Slice(at(v), at(w))), spelled(c.Slice(at(v), at(w))); x < y && v < w && allCut(c, x, y) && allCut(c, v, w) && got != want {
+		if got, want := spelled(part.Slice(v, w)), spelled(c.Slice(v, w)); x < y && v < w && allCut(c, x, y) && allCut(c, v, w) && got != want {
 			t.Fatalf("[%d, %d) of [%d, %d):\n%s\nat once:\n%s", v, w, x, y, got, want)
 		}
 	})
 }
 
-// allCut reports whether every space has instants in [from, to): the others are
-// left whole.
+// allCut reports whether every space overlaps [from, to). Slice does not cut the others.
 func allCut(c *lifetime.Capture, from, to int64) bool {
 	for _, s := range c.Spaces {
 		if max(from, s.Begin) >= min(to, s.End) {
@@ -83,4 +88,78 @@ func allCut(c *lifetime.Capture, from, to int64) bool {
 		}
 	}
 	return true
+}
+
+// TestUnion: the level of a compiled program counts no address twice.
+func TestUnion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, s := range anyCapture(t, usual).Spaces {
+			if s.Axis != lifetime.ProgramOrder || s.Facts&lifetime.Addresses == 0 {
+				continue
+			}
+			for _, at := range instants(t, s) {
+				if union, level := unionAt(s, at), s.LevelAt(at, lifetime.Occupied)-s.Base-s.StackAt(at); level > union {
+					t.Fatalf("%s: level %d at %d in %d bytes of addresses", s.ID(), level, at, union)
+				}
+			}
+		}
+	})
+}
+
+// unionAt returns how many addresses the buffers alive at an instant cover.
+func unionAt(s *lifetime.Space, at int64) (bytes int64) {
+	live := s.LiveAt(at)
+	slices.SortFunc(live, func(i, j int) int { return cmp.Compare(s.Buffers[i].Addr, s.Buffers[j].Addr) })
+	end := uint64(0)
+	for _, i := range live {
+		b := &s.Buffers[i]
+		last := b.Addr + uint64(b.Size)
+		if last > end {
+			bytes += int64(last - max(end, b.Addr))
+			end = last
+		}
+	}
+	return bytes
+}
+
+// TestPeakFits: in no shipped capture does more memory live at an instant than is reserved.
+func TestPeakFits(t *testing.T) {
+	spaces := 0
+	for file, c := range shipped(t) {
+		for _, s := range c.Spaces {
+			reserved := s.ReservedLevels()
+			if s.Facts&lifetime.Addresses == 0 || len(reserved) == 0 {
+				continue
+			}
+			spaces++
+			peak, most := s.Peak(lifetime.Occupied), int64(0)
+			for _, r := range reserved {
+				most = max(most, r.Bytes)
+			}
+			if peak.Bytes-s.StackAt(peak.At) > most {
+				t.Errorf("%s %s: peak %d of at most %d reserved", file, s.ID(), peak.Bytes, most)
+			}
+		}
+	}
+	if spaces < 40 {
+		t.Errorf("only %d spaces have addresses and reserved memory", spaces)
+	}
+}
+
+// shipped yields the captures of testdata.
+func shipped(t *testing.T) iter.Seq2[string, *lifetime.Capture] {
+	return func(yield func(string, *lifetime.Capture) bool) {
+		err := filepath.WalkDir("../../testdata", func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.Contains(file, "/gen/") {
+				return err
+			}
+			if c, err := formats.Open(file, formats.Input{}); err == nil && !yield(file, c) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// lived is a buffer of a program as it was, before anybody recorded it.
+// lived is a buffer of the simulated program.
 type lived struct {
 	addr             uint64
 	size, requested  int64
-	begin, ask, end  int64 // ask: when its free was asked for, 0 = at once; end: 0 = alive
+	begin, ask, end  int64 // ask: time of the free request, 0 = with the free; end: 0 = alive
 	site             int
 	recorded, freeAt bool // its allocation, its free
 }
 
-// freed is the block of an event that has only the requested size.
+// freed returns the block of a free, which has only the requested size.
 func (l *lived) freed() build.Block {
 	return build.Block{Addr: l.addr, Requested: l.requested, Occupied: max(512, (l.requested+511)/512*512), Inferred: true}
 }
 
-// program draws buffers that an allocator could have had: of one address they
-// follow each other. Every event has an instant of its own, from 1 on.
+// program draws the buffers of a program: at each address, one after the other. Events
+// have different times, from 1 on.
 func program(t *rapid.T) (all []lived, events int64) {
-	// An order of events is drawn: at each address, alloc and free take turns.
+	// At each address, allocations and frees alternate.
 	open := map[uint64]int{} // index into all
 	events = int64(rapid.IntRange(1, 60).Draw(t, "events"))
 	for now := int64(1); now <= events; now++ {
@@ -52,8 +52,7 @@ func program(t *rapid.T) (all []lived, events int64) {
 	return all, events
 }
 
-// record gives a Builder what an allocator that keeps the events from one on
-// would record of a program, and the state at the end.
+// record gives a Builder the events of a program from the given time on, and its end state.
 func record(b *build.Builder, space build.SpaceRef, all []lived, from int64, do func(at int64, fact func())) {
 	sites := siteList(b)
 	for i := range all {
@@ -83,8 +82,8 @@ func siteList(b *build.Builder) (sites []lifetime.SiteID) {
 	return sites
 }
 
-// want is the program as the model should have it when the events from one on
-// were recorded: the buffers that were alive then or later.
+// want returns the expected buffers if events are recorded from the given time on: those
+// alive then or later.
 func want(c *lifetime.Capture, all []lived, from, events int64) (buffers []lifetime.Buffer) {
 	for _, l := range all {
 		if l.end > 0 && l.end < from {
@@ -93,7 +92,7 @@ func want(c *lifetime.Capture, all []lived, from, events int64) (buffers []lifet
 		b := lifetime.Buffer{Begin: l.begin, End: l.end, Addr: l.addr, Size: l.size, Requested: l.requested, Site: lifetime.SiteID(l.site + 1)}
 		if l.begin < from {
 			b.Begin, b.Edge = from-1, lifetime.BeginUnseen
-			if l.end > 0 { // the free tells its size alone
+			if l.end > 0 { // the free has only the requested size
 				b.Site, b.Edge = 0, b.Edge|lifetime.SizeInferred
 				b.Size = max(512, (l.requested+511)/512*512)
 			}
@@ -114,9 +113,8 @@ func byBegin(x, y lifetime.Buffer) int {
 	return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
 }
 
-// TestPairing: what is made of the events of a program are its buffers, to the
-// last field, whether the recorder has kept all events or only the last ones, and
-// whether the reader promises order or not.
+// TestPairing: a Builder restores all fields of the buffers from the events, with all
+// events or only the last ones, and with or without InOrder.
 func TestPairing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, events := program(t)
@@ -152,14 +150,14 @@ func TestPairing(t *testing.T) {
 	})
 }
 
-// moment is a fact and when it happened.
+// moment is a fact with its time.
 type moment struct {
 	at   int64
 	fact func()
 }
 
-// TestSpacesApart: the facts of one space say nothing of another. Whether they
-// come space by space or mixed, each in its own order, the model is the same.
+// TestSpacesApart: spaces are independent. The model is the same whether their facts come
+// space by space or mixed.
 func TestSpacesApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		programs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []lived {

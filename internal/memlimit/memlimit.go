@@ -1,7 +1,7 @@
-// Package memlimit keeps what is read of captures within --max-memory.
+// Package memlimit limits the memory of captures to --max-memory.
 //
-// Its place in the pipeline: beside the readers. Whoever opens captures calls
-// [Limit.Check] while they are read.
+// Its place in the pipeline: beside the readers. Programs call [Limit.Check] while they read
+// captures.
 package memlimit
 
 import (
@@ -13,30 +13,28 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// Limit bounds the memory that captures may take; nil is no limit. The program's own
-// limit (debug.SetMemoryLimit) is for its user to set: near it the garbage collector
-// works harder.
+// Limit bounds the memory of captures; nil does not bound it. It does not set
+// debug.SetMemoryLimit, near which the garbage collector runs more often.
 type Limit struct {
 	limit int64 // of the flag, in bytes
-	model int64 // most of it that captures may take
+	model int64 // the part of it for captures
 
 	mu   sync.Mutex // files are read ahead
-	next int64      // when to look again, in bytes of the heap
-	full error      // what Check returned, and returns from then on
+	next int64      // heap size in bytes at which to collect garbage and check again
+	full error      // the error of all further checks
 }
 
-// partForModel is the part of a limit that captures may take: a space is sorted when it
-// is complete, and then judged and drawn.
+// partForModel is the part of a limit for captures. The rest is for sorting, analysing and
+// drawing them.
 const partForModel = 0.4
 
-// New returns a limit in bytes.
+// New returns a limit of limit bytes.
 func New(limit int64) *Limit {
 	model := int64(partForModel * float64(limit))
 	return &Limit{limit: limit, model: model, next: model}
 }
 
-// Check returns an error once the heap, garbage excluded, leaves too little of the
-// limit.
+// Check returns an error if the heap without garbage exceeds the part for captures.
 func (l *Limit) Check() error {
 	if l == nil {
 		return nil
@@ -46,7 +44,7 @@ func (l *Limit) Check() error {
 	if l.full != nil || heapBytes() < l.next {
 		return l.full
 	}
-	runtime.GC() // garbage does not count
+	runtime.GC()
 	live := heapBytes()
 	l.next = live + l.model/8
 	if live > l.model {
@@ -56,8 +54,7 @@ func (l *Limit) Check() error {
 	return l.full
 }
 
-// heapBytes returns the memory of all that is on the heap, garbage included where it
-// was not collected yet.
+// heapBytes returns the size of all objects on the heap in bytes, including garbage.
 func heapBytes() int64 {
 	sample := []heap.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	heap.Read(sample)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Message holds an error to what every error of a reader must be: one line that
-// a terminal shows as it is, of at most longest characters, so no copy of the input.
+// Message checks the message of an error of a reader: one line without control characters,
+// of at most longest characters, so that it does not copy the input.
 func Message(t testing.TB, err error, longest int) {
 	t.Helper()
 	msg := err.Error()

@@ -1,5 +1,5 @@
-// Package nativetest is what the tests of readers share: native text of what
-// they read, and its goldens; seeds, the bound on memory, and what an error may be.
+// Package nativetest contains helpers for the tests of readers: native text and its goldens,
+// fuzz seeds, bounds on memory, and checks of error messages.
 //
 // Its place in the pipeline: none; only tests import it.
 package nativetest
@@ -26,8 +26,7 @@ func Text(t testing.TB, c *lifetime.Capture) string {
 	return b.String()
 }
 
-// Golden holds the native text of c against a file. With -update it writes the
-// file.
+// Golden compares the native text of c with a file. With -update it writes the file.
 func Golden(t testing.TB, c *lifetime.Capture, file string) {
 	t.Helper()
 	got := Text(t, c)
@@ -41,6 +40,6 @@ func Golden(t testing.TB, c *lifetime.Capture, file string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the model is not %s; if that is right, run go test -update and read the difference", file)
+		t.Errorf("the model differs from %s; if that is intended, run go test -update and check the diff", file)
 	}
 }

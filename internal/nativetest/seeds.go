@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Contents returns what the files hold that match the patterns, decompressed, in
-// order of their names.
+// Contents returns the decompressed contents of the files that match the patterns, in order
+// of their names.
 func Contents(t testing.TB, patterns ...string) (contents [][]byte) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -53,19 +53,18 @@ func unpacked(t testing.TB, file string, data []byte) []byte {
 	return data
 }
 
-// Bounded runs read, which reads an input of n bytes. It fails where that takes
-// more than perByte bytes of memory for each of them, garbage included, beyond what
-// a reader may set aside whatever it reads.
+// Bounded runs read, which reads an input of n bytes. It fails if read allocates more than
+// setAside bytes plus perByte bytes per byte of the input, including garbage.
 func Bounded(t testing.TB, n, setAside, perByte int, read func()) {
 	t.Helper()
 	before := allocated()
 	read()
 	if took := allocated() - before; took > uint64(setAside+n*perByte) {
-		t.Errorf("%d bytes of memory for an input of %d bytes, where %d and %d a byte are the most", took, n, setAside, perByte)
+		t.Errorf("%d bytes allocated for an input of %d bytes; the limit is %d and %d per byte", took, n, setAside, perByte)
 	}
 }
 
-// allocated returns the bytes that the program has ever allocated.
+// allocated returns the bytes allocated since the program started.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

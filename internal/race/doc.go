@@ -1,4 +1,3 @@
-// Package race tells tests whether the race detector watches them. It makes
-// them ten times slower: those that take long and have one goroutine alone,
-// which nothing can race with, and those of the page in a browser are skipped.
+// Package race reports whether the race detector is active. It makes tests ten times slower,
+// so slow tests with a single goroutine and tests in a browser are skipped.
 package race

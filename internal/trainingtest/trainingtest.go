@@ -1,4 +1,4 @@
-// Package trainingtest makes captures of any size, for tests that need a large one.
+// Package trainingtest generates large captures for tests.
 package trainingtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// Capture returns the capture of a training loop with n buffers: weights, buffers that
-// each step allocates and frees, and a leak of 1 MiB per step. It is the same each time.
+// Capture returns the capture of a training loop with n buffers: weights, buffers that each
+// step allocates and frees, and a leak of 1 MiB per step. Equal n give equal captures.
 func Capture(t *testing.T, n int) *lifetime.Capture {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -1,6 +1,5 @@
-// Package units writes and reads sizes and times for people. Everything that
-// prints a size or a time uses it, so that the terminal, the pictures and the
-// profiles agree. JSON and native text carry plain integers instead.
+// Package units formats and parses sizes and times. All outputs for people use it, so that
+// the terminal, pictures and profiles agree. JSON and native text have plain integers.
 package units
 
 import (
@@ -25,8 +24,7 @@ func Bytes(n int64) string {
 	return sign + humanize.IBytesN(u, 3)
 }
 
-// Signed returns a change of a size as Bytes does, with its sign: "+4.00 MiB",
-// "-1.50 GiB", "0 B".
+// Signed formats the change of a size: "+4.00 MiB", "-1.50 GiB", "0 B".
 func Signed(n int64) string {
 	if n > 0 {
 		return "+" + Bytes(n)
@@ -34,8 +32,8 @@ func Signed(n int64) string {
 	return Bytes(n)
 }
 
-// Exact returns a size as Bytes does, followed by the exact count where Bytes
-// rounds: "4.00 MiB (4,194,304 B)".
+// Exact formats a size like Bytes, with the exact count if Bytes rounds:
+// "4.00 MiB (4,194,304 B)".
 func Exact(n int64) string {
 	if n > -1024 && n < 1024 {
 		return Bytes(n)
@@ -46,8 +44,8 @@ func Exact(n int64) string {
 // Count returns a number with thousands separators.
 func Count(n int64) string { return humanize.Comma(n) }
 
-// Several returns a number of things: "1 buffer", "1,200 buffers".
-func Several[N int | int64](n N, thing string) string {
+// Plural returns a number of things: "1 buffer", "1,200 buffers".
+func Plural[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
 	}
@@ -58,13 +56,13 @@ func Several[N int | int64](n N, thing string) string {
 func ParseBytes(s string) (int64, error) {
 	n, err := humanize.ParseBytes(s)
 	if err != nil || n > math.MaxInt64 || strings.TrimSpace(s) == "" {
-		return 0, fmt.Errorf("%q is no size; write 4096, 64MiB or 1.5GiB", s)
+		return 0, fmt.Errorf("%q is not a size; write 4096, 64MiB or 1.5GiB", s)
 	}
 	return int64(n), nil
 }
 
-// Span returns a length on an axis: nanoseconds as "65.2 ms" where the unit is
-// "ns", else a count with the unit's name.
+// Span formats a length on an axis: for the unit "ns" as "65.2 ms", otherwise as a count
+// with the name of the unit.
 func Span(n int64, unit string) string {
 	if unit != "ns" {
 		if n == 1 {

@@ -1,16 +1,12 @@
-// Package answer has what every command answers, as plain values: what is in a
-// capture, what leaks, what makes up a peak, what changed between two captures. They
-// are what --json writes, and what texts, reports, the page and the server are made
-// from.
+// Package answer has the results of all commands as plain values: contents of captures, findings, peaks, differences
+// between two captures. --json writes them; the text output, reports, the web page and the server render them.
 //
-// Its place in the pipeline: after the model and the rules, before renderers.
+// It lies between the model and the rules on one side and the renderers on the other.
 //
-//  1. An answer is made of a [lifetime.Capture], or of a [lifetime.Outline] where the
-//     peak and the end suffice.
-//  2. Its fields with a JSON name are the schema "memlane/1": names stay, sizes are
-//     integers in bytes, times are integers in the unit of their memory ID, and null is
-//     what is not known.
-//  3. Fields without a JSON name are for people: names and texts that renderers lay out.
+//  1. An answer is computed from a [lifetime.Capture], or from a [lifetime.Outline] if the peak and the end are enough.
+//  2. Fields with a JSON name are the schema "memlane/1": names never change, sizes are integers in bytes, times are integers
+//     in the unit of their memory ID, and unknown values are null.
+//  3. Fields without a JSON name are names and texts for renderers.
 package answer
 
 import (
@@ -20,35 +16,35 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Schema names the version of the JSON.
+// Schema is the version of the JSON.
 const Schema = "memlane/1"
 
-// Site is who allocated.
+// Site is a call site or operation that allocated memory.
 type Site struct {
 	Function string  `json:"function"` // innermost function of the program's own code, else the operation
-	File     string  `json:"file"`     // its file
-	Line     int     `json:"line"`     // its line; 0 where unknown
+	File     string  `json:"file"`     // file of the function
+	Line     int     `json:"line"`     // line in the file; 0 if unknown
 	Op       string  `json:"op"`       // operation or instruction
 	Stack    []Frame `json:"stack"`    // call stack, innermost first
-	Source   []Frame `json:"source"`   // calls that an instruction of a compiled program comes from
+	Source   []Frame `json:"source"`   // source stack of an instruction of a compiled program, innermost first
 }
 
 // Frame is one level of a call stack.
 type Frame struct {
 	Function string `json:"function"` // function
 	File     string `json:"file"`     // file
-	Line     int    `json:"line"`     // line; 0 where unknown
+	Line     int    `json:"line"`     // line; 0 if unknown
 
 	Kind lifetime.FrameKind `json:"-"`
 }
 
-// String names a frame: "function (file.py:12)", with the base name of the file.
+// String returns "function (file.py:12)", with the base name of the file.
 func (f Frame) String() string {
 	return frameName(lifetime.Frame{Function: f.Function, File: f.File, Line: f.Line})
 }
 
-// OfOperation reports whether a frame is an operator or a named range of a trace, and
-// no function. "backward: MulBackward0" is on the stack of the forward pass.
+// OfOperation reports whether a frame is an operator or named range of a trace, not a function. An example is
+// "backward: MulBackward0" on the stack of the forward pass.
 func (f Frame) OfOperation() bool { return ofOperation(f.Kind, f.Function) }
 
 func siteOf(t *lifetime.Tables, id lifetime.SiteID) Site {
@@ -68,10 +64,10 @@ func framesOf(t *lifetime.Tables, stack lifetime.StackID) []Frame {
 	return all
 }
 
-// static reports whether a space is one of a compiled program.
+// static reports whether a space belongs to a compiled program.
 func static(s *lifetime.SpaceInfo) bool { return s.Axis == lifetime.ProgramOrder }
 
-// known returns nil for a figure that is 0 where it is not known.
+// known returns nil for 0, the value of an unknown figure.
 func known(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -86,7 +82,7 @@ func share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// when returns an instant of a space for people.
+// when formats an instant of a space: "+14.8 ms", "instruction 5 of 120".
 func when(s *lifetime.SpaceInfo, t int64) string {
 	switch {
 	case static(s) && t < 0:

@@ -10,26 +10,26 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Diff says what differs between two captures.
+// Diff lists the differences between two captures.
 type Diff struct {
 	Schema   string       `json:"schema"`         // "memlane/1"
 	Before   Capture      `json:"before"`         // first capture
 	After    Capture      `json:"after"`          // second capture
 	Rows     []DiffRow    `json:"rows"`           // call sites that differ
 	Findings DiffFindings `json:"findings"`       // findings of both captures
-	Lines    bool         `json:"lines_compared"` // false where one capture records only the lines of functions, so that lines were not compared
-	NoPlaces bool         `json:"places_unknown"` // one capture does not record who allocated
-	PerStep  bool         `json:"per_step"`       // allocated bytes are per step
-	Verdict  string       `json:"verdict"`        // what changed most, in a sentence
+	Lines    bool         `json:"lines_compared"` // false if one capture has only the first line of each function, so that lines were not compared
+	NoPlaces bool         `json:"places_unknown"` // true if one capture does not record call sites
+	PerStep  bool         `json:"per_step"`       // true if allocated bytes are per step
+	Verdict  string       `json:"verdict"`        // largest changes, in one sentence
 
 	Pairs []DiffPair `json:"-"`
 }
 
-// DiffFindings are findings of both sides.
+// DiffFindings compares the findings of both captures.
 type DiffFindings struct {
 	New   []Finding `json:"new"`   // only in the second capture
 	Fixed []Finding `json:"fixed"` // only in the first capture
-	Still []Finding `json:"still"` // in both, as in the second
+	Still []Finding `json:"still"` // in both, with the values of the second
 }
 
 // DiffRow is a call site that differs.
@@ -37,8 +37,8 @@ type DiffRow struct {
 	Space          string      `json:"space"`                 // memory ID
 	Status         string      `json:"status"`                // new, gone, grew or shrank
 	Site           Site        `json:"site"`                  // call site in the second capture, else in the first
-	SiteBefore     *Site       `json:"site_before"`           // call site in the first capture; null where it is new
-	Unseen         bool        `json:"before_the_window"`     // the bytes from before the window, which no buffer stands for
+	SiteBefore     *Site       `json:"site_before"`           // call site in the first capture; null if it is new
+	Unseen         bool        `json:"before_the_window"`     // true for memory allocated before the recording, of unknown call sites
 	Before         DiffFigure  `json:"before"`                // in the first capture
 	After          DiffFigure  `json:"after"`                 // in the second capture
 	DeltaPeakBytes int64       `json:"delta_peak_bytes"`      // change at the peak
@@ -49,25 +49,24 @@ type DiffRow struct {
 	AllocatedChange int64  `json:"-"` // DeltaAllocated, rounded
 }
 
-// DiffFigure is what a call site holds on one side.
+// DiffFigure has the figures of a call site in one capture.
 type DiffFigure struct {
 	PeakBytes          int64       `json:"peak_bytes"`           // occupied at the peak of the memory ID
-	PeakRequestedBytes int64       `json:"peak_requested_bytes"` // requested, of them
+	PeakRequestedBytes int64       `json:"peak_requested_bytes"` // requested at the peak of the memory ID
 	EndBytes           int64       `json:"end_bytes"`            // occupied at the end
-	EndRequestedBytes  int64       `json:"end_requested_bytes"`  // requested, of them
+	EndRequestedBytes  int64       `json:"end_requested_bytes"`  // requested at the end
 	AllocatedBytes     json.Number `json:"allocated_bytes"`      // allocated in the window; per step with --per-step
 	Count              int64       `json:"count"`                // buffers alive at the end
 	Allocations        int64       `json:"allocations"`          // allocations in the window
 }
 
-// DiffPair is a memory ID on both sides, figure by figure.
+// DiffPair has the figures of a memory ID in both captures.
 type DiffPair struct {
 	Name    string
 	Figures []diff.Line
 }
 
-// DiffOf puts a comparison into an answer. perStep divides what was allocated by the
-// steps of each side.
+// DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
 	out := &Diff{Schema: Schema, Before: InfoOf(d.Before.Outline()), After: InfoOf(d.After.Outline()), Rows: []DiffRow{}, Lines: d.Lines,
 		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict()}
@@ -118,7 +117,7 @@ func diffFigureOf(f *diff.Figures, allocated float64) DiffFigure {
 	return DiffFigure{f.Peak.Bytes, f.Peak.Requested, f.End.Bytes, f.End.Requested, number(allocated), f.End.Count, f.Allocated.Count}
 }
 
-// number is an integer where it is one.
+// number formats a number, with three decimals unless it is an integer.
 func number(v float64) json.Number {
 	if v == math.Trunc(v) {
 		return json.Number(fmt.Sprintf("%.0f", v))

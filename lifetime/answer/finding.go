@@ -9,51 +9,49 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Finding is one place in the program and what is wrong with it.
+// Finding is one problem, at one place of the program or in a whole memory ID.
 type Finding struct {
-	Rule           string         `json:"rule"`            // rule, as memlane leaks --list-rules lists it
+	Rule           string         `json:"rule"`            // rule; memlane leaks --list-rules lists all
 	Severity       string         `json:"severity"`        // critical, warning or info
 	Confidence     float64        `json:"confidence"`      // 0 to 1
 	File           string         `json:"file"`            // capture
 	Space          string         `json:"space"`           // memory ID
-	Site           Site           `json:"site"`            // who allocated; empty where the finding is about a whole memory ID
+	Site           Site           `json:"site"`            // call site; empty for a finding about a whole memory ID
 	Bytes          int64          `json:"bytes"`           // occupied
 	RequestedBytes int64          `json:"requested_bytes"` // requested by the program
 	Count          int64          `json:"count"`           // buffers
-	BytesPerStep   *int64         `json:"bytes_per_step"`  // growth per step; null without steps
-	Description    string         `json:"description"`     // what was found, in sentences
+	BytesPerStep   *int64         `json:"bytes_per_step"`  // growth per step; null if steps are unknown
+	Description    string         `json:"description"`     // the problem, as text
 	Evidence       map[string]any `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
-	Suggestions    []string       `json:"suggestions"`     // what to do, one line each
+	Suggestions    []string       `json:"suggestions"`     // advice, one line each
 
 	Level leak.Severity `json:"-"`
-	Leak  bool          `json:"-"` // confirmed
+	Leak  bool          `json:"-"` // a confirmed leak
 	Name  string        `json:"-"` // of the place; "" for a finding about the whole space
-	Text  string        `json:"-"` // the description without the place
+	Text  string        `json:"-"` // description without the place
 	Cause string        `json:"-"` // place of the largest finding that one change may fix together with this one
 	Code  Code          `json:"-"`
 
-	// The stacks concerned, or the instruction of a compiled program and how many more
-	// there are.
+	// Call stacks or, for a compiled program, the first instruction and the number of others.
 	Stacks           []Stack      `json:"-"`
 	Instruction      *Instruction `json:"-"`
 	MoreInstructions int          `json:"-"`
 }
 
-// Stack is who allocated some of the buffers of a finding.
+// Stack is a call stack that allocated buffers of a finding.
 type Stack struct {
-	Op     string // that the stack does not begin with; "" where it does
+	Op     string // operation; "" if the stack begins with it
 	Frames []Frame
 	None   bool // no stack was recorded
 }
 
-// Code is a line of the program: File is relative to the folder that all its files
-// have in common, and "" where no line is known.
+// Code is a line of the program. File is relative to the common folder of all files of the program; "" if unknown.
 type Code struct {
 	File string
 	Line int
 }
 
-// FindingsOf returns findings of a capture, never nil.
+// FindingsOf converts the findings of a capture. The result is never nil.
 func FindingsOf(c *lifetime.Capture, found []leak.Finding) []Finding {
 	all, folder := []Finding{}, commonFolder(&c.Tables)
 	for i := range found {
@@ -62,7 +60,7 @@ func FindingsOf(c *lifetime.Capture, found []leak.Finding) []Finding {
 	return all
 }
 
-// RankFindingsOf returns findings about ranks, which are of no single capture.
+// RankFindingsOf converts findings about ranks, which do not belong to a single capture.
 func RankFindingsOf(found []leak.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
@@ -109,18 +107,18 @@ func findingOf(t *lifetime.Tables, f *leak.Finding, folder string) Finding {
 	return out
 }
 
-// codeOf returns the line of the program that a site names.
+// codeOf returns the line of the program of a site.
 func codeOf(t *lifetime.Tables, site lifetime.SiteID, folder string) Code {
 	f, ok := t.UserFrame(site)
 	if !ok || f.File == "" || f.Kind != lifetime.User {
 		return Code{}
 	}
-	return Code{path.Clean(strings.TrimPrefix(slashed(f.File), folder)), max(f.Line, 1)} // "//x" would be the address of a host
+	return Code{path.Clean(strings.TrimPrefix(slashed(f.File), folder)), max(f.Line, 1)} // Clean: "//x" would be a host name in a URL
 }
 
 func slashed(file string) string { return strings.ReplaceAll(file, `\`, "/") }
 
-// commonFolder returns the folder in which all files of the program lie.
+// commonFolder returns the folder that contains all files of the program, with a slash at the end.
 func commonFolder(t *lifetime.Tables) string {
 	folder, any := "", false
 	for _, f := range t.Frames {

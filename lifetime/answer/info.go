@@ -8,107 +8,107 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Info says what is in captures.
+// Info describes the contents of captures.
 type Info struct {
 	Schema   string    `json:"schema"`          // "memlane/1"
 	Captures []Capture `json:"captures"`        // in the order of the command line
-	Ranks    []Rank    `json:"ranks,omitempty"` // one for each rank, where several captures name theirs
+	Ranks    []Rank    `json:"ranks,omitempty"` // one for each rank, if there are several and every capture names its rank
 }
 
-// Capture says what is in one capture.
+// Capture describes the contents of one capture.
 type Capture struct {
 	File     string  `json:"file"`     // name on the command line
-	Format   string  `json:"format"`   // reader, as for --input-format
-	Producer string  `json:"producer"` // what wrote the file
+	Format   string  `json:"format"`   // reader, a value of --input-format
+	Producer string  `json:"producer"` // program that wrote the file
 	Spaces   []Space `json:"spaces"`   // memory IDs
-	Losses   []Loss  `json:"losses"`   // what the capture lacks
+	Losses   []Loss  `json:"losses"`   // data that is missing or damaged
 }
 
-// Loss is what of a capture is not in the model, and why.
+// Loss is data that is missing or damaged, and the reason.
 type Loss struct {
-	Reason   string `json:"reason"`   // reason, as in the reference
+	Reason   string `json:"reason"`   // reason; the reference explains all
 	Severity string `json:"severity"` // info, data loss or error
-	Count    int64  `json:"count"`    // cases
-	Bytes    int64  `json:"bytes"`    // size of the buffers concerned; 0 where unknown
-	First    string `json:"first"`    // where it happened first
-	Text     string `json:"text"`     // one sentence
+	Count    int64  `json:"count"`    // number of cases
+	Bytes    int64  `json:"bytes"`    // size of the affected buffers; 0 if unknown
+	First    string `json:"first"`    // first case
+	Text     string `json:"text"`     // explanation in one sentence
 
-	Line string `json:"-"` // all of it for people
+	Line string `json:"-"` // the loss as one line of text
 }
 
 // Space describes one memory ID.
 type Space struct {
 	ID                string   `json:"id"`                  // memory ID
 	Device            string   `json:"device"`              // cuda:0, cpu, tpu:3
-	Module            string   `json:"module"`              // compiled program; empty for what was recorded as it ran
-	MemorySpace       *int64   `json:"memory_space"`        // number of the memory space of a compiled program; 0 is the main memory
+	Module            string   `json:"module"`              // compiled program; empty for the recording of a run
+	MemorySpace       *int64   `json:"memory_space"`        // memory space of a compiled program; 0 is the main memory
 	Axis              string   `json:"axis"`                // time, event or program order
 	Unit              string   `json:"unit"`                // ns, event or instruction: the unit of all instants
 	Begin             int64    `json:"begin"`               // first instant of the window
 	End               int64    `json:"end"`                 // first instant after the window
 	LimitBytes        *int64   `json:"limit_bytes"`         // size of the memory
-	BaseBytes         int64    `json:"base_bytes"`          // allocated before the window and never seen as buffers
-	Facts             []string `json:"facts"`               // what was recorded: history, end state, addresses, totals, regions, stacks, clock
+	BaseBytes         int64    `json:"base_bytes"`          // allocated before the window, in buffers that were not recorded
+	Facts             []string `json:"facts"`               // recorded kinds of data: history, end state, addresses, totals, regions, stacks, clock
 	Allocations       int      `json:"allocations"`         // recorded in the window
 	Frees             int      `json:"frees"`               // recorded in the window
-	UsageOnly         bool     `json:"usage_only"`          // only totals were recorded: live is the level at the end, with a count of 0
+	UsageOnly         bool     `json:"usage_only"`          // true if only totals were recorded: live is then the level at the end, with a count of 0
 	Live              Live     `json:"live"`                // buffers alive at the end
-	ReservedBytes     *int64   `json:"reserved_bytes"`      // taken from the device, at the end; null where it was not recorded
-	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // most of it in the window
+	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
+	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the window
 	Peak              TopLevel `json:"peak"`                // highest level in the window
 	PaddingBytes      *int64   `json:"padding_bytes"`       // padding at the peak of a compiled program
-	StackBytes        *int64   `json:"stack_bytes"`         // stack beside the heap at the peak (TPU)
-	LifetimePeakBytes *int64   `json:"lifetime_peak_bytes"` // the allocator's own peak since the program started
-	Fragmentation     *float64 `json:"fragmentation"`       // share of the free bytes outside the largest hole, at the end; null where nothing is free
+	StackBytes        *int64   `json:"stack_bytes"`         // stack, outside the heap, at the peak (TPU)
+	LifetimePeakBytes *int64   `json:"lifetime_peak_bytes"` // peak that the allocator reported, since the program started
+	Fragmentation     *float64 `json:"fragmentation"`       // share of the free bytes outside the largest hole, at the end; null if nothing is free
 	FragmentationMax  *float64 `json:"fragmentation_max"`   // highest fragmentation that the allocator reported
 	FreeBytes         *int64   `json:"free_bytes"`          // reserved and free, at the end
 	LargestFreeBytes  *int64   `json:"largest_free_bytes"`  // largest hole at the end
 	OOMs              []OOM    `json:"ooms"`                // allocations that failed
 
-	File     string   `json:"-"` // that it was read from
+	File     string   `json:"-"`
 	EndBytes int64    `json:"-"` // in use at the end
 	Steps    int      `json:"-"`
-	Totals   int      `json:"-"` // of UsageOnly
-	Program  *Program `json:"-"` // nil for what was recorded as it ran
+	Totals   int      `json:"-"` // number of recorded totals, with UsageOnly
+	Program  *Program `json:"-"` // nil for the recording of a run
 }
 
-// Live is what is alive at the end.
+// Live sums up the buffers that are alive at the end.
 type Live struct {
 	Count            int64 `json:"count"`              // buffers
-	Bytes            int64 `json:"bytes"`              // occupied, including those with a pending free
+	Bytes            int64 `json:"bytes"`              // occupied, including buffers with a pending free
 	RequestedBytes   int64 `json:"requested_bytes"`    // requested by the program
-	PendingFreeCount int64 `json:"pending_free_count"` // buffers whose free was requested but is not complete
-	PendingFreeBytes int64 `json:"pending_free_bytes"` // their bytes
+	PendingFreeCount int64 `json:"pending_free_count"` // buffers whose free was requested but not completed
+	PendingFreeBytes int64 `json:"pending_free_bytes"` // occupied bytes of these buffers
 }
 
-// TopLevel is the highest level of the memory in use.
+// TopLevel is the peak of the memory in use.
 type TopLevel struct {
 	Bytes          int64    `json:"bytes"`           // occupied
-	RequestedBytes int64    `json:"requested_bytes"` // highest level of the requested bytes, perhaps at another instant
+	RequestedBytes int64    `json:"requested_bytes"` // peak of the requested bytes, possibly at another instant
 	At             int64    `json:"at"`              // instant of bytes
-	Fragmentation  *float64 `json:"fragmentation"`   // fragmentation that the allocator reported then
+	Fragmentation  *float64 `json:"fragmentation"`   // fragmentation that the allocator reported at that instant
 
 	When string `json:"-"`
 }
 
-// OOM is an allocation that failed.
+// OOM is a failed allocation.
 type OOM struct {
 	At              int64  `json:"at"`                // instant
 	RequestedBytes  int64  `json:"requested_bytes"`   // size of the allocation
-	DeviceFreeBytes *int64 `json:"device_free_bytes"` // free on the device; null where unknown
+	DeviceFreeBytes *int64 `json:"device_free_bytes"` // free on the device; null if unknown
 
 	When string `json:"-"`
 }
 
-// Program is the memory of a compiled program at an instant, by what it is for.
+// Program is the memory of a compiled program at an instant, by purpose.
 type Program struct {
 	Name   string // without the memory space
-	Memory string // its number
+	Memory string // number of the memory space
 	Inputs, Outputs, Temporaries, Constants,
 	Padding int64 // bytes
 }
 
-// InfoOf says what is in a capture.
+// InfoOf describes the contents of a capture.
 func InfoOf(o *lifetime.Outline) Capture {
 	info := Capture{File: o.Name(), Format: o.Sources[0].Format, Producer: o.Sources[0].Producer, Losses: lossesOf(&o.Tables)}
 	for _, s := range o.Spaces {
@@ -149,7 +149,7 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 	if s.Facts&lifetime.Regions != 0 || s.ReservedPeak > 0 {
 		info.ReservedBytes, info.ReservedPeakBytes = &s.ReservedEnd, &s.ReservedPeak
 	}
-	// The holes between the allocations of a compiled program are planned.
+	// In a compiled program, holes between allocations are planned and not fragmentation.
 	if s.Facts&lifetime.Regions != 0 && !static(&s.SpaceInfo) {
 		info.FreeBytes, info.LargestFreeBytes = &s.Free.Total, &s.Free.Largest
 		if share, ok := s.Free.Fragmentation(); ok {
@@ -171,9 +171,9 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 	return info
 }
 
-// programOf splits the memory of a compiled program up; rows are those of an instant.
+// programOf sums up the rows of an instant of a compiled program by purpose.
 func programOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
-	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, lifetime.MemorySpacePrefix)}
+	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space")}
 	for _, r := range rows {
 		p.Padding += r.Bytes - r.Requested
 		switch r.Kind {
@@ -190,5 +190,5 @@ func programOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
 	return p
 }
 
-// LossText returns a loss as a sentence for people.
+// LossText returns a loss as a sentence.
 func LossText(l loss.Loss) string { return l.Text(units.Bytes) }

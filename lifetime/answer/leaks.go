@@ -12,47 +12,47 @@ import (
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
-// Leaks says what was found in captures.
+// Leaks has the findings of captures.
 type Leaks struct {
 	Schema   string    `json:"schema"`   // "memlane/1"
 	Findings []Finding `json:"findings"` // most severe first
-	Score    Score     `json:"score"`    // a mark for all findings
+	Score    Score     `json:"score"`    // grade for all findings
 
 	Functions []Function `json:"functions,omitempty"` // with --function
-	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, where several captures name theirs
+	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
-	Captures []CaptureLeaks `json:"-"` // the findings again, capture by capture
-	Summary  *RankSummary   `json:"-"` // of several ranks
+	Captures []CaptureLeaks `json:"-"` // the same findings by capture
+	Summary  *RankSummary   `json:"-"` // nil without several ranks
 }
 
-// Score is a mark for all findings together.
+// Score grades all findings together.
 type Score struct {
 	Score       int    `json:"score"`       // 0 to 100
 	Grade       string `json:"grade"`       // A, B, C, D or F
 	Description string `json:"description"` // one sentence
 }
 
-// CaptureLeaks says what was found in one capture.
+// CaptureLeaks has the findings of one capture.
 type CaptureLeaks struct {
 	File      string
 	Verdict   string   // "1 leak, 2 other findings"
-	Notes     []string // what could not be judged, and why
+	Notes     []string // spaces in which leaks cannot be detected, and why
 	Findings  []Finding
 	Functions []Function
 }
 
-// Function is what the functions that a person asked for changed in a space.
+// Function has the allocations and frees of the functions that --function selects, in one memory ID.
 type Function struct {
 	File     string   `json:"file"`           // capture
 	Space    string   `json:"space"`          // memory ID
-	Inferred bool     `json:"steps_inferred"` // nothing marks the steps, so memlane inferred them
+	Inferred bool     `json:"steps_inferred"` // true if steps are not marked, so that memlane inferred them
 	Steps    []Change `json:"steps"`          // one for each step or call
 
-	Pattern string `json:"-"` // which functions
+	Pattern string `json:"-"` // regular expression that selects functions
 	Calls   bool   `json:"-"` // Steps are calls
 }
 
-// Change is one step or, where calls were recorded, one call.
+// Change is one step or, if calls were recorded, one call.
 type Change struct {
 	Begin          int64 `json:"begin"`           // instant
 	AllocatedBytes int64 `json:"allocated_bytes"` // allocated by the functions
@@ -60,22 +60,22 @@ type Change struct {
 	ChangeBytes    int64 `json:"change_bytes"`    // allocated less freed
 }
 
-// LeaksOf says what the rules found in a capture. rules is whose they are, "" for
-// memlane's own, and function which functions a person asked for.
+// LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
+// function selects functions; nil selects none.
 func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
 	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
 	}
 	if rules != "" {
-		out.Verdict = units.Several(len(found), "finding") + " by the rules of " + rules
+		out.Verdict = units.Plural(len(found), "finding") + " by the rules of " + rules
 		return out
 	}
 	out.judge(c)
 	return out
 }
 
-// judge says how many findings there are, and in which spaces leaks cannot be judged.
+// judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.
 func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 	var unjudged []*lifetime.Space
 	programs, judged, leaks := 0, 0, 0
@@ -95,29 +95,28 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 		}
 	}
 	others := len(l.Findings) - leaks
-	l.Verdict = units.Several(len(l.Findings), "finding")
+	l.Verdict = units.Plural(len(l.Findings), "finding")
 	switch {
 	case judged+programs == 0:
 		l.Verdict = "leaks cannot be judged"
 	case judged > 0 && leaks == 0:
 		l.Verdict = "no leak found"
 	case judged > 0:
-		l.Verdict = units.Several(leaks, "leak")
+		l.Verdict = units.Plural(leaks, "leak")
 	}
 	if judged > 0 && others > 0 {
-		l.Verdict += ", " + units.Several(others, "other finding")
+		l.Verdict += ", " + units.Plural(others, "other finding")
 	}
 	if judged == 0 && programs > 0 {
-		l.Notes = append(l.Notes, "These are compiled programs: plans of the memory of one run, in which nothing can leak.")
+		l.Notes = append(l.Notes, "These are compiled programs. Their memory is planned at compile time, so nothing can leak.")
 	}
 	l.Notes = append(l.Notes, unjudgedNotes(c, unjudged)...)
 }
 
-// maxIDs is how many memory IDs a sentence names.
+// maxIDs is the maximum number of memory IDs in a sentence.
 const maxIDs = 12
 
-// unjudgedNotes says why leaks cannot be judged in some spaces, once for those with
-// the same reason.
+// unjudgedNotes explains why leaks cannot be detected in some spaces, in one note for each reason.
 func unjudgedNotes(c *lifetime.Capture, spaces []*lifetime.Space) (notes []string) {
 	ids := map[string][]string{}
 	var reasons []string
@@ -138,14 +137,14 @@ func unjudgedNotes(c *lifetime.Capture, spaces []*lifetime.Space) (notes []strin
 	return notes
 }
 
-// whyUnjudged says what a space lacks to judge leaks, and how to record it.
+// whyUnjudged returns what is missing for the detection of leaks in a space, and how to record it.
 func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 	why := "no history of allocations and frees"
 	switch {
 	case s.UsageOnly() && s.Allocations+s.Frees > 0:
 		return "allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them"
 	case s.UsageOnly():
-		why = "only sums were recorded, as counters and memory timelines do"
+		why = "only totals were recorded, as in counters and memory timelines"
 	}
 	if advice := c.Sources[s.Source].Traits.Advice; advice != "" {
 		why += "; " + advice
@@ -153,7 +152,7 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 	return why
 }
 
-// functionsOf returns what functions changed in every space in which they did anything.
+// functionsOf returns the changes by matching functions, for every space in which there are any.
 func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) {
 	matches := c.Matching(function)
 	for i, s := range c.Spaces {
@@ -177,8 +176,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 	return all
 }
 
-// NewLeaks puts the answers on captures together. ranks are those of the captures, and
-// outliers the findings about them.
+// NewLeaks combines the answers for several captures. outliers are the findings about ranks.
 func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *Leaks {
 	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Ranks: ranks.Rows(), Summary: ranks.Summary()}
 	points := 0
@@ -193,11 +191,11 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *L
 	return out
 }
 
-// costs are what findings take off the score, those of one cause once. What only
-// informs costs nothing: a full cache is no fault.
+// costs are the points that a finding takes off the score, once for each cause. Info costs nothing: a full cache is not a
+// fault.
 var costs = [...]int{leak.Info: 0, leak.Warning: 15, leak.Critical: 40}
 
-// cost returns what findings of one capture take off the score.
+// cost returns the points that the findings of one capture take off the score.
 func cost(found []Finding) (points int) {
 	var causes []string
 	for i := range found { // the most severe of a cause comes first

@@ -8,16 +8,15 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Marks are what findings say of single call sites and buffers: labels of profiles
-// and hatching in pictures. nil has none.
+// Marks are the findings by call site and buffer, for labels in profiles and hatching in pictures. nil has no marks.
 type Marks struct {
-	Comments []string // leaks and whatever else is above Info, a line each
+	Comments []string // findings above Info, one line each
 
 	spaces map[*lifetime.Space]spaceMarks
 }
 
 type spaceMarks struct {
-	sites   map[lifetime.SiteID]Mark // those that leak
+	sites   map[lifetime.SiteID]Mark // sites that leak
 	buffers []int
 }
 
@@ -46,13 +45,13 @@ func MarksOf(found []leak.Finding) *Marks {
 		m.spaces[f.Space] = of
 		for _, site := range f.Sites {
 			of.sites[site] = Mark{f.Rule + ":" + f.Severity.String(),
-				fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), units.Several(f.Amount.Count, "buffer"))}
+				fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), units.Plural(f.Amount.Count, "buffer"))}
 		}
 	}
 	return m
 }
 
-// At returns the mark of a call site; of one that does not leak it is empty.
+// At returns the mark of a call site; it is empty if the site does not leak.
 func (m *Marks) At(s *lifetime.Space, site lifetime.SiteID) Mark {
 	if m == nil {
 		return Mark{}

@@ -6,14 +6,14 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// SiteName returns what to call a site of a space: "function (file.py:12)", else its
-// operation and tensor, else its instruction, else what is missing.
+// SiteName returns the name of a site: "function (file.py:12)", else its operation and tensor, else its instruction, else a
+// note such as "(no stack recorded)".
 func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
 	site := &t.Sites[id]
 	if f, ok := t.UserFrame(id); ok {
 		name := frameName(f)
 		if caller := t.Stacks[site.Stack].Caller; f.Kind == lifetime.Scope && caller != 0 && !static(s) {
-			name += " in " + frameName(t.Frames[t.Stacks[caller].Frame]) // everything calls "aten::empty"
+			name += " in " + frameName(t.Frames[t.Stacks[caller].Frame]) // "aten::empty" alone is useless: everything calls it
 		}
 		return name
 	}
@@ -28,8 +28,7 @@ func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) str
 	return strings.TrimSpace("(no operation recorded) " + tensorName(site))
 }
 
-// tensorName returns what an allocator was told of a tensor: "float [64,256],
-// output".
+// tensorName returns the recorded description of a tensor: "float [64,256], output".
 func tensorName(s *lifetime.Site) string {
 	name := strings.TrimSpace(s.DType + " " + s.Shape)
 	if s.Region != "" && name != "" {
@@ -38,9 +37,8 @@ func tensorName(s *lifetime.Site) string {
 	return name + s.Region
 }
 
-// sourcePlace returns the place in the program that an instruction was compiled from:
-// "train.py:42", "" where it is not known. The compiler may name a line of a library;
-// the calls tell who called it.
+// sourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
+// The compiler may record a line of a library, so the source stack is searched first.
 func sourcePlace(t *lifetime.Tables, site lifetime.SiteID) string {
 	for f := range t.FramesOf(t.Sites[site].Source) {
 		if f.Kind == lifetime.User {
@@ -67,7 +65,7 @@ func ofOperation(kind lifetime.FrameKind, function string) bool {
 	return kind == lifetime.Scope || strings.HasPrefix(function, "backward: ")
 }
 
-// Instruction is the instruction of a compiled program that a buffer is a result of.
+// Instruction is the instruction of a compiled program whose result is in a buffer.
 type Instruction struct {
 	Name  string // "fusion.3"
 	Op    string // "jit(step)/mlp/dot_general"
@@ -79,5 +77,5 @@ func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {
 	return Instruction{s.Instr, s.Op, sourcePlace(t, site)}
 }
 
-// Bare reports whether nothing but the name is known.
+// Bare reports whether only the name is known.
 func (i Instruction) Bare() bool { return i.Op == "" && i.Place == "" }

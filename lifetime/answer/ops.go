@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Ops says which operations changed the memory.
+// Ops lists the operations that changed the memory.
 type Ops struct {
 	Schema   string       `json:"schema"`   // "memlane/1"
 	Captures []CaptureOps `json:"captures"` // in the order of the command line
@@ -19,7 +20,7 @@ type CaptureOps struct {
 	File       string      `json:"file"`       // name on the command line
 	Operations []Operation `json:"operations"` // sorted by --sort
 
-	NoMemory string `json:"-"` // why the capture has no memory; "" when it has
+	NoMemory string `json:"-"` // why the capture has no memory events; "" if it has
 }
 
 // Operation sums up the calls of one operation.
@@ -28,22 +29,22 @@ type Operation struct {
 	Kind       string         `json:"kind"`         // operator, range or function
 	Calls      int64          `json:"calls"`        // number of calls
 	TimeNS     int64          `json:"time_ns"`      // time in calls, in nanoseconds
-	SelfTimeNS int64          `json:"self_time_ns"` // the same without the operations that it called
+	SelfTimeNS int64          `json:"self_time_ns"` // the same without operations called by it
 	Host       OperationBytes `json:"host"`         // change of CPU memory
 	Device     OperationBytes `json:"device"`       // change of GPU memory
 
-	Function bool `json:"-"` // of Python, no operator or range
+	Function bool `json:"-"` // a Python function
 }
 
-// OperationBytes is what operations changed in one kind of memory.
+// OperationBytes are the changes of one kind of memory by an operation.
 type OperationBytes struct {
 	Allocated int64 `json:"allocated_bytes"` // allocated while it ran
 	Freed     int64 `json:"freed_bytes"`     // freed while it ran
 	Bytes     int64 `json:"bytes"`           // allocated less freed
-	SelfBytes int64 `json:"self_bytes"`      // the same without the operations that it called
+	SelfBytes int64 `json:"self_bytes"`      // the same without operations called by it
 }
 
-// Orders are the ways to sort operations, by name. "memory" is most bytes first.
+// Orders are the ways to sort operations, by the name that --sort has. "memory" is most bytes first.
 var Orders = map[string]func(x, y Operation) int{
 	"memory": func(x, y Operation) int {
 		return cmp.Or(cmp.Compare(y.Host.SelfBytes+y.Device.SelfBytes, x.Host.SelfBytes+x.Device.SelfBytes),
@@ -57,17 +58,17 @@ var Orders = map[string]func(x, y Operation) int{
 	},
 }
 
-// OpsOf returns the operations of a capture, sorted by one of Orders; by time where the
-// capture has no memory. The error is a *lifetime.NothingError where it has none.
+// OpsOf returns the operations of a capture, sorted by one of Orders, or by time if the capture has no memory events. It
+// fails with a *lifetime.NothingError if there are no operations.
 func OpsOf(c *lifetime.Capture, order string) (CaptureOps, error) {
 	if len(c.Operations) == 0 {
-		return CaptureOps{}, &lifetime.NothingError{File: c.Name(), Why: "has no operations: only traces of the PyTorch profiler do (export_chrome_trace)"}
+		return CaptureOps{}, &lifetime.NothingError{File: c.Name(), Why: "no operations; only traces of the PyTorch profiler have them (export_chrome_trace)"}
 	}
-	out := CaptureOps{File: c.Name(), NoMemory: c.NoEvents()}
+	out := CaptureOps{File: c.Name(), NoMemory: loss.NoEvents(c.Losses)}
 	for _, o := range c.Operations {
 		out.Operations = append(out.Operations, Operation{
-			Name: o.Name, Kind: o.Kind.String(), Calls: o.Calls, TimeNS: o.Time, SelfTimeNS: o.SelfTime,
-			Host: bytesOf(o.Host), Device: bytesOf(o.Device), Function: o.Kind == lifetime.Function,
+			Name: o.Name, Kind: o.Kind, Calls: o.Calls, TimeNS: o.Time, SelfTimeNS: o.SelfTime,
+			Host: bytesOf(o.Host), Device: bytesOf(o.Device), Function: o.Kind == "function",
 		})
 	}
 	if order == "memory" && out.NoMemory != "" {

@@ -11,13 +11,13 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Peaks says what makes up the memory of spaces at an instant.
+// Peaks breaks down the memory of memory IDs at an instant.
 type Peaks struct {
 	Schema string `json:"schema"` // "memlane/1"
 	Peaks  []Peak `json:"peaks"`  // one for each memory ID
 }
 
-// Peak is what makes up the memory of one space at an instant.
+// Peak breaks down the memory of one memory ID at an instant.
 type Peak struct {
 	File  string `json:"file"`  // capture
 	Space string `json:"space"` // memory ID
@@ -27,49 +27,48 @@ type Peak struct {
 
 	When          string          `json:"-"`
 	Total         lifetime.Amount `json:"-"`
-	Places        []Place         `json:"-"` // the rows by what they are called, largest first
+	Places        []Place         `json:"-"` // the rows by name, largest first
 	UsageOnly     bool            `json:"-"`
-	Limit         int64           `json:"-"` // 0 = not known
-	Fragmentation *float64        `json:"-"` // as the allocator reports it; nil where it does not
-	Program       *Program        `json:"-"` // nil for what was recorded as it ran
+	Limit         int64           `json:"-"` // 0 = unknown
+	Fragmentation *float64        `json:"-"` // as reported by the allocator; nil if not reported
+	Program       *Program        `json:"-"` // nil for the recording of a run
 }
 
-// Row is the buffers of one site and kind.
+// Row sums up the buffers of one site and kind.
 type Row struct {
-	Site           Site    `json:"site"`            // who allocated
+	Site           Site    `json:"site"`            // call site or operation
 	Op             string  `json:"op"`              // operation
 	Shape          string  `json:"shape"`           // shape in the producer's notation
 	DType          string  `json:"dtype"`           // element type
-	Category       string  `json:"category"`        // kind of a buffer of a compiled program, the purpose that the allocator recorded, "stack", "usage" or "before the window"
+	Category       string  `json:"category"`        // kind of buffer in a compiled program, purpose recorded by the allocator, "stack", "usage" or "before the window"
 	Bytes          int64   `json:"bytes"`           // occupied
 	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
 	Count          int64   `json:"count"`           // buffers
-	Share          float64 `json:"share"`           // of the whole, 0 to 1
+	Share          float64 `json:"share"`           // share of the total, 0 to 1
 	Instr          string  `json:"instr"`           // instruction of a compiled program
 	PaddingBytes   *int64  `json:"padding_bytes"`   // padding in a compiled program
 }
 
-// Place is the buffers of all sites with one name; in a compiled program also of one
-// kind and shape.
+// Place sums up the buffers of all sites with one name and, in a compiled program, of one kind and shape.
 type Place struct {
 	Name string
 	lifetime.Amount
 
-	// Of a compiled program. Later is the last value in the memory of which more than
-	// the name is known, where the one that stands for it is of the compiler.
+	// For a compiled program. Later is set if Instruction was inserted by the compiler: it is the last value in the same
+	// memory of which more than the name is known.
 	Kind, Shape string
 	Instruction Instruction
 	Later       *Instruction
 }
 
-// Moment is an instant of a space by name: the value of --at.
+// Moment is the value of --at: an instant or the name of one.
 type Moment struct {
-	name string // peak, end, oom or "" for at
+	name string // peak, end or oom; "" = at
 	at   lifetime.Instant
 	text string
 }
 
-// The moments with a name.
+// Moments with a name.
 var (
 	AtPeak = Moment{name: "peak"}
 	AtEnd  = Moment{name: "end"}
@@ -79,27 +78,25 @@ var (
 // Moments are the names of moments.
 var Moments = []string{AtPeak.name, AtEnd.name, AtOOM.name}
 
-// MomentError says what is wrong with a moment.
+// MomentError describes an invalid moment.
 type MomentError string
 
 // Error returns the text.
 func (e MomentError) Error() string { return string(e) }
 
-// ParseMoment reads peak, end, oom, a duration such as 20ms, or an instant as JSON
-// has it. The error is a MomentError.
+// ParseMoment parses peak, end, oom, a duration such as 20ms, or an instant from JSON output. The error is a MomentError.
 func ParseMoment(text string) (Moment, error) {
 	if slices.Contains(Moments, text) {
 		return Moment{name: text}, nil
 	}
 	at, err := ParseInstant(text)
 	if err != nil {
-		return Moment{}, MomentError(fmt.Sprintf("%q: want peak, end, oom, a duration such as 20ms, or an instant as JSON has it", text))
+		return Moment{}, MomentError(fmt.Sprintf("%q: use peak, end, oom, a duration such as 20ms, or an instant from --json output", text))
 	}
 	return Moment{at: at, text: text}, nil
 }
 
-// ParseInstant reads a duration since the recording began, such as 20ms, or an instant
-// as JSON has it.
+// ParseInstant parses a duration since the beginning of the recording, such as 20ms, or an instant from JSON output.
 func ParseInstant(text string) (lifetime.Instant, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return lifetime.Instant{T: int64(d), Since: true}, nil
@@ -108,11 +105,11 @@ func ParseInstant(text string) (lifetime.Instant, error) {
 	return lifetime.Instant{T: t}, err
 }
 
-// OfOutline reports whether an outline has the moment.
+// OfOutline reports whether a lifetime.Outline is enough for the moment.
 func (m Moment) OfOutline() bool { return m == AtPeak || m == AtEnd }
 
-// In returns the moment in a space. The error is a *lifetime.NothingError where no
-// allocation failed, and a MomentError where the window has no such instant.
+// In returns the instant of the moment in a space. It fails with a *lifetime.NothingError if no allocation failed, and with
+// a MomentError if the window does not contain the instant.
 func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 	switch {
 	case m == AtPeak:
@@ -121,32 +118,33 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 		return s.AtEnd(), nil
 	case m == AtOOM:
 		for i := range s.Marks {
-			if s.Marks[i].Kind == lifetime.OOM { // the first one is the cause of what follows
+			if s.Marks[i].Kind == lifetime.OOM { // the first failure causes the others
 				return s.Marks[i].Begin, nil
 			}
 		}
-		return 0, &lifetime.NothingError{File: file, Why: fmt.Sprintf("no allocation failed on %s in the recording; --at peak shows its highest level", s.ID())}
-	case m.text == "0" && m.at.Since && s.Axis != lifetime.Time: // no duration
+		why := fmt.Sprintf("no allocation failed on %s in the recording; use --at peak for its highest level", s.ID())
+		return 0, &lifetime.NothingError{File: file, Why: why}
+	case m.text == "0" && m.at.Since && s.Axis != lifetime.Time: // the instant 0, which also parses as a duration
 		m.at.Since = false
 		return m.In(file, s)
 	case m.at.Since && s.Axis != lifetime.Time:
-		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; want peak, end, oom or the number of an %s", m.text, s.ID(), s.Axis.Unit()))
+		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; use peak, end, oom or the number of an %s", m.text, s.ID(), s.Axis.Unit()))
 	case m.at.Since && m.at.T >= s.End-s.Begin:
 		return 0, MomentError(fmt.Sprintf("%s: the recording of %s is %s long", m.text, s.ID(), units.Span(s.AtEnd()-s.Begin, s.Axis.Unit())))
 	case m.at.Since:
 		return s.Begin + m.at.T, nil
 	case m.at.T < s.Begin || m.at.T >= s.End:
-		return 0, MomentError(fmt.Sprintf("%d: the recording of %s is %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd()))
+		return 0, MomentError(fmt.Sprintf("%d: the recording of %s is from %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd()))
 	}
 	return m.at.T, nil
 }
 
-// PeakOf says what makes up the memory of a space at an instant.
+// PeakOf breaks down the memory of a space at an instant.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	return peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
 }
 
-// OutlinePeakOf is PeakOf at the peak or at the end.
+// OutlinePeakOf is PeakOf for AtPeak and AtEnd.
 func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak {
 	if m == AtEnd {
 		return peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
@@ -179,12 +177,12 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	return out
 }
 
-// RowNames are the names of rows that no buffer stands for.
+// RowNames are the names of rows without buffers.
 var RowNames = map[lifetime.Kind]string{
-	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, beside the heap", lifetime.FromUsage: "(only the total was recorded)",
+	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, outside the heap", lifetime.FromUsage: "(only the total was recorded)",
 }
 
-// placesOf sums rows up by their names.
+// placesOf sums up rows by name.
 func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, later map[lifetime.SiteID]lifetime.SiteID) (total lifetime.Amount, places []Place) {
 	type key struct {
 		name, shape string
@@ -217,10 +215,9 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 	return total, places
 }
 
-// laterValues returns, by the site of a buffer, that of the last value in its memory
-// of which the operation is known. The value that stands for a buffer is the first of
-// the largest, as in XProf, which may be one that the compiler inserted; the last one
-// of an output is the program's result.
+// laterValues maps the site of a buffer to that of the last value in its memory whose operation is known. A buffer is named
+// after the first of its largest values, as in XProf, but the compiler may have inserted that one. The last value of an
+// output is the result of the program.
 func laterValues(t *lifetime.Tables, s *lifetime.Space) map[lifetime.SiteID]lifetime.SiteID {
 	sites := map[int64]lifetime.SiteID{} // of buffers, by value
 	for i, id := range s.ValueIDs {

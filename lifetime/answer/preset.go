@@ -9,14 +9,14 @@ import (
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
-// insightRules are the rules of insights by title: their categories are wider.
+// insightRules are the rules of insights by title. Two rules share a category.
 var insightRules = map[string]string{
 	"Slow Function Detection": "slow_functions", "Inconsistent Execution Times": "inconsistent_times", "Memory-Intensive Functions": "memory_intensive",
 	"Time-Memory Correlation": "time_memory_correlation", "Memory Growth Trend": "memory_growth_trend",
 }
 
-// PresetFindings returns what a preset found as findings.
-func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *preset.Report) (all []leak.Finding) {
+// PresetFindings converts the report of a preset to findings.
+func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *preset.Optimization) (all []leak.Finding) {
 	if len(capture.Spaces) == 0 {
 		return nil
 	}
@@ -55,7 +55,7 @@ func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *prese
 	return all
 }
 
-// evidenceOf returns a figure of a preset as evidence.
+// evidenceOf converts a figure of a preset to evidence.
 func evidenceOf(f preset.Figure) leak.Evidence {
 	e := leak.Evidence{Figure: leak.ForeignFigure(f.Name)}
 	switch v := f.Value.(type) {
@@ -68,7 +68,7 @@ func evidenceOf(f preset.Figure) leak.Evidence {
 	default:
 		e.Text = fmt.Sprint(v)
 	}
-	if math.IsNaN(e.Value) || math.IsInf(e.Value, 0) { // JSON has no word for it
+	if math.IsNaN(e.Value) || math.IsInf(e.Value, 0) { // JSON cannot represent it
 		e.Value, e.Text = 0, fmt.Sprint(e.Value)
 	}
 	return e

@@ -10,40 +10,38 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Rank is one of several ranks. Bytes are occupied, of all its memory together but for
-// the peak, which is that of one memory ID.
+// Rank has the figures of one of several ranks, in occupied bytes.
 type Rank struct {
 	Rank   string `json:"rank"`         // name
 	Peak   int64  `json:"peak_bytes"`   // highest peak of its memory IDs
-	End    int64  `json:"end_bytes"`    // occupied at the end, in all of them
-	Leaked int64  `json:"leaked_bytes"` // confirmed leaks, in all of them
+	End    int64  `json:"end_bytes"`    // occupied at the end, in all its memory IDs
+	Leaked int64  `json:"leaked_bytes"` // confirmed leaks, in all its memory IDs
 }
 
-// Ranks sums up captures of several processes, one after the other: it keeps
-// figures, no capture.
+// Ranks collects the figures of captures of several ranks. It does not retain captures.
 type Ranks struct {
 	By leak.RankNames
 
 	figures []leak.RankFigures
 	names   []string // in order of appearance
-	unknown bool     // a capture does not tell its rank
+	unknown bool     // the rank of a capture is unknown
 	leaks   []RankLeak
 }
 
-// RankLeak is a leak that one or more ranks have.
+// RankLeak is a leak on one or more ranks.
 type RankLeak struct {
-	What    string // the rule and the place
+	What    string // rule and place
 	Ranks   []string
-	Bytes   int64 // of them all
+	Bytes   int64 // of all ranks
 	PerStep []float64
 }
 
-// RankOf returns the rank of a space, "" where neither the capture nor its name says it.
+// RankOf returns the rank of a space, "" if it is unknown.
 func (r *Ranks) RankOf(t *lifetime.Tables, s *lifetime.SpaceInfo) string {
 	return r.By.Of(s.Process, t.Sources[s.Source].File)
 }
 
-// Add takes a capture and what was found in it.
+// Add adds a capture and its findings.
 func (r *Ranks) Add(o *lifetime.Outline, found []leak.Finding) {
 	r.figures = append(r.figures, leak.FiguresOf(o, found, func(s *lifetime.SpaceInfo) string {
 		rank := r.RankOf(&o.Tables, s)
@@ -73,13 +71,13 @@ func (r *Ranks) addLeak(what, rank string, f *leak.Finding) {
 		l.Ranks = append(l.Ranks, rank)
 	}
 	l.PerStep = append(l.PerStep, f.BytesPerStep)
-	l.Bytes = lifetime.AddSat(l.Bytes, f.Amount.Bytes)
+	l.Bytes = units.AddSat(l.Bytes, f.Amount.Bytes)
 }
 
-// Known reports whether several ranks were added, and every capture told its own.
+// Known reports whether there are several ranks and every capture has one.
 func (r *Ranks) Known() bool { return !r.unknown && len(r.names) > 1 }
 
-// Rows returns a row for each rank; nil where they are not Known.
+// Rows returns a row for each rank; nil unless Known.
 func (r *Ranks) Rows() (rows []Rank) {
 	if !r.Known() {
 		return nil
@@ -89,8 +87,8 @@ func (r *Ranks) Rows() (rows []Rank) {
 		for _, f := range r.figures {
 			if f.Rank == name {
 				row.Peak = max(row.Peak, f.Peak)
-				row.End = lifetime.AddSat(row.End, f.End)
-				row.Leaked = lifetime.AddSat(row.Leaked, f.Leaked)
+				row.End = units.AddSat(row.End, f.End)
+				row.Leaked = units.AddSat(row.Leaked, f.Leaked)
 			}
 		}
 		rows = append(rows, row)
@@ -98,7 +96,7 @@ func (r *Ranks) Rows() (rows []Rank) {
 	return rows
 }
 
-// Outliers returns findings about ranks that differ; none where ranks are not Known.
+// Outliers returns findings about ranks that differ; nil unless Known.
 func (r *Ranks) Outliers() []leak.Finding {
 	if !r.Known() {
 		return nil
@@ -106,7 +104,7 @@ func (r *Ranks) Outliers() []leak.Finding {
 	return leak.CompareRanks(r.figures)
 }
 
-// RankSummary is what several ranks have in common, and which of them differ.
+// RankSummary compares several ranks.
 type RankSummary struct {
 	Rows              []Rank
 	Median, Deviation int64 // of the peaks
@@ -114,7 +112,7 @@ type RankSummary struct {
 	Outliers          []Finding
 }
 
-// Summary sums the ranks up; nil where they are not Known.
+// Summary sums up the ranks; nil unless Known.
 func (r *Ranks) Summary() *RankSummary {
 	if !r.Known() {
 		return nil
@@ -132,13 +130,13 @@ func (r *Ranks) Summary() *RankSummary {
 	return s
 }
 
-// maxNamed is how many ranks a sentence names.
+// maxNamed is the maximum number of ranks in a sentence.
 const maxNamed = 4
 
-// Text says how many of all ranks have the leak, and which have not where those are
-// few. Names stand in it as captures have them.
+// Text returns how many of all ranks have the leak, and names up to maxNamed ranks with or without it. Names are not
+// escaped.
 func (l *RankLeak) Text(all []string) string {
-	text := fmt.Sprintf("%s: %s of %s, %s in all", l.What, units.Count(int64(len(l.Ranks))), units.Several(len(all), "rank"), units.Bytes(l.Bytes))
+	text := fmt.Sprintf("%s: %s of %s, %s in all", l.What, units.Count(int64(len(l.Ranks))), units.Plural(len(all), "rank"), units.Bytes(l.Bytes))
 	if perStep, _ := leak.Spread(l.PerStep); perStep > 0 {
 		text += fmt.Sprintf(", %s per step in the median", units.Bytes(int64(perStep)))
 	}

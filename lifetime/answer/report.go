@@ -10,32 +10,31 @@ import (
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
-// Report is all that memlane says of captures: what to do first, what is in them, what
-// was found and what makes up their peaks.
+// Report is the full report about captures: contents, findings, and peaks.
 type Report struct {
 	Schema    string      `json:"schema"`              // "memlane/1"
-	Rules     string      `json:"rules"`               // default: memlane's own
-	Summary   Summary     `json:"summary"`             // what was read
-	Score     ReportScore `json:"optimization_score"`  // a mark for all findings
+	Rules     string      `json:"rules"`               // "default": memlane's own rules
+	Summary   Summary     `json:"summary"`             // figures of all captures together
+	Score     ReportScore `json:"optimization_score"`  // grade for all findings
 	Findings  []Finding   `json:"findings"`            // most severe first; each is listed once
 	Functions []Function  `json:"functions,omitempty"` // with --function
-	Ranks     []Rank      `json:"ranks,omitempty"`     // one for each rank, where several captures name theirs
+	Ranks     []Rank      `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
 	Counts   string          `json:"-"` // "1 critical, 2 warnings, 3 notes"
-	Judged   bool            `json:"-"` // a history or a compiled program is there to judge
-	First    []Finding       `json:"-"` // to do first, each from another cause
+	Judged   bool            `json:"-"` // there is a history or a compiled program, so rules apply
+	First    []Finding       `json:"-"` // most severe findings, one for each cause
 	Captures []CaptureReport `json:"-"`
 	RankInfo *RankSummary    `json:"-"`
 	Outliers []Finding       `json:"-"` // about ranks
 }
 
-// Summary counts what a report is about.
+// Summary has the figures of all captures of a report together.
 type Summary struct {
 	Functions      int      `json:"total_functions_analyzed"` // functions that allocated
 	Allocations    int64    `json:"total_function_calls"`     // recorded allocations
 	AllocatedBytes int64    `json:"total_memory_allocated"`   // allocated in the windows
 	Seconds        float64  `json:"total_execution_time"`     // longest recording
-	Timestamp      *float64 `json:"analysis_timestamp"`       // when the last recording ended, in seconds since 1970; null without a clock
+	Timestamp      *float64 `json:"analysis_timestamp"`       // end of the last recording, in seconds since 1970; null without a clock
 }
 
 // ReportScore is a Score with the number of findings.
@@ -44,31 +43,30 @@ type ReportScore struct {
 	Findings int `json:"issues_found"` // number of findings
 }
 
-// CaptureReport is what a report says of one capture.
+// CaptureReport is the part of a report about one capture.
 type CaptureReport struct {
 	Info  Capture
 	Leaks CaptureLeaks
-	Peaks []Peak // of what ran, else of the compiled program with the highest peak
+	Peaks []Peak // of spaces of the run, else of the compiled program with the highest peak
 
 	summary Summary
 	judged  bool
 }
 
-// PresetReport is the report of another tool, by its own rules and with its own keys,
-// and beside it the findings.
+// PresetReport is the report of another tool, with its rules and keys, plus the findings.
 type PresetReport struct {
 	Schema string `json:"schema"` // "memlane/1"
 	Rules  string `json:"rules"`  // gpumemprof or stormlog
-	*preset.Report
+	*preset.Optimization
 	Findings  []Finding  `json:"findings"`            // most severe first
 	Functions []Function `json:"functions,omitempty"` // with --function
-	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, where several captures name theirs
+	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 }
 
-// toDo is how many things to do first a report names.
-const toDo = 3
+// maxFirst is the maximum number of findings in Report.First.
+const maxFirst = 3
 
-// CaptureReportOf says of one capture what a report does.
+// CaptureReportOf returns the part of a report about one capture.
 func CaptureReportOf(c *lifetime.Capture, o *lifetime.Outline, leaks CaptureLeaks) CaptureReport {
 	r := CaptureReport{Info: InfoOf(o), Leaks: leaks, judged: canJudge(c)}
 	r.summary.add(c)
@@ -78,8 +76,7 @@ func CaptureReportOf(c *lifetime.Capture, o *lifetime.Outline, leaks CaptureLeak
 	return r
 }
 
-// NewReport puts the reports on captures together; ranks are those of the captures,
-// and outliers the findings about them.
+// NewReport combines the reports about captures. outliers are the findings about ranks.
 func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.Finding) *Report {
 	var leaks []CaptureLeaks
 	for i := range of {
@@ -97,7 +94,7 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.F
 	return r
 }
 
-// add counts the functions that allocated in a capture and what they allocated.
+// add adds the functions and allocations of a capture.
 func (sum *Summary) add(c *lifetime.Capture) {
 	names := map[string]bool{}
 	for _, s := range c.Spaces {
@@ -107,7 +104,7 @@ func (sum *Summary) add(c *lifetime.Capture) {
 		for _, site := range s.Summary().Sites {
 			if site.Allocated.Count > 0 {
 				sum.Allocations += site.Allocated.Count
-				sum.AllocatedBytes = lifetime.AddSat(sum.AllocatedBytes, site.Allocated.Bytes)
+				sum.AllocatedBytes = units.AddSat(sum.AllocatedBytes, site.Allocated.Bytes)
 				names[c.FunctionName(site.Site)] = true
 			}
 		}
@@ -119,32 +116,32 @@ func (sum *Summary) add(c *lifetime.Capture) {
 	sum.Functions += len(names)
 }
 
-// join adds what another capture has.
+// join adds the summary of another capture.
 func (sum *Summary) join(o Summary) {
 	sum.Functions += o.Functions
 	sum.Allocations += o.Allocations
-	sum.AllocatedBytes = lifetime.AddSat(sum.AllocatedBytes, o.AllocatedBytes)
+	sum.AllocatedBytes = units.AddSat(sum.AllocatedBytes, o.AllocatedBytes)
 	sum.Seconds = max(sum.Seconds, o.Seconds)
 	if o.Timestamp != nil && (sum.Timestamp == nil || *o.Timestamp > *sum.Timestamp) {
 		sum.Timestamp = o.Timestamp
 	}
 }
 
-// canJudge reports whether any memory has what leaks can be judged by, or is of a
-// compiled program; the calls and samples of other profilers count as well.
+// canJudge reports whether the rules apply to a capture: it has a history, a compiled program, or calls or samples of other
+// profilers.
 func canJudge(c *lifetime.Capture) bool {
 	return len(c.Spaces) == 0 || len(c.Calls)+len(c.Samples) > 0 || slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool {
 		return static(&s.SpaceInfo) || s.Facts&lifetime.History != 0
 	})
 }
 
-// firstOf returns the things to do first, each from another cause.
+// firstOf returns the most severe findings above Info, one for each cause, at most maxFirst.
 func firstOf(all []CaptureLeaks) (first []Finding) {
 	var causes []string
 	for severity := leak.Critical; severity > leak.Info; severity-- {
 		for i := range all {
 			for _, f := range all[i].Findings {
-				if f.Level != severity || f.Cause != "" && slices.Contains(causes, f.Cause) || len(first) == toDo {
+				if f.Level != severity || f.Cause != "" && slices.Contains(causes, f.Cause) || len(first) == maxFirst {
 					continue
 				}
 				causes = append(causes, f.Cause)
@@ -155,7 +152,7 @@ func firstOf(all []CaptureLeaks) (first []Finding) {
 	return first
 }
 
-// counts says how many findings there are: "1 critical, 2 warnings, 3 notes".
+// counts returns the numbers of findings by severity: "1 critical, 2 warnings, 3 notes".
 func (r *Report) counts(all []CaptureLeaks) string {
 	var n [leak.Critical + 1]int
 	for i := range all {
@@ -168,10 +165,10 @@ func (r *Report) counts(all []CaptureLeaks) string {
 		parts = append(parts, units.Count(int64(n[leak.Critical]))+" critical")
 	}
 	if n[leak.Warning] > 0 {
-		parts = append(parts, units.Several(n[leak.Warning], "warning"))
+		parts = append(parts, units.Plural(n[leak.Warning], "warning"))
 	}
 	if n[leak.Info] > 0 {
-		parts = append(parts, units.Several(n[leak.Info], "note"))
+		parts = append(parts, units.Plural(n[leak.Info], "note"))
 	}
 	switch {
 	case parts != nil:
@@ -182,13 +179,13 @@ func (r *Report) counts(all []CaptureLeaks) string {
 	return "no finding"
 }
 
-// OfCaptures returns the findings but those about ranks.
+// OfCaptures returns the findings without those about ranks.
 func (r *Report) OfCaptures() []Finding { return r.Findings[:len(r.Findings)-len(r.Outliers)] }
 
-// None says why there are no findings.
+// None explains why there are no findings.
 func (r *Report) None() string {
 	if !r.Judged {
-		return "None: without a history of allocations and frees leaks cannot be judged."
+		return "None: without a history of allocations and frees, leaks cannot be judged."
 	}
-	return "None: nothing leaks, and nothing else stands out."
+	return "None: no leak and no other problem was found."
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-var update = flag.Bool("update", false, "write schema.json and the tables of docs/manual/json.md again")
+var update = flag.Bool("update", false, "regenerate schema.json and the tables of docs/manual/json.md")
 
-// commands are what the commands with --json answer, in the order of the manual.
+// commands are the commands with --json and their answers, in the order of the manual.
 var commands = []struct {
 	name   string
 	answer any
@@ -26,8 +26,7 @@ var commands = []struct {
 	{"info", answer.Info{}}, {"leaks", answer.Leaks{}}, {"report", answer.Report{}}, {"peak", answer.Peaks{}}, {"diff", answer.Diff{}}, {"ops", answer.Ops{}},
 }
 
-// schema returns the JSON Schema of all answers: their types, with the comments of
-// their fields.
+// schema returns the JSON Schema of all answers. Descriptions are the comments of types and fields.
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	r := &jsonschema.Reflector{Anonymous: true, AllowAdditionalProperties: true, Mapper: mapped}
@@ -45,7 +44,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return all
 }
 
-// mapped are the types of which Go's do not say what they are as JSON.
+// mapped returns the JSON type of Go types that do not determine it.
 func mapped(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[json.Number]():
@@ -56,8 +55,7 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// nullable lets the fields of a type that are pointers be null, and those of the types
-// that it has.
+// nullable allows null for all pointer fields of a type and of the types of its fields.
 func nullable(all jsonschema.Definitions, t reflect.Type) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -80,8 +78,7 @@ func nullable(all jsonschema.Definitions, t reflect.Type) {
 	}
 }
 
-// TestSchema: schema.json is the schema of the answers, and each of their fields has a
-// comment to describe it.
+// TestSchema: schema.json is up to date, and every type and field has a comment.
 func TestSchema(t *testing.T) {
 	all := schema(t)
 	for name, def := range all.Definitions {
@@ -109,11 +106,11 @@ func golden(t *testing.T, file string, got []byte) {
 		}
 	}
 	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say (%v): go test ./lifetime/answer -update", file, err)
+		t.Errorf("%s is out of date (%v): go test ./lifetime/answer -update", file, err)
 	}
 }
 
-// TestManual: the tables of docs/manual/json.md are those of the schema.
+// TestManual: the tables of docs/manual/json.md are up to date.
 func TestManual(t *testing.T) {
 	const file, begin, end = "../../docs/manual/json.md", "## memlane info\n", "## Evidence\n"
 	page, err := os.ReadFile(file)
@@ -128,8 +125,7 @@ func TestManual(t *testing.T) {
 	golden(t, file, []byte(before+tables(schema(t))+end+after))
 }
 
-// tables returns a table for each object: first those of the commands, then the
-// objects that they have, in order of appearance.
+// tables returns a table for each object: first the answers of commands, then the objects in them, in order of appearance.
 func tables(all *jsonschema.Schema) string {
 	var b strings.Builder
 	var names []string
@@ -158,12 +154,12 @@ func tables(all *jsonschema.Schema) string {
 	return b.String()
 }
 
-// cell keeps flags apart from the text of a table.
+// cell formats flags in a table as code.
 func cell(text string) string {
 	return regexp.MustCompile(`--[a-z-]+`).ReplaceAllString(strings.ReplaceAll(text, "|", `\|`), "`$0`")
 }
 
-// kindOf names the type of a field, and the object that it is or has.
+// kindOf returns the type of a field, and the object in it, if any.
 func kindOf(s *jsonschema.Schema) (kind, object string) {
 	switch {
 	case s.Ref != "":

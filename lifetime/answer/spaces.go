@@ -2,8 +2,8 @@ package answer
 
 import "github.com/memlane/memlane/lifetime"
 
-// Largest returns the space with the highest peak among those with buffers, and how
-// many it was chosen from; nil where there is none.
+// Largest returns the space with the highest peak among those with buffers, and the number of these spaces; nil if there is
+// none.
 func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 	i, of := largest(spaces, func(s *lifetime.Space) (int64, bool) {
 		if s.UsageOnly() || len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
@@ -17,7 +17,7 @@ func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 	return spaces[i], of
 }
 
-// largest returns the index of the space with the highest peak, -1 where none has one.
+// largest returns the index of the space with the highest peak, and the number of spaces with a peak; -1 if there is none.
 func largest[S any](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of int) {
 	best, most := -1, int64(0)
 	for i, s := range spaces {
@@ -33,15 +33,15 @@ func largest[S any](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of i
 	return best, of
 }
 
-// Choice is which spaces of a capture a command shows, by index.
+// Choice is the selection of spaces that a command shows, by index.
 type Choice struct {
 	Spaces   []int
-	Programs int // spaces of compiled programs that are left out beside what ran
-	Of       int // where Spaces is one compiled program: how many it was chosen from
+	Programs int // omitted spaces of compiled programs, if there are spaces of the run
+	Of       int // number of candidates, if Spaces is one compiled program
 }
 
-// Choose returns the spaces that say most: what was recorded as the program ran, else
-// the compiled program with the highest peak. all says that a person chose the spaces.
+// Choose returns the most informative spaces: those recorded while the program ran, else the compiled program with the
+// highest peak. all selects every space, because the user named them.
 func Choose(o *lifetime.Outline, all bool) (c Choice) {
 	for i, s := range o.Spaces {
 		if !static(&s.SpaceInfo) {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestAddressTable holds the table against a map, with addresses that are made
-// to collide.
+// TestAddressTable compares the table with a map, for addresses that collide.
 func TestAddressTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for range 20 {

@@ -7,8 +7,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// benchEvents makes n events of a training loop: buffers of a step are freed in
-// the step, every 50th stays.
+// benchEvents makes n events of a training loop. Each step frees its buffers, except every
+// 50th.
 func benchEvents(n int) []event {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var events []event
@@ -77,7 +77,7 @@ func BenchmarkPairing(b *testing.B) {
 	}
 }
 
-// BenchmarkFold takes a million reports of which only the peak and the end are kept.
+// BenchmarkFold takes a million reports and keeps only the peak and the end.
 func BenchmarkFold(b *testing.B) {
 	reports := benchReports(1 << 20)
 	b.ReportAllocs()
@@ -88,11 +88,11 @@ func BenchmarkFold(b *testing.B) {
 }
 
 // benchReports are benchEvents as an allocator reports them.
-func benchReports(n int) []lifetime.Report {
-	var reports []lifetime.Report
+func benchReports(n int) []lifetime.AllocatorEvent {
+	var reports []lifetime.AllocatorEvent
 	allocated := int64(0)
 	for _, e := range benchEvents(n) {
-		r := lifetime.Report{Free: e.op == opFree, Addr: e.addr, Requested: e.size, Occupied: e.size, Site: e.site, Stack: -1, Available: -1, Peak: -1}
+		r := lifetime.AllocatorEvent{Free: e.op == opFree, Addr: e.addr, Requested: e.size, Occupied: e.size, Site: e.site, Stack: -1, Available: -1, Peak: -1}
 		if r.Free {
 			allocated -= e.size
 		} else {
@@ -104,7 +104,7 @@ func benchReports(n int) []lifetime.Report {
 	return reports
 }
 
-func foldBench(tb testing.TB, reports []lifetime.Report) {
+func foldBench(tb testing.TB, reports []lifetime.AllocatorEvent) {
 	builder := New(PeakAndEnd)
 	builder.Source(lifetime.Source{})
 	for i := range 200 {
@@ -124,8 +124,8 @@ func foldBench(tb testing.TB, reports []lifetime.Report) {
 	}
 }
 
-// TestAllocations bounds the allocations of making a model and of asking it: they
-// come with chunks and sites, not with events.
+// TestAllocations limits the allocations of building and querying a model. They must grow
+// with chunks and sites, not with events.
 func TestAllocations(t *testing.T) {
 	small, large := benchEvents(10_000), benchEvents(50_000)
 	more := float64(len(large) - len(small))
@@ -160,8 +160,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkQueries asks for what every command asks for, over half a million
-// buffers.
+// BenchmarkQueries runs the queries of every command on half a million buffers.
 func BenchmarkQueries(b *testing.B) {
 	s := finishBench(b, benchEvents(1<<20), true)
 	for _, q := range []struct {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Builder takes the facts of a capture in any order and makes the model of
-// them. Readers do not pair, sort or repair: the Builder does. Make one with New.
+// Builder makes the model of a capture. It sorts, pairs and repairs the events, so
+// readers do not. Make one with New.
 //
-// Times may repeat and go back; at the end the events of a space are brought in
-// order of time (equal times keep the order in which they arrived) and made
-// strictly increasing, so that no result depends on a tie.
+// Times may repeat and go backwards. The Builder sorts the events of a space by time,
+// equal times in order of arrival, and makes times strictly increasing. So no result
+// depends on a tie.
 type Builder struct {
 	keep    Keep
 	capture *lifetime.Capture
@@ -27,23 +28,23 @@ type Builder struct {
 	stacks stacks
 	losses map[loss.Reason]*loss.Loss
 
-	forgotten int      // of spaces
-	beyond    int64    // spaces that were made beyond MaxSpaces
-	discarded SpaceRef // stands for all of them; 0 = there were none so far
+	forgotten int      // number of spaces that take no memory
+	beyond    int64    // number of spaces beyond MaxSpaces
+	discarded SpaceRef // stands for all of these; 0 = none so far
 
-	keepAll bool // until a space is complete
+	keepAll bool // ignore PeakAndEnd; see StartOver
 }
 
-// Keep is a set of what a Builder keeps beside the buffers.
+// Keep is the set of data that a Builder keeps.
 type Keep uint8
 
 const (
-	Operations Keep = 1 << iota // sums of the calls of operations: they take time that goes with the calls, not with the memory
-	Calls                       // the calls of functions one by one: there may be millions
-	Reports                     // what allocators reported, in place of buffers
+	Operations Keep = 1 << iota // sums of the calls of operations; reading time grows with the calls
+	Calls                       // single calls of functions; there may be millions
+	Reports                     // the reports of allocators, instead of buffers
 
-	// PeakAndEnd keeps of the buffers those alone that are alive at the peak or at
-	// the end. FinishOutline makes what can be asked of them.
+	// PeakAndEnd keeps only the buffers that are alive at the peak or at the end.
+	// FinishOutline returns them.
 	PeakAndEnd
 
 	Everything = Operations | Calls
@@ -66,8 +67,7 @@ func New(keep Keep) *Builder {
 	return b
 }
 
-// Keeps reports whether what is asked for in k is kept: readers leave out the work
-// for what is not.
+// Keeps reports whether any data of k is kept. Readers skip other data.
 func (b *Builder) Keeps(k Keep) bool { return b.keep&k != 0 }
 
 // Source adds an input file and returns its index.
@@ -76,20 +76,19 @@ func (b *Builder) Source(s lifetime.Source) int {
 	return len(b.capture.Sources) - 1
 }
 
-// MaxSpaces bounds the spaces of a capture: each costs some kilobytes, and a record
-// of a few bytes can ask for one. No program has as many devices and allocators.
+// MaxSpaces limits the spaces of a capture. A record of a few bytes can add a space, but
+// each takes some kilobytes. No program has so many devices and allocators.
 const MaxSpaces = 10_000
 
-// Space adds a space. Many formats name a space after its events: Describe
-// follows later. A space that is never described is left out. Beyond MaxSpaces all
-// are one, of which nothing is kept but a TooManySpaces loss.
+// Space adds a space. Call Describe before or after its events; a space without it is
+// left out. Spaces beyond MaxSpaces are discarded and counted as a TooManySpaces loss.
 func (b *Builder) Space() SpaceRef {
 	if len(b.spaces)-b.forgotten >= MaxSpaces {
 		if b.beyond++; b.discarded != 0 {
 			return b.discarded
 		}
 		b.discarded = SpaceRef(len(b.spaces))
-		b.forgotten++ // it takes no room
+		b.forgotten++ // it does not count towards MaxSpaces
 	}
 	log := newSpaceLog(b)
 	log.discard = b.discarded != 0 && b.discarded == SpaceRef(len(b.spaces))
@@ -97,12 +96,11 @@ func (b *Builder) Space() SpaceRef {
 	return SpaceRef(len(b.spaces) - 1)
 }
 
-// InOrder promises that the events of a space come in order of time (equal
-// times included): they are then paired as they come, and not kept.
+// InOrder declares that the events of a space come in order of time; times may be equal.
+// The Builder then pairs them at once and does not keep them.
 func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
 
-// ReportsInOrder is InOrder, and promises that the buffers of the space come by
-// Report alone.
+// ReportsInOrder is InOrder for a space whose buffers come from Report only.
 func (b *Builder) ReportsInOrder(space SpaceRef) {
 	b.InOrder(space)
 	if log := b.spaces[space]; b.Keeps(PeakAndEnd) && !b.keepAll && !log.discard {
@@ -110,10 +108,9 @@ func (b *Builder) ReportsInOrder(space SpaceRef) {
 	}
 }
 
-// Describe says which memory a space is: the fields of s up to Facts, Limit
-// and, when they are known beforehand, the window, Base and the numbers of
-// allocations and frees. A fact that no event backs (EndState, Clock) must
-// stand there; the others are derived.
+// Describe sets the SpaceInfo of a space. If s has a window, the Builder uses s as it is.
+// Otherwise it derives the window, Base and the numbers of allocations and frees. It
+// also derives the Facts except EndState and Clock, which must be in s.
 func (b *Builder) Describe(space SpaceRef, s lifetime.SpaceInfo) {
 	log := b.spaces[space]
 	if log.discard {
@@ -123,7 +120,7 @@ func (b *Builder) Describe(space SpaceRef, s lifetime.SpaceInfo) {
 	log.described = true
 }
 
-// StackReserved records how many bytes are set aside beside the heap from t on.
+// StackReserved records that bytes are reserved outside the heap from t on.
 func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
 	b.spaces[space].add(event{op: opStack, t: t, size: max(bytes, 0)})
 }
@@ -134,53 +131,52 @@ func (b *Builder) Frame(f lifetime.Frame) lifetime.FrameID { return b.frames.id(
 // Site interns a site.
 func (b *Builder) Site(s lifetime.Site) lifetime.SiteID { return b.sites.id(s) }
 
-// Note interns a text of the program about a buffer; "" is 0.
+// Note interns the program's text about a buffer; "" is 0.
 func (b *Builder) Note(text string) lifetime.NoteID { return b.notes.id(text) }
 
-// size takes a size in bytes. One below zero is a loss.
+// size returns n, or 0 and counts a loss if n is negative.
 func (b *Builder) size(n int64) int64 {
 	if n < 0 {
-		b.Lose(loss.OddSize, 1, 0, fmt.Sprintf("%d bytes", n))
+		b.Lose(loss.InvalidSize, 1, 0, fmt.Sprintf("%d bytes", n))
 		return 0
 	}
 	return n
 }
 
-// Block is a block of memory as an event records it, or the end state.
+// Block is a block of memory in an event or in the end state. Sizes are bytes.
 type Block struct {
 	Addr      uint64
-	Requested int64 // bytes
-	Occupied  int64 // bytes that the allocator set aside
-	Inferred  bool  // Occupied was computed from Requested
+	Requested int64
+	Occupied  int64
+	Inferred  bool // Occupied was computed from Requested
 	Site      lifetime.SiteID
-	Pending   bool // of the end state: its free was requested but not completed
+	Pending   bool // end state only: its free was requested but not completed
 }
 
 // Alloc records that a block was allocated at t.
 func (b *Builder) Alloc(space SpaceRef, t int64, block Block) { b.block(space, opAlloc, t, &block) }
 
-// FreeRequested records that the program gave a block back, and where (Site); the
-// allocator may reuse it only after Free.
+// FreeRequested records that the program freed a block at t, and the Site of the free.
+// The allocator may reuse the block only after Free.
 func (b *Builder) FreeRequested(space SpaceRef, t int64, block Block) {
 	b.block(space, opFreeRequested, t, &block)
 }
 
-// Free records that a block ended at t. Its sizes are those of the event, 0 where
-// it has none; Site is where the program gave it back.
+// Free records that a block ended at t. Site is the site of the free. Sizes are 0 if the
+// event has none.
 func (b *Builder) Free(space SpaceRef, t int64, block Block) { b.block(space, opFree, t, &block) }
 
 func (b *Builder) block(space SpaceRef, op op, t int64, l *Block) {
 	b.spaces[space].add(event{op: op, t: t, addr: l.Addr, size: b.size(l.Requested), occupied: b.size(l.Occupied), inferred: l.Inferred, site: l.Site})
 }
 
-// Annotate attaches a text to the buffer that lives at addr at t.
+// Annotate attaches a note to the buffer that is alive at addr at t.
 func (b *Builder) Annotate(space SpaceRef, t int64, addr uint64, note lifetime.NoteID) {
 	b.spaces[space].add(event{op: opNote, t: t, addr: addr, size: int64(note)})
 }
 
-// Live records a block of the end state. A space whose description has the
-// fact EndState was alive with these blocks and no others when its history
-// ended.
+// Live records a block of the end state. If the facts of a space include EndState, no
+// other blocks were alive at its end.
 func (b *Builder) Live(space SpaceRef, l Block) {
 	l.Requested, l.Occupied = b.size(l.Requested), b.size(l.Occupied)
 	log := b.spaces[space]
@@ -192,29 +188,28 @@ func (b *Builder) Reserve(space SpaceRef, t int64, addr uint64, size int64, site
 	b.spaces[space].add(event{op: opReserve, t: t, addr: addr, size: b.size(size), site: site})
 }
 
-// Release records that the allocator gave [addr, addr+size) back. It need not
-// match one Reserve: ranges split and join.
+// Release records that the allocator returned [addr, addr+size) to the device. The range
+// may be a part of a Reserve, or cover several.
 func (b *Builder) Release(space SpaceRef, t int64, addr uint64, size int64) {
 	b.spaces[space].add(event{op: opRelease, t: t, addr: addr, size: b.size(size)})
 }
 
-// LiveRegion records reserved memory of the end state. Addr, Size, Site, Kind,
-// Stream and Pool of r are used.
+// LiveRegion records reserved memory of the end state. It uses Addr, Size, Site, Kind,
+// Stream and Pool of r.
 func (b *Builder) LiveRegion(space SpaceRef, r lifetime.Region) {
 	r.Size = b.size(r.Size)
 	log := b.spaces[space]
 	log.liveRegions = append(log.liveRegions, r)
 }
 
-// Interval records a buffer whose begin and end are both known, edges included.
-// A space is given Intervals or events, not both.
+// Interval records a buffer with known begin, end and edges. Use either Intervals or
+// events for a space, not both.
 func (b *Builder) Interval(space SpaceRef, v Interval) {
 	log := b.spaces[space]
 	log.intervals = append(log.intervals, v)
 }
 
-// Interval is a buffer with what the optional columns of a space hold of it; zero
-// is nothing.
+// Interval is a buffer with its entries in the optional columns; 0 and nil = none.
 type Interval struct {
 	lifetime.Buffer
 	FreeSite lifetime.SiteID
@@ -228,13 +223,12 @@ func (b *Builder) Value(space SpaceRef, v lifetime.Value) {
 	log.space.Values = append(log.space.Values, v)
 }
 
-// Region records reserved memory whose begin and end are both known.
+// Region records reserved memory with known begin and end.
 func (b *Builder) Region(space SpaceRef, r lifetime.Region) {
 	b.spaces[space].regions.regions = append(b.spaces[space].regions.regions, r)
 }
 
-// Total records what the producer said was allocated, after the events that
-// were recorded before it.
+// Total records a total that the producer reported after the preceding events.
 func (b *Builder) Total(space SpaceRef, t lifetime.Total) {
 	log := b.spaces[space]
 	if log.fold != nil {
@@ -246,14 +240,13 @@ func (b *Builder) Total(space SpaceRef, t lifetime.Total) {
 	log.add(event{op: opTotal, t: t.T, size: int64(log.totals.N - 1)})
 }
 
-// Delta records that bytes more (or, below zero, less) were allocated, by whom
-// and where is not told. A space is given Deltas or other events, not both.
+// Delta records that usage changed by bytes, without address and site. Use either Deltas
+// or other events for a space, not both.
 func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
 	b.spaces[space].add(event{op: opDelta, t: t, size: bytes})
 }
 
-// Mark records a point or range. A point keeps its place between the events
-// that were recorded before and after it.
+// Mark records a point or range. A point keeps its position among the events.
 func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 	m.End = max(m.End, m.Begin)
 	log := b.spaces[space]
@@ -263,12 +256,11 @@ func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 	}
 }
 
-// maxMarks bounds what MarkAll copies: a file may name a million marks and as
-// many spaces.
+// maxMarks limits the copies of MarkAll: a file may have a million marks and many spaces.
 const maxMarks = 1 << 20
 
-// MarkAll records marks of the whole program in each of some spaces. Spaces for
-// which all copies together would be too many are left without.
+// MarkAll records marks of the whole program in each space. It stops before the space
+// with which the copies would exceed maxMarks.
 func (b *Builder) MarkAll(spaces []SpaceRef, marks []lifetime.Mark) {
 	copies := 0
 	for _, space := range spaces {
@@ -281,38 +273,39 @@ func (b *Builder) MarkAll(spaces []SpaceRef, marks []lifetime.Mark) {
 	}
 }
 
-// HistoryCut says that the history of a space ends before its end state was
-// taken: the two cannot be reconciled in full.
-func (b *Builder) HistoryCut(space SpaceRef) { b.spaces[space].cut = true }
+// HistoryTruncated declares that the history of a space is truncated: it ends before the end
+// state was recorded, so the two may differ.
+func (b *Builder) HistoryTruncated(space SpaceRef) { b.spaces[space].cut = true }
 
-// RingFull says that the history of a space has as many events as its recorder
-// keeps: if there are older buffers, it is because events were dropped.
+// RingFull declares that the ring buffer of a space was full. Buffers from before the
+// window then count as a RingOverflow loss.
 func (b *Builder) RingFull(space SpaceRef) { b.spaces[space].ringFull = true }
 
-// Numbered says that the addresses of a space are numbers that only tell its
-// buffers apart: they are not kept.
+// Numbered declares that the addresses of a space only identify its buffers. They are
+// not kept.
 func (b *Builder) Numbered(space SpaceRef) { b.spaces[space].numbered = true }
 
-// NoHistory says that the events of a space, if there are any, do not add up to
-// a history.
+// NoHistory declares that the events of a space, if any, are not a history.
 func (b *Builder) NoHistory(space SpaceRef) { b.spaces[space].noHistory = true }
 
-// Run records an execution of a compiled program; it is kept with reports.
+// Run records an execution of a compiled program, if Reports are kept.
 func (b *Builder) Run(r lifetime.Run) {
 	if b.Keeps(Reports) {
 		b.capture.Runs = append(b.capture.Runs, r)
 	}
 }
 
-// Operations adds the sums of operations. all is kept.
+// OperationKinds are the values of Operation.Kind in the order of Capture.Operations.
+var OperationKinds = []string{"operator", "range", "function"}
+
+// Operations adds operations, if Operations are kept.
 func (b *Builder) Operations(all ...lifetime.Operation) {
 	if b.Keeps(Operations) {
 		b.capture.Operations = append(b.capture.Operations, all...)
 	}
 }
 
-// Lose counts something that is not in the model. where is kept for the first
-// of each reason.
+// Lose counts a loss. The first place of each reason is kept.
 func (b *Builder) Lose(r loss.Reason, count, bytes int64, where string) {
 	l := b.losses[r]
 	if l == nil {
@@ -320,13 +313,12 @@ func (b *Builder) Lose(r loss.Reason, count, bytes int64, where string) {
 		b.losses[r] = l
 	}
 	l.Count += count
-	l.Bytes = lifetime.AddSat(l.Bytes, bytes)
+	l.Bytes = units.AddSat(l.Bytes, bytes)
 }
 
-// StartOver is for readers that can read a space twice: it reports whether rules
-// that look back need more of any of the spaces than PeakAndEnd kept. Read then
-// again into other spaces, which are kept whole until they are complete, and give
-// these to Forget.
+// StartOver is for readers that can read a space twice. It reports whether the model of
+// any of the spaces needs buffers that PeakAndEnd did not keep. Then call Forget for
+// these spaces and read them again into new ones, which keep all buffers.
 func (b *Builder) StartOver(spaces ...SpaceRef) bool {
 	for _, space := range spaces {
 		if f := b.spaces[space].fold; f != nil && f.unsure() {
@@ -337,7 +329,7 @@ func (b *Builder) StartOver(spaces ...SpaceRef) bool {
 	return false
 }
 
-// Forget lets go of what was recorded for a space that will not be described.
+// Forget drops the data of a space that will not be described.
 func (b *Builder) Forget(space SpaceRef) {
 	if b.spaces[space].discard {
 		b.beyond--
@@ -347,8 +339,8 @@ func (b *Builder) Forget(space SpaceRef) {
 	b.forgotten++
 }
 
-// Finish makes the model. The Builder must not be used afterwards. It fails
-// when no source was added, or when buffers are gone that PeakAndEnd did not keep.
+// Finish returns the model. The Builder must not be used afterwards. It fails without a
+// source, or if PeakAndEnd has dropped buffers.
 func (b *Builder) Finish() (*lifetime.Capture, error) {
 	for _, log := range b.spaces {
 		if log.described && log.fold != nil {
@@ -366,14 +358,14 @@ func (b *Builder) Finish() (*lifetime.Capture, error) {
 	sortSpaces(b.capture.Spaces, func(s *lifetime.Space) *lifetime.SpaceInfo { return &s.SpaceInfo })
 	b.settleCalls(made)
 	slices.SortFunc(b.capture.Operations, func(x, y lifetime.Operation) int {
-		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
+		kinds := OperationKinds
+		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(x.Name, y.Name))
 	})
 	return b.capture, nil
 }
 
-// FinishOutline makes what is known of the peak and the end of each space, whatever
-// was kept. The Builder must not be used afterwards. It fails when no source was
-// added.
+// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd.
+// The Builder must not be used afterwards. It fails without a source.
 func (b *Builder) FinishOutline() (*lifetime.Outline, error) {
 	o := &lifetime.Outline{}
 	err := b.finish(func(_ int, log *spaceLog) {
@@ -381,7 +373,7 @@ func (b *Builder) FinishOutline() (*lifetime.Outline, error) {
 		if log.fold != nil {
 			o.Spaces = append(o.Spaces, log.fold.outline(space))
 		} else {
-			o.Spaces = append(o.Spaces, space.Outline())
+			o.Spaces = append(o.Spaces, space.Outline(nil))
 		}
 	})
 	o.Tables = b.capture.Tables
@@ -389,7 +381,7 @@ func (b *Builder) FinishOutline() (*lifetime.Outline, error) {
 	return o, err
 }
 
-// finish lets take make each space that was described, and settles the losses.
+// finish calls take for each described space, then sorts the losses.
 func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 	if len(b.capture.Sources) == 0 {
 		return errors.New("no source")
@@ -402,7 +394,7 @@ func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 		if log.described {
 			take(i, log)
 		}
-		b.spaces[i] = nil // the log may be as large as the model: let it go
+		b.spaces[i] = nil // free the log: it may be as large as the model
 	}
 	for _, l := range b.losses {
 		b.capture.Losses = append(b.capture.Losses, *l)
@@ -413,7 +405,7 @@ func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 	return nil
 }
 
-// sortSpaces puts spaces in order of their source, then of their ID.
+// sortSpaces sorts spaces by source, then by ID.
 func sortSpaces[S any](spaces []S, info func(S) *lifetime.SpaceInfo) {
 	slices.SortStableFunc(spaces, func(x, y S) int {
 		return cmp.Or(cmp.Compare(info(x).Source, info(y).Source), cmp.Compare(info(x).ID(), info(y).ID()))

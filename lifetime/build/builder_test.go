@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// TestInterning: equal things get equal IDs, and 0 is none.
+// TestInterning: equal values have equal IDs, and 0 means none.
 func TestInterning(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -35,7 +35,7 @@ func TestInterning(t *testing.T) {
 	}
 }
 
-// TestManyNotes: texts outgrow their table; each is found again.
+// TestManyNotes: notes are found again after their table has grown.
 func TestManyNotes(t *testing.T) {
 	b := New(Everything)
 	for range 2 {
@@ -47,7 +47,7 @@ func TestManyNotes(t *testing.T) {
 	}
 }
 
-// TestManyMarks: what is marked in all spaces does not multiply without end.
+// TestManyMarks: the copies of MarkAll are limited.
 func TestManyMarks(t *testing.T) {
 	b := New(Everything)
 	b.MarkAll([]SpaceRef{b.Space(), b.Space(), b.Space()}, slices.Repeat([]lifetime.Mark{{End: 1}}, maxMarks/2))
@@ -58,8 +58,8 @@ func TestManyMarks(t *testing.T) {
 	}
 }
 
-// TestManyStacks: stacks outgrow their chunks and the table; each is found
-// again, and none has changed. Permutations and prefixes are other stacks.
+// TestManyStacks: stacks are found again, unchanged, after their chunks and table have
+// grown. Permutations and prefixes are different stacks.
 func TestManyStacks(t *testing.T) {
 	b := New(Everything)
 	const n = 3000
@@ -104,8 +104,8 @@ func framesOf(b *Builder, id lifetime.StackID) []lifetime.FrameID {
 	return frames
 }
 
-// TestCalls: stacks that are made call by call are those that are made whole, and a
-// call costs one entry however deep it lies.
+// TestCalls: a stack built call by call equals the stack built at once. Each call is one
+// entry at any depth.
 func TestCalls(t *testing.T) {
 	b := New(Everything)
 	const deep = 5000
@@ -144,8 +144,8 @@ func TestFinishNeedsASource(t *testing.T) {
 	}
 }
 
-// TestSpacesSorted: spaces that are never described are left out, the others
-// stand by source, then by name.
+// TestSpacesSorted: spaces without Describe are left out. The others are sorted by source,
+// then by ID.
 func TestSpacesSorted(t *testing.T) {
 	b := New(Everything)
 	for range 2 {
@@ -179,8 +179,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestLossesSorted: losses of one reason are summed, the first place is kept,
-// the worst stands first.
+// TestLossesSorted: losses of one reason are added up with their first place. The worst
+// comes first.
 func TestLossesSorted(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -194,16 +194,16 @@ func TestLossesSorted(t *testing.T) {
 	if got := lossText(c); got != want {
 		t.Errorf("losses\n%swant\n%s", got, want)
 	}
-	if got, want := c.Losses[2].String(), "unknown-key: fields that are not known were skipped (3 cases, 3 bytes, first at first)"; got != want {
+	if got, want := c.Losses[2].String(), "unknown-key: unknown fields were skipped (3 cases, 3 bytes, first at first)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := (loss.Loss{Reason: loss.Truncated, Count: 1}).String(), "truncated: the file ends early; it was used as far as it goes"; got != want {
+	if got, want := (loss.Loss{Reason: loss.Truncated, Count: 1}).String(), "truncated: the file ends early; everything before that point was used"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// TestEventAxis: without a clock the time is the number of the record, and it
-// stays that: what takes no time of its own does not shift what follows.
+// TestEventAxis: without a clock, the time of an event is its number. Notes, totals and
+// marks do not shift later events.
 func TestEventAxis(t *testing.T) {
 	const A, B = 0x1000, 0x2000
 	c, s := made(t,
@@ -212,7 +212,7 @@ func TestEventAxis(t *testing.T) {
 		total(2, 512, lifetime.Occupied), mark(2, 2, "snapshot"),
 		alloc(3, B, 1, "b"),
 		mark(4, 4, "oom"),
-		ask(5, A, 1, ""), free(6, A, 1, ""),
+		freeRequested(5, A, 1, ""), free(6, A, 1, ""),
 		release(7, 0x100000, 4096))
 	if got, want := text(c, s), lines(`
 		0-6 0x1000 512/1 size-inferred site=a note="n"
@@ -227,8 +227,8 @@ func TestEventAxis(t *testing.T) {
 	}
 }
 
-// TestMarksKeepTheirPlace: a point mark or a total stands between the events
-// that came before and after it, even when those share its time and are pushed.
+// TestMarksKeepTheirPlace: point marks and totals keep their position among events of the
+// same time, which the Builder moves.
 func TestMarksKeepTheirPlace(t *testing.T) {
 	_, s := made(t,
 		alloc(10, 1, 100, ""), alloc(10, 2, 100, ""), alloc(10, 3, 100, ""), // at 10, 11, 12
@@ -251,12 +251,11 @@ func TestMarksKeepTheirPlace(t *testing.T) {
 	}
 }
 
-// TestInOrder: events that are promised in order of time give what kept events
-// give.
+// TestInOrder: the model is the same with and without InOrder.
 func TestInOrder(t *testing.T) {
 	inOrder := func(b *Builder, s SpaceRef) { b.InOrder(s) }
 	facts := []fact{endState, free(1, 7, 5, "x"), alloc(1, 1, 100, "a"), note(1, 1, "n"), reserve(2, 0, 4096), alloc(2, 2, 10, ""), mark(2, 2, "m"),
-		total(3, 612, lifetime.Occupied), ask(3, 1, 100, "f"), free(3, 1, 100, "f"), release(4, 0, 4096), live(2, 10, 512, "b")}
+		total(3, 612, lifetime.Occupied), freeRequested(3, 1, 100, "f"), free(3, 1, 100, "f"), release(4, 0, 4096), live(2, 10, 512, "b")}
 	c1, s1 := made(t, facts...)
 	c2, s2 := made(t, append([]fact{inOrder}, facts...)...)
 	if a, b := text(c1, s1)+regionText(s1)+lossText(c1), text(c2, s2)+regionText(s2)+lossText(c2); a != b {
@@ -267,8 +266,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestBase: without a complete end state the first total tells what was alive
-// and never seen; what else does not fit is a loss.
+// TestBase: without a complete end state, Base comes from the first total. Later totals
+// that differ are a loss.
 func TestBase(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -302,8 +301,8 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestDescribedFinished: a space with a window and intervals is taken as it
-// is: nothing is derived, solved or lost a second time.
+// TestDescribedFinished: a space with a window and intervals stays as it is. The Builder
+// derives nothing and counts no losses again.
 func TestDescribedFinished(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -337,8 +336,7 @@ func TestDescribedFinished(t *testing.T) {
 	}
 }
 
-// TestDescribedTimesStay: times that were pushed beyond the limit of what is
-// read stay where they are when the model is read again.
+// TestDescribedTimesStay: times beyond maxTime stay when a model is read again.
 func TestDescribedTimesStay(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -370,7 +368,7 @@ func TestFacts(t *testing.T) {
 	if empty.Facts != 0 || empty.Begin >= empty.End {
 		t.Errorf("an empty space has facts %v and the window [%d, %d)", empty.Facts.Names(), empty.Begin, empty.End)
 	}
-	// The free names an address; that buffer's stack may be the only one.
+	// Only the free has an address, and only its buffer has a stack.
 	_, state := made(t, noHistory, endState, live(0x100, 1, 512, ""))
 	if state.Facts != lifetime.EndState|lifetime.Addresses {
 		t.Errorf("an end state has facts %v", state.Facts.Names())
@@ -383,8 +381,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestUserFrame: the innermost frame of the program counts, then of a library,
-// then any.
+// TestUserFrame: the innermost user frame, else that of a library, else any.
 func TestUserFrame(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -417,8 +414,8 @@ func stack(t, bytes int64) fact {
 	return func(b *Builder, s SpaceRef) { b.StackReserved(s, t, bytes) }
 }
 
-// TestOddFacts: what random facts once broke (internal/laws). build checks.
-func TestOddFacts(t *testing.T) {
+// TestUnusualFacts has cases that once failed in internal/laws.
+func TestUnusualFacts(t *testing.T) {
 	t.Run("more is released than half of all addresses", func(t *testing.T) {
 		_, s := made(t, release(10, 0x1000, 1<<62+1))
 		if len(s.Regions) != 1 || s.Regions[0].Size != 1<<62+1 {
@@ -428,7 +425,7 @@ func TestOddFacts(t *testing.T) {
 	t.Run("the stack grows while two buffers end", func(t *testing.T) {
 		_, s := made(t, endState, alloc(0, 0x1000, 1, ""), stack(0, 10), free(1, 0x8000, 1, ""), stack(1, 1000))
 		if got := s.Peak(lifetime.Occupied); got != (lifetime.Level{At: 0, Bytes: 512 + 512 + 10}) {
-			t.Errorf("peak %+v: at the instant of the ends neither buffer is alive any more", got)
+			t.Errorf("peak %+v: neither buffer is alive when both end", got)
 		}
 	})
 	t.Run("the stack shrinks while a buffer begins", func(t *testing.T) {
@@ -450,7 +447,7 @@ func TestOddFacts(t *testing.T) {
 	})
 	t.Run("a part before the first level of the stack", func(t *testing.T) {
 		c, _ := made(t, alloc(1, 0x1000, 1, ""), stack(9, 100), alloc(10, 0x2000, 1, ""))
-		part := c.Slice(func(*lifetime.Space) int64 { return 1 }, func(*lifetime.Space) int64 { return 5 }).Spaces[0]
+		part := c.Slice(1, 5).Spaces[0]
 		if got := part.LevelAt(3, lifetime.Occupied); got != 612 {
 			t.Errorf("level %d: the first level holds from the beginning", got)
 		}

@@ -4,23 +4,21 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// FunctionCall records a call of a function in a space. Calls keep the order in which
-// they come.
+// FunctionCall records a call of a function in a space. Calls keep their order.
 func (b *Builder) FunctionCall(space SpaceRef, call lifetime.Call) {
 	call.Space = int(space)
 	b.capture.Calls = append(b.capture.Calls, call)
 }
 
-// Sample records a look at the device of a space. Samples keep the order in
-// which they come.
+// Sample records a measurement of the device of a space. Samples keep their order.
 func (b *Builder) Sample(space SpaceRef, s lifetime.Sample) {
 	s.Space = int(space)
 	b.capture.Samples = append(b.capture.Samples, s)
 }
 
-// settleCalls gives calls and samples the final index of their space in place
-// of its SpaceRef. made are the spaces by SpaceRef; what is in one that was left
-// out (nil) is left out too.
+// settleCalls replaces the SpaceRef of calls and samples by the final index of the
+// space. made has the spaces by SpaceRef. Calls and samples of spaces that were left out
+// (nil) are dropped.
 func (b *Builder) settleCalls(made []*lifetime.Space) {
 	if len(b.capture.Calls)+len(b.capture.Samples) == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestCallsFollowTheirSpace: spaces are sorted at the end and those that nobody
-// described are left out; calls and samples keep to theirs.
+// TestCallsFollowTheirSpace: calls and samples keep their space when spaces are sorted and
+// left out.
 func TestCallsFollowTheirSpace(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -42,7 +42,7 @@ func TestCallsFollowTheirSpace(t *testing.T) {
 	}
 }
 
-// TestChange saturates, as all sums of bytes.
+// TestChange: Change saturates.
 func TestChange(t *testing.T) {
 	for _, c := range []struct{ before, after, want int64 }{
 		{10, 30, 20}, {30, 10, -20}, {-1 << 63, 1<<63 - 1, 1<<63 - 1}, {-1 << 63, 0, 1<<63 - 1}, {-1 << 63, -1, 1<<63 - 1}, {5, 1<<63 - 1, 1<<63 - 6},

@@ -3,17 +3,17 @@ package build
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime/internal/chunked"
 )
 
-// coverage is a set of addresses. Every buffer that ends adds to it, and hardly
-// anyone asks: so ranges are gathered, and brought into order when someone does, or
-// when they are many. Those of blocks that are used over and over are met again
-// before they come that far.
+// coverage is a set of addresses. Every buffer that ends adds to it, but queries are rare.
+// So ranges are collected, and sorted only for a query or when there are many. recent
+// filters the ranges of blocks that are reused again and again.
 type coverage struct {
-	merged []addresses             // in order, none touches another
-	fresh  chunked.List[addresses] // in no order
+	merged []addresses             // sorted, with gaps between them
+	fresh  chunked.List[addresses] // not sorted
 	recent [1 << recentBits]addresses
 }
 
@@ -23,11 +23,11 @@ type addresses struct{ lo, hi uint64 }
 const (
 	recentBits = 10
 	maxFresh   = 1 << 20 // 16 MiB
-	// maxAsked is how many ranges in no order are looked through one by one.
-	maxAsked = 1 << 10
+	// maxLinear limits the unsorted ranges that a query searches.
+	maxLinear = 1 << 10
 )
 
-// add makes [lo, hi) part of the set.
+// add adds [lo, hi).
 func (c *coverage) add(lo, hi uint64) {
 	const prime = 0x9E3779B97F4A7C15
 	recent := &c.recent[lo*prime>>(64-recentBits)]
@@ -40,7 +40,7 @@ func (c *coverage) add(lo, hi uint64) {
 	}
 }
 
-// merge brings all ranges into order.
+// merge sorts and joins all ranges.
 func (c *coverage) merge() {
 	for a := range c.fresh.All() {
 		c.merged = append(c.merged, *a)
@@ -60,21 +60,16 @@ func (c *coverage) merge() {
 
 // overlaps reports whether any address of [lo, hi) is in the set.
 func (c *coverage) overlaps(lo, hi uint64) bool {
-	if c.fresh.N > max(maxAsked, len(c.merged)/4) {
+	if c.fresh.N > max(maxLinear, len(c.merged)/4) {
 		c.merge()
 	}
-	after, _ := slices.BinarySearchFunc(c.merged, lo, func(a addresses, lo uint64) int {
-		if a.hi <= lo {
-			return -1
-		}
-		return 1
-	})
-	meets := func(a addresses) bool { return a.lo < hi && lo < a.hi && lo < hi }
-	if after < len(c.merged) && meets(c.merged[after]) {
+	after := sort.Search(len(c.merged), func(i int) bool { return c.merged[i].hi > lo })
+	overlap := func(a addresses) bool { return a.lo < hi && lo < a.hi && lo < hi }
+	if after < len(c.merged) && overlap(c.merged[after]) {
 		return true
 	}
 	for a := range c.fresh.All() {
-		if meets(*a) {
+		if overlap(*a) {
 			return true
 		}
 	}

@@ -1,14 +1,13 @@
-// Package build makes the model of a capture from the facts that a reader finds:
+// Package build makes the model of a capture from the data that a reader finds:
 // allocations, frees, blocks that are alive at the end, reserved memory, totals.
-// It is what a reader sees of the model.
 //
-// Its place in the pipeline: after a reader (package formats), before
+// Its place in the pipeline: between the readers (package formats) and
 // [lifetime.Capture].
 //
-//  1. A reader tells a [Builder] facts as they come, in any order.
-//  2. Events are put in order of time and made strictly increasing (space.go).
-//  3. pair.go and regions.go make buffers and regions of them. What was recorded is
-//     believed; rules fill the gaps, mark what they infer, and count losses.
-//  4. [Builder.Finish] returns the model. [Builder.FinishOutline] returns its peak and
-//     end alone; fold.go then keeps no more of the events than these need.
+//  1. A reader gives events and states to a [Builder], in any order.
+//  2. space.go sorts the events by time and makes times strictly increasing.
+//  3. pair.go and regions.go turn them into buffers and regions. They use recorded data
+//     as it is. Rules fill the gaps, mark inferred data, and count losses.
+//  4. [Builder.Finish] returns the model. [Builder.FinishOutline] returns only its peak
+//     and end; fold.go then keeps only the buffers that these need.
 package build

@@ -9,10 +9,10 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// fact is one call of a Builder: tests write histories as lists of facts.
+// fact is one call of a Builder. Tests write histories as lists of facts.
 type fact func(b *Builder, s SpaceRef)
 
-// by interns a site by its op, so that tables can name who did it: "" is none.
+// by interns a site by its op; "" is none.
 func by(b *Builder, op string) lifetime.SiteID { return b.Site(lifetime.Site{Op: op}) }
 
 func alloc(t int64, addr uint64, size int64, site string) fact {
@@ -21,7 +21,7 @@ func alloc(t int64, addr uint64, size int64, site string) fact {
 	}
 }
 
-// sized is a block of an event that has only the requested size: it is rounded up to
+// sized returns a block with only a requested size. Its occupied size is rounded up to
 // 512 bytes, as the reader of PyTorch's snapshots does.
 func sized(addr uint64, size int64, site lifetime.SiteID) Block {
 	occupied := size
@@ -37,7 +37,7 @@ func allocOccupied(t int64, addr uint64, size, occupied int64) fact {
 	}
 }
 
-func ask(t int64, addr uint64, size int64, site string) fact {
+func freeRequested(t int64, addr uint64, size int64, site string) fact {
 	return func(b *Builder, s SpaceRef) {
 		b.FreeRequested(s, t, sized(addr, size, by(b, site)))
 	}
@@ -89,16 +89,16 @@ func mark(begin, end int64, text string) fact {
 	}
 }
 
-// endState says that the live blocks and regions among the facts are all.
+// endState declares that the end state is complete.
 func endState(b *Builder, s SpaceRef) {
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
 }
 
-func cut(b *Builder, s SpaceRef)       { b.HistoryCut(s) }
+func cut(b *Builder, s SpaceRef)       { b.HistoryTruncated(s) }
 func ringFull(b *Builder, s SpaceRef)  { b.RingFull(s) }
 func noHistory(b *Builder, s SpaceRef) { b.NoHistory(s) }
 
-// made makes the capture of one space of the facts and checks it.
+// made builds a capture with one space from the facts and checks it.
 func made(t testing.TB, facts ...fact) (*lifetime.Capture, *lifetime.Space) {
 	t.Helper()
 	b := New(Everything)
@@ -118,7 +118,7 @@ func made(t testing.TB, facts ...fact) (*lifetime.Capture, *lifetime.Space) {
 	return c, c.Spaces[0]
 }
 
-// text writes the buffers of s, one a line, without what is not there:
+// text writes the buffers of s, one a line, without empty fields:
 //
 //	10-20 0x100 512/100 size-inferred site=a free=b note="x"
 func text(c *lifetime.Capture, s *lifetime.Space) string {
@@ -161,7 +161,7 @@ func lossText(c *lifetime.Capture) string {
 	return out.String()
 }
 
-// lines removes the indentation that tables are written with.
+// lines removes the indentation of expected text.
 func lines(s string) string {
 	var out strings.Builder
 	for line := range strings.Lines(s) {

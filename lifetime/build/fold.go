@@ -12,9 +12,9 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// keptTotals are the totals that are looked for later: of those with a
-// fragmentation the one that holds at the peak, the highest and the last one; where
-// none has one, the last.
+// keptTotals are the totals that an outline needs: those with the fragmentation at the
+// peak, the highest and the last fragmentation. Without any fragmentation, it is the last
+// total.
 type keptTotals struct {
 	atPeak, highest, last lifetime.Total
 	any                   bool
@@ -33,7 +33,7 @@ func (k *keptTotals) add(t *lifetime.Total) {
 	}
 }
 
-// list returns the totals, in order of time.
+// list returns the totals in order of time.
 func (k *keptTotals) list() (list []lifetime.Total) {
 	if k.any {
 		list = append(list, k.last)
@@ -47,41 +47,40 @@ func (k *keptTotals) list() (list []lifetime.Total) {
 	return slices.CompactFunc(list, func(x, y lifetime.Total) bool { return x.T == y.T })
 }
 
-// fold is what pairing is where only the peak and the end are asked for: it takes
-// the reports on a space in order of time and keeps the buffers that are alive,
-// and those that were at the highest level so far.
+// fold replaces pairing with PeakAndEnd. It takes the reports on a space in order of time
+// and keeps two sets of buffers: those alive now, and those alive at the highest level so
+// far.
 //
-// Buffers that are older than the window show when they are freed, and raise all
-// levels before that. So a level here is the sum of the changes since the window
-// began; what was there then, seen or not, is one number for all levels, which is
-// added at the end.
+// A buffer that is older than the window first appears when it is freed, and adds to all
+// levels before that. So a level here is the sum of the changes since the window began.
+// The memory in use at that time is one number, which is added to all levels at the end.
 type fold struct {
 	log   *spaceLog
 	open  addressTable // index into bufs
 	bufs  chunked.List[lifetime.Buffer]
-	spare []int    // of bufs: those that are gone
-	ended []int    // of bufs: those that were alive at the peak
+	spare []int    // free indexes of bufs
+	ended []int    // of bufs: ended, but alive at the peak
 	used  coverage // addresses of buffers that ended
 
 	size, requested     int64 // changes since the window began
 	stack               int64
 	at                  int64 // time of the last change
 	begun               bool
-	changed             bool // what came of the last change is not looked at: its stack may still come
+	changed             bool // settle must look at the last change, after its stack level
 	peak, peakRequested lifetime.Level
 
 	allocations, frees int
-	older              lifetime.Amount // of the frees, buffers from before the window
-	replaced           counted         // frees that were lost
+	older              lifetime.Amount // freed buffers from before the window
+	replaced           counted         // lost frees
 	addresses, stacks  bool            // as Facts
-	lost               bool            // what is kept is not enough
+	lost               bool            // the kept data is not enough
 
 	totals   keptTotals
-	there    int64 // by the first total, what was there when the window began
+	initial  int64 // bytes in use when the window began, by the first total
 	mismatch counted
 }
 
-// maxFolded bounds levels: beyond it sums saturate, and do not add up any more.
+// maxFolded limits levels. Beyond it, sums may saturate and depend on their order.
 const maxFolded = 1 << 60
 
 // event takes an allocation or a free.
@@ -137,7 +136,7 @@ func (f *fold) keep(b *lifetime.Buffer) (i int) {
 	return f.bufs.N - 1
 }
 
-// end ends a buffer that is not open any more.
+// end ends a buffer that was removed from open.
 func (f *fold) end(i int) {
 	b := f.bufs.At(i)
 	b.End = f.at
@@ -150,7 +149,7 @@ func (f *fold) end(i int) {
 	}
 }
 
-// settle looks whether the level after the last change is the highest so far.
+// settle checks whether the level after the last change is the highest so far.
 func (f *fold) settle() {
 	if !f.changed {
 		return
@@ -170,8 +169,8 @@ func (f *fold) settle() {
 	}
 }
 
-// stackReserved takes a change of what lies beside the heap. The first one holds
-// since the window began.
+// stackReserved takes a level of Space.Stack. The first one holds from the beginning of
+// the window.
 func (f *fold) stackReserved(bytes int64) {
 	if len(f.log.space.Stack) == 1 {
 		f.peak.Bytes += bytes
@@ -180,28 +179,27 @@ func (f *fold) stackReserved(bytes int64) {
 	f.stack = bytes
 }
 
-// total takes what the producer said was allocated. It tells what was there when
-// the window began, and must go on to.
+// total takes a reported total. All totals must imply the same initial memory.
 func (f *fold) total(t *lifetime.Total) {
 	if t.Measure != lifetime.Occupied || t.Bytes > maxFolded {
 		f.lost = true
 	}
-	there := t.Bytes - f.size
+	initial := t.Bytes - f.size
 	if !f.totals.any {
-		f.there = there
+		f.initial = initial
 	}
-	if gap := there - f.there; gap != 0 {
+	if gap := initial - f.initial; gap != 0 {
 		f.mismatch.add(max(gap, -gap), func() string { return fmt.Sprintf("%d reported, %d seen", t.Bytes, t.Bytes-gap) })
 	}
 	f.totals.add(t)
 }
 
-// unsure reports whether something was met that only all buffers together tell.
+// unsure reports whether the model needs buffers that were not kept.
 func (f *fold) unsure() bool {
-	return f.lost || f.totals.any && f.there < f.older.Bytes
+	return f.lost || f.totals.any && f.initial < f.older.Bytes
 }
 
-// finish hands the space what was kept.
+// finish stores the kept data in the space.
 func (f *fold) finish(s *lifetime.Space) {
 	f.settle()
 	if !f.begun {
@@ -211,7 +209,7 @@ func (f *fold) finish(s *lifetime.Space) {
 	s.Allocations, s.Frees = f.allocations, f.frees
 	f.replaced.report(log.b, loss.LostFree, s)
 	if f.totals.any {
-		s.Base = f.there - f.older.Bytes
+		s.Base = f.initial - f.older.Bytes
 	}
 	for o := range f.open.all() {
 		b := f.bufs.At(o.index)
@@ -240,31 +238,22 @@ func (f *fold) finish(s *lifetime.Space) {
 	f.mismatch.report(log.b, loss.TotalMismatch, s)
 }
 
-// outline returns what is known of the space that finish made.
+// outline returns the outline of the space that finish made.
 func (f *fold) outline(s *lifetime.Space) *lifetime.SpaceOutline {
 	stack := int64(0)
 	if len(s.Stack) > 0 {
 		stack = s.Stack[0].Bytes
 	}
-	// peak returns the highest of the first, the highest and the last level, what was
-	// there when the window began included. The first is that of an instant as a whole.
+	// peak returns the first of the highest levels: at the beginning, the highest so far,
+	// and at the end. All include the memory in use when the window began.
 	peak := func(older int64, highest lifetime.Level, last int64) lifetime.Level {
-		there := s.Base + older
-		levels := []lifetime.Level{{At: s.Begin, Bytes: there + stack}, {At: highest.At, Bytes: there + highest.Bytes}, {At: f.at, Bytes: there + last + f.stack}}
-		most := levels[0]
-		for _, l := range levels {
-			if l.Bytes > most.Bytes {
-				most = l
-			}
-		}
-		return most
+		initial := s.Base + older
+		levels := []lifetime.Level{{At: s.Begin, Bytes: initial + stack}, {At: highest.At, Bytes: initial + highest.Bytes}, {At: f.at, Bytes: initial + last + f.stack}}
+		return slices.MaxFunc(levels, func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) })
 	}
 	sum := s.Summary()
-	o := &lifetime.SpaceOutline{
+	return s.Outline(&lifetime.SpaceOutline{
 		Peak: peak(f.older.Bytes, f.peak, f.size), PeakRequested: peak(f.older.Requested, f.peakRequested, f.requested),
 		BeginBytes: s.Base + f.older.Bytes + stack, EndBytes: s.Base + f.older.Bytes + f.size + f.stack, Live: sum.Live, Pending: sum.Pending,
-	}
-	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
-	o.Describe(s)
-	return o
+	})
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// randomReports is what an allocator may say: as a rule the truth, sometimes with
-// an event lost, an address that was in use before the window, a total that is
-// off. steady leaves the surprises out.
-func randomReports(rng *rand.Rand, n int, steady bool) (times []int64, reports []lifetime.Report) {
-	live := map[uint64]lifetime.Report{}
+// randomReports returns reports of an allocator. Most are correct; some events are lost,
+// some addresses were in use before the window, some totals are wrong. steady has no lost
+// events and no wrong totals.
+func randomReports(rng *rand.Rand, n int, steady bool) (times []int64, reports []lifetime.AllocatorEvent) {
+	live := map[uint64]lifetime.AllocatorEvent{}
 	var addrs []uint64
 	allocated, stack, t := int64(rng.IntN(3)*10000), int64(-1), rng.Int64N(1000)-500
 	for addr := range uint64(rng.IntN(8)) { // from before the window
-		r := lifetime.Report{Addr: (200 + addr) << 16, Requested: rng.Int64N(5000), Occupied: 5120}
+		r := lifetime.AllocatorEvent{Addr: (200 + addr) << 16, Requested: rng.Int64N(5000), Occupied: 5120}
 		live[r.Addr] = r
 		addrs = append(addrs, r.Addr)
 		allocated += r.Occupied
 	}
 	for range n {
 		t += rng.Int64N(3)
-		r := lifetime.Report{Addr: uint64(1+rng.IntN(40)) << 16, Requested: rng.Int64N(60000), Site: lifetime.SiteID(rng.IntN(4))}
+		r := lifetime.AllocatorEvent{Addr: uint64(1+rng.IntN(40)) << 16, Requested: rng.Int64N(60000), Site: lifetime.SiteID(rng.IntN(4))}
 		r.Occupied = (r.Requested + 255) / 256 * 256
 		if len(addrs) > 0 && rng.IntN(2) == 0 {
 			i := rng.IntN(len(addrs))
@@ -64,8 +64,8 @@ func randomReports(rng *rand.Rand, n int, steady bool) (times []int64, reports [
 	return times, reports
 }
 
-// reported makes a space of reports.
-func reported(t *testing.T, times []int64, reports []lifetime.Report, peakAndEnd bool) (space string, losses []loss.Loss, unsure bool) {
+// reported builds a space from reports and returns its outline as text.
+func reported(t *testing.T, times []int64, reports []lifetime.AllocatorEvent, peakAndEnd bool) (space string, losses []loss.Loss, unsure bool) {
 	t.Helper()
 	keep := Everything
 	if peakAndEnd {
@@ -103,7 +103,7 @@ func reported(t *testing.T, times []int64, reports []lifetime.Report, peakAndEnd
 	return outlineText(c.Outline()), c.Losses, false
 }
 
-// outlineText writes all that an outline of one space says.
+// outlineText writes all fields of an outline with one space.
 func outlineText(o *lifetime.Outline) string {
 	s := *o.Spaces[0]
 	shares := ""
@@ -120,8 +120,8 @@ func outlineText(o *lifetime.Outline) string {
 	return fmt.Sprintf("%+v%s", s, shares)
 }
 
-// TestFoldEqualsAllBuffers: what is made of reports as they come equals, to
-// the last field, the outline of the space that is made of all buffers.
+// TestFoldEqualsAllBuffers: an outline from PeakAndEnd equals the outline from all buffers
+// in every field.
 func TestFoldEqualsAllBuffers(t *testing.T) {
 	unsure := 0
 	const runs = 3000
@@ -132,7 +132,7 @@ func TestFoldEqualsAllBuffers(t *testing.T) {
 		got, losses, doubt := reported(t, times, reports, true)
 		if doubt {
 			if unsure++; steady {
-				t.Errorf("seed %d: unsure about a history that nothing is missing from", seed)
+				t.Errorf("seed %d: unsure about a complete history", seed)
 			}
 			continue
 		}
@@ -147,32 +147,32 @@ func TestFoldEqualsAllBuffers(t *testing.T) {
 	t.Logf("unsure about %d of %d", unsure, runs)
 }
 
-// TestFoldSaysWhenUnsure: a buffer without an allocation at addresses that others
-// had used begins behind those, wherever they began.
-func TestFoldSaysWhenUnsure(t *testing.T) {
-	report := func(free bool, addr uint64, allocated int64) lifetime.Report {
-		return lifetime.Report{Free: free, Addr: addr, Requested: 1000, Occupied: 1000, Allocated: allocated, Stack: -1, Available: -1, Peak: -1}
+// TestFoldUnsure: a buffer without an allocation begins after earlier buffers at its
+// addresses, which fold has not kept.
+func TestFoldUnsure(t *testing.T) {
+	report := func(free bool, addr uint64, allocated int64) lifetime.AllocatorEvent {
+		return lifetime.AllocatorEvent{Free: free, Addr: addr, Requested: 1000, Occupied: 1000, Allocated: allocated, Stack: -1, Available: -1, Peak: -1}
 	}
 	times := []int64{1, 2, 3, 4}
 	for name, last := range map[string]uint64{"the same address": 5000, "its middle": 5500, "its end": 5999} {
-		reports := []lifetime.Report{report(false, 5000, 1000), report(true, 5000, 0), report(false, 90000, 1000), report(true, last, 0)}
+		reports := []lifetime.AllocatorEvent{report(false, 5000, 1000), report(true, 5000, 0), report(false, 90000, 1000), report(true, last, 0)}
 		if _, _, unsure := reported(t, times, reports, true); !unsure {
 			t.Errorf("%s: it should not be sure", name)
 		}
 	}
-	older := []lifetime.Report{report(false, 5000, 3000), report(true, 5000, 2000), report(false, 90000, 3000), report(true, 7000, 2000)}
+	older := []lifetime.AllocatorEvent{report(false, 5000, 3000), report(true, 5000, 2000), report(false, 90000, 3000), report(true, 7000, 2000)}
 	if _, _, unsure := reported(t, times, older, true); unsure {
-		t.Error("a buffer from before the window is no reason for doubt")
+		t.Error("a buffer from before the window must not be unsure")
 	}
 }
 
-// TestFoldUnsureBeyond: sums beyond 2^60 may saturate elsewhere.
+// TestFoldUnsureBeyond: fold is unsure about sums beyond 2^60, which may saturate.
 func TestFoldUnsureBeyond(t *testing.T) {
-	for name, r := range map[string]lifetime.Report{"occupied": {Occupied: 1 << 59}, "requested": {Requested: 1 << 59}} {
+	for name, r := range map[string]lifetime.AllocatorEvent{"occupied": {Occupied: 1 << 59}, "requested": {Requested: 1 << 59}} {
 		for _, r.Free = range []bool{false, true} {
 			var times []int64
-			var reports []lifetime.Report
-			for i := range int64(4) { // the last one is not looked at yet
+			var reports []lifetime.AllocatorEvent
+			for i := range int64(4) { // fold does not look at the last one yet
 				r.Addr, r.Allocated, r.Stack, r.Available, r.Peak = uint64(i+1)<<60, -1, -1, -1, -1
 				times, reports = append(times, i), append(reports, r)
 			}
@@ -183,12 +183,12 @@ func TestFoldUnsureBeyond(t *testing.T) {
 	}
 }
 
-// TestFoldOfFew: what random reports do not have.
+// TestFoldOfFew: cases that random reports do not have.
 func TestFoldOfFew(t *testing.T) {
-	report := func(free bool, addr uint64, bytes int64) lifetime.Report {
-		return lifetime.Report{Free: free, Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1}
+	report := func(free bool, addr uint64, bytes int64) lifetime.AllocatorEvent {
+		return lifetime.AllocatorEvent{Free: free, Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1}
 	}
-	for name, reports := range map[string][]lifetime.Report{
+	for name, reports := range map[string][]lifetime.AllocatorEvent{
 		"no addresses":          {report(false, 0, 5)},
 		"the same level twice":  {report(false, 1000, 5), report(true, 1000, 5), report(false, 3000, 5), report(true, 3000, 5)},
 		"the same level before": {report(true, 1000, 5), report(false, 3000, 5), report(true, 3000, 5)},
@@ -201,8 +201,8 @@ func TestFoldOfFew(t *testing.T) {
 	}
 }
 
-// TestKeptTotals: of totals those are kept that hold at the peak, are the most
-// fragmented, the first of equals, and the last.
+// TestKeptTotals: keptTotals has the fragmentation at the peak, the first of the highest,
+// and the last.
 func TestKeptTotals(t *testing.T) {
 	var k keptTotals
 	for i, share := range []float32{0.25, 0.75, 0.75, 0.5} {
@@ -210,7 +210,7 @@ func TestKeptTotals(t *testing.T) {
 			k.atPeak = k.last
 		}
 	}
-	k.add(&lifetime.Total{T: 9}) // it does not tell
+	k.add(&lifetime.Total{T: 9}) // without fragmentation
 	var times []int64
 	for _, kept := range k.list() {
 		times = append(times, kept.T)

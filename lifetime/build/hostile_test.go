@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// lost returns how often a reason was met.
+// lost returns the count of a reason.
 func lost(c *lifetime.Tables, r loss.Reason) int64 {
 	for _, l := range c.Losses {
 		if l.Reason == r {
@@ -31,8 +31,8 @@ func finished(t *testing.T, b *Builder) *lifetime.Capture {
 	return c
 }
 
-// TestMaxSpaces: spaces beyond the most are counted and take nothing, also when the
-// reader starts over.
+// TestMaxSpaces: spaces beyond MaxSpaces are counted and take no memory, also after
+// StartOver.
 func TestMaxSpaces(t *testing.T) {
 	for _, keep := range []Keep{Everything, PeakAndEnd} {
 		b := New(keep)
@@ -42,7 +42,7 @@ func TestMaxSpaces(t *testing.T) {
 				ref := b.Space()
 				refs = append(refs, ref)
 				b.ReportsInOrder(ref)
-				b.Report(ref, int64(i), &lifetime.Report{Addr: 1, Occupied: 512, Requested: 512, Allocated: 512, Stack: -1})
+				b.Report(ref, int64(i), &lifetime.AllocatorEvent{Addr: 1, Occupied: 512, Requested: 512, Allocated: 512, Stack: -1})
 				b.Describe(ref, lifetime.SpaceInfo{Facts: lifetime.Clock})
 			}
 			if len(b.spaces) > 2*MaxSpaces+1 {
@@ -68,7 +68,7 @@ func TestMaxSpaces(t *testing.T) {
 	}
 }
 
-// TestOverflow: sums end at the highest int64, and it is said.
+// TestOverflow: sums saturate at the highest int64 and count as a loss.
 func TestOverflow(t *testing.T) {
 	const huge = math.MaxInt64/2 + 5
 	for name, fill := range map[string]func(b *Builder, s SpaceRef, size int64){

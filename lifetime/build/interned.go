@@ -2,19 +2,19 @@ package build
 
 import "hash/maphash"
 
-// interned finds the ID of a value in a table: an open-addressing hash table of
-// IDs, since a map would hold all values a second time.
+// interned finds the ID of a value in a table. It is a hash table of IDs with open
+// addressing, because a map would store all values twice.
 type interned[T comparable, ID ~uint32] struct {
-	seed  maphash.Seed     // no file can be made to collide
+	seed  maphash.Seed     // random, so that no file can cause collisions
 	slots []internedID[ID] // length a power of two, at most half full
-	all   *[]T             // entry 0 stands for "none"
+	all   *[]T             // entry 0 means "none"
 }
 
-// internedID is an ID and the lower half of its value's hash, which saves most
-// looks at other values, and hashing them again when the table grows.
+// internedID is an ID and the lower half of its value's hash. The hash saves most
+// comparisons of values, and hashing them again when the table grows.
 type internedID[ID ~uint32] struct {
 	hash uint32
-	id   ID // 0 is free
+	id   ID // 0 = free slot
 }
 
 func newInterned[T comparable, ID ~uint32](all *[]T) interned[T, ID] {
@@ -22,7 +22,7 @@ func newInterned[T comparable, ID ~uint32](all *[]T) interned[T, ID] {
 	return interned[T, ID]{seed: maphash.MakeSeed(), slots: make([]internedID[ID], 64), all: all}
 }
 
-// id returns the index of v in the table, where it is put when it is new.
+// id returns the index of v in the table. It adds a new v.
 func (t *interned[T, ID]) id(v T) ID {
 	if v == (*t.all)[0] {
 		return 0

@@ -12,16 +12,15 @@ import (
 
 // record is one event of a random history.
 type record struct {
-	t    int64
-	free bool
-	asks bool // a free that was asked for only
-	addr uint64
-	size int64
-	site int
+	t           int64
+	free        bool
+	freeRequest bool
+	addr        uint64
+	size        int64
+	site        int
 }
 
-// history is a random valid history: what an allocator that loses nothing
-// would record, with reuse of addresses, ties in time and bursts.
+// history is a random complete history with reused addresses, equal times and bursts.
 type history struct {
 	records []record
 	live    map[uint64]record // at the end
@@ -29,7 +28,7 @@ type history struct {
 
 func randomHistory(rng *rand.Rand, n int) history {
 	h := history{live: map[uint64]record{}}
-	var addrs []uint64 // alive and not asked for
+	var addrs []uint64 // alive, free not requested
 	t := rng.Int64N(1000) - 500
 	for range n {
 		if rng.IntN(3) > 0 {
@@ -40,7 +39,7 @@ func randomHistory(rng *rand.Rand, n int) history {
 			r := h.live[addrs[i]]
 			addrs = append(addrs[:i], addrs[i+1:]...)
 			if rng.IntN(3) == 0 {
-				h.records = append(h.records, record{t: t, asks: true, addr: r.addr, size: r.size, site: r.site})
+				h.records = append(h.records, record{t: t, freeRequest: true, addr: r.addr, size: r.size, site: r.site})
 				if rng.IntN(4) == 0 {
 					continue // stays pending
 				}
@@ -60,12 +59,12 @@ func randomHistory(rng *rand.Rand, n int) history {
 	return h
 }
 
-// facts are the records from the given one on, and the end state.
+// facts returns the records from the given one on, and the end state.
 func (h history) facts(from int) []fact {
 	facts := []fact{endState}
 	pending := map[uint64]bool{}
 	for i, r := range h.records {
-		if r.asks {
+		if r.freeRequest {
 			pending[r.addr] = true
 		} else {
 			delete(pending, r.addr)
@@ -77,8 +76,8 @@ func (h history) facts(from int) []fact {
 		switch {
 		case r.free:
 			facts = append(facts, free(r.t, r.addr, r.size, site))
-		case r.asks:
-			facts = append(facts, ask(r.t, r.addr, r.size, site))
+		case r.freeRequest:
+			facts = append(facts, freeRequested(r.t, r.addr, r.size, site))
 		default:
 			facts = append(facts, alloc(r.t, r.addr, r.size, site))
 		}
@@ -95,9 +94,8 @@ func (h history) facts(from int) []fact {
 	return facts
 }
 
-// oracle finds the peak of a history as it streams by: a live map and counters
-// by site, no buffers. It is how a peak would be computed without this package,
-// and must stay that: it shares no code with it but the sizes.
+// oracle finds the peak of a history with a map of live records and counters by site. It
+// shares no code with the package, except the types of sizes, and must not.
 type oracle struct {
 	m     lifetime.Measure
 	last  int64
@@ -115,8 +113,8 @@ func newOracle(m lifetime.Measure, first int64) *oracle {
 }
 
 func (o *oracle) event(r record) {
-	o.last = max(o.last+1, r.t) // ties are pushed by one unit
-	if r.asks {
+	o.last = max(o.last+1, r.t) // as the Builder makes times strictly increasing
+	if r.freeRequest {
 		return
 	}
 	requested, occupied := r.size, max(512, (r.size+511)/512*512)
@@ -141,7 +139,7 @@ func (o *oracle) event(r record) {
 	o.levels[o.last] = o.level
 }
 
-// rows are the sites that hold anything now.
+// rows returns the sites with live records.
 func (o *oracle) rows() map[int]lifetime.Amount {
 	rows := map[int]lifetime.Amount{}
 	for site, at := range o.sites {
@@ -152,7 +150,7 @@ func (o *oracle) rows() map[int]lifetime.Amount {
 	return rows
 }
 
-// breakdown is what a Space says of an instant, by the oracle's sites.
+// breakdown returns Space.Breakdown by the oracle's sites.
 func breakdown(c *lifetime.Capture, s *lifetime.Space, t int64) map[int]lifetime.Amount {
 	rows := map[int]lifetime.Amount{}
 	for _, r := range s.Breakdown(t) {
@@ -161,8 +159,8 @@ func breakdown(c *lifetime.Capture, s *lifetime.Space, t int64) map[int]lifetime
 	return rows
 }
 
-// TestPeakAgainstOracle: the peak of kept buffers is that of a streaming fold,
-// with its time and its sites, in both measures; so is the end.
+// TestPeakAgainstOracle: peak and end equal those of the oracle in both measures: bytes,
+// time and sites.
 func TestPeakAgainstOracle(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -183,8 +181,8 @@ func TestPeakAgainstOracle(t *testing.T) {
 				t.Fatalf("seed %d, %v: at the end %v, the oracle has %v", seed, m, got, want)
 			}
 		}
-		if o := s.Outline(); o.PeakRequested != s.Peak(lifetime.Requested) || o.Peak != s.Peak(lifetime.Occupied) {
-			t.Fatalf("seed %d: peaks %v and %v, asked for both, are %v and %v", seed, s.Peak(lifetime.Requested), s.Peak(lifetime.Occupied), o.PeakRequested, o.Peak)
+		if o := s.Outline(nil); o.PeakRequested != s.Peak(lifetime.Requested) || o.Peak != s.Peak(lifetime.Occupied) {
+			t.Fatalf("seed %d: peaks %v and %v, in the outline %v and %v", seed, s.Peak(lifetime.Requested), s.Peak(lifetime.Occupied), o.PeakRequested, o.Peak)
 		}
 		if len(c.Losses) > 0 {
 			t.Fatalf("seed %d: a complete history has losses: %v", seed, c.Losses)
@@ -192,9 +190,8 @@ func TestPeakAgainstOracle(t *testing.T) {
 	}
 }
 
-// TestRingOverflow: without its oldest events a history tells the same of the
-// rest: the levels, the peak and the buffers that were seen. The level at the
-// start is that of the end less the net change.
+// TestRingOverflow: a history without its oldest events has the same levels, peak and
+// buffers after them. Its first level is the last one less the net change.
 func TestRingOverflow(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 11))
@@ -207,7 +204,7 @@ func TestRingOverflow(t *testing.T) {
 			}
 		}
 		if from > 0 && h.records[from].t <= kept.last {
-			continue // a tie over the cut: times are pushed differently
+			continue // equal times at the cut: the Builder moves them differently
 		}
 		_, s := made(t, h.facts(from)...)
 		begin := h.records[from].t - 1
@@ -247,7 +244,7 @@ func TestRingOverflow(t *testing.T) {
 	}
 }
 
-// naiveSummary is Summary, one definition at a time.
+// naiveSummary is Summary in its simplest form.
 func naiveSummary(s *lifetime.Space) lifetime.Summary {
 	sum := lifetime.Summary{Peak: lifetime.Level{At: s.Begin, Bytes: s.Base}, PeakRequested: lifetime.Level{At: s.Begin, Bytes: s.Base}}
 	at := func(b *lifetime.Buffer, t int64) bool {
@@ -293,8 +290,8 @@ func naiveSummary(s *lifetime.Space) lifetime.Summary {
 	return sum
 }
 
-// TestQueries compares the queries with their definitions, on histories with
-// every kind of gap: the oldest events dropped, the end state partly wrong.
+// TestQueries compares queries with their definitions. The histories have gaps: the oldest
+// events are dropped, the end state is partly wrong.
 func TestQueries(t *testing.T) {
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 13))
@@ -339,8 +336,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// checkChanges: every buffer begins once and, when it ended, ends once, in
-// order of time, ends before begins at one instant.
+// checkChanges verifies that every buffer begins once and, unless it is open, ends once.
+// Changes are in order of time; at the same instant, ends come first.
 func checkChanges(t *testing.T, s *lifetime.Space) {
 	t.Helper()
 	var last lifetime.Change
@@ -369,7 +366,7 @@ func checkChanges(t *testing.T, s *lifetime.Space) {
 		}
 	}
 	for range s.Changes() {
-		break // stopping early is allowed, also among the last ends
+		break // an early stop is allowed, also among the last ends
 	}
 	n := len(begins) + len(ends)
 	for range s.Changes() {
@@ -379,8 +376,8 @@ func checkChanges(t *testing.T, s *lifetime.Space) {
 	}
 }
 
-// TestAnyHistory: whatever arrives, in whatever order, the model holds what
-// Check asks for, and equal input gives an equal model.
+// TestAnyHistory: the model of any facts in any order passes Check, and equal facts have
+// equal models.
 func TestAnyHistory(t *testing.T) {
 	for seed := range uint64(600) {
 		var texts [2]string
@@ -411,7 +408,7 @@ func TestAnyHistory(t *testing.T) {
 	}
 }
 
-// randomFact is any fact at all, over few addresses and times.
+// randomFact returns any fact, with few addresses and times.
 func randomFact(rng *rand.Rand) fact {
 	t := rng.Int64N(40)
 	addr := 0x1000 + 0x100*rng.Uint64N(12)
@@ -431,7 +428,7 @@ func randomFact(rng *rand.Rand) fact {
 	case 4, 5:
 		return free(t, addr, size, site)
 	case 6:
-		return ask(t, addr, size, site)
+		return freeRequested(t, addr, size, site)
 	case 7:
 		return live(addr, size, rng.Int64N(2000), site)
 	case 8:

@@ -1,19 +1,20 @@
 package build
 
 import (
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// counted is a loss of a space in the making.
+// counted is a loss of one space.
 type counted struct{ loss.Loss }
 
-// add counts one more case. where is called for the first one alone.
+// add counts one case. It calls where for the first one only.
 func (c *counted) add(bytes int64, where func() string) {
 	if c.Count++; c.Count == 1 {
 		c.First = where()
 	}
-	c.Bytes = lifetime.AddSat(c.Bytes, bytes)
+	c.Bytes = units.AddSat(c.Bytes, bytes)
 }
 
 // report adds the cases to the losses of the capture, if there are any.

@@ -8,36 +8,35 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// notRequested marks an open buffer whose free was not asked for.
+// notRequested marks an open buffer whose free was not requested.
 const notRequested = math.MinInt64
 
-// openBuffer is a buffer whose end has not been seen yet.
+// openBuffer is a buffer that has not ended.
 type openBuffer struct {
 	index     int
-	requested int64 // when its free was asked for, or notRequested
+	requested int64 // time of its FreeRequested, or notRequested
 }
 
-// pairing turns the ordered events of one space into buffers. What was recorded
-// is believed; rules fill the gaps, and live here and nowhere else:
+// pairing turns the ordered events of one space into buffers. It uses recorded data as it
+// is. These rules fill the gaps:
 //
-//   - a free whose allocation was not recorded is a buffer that is older than
-//     the window (BeginUnseen), or than the last buffer that ended there;
-//   - an allocation at the address of a live buffer means that a free was lost:
-//     the older buffer ended when its free was asked for, else here
-//     (EndInferred);
-//   - a block of the end state without allocation is older than the window;
-//   - what is alive by the events but not in a complete end state lost its
-//     free: it ended when its free was asked for, else when its memory was used
-//     again, else before the end.
+//   - A free without a recorded allocation is a buffer (BeginUnseen) that begins with the
+//     window, or where the last buffer at its addresses ended.
+//   - An allocation at the address of a live buffer means that a free was lost. The older
+//     buffer ended when its free was requested, else here (EndInferred).
+//   - A block of the end state without an allocation is older than the window.
+//   - A live buffer that is not in a complete end state lost its free. It ended when its
+//     free was requested, else when its memory was used again, else before the end.
 type pairing struct {
 	log  *spaceLog
-	s    *lifetime.Space // once the history is over
+	s    *lifetime.Space // set by finish
 	bufs chunked.List[lifetime.Buffer]
 	open addressTable
 
@@ -48,16 +47,16 @@ type pairing struct {
 	ends []uint32 // buffers that ended, in order of their end
 
 	allocations, frees int
-	freeSites          chunked.List[lifetime.SiteID] // beside bufs: who freed it, where that differs from who allocated it
-	notes              map[int]noted
-	paired, repeated   int     // frees of seen buffers with a stack; those of them that repeat the allocation's
+	freeSites          chunked.List[lifetime.SiteID] // column of bufs: site of the free, if it is not the site of the allocation
+	notes              map[int]notePair
+	paired, repeated   int     // frees with a site and a recorded allocation; those with the same site as the allocation
 	unseen             []int   // without a recorded begin
 	lost               []int   // without a recorded end
-	replaced           counted // lost frees met on the way
+	replaced           counted // frees lost because the address was allocated again
 }
 
-// event takes the next event. As a rule a free is completed right after it was
-// asked for: what is known of it in between is kept in last.
+// event takes the next event. Most frees are completed right after they are requested, so
+// last holds the buffer in between.
 func (p *pairing) event(e *event) {
 	if p.hasLast && (e.op != opFree || e.addr != p.lastAddr) {
 		p.open.put(p.lastAddr, p.last)
@@ -91,8 +90,8 @@ func (p *pairing) event(e *event) {
 		p.close(o, e.t, 0)
 	case opNote:
 		if o := p.open.get(e.addr); o != nil {
-			n, noted := p.notes[o.index]
-			if !noted {
+			n, again := p.notes[o.index]
+			if !again {
 				n.first = lifetime.NoteID(e.size)
 			}
 			n.last = lifetime.NoteID(e.size)
@@ -101,7 +100,7 @@ func (p *pairing) event(e *event) {
 	}
 }
 
-// finish hands the buffers to the space, whose window is known.
+// finish stores the buffers in the space. Its window must be known.
 func (p *pairing) finish(s *lifetime.Space) {
 	if p.hasLast {
 		p.open.put(p.lastAddr, p.last)
@@ -117,7 +116,7 @@ func (p *pairing) finish(s *lifetime.Space) {
 	for i := range s.Buffers {
 		if s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
 			older++
-			bytes = lifetime.AddSat(bytes, s.Buffers[i].Size)
+			bytes = units.AddSat(bytes, s.Buffers[i].Size)
 		}
 	}
 	switch {
@@ -129,8 +128,8 @@ func (p *pairing) finish(s *lifetime.Space) {
 	}
 }
 
-// buffer returns the buffer that an event speaks of, which begins at begin. Who
-// frees it is not who allocated it.
+// buffer returns the buffer of an event, without a site: that of a free is not the site
+// of the allocation.
 func (e *event) buffer(begin int64) lifetime.Buffer {
 	return lifetime.Buffer{Begin: begin, Addr: e.addr, Size: e.occupied, Requested: e.size, Edge: inferred(e.inferred)}
 }
@@ -152,8 +151,7 @@ func (p *pairing) begin(b lifetime.Buffer) openBuffer {
 	return o
 }
 
-// find returns the open buffer that a free speaks of: when none was seen, a new
-// one that is older than the window.
+// find returns the open buffer of a free, or a new one that is older than the window.
 func (p *pairing) find(e *event) openBuffer {
 	if o := p.open.get(e.addr); o != nil {
 		return *o
@@ -164,8 +162,8 @@ func (p *pairing) find(e *event) openBuffer {
 	return p.begin(b)
 }
 
-// freedBy notes who freed a buffer. Some recording modes repeat the
-// allocation's stack on the free, others give the place of the free.
+// freedBy records the site of a free. Some recording modes repeat the allocation's stack
+// there, others have the stack of the free.
 func (p *pairing) freedBy(i int, site lifetime.SiteID) {
 	if site == 0 {
 		return
@@ -189,8 +187,8 @@ func (p *pairing) close(o openBuffer, t int64, edge lifetime.Edge) {
 	p.ends = append(p.ends, uint32(o.index))
 }
 
-// loseFree ends a buffer whose free was not recorded: when the free was asked
-// for, else at t.
+// loseFree ends a buffer whose free was not recorded: when the free was requested, else
+// at t.
 func (p *pairing) loseFree(o openBuffer, t int64) {
 	if o.requested != notRequested {
 		t = o.requested
@@ -200,10 +198,10 @@ func (p *pairing) loseFree(o openBuffer, t int64) {
 	p.close(o, t, lifetime.EndInferred)
 }
 
-// at names an address for a loss.
+// at returns an address as the place of a loss.
 func (p *pairing) at(addr uint64) string { return fmt.Sprintf("%s: address %#x", p.s.ID(), addr) }
 
-// reconcile holds the open buffers against the end state.
+// reconcile compares the open buffers with the end state.
 func (p *pairing) reconcile() {
 	for _, l := range p.log.live {
 		p.reconcileLive(l)
@@ -226,8 +224,8 @@ func (p *pairing) reconcile() {
 	slices.Sort(p.lost)
 }
 
-// contradict ends a buffer that is alive by the events and not by the end
-// state: when its free was asked for, else where settleEnds finds it did.
+// contradict ends an open buffer that is not in the end state: when its free was
+// requested, else settleEnds finds its end.
 func (p *pairing) contradict(o openBuffer) {
 	if o.requested == notRequested {
 		p.lost = append(p.lost, o.index)
@@ -239,7 +237,7 @@ func (p *pairing) contradict(o openBuffer) {
 	p.log.b.Lose(loss.LostFree, 1, b.Size, p.at(b.Addr))
 }
 
-// reconcileLive holds one block of the end state against the history.
+// reconcileLive compares one block of the end state with the history.
 func (p *pairing) reconcileLive(l Block) {
 	size, edge := l.Occupied, inferred(l.Inferred)|lifetime.EndOpen
 	if l.Pending {
@@ -269,8 +267,8 @@ func (p *pairing) reconcileLive(l Block) {
 	p.begin(lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | lifetime.BeginUnseen})
 }
 
-// extent returns the addresses that b requested, at least one. Occupied sizes
-// are partly inferred and prove nothing.
+// extent returns the addresses of the requested bytes of b, at least one. Occupied sizes
+// may be inferred, so they prove no overlap.
 func extent(b *lifetime.Buffer) (lo, hi uint64) {
 	lo, hi = b.Addr, spans.End(b.Addr, max(b.Requested, 1))
 	if lo == hi { // at the very top of the address space
@@ -279,9 +277,8 @@ func extent(b *lifetime.Buffer) (lo, hi uint64) {
 	return lo, hi
 }
 
-// settleEnds ends buffers whose free was lost where their memory was used
-// again. Where it was not, they ended before the last instant, at which the
-// end state holds.
+// settleEnds ends buffers whose free was lost: where their memory was used again, else
+// before the last instant, which the end state describes.
 func (p *pairing) settleEnds() {
 	if len(p.lost) == 0 {
 		return
@@ -296,7 +293,7 @@ func (p *pairing) settleEnds() {
 	for _, i := range p.lost {
 		isLost[i] = true
 	}
-	// Back in time, used holds the begin of the next buffer at each address.
+	// Going back in time, used has the begin of the next buffer at each address.
 	var used spans.Map[int64]
 	for _, i := range p.near(p.lost, func(x, y *lifetime.Buffer) int { return cmp.Compare(y.Begin, x.Begin) }) {
 		b := p.bufs.At(i)
@@ -312,9 +309,8 @@ func (p *pairing) settleEnds() {
 	}
 }
 
-// settleBegins moves the begin of buffers whose allocation was not recorded
-// behind the last buffer that ended at their addresses. As a rule there is
-// none, and they are older than the window.
+// settleBegins moves the begin of buffers without a recorded allocation to the end of the
+// last buffer at their addresses. Most have none, so they are older than the window.
 func (p *pairing) settleBegins() {
 	if len(p.unseen) == 0 {
 		return
@@ -325,9 +321,8 @@ func (p *pairing) settleBegins() {
 		}
 		return b.End
 	}
-	// In order of End, used holds the end of the last buffer at each address. Of
-	// equal ends those come first that are moved: no buffer may hide from them
-	// what ended before.
+	// In order of End, used has the end of the last buffer at each address. At equal
+	// ends, moved buffers come first, so that no other hides the one before it.
 	var used spans.Map[int64]
 	for _, i := range p.near(p.unseen, func(x, y *lifetime.Buffer) int {
 		return cmp.Or(cmp.Compare(end(x), end(y)), cmp.Compare(y.Edge&lifetime.BeginUnseen, x.Edge&lifetime.BeginUnseen))
@@ -347,11 +342,10 @@ func (p *pairing) settleBegins() {
 	}
 }
 
-// near returns the buffers that share addresses with any of those asked for,
-// in the given order.
-func (p *pairing) near(asked []int, order func(x, y *lifetime.Buffer) int) []int {
+// near returns the buffers that share addresses with any of the given ones, in order.
+func (p *pairing) near(given []int, order func(x, y *lifetime.Buffer) int) []int {
 	var union spans.Map[bool]
-	for _, i := range asked {
+	for _, i := range given {
 		lo, hi := extent(p.bufs.At(i))
 		union.Set(lo, hi, true)
 	}
@@ -367,38 +361,38 @@ func (p *pairing) near(asked []int, order func(x, y *lifetime.Buffer) int) []int
 	return near
 }
 
-// store hands the buffers to the space, in order of Begin, and drops those that
-// nothing is left of.
+// store stores the buffers in the space, in order of Begin. It drops those that end
+// before they begin.
 func (p *pairing) store() {
 	s := p.s
 	s.Buffers = make([]lifetime.Buffer, 0, p.bufs.N)
-	fresh := make([]uint32, p.bufs.N) // new index by old index
+	newIndex := make([]uint32, p.bufs.N) // by old index
 	for i, b := range p.byBegin() {
 		if b.End <= b.Begin {
 			p.log.b.Lose(loss.Overlap, 1, b.Size, p.at(b.Addr))
-			fresh[i] = dropped
+			newIndex[i] = dropped
 			continue
 		}
-		fresh[i] = uint32(len(s.Buffers))
+		newIndex[i] = uint32(len(s.Buffers))
 		s.Buffers = append(s.Buffers, *b)
 	}
-	p.bufs = chunked.List[lifetime.Buffer]{} // as large as s.Buffers
+	p.bufs = chunked.List[lifetime.Buffer]{} // free it: it is as large as s.Buffers
 	ends := p.ends[:0]
 	for _, i := range p.ends {
-		if fresh[i] != dropped {
-			ends = append(ends, fresh[i])
+		if newIndex[i] != dropped {
+			ends = append(ends, newIndex[i])
 		}
 	}
-	p.storeColumns(fresh)
+	p.storeColumns(newIndex)
 	s.SortEnds(ends)
 }
 
-// dropped stands for the new index of a buffer that is not in the model.
+// dropped is the new index of a buffer that is not in the model.
 const dropped = math.MaxUint32
 
-// byBegin yields the buffers in order of Begin, then of address, by index, and lets
-// go of them: of a long history there is then one copy and not two. They were
-// added in that order but for the unseen ones, whose end came first.
+// byBegin yields the buffers and their indexes in order of Begin, then of address. It
+// frees them on the way, so that a long history is not in memory twice. Only the unseen
+// ones, whose end came first, were added in another order.
 func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 	type one struct {
 		i int
@@ -438,8 +432,11 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 	}
 }
 
-// storeIntervals hands over buffers that came with both ends.
+// storeIntervals stores buffers with known begin and end.
 func storeIntervals(s *lifetime.Space, all []Interval) {
+	if s.Axis == lifetime.ProgramOrder && s.Facts&lifetime.Addresses != 0 {
+		all = handOver(all)
+	}
 	slices.SortStableFunc(all, func(x, y Interval) int {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
 	})
@@ -459,7 +456,7 @@ func storeIntervals(s *lifetime.Space, all []Interval) {
 	s.SortEnds(nil)
 }
 
-// column returns an optional column, which is made when it is first used.
+// column returns an optional column. The first call allocates it.
 func column[T any](c *[]T, n int) []T {
 	if *c == nil {
 		*c = make([]T, n)
@@ -468,41 +465,41 @@ func column[T any](c *[]T, n int) []T {
 }
 
 // storeColumns fills the optional columns.
-func (p *pairing) storeColumns(fresh []uint32) {
+func (p *pairing) storeColumns(newIndex []uint32) {
 	s := p.s
 	i := -1
 	for site := range p.freeSites.All() {
 		i++
-		if *site == 0 || fresh[i] == dropped {
+		if *site == 0 || newIndex[i] == dropped {
 			continue
 		}
-		b := &s.Buffers[fresh[i]]
+		b := &s.Buffers[newIndex[i]]
 		if p.repeated > 0 && p.repeated == p.paired && b.Site == 0 && b.Edge&lifetime.BeginUnseen != 0 {
 			b.Site = *site
 			b.Edge |= lifetime.SiteFromFree
 			continue
 		}
-		column(&s.FreeSites, len(s.Buffers))[fresh[i]] = *site
+		column(&s.FreeSites, len(s.Buffers))[newIndex[i]] = *site
 	}
 	for _, i := range slices.Sorted(maps.Keys(p.notes)) {
-		if fresh[i] == dropped {
+		if newIndex[i] == dropped {
 			continue
 		}
 		if text := p.text(p.notes[i]); text != 0 {
-			column(&s.BufNotes, len(s.Buffers))[fresh[i]] = text
+			column(&s.BufNotes, len(s.Buffers))[newIndex[i]] = text
 		}
 	}
 }
 
-// noted is what the program said of a buffer, first and last.
-type noted struct{ first, last lifetime.NoteID }
+// notePair is the first and the last note of a buffer.
+type notePair struct{ first, last lifetime.NoteID }
 
-// maxNote bounds notes that are made of two.
+// maxNote limits the length of a joined note in bytes.
 const maxNote = 1000
 
-// text returns both notes as one: as a rule what the program was doing when it
-// allocated, and what the buffer is.
-func (p *pairing) text(n noted) lifetime.NoteID {
+// text returns both notes joined. The first usually describes what the program was doing,
+// the last what the buffer is.
+func (p *pairing) text(n notePair) lifetime.NoteID {
 	notes := p.log.b.capture.Notes
 	if first, last := notes[n.first], notes[n.last]; n.first != n.last && len(first)+len(last) <= maxNote {
 		return p.log.b.Note(first + "; " + last)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEdgeRules holds what pairing makes of every kind of gap. The window
-// reaches from one unit before the first event to one after the last.
+// TestEdgeRules has every kind of gap. The window begins one unit before the first event
+// and ends one after the last.
 func TestEdgeRules(t *testing.T) {
 	const A, B = 0x1000, 0x2000
 	long := strings.Repeat("a", maxNote/2)
@@ -35,27 +35,27 @@ func TestEdgeRules(t *testing.T) {
 		{"free without allocation", []fact{alloc(10, B, 1, ""), free(20, A, 100, "f")},
 			`9-20 0x1000 512/100 begin-unseen+size-inferred free=f
 			 10-21 0x2000 512/1 end-open+size-inferred`, "before-window 1 512"},
-		{"requested, then freed", []fact{alloc(10, A, 100, "a"), ask(15, A, 100, "f"), free(20, A, 100, "g")},
+		{"requested, then freed", []fact{alloc(10, A, 100, "a"), freeRequested(15, A, 100, "f"), free(20, A, 100, "g")},
 			"10-20 0x1000 512/100 size-inferred site=a free=f", ""},
-		{"requested twice: the first counts", []fact{alloc(10, A, 100, "a"), ask(12, A, 100, "f"), ask(15, A, 100, "g"), alloc(20, A, 1, "b")},
+		{"requested twice: the first counts", []fact{alloc(10, A, 100, "a"), freeRequested(12, A, 100, "f"), freeRequested(15, A, 100, "g"), alloc(20, A, 1, "b")},
 			`10-12 0x1000 512/100 end-inferred+size-inferred site=a free=f
 			 20-21 0x1000 512/1 end-open+size-inferred site=b`, "lost-free 1 512"},
-		{"requested and freed without allocation", []fact{ask(15, A, 100, "f"), free(20, A, 100, "g")},
+		{"requested and freed without allocation", []fact{freeRequested(15, A, 100, "f"), free(20, A, 100, "g")},
 			"14-20 0x1000 512/100 begin-unseen+size-inferred free=f", "before-window 1 512"},
 		{"alive at the end", []fact{alloc(10, A, 100, "a")},
 			"10-11 0x1000 512/100 end-open+size-inferred site=a", ""},
-		{"pending at the end, no end state", []fact{alloc(10, A, 100, "a"), ask(15, A, 100, "")},
+		{"pending at the end, no end state", []fact{alloc(10, A, 100, "a"), freeRequested(15, A, 100, "")},
 			"10-16 0x1000 512/100 end-open+size-inferred+pending site=a", ""},
-		{"pending and older than the window", []fact{ask(15, A, 100, "f")},
+		{"pending and older than the window", []fact{freeRequested(15, A, 100, "f")},
 			"14-16 0x1000 512/100 begin-unseen+end-open+size-inferred+pending free=f", "before-window 1 512"},
 
 		{"lost free at an address used again", []fact{alloc(10, A, 100, "a"), alloc(20, A, 600, "b"), free(30, A, 600, "b")},
 			`10-20 0x1000 512/100 end-inferred+size-inferred site=a
 			 20-30 0x1000 1024/600 size-inferred site=b`, "lost-free 1 512"},
-		{"lost free that was asked for", []fact{alloc(10, A, 100, "a"), ask(15, A, 100, "f"), alloc(20, A, 600, "b"), free(30, A, 600, "b")},
+		{"lost free that was requested", []fact{alloc(10, A, 100, "a"), freeRequested(15, A, 100, "f"), alloc(20, A, 600, "b"), free(30, A, 600, "b")},
 			`10-15 0x1000 512/100 end-inferred+size-inferred site=a free=f
 			 20-30 0x1000 1024/600 size-inferred site=b`, "lost-free 1 512"},
-		{"unseen, then lost", []fact{ask(10, A, 100, "f"), alloc(20, A, 1, "b")},
+		{"unseen, then lost", []fact{freeRequested(10, A, 100, "f"), alloc(20, A, 1, "b")},
 			`9-10 0x1000 512/100 begin-unseen+end-inferred+size-inferred free=f
 			 20-21 0x1000 512/1 end-open+size-inferred site=b`, "lost-free 1 512\nbefore-window 1 512"},
 		{"unseen begins after the last buffer there", []fact{alloc(10, A, 100, "a"), free(20, A, 100, ""), free(30, A, 700, "f")},
@@ -74,9 +74,9 @@ func TestEdgeRules(t *testing.T) {
 			"10-11 0x1000 640/100 end-open site=a", ""},
 		{"end state names the site", []fact{endState, alloc(10, A, 100, ""), live(A, 100, 640, "x")},
 			"10-11 0x1000 640/100 end-open site=x", ""},
-		{"end state confirms that it is pending", []fact{endState, alloc(10, A, 100, "a"), ask(11, A, 100, ""), livePending(A, 100, 512)},
+		{"end state confirms that it is pending", []fact{endState, alloc(10, A, 100, "a"), freeRequested(11, A, 100, ""), livePending(A, 100, 512)},
 			"10-12 0x1000 512/100 end-open+pending site=a", ""},
-		{"end state does not know of the request", []fact{endState, alloc(10, A, 100, "a"), ask(11, A, 100, ""), live(A, 100, 512, "")},
+		{"end state does not know of the request", []fact{endState, alloc(10, A, 100, "a"), freeRequested(11, A, 100, ""), live(A, 100, 512, "")},
 			"10-12 0x1000 512/100 end-open site=a", ""},
 		{"end state without occupied size", []fact{endState, alloc(10, A, 100, "a"), live(A, 100, 0, "")},
 			"10-11 0x1000 512/100 end-open+size-inferred site=a", ""},
@@ -101,15 +101,15 @@ func TestEdgeRules(t *testing.T) {
 			alloc(10, A+100, 100, "a"), alloc(20, A, 100, "b"), free(30, A, 1, "")},
 			`10-30 0x1064 512/100 end-inferred+size-inferred site=a
 			 20-30 0x1000 512/100 size-inferred site=b`, "lost-free 1 512"},
-		{"end state has less: its free was asked for", []fact{endState, alloc(10, A, 100, "a"), ask(15, A, 100, "f"), alloc(30, B, 1, "b"), free(40, B, 1, "")},
+		{"end state has less: its free was requested", []fact{endState, alloc(10, A, 100, "a"), freeRequested(15, A, 100, "f"), alloc(30, B, 1, "b"), free(40, B, 1, "")},
 			`10-15 0x1000 512/100 end-inferred+size-inferred site=a free=f
 			 30-40 0x2000 512/1 size-inferred site=b`, "lost-free 1 512"},
 		{"end state has another size", []fact{endState, alloc(10, A, 100, "a"), alloc(20, B, 1, "b"), free(30, B, 1, ""), live(A, 200, 512, "x")},
 			`10-30 0x1000 512/100 end-inferred+size-inferred site=a
 			 20-30 0x2000 512/1 size-inferred site=b
 			 30-31 0x1000 512/200 begin-unseen+end-open site=x`, "lost-free 1 512\nstate-mismatch 1 512\nbefore-window 1 512"},
-		{"end state has another size, and the free was asked for", []fact{endState,
-			alloc(10, A, 100, "a"), ask(15, A, 100, "f"), alloc(20, B, 1, "b"), free(30, B, 1, ""), live(A, 200, 512, "x")},
+		{"end state has another size, and the free was requested", []fact{endState,
+			alloc(10, A, 100, "a"), freeRequested(15, A, 100, "f"), alloc(20, B, 1, "b"), free(30, B, 1, ""), live(A, 200, 512, "x")},
 			`10-15 0x1000 512/100 end-inferred+size-inferred site=a free=f
 			 15-31 0x1000 512/200 begin-unseen+end-open site=x
 			 20-30 0x2000 512/1 size-inferred site=b`, "lost-free 1 512\nstate-mismatch 1 512\nbefore-window 1 512"},
@@ -128,7 +128,7 @@ func TestEdgeRules(t *testing.T) {
 			"10-11 0x1000 512/100 end-open+size-inferred site=a", "end-state-after-cut 1 512"},
 		{"history cut: another size cannot be placed", []fact{endState, cut, alloc(10, A, 100, "a"), live(A, 200, 512, "x")},
 			"10-11 0x1000 512/100 end-open+size-inferred site=a", "end-state-after-cut 1 512"},
-		{"history cut: a confirmed block is believed", []fact{endState, cut, alloc(10, A, 100, "a"), live(A, 100, 640, "x")},
+		{"history cut: a confirmed block is kept", []fact{endState, cut, alloc(10, A, 100, "a"), live(A, 100, 640, "x")},
 			"10-11 0x1000 640/100 end-open site=a", ""},
 		{"ring full", []fact{ringFull, alloc(10, B, 1, ""), free(20, A, 100, "")},
 			`9-20 0x1000 512/100 begin-unseen+size-inferred
@@ -186,8 +186,8 @@ func TestEdgeRules(t *testing.T) {
 	}
 }
 
-// TestSiteFromFree: a free's stack is the place of the free, unless every free
-// that could be compared repeats its allocation's stack.
+// TestSiteFromFree: the stack of a free is the site of the free, unless all frees repeat
+// the stack of their allocation.
 func TestSiteFromFree(t *testing.T) {
 	const A, B, C = 0x1000, 0x2000, 0x3000
 	for _, c := range []struct {
@@ -214,7 +214,7 @@ func TestSiteFromFree(t *testing.T) {
 		{"a free without a stack proves nothing", []fact{alloc(10, A, 1, "a"), free(20, A, 1, ""), free(30, B, 1, "b")},
 			`9-30 0x2000 512/1 begin-unseen+size-inferred free=b
 			 10-20 0x1000 512/1 size-inferred site=a`},
-		{"the end state knows better", []fact{endState, alloc(10, A, 1, "a"), free(20, A, 1, "a"), ask(30, B, 1, "b"), livePending(B, 1, 512)},
+		{"the end state knows better", []fact{endState, alloc(10, A, 1, "a"), free(20, A, 1, "a"), freeRequested(30, B, 1, "b"), livePending(B, 1, 512)},
 			`9-31 0x2000 512/1 begin-unseen+end-open+pending+site-from-free site=b
 			 10-20 0x1000 512/1 size-inferred site=a`},
 	} {
@@ -227,14 +227,13 @@ func TestSiteFromFree(t *testing.T) {
 	}
 }
 
-// TestLossNamesTheFirst: with several losses of one kind, the first in order of
-// time is named, in every run.
+// TestLossNamesTheFirst: a loss has the place of its first case in order of time.
 func TestLossNamesTheFirst(t *testing.T) {
 	for range 20 {
 		facts := []fact{endState}
 		for i := range int64(30) {
 			addr := uint64(0x10000 - 0x200*i)
-			facts = append(facts, alloc(10+2*i, addr, 1, ""), ask(11+2*i, addr, 1, ""))
+			facts = append(facts, alloc(10+2*i, addr, 1, ""), freeRequested(11+2*i, addr, 1, ""))
 		}
 		c, _ := made(t, facts...)
 		if got, want := c.Losses[0].First, "cuda:0: address 0x10000"; got != want {

@@ -10,14 +10,14 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// regionPairing turns Reserve and Release events and the regions of the end
-// state into regions. Ranges split and join: one release may cover three
-// reservations, or part of one.
+// regionPairing turns Reserve and Release events and the regions of the end state into
+// regions. Ranges split and join: a release may cover three reservations, or a part of
+// one.
 type regionPairing struct {
 	log     *spaceLog
 	regions []lifetime.Region
-	held    spans.Map[int]   // index into regions
-	ended   spans.Map[int64] // when a region last ended at an address
+	open    spans.Map[int]   // index into regions
+	ended   spans.Map[int64] // end of the last region at an address
 	lost    counted
 }
 
@@ -25,22 +25,22 @@ type regionPairing struct {
 func (p *regionPairing) event(e *event) {
 	hi := spans.End(e.addr, e.size)
 	if e.op == opReserve {
-		p.lose(p.close(e.t, p.held.Cut(e.addr, hi), lifetime.EndInferred))
+		p.lose(p.close(e.t, p.open.Cut(e.addr, hi), lifetime.EndInferred))
 		p.reserve(e.addr, hi, lifetime.Region{Begin: e.t, Site: e.site})
 		return
 	}
 	p.fillUnseen(e.addr, hi, lifetime.Region{Begin: p.log.begin})
-	p.close(e.t, p.held.Cut(e.addr, hi), 0)
+	p.close(e.t, p.open.Cut(e.addr, hi), 0)
 }
 
-// lose counts releases that were not recorded.
+// lose counts missing releases.
 func (p *regionPairing) lose(pieces []spans.Span[int]) {
 	for _, piece := range pieces {
 		p.lost.add(piece.Size(), func() string { return fmt.Sprintf("segment at %#x", piece.Lo) })
 	}
 }
 
-// finish hands the regions to the space, whose window is known.
+// finish stores the regions in the space. Its window must be known.
 func (p *regionPairing) finish(s *lifetime.Space) {
 	p.endState(s)
 	p.lost.report(p.log.b, loss.LostFree, s)
@@ -55,12 +55,12 @@ func (p *regionPairing) reserve(lo, hi uint64, r lifetime.Region) {
 		return
 	}
 	r.Addr, r.Size = lo, spans.Span[int]{Lo: lo, Hi: hi}.Size()
-	p.held.Set(lo, hi, len(p.regions))
+	p.open.Set(lo, hi, len(p.regions))
 	p.regions = append(p.regions, r)
 }
 
-// close ends the given pieces at t. A region that was released in part only is
-// split: the pieces share its beginning.
+// close ends pieces of regions at t and returns them. A partly released region is split
+// into regions with the same Begin.
 func (p *regionPairing) close(t int64, pieces []spans.Span[int], edge lifetime.Edge) []spans.Span[int] {
 	for _, piece := range pieces {
 		r := p.regions[piece.Val]
@@ -80,8 +80,8 @@ func (p *regionPairing) close(t int64, pieces []spans.Span[int], edge lifetime.E
 	return pieces
 }
 
-// shrink takes a piece out of its region: the region keeps the part below it,
-// a new one the part above.
+// shrink removes a piece from its region. The region keeps the part below, a new region
+// gets the part above.
 func (p *regionPairing) shrink(piece spans.Span[int]) {
 	r := p.regions[piece.Val]
 	hi := spans.End(r.Addr, r.Size)
@@ -93,11 +93,11 @@ func (p *regionPairing) shrink(piece spans.Span[int]) {
 	p.regions[piece.Val].Addr, p.regions[piece.Val].Size = piece.Hi, int64(hi-piece.Hi)
 }
 
-// fillUnseen adds regions for the parts of [lo, hi) that nothing holds: older
-// than the window, or than the last region that ended there.
+// fillUnseen adds regions for the parts of [lo, hi) without an open region. They begin
+// before the window, or where the last region there ended.
 func (p *regionPairing) fillUnseen(lo, hi uint64, like lifetime.Region) {
 	like.Edge |= lifetime.BeginUnseen
-	for _, g := range p.held.Gaps(lo, hi) {
+	for _, g := range p.open.Gaps(lo, hi) {
 		r := like
 		for last := range p.ended.Overlapping(g.Lo, g.Hi) {
 			r.Begin = max(r.Begin, last.Val)
@@ -106,8 +106,8 @@ func (p *regionPairing) fillUnseen(lo, hi uint64, like lifetime.Region) {
 	}
 }
 
-// endState holds the regions against the end state: what it does not know was
-// released unseen, what only it knows is older than the window.
+// endState reconciles the regions with the end state. Regions that are not in it lost
+// their release; regions that are only in it are older than the window.
 func (p *regionPairing) endState(s *lifetime.Space) {
 	live := p.log.liveRegions
 	if !p.log.cut {
@@ -121,28 +121,28 @@ func (p *regionPairing) endState(s *lifetime.Space) {
 			p.releaseUnknown(s, &known)
 		}
 	}
-	for at := range p.held.All() {
+	for at := range p.open.All() {
 		r := &p.regions[at.Val]
 		r.End, r.Edge = s.End, r.Edge|lifetime.EndOpen
 	}
 	for _, r := range live {
-		for at := range p.held.Overlapping(r.Addr, spans.End(r.Addr, r.Size)) {
-			held := &p.regions[at.Val]
-			held.Kind, held.Stream, held.Pool = r.Kind, r.Stream, r.Pool
-			if held.Site == 0 {
-				held.Site = r.Site
+		for at := range p.open.Overlapping(r.Addr, spans.End(r.Addr, r.Size)) {
+			region := &p.regions[at.Val]
+			region.Kind, region.Stream, region.Pool = r.Kind, r.Stream, r.Pool
+			if region.Site == 0 {
+				region.Site = r.Site
 			}
 		}
 	}
 }
 
-// releaseUnknown ends what is held outside the known ranges.
+// releaseUnknown ends open regions outside the known ranges.
 func (p *regionPairing) releaseUnknown(s *lifetime.Space, known *spans.Map[bool]) {
 	var lost []spans.Span[bool]
-	for h := range p.held.All() {
+	for h := range p.open.All() {
 		lost = append(lost, known.Gaps(h.Lo, h.Hi)...)
 	}
 	for _, l := range lost {
-		p.lose(p.close(s.End, p.held.Cut(l.Lo, l.Hi), lifetime.EndInferred))
+		p.lose(p.close(s.End, p.open.Cut(l.Lo, l.Hi), lifetime.EndInferred))
 	}
 }

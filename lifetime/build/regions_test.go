@@ -4,10 +4,11 @@ import (
 	"math"
 	"testing"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestRegions holds what becomes of reserved ranges that split and join.
+// TestRegions has reserved ranges that split and join.
 func TestRegions(t *testing.T) {
 	const M = 1 << 20
 	for _, c := range []struct {
@@ -86,7 +87,7 @@ func TestRegions(t *testing.T) {
 				t.Errorf("regions\n%swant\n%s", got, want)
 			}
 			if end, peak := s.Reserved(); end != c.end || peak != c.peak {
-				t.Errorf("reserved %d at the end and %d at most, want %d and %d", end, peak, c.end, c.peak)
+				t.Errorf("reserved %d at the end, peak %d, want %d and %d", end, peak, c.end, c.peak)
 			}
 			if got, want := lossText(capture), lines(c.losses); got != want {
 				t.Errorf("losses\n%swant\n%s", got, want)
@@ -95,7 +96,7 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestFree: what is free inside reserved memory, and its largest hole.
+// TestFree: the free bytes of reserved memory and its largest hole.
 func TestFree(t *testing.T) {
 	const M = 1 << 20
 	for _, c := range []struct {
@@ -108,11 +109,11 @@ func TestFree(t *testing.T) {
 		{"no regions", []fact{alloc(10, M, 512, "")}, 0, 0, 0, false},
 		{"full", []fact{reserve(10, M, M), alloc(20, M, M, "")}, 0, 0, 0, false},
 		{"empty", []fact{reserve(10, M, M)}, M, M, 0, true},
-		{"freed and pending blocks", []fact{reserve(10, M, M), alloc(20, M, M/2, ""), free(21, M, M/2, ""), alloc(22, M+M/2, M/2, ""), ask(23, M+M/2, M/2, "")}, M / 2, M / 2, 0, true},
+		{"freed and pending blocks", []fact{reserve(10, M, M), alloc(20, M, M/2, ""), free(21, M, M/2, ""), alloc(22, M+M/2, M/2, ""), freeRequested(23, M+M/2, M/2, "")}, M / 2, M / 2, 0, true},
 		{"a block in the middle", []fact{reserve(10, M, 4*M), alloc(20, 2*M, M, "")}, 3 * M, 2 * M, 1.0 / 3, true},
 		{"segments that touch are two holes", []fact{endState, reserve(10, M, M), reserve(20, 2*M, M), liveRegion(M, M, "large"), liveRegion(2*M, M, "large")}, 2 * M, M, 0.5, true},
 		{"expandable ones are one", []fact{endState, reserve(10, M, M), reserve(20, 2*M, M), reserve(30, 3*M, M), liveRegion(M, 3*M, lifetime.Expandable)}, 3 * M, 3 * M, 0, true},
-		{"expandable beside another kind", []fact{endState, reserve(10, M, M), reserve(20, 2*M, M), liveRegion(M, M, lifetime.Expandable), liveRegion(2*M, M, "large")}, 2 * M, M, 0.5, true},
+		{"expandable next to another kind", []fact{endState, reserve(10, M, M), reserve(20, 2*M, M), liveRegion(M, M, lifetime.Expandable), liveRegion(2*M, M, "large")}, 2 * M, M, 0.5, true},
 		{"expandable ones with a block over the seam", []fact{endState, reserve(10, M, M), reserve(20, 2*M, 2*M), alloc(30, M+M/2, M, ""), live(M+M/2, M, M, ""), liveRegion(M, 3*M, lifetime.Expandable)},
 			2 * M, M + M/2, 0.25, true},
 		{"a released segment does not count", []fact{reserve(10, M, M), reserve(20, 3*M, M), release(30, M, M)}, M, M, 0, true},
@@ -135,7 +136,7 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// TestRegionSites: the end state tells who reserved where the history does not.
+// TestRegionSites: a region gets the site of the end state if the history has none.
 func TestRegionSites(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
@@ -156,7 +157,7 @@ func TestRegionSites(t *testing.T) {
 	}
 }
 
-// TestLargestHole: of holes of one size the first one counts.
+// TestLargestHole: of holes with the same size, the first one is the largest.
 func TestLargestHole(t *testing.T) {
 	_, s := made(t, reserve(1, 0x1000, 100), reserve(2, 0x2000, 100), reserve(3, 0x3000, 50))
 	if have := s.FreeAt(s.AtEnd()); have != (lifetime.Holes{Total: 250, Largest: 100, At: 0x1000}) {
@@ -164,11 +165,11 @@ func TestLargestHole(t *testing.T) {
 	}
 }
 
-// TestAddSat: sums stop at the ends.
+// TestAddSat: sums saturate.
 func TestAddSat(t *testing.T) {
 	const least, most = math.MinInt64, math.MaxInt64
 	for _, c := range [][3]int64{{1, 2, 3}, {most, 1, most}, {most, most, most}, {least, -1, least}, {least, least, least}, {least, most, -1}, {0, least, least}} {
-		if have := lifetime.AddSat(c[0], c[1]); have != c[2] {
+		if have := units.AddSat(c[0], c[1]); have != c[2] {
 			t.Errorf("%d + %d = %d", c[0], c[1], have)
 		}
 	}

@@ -1,26 +1,27 @@
 package build
 
 import (
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Report records what an allocator said at t, in nanoseconds: an allocation or
-// a free, and the totals after it. A free whose size is not told has that of
-// its allocation; where that is not known either, the totals tell.
-func (b *Builder) Report(space SpaceRef, t int64, r *lifetime.Report) {
+// Report records the report of an allocator at t, in nanoseconds: an allocation or a
+// free, and the totals after it. A free without a size gets the size of its allocation
+// or, if that is not known, the change of the total.
+func (b *Builder) Report(space SpaceRef, t int64, r *lifetime.AllocatorEvent) {
 	log := b.spaces[space]
 	if b.Keeps(Reports) {
 		log.space.Reports.Add(*r)
 		return
 	}
 	if r.Available >= 0 {
-		log.limit = max(log.limit, lifetime.AddSat(lifetime.AddSat(max(r.Allocated, 0), max(r.Stack, 0)), r.Available))
+		log.limit = max(log.limit, units.AddSat(units.AddSat(max(r.Allocated, 0), max(r.Stack, 0)), r.Available))
 	}
 	log.lifetimePeak = max(log.lifetimePeak, r.Peak)
 	e := event{op: opAlloc, t: t, addr: r.Addr, size: max(r.Requested, 0), occupied: r.Occupied, site: r.Site}
 	if r.Free {
 		e.op = opFree
-		e.site = 0 // the operation that freed it did not allocate it
+		e.site = 0 // it is the site of the free, not of the allocation
 		if e.occupied < 0 && log.reported > 0 {
 			e.occupied = log.lastAllocated - r.Allocated
 		}

@@ -7,25 +7,25 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestReport: what follows from the figures of a report, known or not.
+// TestReport: buffers and totals from reports with known and unknown sizes.
 func TestReport(t *testing.T) {
 	const unknown = -1
-	of := func(free bool, addr uint64, requested, occupied, allocated int64) lifetime.Report {
-		return lifetime.Report{Free: free, Addr: addr, Requested: requested, Occupied: occupied, Allocated: allocated, Stack: unknown, Available: unknown, Peak: unknown}
+	of := func(free bool, addr uint64, requested, occupied, allocated int64) lifetime.AllocatorEvent {
+		return lifetime.AllocatorEvent{Free: free, Addr: addr, Requested: requested, Occupied: occupied, Allocated: allocated, Stack: unknown, Available: unknown, Peak: unknown}
 	}
 	for _, c := range []struct {
 		name    string
-		reports []lifetime.Report
+		reports []lifetime.AllocatorEvent
 		want    string // sizes of the buffers, oldest first
 	}{
-		{"occupied", []lifetime.Report{of(false, 1, 50, 64, 64)}, "[64]"},
-		{"occupied is not told: what was requested", []lifetime.Report{of(false, 1, 50, unknown, 50)}, "[50]"},
-		{"neither is told", []lifetime.Report{of(false, 1, unknown, unknown, unknown)}, "[0]"},
-		{"nothing", []lifetime.Report{of(false, 1, 0, unknown, 0)}, "[0]"},
-		{"nothing is occupied", []lifetime.Report{of(false, 1, 50, 0, 0)}, "[0]"},
-		{"a free whose size the totals tell", []lifetime.Report{of(false, 1, 50, 50, 200), of(true, 2, unknown, unknown, 130)}, "[70 50]"},
-		{"a free of nothing, whatever the totals tell", []lifetime.Report{of(false, 1, 50, 50, 200), of(true, 2, unknown, 0, 130)}, "[0 50]"},
-		{"a free that no total is before", []lifetime.Report{of(true, 2, 30, unknown, 130)}, "[30]"},
+		{"occupied", []lifetime.AllocatorEvent{of(false, 1, 50, 64, 64)}, "[64]"},
+		{"occupied is not told: what was requested", []lifetime.AllocatorEvent{of(false, 1, 50, unknown, 50)}, "[50]"},
+		{"both unknown", []lifetime.AllocatorEvent{of(false, 1, unknown, unknown, unknown)}, "[0]"},
+		{"nothing", []lifetime.AllocatorEvent{of(false, 1, 0, unknown, 0)}, "[0]"},
+		{"nothing is occupied", []lifetime.AllocatorEvent{of(false, 1, 50, 0, 0)}, "[0]"},
+		{"a free with its size from the totals", []lifetime.AllocatorEvent{of(false, 1, 50, 50, 200), of(true, 2, unknown, unknown, 130)}, "[70 50]"},
+		{"a free of size 0", []lifetime.AllocatorEvent{of(false, 1, 50, 50, 200), of(true, 2, unknown, 0, 130)}, "[0 50]"},
+		{"a free that no total is before", []lifetime.AllocatorEvent{of(true, 2, 30, unknown, 130)}, "[30]"},
 	} {
 		b := New(Everything)
 		b.Source(lifetime.Source{})
@@ -48,13 +48,13 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportedTotals: the limit is what is available and what is not, and 0 is a
-// figure as others are, but not of reserved bytes.
+// TestReportedTotals: the limit is the used and the available bytes. 0 is a valid total,
+// but means "not known" for reserved bytes.
 func TestReportedTotals(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
-	for i, r := range []lifetime.Report{{Addr: 1, Allocated: 100, Reserved: 500}, {Addr: 1, Free: true}} {
+	for i, r := range []lifetime.AllocatorEvent{{Addr: 1, Allocated: 100, Reserved: 500}, {Addr: 1, Free: true}} {
 		r.Stack, r.Peak = -1, -1
 		b.Report(s, int64(i), &r)
 	}
@@ -68,7 +68,7 @@ func TestReportedTotals(t *testing.T) {
 	}
 }
 
-// TestDeltas: changes of a usage count as allocations and frees of nobody.
+// TestDeltas: deltas count as allocations and frees without a site.
 func TestDeltas(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})

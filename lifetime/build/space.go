@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -28,8 +29,8 @@ const (
 	opDelta
 )
 
-// event is one recorded fact. size is bytes, or an index for opNote, opTotal
-// and opMark.
+// event is one recorded event. size is bytes, or an index for opNote, opTotal and
+// opMark.
 type event struct {
 	t        int64
 	addr     uint64
@@ -40,25 +41,25 @@ type event struct {
 	inferred bool // occupied was computed from size
 }
 
-// maxTime keeps room for what is added to times.
+// maxTime leaves room for additions to times.
 const maxTime = 1 << 62
 
-// spaceLog collects the facts of one space and makes a Space of them.
+// spaceLog collects the events of one space and makes the Space.
 type spaceLog struct {
 	b         *Builder
 	space     lifetime.Space
 	described bool
 
 	inOrder bool
-	events  chunked.List[event] // kept only when they come in any order
+	events  chunked.List[event] // kept only if not inOrder
 	begin   int64               // of the window: just before the first event
 	last    int64               // time of the last event
 	any     bool
-	discard bool  // it is beyond MaxSpaces
+	discard bool  // beyond MaxSpaces
 	sum     int64 // of all sizes
 
 	pairing pairing
-	fold    *fold // in place of pairing, for those who do not need all buffers
+	fold    *fold // instead of pairing, with PeakAndEnd
 	regions regionPairing
 
 	live        []Block
@@ -67,7 +68,7 @@ type spaceLog struct {
 	totals      chunked.List[lifetime.Total]
 	marks       []lifetime.Mark
 
-	// Of the deltas so far: their sum, its lowest value, their numbers.
+	// Sum of the deltas so far, its lowest value, and numbers of deltas.
 	running, lowest int64
 	grown, shrunk   int
 
@@ -85,18 +86,18 @@ type spaceLog struct {
 
 func newSpaceLog(b *Builder) *spaceLog {
 	log := &spaceLog{b: b}
-	log.pairing = pairing{log: log, notes: map[int]noted{}}
+	log.pairing = pairing{log: log, notes: map[int]notePair{}}
 	log.regions = regionPairing{log: log}
 	return log
 }
 
-// add takes an event: at once when they come in order, else at the end.
+// add takes an event. If not inOrder, replay handles it at the end.
 func (log *spaceLog) add(e event) {
 	switch e.op {
 	case opAlloc, opFree, opReserve:
-		log.sum = lifetime.AddSat(log.sum, max(e.size, e.occupied))
+		log.sum = units.AddSat(log.sum, max(e.size, e.occupied))
 	case opDelta:
-		log.sum = lifetime.AddSat(log.sum, max(e.size, -max(e.size, -math.MaxInt64)))
+		log.sum = units.AddSat(log.sum, max(e.size, -max(e.size, -math.MaxInt64)))
 	}
 	switch {
 	case log.discard:
@@ -107,24 +108,23 @@ func (log *spaceLog) add(e event) {
 	}
 }
 
-// overflows reports whether sizes are such that sums of them may end at the highest
-// int64.
+// overflows reports whether sums of sizes may saturate.
 func (log *spaceLog) overflows() bool {
 	sum := log.sum
 	for i := range log.live {
-		sum = lifetime.AddSat(sum, max(log.live[i].Occupied, log.live[i].Requested))
+		sum = units.AddSat(sum, max(log.live[i].Occupied, log.live[i].Requested))
 	}
 	for i := range log.liveRegions {
-		sum = lifetime.AddSat(sum, log.liveRegions[i].Size)
+		sum = units.AddSat(sum, log.liveRegions[i].Size)
 	}
 	return sum == math.MaxInt64
 }
 
-// take gives an event its time and hands it on. Times are strictly increasing:
-// what comes at the time of the event before it is pushed by one unit. Notes,
-// totals and point marks speak of the state as it is and take no time.
+// take sets the time of an event and handles it. Times are strictly increasing: an event
+// that is not later than the one before it moves to one unit after it. Notes, totals,
+// point marks and stack levels may have the time of the event before them.
 func (log *spaceLog) take(e *event) {
-	if !log.windowGiven() { // else the times are those of a model
+	if !log.windowGiven() { // else the times come from a model
 		e.t = min(max(e.t, -maxTime), maxTime)
 	}
 	if !log.any {
@@ -160,9 +160,9 @@ func (log *spaceLog) take(e *event) {
 	}
 }
 
-// delta takes a change of the usage of a space whose buffers are not told.
+// delta takes a change of the usage of a space without recorded buffers.
 func (log *spaceLog) delta(e *event) {
-	log.running = lifetime.AddSat(log.running, e.size)
+	log.running = units.AddSat(log.running, e.size)
 	log.lowest = min(log.lowest, log.running)
 	if e.size > 0 {
 		log.grown++
@@ -172,8 +172,7 @@ func (log *spaceLog) delta(e *event) {
 	log.totals.Add(lifetime.Total{T: e.t, Bytes: log.running, Measure: lifetime.Occupied})
 }
 
-// replay takes the events that were kept, in order of time, equal times in
-// order of arrival.
+// replay takes the kept events in order of time, equal times in order of arrival.
 func (log *spaceLog) replay() {
 	all := make([]*event, 0, log.events.N)
 	for e := range log.events.All() {
@@ -186,8 +185,8 @@ func (log *spaceLog) replay() {
 	log.events = chunked.List[event]{}
 }
 
-// windowGiven reports whether the description tells the window: then it tells
-// the facts and Base too.
+// windowGiven reports whether the description has a window. Then it has Facts and Base,
+// too.
 func (log *spaceLog) windowGiven() bool { return log.space.End > log.space.Begin }
 
 // finish makes the space.
@@ -215,7 +214,7 @@ func (log *spaceLog) finish() *lifetime.Space {
 	default:
 		log.pairing.finish(s)
 	}
-	if s.Allocations+s.Frees == 0 { // without events only the description tells
+	if s.Allocations+s.Frees == 0 { // no events: use the description
 		s.Allocations, s.Frees = allocations, frees
 	}
 	if log.numbered {
@@ -226,11 +225,11 @@ func (log *spaceLog) finish() *lifetime.Space {
 	s.Marks = log.marks
 	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
 	if len(s.Stack) == 1 && s.Stack[0].Bytes == 0 {
-		s.Stack = nil // as where there is no such thing
+		s.Stack = nil // as in a space without a stack
 	}
 	s.Totals = make([]lifetime.Total, 0, log.totals.N)
 	for t := range log.totals.All() {
-		t.Bytes = lifetime.AddSat(t.Bytes, -log.lowest) // at least that much was there before
+		t.Bytes = units.AddSat(t.Bytes, -log.lowest) // at least so much was in use before the window
 		s.Totals = append(s.Totals, *t)
 	}
 	if log.grown+log.shrunk > 0 {
@@ -250,7 +249,7 @@ func (log *spaceLog) finish() *lifetime.Space {
 	return s
 }
 
-// deriveFacts says what the space was built from, and what is missing.
+// deriveFacts sets Facts and counts a missing history.
 func (log *spaceLog) deriveFacts(s *lifetime.Space) {
 	switch {
 	case log.noHistory:
@@ -277,11 +276,10 @@ func (log *spaceLog) deriveFacts(s *lifetime.Space) {
 	}
 }
 
-// solveBase finds the bytes that were alive through the window without being
-// seen. A complete end state names every live block, so Base is 0 and totals
-// only check; otherwise the first total less the buffers alive at it is Base.
-// Totals that do not fit are counted as a loss. A total of occupied bytes can
-// check nothing while the size of a live buffer is inferred.
+// solveBase computes Base from the totals. A complete end state has every live block, so
+// Base is 0. Otherwise Base is the first total less the buffers alive at that time. Later
+// totals that differ from the buffers count as a loss. Totals of occupied bytes are not
+// compared while the size of a live buffer is inferred.
 func (log *spaceLog) solveBase(s *lifetime.Space) {
 	var level [lifetime.Reserved + 1]int64
 	inferred, next := 0, 0
@@ -292,13 +290,13 @@ func (log *spaceLog) solveBase(s *lifetime.Space) {
 			if t.Measure == lifetime.Reserved || t.Measure != lifetime.Requested && inferred > 0 {
 				continue
 			}
-			gap := lifetime.AddSat(lifetime.AddSat(t.Bytes, -s.Base), -level[t.Measure])
+			gap := units.AddSat(units.AddSat(t.Bytes, -s.Base), -level[t.Measure])
 			if !solved {
 				s.Base, solved = max(gap, 0), true
 				continue
 			}
 			if gap != 0 && t.Measure != lifetime.OccupiedLessPending {
-				log.b.Lose(loss.TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, lifetime.AddSat(t.Bytes, -gap)))
+				log.b.Lose(loss.TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, units.AddSat(t.Bytes, -gap)))
 			}
 		}
 	}
@@ -312,8 +310,8 @@ func (log *spaceLog) solveBase(s *lifetime.Space) {
 		if !c.Begin {
 			sign = -1
 		}
-		level[lifetime.Requested] = lifetime.AddSat(level[lifetime.Requested], sign*buf.Requested)
-		level[lifetime.Occupied] = lifetime.AddSat(level[lifetime.Occupied], sign*buf.Size)
+		level[lifetime.Requested] = units.AddSat(level[lifetime.Requested], sign*buf.Requested)
+		level[lifetime.Occupied] = units.AddSat(level[lifetime.Occupied], sign*buf.Size)
 		level[lifetime.OccupiedLessPending] = level[lifetime.Occupied]
 		if buf.Edge&lifetime.SizeInferred != 0 {
 			inferred += int(sign)

@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/internal/chunked"
 )
 
-// Call interns the stack of a call: its frame, and the stack that it was called
-// from, 0 for none. A deep stack is built from its outermost call inwards.
+// Call interns a stack: its innermost frame, and the stack of the caller, 0 = none.
+// Build a stack from its outermost call inwards.
 func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime.StackID {
 	if frame == 0 {
 		return caller
@@ -17,8 +17,8 @@ func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime
 	return b.stacks.nodes.id(lifetime.Stack{Frame: frame, Caller: caller})
 }
 
-// Stack interns a call stack, innermost frame first; an empty one is 0. frames is
-// not kept.
+// Stack interns a call stack, innermost frame first; an empty one is 0. It does not keep
+// frames.
 func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
 	if len(frames) == 0 {
 		return 0
@@ -33,8 +33,8 @@ func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
 	return slot.id
 }
 
-// calls interns the calls of a stack. Stacks that come one after the other have
-// most callers in common: those are not looked up again.
+// calls interns the calls of a stack. Consecutive stacks share most callers, which are
+// not looked up again.
 func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
 	t := &b.stacks
 	outer := 0
@@ -52,21 +52,21 @@ func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
 	return id
 }
 
-// stacks finds the ID of a stack: a hash table with open addressing. Most formats
-// write whole stacks, one for each event.
+// stacks finds the ID of a stack: a hash table with open addressing. Most formats write
+// a whole stack for each event.
 type stacks struct {
 	nodes interned[lifetime.Stack, lifetime.StackID]
 	last  []call // of the last stack that was interned, outermost first
 
 	known  []knownStack // length a power of two, at most half full
 	n      int
-	seed   uint64             // no file can be made to collide
-	frames []lifetime.FrameID // the chunk that the next stack is cut from
+	seed   uint64             // random, so that no file can cause collisions
+	frames []lifetime.FrameID // chunk for the next stacks
 }
 
 type knownStack struct {
 	frames []lifetime.FrameID
-	id     lifetime.StackID // 0: the slot is free
+	id     lifetime.StackID // 0 = free slot
 }
 
 type call struct {
@@ -74,7 +74,7 @@ type call struct {
 	id    lifetime.StackID
 }
 
-// slot returns where frames stand, or are to be put.
+// slot returns the slot of frames, or the free slot for them.
 func (t *stacks) slot(frames []lifetime.FrameID) *knownStack {
 	if 2*t.n >= len(t.known) {
 		if t.known == nil {
@@ -111,7 +111,7 @@ func (t *stacks) probe(frames []lifetime.FrameID) *knownStack {
 	}
 }
 
-// keep copies frames into a chunk that many stacks share.
+// keep copies frames into a chunk that stacks share.
 func (t *stacks) keep(frames []lifetime.FrameID) []lifetime.FrameID {
 	if cap(t.frames)-len(t.frames) < len(frames) {
 		t.frames = make([]lifetime.FrameID, 0, max(chunked.Len, len(frames)))

@@ -10,8 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// twoCaptures are alike: buffers in equal spaces, of a number of sites, of which
-// those leak that keep says.
+// twoCaptures returns two equal captures with buffers of several sites. The sites that keeps selects leak.
 func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) bool) (captures [2]*lifetime.Capture) {
 	for i := range captures {
 		builder := build.New(build.Everything)

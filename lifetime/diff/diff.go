@@ -5,41 +5,38 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Result is what differs between two captures.
+// Result is the comparison of two captures.
 type Result struct {
 	Before, After *lifetime.Capture
 
-	Pairs []Pair // of spaces, in the order of Before, then those only After has
-	Rows  []Row  // of all pairs, largest change first; what is the same is left out
+	Pairs []Pair // of spaces, in the order of Before, then those that only After has
+	Rows  []Row  // places that differ, of all pairs, largest change first
 
 	New, Fixed, Still []Change // findings
 
-	// NoPlaces says that places could not be compared: one side does not know who
-	// allocated.
-	NoPlaces bool
-	// Lines says that the lines of places were compared, not only functions.
-	Lines bool
+	NoPlaces bool // places were not compared, because one side has no call sites
+	Lines    bool // places were compared with their lines, not only by function
 }
 
-// Pair is a space on both sides; nil where a side has none.
+// Pair is a space on both sides.
 type Pair struct {
 	Name          string
-	Before, After *Side
+	Before, After *Side // nil if the side lacks the space
 }
 
-// Side is what a space comes to on one side. Bytes are occupied where not said
-// otherwise, and times are in units of its axis.
+// Side has the figures of a space on one side. Bytes are occupied unless noted; times are in units of the axis.
 type Side struct {
 	Space *lifetime.Space
 
 	Peak, PeakRequested int64
 	End, EndRequested   int64
-	Reserved            int64   // at most; 0 = not known
-	Fragmentation       float64 // at the end; NaN = not known
+	Reserved            int64   // highest level; 0 = unknown
+	Fragmentation       float64 // at the end; NaN = unknown
 	Allocated           int64   // in the window
 	Allocations, Frees  int
 	Steps               int
@@ -48,20 +45,20 @@ type Side struct {
 	sites []lifetime.SiteSummary
 }
 
-// Status is how a place differs.
+// Status is the kind of change of a place.
 type Status uint8
 
 const (
-	New    Status = iota // only after
-	Gone                 // only before
-	Grew                 // holds more
-	Shrank               // holds less
+	New  Status = iota // only after
+	Gone               // only before
+	Grew
+	Shrank
 )
 
 // String returns the name used in JSON.
 func (s Status) String() string { return [...]string{"new", "gone", "grew", "shrank"}[s] }
 
-// Figures are what a place holds and does.
+// Figures are the buffers of a place.
 type Figures struct {
 	Peak      lifetime.Amount // at the peak of the space
 	End       lifetime.Amount // at the end
@@ -79,15 +76,14 @@ type Row struct {
 	Pair   int // index into Result.Pairs
 	Status Status
 
-	// The place on each side: the lines may differ.
-	PlaceBefore, PlaceAfter lifetime.Place
-	SiteBefore, SiteAfter   lifetime.SiteID // the one with most bytes; 0 where a side has none
-	Unseen                  bool            // what was alive before the window
+	PlaceBefore, PlaceAfter lifetime.Place  // lines may differ
+	SiteBefore, SiteAfter   lifetime.SiteID // site with most bytes; 0 if a side has none
+	Unseen                  bool            // memory from before the window, without a place
 
 	Before, After Figures
 }
 
-// Place returns the place of a row as it is now, or was.
+// Place returns the place of a row on the side after, or before if it is gone.
 func (r *Row) Place() lifetime.Place {
 	if r.Status == Gone {
 		return r.PlaceBefore
@@ -95,19 +91,18 @@ func (r *Row) Place() lifetime.Place {
 	return r.PlaceAfter
 }
 
-// DeltaPeak and DeltaEnd return the change of occupied bytes.
-func (r *Row) DeltaPeak() int64 { return lifetime.AddSat(r.After.Peak.Bytes, -r.Before.Peak.Bytes) }
+// DeltaPeak returns the change at the peak, in occupied bytes.
+func (r *Row) DeltaPeak() int64 { return units.AddSat(r.After.Peak.Bytes, -r.Before.Peak.Bytes) }
 
-// DeltaEnd returns the change of what is alive at the end, in occupied bytes.
-func (r *Row) DeltaEnd() int64 { return lifetime.AddSat(r.After.End.Bytes, -r.Before.End.Bytes) }
+// DeltaEnd returns the change at the end, in occupied bytes.
+func (r *Row) DeltaEnd() int64 { return units.AddSat(r.After.End.Bytes, -r.Before.End.Bytes) }
 
-// weight is by how much a row differs, at the peak or at the end.
+// weight returns the larger absolute change of a row, at the peak or at the end.
 func (r *Row) weight() int64 {
-	abs := func(n int64) int64 { return max(n, -n, 0) }
-	return max(abs(r.DeltaPeak()), abs(r.DeltaEnd()))
+	return max(r.DeltaPeak(), -r.DeltaPeak(), r.DeltaEnd(), -r.DeltaEnd(), 0)
 }
 
-// Compare compares two captures. settings are those of the rules.
+// Compare compares two captures. settings are for the rules.
 func Compare(before, after *lifetime.Capture, settings leak.Settings) *Result {
 	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
@@ -128,11 +123,11 @@ func Compare(before, after *lifetime.Capture, settings leak.Settings) *Result {
 	return r
 }
 
-// sideOf sums up a space.
+// sideOf returns the figures of a space.
 func sideOf(s *lifetime.Space) *Side {
 	sum := s.Summary()
-	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: lifetime.AddSat(s.Base, sum.Live.Bytes),
-		EndRequested: lifetime.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: s.Steps(), Window: s.End - s.Begin,
+	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
+		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: stepsOf(s), Window: s.End - s.Begin,
 		Fragmentation: math.NaN(), sites: sum.Sites}
 	_, side.Reserved = s.Reserved()
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
@@ -141,13 +136,23 @@ func sideOf(s *lifetime.Space) *Side {
 		}
 	}
 	for _, site := range sum.Sites {
-		side.Allocated = lifetime.AddSat(side.Allocated, site.Allocated.Bytes)
+		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End
 	}
 	return side
+}
+
+// stepsOf returns the number of marked steps.
+func stepsOf(s *lifetime.Space) (n int) {
+	for i := range s.Marks {
+		if s.Marks[i].Kind == lifetime.Step {
+			n++
+		}
+	}
+	return n
 }
 
 // compareSpaces adds the rows of a pair.
@@ -172,13 +177,12 @@ func (r *Result) compareSpaces(pair int) {
 	}
 }
 
-// decide sets the status of a row; false: nothing differs. What was allocated in
-// the window differs with its length: it counts only where both sides have the
-// same number of steps.
+// decide sets the status of a row and reports whether there is a difference. Allocated bytes depend on the length of the
+// window, so they count only if both sides have the same number of steps.
 func (r *Row) decide(p *Pair) bool {
 	none := Figures{}
 	peak, end := r.DeltaPeak(), r.DeltaEnd()
-	allocated := lifetime.AddSat(r.After.Allocated.Bytes, -r.Before.Allocated.Bytes)
+	allocated := units.AddSat(r.After.Allocated.Bytes, -r.Before.Allocated.Bytes)
 	comparable := p.Before != nil && p.After != nil && p.Before.Steps == p.After.Steps && p.Before.Steps > 0
 	switch {
 	case r.Before == none:
@@ -195,7 +199,7 @@ func (r *Row) decide(p *Pair) bool {
 	return r.Before != r.After
 }
 
-// larger returns the one that is further from 0, the first where both are.
+// larger returns the value with the larger absolute value, x on a tie.
 func larger(x, y int64) int64 {
 	if max(y, -y) > max(x, -x) {
 		return y

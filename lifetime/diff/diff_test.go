@@ -29,7 +29,7 @@ func compare(t testing.TB, before, after string) *diff.Result {
 	return diff.Compare(open(t, before), open(t, after), leak.Settings{})
 }
 
-// words renders rows: status, place, changes in bytes.
+// words returns rows as text: status, place, changes in bytes.
 func words(d *diff.Result) (all []string) {
 	for i := range d.Rows {
 		r := &d.Rows[i]
@@ -38,7 +38,7 @@ func words(d *diff.Result) (all []string) {
 	return all
 }
 
-// TestPair: what the program changed, and nothing else.
+// TestPair: the rows are exactly the changes of the program.
 func TestPair(t *testing.T) {
 	d := compare(t, "torchsnap/pair_before.pickle", "torchsnap/pair_after.pickle")
 	want := []string{"shrank <listcomp> (pair.py:9) -16777216 0", "gone duplicate (pair.py:10) -12582912 -12582912", "new kv_cache (pair.py:11) 5242880 5242880"}
@@ -57,8 +57,7 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// TestFixed: the leaks of a summed loss are fixed, in a snapshot; a trace that
-// keeps 2 MiB a step less.
+// TestFixed: the second snapshot has fixed the leaks of a summed loss; in reverse order they are new.
 func TestFixed(t *testing.T) {
 	d := compare(t, "torchsnap/leak_loss.pickle", "torchsnap/leak_loss_fixed.pickle")
 	if len(d.New) != 0 || len(d.Still) != 0 || len(d.Fixed) != 3 || !strings.Contains(d.Verdict(), "leak in step fixed") {
@@ -70,7 +69,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestSelf: a capture differs from itself in nothing, whatever its format.
+// TestSelf: a capture does not differ from itself, in any format.
 func TestSelf(t *testing.T) {
 	n := 0
 	for _, pattern := range []string{"torchsnap/*.pickle", "chrome/*.json.gz", "xplane/*.pb", "gpumemprof/*.json", "labelled/*.zst"} {
@@ -98,8 +97,7 @@ func TestSelf(t *testing.T) {
 	t.Logf("%d captures", n)
 }
 
-// TestAcrossFormats: a snapshot and a trace of one run name the same places
-// without their lines, with the same bytes that are kept.
+// TestAcrossFormats: a snapshot and a trace of one run have the same places without lines, with the same retained bytes.
 func TestAcrossFormats(t *testing.T) {
 	d := compare(t, "torchsnap/cuprof_leak.pickle", "chrome/cuprof_leak.json.gz")
 	if d.Lines || d.NoPlaces {
@@ -116,7 +114,7 @@ func TestAcrossFormats(t *testing.T) {
 	}
 }
 
-// TestNoPlaces: where one side knows only the usage, levels alone are compared.
+// TestNoPlaces: if one side has only totals, only levels are compared.
 func TestNoPlaces(t *testing.T) {
 	d := compare(t, "torchsnap/healthy.pickle", "gpumemprof/inefficient.json")
 	if !d.NoPlaces || len(d.Rows) != 0 || d.Pairs[0].After == nil {
@@ -124,7 +122,7 @@ func TestNoPlaces(t *testing.T) {
 	}
 }
 
-// program is what a simulated capture allocates: bytes by function and line.
+// line is a call site of a simulated capture with its bytes.
 type line struct {
 	function, file string
 	line           int
@@ -148,8 +146,7 @@ func captureOf(t testing.TB, lines []line) *lifetime.Capture {
 	return c
 }
 
-// TestMovedCode: an edit shifts lines, another checkout lies elsewhere, and files of
-// one name are told apart by their folders.
+// TestMovedCode: places match after an edit that shifts lines and in another checkout; folders distinguish files of one name.
 func TestMovedCode(t *testing.T) {
 	before := []line{
 		{"forward", "/home/a/proj/model.py", 10, 100}, {"forward", "/home/a/proj/model.py", 12, 200}, {"forward", "/home/a/proj/lib/model.py", 10, 400},
@@ -165,7 +162,7 @@ func TestMovedCode(t *testing.T) {
 	}
 }
 
-// TestOtherDevices: cuda:0 and hip:0 are compared, whatever else one side has.
+// TestOtherDevices: cuda:0 and hip:0 are compared, also if one side has other devices.
 func TestOtherDevices(t *testing.T) {
 	of := func(devices ...string) *lifetime.Capture {
 		b := build.New(build.Everything)
@@ -183,7 +180,7 @@ func TestOtherDevices(t *testing.T) {
 	}
 	for _, c := range []struct{ before, after, want string }{
 		{"cpu cuda:0 cuda:1", "hip:0 hip:1", "cpu, cuda:0 hip:0, cuda:1 hip:1"},
-		{"cuda:0", "hip:3", "cuda:0 hip:3"}, // there is but one on each side
+		{"cuda:0", "hip:3", "cuda:0 hip:3"}, // the only one on each side
 		{"cuda:0 cuda:1", "hip:3", "cuda:0, cuda:1,  hip:3"},
 		{"cuda:0", "hip:3 hip:4", "cuda:0,  hip:3,  hip:4"},
 	} {
@@ -205,8 +202,7 @@ func TestOtherDevices(t *testing.T) {
 	}
 }
 
-// history is a program in which f holds some bytes at the peak and others at the
-// end, and passes allocate and free 7 bytes each in some steps.
+// history is a program in which f has some bytes at the peak and at the end, and passes allocate and free 7 bytes each.
 type history struct{ peak, end, passes, steps int64 }
 
 func (h history) capture(t testing.TB) *lifetime.Capture {
@@ -246,8 +242,8 @@ func (h history) capture(t testing.TB) *lifetime.Capture {
 	return c
 }
 
-// TestStatus: whether a place grew or shrank is what changed more, at the peak or at
-// the end; what was allocated counts where the steps are as many.
+// TestStatus: the larger change, at the peak or at the end, decides whether a place grew or shrank. Allocated bytes count only
+// with equally many steps.
 func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		before, after history
@@ -271,8 +267,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestSiteOfRow: of several stacks at one place a row shows that of most bytes, of
-// equal ones the first.
+// TestSiteOfRow: a row has the stack with most bytes of its place, the first on a tie.
 func TestSiteOfRow(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f"})
@@ -293,8 +288,7 @@ func TestSiteOfRow(t *testing.T) {
 	}
 }
 
-// TestUnknownPlaces: what was there before the window is a row of its own; where one
-// side does not tell who allocated, there are no rows.
+// TestUnknownPlaces: memory from before the window is a separate row. If one side has no call sites, there are no rows.
 func TestUnknownPlaces(t *testing.T) {
 	of := func(base int64, functions ...string) *lifetime.Capture {
 		b := build.New(build.Everything)
@@ -329,8 +323,7 @@ func TestUnknownPlaces(t *testing.T) {
 	}
 }
 
-// TestSameLines: where formats differ, lines count if some function of the program
-// has two of them on both sides.
+// TestSameLines: with different formats, lines count if a function of the program has two lines on both sides.
 func TestSameLines(t *testing.T) {
 	of := func(format string, frames ...lifetime.Frame) *lifetime.Capture {
 		return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{Format: format}}, Frames: append([]lifetime.Frame{{}}, frames...)}}
@@ -357,8 +350,7 @@ func TestSameLines(t *testing.T) {
 	}
 }
 
-// TestSums: rows that differ, and those that do not, add up to the change of the
-// whole, for random programs that are edited at random.
+// TestSums: the changes of all rows sum up to the total change, for random edits of random programs.
 func TestSums(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))

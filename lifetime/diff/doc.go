@@ -1,11 +1,9 @@
-// Package diff compares two captures of one program: which call sites hold more,
-// less, newly or no longer, and which findings are new or fixed.
+// Package diff compares two captures of one program: which call sites grew, shrank, are new or gone, and which findings are
+// new or fixed.
 //
-// Its place in the pipeline: after the model and the rules, before the
-// renderers. It compares places (the innermost function of the program itself), so
-// that captures of different formats and versions can be compared; frames of
+// It lies between the model and the rules on one side and the renderers on the other. It compares places (the innermost
+// function of the program's own code), so that captures of different formats and versions are comparable. Frames of
 // libraries differ from version to version and do not count.
 //
-// What has no place on both sides (only the usage is known, nothing was recorded
-// about who allocated) is compared by its levels alone, and the result says so.
+// If one side has no places (only totals, or no call sites were recorded), only levels are compared; see Result.NoPlaces.
 package diff

@@ -9,8 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// What a fix changed: the places whose share of the peak differs, and which leaks
-// are gone.
+// List the changes of a fix: the places that differ at the peak, and the leaks that are gone.
 func ExampleCompare() {
 	before, err := formats.Open("../../testdata/torchsnap/leak_loss.pickle", formats.Input{})
 	if err != nil {

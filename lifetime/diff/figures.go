@@ -7,8 +7,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// AllocatedOf returns the bytes that a place allocated in the window or, of a side
-// whose steps are marked, in each step.
+// AllocatedOf returns the bytes that a place allocated in the window; with perStep and marked steps, the mean per step.
 func AllocatedOf(f *Figures, side *Side, perStep bool) float64 {
 	if side == nil {
 		return 0
@@ -19,33 +18,19 @@ func AllocatedOf(f *Figures, side *Side, perStep bool) float64 {
 	return float64(f.Allocated.Bytes)
 }
 
-// Line is a figure of a pair of spaces, for people.
+// Line is a formatted figure of a pair of spaces. Before or After is "" if a side lacks it.
 type Line struct{ Name, Before, After, Change string }
 
-// Figured returns the figures that either side of a pair has.
+// Figured returns the figures of a pair as text, without those that both sides lack.
 func Figured(p *Pair) (lines []Line) {
 	bytes := func(name string, of func(*Side) int64) {
-		l := Line{Name: name}
-		values := [2]int64{}
-		for i, s := range []*Side{p.Before, p.After} {
-			text := ""
-			if s != nil {
-				values[i] = of(s)
-				text = units.Bytes(values[i])
-			}
-			if i == 0 {
-				l.Before = text
-			} else {
-				l.After = text
-			}
-		}
-		if values == [2]int64{} {
-			return
-		}
+		l := p.plain(name, func(s *Side) string { return units.Bytes(of(s)) })
 		if p.Before != nil && p.After != nil {
-			l.Change = Difference(values[0], values[1])
+			l.Change = Difference(of(p.Before), of(p.After))
 		}
-		lines = append(lines, l)
+		if p.Before != nil && of(p.Before) != 0 || p.After != nil && of(p.After) != 0 {
+			lines = append(lines, l)
+		}
 	}
 	bytes("peak", func(s *Side) int64 { return s.Peak })
 	padded := func(s *Side) bool { return s != nil && s.Peak != s.PeakRequested }
@@ -57,16 +42,15 @@ func Figured(p *Pair) (lines []Line) {
 	bytes("allocated", func(s *Side) int64 { return s.Allocated })
 	lines = append(lines, p.plain("allocations", func(s *Side) string { return units.Count(int64(s.Allocations)) }),
 		p.plain("frees", func(s *Side) string { return units.Count(int64(s.Frees)) }))
-	if l := p.plain("fragmented", fragmented); l.Before+l.After != "" {
-		lines = append(lines, l)
-	}
-	if l := p.plain("time a step", stepTime); l.Before+l.After != "" {
-		lines = append(lines, l)
+	for _, l := range []Line{p.plain("fragmented", fragmented), p.plain("time per step", stepTime)} {
+		if l.Before+l.After != "" {
+			lines = append(lines, l)
+		}
 	}
 	return lines
 }
 
-// plain is a line without a change.
+// plain returns a line without Change.
 func (p *Pair) plain(name string, of func(*Side) string) Line {
 	l := Line{Name: name}
 	if p.Before != nil {
@@ -92,7 +76,7 @@ func stepTime(s *Side) string {
 	return units.Span(s.Window/int64(s.Steps), s.Space.Axis.Unit())
 }
 
-// Difference says by how much a figure changed: "-24.1 MiB (-33.8 %)".
+// Difference formats the change of a figure: "-24.1 MiB (-33.8 %)".
 func Difference(before, after int64) string {
 	change := after - before
 	text := units.Signed(change)

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/diff"
 )
 
-// TestFigured: the figures that a side has, and by how much they changed.
+// TestFigured: the formatted figures and their changes.
 func TestFigured(t *testing.T) {
 	side := func(peak, requested, end int64, steps int, fragmentation float64) *diff.Side {
 		return &diff.Side{Space: &lifetime.Space{}, Peak: peak, PeakRequested: requested, End: end, Steps: steps, Window: 6_000_000_000, Fragmentation: fragmentation}
@@ -21,7 +21,7 @@ func TestFigured(t *testing.T) {
 		want          string
 	}{
 		{"both", side(200, 200, 100, 3, 0.25), side(300, 300, 100, 2, 0.5),
-			"peak: 200 B, 300 B, +100 B (+50.0 %); at the end: 100 B, 100 B, 0 B; allocations: 0, 0, ; frees: 0, 0, ; fragmented: 25.0 %, 50.0 %, ; time a step: 2.00 s, 3.00 s, "},
+			"peak: 200 B, 300 B, +100 B (+50.0 %); at the end: 100 B, 100 B, 0 B; allocations: 0, 0, ; frees: 0, 0, ; fragmented: 25.0 %, 50.0 %, ; time per step: 2.00 s, 3.00 s, "},
 		{"other sizes were requested", side(200, 200, 0, 0, none), side(300, 150, 0, 0, none),
 			"peak: 200 B, 300 B, +100 B (+50.0 %); peak, requested: 200 B, 150 B, -50 B (-25.0 %); allocations: 0, 0, ; frees: 0, 0, "},
 		{"before as well", side(200, 100, 0, 0, none), side(300, 300, 0, 0, none),
@@ -44,7 +44,7 @@ func TestFigured(t *testing.T) {
 	}
 }
 
-// TestAllocatedOf: in each step, where steps are marked.
+// TestAllocatedOf: allocated bytes are per step if steps are marked.
 func TestAllocatedOf(t *testing.T) {
 	f := &diff.Figures{Allocated: lifetime.Amount{Bytes: 30}}
 	for _, c := range []struct {
@@ -58,8 +58,7 @@ func TestAllocatedOf(t *testing.T) {
 	}
 }
 
-// TestMainPair: the pair of the highest peak, the first of equals; compiled programs
-// stand behind what was recorded.
+// TestMainPair: the pair with the highest peak, the first on a tie; compiled programs come last.
 func TestMainPair(t *testing.T) {
 	of := func(axis lifetime.Axis, peak int64) diff.Pair {
 		return diff.Pair{After: &diff.Side{Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Axis: axis}}, Peak: peak}}

@@ -5,22 +5,21 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Change is a finding on either side, or on both.
+// Change is a finding on one side or on both.
 type Change struct {
-	Before, After *leak.Finding // nil where it is not found
+	Before, After *leak.Finding // nil if the side lacks it
 }
 
-// findingKey is what two findings must share to be about the same thing.
+// findingKey is equal for findings about the same problem.
 type findingKey struct {
 	rule           string
-	space          *lifetime.Space // of the pair the one after
+	space          *lifetime.Space // the space after
 	op, shape      string
-	function, file string // the name of the file alone: checkouts lie in different folders
+	function, file string // base name of the file: checkouts are in different folders
 	line           int
 }
 
-// compareFindings finds out which findings are new, gone or still there: by
-// rule, memory and place.
+// compareFindings determines which findings are new, fixed or still there, by rule, space and place.
 func (r *Result) compareFindings(settings leak.Settings) {
 	before := leak.Find(r.Before, r.Before.Spaces, settings)
 	after := leak.Find(r.After, r.After.Spaces, settings)
@@ -30,7 +29,7 @@ func (r *Result) compareFindings(settings leak.Settings) {
 			partner[p.Before.Space] = p.After.Space
 		}
 	}
-	candidates := map[findingKey][]int{} // of after, in order
+	candidates := map[findingKey][]int{} // indices into after, in order
 	for j := range after {
 		for _, k := range r.keys(r.After, &after[j], after[j].Space) {
 			candidates[k] = append(candidates[k], j)
@@ -64,7 +63,7 @@ func (r *Result) compareFindings(settings leak.Settings) {
 	}
 }
 
-// keys returns what a finding is about: with its line, and without, as code moves.
+// keys returns the keys of a finding: with its line if lines are compared, and without, because code moves.
 func (r *Result) keys(c *lifetime.Capture, f *leak.Finding, space *lifetime.Space) (keys []findingKey) {
 	p := c.PlaceOf(f.Place())
 	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function, file: pathOf(p.Frame.File)[0], line: anyLine}
@@ -76,5 +75,5 @@ func (r *Result) keys(c *lifetime.Capture, f *leak.Finding, space *lifetime.Spac
 	return append(keys, moved)
 }
 
-// anyLine stands for whatever line a place has; 0 is one that is not known.
+// anyLine is the line of keys without a line; 0 is an unknown line.
 const anyLine = -1

@@ -8,18 +8,18 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// placeSum is what a place comes to on one side.
+// placeSum has the figures of a place on one side.
 type placeSum struct {
 	Figures
 	place  lifetime.Place
-	site   lifetime.SiteID
-	most   int64    // bytes of that site at its most
-	path   []string // of its file, from the name upwards
-	unseen bool     // what was alive before the window and is of no known site
-	taken  bool
+	site   lifetime.SiteID // site with most bytes
+	most   int64           // bytes of that site
+	path   []string        // parts of the path of its file, base name first
+	unseen bool            // memory from before the window, without a site
+	taken  bool            // by match
 }
 
-// placesOf sums a space up by place, in the order of their first sites.
+// placesOf sums up a space by place, in order of the first sites.
 func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 	if side == nil {
 		return nil
@@ -49,7 +49,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 	return all
 }
 
-// anonymous reports whether nothing tells who allocated, though something did.
+// anonymous reports whether a side has allocations but no call sites.
 func anonymous(side *Side, places []*placeSum) bool {
 	if side.Space.UsageOnly() {
 		return true
@@ -62,27 +62,26 @@ func anonymous(side *Side, places []*placeSum) bool {
 	return len(places) > 0
 }
 
-// pathOf splits a path, the name of the file first.
+// pathOf splits a path, base name first.
 func pathOf(file string) []string {
 	parts := strings.Split(strings.ReplaceAll(file, `\`, "/"), "/")
 	slices.Reverse(parts)
 	return parts
 }
 
-// matched is a place on each side; nil where there is none.
+// matched is a place on both sides; nil if a side lacks it.
 type matched struct{ before, after *placeSum }
 
-// placeKey is what two places must share to be the same.
+// placeKey is equal for places that match.
 type placeKey struct {
-	function, file string // the name of the file alone: checkouts lie in different folders
+	function, file string // base name of the file: checkouts are in different folders
 	line           int
 	op, shape      string
 	unseen         bool
 }
 
-// match pairs the places of two sides: with their lines first, then without, as
-// code moves; of several without lines in one function the order of lines
-// decides. Operations match with their shapes, then without.
+// match pairs the places of two sides, first with their lines and then without, because code moves. Several places in one
+// function then match in order of their lines.
 func match(before, after []*placeSum, lines bool) (all []matched) {
 	stages := []func(p *placeSum) placeKey{
 		func(p *placeSum) placeKey {
@@ -130,14 +129,14 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 	return all
 }
 
-// inLineOrder returns places by line, those of one line as they are.
+// inLineOrder returns places sorted by line; the sort is stable.
 func inLineOrder(places []*placeSum) []*placeSum {
 	sorted := slices.Clone(places)
 	slices.SortStableFunc(sorted, func(x, y *placeSum) int { return cmp.Compare(x.place.Frame.Line, y.place.Frame.Line) })
 	return sorted
 }
 
-// nearest returns the first candidate that shares most of the path.
+// nearest returns the first candidate with the longest common end of the path, nil if all are taken.
 func nearest(b *placeSum, candidates []*placeSum) (best *placeSum) {
 	most := -1
 	for _, a := range candidates {
@@ -155,14 +154,10 @@ func nearest(b *placeSum, candidates []*placeSum) (best *placeSum) {
 	return best
 }
 
-// sameLines reports whether the lines of two captures mean the same. Traces of the
-// profiler before PyTorch 2.15 know the line of the def, snapshots that of the
-// call: a function has one line there and several here.
+// sameLines reports whether lines of two captures are comparable. Traces of the profiler before PyTorch 2.15 have the line
+// of the def, one for each function; snapshots have the line of the call, several for each function.
 func sameLines(before, after *lifetime.Capture) bool {
-	if formatOf(before) == formatOf(after) {
-		return true
-	}
-	return !ofDefs(before) && !ofDefs(after)
+	return formatOf(before) == formatOf(after) || !ofDefs(before) && !ofDefs(after)
 }
 
 func formatOf(c *lifetime.Capture) string {
@@ -172,7 +167,7 @@ func formatOf(c *lifetime.Capture) string {
 	return c.Sources[0].Format
 }
 
-// ofDefs reports whether every function has but one line.
+// ofDefs reports whether every function has only one line.
 func ofDefs(c *lifetime.Capture) bool {
 	lines := map[[2]string]int{}
 	for _, f := range c.Frames {

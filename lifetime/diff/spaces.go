@@ -6,7 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// spacePair is a space on each side; nil where there is none.
+// spacePair is a space on both sides; nil if a side lacks it.
 type spacePair struct{ before, after *lifetime.Space }
 
 func (p spacePair) name() string {
@@ -16,17 +16,16 @@ func (p spacePair) name() string {
 	return p.before.ID()
 }
 
-// spaceKey is what two spaces must share to stand for the same memory.
+// spaceKey is equal for spaces that match.
 type spaceKey struct {
 	static                             bool
 	device, memory, allocator, program string
 }
 
-// pairSpaces finds the spaces that stand for the same memory: by memory ID, else
-// by device and kind of memory and the name of the program, else by the number of
-// the device, as cuda:0 and hip:0, else the only one that is left on each side.
+// pairSpaces pairs the spaces of the same memory: by memory ID; else by device, kind of memory and name of the program; else
+// by the number of the device (cuda:0 and hip:0); else the only space left on each side.
 func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
-	taken := map[*lifetime.Space]*lifetime.Space{} // by the one before
+	taken := map[*lifetime.Space]*lifetime.Space{} // space after by space before
 	used := map[*lifetime.Space]bool{}
 	for _, key := range []func(s *lifetime.Space) (key spaceKey, ok bool){
 		func(s *lifetime.Space) (spaceKey, bool) { return spaceKey{static: static(s), device: s.ID()}, true },
@@ -81,7 +80,7 @@ func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 	return pairs
 }
 
-// number is that of a device, "" of one without.
+// number returns the number of a device, "" if it has none.
 func number(s *lifetime.Space) string {
 	_, n, _ := strings.Cut(s.Device, ":")
 	return n
@@ -89,7 +88,7 @@ func number(s *lifetime.Space) string {
 
 func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
 
-// program is the name of a compiled program without the number of its run.
+// program returns the name of a compiled program without the number of its run.
 func program(s *lifetime.Space) string {
 	name, _, _ := strings.Cut(s.Module, "(")
 	return name

@@ -9,17 +9,15 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// job is a program of many call sites, each of which allocates once in a step.
+// job is a program with many call sites that allocate once per step.
 type job struct {
 	sites, steps int
 
-	// What happens to the buffer that a site allocates in a step: kept says that
-	// it is never freed, otherwise it goes when the site allocates the next one.
-	kept func(site, step int) bool
+	kept func(site, step int) bool // the buffer is never freed; otherwise the next allocation of the site frees it
 	size func(site, step int) int64
 }
 
-// capture plays the program.
+// capture returns the capture of a run.
 func (j job) capture(t testing.TB) *lifetime.Capture {
 	builder := build.New(build.Everything)
 	builder.Source(lifetime.Source{})
@@ -60,8 +58,8 @@ func (j job) capture(t testing.TB) *lifetime.Capture {
 	return c
 }
 
-// jobs are programs with few leaks and with many, and one where the buffers of
-// every site grow from step to step, as they do with longer sequences.
+// jobs returns programs with few leaks and with many, and one in which all buffers grow from step to step, as with longer
+// sequences.
 func jobs(buffers, sites int) map[string]job {
 	even := func(int, int) int64 { return 1 << 20 }
 	steps := buffers / sites
@@ -73,7 +71,7 @@ func jobs(buffers, sites int) map[string]job {
 	}
 }
 
-// TestAllocations: what rules keep of a buffer lies in lists that are made once.
+// TestAllocations: the rules allocate much less than once per buffer.
 func TestAllocations(t *testing.T) {
 	const buffers = 100_000
 	for name, j := range jobs(buffers, 50) {
@@ -85,7 +83,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkFind looks for leaks among a quarter of a million buffers.
+// BenchmarkFind runs the rules on a quarter of a million buffers.
 func BenchmarkFind(b *testing.B) {
 	const buffers = 1 << 18
 	for _, sites := range []int{500, 5000} {

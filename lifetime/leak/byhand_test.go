@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// byHand is a program that does what a test says, an event every 10 nanoseconds.
+// byHand is a program that a test scripts, with an event every 10 nanoseconds.
 type byHand struct {
 	b    *build.Builder
 	s    build.SpaceRef
@@ -70,7 +70,7 @@ func (h *byHand) findIn(t *testing.T, description lifetime.SpaceInfo, rule strin
 	return c, found
 }
 
-// capture ends the program.
+// capture ends the program and returns its capture.
 func (h *byHand) capture(t *testing.T, description lifetime.SpaceInfo) *lifetime.Capture {
 	t.Helper()
 	h.b.Describe(h.s, description)

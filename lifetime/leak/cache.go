@@ -2,19 +2,20 @@ package leak
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// cache finds sites whose survivors grew in number as those of a leak do, and then
-// stopped: caches and pools that are full, replay buffers, data that was loaded.
+// cache finds sites whose survivors grew in number like those of a leak and then stopped: full caches and pools,
+// replay buffers, loaded data.
 func cache(p *Pass) []Finding {
 	all, last, end := newPlaces(), map[lifetime.Place]moment{}, p.histories.end.work
 	for site, h := range p.unexplained() {
 		rises := h.rises()
-		if until := end - h.lag(); len(h.lifetimes) > 0 { // what is younger may yet be freed
+		if until := end - h.lag(); len(h.lifetimes) > 0 { // younger buffers may still be freed
 			rises = rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
 		}
 		if moments(rises) < minRises || p.inOneCall(site) {
@@ -34,20 +35,14 @@ func cache(p *Pass) []Finding {
 		f.Confidence = 0.5 + 0.5*float64(end-last[place].work)/float64(max(end, 1))
 		f.add(figure(FigSurvivors, f.Amount.Count))
 		size := units.Bytes(f.Amount.Bytes)
-		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are held; their number rose and then stopped, as in a full cache or pool, so this is not a leak",
-			units.Count(f.Amount.Count), size))
-		f.Suggestions = []string{fmt.Sprintf("Bound this cache if %s is too much; record longer to be sure.", size)}
+		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
+			"so this is not a leak", units.Count(f.Amount.Count), size))
+		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
 		return p.isNotable(f.Amount.Bytes)
 	})
 }
 
-// moments returns at how many moments of work the rises happened.
+// moments returns the number of distinct moments, by work, among rises.
 func moments(rises []moment) int {
-	n := 0
-	for i := range rises {
-		if i == 0 || rises[i].work != rises[i-1].work {
-			n++
-		}
-	}
-	return n
+	return len(slices.CompactFunc(slices.Clone(rises), func(x, y moment) bool { return x.work == y.work }))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
-// leakAt is a leak as the truth tables name it.
+// leakAt is a leak in the form of the truth tables.
 type leakAt struct {
 	device, function, file string
 	line                   int
@@ -28,7 +28,7 @@ func (l leakAt) site() string {
 	return fmt.Sprintf("%s %s %s:%d", l.device, l.function, l.file, l.line)
 }
 
-// found runs the rules on a capture, by place.
+// found returns the leaks in a capture, sorted by place.
 func found(t *testing.T, file string) []leakAt {
 	t.Helper()
 	c, err := formats.Open(file, formats.Input{})
@@ -55,9 +55,8 @@ func sorted(all []leakAt) []leakAt {
 	return all
 }
 
-// TestTorchCaptures: every leak of the captures in testdata is found, with its
-// exact bytes and count, and nothing else. The truth is what their programs do
-// (testdata/README.md).
+// TestTorchCaptures: the rules find every leak of the captures in testdata, with exact bytes and count, and nothing else.
+// testdata/README.md describes their programs.
 func TestTorchCaptures(t *testing.T) {
 	const device = "cuda:0"
 	activation := func(count, size int64) []leakAt {
@@ -101,16 +100,16 @@ func TestTorchCaptures(t *testing.T) {
 	}
 }
 
-// labelled is a capture whose program wrote down what it leaks, in the folder
-// "labelled" of testdata or, where it is set, of MEMLANE_CAPTURES.
+// labelled is a capture whose program recorded its own leaks. They are in the folder "labelled" of MEMLANE_CAPTURES, or of
+// testdata if that is not set.
 type labelled struct {
 	name string // without the folder
 	file string
 	want []leakAt
 }
 
-// labelledCaptures returns all of them: snapshots, traces of the same programs,
-// and profiles. What a profile calls its functions are operations.
+// labelledCaptures returns all labelled captures: snapshots, traces of the same programs, and profiles. The functions of a
+// profile are operations.
 func labelledCaptures(t *testing.T) (all []labelled) {
 	dir := cmp.Or(os.Getenv("MEMLANE_CAPTURES"), "../../testdata")
 	truths, _ := filepath.Glob(filepath.Join(dir, "labelled", "*.truth.json"))
@@ -128,9 +127,8 @@ func labelledCaptures(t *testing.T) (all []labelled) {
 	return all
 }
 
-// same reports whether a finding is a leak of the truth. Traces of CUDA have
-// rounded sizes, and the line of the def before PyTorch 2.15; operations have
-// neither file nor line nor a device that the truth names.
+// same reports whether a finding is a leak of the truth. Traces of CUDA have rounded sizes and, before PyTorch 2.15, the
+// line of the def. Operations have no file and line, and another name for the device.
 func (l leakAt) same(want leakAt, file string) bool {
 	switch {
 	case strings.Contains(file, ".trace.json"):
@@ -141,7 +139,7 @@ func (l leakAt) same(want leakAt, file string) bool {
 	return l == want
 }
 
-// tally counts what of the truth was found.
+// tally counts correct, missed and wrong findings.
 type tally struct{ hits, missed, wrong int }
 
 func (c *tally) add(o tally) {
@@ -160,11 +158,11 @@ func ratio(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// compare counts what of got is in want. like says when two are the same.
-func compare(got, want []leakAt, like func(got, want leakAt) bool) (c tally) {
+// compare counts the leaks of got that are in want. equal reports whether two are the same.
+func compare(got, want []leakAt, equal func(got, want leakAt) bool) (c tally) {
 	left := slices.Clone(want)
 	for _, l := range got {
-		i := slices.IndexFunc(left, func(w leakAt) bool { return like(l, w) })
+		i := slices.IndexFunc(left, func(w leakAt) bool { return equal(l, w) })
 		if i < 0 {
 			c.wrong++
 			continue
@@ -176,9 +174,8 @@ func compare(got, want []leakAt, like func(got, want leakAt) bool) (c tally) {
 	return c
 }
 
-// TestLabelledCaptures measures the rules site by site, with exact bytes and
-// counts, and beside them the leak rule of each preset, whose findings name
-// functions alone.
+// TestLabelledCaptures measures the rules by site, with exact bytes and counts, and for comparison the leak rule of each
+// preset by function.
 func TestLabelledCaptures(t *testing.T) {
 	var own tally
 	others := make([]tally, len(preset.Presets))
@@ -203,7 +200,7 @@ func TestLabelledCaptures(t *testing.T) {
 	}
 }
 
-// functionsOf returns one leak for each function.
+// functionsOf returns one leak per function.
 func functionsOf(all []leakAt) (out []leakAt) {
 	for _, l := range all {
 		if !slices.ContainsFunc(out, func(o leakAt) bool { return o.function == l.function }) {
@@ -213,14 +210,14 @@ func functionsOf(all []leakAt) (out []leakAt) {
 	return out
 }
 
-// foundBy returns the functions that a preset finds to leak.
+// foundBy returns the leaking functions according to a preset.
 func foundBy(t *testing.T, p preset.Preset, file string) (all []leakAt) {
 	t.Helper()
 	c, err := formats.Open(file, formats.Input{Keep: build.Calls})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range p.Report(c, preset.CallsOf(c), p.Thresholds).AllPatterns {
+	for _, pattern := range p.Optimize(c, preset.CallsOf(c), p.Thresholds).AllPatterns {
 		if pattern.PatternType == "memory_leak" {
 			all = append(all, leakAt{function: pattern.AffectedFunctions[0]})
 		}
@@ -228,8 +225,8 @@ func foundBy(t *testing.T, p preset.Preset, file string) (all []leakAt) {
 	return all
 }
 
-// TestTraceCaptures: the same of traces of the profiler, which know the line of
-// the def, not that of the call, before PyTorch 2.15.
+// TestTraceCaptures is TestTorchCaptures for traces of the profiler. Before PyTorch 2.15 they have the line of the def, not
+// of the call.
 func TestTraceCaptures(t *testing.T) {
 	for name, want := range map[string][]leakAt{
 		"cpu_leak":         {{"cpu", "make_activation", "cpu_prof.py", 24, 12 << 20, 12}},
@@ -246,7 +243,7 @@ func TestTraceCaptures(t *testing.T) {
 	}
 }
 
-// kept renders the leaks of a profile: operation, count, bytes.
+// kept returns the leaks of a profile as text: operation, count, bytes.
 func kept(t *testing.T, file string) []string {
 	t.Helper()
 	c, err := formats.Open(file, formats.Input{})
@@ -262,12 +259,12 @@ func kept(t *testing.T, file string) []string {
 	return all
 }
 
-// TestXProfCaptures: leaks are found by operation where no stacks are recorded.
+// TestXProfCaptures: without stacks, the rules find leaks by operation.
 func TestXProfCaptures(t *testing.T) {
 	for name, want := range map[string][]string{
 		"tf_leak":       {"Relu 12 786432"},
-		"tf_graph":      {"encoder/matmul 12 786432"}, // which the activation is written over
-		"tf_oom":        {"Relu 16 33554432"},         // kept until there is no room: more than the 12 steps it was to run
+		"tf_graph":      {"encoder/matmul 12 786432"}, // the activation overwrites its result
+		"tf_oom":        {"Relu 16 33554432"},         // retained until memory runs out, after more than 12 steps
 		"tf_frag":       nil,
 		"tf_warm_cache": nil,
 	} {

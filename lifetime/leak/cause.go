@@ -1,60 +1,60 @@
 package leak
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Cause is what keeps the buffers of a leak alive, as far as the capture shows, or why
-// an allocation failed. The list is closed.
+// Cause is the probable reason why the buffers of a leak stay alive, or why an allocation failed. The list is closed.
 type Cause uint8
 
 const (
-	NoCause Cause = iota // of findings that are neither leaks nor failed allocations
+	NoCause Cause = iota // for findings that are neither leaks nor failed allocations
 
-	FailedAllocations // of leaks, in the order in which they are tried
+	FailedAllocations // causes of leaks, in the order in which causeOf tries them
 	Gradients
 	Hook
 	ReferenceCycle
 	LossGraph
 	UnboundedCache
-	Collection // where no other fits
+	Collection // if no other fits
 	Concatenation
 
-	Fragmented // of failed allocations
+	Fragmented // causes of failed allocations
 	HeldOutside
 	Exhausted
 )
 
-// causes say of each cause what it is called, how it shows and what to do. fits reports
-// whether a group of leaks shows it; nil = explain does not ask.
+// causes describes each cause: its name, how a capture shows it, what to do, and whether a group of leaks fits.
+// fits is nil for causes that causeOf never tries.
 var causes = [...]struct {
 	name, doc, advice string
 	fits              func(*Pass, *causeGroup) bool
 }{
 	NoCause: {},
-	FailedAllocations: {"other allocations failed", "the call site kept a buffer for most allocations that failed",
-		"Delete the exception: its traceback keeps the variables of every frame.", (*Pass).ofFailures},
+	FailedAllocations: {"other allocations failed", "the call site retained a buffer for most failed allocations",
+		"Delete the exception: its traceback retains the variables of every frame.", (*Pass).ofFailures},
 	Gradients: {"gradients", "a backward pass allocated the buffers",
-		"Call zero_grad(set_to_none=True) in every step; keep no list of gradients.", (*Pass).ofGradients},
-	Hook: {"hook", "a hook of a module or tensor allocated the buffers",
-		"Store .detach().cpu() in the hook, bound the store, and remove() the hook.", (*Pass).ofHook},
-	ReferenceCycle: {"reference cycle", "other buffers of the call site are freed in bursts, as the garbage collector frees cycles",
+		"Call zero_grad(set_to_none=True) in every step; do not store gradients.", (*Pass).ofGradients},
+	Hook: {"hook", "a module hook or tensor hook allocated the buffers",
+		"Store .detach().cpu() in the hook, limit how much it stores, remove() it.", (*Pass).ofHook},
+	ReferenceCycle: {"reference cycle", "the call site frees other buffers in bursts, as the garbage collector frees cycles",
 		"Break the reference cycle with del or weakref.", (*Pass).ofCycle},
-	LossGraph: {"graph of a loss", "several call sites keep a tensor of the same steps, as the graph of a loss does",
+	LossGraph: {"graph of a loss", "several call sites retain a tensor from the same steps, as the graph of a loss does",
 		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
-	UnboundedCache: {"cache without bound", "nearly every buffer has another size, as in a cache keyed by shape",
-		"Bound the cache, or round its keys to a few sizes.", (*Pass).ofCache},
-	Collection: {"kept in a list, dict or attribute", "no other cause shows",
-		"Find the list, dict or attribute that holds them; clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
-	Concatenation: {"grown by concatenation", "each buffer is larger than the one that it replaces",
+	UnboundedCache: {"cache without bound", "nearly every buffer has a different size, as in a cache keyed by shape",
+		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
+	Collection: {"kept in a list, dict or attribute", "no other cause fits",
+		"Clear the list, dict or attribute that retains them, or limit its size.", func(*Pass, *causeGroup) bool { return true }},
+	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
 		"Keep only the last entries, or allocate the full size once and fill it.", nil},
-	Fragmented: {"fragmented", "the allocator had as much free, but in smaller pieces", adviceFragmented, nil},
-	HeldOutside: {"held outside the allocator", "a tenth of the device or more is not held by this allocator",
-		"See who else uses the device: nvidia-smi.", nil},
-	Exhausted: {"exhausted", "the program needs more memory than there is",
-		"Use a smaller batch or checkpointing; memlane peak --at oom lists holders.", nil},
+	Fragmented: {"fragmented", "the allocator had enough free memory, but in smaller pieces", adviceFragmented, nil},
+	HeldOutside: {"held outside the allocator", "at least a tenth of the device memory is in use outside this allocator",
+		"Run nvidia-smi to see who else uses the device.", nil},
+	Exhausted: {"exhausted", "the program needs more memory than is available",
+		"Use a smaller batch or checkpointing; see memlane peak --at oom.", nil},
 }
 
 // Causes returns all causes but NoCause.
@@ -68,14 +68,14 @@ func Causes() (all []Cause) {
 // String returns the name used in JSON.
 func (c Cause) String() string { return causes[c].name }
 
-// Doc returns how the cause shows in a capture, in one line.
+// Doc returns how a capture shows the cause, in one line.
 func (c Cause) Doc() string { return causes[c].doc }
 
-// Advice returns what to do about the cause, in one line.
+// Advice returns what to do about the cause, in one line of at most 76 columns.
 func (c Cause) Advice() string { return causes[c].advice }
 
-// causeOf returns the first cause that fits a group of leaks. Most causes are
-// PyTorch's, so leaks of operations have the last.
+// causeOf returns the first cause that fits a group of leaks. Most causes are specific to PyTorch, so leaks of
+// operations (XProf) get Collection.
 func (p *Pass) causeOf(g *causeGroup) Cause {
 	if p.PlaceOf(g.findings[0].Sites[0]).Op != "" {
 		return Collection
@@ -87,64 +87,49 @@ func (p *Pass) causeOf(g *causeGroup) Cause {
 	return c
 }
 
-// ofFailures reports whether something was kept of most allocations that failed.
+// ofFailures reports whether at least half of the steps with a retained buffer have a failed allocation.
 func (p *Pass) ofFailures(g *causeGroup) bool {
-	failed := 0
-	for i := range p.Space.Marks {
-		if p.Space.Marks[i].Kind == lifetime.OOM {
-			failed++
-		}
-	}
+	_, failed := p.lastFailure()
 	return failed >= minRises && 2*failed > len(g.steps)
 }
 
-// anyFrame reports whether a frame on the stacks of a group is as asked.
-func (g *causeGroup) anyFrame(c *lifetime.Capture, is func(f *lifetime.Frame) bool) bool {
-	for _, f := range g.findings {
-		for _, site := range f.Sites {
-			if anyFrame(c, site, is) {
-				return true
-			}
-		}
-	}
-	return false
+// anySite reports whether is returns true for a site of a group.
+func (g *causeGroup) anySite(is func(lifetime.SiteID) bool) bool {
+	return slices.ContainsFunc(g.findings, func(f *Finding) bool { return slices.ContainsFunc(f.Sites, is) })
 }
 
 // ofGradients reports whether a backward pass allocated the buffers.
 func (p *Pass) ofGradients(g *causeGroup) bool {
-	for _, f := range g.findings {
-		if strings.EqualFold(p.Sites[f.Sites[0]].Region, "gradient") {
-			return true
-		}
+	if slices.ContainsFunc(g.findings, func(f *Finding) bool { return strings.EqualFold(p.Sites[f.Sites[0]].Region, "gradient") }) {
+		return true
 	}
-	return g.anyFrame(p.Capture, func(f *lifetime.Frame) bool {
-		return strings.HasPrefix(f.Function, "backward: ") || strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
+	return g.anySite(func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(f *lifetime.Frame) bool {
+			return strings.HasPrefix(f.Function, "backward: ") ||
+				strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
+		})
 	})
 }
 
-// ofHook reports whether a hook of a module or tensor allocated the buffers.
+// ofHook reports whether a module hook or tensor hook allocated the buffers.
 func (p *Pass) ofHook(g *causeGroup) bool {
-	return g.anyFrame(p.Capture, func(f *lifetime.Frame) bool {
-		return strings.HasSuffix(f.File, "torch/utils/hooks.py") || f.Kind == lifetime.User && strings.Contains(strings.ToLower(f.Function), "hook")
+	return g.anySite(func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(f *lifetime.Frame) bool {
+			return strings.HasSuffix(f.File, "torch/utils/hooks.py") ||
+				f.Kind == lifetime.User && strings.Contains(strings.ToLower(f.Function), "hook")
+		})
 	})
 }
 
 // ofCycle reports whether a site of the group frees its other buffers in bursts.
 func (p *Pass) ofCycle(g *causeGroup) bool {
-	for _, f := range g.findings {
-		for _, site := range f.Sites {
-			if p.bursts(p.histories.sites[site]).share >= burstShare {
-				return true
-			}
-		}
-	}
-	return false
+	return g.anySite(func(site lifetime.SiteID) bool { return p.bursts(p.histories.sites[site]).share >= burstShare })
 }
 
-// ofGraph reports whether several places keep something of the same steps.
+// ofGraph reports whether several places retain buffers from the same steps.
 func (p *Pass) ofGraph(g *causeGroup) bool { return len(g.findings) > 1 }
 
-// ofCache reports whether hardly two buffers have one size.
+// ofCache reports whether more than 80 % of the buffers differ in size.
 func (p *Pass) ofCache(g *causeGroup) bool {
 	sizes, n := map[int64]bool{}, 0
 	for _, f := range g.findings {

@@ -7,12 +7,11 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestBurstsAtLimits: half of what a function frees, three buffers or more at a time,
-// the oldest three steps old, and that twice.
+// TestBurstsAtLimits: at least two bursts of three buffers with half of the frees of a function, the oldest three steps old.
 func TestBurstsAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
-		steps, every int // every so many steps all that is left is freed
-		soon         int // buffers that are freed at once, in each step
+		steps, every int // the retained buffers are freed every so many steps
+		soon         int // buffers per step that are freed at once
 		want         string
 	}{
 		"three":            {21, 3, 0, "3 of 30720, share 1"},
@@ -55,15 +54,14 @@ func TestBurstsAtLimits(t *testing.T) {
 	}
 }
 
-// TestGrowingByHand: a buffer that a larger one replaces in every step, and what only
-// looks like it.
+// TestGrowingByHand: a larger buffer replaces the previous one in every step, and similar patterns without a leak.
 func TestGrowingByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		size  func(step int) int64
 		grows bool
 	}{
 		"each step":          {func(step int) int64 { return int64(1+step) << 10 }, true},
-		"every third step":   {func(step int) int64 { return int64(1+step/3) << 10 }, false}, // the others make no room for a larger one
+		"every third step":   {func(step int) int64 { return int64(1+step/3) << 10 }, false}, // the other steps replace it by one of equal size
 		"lengths that vary":  {func(step int) int64 { return int64(1+step*37%60) << 10 }, false},
 		"it stays as it is":  {func(step int) int64 { return 40 << 10 }, false},
 		"it stops half way":  {func(step int) int64 { return int64(1+min(step, 30)) << 10 }, false},

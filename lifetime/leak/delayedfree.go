@@ -9,15 +9,13 @@ import (
 
 // The thresholds of delayedFree.
 const (
-	minBurst   = 3   // buffers that are freed with no allocation in between
-	burstSteps = 3   // iterations that the oldest of them has lived through
-	burstShare = 0.5 // of the freed buffers of the site
+	minBurst   = 3   // buffers freed with no allocation in between
+	burstSteps = 3   // minimum age, in steps, of the oldest buffer of a burst
+	burstShare = 0.5 // share of the frees of a site that are in bursts
 )
 
-// delayedFree finds sites whose buffers are not freed one by one, but many at a time and
-// long after most of them were allocated: reference cycles, which wait for the
-// garbage collector, and lists that are flushed now and then. Either way the
-// peak holds what nobody needs.
+// delayedFree finds sites that free many buffers at once, long after most of them were allocated: reference cycles,
+// which wait for the garbage collector, and lists that are flushed from time to time. Both raise the peak.
 func delayedFree(p *Pass) []Finding {
 	all, shares := newPlaces(), map[lifetime.Place]float64{}
 	for site, h := range p.unexplained() {
@@ -32,26 +30,25 @@ func delayedFree(p *Pass) []Finding {
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		f.Confidence = shares[place]
 		f.add(figure(FigShareInBursts, shares[place]))
-		f.describe(place.String(), fmt.Sprintf("up to %s (%s) are freed at once, some of them steps old; they are late, not leaked",
-			units.Several(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)))
+		f.describe(place.String(), fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %d steps or more; they are freed late, not leaked",
+			units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), burstSteps))
 		f.Suggestions = []string{"Break reference cycles with del or weakref; flush lists more often."}
 		return p.isNotable(f.Amount.Bytes)
 	})
 }
 
-// bursts are the frees of a site that come many at a time.
+// bursts describes the frees of a site that come many at a time.
 type bursts struct {
 	n       int
 	share   float64 // of all frees of the site
-	largest []int   // the buffers of the one with most bytes
+	largest []int   // buffers of the burst with most bytes
 }
 
-// bursts finds them: the frees of one burst lie between two allocations of the
-// space.
+// bursts finds the bursts of a site. No allocation of the space lies between the frees of one burst.
 func (p *Pass) bursts(h *history) (found bursts) {
 	steps := len(p.steps.begins)
-	if len(h.lifetimes) == 0 || steps < burstSteps || h.quantile(1) < (burstSteps-1)*p.histories.end.work/steps { // most sites: nothing lives that long
-		return found
+	if len(h.lifetimes) == 0 || steps < burstSteps || h.quantile(1) < (burstSteps-1)*p.histories.end.work/steps {
+		return found // fast path: in most sites nothing lives that long
 	}
 	inBursts, most := 0, int64(0)
 	for from, to := 0, 0; from < len(h.freed); from = to {
@@ -71,20 +68,20 @@ func (p *Pass) bursts(h *history) (found bursts) {
 	return found
 }
 
-// buffersOf returns the buffers that were freed, and their occupied bytes.
+// buffersOf returns the indices of freed buffers and their occupied bytes.
 func (p *Pass) buffersOf(all []freed) (buffers []int, bytes int64) {
 	for _, f := range all {
 		buffers = append(buffers, int(f.buffer))
-		bytes = lifetime.AddSat(bytes, p.Space.Buffers[f.buffer].Size)
+		bytes = units.AddSat(bytes, p.Space.Buffers[f.buffer].Size)
 	}
 	return buffers, bytes
 }
 
-// livedThrough returns how many steps the oldest of some buffers has lived through.
+// livedThrough returns the age of the oldest of several buffers, in steps.
 func (s *steps) livedThrough(space *lifetime.Space, all []freed) int {
 	oldest := all[0].buffer
 	for _, f := range all {
-		oldest = min(oldest, f.buffer) // buffers stand in order of their beginnings
+		oldest = min(oldest, f.buffer) // buffers are in order of allocation
 	}
 	b := &space.Buffers[oldest]
 	return s.at(b.End) - s.at(b.Begin)

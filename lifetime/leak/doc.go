@@ -1,16 +1,12 @@
-// Package leak looks for buffers that should be gone: it turns a capture into
-// findings.
+// Package leak finds leaks and other memory problems: it turns a capture into findings.
 //
-// It stands between the model and the renderers. The model holds facts only; a finding
-// is an opinion with its evidence. Each rule is one value in [Rules] and one file here.
-// Code elsewhere treats findings by their [Kind], not by the name of their rule.
+// It lies between the model and the renderers. The model has facts; a finding is a judgement with its evidence. Each rule
+// is one value in [Rules] and one file. Other packages treat findings by [Kind], not by the name of the rule.
 //
-// The rules look at whole call stacks, because a helper may have one leaking and one
-// healthy caller. Findings name places: the innermost function of the program itself,
-// with the buffers of the leaking stacks only. Where a capture has no stacks, a place is
-// an operation and the shape of its result.
+// The rules examine whole call stacks, because a helper may have one leaking and one healthy caller. A finding names a
+// place: the innermost function of the program's own code, with the buffers of the leaking stacks only. Without stacks, a
+// place is an operation and the shape of its result.
 //
-// A compiled program (a space in program order) has a schedule and no history, so
-// nothing leaks in it. Two rules read its buffer assignment: what it holds from
-// beginning to end, and what its layouts waste.
+// A compiled program (a space in program order) has a schedule but no history, so nothing leaks in it. Two rules examine
+// its buffer assignment: memory in use for the whole run, and padding.
 package leak

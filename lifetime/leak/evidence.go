@@ -2,27 +2,26 @@ package leak
 
 import "slices"
 
-// Unit is what a figure is measured in.
+// Unit is the unit of a figure.
 type Unit string
 
 // The units of figures.
 const (
 	UnitBytes   Unit = "bytes"
 	UnitCount   Unit = "count"
-	UnitSteps   Unit = "steps" // a number of steps, or the number of one, from 0
+	UnitSteps   Unit = "steps" // a number of steps, or the index of a step, from 0
 	UnitShare   Unit = "share" // 0 to 1
-	UnitTime    Unit = "ns"    // of a space without a clock: events
+	UnitTime    Unit = "ns"    // events in a space without a clock
 	UnitAddress Unit = "address"
 	UnitText    Unit = "text"
-	UnitForeign Unit = "" // not known: a figure of another tool
+	UnitForeign Unit = "" // unknown: a figure of another tool
 )
 
-// Figure is one kind of evidence. The rules use no others than Figures has; what
-// another tool reports is ForeignFigure.
+// Figure is one kind of evidence. All figures of the rules are in Figures; those of other tools are ForeignFigures.
 type Figure struct {
 	Name string // as in JSON
 	Unit Unit
-	Doc  string // what it says, in one line
+	Doc  string // meaning, in one line
 }
 
 // Figures are all figures of the rules.
@@ -34,10 +33,10 @@ func newFigure(name string, unit Unit, doc string) Figure {
 	return Figures[len(Figures)-1]
 }
 
-// ForeignFigure returns a figure of another tool, by the name it has there.
+// ForeignFigure returns a figure of another tool with the name that the tool uses.
 func ForeignFigure(name string) Figure { return Figure{Name: name} }
 
-// The figures of buffers that were kept, or freed late.
+// Figures about buffers that were retained or freed late.
 var (
 	FigAllocated     = newFigure("allocated", UnitCount, "allocations of the call sites in the recording")
 	FigFreed         = newFigure("freed", UnitCount, "allocations of the call sites that were freed")
@@ -53,40 +52,40 @@ var (
 	FigProjected     = newFigure("projected_step", UnitSteps, "step in which the growth reaches the limit")
 	FigOutlives      = newFigure("outlives_releases", UnitCount, "releases of cached memory that the buffers outlived")
 	FigCausePlace    = newFigure("cause", UnitText, "place of the largest finding that one change may fix together with this one")
-	FigLikelyCause   = newFigure("likely_cause", UnitText, "what probably keeps the buffers alive")
+	FigLikelyCause   = newFigure("likely_cause", UnitText, "probable reason why the buffers stay alive")
 	FigShareInBursts = newFigure("share_in_bursts", UnitShare, "frees of the call site that came many at a time, as a share of all its frees")
 )
 
-// The figures of failed allocations, reserved memory and limits.
+// Figures about failed allocations, reserved memory and limits.
 var (
 	FigFailures         = newFigure("failures", UnitCount, "allocations that failed")
 	FigAfter            = newFigure("after", UnitTime, "when the last allocation failed, since the recording began")
-	FigRequested        = newFigure("requested", UnitBytes, "what the last failed allocation requested")
+	FigRequested        = newFigure("requested", UnitBytes, "size of the last failed allocation")
 	FigInUse            = newFigure("in_use", UnitBytes, "memory in use when the last allocation failed")
 	FigReason           = newFigure("reason", UnitText, "cause of the failure")
 	FigDeviceFree       = newFigure("device_free", UnitBytes, "memory of the device that was free when the last allocation failed")
-	FigOutside          = newFigure("outside", UnitBytes, "memory of the device that this allocator does not hold")
-	FigLimit            = newFigure("limit", UnitBytes, "memory that the device has")
+	FigOutside          = newFigure("outside", UnitBytes, "memory of the device in use outside this allocator")
+	FigLimit            = newFigure("limit", UnitBytes, "memory of the device")
 	FigReserved         = newFigure("reserved", UnitBytes, "memory that the allocator took from the device")
 	FigFree             = newFigure("free_in_reserved", UnitBytes, "reserved memory that is not in use")
 	FigLargestHole      = newFigure("largest_hole", UnitBytes, "largest free piece of the reserved memory")
 	FigHoleAddress      = newFigure("hole_address", UnitAddress, "address of the largest free piece")
 	FigFragmentation    = newFigure("fragmentation", UnitShare, "share of the free memory outside the largest free piece")
 	FigMaxFragmentation = newFigure("fragmentation_max", UnitShare, "highest fragmentation in the recording")
-	FigForced           = newFigure("forced_bytes", UnitBytes, "memory that was reserved although as much was free, but in pieces")
+	FigForced           = newFigure("forced_bytes", UnitBytes, "memory that was reserved although as much reserved memory was free, but in pieces")
 	FigSinceReserved    = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
 )
 
-// The figures of a run as a whole and of waste.
+// Figures about a run as a whole and about waste.
 var (
-	FigPeak               = newFigure("peak", UnitBytes, "highest memory in use; for spike, in the step that needs most")
+	FigPeak               = newFigure("peak", UnitBytes, "highest memory in use; for spike, in the step with the highest peak")
 	FigUsualPeak          = newFigure("usual_peak", UnitBytes, "peak of the median step")
-	FigStepsAbove         = newFigure("steps_above", UnitSteps, "steps that need much more than the median step")
-	FigStep               = newFigure("step", UnitSteps, "the step that needs most")
+	FigStepsAbove         = newFigure("steps_above", UnitSteps, "steps whose peak is much higher than the median")
+	FigStep               = newFigure("step", UnitSteps, "the step with the highest peak")
 	FigSlices             = newFigure("slices", UnitCount, "slices of the recording whose lowest levels were compared")
-	FigNotHigher          = newFigure("not_higher", UnitCount, "slices whose lowest level is not above the one before")
+	FigNotHigher          = newFigure("not_higher", UnitCount, "slices whose lowest level is not above that of the previous slice")
 	FigGrown              = newFigure("grown_bytes", UnitBytes, "rise of the lowest level over the slices")
-	FigShareOfWindow      = newFigure("share_of_window", UnitShare, "part of the recording with all allocations and frees in it")
+	FigShareOfWindow      = newFigure("share_of_window", UnitShare, "part of the recording that contains all allocations and frees")
 	FigAllocations        = newFigure("allocations", UnitCount, "allocations of the memory ID; for repeated_allocation, of the size that repeats")
 	FigFrees              = newFigure("frees", UnitCount, "frees of the memory ID")
 	FigSize               = newFigure("size", UnitBytes, "the size that repeats")
@@ -94,25 +93,25 @@ var (
 	FigPadding            = newFigure("padding", UnitBytes, "padding at the peak of a compiled program")
 	FigWasted             = newFigure("wasted_bytes", UnitBytes, "memory at the peak that holds no data")
 	FigPeakBytes          = newFigure("peak_bytes", UnitBytes, "peak of the compiled program")
-	FigShareOfPeak        = newFigure("share_of_peak", UnitShare, "what the finding holds or wastes, as a share of the peak")
+	FigShareOfPeak        = newFigure("share_of_peak", UnitShare, "bytes of the finding as a share of the peak")
 )
 
-// The figures of a rank that differs.
+// Figures about a rank that differs.
 var (
 	FigRanks           = newFigure("ranks", UnitCount, "ranks that were compared")
 	FigValue           = newFigure("value", UnitBytes, "the measure of this rank")
 	FigMedian          = newFigure("median", UnitBytes, "median of the measure over all ranks")
-	FigMedianDeviation = newFigure("median_deviation", UnitBytes, "median absolute deviation from this median")
-	FigMeasure         = newFigure("measure", UnitText, "what differs: peak, growth or leaked bytes")
+	FigMedianDeviation = newFigure("median_deviation", UnitBytes, "median absolute deviation of the measure")
+	FigMeasure         = newFigure("measure", UnitText, "the measure that differs: peak, growth or leaked bytes")
 	FigRank            = newFigure("rank", UnitText, "the rank that differs")
-	FigFile            = newFigure("file", UnitText, "capture of the rank")
+	FigFile            = newFigure("file", UnitText, "capture file of the rank")
 )
 
 // Evidence is one figure behind a finding, with its value.
 type Evidence struct {
 	Figure
 	Value float64
-	Text  string // in place of Value where it is not ""
+	Text  string // replaces Value unless it is ""
 }
 
 // figure returns evidence with a number.
@@ -120,10 +119,10 @@ func figure[N int | int64 | float64](of Figure, value N) Evidence {
 	return Evidence{Figure: of, Value: float64(value)}
 }
 
-// word returns evidence with a text.
-func word(of Figure, text string) Evidence { return Evidence{Figure: of, Text: text} }
+// textFigure returns evidence with a text.
+func textFigure(of Figure, text string) Evidence { return Evidence{Figure: of, Text: text} }
 
-// add adds evidence to a finding. Numbers of a figure that it has already are summed.
+// add adds evidence to a finding. It sums the numbers of a figure that is already there.
 func (f *Finding) add(evidence ...Evidence) {
 	for _, e := range evidence {
 		if i := f.index(e.Figure); i >= 0 {
@@ -138,7 +137,7 @@ func (f *Finding) index(of Figure) int {
 	return slices.IndexFunc(f.Evidence, func(e Evidence) bool { return e.Name == of.Name })
 }
 
-// Value returns the number of a figure, 0 where the finding lacks it.
+// Value returns the number of a figure, 0 if the finding lacks it.
 func (f *Finding) Value(of Figure) float64 {
 	if i := f.index(of); i >= 0 {
 		return f.Evidence[i].Value
@@ -146,7 +145,7 @@ func (f *Finding) Value(of Figure) float64 {
 	return 0
 }
 
-// Text returns the text of a figure, "" where the finding lacks it.
+// Text returns the text of a figure, "" if the finding lacks it.
 func (f *Finding) Text(of Figure) string {
 	if i := f.index(of); i >= 0 {
 		return f.Evidence[i].Text

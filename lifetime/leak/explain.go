@@ -8,18 +8,17 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// causeGroup is leaks that have one cause: they keep something of the same steps.
+// causeGroup is a group of leaks that probably have one cause: they retain buffers from the same steps.
 type causeGroup struct {
 	findings []*Finding
-	steps    []int // sorted
+	steps    []int // in which the retained buffers of the first leak were allocated, sorted
 }
 
-// together is how much of the steps of two leaks must be the same for them to
-// have one cause.
+// together is the minimum share of common steps of two leaks with one cause.
 const together = 0.9
 
-// explain finds out which leaks have one cause, and what it may be. A loss that
-// is summed with its graph keeps several tensors of every step.
+// explain groups leaks by cause and sets the probable cause of each group. Example: a summed loss whose graph retains
+// several tensors of every step.
 func (p *Pass) explain(findings []Finding) {
 	for _, g := range p.causeGroups(findings) {
 		largest := slices.MaxFunc(g.findings, func(x, y *Finding) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
@@ -27,20 +26,20 @@ func (p *Pass) explain(findings []Finding) {
 		for _, f := range g.findings {
 			f.blame(cause, place)
 			if f != largest {
-				f.Suggestions = []string{fmt.Sprintf("Fix %s first: it may hold this too.", place)}
+				f.Suggestions = []string{fmt.Sprintf("Fix %s first; it may fix this too.", place)}
 			}
 		}
 	}
 }
 
-// blame sets the cause of a finding; place is that of the largest finding that has it.
+// blame sets the cause of a finding. place is that of the largest finding with the same cause.
 func (f *Finding) blame(cause Cause, place lifetime.Place) {
 	f.Cause = cause
-	f.add(word(FigCausePlace, place.String()), word(FigLikelyCause, cause.String()))
+	f.add(textFigure(FigCausePlace, place.String()), textFigure(FigLikelyCause, cause.String()))
 	f.Suggestions = []string{cause.Advice()}
 }
 
-// causeGroups groups leaks of the same severity that keep something of the same steps.
+// causeGroups groups leaks that retain buffers from the same steps. Suspected and confirmed leaks stay apart.
 func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
 	for i := range findings {
 		f := &findings[i]
@@ -57,7 +56,7 @@ func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
 	return groups
 }
 
-// stepsOf returns the steps in which buffers began, sorted.
+// stepsOf returns the distinct steps in which buffers were allocated, sorted.
 func (p *Pass) stepsOf(buffers []int) []int {
 	steps := make([]int, len(buffers))
 	for i, b := range buffers {
@@ -67,10 +66,10 @@ func (p *Pass) stepsOf(buffers []int) []int {
 	return slices.Compact(steps)
 }
 
-// overlaps reports whether two leaks share enough of their steps. It stops where they
-// differ too much: programs with thousands of leaks compare each with many others.
+// overlaps reports whether two sorted lists of steps have enough in common. It stops early once they differ too much:
+// programs with thousands of leaks compare each with many others.
 func overlaps(x, y []int) bool {
-	differ := 0 // steps that one has
+	differ := 0 // steps in only one list
 	most := (1 - together) * float64(len(x)+len(y))
 	i, j := 0, 0
 	for i < len(x) && j < len(y) && float64(differ) <= most {

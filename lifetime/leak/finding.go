@@ -9,11 +9,11 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Severity says how urgent a finding is.
+// Severity is the urgency of a finding.
 type Severity uint8
 
 const (
-	Info     Severity = iota // no fault, or too little evidence for a warning
+	Info     Severity = iota // not a fault, or too little evidence for a warning
 	Warning                  // a confirmed leak, or much waste
 	Critical                 // a failed allocation, or a leak that is large or reaches the limit soon
 )
@@ -23,34 +23,32 @@ var severityNames = [...]string{"info", "warning", "critical"}
 // String returns the name used in JSON and labels.
 func (s Severity) String() string { return severityNames[s] }
 
-// ParseSeverity is the inverse of Severity.String. It returns false for any other
-// name.
+// ParseSeverity is the inverse of Severity.String. It returns false for unknown names.
 func ParseSeverity(name string) (Severity, bool) {
 	i := slices.Index(severityNames[:], name)
 	return Severity(max(i, 0)), i >= 0
 }
 
-// Finding is one place in the program and what is wrong with it.
+// Finding is one problem, at one place of the program or in a whole space.
 type Finding struct {
-	Rule       string // name of the rule that found it
+	Rule       string // name of the rule
 	Kind       Kind
 	Severity   Severity
-	Confidence float64 // 0 to 1: how far the evidence carries
+	Confidence float64 // 0 to 1
 	Space      *lifetime.Space
-	Sites      []lifetime.SiteID // the stacks concerned; the first one names the place. None: the whole space
-	Amount     lifetime.Amount   // the buffers concerned
+	Sites      []lifetime.SiteID // call sites; the first names the place; none for a finding about the whole space
+	Amount     lifetime.Amount   // affected buffers
 
-	BytesPerStep float64 // requested bytes; 0 when the steps are unknown
-	Cause        Cause   // of a leak or a failed allocation; NoCause of others
+	BytesPerStep float64 // requested bytes; 0 if steps are unknown
+	Cause        Cause   // of a leak or a failed allocation
 	Description  string
 	Evidence     []Evidence
-	Suggestions  []string // each fits a line of 80 columns
+	Suggestions  []string // advice, each at most 76 columns unless it names a place
 
-	Kept []int // the buffers concerned, by index into Space.Buffers; nil where the rule does not count single buffers
+	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 }
 
-// Place returns the site that names the place of a finding, 0 for a finding about the
-// whole space.
+// Place returns the site that names the place of a finding, 0 for a finding about the whole space.
 func (f *Finding) Place() lifetime.SiteID {
 	if len(f.Sites) == 0 {
 		return 0
@@ -61,8 +59,7 @@ func (f *Finding) Place() lifetime.SiteID {
 // IsLeak reports whether a finding is a confirmed leak.
 func (f *Finding) IsLeak() bool { return f.Kind == KindLeak && f.Severity > Info }
 
-// Sort puts findings in the order of reports: most severe first, leaks before
-// others, then most bytes.
+// Sort puts findings in the order of reports: most severe first, leaks before others, then most bytes.
 func Sort(all []Finding) {
 	other := func(f *Finding) int {
 		if f.IsLeak() {
@@ -76,16 +73,16 @@ func Sort(all []Finding) {
 	})
 }
 
-// The text of a finding fits maxLines lines, as the terminal and pages wrap it: without
-// the place, which the heading names, and with the confidence behind it.
+// The text of a finding fits maxLines lines when the terminal wraps it: without the place, which is in the heading, and
+// followed by the confidence.
 const (
 	maxLines   = 3
 	lineWidth  = 76
 	confidence = "; confidence 100 %"
 )
 
-// describe sets the description: the place, unless it is "", the text and the further
-// parts up to the first that does not fit; the evidence has that. It skips empty parts.
+// describe sets the description: the place unless it is "", the text, and further parts up to the first that does not
+// fit. It skips empty parts. Parts that do not fit are still in the evidence.
 func (f *Finding) describe(place, text string, parts ...string) {
 	for _, part := range parts {
 		if part == "" {
@@ -102,7 +99,7 @@ func (f *Finding) describe(place, text string, parts ...string) {
 	f.Description = text
 }
 
-// fits reports whether words fit the lines of a finding.
+// fits reports whether a text fits the lines of a finding.
 func fits(text string) bool {
 	lines, width := 1, -1
 	for _, word := range strings.Fields(text) {
@@ -115,7 +112,7 @@ func fits(text string) bool {
 	return lines <= maxLines
 }
 
-// merge adds buffers of one stack to the finding of its place, and what the stack did.
+// merge adds buffers of one site and the figures of the site to the finding of its place.
 func (f *Finding) merge(s *lifetime.Space, site lifetime.SiteID, buffers []int, h *history) {
 	f.Sites = append(f.Sites, site)
 	f.Kept = append(f.Kept, buffers...)
@@ -130,7 +127,7 @@ func amountOf(b *lifetime.Buffer) lifetime.Amount {
 	return lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested}
 }
 
-// places are the findings of a rule by place, in order of their appearance.
+// places are the findings of a rule by place, in order of appearance.
 type places struct {
 	found map[lifetime.Place]*Finding
 	order []lifetime.Place
@@ -138,7 +135,7 @@ type places struct {
 
 func newPlaces() *places { return &places{found: map[lifetime.Place]*Finding{}} }
 
-// at returns the finding of a place, a new one the first time.
+// at returns the finding of a place and creates it the first time.
 func (p *places) at(where lifetime.Place) *Finding {
 	f := p.found[where]
 	if f == nil {
@@ -149,7 +146,7 @@ func (p *places) at(where lifetime.Place) *Finding {
 	return f
 }
 
-// conclude completes every finding and returns those for which complete is true.
+// conclude calls complete on every finding and returns those for which it returns true.
 func (p *places) conclude(complete func(place lifetime.Place, f *Finding) bool) (all []Finding) {
 	for _, place := range p.order {
 		if f := p.found[place]; complete(place, f) {

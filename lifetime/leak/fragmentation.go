@@ -9,27 +9,22 @@ import (
 
 // The thresholds of fragmentation.
 const (
-	// minGap is the share of the reserved memory that must be free, and minPieces
-	// the share of that outside the largest hole.
-	minGap    = 0.3
-	minPieces = 0.5
-	// leastGap keeps the rounding of segments out: PyTorch reserves 20 MiB where
-	// a buffer needs one.
-	leastGap = 64 << 20
-	// minForced is the share of the reserved memory that the allocator took from
-	// the device although it had as much free: then the holes did harm.
+	minGap    = 0.3      // minimum free share of the reserved memory
+	minPieces = 0.5      // minimum share of the free memory outside the largest hole
+	leastGap  = 64 << 20 // minimum free bytes: PyTorch reserves 20 MiB for a buffer of 1 MiB
+
+	// minForced is the share of the reserved memory that was reserved although as much was free. From there on, the
+	// holes did harm.
 	minForced = 0.1
-	// stableShare is the share of the allocations, the last ones, since which nothing
-	// more was reserved where reserved memory is stable.
+	// stableShare is the share of the allocations, at the end, during which a stable allocator reserves nothing more.
 	stableShare = 1.0 / 3
 )
 
-// adviceFragmented is what to do about memory in pieces in PyTorch.
+// adviceFragmented is the advice against fragmentation in PyTorch.
 const adviceFragmented = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes."
 
-// fragmentation finds reserved memory that is free, but in pieces that are too
-// small for what the program requests. A gap between reserved and allocated memory
-// that grows and then stays is not a leak: the allocator keeps what it had to reserve.
+// fragmentation finds reserved memory that is free, but in pieces too small for the requests of the program. A gap
+// between reserved and allocated memory that grows and then stays is not a leak: the allocator keeps what it reserved.
 func fragmentation(p *Pass) []Finding {
 	s := p.Space
 	switch {
@@ -54,21 +49,20 @@ func fragmentation(p *Pass) []Finding {
 	if harmed {
 		harm = fmt.Sprintf("%s were reserved although as much was free", units.Bytes(forced))
 	}
-	rest, rests := "reserved memory still grows at the end", float64(after) >= stableShare*float64(n)
-	if rests {
-		rest = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
+	state, stable := "reserved memory is still growing at the end", float64(after) >= stableShare*float64(n)
+	if stable {
+		state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
 	}
-	if harmed && (!rests || holes.Total >= p.critical()) {
+	if harmed && (!stable || holes.Total >= p.critical()) {
 		f.Severity = Warning
 	}
 	f.describe("", fmt.Sprintf("%s of %s reserved are free at the end, in pieces of at most %s", units.Bytes(holes.Total), units.Bytes(reserved),
-		units.Bytes(holes.Largest)), harm, rest)
+		units.Bytes(holes.Largest)), harm, state)
 	return []Finding{f}
 }
 
-// forced sums the regions that were reserved while the reserved memory had as
-// much free, and returns when the last one was reserved. Small buffers live in
-// regions of their own, so those do not count.
+// forced returns the bytes that were reserved although as much reserved memory was free, and the instant of the last
+// reservation. Regions for small buffers do not count: large requests cannot use them.
 func (p *Pass) forced() (bytes, last int64) {
 	s := p.Space
 	steps := s.ReservedLevels()
@@ -77,7 +71,7 @@ func (p *Pass) forced() (bytes, last int64) {
 		for ; next < len(steps) && steps[next].At <= until; next++ {
 			more := steps[next].Bytes - reserved
 			if more >= smallSegment && reserved-used >= more && steps[next].At > s.Begin+1 {
-				bytes = lifetime.AddSat(bytes, more)
+				bytes = units.AddSat(bytes, more)
 			}
 			if more > 0 && steps[next].At > s.Begin+1 {
 				last = steps[next].At
@@ -93,12 +87,10 @@ func (p *Pass) forced() (bytes, last int64) {
 	return bytes, last
 }
 
-// smallSegment is the size from which on a region of PyTorch's allocator is not
-// one for small buffers, which are 2 MiB.
+// smallSegment is the minimum size of regions for large buffers in PyTorch. Those for small buffers have 2 MiB.
 const smallSegment = 2<<20 + 1
 
-// reportedFragmentation reads the allocator's own figure at the peak, as XProf
-// profiles have it.
+// reportedFragmentation uses the fragmentation that the allocator reported at the peak (XProf profiles).
 func (p *Pass) reportedFragmentation() []Finding {
 	peak, highest, limit := p.highest(), float32(0), p.limit()
 	at := float32(0)
@@ -117,7 +109,7 @@ func (p *Pass) reportedFragmentation() []Finding {
 		Evidence: []Evidence{figure(FigFragmentation, float64(at)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
 			figure(FigLimit, limit)},
 		Suggestions: []string{"Use few sizes, or set TF_GPU_ALLOCATOR=cuda_malloc_async."}}
-	f.describe("", fmt.Sprintf("%.0f %% of the %s free at the peak lie outside the largest free block, as the allocator reports", 100*at,
+	f.describe("", fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest free block, as the allocator reported", 100*at,
 		units.Bytes(limit-peak.Bytes)))
 	return []Finding{f}
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// fragments is a program whose regions are cut up: what it frees lies between what
-// it keeps. Sizes are in MiB.
+// fragments is a program with fragmented regions: freed buffers lie between retained ones. Sizes are in MiB.
 type fragments struct {
-	regions [][]int // of each region: a hole, what is kept behind it, a hole and so on
-	forced  []int   // regions that are reserved afterwards, for one buffer as large
-	small   int     // regions of 2 MiB that are reserved then
-	after   int     // buffers that are allocated and freed at the end
+	regions [][]int // layout of each region: hole, retained buffer, hole, and so on
+	forced  []int   // regions reserved afterwards, each for one buffer of its size
+	small   int     // regions of 2 MiB reserved then
+	after   int     // buffers allocated and freed at the end
 	failed  *failure
 }
 
 // failure is an allocation that fails at the end.
-type failure struct{ wanted, free int64 } // bytes; -1 free = unknown
+type failure struct{ requested, free int64 } // bytes; free -1 = unknown
 
 func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	t.Helper()
@@ -70,12 +69,12 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 		b.Free(s, now(), build.Block{Addr: holes[0].addr, Requested: mib, Occupied: mib})
 	}
 	if f.failed != nil {
-		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.wanted, Free: f.failed.free})
+		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.requested, Free: f.failed.free})
 	}
 	return h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 }
 
-// TestFragmentation: the rule at its limits, with figures that can be counted.
+// TestFragmentation tests the rule at its thresholds.
 func TestFragmentation(t *testing.T) {
 	cut := [][]int{{10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}} // 200, 190 of it free
 	for name, c := range map[string]struct {
@@ -91,10 +90,10 @@ func TestFragmentation(t *testing.T) {
 		"as much as is free":             {fragments{regions: cut, forced: []int{190}}, 0, "warning 390 190 10 190"},
 		"more than is free":              {fragments{regions: cut, forced: []int{191}}, 0, "info 391 190 10 0"},
 		"regions for small buffers":      {fragments{regions: cut, small: 30}, 0, "info 260 190 10 0"},
-		"it has come to rest":            {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 0, "info 240 190 10 40 rests"},
+		"reserved memory is stable":      {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 0, "info 240 190 10 40 stable"},
 		"not quite":                      {fragments{regions: cut, forced: []int{20, 20}, after: 14}, 0, "warning 240 190 10 40"},
-		"much, though it rests":          {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 190, "warning 240 190 10 40 rests"},
-		"just below much":                {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 191, "info 240 190 10 40 rests"},
+		"critical, though stable":        {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 190, "warning 240 190 10 40 stable"},
+		"just below critical":            {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 191, "info 240 190 10 40 stable"},
 		"the least gap":                  {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 16, 20}}}, 0, "info 144 64 16 0"},
 		"below it":                       {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 15, 20}}}, 0, ""},
 		"the least share":                {fragments{regions: [][]int{{30, 70, 30, 70, 30, 70}}}, 0, "info 300 90 30 0"},
@@ -114,7 +113,7 @@ func TestFragmentation(t *testing.T) {
 			size := func(name string) int64 { return int64(evidence(f, name).(float64)) / mib }
 			got += fmt.Sprint(f.Severity, " ", size("reserved"), " ", size("free_in_reserved"), " ", size("largest_hole"), " ", size("forced_bytes"))
 			if strings.Contains(f.Description, "has been stable") && c.program.after > 0 {
-				got += " rests"
+				got += " stable"
 			}
 			if n := evidence(f, "allocations_since_last_reservation"); c.program.after > 0 && n != float64(c.program.after+1) { // with that of the region itself
 				t.Errorf("%s: %v allocations since the last reservation", name, n)
@@ -129,43 +128,42 @@ func TestFragmentation(t *testing.T) {
 	}
 }
 
-// TestReasons: why an allocation failed, at the limits of each reason.
+// TestReasons tests the cause of a failed allocation at the thresholds of each cause.
 func TestReasons(t *testing.T) {
 	cut := [][]int{{10, 1, 9, 3}, {10, 2, 20, 5}} // 60 reserved, 49 of it free, the largest hole between 2 and 5
 	full := [][]int{{0, 60}}
 	for name, c := range map[string]struct {
-		regions      [][]int
-		limit        int64 // MiB
-		wanted, free int64
-		reason, says string
+		regions         [][]int
+		limit           int64 // MiB
+		requested, free int64
+		reason, text    string
 	}{
-		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "2.00 MiB of kept (train.py) lie next to it"},
-		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of 60.0 MiB reserved were free, the largest hole has 20.0 MiB"},
+		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "2.00 MiB of kept (train.py) are next to it"},
+		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of 60.0 MiB reserved were free, but the largest hole was 20.0 MiB"},
 		"more than is free":      {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
 		"fits a hole":            {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
-		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "others 10.0 MiB, and 30.0 MiB were free"},
+		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "others used 10.0 MiB, and 30.0 MiB were free"},
 		"less than that is":      {full, 100, mib, 30*mib + 1, "exhausted", "the process has its own limit"},
 		"as much is free":        {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free: the process has its own limit"},
 		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1024 KiB free; "},
 		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
-		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "others 40.0 MiB, and 0 B were free"},
+		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "others used 40.0 MiB, and 0 B were free"},
 	} {
-		capture := fragments{regions: c.regions, failed: &failure{c.wanted, c.free}}.capture(t)
+		capture := fragments{regions: c.regions, failed: &failure{c.requested, c.free}}.capture(t)
 		f := find(t, capture, leak.Settings{Limit: c.limit * mib})[0]
-		if f.Rule != "oom" || f.Severity != leak.Critical || evidence(f, "reason") != c.reason || !strings.Contains(f.Description, c.says) {
-			t.Errorf("%s: %v, want %s with %q: %s", name, evidence(f, "reason"), c.reason, c.says, f.Description)
+		if f.Rule != "oom" || f.Severity != leak.Critical || evidence(f, "reason") != c.reason || !strings.Contains(f.Description, c.text) {
+			t.Errorf("%s: %v, want %s with %q: %s", name, evidence(f, "reason"), c.reason, c.text, f.Description)
 		}
-		if enough := strings.Contains(f.Description, "its own limit"); enough != (c.reason == "exhausted" && c.free >= c.wanted) {
+		if enough := strings.Contains(f.Description, "its own limit"); enough != (c.reason == "exhausted" && c.free >= c.requested) {
 			t.Errorf("%s: %s", name, f.Description)
 		}
-		if evidence(f, "requested") != float64(c.wanted) || evidence(f, "failures") != 1.0 || (evidence(f, "device_free") == nil) != (c.free < 0) {
+		if evidence(f, "requested") != float64(c.requested) || evidence(f, "failures") != 1.0 || (evidence(f, "device_free") == nil) != (c.free < 0) {
 			t.Errorf("%s: %v", name, f.Evidence)
 		}
 	}
 }
 
-// TestCloseToLimit: a peak that nearly reaches the limit is a finding where no
-// failure is recorded.
+// TestCloseToLimit: a peak close to the limit is a finding if no failure was recorded.
 func TestCloseToLimit(t *testing.T) {
 	capture := fragments{regions: [][]int{{0, 95}}}.capture(t)
 	for limit, want := range map[int64]bool{100 * mib: true, 100*mib + 2: false, 95 * mib: true, 0: false} {

@@ -1,20 +1,21 @@
 package leak
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
 
-// Change is what functions did in one step of the program.
+// Change sums up what functions allocated and freed in one step of the program.
 type Change struct {
 	Begin            int64 // of the step
 	Allocated, Freed lifetime.Amount
 }
 
-// Bytes returns by how many occupied bytes the step changed what is alive.
-func (c *Change) Bytes() int64 { return lifetime.AddSat(c.Allocated.Bytes, -c.Freed.Bytes) }
+// Bytes returns the change of the live occupied bytes in the step.
+func (c *Change) Bytes() int64 { return units.AddSat(c.Allocated.Bytes, -c.Freed.Bytes) }
 
-// Changes returns what the functions that settings.Function matches, and those
-// that they called, allocated and freed of their own in each step. What they did
-// before the first step counts to it; without steps the window is one. inferred
-// says that nothing marks the steps.
+// Changes returns, for each step, what the functions selected by settings.Function allocated and freed. Events before the
+// first step count towards it; without steps the whole window is one step. inferred is true for unmarked steps.
 func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
 	p := newPass(c, s, settings)
 	if !p.dynamic() {

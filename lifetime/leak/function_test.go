@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestChanges: what a function allocated and freed in each step, by hand; before the
-// first step counts to it, without steps the window is one.
+// TestChanges: the allocations and frees of a function in each step. Events before the first step count towards it; without
+// steps, the window is one step.
 func TestChanges(t *testing.T) {
 	for _, steps := range []int{0, 3} {
 		b := build.New(build.Everything)
@@ -24,9 +24,9 @@ func TestChanges(t *testing.T) {
 			}
 			return b.Site(lifetime.Site{Op: op, Stack: b.Stack(frames)})
 		}
-		wanted, called, operation, other := site("", "build", "main"), site("", "helper", "build", "main"), site("build_all"), site("", "load", "main")
+		selected, called, operation, other := site("", "build", "main"), site("", "helper", "build", "main"), site("build_all"), site("", "load", "main")
 		b.Free(s, 5, build.Block{Addr: 0x9000, Requested: 4096, Occupied: 4096}) // older than the window
-		b.Alloc(s, 10, build.Block{Addr: 0x1000, Requested: 100, Occupied: 512, Site: wanted})
+		b.Alloc(s, 10, build.Block{Addr: 0x1000, Requested: 100, Occupied: 512, Site: selected})
 		for i := range steps {
 			b.Mark(s, lifetime.Mark{Begin: int64(20 + 100*i), End: int64(110 + 100*i), Kind: lifetime.Step, Text: "step"})
 		}
@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestSeverities reads what severities are called.
+// TestSeverities parses the names of severities.
 func TestSeverities(t *testing.T) {
 	for _, s := range []leak.Severity{leak.Info, leak.Warning, leak.Critical} {
 		if got, ok := leak.ParseSeverity(s.String()); got != s || !ok {
@@ -64,6 +64,6 @@ func TestSeverities(t *testing.T) {
 		}
 	}
 	if _, ok := leak.ParseSeverity("fatal"); ok {
-		t.Error("fatal is taken")
+		t.Error("fatal is accepted")
 	}
 }

@@ -9,31 +9,28 @@ import (
 
 // Thresholds of the rules about compiled programs.
 const (
-	// smallBytes is where XProf's Memory Viewer stops to show buffers one by one.
-	smallBytes = 16 << 10
-	// maxFindings is how many groups of a space get a finding of their own.
-	maxFindings = 5
+	smallBytes  = 16 << 10 // smaller buffers are not shown one by one in XProf's Memory Viewer
+	maxFindings = 5        // groups of a space with a separate finding
 )
 
-// group is the buffers of a compiled program that one change of its source
-// concerns: those of one kind and shape from one place, such as the same line
-// in every layer.
+// group is a set of buffers of a compiled program that one change of the source affects: one kind and shape from one
+// place, such as the same line in every layer.
 type group struct {
 	groupKey
 	sites  []lifetime.SiteID // in order of appearance; may repeat
 	amount lifetime.Amount
-	bytes  int64 // what the rule counts
+	bytes  int64 // bytes that the rule counts
 }
 
 type groupKey struct {
 	place   lifetime.Place
 	kind    lifetime.Kind
 	shape   string
-	donated bool // an input whose memory holds an output too
+	donated bool // an input that shares its memory with an output
 }
 
-// groupBuffers returns the groups of buffers, most bytes first. count returns the bytes
-// of a buffer that matter to the rule; buffers with none are left out.
+// groupBuffers groups buffers, most bytes first. count returns the bytes of a buffer that the rule counts; buffers with 0
+// are omitted.
 func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count func(i int) int64) []group {
 	index, donated := map[groupKey]int{}, donatedInputs(s)
 	var groups []group
@@ -52,13 +49,13 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 		}
 		groups[at].add(group{sites: []lifetime.SiteID{b.Site}, amount: amountOf(b), bytes: n})
 	}
-	// Buffers come in order of their allocation, so ties are always the same.
+	// Buffers are in order of allocation, so the order of ties is deterministic.
 	slices.SortStableFunc(groups, func(x, y group) int { return cmp.Compare(y.bytes, x.bytes) })
 	return groups
 }
 
-// instructionPlace returns the place of a site. In a compiled program, the instruction
-// names a site that has neither scope nor operation.
+// instructionPlace returns the place of a site. In a compiled program, a site without scope and operation is named after
+// its instruction.
 func instructionPlace(c *lifetime.Capture, site lifetime.SiteID) lifetime.Place {
 	p, s := c.PlaceOf(site), &c.Sites[site]
 	if p == (lifetime.Place{Shape: s.Shape}) {
@@ -67,8 +64,7 @@ func instructionPlace(c *lifetime.Capture, site lifetime.SiteID) lifetime.Place 
 	return p
 }
 
-// donatedInputs returns the addresses of the allocations that hold an input and
-// an output.
+// donatedInputs returns the addresses of allocations that hold an input and an output.
 func donatedInputs(s *lifetime.Space) map[uint64]bool {
 	const both = lifetime.ForParameter | lifetime.ForOutput
 	at := map[uint64]bool{}
@@ -80,15 +76,15 @@ func donatedInputs(s *lifetime.Space) map[uint64]bool {
 	return at
 }
 
-// add takes the buffers of o into g.
+// add adds the buffers of o to g.
 func (g *group) add(o group) {
 	g.sites = append(g.sites, o.sites...)
 	g.amount.Add(o.amount)
 	g.bytes += o.bytes
 }
 
-// pick splits groups, which are sorted by bytes, into those that get a finding of
-// their own and the sum of the others, which has the key of the largest.
+// pick splits groups, sorted by bytes, into those with a separate finding and the sum of the others. The sum has the key
+// of its largest group.
 func pick(groups []group, large func(g *group) bool) (own []group, rest group) {
 	for i := range groups {
 		if len(own) < maxFindings && large(&groups[i]) {

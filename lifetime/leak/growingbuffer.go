@@ -11,33 +11,26 @@ import (
 
 // The thresholds of growingBuffer.
 const (
-	// minGrowths is how often the floor of the bytes of a site must rise, and
-	// minFactor how many times as high it must get.
-	minGrowths = 6
-	minFactor  = 1.5
-	// maxEarlier is how high a site may have been before its growth began, as a
-	// share of where it ends: a cache that is dropped and grows again has a
-	// rhythm, no leak.
+	minGrowths = 6   // minimum number of rises of the floor of the bytes of a site
+	minFactor  = 1.5 // minimum ratio of the last floor to the first
+	minLarger  = 0.9 // minimum share of the freed buffers that a larger one replaced
+	// maxEarlier is the maximum level before the growth as a share of the last floor: a cache that is dropped and grows
+	// again does not leak.
 	maxEarlier = 0.2
-	// minLarger is the share of the freed buffers that a larger one replaced.
-	minLarger = 0.9
-	// maxAlike is the share of the other sites whose buffers may grow in proportion:
-	// where many do, the program works on more and more, as with longer sequences.
-	maxAlike = 0.4
-	// minThird is the share of the growth that each third of the time must have,
-	// at least: what grows slower and slower comes to an end.
+	// maxProportional is the maximum share of other sites whose buffers grow in proportion. With more, the program
+	// processes more and more data, such as longer sequences.
+	maxProportional = 0.4
+	// minThird is the minimum share of the growth in each third of the time: growth that slows down ends.
 	minThird = 0.15
 )
 
-// growingBuffer finds sites that replace their buffer by a larger one, again and again:
+// growingBuffer finds sites that replace their buffer by a larger one again and again:
 //
 //	hist = torch.cat([hist, x])
 //
-// No buffer lives long, so their number stays; but what the site holds at the
-// least, the floor of its live bytes, keeps rising as the floor of their number
-// does in a leak, and each buffer that goes has made room for a larger one.
-// Lengths that vary, or rise from step to step, leave nothing between two steps:
-// their floor is level.
+// No buffer lives long, so their number is stable. But the floor of the live bytes of the site keeps rising, like the floor
+// of the number in a leak, and a larger buffer replaces each freed one. Sequences whose lengths vary or grow leave nothing
+// between two steps: their floor is level.
 func growingBuffer(p *Pass) []Finding {
 	sites := p.growingSites()
 	if len(sites) == 0 {
@@ -68,24 +61,23 @@ func growingBuffer(p *Pass) []Finding {
 	})
 }
 
-// growingSites returns the sites whose buffers are each larger than the one before.
+// growingSites returns the sites whose buffers are each larger than the previous one.
 func (p *Pass) growingSites() (sites []lifetime.SiteID) {
 	for site, h := range p.unexplained() {
 		if len(h.lifetimes) < minGrowths || !p.histories.growsBySize(p.Space, h) {
 			continue
 		}
-		if least, _ := p.verdict(h); least == 0 && !p.inOneCall(site) { // else it grows in number
+		if least, _ := p.verdict(h); least == 0 && !p.inOneCall(site) { // otherwise it grows in number
 			sites = append(sites, site)
 		}
 	}
 	return sites
 }
 
-// growth is a rise of the floor of a site's bytes.
+// growth is a rise of the floor of the bytes of a site.
 type growth struct {
-	at   moment
-	from int64 // the floor before it
-	to   int64
+	at       moment
+	from, to int64
 }
 
 // growths returns the rises of the floor of the live bytes, in order.
@@ -124,7 +116,7 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 		!site.wasAbove(maxEarlier*float64(last.to), first.at) && largerSuccessors(s, site) >= minLarger
 }
 
-// inEachThird reports whether each third of the time has its part of the growth.
+// inEachThird reports whether each third of the time has at least minThird of the growth.
 func inEachThird(all []growth) bool {
 	first, last := all[0], all[len(all)-1]
 	low := first.from
@@ -143,14 +135,14 @@ func inEachThird(all []growth) bool {
 	return true
 }
 
-// wasAbove reports whether a site held more than some bytes before a moment.
+// wasAbove reports whether the level of a site exceeded some bytes before a moment.
 func (h *history) wasAbove(bytes float64, before moment) bool {
 	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= before.allocations })
 	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > bytes })
 }
 
-// largerSuccessors returns the share of the freed buffers of a site that a
-// larger one of the site replaced: the last that was allocated before the free.
+// largerSuccessors returns the share of the freed buffers of a site that a larger one replaced. The replacement is the last
+// buffer of the site that was allocated before the free.
 func largerSuccessors(s *lifetime.Space, h *history) float64 {
 	freed, larger := 0, 0
 	for k, i := range h.buffers {

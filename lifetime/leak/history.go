@@ -4,55 +4,51 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// moment is a point of the window on two clocks: work, the number of
-// allocations so far whose buffers were freed in the window, and all
-// allocations so far.
+// moment is a point of the window on two clocks. work counts the allocations so far whose buffers were freed within the
+// window; allocations counts all.
 type moment struct {
 	work, allocations int
 }
 
-// histories is what each site of a space did.
+// histories are the histories of all sites of a space.
 type histories struct {
-	sites []*history        // by SiteID
-	order []lifetime.SiteID // sites with buffers, sorted
-	end   moment
-	// unknown are the times of the frees of buffers that are older than the
-	// window and have no recorded site, by requested size.
-	unknown map[int64][]int64
-	borns   []int32 // work at the beginning of each buffer
-
-	steps []int // work at the beginning of each step, where they are known
+	sites   []*history        // by SiteID
+	order   []lifetime.SiteID // sites with buffers, sorted
+	end     moment
+	unknown map[int64][]int64 // instants of frees of buffers older than the window without a site, by requested size
+	borns   []int32           // work at the beginning of each buffer
+	steps   []int             // work at the beginning of each step; nil if steps are unknown
 }
 
 // history is the live buffers of one site over the window.
 type history struct {
-	levels    []level // none where no buffer of the site is alive at the end: then no floor rises
-	holds     bool    // whether one is
-	now       level   // while newHistories walks through the window
-	buffers   []int   // that began in the window, by index
-	open      []int   // of them, those that are alive at its end
+	levels    []level // none if no buffer of the site is alive at the end: then no floor rises
+	holds     bool    // a buffer is alive at the end
+	now       level   // current level while newHistories walks through the window
+	buffers   []int   // buffers that began in the window, by index
+	open      []int   // those that are alive at its end
 	freed     []freed
-	lifetimes []int32 // of the freed ones, in work
+	lifetimes []int32 // of the freed buffers, in work
 	allocated int
 	older     int // buffers of the site that are older than the window
 
-	sorted    bool  // whether lifetimes are sorted
-	survivors []int // as Pass.survivors returns them
-	counted   bool  // whether survivors is set
+	sorted    bool  // lifetimes are sorted
+	survivors []int // cache of Pass.survivors
+	counted   bool  // survivors is set
 }
 
-// freed is a buffer of the window that was freed in it, in order of the frees.
+// freed is a buffer that was allocated and freed in the window. Lists are in order of the frees.
 type freed struct {
 	buffer      int32 // index
 	allocations int32 // in the space before the free
-	work        int32 // done before it
+	work        int32 // before the free
 }
 
-// level is the live buffers from a moment on. There is one for each change of the
-// window, so it is no larger than it must be.
+// level is the number and size of live buffers from a moment on. It is compact because there is one for each change.
 type level struct {
 	work, allocations int32 // the moment
 	alive             int32
@@ -79,8 +75,8 @@ func newHistories(s *lifetime.Space) *histories {
 			h.allocate(site, c.Buffer, b)
 		}
 		site.now.alive += int32(sign)
-		site.now.bytes = lifetime.AddSat(site.now.bytes, int64(sign)*b.Requested)
-		if site.holds && !(c.Begin && older) { // the floor starts there, it does not rise to it
+		site.now.bytes = units.AddSat(site.now.bytes, int64(sign)*b.Requested)
+		if site.holds && !(c.Begin && older) { // older buffers are the start of the floor, not a rise
 			site.now.work, site.now.allocations = int32(h.end.work), int32(h.end.allocations)
 			site.levels = append(site.levels, site.now)
 		}
@@ -88,7 +84,7 @@ func newHistories(s *lifetime.Space) *histories {
 	return h
 }
 
-// allocate notes that a buffer of a site began.
+// allocate records the allocation of a buffer.
 func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
 	site.allocated++
 	site.buffers = append(site.buffers, buffer)
@@ -101,7 +97,7 @@ func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
 	}
 }
 
-// free notes that a buffer of a site ended.
+// free records the free of a buffer.
 func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, older bool) {
 	if !older {
 		site.lifetimes = append(site.lifetimes, int32(h.age(c.Buffer)))
@@ -111,13 +107,12 @@ func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, o
 	}
 }
 
-// uneven is how many times as much work the last third of the steps must do as the
-// first one for work to be no measure of progress.
+// uneven is the ratio of the work in the last third of the steps to that in the first from which work is not a measure of
+// progress.
 const uneven = 2
 
-// useSteps adds the steps to the histories. A backward pass through all steps so far
-// does more work in each step than in the one before, so that an event of every step
-// seems to get rare. useSteps then sets the clock of work to run evenly through the steps.
+// useSteps adds the steps to the histories. If work grows from step to step (a backward pass through all steps so far), an
+// event that happens in every step seems to get rare. useSteps then makes the clock of work run evenly through the steps.
 func (h *histories) useSteps(s *lifetime.Space, in *steps) {
 	n := len(in.begins)
 	if n < 2*minRises {
@@ -143,7 +138,7 @@ func (h *histories) useSteps(s *lifetime.Space, in *steps) {
 	}
 }
 
-// evenOut sets the clock of work to run evenly through n steps.
+// evenOut makes the clock of work run evenly through n steps.
 func (h *histories) evenOut(n int) {
 	begin, each := h.steps[0], float64(h.end.work-h.steps[0])/float64(n)
 	even := func(work int32) int32 { return int32(h.even(int(work), n, each)) }
@@ -165,8 +160,7 @@ func (h *histories) evenOut(n int) {
 	h.end.work = begin + int(each*float64(n))
 }
 
-// even returns an amount of work on a clock that runs evenly through n steps, each of
-// as much work as given.
+// even converts an amount of work to a clock that runs evenly through n steps of each work.
 func (h *histories) even(work, n int, each float64) int {
 	begin := h.steps[0]
 	if work <= begin {
@@ -181,28 +175,23 @@ func (h *histories) even(work, n int, each float64) int {
 	return begin + int(each*(float64(k)+part))
 }
 
-// stepOf returns the step that an amount of work was done in, from 1; 0 before the
-// first.
+// stepOf returns the step in which an amount of work is reached, from 1; 0 before the first step.
 func (h *histories) stepOf(work int) int {
 	return sort.Search(len(h.steps), func(k int) bool { return h.steps[k] > work })
 }
 
-// replaced returns how many buffers of the sizes of kept, of unknown origin, may
-// have made room for those of a site. Frees before the site allocated a second time
-// do not count: these buffers were in flight when the window opened.
+// replaced returns how many freed buffers of unknown origin, with the sizes of kept, the buffers of a site may have
+// replaced. Frees before the second allocation of the site do not count: these buffers were in flight when the window
+// opened.
 func (h *histories) replaced(s *lifetime.Space, hist *history, kept []int) int64 {
 	if len(hist.buffers) < 2 {
 		return 0
 	}
-	from := s.Buffers[hist.buffers[1]].Begin
-	n := int64(0)
-	seen := map[int64]bool{}
+	from, sizes, n := s.Buffers[hist.buffers[1]].Begin, map[int64]bool{}, int64(0)
 	for _, i := range kept {
-		size := s.Buffers[i].Requested
-		if seen[size] {
-			continue
-		}
-		seen[size] = true
+		sizes[s.Buffers[i].Requested] = true
+	}
+	for size := range sizes {
 		for _, t := range h.unknown[size] {
 			if t > from {
 				n++
@@ -212,14 +201,10 @@ func (h *histories) replaced(s *lifetime.Space, hist *history, kept []int) int64
 	return n
 }
 
-// lag is the age, in work, up to which a live buffer of the site may still be
-// freed in time.
-func (h *history) lag() int {
-	return int(patience * float64(h.quantile(usual)))
-}
+// lag returns the age, in work, from which a live buffer of the site is overdue.
+func (h *history) lag() int { return int(patience * float64(h.quantile(usual))) }
 
-// quantile returns the age, in work, that a share of the freed buffers of the site
-// did not exceed; 0 where none was freed.
+// quantile returns a quantile of the lifetimes of the freed buffers, in work; 0 if none was freed.
 func (h *history) quantile(share float64) int {
 	if len(h.lifetimes) == 0 {
 		return 0
@@ -231,9 +216,8 @@ func (h *history) quantile(share float64) int {
 	return int(h.lifetimes[int(share*float64(len(h.lifetimes)-1))])
 }
 
-// rises returns the moments at which the floor rises, in order: once for each
-// buffer that it rises by. The floor at a moment is the lowest level from then
-// to the end.
+// rises returns the moments at which the floor rises, in order, one for each buffer. The floor at a moment is the lowest
+// number of live buffers from then to the end.
 func (h *history) rises() []moment {
 	var at []moment
 	floor := 0
@@ -242,7 +226,6 @@ func (h *history) rises() []moment {
 	}
 	for i := len(h.levels) - 1; i >= 0; i-- {
 		for ; floor > int(h.levels[i].alive); floor-- {
-			// The step from there to the level after it is one that lasts.
 			at = append(at, h.levels[i+1].at())
 		}
 	}
@@ -253,10 +236,10 @@ func (h *history) rises() []moment {
 	return at
 }
 
-// age returns how much work was done since a buffer was allocated.
+// age returns the work from the allocation of a buffer until now or, after newHistories, the end of the window.
 func (h *histories) age(buffer int) int { return h.end.work - int(h.borns[buffer]) }
 
-// allocatedBefore returns how many buffers of the space began before an instant.
+// allocatedBefore returns the number of buffers that began before an instant.
 func allocatedBefore(s *lifetime.Space, t int64) int {
 	return sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin >= t })
 }

@@ -8,17 +8,12 @@ import (
 
 // The thresholds of imbalance.
 const (
-	// maxSetup is the share of the work that counts as setting up where steps are
-	// not known.
-	maxSetup = 0.1
-	// fewAllocations is the number of allocations below which a set-up cannot be
-	// distinguished from what follows.
-	fewAllocations = 50
+	maxWarmup = 0.1 // share of the work that counts as warm-up if steps are unknown
+	minWindow = 50  // allocations; with fewer, warm-up and steady state look the same
 )
 
-// imbalance counts what was allocated after the set-up and never freed, and that no
-// rule so far has explained: one finding for the space. The site with most bytes of it
-// names the finding.
+// imbalance sums up the buffers that were allocated after warm-up, never freed, and explained by no earlier rule. It
+// returns at most one finding for the space, named after the site with most of these bytes.
 func imbalance(p *Pass) []Finding {
 	f, most := Finding{Confidence: 1}, int64(0)
 	for site, h := range p.unexplained() {
@@ -33,28 +28,27 @@ func imbalance(p *Pass) []Finding {
 			f.Sites[0], f.Sites[len(f.Sites)-1] = site, f.Sites[0]
 		}
 	}
-	if p.histories.end.allocations < fewAllocations || f.Amount.Count == 0 || !p.isNotable(f.Amount.Bytes) {
+	if p.histories.end.allocations < minWindow || f.Amount.Count == 0 || !p.isNotable(f.Amount.Bytes) {
 		return nil
 	}
 	s := p.Space
 	f.Evidence = []Evidence{figure(FigAllocations, s.Allocations), figure(FigFrees, s.Frees)}
-	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("still alive: %s (%s) from after the set-up, most of it from here; its number does not grow like a leak",
-		units.Several(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)),
-		fmt.Sprintf("%s, %s in all", units.Several(int64(s.Allocations), "allocation"), units.Several(int64(s.Frees), "free")))
-	f.Suggestions = []string{"Record longer: a slow leak goes on, a single allocation does not."}
+	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("never freed: %s (%s) from after warm-up, most bytes from this call site; "+
+		"the number does not grow as in a leak", units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)),
+		fmt.Sprintf("%s and %s in total", units.Plural(int64(s.Allocations), "allocation"), units.Plural(int64(s.Frees), "free")))
+	f.Suggestions = []string{"Record longer: a slow leak continues, a single allocation does not."}
 	return []Finding{f}
 }
 
-// unfreed returns the survivors of a site that began after the set-up and are too old
-// to be freed in time.
+// unfreed returns the survivors of a site that were allocated after warm-up and are overdue.
 func (p *Pass) unfreed(h *history) (all []int) {
 	for _, i := range p.survivors(h) {
 		age, end := p.histories.age(i), p.histories.end.work
-		setUp := float64(end-age) <= maxSetup*float64(end)
+		warmup := float64(end-age) <= maxWarmup*float64(end)
 		if len(p.steps.begins) > 1 {
-			setUp = p.Space.Buffers[i].Begin < p.steps.begins[1]
+			warmup = p.Space.Buffers[i].Begin < p.steps.begins[1]
 		}
-		if !setUp && age > h.lag() {
+		if !warmup && age > h.lag() {
 			all = append(all, i)
 		}
 	}

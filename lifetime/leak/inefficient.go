@@ -7,11 +7,11 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// minUse is the share of its buffers that a site must request.
+// minUse is the share of the occupied bytes of a buffer below which it counts as inefficient.
 const minUse = 0.5
 
-// inefficient finds the sites whose buffers at the peak are mostly rounding: a
-// scalar takes 512 bytes, and settings of the allocator round far more.
+// inefficient finds the sites whose buffers at the peak are mostly rounding: a scalar takes 512 bytes, and some
+// allocator settings round up far more.
 func inefficient(p *Pass) []Finding {
 	s, peak, all := p.Space, p.highest(), newPlaces()
 	for _, i := range s.LiveAt(peak.At) {
@@ -31,7 +31,7 @@ func inefficient(p *Pass) []Finding {
 		f.Sites = distinct(f.Sites)
 		f.Confidence = 1
 		f.add(figure(FigWasted, waste), figure(FigShareOfPeak, share))
-		f.describe(place.String(), fmt.Sprintf("%s occupy %s at the peak for %s requested", units.Several(f.Amount.Count, "buffer"),
+		f.describe(place.String(), fmt.Sprintf("%s occupy %s at the peak, but only %s were requested", units.Plural(f.Amount.Count, "buffer"),
 			units.Bytes(f.Amount.Bytes), units.Bytes(f.Amount.Requested)))
 		f.Suggestions = []string{"Pack the small tensors into one, or unset roundup_power2_divisions."}
 		return waste >= largeWaste && p.isNotable(waste)

@@ -12,69 +12,54 @@ import (
 
 // The thresholds of leaking.
 const (
-	// minRises is how often the floor of a site must rise. Three kept buffers
-	// are too common in healthy programs.
+	// minRises is the minimum number of rises of the floor. Three retained buffers are too common in healthy programs.
 	minRises = 4
-	// fewSteps is the number of marked steps of a short capture, each of which must keep
-	// as much: then three kept buffers are not a coincidence.
+	// fewSteps is the number of marked steps of a short capture. If each of them retains the same, three are enough.
 	fewSteps = 3
-	// minSpan is the share of the window over which the rises must spread: a
-	// burst is something that was loaded, not a leak.
+	// minSpan is the minimum spread of the rises as a share of the window: a burst is loaded data, not a leak.
 	minSpan = 0.2
-	// maxSilence bounds the time since the last rise, in longest pauses between
-	// two rises, and maxSilentShare as a share of the window: a floor that is
-	// silent for longer has plateaued.
+	// A floor has plateaued if its last rise is longer ago than maxSilence times the longest pause between two rises, or
+	// than maxSilentShare of the window.
 	maxSilence     = 3
 	maxSilentShare = 1.0 / 3
-	// minTailRate is the rate of rises in the last third of the growth, as a
-	// share of the mean rate: a cache that fills gets slower and slower. Where
-	// the rises as a whole come early, by Laplace's trend test at fading (the
-	// one-sided 10 % point of the normal distribution), it is minFadingRate: a
-	// cache may have filled at the site of a leak, but the leak must show.
+	// minTailRate is the minimum rate of rises in the last third of the growth, as a share of the mean rate: a cache fills
+	// more and more slowly. minFadingRate replaces it if the rises come early by Laplace's trend test at fading (the
+	// one-sided 10 % point of the normal distribution): a cache may have filled at the site of a leak.
 	minTailRate   = 0.25
 	minFadingRate = 0.6
 	fading        = -1.28
-	// regular is how many mean pauses the longest one may last where there are
-	// fewer rises than enough: a few that come at random may as well be a pool on
-	// its way to its size.
+	// With fewer than enough rises, the longest pause is at most regular mean pauses: a few random rises may be a pool
+	// that reaches its size.
 	enough  = 6
 	regular = 2
-	// late is how many lags a buffer must be old to be overdue.
+	// late is the age of an overdue buffer in lags.
 	late = 1.3
-	// queueShare is the share of its buffers that a queue frees in the order of their
-	// allocation.
+	// queueShare is the minimum share of buffers that a queue frees in order of allocation.
 	queueShare = 0.9
-	// settled is the trend from which on the second half of a rise is steady.
+	// settled is the value of Laplace's test from which the second half of a rise is steady.
 	settled = -1
-	// patience is how much older than the usual freed buffer of its site a
-	// buffer must be before its free is overdue. usual is the quantile taken.
+	// lag is patience times the usual quantile of the lifetimes of the freed buffers.
 	patience = 1.5
 	usual    = 0.9
-	// suspected is the number of rises that raises a suspicion where a site freed
-	// nothing.
+	// suspected is the number of rises that makes a suspected leak if the site freed nothing.
 	suspected = minRises - 1
 )
 
-// leaking finds sites whose survivors grow in number to the end of the window.
+// leaking finds sites whose survivors grow in number until the end of the window.
 //
-// Progress is measured in work: the number of allocations so far, anywhere in
-// the space, whose buffers were freed again. Where nothing is ever freed there
-// are no iterations to compare, and no verdict. For each stack, the floor at a
-// moment is the lowest number of its live buffers from then on: what was never
-// given back. A leak is a floor that
+// It measures progress in work: the number of allocations so far, anywhere in the space, whose buffers were freed again.
+// If nothing is ever freed, there are no iterations to compare and no verdict. For each stack, the floor at a moment is the
+// lowest number of live buffers from then on: the buffers that were never freed. A leak is a floor that
 //
-//   - rises at least minRises times, spread over the window (not a burst, not
-//     something allocated once),
-//   - rises to the end (not a plateau: a cache that is full, a buffer pool), at
-//     a rate that does not fade,
-//   - not counting buffers that are younger than the usual lifetime of their
-//     site allows (frees that lag: reference cycles, buffers that are flushed
-//     now and then, work in flight).
+//   - rises at least minRises times, spread over the window (not a burst, not a single allocation),
+//   - rises until the end (not a plateau: a full cache, a buffer pool), at a rate that does not fade,
+//   - without counting buffers that may still be freed, given the usual lifetime of their site (late frees: reference
+//     cycles, buffers that are flushed from time to time, work in flight).
 //
-// A bounded cache keeps its floor level, whichever of its buffers survive. Buffers that
-// one forward pass keeps until its end do not leak either: see calls.
+// The floor of a bounded cache is level, whichever of its buffers survive. Buffers that one forward pass retains until its
+// end do not leak either: see calls.
 //
-// A leak with one rise too few is a suspicion.
+// A leak with one rise too few is suspected.
 func leaking(p *Pass) []Finding {
 	confirmed, suspicions := newPlaces(), newPlaces()
 	for site, h := range p.unexplained() {
@@ -96,15 +81,15 @@ func leaking(p *Pass) []Finding {
 		return true
 	})
 	findings = append(findings, suspicions.conclude(func(place lifetime.Place, f *Finding) bool {
-		p.concludeLeak(place, f, ", too few to be sure of a leak")
+		p.concludeLeak(place, f, ", too few to confirm a leak")
 		return confirmed.found[place] == nil // a place has one finding
 	})...)
 	p.explain(findings)
 	return findings
 }
 
-// verdict returns how many survivors a site must have to leak, and whether it is then
-// certain; 0 where it does not leak.
+// verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the site
+// does not leak.
 func (p *Pass) verdict(h *history) (least int, sure bool) {
 	switch rises, all := h.rises(), p.histories; {
 	case p.keepsMore(rises, h):
@@ -117,17 +102,15 @@ func (p *Pass) verdict(h *history) (least int, sure bool) {
 	return 0, false
 }
 
-// grew reports whether a site has gained at least as many survivors as asked. Where
-// the window opens on a buffer pool or cache in use, new buffers show under their site,
-// and those that go are older and of unknown origin. The rest has grown; it must be the
-// larger part.
+// grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new
+// buffers have a site, but those that they replace are older and of unknown origin. The rest is growth; it must be at least
+// half.
 func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) bool {
 	n := int64(len(kept))
 	return n >= least && (site == 0 || n-p.histories.replaced(p.Space, h, kept) >= max(least, n/2))
 }
 
-// concludeLeak completes the finding of a place. doubt is what a suspicion adds to the
-// text; the confidence of one is half of that in a leak.
+// concludeLeak completes the finding of a place. doubt is the text of a suspected leak; it halves the confidence.
 func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	n := float64(f.Amount.Count)
 	f.Confidence = n / (n + 4) // few rises may be chance, many are a pattern
@@ -140,13 +123,12 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 		number += " of " + units.Count(int64(f.Value(FigAllocated)))
 	}
 	kept := fmt.Sprintf("%s buffers (%s) were never freed", number, units.Bytes(f.Amount.Bytes)) + doubt
-	began := p.Space.Buffers[slices.Min(f.Kept)].Begin // buffers stand in order of their beginnings
+	began := p.Space.Buffers[slices.Min(f.Kept)].Begin // buffers are in order of allocation
 	f.describe(place.String(), kept, p.outlook(f, began)...)
 }
 
-// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue.
-// A site whose buffers live long and end at random may have many young ones while it
-// fills. A queue frees in order: one that gets longer leaks without an old buffer.
+// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site with
+// long, random lifetimes that is still filling. A growing queue frees in order and leaks without an overdue buffer.
 func (p *Pass) keepsMore(rises []moment, h *history) bool {
 	all, lag := p.histories, h.lag()
 	if all.keepsRising(rises, lag, minRises) {
@@ -155,7 +137,7 @@ func (p *Pass) keepsMore(rises []moment, h *history) bool {
 	return all.steadyAtLast(rises, lag) && p.overdue(h) >= minRises
 }
 
-// overdue counts the survivors that are too old to be freed in time.
+// overdue counts the survivors that are too old for a free that is merely late.
 func (p *Pass) overdue(h *history) (n int) {
 	lag := h.lag()
 	for _, i := range h.open {
@@ -166,8 +148,7 @@ func (p *Pass) overdue(h *history) (n int) {
 	return n
 }
 
-// inOrder reports whether a site frees its buffers in the order of their
-// allocation.
+// inOrder reports whether a site frees its buffers in order of allocation.
 func (h *history) inOrder() bool {
 	n, last := 0, int32(-1)
 	for _, f := range h.freed {
@@ -179,8 +160,8 @@ func (h *history) inOrder() bool {
 	return float64(n) >= queueShare*float64(len(h.freed))
 }
 
-// steadyAtLast reports whether a floor that rose faster at first has settled to a
-// steady rate in the second half of its rise: a cache that fills does not.
+// steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache that
+// fills does not.
 func (h *histories) steadyAtLast(rises []moment, lag int) bool {
 	if len(rises) == 0 {
 		return false
@@ -191,14 +172,13 @@ func (h *histories) steadyAtLast(rises []moment, lag int) bool {
 	return len(half) >= 2*minRises && h.keepsRising(half, lag, minRises) && laplace(half, until) > settled
 }
 
-// inEveryStep reports whether a site keeps the same number of buffers of every
-// one of the few steps that the capture has, and nothing else.
+// inEveryStep reports whether a site retains the same number of buffers from each of fewSteps steps, and no others.
 func (p *Pass) inEveryStep(h *history) bool {
 	steps := p.markedSteps()
 	if len(h.lifetimes) > 0 || h.older > 0 || len(steps) != fewSteps {
 		return false
 	}
-	kept := map[int]int{} // by step
+	kept := map[int]int{} // buffers by step
 	for _, i := range h.buffers {
 		begin := p.Space.Buffers[i].Begin
 		step := slices.IndexFunc(steps, func(m lifetime.Mark) bool { return m.Begin <= begin && begin < m.End })
@@ -215,9 +195,8 @@ func (p *Pass) inEveryStep(h *history) bool {
 	return len(kept) > 0
 }
 
-// keepsRising applies the thresholds to the moments at which a floor rose.
-// Buffers that were allocated less than lag before the end, in work, may still
-// be freed in time: rises since then do not count.
+// keepsRising applies the thresholds to the moments at which a floor rose. Buffers allocated less than lag (in work)
+// before the end may still be freed, so rises since then do not count.
 func (h *histories) keepsRising(rises []moment, lag, least int) bool {
 	until := h.end.work - lag
 	counted := rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
@@ -233,21 +212,20 @@ func (h *histories) keepsRising(rises []moment, lag, least int) bool {
 	}
 	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
 	silent := until - last.work
-	// Rises that do not count yet still show that the floor is not level. A cache of
-	// long-lived buffers rises only before until.
+	// Rises after until show that the floor is not level yet. That of a cache of long-lived buffers rises only before.
 	level := h.end.work - rises[len(rises)-1].work
 	return distinct >= least &&
 		float64(last.work-first.work) >= minSpan*float64(until) &&
 		max(silent, level) <= maxSilence*pause.work &&
 		float64(silent) <= maxSilentShare*float64(until) && float64(level) <= maxSilentShare*float64(h.end.work) &&
 		(n >= enough || float64(pause.work)*float64(n-1) <= regular*float64(last.work-first.work)) &&
-		// Without lag the other clock shows whether the program went on to other work.
+		// Without lag, the other clock shows whether the program moved on to other work.
 		(lag > 0 || h.end.allocations-last.allocations <= maxSilence*pause.allocations) &&
 		float64(tail) >= minRate*float64(n)/3
 }
 
-// pauses returns how many of the rises are not of one moment or, where steps are
-// known, of one step, and the longest pause between two on each clock.
+// pauses returns the number of rises at distinct moments (in distinct steps, if steps are known) and the longest pause
+// between two rises on each clock.
 func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
 	distinct = 1
 	for i := 1; i < len(rises); i++ {
@@ -261,9 +239,8 @@ func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
 	return distinct, longest
 }
 
-// laplace is Laplace's statistic of a series of events that is watched from the
-// first one until a moment: about standard normal when they come at a steady
-// rate, negative when they come less and less often.
+// laplace returns the statistic of Laplace's trend test for a series of events, observed from the first one until a
+// moment: about standard normal at a steady rate, negative if the events get rarer.
 func laplace(rises []moment, until int) float64 {
 	first := rises[0].work
 	sum := 0.0

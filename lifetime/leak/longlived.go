@@ -8,15 +8,15 @@ import (
 
 // The thresholds of longLived.
 const (
-	minPeers   = 20  // freed buffers of a site that show how long one lives
-	maxOld     = 3   // buffers that are the exception
-	muchOlder  = 10  // times as old as nearly all of the freed ones
-	nearlyAll  = .99 // quantile
-	partOfLife = 0.3 // of the window, at least
+	minPeers   = 20  // freed buffers of a site that show its usual lifetime
+	maxOld     = 3   // exceptions per site
+	muchOlder  = 10  // age of an exception, in units of the nearlyAll quantile
+	nearlyAll  = .99 // quantile of the lifetimes of freed buffers
+	partOfLife = 0.3 // minimum age of an exception as a share of the window
 )
 
-// longLived finds a few buffers that are alive at the end and much older than
-// nearly all others of their site got.
+// longLived finds a few buffers that are alive at the end and much older than nearly all freed buffers of their site
+// were.
 func longLived(p *Pass) (findings []Finding) {
 	for site, h := range p.unexplained() {
 		old := p.muchOlder(h)
@@ -30,16 +30,16 @@ func longLived(p *Pass) (findings []Finding) {
 		}
 		began := p.Space.Buffers[old[0]].Begin
 		f.add(figure(FigBeganAfter, began-p.Space.Begin))
-		f.describe(p.PlaceOf(site).String(), fmt.Sprintf("it keeps %d of %s (%s) since %s; it freed the others much sooner", len(old),
-			units.Several(h.allocated, "buffer"), units.Bytes(f.Amount.Bytes), p.since(began)))
-		f.Suggestions = []string{"Find what took a reference then: an outer variable, a logger, an exception."}
+		f.describe(p.PlaceOf(site).String(), fmt.Sprintf("%d of %s (%s) retained since %s; the others were freed much sooner", len(old),
+			units.Plural(h.allocated, "buffer"), units.Bytes(f.Amount.Bytes), p.since(began)))
+		f.Suggestions = []string{"Find the reference taken then: an outer variable, a logger, an exception."}
 		findings = append(findings, f)
 	}
 	return findings
 }
 
-// muchOlder returns the survivors of a site that are much older than its freed buffers
-// got; none where too few were freed.
+// muchOlder returns the survivors of a site that are much older than its freed buffers were; none if the site freed
+// fewer than minPeers.
 func (p *Pass) muchOlder(h *history) (old []int) {
 	if len(h.lifetimes) < minPeers {
 		return nil

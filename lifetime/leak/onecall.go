@@ -9,37 +9,31 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// minOtherLines is how many lines of a function besides the looping one must run once
-// for the function to count as called once. A single line may allocate something at the
-// first call and keep it.
+// minOtherLines is the minimum number of lines, besides the looping one, of a function that was called once. A single line
+// may be an allocation that only the first call makes and retains.
 const minOtherLines = 2
 
-// calls distinguish a loop over the layers of one forward pass from a loop over
-// steps. To the allocator they look the same: memory that is kept, again and
-// again, between memory that is freed. But a module may keep memory until its call
-// returns; before that it is not a leak.
+// calls distinguishes a loop over the layers of one forward pass from a loop over steps. Both retain memory again and again
+// between frees. But a module may retain memory until its call returns; until then it does not leak.
 //
-// A function that is called many times runs its lines again and again, so their
-// allocations interleave. If those of each of its lines end before those of the
-// next begin, it was called once, and the line that allocated many times is a
-// loop. A program's main function is called once, too; therefore only functions
-// count that a module call (torch.nn.Module) runs.
+// The lines of a function that is called many times allocate in turns. If all allocations of each line end before those of
+// the next line begin, the function was called once, and a line with many allocations is a loop. The main function of a
+// program is called once as well, so only functions that run in a module call (torch.nn.Module) count.
 type calls struct {
 	c     *lifetime.Capture
 	lines map[call]map[int]interval
 }
 
-// call is a function that is run by one module call of the program: all its
-// callers, with their lines.
+// call is a function that a module call runs, with all its callers and their lines.
 type call struct {
-	callers        uint64 // hash
+	callers        uint64 // hash of the callers
 	function, file string
 }
 
-// interval is the first and the last allocation, by index of the buffer.
+// interval is the first and the last allocation of a line, as indices of buffers.
 type interval struct{ first, last int }
 
-// newCalls collects the lines of every function that a module call runs.
+// newCalls collects the lines of all functions that module calls run.
 func newCalls(c *lifetime.Capture, h *histories) *calls {
 	k := &calls{c, map[call]map[int]interval{}}
 	for _, site := range h.order {
@@ -62,8 +56,7 @@ func newCalls(c *lifetime.Capture, h *histories) *calls {
 	return k
 }
 
-// of yields the functions on the stack of site that a module call runs, each
-// with its line.
+// of yields the functions on the stack of a site that module calls run, with their lines.
 func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 	return func(yield func(call, int) bool) {
 		var frames []lifetime.FrameID // innermost first
@@ -73,7 +66,7 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 		hash, inModule := uint64(0), false
 		for _, id := range slices.Backward(frames) {
 			f := &k.c.Frames[id]
-			if f.Kind == lifetime.Native { // the interpreter's, where C++ is recorded
+			if f.Kind == lifetime.Native { // frames of the interpreter, if C++ is recorded
 				continue
 			}
 			module := strings.HasSuffix(f.File, "torch/nn/modules/module.py")
@@ -87,18 +80,7 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 	}
 }
 
-// one reports whether everything that the site allocated lies inside one call
-// of a module.
-func (k *calls) one(site lifetime.SiteID) bool {
-	for in := range k.of(site) {
-		if lines := k.lines[in]; len(lines) > minOtherLines && disjoint(lines) {
-			return true
-		}
-	}
-	return false
-}
-
-// disjoint reports whether no two of the intervals overlap.
+// disjoint reports whether no two intervals overlap.
 func disjoint(lines map[int]interval) bool {
 	inOrder := slices.SortedFunc(maps.Values(lines), func(x, y interval) int { return cmp.Compare(x.first, y.first) })
 	for i := 1; i < len(inOrder); i++ {
@@ -109,11 +91,15 @@ func disjoint(lines map[int]interval) bool {
 	return true
 }
 
-// inOneCall reports whether everything that a site allocated lies inside one call
-// of a module.
+// inOneCall reports whether all allocations of a site are in one module call.
 func (p *Pass) inOneCall(site lifetime.SiteID) bool {
-	if p.calls == nil { // most captures have no site whose buffers keep rising
+	if p.calls == nil { // most captures have no growing site and need no calls
 		p.calls = newCalls(p.Capture, p.histories)
 	}
-	return p.calls.one(site)
+	for in := range p.calls.of(site) {
+		if lines := p.calls.lines[in]; len(lines) > minOtherLines && disjoint(lines) {
+			return true
+		}
+	}
+	return false
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// model is a network whose forward function embeds, runs layers in a loop and
-// ends with a head, as recorded with the frames of torch.nn.Module around it.
+// model runs a network whose forward function embeds, runs layers in a loop and ends with a head, with the frames of
+// torch.nn.Module. It returns the saved tensors.
 func (p *program) model(layers int, caller lifetime.Frame) (saved []*tensor) {
 	module := p.b.Frame(lifetime.Frame{Function: "_call_impl", File: "/venv/site-packages/torch/nn/modules/module.py", Line: 1747, Kind: lifetime.Framework})
 	native := p.b.Frame(lifetime.Frame{Function: "_PyEval_EvalFrame", File: "ceval.c", Kind: lifetime.Native})
@@ -32,9 +32,8 @@ func (p *program) model(layers int, caller lifetime.Frame) (saved []*tensor) {
 	return saved
 }
 
-// TestOneForwardPass: what the layers of one forward pass keep for a backward
-// pass that is not recorded is no leak; the same memory, kept by every one of
-// many passes, is.
+// TestOneForwardPass: tensors that the layers of one forward pass save for a backward pass outside the recording are not a
+// leak. The same tensors, retained by each of many passes, are.
 func TestOneForwardPass(t *testing.T) {
 	caller := lifetime.Frame{Function: "main", File: "main.py", Line: 3}
 	for _, c := range []struct {
@@ -64,8 +63,8 @@ func TestOneForwardPass(t *testing.T) {
 	}
 }
 
-// TestPublicCaptures: the snapshots in "public/snapshot" below MEMLANE_CAPTURES
-// are of programs that do not leak: forward passes, inference, a state.
+// TestPublicCaptures: the snapshots in "public/snapshot" of MEMLANE_CAPTURES are from programs without leaks: forward
+// passes, inference, a state.
 func TestPublicCaptures(t *testing.T) {
 	dir := os.Getenv("MEMLANE_CAPTURES")
 	files, _ := filepath.Glob(filepath.Join(dir, "public", "snapshot", "*.pickle"))

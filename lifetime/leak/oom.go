@@ -9,17 +9,13 @@ import (
 
 // The thresholds of outOfMemory.
 const (
-	// maxHolders is how many of those that held the memory are named.
-	maxHolders = 3
-	// outsideShare is the share of the device that others must hold to be the
-	// cause of a failure.
-	outsideShare = 0.1
-	// closeToLimit is the share of the limit from which on a peak is a finding.
-	closeToLimit = 0.95
+	maxHolders   = 3    // places that the text names
+	outsideShare = 0.1  // share of the device that others must use to be the cause
+	closeToLimit = 0.95 // share of the limit at which a peak is a finding
 )
 
-// outOfMemory says why an allocation failed and who held the memory then: the
-// last failure of a space, or a program that needs more than there is.
+// outOfMemory explains the last failed allocation of a space, and which call sites held the memory at that time. For a
+// compiled program it compares the peak with the limit.
 func outOfMemory(p *Pass) []Finding {
 	if p.compiled() {
 		return p.tooLarge()
@@ -32,21 +28,21 @@ func outOfMemory(p *Pass) []Finding {
 	at := last.Begin
 	level := p.Space.LevelAt(at, lifetime.Occupied)
 	f.add(figure(FigFailures, failed), figure(FigAfter, at-p.Space.Begin), figure(FigRequested, last.Requested), figure(FigInUse, level))
-	text := fmt.Sprintf("%s requested at %s", units.Bytes(last.Requested), p.since(at))
+	text := fmt.Sprintf("an allocation of %s failed at %s", units.Bytes(last.Requested), p.since(at))
 	if failed > 1 {
 		text = fmt.Sprintf("%s allocations failed, the last of %s at %s", units.Count(int64(failed)), units.Bytes(last.Requested), p.since(at))
 	}
 	why := p.causeOfFailure(&f, last, level)
-	f.add(word(FigReason, f.Cause.String()))
+	f.add(textFigure(FigReason, f.Cause.String()))
 	f.Suggestions = []string{f.Cause.Advice()}
 	p.fragmented = f.Cause == Fragmented
-	held, sites, amount := p.holders(at)
+	largest, sites, amount := p.holders(at)
 	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
-	f.describe("", text+": "+f.Cause.String(), append(why, held...)...)
+	f.describe("", text+": "+f.Cause.String(), append(why, largest...)...)
 	return []Finding{f}
 }
 
-// lastFailure returns the last allocation that failed and how many did; nil for none.
+// lastFailure returns the last failed allocation, nil if there is none, and the number of all.
 func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
 	for i := range p.Space.Marks {
 		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM {
@@ -57,8 +53,8 @@ func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
 	return last, failed
 }
 
-// causeOfFailure sets the cause of a failure when level bytes were in use, and returns
-// what shows it. The site that pins the largest hole comes first in the finding.
+// causeOfFailure sets the cause of a failure with level bytes in use, and returns the evidence as parts of the text.
+// The site next to the largest hole becomes the first site of the finding.
 func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []string {
 	reserved, holes := p.reservedAt(f, m.Begin)
 	if m.Free >= 0 {
@@ -70,24 +66,24 @@ func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []strin
 	case holes.Total >= m.Requested && holes.Largest < m.Requested:
 		f.Cause = Fragmented
 		f.add(figure(FigHoleAddress, float64(holes.At)))
-		why := []string{fmt.Sprintf("%s of %s reserved were free, the largest hole has %s", units.Bytes(holes.Total), units.Bytes(reserved),
+		why := []string{fmt.Sprintf("%s of %s reserved were free, but the largest hole was %s", units.Bytes(holes.Total), units.Bytes(reserved),
 			units.Bytes(holes.Largest))}
 		if site, bytes, ok := p.pinning(m.Begin, holes); ok {
 			f.Sites = append(f.Sites, site)
-			why = append(why, fmt.Sprintf("%s of %s lie next to it", units.Bytes(bytes), p.PlaceOf(site)))
+			why = append(why, fmt.Sprintf("%s of %s are next to it", units.Bytes(bytes), p.PlaceOf(site)))
 		}
 		return why
 	case limit > 0 && m.Free >= 0 && reserved > 0 && float64(others) >= outsideShare*float64(limit):
 		f.Cause = HeldOutside
 		f.add(figure(FigOutside, others))
-		return []string{fmt.Sprintf("of the %s of the device this allocator held %s, others %s, and %s were free", units.Bytes(limit), units.Bytes(reserved),
-			units.Bytes(others), units.Bytes(m.Free))}
+		return []string{fmt.Sprintf("of the %s on the device, this allocator reserved %s, others used %s, and %s were free", units.Bytes(limit),
+			units.Bytes(reserved), units.Bytes(others), units.Bytes(m.Free))}
 	}
 	f.Cause = Exhausted
 	return exhaustion(m, level, reserved)
 }
 
-// exhaustion says how much memory was in use, reserved and free.
+// exhaustion returns how much memory was in use, reserved and free, as parts of the text.
 func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
 	used, free := units.Bytes(level)+" were in use", ""
 	if reserved > 0 {
@@ -97,18 +93,18 @@ func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
 		free = fmt.Sprintf("the device had %s free", units.Bytes(m.Free))
 	}
 	if m.Free >= m.Requested && m.Requested > 0 {
-		free += ": the process has its own limit, or free memory is in pieces"
+		free += ": the process has its own limit, or the free memory is fragmented"
 	}
 	return []string{used, free}
 }
 
-// reservedAt returns the bytes that were reserved at an instant and the holes in them,
-// and adds both to a finding; no holes where addresses are unknown.
+// reservedAt returns the reserved bytes at an instant and the holes in them, and adds both to a finding. Without
+// addresses there are no holes.
 func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes lifetime.Holes) {
 	s := p.Space
 	for i := range s.Regions {
 		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
-			reserved = lifetime.AddSat(reserved, r.Size)
+			reserved = units.AddSat(reserved, r.Size)
 		}
 	}
 	if s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 {
@@ -118,8 +114,7 @@ func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes lifetime.
 	return reserved, holes
 }
 
-// pinning returns the site of the smaller of the two buffers beside the largest
-// hole: freeing it would make the hole larger.
+// pinning returns the site and size of the smaller buffer next to the largest hole. Freeing it would enlarge the hole.
 func (p *Pass) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, bytes int64, ok bool) {
 	for _, i := range p.Space.LiveAt(at) {
 		b := &p.Space.Buffers[i]
@@ -131,7 +126,7 @@ func (p *Pass) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, by
 	return site, bytes, ok
 }
 
-// holders names those who held most memory at an instant, as parts of a description.
+// holders returns the places that held most memory at an instant, as parts of the text, and the sum of all.
 func (p *Pass) holders(at int64) (names []string, sites []lifetime.SiteID, all lifetime.Amount) {
 	prefix, seen := "largest: ", map[lifetime.Place]bool{}
 	for _, row := range p.Space.Breakdown(at) {
@@ -149,43 +144,42 @@ func (p *Pass) holders(at int64) (names []string, sites []lifetime.SiteID, all l
 	return names, sites, all
 }
 
-// nearLimit finds a peak that nearly reaches the limit, where no failure is
-// recorded: the capture of a program that died may hold nothing else.
+// nearLimit finds a peak close to the limit if no failure was recorded: a program that died may leave no other trace.
 func (p *Pass) nearLimit() []Finding {
 	limit, peak := p.limit(), p.highest()
 	if limit <= 0 || float64(peak.Bytes) < closeToLimit*float64(limit) {
 		return nil
 	}
-	held, sites, amount := p.holders(peak.At)
+	largest, sites, amount := p.holders(peak.At)
 	f := Finding{Severity: Info, Confidence: 0.7, Sites: sites, Amount: amount, Evidence: []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
-		Suggestions: []string{"See what makes up the peak: memlane peak."}}
+		Suggestions: []string{"Run memlane peak to see what makes up the peak."}}
 	left, side := limit-peak.Bytes, "below"
 	if left < 0 {
 		left, side = -left, "above"
 	}
 	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the limit of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
-		units.Bytes(limit)), held...)
+		units.Bytes(limit)), largest...)
 	return []Finding{f}
 }
 
-// tooLarge finds a compiled program that needs more memory than there is.
+// tooLarge finds a compiled program whose peak is above the limit.
 func (p *Pass) tooLarge() []Finding {
 	limit, peak := p.limit(), p.highest()
 	if limit <= 0 || peak.Bytes <= limit {
 		return nil
 	}
-	held, sites, amount := p.holders(peak.At)
+	largest, sites, amount := p.holders(peak.At)
 	waste, padded := newWaste(p.Space), int64(0)
 	for _, i := range p.Space.LiveAt(peak.At) {
-		padded = lifetime.AddSat(padded, waste.of(i))
+		padded = units.AddSat(padded, waste.of(i))
 	}
 	f := Finding{Severity: Critical, Confidence: 1, Sites: sites, Amount: amount, Cause: Exhausted,
-		Evidence:    []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit), figure(FigPadding, padded), word(FigReason, Exhausted.String())},
-		Suggestions: []string{"Shard it over more devices, recompute (jax.checkpoint), donate arguments."}}
+		Evidence:    []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit), figure(FigPadding, padded), textFigure(FigReason, Exhausted.String())},
+		Suggestions: []string{"Shard it over devices, recompute (jax.checkpoint) or donate arguments."}}
 	if padded > 0 {
-		held = append([]string{units.Bytes(padded) + " of it is padding"}, held...)
+		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)
 	}
 	f.describe("", fmt.Sprintf("the program needs %s, %s more than the limit of %s", units.Bytes(peak.Bytes), units.Bytes(peak.Bytes-limit),
-		units.Bytes(limit)), held...)
+		units.Bytes(limit)), largest...)
 	return []Finding{f}
 }

@@ -1,6 +1,7 @@
 package leak
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,21 +12,19 @@ import (
 )
 
 const (
-	// criticalBytes makes a leak critical.
-	criticalBytes = 1 << 30
-	// certainSteps is how many iterations make a leak certain: caches of a few
-	// dozen entries have filled by then.
-	certainSteps = 50
-	// horizon is the number of steps within which a leak that reaches the limit
-	// of the device is critical, and windows the same in windows of this length.
+	criticalBytes = 1 << 30 // occupied bytes from which a leak is critical
+	certainSteps  = 50      // steps that make a leak certain: caches of a few dozen entries are full by then
+
+	// A leak is critical if it reaches the limit of the device within horizon steps, or within windows times the
+	// recorded steps.
 	horizon = 1000
 	windows = 10
-	// early is the part of the steps in which a leak may begin without a word about it.
-	early = 10
+
+	early = 10 // the text omits where a leak began if that is in the first tenth of the steps
 )
 
-// outlook adds to a leak since when it grows, how fast, and how far that carries. It
-// returns the parts of the description that say so, the most important first.
+// outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same
+// as parts of the text, the most important first.
 func (p *Pass) outlook(f *Finding, began int64) []string {
 	n := len(p.steps.begins)
 	f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSteps, n))
@@ -45,31 +44,27 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		f.Confidence *= 0.5 + 0.5*float64(n)/certainSteps
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
 	}
-	if f.Severity == Critical { // the limit may be why
+	if f.Severity == Critical { // perhaps because of the limit
 		few, limit = limit, few
 	}
 	return []string{growth, few, limit, p.released(f, began)}
 }
 
-// growth sets how much a leak grows in a step, and says so.
+// growth sets BytesPerStep and returns it as a part of the text.
 func (p *Pass) growth(f *Finding, n, first int) string {
 	f.BytesPerStep = float64(f.Amount.Requested) / float64(n)
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
-		return fmt.Sprintf("from step %s of %s it grows %s per step on average", units.Count(int64(first)), units.Count(int64(n)), rate)
+		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first)),
+			units.Count(int64(n)), rate)
 	}
 	return fmt.Sprintf("it grows %s per step until the end of the recording", rate)
 }
 
-func (p *Pass) critical() int64 {
-	if p.Critical > 0 {
-		return p.Critical
-	}
-	return criticalBytes
-}
+func (p *Pass) critical() int64 { return cmp.Or(p.Critical, criticalBytes) }
 
-// project says at which step a leak that goes on as since its first step reaches the
-// limit of the device; "" where the limit is unknown.
+// project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since its
+// first step; "" if the limit is unknown.
 func (p *Pass) project(f *Finding, n, first int) string {
 	limit := p.limit()
 	rate := float64(f.Amount.Bytes) / float64(n-first)
@@ -85,8 +80,8 @@ func (p *Pass) project(f *Finding, n, first int) string {
 	return fmt.Sprintf("it reaches the limit of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))
 }
 
-// released says how many regions the allocator gave back to the device after an
-// instant, to empty_cache or to make room; "" for none.
+// released returns, as a part of the text, how many regions the allocator returned to the device after an instant (for
+// empty_cache, or to make room); "" for none.
 func (p *Pass) released(f *Finding, since int64) string {
 	if p.releases == nil {
 		p.releases = []int64{}
@@ -102,5 +97,5 @@ func (p *Pass) released(f *Finding, since int64) string {
 		return ""
 	}
 	f.add(figure(FigOutlives, n))
-	return fmt.Sprintf("empty_cache does not help: the buffers outlived %s of cached memory", units.Several(n, "release"))
+	return fmt.Sprintf("empty_cache does not help: the buffers outlived %s of cached memory", units.Plural(n, "release"))
 }

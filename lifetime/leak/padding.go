@@ -9,24 +9,17 @@ import (
 
 // Thresholds of padding.
 const (
-	// minPadding is the share of a buffer that must be padding. Nobody changes a program
-	// for the rounded end of a large array.
-	minPadding = 0.1
-	// minWaste is the share of the peak from which on padding counts, and
-	// largeWaste the number of bytes that counts in any program.
-	minWaste   = 0.01
-	largeWaste = 1 << 20
-	// warnWaste is the share of the peak that makes large padding a warning.
-	warnWaste = 0.1
+	minPadding = 0.1     // minimum share of a buffer: less is not worth a change of the program
+	minWaste   = 0.01    // minimum share of the peak
+	largeWaste = 1 << 20 // bytes that count whatever their share of the peak is
+	warnWaste  = 0.1     // share of the peak from which large padding is a warning
 )
 
-// padding finds the buffers that waste the most memory at the peak because
-// their layout rounds dimensions up: a TPU keeps arrays in tiles of 8 x 128
-// elements and more, so that f32[65536,3] takes 43 times its size.
+// padding finds the buffers with the most padding at the peak. Their layout rounds dimensions up: a TPU stores arrays in
+// tiles of at least 8 x 128 elements, so that f32[65536,3] takes 43 times its size.
 //
-// A group of buffers gets a finding when minPadding of it is padding, and this padding
-// is largeWaste, or more than a small buffer and minWaste of the peak. If no group gets
-// one, all of them together may.
+// A group gets a finding if at least minPadding of it is padding and the padding is at least largeWaste, or at least
+// smallBytes and minWaste of the peak. If no group qualifies, all of them together may.
 func padding(p *Pass) (findings []Finding) {
 	s, peak := p.Space, p.highest().Bytes
 	groups := groupBuffers(p.Capture, s, s.LiveAt(p.highest().At), newWaste(s).of)
@@ -38,20 +31,20 @@ func padding(p *Pass) (findings []Finding) {
 	for i := range own {
 		more := ""
 		if i == len(own)-1 && rest.bytes > 0 {
-			more = fmt.Sprintf("%s more in %s", units.Bytes(rest.bytes), units.Several(rest.amount.Count, "other buffer"))
+			more = fmt.Sprintf("%s more in %s", units.Bytes(rest.bytes), units.Plural(rest.amount.Count, "other buffer"))
 		}
 		findings = append(findings, own[i].padded(peak, own[i].String(), more))
 	}
 	if len(own) == 0 && large(&rest) {
-		findings = append(findings, rest.padded(peak, fmt.Sprintf("%s, the worst the %s", units.Several(rest.amount.Count, "buffer"), rest.alone()), ""))
+		findings = append(findings, rest.padded(peak, fmt.Sprintf("%s (largest padding: %s)", units.Plural(rest.amount.Count, "buffer"), rest.alone()), ""))
 	}
 	return findings
 }
 
-// padded returns the finding of buffers that are padded.
+// padded returns the finding for padded buffers.
 func (g *group) padded(peak int64, name, more string) Finding {
 	share := shareOf(g.bytes, peak)
-	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler says so
+	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler reports it
 		Evidence:    []Evidence{figure(FigWasted, g.bytes), figure(FigPeakBytes, peak), figure(FigShareOfPeak, share)},
 		Suggestions: []string{"Make the innermost dimension a multiple of 128 and the next one of 8."}}
 	if g.bytes >= largeWaste && share >= warnWaste {
@@ -61,7 +54,7 @@ func (g *group) padded(peak int64, name, more string) Finding {
 	return f
 }
 
-// waste knows how much of a buffer is padding.
+// waste computes the padding of buffers.
 type waste struct {
 	s      *lifetime.Space
 	values map[int64]*lifetime.Value
@@ -75,9 +68,8 @@ func newWaste(s *lifetime.Space) waste {
 	return w
 }
 
-// of returns the padding of a buffer. An allocation that several values take
-// turns in is larger than the value that stands for it; only what the layout
-// adds to that value is padding.
+// of returns the padding of a buffer in bytes. An allocation that several values share over time may be larger than the
+// value that stands for it; only the bytes that the layout adds to that value are padding.
 func (w waste) of(i int) int64 {
 	b := &w.s.Buffers[i]
 	if w.s.ValueIDs != nil {

@@ -10,43 +10,37 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Settings are what a user may change. The zero value is the default.
+// Settings are the options of the rules. The zero value has the defaults.
 type Settings struct {
-	Critical int64 // a leak of as many occupied bytes is critical; 0 = 1 GiB
-	Limit    int64 // bytes that the device has; 0 = as the capture says, if it does
-
-	// Function limits the rules to the allocations of functions that it matches and
-	// of those that they called; nil = everything.
-	Function *regexp.Regexp
+	Critical int64          // occupied bytes from which a leak is critical; 0 = 1 GiB
+	Limit    int64          // bytes of the device; 0 = the limit in the capture, if any
+	Function *regexp.Regexp // considers only functions that match, and the functions that they call; nil = all
 }
 
-// Pass is one run of the rules over a space of a capture. It holds what several
-// rules need, computed once.
+// Pass is one run of the rules over a space of a capture. It caches what several rules need.
 type Pass struct {
 	*lifetime.Capture
 	Settings
 	Space *lifetime.Space
 
-	// Highest is the highest peak of the compiled programs that Find looks at, in
-	// the memory that Space belongs to.
-	Highest int64
+	Highest int64 // highest peak of all compiled programs of this run, in the memory of Space
 
 	histories *histories // of a dynamic space
 	steps     steps      // of a dynamic space
 
-	// What the rules so far have found.
-	explained  map[lifetime.SiteID]bool // sites of findings of rules that explain
-	leaks      bool                     // a leak, or the suspicion of one
-	fragmented bool                     // an allocation failed because free memory was in pieces
+	// State from the rules that already ran.
+	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
+	leaks      bool                     // there is a leak or a suspected one
+	fragmented bool                     // an allocation failed because of fragmentation
 
 	// Computed when first needed.
 	calls    *calls
-	marked   []lifetime.Mark // those that are steps
-	streams  streams
-	releases []int64          // when regions were given back to the device, sorted
-	levels   []lifetime.Level // of the space, in occupied bytes
+	marked   []lifetime.Mark   // marks of steps
+	reserved []lifetime.Region // reserved at the end of the window, by address
+	releases []int64           // when regions were given back to the device, sorted
+	levels   []lifetime.Level  // of the space, in occupied bytes
 	peak     *lifetime.Level
-	matches  func(lifetime.SiteID) bool // whether Settings.Function matches a site
+	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 
 func newPass(c *lifetime.Capture, s *lifetime.Space, settings Settings) *Pass {
@@ -65,8 +59,7 @@ func (p *Pass) dynamic() bool { return p.Space.Facts&lifetime.History != 0 && !p
 // compiled reports whether the space belongs to a compiled program.
 func (p *Pass) compiled() bool { return p.Space.Axis == lifetime.ProgramOrder }
 
-// unexplained yields the sites that Settings.Function selects and no rule so far has
-// explained, with their histories.
+// unexplained yields the selected sites that no earlier rule has explained, with their histories.
 func (p *Pass) unexplained() iter.Seq2[lifetime.SiteID, *history] {
 	return func(yield func(lifetime.SiteID, *history) bool) {
 		for _, site := range p.histories.order {
@@ -77,8 +70,7 @@ func (p *Pass) unexplained() iter.Seq2[lifetime.SiteID, *history] {
 	}
 }
 
-// selected reports whether Settings.Function selects a site: it matches a function on
-// the stack, or the operation.
+// selected reports whether Settings.Function matches a function on the stack of a site, or its operation.
 func (p *Pass) selected(site lifetime.SiteID) bool {
 	if p.matches == nil {
 		p.matches = p.Matching(p.Function)
@@ -86,9 +78,9 @@ func (p *Pass) selected(site lifetime.SiteID) bool {
 	return p.matches(site)
 }
 
-// anyFrame reports whether a frame on the stack of a site is as asked.
-func anyFrame(c *lifetime.Capture, site lifetime.SiteID, is func(*lifetime.Frame) bool) bool {
-	for f := range c.FramesOf(c.Sites[site].Stack) {
+// anyFrame reports whether is returns true for a frame on the stack of a site.
+func (p *Pass) anyFrame(site lifetime.SiteID, is func(*lifetime.Frame) bool) bool {
+	for f := range p.FramesOf(p.Sites[site].Stack) {
 		if is(f) {
 			return true
 		}
@@ -96,12 +88,10 @@ func anyFrame(c *lifetime.Capture, site lifetime.SiteID, is func(*lifetime.Frame
 	return false
 }
 
-// limit returns how many bytes the device has, 0 when neither the user nor the capture
-// says so.
+// limit returns the bytes of the device, 0 if neither the settings nor the capture have a limit.
 func (p *Pass) limit() int64 { return cmp.Or(p.Limit, p.Space.Limit) }
 
-// usage returns the levels of the space in occupied bytes. Several rules look at
-// them, and a walk through all changes takes longer than their own work.
+// usage returns the levels of the space in occupied bytes. They are cached: computing them takes longer than the rules.
 func (p *Pass) usage() []lifetime.Level {
 	if p.levels == nil {
 		p.levels = make([]lifetime.Level, 0, 1+2*len(p.Space.Buffers)+len(p.Space.Stack))
@@ -112,7 +102,7 @@ func (p *Pass) usage() []lifetime.Level {
 	return p.levels
 }
 
-// highest returns the peak of the space in occupied bytes, as Space.Peak does.
+// highest returns the peak of the space in occupied bytes, the same as Space.Peak.
 func (p *Pass) highest() lifetime.Level {
 	if p.peak == nil {
 		peak := lifetime.Level{At: p.Space.Begin}
@@ -126,14 +116,13 @@ func (p *Pass) highest() lifetime.Level {
 	return *p.peak
 }
 
-// notable is the share of the peak below which the rules that find no fault are silent
-// about a site.
+// notable is the share of the peak below which rules of severity Info are silent about a site.
 const notable = 0.01
 
-// isNotable reports whether bytes are a notable share of the peak.
+// isNotable reports whether bytes are at least that share of the peak.
 func (p *Pass) isNotable(bytes int64) bool { return shareOf(bytes, p.highest().Bytes) >= notable }
 
-// atEnd returns the level at the end of the window in occupied bytes.
+// atEnd returns the level at the end of the window, in occupied bytes.
 func (p *Pass) atEnd() int64 {
 	levels := p.usage()
 	n := sort.Search(len(levels), func(i int) bool { return levels[i].At > p.Space.End })
@@ -143,12 +132,12 @@ func (p *Pass) atEnd() int64 {
 	return levels[n-1].Bytes
 }
 
-// since returns an instant for people, counted from the beginning of the window.
+// since formats an instant as the time since the window began: "+14.8 ms".
 func (p *Pass) since(t int64) string {
 	return "+" + units.Span(t-p.Space.Begin, p.Space.Axis.Unit())
 }
 
-// shareOf returns part of whole, 0 to 1; 0 where whole is nothing.
+// shareOf returns part / whole; 0 if whole is not positive.
 func shareOf(part, whole int64) float64 {
 	if whole <= 0 {
 		return 0
@@ -156,7 +145,7 @@ func shareOf(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// distinct returns the sites in order of their first appearance.
+// distinct removes duplicate sites and keeps their order.
 func distinct(sites []lifetime.SiteID) (all []lifetime.SiteID) {
 	seen := map[lifetime.SiteID]bool{}
 	for _, site := range sites {

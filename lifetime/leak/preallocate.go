@@ -2,70 +2,49 @@ package leak
 
 import "github.com/memlane/memlane/lifetime"
 
-// preallocate makes the history of each site, with the capacity that it will need.
-// Histories of a million buffers that grew on the way would be copied several
-// times, and half of their memory would stay unused.
+// preallocate creates the history of each site with the exact capacity: histories that grow would copy the data of a
+// million buffers several times and leave half of their memory unused.
 func (h *histories) preallocate(s *lifetime.Space) {
-	sites, all := countBuffers(s)
+	sites := countBuffers(s)
 	h.sites = make([]*history, len(sites))
-	levels := make([]level, all.levels)
-	buffers, open := make([]int, all.begun), make([]int, all.open)
-	freedOnes, lifetimes := make([]freed, all.freed()), make([]int32, all.freed())
 	for site, n := range sites {
-		if n == (numbers{}) {
+		if n == (counts{}) {
 			continue
 		}
-		hist := &history{holds: n.levels > 0}
-		hist.levels = cut(&levels, n.levels)
-		hist.buffers, hist.open = cut(&buffers, n.begun), cut(&open, n.open)
-		hist.freed, hist.lifetimes = cut(&freedOnes, n.freed()), cut(&lifetimes, n.freed())
+		hist, freedOnes := &history{holds: n.open+n.olderOpen > 0}, n.begun-n.open
+		if hist.holds {
+			hist.levels = make([]level, 0, n.begun+freedOnes+n.older-n.olderOpen)
+		}
+		hist.buffers, hist.open = make([]int, 0, n.begun), make([]int, 0, n.open)
+		hist.freed, hist.lifetimes = make([]freed, 0, freedOnes), make([]int32, 0, freedOnes)
 		h.sites[site] = hist
 		h.order = append(h.order, lifetime.SiteID(site))
 	}
 }
 
-// numbers count the buffers of a site.
-type numbers struct {
-	begun, open          int // in the window, and of them alive at its end
-	older, openFromOlder int // than the window, and of them alive at its end
-	levels               int // as history has them
+// counts are the numbers of buffers of a site.
+type counts struct {
+	begun, open      int // begun in the window, and those alive at its end
+	older, olderOpen int // older than the window, and those alive at its end
 }
 
-func (n *numbers) freed() int { return n.begun - n.open }
-
-// countBuffers returns the numbers of each site, by SiteID, and their sums.
-func countBuffers(s *lifetime.Space) (sites []numbers, all numbers) {
+// countBuffers returns the counts of each site, by SiteID.
+func countBuffers(s *lifetime.Space) []counts {
 	most := lifetime.SiteID(0)
 	for i := range s.Buffers {
 		most = max(most, s.Buffers[i].Site)
 	}
-	sites = make([]numbers, most+1)
+	sites := make([]counts, most+1)
 	for i := range s.Buffers {
 		n, edge := &sites[s.Buffers[i].Site], s.Buffers[i].Edge
 		total, open := &n.begun, &n.open
 		if edge&lifetime.BeginUnseen != 0 {
-			total, open = &n.older, &n.openFromOlder
+			total, open = &n.older, &n.olderOpen
 		}
 		*total++
 		if edge&lifetime.EndOpen != 0 {
 			*open++
 		}
 	}
-	for i := range sites {
-		n := &sites[i]
-		if n.open+n.openFromOlder > 0 {
-			n.levels = n.begun + n.freed() + n.older - n.openFromOlder
-		}
-		all.begun += n.begun
-		all.open += n.open
-		all.levels += n.levels
-	}
-	return sites, all
-}
-
-// cut takes n elements of capacity off list.
-func cut[T any](list *[]T, n int) []T {
-	part := (*list)[:0:n]
-	*list = (*list)[n:]
-	return part
+	return sites
 }

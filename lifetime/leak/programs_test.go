@@ -11,12 +11,12 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// held ends the descriptions of what is not temporary.
-const held = ", held from the beginning of the program to its end"
+// wholeRun ends the descriptions of buffers that are not temporary.
+const wholeRun = ", in use for the whole run of the program"
 
 const kib, mib, gib = int64(1) << 10, int64(1) << 20, int64(1) << 30
 
-// plan is a compiled program in the making, of ten instructions.
+// plan builds a compiled program of ten instructions.
 type plan struct {
 	b    *build.Builder
 	s    build.SpaceRef
@@ -32,8 +32,7 @@ func newPlan(b *build.Builder, module, memory string) *plan {
 	return p
 }
 
-// whole adds a buffer that lives through the program, in an allocation of its
-// own.
+// whole adds a buffer that lives for the whole program, in a separate allocation.
 func (p *plan) whole(kind lifetime.Kind, uses lifetime.Uses, op string, size, requested int64) {
 	site := p.b.Site(lifetime.Site{Op: op, Shape: "f32[8,128]{1,0}", DType: "f32", Instr: fmt.Sprint("i.", p.next)})
 	p.b.Region(p.s, lifetime.Region{Begin: -1, End: 10, Addr: p.addr, Size: size, Edge: lifetime.EndOpen, Uses: uses})
@@ -60,7 +59,7 @@ func (p *plan) add(buf lifetime.Buffer, valueSize int64) {
 	p.next++
 }
 
-// findings runs the rules and renders what they find.
+// findings runs the rules and returns the findings as text.
 func findings(t *testing.T, b *build.Builder) (*lifetime.Capture, []string) {
 	t.Helper()
 	c, err := b.Finish()
@@ -94,7 +93,7 @@ func TestWholeProgram(t *testing.T) {
 	p.whole(lifetime.Output, lifetime.ForOutput, "", 100*mib, 100*mib) // less than a twentieth
 	p.whole(lifetime.Constant, lifetime.ForConstant, "table", 512*mib, 512*mib)
 	p.temp(2, 4, 0, gib, gib, gib)
-	// Twelve weights of 30 MiB are none of them large, but together they are.
+	// Twelve weights of 30 MiB: each is small, but together they are large.
 	for i := range 12 {
 		p.whole(lifetime.Parameter, lifetime.ForParameter, fmt.Sprint("bias_", i), 30*mib, 30*mib)
 	}
@@ -106,16 +105,16 @@ func TestWholeProgram(t *testing.T) {
 	tiny.whole(lifetime.Output, lifetime.ForOutput, "iota", 8*kib, 8*kib)
 	c, got := findings(t, b)
 	want := []string{
-		"warning whole_program jit_step(5)/space0 input params['w'] f32[8,128]{1,0}: 3.00 GiB" + held,
-		"info whole_program jit_step(5)/space0 input state f32[8,128]{1,0}: 1.00 GiB" + held,
-		"info whole_program jit_step(5)/space0 constant table f32[8,128]{1,0}: 512 MiB" + held,
-		"info whole_program jit_step(5)/space0 13 further inputs, outputs and constants, the largest the output i.3 f32[8,128]{1,0}: 460 MiB" + held,
-		"info whole_program jit_iota(6)/space1 output iota f32[8,128]{1,0}: 64.0 MiB" + held,
+		"warning whole_program jit_step(5)/space0 input params['w'] f32[8,128]{1,0}: 3.00 GiB" + wholeRun,
+		"info whole_program jit_step(5)/space0 input state f32[8,128]{1,0}: 1.00 GiB" + wholeRun,
+		"info whole_program jit_step(5)/space0 constant table f32[8,128]{1,0}: 512 MiB" + wholeRun,
+		"info whole_program jit_step(5)/space0 13 further inputs, outputs and constants (largest: output i.3 f32[8,128]{1,0}): 460 MiB" + wholeRun,
+		"info whole_program jit_iota(6)/space1 output iota f32[8,128]{1,0}: 64.0 MiB" + wholeRun,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	// Memory that holds a result already cannot be donated once more.
+	// Memory that an output already shares cannot be donated.
 	all := find(t, c, leak.Settings{})
 	for i, donate := range []bool{true, false, false, false, true} {
 		if got := strings.Contains(strings.Join(all[i].Suggestions, " "), "donate_argnums"); got != donate {
@@ -125,7 +124,7 @@ func TestWholeProgram(t *testing.T) {
 	if n := len(all[3].Sites); n != 13 || all[3].Amount.Count != 13 {
 		t.Errorf("the rest has %d sites and %+v", n, all[3].Amount)
 	}
-	// A program that is looked at alone is measured by itself.
+	// If a program is examined alone, its own peak counts.
 	for _, s := range c.Spaces {
 		if s.Module == "jit_iota(6)" && s.Memory == "space0" && len(leak.Find(c, []*lifetime.Space{s}, leak.Settings{})) != 1 {
 			t.Error("nothing is found in a small program alone")
@@ -133,8 +132,8 @@ func TestWholeProgram(t *testing.T) {
 	}
 }
 
-// TestManyHeld: however many large buffers there are, few findings.
-func TestManyHeld(t *testing.T) {
+// TestManyWhole: many large buffers give few findings.
+func TestManyWhole(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "jit_step(5)", "space0")
 	for i := range 15 {
@@ -157,7 +156,7 @@ func TestPadding(t *testing.T) {
 		p.temp(2, 8, layer, 32*mib, 768*kib, 32*mib)
 	}
 	p.temp(0, 1, 9, 90*mib, 1, 90*mib)            // not at the peak
-	p.temp(3, 7, 4, 50*mib, 5*mib, 5*mib)         // an allocation that several values take turns in
+	p.temp(3, 7, 4, 50*mib, 5*mib, 5*mib)         // an allocation that several values share over time
 	vmem := newPlan(b, "jit_step(5)", "space1")   // a small memory
 	vmem.temp(1, 2, 0, 200*kib, 100*kib, 200*kib) // half of it
 	smem := newPlan(b, "jit_step(5)", "space2")   // scalars
@@ -177,8 +176,8 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// TestTooLargeNames: what has neither scope nor operation is named by its instruction,
-// and the advice holds also where the program runs on several devices already.
+// TestTooLargeNames: buffers without scope and operation are named after their instruction, and the advice also applies to a
+// program on several devices.
 func TestTooLargeNames(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "big", "")
@@ -194,12 +193,12 @@ func TestTooLargeNames(t *testing.T) {
 	if f.Rule != "oom" || !strings.HasSuffix(f.Description, want) {
 		t.Errorf("%s: %s", f.Rule, f.Description)
 	}
-	if want := "Shard it over more devices, recompute (jax.checkpoint), donate arguments."; f.Suggestions[0] != want {
+	if want := "Shard it over devices, recompute (jax.checkpoint) or donate arguments."; f.Suggestions[0] != want {
 		t.Errorf("suggests %q, want %q", f.Suggestions[0], want)
 	}
 }
 
-// TestSpreadPadding: padding that is small everywhere is one finding.
+// TestSpreadPadding: padding that is small in every buffer is one finding.
 func TestSpreadPadding(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "jit_step(5)", "space0")
@@ -207,14 +206,13 @@ func TestSpreadPadding(t *testing.T) {
 		p.whole(lifetime.Constant, lifetime.ForConstant, fmt.Sprint("c", i), 8*kib, 4*kib)
 	}
 	_, got := findings(t, b)
-	want := "warning padding jit_step(5)/space0 300 buffers, the worst the constant c0 f32[8,128]{1,0}: 1.17 MiB of 2.34 MiB are padding at the peak"
+	want := "warning padding jit_step(5)/space0 300 buffers (largest padding: constant c0 f32[8,128]{1,0}): 1.17 MiB of 2.34 MiB are padding at the peak"
 	if len(got) != 2 || got[0] != want && got[1] != want {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 }
 
-// TestRulesBySpace: leaks are looked for in what ran, the other rules look at
-// what was compiled.
+// TestRulesBySpace: the rules about leaks apply to runs, other rules apply to compiled programs.
 func TestRulesBySpace(t *testing.T) {
 	for _, axis := range []lifetime.Axis{lifetime.Time, lifetime.ProgramOrder} {
 		b := newCapture()
@@ -238,8 +236,8 @@ func TestRulesBySpace(t *testing.T) {
 	}
 }
 
-// TestOddProgram: a program may be empty, and damaged sizes as large as can be.
-func TestOddProgram(t *testing.T) {
+// TestDamagedProgram: a program may be empty or have the largest possible sizes.
+func TestDamagedProgram(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "m", "space0")
 	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Size: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}})

@@ -11,39 +11,33 @@ import (
 
 // The thresholds of comparison.
 const (
-	// exactly is how far two sizes may be from proportion, and mostly the share of the
-	// buffers of a site that must be in proportion.
-	exactly = 0.03
-	mostly  = 0.8
-	// nearlyEach is the share of the growths that must have the size of a piece.
-	nearlyEach = 0.9
-	// scalar is the largest size that does not depend on a batch: losses, flags.
-	scalar = 512
-	// maxSizes is how many sizes of a site count between two buffers of another one.
-	maxSizes = 32
-	// maxCompared is how many sites that grow are each compared with all others.
-	// Of more, each is compared with a part of the others, so that the time does
-	// not grow with the square of their number.
+	exactly    = 0.03 // maximum relative deviation of a size in proportion
+	mostly     = 0.8  // minimum share of the buffers of a site that are in proportion
+	nearlyEach = 0.9  // minimum share of the growths that have the size of a piece
+	scalar     = 512  // maximum size of buffers that do not depend on a batch: losses, flags
+	maxSizes   = 32   // maximum number of sizes of a site between two buffers of another site
+
+	// maxCompared is the number of growing sites up to which each is compared with all others. With more, each is
+	// compared with a part of the others, so that the time is not quadratic.
 	maxCompared = 64
-	// maxBusier is how many times as often another site may allocate. A site that
-	// allocates hundreds of times in between has some size in proportion to anything.
+	// maxBusier is the maximum ratio of the allocations of another site. A site with hundreds of allocations in between
+	// has a size in proportion to anything.
 	maxBusier = 256
 )
 
-// comparison compares sites by the sizes of their buffers. It serves all sites whose
-// buffers grow: a handful in most programs, thousands in one that works on longer and
-// longer sequences.
+// comparison compares sites by the sizes of their buffers. It serves all sites with growing buffers: a handful in most
+// programs, thousands in one with longer and longer sequences.
 type comparison struct {
 	p      *Pass
-	all    []lifetime.SiteID // busy sites whose sizes may depend on those of a batch
-	stride int               // each of how many of them is compared with a site
+	all    []lifetime.SiteID // busy sites whose sizes may depend on the size of a batch
+	stride int               // every stride-th of them is compared with a site
 
-	bySize []int32   // buffers by requested size; made when first needed
-	found  []between // scratch of intervals
-	sizes  []int64   // scratch of intervals
+	bySize []int32   // buffers by requested size, computed when first needed
+	found  []between // scratch memory of intervals
+	sizes  []int64   // scratch memory of intervals
 }
 
-// newComparison prepares to compare a number of sites with the others.
+// newComparison prepares the comparison of a number of sites with the others.
 func (p *Pass) newComparison(sites int) *comparison {
 	c := &comparison{p: p}
 	buffers := 0
@@ -53,14 +47,13 @@ func (p *Pass) newComparison(sites int) *comparison {
 			buffers += len(h.buffers)
 		}
 	}
-	// Each comparison looks at all buffers of the other site.
+	// Each comparison visits all buffers of the other site.
 	c.stride = 1 + sites*buffers/(maxCompared*(1+len(p.Space.Buffers)))
 	return c
 }
 
-// othersGrow reports whether the buffers of many other busy sites keep their proportion
-// to those of a site: all of them grow with the batch. A history that grows by itself
-// is in proportion to little else.
+// othersGrow reports whether the buffers of many other busy sites are in proportion to those of a site: all grow with the
+// batch. A growing history is in proportion to little else.
 func (c *comparison) othersGrow(except lifetime.SiteID) bool {
 	sites := c.p.histories.sites
 	own := sites[except]
@@ -71,7 +64,7 @@ func (c *comparison) othersGrow(except lifetime.SiteID) bool {
 			others = append(others, o)
 		}
 	}
-	least := maxAlike * float64(max(len(others), 1))
+	least := maxProportional * float64(max(len(others), 1))
 	grow := 0
 	for i, o := range others {
 		if float64(grow+len(others)-i) < least {
@@ -87,21 +80,21 @@ func (c *comparison) othersGrow(except lifetime.SiteID) bool {
 	return false
 }
 
-// dependsOnBatch reports whether the sizes of a site may depend on those of a batch.
-// Scalars do not, nor does an optimizer, whose buffers have the sizes of weights.
+// dependsOnBatch reports whether the sizes of a site may depend on the size of a batch. Those of scalars and of optimizers
+// (which have the sizes of weights) do not.
 func (p *Pass) dependsOnBatch(site lifetime.SiteID, h *history) bool {
-	return !anyFrame(p.Capture, site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/optim/") }) &&
+	return !p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/optim/") }) &&
 		slices.ContainsFunc(h.buffers, func(i int) bool { return p.Space.Buffers[i].Requested > scalar })
 }
 
-// between is what a site allocates between two buffers of another one.
+// between lists the sizes that a site allocates between two buffers of another site.
 type between struct {
-	size  int64   // of one of the two
-	sizes []int64 // of the site
+	size  int64   // of one of the two buffers
+	sizes []int64 // distinct, at most maxSizes
 }
 
-// proportional reports whether o allocates, between each two buffers of h, one that
-// is a fixed share of the buffer of h before it or, with next = 1, after it.
+// proportional reports whether o allocates, between each two buffers of h, one whose size is a fixed share of the buffer
+// of h before it (next = 0) or after it (next = 1).
 func (c *comparison) proportional(h, o *history, next int) bool {
 	all := c.intervals(h, o, next)
 	if len(all) < minGrowths {
@@ -126,8 +119,7 @@ func (c *comparison) proportional(h, o *history, next int) bool {
 	return false
 }
 
-// intervals returns what o allocates between each two buffers of h. The next call
-// overwrites it.
+// intervals returns what o allocates between each two buffers of h. The next call overwrites the result.
 func (c *comparison) intervals(h, o *history, next int) []between {
 	buffers := c.p.Space.Buffers
 	all, sizes := c.found[:0], c.sizes[:0]
@@ -146,15 +138,15 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 		size := buffers[i].Requested
 		if seen := sizes[from:]; len(seen) < maxSizes && !slices.Contains(seen, size) {
 			sizes = append(sizes, size)
-			all[len(all)-1].sizes = sizes[from:len(sizes):len(sizes)] // where sizes moves on, this stays
+			all[len(all)-1].sizes = sizes[from:len(sizes):len(sizes)] // stays valid when append moves sizes
 		}
 	}
 	c.found, c.sizes = all, sizes
 	return all
 }
 
-// joinsPieces reports whether a site grows by the sizes of buffers that other sites
-// allocated in between: the pieces of a concatenation.
+// joinsPieces reports whether a site grows by the sizes of buffers that other sites allocated in between: the pieces of a
+// concatenation.
 func (c *comparison) joinsPieces(h *history) bool {
 	buffers := c.p.Space.Buffers
 	grew, joined := 0, 0
@@ -165,10 +157,10 @@ func (c *comparison) joinsPieces(h *history) bool {
 			continue
 		}
 		grew++
-		like := c.ofSize(more)
-		at, _ := slices.BinarySearch(like, int32(before+1))
-		for ; at < len(like) && int(like[at]) < after; at++ {
-			if buffers[like[at]].Site != buffers[after].Site {
+		same := c.ofSize(more)
+		at, _ := slices.BinarySearch(same, int32(before+1))
+		for ; at < len(same) && int(same[at]) < after; at++ {
+			if buffers[same[at]].Site != buffers[after].Site {
 				joined++
 				break
 			}
@@ -177,7 +169,7 @@ func (c *comparison) joinsPieces(h *history) bool {
 	return grew > 0 && float64(joined) >= nearlyEach*float64(grew)
 }
 
-// ofSize returns the buffers of a requested size, in order.
+// ofSize returns the buffers of a requested size, in order of allocation.
 func (c *comparison) ofSize(size int64) []int32 {
 	buffers := c.p.Space.Buffers
 	if c.bySize == nil {

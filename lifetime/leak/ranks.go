@@ -13,51 +13,48 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// rankOutlier compares ranks: CompareRanks runs it, on all captures together.
-var rankOutlier = Rule{Name: "rank_outlier", Kind: KindUsage, Doc: "a rank whose peak, growth or leaked bytes differ from the others', of four ranks or more"}
+// rankOutlier compares ranks. CompareRanks runs it on all captures together.
+var rankOutlier = Rule{Name: "rank_outlier", Kind: KindUsage, Doc: "ranks whose peak, growth or leaked bytes differ from those of the others; needs four ranks"}
 
 // The thresholds of CompareRanks.
 const (
 	minRanks = 4
-	// farOff is how many scaled median absolute deviations from the median are
-	// too many, and madScale makes one of them a standard deviation where figures
-	// are normally distributed (Iglewicz and Hoaglin, 1993).
+	// farOff is the maximum distance from the median in scaled median absolute deviations. madScale turns one of them
+	// into a standard deviation for normally distributed figures (Iglewicz and Hoaglin, 1993).
 	farOff   = 3.5
 	madScale = 1.4826
-	// minOff is the share of the median peak that a figure must be off by at least:
-	// ranks that are all alike have no deviation.
+	// minOff is the minimum distance as a share of the median peak. Equal ranks have a deviation of 0.
 	minOff = 0.05
 )
 
-// rankInName finds the rank in the name of a file: rank3.pickle, rank_03.json.
+// rankInName matches the rank in a file name: rank3.pickle, rank_03.json.
 var rankInName = regexp.MustCompile(`(?i)rank[-_.]?(\d+)`)
 
-// RankNames finds out the rank of a process. The zero value takes it from the capture,
-// or else from the name of its file.
+// RankNames determines the rank of a process. The zero value reads it from the capture, else from the file name.
 type RankNames struct {
-	pattern *regexp.Regexp // of paths, in place of the above
+	pattern *regexp.Regexp // for paths; its first group is the rank
 }
 
-// ParseRankNames returns the names that the first group of a regular expression
-// finds in paths; those of the zero value for "".
+// ParseRankNames returns RankNames that read the rank from paths: it is the first group of a regular expression. For ""
+// it returns the zero value. It fails if the expression is invalid or has no group.
 func ParseRankNames(expression string) (RankNames, error) {
 	if expression == "" {
 		return RankNames{}, nil
 	}
 	re, err := regexp.Compile(expression)
 	if err != nil || re.NumSubexp() < 1 {
-		return RankNames{}, fmt.Errorf("%q: want a regular expression with a group for the rank, as 'worker-([0-9]+)'", expression)
+		return RankNames{}, fmt.Errorf("%q: not a regular expression with a group for the rank, such as 'worker-([0-9]+)'", expression)
 	}
 	return RankNames{re}, nil
 }
 
-// Of returns the rank of a process of a capture, "rank 3", by the name that the
-// capture gives it and the path or address of its file; "" where neither has it.
+// Of returns the rank of a process, for example "rank 3", from its name in the capture and the path or URL of its file;
+// "" if neither has a rank.
 func (n RankNames) Of(process, file string) string {
 	pattern := n.pattern
 	if pattern == nil {
 		if rank, _, _ := strings.Cut(process, ","); strings.HasPrefix(rank, "rank ") {
-			return rank // it may have several processes
+			return rank // a rank may have several processes
 		}
 		pattern, file = rankInName, path.Base(strings.ReplaceAll(file, `\`, "/"))
 	}
@@ -71,28 +68,23 @@ func (n RankNames) Of(process, file string) string {
 	return "rank " + m[1]
 }
 
-// RankNumber returns the number of a rank that RankNames named; ok is false where it has
-// none.
+// RankNumber returns the number in a result of RankNames.Of; ok is false if there is none.
 func RankNumber(rank string) (n int, ok bool) {
-	digits, ok := strings.CutPrefix(rank, "rank ")
-	if !ok {
-		return 0, false
-	}
+	digits, found := strings.CutPrefix(rank, "rank ")
 	n, err := strconv.Atoi(digits)
-	return n, err == nil
+	return n, found && err == nil
 }
 
-// RankFigures is what is compared of a rank: one kind of memory of one process.
-// It holds on to no buffer of the capture that it came from.
+// RankFigures are the figures of one memory of one process. They do not retain the buffers of their capture.
 type RankFigures struct {
 	Rank  string
-	Space *lifetime.Space // its description alone
+	Space *lifetime.Space // without buffers
 	File  string
 
 	Peak, End, Growth, Leaked int64 // occupied bytes
 }
 
-// measures are what CompareRanks looks at.
+// measures are the figures that CompareRanks compares.
 var measures = [...]struct {
 	name string
 	of   func(r *RankFigures) int64
@@ -102,8 +94,7 @@ var measures = [...]struct {
 	{"leaked bytes", func(r *RankFigures) int64 { return r.Leaked }},
 }
 
-// FiguresOf sums up the spaces of a capture that were recorded as a program ran.
-// rankOf names the rank of each.
+// FiguresOf returns the figures of each space of a capture that is not of a compiled program. rankOf returns its rank.
 func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.SpaceInfo) string) (all []RankFigures) {
 	leaked := map[string]int64{} // by memory ID
 	for i := range found {
@@ -116,22 +107,22 @@ func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.Space
 			continue
 		}
 		r := RankFigures{Rank: rankOf(&s.SpaceInfo), File: o.Sources[s.Source].File, Leaked: leaked[s.ID()],
-			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // what is older than the window did not grow in it
+			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // growth within the window only
 			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
-		delete(leaked, s.ID()) // another space may be called the same
+		delete(leaked, s.ID()) // another space may have the same ID
 		all = append(all, r)
 	}
 	return all
 }
 
-// KindOf names the kind of a memory, which ranks have in common: "cuda", "cpu".
+// KindOf returns the kind of a memory, such as "cuda" or "cpu". Ranks are compared by kind.
 func KindOf(s *lifetime.Space) string {
 	device, _, _ := strings.Cut(s.Device, ":")
 	return strings.TrimSpace(strings.Join([]string{device, s.Memory, s.Allocator}, " "))
 }
 
-// CompareRanks returns a finding for each of the figures that differ from the same
-// memory of the other ranks. It has no sites.
+// CompareRanks returns a finding for each memory of a rank that differs from the same kind of memory of the other ranks.
+// These findings have no sites.
 func CompareRanks(all []RankFigures) (found []Finding) {
 	groups := map[string][]RankFigures{}
 	var kinds []string
@@ -149,8 +140,8 @@ func CompareRanks(all []RankFigures) (found []Finding) {
 	return found
 }
 
-// outliers compares one kind of memory across ranks: each rank is named for the
-// measure by which it is furthest off.
+// outliers compares one kind of memory across ranks. A rank has at most one finding, for the measure furthest from the
+// median.
 func outliers(ranks []RankFigures) (all []Finding) {
 	if len(ranks) < minRanks {
 		return nil
@@ -184,7 +175,7 @@ func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	f := Finding{Rule: rankOutlier.Name, Kind: rankOutlier.Kind, Severity: Warning, Space: r.Space, Confidence: 0.8,
 		Amount: lifetime.Amount{Bytes: int64(math.Abs(off))},
 		Evidence: []Evidence{figure(FigRanks, n), figure(FigValue, value), figure(FigMedian, median), figure(FigMedianDeviation, spread),
-			word(FigMeasure, measures[m].name), word(FigRank, r.Rank), word(FigFile, r.File)},
+			textFigure(FigMeasure, measures[m].name), textFigure(FigRank, r.Rank), textFigure(FigFile, r.File)},
 		Suggestions: []string{"Compare it with another rank: logging, evaluation, uneven data."}}
 	direction := "more"
 	if off < 0 {
@@ -195,7 +186,7 @@ func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	return f
 }
 
-// Spread returns the median of values and their median absolute deviation from it.
+// Spread returns the median of values and their median absolute deviation.
 func Spread(values []float64) (middle, deviation float64) {
 	middle = median(values)
 	var off []float64

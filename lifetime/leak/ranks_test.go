@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestRanks: of five ranks one needs more, and has the only finding.
+// TestRanks: one of five ranks needs more memory and has the only finding.
 func TestRanks(t *testing.T) {
 	var figures []leak.RankFigures
 	for rank := range 5 {
@@ -30,8 +30,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestCompareRanks: figures of ranks by hand. A rank is odd where it is off by more
-// than a twentieth of the median peak and by more than 3.5 deviations.
+// TestCompareRanks: a rank is an outlier if its distance from the median is more than a twentieth of the median peak and more
+// than 3.5 deviations.
 func TestCompareRanks(t *testing.T) {
 	rank := func(n int, device string, peak, growth, leaked int64) leak.RankFigures {
 		return leak.RankFigures{Rank: fmt.Sprint("rank ", n), File: fmt.Sprint(n, ".json"), Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: device}}, Peak: peak, Growth: growth, Leaked: leaked}
@@ -71,8 +71,7 @@ func TestCompareRanks(t *testing.T) {
 	}
 }
 
-// TestRankNames: the capture has the rank, or else the name of its file, or what an
-// expression finds in its path.
+// TestRankNames: the rank is from the capture, else from the file name, or from the path by a regular expression.
 func TestRankNames(t *testing.T) {
 	for _, c := range []struct{ expression, process, file, want string }{
 		{"", "rank 3", "rank5.json", "rank 3"},
@@ -96,7 +95,7 @@ func TestRankNames(t *testing.T) {
 	}
 	for _, bad := range []string{"(", "worker-[0-9]+"} {
 		if _, err := leak.ParseRankNames(bad); err == nil {
-			t.Errorf("%s is taken", bad)
+			t.Errorf("%s is accepted", bad)
 		}
 	}
 	for rank, want := range map[string]int{"rank 3": 3, "rank 0": 0, "rank b": -1, "3": -1, "": -1} {

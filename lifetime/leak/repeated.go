@@ -11,14 +11,14 @@ import (
 
 // The thresholds of repeated.
 const (
-	oftenInStep = 10  // allocations of one size in each step
-	minOften    = 200 // allocations of one size in the window
-	minTraffic  = 0.1 // of all allocations
-	maxRepeated = 3   // findings
+	oftenInStep = 10  // minimum allocations per step
+	minOften    = 200 // minimum allocations of one size in the window
+	minTraffic  = 0.1 // minimum share of all allocations
+	maxRepeated = 3   // maximum number of findings
 )
 
-// repeated finds buffers of one size that a site allocates and frees over and over
-// within a step: one that is kept would do.
+// repeated finds buffers of one size that a site allocates and frees again and again within a step. One reused buffer
+// would be enough.
 func repeated(p *Pass) (findings []Finding) {
 	all, steps := p.histories, len(p.steps.begins)
 	for _, site := range all.order {
@@ -43,8 +43,7 @@ func repeated(p *Pass) (findings []Finding) {
 	return findings[:min(len(findings), maxRepeated)]
 }
 
-// commonSize returns the size that a site requested most often, the smallest of several,
-// and how often.
+// commonSize returns the size that a site requested most often (the smallest on a tie), and how often.
 func (p *Pass) commonSize(h *history) (size int64, often int) {
 	sizes := map[int64]int{}
 	for _, i := range h.buffers {

@@ -1,68 +1,55 @@
 package leak
 
-import (
-	"slices"
+import "github.com/memlane/memlane/lifetime"
 
-	"github.com/memlane/memlane/lifetime"
-)
-
-// Kind is what a rule finds, in the large. The list is closed: code that treats
-// findings differently asks for the kind, never for the name of a rule.
+// Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name of
+// a rule.
 type Kind uint8
 
 const (
-	KindForeign   Kind = iota // a rule of another tool; memlane does not judge it
-	KindLeak                  // memory that grows until the end of the recording: a leak, or the suspicion of one
-	KindFailure               // an allocation that failed, or nearly did
-	KindRetention             // memory that is held or freed late, and does not grow without end
+	KindForeign   Kind = iota // a rule of another tool
+	KindLeak                  // memory that grows until the end of the recording: confirmed and suspected leaks
+	KindFailure               // an allocation that failed, or a peak close to the limit
+	KindRetention             // memory that is retained or freed late, but does not grow without end
 	KindUsage                 // the run as a whole: trends, spikes, ranks that differ
 	KindWaste                 // memory or time that another way of allocating would save
-	KindProgram               // what a compiled program needs from its beginning to its end
+	KindProgram               // memory that a compiled program needs for its whole run
 )
 
-// String returns the name of the kind, as the manual has it.
+// String returns the name of the kind in the manual.
 func (k Kind) String() string {
 	return [...]string{"foreign", "leak", "failure", "retention", "usage", "waste", "program"}[k]
 }
 
-// Rule is one way to look for trouble in a space.
+// Rule is one way to find problems in a space.
 type Rule struct {
 	Name     string // as in JSON and labels
 	Kind     Kind
 	Doc      string                // what it finds, in one line
-	Explains bool                  // its findings say why the buffers of their sites are alive: later rules skip these sites
-	Run      func(*Pass) []Finding // nil: the rule compares captures, not spaces
+	Explains bool                  // its findings explain why buffers are alive: later rules skip their sites
+	Run      func(*Pass) []Finding // nil for a rule that compares captures
 }
 
 // Rules are all rules, in the order in which they run.
 var Rules = []Rule{
 	{"oom", KindFailure, "failed allocations and their cause: exhausted, fragmented, or held outside the allocator", false, wholeSpace(outOfMemory)},
 	{"leak", KindLeak, "call sites whose buffers grow in number until the end of the recording", true, withHistory(leaking)},
-	{"growing_buffer", KindLeak, "call sites that replace their buffer by a larger one, again and again", true, withHistory(growingBuffer)},
+	{"growing_buffer", KindLeak, "call sites that replace their buffer by a larger one again and again", true, withHistory(growingBuffer)},
 	{"delayed_free", KindRetention, "buffers that are freed many at a time, long after most of them were allocated", true, withHistory(delayedFree)},
-	{"cache", KindRetention, "call sites whose buffers grew in number and then stopped: full caches, no leaks", true, withHistory(cache)},
+	{"cache", KindRetention, "call sites whose buffers grew in number and then stopped: full caches, not leaks", true, withHistory(cache)},
 	{"long_lived", KindRetention, "a few buffers that live far longer than the others of their call site", true, withHistory(longLived)},
-	{"imbalance", KindRetention, "allocations without a free that no other rule explains", false, withHistory(imbalance)},
-	{"trend", KindUsage, "memory in use that rises, or stays flat, and no call site shows why", false, wholeSpace(trend)},
-	{"spike", KindUsage, "steps that need much more memory than the usual step", false, wholeSpace(withHistory(spike))},
+	{"imbalance", KindRetention, "allocations that were never freed and that no other rule explains", false, withHistory(imbalance)},
+	{"trend", KindUsage, "memory in use that rises without a call site that explains it, or that stays flat", false, wholeSpace(trend)},
+	{"spike", KindUsage, "steps whose peak is much higher than that of the median step", false, wholeSpace(withHistory(spike))},
 	{"fragmentation", KindWaste, "reserved memory that is free, but in pieces", false, wholeSpace(withHistory(fragmentation))},
 	{"inefficient_allocation", KindWaste, "call sites whose buffers are much larger than requested", false, withHistory(inefficient)},
-	{"repeated_allocation", KindWaste, "buffers of one size that are allocated and freed over and over", false, withHistory(repeated)},
-	{"whole_program", KindProgram, "inputs, outputs and constants that a compiled program always holds", false, inProgram(wholeProgram)},
+	{"repeated_allocation", KindWaste, "buffers of one size that are allocated and freed again and again", false, withHistory(repeated)},
+	{"whole_program", KindProgram, "inputs, outputs and constants that are in use for the whole run of a compiled program", false, inProgram(wholeProgram)},
 	{"padding", KindWaste, "buffers of a compiled program that are much larger than their elements", false, inProgram(padding)},
 	rankOutlier,
 }
 
-// Doc returns what a rule of Rules finds, in one line; "" for any other name.
-func Doc(rule string) string {
-	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == rule })
-	if i < 0 {
-		return ""
-	}
-	return Rules[i].Doc
-}
-
-// onlyIf returns a rule that finds nothing in spaces that do not qualify.
+// onlyIf returns a rule that skips spaces that do not qualify.
 func onlyIf(qualifies func(*Pass) bool, run func(*Pass) []Finding) func(*Pass) []Finding {
 	return func(p *Pass) []Finding {
 		if !qualifies(p) {
@@ -72,7 +59,7 @@ func onlyIf(qualifies func(*Pass) bool, run func(*Pass) []Finding) func(*Pass) [
 	}
 }
 
-// withHistory limits a rule to spaces with allocations and frees one by one.
+// withHistory limits a rule to spaces with a history of allocations and frees.
 func withHistory(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf((*Pass).dynamic, run)
 }
@@ -80,13 +67,12 @@ func withHistory(run func(*Pass) []Finding) func(*Pass) []Finding {
 // inProgram limits a rule to compiled programs.
 func inProgram(run func(*Pass) []Finding) func(*Pass) []Finding { return onlyIf((*Pass).compiled, run) }
 
-// wholeSpace skips a rule that judges a whole space when only some functions are asked for.
+// wholeSpace limits a rule about a whole space to runs without Settings.Function.
 func wholeSpace(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf(func(p *Pass) bool { return p.Function == nil }, run)
 }
 
-// Find runs every rule on the spaces and returns the findings as Sort orders
-// them.
+// Find runs every rule on the spaces and returns the findings in the order of Sort.
 func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
 	highest := map[string]int64{} // by memory
 	for _, s := range spaces {
@@ -106,7 +92,7 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 	return all
 }
 
-// run returns the findings of a rule, and notes what later rules need to know of them.
+// run returns the findings of a rule and records what later rules need.
 func (p *Pass) run(r Rule) []Finding {
 	if r.Run == nil {
 		return nil

@@ -10,17 +10,16 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestRules: every rule has a name, a kind and a line about it. One compares captures;
-// the others look at spaces.
+// TestRules: every rule has a unique name, a kind and a description. One compares captures, the others examine spaces.
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range leak.Rules {
-		if names[r.Name] || r.Doc == "" || leak.Doc(r.Name) != r.Doc || r.Kind == leak.KindForeign || (r.Run == nil) != (r.Name == "rank_outlier") {
+		if names[r.Name] || r.Doc == "" || r.Kind == leak.KindForeign || (r.Run == nil) != (r.Name == "rank_outlier") {
 			t.Errorf("%+v", r)
 		}
 		names[r.Name] = true
 	}
-	if len(names) != 15 || leak.Doc("memory_leak") != "" {
+	if len(names) != 15 {
 		t.Errorf("%d rules", len(names))
 	}
 	if got, want := fmt.Sprint([]leak.Kind{leak.KindForeign, leak.KindLeak, leak.KindFailure, leak.KindRetention, leak.KindUsage, leak.KindWaste, leak.KindProgram}),
@@ -29,7 +28,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestFigures: figures and causes have a name of their own, and a line about them.
+// TestFigures: figures and causes have unique names and a description.
 func TestFigures(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range leak.Figures {
@@ -49,10 +48,10 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// isLine reports whether advice fits one line of 80 columns, behind its mark.
+// isLine reports whether advice fits one line of 80 columns after its "  > ".
 func isLine(advice string) bool { return advice != "" && len(advice) <= 76 }
 
-// find runs the rules and holds what they find to what must be true of any finding.
+// find runs the rules and checks what must be true of every finding.
 func find(t testing.TB, c *lifetime.Capture, settings leak.Settings) []leak.Finding {
 	t.Helper()
 	all := leak.Find(c, c.Spaces, settings)
@@ -62,8 +61,8 @@ func find(t testing.TB, c *lifetime.Capture, settings leak.Settings) []leak.Find
 	return all
 }
 
-// checkFinding: a finding has the kind of its rule, evidence from the table, a cause if
-// it is a leak or a failure, and one line of advice.
+// checkFinding checks that a finding has the kind of its rule, evidence from the table, a cause if it is a leak or a
+// failure, and one line of advice.
 func checkFinding(t testing.TB, f *leak.Finding) {
 	t.Helper()
 	at := slices.IndexFunc(leak.Rules, func(r leak.Rule) bool { return r.Name == f.Rule })

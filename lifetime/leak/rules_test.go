@@ -51,9 +51,8 @@ func only(t *testing.T, found map[string][]leak.Finding, rule string) leak.Findi
 	return found[rule][0]
 }
 
-// TestWhatIsNoLeak: the rules about what only looks like a leak name the site, and call
-// it no worse than info.
-func TestWhatIsNoLeak(t *testing.T) {
+// TestLookalikes: rules about memory that only looks like a leak name the site, with severity info.
+func TestLookalikes(t *testing.T) {
 	for pattern, want := range map[string]struct{ rule, function string }{
 		"warm-up: a cache fills during the first part": {"cache", "cache"},
 		"reference cycles freed in bursts":             {"delayed_free", "cycle"},
@@ -74,8 +73,8 @@ func TestWhatIsNoLeak(t *testing.T) {
 	}
 }
 
-// TestSuspicion: three buffers that are kept are a suspicion, where their site freed
-// none and the place is not known to leak; a fourth is a leak.
+// TestSuspicion: three retained buffers are a suspected leak, if their site freed none and no other site of the place leaks.
+// Four are a leak.
 func TestSuspicion(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -123,7 +122,7 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestLongLived: one buffer of a site that frees its others at once.
+// TestLongLived: a site retains one buffer and frees the others at once.
 func TestLongLived(t *testing.T) {
 	p := newProgram(3)
 	p.steps = 60
@@ -138,7 +137,7 @@ func TestLongLived(t *testing.T) {
 	}
 }
 
-// TestSpike: a step that needs more is named, with what makes the difference.
+// TestSpike: the finding names the step with a high peak and the call site that causes it.
 func TestSpike(t *testing.T) {
 	p := newProgram(3)
 	p.steps = 60
@@ -152,7 +151,7 @@ func TestSpike(t *testing.T) {
 	}
 }
 
-// TestWaste: allocations of much more than requested, and over and over.
+// TestWaste: buffers much larger than requested, and buffers allocated again and again.
 func TestWaste(t *testing.T) {
 	p := newProgram(3)
 	p.steps = 60
@@ -173,9 +172,9 @@ func TestWaste(t *testing.T) {
 	}
 }
 
-// TestLeakGoesOn: since when a leak is there, how much it takes a step, when it
-// reaches a limit, and that a release of cached memory did not free it.
-func TestLeakGoesOn(t *testing.T) {
+// TestOutlook: since when a leak grows, how fast, when it reaches the limit, and that a release of cached memory did not free
+// it.
+func TestOutlook(t *testing.T) {
 	p := newProgram(5)
 	p.steps = 60
 	found := findingsOf(t, p, leak.Settings{Limit: 1 << 30}, p.marked(func(step int) {
@@ -206,8 +205,7 @@ func TestLeakGoesOn(t *testing.T) {
 	}
 }
 
-// keeping is a program that keeps 1 MiB a step from one step on; bytes are in use at
-// its end.
+// keeping returns a program that retains 1 MiB per step from a step on, and the bytes in use at its end.
 func keeping(t *testing.T, steps, from int) (p *program, pattern func(step int), bytes int64) {
 	made := func() (*program, func(int)) {
 		p := newProgram(5)
@@ -229,18 +227,17 @@ func keeping(t *testing.T, steps, from int) (p *program, pattern func(step int),
 	return p, pattern, bytes
 }
 
-// TestFiguresOfLeak: the figures of a leak as they are counted by hand, and where it
-// becomes critical.
+// TestFiguresOfLeak: the figures of a leak, and the thresholds of its severity.
 func TestFiguresOfLeak(t *testing.T) {
 	for _, c := range []struct {
-		name               string
-		steps, from        int
-		beyond             int64 // bytes of the limit beyond those in use at the end; 0 = no limit
-		critical           int64
-		severity           leak.Severity
-		confidence         float64
-		projected          any
-		saysWhere, saysFew bool
+		name             string
+		steps, from      int
+		beyond           int64 // the limit minus the bytes in use at the end; 0 = no limit
+		critical         int64
+		severity         leak.Severity
+		confidence       float64
+		projected        any
+		hasBegin, hasFew bool // parts of the text
 	}{
 		{"no limit", 60, 0, 0, 0, leak.Warning, 60.0 / 64, nil, false, false},
 		{"few steps", 49, 0, 0, 0, leak.Warning, 49.0 / 53 * (0.5 + 0.5*49/50), nil, false, true},
@@ -281,16 +278,16 @@ func TestFiguresOfLeak(t *testing.T) {
 				t.Errorf("%s: %s %v, want %v", c.name, name, have, want)
 			}
 		}
-		if says := strings.Contains(f.Description, fmt.Sprintf("from step %d of %d it grows", c.from, c.steps)); says != c.saysWhere {
+		if has := strings.Contains(f.Description, fmt.Sprintf("it began at step %d of %d and grows", c.from, c.steps)); has != c.hasBegin {
 			t.Errorf("%s: %s", c.name, f.Description)
 		}
-		if says := strings.Contains(f.Description, "steps were recorded"); says != c.saysFew {
+		if has := strings.Contains(f.Description, "steps were recorded"); has != c.hasFew {
 			t.Errorf("%s: %s", c.name, f.Description)
 		}
 	}
 }
 
-// TestCauses: leaks of the same steps have one cause, others have their own.
+// TestCauses: leaks from the same steps share a cause.
 func TestCauses(t *testing.T) {
 	p := newProgram(9)
 	p.steps = 60
@@ -311,7 +308,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestCauseOfOne: what a leak alone shows of its cause.
+// TestCauseOfOne: the cause of a single leak.
 func TestCauseOfOne(t *testing.T) {
 	called := func(p *program, by lifetime.Frame) {
 		p.frames = []lifetime.FrameID{p.b.Frame(by)}
@@ -346,7 +343,7 @@ func TestCauseOfOne(t *testing.T) {
 	}
 }
 
-// TestOOM: why the allocation failed, in the captures whose programs say so.
+// TestOOM: the cause of failed allocations, in captures of programs with a known cause.
 func TestOOM(t *testing.T) {
 	for name, want := range map[string]string{"frag_oom": "fragmented", "t215_frag_oom": "fragmented", "oom_observer": "exhausted"} {
 		c, err := formats.Open("../../testdata/torchsnap/"+name+".pickle", formats.Input{})
@@ -361,7 +358,7 @@ func TestOOM(t *testing.T) {
 			t.Errorf("%s: %s", name, found[0].Description)
 		}
 	}
-	// The same failure, of a device that is known to be larger.
+	// The same failure on a device with a larger limit.
 	c, err := formats.Open("../../testdata/torchsnap/oom_observer.pickle", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
@@ -384,7 +381,7 @@ func TestTooLargeProgram(t *testing.T) {
 	}
 }
 
-// usage is a space of which only totals are known.
+// usage returns a capture with only totals, and its findings.
 func usage(t *testing.T, levels func(i int) int64) (*lifetime.Capture, []leak.Finding) {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -401,8 +398,7 @@ func usage(t *testing.T, levels func(i int) int64) (*lifetime.Capture, []leak.Fi
 	return c, find(t, c, leak.Settings{})
 }
 
-// TestTrend: a floor that rises is a finding where only the usage is known; a
-// sawtooth, a warm-up and the levels of a random walk are no trend.
+// TestTrend: with only totals, a rising floor is a finding; a sawtooth, a warm-up and a random walk are not.
 func TestTrend(t *testing.T) {
 	p := newProgram(1)
 	walk := int64(1 << 30)
@@ -424,7 +420,7 @@ func TestTrend(t *testing.T) {
 	}
 }
 
-// TestFlatLine: everything happened at the beginning.
+// TestFlatLine: all allocations are at the beginning.
 func TestFlatLine(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "flat"})

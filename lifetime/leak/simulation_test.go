@@ -12,8 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// program is a simulated training program: it allocates and frees, and a
-// Builder records it as a snapshot would.
+// program is a simulated training program. A Builder records its allocations and frees like a snapshot.
 type program struct {
 	*rand.Rand
 	b      *build.Builder
@@ -42,7 +41,7 @@ func newProgram(seed uint64) *program {
 	return p
 }
 
-// alloc allocates at the place of the program called name.
+// alloc allocates in the function name.
 func (p *program) alloc(name string, size int64) *tensor {
 	frames := append([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 1})}, p.frames...)
 	x := &tensor{size: size, site: p.b.Site(lifetime.Site{Stack: p.b.Stack(frames)})}
@@ -70,8 +69,7 @@ func (p *program) free(tensors ...*tensor) {
 	}
 }
 
-// noise is the traffic of a healthy step: a forward and a backward pass, and a
-// batch that is loaded a step ahead.
+// noise is the traffic of a healthy step: a forward and a backward pass, and a batch that is loaded one step ahead.
 func (p *program) noise(batch **tensor) {
 	old := *batch
 	*batch = p.alloc("load", 1<<20+p.Int64N(1<<18))
@@ -91,8 +89,7 @@ func (p *program) noise(batch **tensor) {
 	}
 }
 
-// run makes the capture: weights, then steps of noise with what the pattern
-// does around them.
+// run returns the capture and its leaks: weights, then steps of the pattern and of noise.
 func (p *program) run(t testing.TB, pattern func(step int)) (*lifetime.Capture, []leak.Finding) {
 	for range 8 {
 		p.alloc("build", 4<<20)
@@ -122,8 +119,7 @@ func (p *program) run(t testing.TB, pattern func(step int)) (*lifetime.Capture, 
 	return c, leaks
 }
 
-// healthy are patterns whose memory is bounded: what looks like growth comes to
-// an end, or to its rhythm, within the window.
+// healthy are patterns with bounded memory: growth ends or becomes periodic within the window.
 var healthy = map[string]func(p *program) func(step int){
 	"nothing": func(*program) func(int) { return func(int) {} },
 	"warm-up: a cache fills during the first part": func(p *program) func(int) {
@@ -135,11 +131,11 @@ var healthy = map[string]func(p *program) func(step int){
 		}
 	},
 	"plateau: a pool that fills slower and slower": func(p *program) func(int) {
-		held, most := 0, 4+p.IntN(p.steps/5)
+		size, most := 0, 4+p.IntN(p.steps/5)
 		return func(int) {
-			if p.IntN(most) >= held+most/3 {
+			if p.IntN(most) >= size+most/3 {
 				p.alloc("pool", 1<<20)
-				held++
+				size++
 			}
 		}
 	},
@@ -186,13 +182,13 @@ var healthy = map[string]func(p *program) func(step int){
 	},
 	"sawtooth that ends between flushes": func(p *program) func(int) {
 		every := 3 + p.IntN(p.steps/4)
-		var held []*tensor
+		var records []*tensor
 		return func(step int) {
 			if step%every == every-1 {
-				p.free(held...)
-				held = nil
+				p.free(records...)
+				records = nil
 			}
-			held = append(held, p.alloc("record", 1<<18))
+			records = append(records, p.alloc("record", 1<<18))
 		}
 	},
 	"reference cycles freed in bursts": func(p *program) func(int) {
@@ -225,8 +221,7 @@ var healthy = map[string]func(p *program) func(step int){
 		streams := int64(2 + p.IntN(6))
 		used := int64(0)
 		return func(step int) {
-			// The workspace is taken at the first matrix product of a stream, under
-			// the stack of its result.
+			// The first matrix product of a stream allocates the workspace, with the stack of its result.
 			if used < streams && step >= int(used)*p.steps/int(streams) {
 				x := p.alloc("matmul", 8519680)
 				p.b.LiveRegion(p.s, lifetime.Region{Addr: x.addr, Size: 8519680, Stream: used})
@@ -423,10 +418,10 @@ var healthy = map[string]func(p *program) func(step int){
 	},
 }
 
-// maxFalseAlarms is the share of healthy spaces that may have a finding.
+// maxFalseAlarms is the maximum share of healthy spaces with a leak.
 const maxFalseAlarms = 0.001
 
-// TestHealthyPrograms counts the healthy programs with a finding.
+// TestHealthyPrograms counts the healthy programs with a leak.
 func TestHealthyPrograms(t *testing.T) {
 	if race.Enabled {
 		t.Skip("takes minutes, in one goroutine")
@@ -457,8 +452,7 @@ func TestHealthyPrograms(t *testing.T) {
 	}
 }
 
-// leaking are patterns that grow for ever, each at the site "leak", with what
-// else goes on there.
+// leaking are patterns that grow without end at the site "leak", with other activity.
 var leaking = map[string]func(p *program) func(step int){
 	"one a step": func(p *program) func(int) {
 		return func(int) { p.alloc("leak", 1<<20) }
@@ -489,7 +483,7 @@ var leaking = map[string]func(p *program) func(step int){
 			p.alloc("leak", 1<<20)
 		}
 	},
-	"concatenated to what there is": func(p *program) func(int) {
+	"concatenated to a history": func(p *program) func(int) {
 		layers := 1 + p.IntN(3)
 		history := make([]*tensor, layers)
 		return func(step int) {
@@ -533,7 +527,7 @@ var leaking = map[string]func(p *program) func(step int){
 		}
 	},
 	"every step at first, then every third": func(p *program) func(int) {
-		p.steps = max(p.steps, 60) // for as much as a cache may do in fewer
+		p.steps = max(p.steps, 60) // in fewer steps it may be a cache
 		return func(step int) {
 			if step < p.steps/3 || step%3 == 0 {
 				p.alloc("leak", 1<<16)
@@ -548,7 +542,7 @@ var leaking = map[string]func(p *program) func(step int){
 			}
 		}
 	},
-	"several a step": func(p *program) func(int) {
+	"four per step": func(p *program) func(int) {
 		return func(int) {
 			for range 4 {
 				p.alloc("leak", 1<<20)
@@ -567,14 +561,14 @@ var leaking = map[string]func(p *program) func(step int){
 			}
 		}
 	},
-	"small, beside a sawtooth": func(p *program) func(int) {
+	"small, with a sawtooth": func(p *program) func(int) {
 		saw := healthy["sawtooth that ends between flushes"](p)
 		return func(step int) {
 			saw(step)
 			p.alloc("leak", 512)
 		}
 	},
-	"beside a cache that fills and a pipeline": func(p *program) func(int) {
+	"with a cache that fills and a pipeline": func(p *program) func(int) {
 		cache, pipe := healthy["warm-up: a cache fills during the first part"](p), healthy["pipeline in flight"](p)
 		return func(step int) {
 			cache(step)
@@ -595,8 +589,7 @@ var leaking = map[string]func(p *program) func(step int){
 	},
 }
 
-// TestLeakingPrograms: each leak is found in every run, alone and with its
-// exact count.
+// TestLeakingPrograms: the rules find each leak in every run, with its exact count and without false alarms.
 func TestLeakingPrograms(t *testing.T) {
 	for name, pattern := range leaking {
 		missed, wrong := 0, 0
@@ -614,7 +607,7 @@ func TestLeakingPrograms(t *testing.T) {
 			for _, f := range findings {
 				frame, _ := c.UserFrame(f.Sites[0])
 				if frame.Function != "leak" {
-					t.Logf("%s, seed %d: %s is no leak", name, seed, frame.Function)
+					t.Logf("%s, seed %d: %s is not a leak", name, seed, frame.Function)
 					wrong++
 					continue
 				}
@@ -634,15 +627,14 @@ func TestLeakingPrograms(t *testing.T) {
 	}
 }
 
-// TestSlowLeaks: a leak of a thousandth of the traffic is found within 50 steps,
-// whatever goes on beside it.
+// TestSlowLeaks: the rules find a leak of a thousandth of the traffic within 50 steps, with any other activity.
 func TestSlowLeaks(t *testing.T) {
 	missed, n := 0, 0
-	for name, beside := range healthy {
+	for name, pattern := range healthy {
 		for seed := range uint64(20) {
 			p := newProgram(seed)
 			p.steps = 50
-			other := beside(p)
+			other := pattern(p)
 			_, findings := p.run(t, func(step int) {
 				other(step)
 				p.alloc("leak", p.allocated/int64(step+1)/1000)
@@ -660,9 +652,8 @@ func TestSlowLeaks(t *testing.T) {
 	}
 }
 
-// TestWindowOpensOnFullPool replaces what is older than the window: the site of
-// the new buffers is known, that of the old ones is not. Nothing has grown; it
-// has once the old ones stay.
+// TestWindowOpensOnFullPool: new buffers with a site replace buffers that are older than the window and have none. That is
+// not a leak; it is if the old buffers stay.
 func TestWindowOpensOnFullPool(t *testing.T) {
 	for _, replaces := range []bool{true, false} {
 		p := newProgram(7)

@@ -11,15 +11,14 @@ import (
 
 // The thresholds of spike.
 const (
-	minSteps = 12   // that show what a usual one needs
-	outlier  = 1.5  // in quartile ranges, Tukey's rule
-	muchMore = 1.25 // times the usual peak: where all steps are alike, one byte is an outlier too
+	minSteps = 12   // steps that show the usual peak
+	outlier  = 1.5  // distance above the upper quartile in interquartile ranges, Tukey's rule
+	muchMore = 1.25 // times the median peak: if all steps are equal, one byte more is an outlier too
 )
 
-// spike finds steps whose peak is far above the usual: an evaluation, a long
-// sequence. The peak of the job is theirs.
+// spike finds steps whose peak is far above the median step: an evaluation, a long sequence. They set the peak of the job.
 func spike(p *Pass) []Finding {
-	if p.leaks || len(p.steps.begins) < minSteps { // with a leak the last steps are the highest
+	if p.leaks || len(p.steps.begins) < minSteps { // a leak makes the last steps the highest
 		return nil
 	}
 	peaks := p.stepPeaks()
@@ -62,7 +61,7 @@ func (p *Pass) stepPeaks() []lifetime.Level {
 	return peaks
 }
 
-// spikes returns the finding of n steps whose peaks are far above the usual.
+// spikes returns the finding for n steps whose peaks are far above the median step.
 func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level) Finding {
 	highest := peaks[worst]
 	f := Finding{Confidence: 0.9, Amount: lifetime.Amount{Bytes: highest.Bytes - usual.Bytes},
@@ -74,12 +73,12 @@ func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level
 		f.Sites = []lifetime.SiteID{site}
 		most = fmt.Sprintf("%s holds %s more", p.PlaceOf(site), units.Bytes(bytes))
 	}
-	f.describe("", fmt.Sprintf("%s of %s steps need much more memory than the usual step: step %s needs %s, the usual step %s", units.Count(int64(n)),
-		units.Count(int64(len(peaks))), units.Count(int64(worst)), units.Bytes(highest.Bytes), units.Bytes(usual.Bytes)), most)
+	f.describe("", fmt.Sprintf("step %s peaks at %s, the median step at %s; outliers: %s of %s steps", units.Count(int64(worst)),
+		units.Bytes(highest.Bytes), units.Bytes(usual.Bytes), units.Count(int64(n)), units.Count(int64(len(peaks)))), most)
 	return f
 }
 
-// difference returns the site with most bytes more at one instant than at another.
+// difference returns the site whose bytes grew most between two instants; ok is false if none grew.
 func (p *Pass) difference(before, after int64) (site lifetime.SiteID, bytes int64, ok bool) {
 	was := map[lifetime.SiteID]int64{}
 	for _, row := range p.Space.Breakdown(before) {

@@ -10,25 +10,22 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// steps are the iterations of the program's loop in the window.
+// steps are the iterations of the loop of the program in the window.
 type steps struct {
 	begins   []int64 // instants
-	inferred bool    // from the sites, because nothing marks them
+	inferred bool    // from call sites, because there are no marks
 }
 
-// optimizerStep begins the text of an annotation that PyTorch makes by itself,
-// one in each iteration.
-const optimizerStep = "Optimizer.step#"
-
-// minRecurrence is how many sites must have allocated equally often for that to
-// be the number of iterations, and leastSteps is the least such number.
 const (
-	minRecurrence = 2
-	leastSteps    = 4
+	// optimizerStep is the prefix of an annotation that PyTorch records in each iteration.
+	optimizerStep = "Optimizer.step#"
+
+	minRecurrence = 2 // minimum number of sites with equally many allocations
+	leastSteps    = 4 // minimum number of inferred steps
 )
 
-// findSteps returns the iterations of the loop: the marks that are steps, else the steps
-// of an optimizer, else what the recurrence of sites shows. It may find none.
+// findSteps returns the iterations of the loop: the marked steps, else the steps of an optimizer, else the steps inferred by
+// recurrence. There may be none.
 func (p *Pass) findSteps() steps {
 	for _, isStep := range []func(*lifetime.Mark) bool{
 		func(m *lifetime.Mark) bool { return m.Kind == lifetime.Step },
@@ -47,12 +44,11 @@ func (p *Pass) findSteps() steps {
 	return steps{p.recurrence(), true}
 }
 
-// recurrence returns when the most common number of allocations of a site
-// happened: most sites of a loop allocate once in each iteration, and those that
-// do so twice or only now and then agree less with each other.
+// recurrence infers the beginnings of steps from the most common number of allocations per site: most sites of a loop
+// allocate once in each iteration, and the others agree less with each other.
 func (p *Pass) recurrence() []int64 {
 	h := p.histories
-	often := map[int]int{} // sites by number of allocations
+	often := map[int]int{} // number of sites by number of allocations
 	for _, site := range h.order {
 		if n := len(h.sites[site].buffers); n >= leastSteps {
 			often[n]++
@@ -64,7 +60,7 @@ func (p *Pass) recurrence() []int64 {
 	if len(counts) == 0 || often[counts[0]] < minRecurrence {
 		return nil
 	}
-	var first []int // the buffers of the site that begins the iteration
+	var first []int // buffers of the site that begins the iteration
 	for _, site := range h.order {
 		if b := h.sites[site].buffers; len(b) == counts[0] && (first == nil || b[0] < first[0]) {
 			first = b
@@ -77,7 +73,7 @@ func (p *Pass) recurrence() []int64 {
 	return begins
 }
 
-// markedSteps returns the marks that are steps.
+// markedSteps returns the marks of steps.
 func (p *Pass) markedSteps() []lifetime.Mark {
 	if p.marked == nil {
 		p.marked = []lifetime.Mark{}
@@ -90,7 +86,7 @@ func (p *Pass) markedSteps() []lifetime.Mark {
 	return p.marked
 }
 
-// at returns which step an instant is in, from 0; -1 before the first.
+// at returns the index of the step that contains an instant; -1 before the first.
 func (s *steps) at(t int64) int {
 	return sort.Search(len(s.begins), func(i int) bool { return s.begins[i] > t }) - 1
 }

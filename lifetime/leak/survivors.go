@@ -3,90 +3,72 @@ package leak
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime"
 )
 
-// survivors returns the buffers of a site that began in the window and are alive
-// at its end, without those that belong to the site's set-up: a size that is
-// allocated once per stream, such as cuBLAS's workspace, which appears at the
-// first matrix product under the stack of its result.
+// survivors returns the buffers of a site that began in the window and are alive at its end, without one-time
+// allocations: a size that is allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first
+// matrix product.
 func (p *Pass) survivors(h *history) []int {
-	if h.counted { // several rules ask
+	if h.counted { // several rules need them
 		return h.survivors
 	}
 	h.counted = true
-	setup := p.setup(h)
-	ofSetup := 0
-	for _, streams := range setup {
-		ofSetup += len(streams)
+	once, n := p.oncePerStream(h), 0
+	for _, streams := range once {
+		n += len(streams)
 	}
-	// Where sizes vary from one allocation to the next, each is the only one.
-	vary := 2*(len(h.buffers)-ofSetup) < len(h.buffers)
+	vary := 2*n > len(h.buffers) // sizes vary between allocations, so most occur once
 	for _, i := range h.open {
 		b := &p.Space.Buffers[i]
-		if b.Edge&lifetime.Pending == 0 && (vary || setup[b.Requested] == nil) {
+		if b.Edge&lifetime.Pending == 0 && (vary || once[b.Requested] == nil) {
 			h.survivors = append(h.survivors, i)
 		}
 	}
 	return h.survivors
 }
 
-// setup returns the requested sizes that a site allocated once per stream and
-// never freed, each with its streams.
-func (p *Pass) setup(h *history) map[int64]map[int64]bool {
-	setup := map[int64]map[int64]bool{}
+// oncePerStream returns the requested sizes that a site allocated once per stream and never freed, with their streams.
+func (p *Pass) oncePerStream(h *history) map[int64]map[int64]bool {
+	once := map[int64]map[int64]bool{} // nil for sizes that repeat on a stream
 	for _, i := range h.open {
 		b := &p.Space.Buffers[i]
-		on, seen := setup[b.Requested]
+		on, seen := once[b.Requested]
 		stream := p.streamOf(b)
 		switch {
 		case !seen:
-			setup[b.Requested] = map[int64]bool{stream: true}
+			once[b.Requested] = map[int64]bool{stream: true}
 		case on[stream]:
-			setup[b.Requested] = nil
+			once[b.Requested] = nil
 		case on != nil:
 			on[stream] = true
 		}
 	}
 	for _, f := range h.freed {
-		if len(setup) == 0 {
+		if len(once) == 0 {
 			break
 		}
-		delete(setup, p.Space.Buffers[f.buffer].Requested)
+		delete(once, p.Space.Buffers[f.buffer].Requested)
 	}
-	return setup
+	return once
 }
 
-// streamOf returns the stream of a live buffer: that of the region that holds it.
+// streamOf returns the stream of the region that contains a live buffer, 0 if there is none.
 func (p *Pass) streamOf(b *lifetime.Buffer) int64 {
-	if p.streams == nil {
-		p.streams = newStreams(p.Space)
-	}
-	return p.streams.of(b)
-}
-
-// streams are the regions that are reserved at the end of the window, by address.
-type streams []lifetime.Region
-
-func newStreams(s *lifetime.Space) streams {
-	live := streams{}
-	for _, r := range s.Regions {
-		if r.Edge&lifetime.EndOpen != 0 {
-			live = append(live, r)
+	if p.reserved == nil {
+		p.reserved = []lifetime.Region{}
+		for _, r := range p.Space.Regions {
+			if r.Edge&lifetime.EndOpen != 0 {
+				p.reserved = append(p.reserved, r)
+			}
 		}
+		slices.SortFunc(p.reserved, func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) })
 	}
-	slices.SortFunc(live, func(a, b lifetime.Region) int { return cmp.Compare(a.Addr, b.Addr) })
-	return live
-}
-
-func (st streams) of(b *lifetime.Buffer) int64 {
-	i, found := slices.BinarySearchFunc(st, b.Addr, func(r lifetime.Region, addr uint64) int { return cmp.Compare(r.Addr, addr) })
-	if !found {
-		i--
-	}
-	if i < 0 {
+	after := sort.Search(len(p.reserved), func(i int) bool { return p.reserved[i].Addr > b.Addr })
+	if after == 0 {
 		return 0
 	}
-	return st[i].Stream
+	return p.reserved[after-1].Stream
 }

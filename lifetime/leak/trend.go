@@ -10,23 +10,18 @@ import (
 
 // The thresholds of trend.
 const (
-	maxSlices  = 48 // of the window whose lowest levels are compared
-	minSlices  = 18 // of them that are not the first third
-	leastGrown = 0.05
-	// flatFrom is the share of the window after which nothing is allocated in a
-	// flat line, and minAllocations the number of allocations below which the rule is
-	// silent about it.
-	flatFrom       = 0.1
-	minAllocations = 10
+	maxSlices  = 48   // slices of the window whose lowest levels are compared
+	minSlices  = 18   // minimum number of slices after the first third
+	leastGrown = 0.05 // minimum growth as a share of the peak
+
+	flatFrom       = 0.1 // share of the window that has all allocations and frees of a flat line
+	minAllocations = 10  // minimum number of allocations of a flat line
 )
 
-// trend finds a floor of the memory in use that rises from slice to slice of
-// the window where no site leaks, or where sites are not known. It compares the lowest
-// level of each slice with the one before: levels themselves wander, so that a
-// regression of them finds trends in noise.
+// trend finds memory in use whose lowest level rises from slice to slice of the window, if no site leaks or sites are
+// unknown. It compares lowest levels because a regression over all levels finds trends in noise.
 //
-// It also names the opposite: a line that is flat because everything was
-// allocated at the beginning.
+// It also reports the opposite: a flat line, because everything was allocated at the beginning.
 func trend(p *Pass) []Finding {
 	if p.compiled() {
 		return nil
@@ -58,13 +53,13 @@ func trend(p *Pass) []Finding {
 	unknown := "no call site shows why"
 	if p.Space.UsageOnly() {
 		f.Severity = Warning
-		unknown = "only totals were recorded, not who allocated"
+		unknown = "only totals were recorded, no call sites"
 	}
-	f.describe("", fmt.Sprintf("the lowest level of memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew), len(tail)), unknown)
+	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew), len(tail)), unknown)
 	return []Finding{f}
 }
 
-// floors returns the lowest levels of equal slices of the changes of the window.
+// floors returns the lowest level of each slice of the window. Slices have equal numbers of changes.
 func (p *Pass) floors() []int64 {
 	levels := p.usage()
 	n := min(maxSlices, len(levels)/2)
@@ -78,8 +73,7 @@ func (p *Pass) floors() []int64 {
 	return floors
 }
 
-// flat reports whether everything in the window happened at its beginning: in
-// that share of it.
+// flat reports whether all allocations and frees happened at the beginning of the window, and in which share of it.
 func (p *Pass) flat() (share float64, flat bool) {
 	s := p.Space
 	if s.Facts&lifetime.History == 0 || s.Allocations < minAllocations || s.Axis != lifetime.Time || len(s.Buffers) == 0 {
@@ -89,8 +83,7 @@ func (p *Pass) flat() (share float64, flat bool) {
 	return share, share < flatFrom
 }
 
-// busyShare returns the share of the window up to the last allocation or free. Marks
-// may go on after the last event of memory.
+// busyShare returns the share of the window up to the last allocation or free. Marks may follow the last event.
 func (p *Pass) busyShare() float64 {
 	end := p.Space.End
 	for i := range p.Space.Marks {
@@ -99,7 +92,7 @@ func (p *Pass) busyShare() float64 {
 	return float64(p.lastChange()-p.Space.Begin) / float64(end-p.Space.Begin)
 }
 
-// lastChange returns when a buffer began or ended last.
+// lastChange returns the instant of the last allocation or free.
 func (p *Pass) lastChange() (t int64) {
 	for i := range p.Space.Buffers {
 		b := &p.Space.Buffers[i]
@@ -115,8 +108,8 @@ func (p *Pass) flatLine(share float64) Finding {
 	s := p.Space
 	f := Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: p.atEnd()}, Evidence: []Evidence{figure(FigShareOfWindow, share)},
 		Suggestions: []string{"Look at the compiled programs: memlane peak --module NAME."}}
-	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; memory in use is flat after that, "+
-		"as in programs that plan it when they are compiled (TPU), so this is not a leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
+	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; memory in use is flat afterwards, "+
+		"as in programs whose memory is planned at compile time (TPU), so this is not a leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
 		math.Max(0.1, 100*share)))
 	return f
 }

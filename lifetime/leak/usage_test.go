@@ -9,21 +9,21 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestSpikeAtLimits: a step stands out above 1.25 of the usual peak and 1.5 quartile
-// ranges above the upper quartile, where there are twelve steps.
+// TestSpikeAtLimits: with at least twelve steps, a step is an outlier above 1.25 times the median peak and 1.5 interquartile
+// ranges above the upper quartile.
 func TestSpikeAtLimits(t *testing.T) {
-	alike := []int64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100}
+	equal := []int64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100}
 	spread := []int64{100, 120, 110, 140, 100, 120, 110, 140, 100, 120, 110} // the quartiles are 100, 110 and 120
 	for name, c := range map[string]struct {
 		peaks []int64
 		want  string
 	}{
-		"alike":              {append(alike, 100), ""},
-		"a quarter more":     {append(alike, 125), ""},
-		"more than that":     {append(alike, 126), "1 of 12, step 11: 126, usual 100"},
-		"the first":          {append([]int64{200}, alike...), "1 of 12, step 0: 200, usual 100"},
-		"two of them":        {append([]int64{200, 300}, alike...), "2 of 13, step 1: 300, usual 100"},
-		"eleven steps":       {append(alike[:10:10], 126), ""},
+		"equal":              {append(equal, 100), ""},
+		"a quarter more":     {append(equal, 125), ""},
+		"more than that":     {append(equal, 126), "1 of 12, step 11: 126, usual 100"},
+		"the first":          {append([]int64{200}, equal...), "1 of 12, step 0: 200, usual 100"},
+		"two of them":        {append([]int64{200, 300}, equal...), "2 of 13, step 1: 300, usual 100"},
+		"eleven steps":       {append(equal[:10:10], 126), ""},
 		"1.5 ranges":         {append(spread, 150), ""},
 		"more than 1.5":      {append(spread, 151), "1 of 12, step 11: 151, usual 120"},
 		"the highest is one": {append(spread, 151, 900, 700), "2 of 14, step 12: 900, usual 120"},
@@ -53,8 +53,8 @@ func TestSpikeAtLimits(t *testing.T) {
 	}
 }
 
-// TestTrendAtLimits: of the floors behind the first third, 18 or more, one may not be
-// higher than the one before, and they grow by a twentieth of the peak.
+// TestTrendAtLimits: there are at least 18 floors after the first third, at most one is not higher than the previous one, and
+// they grow by a twentieth of the peak.
 func TestTrendAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		slices, fall int
@@ -94,8 +94,8 @@ func TestTrendAtLimits(t *testing.T) {
 	}
 }
 
-// TestFlatAtLimits: a line is flat where all happened in less than a tenth of the
-// window, of ten allocations or more; marks belong to the window.
+// TestFlatAtLimits: a line is flat if at least ten allocations all happen in less than a tenth of the window. Marks extend the
+// window.
 func TestFlatAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		n         int
@@ -126,11 +126,11 @@ func TestFlatAtLimits(t *testing.T) {
 	}
 }
 
-// TestImbalanceAtLimits: what is allocated behind the first step and never freed, in a
-// window of fifty allocations, is counted where it is a hundredth of the peak.
+// TestImbalanceAtLimits: in a window of at least fifty allocations, buffers allocated after the first step and never freed are
+// a finding if they are a hundredth of the peak.
 func TestImbalanceAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
-		allocations  int // together
+		allocations  int // of all functions
 		weights      int64
 		kept, second map[int]int64 // by step, of two functions
 		want         string
@@ -180,8 +180,7 @@ func TestImbalanceAtLimits(t *testing.T) {
 	}
 }
 
-// TestLongLivedAtLimits: up to three buffers that live on, of a function that freed
-// twenty others soon.
+// TestLongLivedAtLimits: up to three buffers live on, of a function that freed at least twenty others soon.
 func TestLongLivedAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		freed, kept, at int

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestWasteAtLimits: what counts as much larger than requested: less
-// than half of a buffer is used, 1 MiB and more is lost, a tenth of the peak warns.
+// TestWasteAtLimits: a finding needs less than half of each buffer used and at least 1 MiB wasted; from a tenth of the peak
+// on it is a warning.
 func TestWasteAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		n                   int
 		requested, occupied int64
-		beside              int64 // of the peak
+		other               int64 // other bytes at the peak
 		want                string
 	}{
 		"half is used":     {4096, 512, 1024, 0, ""},
@@ -23,8 +23,8 @@ func TestWasteAtLimits(t *testing.T) {
 	} {
 		h := newByHand()
 		h.free(h.alloc("first", 64))
-		if c.beside > 0 {
-			h.alloc("beside", c.beside)
+		if c.other > 0 {
+			h.alloc("other", c.other)
 		}
 		for range c.n {
 			h.allocPadded("small", c.requested, c.occupied)
@@ -40,11 +40,10 @@ func TestWasteAtLimits(t *testing.T) {
 	}
 }
 
-// TestRepeatedAtLimits: what counts as allocated over and over: 200 times, ten times a
-// step, a tenth of all allocations, mostly in one size.
+// TestRepeatedAtLimits: a finding needs 200 allocations, ten per step, a tenth of all allocations, and mostly one size.
 func TestRepeatedAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
-		steps, again, other, rest int // again of one size and other of another in each step, rest by other functions
+		steps, again, other, rest int // per step: again of one size, other of another size, rest by other functions
 		want                      string
 	}{
 		"200":                 {10, 20, 0, 0, "200 of 512"},

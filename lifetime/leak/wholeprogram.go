@@ -9,25 +9,20 @@ import (
 
 // Thresholds of wholeProgram.
 const (
-	// minHeld is the share of the peak below which nothing is gained.
-	minHeld = 0.05
-	// minProgram is how high the peak of a program must be, as a share of the
-	// highest one in the same memory. Programs run one after the other, and a
-	// profile has dozens of small ones, each with its inputs.
+	minWhole = 0.05 // minimum share of the peak
+
+	// minProgram is the minimum peak of a program as a share of the highest peak in the same memory. Programs run one
+	// after the other, and a profile has dozens of small ones.
 	minProgram = 0.1
-	// warnHeld is the share of that highest peak that makes criticalBytes a
-	// warning: one place then matters more than everything else.
-	warnHeld = 0.5
+	// warnWhole is the share of that highest peak from which criticalBytes are a warning.
+	warnWhole = 0.5
 )
 
-// wholeProgram finds what a compiled program holds from its beginning to its
-// end: inputs, outputs and constants. The schedule cannot reuse this memory, so
-// every byte of it is a byte of the peak. It is not a leak; the findings say how to
-// need less.
+// wholeProgram finds memory in use for the whole run of a compiled program: inputs, outputs and constants. The schedule
+// cannot reuse it, so every byte of it is in the peak. It is not a leak; the findings suggest how to need less.
 //
-// A group of buffers gets a finding when it is larger than a small buffer and has
-// minHeld of the peak. The others are one finding together, if they come to as
-// much: a model may have hundreds of small weights.
+// A group gets a finding if it has at least smallBytes and minWhole of the peak. The others together get one finding on
+// the same condition: a model may have hundreds of small weights.
 func wholeProgram(p *Pass) (findings []Finding) {
 	s, peak := p.Space, p.highest()
 	if shareOf(peak.Bytes, p.Highest) < minProgram {
@@ -40,39 +35,40 @@ func wholeProgram(p *Pass) (findings []Finding) {
 		}
 		return 0
 	})
-	large := func(g *group) bool { return g.bytes >= smallBytes && shareOf(g.bytes, peak.Bytes) >= minHeld }
+	large := func(g *group) bool { return g.bytes >= smallBytes && shareOf(g.bytes, peak.Bytes) >= minWhole }
 	own, rest := pick(groups, large)
 	for i := range own {
 		g := &own[i]
-		f := g.held(peak.Bytes, g.String(), g.advice())
-		if g.bytes >= criticalBytes && shareOf(g.bytes, p.Highest) > warnHeld {
+		f := g.wholeRun(peak.Bytes, g.String(), g.advice())
+		if g.bytes >= criticalBytes && shareOf(g.bytes, p.Highest) > warnWhole {
 			f.Severity = Warning
 		}
 		findings = append(findings, f)
 	}
-	if large(&rest) { // no place of them matters much
+	if large(&rest) {
 		number := units.Count(rest.amount.Count)
 		if len(own) > 0 {
 			number += " further"
 		}
-		findings = append(findings, rest.held(peak.Bytes, fmt.Sprintf("%s inputs, outputs and constants, the largest the %s", number, rest.alone()), adviceShard))
+		name := fmt.Sprintf("%s inputs, outputs and constants (largest: %s)", number, rest.alone())
+		findings = append(findings, rest.wholeRun(peak.Bytes, name, adviceShard))
 	}
 	return findings
 }
 
-// held returns the finding of buffers that live through the whole program.
-func (g *group) held(peak int64, name, advice string) Finding {
-	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler says so
+// wholeRun returns the finding for buffers that are in use for the whole run.
+func (g *group) wholeRun(peak int64, name, advice string) Finding {
+	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler reports it
 		Evidence:    []Evidence{figure(FigPeakBytes, peak), figure(FigShareOfPeak, shareOf(g.bytes, peak))},
 		Suggestions: []string{advice}}
-	f.describe(name, units.Bytes(g.bytes)+", held from the beginning of the program to its end")
+	f.describe(name, units.Bytes(g.bytes)+", in use for the whole run of the program")
 	return f
 }
 
-// alone returns the group as if it had one buffer, for its name.
+// alone returns a copy without buffers, whose name is in the singular.
 func (g *group) alone() *group { return &group{groupKey: g.groupKey} }
 
-// String names a group for people: "input x f32[64,256]{1,0}".
+// String returns a name such as "input x f32[64,256]{1,0}".
 func (g *group) String() string {
 	what := map[lifetime.Kind]string{lifetime.Parameter: "input", lifetime.Output: "output", lifetime.Constant: "constant"}[g.kind]
 	if what == "" {
@@ -88,12 +84,12 @@ func (g *group) String() string {
 	return name
 }
 
-// What can be done about memory that is held all the time.
+// Advice for memory in use for the whole run.
 const (
 	adviceShard  = "Shard it over more devices, or use a narrower type or a smaller batch."
-	adviceDonate = "Donate it if the program replaces it (donate_argnums), or else shard it."
-	adviceOutput = "Return only what is used; donate_argnums lets it reuse an argument."
-	adviceConst  = "Pass large arrays as arguments: a closure makes constants of them."
+	adviceDonate = "Donate it (donate_argnums) if the program replaces it; otherwise shard it."
+	adviceOutput = "Return only what you use; donate_argnums lets an output reuse an argument."
+	adviceConst  = "Pass large arrays as arguments: a closure turns them into constants."
 )
 
 func (g *group) advice() string {

@@ -1,7 +1,7 @@
-// Package loss names what of a capture is not in the model, and why. Readers and
-// package build count losses; a bad record never ends the reading.
+// Package loss lists the reasons why data of a capture is missing from the model.
+// Readers and package build count losses; a bad record never stops the reader.
 //
-// The list of reasons is closed: each has one class and one sentence.
+// Each [Reason] has one class and one explanation.
 package loss
 
 import (
@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Class says how much harm a loss does to the answers.
+// Class is the severity of a loss.
 type Class uint8
 
 const (
 	Remark  Class = iota // nothing is missing
-	Missing              // the reading is right, but the capture lacks something
-	Damage               // the capture is broken here
+	Missing              // the capture is valid but incomplete
+	Damage               // the capture is damaged
 )
 
-// String returns the name that JSON has as the severity of a loss.
+// String returns the severity as JSON names it.
 func (c Class) String() string { return [...]string{"info", "data loss", "error"}[c] }
 
-// Reason is why something of a capture is not in the model.
+// Reason is the reason why data of a capture is missing from the model.
 type Reason uint8
 
 const (
@@ -49,7 +49,7 @@ const (
 	DirtyJSON
 	TooManySpaces
 	Overflow
-	OddSize
+	InvalidSize
 )
 
 var reasons = [...]struct {
@@ -57,45 +57,45 @@ var reasons = [...]struct {
 	class Class
 	doc   string
 }{
-	BeforeWindow:     {"before-window", Remark, "buffers are older than the history; their allocation was not recorded"},
-	RingOverflow:     {"ring-overflow", Missing, "the history's ring buffer overflowed (max_entries): its oldest events are gone"},
-	NotAHistory:      {"not-a-history", Missing, "the capture holds the state at its end, but no history of allocations and frees"},
+	BeforeWindow:     {"before-window", Remark, "buffers were allocated before the recording began"},
+	RingOverflow:     {"ring-overflow", Missing, "the ring buffer overflowed (max_entries): the oldest events were dropped"},
+	NotAHistory:      {"not-a-history", Missing, "the capture has the end state, but no history of allocations and frees"},
 	LostFree:         {"lost-free", Missing, "buffers ended without a recorded free"},
-	StateMismatch:    {"state-mismatch", Missing, "the end state contradicts the history; the end state was believed"},
-	TotalMismatch:    {"total-mismatch", Missing, "the producer's total differs from the buffers seen"},
-	ClockBackwards:   {"clock-backwards", Remark, "events stand earlier than the event before them; file order was kept"},
-	UnknownAction:    {"unknown-action", Remark, "events of a kind that is not known were skipped"},
-	UnknownKey:       {"unknown-key", Remark, "fields that are not known were skipped"},
-	IncompleteRecord: {"incomplete-record", Damage, "records are incomplete, or contradict others, and were skipped"},
-	Truncated:        {"truncated", Damage, "the file ends early; it was used as far as it goes"},
-	EndStateAfterCut: {"end-state-after-cut", Damage, "blocks of the end state cannot be placed in the cut history and were left out"},
-	Overlap:          {"overlap", Damage, "nothing is left of buffers once the events around them are believed; they were dropped"},
+	StateMismatch:    {"state-mismatch", Missing, "the end state contradicts the history; the end state was used"},
+	TotalMismatch:    {"total-mismatch", Missing, "the reported total differs from the sum of the recorded buffers"},
+	ClockBackwards:   {"clock-backwards", Remark, "timestamps go backwards; events were kept in file order"},
+	UnknownAction:    {"unknown-action", Remark, "events of unknown kinds were skipped"},
+	UnknownKey:       {"unknown-key", Remark, "unknown fields were skipped"},
+	IncompleteRecord: {"incomplete-record", Damage, "incomplete or contradictory records were skipped"},
+	Truncated:        {"truncated", Damage, "the file ends early; everything before that point was used"},
+	EndStateAfterCut: {"end-state-after-cut", Damage, "the history is truncated; blocks of the end state that do not fit it were left out"},
+	Overlap:          {"overlap", Damage, "buffers contradict the events around them and were dropped"},
 	AnnotationOpen:   {"annotation-open", Remark, "annotations have no end"},
-	NoMemoryEvents: {"no-memory-events", Remark, "the profile has no memory events: JAX on CPU records none, TensorFlow on CPU does with " +
-		"TF_CPU_ALLOCATOR_USE_BFC=1, and others do while the program allocates; capture its first steps"},
-	ProducerMessage: {"producer-message", Remark, "the profiler that wrote the capture reports errors or warnings of its own"},
-	OtherRuns:       {"other-runs", Remark, "the folder holds other runs, which were not read; give their folder to read one"},
-	Anonymous:       {"anonymous", Missing, "allocations and frees are told without addresses: only the usage is known, above a level that is not"},
+	NoMemoryEvents: {"no-memory-events", Remark, "the profile has no memory events: JAX on CPU records none; TensorFlow on CPU needs " +
+		"TF_CPU_ALLOCATOR_USE_BFC=1; elsewhere, record the first steps, when the program allocates"},
+	ProducerMessage: {"producer-message", Remark, "the profiler reported errors or warnings"},
+	OtherRuns:       {"other-runs", Remark, "the folder has other runs that were not read; to read one, give its folder"},
+	Anonymous:       {"anonymous", Missing, "allocations and frees have no addresses: only changes of the usage are known, not its starting level"},
 	NoMemoryRecorded: {"no-memory-recorded", Remark, "the trace has no [memory] events: record with torch.profiler.profile(profile_memory=True), " +
 		"and with_stack=True to see who allocates"},
-	NotOfPyTorch:  {"not-of-pytorch", Remark, "a trace of XProf or JAX has no memory events: read the *.xplane.pb beside it"},
-	DirtyJSON:     {"dirty-json", Remark, "the file is not quite JSON; it was read nevertheless"},
-	TooManySpaces: {"too-many-spaces", Missing, "the capture names more devices, allocators or programs than are kept; what happened in the others was left out"},
-	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB, as no memory has; sums of them end there"},
-	OddSize:       {"odd-size", Damage, "sizes are below zero or beyond 63 bits; they count as nothing or as the most"},
+	NotOfPyTorch:  {"not-of-pytorch", Remark, "traces of XProf and JAX have no memory events: read the *.xplane.pb in the same folder"},
+	DirtyJSON:     {"dirty-json", Remark, "the file is not valid JSON, but it could be read"},
+	TooManySpaces: {"too-many-spaces", Missing, "the capture names too many devices, allocators or programs; those beyond the limit were left out"},
+	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB; sums are limited to that"},
+	InvalidSize:   {"odd-size", Damage, "sizes are negative or exceed 63 bits; they count as 0 or as the maximum"},
 	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 
 // String returns the name used in JSON and native text.
 func (r Reason) String() string { return reasons[r].name }
 
-// Doc returns one sentence that explains the reason.
+// Doc returns a one-line explanation of the reason.
 func (r Reason) Doc() string { return reasons[r].doc }
 
-// Class returns how much harm the reason does.
+// Class returns the severity of the reason.
 func (r Reason) Class() Class { return reasons[r].class }
 
-// Parse is the inverse of Reason.String.
+// Parse is the inverse of Reason.String. ok is false for an unknown name.
 func Parse(name string) (r Reason, ok bool) {
 	for r := range reasons {
 		if reasons[r].name == name {
@@ -105,12 +105,12 @@ func Parse(name string) (r Reason, ok bool) {
 	return 0, false
 }
 
-// Loss counts what of a capture is not in the model for one reason.
+// Loss counts the data that is missing from the model for one reason.
 type Loss struct {
 	Reason Reason
 	Count  int64
-	Bytes  int64  // of the buffers concerned; 0 when not known
-	First  string // where it happened first: a byte offset, a path inside, an address
+	Bytes  int64  // of the affected buffers; 0 = not known
+	First  string // the first place: a byte offset, a path inside the file, or an address
 }
 
 // String returns the loss as one line for people.
@@ -118,7 +118,7 @@ func (l Loss) String() string {
 	return l.Text(func(bytes int64) string { return fmt.Sprintf("%d bytes", bytes) })
 }
 
-// Text returns the loss as one line for people, its bytes as size writes them.
+// Text returns the loss as one line for people. size formats its bytes.
 func (l Loss) Text(size func(bytes int64) string) string {
 	var details []string
 	if l.Count > 1 {
@@ -140,9 +140,25 @@ func (l Loss) Text(size func(bytes int64) string) string {
 	return text
 }
 
-// Worst returns the loss of a list that does most harm, and how many others are of
-// class from or above; its Count is 0 where none is. A file that ends early is the
-// cause of other damage.
+// NoEvents explains why a profile has no memory events, and what to do; "" if it has.
+func NoEvents(all []Loss) string {
+	for _, l := range all {
+		switch l.Reason {
+		case NoMemoryEvents, NoMemoryRecorded:
+			return l.Reason.Doc()
+		case NotOfPyTorch:
+			if l.First != "" {
+				return l.Reason.Doc() + ": " + l.First
+			}
+			return l.Reason.Doc()
+		}
+	}
+	return ""
+}
+
+// Worst returns the most severe loss of class from or above, and the number of
+// others in that range. The Count of worst is 0 if there is none. Truncated wins over
+// other damage, because a file that ends early causes it.
 func Worst(all []Loss, from Class) (worst Loss, others int) {
 	for _, l := range all {
 		class := l.Reason.Class()

@@ -2,8 +2,7 @@ package loss
 
 import "testing"
 
-// TestNames: each name is read back as what it stands for, and each reason is
-// explained.
+// TestNames: Parse reads the name of each reason. Each reason has an explanation.
 func TestNames(t *testing.T) {
 	for i := range reasons {
 		r := Reason(i)
@@ -16,7 +15,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWorst: the worst is told, the end of a file before other damage.
+// TestWorst: the most severe loss wins, and Truncated wins over other damage.
 func TestWorst(t *testing.T) {
 	all := []Loss{{Reason: Overlap, Count: 1}, {Reason: Truncated, Count: 1}, {Reason: LostFree, Count: 2}, {Reason: BeforeWindow, Count: 3}}
 	for _, c := range []struct {

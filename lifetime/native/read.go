@@ -3,6 +3,7 @@ package native
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +23,12 @@ func Sniff(head []byte) bool {
 	return whole && isMagic(string(first))
 }
 
-func isMagic(line string) bool { return line == magic || line == magicOnce }
+func isMagic(line string) bool { return line == magic || line == magicV1 }
 
-// maxLine bounds one line; stacks and notes may be long.
+// maxLine limits a line in bytes. Notes may be long.
 const maxLine = 16 << 20
 
-// Read reads native text into b. Errors name the line.
+// Read reads native text into b. Errors have the line number.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}}
 	lines := bufio.NewScanner(in)
@@ -77,7 +78,7 @@ type reader struct {
 	notes   []lifetime.NoteID
 }
 
-// placed is a space that calls and samples may name.
+// placed is a space that calls and samples may refer to.
 type placed struct {
 	ref   build.SpaceRef
 	begin int64
@@ -120,11 +121,11 @@ func split(line string) (f fields, err error) {
 	return f, nil
 }
 
-// number reads an integer; the first error of a line is kept.
+// number reads an integer. It keeps the first error of a line.
 func (f *fields) number(s string) int64 {
 	n, err := strconv.ParseInt(strings.TrimPrefix(s, "+"), 0, 64)
 	if err != nil && f.err == nil {
-		f.err = fmt.Errorf("%.40q is no number", s)
+		f.err = fmt.Errorf("%.40q is not a number", s)
 	}
 	return n
 }
@@ -137,11 +138,11 @@ func (f *fields) int(key string) int64 {
 	return f.number(s)
 }
 
-// seconds reads a time that is finite, as those of calls are.
+// seconds reads a finite time.
 func (f *fields) seconds(s string) float64 {
 	t, err := strconv.ParseFloat(s, 64)
 	if (err != nil || math.IsNaN(t) || math.IsInf(t, 0)) && f.err == nil {
-		f.err = fmt.Errorf("%.40q is no time in seconds", s)
+		f.err = fmt.Errorf("%.40q is not a time in seconds", s)
 	}
 	return t
 }
@@ -151,7 +152,7 @@ func (f *fields) index(s string, n int) int {
 	i := f.number(s)
 	if i < 0 || i >= int64(n) {
 		if f.err == nil {
-			f.err = fmt.Errorf("%d is not known at this line", i)
+			f.err = fmt.Errorf("%d is not defined before this line", i)
 		}
 		return 0
 	}
@@ -166,7 +167,7 @@ func (f *fields) ref(key string, n int) int {
 	return f.index(s, n)
 }
 
-// positions is the number of words that stand before the keys, by kind of line.
+// positions is the number of words before the keys, by kind of line.
 var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
 	"call": 5, "sample": 3, "operation": 4, "loss": 2}
 
@@ -176,7 +177,7 @@ func (n *reader) line(line string) error {
 		return err
 	}
 	if len(f.at) == 0 {
-		return errors.New("no word stands before the keys")
+		return errors.New("no word before the keys")
 	}
 	word := f.at[0]
 	if want, ok := positions[word]; ok && len(f.at) != want || word == "stack" && len(f.at) < 3 {
@@ -198,28 +199,24 @@ func (n *reader) line(line string) error {
 	case "call", "sample":
 		n.call(&f)
 	case "operation":
-		kind, ok := lifetime.Parse[lifetime.OperationKind](f.at[1])
-		if !ok {
-			return fmt.Errorf("no operation is of kind %.40q", f.at[1])
+		if !slices.Contains(build.OperationKinds, f.at[1]) {
+			return fmt.Errorf("unknown kind of operation %.40q", f.at[1])
 		}
 		n.b.Operations(lifetime.Operation{
-			Name: f.at[2], Kind: kind, Calls: f.number(f.at[3]), Time: f.int("time"), SelfTime: f.int("self_time"),
+			Name: f.at[2], Kind: f.at[1], Calls: f.number(f.at[3]), Time: f.int("time"), SelfTime: f.int("self_time"),
 			Host:   lifetime.OperationBytes{Allocated: f.int("allocated"), Freed: f.int("freed"), SelfBytes: f.int("self_bytes")},
 			Device: lifetime.OperationBytes{Allocated: f.int("device_allocated"), Freed: f.int("device_freed"), SelfBytes: f.int("device_self_bytes")},
 		})
 	case "loss":
 		reason, ok := loss.Parse(f.at[1])
 		if !ok {
-			return fmt.Errorf("no loss is called %.40q", f.at[1])
+			return fmt.Errorf("unknown loss %.40q", f.at[1])
 		}
 		n.b.Lose(reason, f.int("count"), f.int("bytes"), f.key["first"])
 	default:
-		return fmt.Errorf("no line begins with %.40q", word)
+		return fmt.Errorf("unknown word %.40q", word)
 	}
-	if f.err != nil { // a field that cannot be read explains what is wrong with it
-		return f.err
-	}
-	return err
+	return cmp.Or(f.err, err) // the error of a field is more specific
 }
 
 func (n *reader) addSpace(f *fields) error {
@@ -228,11 +225,11 @@ func (n *reader) addSpace(f *fields) error {
 	}
 	axis, ok := lifetime.Parse[lifetime.Axis](f.key["axis"])
 	if !ok {
-		return fmt.Errorf("no axis is called %.40q", f.key["axis"])
+		return fmt.Errorf("unknown axis %.40q", f.key["axis"])
 	}
 	facts, ok := lifetime.Parse[lifetime.Facts](f.key["facts"])
 	if !ok {
-		return fmt.Errorf("facts %.40q are not known", f.key["facts"])
+		return fmt.Errorf("unknown facts %.40q", f.key["facts"])
 	}
 	n.space = n.b.Space()
 	begin := f.int("begin")
@@ -249,7 +246,7 @@ func (n *reader) addSpace(f *fields) error {
 	return nil
 }
 
-// intern adds an entry to one of the tables; entries are numbered from 1.
+// intern adds an entry to one of the tables. Entries are numbered from 1.
 func (n *reader) intern(f *fields) error {
 	tables := map[string]int{"frame": len(n.frames), "stack": len(n.stacks), "site": len(n.sites), "note": len(n.notes)}
 	if i := f.number(f.at[1]); i != int64(tables[f.at[0]]) {
@@ -259,14 +256,14 @@ func (n *reader) intern(f *fields) error {
 	case "frame":
 		kind, ok := lifetime.Parse[lifetime.FrameKind](f.at[2])
 		if !ok {
-			return fmt.Errorf("no frame is of kind %.40q", f.at[2])
+			return fmt.Errorf("unknown kind of frame %.40q", f.at[2])
 		}
 		n.frames = append(n.frames, n.b.Frame(lifetime.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5])), Column: int(f.int("column"))}))
-	case "stack": // its frames, innermost first, and those of its caller behind them
+	case "stack": // its frames, innermost first; those of its caller follow
 		id := n.stacks[f.ref("caller", len(n.stacks))]
 		for _, s := range slices.Backward(f.at[2:]) {
 			if s == "0" {
-				return errors.New("0 is no frame")
+				return errors.New("0 is not a frame")
 			}
 			id = n.b.Call(n.frames[f.index(s, len(n.frames))], id)
 		}
@@ -290,14 +287,14 @@ func (n *reader) fact(f *fields) error {
 	if s, ok := f.key["edge"]; ok {
 		var known bool
 		if edge, known = lifetime.Parse[lifetime.Edge](s); !known {
-			return fmt.Errorf("edge %.40q is not known", s)
+			return fmt.Errorf("unknown edge %.40q", s)
 		}
 	}
 	switch f.at[0] {
 	case "region":
 		uses, known := lifetime.Parse[lifetime.Uses](f.key["uses"])
 		if !known {
-			return fmt.Errorf("uses %.40q are not known", f.key["uses"])
+			return fmt.Errorf("unknown uses %.40q", f.key["uses"])
 		}
 		n.b.Region(n.space, lifetime.Region{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Site: site, Edge: edge,
@@ -308,7 +305,7 @@ func (n *reader) fact(f *fields) error {
 		if s, ok := f.key["kind"]; ok {
 			var known bool
 			if kind, known = lifetime.Parse[lifetime.Kind](s); !known {
-				return fmt.Errorf("no buffer is of kind %.40q", s)
+				return fmt.Errorf("unknown kind of buffer %.40q", s)
 			}
 		}
 		v := build.Interval{Buffer: lifetime.Buffer{
@@ -330,13 +327,13 @@ func (n *reader) fact(f *fields) error {
 	case "total":
 		measure, ok := lifetime.Parse[lifetime.Measure](f.at[3])
 		if !ok {
-			return fmt.Errorf("no measure is called %.40q", f.at[3])
+			return fmt.Errorf("unknown measure %.40q", f.at[3])
 		}
 		t := lifetime.Total{T: begin, Bytes: f.number(f.at[2]), Measure: measure}
 		if s, ok := f.key["fragmentation"]; ok {
 			share, err := strconv.ParseFloat(s, 32)
 			if err != nil {
-				return fmt.Errorf("%.40q is no fragmentation", s)
+				return fmt.Errorf("%.40q is not a fragmentation", s)
 			}
 			t.Fragmentation, t.HasFragmentation = float32(share), true
 		}
@@ -344,7 +341,7 @@ func (n *reader) fact(f *fields) error {
 	case "mark":
 		kind, ok := lifetime.Parse[lifetime.MarkKind](f.at[3])
 		if !ok {
-			return fmt.Errorf("no mark is of kind %.40q", f.at[3])
+			return fmt.Errorf("unknown kind of mark %.40q", f.at[3])
 		}
 		n.b.Mark(n.space, lifetime.Mark{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"), Free: f.int("free"),
@@ -377,7 +374,7 @@ func (n *reader) call(f *fields) {
 func (n *reader) address(f *fields, s string) uint64 {
 	a, err := strconv.ParseUint(s, 0, 64)
 	if err != nil && f.err == nil {
-		f.err = fmt.Errorf("%.40q is no address", s)
+		f.err = fmt.Errorf("%.40q is not an address", s)
 	}
 	return a
 }

@@ -32,49 +32,48 @@ func write(t testing.TB, c *lifetime.Capture) string {
 	return b.String()
 }
 
-// header is a valid beginning; the space is 100 long.
+// header is a valid beginning. The space is 100 ns long.
 const header = "memlane native 2\nsource format=\"f\" producer=\"p\"\nspace source=0 device=\"cuda:0\" axis=\"time\" begin=1000 end=+100 facts=\"addresses\"\n"
 
-// TestRefusedText holds every error to name the line and what is wrong there,
-// in one line.
-func TestRefusedText(t *testing.T) {
+// TestErrors: each error is one line with the line number and the cause.
+func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "no source"},
 		{"another magic", "memlane native 3\n", `line 1: want "memlane native 2"`},
 		{"no source", "memlane native 2\n", "no source"},
-		{"no word", header + "a=1\n", "line 4: no word stands before the keys"},
-		{"unknown word", header + "banana 1\n", `line 4: no line begins with "banana"`},
-		{"blanks", header + "   \n", `line 4: no line begins with ""`},
+		{"no word", header + "a=1\n", "line 4: no word before the keys"},
+		{"unknown word", header + "banana 1\n", `line 4: unknown word "banana"`},
+		{"blanks", header + "   \n", `line 4: unknown word ""`},
 		{"unclosed quote", header + "note 1 \"abc\n", "line 4: bad quoted text"},
 		{"too few words", header + "buffer +1 +2\n", "line 4: buffer: 2 fields without a key"},
 		{"too many words", header + "total +1 2 requested 3\n", "line 4: total: 4 fields without a key"},
 		{"an empty stack", header + "stack 1\n", "line 4: stack: 1 fields without a key"},
-		{"no number", header + "buffer +1 +x 0x1 1 1\n", `line 4: "+x" is no number`},
+		{"no number", header + "buffer +1 +x 0x1 1 1\n", `line 4: "+x" is not a number`},
 		{"a huge number", header + "buffer +1 +2 0x1 99999999999999999999 1\n", "line 4: "},
-		{"no address", header + "buffer +1 +2 -5 1 1\n", `line 4: "-5" is no address`},
-		{"unknown edge", header + "buffer +1 +2 0x1 1 1 edge=sharp\n", `line 4: edge "sharp" is not known`},
-		{"unknown site", header + "buffer +1 +2 0x1 1 1 site=7\n", "line 4: 7 is not known at this line"},
-		{"unknown note", header + "buffer +1 +2 0x1 1 1 note=1\n", "line 4: 1 is not known at this line"},
-		{"unknown stack", header + "site 1 stack=1\n", "line 4: 1 is not known at this line"},
-		{"unknown frame", header + "stack 1 1\n", "line 4: 1 is not known at this line"},
-		{"frame 0", header + "stack 1 0\n", "line 4: 0 is no frame"},
+		{"no address", header + "buffer +1 +2 -5 1 1\n", `line 4: "-5" is not an address`},
+		{"unknown edge", header + "buffer +1 +2 0x1 1 1 edge=sharp\n", `line 4: unknown edge "sharp"`},
+		{"unknown site", header + "buffer +1 +2 0x1 1 1 site=7\n", "line 4: 7 is not defined before this line"},
+		{"unknown note", header + "buffer +1 +2 0x1 1 1 note=1\n", "line 4: 1 is not defined before this line"},
+		{"unknown stack", header + "site 1 stack=1\n", "line 4: 1 is not defined before this line"},
+		{"unknown frame", header + "stack 1 1\n", "line 4: 1 is not defined before this line"},
+		{"frame 0", header + "stack 1 0\n", "line 4: 0 is not a frame"},
 		{"a frame out of turn", header + "frame 2 user \"f\" \"x.py\" 1\n", "line 4: frame 2, want 1"},
-		{"a frame without number", header + "frame x user \"f\" \"x.py\" 1\n", `line 4: "x" is no number`},
-		{"a frame of no kind", header + "frame 1 alien \"f\" \"x.py\" 1\n", `line 4: no frame is of kind "alien"`},
-		{"unknown measure", header + "total +1 5 cubits\n", `line 4: no measure is called "cubits"`},
-		{"unknown mark", header + "mark +1 +1 stain\n", `line 4: no mark is of kind "stain"`},
-		{"unknown loss", header + "loss of-hope count=1\n", `line 4: no loss is called "of-hope"`},
-		{"unknown axis", "memlane native 2\nsource\nspace source=0 axis=\"evil\" end=+5\n", `line 3: no axis is called "evil"`},
-		{"unknown facts", "memlane native 2\nsource\nspace source=0 axis=\"time\" end=+5 facts=\"rumours\"\n", `line 3: facts "rumours" are not known`},
-		{"unknown source", "memlane native 2\nsource\nspace source=3 axis=\"time\" end=+5\n", "line 3: 3 is not known at this line"},
+		{"a frame without number", header + "frame x user \"f\" \"x.py\" 1\n", `line 4: "x" is not a number`},
+		{"a frame of no kind", header + "frame 1 alien \"f\" \"x.py\" 1\n", `line 4: unknown kind of frame "alien"`},
+		{"unknown measure", header + "total +1 5 cubits\n", `line 4: unknown measure "cubits"`},
+		{"unknown mark", header + "mark +1 +1 stain\n", `line 4: unknown kind of mark "stain"`},
+		{"unknown loss", header + "loss of-hope count=1\n", `line 4: unknown loss "of-hope"`},
+		{"unknown axis", "memlane native 2\nsource\nspace source=0 axis=\"evil\" end=+5\n", `line 3: unknown axis "evil"`},
+		{"unknown facts", "memlane native 2\nsource\nspace source=0 axis=\"time\" end=+5 facts=\"rumours\"\n", `line 3: unknown facts "rumours"`},
+		{"unknown source", "memlane native 2\nsource\nspace source=3 axis=\"time\" end=+5\n", "line 3: 3 is not defined before this line"},
 		{"a space that ends first", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=5 end=+0\n", "line 3: the space ends before it begins"},
-		{"a space that is damaged twice", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is no number`},
+		{"a space that is damaged twice", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is not a number`},
 		{"a buffer without space", "memlane native 2\nsource\nbuffer +1 +2 0x1 1 1\n", "line 3: buffer before any space"},
-		{"a call without space", "memlane native 2\nsource\ncall 0 1 2 1\n", "line 3: 0 is not known at this line"},
-		{"a call in another space", header + "call 1 1 2 1\n", "line 4: 1 is not known at this line"},
-		{"a call of another site", header + "call 0 1 2 1 site=1\n", "line 4: 1 is not known at this line"},
-		{"a call at no time", header + "call 0 1 NaN 1\n", `line 4: "NaN" is no time in seconds`},
-		{"a call that is endless", header + "call 0 1 2 1e999\n", `line 4: "1e999" is no time in seconds`},
+		{"a call without space", "memlane native 2\nsource\ncall 0 1 2 1\n", "line 3: 0 is not defined before this line"},
+		{"a call in another space", header + "call 1 1 2 1\n", "line 4: 1 is not defined before this line"},
+		{"a call of another site", header + "call 0 1 2 1 site=1\n", "line 4: 1 is not defined before this line"},
+		{"a call at no time", header + "call 0 1 NaN 1\n", `line 4: "NaN" is not a time in seconds`},
+		{"a call that is endless", header + "call 0 1 2 1e999\n", `line 4: "1e999" is not a time in seconds`},
 		{"a sample without time", header + "sample 0 allocated=1\n", "line 4: sample: 1 fields without a key"},
 		{"a long line", header + strings.Repeat("x", 17<<20), "line 4: longer than"},
 	} {
@@ -89,8 +88,8 @@ func TestRefusedText(t *testing.T) {
 	}
 }
 
-// TestContradictions holds text that Read cannot know to be wrong to be found
-// by Check, which formats.Open runs: Read sees one line at a time.
+// TestContradictions: Check finds errors that Read cannot find, because Read sees one
+// line at a time. formats.Open calls Check.
 func TestContradictions(t *testing.T) {
 	for name, lines := range map[string]string{
 		"ends before it begins":  "buffer +5 +3 0x200 1 1\n",
@@ -176,7 +175,7 @@ loss before-window count=4 bytes=9223372036854775807 first=""
 	if got := write(t, c); got != text {
 		t.Errorf("got\n%s\nwant\n%s", got, text)
 	}
-	// Version 1 has all frames of a stack in a line, innermost first; so may any line.
+	// In version 1, a line has all frames of a stack, innermost first. Version 2 allows it, too.
 	again, err := read(strings.NewReplacer("memlane native 2", "memlane native 1", "stack 4 3 caller=3", "stack 4 3 1 caller=2").Replace(text))
 	if err != nil {
 		t.Fatal(err)
@@ -198,8 +197,7 @@ func TestLongText(t *testing.T) {
 	}
 }
 
-// TestWideWindow writes and reads times that are further apart than an int64
-// can say.
+// TestWideWindow writes and reads times with a difference that overflows int64.
 func TestWideWindow(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
@@ -271,8 +269,8 @@ func seeds(t testing.TB) []string {
 	return texts
 }
 
-// TestTruncatedText cuts text at every byte of a small capture: each cut is
-// refused by its line, or whole up to a line.
+// TestTruncatedText cuts the text of a small capture at every byte. Each cut is an error
+// with its line, or ends at a line.
 func TestTruncatedText(t *testing.T) {
 	for _, text := range seeds(t)[:4] {
 		for at := 0; at < len(text); at += 1 + len(text)/500 {
@@ -290,11 +288,11 @@ func TestTruncatedText(t *testing.T) {
 	}
 }
 
-// FuzzNative reads any text: no panic, and what passes Check is the same once
-// it was written and read again.
+// FuzzNative reads any text. It must not panic. A capture that passes Check must be the
+// same after it is written and read again.
 func FuzzNative(f *testing.F) {
 	for _, data := range nativetest.Contents(f, "../../testdata/*/*.native") {
-		// Whole lines: what stands behind them is more of the same, as a rule.
+		// Only whole lines: later lines are mostly the same.
 		text := string(data[:min(len(data), 6<<10)])
 		f.Add(text[:strings.LastIndexByte(text, '\n')+1])
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// magic is the first line. Version 2 has stacks with callers.
+// First lines. Version 2 has stacks with callers.
 const (
-	magic     = "memlane native 2"
-	magicOnce = "memlane native 1"
+	magic   = "memlane native 2"
+	magicV1 = "memlane native 1"
 )
 
-// Write writes c as text.
+// Write writes c as native text.
 func Write(w io.Writer, c *lifetime.Capture) error {
 	n := &writer{w: bufio.NewWriter(w), c: c, frames: map[lifetime.FrameID]int{}, stacks: map[lifetime.StackID]int{},
 		sites: map[lifetime.SiteID]int{}, notes: map[lifetime.NoteID]int{}}
@@ -46,7 +46,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	return n.w.Flush() // a bufio.Writer keeps the first error
 }
 
-// writer numbers what it names in order of first use; 0 is none.
+// writer numbers entries in order of first use; 0 = none.
 type writer struct {
 	w      *bufio.Writer
 	c      *lifetime.Capture
@@ -104,8 +104,8 @@ func (n *writer) space(s *lifetime.Space) {
 	}
 }
 
-// calls writes calls and samples, which name their space by its number from 0.
-// Times of calls are seconds, written so that they are read back exactly.
+// calls writes calls and samples with the number of their space, from 0. Times of calls
+// are seconds with all digits.
 func (n *writer) calls() {
 	seconds := func(t float64) string { return strconv.FormatFloat(t, 'g', -1, 64) }
 	for i := range n.c.Calls {
@@ -127,21 +127,21 @@ func (n *writer) calls() {
 	}
 }
 
-// known writes a figure that most lines do not have.
+// known writes a number unless it is 0.
 func (n *writer) known(key string, v int64) {
 	if v != 0 {
 		fmt.Fprintf(n.w, " %s=%d", key, v)
 	}
 }
 
-// named writes a text that most lines do not have.
+// named writes a text unless it is "".
 func (n *writer) named(key, v string) {
 	if v != "" {
 		fmt.Fprintf(n.w, " %s=%q", key, v)
 	}
 }
 
-// buffer is written without fmt: there may be millions.
+// buffer writes a buffer, without fmt because there may be millions.
 func (n *writer) buffer(s *lifetime.Space, i int) {
 	b := &s.Buffers[i]
 	site := n.site(b.Site)
@@ -153,42 +153,34 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 		note = n.note(s.BufNotes[i])
 	}
 	line := n.w.AvailableBuffer()
-	line = append(line, "buffer +"...)
-	line = strconv.AppendInt(line, b.Begin-s.Begin, 10)
-	line = append(line, " +"...)
-	line = strconv.AppendInt(line, b.End-s.Begin, 10)
-	line = append(line, " 0x"...)
-	line = strconv.AppendUint(line, b.Addr, 16)
-	line = append(line, ' ')
-	line = strconv.AppendInt(line, b.Size, 10)
-	line = append(line, ' ')
-	line = strconv.AppendInt(line, b.Requested, 10)
-	line = append(line, " site="...)
-	line = strconv.AppendInt(line, int64(site), 10)
-	line = append(line, " edge="...)
-	line = append(line, b.Edge.String()...)
+	line = appendInt(line, "buffer +", b.Begin-s.Begin)
+	line = appendInt(line, " +", b.End-s.Begin)
+	line = strconv.AppendUint(append(line, " 0x"...), b.Addr, 16)
+	line = appendInt(line, " ", b.Size)
+	line = appendInt(line, " ", b.Requested)
+	line = appendInt(line, " site=", int64(site))
+	line = append(append(line, " edge="...), b.Edge.String()...)
 	if b.Kind != lifetime.Plain {
-		line = append(line, " kind="...)
-		line = append(line, b.Kind.String()...)
+		line = append(append(line, " kind="...), b.Kind.String()...)
 	}
 	if freeSite != 0 {
-		line = append(line, " free="...)
-		line = strconv.AppendInt(line, int64(freeSite), 10)
+		line = appendInt(line, " free=", int64(freeSite))
 	}
 	if note != 0 {
-		line = append(line, " note="...)
-		line = strconv.AppendInt(line, int64(note), 10)
+		line = appendInt(line, " note=", int64(note))
 	}
 	if s.ValueIDs != nil {
-		line = append(line, " value="...)
-		line = strconv.AppendInt(line, s.ValueIDs[i], 10)
+		line = appendInt(line, " value=", s.ValueIDs[i])
 	}
-	line = append(line, '\n')
-	n.w.Write(line)
+	n.w.Write(append(line, '\n'))
 }
 
-// number returns the number of id, 0 for none. What has none yet gets the next
-// one, and is written before its first use.
+func appendInt(line []byte, key string, v int64) []byte {
+	return strconv.AppendInt(append(line, key...), v, 10)
+}
+
+// number returns the number of id; 0 = none. At its first use, id gets the next number
+// and write writes its line.
 func number[ID ~uint32](numbers map[ID]int, id ID, write func(i int)) int {
 	if id == 0 {
 		return 0
@@ -221,8 +213,8 @@ func (n *writer) site(id lifetime.SiteID) int {
 	})
 }
 
-// stack writes the callers of a stack first, the outermost one before all: there
-// may be very many.
+// stack writes a stack after its callers, outermost first. It does not recurse, because
+// there may be very many.
 func (n *writer) stack(id lifetime.StackID) int {
 	var calls []lifetime.StackID
 	for at := id; at != 0 && n.stacks[at] == 0; at = n.c.Stacks[at].Caller {

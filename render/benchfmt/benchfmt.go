@@ -1,17 +1,14 @@
-// Package benchfmt writes the figures of captures in the format of Go's
-// benchmarks, so that benchstat compares them: one line per space, with a unit
-// for each figure.
+// Package benchfmt writes the numbers of captures in the format of Go's benchmarks, so that benchstat compares
+// them: one line per space, with one unit per number.
 //
-// Its place in the pipeline: the last step. The lines "Unit ... assume=exact" say
-// that figures are no samples of anything random, so that benchstat tells a
-// difference between one capture and another. There are no configuration lines:
-// where those differed, benchstat would not compare.
+// Its place in the pipeline: the last step. The lines "Unit ... assume=exact" declare that the numbers are not
+// random samples, so that benchstat accepts one capture on each side. There are no configuration lines, because
+// benchstat does not compare results whose configuration differs.
 //
-// The units are those of info: peak-bytes and peak-requested-bytes, each the
-// maximum of its series; end-bytes and end-requested-bytes, the levels at the end;
-// reserved-bytes, the most that was taken from the device; allocs and frees of
-// the window; live-buffers at the end; frag-ratio at the end. What the capture
-// does not tell is left out.
+// The units are those of info: peak-bytes and peak-requested-bytes, each the maximum of its series; end-bytes
+// and end-requested-bytes, the levels at the end; reserved-bytes, the maximum reserved from the device; allocs
+// and frees of the window; live-buffers at the end; frag-ratio at the end. Numbers that the capture does not
+// have are omitted.
 package benchfmt
 
 import (
@@ -25,7 +22,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// units are all figures, with what benchstat is to know of them: less is better.
+// units lists all units. For benchstat, less is better in all but one.
 var units = []string{
 	"peak-bytes", "peak-requested-bytes", "end-bytes", "end-requested-bytes", "reserved-bytes", "allocs", "frees", "live-buffers", "frag-ratio",
 }
@@ -35,13 +32,13 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	out := bufio.NewWriter(w)
 	for _, unit := range units {
 		better := " better=lower"
-		if unit == "frees" { // no end in itself
+		if unit == "frees" { // neither better nor worse
 			better = ""
 		}
 		fmt.Fprintf(out, "Unit %s%s assume=exact\n", unit, better)
 	}
 	for _, s := range c.Spaces {
-		// An error stays with out until Flush.
+		// bufio keeps the first error until Flush.
 		fmt.Fprintf(out, "BenchmarkMemory/%s 1", name(s.ID()))
 		for _, f := range figures(s) {
 			fmt.Fprintf(out, " %s %s", f.value, f.unit)
@@ -75,7 +72,7 @@ func figures(s *lifetime.Space) []figure {
 	if !s.UsageOnly() {
 		add("live-buffers", sum.Live.Count)
 	}
-	if s.Facts&lifetime.Regions != 0 && s.Axis != lifetime.ProgramOrder { // where holes are no fragments
+	if s.Facts&lifetime.Regions != 0 && s.Axis != lifetime.ProgramOrder { // a compiled program has no fragmentation
 		if share, ok := s.FreeAt(s.End).Fragmentation(); ok {
 			all = append(all, figure{strconv.FormatFloat(share, 'g', 6, 64), "frag-ratio"})
 		}
@@ -83,8 +80,7 @@ func figures(s *lifetime.Space) []figure {
 	return all
 }
 
-// name makes the ID of a space fit for the name of a benchmark, which ends at a
-// blank.
+// name returns the ID of a space as part of a benchmark name, which ends at a blank.
 func name(id string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {

@@ -12,18 +12,18 @@ import (
 // extent is a range of addresses [lo, hi).
 type extent struct{ lo, hi uint64 }
 
-// addressMap puts addresses on the page: extents one above the other, without
-// the gaps between them.
+// addressMap maps addresses to the page: extents one above the other, without the gaps
+// between them.
 type addressMap struct {
 	extents []extent
 	below   []uint64 // bytes of the extents below each one
 	bytes   uint64   // of all extents
 	scale   plot.Scale
-	gap     point // left between two extents, so that they can be told apart
+	gap     point // drawn between two extents to separate them
 }
 
-// joinShare says which gaps are left out where no regions are known: those
-// larger than this part of the memory ever used.
+// joinShare limits the gaps that are drawn if no regions were recorded: larger gaps
+// than this part of all used memory are left out.
 const joinShare = 32
 
 func (p *picture) mapAddresses() *addressMap {
@@ -32,20 +32,17 @@ func (p *picture) mapAddresses() *addressMap {
 		u.add(p.s.Regions[i].Addr, p.s.Regions[i].Size)
 	}
 	u.merge()
+	// Buffers outside all regions are rare, but happen: if the history has no regions,
+	// only those of the end state are recorded.
 	p.each(func(i int, _ uint8) { u.add(p.s.Buffers[i].Addr, p.s.Buffers[i].Size) })
 	u.merge()
-	// Buffers outside all regions are rare, but happen: regions are known from
-	// the end state only when the history does not hold them.
 	m := &addressMap{extents: u.extents}
-	for _, e := range u.extents {
-		m.bytes += e.hi - e.lo
-	}
 	if len(p.s.Regions) == 0 {
-		// What was reserved between two buffers is not known; holes that are
-		// small beside the rest were, as a rule.
-		m.join(m.bytes / joinShare)
+		// Reserved memory was not recorded here, but small holes usually were reserved.
+		m.extents = join(m.extents, bytesOf(m.extents)/joinShare)
 	}
-	// Many regions would be all gap: together the gaps take an eighth at most.
+	m.bytes = bytesOf(m.extents)
+	// With many regions, the gaps together take at most an eighth of the height.
 	height := p.Bottom - p.Top
 	if gaps := point(len(m.extents) - 1); gaps > 0 {
 		m.gap = min(30, height/8/gaps)
@@ -60,21 +57,27 @@ func (p *picture) mapAddresses() *addressMap {
 	return m
 }
 
-// join closes gaps of up to most bytes: they are drawn, as holes.
-func (m *addressMap) join(most uint64) {
-	joined := m.extents[:0]
-	for _, e := range m.extents {
-		if n := len(joined); n > 0 && e.lo-joined[n-1].hi <= most {
-			m.bytes += e.lo - joined[n-1].hi
-			joined[n-1].hi = e.hi
+func bytesOf(extents []extent) (sum uint64) {
+	for _, e := range extents {
+		sum += e.hi - e.lo
+	}
+	return sum
+}
+
+// join merges sorted extents in place if they overlap or are at most gap bytes apart.
+func join(sorted []extent, gap uint64) []extent {
+	joined := sorted[:0]
+	for _, e := range sorted {
+		if n := len(joined); n > 0 && (e.lo <= joined[n-1].hi || e.lo-joined[n-1].hi <= gap) {
+			joined[n-1].hi = max(joined[n-1].hi, e.hi)
 			continue
 		}
 		joined = append(joined, e)
 	}
-	m.extents = joined
+	return joined
 }
 
-// height returns where v bytes of mapped memory lie above the bottom.
+// height converts v bytes of mapped memory to a distance from the bottom.
 func (m *addressMap) height(v uint64) point {
 	i := len(m.below) - 1
 	for i > 0 && m.below[i] > v {
@@ -83,12 +86,12 @@ func (m *addressMap) height(v uint64) point {
 	return m.scale.At(v) + point(i)*m.gap
 }
 
-// span returns where [addr, addr+size) lies above the bottom of the plot. All
-// of it lies in one extent.
+// span returns the distances of [addr, addr+size) from the bottom of the plot. The
+// range is part of one extent.
 func (m *addressMap) span(addr uint64, size int64) (lo, hi point) {
 	i := sort.Search(len(m.extents), func(i int) bool { return m.extents[i].hi > addr })
 	if i == len(m.extents) || m.extents[i].lo > addr {
-		return 0, 0 // of size 0
+		return 0, 0 // the range has size 0
 	}
 	at := m.below[i] + addr - m.extents[i].lo
 	up := point(i) * m.gap
@@ -98,11 +101,11 @@ func (m *addressMap) span(addr uint64, size int64) (lo, hi point) {
 // union collects ranges that may overlap and repeat.
 type union struct {
 	extents []extent // disjoint, sorted
-	fresh   []extent
+	fresh   []extent // not merged yet
 }
 
-// freshMost bounds how many ranges wait to be merged: merging costs as much as
-// there are extents already.
+// freshMost is the maximum length of union.fresh. A merge visits all extents, so it must
+// not run too often.
 const freshMost = 1 << 16
 
 func (u *union) add(addr uint64, size int64) {
@@ -110,7 +113,7 @@ func (u *union) add(addr uint64, size int64) {
 	if hi == addr {
 		return
 	}
-	// Allocators hand the same addresses out again and again: most are known.
+	// Allocators reuse addresses, so most ranges are already in extents.
 	i := sort.Search(len(u.extents), func(i int) bool { return u.extents[i].hi >= hi })
 	if i < len(u.extents) && u.extents[i].lo <= addr {
 		return
@@ -121,21 +124,14 @@ func (u *union) add(addr uint64, size int64) {
 	}
 }
 
-// merge brings the waiting ranges in. Ranges that touch become one.
+// merge adds the fresh ranges to extents. Ranges that touch become one.
 func (u *union) merge() {
 	if len(u.fresh) == 0 {
 		return
 	}
 	all := append(u.fresh, u.extents...)
 	slices.SortFunc(all, func(a, b extent) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.hi, b.hi)) })
-	u.extents, u.fresh = nil, nil
-	for _, e := range all {
-		if n := len(u.extents); n > 0 && e.lo <= u.extents[n-1].hi {
-			u.extents[n-1].hi = max(u.extents[n-1].hi, e.hi)
-			continue
-		}
-		u.extents = append(u.extents, e)
-	}
+	u.extents, u.fresh = join(all, 0), nil
 }
 
 // place puts every buffer at its addresses.
@@ -148,7 +144,7 @@ func (p *picture) place(m *addressMap) layout {
 		if r.end-r.x >= smallest && r.hi-r.lo >= smallest {
 			all = append(all, candidate{area: p.area(b), buffer: i, class: class})
 		} else {
-			small = append(small, int32(i)) // by index: millions of them may wait
+			small = append(small, int32(i)) // an index is small: there may be millions
 		}
 	})
 	own := largest(all, p.o.MaxBlocks)
@@ -168,14 +164,14 @@ func (p *picture) place(m *addressMap) layout {
 	return l
 }
 
-// rect is a block that does not move.
+// rect is a block that stays at one height.
 type rect struct {
 	step
 	end point
 }
 
-// rect returns the block of b. Neighbours in memory or time meet in one rounded
-// edge, so blocks overlap no more than the buffers do.
+// rect returns the block of b. Neighbours in memory or time share a rounded edge, so
+// blocks overlap only if the buffers do.
 func (p *picture) rect(m *addressMap, b *lifetime.Buffer) rect {
 	var r rect
 	r.lo, r.hi = m.span(b.Addr, b.Size)
@@ -186,13 +182,12 @@ func (p *picture) rect(m *addressMap, b *lifetime.Buffer) rect {
 	return r
 }
 
-// mosaicMost bounds the pieces of the mosaic: at some ten bytes each they stay
-// small beside the blocks.
+// mosaicMost is the maximum number of pieces of the mosaic. At about ten bytes each,
+// they take less of the file than the blocks.
 const mosaicMost = 20000
 
-// mosaic draws buffers together on a grid: a cell that any of them touches
-// takes the colour of most of them. The grid gets coarser until the pieces are
-// few enough.
+// mosaic draws small buffers together on a grid. A cell has the colour of most buffers
+// that touch it. mosaic doubles the size of the cells until there are few enough pieces.
 func (p *picture) mosaic(l *layout, m *addressMap, small []int32) {
 	if len(small) == 0 {
 		return

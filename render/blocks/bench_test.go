@@ -10,9 +10,9 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// large is a space of n buffers of a training loop in the large: steps of 500
-// buffers with lives nested in each other, and one in a hundred kept for long.
-// Sizes follow those of real ones, few different values of all magnitudes.
+// large is a space of n buffers of a training loop: steps of 500 buffers with nested
+// lifetimes, and every hundredth buffer stays alive for long. As in real programs, the
+// sizes have few different values of all magnitudes.
 func large(t testing.TB, n int) (*lifetime.Capture, *lifetime.Space) {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	p := newProgram("large.bin", cuda)
@@ -60,7 +60,7 @@ func large(t testing.TB, n int) (*lifetime.Capture, *lifetime.Space) {
 	return c, c.Spaces[0]
 }
 
-// TestAllocations: of the buffers of a large space only what is drawn is kept.
+// TestAllocations limits the allocations per buffer of a large space.
 func TestAllocations(t *testing.T) {
 	const n = 200_000
 	c, s := large(t, n)
@@ -102,7 +102,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkBlock measures only what is done per rectangle that is written.
+// BenchmarkBlock measures the work per written rectangle.
 func BenchmarkBlock(b *testing.B) {
 	c, s := large(b, 50000)
 	p, err := newPicture(c, s, Options{Layout: Address})
@@ -121,7 +121,7 @@ func BenchmarkBlock(b *testing.B) {
 	b.ReportMetric(float64(len(l.shapes)), "rectangles")
 }
 
-// counter counts what is written to it.
+// counter counts the written bytes.
 type counter int
 
 func (c *counter) Write(b []byte) (int, error) {

@@ -2,19 +2,20 @@ package blocks
 
 import "github.com/memlane/memlane/render/canvas"
 
-// outlined is the least height of a block that gets a line around it, and the
-// least width of its steps, in tenths of a pixel: smaller ones would be all
-// line.
+// outlined is the minimum height of a block with a line around it, and the minimum width
+// of its steps, in tenths of a pixel. A line would cover most of a smaller block.
 const outlined = 40
 
-// blocks draws the shapes, class by class: one group carries the colour of
-// thousands. Browsers take minutes over so many blocks with hover texts when
-// they do not stand in a group.
+// blocks draws the shapes in groups by class, so that the colour is in the file once per
+// group. Without groups, browsers take minutes for so many blocks with tooltips.
 func (p *picture) blocks(l *layout) {
 	groups := make([][]int32, 2*len(p.classes))
 	for i := range l.shapes {
 		k := int(l.shapes[i].class)
-		if l.isOutlined(&l.shapes[i]) {
+		sh := &l.shapes[i]
+		first := l.steps[sh.first]
+		// A block that moves often is narrow at each height.
+		if first.hi-first.lo >= outlined && int(sh.end-first.x) >= outlined*sh.n {
 			k += len(p.classes)
 		}
 		groups[k] = append(groups[k], int32(i))
@@ -39,14 +40,7 @@ func (p *picture) blocks(l *layout) {
 	p.Page.End()
 }
 
-func (l *layout) isOutlined(sh *shape) bool {
-	first := l.steps[sh.first]
-	// A block that moves often is narrow in each place.
-	return first.hi-first.lo >= outlined && int(sh.end-first.x) >= outlined*sh.n
-}
-
-// outline adds the outline of a block: along its upper edge and back along the
-// lower one.
+// outline adds the outline of a block: along the upper edge and back along the lower.
 func outline(path *canvas.Path, steps []step, end, bottom point) {
 	first, last := steps[0], steps[len(steps)-1]
 	path.Move(first.x, bottom-first.hi)

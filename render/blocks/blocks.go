@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,67 +14,56 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// Layout says what the vertical axis of a picture is.
+// Layout is the meaning of the vertical axis.
 type Layout uint8
 
 const (
-	Stacked Layout = iota // bytes alive: the buffers piled up
+	Stacked Layout = iota // bytes in use: live buffers on top of each other
 	Address               // addresses, without the gaps between regions
 )
 
-// Color says what the colours of a picture tell apart.
+// Color is the meaning of the colours.
 type Color uint8
 
 const (
 	BySite     Color = iota // the call sites with the most bytes at the peak
 	BySize                  // five classes of size
-	ByLeak                  // leaks alone; what is alive at the end and what was freed recede
-	ByCategory              // what the memory is for: the kinds of a compiled program's buffers, or what the allocator was told
+	ByLeak                  // leaks; all other buffers are pale
+	ByCategory              // the kinds of a compiled program's buffers, or the categories that the allocator recorded
 )
 
-// Options says what to draw and how. The zero value draws the whole window,
-// stacked, by site.
+// Options are the options of a picture. The zero value draws the whole window, stacked,
+// by site.
 type Options struct {
 	Layout Layout
 	Color  Color
 	Format canvas.Format
 	Theme  canvas.Theme
 
-	// Width and Height are in pixels: 960 x 420 when zero, and raised to
-	// 480 x 240 when smaller.
+	// Width and Height are in pixels. The default is 960 x 420, the minimum 480 x 240.
 	Width, Height int
 
-	// Title is the headline; "" makes one from the device and the layout.
+	// Title is the headline. The default names the device, the layout and the colours.
 	Title string
 
-	// From and To cut a part [From, To) out of the window, in units of the
-	// space's axis, as Buffer.Begin is. 0, 0 is the whole window.
+	// From and To select a part [From, To) of the window, in the unit of Buffer.Begin.
+	// 0, 0 is the whole window.
 	From, To int64
 
-	// MaxBlocks bounds the buffers that get a shape and a hover text of their
-	// own; 0 means 10000, more than which browsers take long to open. Fewer get
-	// one when the picture would outgrow about 2 MB (more for a larger MaxBlocks).
+	// MaxBlocks is the maximum number of buffers with a shape and a tooltip. 0 is 10000;
+	// browsers take long to open larger pictures. Fewer buffers get a shape if the file
+	// would exceed about 2 MB, or in proportion for a larger MaxBlocks.
 	MaxBlocks int
 
-	// Marks are the sites that leak; nil: none. They are drawn in strong hatched
-	// colours, whatever Color says.
+	// Marks are the sites that leak, nil for none. They have strong hatched colours for
+	// every Color.
 	Marks *answer.Marks
 }
 
-const (
-	defaultWidth, defaultHeight = 960, 420
-	minWidth, minHeight         = 480, 240
-	defaultMaxBlocks            = 10000
-)
+const defaultMaxBlocks = 10000
 
 func (o Options) withDefaults(s *lifetime.Space) Options {
-	if o.Width == 0 {
-		o.Width = defaultWidth
-	}
-	if o.Height == 0 {
-		o.Height = defaultHeight
-	}
-	o.Width, o.Height = max(o.Width, minWidth), max(o.Height, minHeight)
+	o.Width, o.Height = max(cmp.Or(o.Width, 960), 480), max(cmp.Or(o.Height, 420), 240)
 	if o.MaxBlocks <= 0 {
 		o.MaxBlocks = defaultMaxBlocks
 	}
@@ -84,7 +74,8 @@ func (o Options) withDefaults(s *lifetime.Space) Options {
 	return o
 }
 
-// Write draws the space s of c. The same input gives the same bytes.
+// Write draws the space s of c. It fails if s lacks what the picture needs. The same
+// input gives the same bytes.
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
 	p, err := newPicture(c, s, o)
 	if err == nil {
@@ -99,7 +90,7 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 // point is a length on the page in tenths of a pixel.
 type point = canvas.Length
 
-// picture is one drawing in the making.
+// picture draws one picture.
 type picture struct {
 	plot.Plot
 	c *lifetime.Capture
@@ -108,29 +99,29 @@ type picture struct {
 
 	cols    columns
 	floors  []int64        // per column: bytes below the buffers
-	peak    lifetime.Level // highest level in the part that is drawn
-	ceiling uint64         // bytes at the top of the plot, where it shows bytes in use
-	lowest  uint64         // first address of the space, from which offsets count
-	buffers int            // in the part that is drawn
+	peak    lifetime.Level // highest level in the visible part
+	ceiling uint64         // bytes at the top of the plot in the stacked layout
+	lowest  uint64         // first address of the space; offsets start here
+	buffers int            // number of buffers in the visible part
 	classes []class
 	ofSite  []uint8                         // class by SiteID; only leaks unless Color is BySite or ByCategory
-	ofKind  [lifetime.ThreadLocal + 1]uint8 // class by Kind, where Color is ByCategory
+	ofKind  [lifetime.ThreadLocal + 1]uint8 // class by Kind if Color is ByCategory
 	leaks   int                             // the first classes are leaks
 
-	captions [][]byte         // by SiteID; what all blocks of a site share
-	sizes    map[int64][]byte // units.Exact is slow, and sizes repeat
-	hover    []byte           // memory for one hover text
+	captions [][]byte         // by SiteID; the first lines of the tooltips of a site
+	sizes    map[int64][]byte // cache of units.Exact, which is slow
+	hover    []byte           // memory for one tooltip
 
 	path canvas.Path // memory for one outline
 }
 
 func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, error) {
-	if err := refuse(s, o); err != nil {
+	if err := checkFacts(s, o); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults(s)
 	if o.From >= o.To {
-		return nil, errors.New("nothing of the window lies between From and To")
+		return nil, errors.New("no part of the window is between From and To")
 	}
 	p := &picture{
 		Plot: plot.New(o.Width), c: c, s: s, o: o,
@@ -138,7 +129,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	}
 	p.Space, p.From, p.To, p.Top, p.Bottom = s, o.From, o.To, 820, point(o.Height-62)*10
 	var err error
-	if p.cols, err = sample(s, o.From, o.To, int(p.Right-p.Left)/columnWidth); err != nil {
+	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err
 	}
 	p.floors = p.cols.floors(s)
@@ -147,12 +138,12 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	p.lowest = lowest(s)
 	p.classify()
 	if p.buffers == 0 {
-		return nil, errors.New("no buffer lives between From and To")
+		return nil, errors.New("no buffer is alive between From and To")
 	}
 	return p, nil
 }
 
-// lowest returns the first address that the space is known to use.
+// lowest returns the first recorded address of the space.
 func lowest(s *lifetime.Space) uint64 {
 	first := uint64(math.MaxUint64)
 	for i := range s.Buffers {
@@ -164,28 +155,27 @@ func lowest(s *lifetime.Space) uint64 {
 	return first
 }
 
-// refuse names the fact that a space lacks for the picture asked for.
-func refuse(s *lifetime.Space, o Options) error {
+// checkFacts returns an error if the space lacks a fact that the picture needs.
+func checkFacts(s *lifetime.Space, o Options) error {
 	switch {
 	case len(s.Buffers) == 0:
 		has := "no facts at all"
 		if names := s.Facts.Names(); len(names) > 0 {
 			has = "only " + strings.Join(names, ", ")
 		}
-		return fmt.Errorf("no buffers to draw as blocks: that takes a history or an end state, and the capture has %s of this space", has)
+		return fmt.Errorf("no buffers to draw: blocks need a history or an end state, but this space has %s", has)
 	case o.Layout == Address && s.Facts&lifetime.Addresses == 0:
-		return errors.New("no addresses: the capture does not say where the buffers lie; the stacked layout needs none")
+		return errors.New("no addresses were recorded: use the stacked layout")
 	}
 	return nil
 }
 
-// layout is where everything goes: the blocks of single buffers, and what is
-// drawn together.
+// layout has the places of all buffers.
 type layout struct {
 	shapes []shape
 	steps  []step
 	merged []mergedPath
-	rest   amount // buffers in merged, or too short for any column
+	rest   amount // of buffers in merged, and of buffers too short for any column
 }
 
 // shape is the block of one buffer: steps[first:first+n], up to x = end.
@@ -196,8 +186,8 @@ type shape struct {
 	end      point
 }
 
-// step says that from x on a block reaches from lo up to hi, both above the
-// bottom of the plot.
+// step is a part of a block that begins at x. lo and hi are distances from the bottom of
+// the plot.
 type step struct {
 	x, lo, hi point
 }
@@ -209,7 +199,7 @@ type mergedPath struct {
 	rest  amount
 }
 
-// amount is a number of buffers and what they occupy at the peak.
+// amount is a number of buffers and their bytes at the peak.
 type amount struct {
 	count, bytes int64
 }

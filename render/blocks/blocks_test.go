@@ -20,9 +20,9 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-var update = flag.Bool("update", false, "write the pictures in testdata anew")
+var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
-// scene is a space and how to draw it.
+// scene is a space and the options of its picture.
 type scene struct {
 	name string
 	c    *lifetime.Capture
@@ -60,12 +60,12 @@ func scenes(t testing.TB) []scene {
 	add("program-category", compiled(), Options{Color: ByCategory, Theme: canvas.Light})
 	add("limit", limited(), Options{})
 	add("limit-address", limited(), Options{Layout: Address})
-	add("stack", beside(), Options{})
+	add("stack", tpu(), Options{})
 	return list
 }
 
-// fragmented frees every other buffer of two regions that lie far apart, and
-// then asks for more than any hole.
+// fragmented frees every other buffer of two regions that are far apart, and then
+// requests more than the largest hole.
 func fragmented() *program {
 	p := newProgram("frag.pickle", cuda)
 	site := p.at("fill", "frag.py", 9)
@@ -90,7 +90,7 @@ func fragmented() *program {
 	return p
 }
 
-// events is a history without clock and stacks.
+// events is a history without a clock and stacks.
 func events() *program {
 	p := newProgram("old.pickle", lifetime.SpaceInfo{Device: "cuda:1", Process: "rank 3", Axis: lifetime.Event})
 	sites := []lifetime.SiteID{p.Site(lifetime.Site{Op: "aten::mm"}), p.Site(lifetime.Site{Op: "aten::empty", Module: "net"}), 0}
@@ -105,7 +105,7 @@ func events() *program {
 	return p
 }
 
-// before has buffers older than the window and bytes that no event names.
+// before has buffers from before the window and bytes without events.
 func before() *program {
 	p := newProgram("late.json", lifetime.SpaceInfo{Device: "cpu", Axis: lifetime.Time, Facts: lifetime.Clock})
 	site := p.at("late", "late.py", 3)
@@ -117,8 +117,8 @@ func before() *program {
 	return p
 }
 
-// compiled is a program as the compiler lays it out: an input, an output that is
-// written over it, temporaries in one allocation, and scopes as stacks.
+// compiled is a compiled program: an input, an output in the same allocation,
+// temporaries in one allocation, and scopes as stacks.
 func compiled() *program {
 	const n = 40
 	p := newProgram("host.xplane.pb", lifetime.SpaceInfo{Host: "node7", Module: "jit_step(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: n, Facts: lifetime.Addresses | lifetime.Regions | lifetime.Stacks})
@@ -173,9 +173,9 @@ func limited() *program {
 	return p
 }
 
-// beside is what the allocator of a TPU reports: operations without stacks,
-// bytes from before the window, and a stack beside the heap that grows.
-func beside() *program {
+// tpu is a capture of a TPU's allocator: operations without stacks, bytes from before
+// the window, and a growing stack outside the heap.
+func tpu() *program {
 	p := newProgram("tpu.xplane.pb", lifetime.SpaceInfo{Host: "node7", Device: "tpu:3", Axis: lifetime.Time, Facts: lifetime.Clock, Limit: 64 * mib})
 	relu := p.Site(lifetime.Site{Op: "Relu", Shape: "[64,256]", DType: "float", Region: "output"})
 	temp := p.Site(lifetime.Site{Op: "jit(step)/dot_general", Shape: "[8,4096]", DType: "bfloat16", Region: "temp"})
@@ -188,13 +188,13 @@ func beside() *program {
 		used += size
 		p.now += 1000
 		addr := uint64(i+1) << 24
-		p.Report(p.space, p.now, &lifetime.Report{
+		p.Report(p.space, p.now, &lifetime.AllocatorEvent{
 			Addr: addr, Requested: size - 7, Occupied: size, Site: site, Allocated: used, Stack: mib * int64(1+i/5), Peak: 60 * mib,
 		})
 		if site == temp {
 			p.now += 500
 			used -= size
-			p.Report(p.space, p.now, &lifetime.Report{
+			p.Report(p.space, p.now, &lifetime.AllocatorEvent{
 				Free: true, Addr: addr, Requested: -1, Occupied: -1, Allocated: used, Stack: -1, Peak: 60 * mib,
 			})
 		}
@@ -224,7 +224,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// nasty are names as a hostile capture may have them.
+// nasty are names of hostile captures.
 var nasty = []string{
 	`</title><script>alert(1)</script>`, `" onload="alert(1)`, `<![CDATA[`, `]]>`, `<!-- --`, `&lt;&#x0;&amp`, `<lambda>`, "a\x00b\x1b[31m\x7f\u0085c",
 	"\xff\xfe\xc3", "line\nbreak\ttab\rreturn", "\ufffe\uffff", "\u202egnp.exe\u2066", "javascript:alert(1)", strings.Repeat("長", 500),
@@ -265,7 +265,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Texts keep off each other in pictures of all sizes, parts of windows included.
+// TestTextsFit checks that texts do not overlap in pictures of all sizes.
 func TestTextsFit(t *testing.T) {
 	p := training(12, 5, true)
 	c, s := p.finish(t)
@@ -287,11 +287,11 @@ func TestHoverTexts(t *testing.T) {
 	for _, want := range []string{
 		"late (late.py:3)\n1.00 MiB (1,048,576 B)\noffset 0 (0x0), address 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
 		"late (late.py:3)\n3.00 MiB (3,145,728 B)\noffset 1048576 (0x100000), address 0x200000\nfrom 8.00 µs, alive at the end",
-		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nolder than the window, for 4.00 µs",
-		"before the window\n3.00 MiB (3,145,728 B) that no event names",
+		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nallocated before the window, for 4.00 µs",
+		"before the window\n3.00 MiB (3,145,728 B), without events",
 	} {
 		if !slices.Contains(d.titles, want) {
-			t.Errorf("no block says %q; they say %q", want, d.titles)
+			t.Errorf("no tooltip is %q; the tooltips are %q", want, d.titles)
 		}
 	}
 	for _, c := range []struct {
@@ -306,9 +306,9 @@ func TestHoverTexts(t *testing.T) {
 			"exp (train.py:43)\njit(step)/mlp/exp\nexp.1 f32[512,512]{1,0}\ntemporary\n1.00 MiB (1,048,576 B)\noffset 23068672 (0x1600000)\ninstruction 12 to the end",
 			"allocation 0, parameter, output\n6.00 MiB (6,291,456 B) at 0x0", "allocation 3, thread-local\n2.00 MiB (2,097,152 B) at 0x1700000",
 		}},
-		{beside(), Options{}, []string{
-			"stack\n3.00 MiB (3,145,728 B) at the peak, beside the heap",
-			"before the window\n9.00 MiB (9,437,184 B) that no event names",
+		{tpu(), Options{}, []string{
+			"stack\n3.00 MiB (3,145,728 B) at the peak, outside the heap",
+			"before the window\n9.00 MiB (9,437,184 B), without events",
 			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B)\nrequested 1024 KiB (1,048,569 B), overhead 0.0 %\noffset 0 (0x0), address 0x1000000\nfrom 1 ns, alive at the end",
 		}},
 	} {
@@ -316,7 +316,7 @@ func TestHoverTexts(t *testing.T) {
 		d := read(t, render(t, capture, space, c.o))
 		for _, want := range c.wants {
 			if !slices.Contains(d.titles, want) {
-				t.Errorf("nothing says %q; the titles are %q", want, d.titles)
+				t.Errorf("no tooltip is %q; the tooltips are %q", want, d.titles)
 			}
 		}
 	}
@@ -343,7 +343,7 @@ func TestManyLeaks(t *testing.T) {
 		}
 	}
 	if strings.Contains(svg, "leak4 <") {
-		t.Error("leak4 has a row of its own")
+		t.Error("leak4 has a separate row")
 	}
 }
 
@@ -362,11 +362,11 @@ func TestRefusals(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{c, &bare, Options{}, "space cpu: no buffers to draw as blocks: that takes a history or an end state, and the capture has only totals of this space"},
+		{c, &bare, Options{}, "space cpu: no buffers to draw: blocks need a history or an end state, but this space has only totals"},
 		{c, &nowhere, Options{Layout: Address}, "space cpu: no addresses"},
-		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: nothing of the window lies between From and To"},
-		{c, s, Options{From: 9, To: 3}, "space cpu: nothing of the window"},
-		{hc, hs, Options{}, "space cuda:0: the sizes add up to more than an exbibyte"},
+		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: no part of the window is between From and To"},
+		{c, s, Options{From: 9, To: 3}, "space cpu: no part of the window"},
+		{hc, hs, Options{}, "space cuda:0: the sizes add up to more than 1 EiB"},
 	} {
 		err := Write(io.Discard, tc.c, tc.s, tc.o)
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
@@ -378,7 +378,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Damaged captures hold the ends of every range; they are drawn as they are.
+// TestExtremes draws captures with the limits of every range, as in damaged captures.
 func TestExtremes(t *testing.T) {
 	for _, l := range []Layout{Stacked, Address} {
 		for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {

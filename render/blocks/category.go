@@ -10,19 +10,19 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// category is what memory is for: the kind of the buffers of a compiled program,
-// or else what the allocator was told.
+// category is a purpose of memory: the kind of the buffers of a compiled program, or the
+// category that the allocator recorded.
 type category struct {
+	kind  lifetime.Kind
 	name  string
-	bytes int64 // alive at the peak
-	kinds []lifetime.Kind
-	sites []lifetime.SiteID
+	bytes int64             // alive at the peak
+	sites []lifetime.SiteID // of buffers without a kind
 }
 
 const noCategory = "no category recorded"
 
-// addCategories adds a class for each of the categories with the most bytes at
-// the peak, and one for the rest.
+// addCategories adds a class for each category with the most bytes at the peak, and one
+// for the rest.
 func (p *picture) addCategories(sites []usage, room int) {
 	list := p.categories(sites)
 	own := ownRows(len(list), len(plot.Palette), room)
@@ -32,8 +32,8 @@ func (p *picture) addCategories(sites []usage, room int) {
 		case i < own:
 			look := canvas.Look{RGB: plot.Palette[i]}
 			switch {
-			case len(list[i].kinds) > 0:
-				look = plot.KindLook(list[i].kinds[0])
+			case list[i].kind != lifetime.Plain:
+				look = plot.KindLook(list[i].kind)
 			case list[i].name == noCategory:
 				look = otherLook
 			}
@@ -44,62 +44,51 @@ func (p *picture) addCategories(sites []usage, room int) {
 			k--
 		}
 		p.classes[k].bytes += list[i].bytes
-		for _, kind := range list[i].kinds {
-			p.ofKind[kind] = uint8(k)
-		}
+		p.ofKind[list[i].kind] = uint8(k)
 		for _, id := range list[i].sites {
 			p.ofSite[id] = uint8(k)
 		}
 	}
 }
 
-// categories sums the buffers of the given sites up, most bytes at the peak first.
-func (p *picture) categories(sites []usage) []category {
-	wanted := make([]bool, len(p.c.Sites))
+// categories sums the buffers of the given sites, most bytes at the peak first.
+func (p *picture) categories(sites []usage) (list []*category) {
+	included := make([]bool, len(p.c.Sites))
 	for _, u := range sites {
 		for _, id := range u.sites {
-			wanted[id] = true
+			included[id] = true
 		}
 	}
-	// A site may hold buffers of several kinds; those without a kind are told
-	// apart by their site.
-	kinds := make([]category, lifetime.ThreadLocal+1)
-	seen := make([]bool, len(kinds))
-	regions := map[string]*category{}
+	// A site may have buffers of several kinds. Buffers without a kind have the category
+	// of their site.
 	bySite := make([]*category, len(p.c.Sites))
+	find := func(kind lifetime.Kind, name string) *category {
+		i := slices.IndexFunc(list, func(c *category) bool { return c.kind == kind && c.name == name })
+		if i < 0 {
+			i, list = len(list), append(list, &category{kind: kind, name: name})
+		}
+		return list[i]
+	}
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
-		if !p.cols.holds(b) || !wanted[b.Site] {
+		if !p.cols.overlaps(b) || !included[b.Site] {
 			continue
 		}
-		c := &kinds[b.Kind]
-		if b.Kind == lifetime.Plain {
-			if c = bySite[b.Site]; c == nil {
-				name := cmp.Or(p.c.Sites[b.Site].Region, noCategory)
-				if c = regions[name]; c == nil {
-					c = &category{name: name}
-					regions[name] = c
-				}
-				c.sites = append(c.sites, b.Site)
-				bySite[b.Site] = c
-			}
+		c := bySite[b.Site]
+		switch {
+		case b.Kind != lifetime.Plain:
+			c = find(b.Kind, b.Kind.String())
+		case c == nil:
+			c = find(b.Kind, cmp.Or(p.c.Sites[b.Site].Region, noCategory))
+			c.sites = append(c.sites, b.Site)
+			bySite[b.Site] = c
 		}
-		seen[b.Kind] = true
 		if aliveAt(b, p.peak.At) {
 			c.bytes += b.Size
 		}
 	}
-	var list []category
-	for kind := lifetime.Plain + 1; int(kind) < len(kinds); kind++ {
-		if seen[kind] {
-			list = append(list, category{kind.String(), kinds[kind].bytes, []lifetime.Kind{kind}, nil})
-		}
-	}
-	for _, c := range regions {
-		list = append(list, *c)
-	}
-	slices.SortFunc(list, func(a, b category) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
+	slices.SortFunc(list, func(a, b *category) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind))
 	})
 	return list
 }

@@ -13,44 +13,42 @@ import (
 // class is a set of buffers of one colour: a row of the legend.
 type class struct {
 	name, place string
-	leak        string // what leaks, for the sites that do
+	leak        string // the leak of these sites, "" if they do not leak
 	look        canvas.Look
 	bytes       int64 // alive at the peak
-	hidden      bool  // no buffer belongs to it
+	hidden      bool  // has no buffers
 }
 
 // shades are the classes of size, from small to large.
 var shades = [...]canvas.RGB{0xdcebf7, 0x97c4e0, 0x5a9fcd, 0x3574b0, 0x1c4780}
 
-// hatches are the colours of leaks, the last one for all further ones; stripes
-// are drawn over them.
+// hatches are the colours below the stripes of leaks; the last one is for all others.
 var hatches = [...]canvas.RGB{0xd1495b, 0xe08e2b, 0x9a3a86, 0x6e3f12, 0x4a3a42}
 
 var (
 	unknownLook = canvas.Look{RGB: 0x9fa8b2}
 	otherLook   = canvas.Look{RGB: 0xc4cad1}
-	baseLook    = canvas.Look{RGB: 0x8b949e}
 	stackLook   = canvas.Look{RGB: 0xa8a29a}
 )
 
-// sizeLimits end the classes of size. 1 MiB is where PyTorch's caching
-// allocators change from the small to the large pool.
+// sizeLimits are the ends of the size classes. PyTorch's caching allocators change from
+// the small to the large pool at 1 MiB.
 var sizeLimits = [...]int64{64 << 10, 1 << 20, 16 << 20, 256 << 20}
 
 var sizeNames = [...]string{"up to 64 KiB", "64 KiB to 1 MiB", "1 MiB to 16 MiB", "16 MiB to 256 MiB", "over 256 MiB"}
 
-// label names a site: sites that read the same are one to a reader.
+// label is the text of a site in the legend. Sites with the same label are one row.
 type label struct{ name, place, leak string }
 
-// usage is what the buffers of one label come to.
+// usage is the sum of the buffers of one label.
 type usage struct {
 	label
 	atPeak, all int64 // bytes
 	sites       []lifetime.SiteID
 }
 
-// classify assigns the classes and counts the buffers: leaks first, then what
-// Color asks for.
+// classify assigns the classes and counts the buffers: first leaks, then the classes of
+// Color.
 func (p *picture) classify() {
 	sites := p.usages()
 	n := 0
@@ -66,7 +64,7 @@ func (p *picture) classify() {
 		room--
 	}
 	p.ofSite = make([]uint8, len(p.c.Sites))
-	// One row is kept for what does not leak, which the leaks are held against.
+	// One row stays free for buffers that do not leak, for comparison.
 	own := ownRows(len(leaks), len(hatches)-1, room-1)
 	for i := range leaks[:own] {
 		p.addClass(class{name: leaks[i].name, place: leaks[i].place, leak: leaks[i].leak, look: hatch(i)}, leaks[i:i+1])
@@ -94,8 +92,8 @@ func (p *picture) classify() {
 	}
 }
 
-// ownRows returns how many of n sites get a class of their own. When not all
-// do, the last row is for the others.
+// ownRows returns how many of n sites get a separate class. If some do not, the last row
+// is for these.
 func ownRows(n, colours, room int) int {
 	if n <= min(colours, room) {
 		return n
@@ -105,8 +103,8 @@ func ownRows(n, colours, room int) int {
 
 func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: true} }
 
-// addSites adds a class for each of the sites with the most bytes at the peak,
-// and one for the rest.
+// addSites adds a class for each site with the most bytes at the peak, and one for the
+// rest.
 func (p *picture) addSites(sites []usage, room int) {
 	own := ownRows(len(sites), len(plot.Palette), room)
 	for i := range sites[:own] {
@@ -132,7 +130,7 @@ func (p *picture) addClass(c class, sites []usage) {
 	p.classes = append(p.classes, c)
 }
 
-// count fills the classes that no site stands for.
+// count sums the buffers of the classes that do not depend on the site.
 func (p *picture) count(sites []usage) {
 	for _, u := range sites {
 		for _, id := range u.sites {
@@ -150,24 +148,24 @@ func (p *picture) count(sites []usage) {
 	})
 }
 
-// usages sums the buffers up by label: leaks first, then by bytes at the peak.
+// usages sums the buffers by label: leaks first, then by bytes at the peak.
 func (p *picture) usages() []usage {
 	atPeak := make([]int64, len(p.c.Sites))
 	all := make([]int64, len(p.c.Sites))
 	used := make([]bool, len(p.c.Sites))
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
-		if !p.cols.holds(b) {
+		if !p.cols.overlaps(b) {
 			continue
 		}
 		p.buffers++
 		used[b.Site] = true
-		all[b.Site] += min(b.Size, mostBytes/int64(len(p.s.Buffers))) // only breaks ties: may not overflow
+		all[b.Site] += min(b.Size, mostBytes/int64(len(p.s.Buffers))) // breaks ties; must not overflow
 		if aliveAt(b, p.peak.At) {
 			atPeak[b.Site] += b.Size
 		}
 	}
-	// Sites are taken in their order, so that equal sums rank the same always.
+	// Sites are visited in their order, so that the order of equal sums is stable.
 	index := map[label]int{}
 	var list []usage
 	for id := range used {
@@ -195,16 +193,16 @@ func (p *picture) usages() []usage {
 	return list
 }
 
-// label names a site.
+// label returns the label of a site.
 func (p *picture) label(site lifetime.SiteID) label {
 	name, place := plot.Name(p.c, p.s, site)
 	return label{name, place, p.o.Marks.At(p.s, site).Text}
 }
 
-// each calls f with every buffer in the part that is drawn, and its class.
+// each calls f with every buffer in the visible part, and its class.
 func (p *picture) each(f func(i int, class uint8)) {
 	for i := range p.s.Buffers {
-		if b := &p.s.Buffers[i]; p.cols.holds(b) {
+		if b := &p.s.Buffers[i]; p.cols.overlaps(b) {
 			f(i, p.classOf(b))
 		}
 	}
@@ -212,22 +210,21 @@ func (p *picture) each(f func(i int, class uint8)) {
 
 func (p *picture) classOf(b *lifetime.Buffer) uint8 {
 	k := p.ofSite[b.Site]
-	if int(k) < p.leaks || p.o.Color == BySite {
+	if int(k) < p.leaks {
 		return k
 	}
-	if p.o.Color == ByCategory {
+	switch p.o.Color {
+	case ByCategory:
 		if b.Kind != lifetime.Plain {
 			return p.ofKind[b.Kind]
 		}
-		return k
-	}
-	k = uint8(p.leaks)
-	switch {
-	case p.o.Color == ByLeak:
+	case ByLeak:
+		k = uint8(p.leaks)
 		if b.Edge&lifetime.EndOpen == 0 {
 			k++
 		}
-	default:
+	case BySize:
+		k = uint8(p.leaks)
 		for _, limit := range sizeLimits {
 			if b.Size > limit {
 				k++
@@ -237,13 +234,13 @@ func (p *picture) classOf(b *lifetime.Buffer) uint8 {
 	return k
 }
 
-// area is the size of b times its lifetime in the part that is drawn.
+// area returns the size of b times its lifetime in the visible part.
 func (p *picture) area(b *lifetime.Buffer) float64 {
-	end := p.cols.to
+	end := p.To
 	if b.Edge&lifetime.EndOpen == 0 {
 		end = min(end, b.End)
 	}
-	return float64(b.Size) * float64(uint64(end)-uint64(max(b.Begin, p.cols.from)))
+	return float64(b.Size) * float64(uint64(end)-uint64(max(b.Begin, p.From)))
 }
 
 func (a *amount) add(b *lifetime.Buffer, peak int64) {

@@ -4,30 +4,30 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"math/bits"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/plot"
 )
 
-// columnWidth is the width of a column in tenths of a pixel. Half a pixel is
-// one dot of the screens on which such a picture is looked at closely.
+// columnWidth is the width of a column in tenths of a pixel. Half a pixel of the page is
+// one pixel of a high-density screen.
 const columnWidth = 5
 
-// mostBytes bounds what may be alive at once, so that no sum overflows.
+// mostBytes is the maximum number of bytes in use, so that no sum overflows.
 const mostBytes = 1 << 60
 
-var errTooLarge = errors.New("the sizes add up to more than an exbibyte: the capture is damaged, or read wrong")
+var errTooLarge = errors.New("the sizes add up to more than 1 EiB: the capture is damaged or was misread")
 
-// columns is a space sampled for drawing: per column of the plot one instant,
-// the one at which most bytes are alive in it.
+// columns is a space sampled for drawing: for each column of the plot, the time at which
+// most bytes are alive in it.
 type columns struct {
-	from, to int64
-	at       []int64 // never decreases
-	level    []int64 // bytes alive at that instant, Base and Stack included
+	plot.Window
+	at    []int64 // never decreases
+	level []int64 // bytes alive at that time, with Base and Stack
 }
 
-// changes yields every change of the bytes in use, in order of time: those of
-// the buffers, and those of the stack beside the heap after its first level.
+// changes yields every change of the bytes in use as time and difference, in order of
+// time: those of the buffers, and those of the stack after its first level.
 func changes(s *lifetime.Space) iter.Seq2[int64, int64] {
 	return func(yield func(at, bytes int64) bool) {
 		next := 1
@@ -52,13 +52,13 @@ func changes(s *lifetime.Space) iter.Seq2[int64, int64] {
 	}
 }
 
-// sample picks the instants for n columns over [from, to).
-func sample(s *lifetime.Space, from, to int64, n int) (columns, error) {
-	c := columns{from: from, to: to, at: make([]int64, n), level: make([]int64, n)}
+// sample finds the times of the columns of w. It fails if too many bytes are in use.
+func sample(s *lifetime.Space, w plot.Window) (columns, error) {
+	c := columns{Window: w, at: make([]int64, w.Columns), level: make([]int64, w.Columns)}
 	for k := range c.level {
 		c.level[k] = -1
 	}
-	level, since := s.Base, from
+	level, since := s.Base, w.From
 	if len(s.Stack) > 0 {
 		level += s.Stack[0].Bytes
 	}
@@ -66,47 +66,34 @@ func sample(s *lifetime.Space, from, to int64, n int) (columns, error) {
 		return c, errTooLarge
 	}
 	for at, bytes := range changes(s) {
-		if at >= to {
+		if at >= w.To {
 			break
 		}
-		// A level counts once all changes of its instant are in: what lies
-		// between two of them was never the state of the heap.
+		// A level counts after all changes of one time: levels between them were never
+		// the state of the heap.
 		if at > since {
-			c.hold(level, since, at)
+			c.fill(level, since, at)
 			since = at
 		}
 		if level += bytes; level > mostBytes || level < 0 {
 			return c, errTooLarge
 		}
 	}
-	c.hold(level, since, to)
+	c.fill(level, since, w.To)
 	return c, nil
 }
 
-// hold enters that level bytes were alive over [since, until).
-func (c *columns) hold(level, since, until int64) {
-	first, _ := c.column(since)
-	last, inside := c.column(until)
-	if !inside {
-		last--
-	}
-	for k := first; k <= last; k++ {
+// fill adds a level to the columns of [since, until).
+func (c *columns) fill(level, since, until int64) {
+	first, end := c.Span(since, until)
+	for k := first; k < end; k++ {
 		if level > c.level[k] {
 			c.level[k], c.at[k] = level, since
 		}
 	}
 }
 
-// column returns the column that t falls into; inside is false when t is the
-// very beginning of it.
-func (c *columns) column(t int64) (k int, inside bool) {
-	hi, lo := bits.Mul64(uint64(t)-uint64(c.from), uint64(len(c.at)))
-	q, rem := bits.Div64(hi, lo, uint64(c.to)-uint64(c.from))
-	return int(q), rem != 0
-}
-
-// floors returns, per column, the bytes below the buffers: Base, and with it the
-// stack.
+// floors returns the bytes below the buffers in each column: Base and the stack.
 func (c *columns) floors(s *lifetime.Space) []int64 {
 	floors := make([]int64, len(c.at))
 	stack, next := int64(0), 0
@@ -119,41 +106,35 @@ func (c *columns) floors(s *lifetime.Space) []int64 {
 	return floors
 }
 
-// first returns the first column whose instant is not before t, a time at
-// which a buffer begins or ends.
+// first returns the first column whose time is not before t, the begin or end of a
+// buffer.
 func (c *columns) first(t int64) int {
-	if t <= c.from {
-		return 0
-	}
-	if t >= c.to {
-		return len(c.at)
-	}
-	// Columns before t's own hold earlier instants. The next one holds t or
-	// later, because the level that t begins reaches into it.
-	k, _ := c.column(t)
-	if c.at[k] < t {
+	// Columns before the one of t have earlier times. The next one has t or a later time,
+	// because the level that begins at t extends into it.
+	k, _ := c.Column(t)
+	if k < c.Columns && c.at[k] < t {
 		k++
 	}
 	return k
 }
 
-// span returns the columns [k0, k1) in which a buffer is seen.
-func (c *columns) span(b *lifetime.Buffer) (k0, k1 int) {
-	k1 = len(c.at)
+// ofBuffer returns the columns [k0, k1) that show a buffer.
+func (c *columns) ofBuffer(b *lifetime.Buffer) (k0, k1 int) {
+	k1 = c.Columns
 	if b.Edge&lifetime.EndOpen == 0 {
 		k1 = c.first(b.End)
 	}
 	return c.first(b.Begin), k1
 }
 
-// holds says whether any of a buffer's life lies in the part that is drawn.
-func (c *columns) holds(b *lifetime.Buffer) bool {
-	return b.Begin < c.to && (b.End > c.from || b.Edge&lifetime.EndOpen != 0)
+// overlaps reports whether a buffer is alive in the window.
+func (c *columns) overlaps(b *lifetime.Buffer) bool {
+	return b.Begin < c.To && (b.End > c.From || b.Edge&lifetime.EndOpen != 0)
 }
 
-// peak returns the highest level and the first instant that has it.
+// peak returns the highest level and its first time.
 func (c *columns) peak() lifetime.Level {
-	peak := lifetime.Level{At: c.from, Bytes: -1}
+	peak := lifetime.Level{At: c.From, Bytes: -1}
 	for k, level := range c.level {
 		if level > peak.Bytes {
 			peak = lifetime.Level{At: c.at[k], Bytes: level}
@@ -162,7 +143,7 @@ func (c *columns) peak() lifetime.Level {
 	return peak
 }
 
-// aliveAt says whether b is alive at t.
+// aliveAt reports whether b is alive at t.
 func aliveAt(b *lifetime.Buffer, t int64) bool {
 	return b.Begin <= t && (b.End > t || b.Edge&lifetime.EndOpen != 0)
 }

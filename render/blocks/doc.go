@@ -1,33 +1,31 @@
-// Package blocks draws the buffers of one space as a static picture: one block
-// per buffer, as wide as it lived and as high as the memory it occupied.
+// Package blocks draws the buffers of one space as a static picture: one block per
+// buffer. The width of a block is the lifetime of the buffer, its height is the size.
 //
-// Its place in the pipeline: it takes a [lifetime.Capture] and one of its
-// spaces, asks nothing of the format they were read from, and draws on a
-// [canvas.Canvas], which makes an SVG or a PNG of it.
+// Its place in the pipeline: it takes a [lifetime.Capture] of any format and one of
+// its spaces, and draws on a [canvas.Canvas], which writes an SVG or a PNG.
 //
 // Two layouts:
 //
-//   - [Stacked] piles the live buffers up in order of their allocation, so that
-//     the upper edge of the pile is the usage. When a buffer ends, those above
-//     it slide down. With [ByLeak] leaks lie below all others.
-//   - [Address] puts a buffer where it lies in memory, on the regions that the
-//     allocator reserved. Holes between buffers are fragmentation.
+//   - [Stacked] stacks the live buffers in order of their allocation, so that the
+//     upper edge is the usage. When a buffer ends, those above it move down. With
+//     [ByLeak], leaks are below all others.
+//   - [Address] puts a buffer at its address, on the regions that the allocator
+//     reserved. Holes between buffers are fragmentation.
 //
-// The stacked layout shows one instant per half pixel of width: the one with
-// the most bytes alive in it. The peak is therefore never lost, everything in
-// a column existed at the same time, and the upper edge is exact to a tenth of
-// a pixel. It also bounds the work: a column holds no more blocks than it has
-// half pixels, however many buffers the space has.
+// Each column of the stacked layout is half a pixel wide. It shows the time of that
+// column at which most bytes are alive, so the peak is never lost and the upper edge
+// is exact to a tenth of a pixel. This also limits the work: the number of blocks in a
+// column depends on the height of the picture, not on the number of buffers.
 //
-// The limit of the device is in the picture where the peak reaches half of it;
-// a limit far above would leave nothing to see of the buffers.
+// The picture includes the limit of the device if the peak is at least half of it. A
+// higher limit would leave little room for the buffers.
 //
 // Buffers that are too small for a shape, and those beyond the largest
-// [Options].MaxBlocks, are drawn together by colour; in the stacked layout they
-// lie on top, where they push nothing around. Totals count every buffer. The
-// picture says how many were drawn together.
+// [Options].MaxBlocks, are drawn together by colour. In the stacked layout they are on
+// top, where they do not move other blocks. Totals count every buffer, and the picture
+// gives the number of buffers that were drawn together.
 //
-// The package refuses spaces without buffers, windows without buffers, the
-// address layout of a space without addresses, and sizes that add up to more
-// than an exbibyte, which only damaged captures have.
+// [Write] fails for spaces and windows without buffers, for the address layout of a
+// space without addresses, and for sizes that add up to more than 1 EiB, which only
+// damaged captures have.
 package blocks

@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/memlane/memlane/internal/units"
@@ -9,7 +10,7 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// draw puts the whole picture on a page, from back to front.
+// draw draws the picture on a page, from back to front.
 func (p *picture) draw() error {
 	var l layout
 	var m *addressMap
@@ -31,7 +32,8 @@ func (p *picture) draw() error {
 	if m != nil {
 		name, height, ceiling = "offset, without gaps", m.height, m.scale.From
 	}
-	p.heading()
+	p.Heading(p.headline(), append(p.Source(p.c), units.Plural(p.buffers, "buffer"),
+		units.Span(p.To-max(p.From, plot.Origin(p.s)), p.s.Axis.Unit()), "peak "+units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
 	p.Upwards(name)
 	p.Sizes(ceiling, 500, height)
 	if m != nil {
@@ -51,45 +53,70 @@ func (p *picture) draw() error {
 	return nil
 }
 
-// headline is what the picture is called.
+// headline returns the title of the picture.
 func (p *picture) headline() string {
 	if p.o.Title != "" {
 		return canvas.Cut(p.o.Title, 200)
 	}
-	// The device alone is what people call a space; the line below has the rest.
+	// The device is enough to identify a space; the line below has the rest.
 	what := [...]string{" - allocated memory", " - addresses"}[p.o.Layout]
 	by := [...]string{" by call site", " by size", ", leaks", " by category"}[p.o.Color]
 	if p.o.Color == BySite && (p.s.Axis == lifetime.ProgramOrder || p.s.Facts&lifetime.Stacks == 0) {
-		by = " by operation" // which scopes are, too
+		by = " by operation" // scopes are operations too
 	}
 	return plot.Device(p.s) + what + by
 }
 
-// explanation says how to read the picture and what is not drawn one by one.
+// explanation explains the picture and counts the buffers without a separate block.
 func (p *picture) explanation(l *layout) string {
 	s := "One block per buffer"
 	if l.rest.count > 0 {
-		ones := " small ones ("
-		if l.rest.count == 1 {
-			ones = " small one ("
-		}
-		s += "; " + units.Count(l.rest.count) + ones + units.Bytes(l.rest.bytes) + " at the peak) drawn together"
+		s += "; " + units.Plural(l.rest.count, "small buffer") + " (" + units.Bytes(l.rest.bytes) + " at the peak) drawn together"
 	}
 	if p.o.Layout == Address {
-		return s + ". Gaps between regions are left out."
+		return s + ". Gaps between regions are not drawn."
 	}
 	return s + ". Width is lifetime, height is size."
 }
 
-// heading writes the title and the line below it.
-func (p *picture) heading() {
-	length := units.Span(p.To-max(p.From, plot.Origin(p.s)), p.s.Axis.Unit())
-	p.Heading(p.headline(), append(p.Source(p.c), units.Count(int64(p.buffers))+" buffers", length,
-		"peak "+units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
+// peakLine marks the peak: its height in the stacked layout, its time in the other.
+func (p *picture) peakLine() {
+	x, y := p.X(p.peak.At), p.Top
+	line := canvas.Line(x, p.Top, x, p.Bottom)
+	if p.o.Layout == Stacked {
+		y = p.Bottom - p.height().At(uint64(p.peak.Bytes))
+		line = canvas.Line(p.Left, y, p.Right, y)
+	}
+	p.Page.Stroke(line, canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}, nil)
+	p.Peak(p.peak, y, p.Width-100) // in narrow pictures the text may extend above the legend
 }
 
-// base draws the bytes below the buffers: those that were alive all the time
-// without being seen, and on them the stack of compiled programs.
+// legend lists the classes, and the bytes below the buffers.
+func (p *picture) legend() {
+	var rows []plot.Row
+	for _, c := range p.classes {
+		if !c.hidden {
+			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place, Below: cmp.Or(c.leak, atPeak(c.bytes)), Bad: c.leak != ""})
+		}
+	}
+	if p.s.Base > 0 {
+		rows = append(rows, plot.BaseRow(p.s))
+	}
+	if len(p.s.Stack) > 0 {
+		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, outside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
+	}
+	p.Legend(p.Top, rows)
+}
+
+func atPeak(bytes int64) string {
+	if bytes == 0 {
+		return "none at the peak"
+	}
+	return units.Bytes(bytes) + " at the peak"
+}
+
+// base draws the bytes below the buffers: those from before the window, and on them the
+// stack of compiled programs.
 func (p *picture) base() {
 	bottom, top := make([]int64, len(p.floors)), make([]int64, len(p.floors))
 	for k := range top {
@@ -100,8 +127,8 @@ func (p *picture) base() {
 		title string
 		path  *canvas.Path
 	}{
-		{baseLook, "before the window\n" + units.Exact(p.s.Base) + " that no event names", p.band(bottom, top, p.height())},
-		{stackLook, "stack\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, beside the heap", p.band(top, p.floors, p.height())},
+		{plot.BaseLook, "before the window\n" + units.Exact(p.s.Base) + ", without events", p.band(bottom, top, p.height())},
+		{stackLook, "stack\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, outside the heap", p.band(top, p.floors, p.height())},
 	} {
 		if !band.path.Empty() {
 			p.Page.Fill(band.path, band.look, []byte(band.title))
@@ -122,7 +149,7 @@ func (p *picture) regions(m *addressMap) {
 		if rc.x >= p.Right || rc.end <= rc.x || rc.hi <= rc.lo {
 			continue
 		}
-		if rc.hi-rc.lo < smallest { // still drawn: free memory is to be seen
+		if rc.hi-rc.lo < smallest { // drawn too, to show free memory
 			outline(&small, []step{rc.step}, rc.end, p.Bottom)
 			continue
 		}
@@ -136,7 +163,7 @@ func (p *picture) regions(m *addressMap) {
 	p.Page.End()
 }
 
-// regionName says what a region is for.
+// regionName returns the kind and the uses of a region.
 func (p *picture) regionName(r *lifetime.Region) string {
 	name := "reserved"
 	if p.s.Axis == lifetime.ProgramOrder {
@@ -150,16 +177,16 @@ func (p *picture) regionName(r *lifetime.Region) string {
 	return name
 }
 
-// mergedPaths draws what has no shape of its own: one path per class.
+// mergedPaths draws the buffers without a separate shape: one path per class.
 func (p *picture) mergedPaths(l *layout) {
 	if len(l.merged) == 0 {
 		return
 	}
-	// A little paler than blocks: one can not point at a single buffer there.
+	// Paler than blocks, because a single buffer has no tooltip here.
 	p.Page.Group(canvas.Look{Faint: true})
 	for _, m := range l.merged {
 		p.Page.Fill(m.path, p.classes[m.class].look, []byte(canvas.Cut(p.classes[m.class].name, 80)+"\n"+
-			units.Count(m.rest.count)+" small or short buffers, "+units.Bytes(m.rest.bytes)+" at the peak"))
+			units.Count(m.rest.count)+" small or short-lived buffers, "+units.Bytes(m.rest.bytes)+" at the peak"))
 	}
 	p.Page.End()
 }

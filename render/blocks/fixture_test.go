@@ -11,8 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// program builds captures of made-up programs: an allocator that hands out the
-// lowest free addresses, and a clock.
+// program builds captures of made-up programs. Its allocator returns the lowest free
+// addresses.
 type program struct {
 	*build.Builder
 	space  build.SpaceRef
@@ -37,7 +37,7 @@ func (p *program) at(function, file string, line int) lifetime.SiteID {
 
 const firstAddress = 0x7f00_0000_0000
 
-// alloc takes the lowest gap that fits.
+// alloc uses the lowest gap that is large enough.
 func (p *program) alloc(dt, size int64, site lifetime.SiteID) uint64 {
 	p.now += dt
 	addr, i := uint64(firstAddress), 0
@@ -154,7 +154,7 @@ func training(steps, layers int, leak bool) *program {
 	return p
 }
 
-// random is a space of n events with live buffers of mixed sizes, from a seed.
+// random is a space of n random events with buffers of mixed sizes.
 func random(seed uint64, n int, desc lifetime.SpaceInfo) *program {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := newProgram("random.bin", desc)

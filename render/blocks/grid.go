@@ -2,7 +2,7 @@ package blocks
 
 import "github.com/memlane/memlane/render/canvas"
 
-// grid counts, per cell of the plot and class, the buffers that touch it.
+// grid counts the buffers of each class that touch each cell of the plot.
 type grid struct {
 	left, right, bottom point
 	cell                point
@@ -17,8 +17,8 @@ func (p *picture) newGrid(cell point, classes int) *grid {
 	return g
 }
 
-// add counts one buffer. Its cells of a row are entered by their ends, since a
-// buffer may be one cell high and as wide as the plot.
+// add counts one buffer. It changes only the first cell of a row and the one after the
+// last, because a buffer may be one cell high and as wide as the plot.
 func (g *grid) add(r rect, class int) {
 	if g.counts[class] == nil {
 		g.counts[class] = make([]int32, g.rows*(g.columns+1))
@@ -34,18 +34,16 @@ func (g *grid) add(r rect, class int) {
 	}
 }
 
-// none marks a cell that no buffer touches.
+// none marks a cell without buffers.
 const none = 255
 
-// paths returns the outlines of every class and the number of pieces in all.
-// Equal cells beside each other are one piece, as are equal rows.
+// paths returns the outlines of every class and the total number of pieces. Adjacent
+// equal cells of a row are one piece, and adjacent equal rows share their pieces.
 func (g *grid) paths() (paths []canvas.Path, pieces int) {
 	paths = make([]canvas.Path, len(g.counts))
 	above := make([]uint8, g.columns)
 	row := make([]uint8, g.columns)
-	// Buffers that live long make runs along a row, those alive at the same time
-	// make equal rows: together a tenth of the cells is left.
-	begin := 0 // first of the rows that look like above
+	begin := 0 // first of the rows that are equal to above
 	emit := func(end int) {
 		for x := 0; x < g.columns; {
 			from := x
@@ -72,7 +70,7 @@ func (g *grid) paths() (paths []canvas.Path, pieces int) {
 	return paths, pieces
 }
 
-// dominant writes the class that most buffers of each cell belong to.
+// dominant writes the class of most buffers of each cell of row r.
 func (g *grid) dominant(row []uint8, r int) {
 	best := make([]int32, g.columns)
 	for x := range row {
@@ -85,8 +83,7 @@ func (g *grid) dominant(row []uint8, r int) {
 		n := int32(0)
 		for x := range row {
 			n += counts[r*(g.columns+1)+x]
-			// Ties stay with the class that stands higher in the legend.
-			if n > best[x] {
+			if n > best[x] { // of equal counts, the class that is higher in the legend
 				best[x], row[x] = n, uint8(class)
 			}
 		}

@@ -1,7 +1,6 @@
 package blocks
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -9,10 +8,11 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
-// title returns what shows when a reader points at a buffer. It runs once per
-// block: no fmt, no memory of its own. The next call overwrites it.
+// title returns the tooltip of a buffer. The next call overwrites it. It runs once per
+// block, so it uses neither fmt nor new memory.
 func (p *picture) title(buffer int) []byte {
 	b := &p.s.Buffers[buffer]
 	out := append(p.hover[:0], p.caption(b.Site)...)
@@ -36,14 +36,11 @@ func (p *picture) title(buffer int) []byte {
 	return out
 }
 
-// appendRequested says what was asked for, or is left without the padding, and how
-// much more the buffer takes.
+// appendRequested appends the requested bytes and the overhead of the buffer.
 func (p *picture) appendRequested(out []byte, b *lifetime.Buffer) []byte {
-	word := "\nrequested "
-	if p.s.Axis == lifetime.ProgramOrder {
-		word = "\nunpadded "
-	}
-	out = append(append(out, word...), p.size(b.Requested)...)
+	word, _ := plot.Words(p.s)
+	out = append(append(append(out, '\n'), word...), ' ')
+	out = append(out, p.size(b.Requested)...)
 	if b.Requested <= 0 || b.Size < b.Requested {
 		return out
 	}
@@ -52,8 +49,8 @@ func (p *picture) appendRequested(out []byte, b *lifetime.Buffer) []byte {
 	return append(out, " %"...)
 }
 
-// appendOffset says where a buffer lies: an address means something to the
-// program that ran, an offset to those who compare buffers.
+// appendOffset appends the offset of a buffer, for comparison with other buffers, and
+// its address.
 func (p *picture) appendOffset(out []byte, addr uint64) []byte {
 	out = append(out, "\noffset "...)
 	out = strconv.AppendUint(out, addr-p.lowest, 10)
@@ -67,23 +64,22 @@ func (p *picture) appendOffset(out []byte, addr uint64) []byte {
 	return out
 }
 
-// appendLife says how long a buffer lived and which ends of it were not seen.
+// appendLife appends the lifetime of a buffer, and which ends were not recorded.
 func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 	unit := p.s.Axis.Unit()
 	if p.s.Axis == lifetime.ProgramOrder {
 		return appendInstructions(append(out, '\n'), b)
 	}
-	// Times count from the beginning of the window, as on the axis.
+	// Times start at the beginning of the window, as on the axis.
 	if b.Edge&lifetime.BeginUnseen != 0 {
-		out = append(out, "\nolder than the window"...)
+		out = append(out, "\nallocated before the window"...)
 	} else {
 		out = append(out, "\nfrom "...)
 		out = appendSpan(out, b.Begin-p.s.Begin, unit)
 	}
-	switch {
-	case b.Edge&lifetime.EndOpen != 0:
+	if b.Edge&lifetime.EndOpen != 0 {
 		out = append(out, ", alive at the end"...)
-	default:
+	} else {
 		out = append(out, ", for "...)
 		out = appendSpan(out, b.End-b.Begin, unit)
 	}
@@ -96,8 +92,8 @@ func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 	return out
 }
 
-// appendInstructions says between which instructions a buffer of a compiled
-// program lives.
+// appendInstructions appends the first and the last instruction of a buffer of a compiled
+// program.
 func appendInstructions(out []byte, b *lifetime.Buffer) []byte {
 	open := b.Edge&lifetime.EndOpen != 0
 	if b.Begin < 0 && open {
@@ -112,7 +108,7 @@ func appendInstructions(out []byte, b *lifetime.Buffer) []byte {
 	return append(out, units.Count(b.End)...)
 }
 
-// caption returns the first lines of the hover text of every block of a site.
+// caption returns the first lines of the tooltips of a site.
 func (p *picture) caption(site lifetime.SiteID) []byte {
 	if text := p.captions[site]; text != nil {
 		return text
@@ -133,16 +129,15 @@ func (p *picture) caption(site lifetime.SiteID) []byte {
 	return text
 }
 
-// details are the further lines of a hover text on what was computed: the whole
-// name of the operation, the instruction or tensor, and the source it was compiled
-// from. A label may say some of it already.
+// details returns the lines of a tooltip about the operation: its whole name, the
+// instruction or tensor, and its source. They omit the parts that the label already has.
 func (p *picture) details(s *lifetime.Site, l label) (lines []string) {
 	if s.Op != "" && s.Op != l.name {
 		lines = append(lines, canvas.Cut(s.Op, 200))
 	}
 	var words []string
 	for _, word := range []string{s.Instr, s.DType, s.Shape, s.Region} {
-		if word != "" && word != l.name && word != l.place && (word != s.DType || s.Instr == "") { // the shape of an instruction has its type
+		if word != "" && word != l.name && word != l.place && (word != s.DType || s.Instr == "") { // the shape of an instruction contains its type
 			words = append(words, canvas.Cut(word, 100))
 		}
 	}
@@ -160,7 +155,7 @@ func (p *picture) details(s *lifetime.Site, l label) (lines []string) {
 	return lines
 }
 
-// size returns units.Exact, which is too slow for every block.
+// size returns units.Exact(n) from a cache, because units.Exact is slow.
 func (p *picture) size(n int64) []byte {
 	text, ok := p.sizes[n]
 	if !ok {
@@ -170,8 +165,8 @@ func (p *picture) size(n int64) []byte {
 	return text
 }
 
-// appendSpan appends what units.Span returns, which is too slow for every
-// block; the tests hold the two together.
+// appendSpan appends the result of units.Span, which is too slow for every block. A test
+// compares the two.
 func appendSpan(b []byte, n int64, unit string) []byte {
 	if unit != "ns" || n < int64(time.Microsecond) {
 		return append(b, units.Span(n, unit)...)
@@ -183,30 +178,12 @@ func appendSpan(b []byte, n int64, unit string) []byte {
 	case n >= int64(time.Millisecond):
 		size, name = time.Millisecond, " ms"
 	}
-	digits, pow := 2, int64(100)
+	v, digits := float64(n)/float64(size), 2
 	switch {
-	case n/5 >= 1999*int64(size)/100: // 99.95, which would show as 100
-		digits, pow = 0, 1
-	case n/5 >= 1999*int64(size)/1000:
-		digits, pow = 1, 10
+	case v >= 99.95:
+		digits = 0
+	case v >= 9.995:
+		digits = 1
 	}
-	v := n * pow / int64(size)
-	rest := 2 * (n*pow - v*int64(size))
-	if n > math.MaxInt64/1000 || rest == int64(size) {
-		// Half-way cases follow the binary fraction, as fmt does.
-		b = strconv.AppendFloat(b, float64(n)/float64(size), 'f', digits, 64)
-		return append(b, name...)
-	}
-	if rest > int64(size) {
-		v++
-	}
-	b = strconv.AppendInt(b, v/pow, 10)
-	if digits > 0 {
-		b = append(b, '.')
-		if digits == 2 {
-			b = append(b, byte('0'+v/10%10))
-		}
-		b = append(b, byte('0'+v%10))
-	}
-	return append(b, name...)
+	return append(strconv.AppendFloat(b, v, 'f', digits, 64), name...)
 }

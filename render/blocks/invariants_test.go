@@ -21,8 +21,8 @@ func usageAt(s *lifetime.Space, t int64) int64 {
 	return sum
 }
 
-// envelope returns the highest usage within each of n equal parts of [from,
-// to): at the beginning of the part, and wherever it changes inside.
+// envelope returns the highest usage in each of n equal parts of [from, to): at the
+// start of the part, and at every change inside.
 func envelope(s *lifetime.Space, from, to int64, n int) []int64 {
 	var times []int64
 	for i := range s.Buffers {
@@ -51,8 +51,8 @@ func envelope(s *lifetime.Space, from, to int64, n int) []int64 {
 	return env
 }
 
-// checkStack verifies that the blocks of every column stand on each other
-// without gap or overlap, and that they reach the usage.
+// checkStack checks that the blocks of every column have neither gaps nor overlaps, and
+// that their top is the usage.
 func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options) {
 	t.Helper()
 	p, err := newPicture(c, s, o)
@@ -75,13 +75,13 @@ func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options)
 		y := int(p.Bottom)
 		for _, sp := range spans {
 			if sp[1] != y {
-				t.Fatalf("column %d: a block stands at %d, the one below it ends at %d", k, sp[1], y)
+				t.Fatalf("column %d: a block begins at %d, the block below ends at %d", k, sp[1], y)
 			}
 			y = sp[0]
 		}
 		want := int((bytes*int64(p.Bottom-p.Top) + peak/2) / peak)
 		if got := int(p.Bottom) - y; got != want {
-			t.Fatalf("column %d: the blocks are %d high, the usage %d", k, got, want)
+			t.Fatalf("column %d: the blocks have a height of %d, want %d", k, got, want)
 		}
 	}
 }
@@ -93,10 +93,10 @@ func TestStackIsUsage(t *testing.T) {
 			desc = lifetime.SpaceInfo{Device: "cpu", Axis: lifetime.Event}
 		}
 		p := random(seed, 30+int(seed*seed)*9, desc)
-		if seed%4 == 2 { // bytes that no event names
+		if seed%4 == 2 { // bytes without events
 			p.Total(p.space, lifetime.Total{T: p.now + 5, Bytes: 300 * mib, Measure: lifetime.Requested})
 		}
-		if seed%3 == 0 { // a stack beside the heap that changes, also between two events
+		if seed%3 == 0 { // a stack outside the heap that changes, also between two events
 			for i := range int64(1 + seed) {
 				p.StackReserved(p.space, p.now*i/int64(1+seed), (i*7%5)*40*mib)
 			}
@@ -123,7 +123,7 @@ func TestStackIsUsage(t *testing.T) {
 	}
 }
 
-// Blocks at addresses are rectangles that do not overlap: the buffers do not.
+// TestAddressesDoNotOverlap checks that blocks are rectangles that do not overlap.
 func TestAddressesDoNotOverlap(t *testing.T) {
 	for seed := range uint64(8) {
 		p := random(seed, 200+int(seed)*300, cuda)
@@ -146,7 +146,7 @@ func TestAddressesDoNotOverlap(t *testing.T) {
 		for i, a := range blocks {
 			a0, a1 := a.points[0], a.points[2]
 			if len(a.points) != 4 && len(a.points) != 5 || a1[0]-a0[0] < smallest || a1[1]-a0[1] < smallest {
-				t.Fatalf("no rectangle: %v", a)
+				t.Fatalf("not a rectangle: %v", a)
 			}
 			for _, b := range blocks[:i] {
 				b0, b1 := b.points[0], b.points[2]
@@ -173,7 +173,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// A million buffers stay small, and the picture says what it drew together.
+// TestMillionBuffers checks the size of a picture of a million buffers, and its count of
+// buffers that were drawn together.
 func TestMillionBuffers(t *testing.T) {
 	n := 1000000
 	if testing.Short() {
@@ -198,7 +199,7 @@ func TestMillionBuffers(t *testing.T) {
 			t.Errorf("layout %d: %d of %d buffers", l, got, n)
 		}
 		if want := fmt.Sprintf("%d,%03d small", lay.rest.count/1000, lay.rest.count%1000); !strings.Contains(d.desc, want) {
-			t.Errorf("layout %d: %q does not say %q", l, d.desc, want)
+			t.Errorf("layout %d: %q does not contain %q", l, d.desc, want)
 		}
 		together := lay.rest.bytes + s.Base
 		for _, sh := range lay.shapes {
@@ -207,7 +208,7 @@ func TestMillionBuffers(t *testing.T) {
 			}
 		}
 		if together != p.peak.Bytes {
-			t.Errorf("layout %d: shapes and the rest come to %d bytes at the peak, want %d", l, together, p.peak.Bytes)
+			t.Errorf("layout %d: shapes and the rest sum to %d bytes at the peak, want %d", l, together, p.peak.Bytes)
 		}
 	}
 }

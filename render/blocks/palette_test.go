@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// blindness simulates how colours look to people, as matrices on linear RGB:
+// blindness has matrices on linear RGB that simulate colour vision:
 // Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation
 // of Color Vision Deficiency" (2009), severity 1.
 var blindness = map[string][3][3]float64{
@@ -19,7 +19,7 @@ var blindness = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}},
 }
 
-// lab returns a colour in CIE L*a*b*, as eyes of the given kind see it.
+// lab returns a colour in CIE L*a*b*, as these eyes see it.
 func lab(c canvas.RGB, eyes [3][3]float64) [3]float64 {
 	var linear, seen [3]float64
 	for i := range linear {
@@ -42,8 +42,8 @@ func lab(c canvas.RGB, eyes [3][3]float64) [3]float64 {
 	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// The colours of one picture are told apart by people with any of the common
-// colour blindnesses, and in a grey print. A difference of 2 is just seen.
+// TestPalette checks that people with common colour blindnesses can distinguish the
+// colours of one picture, also in a grey print. A difference of 2 is barely visible.
 func TestPalette(t *testing.T) {
 	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:]} {
 		for who, eyes := range blindness {

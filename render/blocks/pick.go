@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// smallest is the least extent of a block with a shape of its own, in tenths
-// of a pixel. Below it nobody can point at it.
+// smallest is the minimum width and height of a block with a separate shape, in tenths of
+// a pixel. The mouse cannot point at smaller ones.
 const smallest = 5
 
-// candidate is a buffer that is large enough for a shape of its own.
+// candidate is a buffer that is large enough for a separate shape.
 type candidate struct {
 	area   float64 // size x lifetime
 	buffer int
-	k0, k1 int32 // columns, where the layout has such
+	k0, k1 int32 // columns [k0, k1) in the stacked layout
 	class  uint8
 }
 
@@ -25,9 +25,9 @@ func largest(all []candidate, n int) []candidate {
 	if n == 0 {
 		return nil
 	}
-	// Sorting a million candidates costs more than drawing them. The upper
-	// bits of a positive float order as the float does: count by them, and
-	// sort only what can be among the first n.
+	// Sorting a million candidates costs more than drawing them. The upper bits of
+	// positive floats have the order of the floats: count by these bits, and sort only
+	// candidates that can be among the first n.
 	key := func(c *candidate) uint64 { return math.Float64bits(c.area) >> 48 }
 	count := make([]int, 1<<16)
 	for i := range all {
@@ -51,25 +51,23 @@ func largest(all []candidate, n int) []candidate {
 	return all[:n]
 }
 
-// inOrder returns a copy of own in order of buffers, which is that of their
-// allocation.
+// inOrder returns a copy of own in order of allocation.
 func inOrder(own []candidate) []candidate {
 	own = slices.Clone(own)
 	slices.SortFunc(own, func(a, b candidate) int { return cmp.Compare(a.buffer, b.buffer) })
 	return own
 }
 
-// Bytes of a file: the markup of one block without its texts, one corner of its
-// outline, and what all blocks may take together, so that a picture of
-// defaultMaxBlocks stays below 2 MB with everything else in it.
+// Bytes of a file: the markup of one block without its texts, one corner of its outline,
+// and the budget of all blocks. With it a picture of defaultMaxBlocks is below 2 MB.
 const (
 	blockCost  = 40
 	cornerCost = 6
 	budget     = 170 * defaultMaxBlocks
 )
 
-// affordable returns how many of the largest blocks to try next: own when
-// what was laid out, with so many corners, fits the file, else fewer.
+// affordable returns how many of the largest blocks to try next: all of own if they fit
+// the budget with so many corners, otherwise fewer.
 func (p *picture) affordable(own []candidate, corners int) int {
 	cost := corners * cornerCost
 	for i := range own {

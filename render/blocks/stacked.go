@@ -1,19 +1,17 @@
 package blocks
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
 
-// stack piles the buffers up in order of their allocation, the ones without a
-// shape of their own on top.
+// stack puts the buffers on top of each other in order of their allocation. Buffers
+// without a separate shape are at the top.
 //
-// Order of allocation keeps the picture calm and small: lives are nested as a
-// rule (what a step allocates last it frees first), and a block moves only when
-// an older one below it ends. Small buffers at the bottom would move everything
+// In order of allocation, blocks move rarely: most lifetimes are nested, and a block moves
+// only when an older one below it ends. Small buffers at the bottom would move everything
 // in every column.
 func (p *picture) stack() layout {
 	height := p.height()
@@ -25,7 +23,7 @@ func (p *picture) stack() layout {
 	for {
 		together = small.with(p, all[len(own):])
 		floors = together.below(p)
-		// How often blocks move shows only once they are laid out.
+		// The number of steps is only known after the layout.
 		l = p.slide(inOrder(own), height, floors)
 		n := p.affordable(own, 4*len(l.steps))
 		if n == len(own) {
@@ -33,28 +31,31 @@ func (p *picture) stack() layout {
 		}
 		own = own[:n]
 	}
-	// Summed in bytes, not taken from the outlines: rounding must not add up.
-	piled := make([]int64, len(p.cols.at)+1)
+	// tops sums bytes, not heights of outlines, because rounding errors would add up.
+	tops := make([]int64, len(p.cols.at)+1)
 	for i := range own {
 		size := p.s.Buffers[own[i].buffer].Size
-		piled[own[i].k0] += size
-		piled[own[i].k1] -= size
+		tops[own[i].k0] += size
+		tops[own[i].k1] -= size
 	}
-	accumulate(piled)
+	accumulate(tops)
 	for k := range floors {
-		piled[k] += floors[k]
+		tops[k] += floors[k]
 	}
-	together.draw(p, &l, piled, height)
+	together.draw(p, &l, tops, height)
 	return l
 }
 
-// sort tells the buffers that are large enough for a shape from the others.
+// sort separates the buffers that are large enough for a shape from the others.
 func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	var all []candidate
-	bands := newBands(len(p.classes), len(p.cols.at))
+	bands := &bands{bytes: make([][]int64, len(p.classes)), rest: make([]amount, len(p.classes))}
+	for i := range bands.bytes {
+		bands.bytes[i] = make([]int64, len(p.cols.at)+1)
+	}
 	p.each(func(i int, class uint8) {
 		b := &p.s.Buffers[i]
-		k0, k1 := p.cols.span(b)
+		k0, k1 := p.cols.ofBuffer(b)
 		c := candidate{p.area(b), i, int32(k0), int32(k1), class}
 		if k0 < k1 && height.At(uint64(b.Size)) >= smallest {
 			all = append(all, c)
@@ -65,14 +66,13 @@ func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	return all, bands
 }
 
-// slide lays out blocks that stand in order of allocation, on floors. A block gets a new
-// step in every column in which it lies lower than before. A column has room
-// for few blocks of the smallest height, so walking over all the live ones
-// where anything changes is cheap.
+// slide lays out blocks in order of allocation, on floors. A block gets a new step in
+// every column in which its height changes. A column has room for few blocks, so it is
+// cheap to visit all live ones at every change.
 func (p *picture) slide(own []candidate, height plot.Scale, floors []int64) layout {
 	var moves []move
 	q := pile{own: own}
-	last := make([]step, len(own)) // all zero, which no block is
+	last := make([]step, len(own)) // no block is zero
 	for k := range p.cols.at {
 		if !q.advance(k) && k > 0 && floors[k] == floors[k-1] {
 			continue
@@ -80,10 +80,10 @@ func (p *picture) slide(own []candidate, height plot.Scale, floors []int64) layo
 		x := p.columnX(k)
 		offset := floors[k]
 		lo := height.At(uint64(offset))
-		for i := range p.upwards(&q) {
+		for _, i := range p.upwards(&q) {
 			offset += p.s.Buffers[own[i].buffer].Size
-			// The upper edge of a block is rounded once, and is the lower edge
-			// of the next: no gap opens between them.
+			// The rounded upper edge is also the lower edge of the next block, so that
+			// there is no gap between them.
 			hi := height.At(uint64(offset))
 			if last[i].lo != lo || last[i].hi != hi {
 				last[i] = step{x, lo, hi}
@@ -95,25 +95,16 @@ func (p *picture) slide(own []candidate, height plot.Scale, floors []int64) layo
 	return p.gather(own, moves)
 }
 
-// upwards yields the live blocks of a pile, lowest first: in order of allocation.
-// In a picture of leaks these lie at the bottom, where they stay: what they pile up
-// to is one shape, however much comes and goes above it.
-func (p *picture) upwards(q *pile) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for _, leaks := range [...]bool{true, false} {
-			for _, i := range q.live {
-				if p.o.Color == ByLeak && (int(q.own[i].class) < p.leaks) != leaks {
-					continue
-				}
-				if !yield(i) {
-					return
-				}
-			}
-			if p.o.Color != ByLeak {
-				return
-			}
-		}
+// upwards returns the live blocks of a pile, lowest first: in order of allocation. In a
+// picture of leaks, these are at the bottom, so that they form one shape that other
+// buffers do not move.
+func (p *picture) upwards(q *pile) []int {
+	if p.o.Color != ByLeak {
+		return q.live
 	}
+	isLeak := func(i int) bool { return int(q.own[i].class) < p.leaks }
+	others := slices.DeleteFunc(slices.Clone(q.live), isLeak)
+	return append(slices.DeleteFunc(slices.Clone(q.live), func(i int) bool { return !isLeak(i) }), others...)
 }
 
 // move is a step of one of the blocks being laid out.
@@ -129,18 +120,12 @@ type pile struct {
 	next int   // first of own that has not begun
 }
 
-// advance goes on to column k and says whether the pile changed.
+// advance moves to column k and reports whether the pile changed.
 func (q *pile) advance(k int) bool {
-	before, kept := len(q.live), q.live[:0]
-	for _, i := range q.live {
-		if int(q.own[i].k1) > k {
-			kept = append(kept, i)
-		}
-	}
-	changed := len(kept) < before
-	q.live = kept
-	// Buffers that begin later have later first columns, so own is in order
-	// of those too.
+	before := len(q.live)
+	q.live = slices.DeleteFunc(q.live, func(i int) bool { return int(q.own[i].k1) <= k })
+	changed := len(q.live) < before
+	// own is in order of allocation, and therefore also of k0.
 	for ; q.next < len(q.own) && int(q.own[q.next].k0) <= k; q.next++ {
 		q.live = append(q.live, q.next)
 		changed = true
@@ -148,7 +133,7 @@ func (q *pile) advance(k int) bool {
 	return changed
 }
 
-// gather brings moves, which stand by column, together by block.
+// gather groups moves, which are in order of columns, by block.
 func (p *picture) gather(own []candidate, moves []move) layout {
 	l := layout{shapes: make([]shape, len(own)), steps: make([]step, len(moves))}
 	for _, m := range moves {
@@ -168,27 +153,18 @@ func (p *picture) gather(own []candidate, moves []move) layout {
 	return l
 }
 
-// height maps bytes in use to the plot.
+// height returns the scale that maps bytes in use to the plot.
 func (p *picture) height() plot.Scale {
 	return plot.Scale{From: p.ceiling, To: uint64(p.Bottom - p.Top)}
 }
 
-// columnX returns where column k begins.
+// columnX returns the x coordinate of column k.
 func (p *picture) columnX(k int) point { return p.Left + point(k)*columnWidth }
 
-// bands sums up, per class, the bytes in every column of the buffers that are
-// drawn together.
+// bands has the bytes of the buffers that are drawn together, by class and column.
 type bands struct {
-	bytes [][]int64 // by class; differences from column to column until drawn
+	bytes [][]int64 // by class; differences between columns until accumulated
 	rest  []amount
-}
-
-func newBands(classes, columns int) *bands {
-	b := &bands{bytes: make([][]int64, classes), rest: make([]amount, classes)}
-	for i := range b.bytes {
-		b.bytes[i] = make([]int64, columns+1)
-	}
-	return b
 }
 
 func (b *bands) add(p *picture, c *candidate) {
@@ -198,7 +174,7 @@ func (b *bands) add(p *picture, c *candidate) {
 	b.rest[c.class].add(buf, p.peak.At)
 }
 
-// with returns the bands with further buffers in them, their bytes by column.
+// with returns a copy of the bands with more buffers, and with accumulated bytes.
 func (b *bands) with(p *picture, more []candidate) *bands {
 	all := &bands{rest: slices.Clone(b.rest)}
 	for _, bytes := range b.bytes {
@@ -213,8 +189,8 @@ func (b *bands) with(p *picture, more []candidate) *bands {
 	return all
 }
 
-// below returns what the blocks stand on: the floors, and on them the bands of
-// leaks where these are to lie at the bottom.
+// below returns the bytes below the blocks: the floors, and in a picture of leaks the
+// bands of leaks.
 func (b *bands) below(p *picture) []int64 {
 	floors := slices.Clone(p.floors)
 	if p.o.Color == ByLeak {
@@ -227,14 +203,13 @@ func (b *bands) below(p *picture) []int64 {
 	return floors
 }
 
-// draw puts the bands below the blocks or piles them on top of what is piled up
-// already.
-func (b *bands) draw(p *picture, l *layout, piled []int64, height plot.Scale) {
+// draw puts the bands on top of the blocks, or below them if they are leaks at the bottom.
+func (b *bands) draw(p *picture, l *layout, tops []int64, height plot.Scale) {
 	low := slices.Clone(p.floors)
 	for class, bytes := range b.bytes {
 		l.rest.count += b.rest[class].count
 		l.rest.bytes += b.rest[class].bytes
-		from := &piled
+		from := &tops
 		if p.o.Color == ByLeak && class < p.leaks {
 			from = &low
 		}
@@ -249,8 +224,8 @@ func (b *bands) draw(p *picture, l *layout, piled []int64, height plot.Scale) {
 	}
 }
 
-// band outlines what lies between two levels, column by column. A band that
-// vanishes for a while is several outlines.
+// band returns the outline of the area between two levels per column. A band with height
+// 0 in some columns has several outlines.
 func (p *picture) band(low, high []int64, height plot.Scale) *canvas.Path {
 	var path canvas.Path
 	var run []step
@@ -274,7 +249,7 @@ func (p *picture) band(low, high []int64, height plot.Scale) *canvas.Path {
 	return &path
 }
 
-// accumulate turns differences into levels.
+// accumulate replaces differences with levels.
 func accumulate(a []int64) {
 	for k := 1; k < len(a); k++ {
 		a[k] += a[k-1]

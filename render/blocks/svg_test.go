@@ -13,24 +13,23 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// drawing is a picture read back, independently of what wrote it.
+// drawing is a parsed picture.
 type drawing struct {
 	outlines []shapeBox
 	texts    []textBox
-	titles   []string // hover texts, root title first
+	titles   []string // tooltips, root title first
 	desc     string
 	width    float64
 	height   float64
 }
 
-// shapeBox is one closed path filled with the colour of a class, in tenths of a
-// pixel.
+// shapeBox is a filled outline with the colour of a class, in tenths of a pixel.
 type shapeBox struct {
 	points [][2]int
-	title  string // of the path it belongs to
+	title  string // of its path
 }
 
-// textBox is one text element and the element's own idea of its place.
+// textBox is one text element.
 type textBox struct {
 	s      string
 	x, y   float64
@@ -41,8 +40,8 @@ type textBox struct {
 
 var allowed = []string{"svg", "title", "desc", "style", "defs", "pattern", "path", "g", "text", "tspan", "rect", "circle"}
 
-// read parses a picture and fails on anything that is not well-formed or that
-// a static picture must not hold.
+// read parses a picture. It fails if the picture is not well-formed or has elements that
+// a static picture must not have.
 func read(t *testing.T, svg []byte) *drawing {
 	t.Helper()
 	d := &drawing{}
@@ -176,8 +175,8 @@ func readPath(t *testing.T, d string) []shapeBox {
 	return list
 }
 
-// at returns the vertical ranges that an outline covers above x (in twentieths
-// of a pixel, so that no corner lies on it), upper edge first.
+// at returns the vertical ranges of an outline at x, upper edge first. x is in twentieths
+// of a pixel, so that no corner is at x.
 func (o *shapeBox) at(x20 int) [][2]int {
 	var ys []int
 	for i, p := range o.points {
@@ -205,8 +204,8 @@ func render(t testing.TB, c *lifetime.Capture, s *lifetime.Space, o Options) []b
 	return w.Bytes()
 }
 
-// checkTexts verifies that texts stay on the page and off each other, by their
-// estimated width. Labels of failed allocations may lie on the grid.
+// checkTexts checks by their estimated width that texts are inside the page and do not
+// overlap.
 func (d *drawing) checkTexts(t *testing.T) {
 	t.Helper()
 	type box struct{ x0, x1, y0, y1 float64 }
@@ -224,11 +223,11 @@ func (d *drawing) checkTexts(t *testing.T) {
 			b = box{tx.x - 0.8*float64(tx.size), tx.x + 0.2*float64(tx.size), tx.y - w/2, tx.y + w/2}
 		}
 		if b.x0 < 0 || b.x1 > d.width || b.y0 < 0 || b.y1 > d.height {
-			t.Errorf("%q runs out of the picture: %.1f", tx.s, b)
+			t.Errorf("%q is not inside the picture: %.1f", tx.s, b)
 		}
 		for i, other := range boxes {
 			if b.x0 < other.x1 && other.x0 < b.x1 && b.y0+0.5 < other.y1 && other.y0+0.5 < b.y1 {
-				t.Errorf("%q lies on %q", tx.s, d.texts[i].s)
+				t.Errorf("%q overlaps %q", tx.s, d.texts[i].s)
 			}
 		}
 		boxes = append(boxes, b)

@@ -1,15 +1,16 @@
 package canvas
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 )
 
-// Length is a length on the page in tenths of a pixel: the finest that is
-// written, so that edges which meet on the page meet in the file.
+// Length is a length on the page in tenths of a pixel. Files have the same precision, so
+// edges that touch on the page also touch in the file.
 type Length = int32
 
-// Format is a form in which a picture is written.
+// Format is a file format.
 type Format uint8
 
 const (
@@ -17,35 +18,33 @@ const (
 	PNG
 )
 
-// Theme says which colours a page has.
+// Theme selects the colours of a page.
 type Theme uint8
 
 const (
-	Auto  Theme = iota // those that the reader's system asks for; in a PNG, light
+	Auto  Theme = iota // the theme of the reader's system; Light in a PNG
 	Light              // for white pages and paper
 	Dark
 )
 
-// Page is what is known of a picture before anything is drawn.
+// Page has the properties of an empty page.
 type Page struct {
 	Width, Height int // pixels
 	Theme         Theme
-
-	// Title and Desc tell those who do not see the picture what it shows.
-	Title, Desc string
+	Title, Desc   string // text alternatives, for screen readers
 }
 
-// Canvas takes a picture from back to front.
+// Canvas draws a picture from back to front.
 type Canvas interface {
-	// Group begins shapes of one look, which End ends. Groups nest.
+	// Group begins a group of shapes with one look, End ends it. Groups nest.
 	Group(look Look)
 	End()
 
-	// Fill fills the inside of p with the look of the group, or with look if it
-	// is not the zero value. title shows when a reader points at it.
+	// Fill fills p with the look of the group, or with look if it is not the zero value.
+	// title is the tooltip.
 	Fill(p *Path, look Look, title []byte)
 
-	// Stroke draws along p.
+	// Stroke draws the lines of p. title is the tooltip.
 	Stroke(p *Path, pen Pen, title []byte)
 
 	// Dot draws a filled circle.
@@ -57,7 +56,7 @@ type Canvas interface {
 	Finish(w io.Writer) error
 }
 
-// New returns an empty page.
+// New returns an empty page. It fails for unknown formats.
 func New(f Format, p Page) (Canvas, error) {
 	switch f {
 	case SVG:
@@ -65,21 +64,21 @@ func New(f Format, p Page) (Canvas, error) {
 	case PNG:
 		return newPNG(p)
 	}
-	return nil, fmt.Errorf("no form of a picture has the number %d", f)
+	return nil, fmt.Errorf("unknown picture format %d", f)
 }
 
-// Look is how a shape is filled.
+// Look is the fill of a shape.
 type Look struct {
-	Role    Role // a colour of the page; Data when RGB is meant
+	Role    Role // a colour of the page; Data selects RGB
 	RGB     RGB
 	Hatched bool // stripes over RGB
-	Faint   bool // a little paler
+	Faint   bool // slightly paler
 	Pale    bool // much paler
-	Edged   bool // a thin line of the page's colour around it
-	Crisp   bool // edges on whole dots: for shapes too small for Edged
+	Edged   bool // with a thin line in the page's colour around it
+	Crisp   bool // without anti-aliasing, for shapes too small for Edged
 }
 
-// Pen is how a line is drawn.
+// Pen is the style of a line.
 type Pen struct {
 	Role   Role
 	RGB    RGB
@@ -87,7 +86,7 @@ type Pen struct {
 	Dashed bool
 }
 
-// Anchor says which end of a text its place is.
+// Anchor is the point of a text at X.
 type Anchor uint8
 
 const (
@@ -98,26 +97,21 @@ const (
 
 // Text is one line of text.
 type Text struct {
-	X, Y   Length // of the base line
+	X, Y   Length // Y is that of the base line
 	Anchor Anchor
 	Size   int  // pixels; 0 = TextSize
-	Role   Role // Foreground when Data
+	Role   Role // Data means Foreground
 	Bold   bool
-	Turned bool // upwards
-	Halo   bool // the page's colour around it, so that it can be read on shapes
+	Turned bool // reads upwards
+	Halo   bool // with the page's colour around it, to be readable on shapes
 	S      string
-	Aside  string // follows S, dimmed
+	Aside  string // dimmed text after S
 }
 
 // size returns the font size in pixels.
-func (t *Text) size() int {
-	if t.Size == 0 {
-		return TextSize
-	}
-	return t.Size
-}
+func (t *Text) size() int { return cmp.Or(t.Size, TextSize) }
 
-// Extent estimates how wide a text is drawn. Bold letters are wider.
+// Extent estimates the width of a text.
 func (t *Text) Extent() Length {
 	s := t.S
 	if t.Aside != "" {
@@ -126,13 +120,13 @@ func (t *Text) Extent() Length {
 	return Width(s, t.measure())
 }
 
-// Fit shortens S until it is drawn in no more than width.
+// Fit shortens S until it fits width.
 func (t Text) Fit(width Length) Text {
 	t.S = Fit(t.S, t.measure(), width)
 	return t
 }
 
-// measure is the font size by which a text is measured.
+// measure returns the font size for the estimated width: bold letters are wider.
 func (t *Text) measure() int {
 	if t.Bold {
 		return t.size() + 1
@@ -140,13 +134,13 @@ func (t *Text) measure() int {
 	return t.size()
 }
 
-// TextSize is the size of texts that name none, in pixels.
+// TextSize is the default size of texts, in pixels.
 const TextSize = 12
 
 // Point is a place on the page.
 type Point struct{ X, Y Length }
 
-// Path is a number of lines, which Fill closes. The zero value is empty.
+// Path has one or more lines. Fill closes them. The zero value is empty.
 type Path struct {
 	points []Point
 	begins []int32 // index of the first point of each line
@@ -158,7 +152,7 @@ func (p *Path) Move(x, y Length) {
 	p.points = append(p.points, Point{x, y})
 }
 
-// Line goes on to x, y.
+// Line continues the line to x, y.
 func (p *Path) Line(x, y Length) { p.points = append(p.points, Point{x, y}) }
 
 // Rect adds a rectangle.
@@ -169,7 +163,7 @@ func (p *Path) Rect(x, y, right, bottom Length) {
 	p.Line(x, bottom)
 }
 
-// Closed leads the last line of p back to where it began, for Stroke, and returns p.
+// Closed closes the last line of p, for Stroke, and returns p.
 func (p *Path) Closed() *Path {
 	begin := p.points[p.begins[len(p.begins)-1]]
 	p.Line(begin.X, begin.Y)
@@ -181,9 +175,6 @@ func (p *Path) Reset() { p.points, p.begins = p.points[:0], p.begins[:0] }
 
 // Empty reports whether p has no line.
 func (p *Path) Empty() bool { return len(p.begins) == 0 }
-
-// Corners returns the number of points, which is what a path costs.
-func (p *Path) Corners() int { return len(p.points) }
 
 // lines calls f with the points of each line.
 func (p *Path) lines(f func(line []Point)) {

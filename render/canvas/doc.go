@@ -1,15 +1,12 @@
-// Package canvas is what pictures are drawn on: lines, shapes and texts on one
-// page, from back to front, as SVG or as PNG.
+// Package canvas draws lines, shapes and texts on a page and writes it as SVG or PNG.
 //
-// Its place in the pipeline: packages plot, blocks and chart say what lies
-// where, in tenths of a pixel; a [Canvas] writes it down. The same calls make
-// both forms, so that a PNG shows what the SVG shows. It knows nothing of
-// captures.
+// Its place in the pipeline: packages plot, blocks and chart draw on a [Canvas], from back
+// to front and in tenths of a pixel. The same calls make both formats, so that a PNG shows
+// the same as the SVG. The package does not depend on captures.
 //
-// An SVG needs nothing else: no script, no font, no second file. Texts pass
-// through one gate that cleans and escapes ([appendText]). Colours of the page
-// are roles, which one style sheet gives a light and a dark value; those of the
-// data are the same on both, and their hatching is a pattern.
+// An SVG needs no script, font or second file. [appendText] cleans and escapes all texts.
+// Colours of the page are roles with a light and a dark value in one style sheet. Colours
+// of the data are the same in both themes.
 //
-// A PNG has two dots per pixel of the page, and the Go fonts.
+// A PNG has two dots per pixel of the page, and uses the Go fonts.
 package canvas

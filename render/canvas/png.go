@@ -16,15 +16,14 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// dots is how many dots of a PNG are a pixel of the page: enough for the screens
-// on which such a picture is looked at closely.
+// dots is the number of dots of a PNG per pixel of the page, for high-density screens.
 const dots = 2
 
 // raster draws on a bitmap.
 type raster struct {
 	theme  Theme
 	img    *image.RGBA
-	looks  []Look // of the groups that are open
+	looks  []Look // of the open groups
 	shape  vector.Rasterizer
 	fonts  [2]*opentype.Font // regular, bold
 	faces  map[[2]int]font.Face
@@ -58,7 +57,7 @@ func (c *raster) color(l Look) color.NRGBA {
 	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), alpha}
 }
 
-// Group takes over what the group around it has and the new one does not say.
+// Group opens a group. It inherits the look of the outer group where l has no value.
 func (c *raster) Group(l Look) {
 	outer := Look{}
 	if n := len(c.looks); n > 0 {
@@ -88,8 +87,8 @@ func (c *raster) Fill(p *Path, l Look, _ []byte) {
 	}
 }
 
-// area fills p. The rasterizer works on the part of the page that p touches, as
-// its work grows with that.
+// area fills p. It limits the rasterizer to the part of the page that p touches, for
+// speed.
 func (c *raster) area(p *Path, ink image.Image) {
 	if p.Empty() {
 		return
@@ -114,8 +113,8 @@ func (c *raster) area(p *Path, ink image.Image) {
 	c.shape.Draw(c.img, box, ink, box.Min)
 }
 
-// hatching is stripes over a colour, as the pattern of an SVG has them: 2 pixels
-// of 6, along the falling diagonal.
+// hatching is an image of stripes over a colour, like the pattern in an SVG: 2 of 6 pixels,
+// along the falling diagonal.
 type hatching struct{ c color.NRGBA }
 
 func (h hatching) ColorModel() color.Model { return color.NRGBAModel }
@@ -133,13 +132,11 @@ func (c *raster) Stroke(p *Path, pen Pen, _ []byte) {
 	p.lines(func(line []Point) { c.along(line, pen) })
 }
 
-// along draws every part of a line as a rectangle, in pieces when it is dashed.
-// The ends are square, so that corners are closed.
+// along draws every part of a line as a rectangle, or as dashes that begin again at every
+// corner. The ends of solid lines are extended so that corners are closed.
 func (c *raster) along(line []Point, pen Pen) {
 	half := float64(pen.Width) / 2
 	c.closed.Reset()
-	left := 0.0 // of the dash or the gap that is being drawn
-	gap := true
 	for i := 1; i < len(line); i++ {
 		a, b := line[i-1], line[i]
 		dx, dy := float64(b.X-a.X), float64(b.Y-a.Y)
@@ -160,19 +157,8 @@ func (c *raster) along(line []Point, pen Pen) {
 			piece(-half, length+half)
 			continue
 		}
-		for at := 0.0; at < length; {
-			if left == 0 {
-				gap = !gap
-				left = 20
-				if gap {
-					left = 30
-				}
-			}
-			n := min(left, length-at)
-			if !gap {
-				piece(at, at+n)
-			}
-			at, left = at+n, left-n
+		for at := 0.0; at < length; at += 50 {
+			piece(at, min(at+20, length))
 		}
 	}
 	c.area(&c.closed, image.NewUniform(c.color(Look{Role: pen.Role, RGB: pen.RGB})))
@@ -226,7 +212,7 @@ func (c *raster) Text(t Text) {
 	c.words(face, at, Dim, aside)
 }
 
-// turned writes a text on a page of its own and draws that turned.
+// turned writes a text on a separate page and draws it turned.
 func (c *raster) turned(t Text, size int) {
 	page, length := c.img, max(c.img.Bounds().Dx(), c.img.Bounds().Dy())
 	line := upwards{image.NewRGBA(image.Rect(0, 0, length, 2*size*dots))}
@@ -247,7 +233,7 @@ func (u upwards) Bounds() image.Rectangle {
 }
 func (u upwards) At(x, y int) color.Color { return u.line.At(u.line.Rect.Dx()-1-y, x) }
 
-// words draws s and returns where it ends.
+// words draws s and returns its end.
 func (c *raster) words(face font.Face, at fixed.Point26_6, r Role, s string) fixed.Point26_6 {
 	if r == Data {
 		r = Foreground
@@ -262,7 +248,7 @@ func (c *raster) face(size, bold int) font.Face {
 	if f := c.faces[key]; f != nil {
 		return f
 	}
-	// The fonts are shipped with this program and parsed: no size fails.
+	// The fonts are part of this program and were parsed, so no size fails.
 	f, err := opentype.NewFace(c.fonts[bold], &opentype.FaceOptions{Size: float64(size * dots), DPI: 72})
 	if err != nil {
 		panic(err)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/image/font"
 )
 
-// The fonts of a PNG are no wider than texts are taken for.
+// TestFontsFit checks that texts of a PNG are not wider than their estimated width.
 func TestFontsFit(t *testing.T) {
 	c, err := newPNG(Page{Width: 10, Height: 10})
 	if err != nil {
@@ -16,9 +16,9 @@ func TestFontsFit(t *testing.T) {
 	}
 	for _, text := range []Text{
 		{S: "cuda:0 - allocated memory by call site", Size: 16, Bold: true}, {S: "leak: 122 MiB in 80 buffers", Bold: true},
-		{S: "peak 217 MiB (227,545,088 B) after 65.2 ms"}, {S: "out of memory: 8.00 MiB asked for, 6.00 MiB free", Bold: true},
-		{S: "time since the window opened (µs)"}, {S: "make_activation", Aside: "leak.py:8"}, {S: "jit(step)/mlp/dot_general f32[8192,3]{1,0:T(8,128)}"},
-		{S: "93.9 % at most, 479 samples"}, {S: "1152 MiB"},
+		{S: "peak 217 MiB (227,545,088 B) after 65.2 ms"}, {S: "out of memory: 8.00 MiB requested, 6.00 MiB free", Bold: true},
+		{S: "time since the start of the window (µs)"}, {S: "make_activation", Aside: "leak.py:8"}, {S: "jit(step)/mlp/dot_general f32[8192,3]{1,0:T(8,128)}"},
+		{S: "maximum 93.9 %, 479 samples"}, {S: "1152 MiB"},
 	} {
 		bold := 0
 		if text.Bold {
@@ -30,12 +30,12 @@ func TestFontsFit(t *testing.T) {
 		}
 		width := font.MeasureString(c.face(text.size(), bold), s).Ceil()
 		if have := int(text.Extent()) * dots / 10; width > have {
-			t.Errorf("%q is %d dots wide, taken for %d", s, width, have)
+			t.Errorf("%q is %d dots wide, estimated %d", s, width, have)
 		}
 	}
 }
 
-// A PNG has the colours and the place of what was drawn.
+// TestPNG checks the colours and the places of shapes in a PNG.
 func TestPNG(t *testing.T) {
 	c, err := New(PNG, Page{Width: 40, Height: 30, Theme: Dark})
 	if err != nil {

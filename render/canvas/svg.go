@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// svg writes a picture as text while it is drawn.
+// svg collects the text of a picture.
 type svg struct {
 	buf     []byte
-	hatches map[RGB]bool // that are defined
+	hatches map[RGB]bool // colours whose pattern is defined
 }
 
 func newSVG(p Page) *svg {
@@ -21,7 +21,7 @@ func newSVG(p Page) *svg {
 	c.str("</title>\n<desc>")
 	c.buf = appendText(c.buf, []byte(p.Desc))
 	c.str("</desc>\n", p.Theme.styleSheet())
-	// Around the page, so that no program draws it on a colour of its own.
+	// The background, so that viewers do not use another colour.
 	c.str(`<path class="bg" d="M0 0h`, w, `v`, h, `h-`, w, "z\"/>\n")
 	return c
 }
@@ -32,7 +32,13 @@ func (c *svg) str(parts ...string) {
 	}
 }
 
-// define makes sure that the pattern of a hatched colour stands in the file.
+// length appends an attribute.
+func (c *svg) length(name string, v Length) {
+	c.str(" ", name, `="`)
+	c.buf = append(appendLength(c.buf, v), '"')
+}
+
+// define adds the pattern of a hatched colour if the file does not have it.
 func (c *svg) define(l Look) {
 	if !l.Hatched || c.hatches[l.RGB] {
 		return
@@ -42,7 +48,7 @@ func (c *svg) define(l Look) {
 		l.RGB.String(), `" d="M0 0h6v6h-6z"/><path d="M1 0v6" stroke="#fff" stroke-opacity=".4" stroke-width="2"/></pattern></defs>`, "\n")
 }
 
-// attributes appends what a look is in markup.
+// attributes appends the attributes of a look.
 func (c *svg) attributes(l Look) {
 	class := ""
 	switch {
@@ -98,8 +104,7 @@ func (c *svg) Stroke(p *Path, pen Pen, title []byte) {
 		c.str(` stroke="`, pen.RGB.String(), `"`)
 	}
 	if pen.Width != 10 {
-		c.str(` stroke-width="`)
-		c.buf = append(appendLength(c.buf, pen.Width), '"')
+		c.length("stroke-width", pen.Width)
 	}
 	if pen.Dashed {
 		c.str(` stroke-dasharray="2 3"`)
@@ -109,7 +114,7 @@ func (c *svg) Stroke(p *Path, pen Pen, title []byte) {
 	c.closePath(title)
 }
 
-// closePath ends an element, which may have a title.
+// closePath ends a path, with an optional title.
 func (c *svg) closePath(title []byte) {
 	if len(title) == 0 {
 		c.str("\"/>\n")
@@ -123,13 +128,10 @@ func (c *svg) closePath(title []byte) {
 func (c *svg) Dot(x, y, radius Length, l Look) {
 	c.str("<circle")
 	c.attributes(l)
-	c.str(` r="`)
-	c.buf = appendLength(c.buf, radius)
-	c.str(`" cx="`)
-	c.buf = appendLength(c.buf, x)
-	c.str(`" cy="`)
-	c.buf = appendLength(c.buf, y)
-	c.str("\"/>\n")
+	c.length("r", radius)
+	c.length("cx", x)
+	c.length("cy", y)
+	c.str("/>\n")
 }
 
 func (c *svg) Text(t Text) {
@@ -151,16 +153,14 @@ func (c *svg) Text(t Text) {
 	if t.Bold {
 		c.str(` font-weight="600"`)
 	}
-	c.str(` x="`)
-	c.buf = appendLength(c.buf, t.X)
-	c.str(`" y="`)
-	c.buf = appendLength(c.buf, t.Y)
+	c.length("x", t.X)
+	c.length("y", t.Y)
 	if t.Turned {
-		c.str(`" transform="rotate(-90 `)
+		c.str(` transform="rotate(-90 `)
 		c.buf = append(appendLength(c.buf, t.X), ' ')
-		c.buf = append(appendLength(c.buf, t.Y), ')')
+		c.buf = append(appendLength(c.buf, t.Y), `)"`...)
 	}
-	c.str(`">`)
+	c.str(">")
 	c.buf = appendText(c.buf, []byte(t.S))
 	if t.Aside != "" {
 		c.str(` <tspan class="dim">`)
@@ -176,7 +176,7 @@ func (c *svg) Finish(w io.Writer) error {
 	return err
 }
 
-// appendLine appends the commands of one line.
+// appendLine appends the path commands of one line.
 func appendLine(b []byte, line []Point) []byte {
 	at := line[0]
 	b = appendLength(append(b, 'M'), at.X)
@@ -197,33 +197,17 @@ func appendLine(b []byte, line []Point) []byte {
 	return b
 }
 
-// appendLength appends a length in pixels, with a decimal only where needed.
+// appendLength appends a length in pixels, with a decimal only if needed.
 func appendLength(b []byte, v Length) []byte {
 	if v < 0 {
 		b = append(b, '-')
 		v = -v
 	}
 	if v >= 10 || v == 0 {
-		b = appendInt(b, int64(v/10))
+		b = strconv.AppendInt(b, int64(v/10), 10)
 	}
 	if d := v % 10; d != 0 {
 		b = append(b, '.', byte('0'+d))
 	}
 	return b
-}
-
-// appendInt is strconv.AppendInt for numbers that mostly have no more than
-// three digits, as those of a picture do: half of the time goes into them.
-func appendInt(b []byte, n int64) []byte {
-	if n < 0 || n >= 1000 {
-		return strconv.AppendInt(b, n, 10)
-	}
-	u := uint32(n)
-	switch {
-	case u < 10:
-		return append(b, byte('0'+u))
-	case u < 100:
-		return append(b, byte('0'+u/10), byte('0'+u%10))
-	}
-	return append(b, byte('0'+u/100), byte('0'+u/10%10), byte('0'+u%10))
 }

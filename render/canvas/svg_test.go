@@ -25,8 +25,7 @@ func drawn(t *testing.T, f Format, theme Theme, draw func(c Canvas)) string {
 	return w.String()
 }
 
-// TestElements: what is drawn stands in the file as it was asked for, each shape
-// once, and the file is XML.
+// TestElements checks that each shape is in the file once, and that the file is XML.
 func TestElements(t *testing.T) {
 	zigzag := &Path{}
 	zigzag.Move(10, 10)
@@ -84,8 +83,8 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// TestThemes: a page of one theme has its colours alone, one of both has those of
-// the reader's choice and, for programs without variables, the light ones.
+// TestThemes checks that a page of one theme has only its colours. A page of both has
+// variables and, for programs without support for them, the light colours.
 func TestThemes(t *testing.T) {
 	nothing := func(Canvas) {}
 	light, dark, auto := drawn(t, SVG, Light, nothing), drawn(t, SVG, Dark, nothing), drawn(t, SVG, Auto, nothing)
@@ -101,18 +100,18 @@ func TestThemes(t *testing.T) {
 	}
 }
 
-// TestRaster: the looks, pens and texts of a PNG are where they belong.
+// TestRaster checks the looks, pens and texts of a PNG.
 func TestRaster(t *testing.T) {
 	file := drawn(t, PNG, Light, func(c Canvas) {
 		c.Fill(Rect(0, 0, 50, 50), Look{RGB: 0x000000, Pale: true}, nil)
 		c.Fill(Rect(50, 0, 100, 50), Look{RGB: 0x000000, Faint: true}, nil)
 		c.Fill(Rect(110, 0, 160, 50), Look{RGB: 0x336699, Edged: true}, nil)
-		c.Fill(Rect(-900, -900, -800, -800), Look{RGB: 0xff0000}, nil) // beside the page
+		c.Fill(Rect(-900, -900, -800, -800), Look{RGB: 0xff0000}, nil) // outside the page
 		c.Fill(&Path{}, Look{RGB: 0xff0000}, nil)
 		c.Dot(250, 25, 20, Look{RGB: 0x00ff00})
 		c.Stroke(Line(0, 105, 400, 105), Pen{RGB: 0x0000ff, Width: 10, Dashed: true}, nil)
 		c.Stroke(Line(0, 125, 400, 125), Pen{RGB: 0x0000ff, Width: 10}, nil)
-		c.Stroke(Line(10, 10, 10, 10), Pen{RGB: 0xff0000, Width: 10}, nil) // of no length
+		c.Stroke(Line(10, 10, 10, 10), Pen{RGB: 0xff0000, Width: 10}, nil) // of length 0
 		c.Fill(Rect(0, 200, 400, 300), Look{RGB: 0x336699}, nil)
 		c.Text(Text{X: 400, Y: 280, Anchor: End, Size: 8, Bold: true, Halo: true, S: "I", Aside: "l"})
 	})
@@ -150,7 +149,7 @@ func TestRaster(t *testing.T) {
 	}
 }
 
-// TestFinish: what cannot be written is said, and there is no third form.
+// TestFinish checks that write errors are returned, and unknown formats refused.
 func TestFinish(t *testing.T) {
 	for _, f := range []Format{SVG, PNG} {
 		c, err := New(f, Page{Width: 1, Height: 1})
@@ -158,11 +157,11 @@ func TestFinish(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.Finish(full{}); !errors.Is(err, errFull) {
-			t.Errorf("form %d: %v", f, err)
+			t.Errorf("format %d: %v", f, err)
 		}
 	}
 	if _, err := New(2, Page{}); err == nil {
-		t.Error("a form that there is not")
+		t.Error("an unknown format is accepted")
 	}
 }
 
@@ -172,14 +171,14 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// TestPaths: a path that was reset draws nothing of what it had.
+// TestPaths checks that Reset removes all lines.
 func TestPaths(t *testing.T) {
 	p := Rect(0, 0, 10, 10)
-	if p.Empty() || p.Corners() != 4 {
-		t.Errorf("%d corners", p.Corners())
+	if p.Empty() {
+		t.Error("empty")
 	}
 	p.Reset()
-	if !p.Empty() || p.Corners() != 0 {
+	if !p.Empty() {
 		t.Error("not empty")
 	}
 	c := newSVG(Page{})

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// appendText is the gate for every text on a page: it escapes markup, and drops
-// what does not print, as XML 1.0 can not hold most of it: marks that turn the
-// direction of writing would reorder the rest of the line, and a picture may be
-// shown on a terminal as the text it is.
+// appendText appends a text to a page. All texts of a page must pass it. It escapes markup
+// and drops characters that do not print. XML 1.0 forbids most of them, marks of the
+// writing direction would reorder the line, and control characters would affect a terminal
+// that shows the file.
 func appendText(b, s []byte) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -37,11 +37,10 @@ func appendText(b, s []byte) []byte {
 	return b
 }
 
-// unprintable reports whether a page can not hold r, or should not. A space that
-// does not break is one.
+// unprintable reports whether a page must not contain r. The no-break space is allowed.
 func unprintable(r rune) bool { return r != '\u00a0' && !unicode.IsPrint(r) }
 
-// Clean returns a text of a capture as one line.
+// Clean returns a text of a capture as one printable line.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -54,24 +53,19 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Cut returns the first n characters of s as one line, with "…" where more
-// follow.
+// Cut returns the first n characters of s as one line. If s is longer, the last of them
+// is "…".
 func Cut(s string, n int) string {
 	if len(s) > n {
-		count := 0
-		for i := range s {
-			if count++; count == n {
-				if _, size := utf8.DecodeRuneInString(s[i:]); i+size < len(s) {
-					return Clean(s[:i]) + "…"
-				}
-			}
+		if r := []rune(s); len(r) > n {
+			return Clean(string(r[:n-1])) + "…"
 		}
 	}
 	return Clean(s)
 }
 
-// Width estimates how wide s is drawn at a font size. It follows the widest of
-// the usual system fonts.
+// Width estimates the width of s at a font size in pixels, for the widest of the usual
+// system fonts.
 func Width(s string, size int) Length {
 	em := 0
 	for _, r := range s {
@@ -80,7 +74,7 @@ func Width(s string, size int) Length {
 	return Length(em * size / 10)
 }
 
-// runeWidth is in hundredths of the font size.
+// runeWidth estimates the width of a character, in hundredths of the font size.
 func runeWidth(r rune) int {
 	switch {
 	case r >= 0x1100:
@@ -99,7 +93,7 @@ func runeWidth(r rune) int {
 	return 64
 }
 
-// Fit shortens s until it is drawn in no more than width.
+// Fit shortens s until it fits width at a font size in pixels.
 func Fit(s string, size int, width Length) string {
 	s = Cut(s, 400)
 	if Width(s, size) <= width {

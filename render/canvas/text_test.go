@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// nasty are texts as a hostile capture may have them.
+// nasty are texts of hostile captures.
 var nasty = []string{
 	`</title><script>alert(1)</script>`, `" onload="alert(1)`, "a\x00b\x1b[31m\x7f\u0085c", "\xff\xfe\xc3", "line\nbreak\ttab\rreturn", "\ufffe\uffff",
 	"\u202egnp.exe\u2066", strings.Repeat("長", 500), strings.Repeat("W", 100000), "", " ", "\xed\xa0\x80", "e\u0301\u200d",

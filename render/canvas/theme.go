@@ -1,27 +1,30 @@
 package canvas
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // RGB is a colour of the data: 0xRRGGBB.
 type RGB uint32
 
-// Role is a colour of the page, which the theme decides.
+// Role is a colour of the page that depends on the theme.
 type Role uint8
 
 const (
-	Data       Role = iota // no role: the colour is given
+	Data       Role = iota // no role: the look has its RGB
 	Background             // the page
 	Foreground             // texts and strong lines
-	Dim                    // texts that matter less
+	Dim                    // less important texts
 	Grid
-	Room   // memory that is reserved and may be free
-	Bad    // what went wrong
-	Stays  // what matters less than what is hatched: in pictures of leaks, all else that is alive at the end
-	Passes // still less: what was freed
+	Room   // reserved memory, which may be free
+	Bad    // problems, such as failed allocations
+	Stays  // less important than hatched: in pictures of leaks, other buffers alive at the end
+	Passes // least important: in pictures of leaks, freed buffers
 )
 
-// roles are the names of the roles in style sheets, and their colours. Dim
-// texts have a contrast of at least 4.5 on the page.
+// roles has the names of the roles in style sheets, and their colours. Dim texts have a
+// contrast of at least 4.5 on the page.
 var roles = [...]struct {
 	name        string
 	light, dark RGB
@@ -37,7 +40,7 @@ var roles = [...]struct {
 	Passes:     {"passes", 0xdde4eb, 0x252e38},
 }
 
-// color returns the value of a role.
+// color returns the colour of a role.
 func (t Theme) color(r Role) RGB {
 	if t == Dark {
 		return roles[r].dark
@@ -45,28 +48,23 @@ func (t Theme) color(r Role) RGB {
 	return roles[r].light
 }
 
-// styleSheet returns the colours of the page. Its selectors name the picture, so
-// that it may stand in a page beside others. Where both themes are in it every
-// colour stands twice, as converters that know no variables (librsvg) keep to the
-// plain one.
+// styleSheet returns the style sheet of the page. Its selectors name the picture, so that
+// it does not change other parts of a web page. With both themes, it has every colour
+// twice: converters without support for variables (librsvg) use the plain one.
 func (t Theme) styleSheet() string {
 	var b strings.Builder
 	b.WriteString("<style>")
 	if t == Auto {
-		variables := func(dark bool) {
+		variables := func(t Theme) {
 			b.WriteString(".memlane{")
 			for r := Background; int(r) < len(roles); r++ {
-				c := roles[r].light
-				if dark {
-					c = roles[r].dark
-				}
-				b.WriteString("--" + roles[r].name + ":" + c.String() + ";")
+				b.WriteString("--" + roles[r].name + ":" + t.color(r).String() + ";")
 			}
 			b.WriteString("}")
 		}
-		variables(false)
+		variables(Light)
 		b.WriteString("@media(prefers-color-scheme:dark){")
-		variables(true)
+		variables(Dark)
 		b.WriteString("}")
 	}
 	rule := func(selector, property string, r Role) {
@@ -87,12 +85,5 @@ func (t Theme) styleSheet() string {
 	return b.String()
 }
 
-// String returns the colour as style sheets have it.
-func (c RGB) String() string {
-	const digits = "0123456789abcdef"
-	s := []byte("#000000")
-	for i := range 6 {
-		s[6-i] = digits[c>>(4*i)&15]
-	}
-	return string(s)
-}
+// String returns the colour in the notation of style sheets: "#d1495b".
+func (c RGB) String() string { return fmt.Sprintf("#%06x", uint32(c)) }

@@ -10,8 +10,7 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// panel is one of the bar charts below the curves: the buffers at the peak in some
-// order, as indexes of peak.live.
+// panel is one of the bar charts below the curves. bars are indexes of peak.live.
 type panel struct {
 	title       string
 	bars        []int
@@ -20,7 +19,7 @@ type panel struct {
 	top, bottom canvas.Length
 }
 
-// bars draws the buffers at the peak three times, with the same colours.
+// bars draws the buffers at the peak in three orders, with the same colours.
 func (p *peak) bars() {
 	top, bottom := p.Bottom+900, canvas.Length(p.o.Height-34)*10
 	width := (p.Right - p.Left - 2*200) / 3
@@ -30,14 +29,15 @@ func (p *peak) bars() {
 	largest := p.first(most, size)
 	order := slices.Clone(largest)
 	slices.Sort(order) // live is in order of allocation
-	words := [2]string{"by rounding", "in order"}
+	_, padded := plot.Words(p.s)
+	inOrder := "oldest first"
 	if p.s.Axis == lifetime.ProgramOrder {
-		words = [2]string{"by padding", "program order"}
+		inOrder = "program order"
 	}
 	for i, pn := range []panel{
 		{title: "by size", bars: largest, height: size},
-		{title: words[0], bars: p.first(most, padding), height: padding},
-		{title: words[1], bars: order, height: size},
+		{title: "by " + padded, bars: p.first(most, padding), height: padding},
+		{title: inOrder, bars: order, height: size},
 	} {
 		pn.left = p.Left + canvas.Length(i)*(width+200)
 		pn.right, pn.top, pn.bottom = pn.left+width, top, bottom
@@ -46,7 +46,7 @@ func (p *peak) bars() {
 }
 
 // first returns the n buffers with the largest figures, largest first, as indexes of
-// peak.live. Buffers whose figure is not positive are left out.
+// peak.live. It omits buffers whose figure is not positive.
 func (p *peak) first(n int, figure func(*lifetime.Buffer) int64) []int {
 	var list []int
 	for i, buffer := range p.live {
@@ -90,8 +90,7 @@ func (p *peak) panel(pn *panel) {
 	p.Page.End()
 }
 
-// bar draws one buffer: the requested bytes and, paler above them, the rest of its
-// size.
+// bar draws one buffer: the requested bytes, and in a paler colour the rest of its size.
 func (p *peak) bar(x, right canvas.Length, pn *panel, i int, scale plot.Scale) {
 	b := &p.s.Buffers[p.live[i]]
 	look := p.ofKind[i].look
@@ -101,10 +100,10 @@ func (p *peak) bar(x, right canvas.Length, pn *panel, i int, scale plot.Scale) {
 	v := pn.height(b)
 	top := pn.bottom - max(scale.At(uint64(v)), 5)
 	solid := pn.bottom - min(scale.At(uint64(min(max(b.Requested, 0), v))), pn.bottom-top)
-	if v != b.Size { // this chart shows padding alone
+	if v != b.Size { // this chart shows only the padding
 		solid = top
 	}
-	title := []byte(p.describe(p.live[i]))
+	title := []byte(p.hoverText(p.live[i]))
 	p.Page.Fill(canvas.Rect(x, solid, right, pn.bottom), look, title)
 	if solid > top {
 		look.Hatched, look.Pale = false, true

@@ -18,12 +18,12 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
-var update = flag.Bool("update", false, "write the pictures in testdata anew")
+var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
-// open reads a capture of the tests of cmd/memlane, and returns the space that id
-// names.
+// open reads a capture from testdata/native, and returns its space with this id.
 func open(t *testing.T, file, id string) (*lifetime.Capture, *lifetime.Space) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("../../testdata/native", file))
@@ -50,7 +50,7 @@ func open(t *testing.T, file, id string) (*lifetime.Capture, *lifetime.Space) {
 	return nil, nil
 }
 
-// scene is a space and what to draw of it.
+// scene is a space and the picture to draw of it.
 type scene struct {
 	name, file, id string
 	draw           func(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
@@ -90,7 +90,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// golden holds a picture against the one in testdata.
+// golden compares a picture with the one in testdata.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if err := xml.Unmarshal(got, new(struct{})); err != nil {
@@ -132,33 +132,33 @@ func TestPNG(t *testing.T) {
 func TestCurve(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		w := window{from: -50, to: -50 + 1 + r.Int64N(4000), columns: 1 + r.IntN(300)}
+		w := plot.Window{From: -50, To: -50 + 1 + r.Int64N(4000), Columns: 1 + r.IntN(300)}
 		var levels []lifetime.Level
-		for at := w.from + r.Int64N(20); at < w.to; at += r.Int64N(40) { // some at one instant
+		for at := w.From + r.Int64N(20); at < w.To; at += r.Int64N(40) { // some at one instant
 			levels = append(levels, lifetime.Level{At: at, Bytes: r.Int64N(1000)})
 		}
 		c := newCurve(w, slices.Values(levels))
-		for k := range w.columns {
+		for k := range w.Columns {
 			low, high, known := int64(1<<60), int64(-1), false
 			for i, l := range levels {
-				until := w.to
+				until := w.To
 				if i+1 < len(levels) {
 					until = levels[i+1].At
 				}
 				// The level holds over [l.At, until), the column over [begin, end) / columns.
-				begin, end := int64(k)*(w.to-w.from), int64(k+1)*(w.to-w.from)
-				if n := int64(w.columns); l.At < until && (l.At-w.from)*n < end && (until-w.from)*n > begin {
+				begin, end := int64(k)*(w.To-w.From), int64(k+1)*(w.To-w.From)
+				if n := int64(w.Columns); l.At < until && (l.At-w.From)*n < end && (until-w.From)*n > begin {
 					low, high, known = min(low, l.Bytes), max(high, l.Bytes), true
 				}
 			}
 			if known != c.known[k] || known && (low != c.low[k] || high != c.high[k]) {
-				t.Fatalf("column %d of %d: %d to %d (%v), want %d to %d (%v)", k, w.columns, c.low[k], c.high[k], c.known[k], low, high, known)
+				t.Fatalf("column %d of %d: %d to %d (%v), want %d to %d (%v)", k, w.Columns, c.low[k], c.high[k], c.known[k], low, high, known)
 			}
 		}
 	}
 }
 
-// The peak of a million changes is in the curve.
+// The curve of many changes contains their peak.
 func TestPeakIsKept(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "a"})
@@ -177,7 +177,7 @@ func TestPeakIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.Spaces[0]
-	curve := newCurve(window{s.Begin, s.End, 900}, s.Levels(lifetime.Occupied))
+	curve := newCurve(plot.Window{From: s.Begin, To: s.End, Columns: 900}, s.Levels(lifetime.Occupied))
 	if curve.highest() != s.Peak(lifetime.Occupied).Bytes {
 		t.Errorf("the curve reaches %d, the peak is %v", curve.highest(), s.Peak(lifetime.Occupied))
 	}
@@ -187,7 +187,7 @@ func TestPeakIsKept(t *testing.T) {
 	}
 }
 
-// What makes up the peak adds up to it, whatever it is for.
+// The purposes add up to the peak.
 func TestShares(t *testing.T) {
 	for _, id := range []string{"node7/tpu:3", "node7/jit_small(9)/space0"} {
 		c, s := open(t, "runtime.native", id)

@@ -13,7 +13,7 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// comparison is a picture of two captures in the making.
+// comparison draws a picture of two captures.
 type comparison struct {
 	o       Options
 	d       *diff.Result
@@ -30,9 +30,9 @@ type timeline struct {
 	file string
 }
 
-// Diff draws the bytes in use of a pair of spaces, before above after, on one scale
-// of bytes and one of the lengths of time, under the verdict of the comparison. The
-// same input gives the same bytes.
+// Diff draws the bytes in use of a pair of spaces under the verdict of the comparison.
+// "before" is above "after"; both share one scale of bytes and one of time. It fails if
+// neither used memory. The same input gives the same bytes.
 func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	o = o.withDefaults(620, 480)
 	p := &comparison{o: o, d: d, pair: pair}
@@ -52,7 +52,7 @@ func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	return p.page.Finish(w)
 }
 
-// open prepares both sides. It returns false if nothing was in use.
+// open prepares both sides. It returns false if no memory was in use.
 func (p *comparison) open() bool {
 	files := plot.Apart([]string{fileOf(p.d.Before, p.pair.Before), fileOf(p.d.After, p.pair.After)})
 	used := false
@@ -70,7 +70,7 @@ func (p *comparison) open() bool {
 	return used
 }
 
-// fileOf returns the file that a side was read from.
+// fileOf returns the file of a side.
 func fileOf(c *lifetime.Capture, side *diff.Side) string {
 	if side == nil {
 		return c.Sources[0].File
@@ -78,7 +78,7 @@ func fileOf(c *lifetime.Capture, side *diff.Side) string {
 	return c.Sources[side.Space.Source].File
 }
 
-// layOut places both sides, and samples the curves for the room that they get.
+// layOut places both sides and samples their curves.
 func (p *comparison) layOut() {
 	const names, axis, footer = 460, 520, 160
 	p.verdict = lines(p.d.Verdict(), 18, p.sides[0].Width-p.sides[0].Left-160, 3) // bold letters are wider than their size
@@ -102,7 +102,7 @@ func (p *comparison) layOut() {
 }
 
 // endOfScale returns the end of a side's horizontal scale. If both sides have the same
-// kind of axis, both scales are as long as the longer window.
+// kind of axis, both scales have the length of the longer window.
 func (p *comparison) endOfScale(s *lifetime.Space) int64 {
 	length := uint64(s.End) - uint64(s.Begin)
 	for _, o := range p.sides {
@@ -116,7 +116,7 @@ func (p *comparison) endOfScale(s *lifetime.Space) int64 {
 	return s.End // the sum overflows in damaged captures
 }
 
-// heading writes the verdict, and below it the space and the change of its peak.
+// heading writes the verdict, and below it the space and how its peak changed.
 func (p *comparison) heading() {
 	left, y := p.sides[0].Left, canvas.Length(240)
 	for _, line := range p.verdict {
@@ -130,14 +130,14 @@ func (p *comparison) heading() {
 	p.page.Text(canvas.Text{X: left, Y: y - 10, Role: canvas.Dim, S: facts}.Fit(p.sides[0].Width - left - 160))
 }
 
-// drawSide draws a side, with the peak of the one before if marked.
+// drawSide draws a side. If marked, it also draws the peak before.
 func (p *comparison) drawSide(t *timeline, marked bool) {
 	width := t.Width - t.Left - 160
 	file := canvas.Fit(t.file, canvas.TextSize+1, width-canvas.Width(t.word+" ", canvas.TextSize+1))
 	t.Page.Text(canvas.Text{X: t.Left, Y: t.Top - 340, Bold: true, S: t.word, Aside: file})
 	t.Sizes(t.ceiling, 400, t.height)
 	if t.Space == nil {
-		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not there"})
+		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not in this capture"})
 		return
 	}
 	t.Upwards("bytes in use")
@@ -149,7 +149,7 @@ func (p *comparison) drawSide(t *timeline, marked bool) {
 	t.marks(p.legend(t, marked))
 }
 
-// mark draws the height of the peak before, and a line from there to the peak at y.
+// mark draws a line at the peak before, and a line from there to the peak at y.
 func (p *comparison) mark(t *timeline, y, before canvas.Length) {
 	pen := canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}
 	t.Page.Stroke(canvas.Line(t.Left, before, t.Right, before), pen, []byte("peak before: "+units.Exact(p.pair.Before.Peak)))
@@ -158,12 +158,10 @@ func (p *comparison) mark(t *timeline, y, before canvas.Length) {
 	t.Page.Stroke(canvas.Line(x, before, x, y), pen, []byte("peak "+p.change()))
 }
 
-// legend names the curves of a side, with their highest values.
+// legend returns a row for each curve of a side, with its highest value.
 func (p *comparison) legend(t *timeline, marked bool) []plot.Row {
 	rows := []plot.Row{{Look: heapLook, Name: "in use", Below: units.Bytes(t.peak.Bytes) + " at the peak"}}
-	if t.reserved != nil {
-		rows = append(rows, plot.Row{Look: freeLook, Name: "reserved", Below: units.Bytes(t.reserved.highest()) + " at most"})
-	}
+	rows = append(rows, t.reservedRows()...)
 	if marked {
 		rows = append(rows, plot.Row{Look: canvas.Look{Role: canvas.Foreground}, Name: "peak before", Below: units.Bytes(p.pair.Before.Peak)},
 			plot.Row{Look: canvas.Look{Role: canvas.Background}, Name: "change of the peak", Below: p.change()})
@@ -182,15 +180,15 @@ func (p *comparison) change() string {
 func (p *comparison) explanation() string {
 	words := map[lifetime.Axis]string{lifetime.Time: "time", lifetime.Event: "events", lifetime.ProgramOrder: "instructions"}
 	before, after := cmp.Or(p.pair.Before, p.pair.After).Space.Axis, cmp.Or(p.pair.After, p.pair.Before).Space.Axis
-	text := "One scale of bytes, and one of " + words[after]
+	text := "Both sides share one scale of bytes and one of " + words[after]
 	if before != after {
-		text = "One scale of bytes; " + words[before] + " and " + words[after] + " have none in common"
+		text = "Both sides share one scale of bytes, but " + words[before] + " and " + words[after] + " have separate scales"
 	}
-	return text + ". Every column of pixels has the lowest and the highest value."
+	return text + columnNote
 }
 
-// lines breaks a text at spaces into at most most lines that are at most width wide at
-// a font size in pixels. Text that does not fit is cut off.
+// lines breaks a text at spaces into at most most lines that fit the width at a font
+// size in pixels. It cuts text that does not fit.
 func lines(text string, size int, width canvas.Length, most int) (all []string) {
 	line := ""
 	words := strings.Fields(canvas.Cut(text, 400))

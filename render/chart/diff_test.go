@@ -19,9 +19,8 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// run is a capture of a program that allocates sizes one after the other, each in a
-// call of its own, keeps three of them at a time, and takes that from a region of all
-// there is at once.
+// run returns a capture of a program that allocates the sizes one after the other and
+// keeps three of them at a time, in one region that is large enough.
 func run(t *testing.T, file string, sizes ...int64) *lifetime.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -72,8 +71,8 @@ var (
 	moves  = regexp.MustCompile(`([Mhvlz])(-?[\d.]+)?(?: (-?[\d.]+))?`)
 )
 
-// peaksOf reads a picture back: how many bytes the highest point of each area stands
-// for, by the labels of the axis; and how many bytes a pixel is.
+// peaksOf reads a picture. By the labels of the axis, it returns the bytes at the
+// highest point of each area, and the bytes of one pixel.
 func peaksOf(t *testing.T, picture string) (peaks map[string]float64, pixel float64) {
 	t.Helper()
 	zero := 0.0
@@ -114,7 +113,7 @@ func number(t *testing.T, s string) float64 {
 	return v
 }
 
-// sizes are those of a random program.
+// sizes returns the sizes of a random program.
 func sizes(r *rand.Rand) (all []int64) {
 	for range 4 + r.IntN(500) {
 		all = append(all, 1+r.Int64N(1<<30))
@@ -122,8 +121,8 @@ func sizes(r *rand.Rand) (all []int64) {
 	return all
 }
 
-// TestDiffScale: both peaks are as high as they are, by the one axis, and windows as
-// wide as they are long.
+// TestDiffScale checks that the heights of both peaks and the widths of both windows
+// are in proportion to their bytes and lengths.
 func TestDiffScale(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
@@ -140,13 +139,13 @@ func TestDiffScale(t *testing.T) {
 		}
 		for word, c := range map[string]*lifetime.Capture{"before": before, "after": after} {
 			if want := float64(c.Spaces[0].Peak(lifetime.Occupied).Bytes); math.Abs(peaks[word]-want) > pixel {
-				t.Errorf("%s is drawn with a peak of %.0f, it is %.0f; a pixel is %.0f", word, peaks[word], want, pixel)
+				t.Errorf("%s has a drawn peak of %.0f, want %.0f; a pixel is %.0f", word, peaks[word], want, pixel)
 			}
 		}
 		lengths := func(c *lifetime.Capture) float64 { return float64(c.Spaces[0].End - c.Spaces[0].Begin) }
 		longer := max(widths["before"], widths["after"])
 		if got, want := widths["after"]*lengths(before), widths["before"]*lengths(after); math.Abs(got-want) > 1.5/longer*max(got, want)+max(lengths(before), lengths(after)) {
-			t.Errorf("windows of %.0f and %.0f ns are %.1f and %.1f wide", lengths(before), lengths(after), widths["before"], widths["after"])
+			t.Errorf("windows of %.0f and %.0f ns have widths of %.1f and %.1f", lengths(before), lengths(after), widths["before"], widths["after"])
 		}
 	}
 }

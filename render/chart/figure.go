@@ -6,6 +6,7 @@ import (
 	gochart "github.com/wcharczuk/go-chart/v2"
 	"github.com/wcharczuk/go-chart/v2/drawing"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
@@ -16,21 +17,21 @@ type figure struct {
 	plot.Plot
 	ceiling            uint64 // bytes at the top
 	peak               lifetime.Level
-	occupied, reserved *curve // nil where not known
+	occupied, reserved *curve // nil if not recorded
 }
 
-// newFigure returns a figure of a space, for a page of a width in pixels. It has no
-// curves yet.
+// newFigure returns a figure of a space without curves, for a page whose width is in
+// pixels.
 func newFigure(s *lifetime.Space, width int) figure {
 	f := figure{Plot: plot.New(width), peak: s.Peak(lifetime.Occupied)}
 	f.Space, f.From, f.To = s, s.Begin, s.End
 	return f
 }
 
-// sample takes the curves from the space. Regions of a compiled program are its
-// allocations: they reserve nothing.
-func (f *figure) sample(columns int) window {
-	w := window{f.Space.Begin, f.Space.End, columns}
+// sample computes the curves of the space. Regions of a compiled program are its
+// allocations, so it has no curve of reserved bytes.
+func (f *figure) sample(columns int) plot.Window {
+	w := plot.Window{From: f.Space.Begin, To: f.Space.End, Columns: columns}
 	f.occupied = newCurve(w, f.Space.Levels(lifetime.Occupied))
 	if levels := f.Space.ReservedLevels(); len(levels) > 0 && f.Space.Axis != lifetime.ProgramOrder {
 		f.reserved = newCurve(w, slices.Values(levels))
@@ -41,43 +42,42 @@ func (f *figure) sample(columns int) window {
 // most returns the highest value of the curves.
 func (f *figure) most() uint64 { return uint64(max(f.peak.Bytes, f.reserved.highest())) }
 
-// bytes is the vertical range, in go-chart's terms.
+// bytes returns the vertical range for go-chart.
 func (f *figure) bytes() *gochart.ContinuousRange {
 	return &gochart.ContinuousRange{Max: float64(f.ceiling), Domain: int(f.Bottom - f.Top)}
 }
 
-// height returns how far above the bottom v bytes lie, at most at the top.
+// height converts bytes to a distance from the bottom, at most that of the top.
 func (f *figure) height(v uint64) canvas.Length {
 	return canvas.Length(f.bytes().Translate(float64(min(v, f.ceiling))))
 }
 
-// level returns the y of a number of bytes.
+// level returns the y coordinate of a number of bytes.
 func (f *figure) level(v int64) canvas.Length { return f.Bottom - f.height(uint64(max(v, 0))) }
 
-// draw draws a curve, if there is one: the area below it unless fill is the zero
-// value, and its line unless that has no width. title shows when a reader points at
-// the area.
+// draw draws a curve: the area below it unless fill is the zero value, and its line
+// unless its width is 0. title is the tooltip of the area. A nil curve draws nothing.
 func (f *figure) draw(c *curve, fill canvas.Look, line canvas.Pen, title string) {
-	if c == nil || c.first == c.columns {
+	if c == nil || c.first == c.Columns {
 		return
 	}
-	// go-chart draws what has a colour. Which one it is, only the pen knows.
+	// go-chart draws what has a colour; the pen chooses the real one.
 	style := gochart.Style{StrokeColor: drawing.ColorBlack, StrokeWidth: 1}
 	if fill != (canvas.Look{}) {
 		style.FillColor = drawing.ColorBlack
 	}
 	series := gochart.ContinuousSeries{Style: style}
-	c.steps(func(column int, v int64) {
+	c.corners(func(column int, v int64) {
 		series.XValues = append(series.XValues, float64(column))
 		series.YValues = append(series.YValues, float64(min(uint64(max(v, 0)), f.ceiling)))
 	})
-	box := gochart.Box{Left: int(f.X(c.from)), Right: int(f.X(c.to)), Top: int(f.Top), Bottom: int(f.Bottom)}
-	columns := &gochart.ContinuousRange{Max: float64(c.columns), Domain: box.Width()}
+	box := gochart.Box{Left: int(f.X(c.From)), Right: int(f.X(c.To)), Top: int(f.Top), Bottom: int(f.Bottom)}
+	columns := &gochart.ContinuousRange{Max: float64(c.Columns), Domain: box.Width()}
 	series.Render(&pen{page: f.Page, fill: fill, line: line, title: title}, box, columns, f.bytes(), gochart.Style{})
 }
 
-// marks draws what belongs on all curves over time: the axis, the capacity, the peak,
-// steps and failed allocations; and the legend.
+// marks draws the parts that all curves over time have: the horizontal axis, the
+// capacity, the peak, steps, failed allocations and the legend.
 func (f *figure) marks(rows []plot.Row) {
 	f.Along()
 	f.Limit(f.height, f.ceiling)
@@ -87,8 +87,16 @@ func (f *figure) marks(rows []plot.Row) {
 	f.Legend(f.Top, rows)
 }
 
-// pen draws one series of go-chart on a page, in tenths of a pixel. Series call the
-// methods below and no others.
+// reservedRows returns the legend row of reserved memory, none if it was not recorded.
+func (f *figure) reservedRows() []plot.Row {
+	if f.reserved == nil {
+		return nil
+	}
+	return []plot.Row{{Look: freeLook, Name: "reserved", Below: "maximum " + units.Bytes(f.reserved.highest())}}
+}
+
+// pen draws one series of go-chart on a page, in tenths of a pixel. Series call only
+// the methods below.
 type pen struct {
 	gochart.Renderer // nil
 	page             canvas.Canvas
@@ -112,7 +120,7 @@ func (p *pen) Stroke() {
 	}
 }
 
-// The style of a series: the pen has its own.
+// The pen has its own style, so it ignores that of the series.
 func (p *pen) SetClassName(string)          {}
 func (p *pen) SetStrokeColor(drawing.Color) {}
 func (p *pen) SetStrokeWidth(float64)       {}

@@ -14,8 +14,8 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// Damaged captures hold the ends of every range, and names of any kind: they are
-// drawn as they are.
+// TestExtremes draws captures with the limits of every range and with hostile names, as
+// in damaged captures.
 func TestExtremes(t *testing.T) {
 	var before *lifetime.Capture
 	nasty := `</title><script>alert(1)</script>` + "\x00\u202e\xff" + strings.Repeat("W", 5000)

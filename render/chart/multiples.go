@@ -15,20 +15,20 @@ import (
 )
 
 // Miniature is the usage of a space for a small panel. It does not keep the capture in
-// memory, so that many captures can be read one after the other.
+// memory, so many captures can be read one after the other.
 type Miniature struct {
 	Name    string // of the rank or the capture
-	Outlier string // the figure that differs from the others, "" if none does
-	Why     string // how it differs, in a sentence
+	Outlier string // the figure that differs from other ranks, "" if none does
+	Why     string // a sentence that explains the difference
 
 	device string
 	peak   lifetime.Level
-	length string // of the window
+	length string // of the window, with its unit
 	curve  *curve
 }
 
-// miniatureColumns is the number of columns of a miniature. 2, 3 and 4 divide it, and
-// the widest panel has about as many pixels.
+// miniatureColumns is the number of columns of a miniature. It is divisible by 2, 3
+// and 4, and about the width of the widest panel in pixels.
 const miniatureColumns = 432
 
 // NewMiniature returns the usage of a space. It fails if nothing was in use.
@@ -37,7 +37,7 @@ func NewMiniature(name string, s *lifetime.Space) (*Miniature, error) {
 	if m.peak.Bytes <= 0 || s.Begin >= s.End {
 		return nil, fmt.Errorf("space %s: %w", s.ID(), errNothing)
 	}
-	m.curve = newCurve(window{s.Begin, s.End, miniatureColumns}, s.Levels(lifetime.Occupied))
+	m.curve = newCurve(plot.Window{From: s.Begin, To: s.End, Columns: miniatureColumns}, s.Levels(lifetime.Occupied))
 	return m, nil
 }
 
@@ -47,25 +47,24 @@ const (
 	gridTop    canvas.Length = 600
 	panelNames canvas.Length = 360 // above a panel
 	panelGap   canvas.Length = 180
-	panelLeast canvas.Length = 1400 // wide
+	panelLeast canvas.Length = 1400 // minimum width
 )
 
-// multiples is a picture of many panels in the making.
+// multiples draws a picture of many panels.
 type multiples struct {
-	figure  // the page, and one panel after the other
+	figure  // the page, and the panel that is being drawn
 	o       Options
 	what    string
 	panels  []*Miniature
-	more    int
-	columns int
-	wide    canvas.Length // a panel
-	high    canvas.Length // the plot of a panel
+	more    int           // panels that are left out
+	columns int           // panels in a row
+	wide    canvas.Length // width of a panel
+	high    canvas.Length // height of the plot of a panel
 }
 
 // Multiples draws panels side by side on one scale of bytes. what names them in the
-// headline ("ranks"), more is how many further ones are left out. Options.Height has
-// no effect: the picture is as high as its panels need. The same input gives the same
-// bytes.
+// headline ("ranks"); more is the number of panels that are left out. It ignores
+// Options.Height: the panels determine the height. The same input gives the same bytes.
 func Multiples(w io.Writer, what string, panels []*Miniature, more int, o Options) error {
 	m := &multiples{o: o.withDefaults(0, 0), what: what, panels: panels, more: more}
 	m.layOut()
@@ -86,7 +85,7 @@ func Multiples(w io.Writer, what string, panels []*Miniature, more int, o Option
 	return m.Page.Finish(w)
 }
 
-// layOut decides how many panels stand side by side, and how large they are.
+// layOut computes the number of panels in a row, and their size.
 func (m *multiples) layOut() {
 	m.Width, m.Left = canvas.Length(m.o.Width)*10, gridLeft
 	room := m.Width - gridLeft - 160 + panelGap
@@ -108,7 +107,7 @@ func (m *multiples) layOut() {
 	}
 }
 
-// place moves the figure to a panel, and draws the lines behind its curve.
+// place moves the figure to a panel and draws its grid lines.
 func (m *multiples) place(i int) {
 	row, column := canvas.Length(i/m.columns), canvas.Length(i%m.columns)
 	m.Left = gridLeft + column*(m.wide+panelGap)
@@ -133,15 +132,15 @@ func (m *multiples) panel(i int, panel *Miniature) {
 		m.Page.Stroke(canvas.Rect(m.Left-30, m.Top-panelNames+20, m.Right+30, m.Bottom+50).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(panel.Why))
 	}
 	curve := panel.curve.coarser(m.coarseness())
-	m.From, m.To = curve.from, curve.to
+	m.From, m.To = curve.From, curve.To
 	m.draw(curve, heapLook, heapLine, title)
 	m.Page.Dot(m.X(panel.peak.At), m.level(panel.peak.Bytes), 25, canvas.Look{Role: canvas.Foreground})
 }
 
-// coarseness returns how many columns of a curve are merged into one, so that a column
-// is at most a pixel wide but not much less.
+// coarseness returns how many columns of a curve to merge into one, so that a column is
+// at most a pixel wide, but not much less.
 func (m *multiples) coarseness() int {
-	for _, by := range []int{4, 3, 2} {
+	for by := 4; by > 1; by-- {
 		if m.wide/10 <= canvas.Length(miniatureColumns/by) {
 			return by
 		}
@@ -160,7 +159,7 @@ func (m *multiples) words(panel *Miniature) {
 	m.Page.Text(withAside(peak.Fit(m.wide), panel.length, m.wide))
 }
 
-// withAside adds aside to a text if both fit in width.
+// withAside adds aside to a text if both fit the width.
 func withAside(t canvas.Text, aside string, width canvas.Length) canvas.Text {
 	longer := t
 	if longer.Aside = aside; longer.Extent() <= width {
@@ -183,28 +182,29 @@ func (m *multiples) spread() string {
 	if most.peak.Bytes == least.peak.Bytes {
 		return "peak " + units.Bytes(most.peak.Bytes) + " on each"
 	}
-	return fmt.Sprintf("peaks from %s (%s) to %s (%s)", units.Bytes(least.peak.Bytes), canvas.Cut(least.Name, factName), units.Bytes(most.peak.Bytes), canvas.Cut(most.Name, factName))
+	return fmt.Sprintf("peaks from %s (%s) to %s (%s)", units.Bytes(least.peak.Bytes), canvas.Cut(least.Name, factName),
+		units.Bytes(most.peak.Bytes), canvas.Cut(most.Name, factName))
 }
 
 // facts returns the lowest and the highest peak, and the outliers.
 func (m *multiples) facts() []string {
-	var odd []string
+	var outliers []string
 	for _, p := range m.panels {
 		if p.Outlier != "" {
-			odd = append(odd, canvas.Cut(p.Name, factName)+" ("+p.Outlier+")")
+			outliers = append(outliers, canvas.Cut(p.Name, factName)+" ("+p.Outlier+")")
 		}
 	}
-	if odd == nil {
+	if outliers == nil {
 		return []string{m.spread()}
 	}
-	return []string{m.spread(), "outliers: " + strings.Join(odd, ", ")}
+	return []string{m.spread(), "outliers: " + strings.Join(outliers, ", ")}
 }
 
-// leftOut returns the text about the panels that are left out.
+// leftOut returns a sentence about the panels that are left out.
 func (m *multiples) leftOut() string {
-	return fmt.Sprintf("%s more are left out: these are the first %s.", units.Count(int64(m.more)), units.Count(int64(len(m.panels))))
+	return fmt.Sprintf("Only the first %s are shown, %s more are not.", units.Count(int64(len(m.panels))), units.Count(int64(m.more)))
 }
 
 func (m *multiples) explanation() string {
-	return "One scale of bytes; each panel is as wide as its own window. The dot is the peak."
+	return "All panels share one scale of bytes; each has its own time scale. The dot marks the peak."
 }

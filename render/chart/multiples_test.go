@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 func miniature(t *testing.T, name string, sizes ...int64) *Miniature {
@@ -38,12 +39,12 @@ func TestMultiplesGoldens(t *testing.T) {
 		miniature(t, "rank 3", 150<<20, 90<<20),
 	}
 	golden(t, "multiples-two", drawnMultiples(t, panels[:2], 0, Options{Theme: canvas.Dark}))
-	panels[3].Outlier, panels[3].Why = "peak", "of 4 ranks rank 3 is the odd one"
+	panels[3].Outlier, panels[3].Why = "peak", "rank 3 differs from the other 3 ranks"
 	golden(t, "multiples-odd", drawnMultiples(t, panels, 3, Options{Width: 600}))
 }
 
-// TestMultiplesScale: however many panels there are, each peak is as high as it is, by
-// the axis that all of them have, and every panel lies in the picture.
+// TestMultiplesScale checks that every panel is inside the picture, and that its peak
+// has the right height on the common axis, for 1 to 64 panels.
 func TestMultiplesScale(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for n := 1; n <= 64; n += 1 + n/3 {
@@ -67,14 +68,14 @@ func TestMultiplesScale(t *testing.T) {
 		}
 		for name, bytes := range want {
 			if math.Abs(peaks[name]-float64(bytes)) > pixel {
-				t.Errorf("of %d panels %s is drawn with a peak of %.0f, it is %d; a pixel is %.0f", n, name, peaks[name], bytes, pixel)
+				t.Errorf("%d panels: %s has a drawn peak of %.0f, want %d; a pixel is %.0f", n, name, peaks[name], bytes, pixel)
 			}
 		}
 		inside(t, string(picture))
 	}
 }
 
-// inside checks that no area runs out of a picture.
+// inside checks that every area is inside the picture.
 func inside(t *testing.T, picture string) {
 	t.Helper()
 	var width, height float64
@@ -100,15 +101,15 @@ func inside(t *testing.T, picture string) {
 	}
 }
 
-// TestCoarser: a curve of fewer columns has the same extremes as one that was sampled so.
+// TestCoarser checks that merging columns gives the same curve as sampling fewer columns.
 func TestCoarser(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 50 {
 		s := run(t, "a", sizes(r)...).Spaces[0]
 		for _, by := range []int{1, 2, 3, 4} {
-			fine := newCurve(window{s.Begin, s.End, miniatureColumns}, s.Levels(lifetime.Occupied))
-			if want := newCurve(window{s.Begin, s.End, miniatureColumns / by}, s.Levels(lifetime.Occupied)); !fine.coarser(by).same(want) {
-				t.Errorf("a curve made coarser by %d is another one", by)
+			fine := newCurve(plot.Window{From: s.Begin, To: s.End, Columns: miniatureColumns}, s.Levels(lifetime.Occupied))
+			if want := newCurve(plot.Window{From: s.Begin, To: s.End, Columns: miniatureColumns / by}, s.Levels(lifetime.Occupied)); !fine.coarser(by).equal(want) {
+				t.Errorf("merging %d columns into one gives another curve than sampling", by)
 			}
 		}
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// peak is a picture of a peak in the making.
+// peak draws a picture of a peak.
 type peak struct {
 	usage
-	live   []int   // buffers that make up the peak
-	kinds  []*kind // what they are for, most bytes first
+	live   []int   // buffers at the peak
+	kinds  []*kind // their purposes, most bytes first
 	ofKind []*kind // by index of live
-	chosen int     // index of a buffer of the space
+	chosen int     // index of the marked buffer of the space
 }
 
-// kind is a purpose of memory at a peak, and its buffers.
+// kind is a purpose of memory at a peak.
 type kind struct {
 	name  string
 	look  canvas.Look
@@ -40,14 +40,15 @@ var kindNames = map[lifetime.Kind]string{
 
 // Errors of Peak.
 var (
-	errNoBuffers = errors.New("no buffers: what makes up the peak is not known")
-	errNotFound  = errors.New("no buffer is called so")
+	errNoBuffers = errors.New("no buffers were recorded, so the peak cannot be broken down")
+	errNotFound  = errors.New("no buffer has this name")
 )
 
-// Peak draws the buffers at the peak by size, by padding and in order, with a colour
-// for each purpose, and the curves of the bytes in use with and without padding. The
-// allocation and the free of one buffer are marked. buffer is its number or the name
-// of its instruction, operation or function; "" is the largest.
+// Peak draws the buffers at the peak as bars: by size, by padding and in order, with a
+// colour for each purpose. Above are the curves of the bytes in use with and without
+// padding. It marks the allocation and the free of one buffer. buffer is the number of
+// this buffer, or the name of its instruction, operation or function; "" is the largest.
+// Peak fails if there are no buffers or none has this name.
 func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o Options) error {
 	u, err := newUsage(c, s, o.withDefaults(640, 560))
 	if err != nil {
@@ -76,7 +77,7 @@ func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o 
 	return p.Page.Finish(w)
 }
 
-// choose finds the buffers at the peak, and the one to mark.
+// choose finds the buffers at the peak and the buffer to mark.
 func (p *peak) choose(name string) error {
 	p.live = p.s.LiveAt(p.peak.At)
 	if len(p.live) == 0 {
@@ -89,7 +90,7 @@ func (p *peak) choose(name string) error {
 	if name == "" {
 		return nil
 	}
-	// An exact name goes before a part of one, then a buffer of the peak before others.
+	// Exact names come before parts of names, then buffers at the peak before others.
 	all := make([]int, len(p.s.Buffers))
 	for i := range all {
 		all[i] = i
@@ -97,7 +98,7 @@ func (p *peak) choose(name string) error {
 	equal := func(have, name string) bool { return have == name }
 	for _, matches := range []func(have, name string) bool{equal, strings.Contains} {
 		for _, buffers := range [][]int{p.live, all} {
-			found := slices.DeleteFunc(slices.Clone(buffers), func(i int) bool { return !p.called(i, name, matches) })
+			found := slices.DeleteFunc(slices.Clone(buffers), func(i int) bool { return !p.hasName(i, name, matches) })
 			if len(found) > 0 {
 				p.chosen = slices.MinFunc(found, bySize)
 				return nil
@@ -107,8 +108,8 @@ func (p *peak) choose(name string) error {
 	return fmt.Errorf("%q: %w", canvas.Cut(name, 60), errNotFound)
 }
 
-// called reports whether one of the names of a buffer matches.
-func (p *peak) called(buffer int, name string, matches func(have, name string) bool) bool {
+// hasName reports whether one of the names of a buffer matches.
+func (p *peak) hasName(buffer int, name string, matches func(have, name string) bool) bool {
 	b := &p.s.Buffers[buffer]
 	site := &p.c.Sites[b.Site]
 	function, place := plot.Name(p.c, p.s, b.Site)
@@ -139,12 +140,12 @@ func (p *peak) split() {
 		}
 		p.ofKind = append(p.ofKind, k)
 	}
-	// Memory without buffers has the colours that the curves give it.
+	// Memory without buffers has the same colours as in the curves.
 	if p.s.Base > 0 {
-		add("before the window", p.s.Base).look = baseLook
+		add("before the window", p.s.Base).look = plot.BaseLook
 	}
 	if n := p.s.StackAt(p.peak.At); n > 0 {
-		add("stack, beside the heap", n).look = stackLook
+		add("stack, outside the heap", n).look = stackLook
 	}
 	slices.SortFunc(p.kinds, func(a, b *kind) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
@@ -157,17 +158,14 @@ func (p *peak) split() {
 	}
 }
 
-func (p *peak) headline() string { return plot.Device(p.s) + " - what makes up the peak" }
+func (p *peak) headline() string { return plot.Device(p.s) + " - peak by buffer" }
 
 func (p *peak) explanation() string {
-	pale := "rounding"
-	if p.s.Axis == lifetime.ProgramOrder {
-		pale = "padding"
-	}
-	return "One bar per buffer at the peak; the pale part is " + pale + ". Above, the bytes in use with and without it."
+	_, padding := plot.Words(p.s)
+	return "One bar per buffer at the peak; its pale part is " + padding + ". The curves show the bytes in use with and without it."
 }
 
-// shares draws one bar of all bytes at the peak, by purpose.
+// shares draws one bar with all bytes at the peak, by purpose.
 func (p *peak) shares() {
 	scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
 	at := int64(0)
@@ -193,23 +191,23 @@ func (p *peak) lifetime() {
 	}
 	begin := "allocated"
 	if b.Edge&lifetime.BeginUnseen != 0 || b.Begin < plot.Origin(p.s) {
-		begin = "there from the beginning"
+		begin = "allocated before the start"
 	}
 	pen := canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}
-	p.Page.Fill(canvas.Rect(from, p.Bottom-60, max(to, from+10), p.Bottom), chosenLook, []byte(p.describe(p.chosen)))
+	p.Page.Fill(canvas.Rect(from, p.Bottom-60, max(to, from+10), p.Bottom), chosenLook, []byte(p.hoverText(p.chosen)))
 	for _, x := range []canvas.Length{from, to} {
 		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), pen, nil)
 	}
-	p.Beside(from, p.Top+170, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: begin})
-	p.Beside(to, p.Top+330, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: end})
+	p.TextAt(from, p.Top+170, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: begin})
+	p.TextAt(to, p.Top+330, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: end})
 }
 
-// The curve is grey here because colours stand for purposes.
+// The curve is grey because the colours mean purposes.
 var curveLook = canvas.Look{Role: canvas.Stays}
 
 var chosenLook = canvas.Look{RGB: 0xd1495b, Hatched: true}
 
-// legend names the purposes, the curves and the largest buffers.
+// legend returns rows for the purposes, the curves and the largest buffers.
 func (p *peak) legend() []plot.Row {
 	var rows []plot.Row
 	for _, k := range p.kinds {
@@ -222,7 +220,7 @@ func (p *peak) legend() []plot.Row {
 	const most = 6
 	rows = append(rows[:min(len(rows), most)], p.inUse(curveLook)...)
 	rows = append(rows, p.row(p.chosen, chosenLook, ", marked"))
-	// The largest buffers fill what is left of the page.
+	// The largest buffers fill the rest of the page.
 	room := (p.o.Height - 62 - 40) / int(plot.RowHeight/10)
 	for _, i := range p.first(len(p.live), func(b *lifetime.Buffer) int64 { return b.Size }) {
 		if len(rows) == room {
@@ -235,15 +233,15 @@ func (p *peak) legend() []plot.Row {
 	return rows
 }
 
-// row returns the row of the legend for one buffer.
+// row returns the legend row of one buffer.
 func (p *peak) row(buffer int, look canvas.Look, more string) plot.Row {
 	b := &p.s.Buffers[buffer]
 	name, place := plot.Name(p.c, p.s, b.Site)
 	return plot.Row{Look: look, Name: name, Place: place, Below: units.Bytes(b.Size) + more}
 }
 
-// describe returns the text that shows when a reader points at a buffer.
-func (p *peak) describe(buffer int) string {
+// hoverText returns the tooltip of a buffer.
+func (p *peak) hoverText(buffer int) string {
 	b := &p.s.Buffers[buffer]
 	name, place := plot.Name(p.c, p.s, b.Site)
 	text := canvas.Cut(name, 80)
@@ -255,10 +253,11 @@ func (p *peak) describe(buffer int) string {
 	}
 	text += "\n" + units.Exact(b.Size)
 	if b.Size != b.Requested {
-		text += fmt.Sprintf(", %s without %s of padding", units.Exact(b.Requested), units.Bytes(b.Size-b.Requested))
+		requested, padding := plot.Words(p.s)
+		text += fmt.Sprintf(", %s %s, %s %s", requested, units.Exact(b.Requested), padding, units.Bytes(b.Size-b.Requested))
 	}
-	if word := kindNames[b.Kind]; word != "" {
-		text += "\none of the " + word
+	if b.Kind != lifetime.Plain {
+		text += "\n" + b.Kind.String()
 	}
 	return text
 }

@@ -11,16 +11,16 @@ import (
 )
 
 // pieces is the fragmentation over time, as XProf defines it: the share of the free
-// memory that lies outside its largest piece.
+// memory outside its largest piece.
 type pieces struct {
-	curve    *curve // in hundredths of a percent; nil where not known
-	instants int    // number of samples; 0 if the allocator reported it
+	curve   *curve // in hundredths of a percent; nil if not recorded
+	samples int    // 0 if the allocator reported the fragmentation
 }
 
 // whole is a fragmentation of 1.
 const whole = 10000
 
-func newPieces(w window, s *lifetime.Space) pieces {
+func newPieces(w plot.Window, s *lifetime.Space) pieces {
 	if levels := reported(s); len(levels) > 0 {
 		return pieces{newCurve(w, slices.Values(levels)), 0}
 	}
@@ -31,7 +31,7 @@ func newPieces(w window, s *lifetime.Space) pieces {
 	return pieces{newCurve(w, slices.Values(levels)), len(levels)}
 }
 
-// reported returns the figures of the allocator itself.
+// reported returns the fragmentation that the allocator reported.
 func reported(s *lifetime.Space) (levels []lifetime.Level) {
 	for _, t := range s.Totals {
 		if t.HasFragmentation && !math.IsNaN(float64(t.Fragmentation)) {
@@ -41,18 +41,18 @@ func reported(s *lifetime.Space) (levels []lifetime.Level) {
 	return levels
 }
 
-// computedMost bounds the work of computing fragmentation: every sample looks at all
+// computedMost limits the work of computing the fragmentation: every sample visits all
 // buffers that were allocated before it.
 const computedMost = 2e7
 
-// computed takes the figures from the holes in reserved memory. Its samples are at
-// equal distances and may miss a spike.
-func computed(w window, s *lifetime.Space) (levels []lifetime.Level) {
-	n := min(max(computedMost/len(s.Buffers), 24), w.columns/2)
-	n = int(min(uint64(n), uint64(w.to)-uint64(w.from)))
-	step := (uint64(w.to) - uint64(w.from)) / uint64(n)
+// computed returns the fragmentation computed from the holes in reserved memory. Its
+// samples are at equal distances and may miss a spike.
+func computed(w plot.Window, s *lifetime.Space) (levels []lifetime.Level) {
+	n := min(max(computedMost/len(s.Buffers), 24), w.Columns/2)
+	n = int(min(uint64(n), uint64(w.To)-uint64(w.From)))
+	step := (uint64(w.To) - uint64(w.From)) / uint64(n)
 	for i := range n {
-		t := w.from + int64(uint64(i)*step)
+		t := w.From + int64(uint64(i)*step)
 		if share, ok := s.FreeAt(t).Fragmentation(); ok {
 			levels = append(levels, lifetime.Level{At: t, Bytes: int64(math.Round(share * whole))})
 		}
@@ -60,7 +60,7 @@ func computed(w window, s *lifetime.Space) (levels []lifetime.Level) {
 	return levels
 }
 
-// room returns the width of the axis.
+// room returns the width of the percent axis.
 func (p *pieces) room() canvas.Length {
 	if p.curve == nil {
 		return 0
@@ -68,7 +68,7 @@ func (p *pieces) room() canvas.Length {
 	return 490
 }
 
-// draw draws the curve on a plot, and at its right an axis in percent.
+// draw draws the curve on a plot, and on its right an axis in percent.
 func (p *pieces) draw(on plot.Plot) {
 	if p.curve == nil {
 		return
@@ -90,9 +90,9 @@ func (p *pieces) legend() []plot.Row {
 	if p.curve == nil {
 		return nil
 	}
-	below := fmt.Sprintf("%.1f %% at most", float64(p.curve.highest())*100/whole)
-	if p.instants > 0 {
-		below += fmt.Sprintf(", %d samples", p.instants)
+	below := fmt.Sprintf("maximum %.1f %%", float64(p.curve.highest())*100/whole)
+	if p.samples > 0 {
+		below += fmt.Sprintf(", %d samples", p.samples)
 	}
 	return []plot.Row{{Look: swatch(fragmentLine), Name: "fragmentation", Below: below}}
 }

@@ -1,15 +1,13 @@
-// Package collapsed writes what was alive at the peak as folded stacks, the
-// input of flamegraph.pl, speedscope and inferno: per line a stack from the
-// outermost call to the innermost one, joined by ";", a blank and the bytes.
+// Package collapsed writes the buffers alive at the peak as folded stacks, the input of flamegraph.pl,
+// speedscope and inferno. Each line is a stack from the outermost call to the innermost one, joined by ";",
+// then a blank and the bytes.
 //
-// Its place in the pipeline: the last step. Each space is a frame at the bottom,
-// at its own peak of occupied bytes, to which its lines sum; what no buffer
-// stands for has lines of its own, [before the window], [stack] and [usage]. A
-// frame is "function (file.py:12)". A buffer without a stack has its operation
-// in place of one.
+// Its place in the pipeline: the last step. Each space is the bottom frame of its lines, which sum to its own
+// peak of occupied bytes. Bytes that no buffer represents have separate lines: [before the window], [stack] and
+// [usage]. A frame is "function (file.py:12)". For a buffer without a stack, the operation replaces it.
 //
-// Text from captures is cleaned: what would end a frame or a line, or act on a
-// terminal, becomes "_".
+// Text from captures is cleaned: characters that would end a frame or a line, or control a terminal, become
+// "_".
 package collapsed
 
 import (
@@ -31,7 +29,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 		space := clean(cmp.Or(s.ID(), "(unnamed)"))
 		for _, row := range merged(c, s.Breakdown(s.Peak(lifetime.Occupied).At)) {
 			if row.Bytes != 0 {
-				// An error stays with out until Flush.
+				// bufio keeps the first error until Flush.
 				fmt.Fprintf(out, "%s;%s %d\n", space, frames(c, &row), row.Bytes)
 			}
 		}
@@ -39,7 +37,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	return out.Flush()
 }
 
-// merged adds up rows that have one stack, in order of their first.
+// merged sums rows with equal stacks, in order of their first row.
 func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
 	type key struct {
 		stack lifetime.StackID

@@ -1,16 +1,16 @@
-// Package model writes a whole capture as JSON: every buffer, value, region,
-// mark, total, site, operation and loss of the model, under the model's own names.
+// Package model writes a whole capture as JSON: every buffer, value, region, mark, total, site, operation and
+// loss of the model, under the model's own names.
 //
-// Its place in the pipeline: the last step, for programs that want the data
-// and not a picture; schema.json beside it is its JSON Schema. Bytes and times are integers; numbers of sites and stacks
-// are indexes into the lists of the document, 0 is none; what is not known is
-// null. Spaces are written one buffer at a time, so that millions of them need
-// no memory of their own.
+// Its place in the pipeline: the last step, for programs that need the data instead of a picture. schema.json
+// beside it is its JSON Schema. Bytes and times are integers. Numbers of sites and stacks are indexes into the
+// lists of the document; 0 is none. Unknown values are null. Buffers are written one at a time, so that
+// millions of them need no additional memory.
 package model
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,7 +34,7 @@ type frame struct {
 	Function string `json:"function"`
 	File     string `json:"file"`
 	Line     int    `json:"line"`
-	Column   int    `json:"column"` // 0 = not known
+	Column   int    `json:"column"` // 0: not known
 	Kind     string `json:"kind"`
 }
 
@@ -87,13 +87,13 @@ type buffer struct {
 	Site      lifetime.SiteID `json:"site"`
 	Edges     []string        `json:"edges"`
 	Kind      string          `json:"kind"`
-	Value     *int64          `json:"value,omitempty"` // ID of the one that stands for it
+	Value     *int64          `json:"value,omitempty"` // ID of the value that represents it
 	FreeSite  lifetime.SiteID `json:"free_site,omitempty"`
 	Note      string          `json:"note,omitempty"`
 }
 
-// value is a logical buffer of a compiled program. It ends before it begins when
-// the schedule does not allocate it.
+// value is a logical buffer of a compiled program. If the schedule does not allocate it, it ends before it
+// begins.
 type value struct {
 	ID         int64           `json:"id"`
 	Root       int64           `json:"root"`
@@ -120,7 +120,7 @@ type region struct {
 	Uses   []string        `json:"uses"`
 }
 
-// level is a number of bytes from an instant on.
+// level is the number of bytes from an instant on.
 type level struct {
 	At    int64 `json:"at"`
 	Bytes int64 `json:"bytes"`
@@ -130,7 +130,7 @@ type total struct {
 	T             int64    `json:"t"`
 	Bytes         int64    `json:"bytes"`
 	Measure       string   `json:"measure"`
-	Fragmentation *float32 `json:"fragmentation"` // null where it is not reported, or nothing is free
+	Fragmentation *float32 `json:"fragmentation"` // null if not reported, or if nothing is free
 }
 
 type mark struct {
@@ -143,7 +143,7 @@ type mark struct {
 	Free      *int64          `json:"free"`      // of an OOM
 }
 
-// operation is the summary of the calls of an operation.
+// operation sums up the calls of an operation.
 type operation struct {
 	Name       string         `json:"name"`
 	Kind       string         `json:"kind"`
@@ -160,7 +160,7 @@ type operationBytes struct {
 	SelfBytes int64 `json:"self_bytes"`
 }
 
-// call is a call of a function: seconds and bytes.
+// call is a call of a function, in seconds and bytes.
 type call struct {
 	Site      lifetime.SiteID `json:"site"`
 	Space     int             `json:"space"`
@@ -176,7 +176,7 @@ type call struct {
 	Freed     int64           `json:"freed_bytes"`
 }
 
-// sample is a look at a device; -1 is not known.
+// sample is the state of a device at one time; -1 is not known.
 type sample struct {
 	Space       int   `json:"space"`
 	T           int64 `json:"t"`
@@ -199,8 +199,6 @@ type lossRow struct {
 // Write writes c as one JSON document.
 func Write(w io.Writer, c *lifetime.Capture) error {
 	d := &document{w: bufio.NewWriter(w)}
-	d.encoder = json.NewEncoder(&d.encoded)
-	d.encoder.SetEscapeHTML(false) // "<module>" is no tag here
 	d.text(`{"schema":"memlane/1"`)
 	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer} })
 	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
@@ -217,7 +215,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	}
 	d.text("]")
 	list(d, "operations", c.Operations, func(o lifetime.Operation) any {
-		return operation{o.Name, o.Kind.String(), o.Calls, o.Time, o.SelfTime, operationBytes(o.Host), operationBytes(o.Device)}
+		return operation{o.Name, o.Kind, o.Calls, o.Time, o.SelfTime, operationBytes(o.Host), operationBytes(o.Device)}
 	})
 	list(d, "calls", c.Calls, func(l lifetime.Call) any {
 		return call{l.Site, l.Space, l.Begin, l.End, l.Seconds, l.Before, l.After, l.Peak, l.Reserved, l.Inactive, l.Allocated, l.Freed}
@@ -235,13 +233,10 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	return d.w.Flush()
 }
 
-// document keeps the first error of writing.
+// document writes JSON piece by piece and keeps its first error.
 type document struct {
 	w   *bufio.Writer
 	err error
-
-	encoder *json.Encoder // into encoded
-	encoded bytes.Buffer
 }
 
 func (d *document) text(s string) {
@@ -250,34 +245,37 @@ func (d *document) text(s string) {
 	}
 }
 
-func (d *document) value(v any) { d.text(d.encode(v)) }
-
 func (d *document) encode(v any) string {
-	d.encoded.Reset()
-	if err := d.encoder.Encode(v); d.err == nil {
-		d.err = err
-	}
-	return string(Escape(bytes.TrimSuffix(d.encoded.Bytes(), []byte("\n"))))
+	text, err := Marshal(v, "")
+	d.err = cmp.Or(d.err, err)
+	return strings.TrimSuffix(string(text), "\n")
 }
 
-// WriteJSON writes a value as indented JSON that is fit for a terminal.
+// WriteJSON writes a value as indented JSON that is safe to print on a terminal.
 func WriteJSON(w io.Writer, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	if err := e.Encode(v); err != nil {
-		return err
+	text, err := Marshal(v, " ")
+	if err == nil {
+		_, err = w.Write(text)
 	}
-	_, err := w.Write(Escape(b.Bytes()))
 	return err
 }
 
-// Escape returns JSON in which every character that does not print is an escape
-// sequence: names from captures must not act on a terminal that shows them.
-// encoding/json leaves DEL, the C1 controls and marks of direction as they are. Nor
-// must they be a command to the log of a pipeline: GitHub's runner takes "##[" for
-// one wherever it stands.
+// Marshal returns a value as a line of JSON that is safe to print on a terminal. A non-empty indent spreads it over
+// several lines.
+func Marshal(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // keep names such as "<module>" readable
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return Escape(b.Bytes()), nil
+}
+
+// Escape returns JSON with every unprintable character as an escape sequence, so that names from captures
+// cannot control a terminal: encoding/json does not escape DEL, C1 controls and direction marks. It also breaks
+// up "##[", which GitHub's runner executes as a command anywhere in a log.
 func Escape(data []byte) []byte {
 	if bytes.Contains(data, []byte("##[")) {
 		data = bytes.ReplaceAll(data, []byte("##["), []byte(`#\u0023[`))
@@ -301,18 +299,18 @@ func Escape(data []byte) []byte {
 
 func hidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
-// list writes a member of an object, one element a line.
+// list writes a member of an object whose value is a list, one element per line.
 func list[T any](d *document, name string, items []T, item func(T) any) {
 	d.text(",\"" + name + "\":[")
 	for i, v := range items {
 		if d.err != nil {
-			return // who was to read it has gone
+			return // the reader is gone
 		}
 		if i > 0 {
 			d.text(",")
 		}
 		d.text("\n")
-		d.value(item(v))
+		d.text(d.encode(item(v)))
 	}
 	d.text("]")
 }
@@ -324,7 +322,7 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, LifetimePeak: known(s.LifetimePeak),
 		Allocations: s.Allocations, Frees: s.Frees, Facts: s.Facts.Names(),
 	})
-	d.text("\n" + strings.TrimSuffix(head, "}")) // the lists of the space follow
+	d.text("\n" + strings.TrimSuffix(head, "}")) // the lists of the space complete the object
 	d.buffers(c, s)
 	list(d, "values", s.Values, func(v lifetime.Value) any {
 		return value{v.ID, v.Root, v.Begin, v.End, v.Allocation, v.Offset, v.Size, v.Requested, v.Site}
@@ -334,7 +332,7 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 	})
 	list(d, "stack", s.Stack, func(l lifetime.Level) any { return level{l.At, l.Bytes} })
 	list(d, "totals", s.Totals, func(t lifetime.Total) any {
-		return total{t.T, t.Bytes, t.Measure.String(), share(t)}
+		return total{t.T, t.Bytes, t.Measure.String(), fragmentation(t)}
 	})
 	list(d, "marks", s.Marks, func(m lifetime.Mark) any {
 		out := mark{Begin: m.Begin, End: m.End, Kind: m.Kind.String(), Text: m.Text, Site: m.Site}
@@ -369,7 +367,7 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 	})
 }
 
-// known returns nil for a number that is 0 where it is not known.
+// known returns nil for 0, which stands for an unknown number.
 func known(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -377,8 +375,8 @@ func known(n int64) *int64 {
 	return &n
 }
 
-// share returns the fragmentation of a total, nil for what JSON cannot write.
-func share(t lifetime.Total) *float32 {
+// fragmentation returns the fragmentation of a total, or nil if JSON cannot represent it.
+func fragmentation(t lifetime.Total) *float32 {
 	if f := float64(t.Fragmentation); !t.HasFragmentation || math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/render/model"
 )
 
-// capture is made by hand, and odd where a capture may be.
+// capture is handmade, with every unusual value that a capture may have.
 func capture() *lifetime.Capture {
 	return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: "a\x1b\u009b\u202e\U000e0041<b>", Format: "test"}}, Sites: []lifetime.Site{{}}, Stacks: []lifetime.Stack{{}}, Frames: []lifetime.Frame{{}}, Notes: []string{""}}, Spaces: []*lifetime.Space{
 		{SpaceInfo: lifetime.SpaceInfo{Device: "cuda:0\x7f", Begin: -1 << 62, End: 1 << 62}, Buffers: []lifetime.Buffer{
@@ -33,8 +33,7 @@ func write(t *testing.T, c *lifetime.Capture) []byte {
 	return b.Bytes()
 }
 
-// TestNumbers: whole numbers are written in full, whatever their size, and what
-// is not known is null.
+// TestNumbers: integers of any size are written in full, and unknown values are null.
 func TestNumbers(t *testing.T) {
 	text := string(write(t, capture()))
 	for _, want := range []string{
@@ -51,7 +50,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestText: no character acts on a terminal, and none is lost.
+// TestText: no character controls a terminal, and none is lost.
 func TestText(t *testing.T) {
 	data := write(t, capture())
 	if i := bytes.IndexFunc(data, func(r rune) bool { return r != '\n' && (r < ' ' || r > '~') }); i >= 0 {
@@ -75,8 +74,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestPrograms: what the model says of compiled programs and of allocators is
-// written, and what JSON has no number for is null.
+// TestPrograms: the data of compiled programs and of allocators is written. Numbers that JSON cannot represent
+// are null.
 func TestPrograms(t *testing.T) {
 	nan := float32(math.NaN())
 	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: []lifetime.Site{{}, {

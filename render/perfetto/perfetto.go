@@ -2,15 +2,14 @@ package perfetto
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/model"
@@ -18,63 +17,58 @@ import (
 
 // Write writes c as one JSON document.
 func Write(w io.Writer, c *lifetime.Capture) error {
-	t := &trace{out: bufio.NewWriterSize(w, 64<<10), capture: c, texts: map[string]string{}, frames: make([]string, len(c.Frames)), origin: math.MaxInt64}
+	t := &trace{out: bufio.NewWriterSize(w, 64<<10), capture: c, origin: math.MaxInt64}
+	t.texts, t.frames = map[string]string{}, make([]string, len(c.Frames))
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.Time {
 			t.origin = min(t.origin, s.Begin)
 		}
 	}
 	t.text(`{"displayTimeUnit":"ns","otherData":{"producer":"memlane"`)
-	if t.origin != math.MaxInt64 { // a text: it may be more than a number of JSON can tell
+	if t.origin != math.MaxInt64 { // a string: it may exceed the range of JSON numbers
 		t.text(`,"origin_ns":"` + strconv.FormatInt(t.origin, 10) + `"`)
 	}
 	t.text(`},"traceEvents":[`)
 	for i, s := range c.Spaces {
-		t.space(i+1, s) // 0 is the process of no name
+		t.space(i+1, s) // 0 is the process without a name
 	}
 	t.text("\n]}\n")
 	return t.out.Flush()
 }
 
-// trace writes the events of a capture. An error stays with out until it is
-// flushed.
+// trace writes the events of a capture. bufio.Writer keeps the first error until Flush.
 type trace struct {
 	out     *bufio.Writer
 	capture *lifetime.Capture
-	texts   map[string]string // arguments that were quoted so far
-	frames  []string          // as they stand in a stack, without quotes; "" where not used yet
+	texts   map[string]string // arguments quoted so far
+	frames  []string          // JSON text of a frame in a stack, without quotes; "" until used
 	origin  int64             // time 0 of what is on a clock
-	some    bool              // an event was written
+	events  bool              // an event was written
 	ids     int               // of asynchronous slices so far
 
 	// Of the space at hand.
-	process string // its number, as JSON has it
+	process string // its number in JSON
 	zero    int64  // its time 0
 	unit    uint64
 }
 
 func (t *trace) text(s string) { t.out.WriteString(s) }
 
-// number writes a number in a base. There are ten to each buffer, so they are not
-// formatted by way of package fmt.
+// number writes a number in a base. Every buffer has about ten numbers, so they bypass package fmt.
 func (t *trace) number(n uint64, base int) {
 	t.out.Write(strconv.AppendUint(t.out.AvailableBuffer(), n, base))
 }
 
-// bytes writes a number of bytes, which may be below zero.
+// bytes writes a number of bytes, which may be negative.
 func (t *trace) bytes(n int64) { t.out.Write(strconv.AppendInt(t.out.AvailableBuffer(), n, 10)) }
 
-// quoted returns s as JSON text that a terminal can show.
+// quoted returns s as a JSON string that is safe to print on a terminal.
 func quoted(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a text can be encoded, and a buffer written
-	return string(model.Escape(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+	text, _ := model.Marshal(s, "") // a string never fails
+	return strings.TrimSuffix(string(text), "\n")
 }
 
-// quoted returns s as the function of that name does, which it asks once for most
-// texts: those of sites repeat with every buffer.
+// quoted returns quoted(s). It caches the results, because the texts of sites repeat with every buffer.
 func (t *trace) quoted(s string) string {
 	q, ok := t.texts[s]
 	if !ok {
@@ -86,15 +80,15 @@ func (t *trace) quoted(s string) string {
 	return q
 }
 
-// maxQuoted bounds the texts that are kept: a program may have one for each buffer.
+// maxQuoted bounds the cached texts, because a program may have one per buffer.
 const maxQuoted = 1 << 14
 
-// event writes what all events begin with; more follows.
+// event writes the fields common to all events. The caller adds the others and closes the object.
 func (t *trace) event(phase string, at int64, name string) {
-	if t.some {
+	if t.events {
 		t.text(",")
 	}
-	t.some = true
+	t.events = true
 	t.text("\n{\"ph\":\"")
 	t.text(phase)
 	t.text("\",\"pid\":")
@@ -107,8 +101,7 @@ func (t *trace) event(phase string, at int64, name string) {
 	t.text(name)
 }
 
-// microseconds writes the timestamp of an instant. Spans of damaged captures
-// may be more than an int64 tells.
+// microseconds writes the timestamp of an instant. Spans of damaged captures may exceed an int64.
 func (t *trace) microseconds(at int64) {
 	n := uint64(max(at, t.zero)) - uint64(t.zero) // a mark may begin before its window
 	if t.unit == 1000 {
@@ -188,8 +181,7 @@ func (t *trace) marks(s *lifetime.Space) {
 	}
 }
 
-// end writes the end of an asynchronous slice: what a viewer finds its beginning
-// by.
+// end writes the end of an asynchronous slice, with the fields that identify its beginning.
 func (t *trace) end(at int64, name, category string, id int) {
 	t.event("e", at, name)
 	t.text(`,"cat":"`)
@@ -232,7 +224,7 @@ func (t *trace) buffers(s *lifetime.Space) {
 	}
 }
 
-// begin writes the beginning of a buffer, with all that is known of it.
+// begin writes the beginning of a buffer with all its arguments.
 func (t *trace) begin(s *lifetime.Space, i int, name string, id int) {
 	b := &s.Buffers[i]
 	t.event("b", b.Begin, name)
@@ -268,7 +260,7 @@ func (t *trace) begin(s *lifetime.Space, i int, name string, id int) {
 	t.text("}}")
 }
 
-// arg writes an argument, if it has a value.
+// arg writes an argument if its value is not empty.
 func (t *trace) arg(name, value string) {
 	if value == "" {
 		return
@@ -279,7 +271,7 @@ func (t *trace) arg(name, value string) {
 	t.text(t.quoted(value))
 }
 
-// stack writes a stack as the last argument, a line for each call.
+// stack writes a stack as the last argument, one line per call.
 func (t *trace) stack(id lifetime.StackID) {
 	if id == 0 {
 		return

@@ -1,6 +1,6 @@
-// Package plot draws what pictures of a space have in common: the headline, the
-// axes with their labels, the marks of steps and of failed allocations, the
-// peak, the capacity and the legend. Its callers draw what lies inside.
+// Package plot draws the parts that all pictures of a space share: headline, axes
+// with labels, steps, failed allocations, peak, capacity and legend. Its callers
+// draw the area between the axes.
 //
 // Its place in the pipeline: between package canvas, which knows nothing of
 // captures, and packages blocks and chart.

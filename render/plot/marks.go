@@ -6,8 +6,8 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// Steps draws the program's steps as ticks along the top, at least two pixels apart:
-// more would be a solid bar.
+// Steps draws the program's steps as ticks along the top. They are at least two
+// pixels apart, because more of them would look like a solid bar.
 func (p *Plot) Steps() {
 	last := canvas.Length(-100)
 	count := int64(0)
@@ -30,8 +30,8 @@ func (p *Plot) Steps() {
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: p.Top - 90, Anchor: canvas.End, Role: canvas.Dim, S: "steps"})
 }
 
-// Limit draws the capacity of the device as a line, unless it is above ceiling, the
-// bytes at the top. height returns how far above the bottom a number of bytes lies.
+// Limit draws the capacity of the device as a line, unless it exceeds ceiling, the
+// bytes at the top. height converts bytes to a distance from the bottom.
 func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	if p.Space.Limit <= 0 || uint64(p.Space.Limit) > ceiling {
 		return
@@ -40,38 +40,39 @@ func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	text := "capacity " + units.Bytes(p.Space.Limit)
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
 	base := y + 140
-	if base > p.Bottom-20 { // two spaces share the scale, and this device is much smaller
+	if base > p.Bottom-20 { // two spaces share the scale and this device is much smaller
 		base = y - 60
 	}
 	p.Page.Text(canvas.Text{X: p.Left + 60, Y: base, Role: canvas.Bad, Halo: true, S: text})
 }
 
-// oomLabels is how many failed allocations have a label: each takes a line of text.
+// oomLabels is the maximum number of labelled failed allocations: each label takes a
+// line of text.
 const oomLabels = 4
 
-// OOMs draws failed allocations as lines from top to bottom.
+// OOMs draws failed allocations as vertical lines. Their labels are one below the
+// other, so that they cannot overlap.
 func (p *Plot) OOMs() {
 	labelled := canvas.Length(0)
 	for _, m := range p.Space.Marks {
 		if m.Kind != lifetime.OOM || m.Begin < p.From || m.Begin >= p.To {
 			continue
 		}
-		text := "out of memory: " + units.Bytes(m.Requested) + " asked for"
+		text := "out of memory: " + units.Bytes(m.Requested) + " requested"
 		if m.Free >= 0 {
 			text += ", " + units.Bytes(m.Free) + " free"
 		}
 		x := p.X(m.Begin)
 		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
-		// The labels are one below the other, so that they cannot overlap.
 		if labelled < oomLabels {
-			p.Beside(x, p.Top+330+labelled*160, p.Right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: text})
+			p.TextAt(x, p.Top+330+labelled*160, p.Right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: text})
 			labelled++
 		}
 	}
 }
 
-// Peak marks the peak at y. A text above the plot, which ends before right, has the
-// exact number of bytes.
+// Peak marks the peak at y. A text above the plot gives the exact number of bytes; it
+// ends before right.
 func (p *Plot) Peak(peak lifetime.Level, y, right canvas.Length) {
 	x := p.X(peak.At)
 	p.Page.Dot(x, y, 30, canvas.Look{Role: canvas.Foreground})
@@ -82,5 +83,5 @@ func (p *Plot) Peak(peak lifetime.Level, y, right canvas.Length) {
 	case p.Space.Axis == lifetime.ProgramOrder:
 		when = " at instruction " + units.Count(peak.At)
 	}
-	p.Beside(x, p.Top-180, right, canvas.Text{Halo: true, S: "peak " + units.Exact(peak.Bytes) + when})
+	p.TextAt(x, p.Top-180, right, canvas.Text{Halo: true, S: "peak " + units.Exact(peak.Bytes) + when})
 }

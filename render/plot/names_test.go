@@ -15,7 +15,7 @@ func TestApart(t *testing.T) {
 		{nil, nil},
 	} {
 		if got := Apart(c.files); !slices.Equal(got, c.want) {
-			t.Errorf("%q are called %q, want %q", c.files, got, c.want)
+			t.Errorf("%q have the short names %q, want %q", c.files, got, c.want)
 		}
 	}
 }

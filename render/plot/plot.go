@@ -14,12 +14,12 @@ type Plot struct {
 	Space *lifetime.Space
 	Width canvas.Length // of the page
 
-	From, To                 int64 // the part of the axis that is shown: [From, To)
+	From, To                 int64 // the visible part of the axis: [From, To)
 	Left, Right, Top, Bottom canvas.Length
 }
 
-// New returns a plot on a page of a width in pixels, with room for labels at its
-// left and for a legend at its right.
+// New returns a plot for a page whose width is in pixels. It leaves room for labels on
+// the left and for a legend on the right.
 func New(width int) Plot {
 	p := Plot{Width: canvas.Length(width) * 10, Left: 860}
 	p.Right = p.legendLeft() - 200
@@ -29,7 +29,7 @@ func New(width int) Plot {
 // legendLeft returns the x of the legend.
 func (p *Plot) legendLeft() canvas.Length { return p.Width - min(max(p.Width/10*24/100, 190), 260)*10 }
 
-// X returns the x of an instant.
+// X returns the x coordinate of time t.
 func (p *Plot) X(t int64) canvas.Length {
 	if t <= p.From {
 		return p.Left
@@ -38,14 +38,14 @@ func (p *Plot) X(t int64) canvas.Length {
 	return p.Left + s.At(uint64(t)-uint64(p.From))
 }
 
-// Heading writes a title and a line of facts below it.
+// Heading writes a title and below it a line of facts.
 func (p *Plot) Heading(title string, facts ...string) {
 	width := p.Width - p.Left - 160
 	p.Page.Text(canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}.Fit(width))
 	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
 }
 
-// Source returns the file and the memory ID of the space, cut to fit in a heading.
+// Source returns the file name and the memory ID of the space, cut to fit in a heading.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	width := (p.Width - p.Left - 160) / 3
 	file := c.Sources[p.Space.Source].File
@@ -57,15 +57,15 @@ func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	return facts
 }
 
-// Sizes draws lines at round sizes up to most, at least apart from each other.
-// height returns how far above the bottom a number of bytes lies.
+// Sizes draws grid lines at round sizes up to most, at least the distance apart from
+// each other. height converts bytes to a distance from the bottom.
 func (p *Plot) Sizes(most uint64, apart canvas.Length, height func(bytes uint64) canvas.Length) {
 	for _, tick := range Bytes(most, int((p.Bottom-p.Top)/apart)) {
 		p.GridLine(p.Bottom-height(tick.At), tick.Label)
 	}
 }
 
-// GridLine draws a line across the plot. A label, if there is one, is at its left.
+// GridLine draws a line across the plot, with an optional label on its left.
 func (p *Plot) GridLine(y canvas.Length, label string) {
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
 	if label != "" {
@@ -78,8 +78,8 @@ func (p *Plot) Upwards(name string) {
 	p.Page.Text(canvas.Text{X: 150, Y: (p.Top + p.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Turned: true, S: name})
 }
 
-// Along draws the horizontal axis: ticks at round distances from the origin, also
-// where only a part of the window is shown, and its name.
+// Along draws the horizontal axis and its name. Ticks are at round distances from the
+// origin, even if only a part of the window is visible.
 func (p *Plot) Along() {
 	ticks, name := Instants(p.Space, p.From, p.To, p.Right-p.Left)
 	for _, tick := range ticks {
@@ -90,9 +90,9 @@ func (p *Plot) Along() {
 	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
 }
 
-// Beside writes a text next to x: after it if the text then ends before right, else
-// before it, or at the left edge of the plot if it does not fit there.
-func (p *Plot) Beside(x, y, right canvas.Length, t canvas.Text) {
+// TextAt writes a text after x if it then ends before right, otherwise before x. A text
+// that does not fit there either starts at the left edge of the plot.
+func (p *Plot) TextAt(x, y, right canvas.Length, t canvas.Text) {
 	t = t.Fit(right - p.Left)
 	width := t.Extent()
 	t.X, t.Y = x+60, y
@@ -105,15 +105,15 @@ func (p *Plot) Beside(x, y, right canvas.Length, t canvas.Text) {
 // Row is a line of a legend.
 type Row struct {
 	Look        canvas.Look
-	Name, Place string // who
-	Below       string // how much
-	Bad         bool   // what went wrong
+	Name, Place string
+	Below       string // second line: the bytes
+	Bad         bool   // Below reports a problem
 }
 
 // RowHeight is the height of one row of a legend.
 const RowHeight canvas.Length = 340
 
-// Legend lists rows at the right, from y on. A row is a swatch and two lines.
+// Legend lists rows on the right, starting at y. A row is a swatch and two lines.
 func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	x := p.legendLeft()
 	width := p.Width - x - 180 - 120
@@ -130,8 +130,8 @@ func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	}
 }
 
-// fitName shortens a site's name and place. The place tells more than the end of a
-// long name, so it keeps up to half of the width.
+// fitName shortens a site's name and place. The place identifies more than the end of
+// a long name, so it keeps up to half of the width.
 func fitName(name, place string, width canvas.Length) (string, string) {
 	if place != "" {
 		place = canvas.Fit(place, canvas.TextSize, max(width/2, width-canvas.Width(name+" ", canvas.TextSize)))
@@ -140,8 +140,8 @@ func fitName(name, place string, width canvas.Length) (string, string) {
 	return canvas.Fit(name, canvas.TextSize, width), place
 }
 
-// Footer writes a text at the bottom of a page of a height in pixels, or only its
-// first sentence if the rest does not fit.
+// Footer writes a text at the bottom of a page whose height is in pixels. It writes
+// only the first sentence if the rest does not fit.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
 	if canvas.Width(text, canvas.TextSize) > width {
@@ -150,7 +150,8 @@ func (p *Plot) Footer(height int, text string) {
 	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))
 }
 
-// OfLimit returns the capacity of the device as " of 16.0 GiB", "" if it is not known.
+// OfLimit returns the capacity of the device as " of 16.0 GiB", or "" if it was not
+// recorded.
 func OfLimit(s *lifetime.Space) string {
 	if s.Limit <= 0 {
 		return ""
@@ -158,8 +159,8 @@ func OfLimit(s *lifetime.Space) string {
 	return " of " + units.Bytes(s.Limit)
 }
 
-// WithLimit returns the bytes at the top of a plot that has to show most bytes: the
-// capacity of the device, unless that would leave more than half of the plot empty.
+// WithLimit returns the bytes at the top of a plot that must show most bytes. This is
+// the capacity of the device, unless it would leave more than half of the plot empty.
 func WithLimit(most uint64, limit int64) uint64 {
 	if limit > 0 && uint64(limit) <= 2*most {
 		return max(most, uint64(limit))

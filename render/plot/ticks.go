@@ -10,8 +10,8 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 )
 
-// Scale maps [0, From] to [0, To], rounding to the nearest. It works in whole
-// numbers so that every machine draws the same picture.
+// Scale maps [0, From] to [0, To] and rounds to the nearest. It uses integers so that
+// every machine draws the same picture.
 type Scale struct{ From, To uint64 }
 
 // At maps v. Values above From are mapped to To.
@@ -28,8 +28,8 @@ type Tick struct {
 	Label string
 }
 
-// Bytes returns ticks at round sizes from 0 to most: at most lines+1 of them, or 3 if
-// lines is less than 2.
+// Bytes returns ticks at round sizes from 0 to most: at most lines+1 of them, or at
+// most 3 if lines is less than 2.
 func Bytes(most uint64, lines int) (ticks []Tick) {
 	step := uint64(1)
 	for most/step > uint64(max(lines, 2)) {
@@ -48,15 +48,11 @@ func roundSize(v uint64) string {
 	}
 	names := [...]string{" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"}
 	i := 0
-	// Labels have quarters of a unit. Finer values stay in the smaller unit.
+	// Labels have quarters of a unit; finer values stay in the smaller unit.
 	for i+1 < len(names) && v>>(10*(i+1)) > 0 && v&(1<<(10*(i+1)-2)-1) == 0 {
 		i++
 	}
-	quarters := ""
-	if i > 0 {
-		quarters = [...]string{"", ".25", ".5", ".75"}[v>>(10*i-2)&3]
-	}
-	return strconv.FormatUint(v>>(10*i), 10) + quarters + names[i]
+	return strconv.FormatFloat(math.Ldexp(float64(v), -10*i), 'f', -1, 64) + names[i]
 }
 
 // unit is a unit of the horizontal axis.
@@ -68,8 +64,7 @@ type unit struct {
 var timeUnits = []unit{{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
 
 // Origin returns the zero of a space's horizontal axis: the beginning of the window.
-// Instructions have numbers of their own, and a compiled program begins before the
-// first one.
+// In a compiled program this is instruction 0; buffers before it have negative times.
 func Origin(s *lifetime.Space) int64 {
 	if s.Axis == lifetime.ProgramOrder && s.Begin < 0 && s.End > 0 {
 		return 0
@@ -77,10 +72,10 @@ func Origin(s *lifetime.Space) int64 {
 	return s.Begin
 }
 
-// Instants returns the ticks and the name of an axis over [from, to) that is drawn
-// width wide. Ticks are at round distances from the origin.
+// Instants returns the ticks and the name of an axis over [from, to), for an axis of
+// the given width. Ticks are at round distances from the origin.
 func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []Tick, name string) {
-	u, name := unit{1, ""}, "events since the window opened"
+	u, name := unit{1, ""}, "events since the start of the window"
 	length := uint64(to) - uint64(from)
 	switch s.Axis {
 	case lifetime.ProgramOrder:
@@ -91,15 +86,15 @@ func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []T
 				break
 			}
 		}
-		name = "time since the window opened (" + u.name + ")"
+		name = "time since the start of the window (" + u.name + ")"
 	}
 	begin := uint64(max(Origin(s), from))
-	before := begin - uint64(from) // this part has no ticks
+	before := begin - uint64(from) // the part without ticks
 	begin -= uint64(Origin(s))
-	// Labels grow with the distance from the window's beginning.
+	// Labels get longer with the distance from the origin.
 	label := max(700, 160+canvas.Width(tickText(begin+length, u.size), canvas.TextSize))
 	step := roundStep(length, uint64(width/label), u.size)
-	// Ticks are counted because times of damaged captures may wrap around.
+	// The loop counts ticks because times of damaged captures may wrap around.
 	first := before + (step-begin%step)%step
 	for i := uint64(0); first <= length && i <= (length-first)/step; i++ {
 		d := first + i*step
@@ -108,8 +103,8 @@ func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []T
 	return ticks, name
 }
 
-// roundStep returns the smallest of 1, 2, 5, 10, ... that divides length into at most
-// n steps. It is a multiple of a tenth of unit, as labels have one decimal.
+// roundStep returns the smallest of 1, 2, 5, 10, ... tenths of unit that divides length
+// into at most n steps. Labels have one decimal, so a tenth of unit is the minimum.
 func roundStep(length, n, unit uint64) uint64 {
 	step := max(unit/10, 1)
 	for i := 0; length/step > max(n, 1) && step < math.MaxUint64/8; i++ {
@@ -122,7 +117,7 @@ func roundStep(length, n, unit uint64) uint64 {
 	return step
 }
 
-// tickText returns v in units of size, with one decimal if needed.
+// tickText returns v as a multiple of size, with one decimal if needed.
 func tickText(v, size uint64) string {
 	text := units.Count(int64(min(v/size, math.MaxInt64)))
 	if tenth := v % size * 10 / size; tenth != 0 {

@@ -2,17 +2,18 @@ package pprof
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// The names of frames that no capture has: brackets keep them apart from
-// functions.
+// Names of frames that do not come from a capture. The brackets distinguish them from functions.
 const (
 	beforeWindow = "[before the window]"
 	besideHeap   = "[stack]"
@@ -20,11 +21,11 @@ const (
 	noName       = "[unknown function]"
 )
 
-// docURL is where pprof's web interface sends those who ask what they see.
+// docURL is the documentation that pprof's web interface links to.
 const docURL = "https://github.com/memlane/memlane/blob/main/docs/manual/pprof.md"
 
-// builder makes one profile of several spaces. Functions and locations are
-// numbered in the order in which the samples first use them.
+// builder builds one profile of several spaces. Functions and locations are numbered in the order in which the
+// samples first use them.
 type builder struct {
 	profile   *profile.Profile
 	options   Options
@@ -50,9 +51,8 @@ type locationKey struct {
 }
 
 func newBuilder(o Options) *builder {
-	// There is no binary behind the frames. A mapping that has its symbols says
-	// so; without one pprof complains on every run that it finds none. It names
-	// no file, so that stacks of several profiles merge.
+	// The frames have no binary. This mapping declares that its symbols are present; without one, pprof reports
+	// missing symbols on every run. It names no file, so that stacks of several profiles merge.
 	mapping := &profile.Mapping{ID: 1, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
 	return &builder{
 		mapping: mapping,
@@ -76,8 +76,8 @@ func newBuilder(o Options) *builder {
 	}
 }
 
-// addSpace adds the samples of one space: the bytes from before the window and
-// those beside the heap, then its sites in order.
+// addSpace adds the samples of one space: the bytes from before the window, the bytes outside the heap, then
+// its sites in order.
 func (b *builder) addSpace(p part) {
 	b.enter(p.capture)
 	labels := b.labels(p)
@@ -85,14 +85,14 @@ func (b *builder) addSpace(p part) {
 	for _, extra := range []struct {
 		name  string
 		bytes int64
-	}{{beforeWindow, p.base()}, {besideHeap, p.stack()}} {
-		if extra.bytes == 0 {
+	}{{beforeWindow, p.space.Base}, {besideHeap, p.space.StackAt(p.at)}} {
+		if extra.bytes == 0 || !p.inside {
 			continue
 		}
-		inuse = lifetime.AddSat(inuse, extra.bytes)
+		inuse = units.AddSat(inuse, extra.bytes)
 		b.profile.Sample = append(b.profile.Sample, b.extra(extra.name, extra.bytes, labels))
 	}
-	known := map[siteLabels]map[string][]string{} // sites that have the same labels share them
+	known := map[siteLabels]map[string][]string{} // sites with equal labels share one map
 	for _, site := range merge(&p, b.index) {
 		own := b.siteLabels(p.space, &site)
 		if known[own] == nil {
@@ -101,14 +101,14 @@ func (b *builder) addSpace(p part) {
 		stack := b.stack(site.site)
 		for i := range site.cells {
 			c := &site.cells[i]
-			inuse = lifetime.AddSat(inuse, c.values[inuseSpace])
+			inuse = units.AddSat(inuse, c.values[inuseSpace])
 			b.profile.Sample = append(b.profile.Sample, b.sample(c, stack, known[own], p.space.Axis))
 		}
 	}
 	b.inuse = append(b.inuse, inuse)
 }
 
-// extra makes a sample of bytes in use that no buffer stands for.
+// extra returns a sample of bytes in use that no buffer represents.
 func (b *builder) extra(name string, bytes int64, labels map[string][]string) *profile.Sample {
 	return &profile.Sample{
 		Location: []*profile.Location{b.location(name, "", 0)},
@@ -117,8 +117,8 @@ func (b *builder) extra(name string, bytes int64, labels map[string][]string) *p
 	}
 }
 
-// sample makes a sample of a cell. Its figures lie in one array: a profile has
-// ten thousands of them.
+// sample returns the sample of a cell. Its numbers share one array, because a profile has tens of thousands of
+// samples.
 func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][]string, axis lifetime.Axis) *profile.Sample {
 	n := len(c.values)
 	figures := append(make([]int64, 0, n+2), c.values[:]...)
@@ -130,8 +130,7 @@ func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][
 	return &profile.Sample{Location: stack, Value: figures[:n:n], Label: labels, NumLabel: numbers, NumUnit: b.numUnits}
 }
 
-// siteLabels are the labels that the samples of a site have besides those of
-// its space.
+// siteLabels are the labels of a site's samples, in addition to those of its space.
 type siteLabels struct{ kind, leak, op, region, shape, dtype string }
 
 func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
@@ -145,7 +144,7 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	}
 	op := site.Op
 	if site.Stack == 0 || s.Axis == lifetime.ProgramOrder {
-		op = "" // its frames are made of it
+		op = "" // its frames already contain it
 	}
 	return siteLabels{kind, b.options.Marks.At(s, c.site).Label, op, site.Region, site.Shape, site.DType}
 }
@@ -161,7 +160,7 @@ func (l siteLabels) on(labels map[string][]string) map[string][]string {
 	return labels
 }
 
-// labels returns the labels that all samples of a space have.
+// labels returns the labels common to all samples of a space.
 func (b *builder) labels(p part) map[string][]string {
 	labels := with(nil, "device", p.space.Device)
 	labels = with(labels, "memory_id", p.space.ID())
@@ -169,20 +168,17 @@ func (b *builder) labels(p part) map[string][]string {
 		rank, _, _ = strings.Cut(rank, ",")
 		labels = with(labels, "rank", rank)
 	}
-	// Ranks that wrote a file each often use one name for their devices.
+	// Ranks that write one file each often use the same device name.
 	if b.shared[p.space.ID()] > 1 {
 		labels = with(labels, "file", p.capture.Sources[p.space.Source].File)
 	}
 	return labels
 }
 
-// with returns a copy of labels that has one more, or no more where the value
-// is not known.
+// with returns a copy of labels with one more, or an equal copy if the value is empty.
 func with(labels map[string][]string, key, value string) map[string][]string {
 	more := make(map[string][]string, len(labels)+1)
-	for k, v := range labels {
-		more[k] = v
-	}
+	maps.Copy(more, labels)
 	if value != "" {
 		more[key] = []string{clean(value)}
 	}
@@ -199,16 +195,16 @@ func (b *builder) enter(c *lifetime.Capture) {
 	b.index = make([]uint32, len(c.Sites)*kinds)
 }
 
-// stack returns the frames of a site, leaf first, never none: a sample without
-// frames would vanish from pprof's reports by function.
+// stack returns the frames of a site, leaf first. It never returns none, because pprof drops samples without
+// frames from its reports by function.
 func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 	site := b.capture.Sites[id]
 	if site.Stack == 0 {
 		return []*profile.Location{b.location(cmp.Or(site.Op, site.Instr, noStack), "", 0)}
 	}
-	frames := func(wanted func(lifetime.FrameKind) bool) (stack []*profile.Location) {
+	frames := func(keep func(lifetime.FrameKind) bool) (stack []*profile.Location) {
 		for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
-			if f := b.capture.Stacks[at].Frame; wanted(b.capture.Frames[f].Kind) {
+			if f := b.capture.Stacks[at].Frame; keep(b.capture.Frames[f].Kind) {
 				stack = append(stack, b.frame(f))
 			}
 		}
@@ -219,7 +215,7 @@ func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 		return frames(all)
 	}
 	stack := frames(func(k lifetime.FrameKind) bool { return k == lifetime.User || k == lifetime.Scope })
-	if len(stack) == 0 { // of libraries alone
+	if len(stack) == 0 { // only library frames
 		return frames(all)
 	}
 	return stack
@@ -236,9 +232,8 @@ func (b *builder) locationOf(f *lifetime.Frame) *profile.Location {
 	return b.location(cmp.Or(f.Function, f.File, noName), f.File, int64(f.Line))
 }
 
-// location interns a line of a function. SystemName stays empty: where it
-// equals Name, pprof takes the name for a mangled C++ one, and the "<module>"
-// of Python prints as "<unknown>".
+// location interns a line of a function. SystemName stays empty: if it equals Name, pprof treats the name as a
+// mangled C++ name and prints Python's "<module>" as "<unknown>".
 func (b *builder) location(function, file string, line int64) *profile.Location {
 	key := functionKey{clean(function), clean(file)}
 	f := b.functions[key]
@@ -257,9 +252,8 @@ func (b *builder) location(function, file string, line int64) *profile.Location 
 	return l
 }
 
-// clean makes text of a capture fit for a profile and for the terminal that
-// pprof prints it on: proto3 strings are UTF-8, and control characters would
-// break lines or do worse.
+// clean returns capture text that is safe in a profile and on the terminal that pprof prints to. proto3 strings
+// must be UTF-8, and control characters would break lines or control the terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

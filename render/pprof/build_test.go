@@ -15,7 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// one makes a capture of one space with one buffer per site.
+// one returns a capture of one space with one buffer per site.
 func one(t *testing.T, desc lifetime.SpaceInfo, sites func(*build.Builder) []lifetime.SiteID) *lifetime.Capture {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "one.json", Format: "chrometrace"})
@@ -27,7 +27,7 @@ func one(t *testing.T, desc lifetime.SpaceInfo, sites func(*build.Builder) []lif
 	return finish(t, b)
 }
 
-// frames renders the stack of a sample, leaf first.
+// frames formats the stack of a sample, leaf first.
 func frames(s *profile.Sample) string {
 	var parts []string
 	for _, l := range s.Location {
@@ -104,8 +104,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestSampleOrder: samples stand in order of site and size, whichever buffer
-// came first.
+// TestSampleOrder: samples are ordered by site and size, in whatever order the buffers came.
 func TestSampleOrder(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torchsnap"})
@@ -124,8 +123,7 @@ func TestSampleOrder(t *testing.T) {
 	}
 }
 
-// TestSharedID: the file tells spaces of one name apart, and is no label
-// otherwise.
+// TestSharedID: the label file distinguishes spaces with one name, and is absent otherwise.
 func TestSharedID(t *testing.T) {
 	var captures []*lifetime.Capture
 	for _, file := range []string{"rank0.pickle", "rank1.pickle"} {

@@ -10,9 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// addComments says where the figures come from: each file, each space, what
-// the captures lost; then the lines of the caller. Each begins with a word, as
-// pprof does not print comments that begin with '#'.
+// addComments adds the origin of the numbers: each file, each space, the losses of the captures, then the lines
+// of the caller. Each line begins with a word, because pprof hides comments that begin with '#'.
 func (b *builder) addComments(parts []part) {
 	var lines []string
 	files := map[string]bool{}
@@ -43,11 +42,11 @@ func (b *builder) addComments(parts []part) {
 	}
 }
 
-// describe is the comment of one space: what is in use, when, and the window.
+// describe returns the comment of one space: what is in use, when, and the window.
 func (b *builder) describe(p part, inuse int64) string {
 	s, unit := p.space, p.space.Axis.Unit()
 	if !p.inside {
-		return fmt.Sprintf("space %s: time %d is outside its window [%d, %d), so nothing counts as in use", name(s), p.at, s.Begin, s.End)
+		return fmt.Sprintf("space %s: time %d is outside its window [%d, %d); nothing counts as in use", name(s), p.at, s.Begin, s.End)
 	}
 	if s.Axis == lifetime.ProgramOrder && b.options.At == Peak {
 		when := "from the beginning"
@@ -66,8 +65,7 @@ func (b *builder) describe(p part, inuse int64) string {
 	return fmt.Sprintf("space %s: %s in use %s%s", name(s), units.Exact(inuse), when, units.Span(length(s.Begin, s.End), unit))
 }
 
-// losses are the comments on what a capture lacks. Losses that are worth
-// knowing but leave nothing out stay with the reports.
+// losses returns the comments on data that a capture lacks. Remarks, which omit nothing, stay in the reports.
 func losses(c *lifetime.Capture) []string {
 	var lines []string
 	for _, l := range c.Losses {
@@ -78,13 +76,13 @@ func losses(c *lifetime.Capture) []string {
 	return lines
 }
 
-// epoch tells clocks that count from 1970 from those that count from a start:
-// it is 2001 on the former and 31 years on the latter.
+// epoch separates clocks that count from 1970 from clocks that count from a start: it is the year 2001 on the
+// former and 31 years on the latter.
 const epoch = 1e18 // nanoseconds
 
-// setTimes sets the time and duration of the profile from the spaces that have
-// a clock: the earliest window that begins at a time of day, and the longest
-// window. Clocks of several captures may differ, so windows are not joined.
+// setTimes sets the time and duration of the profile from the spaces with a clock: the earliest window that
+// begins at a time of day, and the longest window. Windows are not combined, because the clocks of several
+// captures may differ.
 func setTimes(to *profile.Profile, parts []part) {
 	for _, p := range parts {
 		s := p.space

@@ -13,9 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// training makes the capture that the tests of go tool pprof read: two GPUs,
-// each with 64 MiB from before the window, a list that grows by 2 MiB a step,
-// and activations that come and go.
+// training returns the capture that the tests of go tool pprof read: two GPUs, each with 64 MiB from before the
+// window, a list that grows by 2 MiB per step, and temporary activations.
 func training(t *testing.T) (*lifetime.Capture, Options) {
 	const start = 1_700_000_000_000_000_000 // 2023-11-14 22:13:20 in ns
 	b := build.New(build.Everything)
@@ -44,9 +43,8 @@ func training(t *testing.T) (*lifetime.Capture, Options) {
 	return c, Options{Marks: leaking(c.Spaces[0], leak)}
 }
 
-// TestGoTool holds what go tool pprof prints of a profile against what it
-// should say. The peak of each GPU is 64 MiB from before the window, 32 MiB
-// of weights, ten leaked blocks and one activation: 116.50 MiB.
+// TestGoTool compares the output of go tool pprof with the expected one. The peak of each GPU is 64 MiB from
+// before the window, 32 MiB of weights, ten leaked blocks and one activation: 116.50 MiB.
 func TestGoTool(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go tool pprof, which the go command may have to build first")
@@ -79,7 +77,7 @@ func TestGoTool(t *testing.T) {
 	}
 }
 
-// runTool runs go tool pprof on file; SELF in args is the file, too.
+// runTool runs go tool pprof on file. SELF in args stands for the file.
 func runTool(t *testing.T, args, file string) []byte {
 	t.Helper()
 	dir := filepath.Dir(file)
@@ -94,7 +92,7 @@ func runTool(t *testing.T, args, file string) []byte {
 	return out
 }
 
-// goTool lists the commands with expressions that must match what they print.
+// goTool lists commands and expressions that must match their output.
 var goTool = []struct {
 	args string
 	want []string

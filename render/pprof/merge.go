@@ -6,25 +6,23 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// maxCells bounds the samples of one site. Four hold four sizes apart, or two
-// sizes of short- and long-lived buffers; each more costs time in the library
-// that writes the profile and in pprof that reads it.
+// maxCells bounds the samples of one site. Four keep four sizes apart, or two sizes of short- and long-lived
+// buffers. Each additional sample costs time in the library that writes the profile and in pprof that reads it.
 const maxCells = 4
 
-// exact as the width of a class means that every value is its own class.
+// exact, as the width of a class, gives every value its own class.
 const exact = 255
 
-// ladder lists the widths of the classes of sizes and lifetimes, finest first:
-// a class of width w is 2^w powers of two. A site stands on the first step
-// that gives it no more than maxCells cells. Lifetimes blur first: they vary
-// with every run, while the exact size of a buffer tells which tensor it is.
+// ladder lists the widths of the classes of sizes and lifetimes, finest first: a class of width w covers 2^w
+// powers of two. Each site uses the first step that gives it at most maxCells cells. Lifetimes are coarsened
+// first: they vary with every run, while the exact size of a buffer identifies its tensor.
 //
-// Each step joins whole classes of the step before, so a site can climb while
-// its buffers arrive, and ends up on the same step in whatever order they do.
-// The last step has maxCells classes at most.
+// Each step joins whole classes of the previous step. A site can therefore climb while its buffers arrive, and
+// reaches the same step in any order of buffers. The last step has at most maxCells classes.
 var ladder = [...]struct{ size, life uint8 }{
 	{exact, 0}, {exact, 2}, {exact, 3}, {exact, 5}, {exact, 6},
 	{0, 6}, {1, 6}, {2, 6}, {3, 6}, {4, 6},
@@ -38,7 +36,7 @@ func class(v int64, width uint8) int64 {
 	return int64(bits.Len64(uint64(v)) >> width)
 }
 
-// values are those of a sample, in the order of its types.
+// values are the values of a sample, in the order of the sample types.
 type values [5]int64
 
 const (
@@ -49,9 +47,9 @@ const (
 	leakedSpace
 )
 
-// cell is a sample in the making: the buffers of a site that are alike.
+// cell is a future sample: the buffers of a site in one class.
 type cell struct {
-	size, life   int64 // of its first buffer; the others have the same classes
+	size, life   int64 // of its first buffer; all are in the same class
 	count        uint64
 	sizes, lifes total
 	values       values
@@ -62,15 +60,15 @@ func (c *cell) merge(o *cell) {
 	c.sizes.add(o.sizes)
 	c.lifes.add(o.lifes)
 	for i, v := range o.values {
-		c.values[i] = lifetime.AddSat(c.values[i], v)
+		c.values[i] = units.AddSat(c.values[i], v)
 	}
 }
 
-// key is the class of size and of lifetime of a cell, on the step of its site.
+// key is the class of size and lifetime of a cell, on the step of its site.
 type key struct{ size, life int64 }
 
-// siteCells are the cells of one site and kind. The keys lie apart from the cells
-// because every buffer is looked up among them.
+// siteCells are the cells of one site and kind. Keys and cells are separate slices, because every buffer is
+// looked up among the keys.
 type siteCells struct {
 	site  lifetime.SiteID
 	kind  lifetime.Kind
@@ -84,7 +82,7 @@ func (g *siteCells) key(c *cell) key {
 	return key{class(c.size, w.size), class(c.life, w.life)}
 }
 
-// add takes the buffers of c into the site.
+// add adds the buffers of c to the site.
 func (g *siteCells) add(c *cell) {
 	for {
 		k := g.key(c)
@@ -100,8 +98,8 @@ func (g *siteCells) add(c *cell) {
 	}
 }
 
-// climb moves the site to the next step and joins the cells that have become
-// alike. Writing in place is safe: there are never more of them than were read.
+// climb moves the site to the next step and joins the cells that are now in one class. Writing in place is
+// safe: it never writes more cells than it has read.
 func (g *siteCells) climb() {
 	old := g.cells
 	g.step++
@@ -111,8 +109,8 @@ func (g *siteCells) climb() {
 	}
 }
 
-// sort orders the cells by class, which is independent of the order of the
-// buffers. The site takes no more buffers afterwards.
+// sort orders the cells by class, which does not depend on the order of the buffers. No buffers may be added
+// afterwards.
 func (g *siteCells) sort() {
 	slices.SortFunc(g.cells, func(a, b cell) int {
 		x, y := g.key(&a), g.key(&b)
@@ -123,8 +121,8 @@ func (g *siteCells) sort() {
 // kinds is the number of kinds of buffers.
 const kinds = int(lifetime.ThreadLocal) + 1
 
-// merge folds the buffers of a space that count in any sample type, by site and
-// kind. index is scratch by both; it is all zero before and after.
+// merge groups the buffers of a space that count in any sample type, by site and kind. index is scratch space
+// indexed by both; it is zero before and after.
 func merge(p *part, index []uint32) []siteCells {
 	var sites []siteCells
 	timed := p.space.Axis == lifetime.Time
@@ -164,8 +162,7 @@ func merge(p *part, index []uint32) []siteCells {
 	return sites
 }
 
-// total is a sum of 128 bits: a million lifetimes of three hours in
-// nanoseconds do not fit 64.
+// total is a 128-bit sum, because a million lifetimes of three hours in nanoseconds overflow 64 bits.
 type total struct{ hi, lo uint64 }
 
 func (t *total) add(o total) {
@@ -180,8 +177,7 @@ func (t total) mean(n uint64) int64 {
 	return int64(mean)
 }
 
-// length returns end - begin; windows of damaged captures may be longer than
-// an int64.
+// length returns end - begin. It saturates: windows of damaged captures may exceed an int64.
 func length(begin, end int64) int64 {
 	if n := end - begin; n >= 0 {
 		return n

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// site folds buffers of the given sizes and lifetimes and renders the cells as
-// "count x mean size / mean lifetime".
+// site merges buffers with the given sizes and lifetimes and formats the cells as "count x mean size / mean
+// lifetime".
 func site(buffers [][2]int64) []string {
 	var g siteCells
 	for _, b := range buffers {
@@ -51,8 +52,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestCellsAnyOrder: a site ends with the same cells in whatever order its
-// buffers come.
+// TestCellsAnyOrder: a site has the same cells at the end in any order of its buffers.
 func TestCellsAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 200 {
@@ -63,7 +63,7 @@ func TestCellsAnyOrder(t *testing.T) {
 		}
 		want := site(buffers)
 		if len(want) > maxCells {
-			t.Fatalf("%d cells of %v, at most %d wanted", len(want), buffers, maxCells)
+			t.Fatalf("%d cells of %v, want at most %d", len(want), buffers, maxCells)
 		}
 		r.Shuffle(len(buffers), func(i, j int) { buffers[i], buffers[j] = buffers[j], buffers[i] })
 		if got := site(buffers); !slices.Equal(got, want) {
@@ -72,8 +72,7 @@ func TestCellsAnyOrder(t *testing.T) {
 	}
 }
 
-// TestLadder: each step joins whole classes of the step before, and the last
-// one fits into any site.
+// TestLadder: each step joins whole classes of the previous step, and the last step fits any site.
 func TestLadder(t *testing.T) {
 	for i := 1; i < len(ladder); i++ {
 		for v := int64(1); v < 1<<40; v = v*5/4 + 1 {
@@ -101,13 +100,13 @@ func TestTotal(t *testing.T) {
 	if got := sum.mean(10); got != math.MaxInt64 {
 		t.Errorf("mean %d, want %d", got, int64(math.MaxInt64))
 	}
-	if got := lifetime.AddSat(math.MaxInt64-1, 2); got != math.MaxInt64 {
+	if got := units.AddSat(math.MaxInt64-1, 2); got != math.MaxInt64 {
 		t.Errorf("saturated sum %d", got)
 	}
 }
 
-// large makes a space of n buffers by sites, each with a stack of its own that
-// shares most frames with others, and alive for anything up to a second.
+// large returns a space of n buffers at a number of sites. The stacks of the sites are distinct and share most
+// frames; lifetimes are up to a second.
 func large(t testing.TB, n, sites, depth int) *lifetime.Capture {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := build.New(build.Everything)
@@ -144,7 +143,7 @@ func large(t testing.TB, n, sites, depth int) *lifetime.Capture {
 	return finish(t, b)
 }
 
-// TestSamplesBounded: many buffers make no more samples than sites allow.
+// TestSamplesBounded: the number of samples depends on the sites, not on the buffers.
 func TestSamplesBounded(t *testing.T) {
 	c := large(t, 50_000, 100, 3)
 	p := mustProfile(t, c, Options{})
@@ -156,8 +155,8 @@ func TestSamplesBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkProfile makes and writes the profile of a long training run: a
-// million buffers on 5,000 stacks of 20 frames.
+// BenchmarkProfile builds and writes the profile of a long training run: a million buffers on 5,000 stacks of
+// 20 frames.
 func BenchmarkProfile(b *testing.B) {
 	captures := []*lifetime.Capture{large(b, 1_000_000, 5000, 20)}
 	b.ReportAllocs()
@@ -171,8 +170,7 @@ func BenchmarkProfile(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1_000_000, "ns/buffer")
 }
 
-// TestAllocations: a buffer is folded into its site; what is made is made once for
-// each sample.
+// TestAllocations: memory is allocated once per sample, not per buffer.
 func TestAllocations(t *testing.T) {
 	const n = 200_000
 	captures := []*lifetime.Capture{large(t, n, 50, 20)}

@@ -1,6 +1,7 @@
 package pprof
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -14,42 +15,40 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// Instant says at which instant of a space inuse_objects and inuse_space are
-// taken.
+// Instant selects the instant at which inuse_objects and inuse_space are taken.
 type Instant uint8
 
 const (
-	Peak  Instant = iota // the peak of occupied bytes, of each space its own
+	Peak  Instant = iota // each space's own peak of occupied bytes
 	End                  // the end of the window
 	Fixed                // Options.Time
 )
 
-// Options says what goes into a profile. The zero value is every dynamic space
-// at its peak.
+// Options selects the content of a profile. The zero value is every dynamic space at its peak.
 type Options struct {
-	// Spaces are the spaces to write. Nil means every dynamic space, or the
-	// static ones where no dynamic space has buffers.
+	// Spaces are the spaces to write. Nil means every dynamic space, or the static ones if no dynamic space has
+	// buffers.
 	Spaces []*lifetime.Space
 
 	At   Instant
 	Time int64 // with Fixed: in units of the axis of the spaces
 
-	// Marks are what leaks: its labels become those of the samples, leaked_space sums
-	// its buffers up, and its comments stand before Comments. nil: none. pprof reads the
-	// value of -tagfocus as a list of regular expressions, so labels have no comma.
+	// Marks are the leaks, or nil. Their labels become labels of the samples, leaked_space sums their buffers,
+	// and their comments precede Comments. Labels have no comma, because pprof parses the value of -tagfocus as
+	// a list of regular expressions.
 	Marks *answer.Marks
 
-	// UserFrames leaves the frames of libraries and the interpreter out of stacks that
-	// have frames of the program itself, so that the leaf is the program's.
+	// UserFrames removes the frames of libraries and the interpreter from stacks that have frames of the
+	// program, so that the leaf is a frame of the program.
 	UserFrames bool
 
-	// Comments are lines that pprof prints above every text report, after the
-	// package's own: files, spaces, losses. It hides those that begin with '#'.
+	// Comments are lines that pprof prints above every text report, after the lines on files, spaces and losses.
+	// pprof hides lines that begin with '#'.
 	Comments []string
 }
 
-// ErrNoBuffers says that the captures can be read but hold nothing to make a
-// heap profile of. The errors that wrap it name what is missing.
+// ErrNoBuffers reports that the captures are readable but have no buffers for a heap profile. Errors that wrap
+// it name the missing data.
 var ErrNoBuffers = errors.New("no buffers")
 
 // Write writes the spaces of captures as one gzipped profile.proto.
@@ -61,8 +60,7 @@ func Write(w io.Writer, captures []*lifetime.Capture, o Options) error {
 	return compress(w, p)
 }
 
-// compress writes a profile. Profile.Write compresses harder: three times as long,
-// to save a seventh.
+// compress writes a profile. Profile.Write compresses harder: it takes three times as long to save a seventh.
 func compress(w io.Writer, p *profile.Profile) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err == nil {
@@ -74,8 +72,8 @@ func compress(w io.Writer, p *profile.Profile) error {
 	return nil
 }
 
-// Profile returns what Write writes. Samples share their stacks and maps of
-// labels, so a caller that changes one must copy the profile first.
+// Profile returns the profile that Write writes. Samples share their stacks and maps of labels, so copy the
+// profile before changing one.
 func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) {
 	parts, err := choose(captures, o)
 	if err != nil {
@@ -99,8 +97,8 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 	return b.profile, nil
 }
 
-// WriteDiff writes after less before, each with its own options: what pprof
-// -diff_base shows of their profiles, as one that needs no base.
+// WriteDiff writes after minus before, each with its own options, as one profile: the same numbers as pprof
+// -diff_base.
 func WriteDiff(w io.Writer, before, after *lifetime.Capture, ofBefore, ofAfter Options) error {
 	base, err := Profile([]*lifetime.Capture{before}, ofBefore)
 	if err != nil {
@@ -125,35 +123,18 @@ type part struct {
 	capture *lifetime.Capture
 	space   *lifetime.Space
 	at      int64
-	inside  bool   // at lies in the window; else nothing is in use
-	leaked  []bool // buffers that leak, by index; nil where none does
+	inside  bool   // at is in the window; otherwise nothing is in use
+	leaked  []bool // buffers that leak, by index; nil if none does
 }
 
-// alive tells whether b is in use at the instant of the part.
+// alive reports whether b is in use at the instant of the part.
 func (p *part) alive(b *lifetime.Buffer) bool {
 	return p.inside && b.Begin <= p.at && (b.End > p.at || b.Edge&lifetime.EndOpen != 0)
 }
 
-// base returns the bytes in use that were never seen one by one.
-func (p *part) base() int64 {
-	if !p.inside {
-		return 0
-	}
-	return p.space.Base
-}
-
-// stack returns the bytes in use beside the heap.
-func (p *part) stack() int64 {
-	if !p.inside {
-		return 0
-	}
-	return p.space.StackAt(p.at)
-}
-
-// choose returns the spaces that go into the profile, in the order of the
-// captures.
+// choose returns the spaces of the profile, in the order of the captures.
 func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
-	wanted := func(static bool) func(*lifetime.Space) bool {
+	byAxis := func(static bool) func(*lifetime.Space) bool {
 		return func(s *lifetime.Space) bool { return (s.Axis == lifetime.ProgramOrder) == static }
 	}
 	var parts []part
@@ -164,9 +145,9 @@ func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
 		}
 		parts = collect(captures, func(s *lifetime.Space) bool { return chosen[s] })
 	} else {
-		parts = collect(captures, wanted(false))
+		parts = collect(captures, byAxis(false))
 		if !anyBuffers(parts) {
-			parts = append(parts, collect(captures, wanted(true))...)
+			parts = append(parts, collect(captures, byAxis(true))...)
 		}
 	}
 	if !anyBuffers(parts) {
@@ -203,8 +184,8 @@ func settle(parts []part, o Options) error {
 		case Peak:
 			p.at, p.inside = s.Peak(lifetime.Occupied).At, true
 		case End:
-			// One past the last instant, where only buffers without an end live:
-			// one whose free was lost may end with the window, but is not alive.
+			// One past the last instant, only buffers without an end are alive. A buffer whose free was lost may
+			// end with the window and must not count.
 			p.at, p.inside = s.End, true
 		default:
 			p.at, p.inside = o.Time, s.Begin <= o.Time && o.Time < s.End
@@ -215,10 +196,10 @@ func settle(parts []part, o Options) error {
 		return nil
 	}
 	s := parts[0].space
-	return fmt.Errorf("time %d lies in the window of no space; that of %s is [%d, %d)", o.Time, name(s), s.Begin, s.End)
+	return fmt.Errorf("time %d is outside every window; the window of %s is [%d, %d)", o.Time, name(s), s.Begin, s.End)
 }
 
-// noBuffers says what stands in place of buffers.
+// noBuffers returns the error for parts without buffers. It names the data that they have.
 func noBuffers(parts []part) error {
 	if len(parts) == 0 {
 		return fmt.Errorf("%w: the captures have none of the chosen spaces", ErrNoBuffers)
@@ -231,17 +212,14 @@ func noBuffers(parts []part) error {
 	if facts != 0 {
 		has = "only " + strings.Join(facts.Names(), ", ")
 	}
+	spaces := fmt.Sprintf("%d spaces, which have", len(parts))
 	if len(parts) == 1 {
-		return fmt.Errorf("%w in %s, which has %s: a heap profile needs a history of allocations, or the blocks alive at the end", ErrNoBuffers, name(parts[0].space), has)
+		spaces = name(parts[0].space) + ", which has"
 	}
-	return fmt.Errorf("%w in %d spaces, which have %s: a heap profile needs a history of allocations, or the blocks alive at the end",
-		ErrNoBuffers, len(parts), has)
+	return fmt.Errorf("%w in %s %s: a heap profile needs a history of allocations, or the blocks alive at the end", ErrNoBuffers, spaces, has)
 }
 
 // name is the ID of s for messages and comments.
 func name(s *lifetime.Space) string {
-	if id := s.ID(); id != "" {
-		return id
-	}
-	return "(unnamed)"
+	return cmp.Or(s.ID(), "(unnamed)")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// finish ends a capture that must be sound.
+// finish returns the capture and checks it.
 func finish(t testing.TB, b *build.Builder) *lifetime.Capture {
 	t.Helper()
 	c, err := b.Finish()
@@ -32,9 +32,8 @@ func finish(t testing.TB, b *build.Builder) *lifetime.Capture {
 	return c
 }
 
-// random makes a capture of several spaces with every kind of edge: frees
-// without allocation, an end state, pending frees, bytes from before the
-// window, sites with and without stacks.
+// random returns a capture of several spaces with every kind of edge: frees without allocation, an end state,
+// pending frees, bytes from before the window, sites with and without stacks.
 func random(t testing.TB, seed uint64, spaces, events int) *lifetime.Capture {
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := build.New(build.Everything)
@@ -96,7 +95,7 @@ func randomSites(b *build.Builder, r *rand.Rand, n int) []lifetime.SiteID {
 	return sites
 }
 
-// sums adds up the samples of one memory ID.
+// sums sums the samples of one memory ID.
 func sums(p *profile.Profile, id string) (v values) {
 	for _, s := range p.Sample {
 		if s.Label["memory_id"][0] != id {
@@ -121,7 +120,7 @@ func mustProfile(t testing.TB, c *lifetime.Capture, o Options) *profile.Profile 
 	return p
 }
 
-// TestLaws holds every space of a profile against the summary of the model.
+// TestLaws compares every space of a profile with the summary of the model.
 func TestLaws(t *testing.T) {
 	withBase := 0
 	for seed := range uint64(30) {
@@ -178,8 +177,7 @@ func TestFixedTime(t *testing.T) {
 	}
 }
 
-// TestFixedTimeOfOne: a space that does not have the instant still shows what
-// it allocated.
+// TestFixedTimeOfOne: a space whose window does not contain the instant still reports its allocations.
 func TestFixedTimeOfOne(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torchsnap"})
@@ -241,8 +239,7 @@ func TestRoundTripAndSameBytes(t *testing.T) {
 	}
 }
 
-// TestSpaces: static spaces come only when chosen or alone, and spaces can be
-// chosen one by one.
+// TestSpaces: static spaces are included only if chosen or alone, and spaces can be chosen individually.
 func TestSpaces(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "xplane"})

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// samples renders every sample of a profile.
+// samples formats every sample of a profile.
 func samples(t *testing.T, c *lifetime.Capture, o Options) []string {
 	t.Helper()
 	var got []string
@@ -19,8 +19,8 @@ func samples(t *testing.T, c *lifetime.Capture, o Options) []string {
 	return got
 }
 
-// TestProgram: the scopes of a compiled program are stacks, and its kinds,
-// shapes and types labels; a site may have buffers of two kinds.
+// TestProgram: the scopes of a compiled program become stacks; its kinds, shapes and types become labels. A
+// site may have buffers of two kinds.
 func TestProgram(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f.hlo.pb", Format: "hlo"})
@@ -53,16 +53,16 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestStackBesideHeap: what is set aside beside the heap is a sample, at the
-// level of the instant, and the samples sum to the peak.
+// TestStackBesideHeap: memory outside the heap is a sample with the level of the instant, and the samples sum
+// to the peak.
 func TestStackBesideHeap(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f.xplane.pb", Format: "xplane"})
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:3"})
 	temp := b.Site(lifetime.Site{Op: "dot", Region: "temp", Shape: "[64]", DType: "float"})
-	b.Report(s, 100, &lifetime.Report{Addr: 1 << 20, Requested: 250, Occupied: 256, Site: temp, Allocated: 1256, Stack: 4096, Peak: 9000})
-	b.Report(s, 200, &lifetime.Report{Free: true, Addr: 1 << 20, Requested: -1, Occupied: -1, Allocated: 1000, Stack: 8192, Peak: 9000})
+	b.Report(s, 100, &lifetime.AllocatorEvent{Addr: 1 << 20, Requested: 250, Occupied: 256, Site: temp, Allocated: 1256, Stack: 4096, Peak: 9000})
+	b.Report(s, 200, &lifetime.AllocatorEvent{Free: true, Addr: 1 << 20, Requested: -1, Occupied: -1, Allocated: 1000, Stack: 8192, Peak: 9000})
 	other := b.Space()
 	b.Describe(other, lifetime.SpaceInfo{Device: "tpu:4"})
 	b.StackReserved(other, 120, 64)

@@ -9,25 +9,24 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Sum is what the buffers of one call site come to in several memories. Without
-// frames, the operation stands for the stack.
+// Sum is the total of the buffers of one call site in several memories. Without frames, the operation replaces
+// the stack.
 type Sum struct {
 	Frames           []lifetime.Frame // innermost first
-	Site             lifetime.Site    // operation, region, shape and type are labels
+	Site             lifetime.Site    // operation, region, shape and type become labels
 	Allocated, InUse lifetime.Amount
 	Leaked           int64 // bytes
 	Memories         int   // that have the site
 }
 
-// The stacks of bytes in use that no buffer stands for.
+// The stacks of bytes in use that no buffer represents.
 var (
 	BeforeWindow = []lifetime.Frame{{Function: beforeWindow}}
-	BesideHeap   = []lifetime.Frame{{Function: besideHeap}}
+	OutsideHeap  = []lifetime.Frame{{Function: besideHeap}}
 )
 
-// WriteSums writes sums as one gzipped profile.proto with the sample types of captures,
-// a sample for each. Its number "memories" says in how many memories the site is. Equal
-// sums give the same bytes.
+// WriteSums writes sums as one gzipped profile.proto with the sample types of captures, one sample each. Its
+// numeric label "memories" is the number of memories that have the site. Equal sums give the same bytes.
 func WriteSums(w io.Writer, sums []Sum, comments []string) error {
 	b := newBuilder(Options{})
 	b.numUnits["memories"] = []string{"count"}

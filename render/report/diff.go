@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// maxChanged is how many places a comparison names.
+// maxChanged is the maximum number of places in a comparison.
 const maxChanged = 50
 
 // WriteDiff writes a comparison as Markdown, for a pull request.
@@ -25,8 +25,8 @@ func WriteDiff(w io.Writer, d *answer.Diff) error {
 	}
 	m.changed(d)
 	m.changes("New findings", d.Findings.New)
-	m.changes("Fixed", d.Findings.Fixed)
-	m.changes("Still there", d.Findings.Still)
+	m.changes("Fixed findings", d.Findings.Fixed)
+	m.changes("Remaining findings", d.Findings.Still)
 	_, err := io.WriteString(w, m.text.String())
 	return err
 }
@@ -34,10 +34,10 @@ func WriteDiff(w io.Writer, d *answer.Diff) error {
 func (m *markdown) changed(d *answer.Diff) {
 	switch {
 	case d.NoPlaces:
-		m.line("\nCall sites were not compared: one of the captures does not say who allocated.")
+		m.line("\nCall sites were not compared because one capture has none.")
 		return
 	case len(d.Rows) == 0:
-		m.line("\nEvery call site holds what it held before.")
+		m.line("\nNo call site changed.")
 		return
 	}
 	allocated := "allocated"

@@ -1,7 +1,5 @@
-// Package report sums up captures for people who decide what to do next, and for
-// pipelines: findings as the report that gpumemprof made popular, and that as
-// Markdown for a pull request.
+// Package report writes reports and comparisons as Markdown for a pull request, and
+// findings as SARIF and as annotations of GitHub Actions.
 //
-// Its place in the pipeline: after the rules (lifetime/leak), beside the other
-// renderers. It adds no opinion of its own but the order: what to do first.
+// Its place in the pipeline: after lifetime/answer, like package text.
 package report

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	maxDetails = 20 // findings with all that is known of them
-	topSites   = 5  // of the peak
+	maxDetails = 20 // maximum number of findings with details
+	topSites   = 5  // maximum number of sites at a peak
 )
 
-// WriteMarkdown writes the report for a pull request or an issue: what to do
-// first, then findings and figures.
+// WriteMarkdown writes the report for a pull request or an issue: first actions, then
+// figures and findings.
 func WriteMarkdown(w io.Writer, r *answer.Report) error {
 	m := &markdown{}
-	m.line("# Memory report")
-	m.line("")
+	m.line("# Memory report\n")
 	m.line("**%s** · %d of 100 · %s · %s", r.Score.Grade, r.Score.Score.Score, r.Score.Description, r.Counts)
 	m.first(r)
 	m.memory(r)
@@ -42,14 +41,13 @@ func (m *markdown) line(format string, args ...any) {
 	fmt.Fprintf(&m.text, format+"\n", args...)
 }
 
-// Escape keeps the texts of a capture from being taken for Markdown or HTML, or
-// from breaking a table. Code hosts look for mentions and references in the text
-// that Markdown stands for, where a backslash is gone: a space of no width keeps
-// them apart there.
+// Escape escapes a text of a capture so that it is neither Markdown nor HTML and does not
+// break a table. Code hosts look for mentions and references after they remove the
+// backslashes, so these also get a zero-width space.
 func Escape(s string) string {
 	s = text.Printable(strings.TrimSpace(breaks.Replace(s)))
 	var b strings.Builder
-	if at := listItem.FindStringIndex(s); at != nil { // a paragraph may begin with it
+	if at := listItem.FindStringIndex(s); at != nil { // s may begin a paragraph
 		b.WriteString(s[:at[1]-1] + `\`)
 		b.WriteString(s[at[1]-1 : at[1]])
 		s = s[at[1]:]
@@ -79,7 +77,7 @@ func Escape(s string) string {
 var (
 	breaks   = strings.NewReplacer("\n", " ", "\t", " ")
 	listItem = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
-	noLinks  = strings.NewReplacer("://", ":&#47;/", "www.", "www&#46;", "WWW.", "WWW&#46;") // that nobody meant
+	noLinks  = strings.NewReplacer("://", ":&#47;/", "www.", "www&#46;", "WWW.", "WWW&#46;") // against automatic links
 )
 
 func (m *markdown) first(r *answer.Report) {
@@ -96,8 +94,7 @@ func (m *markdown) first(r *answer.Report) {
 
 func (m *markdown) memory(r *answer.Report) {
 	m.line("\n## Memory\n")
-	m.line("| capture | memory ID | window | peak | at the end | reserved |")
-	m.line("|---|---|--:|--:|--:|--:|")
+	m.line("| capture | memory ID | window | peak | at the end | reserved |\n|---|---|--:|--:|--:|--:|")
 	for _, c := range r.Captures {
 		for _, s := range c.Info.Spaces {
 			reserved := ""
@@ -110,7 +107,7 @@ func (m *markdown) memory(r *answer.Report) {
 	}
 }
 
-// ranks writes a row for each rank, and how far their peaks lie apart.
+// ranks writes a row for each rank, and the spread of their peaks.
 func (m *markdown) ranks(r *answer.RankSummary) {
 	if r == nil {
 		return
@@ -120,7 +117,7 @@ func (m *markdown) ranks(r *answer.RankSummary) {
 	for _, row := range r.Rows {
 		m.line("| %s | %s | %s | %s |", Escape(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(row.Leaked))
 	}
-	m.line("\nThe median of the peaks is %s, their median deviation %s.", units.Bytes(r.Median), units.Bytes(r.Deviation))
+	m.line("\nThe median peak is %s, the median deviation %s.", units.Bytes(r.Median), units.Bytes(r.Deviation))
 }
 
 func (m *markdown) findings(r *answer.Report) {
@@ -130,8 +127,7 @@ func (m *markdown) findings(r *answer.Report) {
 		m.line("%s", r.None())
 		return
 	}
-	m.line("| severity | rule | memory ID | where | bytes | per step | confidence |")
-	m.line("|---|---|---|---|--:|--:|--:|")
+	m.line("| severity | rule | memory ID | where | bytes | per step | confidence |\n|---|---|---|---|--:|--:|--:|")
 	for i := range of {
 		f, step := &of[i], ""
 		if f.BytesPerStep != nil {
@@ -155,7 +151,7 @@ func (m *markdown) findings(r *answer.Report) {
 		m.line("\n### %s\n\n%s.", Escape(f.Rule), Escape(f.Description))
 	}
 	if n := len(of) - maxDetails; n > 0 {
-		m.line("\n%d further findings are in the table alone.", n)
+		m.line("\n%d more findings are only in the table.", n)
 	}
 }
 
@@ -172,10 +168,10 @@ func (m *markdown) stack(frames []answer.Frame) {
 	}
 }
 
-// peaks writes what makes up the peak of every space; of compiled programs, of
-// the one that needs most.
+// peaks writes the largest sites at the peak of every space. Of compiled programs, the
+// report has only the one with the highest peak.
 func (m *markdown) peaks(r *answer.Report) {
-	m.line("\n## What makes up the peak")
+	m.line("\n## Peak by call site")
 	for _, c := range r.Captures {
 		for i := range c.Peaks {
 			m.peak(&c.Peaks[i])
@@ -188,8 +184,7 @@ func (m *markdown) peak(k *answer.Peak) {
 		return
 	}
 	m.line("\n%s, %s:\n", Escape(k.Space), units.Exact(k.Bytes))
-	m.line("| bytes | share | allocated by |")
-	m.line("|--:|--:|---|")
+	m.line("| bytes | share | allocated by |\n|--:|--:|---|")
 	for i, o := range k.Places {
 		if i == topSites {
 			m.line("| | | and %s more |", units.Count(int64(len(k.Places)-i)))
@@ -199,16 +194,15 @@ func (m *markdown) peak(k *answer.Peak) {
 	}
 }
 
-// losses writes what the captures lack.
+// losses writes the warnings about the captures.
 func (m *markdown) losses(r *answer.Report) {
-	title := "\n## Warnings\n"
+	var lines []string
 	for _, c := range r.Captures {
 		for _, l := range c.Info.Losses {
-			if title != "" {
-				m.line("%s", title)
-				title = ""
-			}
-			m.line("- %s", Escape(l.Line))
+			lines = append(lines, "- "+Escape(l.Line))
 		}
+	}
+	if lines != nil {
+		m.line("\n## Warnings\n\n%s", strings.Join(lines, "\n"))
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/memlane/memlane/render/report"
 )
 
-// leaking is a capture whose function of a hostile name leaks, and one beside it.
+// leaking is a capture in which a function called name and another function leak.
 func leaking(t *testing.T, name string) *lifetime.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -47,7 +47,7 @@ func leaking(t *testing.T, name string) *lifetime.Capture {
 	return c
 }
 
-// reportOf returns the report on captures by memlane's own rules.
+// reportOf returns the report on captures with the default rules.
 func reportOf(captures ...*lifetime.Capture) *answer.Report {
 	var of []answer.CaptureReport
 	for _, c := range captures {
@@ -64,8 +64,8 @@ func reportOn(c *lifetime.Capture, found []leak.Finding) answer.CaptureReport {
 	return answer.CaptureReportOf(c, c.Outline(), answer.LeaksOf(c, found, "", nil))
 }
 
-// TestHostileNames: nothing in a capture becomes a heading, a link, a row, HTML or a
-// control sequence.
+// TestHostileNames checks that names in a capture do not become headings, links, rows,
+// HTML or control sequences.
 func TestHostileNames(t *testing.T) {
 	name := "f|x](http://evil.example) <img src=x onerror=alert(1)>\n# heading\x1b[2J `code` **b** @team \u202e"
 	var text strings.Builder
@@ -75,7 +75,7 @@ func TestHostileNames(t *testing.T) {
 	got := text.String()
 	for _, bad := range []string{"<img", "\x1b", "\u202e", "x](", "http://", "\n# heading", " `code`", " **b**", " @team"} {
 		if strings.Contains(got, bad) {
-			t.Errorf("%q stands in the report", bad)
+			t.Errorf("the report contains %q", bad)
 		}
 	}
 	for _, line := range strings.Split(got, "\n") { // a row has as many columns as its table
@@ -85,11 +85,11 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestFirst: leaks of one cause are one thing to do, and cost once.
+// TestFirst checks that leaks with one cause are one action and cost once.
 func TestFirst(t *testing.T) {
 	r := reportOf(leaking(t, "a"), leaking(t, "b"))
 	if len(r.Captures[0].Leaks.Findings) != 2 || len(r.First) != 2 {
-		t.Errorf("%d findings, %d things to do", len(r.Captures[0].Leaks.Findings), len(r.First))
+		t.Errorf("%d findings, %d first actions", len(r.Captures[0].Leaks.Findings), len(r.First))
 	}
 	if s := r.Score; s.Score.Score != 70 || s.Findings != 4 {
 		t.Errorf("%+v", s)
@@ -99,8 +99,8 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// TestHostileMarkdown: whatever a capture calls anything, the report has the parts
-// that it has for plain names, mentions nobody and refers to nothing.
+// TestHostileMarkdown checks that hostile names do not change the structure of the report,
+// and that it has no mentions or references.
 func TestHostileMarkdown(t *testing.T) {
 	write := func(name string) (string, string) {
 		c := hostile.Capture(name)
@@ -121,14 +121,14 @@ func TestHostileMarkdown(t *testing.T) {
 		for markdown, want := range map[string]string{one: wantReport, two: wantDiff} {
 			got, words := hostile.Outline(t, markdown)
 			if got != want && !strings.HasPrefix(name, "%") {
-				t.Errorf("%q: the report is made of\n%s\nwant\n%s\n%s", name, got, want, markdown)
+				t.Errorf("%q: the report has the structure\n%s\nwant\n%s\n%s", name, got, want, markdown)
 			}
 			if found := regexp.MustCompile(`[@#][A-Za-z0-9]`).FindString(html.UnescapeString(words)); found != "" {
 				t.Errorf("%q: a code host takes %q for a mention or a reference", name, found)
 			}
 			for _, r := range markdown {
 				if r != '\n' && !unicode.IsPrint(r) {
-					t.Errorf("%q: %U stands in the report", name, r)
+					t.Errorf("%q: the report contains %U", name, r)
 					break
 				}
 			}
@@ -136,8 +136,8 @@ func TestHostileMarkdown(t *testing.T) {
 	}
 }
 
-// TestHostileFindings: SARIF is JSON with addresses that are paths of files, and
-// messages without links; an annotation is one command in one line.
+// TestHostileFindings checks that SARIF is JSON whose addresses are file paths and whose
+// messages have no links, and that an annotation is one command in one line.
 func TestHostileFindings(t *testing.T) {
 	annotation := regexp.MustCompile(`^::(error|warning|notice) (file=[^,:\r\n]*,line=[0-9]+,)?title=[^,:\r\n]*::(.*)$`)
 	for _, name := range hostile.Texts {
@@ -174,13 +174,13 @@ func TestHostileFindings(t *testing.T) {
 		}
 		for _, r := range results {
 			if regexp.MustCompile(`\]\(|(^|[^{])(\{\{)*\{[0-9]+\}([^}]|$)`).MatchString(r.Message.Text) {
-				t.Errorf("%q: the message links or leaves a blank: %s", name, r.Message.Text)
+				t.Errorf("%q: the message has a link or a placeholder: %s", name, r.Message.Text)
 			}
 			for _, l := range r.Locations {
 				address := l.PhysicalLocation.ArtifactLocation.URI
 				u, err := url.Parse(address)
 				if err != nil || u.Scheme != "" && u.Scheme != "file" || u.Host != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(address, " <>\"{}|\\^`") {
-					t.Errorf("%q: the address %q is more than a path (%v)", name, address, err)
+					t.Errorf("%q: the address %q is not only a path (%v)", name, address, err)
 				}
 			}
 		}
@@ -197,19 +197,18 @@ func TestHostileFindings(t *testing.T) {
 	}
 }
 
-// odd is a capture of everything that a report tells of beside leaks: bytes from
-// before the window, a stack beside the heap, sites of all sorts, a program, and
-// what was lost.
-func odd(t *testing.T) *lifetime.Capture {
+// mixed is a capture with everything in a report except leaks: bytes from before the
+// window, a stack outside the heap, all kinds of sites, programs and a loss.
+func mixed(t *testing.T) *lifetime.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
-	b.Source(lifetime.Source{File: "odd.pb"})
+	b.Source(lifetime.Source{File: "mixed.pb"})
 	s := b.Space()
 	for i, site := range []lifetime.Site{{}, {Op: "MatMul", Shape: "[2]"}, {Instr: "add.1"}, {Op: "a"}, {Op: "b"}, {Op: "c"}} {
 		b.Alloc(s, int64(10+i), build.Block{Addr: uint64(i+1) << 20, Requested: int64(6-i) << 10, Occupied: int64(6-i) << 10, Site: b.Site(site)})
 	}
 	b.StackReserved(s, 10, 9<<10)
-	b.Total(s, lifetime.Total{T: 10, Bytes: 14 << 10, Measure: lifetime.Occupied}) // 8 KiB more than was seen
+	b.Total(s, lifetime.Total{T: 10, Bytes: 14 << 10, Measure: lifetime.Occupied}) // 8 KiB more than the events
 	b.Reserve(s, 20, 1<<30, 1<<20, 0)
 	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0", Facts: lifetime.Clock})
 	for i, size := range []int64{100, 300, 200} {
@@ -235,31 +234,31 @@ func markdown(t *testing.T, r *answer.Report) string {
 	return text.String()
 }
 
-// TestReport: what makes up a peak, of programs that of the largest alone, ranks,
-// findings that are about no place, and losses.
+// TestReport checks the peak by call site (of programs only the largest), ranks, findings
+// without a place, and losses.
 func TestReport(t *testing.T) {
-	c := odd(t)
+	c := mixed(t)
 	outlier := leak.Finding{Rule: "rank_outlier", Kind: leak.KindUsage, Description: "rank 3 needs more", Space: c.Spaces[0]}
 	r := answer.NewReport("default", []answer.CaptureReport{reportOn(c, nil)}, &answer.Ranks{}, []leak.Finding{outlier})
 	r.RankInfo = &answer.RankSummary{Median: 2 << 20, Deviation: 1 << 20, Rows: []answer.Rank{{Rank: "0", Peak: 1 << 20}, {Rank: "1", Peak: 3 << 20, Leaked: 7}}}
 	got := markdown(t, r)
 	for _, want := range []string{
-		"· no finding\n", "None: nothing leaks, and nothing else stands out.",
-		"| odd.pb | tpu:0 | 12 ns | 38.0 KiB | 38.0 KiB | 1.00 MiB |", "| odd.pb | empty | 1 ns | 0 B | 0 B |  |",
-		"| 9.00 KiB | 23.7 % | stack, beside the heap |\n| 8.00 KiB | 21.1 % | before the window |\n| 6.00 KiB | 15.8 % | (no operation recorded) |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
-		"\n| 0 | 1.00 MiB | 0 B | 0 B |\n| 1 | 3.00 MiB | 0 B | 7 B |\n", "The median of the peaks is 2.00 MiB, their median deviation 1.00 MiB.",
-		"## Warnings\n\n- truncated: the file ends early; it was used as far as it goes (at byte \\| 7)\n",
+		"· no finding\n", "None: no leak and no other problem was found.",
+		"| mixed.pb | tpu:0 | 12 ns | 38.0 KiB | 38.0 KiB | 1.00 MiB |", "| mixed.pb | empty | 1 ns | 0 B | 0 B |  |",
+		"| 9.00 KiB | 23.7 % | stack, outside the heap |\n| 8.00 KiB | 21.1 % | before the window |\n| 6.00 KiB | 15.8 % | (no operation recorded) |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
+		"\n| 0 | 1.00 MiB | 0 B | 0 B |\n| 1 | 3.00 MiB | 0 B | 7 B |\n", "The median peak is 2.00 MiB, the median deviation 1.00 MiB.",
+		"## Warnings\n\n- truncated: the file ends early; everything before that point was used (at byte \\| 7)\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)
 		}
 	}
 	if strings.Contains(got, "/tpu:0, ") || strings.Contains(got, "empty, 0 B") {
-		t.Error("a program beside what ran, or memory without a byte, has a peak of its own")
+		t.Error("the report has the peak of a smaller program or of an empty memory")
 	}
 }
 
-// TestUsageAlone: where there is no history, nothing is called healthy.
+// TestUsageAlone checks that a capture without a history is not called healthy.
 func TestUsageAlone(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "usage.json"})
@@ -278,9 +277,9 @@ func TestUsageAlone(t *testing.T) {
 	}
 }
 
-// TestManyFindings: the table has all, the details end.
+// TestManyFindings checks that the table has all findings, and the details a limited number.
 func TestManyFindings(t *testing.T) {
-	c := odd(t)
+	c := mixed(t)
 	var found []leak.Finding
 	for i := range 23 {
 		f := leak.Finding{Rule: "trend", Kind: leak.KindUsage, Severity: leak.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
@@ -295,7 +294,7 @@ func TestManyFindings(t *testing.T) {
 		"| critical | trend | tpu:0 | MatMul \\[2\\] | 0 B | 2 B | 50 % |": 21,
 		"| info | trend | tpu:0 | (the whole memory) | 0 B | 2 B | 50 % |": 1,
 		"\n### trend: MatMul \\[2\\]\n\ngrows.\n\n- look\n":                19,
-		"\n3 further findings are in the table alone.":                     1,
+		"\n3 more findings are only in the table.":                         1,
 	} {
 		if strings.Count(got, want) != n {
 			t.Errorf("%d times %q, want %d, in\n%s", strings.Count(got, want), want, n, got)
@@ -303,7 +302,7 @@ func TestManyFindings(t *testing.T) {
 	}
 }
 
-// TestWriteDiff: a comparison as Markdown: figures, places, findings.
+// TestWriteDiff checks figures, places and findings of a comparison as Markdown.
 func TestWriteDiff(t *testing.T) {
 	write := func(before, after *lifetime.Capture, perStep bool) string {
 		var text strings.Builder
@@ -312,7 +311,7 @@ func TestWriteDiff(t *testing.T) {
 		}
 		return text.String()
 	}
-	a, b, nothing := leaking(t, "a.py"), leaking(t, "x/a.py"), odd(t)
+	a, b, nothing := leaking(t, "a.py"), leaking(t, "x/a.py"), mixed(t)
 	for _, c := range []struct {
 		name, got string
 		want      []string
@@ -320,9 +319,9 @@ func TestWriteDiff(t *testing.T) {
 		{"another function leaks", write(a, b, false), []string{
 			"**peak unchanged at", "leak in a.py fixed; new leak in x/a.py; beside still leaks", "\n## cuda:0\n", "| allocations | 180 | 180 |  |", "| at the end | 90.0 MiB | 90.0 MiB | 0 B |",
 			"| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +60.0 MiB |", "| gone | cuda:0 | a.py (a.py:1) | -60.0 MiB | -60.0 MiB | -60.0 MiB |",
-			"## New findings\n\n- **", "## Fixed\n\n- **", "## Still there\n\n- **"}},
+			"## New findings\n\n- **", "## Fixed findings\n\n- **", "## Remaining findings\n\n- **"}},
 		{"a step", write(a, b, true), []string{"allocated per step", "| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +1.00 MiB |"}},
-		{"the same", write(a, a, false), []string{"Every call site holds what it held before."}},
+		{"the same", write(a, a, false), []string{"No call site changed."}},
 		{"bytes from before", write(a, nothing, false), []string{"| new | tpu:0 | before the window | +8.00 KiB |"}},
 	} {
 		for _, want := range c.want {
@@ -333,13 +332,13 @@ func TestWriteDiff(t *testing.T) {
 	}
 }
 
-// TestSARIFAddresses: what is below the program's folder is a relative reference; what
-// is not, as on two drives of Windows, is a file URI (RFC 8089). All have slashes.
+// TestSARIFAddresses checks that a file in the program's folder has a relative reference,
+// and others, as on another drive of Windows, a file URI (RFC 8089). All have slashes.
 func TestSARIFAddresses(t *testing.T) {
 	for _, c := range []struct{ file, other, want string }{
 		{`C:\proj\src\my model.py`, `C:\proj\main.py`, "src/my%20model.py"},
 		{`C:\proj\src\my model.py`, `D:\main.py`, "file:///C:/proj/src/my%20model.py"},
-		{`\\server\share\a.py`, `D:\main.py`, "file:///server/share/a.py"}, // no address of a host
+		{`\\server\share\a.py`, `D:\main.py`, "file:///server/share/a.py"}, // not the address of a host
 		{"/proj/a%b.py", "main.py", "file:///proj/a%25b.py"},
 		{"proj/a.py", "main.py", "proj/a.py"},
 		{"C:a.py", "main.py", "./C:a.py"}, // relative, and C is no scheme
@@ -356,8 +355,8 @@ func TestSARIFAddresses(t *testing.T) {
 	}
 }
 
-// TestSARIF: a finding is at its line of a file below the program's folder, with
-// its state; what has no file has no place.
+// TestSARIF checks the file, line and state of findings. A finding without a file has no
+// location.
 func TestSARIF(t *testing.T) {
 	c := leaking(t, "/home/a/proj/src/my model.py")
 	c.Frames[2].File = "/home/a/proj/main.py"

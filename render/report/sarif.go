@@ -15,33 +15,33 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// Located is a finding and its state against a baseline: new, unchanged, absent; ""
-// without one.
+// Located is a finding and its state compared with a baseline: "new", "unchanged" or
+// "absent", or "" without a baseline.
 type Located struct {
 	answer.Finding
 	State string
 }
 
 // All returns findings without a baseline.
-func All(found []answer.Finding) (all []Located) { return stated(found, "") }
+func All(found []answer.Finding) []Located { return withState(found, "") }
 
 // Changes returns the findings of a comparison with their states.
 func Changes(d *answer.Diff) []Located {
-	return slices.Concat(stated(d.Findings.New, "new"), stated(d.Findings.Still, "unchanged"), stated(d.Findings.Fixed, "absent"))
+	return slices.Concat(withState(d.Findings.New, "new"), withState(d.Findings.Still, "unchanged"), withState(d.Findings.Fixed, "absent"))
 }
 
-func stated(found []answer.Finding, state string) (all []Located) {
+func withState(found []answer.Finding, state string) (all []Located) {
 	for _, f := range found {
 		all = append(all, Located{f, state})
 	}
 	return all
 }
 
-// onDrive matches what is absolute on Windows.
+// onDrive matches absolute paths on Windows.
 var onDrive = regexp.MustCompile("^[A-Za-z]:/")
 
-// address returns a place's file as URI: a relative reference, or that of an absolute
-// path, as RFC 8089 has it.
+// address returns a file as URI: a relative reference, or a file URI (RFC 8089) for an
+// absolute path.
 func address(file string) string {
 	u := url.URL{Path: file}
 	if onDrive.MatchString(file) {
@@ -53,8 +53,7 @@ func address(file string) string {
 	return u.String()
 }
 
-// The parts of SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0) that findings
-// need.
+// The used parts of SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0).
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -102,13 +101,12 @@ type (
 	}
 )
 
-// noEmbedded keeps a name from being a link in a message (SARIF 2.1.0, 3.11.6), or
-// a placeholder in it (3.11.5).
+// noEmbedded breaks links (SARIF 2.1.0, 3.11.6) and placeholders (3.11.5) in a message.
 var noEmbedded = strings.NewReplacer("](", "] (", "{", "{{", "}", "}}")
 
 var sarifLevels = [...]string{leak.Info: "note", leak.Warning: "warning", leak.Critical: "error"}
 
-// WriteSARIF writes findings as SARIF 2.1.0, which code hosts show beside the code.
+// WriteSARIF writes findings as SARIF 2.1.0, which code hosts show next to the code.
 func WriteSARIF(w io.Writer, all []Located) error {
 	driver := sarifDriver{Name: "memlane", Rules: []sarifRule{}}
 	for _, r := range leak.Rules {
@@ -127,7 +125,7 @@ func WriteSARIF(w io.Writer, all []Located) error {
 	return model.WriteJSON(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
 }
 
-// commands are those of GitHub's workflow log.
+// commands are the workflow commands of GitHub Actions, by severity.
 var commands = [...]string{leak.Info: "notice", leak.Warning: "warning", leak.Critical: "error"}
 
 // A command ends with its line; values of its properties end with a comma or colon.
@@ -136,8 +134,8 @@ var (
 	ofProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// WriteAnnotations writes findings as workflow commands of GitHub Actions, which
-// annotate the lines of a pull request. What is fixed is a notice.
+// WriteAnnotations writes findings as workflow commands of GitHub Actions, which annotate
+// the lines of a pull request. Fixed findings are notices.
 func WriteAnnotations(w io.Writer, all []Located) error {
 	for i := range all {
 		f := &all[i]

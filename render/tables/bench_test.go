@@ -10,8 +10,7 @@ import (
 	"github.com/memlane/memlane/render/tables"
 )
 
-// history is a space of n buffers of a thousand sites, each alive until as many
-// more were allocated.
+// history is a space of n buffers at a thousand sites. Each buffer lives until a thousand more were allocated.
 func history(t testing.TB, n int) *lifetime.Capture {
 	const sites = 1000
 	b := build.New(build.Everything)
@@ -37,8 +36,8 @@ func history(t testing.TB, n int) *lifetime.Capture {
 	return c
 }
 
-// writers are those of tables, with the allocations that they may make of a row: CSV
-// makes a text of each number.
+// writers are the writers of tables with their limit of allocations per row. CSV formats each number into a
+// string.
 var writers = []struct {
 	name  string
 	write func(io.Writer, *lifetime.Capture, string) error

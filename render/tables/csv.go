@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// WriteCSV writes a table of a capture as RFC 4180 has it, but for lines that
-// end in \n: a line of the names of the columns, then the rows.
+// WriteCSV writes a table of a capture in the format of RFC 4180, except that lines end in \n: a line of column
+// names, then the rows. It fails if there is no such table.
 func WriteCSV(w io.Writer, c *lifetime.Capture, table string) error {
 	switch table {
 	case Buffers, "":
@@ -26,11 +26,11 @@ func WriteCSV(w io.Writer, c *lifetime.Capture, table string) error {
 	case Usage:
 		return writeCSV(w, usage(c))
 	}
-	return unknown(table, Names())
+	return unknown(table)
 }
 
-func unknown(table string, names []string) error {
-	return fmt.Errorf("no table is called %q; there are: %s", table, strings.Join(names, ", "))
+func unknown(table string) error {
+	return fmt.Errorf("unknown table %q; available: %s", table, strings.Join(Names(), ", "))
 }
 
 func writeCSV[R any](w io.Writer, rows iter.Seq[R]) error {
@@ -75,13 +75,12 @@ func cell(v reflect.Value) string {
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
 	}
-	return harmless(v.String())
+	return escapeFormula(v.String())
 }
 
-// harmless puts an apostrophe before text that spreadsheets run as a formula: a
-// file name of a capture must not fetch anything when the table is opened.
-// Leading blanks do not stop them all.
-func harmless(s string) string {
+// escapeFormula puts an apostrophe before text that spreadsheets run as a formula, because a file name in a
+// capture must not fetch anything when the table is opened. Some spreadsheets ignore leading blanks.
+func escapeFormula(s string) string {
 	if s == "" || 'A' <= s[0] && s[0] <= 'z' || s[0] == '/' { // nearly all
 		return s
 	}

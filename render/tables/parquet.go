@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// WriteParquet writes a table of a capture as a Parquet file.
+// WriteParquet writes a table of a capture as a Parquet file. It fails if there is no such table.
 func WriteParquet(w io.Writer, c *lifetime.Capture, table string) error {
 	switch table {
 	case Buffers, "":
@@ -23,14 +23,14 @@ func WriteParquet(w io.Writer, c *lifetime.Capture, table string) error {
 	case Usage:
 		return writeParquet(w, usage(c))
 	}
-	return unknown(table, Names())
+	return unknown(table)
 }
 
 const (
-	// rowGroup bounds the rows that are held in memory until they are written:
-	// DuckDB's own choice, which scans a group with one thread.
+	// rowGroup bounds the rows held in memory before they are written. It is DuckDB's default; DuckDB scans a
+	// group with one thread.
 	rowGroup = 122_880
-	// batch is how many rows are handed over at a time.
+	// batch is the number of rows passed to the writer at a time.
 	batch = 1024
 )
 
@@ -38,21 +38,21 @@ func writeParquet[R any](w io.Writer, rows iter.Seq[R]) error {
 	return WriteGroups(w, func(yield func(iter.Seq[R]) bool) { yield(rows) })
 }
 
-// WriteGroups writes each group of rows as a row group of its own, or as several where
-// it has more than rowGroup rows.
+// WriteGroups writes each group of rows as a separate row group, or as several if it has more than rowGroup
+// rows.
 func WriteGroups[R any](w io.Writer, groups iter.Seq[iter.Seq[R]]) error {
 	out := parquet.NewGenericWriter[R](w,
-		parquet.CreatedBy("memlane", "", ""), // else the version of this build, and files would differ
+		parquet.CreatedBy("memlane", "", ""), // without the version of this build, so that files are reproducible
 		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(rowGroup))
-	some := make([]R, 0, batch)
+	pending := make([]R, 0, batch)
 	flush := func() error {
-		_, err := out.Write(some)
-		some = some[:0]
+		_, err := out.Write(pending)
+		pending = pending[:0]
 		return err
 	}
 	for rows := range groups {
 		for row := range rows {
-			if some = append(some, row); len(some) < batch {
+			if pending = append(pending, row); len(pending) < batch {
 				continue
 			}
 			if err := flush(); err != nil {

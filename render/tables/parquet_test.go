@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// made makes a capture of n buffers.
+// made returns a capture of n buffers.
 func made(t *testing.T, n int64) *lifetime.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -32,8 +32,7 @@ func made(t *testing.T, n int64) *lifetime.Capture {
 	return c
 }
 
-// TestParquet: what parquet-go reads back is what was written, row by row, in
-// the same bytes every time.
+// TestParquet: parquet-go reads back every row as written, and the bytes are the same every time.
 func TestParquet(t *testing.T) {
 	c := made(t, rowGroup+10) // more than are held in memory
 	readBack(t, c, Buffers, buffers(c))
@@ -69,9 +68,9 @@ func readBack[R comparable](t *testing.T, c *lifetime.Capture, table string, row
 	}
 }
 
-// TestNoTable: a table that there is not is one clear error.
+// TestNoTable: an unknown table gives one clear error.
 func TestNoTable(t *testing.T) {
-	want := `no table is called "rows"; there are: buffers, sites, stacks, usage`
+	want := `unknown table "rows"; available: buffers, sites, stacks, usage`
 	for _, err := range []error{WriteCSV(&bytes.Buffer{}, made(t, 1), "rows"), WriteParquet(&bytes.Buffer{}, made(t, 1), "rows")} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v", err)

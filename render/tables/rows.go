@@ -9,8 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// The names of the tables; Names lists them, the one that is written unless
-// another is asked for first.
+// The names of the tables.
 const (
 	Buffers = "buffers"
 	Sites   = "sites"
@@ -18,11 +17,10 @@ const (
 	Usage   = "usage"
 )
 
-// Names returns the tables.
+// Names returns the names of the tables, the default first.
 func Names() []string { return []string{Buffers, Sites, Stacks, Usage} }
 
-// The rows of the tables. Tags are the names of their columns: none is a word of SQL
-// that would have to be quoted.
+// The rows of the tables. Their tags are the column names; none is a word of SQL that needs quotes.
 
 type bufferRow struct {
 	Space       string `parquet:"space,dict"`
@@ -41,7 +39,7 @@ type bufferRow struct {
 	Note string `parquet:"note,dict"`
 }
 
-// place is who allocated.
+// place identifies the call site of an allocation.
 type place struct {
 	Stack uint32 `parquet:"stack"`
 	SiteText
@@ -50,7 +48,7 @@ type place struct {
 	Opcode string `parquet:"opcode,dict"`
 }
 
-// SiteText is what of a place is the same on all ranks.
+// SiteText is the part of a place that is equal on all ranks.
 type SiteText struct {
 	Function string `parquet:"function,dict"`
 	File     string `parquet:"file,dict"`
@@ -137,8 +135,8 @@ func placeOf(c *lifetime.Capture, id lifetime.SiteID) place {
 	return place{uint32(s.Stack), TextOf(f, ok, s.Op, s.Shape, s.DType, s.Region), Clean(s.Module), Clean(s.Instr), Clean(s.Opcode)}
 }
 
-// TextOf returns the text of a site, whose frame of the program itself is f, if there is
-// one; else its operation stands for the function.
+// TextOf returns the text of a site. f is its innermost frame of the program itself; if ok is false, op
+// replaces the function.
 func TextOf(f lifetime.Frame, ok bool, op, shape, dtype, region string) SiteText {
 	if !ok {
 		f.Function = op
@@ -165,8 +163,7 @@ func sites(c *lifetime.Capture) iter.Seq[siteRow] {
 	}
 }
 
-// usedStacks returns the stacks that sites refer to, in order; a caller of one need
-// not be among them.
+// usedStacks returns the stacks that sites refer to, in order. Their callers may be missing from the list.
 func usedStacks(c *lifetime.Capture) []lifetime.StackID {
 	var used []lifetime.StackID
 	for i := range c.Sites {
@@ -196,7 +193,8 @@ func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 	}
 }
 
-// Clean makes text of a capture fit for any reader of tables.
+// Clean replaces invalid UTF-8 and unprintable characters by U+FFFD, so that any reader of tables accepts the
+// text.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\u00a0' && !unicode.IsPrint(r) {

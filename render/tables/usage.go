@@ -13,7 +13,7 @@ func usage(c *lifetime.Capture) iter.Seq[usageRow] {
 			row := usageRow{Space: Clean(s.ID()), Unit: s.Axis.Unit()}
 			for _, series := range seriesOf(s) {
 				row.Measure = series.measure.String()
-				for level := range settled(series.levels) {
+				for level := range lastLevels(series.levels) {
 					row.T, row.Bytes = level.At, level.Bytes
 					if !yield(row) {
 						return
@@ -24,7 +24,7 @@ func usage(c *lifetime.Capture) iter.Seq[usageRow] {
 	}
 }
 
-// series is how many bytes a space had of a measure.
+// series holds the levels of a space in one measure, in bytes.
 type series struct {
 	measure lifetime.Measure
 	levels  iter.Seq[lifetime.Level]
@@ -38,9 +38,8 @@ func seriesOf(s *lifetime.Space) []series {
 	return append(all, series{lifetime.Reserved, slices.Values(s.ReservedLevels())})
 }
 
-// settled yields the last level of each instant. Since ends come before begins
-// the maximum is among them.
-func settled(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
+// lastLevels yields the last level of each instant. The maximum is among them, because ends precede begins.
+func lastLevels(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
 	return func(yield func(lifetime.Level) bool) {
 		var last lifetime.Level
 		any := false

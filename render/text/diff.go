@@ -9,15 +9,20 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// maxPairs is how many memory IDs a comparison shows.
+// maxPairs is the maximum number of memory IDs of a comparison.
 const maxPairs = 8
 
-// Diff writes what differs between two captures.
+// Diff writes the differences between two captures.
 func Diff(w io.Writer, d *answer.Diff, s Style) error {
 	p := NewPage(s)
 	p.Para("", "", d.Verdict)
-	for i := range d.Pairs[:min(len(d.Pairs), maxPairs)] {
-		p.pair(&d.Pairs[i])
+	for _, pair := range d.Pairs[:min(len(d.Pairs), maxPairs)] {
+		p.Line("\n%s", Printable(pair.Name))
+		var rows [][]string
+		for _, f := range pair.Figures {
+			rows = append(rows, []string{f.Name, f.Before, f.After, f.Change, ""})
+		}
+		p.Table([]string{"", "before", "after", "change", ""}, rows)
 	}
 	if n := len(d.Pairs) - maxPairs; n > 0 {
 		p.Line("\nand %s", more(n, "memory ID"))
@@ -25,7 +30,7 @@ func Diff(w io.Writer, d *answer.Diff, s Style) error {
 	p.changedSites(d)
 	if d.NoPlaces {
 		p.Line("")
-		p.Para("", "", "Call sites were not compared: one of the captures does not say who allocated (record stacks, or operations with shapes).")
+		p.Para("", "", "Call sites were not compared because one capture has none. Record stacks, or operations with shapes.")
 	}
 	p.changes("new", d.Findings.New)
 	p.changes("fixed", d.Findings.Fixed)
@@ -33,17 +38,7 @@ func Diff(w io.Writer, d *answer.Diff, s Style) error {
 	return p.To(w)
 }
 
-// pair writes the figures of a memory ID on both sides.
-func (p *Page) pair(d *answer.DiffPair) {
-	p.Line("\n%s", Printable(d.Name))
-	var rows [][]string
-	for _, f := range d.Figures {
-		rows = append(rows, []string{f.Name, f.Before, f.After, f.Change, ""})
-	}
-	p.Table([]string{"", "before", "after", "change", ""}, rows)
-}
-
-// changedSites writes the call sites that differ, most first.
+// changedSites writes the call sites that differ, largest difference first.
 func (p *Page) changedSites(d *answer.Diff) {
 	if len(d.Rows) == 0 {
 		return
@@ -68,7 +63,7 @@ func (p *Page) changedSites(d *answer.Diff) {
 	p.Table([]string{"peak", "end", allocated, "", "allocated by"}, rows)
 }
 
-// changes lists findings above info with what they say.
+// changes lists the findings above Info severity.
 func (p *Page) changes(what string, all []answer.Finding) {
 	for i := range all {
 		if f := &all[i]; f.Level > leak.Info {

@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// Info writes what is in captures.
+// Info writes the contents of captures.
 func Info(w io.Writer, a *answer.Info, ranks *answer.RankSummary, s Style) error {
 	p := NewPage(s)
 	for i := range a.Captures {
@@ -41,11 +41,10 @@ func (p *Page) capture(c *answer.Capture) {
 	}
 }
 
-// maxOOMs is how many failed allocations people see: programs that retry have
-// many.
+// maxOOMs is the maximum number of failed allocations. Programs that retry have many.
 const maxOOMs = 5
 
-// row writes a row of the report on a space.
+// row writes a row about a space.
 func (p *Page) row(name, format string, args ...any) {
 	p.Para(fmt.Sprintf("  %-10s ", name), strings.Repeat(" ", 13), fmt.Sprintf(format, args...))
 }
@@ -54,14 +53,14 @@ func (p *Page) space(s *answer.Space) {
 	length := units.Span(s.End-s.Begin-1, s.Unit)
 	switch {
 	case s.Allocations+s.Frees > 0:
-		p.row("window", "%s, %s, %s", length, units.Several(s.Allocations, "allocation"), units.Several(s.Frees, "free"))
+		p.row("window", "%s, %s, %s", length, units.Plural(s.Allocations, "allocation"), units.Plural(s.Frees, "free"))
 	case s.UsageOnly:
-		p.row("window", "%s, %s", length, units.Several(s.Totals, "total"))
+		p.row("window", "%s, %s", length, units.Plural(s.Totals, "total"))
 	default:
 		p.row("window", "none: no allocation or free was recorded")
 	}
 	if s.Steps > 0 {
-		p.row("", "%s", units.Several(s.Steps, "step"))
+		p.row("", "%s", units.Plural(s.Steps, "step"))
 	}
 	p.levels(s)
 	p.reserved(s)
@@ -89,42 +88,41 @@ func (p *Page) levels(s *answer.Space) {
 	}
 	p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
 	if s.BaseBytes != 0 {
-		p.row("", "%s of it from before the window", units.Exact(s.BaseBytes))
+		p.row("", "%s from before the window", units.Exact(s.BaseBytes))
 	}
 	if s.StackBytes != nil {
-		p.row("", "%s of it stack, beside the heap", units.Exact(*s.StackBytes))
+		p.row("", "%s stack, outside the heap", units.Exact(*s.StackBytes))
 	}
 	if s.LifetimePeakBytes != nil {
-		p.row("", "%s in the heap since the program began, perhaps before the window", units.Bytes(*s.LifetimePeakBytes))
+		p.row("", "%s heap peak since program start, maybe before the window", units.Bytes(*s.LifetimePeakBytes))
 	}
-	p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Several(s.Live.Count, "buffer"))
+	p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
 	p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
 	if s.Live.PendingFreeCount > 0 {
-		p.row("", "%s of it waiting to be freed", units.Exact(s.Live.PendingFreeBytes))
+		p.row("", "%s with a pending free", units.Exact(s.Live.PendingFreeBytes))
 	}
 }
 
-// reserved writes rows on the memory that may be used.
+// reserved writes rows on the limit, the reserved memory and its fragmentation.
 func (p *Page) reserved(s *answer.Space) {
 	if s.LimitBytes != nil {
 		p.row("limit", "%s", units.Exact(*s.LimitBytes))
 	}
 	if s.ReservedBytes != nil {
-		p.row("reserved", "%s at the end, %s at most", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
+		p.row("reserved", "%s at the end, maximum %s", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
 	}
 	if s.FreeBytes != nil {
-		p.row("free in it", "%s, the largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
+		p.row("free", "%s of reserved memory, largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
 	}
 	switch {
 	case s.FragmentationMax != nil:
-		p.row("fragmented", "%s at the peak, %s at most, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
+		p.row("fragmented", "%s at the peak, maximum %s, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
 	case s.Fragmentation != nil:
-		p.row("fragmented", "%s of the free bytes lie outside the largest hole", Percent(*s.Fragmentation))
+		p.row("fragmented", "%s of the free bytes are outside the largest hole", Percent(*s.Fragmentation))
 	}
 }
 
-// freeShare writes a fragmentation; nil is that of an allocator in whose reserved
-// memory nothing is free.
+// freeShare returns a fragmentation; nil means that no reserved memory is free.
 func freeShare(share *float64) string {
 	if share == nil {
 		return "nothing free"
@@ -132,7 +130,7 @@ func freeShare(share *float64) string {
 	return Percent(*share)
 }
 
-// maxPrograms is how many compiled programs people see, by peak.
+// maxPrograms is the maximum number of compiled programs, by peak.
 const maxPrograms = 15
 
 func (p *Page) programs(c *answer.Capture) {

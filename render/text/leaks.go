@@ -1,9 +1,11 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -11,7 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Leaks writes what was found in captures.
+// Leaks writes the findings of captures.
 func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 	p := NewPage(s)
 	for i := range a.Captures {
@@ -24,8 +26,8 @@ func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 	return p.To(w)
 }
 
-// maxFindings is how many findings people see, and maxInfos how far those of severity
-// info go; the worst come first.
+// maxFindings is the maximum number of findings. Findings of severity Info are omitted
+// after the first maxInfos findings. The worst findings come first.
 const (
 	maxFindings = 20
 	maxInfos    = 10
@@ -36,7 +38,7 @@ func (p *Page) leaks(l *answer.CaptureLeaks) {
 	for _, note := range l.Notes {
 		p.Para("  ", "  ", note)
 	}
-	advised := map[string]bool{} // once is enough
+	advised := map[string]bool{} // suggestions that were already written
 	for i := range l.Findings {
 		f := &l.Findings[i]
 		if i == maxFindings || i >= maxInfos && f.Level == leak.Info {
@@ -84,26 +86,23 @@ const (
 	maxFrames = 8
 )
 
-// compiled says which instruction of a compiled program a finding is about, and the
-// calls in the program that it was compiled from.
+// compiled writes the instruction of a finding in a compiled program, and the calls of its
+// source.
 func (p *Page) compiled(f *answer.Finding) {
 	if text := instruction(*f.Instruction, p.width-4); text != "" {
 		p.Line("    %s", text)
 	}
-	shown := 0
-	for _, frame := range f.Site.Source {
-		if frame.Kind == lifetime.User && shown < maxFrames {
-			shown++
-			p.Line("    at %s", Shorten(Printable(frame.String()), p.width-7))
-		}
+	user := slices.DeleteFunc(slices.Clone(f.Site.Source), func(frame answer.Frame) bool { return frame.Kind != lifetime.User })
+	for _, frame := range user[:min(len(user), maxFrames)] {
+		p.Line("    at %s", Shorten(Printable(frame.String()), p.width-7))
 	}
 	if f.MoreInstructions > 0 {
-		p.Line("    and %s", units.Several(f.MoreInstructions, "more instruction"))
+		p.Line("    and %s", units.Plural(f.MoreInstructions, "more instruction"))
 	}
 }
 
-// stack writes what of a call stack is not of libraries, and before it the operator
-// that allocated where the stack does not begin with it.
+// stack writes the frames of a call stack, except those of libraries. The operator comes
+// first if the stack does not begin with it.
 func (p *Page) stack(s *answer.Stack) {
 	if s.Op != "" {
 		p.Line("    in %s", Shorten(Printable(s.Op), p.width-7))
@@ -118,29 +117,29 @@ func (p *Page) stack(s *answer.Stack) {
 		p.Line("    at %s", Shorten(Printable(f.String()), p.width-7))
 	}
 	if hidden > 0 {
-		p.Line("    and %s of libraries and further callers", units.Several(hidden, "frame"))
+		p.Line("    and %s (libraries and outer callers)", units.Plural(hidden, "more frame"))
 	}
 }
 
-// maxChanges is how many steps people see: the first and the last ones.
+// maxChanges is the maximum number of steps in a table: the first and the last ones.
 const maxChanges = 12
 
-// function writes what the functions that a person asked for changed in each step.
+// function writes the changes in each step by the functions that the user selected.
 func (p *Page) function(f *answer.Function) {
 	total := int64(0)
 	for _, c := range f.Steps {
-		total = lifetime.AddSat(total, c.ChangeBytes)
+		total = units.AddSat(total, c.ChangeBytes)
 	}
 	what, note := "step", ""
 	switch {
 	case f.Calls:
 		what = "call"
 	case f.Inferred:
-		note = "; inferred, because nothing marks them"
+		note = "; inferred, because no step was marked"
 	}
 	p.Line("")
-	p.Para("", "  ", fmt.Sprintf("%s on %s: %s in all, %s per %s (%s%s)", f.Pattern, f.Space, units.Signed(total),
-		units.Signed(int64(math.Round(float64(total)/float64(len(f.Steps))))), what, units.Several(len(f.Steps), what), note))
+	p.Para("", "  ", fmt.Sprintf("%s on %s: total %s, %s per %s (%s%s)", f.Pattern, f.Space, units.Signed(total),
+		units.Signed(int64(math.Round(float64(total)/float64(len(f.Steps))))), what, units.Plural(len(f.Steps), what), note))
 	var rows [][]string
 	for n, c := range f.Steps {
 		if skipped := len(f.Steps) - maxChanges; skipped > 0 && n >= maxChanges/2 && n < maxChanges/2+skipped {
@@ -155,32 +154,25 @@ func (p *Page) function(f *answer.Function) {
 }
 
 const (
-	// manyRanks is from how many ranks on a table says more than a line.
+	// manyRanks is the minimum number of ranks for a table.
 	manyRanks = 4
-	// maxRanks is how many ranks a table for people has.
+	// maxRanks is the maximum number of ranks in a table.
 	maxRanks = 32
 )
 
-// ranks says which rank of several has the highest peak and which the lowest; of
-// many, it lists them all, what differs, and which leak how many have.
+// ranks writes the ranks with the highest and the lowest peak. For many ranks it adds a
+// table, common leaks and outliers.
 func (p *Page) ranks(r *answer.RankSummary) {
 	if r == nil {
 		return
 	}
-	most, least := r.Rows[0], r.Rows[0]
-	for _, row := range r.Rows {
-		if row.Peak > most.Peak {
-			most = row
-		}
-		if row.Peak < least.Peak {
-			least = row
-		}
-	}
-	where := fmt.Sprintf("on %s, least %s on %s", most.Rank, units.Bytes(least.Peak), least.Rank)
+	byPeak := func(a, b answer.Rank) int { return cmp.Compare(a.Peak, b.Peak) }
+	most, least := slices.MaxFunc(r.Rows, byPeak), slices.MinFunc(r.Rows, byPeak)
+	where := fmt.Sprintf("on %s, lowest %s on %s", most.Rank, units.Bytes(least.Peak), least.Rank)
 	if most.Peak == least.Peak {
 		where = "on each"
 	}
-	p.Line("\n%d ranks: peak %s %s", len(r.Rows), units.Bytes(most.Peak), Printable(where))
+	p.Line("\n%d ranks: highest peak %s %s", len(r.Rows), units.Bytes(most.Peak), Printable(where))
 	if len(r.Rows) < manyRanks {
 		return
 	}

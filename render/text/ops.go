@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// Ops writes the operations of captures: those of the framework and the ranges of the
-// program, or with functions those of Python.
+// Ops writes the operations of captures: framework operations and ranges of the program,
+// or Python functions if functions is true.
 func Ops(w io.Writer, a *answer.Ops, functions bool, s Style) error {
 	p := NewPage(s)
 	for i := range a.Captures {
@@ -23,7 +23,7 @@ func Ops(w io.Writer, a *answer.Ops, functions bool, s Style) error {
 
 func (p *Page) operations(c *answer.CaptureOps, functions bool) {
 	all := slices.DeleteFunc(slices.Clone(c.Operations), func(o answer.Operation) bool { return o.Function != functions })
-	p.Line("%s: %s", Printable(c.File), units.Several(len(all), "operation"))
+	p.Line("%s: %s", Printable(c.File), units.Plural(len(all), "operation"))
 	if c.NoMemory != "" {
 		p.Para("  ", "  ", "no memory: "+c.NoMemory)
 	}
@@ -47,14 +47,13 @@ func (p *Page) operations(c *answer.CaptureOps, functions bool) {
 	}
 }
 
-// column is a column of figures in the table of operations.
+// column is a column in the table of operations.
 type column struct {
 	head string
 	text func(o *answer.Operation) string
 }
 
-// sizeColumns are the two columns of a kind of memory; none where no operation
-// changed it.
+// sizeColumns returns the two columns of a kind of memory, none if no operation changed it.
 func sizeColumns(all []answer.Operation, self, total string, of func(*answer.Operation) *answer.OperationBytes) []column {
 	if !slices.ContainsFunc(all, func(o answer.Operation) bool { return *of(&o) != answer.OperationBytes{} }) {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// maxRows is how many rows a table for people has.
+// maxRows is the maximum number of rows of a table.
 const maxRows = 20
 
-// Peaks writes what makes up the memory of spaces.
+// Peaks writes the memory of spaces at a moment, by place.
 func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 	p := NewPage(s)
 	for i := range a.Peaks {
@@ -28,7 +28,7 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 }
 
 func (p *Page) peak(k *answer.Peak) {
-	in := " in " + units.Several(k.Total.Count, "buffer")
+	in := " in " + units.Plural(k.Total.Count, "buffer")
 	if k.UsageOnly {
 		in = ""
 	}
@@ -38,16 +38,16 @@ func (p *Page) peak(k *answer.Peak) {
 		return
 	}
 	if k.Limit > 0 {
-		p.Line("%s less than the limit of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
+		p.Line("%s below the limit of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
 		if k.Fragmentation != nil {
-			p.Line("%s of the allocator's free bytes lie outside the largest hole", Percent(*k.Fragmentation))
+			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
 		}
 	}
 	p.places(k)
 }
 
-// places writes a table of places, largest first. Those whose names read the same
-// here are one row.
+// places writes a table of places, largest first. Places with the same shortened name are
+// one row.
 func (p *Page) places(k *answer.Peak) {
 	figures := func(a lifetime.Amount) []string {
 		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), units.Count(a.Count)}
@@ -73,7 +73,7 @@ func (p *Page) places(k *answer.Peak) {
 	p.Table(head, rows)
 }
 
-// sameNames joins places whose names are the same in n columns, largest first.
+// sameNames merges places whose names are equal in n columns, largest first.
 func sameNames(places []answer.Place, n int) (all []answer.Place) {
 	index := map[string]int{}
 	for _, o := range places {
@@ -97,11 +97,11 @@ func rest(places []answer.Place) (sum lifetime.Amount) {
 	return sum
 }
 
-// instructions is places for a compiled program: two lines a row.
+// instructions writes the places of a compiled program, two lines per row.
 func (p *Page) instructions(k *answer.Peak) {
 	o := k.Program
 	total := o.Inputs + o.Outputs + o.Temporaries + o.Constants
-	p.Line("inputs %s, outputs %s, temporaries %s, constants %s\npadding %s of it, %s", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
+	p.Line("inputs %s, outputs %s, temporaries %s, constants %s\npadding %s, %s of the total", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
 		units.Bytes(o.Temporaries), units.Bytes(o.Constants), units.Bytes(o.Padding), shareOf(o.Padding, total))
 	row := func(bytes, share, padding, kind, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-9s  ", bytes, share, padding, kind)
@@ -128,8 +128,8 @@ func (p *Page) instructions(k *answer.Peak) {
 	}
 }
 
-// instruction names an instruction: "fusion.3 jit(step)/mlp/dot_general train.py:42".
-// Where that is wider than width, the operation loses its middle.
+// instruction returns "fusion.3 jit(step)/mlp/dot_general train.py:42". If this is wider
+// than width, the operation loses its middle.
 func instruction(i answer.Instruction, width int) string {
 	name, place := Shorten(Printable(i.Name), 30), Printable(i.Place)
 	text := name

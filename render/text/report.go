@@ -7,7 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// Report writes a report: what to do first, then what info, leaks and peak show.
+// Report writes a report: first actions, then the output of info, leaks and peak.
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
 	p.Para("", "  ", fmt.Sprintf("%s, %d of 100: %s; %s", r.Score.Grade, r.Score.Score.Score, r.Score.Description, r.Counts))

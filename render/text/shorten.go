@@ -7,39 +7,31 @@ import (
 	"unicode/utf8"
 )
 
-// Shorten makes a name fit n columns. It gives up the middle: the place of a function
-// stays, "(file.py:123)", and so do the ends of a path and its numbered parts, such as
-// "layer_7". What does not fit even so loses characters.
+// Shorten makes a name fit n columns. It keeps the place of a function, "(file.py:123)",
+// the ends of a path and its numbered parts, such as "layer_7". Names that still do not
+// fit lose characters in the middle.
 func Shorten(name string, n int) string {
 	if utf8.RuneCountInString(name) <= n {
 		return name
 	}
-	if function, place, ok := cutPlace(name); ok {
-		if room := n - utf8.RuneCountInString(place) - 1; room >= leastName {
-			return shortenPath(function, room) + " " + place
-		}
-		return cutMiddle(name, n)
-	}
-	return shortenPath(name, n)
-}
-
-// leastName is the room that a name must have before its place.
-const leastName = 4
-
-// placeAtEnd matches the place of a frame, and an operator's caller behind it.
-var placeAtEnd = regexp.MustCompile(`^(.+) (\([^()]*:[0-9]+\)( on [^ ]+)?)$`)
-
-// cutPlace splits "function (file.py:12)".
-func cutPlace(name string) (function, place string, ok bool) {
 	m := placeAtEnd.FindStringSubmatch(name)
 	if m == nil {
-		return name, "", false
+		return shortenPath(name, n)
 	}
-	return m[1], m[2], true
+	if room := n - utf8.RuneCountInString(m[2]) - 1; room >= leastName {
+		return shortenPath(m[1], room) + " " + m[2]
+	}
+	return cutMiddle(name, n)
 }
 
-// shortenPath leaves parts of a path out: those without a number first, from the middle
-// outwards, and the first one last.
+// leastName is the minimum width of a name before its place.
+const leastName = 4
+
+// placeAtEnd matches the place of a frame, and an operator's caller after it.
+var placeAtEnd = regexp.MustCompile(`^(.+) (\([^()]*:[0-9]+\)( on [^ ]+)?)$`)
+
+// shortenPath omits parts of a path, from the middle outwards: first those without a
+// number, last the first part.
 func shortenPath(name string, n int) string {
 	parts := strings.Split(name, "/")
 	numbered := func(part string) bool { return strings.ContainsAny(part, "0123456789") }
@@ -59,7 +51,7 @@ func shortenPath(name string, n int) string {
 	return cutMiddle(text, n)
 }
 
-// middle returns the part nearest to the middle that may go, -1 where there is none.
+// middle returns the part nearest to the middle that keep does not protect, or -1.
 func middle(parts []string, keep func(string) bool) int {
 	best := -1
 	distance := func(i int) int { return max(2*i-len(parts)+1, len(parts)-1-2*i) }
@@ -71,7 +63,7 @@ func middle(parts []string, keep func(string) bool) int {
 	return best
 }
 
-// join puts a path together; parts that are left out are one "…".
+// join joins the parts of a path. Adjacent omitted parts are one "…".
 func join(parts []string) string {
 	var kept []string
 	for i, part := range parts {
@@ -84,7 +76,7 @@ func join(parts []string) string {
 	return strings.Join(kept, "/")
 }
 
-// cutMiddle shortens text to n characters: names tell most at their ends.
+// cutMiddle shortens text to n characters. It keeps the ends, which identify most names.
 func cutMiddle(text string, n int) string {
 	r := []rune(text)
 	if len(r) <= n {

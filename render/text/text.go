@@ -1,8 +1,8 @@
 // Package text writes answers for a terminal.
 //
-// Its place in the pipeline: the last step, after package lifetime/answer. Answers go
-// in, text of a given width comes out; nothing is computed here but layout. Names from
-// captures are shown by what prints of them.
+// Its place in the pipeline: the last step, after package lifetime/answer. It only lays
+// out text for a given width. In names from captures, it replaces characters that do not
+// print.
 package text
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Style says how to lay text out. The zero value is 80 columns without colours.
+// Style is the layout of text. The zero value is 80 columns without colours.
 type Style struct {
 	Width int // of a line, in columns; 0 = 80
 	Color bool
 }
 
-// The widths of lines. Wider lines are hard to read.
+// The default and the maximum width of lines. Wider lines are hard to read.
 const (
 	usualWidth = 80
 	maxWidth   = 120
 )
 
-// Page collects text of a style.
+// Page collects text.
 type Page struct {
 	strings.Builder
 	width int
@@ -43,7 +43,7 @@ func NewPage(s Style) *Page {
 	return &Page{width: max(min(s.Width, maxWidth), 40), color: s.Color}
 }
 
-// To writes the text.
+// To writes the text to w.
 func (p *Page) To(w io.Writer) error {
 	_, err := io.WriteString(w, p.String())
 	return err
@@ -52,13 +52,13 @@ func (p *Page) To(w io.Writer) error {
 // Line writes a line.
 func (p *Page) Line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// Para writes running text behind first, and its further lines behind indent.
+// Para writes a paragraph. first precedes its first line, indent the other lines.
 func (p *Page) Para(first, indent, text string) {
 	p.Line("%s%s", first, wrap(text, indent, utf8.RuneCountInString(first), p.width))
 }
 
-// Table writes rows under a head: figures, aligned to the right, and at last a text
-// that gets the columns that are left; nil for no head.
+// Table writes rows under a head, or without a head if it is nil. The cells of a row are
+// aligned to the right, except the last: it is a text that gets the rest of the width.
 func (p *Page) Table(head []string, rows [][]string) {
 	if head != nil {
 		rows = append([][]string{head}, rows...)
@@ -90,21 +90,21 @@ func (p *Page) Table(head []string, rows [][]string) {
 }
 
 const (
-	// narrow is the room for the text of a row below which columns move together.
+	// narrow is the width of the last column below which the others move together.
 	narrow = 24
-	// leastText is the room that the text of a row has at least.
+	// leastText is the minimum width of the last column.
 	leastText = 16
 )
 
-// more says how many rows are left out.
+// more returns the line about the rows that are left out.
 func more(n int, thing string) string {
-	return units.Several(n, "more "+thing) + " (--json has them all)"
+	return units.Plural(n, "more "+thing) + " (--json has them all)"
 }
 
-// colors are those of severities, as terminals number them.
+// colors are the terminal codes of severities.
 var colors = [...]string{leak.Info: "1", leak.Warning: "1;33", leak.Critical: "1;31"}
 
-// severity writes a severity, in colour where the style has it.
+// severity returns a severity, in colour if the style has colours.
 func (p *Page) severity(s leak.Severity) string {
 	if !p.color {
 		return s.String()
@@ -112,12 +112,12 @@ func (p *Page) severity(s leak.Severity) string {
 	return fmt.Sprintf("\033[%sm%s\033[0m", colors[s], s)
 }
 
-// Wrap breaks text at spaces so that lines with indent fit 80 columns, and leaves only
-// what prints.
+// Wrap breaks text at spaces so that lines with indent fit 80 columns, and makes it
+// printable.
 func Wrap(text, indent string) string { return wrap(text, indent, len(indent), usualWidth) }
 
-// wrap is Wrap for text that begins in column at. It leaves two columns free: no
-// terminal then breaks the line itself.
+// wrap is Wrap for text that begins in column at. It leaves two columns free, so that no
+// terminal breaks the line.
 func wrap(text, indent string, at, width int) string {
 	var b strings.Builder
 	for i, word := range strings.Fields(text) {
@@ -136,10 +136,9 @@ func wrap(text, indent string, at, width int) string {
 	return b.String()
 }
 
-// Printable replaces what does not print: a name must not move a cursor, change
-// colours or turn the direction of writing around. Nor must it be a command to the
-// log of a pipeline: to GitHub's runner each line is one that begins with "::"
-// behind whatever blanks, or holds "##[" anywhere.
+// Printable replaces characters that do not print: a name must not move the cursor, change
+// colours or reverse the writing direction. It also breaks commands to GitHub's runner,
+// which are log lines that begin with "::" after blanks, or contain "##[".
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -153,7 +152,7 @@ func Printable(s string) string {
 	return strings.ReplaceAll(s, "##[", "##?")
 }
 
-// size writes a size for a table; nothing is a dash.
+// size returns a size for a table, a dash for 0.
 func size(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -161,7 +160,7 @@ func size(bytes int64) string {
 	return units.Bytes(bytes)
 }
 
-// Percent writes a share of 0 to 1: "12.5 %".
+// Percent returns a share of 0 to 1 as "12.5 %".
 func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func shareOf(part, whole int64) string {

@@ -46,9 +46,9 @@ func TestRanks(t *testing.T) {
 		{[]*lifetime.Capture{of("rank 0", 512)}, ""},
 		{[]*lifetime.Capture{of("rank 0", 512), of("rank 0", 600)}, ""},
 		{[]*lifetime.Capture{of("rank 0", 512), of("", 600)}, ""},
-		{[]*lifetime.Capture{of("rank 0", 512), of("rank 1", 512)}, "\n2 ranks: peak 512 B on each\n"},
-		{[]*lifetime.Capture{of("rank 2", 300), of("rank 0", 512), of("rank 1", 512)}, "\n3 ranks: peak 512 B on rank 0, least 300 B on rank 2\n"},
-		{[]*lifetime.Capture{of("rank 0, pid 7", 300), of("rank 0, pid 8", 512), of("rank 1", 400)}, "\n2 ranks: peak 512 B on rank 0, least 400 B on rank 1\n"},
+		{[]*lifetime.Capture{of("rank 0", 512), of("rank 1", 512)}, "\n2 ranks: highest peak 512 B on each\n"},
+		{[]*lifetime.Capture{of("rank 2", 300), of("rank 0", 512), of("rank 1", 512)}, "\n3 ranks: highest peak 512 B on rank 0, lowest 300 B on rank 2\n"},
+		{[]*lifetime.Capture{of("rank 0, pid 7", 300), of("rank 0, pid 8", 512), of("rank 1", 400)}, "\n2 ranks: highest peak 512 B on rank 0, lowest 400 B on rank 1\n"},
 	} {
 		var b strings.Builder
 		r := &answer.Ranks{}

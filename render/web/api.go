@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/model"
 )
 
-// answers are the addresses of the API: what the commands of the same name answer,
-// as JSON.
+// answers are the paths of the API. Each returns the JSON of the command with its name.
 var answers = map[string]func(w io.Writer, captures []Capture, query url.Values) error{
 	"/api/info":  infoAPI,
 	"/api/leaks": leaksAPI,
@@ -35,7 +35,7 @@ func leaksAPI(w io.Writer, captures []Capture, _ url.Values) error {
 	return model.WriteJSON(w, answer.NewLeaks(all, &answer.Ranks{}, nil))
 }
 
-// peakAPI answers /api/peak?at=WHEN for every memory ID, compiled programs too.
+// peakAPI answers /api/peak?at=WHEN for every memory ID, with compiled programs.
 func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 	at := answer.AtPeak
 	if text := query.Get("at"); text != "" {
@@ -68,11 +68,11 @@ func modelAPI(w io.Writer, captures []Capture, query url.Values) error {
 	if text := query.Get("capture"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("capture=%q: want a number from 0", text)
+			return fmt.Errorf("capture=%q is not a number", text)
 		}
 	}
 	if n < 0 || n >= len(captures) {
-		return fmt.Errorf("capture=%d: there are %d, from 0", n, len(captures))
+		return fmt.Errorf("capture=%d: the server has %s, numbered from 0", n, units.Plural(len(captures), "capture"))
 	}
 	return model.Write(w, captures[n].Capture)
 }

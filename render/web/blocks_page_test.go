@@ -20,9 +20,8 @@ type bufferBlock struct {
 	Name, ShapeString                                 string
 }
 
-// TestViewerBlocks: the block view of a compiled program has the rectangles that
-// XProf's Memory Viewer has, by its own output; and what the page shows at the
-// place of each is that buffer.
+// TestViewerBlocks checks that the block view of a compiled program has the same rectangles
+// as the output of XProf's Memory Viewer, and that each shows its buffer.
 func TestViewerBlocks(t *testing.T) {
 	chromium := browser.Start(t)
 	reference := regexp.MustCompile(`^tpu_dev\.memory_viewer\.jit_(.*)-\d+\.s(\d+)\.json$`)
@@ -41,7 +40,7 @@ func TestViewerBlocks(t *testing.T) {
 			got := map[int64]bufferBlock{}
 			for _, b := range browser.Eval[[]bufferBlock](p, `[...memlane.space.begin.keys()].map((i) => { const s = memlane.space, site = s.capture.sites[s.site[i]], origin = Number(s.origin); return {
 				LogicalBufferID: s.value[i], Offset: memlane.view.places.of[i], Size: s.size[i], StartStep: s.begin[i] + origin, EndStep: s.end[i] + origin, Name: site.instr, ShapeString: site.shape}; })`) {
-				if b.StartStep >= 0 { // what lives through the whole program XProf does not draw
+				if b.StartStep >= 0 { // XProf does not draw buffers that live through the whole program
 					got[b.LogicalBufferID] = b
 				}
 			}
@@ -55,8 +54,8 @@ func TestViewerBlocks(t *testing.T) {
 	}
 }
 
-// blocksOf returns the buffers of a reference by their number, without the blocks
-// that stand for whole allocations.
+// blocksOf returns the buffers of a reference by number, without the blocks of whole
+// allocations.
 func blocksOf(t *testing.T, file string) map[int64]bufferBlock {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -76,7 +75,7 @@ func blocksOf(t *testing.T, file string) map[int64]bufferBlock {
 	return all
 }
 
-// checkBlockPixel hovers over the middle of a rectangle, seen from near.
+// checkBlockPixel zooms in and hovers over the middle of a rectangle.
 func checkBlockPixel(p *browser.Tab, b bufferBlock) {
 	p.T.Helper()
 	p.Set("memlane.view.showBytes(%d, %d)", b.Offset-b.Size, b.Offset+2*b.Size)
@@ -88,7 +87,7 @@ func checkBlockPixel(p *browser.Tab, b bufferBlock) {
 	card := p.Text(".hover")
 	for _, want := range []string{b.Name, b.ShapeString, fmt.Sprintf("(0x%x)", b.Offset), fmt.Sprintf("instruction %d", b.StartStep)} {
 		if !strings.Contains(card, want) {
-			p.T.Errorf("over the block of %s the card says %q, not %q", b.Name, card, want)
+			p.T.Errorf("the card of block %s is %q, without %q", b.Name, card, want)
 		}
 	}
 }

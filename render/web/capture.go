@@ -2,8 +2,10 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,18 +14,17 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Capture is one capture and what was found in it.
+// Capture is one capture and its findings.
 type Capture struct {
 	*lifetime.Capture
 	Findings []leak.Finding
 }
 
-// The document of a capture, which decode.js reads. Lists of numbers and texts
-// stand for records where there are many of them; times count from the beginning
-// of the window of their space.
+// document is the data of a capture for decode.js. Records that occur often are lists
+// without field names. Times are relative to the start of the window of their space.
 type document struct {
 	Name     string         `json:"name"`
-	Info     answer.Capture `json:"info"`   // as memlane info --json has it: the figures of the page are these
+	Info     answer.Capture `json:"info"`   // the same as memlane info --json
 	Frames   [][]any        `json:"frames"` // function, file, line, kind
 	Stacks   [][2]int       `json:"stacks"` // frame, caller
 	Sites    [][]any        `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, function, place
@@ -36,25 +37,25 @@ type space struct {
 	Host        string          `json:"host"`
 	Process     string          `json:"process"`
 	Module      string          `json:"module"`
-	Memory      string          `json:"memory"` // what of the ID is left: allocator, device, kind of memory
+	Memory      string          `json:"memory"` // rest of the ID: allocator, device, kind of memory
 	Unit        string          `json:"unit"`
-	Begin       string          `json:"begin"`  // in Unit: more digits than a number of JavaScript has
+	Begin       string          `json:"begin"`  // in Unit; too many digits for a JavaScript number
 	Length      int64           `json:"length"` // of the window
-	Lowest      string          `json:"lowest"` // address that those of the columns count from
+	Lowest      string          `json:"lowest"` // base of the addresses in the columns
 	Buffers     int             `json:"buffers"`
 	Levels      int             `json:"levels"` // of reserved memory
 	Totals      int             `json:"totals"`
-	Values      bool            `json:"values"` // whether buffers have numbers of the compiler
+	Values      bool            `json:"values"` // whether buffers have value IDs of the compiler
 	Static      bool            `json:"static"`
 	UsageOnly   bool            `json:"usageOnly"`
 	Addresses   bool            `json:"addresses"`
 	Base        int64           `json:"base"`
-	Peak        int64           `json:"peak"` // when
+	Peak        int64           `json:"peak"` // time of the peak
 	Stack       [][2]int64      `json:"stack"`
 	Regions     [][]any         `json:"regions"` // begin, end, address, size, kind, stream, pool, uses
 	Marks       [][]any         `json:"marks"`   // begin, end, kind, text, site, requested, free
 	PeakHoles   *lifetime.Holes `json:"peakHoles"`
-	NoBlocks    string          `json:"noBlocks"` // why there are no blocks to draw
+	NoBlocks    string          `json:"noBlocks"` // the reason if there are no blocks
 	NotRecorded bool            `json:"notRecorded"`
 }
 
@@ -74,7 +75,7 @@ type finding struct {
 	Leak         bool              `json:"leak"`
 }
 
-// documentOf returns the document of c; places are those of its spaces.
+// documentOf returns the document of c. place has the places of its spaces.
 func documentOf(c Capture, place []places) document {
 	d := document{Name: c.Tables.Name(), Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []finding{}}
 	for _, f := range c.Frames {
@@ -108,9 +109,9 @@ func spaceOf(s *lifetime.Space, place places) space {
 		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),
 	}
 	if out.UsageOnly {
-		out.NoBlocks = "Only totals were recorded here: how much was in use, not by which buffers."
+		out.NoBlocks = "Only totals were recorded, no buffers."
 	} else if len(s.Buffers) == 0 {
-		out.NoBlocks = "No buffer was recorded here."
+		out.NoBlocks = "No buffers were recorded."
 	}
 	for _, l := range s.Stack {
 		out.Stack = append(out.Stack, [2]int64{l.At - s.Begin, l.Bytes})
@@ -130,15 +131,10 @@ func spaceOf(s *lifetime.Space, place places) space {
 	return out
 }
 
-// memoryOf returns the parts of a memory ID behind host, process and module.
+// memoryOf returns the parts of a memory ID after host, process and module.
 func memoryOf(s *lifetime.Space) string {
-	var parts []string
-	for _, p := range []string{s.Allocator, s.Device, s.Memory} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	return strings.Join(parts, "/")
+	parts := []string{s.Allocator, s.Device, s.Memory}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
 func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
@@ -148,17 +144,13 @@ func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
 		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(),
 	}
 	for _, e := range f.Evidence {
-		text := e.Text
-		if text == "" {
-			text = strconv.FormatFloat(e.Value, 'g', 6, 64)
-		}
-		out.Evidence = append(out.Evidence, [2]string{e.Name, text})
+		out.Evidence = append(out.Evidence, [2]string{e.Name, cmp.Or(e.Text, strconv.FormatFloat(e.Value, 'g', 6, 64))})
 	}
 	return out
 }
 
-// Encode returns a document as JSON. Marks that turn the direction of writing would reorder
-// what the page shows beside a name.
+// Encode returns a document as JSON. It replaces marks of the writing direction, which would
+// reorder the text next to a name.
 func Encode(document any) ([]byte, error) {
 	data, err := json.Marshal(document)
 	for _, mark := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {

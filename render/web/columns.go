@@ -11,8 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Columns collects numbers one column after another, each as a signed varint.
-// Compressed, a buffer takes about 12 bytes this way, of the 56 it has in memory.
+// Columns collects columns of numbers as signed varints. A buffer takes about 12 bytes
+// after compression, compared with 56 bytes in memory.
 type Columns struct{ Bytes []byte }
 
 // Add appends a column of n numbers.
@@ -22,7 +22,7 @@ func (c *Columns) Add(n int, at func(i int) int64) {
 	}
 }
 
-// AddSteps appends a column as the differences of neighbours.
+// AddSteps appends a column of n numbers as differences from the previous number.
 func (c *Columns) AddSteps(n int, at func(i int) int64) {
 	last := int64(0)
 	c.Add(n, func(i int) int64 {
@@ -33,9 +33,9 @@ func (c *Columns) AddSteps(n int, at func(i int) int64) {
 	})
 }
 
-// spaceColumns returns the columns of a space, in the order in which decode.js reads
-// them: buffers, levels of reserved memory, reported totals. Times count from the
-// beginning of the window, addresses from lowest.
+// spaceColumns returns the columns of a space in the order of decode.js: buffers, levels
+// of reserved memory, reported totals. Times are relative to the start of the window,
+// addresses to place.lowest.
 func spaceColumns(s *lifetime.Space, place places) []byte {
 	c := &Columns{Bytes: make([]byte, 0, 16*len(s.Buffers))}
 	n := len(s.Buffers)
@@ -59,11 +59,11 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 	return c.Bytes
 }
 
-// edgeBits is how many bits of a column the edges of a buffer take, before its kind.
+// edgeBits is the number of bits for the edges of a buffer; its kind is in the higher bits.
 const edgeBits = 6
 
-// shownTotals returns the totals that the page draws: those with a fragmentation,
-// and all where nothing else is known.
+// shownTotals returns the totals that the page draws: those with a fragmentation, or all if
+// nothing else was recorded.
 func shownTotals(s *lifetime.Space) []lifetime.Total {
 	var shown []lifetime.Total
 	for _, t := range s.Totals {
@@ -74,7 +74,7 @@ func shownTotals(s *lifetime.Space) []lifetime.Total {
 	return shown
 }
 
-// perMillion returns the fragmentation of a total in millionths, -1 for none.
+// perMillion returns the fragmentation of a total in millionths, or -1 if it has none.
 func perMillion(t lifetime.Total) int64 {
 	share := float64(t.Fragmentation)
 	if !t.HasFragmentation || math.IsNaN(share) || share < 0 || share > 1 {
@@ -83,7 +83,7 @@ func perMillion(t lifetime.Total) int64 {
 	return int64(math.Round(share * 1e6))
 }
 
-// pack writes data to w, compressed and in base64.
+// pack compresses data and writes it to w in base64.
 func pack(w io.Writer, data []byte) error {
 	encoder := base64.NewEncoder(base64.StdEncoding, w)
 	z, err := gzip.NewWriterLevel(encoder, gzip.DefaultCompression)

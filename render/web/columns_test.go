@@ -12,8 +12,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// TestTotals: the columns of a space end with the totals that the page draws, those
-// with a fragmentation, as steps from the window's beginning.
+// TestTotals checks that the columns of a space end with the totals that have a
+// fragmentation, relative to the start of the window.
 func TestTotals(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
@@ -39,7 +39,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestPackFails: what cannot be written is said, wherever the output ends.
+// TestPackFails checks that pack returns write errors at any position.
 func TestPackFails(t *testing.T) {
 	data := make([]byte, 1<<16) // that cannot be compressed
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -55,7 +55,7 @@ func TestPackFails(t *testing.T) {
 
 var errNoRoom = errors.New("no room")
 
-// limited takes a number of bytes and no more.
+// limited accepts a number of bytes, then fails.
 type limited struct{ room int }
 
 func (l *limited) Write(p []byte) (int, error) {

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// protect sets the headers of every answer: what a browser shows of it may neither
-// run, load nor send anything, nor be part of another page. The page has a policy
-// of its own.
+// protect sets the headers of every answer: in a browser, it must not run, load or send
+// anything, or be part of another page. The page has a separate policy.
 func protect(h http.Header) {
 	for name, value := range map[string]string{
-		"Cache-Control":                "no-store", // captures may be secret, disks are not
+		"Cache-Control":                "no-store", // captures may be secret
 		"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'; sandbox",
 		"Cross-Origin-Opener-Policy":   "same-origin",
 		"Cross-Origin-Resource-Policy": "same-origin",
@@ -25,23 +24,22 @@ func protect(h http.Header) {
 	}
 }
 
-// refuse says why a request is not answered, "" for one that is. Whoever reaches
-// the address may read the captures; but the browser of someone who may must not
-// read them for a page from elsewhere.
+// refuse returns the reason for refusing a request, or "". Everyone who can reach the
+// address may read the captures, but foreign pages in a user's browser must not.
 func (s *Server) refuse(r *http.Request) (status int, why string) {
 	switch {
-	case !s.isCalled(r.Host):
-		return http.StatusMisdirectedRequest, "not a name of this server: call it by its address, or name it with --http"
-	case fromElsewhere(r):
-		return http.StatusForbidden, "asked for by a page that is not of this server"
+	case !s.ownsHost(r.Host):
+		return http.StatusMisdirectedRequest, "unknown host name: use the address of the server, or set its name with --http"
+	case fromForeignPage(r):
+		return http.StatusForbidden, "requests from pages of other sites are refused"
 	}
 	return 0, ""
 }
 
-// isCalled reports whether a Host header names this server. A name can be made to
-// lead here by whoever owns it, and the pages under that name could then read all
-// answers; an address cannot. The port may be any: that of a tunnel is another one.
-func (s *Server) isCalled(host string) bool {
+// ownsHost reports whether a Host header names this server. The owner of another name can
+// point it to this server; pages under that name could then read all answers. Addresses
+// cannot be misused so. Any port is accepted, because tunnels change it.
+func (s *Server) ownsHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -49,18 +47,17 @@ func (s *Server) isCalled(host string) bool {
 	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || s.Host != "" && strings.EqualFold(host, s.Host)
 }
 
-// fromElsewhere reports whether a browser says that a page of another program asks,
-// also one of another port of this machine. Browsers keep such pages from reading
-// the answer, but not from having it made. A link to the page may stand anywhere:
-// what it opens is out of reach of where it stood. Programs without such headers,
-// such as curl, do as they are told by who runs them.
+// fromForeignPage reports whether the headers of a browser name a foreign page, even one
+// on another port of this machine. Browsers prevent such pages from reading the answer,
+// but not from sending the request. Links to the page are accepted from anywhere, because
+// the linking page cannot read the new page. Programs without these headers, such as
+// curl, are accepted.
 //
-// CrossOriginProtection of net/http is for methods that change something, and lets
-// GET pass.
-func fromElsewhere(r *http.Request) bool {
+// CrossOriginProtection of net/http does not check GET, so it does not help here.
+func fromForeignPage(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		from, err := url.Parse(origin)
-		if err != nil || from.Host != r.Host { // as that of "null"
+		if err != nil || from.Host != r.Host { // also for "null"
 			return true
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// secret is what the answers of a test server hold.
+// secret is in the answers of a test server.
 const secret = "names of a capture"
 
-// answering is a server with captures, whose API tells the secret.
+// answering is a server with captures whose API returns the secret.
 func answering(t *testing.T) *Server {
 	t.Helper()
 	s := &Server{
@@ -31,7 +31,7 @@ func answering(t *testing.T) *Server {
 	return s
 }
 
-// asked returns the answer to a request as it would come from a connection.
+// asked returns the answer to a request.
 func asked(s http.Handler, method, target, host string, headers ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, "http://127.0.0.1:1234/", nil)
 	request.URL = &url.URL{Path: target}
@@ -47,8 +47,8 @@ func asked(s http.Handler, method, target, host string, headers ...string) *http
 	return answer
 }
 
-// TestWhoMayAsk: the server's own page, its user and programs of this machine may;
-// names that are not its own and pages from elsewhere may not.
+// TestWhoMayAsk checks that the server accepts its own page, its user and programs on this
+// machine, and refuses unknown host names and foreign pages.
 func TestWhoMayAsk(t *testing.T) {
 	s := answering(t)
 	const site, mode, dest = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
@@ -63,9 +63,9 @@ func TestWhoMayAsk(t *testing.T) {
 		{"192.168.0.7", nil, 200, 200},
 		{"localhost:8080", nil, 200, 200}, // a tunnel
 		{"LOCALHOST", nil, 200, 200},
-		{"memlane.example:1234", nil, 200, 200}, // as --http says
+		{"memlane.example:1234", nil, 200, 200}, // Server.Host
 
-		// What was made to lead here, and what looks like an address.
+		// Names that point to this server, and names that look like addresses.
 		{"", nil, 421, 421},
 		{"evil.example", nil, 421, 421},
 		{"evil.example:1234", nil, 421, 421},
@@ -74,10 +74,10 @@ func TestWhoMayAsk(t *testing.T) {
 		{"localhost.", nil, 421, 421},
 		{"evil.example@127.0.0.1", nil, 421, 421},
 		{"127.0.0.1, evil.example", nil, 421, 421},
-		{"0x7f000001", nil, 421, 421}, // browsers ask for 127.0.0.1 then
+		{"0x7f000001", nil, 421, 421}, // browsers request 127.0.0.1 for it
 		{"2130706433", nil, 421, 421},
 		{"memlane.example.evil.example", nil, 421, 421},
-		{"evil.example", []string{site, "same-origin"}, 421, 421}, // which is what it says of itself
+		{"evil.example", []string{site, "same-origin"}, 421, 421}, // as the browser claims
 
 		{own, []string{site, "none", mode, "navigate", dest, "document"}, 200, 200}, // typed by the user
 		{own, []string{site, "same-origin", mode, "cors", dest, "empty"}, 200, 200}, // the page itself
@@ -107,7 +107,7 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
-// TestMethods: GET and HEAD, and nothing that changes anything.
+// TestMethods checks that only GET and HEAD are allowed.
 func TestMethods(t *testing.T) {
 	s := answering(t)
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
@@ -125,8 +125,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestHeaders: no answer may run, load, be framed, guessed at or kept, whatever
-// became of the request.
+// TestHeaders checks that all answers, also errors, forbid scripts, requests, frames, type
+// guessing and caching.
 func TestHeaders(t *testing.T) {
 	s := answering(t)
 	for _, c := range []struct {

@@ -13,26 +13,26 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// What clients can tie up.
+// Limits for clients.
 const (
-	maxConnections = 256
-	maxHeader      = 64 << 10         // browsers send the cookies of all that ever served on localhost
-	maxAnswers     = 4                // of the API, under way
-	askIn          = 10 * time.Second // how long a request may take to arrive
-	idleFor        = time.Minute      // how long a connection may rest between requests
-	takeIn         = 30 * time.Second // how long a client may take to accept a part of an answer
-	partSize       = 64 << 10         // of that part
-	endIn          = 2 * time.Second  // how long answers under way may take at the end
+	maxConnections  = 256
+	maxHeader       = 64 << 10         // browsers send the cookies of all servers on localhost
+	maxAnswers      = 4                // concurrent answers of the API
+	requestTimeout  = 10 * time.Second // to receive a request
+	idleTimeout     = time.Minute      // between the requests of a connection
+	partTimeout     = 30 * time.Second // for a client to accept a part of an answer
+	partSize        = 64 << 10
+	shutdownTimeout = 2 * time.Second // for running answers
 )
 
-// Serve answers on a listener until ctx is done. Answers under way may then still
-// be taken, for a moment. What there is too much of, connections or headers, is
-// hung up on.
+// Serve answers requests on a listener until ctx is done; running answers then have
+// shutdownTimeout. It closes connections beyond the limits. It returns an error only if
+// the listener fails.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var connections atomic.Int64
 	server := &http.Server{
-		Handler: s, ReadTimeout: askIn, WriteTimeout: takeIn, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
-		DisableGeneralOptionsHandler: true, // which would answer before it is asked who asks
+		Handler: s, ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		DisableGeneralOptionsHandler: true, // it would answer before the checks of ServeHTTP
 		ErrorLog:                     log.New(lines{s.Log}, "memlane: ", 0),
 		ConnState: func(c net.Conn, now http.ConnState) {
 			switch now {
@@ -52,7 +52,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.Background(), endIn)
+	last, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(last) != nil {
 		server.Close()
@@ -60,18 +60,17 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// patient passes an answer on in parts, each of which the client may take its time
-// for: an answer may be large and the way to the client slow, but a client that
-// takes nothing must not hold on to it for ever.
-type patient struct {
+// partWriter writes an answer in parts with a timeout for each. A large answer over a slow
+// connection may take long, but a client that accepts nothing is disconnected.
+type partWriter struct {
 	to    http.ResponseWriter
 	began bool // something was written
 }
 
-func (p *patient) Write(b []byte) (n int, err error) {
+func (p *partWriter) Write(b []byte) (n int, err error) {
 	control := http.NewResponseController(p.to)
 	for n < len(b) && err == nil {
-		_ = control.SetWriteDeadline(time.Now().Add(takeIn)) // what has no deadlines needs none
+		_ = control.SetWriteDeadline(time.Now().Add(partTimeout)) // recorders in tests have no deadlines
 		var k int
 		p.began = true
 		k, err = p.to.Write(b[n:min(n+partSize, len(b))])
@@ -80,7 +79,7 @@ func (p *patient) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// lines writes text of which each line is fit for a terminal.
+// lines writes text whose lines are printable.
 type lines struct{ to io.Writer }
 
 func (l lines) Write(b []byte) (int, error) {

@@ -19,7 +19,7 @@ import (
 	"unicode"
 )
 
-// pipes is a listener within the process, on which time is that of the test.
+// pipes is a listener inside the process, for tests with synthetic time.
 type pipes struct {
 	ask  chan net.Conn
 	done chan struct{}
@@ -47,8 +47,8 @@ func (p *pipes) dial() net.Conn {
 	return client
 }
 
-// within runs a test with a server on pipes, in time that passes only where all
-// wait for it. The server has ended when test has.
+// within runs a test with a server on pipes, in synthetic time. It stops the server after
+// the test.
 func within(t *testing.T, s *Server, test func(t *testing.T, p *pipes, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -63,7 +63,7 @@ func within(t *testing.T, s *Server, test func(t *testing.T, p *pipes, stop func
 	})
 }
 
-// hungUp returns how long it takes until the server closes a connection.
+// hungUp returns the time until the server closes a connection.
 func hungUp(c net.Conn) time.Duration {
 	began := time.Now()
 	io.Copy(io.Discard, c)
@@ -72,8 +72,8 @@ func hungUp(c net.Conn) time.Duration {
 
 const request = "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// TestSlowClients: who does not ask, asks letter by letter, or rests after an
-// answer is hung up on, and so is who takes no part of an answer.
+// TestSlowClients checks that the server disconnects clients that send no request, send it
+// byte by byte, stay idle after an answer, or accept no part of an answer.
 func TestSlowClients(t *testing.T) {
 	s := answering(t)
 	large := strings.Repeat("x", 1<<20)
@@ -84,10 +84,10 @@ func TestSlowClients(t *testing.T) {
 	within(t, s, func(t *testing.T, p *pipes, _ func()) {
 		silent := p.dial()
 		if d := hungUp(silent); d > 15*time.Second {
-			t.Errorf("a client that says nothing is kept for %v", d)
+			t.Errorf("a client that sends nothing is connected for %v", d)
 		}
 		slow := p.dial()
-		go io.Copy(io.Discard, slow) // what it is told
+		go io.Copy(io.Discard, slow) // the answer
 		began := time.Now()
 		for i := 0; ; i++ {
 			if _, err := slow.Write([]byte{fmt.Sprintf(request, "/api/x")[i%20]}); err != nil {
@@ -96,15 +96,15 @@ func TestSlowClients(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if d := time.Since(began); d > 15*time.Second {
-			t.Errorf("a client that asks letter by letter is kept for %v", d)
+			t.Errorf("a client that sends byte by byte is connected for %v", d)
 		}
 		resting := p.dial()
 		fmt.Fprintf(resting, request, "/api/x")
 		if d := hungUp(resting); d < 30*time.Second || d > 2*time.Minute {
-			t.Errorf("a connection that rests is kept for %v", d)
+			t.Errorf("an idle connection is open for %v", d)
 		}
 
-		// One that takes a part now and then gets all of it, in however long.
+		// A client that accepts parts slowly gets the whole answer.
 		patient := p.dial()
 		fmt.Fprintf(patient, request, "/api/large")
 		began, got := time.Now(), 0
@@ -116,7 +116,7 @@ func TestSlowClients(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 		if d := time.Since(began); d < time.Minute {
-			t.Errorf("it took %v: too short to tell", d)
+			t.Errorf("it took only %v", d)
 		}
 		patient.Close()
 
@@ -125,13 +125,12 @@ func TestSlowClients(t *testing.T) {
 		io.ReadFull(taking, make([]byte, 100))
 		time.Sleep(2 * time.Minute)
 		if n, _ := io.Copy(io.Discard, taking); n >= int64(len(large))-100 {
-			t.Error("a client that takes nothing is waited for")
+			t.Error("the server waits for a client that accepts nothing")
 		}
 	})
 }
 
-// TestManyClients: there are no more connections than so many, and headers no
-// longer; four answers of the API are made at a time, whoever asks.
+// TestManyClients checks the limits of connections, headers and concurrent API answers.
 func TestManyClients(t *testing.T) {
 	s := answering(t)
 	var now, most atomic.Int64
@@ -144,7 +143,7 @@ func TestManyClients(t *testing.T) {
 		return err
 	}
 	within(t, s, func(t *testing.T, p *pipes, _ func()) {
-		goOn = make(chan bool) // of the time of the test
+		goOn = make(chan bool) // created inside the bubble of synthetic time
 		var clients []net.Conn
 		for range 64 {
 			c := p.dial()
@@ -153,9 +152,9 @@ func TestManyClients(t *testing.T) {
 		}
 		synctest.Wait()
 		if now.Load() != 4 {
-			t.Errorf("%d answers are being made", now.Load())
+			t.Errorf("%d answers are running", now.Load())
 		}
-		for _, c := range clients[32:] { // those who go leave no place taken
+		for _, c := range clients[32:] { // clients that disconnect free their places
 			c.Close()
 		}
 		synctest.Wait()
@@ -168,7 +167,7 @@ func TestManyClients(t *testing.T) {
 		}
 		synctest.Wait()
 		if most.Load() != 4 {
-			t.Errorf("%d answers were made at a time", most.Load())
+			t.Errorf("%d answers ran at a time", most.Load())
 		}
 
 		clients = clients[:0]
@@ -177,7 +176,7 @@ func TestManyClients(t *testing.T) {
 		}
 		synctest.Wait()
 		if d := hungUp(p.dial()); d > 0 {
-			t.Errorf("a connection too many is kept for %v", d)
+			t.Errorf("a connection above the limit is open for %v", d)
 		}
 		for _, c := range clients {
 			c.Close()
@@ -195,8 +194,7 @@ func TestManyClients(t *testing.T) {
 	})
 }
 
-// TestStop: answers under way are taken to their end, if that is soon; nobody is
-// waited for longer.
+// TestStop checks that running answers have a limited time at shutdown.
 func TestStop(t *testing.T) {
 	for needs, whole := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
 		s := answering(t)
@@ -214,7 +212,7 @@ func TestStop(t *testing.T) {
 			stop()
 			text, err := io.ReadAll(under)
 			if got := strings.Contains(string(text), "\r\n\r\nmade"); err != nil || got != whole {
-				t.Errorf("an answer that needs %v: %q, %v", needs, text, err)
+				t.Errorf("an answer of %v: %q, %v", needs, text, err)
 			}
 			if d := time.Since(began); d > 3*time.Second {
 				t.Errorf("it ends after %v", d)
@@ -225,7 +223,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// printableLines fails for anything but text in lines.
+// printableLines fails the test for output that is not printable lines.
 type printableLines struct {
 	t *testing.T
 	bytes.Buffer
@@ -241,8 +239,8 @@ func (p *printableLines) Write(b []byte) (int, error) {
 	return p.Buffer.Write(b)
 }
 
-// TestFaults: a fault of the program, or an answer that breaks off, ends that
-// answer alone, and so that the client sees it.
+// TestFaults checks that a panic, or an answer that fails in the middle, ends only this
+// answer, and that the client notices it.
 func TestFaults(t *testing.T) {
 	s := answering(t)
 	log := &printableLines{t: t}
@@ -264,28 +262,28 @@ func TestFaults(t *testing.T) {
 			data, err := io.ReadAll(answer.Body)
 			return answer, string(data), err
 		}
-		for range 10 { // more often than there are places
+		for range 10 { // more than maxAnswers
 			if answer, _, err := get("/api/fault"); err == nil {
-				t.Errorf("a fault answers %s", answer.Status)
+				t.Errorf("a panic answers %s", answer.Status)
 			}
 			if _, body, err := get("/api/half"); err == nil || len(body) == 0 {
 				t.Errorf("half an answer: %d bytes, %v", len(body), err)
 			}
 		}
 		if answer, body, err := get("/api/wrong"); err != nil || answer.StatusCode != 400 || body != "wrong?[2J?\n" {
-			t.Errorf("a wrong request: %v, %q, %v", answer, body, err)
+			t.Errorf("an invalid request: %v, %q, %v", answer, body, err)
 		}
 		if answer, body, err := get("/api/x"); err != nil || answer.StatusCode != 200 || body != secret {
-			t.Errorf("after faults: %v, %q, %v", answer, body, err)
+			t.Errorf("after panics: %v, %q, %v", answer, body, err)
 		}
 	})
 	if text := log.String(); strings.Count(text, "name?[2J? of a capture") != 10 || !strings.Contains(text, "limits_test.go") {
-		t.Errorf("the log says:\n%s", text)
+		t.Errorf("the log is:\n%s", text)
 	}
 }
 
-// TestReload: answers and pages are each of one state of the captures while they
-// are read again and again, and those that were read are not held on to.
+// TestReload checks that every answer and page is of one state of the captures during
+// reloads, and that old captures are released.
 func TestReload(t *testing.T) {
 	n := 0
 	s := &Server{
@@ -318,7 +316,7 @@ func TestReload(t *testing.T) {
 				}
 				var version int
 				if _, err := fmt.Sscan(get(t, s, "/api/x"), &version); err != nil || version < last || version%3 == 0 {
-					t.Errorf("after state %d comes %d (%v)", last, version, err)
+					t.Errorf("state %d is followed by %d (%v)", last, version, err)
 				}
 				last = version
 				if page := get(t, s, "/"); !strings.HasSuffix(page, "</html>\n") {
@@ -334,6 +332,6 @@ func TestReload(t *testing.T) {
 	close(done)
 	clients.Wait()
 	if got := get(t, s, "/api/x"); got != "61" {
-		t.Errorf("at last it answers of state %s", got)
+		t.Errorf("the last answer is of state %s", got)
 	}
 }

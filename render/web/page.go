@@ -22,59 +22,58 @@ var style string
 //go:embed page/uplot/LICENSE
 var uplotLicence string
 
-// Bundle is what a page is made of besides its data.
+// Bundle is a page without its data.
 type Bundle struct {
 	Script, Style string
-	Instead       string // where to read the same without JavaScript
+	Instead       string // a sentence for readers without JavaScript
 }
 
-// Part is data of a page: what its script finds under the ID.
+// Part is data of a page. The script reads it by its ID.
 type Part struct {
 	ID   string
 	Data []byte
 }
 
-// Write writes a page with its data as one HTML file, which needs nothing else.
+// Write writes a page with its data as one self-contained HTML file.
 func (b *Bundle) Write(w io.Writer, title string, parts []Part) error {
-	out := bufio.NewWriterSize(w, 1<<16)
-	b.head(out, title, "'none'", "")
-	for _, p := range parts {
-		if err := element(out, p.ID, p.Data); err != nil {
-			return err
+	return b.write(w, title, "'none'", "", func(out io.Writer) error {
+		for _, p := range parts {
+			if err := element(out, p.ID, p.Data); err != nil {
+				return err
+			}
 		}
-	}
-	b.foot(out)
-	return out.Flush()
+		return nil
+	})
 }
 
-var capturePage = Bundle{script, style, "memlane report writes the same as text."}
+var capturePage = Bundle{script, style, "Run memlane report for the same as text."}
 
-// Write writes captures as one HTML file, which needs nothing else.
+// Write writes captures as one self-contained HTML file.
 func Write(w io.Writer, captures []Capture) error {
 	return write(w, captures, "'none'", "")
 }
 
-// write writes the page; it may connect to the sources of connect, and attributes
-// tell its script where it is.
+// write writes the page of captures. Its policy allows connections to connect. attributes
+// are those of its body.
 func write(w io.Writer, captures []Capture, connect, attributes string) error {
-	out := bufio.NewWriterSize(w, 1<<16)
 	var names []string
 	for _, c := range captures {
 		names = append(names, c.Tables.Name())
 	}
-	capturePage.head(out, strings.Join(names, ", "), connect, attributes)
-	for i, c := range captures {
-		if err := writeCapture(out, i, c); err != nil {
-			return err
+	return capturePage.write(w, strings.Join(names, ", "), connect, attributes, func(out io.Writer) error {
+		for i, c := range captures {
+			if err := writeCapture(out, i, c); err != nil {
+				return err
+			}
 		}
-	}
-	capturePage.foot(out)
-	return out.Flush()
+		return nil
+	})
 }
 
-// head writes what stands before the data: the policy before anything that it
-// is to hold for.
-func (b *Bundle) head(out io.Writer, title, connect, attributes string) {
+// write writes a page; data writes its data. The policy comes first, because it applies
+// only to later elements.
+func (b *Bundle) write(w io.Writer, title, connect, attributes string, data func(out io.Writer) error) error {
+	out := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(out, `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -90,13 +89,13 @@ func (b *Bundle) head(out io.Writer, title, connect, attributes string) {
 <style>%s</style>
 </head>
 <body%s>
-<noscript>This page draws with JavaScript, all of which is inside the page. %s</noscript>
+<noscript>This page needs JavaScript; the script is inside the page. %s</noscript>
 `, b.policy(connect), html.EscapeString(text.Printable(title)+" · memlane"), uplotLicence, b.Style, attributes, b.Instead)
-}
-
-// foot writes what stands behind the data.
-func (b *Bundle) foot(out io.Writer) {
+	if err := data(out); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "<script>%s</script>\n</body>\n</html>\n", b.Script)
+	return out.Flush()
 }
 
 // policy returns the Content-Security-Policy of the page.
@@ -105,7 +104,7 @@ func (b *Bundle) policy(connect string) string {
 		hash(b.Script), hash(b.Style), connect)
 }
 
-// hash names an inline script or style in a policy.
+// hash returns the source expression of an inline script or style in a policy.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -132,7 +131,7 @@ func writeCapture(out io.Writer, number int, c Capture) error {
 	return nil
 }
 
-// element writes data as an element that a browser leaves alone.
+// element writes data as an element that browsers do not interpret.
 func element(out io.Writer, id string, data []byte) error {
 	fmt.Fprintf(out, `<script type="text/plain" id="%s">`, id)
 	if err := pack(out, data); err != nil {

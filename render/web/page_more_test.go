@@ -19,7 +19,7 @@ import (
 	"github.com/memlane/memlane/render/web"
 )
 
-// TestPageTheme: dark mode is the reader's, and a key changes it.
+// TestPageTheme checks that the page follows the system's theme, and that a key changes it.
 func TestPageTheme(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
 	before := background(p)
@@ -37,7 +37,7 @@ func background(p *browser.Tab) string {
 	return browser.Eval[string](p, "getComputedStyle(document.body).backgroundColor")
 }
 
-// TestPageLinks: an address says what the page shows, and the page writes it there.
+// TestPageLinks checks that the address sets the state of the page, and mirrors it.
 func TestPageLinks(t *testing.T) {
 	address := writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle"))
 	chromium := browser.Start(t)
@@ -51,7 +51,7 @@ func TestPageLinks(t *testing.T) {
 		t.Errorf("%s (begin %s) shows %v, want %s", hash, origin, got, want)
 	}
 	if lit := p.Text("#lit"); !strings.Contains(lit, "scratch: 40 buffers") {
-		t.Errorf("it lights %q", lit)
+		t.Errorf("it highlights %q", lit)
 	}
 	p.WaitFor("location.hash === %s", browser.Quote(hash))
 	for _, bad := range []string{"#space=none", "#t=x&buffer=1.5&finding=__proto__&capture=length", "#finding=99&site=-1&tab=none&layout=none&q=/(/"} {
@@ -62,7 +62,7 @@ func TestPageLinks(t *testing.T) {
 	}
 }
 
-// TestPageSaves: the picture is XML with the blocks, the table has all its rows.
+// TestPageSaves checks that the saved picture is XML with blocks, and that the table has all rows.
 func TestPageSaves(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
 	p.WaitFor("memlane.view.pixels !== null")
@@ -112,7 +112,7 @@ func TestPagesOfCaptures(t *testing.T) {
 	}
 }
 
-// TestPageHostile: whatever a capture calls things, the page shows it as text.
+// TestPageHostile checks that the page shows hostile names as text.
 func TestPageHostile(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/native/runtime.native")
 	if err != nil {
@@ -132,19 +132,19 @@ func TestPageHostile(t *testing.T) {
 	p.Click("[data-tab=sites]")
 	p.Set("memlane.pin(0)")
 	if got := p.Text("#panel"); !strings.Contains(got, evil) {
-		t.Errorf("the table says %q, not what the capture says", got)
+		t.Errorf("the table is %q, without the name of the capture", got)
 	}
 	if n := browser.Eval[int](p, "document.querySelectorAll('img, svg').length"); n != 0 || browser.Eval[bool](p, "'hacked' in globalThis") {
-		t.Errorf("a name of the capture acts: %d elements of it", n)
+		t.Errorf("a name of the capture became %d elements", n)
 	}
 	p.Set("memlane.space.capture.sites[1].op = '=1+1'; memlane.setTime(memlane.time)")
 	if csv := browser.Eval[string](p, "memlane.csv()"); strings.Contains(csv, ",=") || !strings.Contains(csv, ",'=1+1") {
-		t.Errorf("a spreadsheet would compute a name: %q", csv)
+		t.Errorf("a spreadsheet would evaluate a name: %q", csv)
 	}
 }
 
-// TestServedPage: a browser shows the page of a server, and a new one when the capture
-// changes.
+// TestServedPage checks that a browser shows the page of a server, and reloads it when the
+// capture changes.
 func TestServedPage(t *testing.T) {
 	chromium := browser.Start(t)
 	var name atomic.Value
@@ -167,7 +167,7 @@ func TestServedPage(t *testing.T) {
 	}
 	name.Store("pair_after")
 	got := ""
-	for range 200 { // it may be between two pages
+	for range 200 { // the page may be reloading
 		time.Sleep(50 * time.Millisecond)
 		got, _ = chromedp.Run(p.Ctx, chromedp.Evaluate[string]("document.querySelector('[data-figure=peak]')?.innerText ?? ''"))
 		if got == "45.0 MiB" {

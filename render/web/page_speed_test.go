@@ -15,8 +15,8 @@ import (
 	"github.com/memlane/memlane/render/web"
 )
 
-// TestPageSpeed measures the page of a capture with 100,000 buffers, or as many as
-// MEMLANE_BUFFERS says, and prints what it finds. It fails only where the page hangs.
+// TestPageSpeed measures the page of a capture with 100,000 buffers, or the number in
+// MEMLANE_BUFFERS, and prints the times. It fails only if the page hangs.
 func TestPageSpeed(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("MEMLANE_BUFFERS"); text != "" {
@@ -50,8 +50,7 @@ func TestPageSpeed(t *testing.T) {
 	}
 }
 
-// Both answer when the page has drawn: milliseconds from the event to the frame
-// after it, in ascending order.
+// Both return the milliseconds from the event to the next frame, in ascending order.
 const hoverSpeed = `(async () => {
 	const {over} = memlane.view.plot, box = over.getBoundingClientRect(), times = [];
 	for (let i = 1; i < 40; i++) {

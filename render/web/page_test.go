@@ -57,7 +57,7 @@ func writePage(t *testing.T, captures ...*lifetime.Capture) string {
 	return "file://" + file
 }
 
-// TestPages uses the page as a person would, in a real browser.
+// TestPages uses the page in a real browser.
 func TestPages(t *testing.T) {
 	chromium := browser.Start(t)
 	for _, shown := range pages {
@@ -90,7 +90,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// checkSelectors chooses every memory ID by hand.
+// checkSelectors chooses every memory ID with the selectors.
 func checkSelectors(p *browser.Tab, info answer.Capture) {
 	p.T.Helper()
 	for _, s := range info.Spaces {
@@ -104,7 +104,7 @@ func checkSelectors(p *browser.Tab, info answer.Capture) {
 			}`, browser.Quote(s.ID))
 		p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
 		if got, want := p.Text("[data-figure=peak]"), units.Bytes(s.Peak.Bytes); got != want {
-			p.T.Errorf("%s: chosen by hand, the peak reads %q, want %q", s.ID, got, want)
+			p.T.Errorf("%s: with the selectors, the peak reads %q, want %q", s.ID, got, want)
 		}
 	}
 }
@@ -147,8 +147,7 @@ type pageRow struct {
 	Op, Shape, DType, Category string
 }
 
-// checkBreakdown compares the breakdown table with peak --json, at the peak and at the
-// end.
+// checkBreakdown compares the breakdown table with peak --json at the peak and at the end.
 func checkBreakdown(p *browser.Tab, c *lifetime.Capture, s answer.Space) {
 	p.T.Helper()
 	for _, at := range []string{"peak", "end"} {
@@ -195,7 +194,7 @@ func checkTable(p *browser.Tab) {
 	}
 	p.Click("#panel th:nth-child(3) button")
 	if !slices.IsSorted(column(2)) {
-		p.T.Error("a second click does not turn the order round")
+		p.T.Error("a second click does not reverse the order")
 	}
 	rows := browser.Eval[int](p, "memlane.tabs[0].part.rows.length")
 	name := browser.Eval[string](p, "memlane.tabs[0].part.shown.at(-1) ? memlane.tabs[0].part.columns.find((c) => c.name === 'allocated by').text(memlane.tabs[0].part.shown.at(-1)) : ''")
@@ -206,13 +205,13 @@ func checkTable(p *browser.Tab) {
 	}
 	p.Enter("#panel .find", "/^no such row$/")
 	if note := p.Text("#panel .note"); !strings.HasPrefix(note, "0 of ") {
-		p.T.Errorf("searching for nothing that is there says %q", note)
+		p.T.Errorf("a search without results shows %q", note)
 	}
 	p.Enter("#panel .find", "")
 	p.Set("document.activeElement.blur()")
 }
 
-// checkTime clicks on the graph: the table moves there.
+// checkTime clicks on the graph and checks that the table shows this time.
 func checkTime(p *browser.Tab) {
 	p.T.Helper()
 	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#usage")))
@@ -252,12 +251,12 @@ func checkBlocks(p *browser.Tab, s answer.Space) {
 	}
 	for _, text := range want {
 		if !strings.Contains(card, text) {
-			p.T.Errorf("the card says %q, not %q", card, text)
+			p.T.Errorf("the card is %q, without %q", card, text)
 		}
 	}
 	p.ClickAt(at)
 	if pinned := p.Text("#pin"); !strings.Contains(pinned, units.Bytes(size)) {
-		p.T.Errorf("the pinned buffer says %q", pinned)
+		p.T.Errorf("the pinned buffer is %q", pinned)
 	}
 	if got := browser.Eval[int](p, "memlane.marks.buffer"); got != buffer {
 		p.T.Errorf("the graph marks buffer %d, pinned is %d", got, buffer)
@@ -272,7 +271,7 @@ func checkBlocks(p *browser.Tab, s answer.Space) {
 	}
 	p.Enter(".top .find", "no such function")
 	if lit := p.Text("#lit"); !strings.Contains(lit, "0 buffers") {
-		p.T.Errorf("a search for what is not there lights %q", lit)
+		p.T.Errorf("a search without results highlights %q", lit)
 	}
 	p.Do(chromedp.KeyEvent(kb.Escape))
 }
@@ -289,7 +288,7 @@ func pixelOf(p *browser.Tab, buffer int) browser.Point {
 	})()`, buffer)
 }
 
-// checkZoom turns the wheel: the time under the mouse stays where it is.
+// checkZoom turns the wheel and checks that the time under the mouse does not move.
 func checkZoom(p *browser.Tab) {
 	p.T.Helper()
 	p.Set("memlane.whole()")
@@ -303,7 +302,7 @@ func checkZoom(p *browser.Tab) {
 	}
 	after := browser.Eval[[]float64](p, "[memlane.timeline.from, memlane.timeline.to, %s]", timeAt)
 	if math.Abs(after[2]-before[2]) > (before[1]-before[0])/200 {
-		p.T.Errorf("zooming moves what is under the mouse from %f to %f", before[2], after[2])
+		p.T.Errorf("zooming moves the time under the mouse from %f to %f", before[2], after[2])
 	}
 	checkMove(p, at)
 	p.Set("memlane.whole()")
@@ -316,7 +315,7 @@ func checkZoom(p *browser.Tab) {
 	p.Set("memlane.whole()")
 }
 
-// checkMove drags with Shift: the window moves with the hand.
+// checkMove drags with Shift and checks that the window moves with the mouse.
 func checkMove(p *browser.Tab, at browser.Point) {
 	p.T.Helper()
 	if browser.Eval[float64](p, "memlane.space.length") < 100 {
@@ -333,13 +332,13 @@ func checkMove(p *browser.Tab, at browser.Point) {
 	}
 }
 
-// checkFindings follows the link of the first finding: its buffers are lit.
+// checkFindings follows the link of the first finding and checks that its buffers are highlighted.
 func checkFindings(p *browser.Tab) {
 	p.T.Helper()
 	p.Click("[data-tab=findings]")
 	if browser.Eval[int](p, "memlane.space.capture.findings.length") == 0 {
 		if !strings.Contains(p.Text("#panel"), "No finding") {
-			p.T.Error("that there is no finding is not said")
+			p.T.Error("the page does not show that there are no findings")
 		}
 		return
 	}
@@ -352,17 +351,17 @@ func checkFindings(p *browser.Tab) {
 	lit := browser.Eval[int](p, "memlane.space.site.filter((s) => memlane.options.lit[s]).length")
 	want := browser.Eval[int](p, "(() => { const f = memlane.captures[0].findings[0]; return memlane.space.site.filter((s) => f.sites.includes(s)).length; })()")
 	if lit == 0 || lit != want || !strings.Contains(p.Text("#lit"), units.Count(int64(want))+" buffer") {
-		p.T.Errorf("the link lights %d buffers, want %d; it says %q", lit, want, p.Text("#lit"))
+		p.T.Errorf("the link highlights %d buffers, want %d; it shows %q", lit, want, p.Text("#lit"))
 	}
 }
 
-// checkCompare looks at the capture beside the other one.
+// checkCompare compares the capture with the other one.
 func checkCompare(p *browser.Tab) {
 	p.T.Helper()
 	p.Click("[data-tab=compare]")
 	p.WaitFor("document.querySelector('.verdict').textContent !== ''")
 	if text := p.Text(".verdict"); !strings.HasPrefix(text, "The peak ") {
-		p.T.Errorf("the comparison says %q", text)
+		p.T.Errorf("the comparison shows %q", text)
 	}
 	sums := browser.Eval[[]float64](p, `(() => { const c = memlane.current().part, [a, b] = c.choices.map((x) => c.spaces[x.value]);
 		const live = (s) => s.liveAt(s.peak).reduce((sum, i) => sum + s.size[i], 0);

@@ -15,19 +15,18 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// Server shows captures to a browser, while they are read and whenever they change.
+// Server shows captures in a browser. It shows progress while it reads them.
 type Server struct {
-	// Read reads the captures. It calls started for each file, and what that
-	// returns for every part of it that was read.
+	// Read reads the captures. It calls started for each file, and the returned function
+	// with the number of bytes of every part.
 	Read func(started func(file string, size int64) func(n int)) ([]Capture, error)
-	// Stamp says which state the files are in: captures are read again when it
-	// changes.
+	// Stamp returns the state of the files. Watch reads the captures again when it changes.
 	Stamp func() string
-	// api are the answers in JSON, by path; nil: those of package answer.
+	// api has the answers in JSON by path; nil means answers.
 	api map[string]func(w io.Writer, captures []Capture, query url.Values) error
-	// Host is a name besides localhost and addresses by which the server is called.
+	// Host is an accepted host name, in addition to localhost and addresses.
 	Host string
-	// Log is told of faults of the program, which end the one answer.
+	// Log receives panics of answers and errors of connections.
 	Log io.Writer
 
 	mu       sync.Mutex
@@ -36,21 +35,21 @@ type Server struct {
 	page     []byte
 
 	start  sync.Once
-	making chan struct{} // a place for each answer of the api that is being made
+	making chan struct{} // semaphore for answers of the api
 }
 
-// status is what the page asks for again and again.
+// status is the state that the page polls.
 type status struct {
 	State   string `json:"state"`   // reading, ready or failed
-	Version string `json:"version"` // how often captures were read; "0" for not yet
+	Version string `json:"version"` // how often the captures were read
 	File    string `json:"file"`
 	Read    int64  `json:"read"` // bytes
-	Size    int64  `json:"size"` // 0 = not known
+	Size    int64  `json:"size"` // bytes, 0 if not known
 	Error   string `json:"error"`
 }
 
-// Load reads the captures and makes the page of them. Until it is done, and where
-// it fails, the page that was there stays.
+// Load reads the captures and builds their page. The old page stays until then, and also
+// if Load fails.
 func (s *Server) Load() error {
 	s.set(func(st *status) { st.State, st.Read, st.Size, st.Error = "reading", 0, 0, "" })
 	captures, err := s.Read(func(file string, size int64) func(n int) {
@@ -58,7 +57,11 @@ func (s *Server) Load() error {
 		return func(n int) { s.set(func(st *status) { st.Read += int64(n) }) }
 	})
 	var page bytes.Buffer
-	version := s.nextVersion()
+	var version string
+	s.set(func(st *status) {
+		n, _ := strconv.Atoi(st.Version) // 0 before the first Load
+		version = strconv.Itoa(n + 1)
+	})
 	if err == nil {
 		err = write(&page, captures, "'self'", ` data-version="`+version+`"`)
 	}
@@ -73,8 +76,8 @@ func (s *Server) Load() error {
 	return nil
 }
 
-// Watch reads the captures again whenever their files have changed and then rested
-// for an interval, until done is closed. failed is told of what cannot be read.
+// Watch reads the captures again when their files changed and then stayed the same for an
+// interval, until done is closed. It calls failed with the errors of Load.
 func (s *Server) Watch(done <-chan struct{}, interval time.Duration, failed func(error)) {
 	read := s.Stamp()
 	before := read
@@ -101,15 +104,7 @@ func (s *Server) set(change func(*status)) {
 	change(&s.status)
 }
 
-func (s *Server) nextVersion() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, _ := strconv.Atoi(s.status.Version) // "" is 0
-	return strconv.Itoa(n + 1)
-}
-
-// ServeHTTP answers the page and the api, those alone who may read them: see
-// refuse.
+// ServeHTTP serves the page and the api, except to requests that refuse rejects.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	if status, why := s.refuse(r); why != "" {
@@ -123,7 +118,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch answer := api[r.URL.Path]; {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 	case r.URL.Path == "/":
 		s.servePage(w)
 	case r.URL.Path == "/api/status":
@@ -135,12 +130,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// waiting returns the page that shows how far the reading got, until there is one
-// of captures.
-var waiting = sync.OnceValues(func() ([]byte, error) {
+// waiting returns the page that shows the progress of the first Load.
+var waiting = sync.OnceValue(func() []byte {
 	var page bytes.Buffer
-	err := write(&page, nil, "'self'", ` data-version="0"`)
-	return page.Bytes(), err
+	_ = write(&page, nil, "'self'", ` data-version="0"`) // writes to a buffer do not fail
+	return page.Bytes()
 })
 
 func (s *Server) servePage(w http.ResponseWriter) {
@@ -148,16 +142,12 @@ func (s *Server) servePage(w http.ResponseWriter) {
 	page := s.page
 	s.mu.Unlock()
 	if page == nil {
-		var err error
-		if page, err = waiting(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
+		page = waiting()
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", capturePage.policy("'self'")+"; frame-ancestors 'none'")
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
-	(&patient{to: w}).Write(page)
+	(&partWriter{to: w}).Write(page)
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter) {
@@ -167,24 +157,19 @@ func (s *Server) serveStatus(w http.ResponseWriter) {
 	if st.Version == "" {
 		st.Version = "0"
 	}
-	data, err := json.Marshal(st)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
+	data, _ := json.Marshal(st) // a status has only strings and numbers
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(append(model.Escape(data), '\n'))
 }
 
-// serveAPI passes an answer on while it is made, and keeps nothing of it. An answer
-// may be as large as the model, and so may what it is made from: how many clients
-// there are must not decide how much memory they take, so they wait for each other.
+// serveAPI streams an answer. Answers may need as much memory as the model, so only
+// maxAnswers run at a time and other clients wait.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io.Writer, []Capture, url.Values) error) {
 	s.start.Do(func() { s.making = make(chan struct{}, maxAnswers) })
 	select {
 	case s.making <- struct{}{}:
 		defer func() { <-s.making }()
-	case <-r.Context().Done(): // the client has gone
+	case <-r.Context().Done(): // the client disconnected
 		return
 	}
 	s.mu.Lock()
@@ -196,7 +181,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	client := &patient{to: w}
+	client := &partWriter{to: w}
 	out := bufio.NewWriterSize(client, partSize)
 	err := answer(out, captures, r.URL.Query())
 	if err == nil {
@@ -206,7 +191,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io
 	case err == nil:
 	case !client.began:
 		http.Error(w, text.Printable(err.Error()), http.StatusBadRequest)
-	default: // the client must not take what it has for the whole
+	default: // the client must not treat a part as the whole answer
 		panic(http.ErrAbortHandler)
 	}
 }

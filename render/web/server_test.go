@@ -32,8 +32,8 @@ func statusOf(t *testing.T, s http.Handler) (st serverStatus) {
 	return st
 }
 
-// TestServerProgress: while captures are read the page is one that waits, and the
-// status tells how far it is; what cannot be read again leaves the page as it is.
+// TestServerProgress checks the waiting page and the status during Load, and that a failed
+// Load keeps the old page.
 func TestServerProgress(t *testing.T) {
 	began, goOn := make(chan bool), make(chan error)
 	s := &Server{
@@ -52,7 +52,7 @@ func TestServerProgress(t *testing.T) {
 		},
 	}
 	if !strings.Contains(get(t, s, "/"), ` data-version="0"`) {
-		t.Error("before anything was read the page does not wait")
+		t.Error("before the first Load, the page is not the waiting page")
 	}
 	loaded := make(chan error)
 	go func() { loaded <- s.Load() }()
@@ -61,14 +61,14 @@ func TestServerProgress(t *testing.T) {
 		t.Errorf("while it reads the status is %+v", st)
 	}
 	if got := get(t, s, "/api/x?a=1"); !strings.Contains(got, "still being read") {
-		t.Errorf("while it reads the API says %q", got)
+		t.Errorf("during Load the API answers %q", got)
 	}
 	goOn <- nil
 	if err := <-loaded; err != nil {
 		t.Fatal(err)
 	}
 	if got := get(t, s, "/api/x?a=1"); got != "1" {
-		t.Errorf("the API says %q", got)
+		t.Errorf("the API answers %q", got)
 	}
 	go func() { loaded <- s.Load() }()
 	<-began
@@ -84,9 +84,9 @@ func TestServerProgress(t *testing.T) {
 	}
 }
 
-// TestServerWatch: captures are read again when their files changed and then rested.
+// TestServerWatch checks that Watch reads captures again after their files stopped changing.
 func TestServerWatch(t *testing.T) {
-	stamps := []string{"a", "a", "b", "c", "c", "c"} // asked for at the start, and then at each look
+	stamps := []string{"a", "a", "b", "c", "c", "c"} // returned at the start, then at each interval
 	read := make(chan string, 10)
 	last := ""
 	s := &Server{

@@ -15,8 +15,7 @@ import (
 	"github.com/memlane/memlane/render/web"
 )
 
-// TestBundle makes the script and the style again: what is committed is what the
-// sources say.
+// TestBundle checks that the committed script and style match their sources.
 func TestBundle(t *testing.T) {
 	source, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -36,7 +35,7 @@ func TestBundle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want, err := os.ReadFile(c[2]); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what its sources say (%v): go generate ./render/web", c[2], err)
+			t.Errorf("%s does not match its sources (%v): run go generate ./render/web", c[2], err)
 		}
 	}
 }
@@ -63,8 +62,8 @@ func page(t *testing.T, captures ...web.Capture) string {
 	return out.String()
 }
 
-// TestNothingActs looks for what a capture says in the page: it stands there in
-// base64 alone, but for the title, which is escaped.
+// TestNothingActs checks that text of a capture is in the page only in base64, except in
+// the escaped title.
 func TestNothingActs(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/torchsnap/twodev.native")
 	if err != nil {
@@ -75,7 +74,7 @@ func TestNothingActs(t *testing.T) {
 	c.Sources[0].File = evil
 	html := page(t, web.Capture{Capture: c})
 	if strings.Contains(html, evil) || strings.Contains(html, "evil</script>") {
-		t.Error("text of a capture stands in the page as it is")
+		t.Error("the page contains text of a capture")
 	}
 	if want := strings.Count(page(t), "</script>") + 1 + len(c.Spaces); strings.Count(html, "</script>") != want {
 		t.Errorf("%d elements end, want %d", strings.Count(html, "</script>"), want)
@@ -88,7 +87,7 @@ func TestNothingActs(t *testing.T) {
 	}
 }
 
-// TestPolicy holds the page to a policy under which it asks for nothing.
+// TestPolicy checks that the policy of the page forbids requests.
 func TestPolicy(t *testing.T) {
 	html := page(t)
 	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(html)

@@ -1,9 +1,7 @@
-// Package xprofjson writes the JSON that XProf 2.24.2 serves, so that its front
-// end and the scripts of its users can work on what memlane reads:
-// [WriteMemoryProfile] of the allocators of a host while a program ran,
-// [WriteMemoryViewer] of the memory that a compiled program was given.
+// Package xprofjson writes the JSON that XProf 2.24.2 serves, so that XProf's front end and its users' scripts
+// work with memlane's captures. [WriteMemoryProfile] covers the allocators of a host while a program ran;
+// [WriteMemoryViewer] covers the memory assignment of a compiled program.
 //
-// Its place in the pipeline: a lifetime.Capture in, JSON out. Names, defaults
-// and rules are XProf's own also where they are not those of the model. What a
-// capture lacks for it is an error that says what to do.
+// Its place in the pipeline: a lifetime.Capture in, JSON out. Names, defaults and rules follow XProf, even if
+// they differ from the model's. If a capture lacks the required data, the error names a remedy.
 package xprofjson

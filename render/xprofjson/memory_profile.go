@@ -13,22 +13,21 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// maxSamples is how many snapshots the timeline of a space has at most.
+// maxSamples bounds the snapshots in the timeline of a space.
 const maxSamples = 1000
 
-// WriteMemoryProfile writes the JSON that XProf 2.24.2 serves as
-// memory_profile: of each allocator of a host its reports by time, sampled to
-// 1000, the peak, and what was alive at the peak. Sizes are bytes, times the
-// picoseconds of Report.RawTime.
+// WriteMemoryProfile writes the JSON that XProf 2.24.2 serves as memory_profile: for each allocator of a host,
+// its reports by time (sampled to 1000), the peak, and the buffers alive at the peak. Sizes are bytes, times
+// are the picoseconds of Report.RawTime.
 //
-// It needs the reports themselves (build.Reports) and, as XProf,
-// shows those of one host: the first that has any. Equal allocations make one
-// row, which XProf illustrates by any of them; here it is the first.
+// It needs the reports themselves (build.Reports) and fails if the capture has none. Like XProf, it covers one
+// host: the first one with reports. Equal allocations share one row. XProf illustrates such a row with any of
+// them, this package with the first.
 func WriteMemoryProfile(w io.Writer, c *lifetime.Capture) error {
 	spaces := reporting(c)
 	if len(spaces) == 0 {
-		return errors.New("no allocator reported in this capture: xprof.memory_profile needs an XProf capture (*.xplane.pb) of a program that " +
-			"allocates while it is profiled; TensorFlow on CPU reports with TF_CPU_ALLOCATOR_USE_BFC=1, JAX on CPU does not report")
+		return errors.New("this capture has no allocator reports: xprof.memory_profile needs an XProf capture (*.xplane.pb) of a program that " +
+			"allocates while it is profiled; TensorFlow on CPU reports with TF_CPU_ALLOCATOR_USE_BFC=1, JAX on CPU never reports")
 	}
 	s := &stream{w: bufio.NewWriter(w)}
 	ids := slices.Sorted(maps.Keys(spaces))
@@ -51,8 +50,7 @@ func WriteMemoryProfile(w io.Writer, c *lifetime.Capture) error {
 	return cmp.Or(s.err, s.w.Flush())
 }
 
-// reporting returns the spaces of the first host that has reports, by XProf's
-// memory ID.
+// reporting returns the spaces of the first host with reports, by XProf's memory ID.
 func reporting(c *lifetime.Capture) map[string]*lifetime.Space {
 	var first *lifetime.Space
 	spaces := map[string]*lifetime.Space{}
@@ -70,8 +68,7 @@ func reporting(c *lifetime.Capture) map[string]*lifetime.Space {
 	return spaces
 }
 
-// memoryID returns XProf's name of a space: the allocator's, else the number of
-// the device.
+// memoryID returns XProf's name of a space: the name of the allocator, otherwise the number of the device.
 func memoryID(s *lifetime.Space) string {
 	if s.Allocator != "" {
 		return s.Allocator
@@ -86,17 +83,16 @@ type profile struct {
 	order []uint32 // numbers of the reports, by time
 
 	lifetimePeak int64 // of the last report of the file
-	peak         *lifetime.Report
+	peak         *lifetime.AllocatorEvent
 	peakStep     int64
 }
 
-// newProfile sorts the reports and finds the peak: that with the highest usage,
-// in order of the file, and its step, in order of time. Of equal ones the last
-// counts.
+// newProfile sorts the reports and finds the peak and its step. The peak is the report with the highest usage,
+// the last one in file order if several are equal. Its step is that of the last such report in order of time.
 func newProfile(sites []lifetime.Site, space *lifetime.Space) *profile {
-	p := &profile{sites: sites, space: space, order: timeOrder(space), peak: &lifetime.Report{}}
+	p := &profile{sites: sites, space: space, order: timeOrder(space), peak: &lifetime.AllocatorEvent{}}
 	for r := range space.Reports.All() {
-		p.lifetimePeak = figure(r.Peak)
+		p.lifetimePeak = known(r.Peak)
 		if usage(r) >= usage(p.peak) {
 			p.peak = r
 		}
@@ -109,30 +105,31 @@ func newProfile(sites []lifetime.Site, space *lifetime.Space) *profile {
 	return p
 }
 
-// figure is a figure of a report as XProf prints it: 0 where it is not told.
-func figure(n int64) int64 {
+// known returns a number of a report as XProf prints it: 0 if it is not known.
+func known(n int64) int64 {
 	if n == -1 {
 		return 0
 	}
 	return n
 }
 
-// usage is what XProf draws and takes the peak of.
-func usage(r *lifetime.Report) int64 { return figure(r.Allocated) + figure(r.Stack) }
+// usage is the number of bytes that XProf plots and takes the peak of.
+func usage(r *lifetime.AllocatorEvent) int64 { return known(r.Allocated) + known(r.Stack) }
 
-// at returns the report at a place in the order of time.
-func (p *profile) at(place int) *lifetime.Report { return p.space.Reports.At(int(p.order[place])) }
+// at returns the report at a place in order of time.
+func (p *profile) at(place int) *lifetime.AllocatorEvent {
+	return p.space.Reports.At(int(p.order[place]))
+}
 
-// snapshot is a report in the replay.
+// snapshot is a replayed report.
 type snapshot struct {
-	report *lifetime.Report
+	report *lifetime.AllocatorEvent
 	step   int64
 	site   *lifetime.Site
 }
 
-// snapshots yields the reports by time, and their places in that order. One
-// outside any step belongs to the step after the last that was seen. The site
-// is what the event itself tells.
+// snapshots yields the reports by time, with their places in that order. A report outside any step belongs to
+// the step after the last one seen. The site is that of the event itself.
 func (p *profile) snapshots() iter.Seq2[int, snapshot] {
 	return func(yield func(int, snapshot) bool) {
 		last := int64(-1)
@@ -150,11 +147,11 @@ func (p *profile) snapshots() iter.Seq2[int, snapshot] {
 	}
 }
 
-// samples returns the snapshots of the timeline. A free has the site of its
-// allocation: the first at its address since the last free there.
+// samples returns the snapshots of the timeline. A free gets the site of its allocation: the first at its
+// address since the last free there.
 func (p *profile) samples() []snapshot {
 	places := p.pick()
-	open := map[uint64]*lifetime.Site{} // what is alive at the addresses of the picked frees
+	open := map[uint64]*lifetime.Site{} // site of the live buffer at each address of a picked free
 	for _, place := range places {
 		if r := p.at(place); r.Free {
 			open[r.Addr] = nil
@@ -177,8 +174,8 @@ func (p *profile) samples() []snapshot {
 	return samples
 }
 
-// pick returns the places of the samples: the first with the highest usage of
-// each of 1000 boxes of nearly equal width, the narrow ones first.
+// pick returns the places of the samples: the first report with the highest usage in each of 1000 boxes of
+// nearly equal width, the narrow boxes first.
 func (p *profile) pick() []int {
 	n := len(p.order)
 	boxes := min(n, maxSamples)
@@ -201,35 +198,33 @@ func (p *profile) pick() []int {
 	return picked
 }
 
-// profileRow is a row of the table of what was alive at the peak: equal
-// allocations.
+// profileRow is a row of the table of buffers alive at the peak: a set of equal allocations.
 type profileRow struct {
 	allocation
-	snapshot       // one of them
-	place    int   // of the snapshot in the order of time
-	special  int64 // from 1 on: bytes that no report stands for
+	snapshot       // the first of them
+	place    int   // of the snapshot in order of time
+	special  int64 // 0, or from 1 on for bytes without a report
 	count    int64
 }
 
-// allocation is what makes rows equal.
+// allocation is the key of a row.
 type allocation struct {
 	occupied, requested      int64
 	op, region, dtype, shape string
 }
 
 func allocationOf(s snapshot) allocation {
-	return allocation{figure(s.report.Occupied), figure(s.report.Requested), s.site.Op, s.site.Region, dtypeOf(s.site), s.site.Shape}
+	return allocation{known(s.report.Occupied), known(s.report.Requested), s.site.Op, s.site.Region, dtypeOf(s.site), s.site.Shape}
 }
 
 // dtypeOf returns XProf's name of the type of a site.
 func dtypeOf(s *lifetime.Site) string { return cmp.Or(s.DType, "INVALID") }
 
-// rows returns the table of the peak, largest first, and those of its rows that
-// are special. It is made of the reports of the peak's step alone: what is
-// older stands in one special row.
+// rows returns the table of the peak, largest first, and its special rows. The table covers only reports of the
+// peak's step; one special row covers everything older.
 func (p *profile) rows() (rows, special []*profileRow) {
-	live := map[uint64]int{} // places, by address
-	older := figure(p.peak.Allocated)
+	live := map[uint64]int{} // place by address
+	older := known(p.peak.Allocated)
 	for place, s := range p.snapshots() {
 		r := s.report
 		if r.RawTime > p.peak.RawTime {
@@ -240,13 +235,13 @@ func (p *profile) rows() (rows, special []*profileRow) {
 		}
 		if !r.Free {
 			live[r.Addr] = place
-			older -= figure(r.Occupied)
+			older -= known(r.Occupied)
 		} else if _, ok := live[r.Addr]; ok {
 			delete(live, r.Addr)
-			older += figure(r.Occupied)
+			older += known(r.Occupied)
 		}
 	}
-	special = p.special(older, figure(p.peak.Stack))
+	special = p.special(older, known(p.peak.Stack))
 	rows = append(p.merge(live), special...)
 	slices.SortFunc(rows, func(a, b *profileRow) int {
 		return cmp.Or(
@@ -256,7 +251,7 @@ func (p *profile) rows() (rows, special []*profileRow) {
 	return rows, special
 }
 
-// merge makes a row of each set of equal allocations.
+// merge returns one row per set of equal allocations.
 func (p *profile) merge(live map[uint64]int) []*profileRow {
 	merged := map[allocation]*profileRow{}
 	for _, place := range live {
@@ -275,7 +270,7 @@ func (p *profile) merge(live map[uint64]int) []*profileRow {
 	return slices.Collect(maps.Values(merged))
 }
 
-// special makes the rows of the bytes that no report of the step stands for.
+// special returns the rows of the bytes without a report in the step.
 func (p *profile) special(older, stack int64) []*profileRow {
 	var rows []*profileRow
 	add := func(bytes int64, op, region string) {
@@ -283,7 +278,7 @@ func (p *profile) special(older, stack int64) []*profileRow {
 			return
 		}
 		site := &lifetime.Site{Op: op, Region: region, Shape: "unknown"}
-		s := snapshot{&lifetime.Report{Requested: bytes, Occupied: bytes}, p.peakStep, site}
+		s := snapshot{&lifetime.AllocatorEvent{Requested: bytes, Occupied: bytes}, p.peakStep, site}
 		rows = append(rows, &profileRow{allocation: allocationOf(s), snapshot: s, special: int64(len(rows) + 1), count: 1})
 	}
 	add(older, "unused preallocated device memory", "persist/dynamic")

@@ -58,7 +58,7 @@ type moduleJSON struct {
 	Plane string `json:"planeName"`
 }
 
-// double is a number that may be none or infinite, which JSON has as texts.
+// double is a number that may be NaN or infinite. Protocol buffers write those as JSON strings.
 type double float64
 
 func (d double) MarshalJSON() ([]byte, error) {
@@ -76,7 +76,7 @@ func (d double) MarshalJSON() ([]byte, error) {
 
 func (s snapshot) stats() statsJSON {
 	r := s.report
-	return statsJSON{figure(r.Stack), figure(r.Allocated), figure(r.Available), double(r.Fragmentation), figure(r.Peak)}
+	return statsJSON{known(r.Stack), known(r.Allocated), known(r.Available), double(r.Fragmentation), known(r.Peak)}
 }
 
 func (s snapshot) activity() activityJSON {
@@ -95,7 +95,7 @@ func (p *profile) summary() summaryJSON {
 	return summaryJSON{p.lifetimePeak, stats, p.peak.RawTime, stats.Peak + stats.Free}
 }
 
-// stream writes JSON piece by piece; its first error stays.
+// stream writes JSON piece by piece and keeps its first error.
 type stream struct {
 	w   *bufio.Writer
 	err error
@@ -129,14 +129,14 @@ func streamList[T any](s *stream, name string, items []T, value func(T) any) {
 func (s *stream) profile(p *profile) {
 	snapshotOf := func(n snapshot) any { return snapshotJSON{n.report.RawTime, n.stats(), n.activity()} }
 	rows, special := p.rows()
-	var known []snapshot
+	var shown []snapshot
 	for _, r := range rows {
 		if r.special == 0 {
-			known = append(known, r.snapshot)
+			shown = append(shown, r.snapshot)
 		}
 	}
 	s.text("{")
-	streamList(s, "memoryProfileSnapshots", known, snapshotOf)
+	streamList(s, "memoryProfileSnapshots", shown, snapshotOf)
 	s.text(`,"profileSummary":`)
 	s.value(p.summary())
 	s.text(",")

@@ -7,10 +7,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// timeOrder returns the numbers of the reports in the order in which XProf has
-// them. Its sort is not stable: reports of one instant stand as std::sort of
-// its C++ library (libstdc++) leaves them, and samples, frees and the step of
-// the peak depend on that. So it is that sort, step by step.
+// timeOrder returns the report numbers in XProf's order of time. XProf's sort is not stable: reports with equal
+// times keep the order that std::sort of libstdc++ gives them, and samples, frees and the step of the peak
+// depend on it. Therefore this code follows that sort step by step.
 func timeOrder(s *lifetime.Space) []uint32 {
 	order, inOrder, last := make([]uint32, 0, s.Reports.N), true, int64(math.MinInt64)
 	for r := range s.Reports.All() {
@@ -19,51 +18,48 @@ func timeOrder(s *lifetime.Space) []uint32 {
 		order = append(order, uint32(len(order)))
 	}
 	if inOrder {
-		return order // as the reports of one thread are
+		return order // the usual case for one thread
 	}
-	sorting := timeSort{order, make([]int64, 0, len(order))}
+	sorting := make(timeSort, 0, len(order))
 	for r := range s.Reports.All() {
-		sorting.times = append(sorting.times, r.RawTime)
+		sorting = append(sorting, timed{r.RawTime, uint32(len(sorting))})
 	}
 	sorting.quicksort(2 * (bits.Len(uint(len(order))) - 1))
 	sorting.insertionSort()
+	for i, r := range sorting {
+		order[i] = r.number
+	}
 	return order
 }
 
-// timeSort sorts two columns by the second.
-type timeSort struct {
-	reports []uint32
-	times   []int64
+// timed is a report with its time.
+type timed struct {
+	time   int64
+	number uint32
 }
 
-func (s timeSort) part(lo, hi int) timeSort { return timeSort{s.reports[lo:hi], s.times[lo:hi]} }
+// timeSort sorts reports by time.
+type timeSort []timed
 
-func (s timeSort) swap(i, j int) {
-	s.reports[i], s.reports[j] = s.reports[j], s.reports[i]
-	s.times[i], s.times[j] = s.times[j], s.times[i]
-}
-
-func (s timeSort) move(to, from int) { s.reports[to], s.times[to] = s.reports[from], s.times[from] }
-
-// quicksort leaves parts of 16 and less to insertionSort, and those that divide
-// badly more than depth times to heapsort.
+// quicksort leaves parts of at most 16 to insertionSort, and a part that divides badly more than depth times to
+// heapsort.
 func (s timeSort) quicksort(depth int) {
-	for ; len(s.times) > 16; depth-- {
+	for ; len(s) > 16; depth-- {
 		if depth == 0 {
 			s.heapsort()
 			return
 		}
-		s.swap(0, s.median(1, len(s.times)/2, len(s.times)-1))
+		middle := s.median(1, len(s)/2, len(s)-1)
+		s[0], s[middle] = s[middle], s[0]
 		cut := s.partition()
-		s.part(cut, len(s.times)).quicksort(depth - 1)
-		s = s.part(0, cut)
+		s[cut:].quicksort(depth - 1)
+		s = s[:cut]
 	}
 }
 
-// median returns that of three places whose time is between the others'; which
-// of equal ones it is follows the library.
+// median returns the place with the middle time of three. For equal times it makes the library's choice.
 func (s timeSort) median(a, b, c int) int {
-	ta, tb, tc := s.times[a], s.times[b], s.times[c]
+	ta, tb, tc := s[a].time, s[b].time, s[c].time
 	switch {
 	case ta < tb && tb < tc:
 		return b
@@ -77,60 +73,58 @@ func (s timeSort) median(a, b, c int) int {
 	return b
 }
 
-// partition divides what is behind the first by its time.
+// partition divides everything after the first element by the time of the first element.
 func (s timeSort) partition() int {
-	pivot := s.times[0]
-	for i, j := 1, len(s.times); ; i++ {
-		for s.times[i] < pivot {
+	pivot := s[0].time
+	for i, j := 1, len(s); ; i++ {
+		for s[i].time < pivot {
 			i++
 		}
 		j--
-		for pivot < s.times[j] {
+		for pivot < s[j].time {
 			j--
 		}
 		if i >= j {
 			return i
 		}
-		s.swap(i, j)
+		s[i], s[j] = s[j], s[i]
 	}
 }
 
 func (s timeSort) insertionSort() {
-	for i := range s.times {
-		report, time := s.reports[i], s.times[i]
-		hole := i
-		for ; hole > 0 && time < s.times[hole-1]; hole-- {
-			s.move(hole, hole-1)
+	for hole, report := range s {
+		for ; hole > 0 && report.time < s[hole-1].time; hole-- {
+			s[hole] = s[hole-1]
 		}
-		s.reports[hole], s.times[hole] = report, time
+		s[hole] = report
 	}
 }
 
 func (s timeSort) heapsort() {
-	for i := len(s.times)/2 - 1; i >= 0; i-- {
-		s.sink(i, s.reports[i], s.times[i])
+	for i := len(s)/2 - 1; i >= 0; i-- {
+		s.sink(i, s[i])
 	}
-	for n := len(s.times) - 1; n > 0; n-- {
-		report, time := s.reports[n], s.times[n]
-		s.move(n, 0)
-		s.part(0, n).sink(0, report, time)
+	for n := len(s) - 1; n > 0; n-- {
+		report := s[n]
+		s[n] = s[0]
+		s[:n].sink(0, report)
 	}
 }
 
-// sink puts a report in the place of a hole of a heap whose root is the latest:
-// the library moves the hole to the bottom and the report up from there.
-func (s timeSort) sink(hole int, report uint32, time int64) {
+// sink fills a hole in a heap whose root is the latest report. Like the library, it moves the hole to the
+// bottom and the report up from there.
+func (s timeSort) sink(hole int, report timed) {
 	top := hole
-	for child := 2*hole + 2; child <= len(s.times); child = 2*hole + 2 {
-		if child == len(s.times) || s.times[child] < s.times[child-1] {
+	for child := 2*hole + 2; child <= len(s); child = 2*hole + 2 {
+		if child == len(s) || s[child].time < s[child-1].time {
 			child--
 		}
-		s.move(hole, child)
+		s[hole] = s[child]
 		hole = child
 	}
-	for parent := (hole - 1) / 2; hole > top && s.times[parent] < time; parent = (hole - 1) / 2 {
-		s.move(hole, parent)
+	for parent := (hole - 1) / 2; hole > top && s[parent].time < report.time; parent = (hole - 1) / 2 {
+		s[hole] = s[parent]
 		hole = parent
 	}
-	s.reports[hole], s.times[hole] = report, time
+	s[hole] = report
 }

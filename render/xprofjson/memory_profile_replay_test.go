@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestReplay compares with a replay that looks at everything for everything.
+// TestReplay compares with a reference that searches all reports for every question.
 func TestReplay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
@@ -79,19 +79,19 @@ func number(text string) int64 {
 	return n
 }
 
-func told(n int64) int64 { return max(n, 0) }
+func known(n int64) int64 { return max(n, 0) }
 
 func (f *fact) snapshot() snapshot {
 	what := map[bool]string{false: "ALLOCATION", true: "DEALLOCATION"}[f.Free]
 	return snapshot{text(f.RawTime),
-		stats{text(told(f.Stack)), text(told(f.Allocated)), text(told(f.Available)), f.Fragmentation, text(told(f.Peak))},
-		activity{what, text(told(f.Requested)), text(told(f.Occupied)), strconv.FormatUint(f.Addr, 10), f.site.Op, text(int64(f.Step)),
+		stats{text(known(f.Stack)), text(known(f.Allocated)), text(known(f.Available)), f.Fragmentation, text(known(f.Peak))},
+		activity{what, text(known(f.Requested)), text(known(f.Occupied)), strconv.FormatUint(f.Addr, 10), f.site.Op, text(int64(f.Step)),
 			f.site.Region, cmp.Or(f.site.DType, "INVALID"), f.site.Shape}}
 }
 
 // replay is the reference of TestReplay.
 func replay(facts []fact) *profile {
-	usage := func(f *fact) int64 { return told(f.Allocated) + told(f.Stack) }
+	usage := func(f *fact) int64 { return known(f.Allocated) + known(f.Stack) }
 	peak := &facts[0]
 	for i := range facts {
 		if usage(&facts[i]) >= usage(peak) {
@@ -101,9 +101,9 @@ func replay(facts []fact) *profile {
 	p := &profile{}
 	s := peak.snapshot()
 	sum := &p.ProfileSummary
-	sum.PeakBytesUsageLifetime, sum.PeakStats, sum.PeakStatsTimePs = text(told(facts[len(facts)-1].Peak)), s.AggregationStats, s.TimeOffsetPs
-	sum.PeakStats.PeakBytesInUse, sum.MemoryCapacity = text(usage(peak)), text(usage(peak)+told(peak.Available))
-	top, topHeap, topStack, topTime := usage(peak), told(peak.Allocated), told(peak.Stack), peak.RawTime
+	sum.PeakBytesUsageLifetime, sum.PeakStats, sum.PeakStatsTimePs = text(known(facts[len(facts)-1].Peak)), s.AggregationStats, s.TimeOffsetPs
+	sum.PeakStats.PeakBytesInUse, sum.MemoryCapacity = text(usage(peak)), text(usage(peak)+known(peak.Available))
+	top, topHeap, topStack, topTime := usage(peak), known(peak.Allocated), known(peak.Stack), peak.RawTime
 
 	sorted := slices.Clone(facts)
 	slices.SortStableFunc(sorted, func(a, b fact) int { return cmp.Compare(a.RawTime, b.RawTime) })
@@ -137,8 +137,7 @@ func replay(facts []fact) *profile {
 	return p
 }
 
-// openAt returns the allocation that is open at addr after the facts: the first
-// since the last free there.
+// openAt returns the open allocation at addr after the facts: the first one since the last free there.
 func openAt(facts []fact, addr uint64) *fact {
 	var open *fact
 	for i := range facts {
@@ -153,7 +152,7 @@ func openAt(facts []fact, addr uint64) *fact {
 	return open
 }
 
-// breakdown fills the table of the peak.
+// breakdown fills in the table of the peak.
 func (p *profile) breakdown(sorted []fact, step int32, heap, stack, until int64) {
 	in := slices.DeleteFunc(slices.Clone(sorted), func(f fact) bool { return f.Step != step || f.RawTime > until })
 	var rows []snapshot
@@ -161,12 +160,12 @@ func (p *profile) breakdown(sorted []fact, step int32, heap, stack, until int64)
 		before, after := lastAt(in[:i], f.Addr), lastAt(in[i+1:], f.Addr)
 		switch {
 		case !f.Free:
-			heap -= told(f.Occupied)
+			heap -= known(f.Occupied)
 			if after == nil {
 				rows = append(rows, f.snapshot())
 			}
 		case before != nil && !before.Free:
-			heap += told(f.Occupied)
+			heap += known(f.Occupied)
 		}
 	}
 	special := func(bytes int64, op, region string) {
@@ -180,8 +179,8 @@ func (p *profile) breakdown(sorted []fact, step int32, heap, stack, until int64)
 	special(stack, "stack", "stack")
 	key := func(s snapshot) string {
 		a := s.ActivityMetadata
-		size, asked := 99999-number(a.AllocationBytes), 99999-number(a.RequestedBytes)
-		return fmt.Sprintf("%05d %05d %s %s %s %s", size, asked, a.TfOpName, a.RegionType, a.DataType, a.TensorShape)
+		size, requested := 99999-number(a.AllocationBytes), 99999-number(a.RequestedBytes)
+		return fmt.Sprintf("%05d %05d %s %s %s %s", size, requested, a.TfOpName, a.RegionType, a.DataType, a.TensorShape)
 	}
 	slices.SortStableFunc(rows, func(a, b snapshot) int { return strings.Compare(key(a), key(b)) })
 	for i, s := range rows {
@@ -198,7 +197,7 @@ func (p *profile) breakdown(sorted []fact, step int32, heap, stack, until int64)
 	}
 }
 
-// lastAt returns the last fact at an address, if any.
+// lastAt returns the last fact at an address, if there is one.
 func lastAt(facts []fact, addr uint64) *fact {
 	for i := len(facts) - 1; i >= 0; i-- {
 		if facts[i].Addr == addr {

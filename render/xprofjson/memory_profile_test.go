@@ -17,16 +17,15 @@ import (
 	"github.com/memlane/memlane/render/xprofjson"
 )
 
-// fact is a report and its site, in one piece.
+// fact is a report with its site.
 type fact struct {
-	lifetime.Report
+	lifetime.AllocatorEvent
 	site lifetime.Site
 }
 
-// alloc and free are reports at t, in picoseconds, after which heap bytes are
-// in use.
+// alloc and free return reports at t, in picoseconds, after which heap bytes are in use.
 func alloc(t int64, addr uint64, size, heap int64, op string) fact {
-	return fact{lifetime.Report{
+	return fact{lifetime.AllocatorEvent{
 		Addr: addr, Requested: size - 1, Occupied: size, Allocated: heap, Stack: 0, Available: 1000 - heap, Peak: heap, RawTime: t, Step: -1,
 	}, lifetime.Site{Op: op, Region: "temp", DType: "float", Shape: "[2]"}}
 }
@@ -37,7 +36,7 @@ func free(t int64, addr uint64, size, heap int64) fact {
 	return f
 }
 
-// in puts a fact into a step.
+// in assigns a fact to a step.
 func (f fact) in(step int32) fact {
 	f.Step = step
 	return f
@@ -60,7 +59,7 @@ func add(b *build.Builder, s lifetime.SpaceInfo, facts []fact) {
 	ref := b.Space()
 	for _, f := range facts {
 		f.Site = b.Site(f.site)
-		b.Report(ref, f.RawTime/1000, &f.Report)
+		b.Report(ref, f.RawTime/1000, &f.AllocatorEvent)
 	}
 	b.Describe(ref, s)
 }
@@ -68,7 +67,7 @@ func add(b *build.Builder, s lifetime.SpaceInfo, facts []fact) {
 // bfc is the space of most tests.
 var bfc = lifetime.SpaceInfo{Allocator: "GPU_0_bfc"}
 
-// written returns what WriteMemoryProfile makes of c.
+// written returns the output of WriteMemoryProfile.
 func written(t *testing.T, c *lifetime.Capture) document {
 	t.Helper()
 	var out bytes.Buffer
@@ -89,8 +88,7 @@ func parse(t *testing.T, text []byte) document {
 	return d
 }
 
-// The document as its readers see it: whole numbers are texts. TestText has the
-// names as they are written.
+// The document as its readers parse it: integers are strings. TestText has the exact names.
 type (
 	document struct {
 		MemoryProfilePerAllocator map[string]*profile
@@ -125,7 +123,7 @@ type (
 	active struct{ SnapshotIndex, SpecialIndex, NumOccurrences string }
 )
 
-// table shows the rows of the peak: "3x op size".
+// table formats the rows of the peak: "3x op size".
 func (p *profile) table() []string {
 	var rows []string
 	for _, a := range p.ActiveAllocations {
@@ -170,12 +168,12 @@ const unused = "unused preallocated device memory"
 func TestEmptyProfile(t *testing.T) {
 	for _, c := range []*lifetime.Capture{{}, capture(t, bfc, nil)} {
 		if err := xprofjson.WriteMemoryProfile(&bytes.Buffer{}, c); err == nil || !strings.Contains(err.Error(), "TF_CPU_ALLOCATOR_USE_BFC=1") {
-			t.Errorf("error %v does not say what to do", err)
+			t.Errorf("error %v gives no advice", err)
 		}
 	}
 }
 
-// TestText: the names, their order and the forms of numbers.
+// TestText: the names, their order and the number formats.
 func TestText(t *testing.T) {
 	f := alloc(7, 16, 9, 30, "Mat<Mul>").in(2)
 	f.Fragmentation = 0.5
@@ -254,7 +252,7 @@ func TestSummary(t *testing.T) {
 }
 
 func TestMissingFigures(t *testing.T) {
-	p := one(t, fact{Report: lifetime.Report{
+	p := one(t, fact{AllocatorEvent: lifetime.AllocatorEvent{
 		Addr: math.MaxUint64, Requested: -1, Occupied: -1, Allocated: -1, Stack: -1, Available: -1, Peak: -1, RawTime: 7, Step: -1,
 	}})
 	want := snapshot{"7", stats{"0", "0", "0", 0.0, "0"}, activity{"ALLOCATION", "0", "0", "18446744073709551615", "", "0", "", "INVALID", ""}}
@@ -272,8 +270,8 @@ func TestFragmentationTexts(t *testing.T) {
 	}
 }
 
-// TestPeakOfStep: only the peak's step and what is not later than the peak is
-// in the table; the rest of the heap is in one row.
+// TestPeakOfStep: the table has only reports of the peak's step up to the peak; the rest of the heap is in one
+// row.
 func TestPeakOfStep(t *testing.T) {
 	peak := alloc(60, 0x60, 30, 100, "big").in(1)
 	peak.Stack = 7
@@ -285,7 +283,7 @@ func TestPeakOfStep(t *testing.T) {
 		alloc(55, 0x20, 6, 16, "again").in(1), // the address was taken
 		peak,
 		alloc(70, 0x70, 9, 90, "late").in(1))
-	// 100 in use, less 5+5+5-5 and 6 and 30 of the step's own.
+	// 100 in use, minus 5+5+5-5, 6 and 30 of this step.
 	equal(t, "rows", p.table(), []string{"1x " + unused + " 54", "1x big 30", "1x stack 7", "1x again 6", "1x twin 5"})
 	equal(t, "active", p.ActiveAllocations, []active{{"-1", "0", "1"}, {"0", "-1", "1"}, {"-2", "1", "1"}, {"1", "-1", "1"}, {"2", "-1", "1"}})
 	equal(t, "special", p.SpecialAllocations, []activity{
@@ -294,8 +292,8 @@ func TestPeakOfStep(t *testing.T) {
 	})
 }
 
-// TestStepOfPeak: the time of the peak is that of the last one in the file, its
-// step that of the last one in time.
+// TestStepOfPeak: the time of the peak is that of the last one in file order, its step that of the last one in
+// order of time.
 func TestStepOfPeak(t *testing.T) {
 	p := one(t, alloc(30, 3, 8, 100, "later").in(1), alloc(10, 1, 8, 100, "peak").in(0))
 	equal(t, "time", p.ProfileSummary.PeakStatsTimePs, "10")
@@ -333,8 +331,8 @@ func TestRowOrder(t *testing.T) {
 	equal(t, "counts", counts, []string{"1", "1", "1", "1", "1", "1", "1", "2", "1"})
 }
 
-// TestSampling: 1000 boxes; of 2500 reports the first 500 are 2 wide, the
-// others 3, and each shows the first of its highest.
+// TestSampling: 1000 boxes. For 2500 reports the first 500 boxes have 2 reports, the others 3. Each contributes
+// its first highest report.
 func TestSampling(t *testing.T) {
 	var facts []fact
 	for i := range int64(2500) {
@@ -353,7 +351,7 @@ func TestSampling(t *testing.T) {
 	equal(t, "samples of 1001", one(t, facts[:1001]...).SampledTimelineSnapshots[999].TimeOffsetPs, "999")
 }
 
-// TestEqualTimes: orders that XProf 2.24.2 made of events with equal offsets.
+// TestEqualTimes: the order that XProf 2.24.2 gave to events with equal offsets.
 func TestEqualTimes(t *testing.T) {
 	for _, c := range []struct {
 		n     int
@@ -372,8 +370,8 @@ func TestEqualTimes(t *testing.T) {
 	}
 }
 
-// badTimes are n times of which the middle of three is always a bad choice: the
-// sequence of Musser's paper on introsort.
+// badTimes returns n times for which the median of three is always a bad pivot: the sequence of Musser's paper
+// on introsort.
 func badTimes(n int) []int64 {
 	times := make([]int64, n)
 	for i := range n / 2 {
@@ -385,8 +383,7 @@ func badTimes(n int) []int64 {
 	return times
 }
 
-// TestBadTimes: they are sorted all the same; for equal ones among them the
-// order is what XProf 2.24.2 made of them.
+// TestBadTimes: such times are sorted correctly, and equal times have the order of XProf 2.24.2.
 func TestBadTimes(t *testing.T) {
 	facts := make([]fact, 20_000)
 	for i, at := range badTimes(len(facts)) {

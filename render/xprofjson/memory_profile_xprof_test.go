@@ -16,8 +16,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// captures returns captures and what XProf 2.24.2 made of them: those in
-// testdata, and with MEMLANE_CAPTURES those below that folder.
+// captures returns captures with the output of XProf 2.24.2: those in testdata, and those below the folder
+// MEMLANE_CAPTURES.
 func captures(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -59,8 +59,7 @@ func TestAgainstXProf(t *testing.T) {
 	}
 }
 
-// forgetWhich removes what tells one of several equal allocations from the
-// others: XProf shows any of them.
+// forgetWhich removes the fields that distinguish equal allocations, because XProf displays any of them.
 func (p *profile) forgetWhich() {
 	for _, a := range p.ActiveAllocations {
 		if i := number(a.SnapshotIndex); i >= 0 && a.NumOccurrences != "1" {
@@ -85,7 +84,7 @@ func read(t *testing.T, file string) *lifetime.Capture {
 	return c
 }
 
-// content returns what is in a file that may be compressed.
+// content returns the content of a file that may be compressed.
 func content(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)

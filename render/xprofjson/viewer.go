@@ -1,9 +1,7 @@
 package xprofjson
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -16,15 +14,14 @@ import (
 
 // Selection names one memory space of one compiled program.
 type Selection struct {
-	Module      string // "jit_f(5)", or "jit_f" when only one program has that name
+	Module      string // "jit_f(5)", or "jit_f" if only one program has that name
 	MemorySpace int64
 }
 
-// WriteMemoryViewer writes what XProf 2.24 serves as memory_viewer for a
-// compiled program and one of its memory spaces: its PreprocessResult as JSON.
-// Sizes are MiB, positions count the events of the heap trace. What the program
-// has no allocation for has just its names. A module that is not there, or is
-// there more than once, is an error that lists those that are.
+// WriteMemoryViewer writes the JSON that XProf 2.24 serves as memory_viewer for one memory space of a compiled
+// program: its PreprocessResult. Sizes are MiB, positions count the events of the heap trace. If the program
+// has no allocation in that memory space, only its names are written. It fails if the module is missing or
+// ambiguous, and the error lists the available modules.
 func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySpace int64) error {
 	spaces, err := Selection{module, memorySpace}.spaces(c)
 	if err != nil {
@@ -42,13 +39,10 @@ func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySp
 		v.rows(&result, memorySpace == 0)
 		v.blocks(&result)
 	}
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	out.SetEscapeHTML(false)
-	if err := out.Encode(&result); err != nil {
-		return err
+	text, err := model.Marshal(&result, "")
+	if err == nil {
+		_, err = w.Write(text)
 	}
-	_, err = w.Write(model.Escape(text.Bytes()))
 	return err
 }
 
@@ -80,11 +74,11 @@ func (sel Selection) spaces(c *lifetime.Capture) ([]*lifetime.Space, error) {
 	case len(short) == 1:
 		return found[short[0]], nil
 	case len(all) == 0:
-		return nil, fmt.Errorf("there are no compiled programs here, so none called %q", sel.Module)
+		return nil, fmt.Errorf("no compiled program %q: the capture has no compiled programs", sel.Module)
 	case len(short) > 1:
-		return nil, fmt.Errorf("more than one compiled program is called %q; there are: %s", sel.Module, strings.Join(all, ", "))
+		return nil, fmt.Errorf("several compiled programs are called %q; available: %s", sel.Module, strings.Join(all, ", "))
 	}
-	return nil, fmt.Errorf("no compiled program is called %q; there are: %s", sel.Module, strings.Join(all, ", "))
+	return nil, fmt.Errorf("no compiled program is called %q; available: %s", sel.Module, strings.Join(all, ", "))
 }
 
 // moduleName returns the name of a program without its number.
@@ -96,17 +90,17 @@ func moduleName(s *lifetime.Space) string {
 	return name
 }
 
-// viewer looks at one memory space.
+// viewer computes the result for one memory space.
 type viewer struct {
 	c      *lifetime.Capture
 	s      *lifetime.Space
 	values map[int64]*lifetime.Value
-	parts  map[string]*lifetime.Value // of the whole program, by instruction and place in its result
+	parts  map[string]*lifetime.Value // of the whole program, by instruction and path in its result
 
 	regions map[int64]*lifetime.Region  // buffer allocations by index
 	members map[int64][]*lifetime.Value // of an allocation, by its index
-	whole   int64                       // bytes set aside for the whole program
-	peak    int64                       // position of the highest level of what comes and goes
+	whole   int64                       // bytes reserved for the whole program
+	peak    int64                       // position of the highest level of temporary buffers
 }
 
 func newViewer(c *lifetime.Capture, spaces []*lifetime.Space, s *lifetime.Space) *viewer {
@@ -131,15 +125,14 @@ func newViewer(c *lifetime.Capture, spaces []*lifetime.Space, s *lifetime.Space)
 	return v
 }
 
-// indefinite reports whether XProf takes an allocation for one that lives
-// through the whole program.
+// indefinite reports whether XProf treats an allocation as alive through the whole program.
 func indefinite(r *lifetime.Region) bool {
 	return r.Uses&(lifetime.ForParameter|lifetime.ForOutput|lifetime.ForConstant) != 0
 }
 
-// category is the group of an allocation.
+// category returns the group of an allocation.
 func category(r *lifetime.Region) string {
-	if r == nil { // of a model that was written by hand
+	if r == nil { // possible in a hand-written model
 		return ""
 	}
 	switch u := r.Uses; {
@@ -155,8 +148,7 @@ func category(r *lifetime.Region) string {
 	return "Temporary"
 }
 
-// largest returns the value that stands for an allocation: of equals the first.
-// nil is none.
+// largest returns the value that represents an allocation, or nil: the largest one, the first of equals.
 func (v *viewer) largest(r *lifetime.Region) *lifetime.Value {
 	var best *lifetime.Value
 	for _, m := range v.members[r.Index] {
@@ -167,8 +159,8 @@ func (v *viewer) largest(r *lifetime.Region) *lifetime.Value {
 	return best
 }
 
-// allocations fills the sums over buffer allocations and those that live
-// through the whole program.
+// allocations fills in the sums over buffer allocations, and the allocations that live through the whole
+// program.
 func (v *viewer) allocations(out *preprocessed) {
 	var parameters, fixed, results, total, whole int64
 	for i := range v.s.Regions {
@@ -230,16 +222,15 @@ func (v *viewer) wholeAllocation(r *lifetime.Region) wholeAllocation {
 	return a
 }
 
-// instruction splits the name of a site's instruction from the place of the
-// value in its result: "sort.6{0}" is "sort.6" and "0".
+// instruction splits a site's instruction into its name and the path in its result: "sort.6{0}" becomes
+// "sort.6" and "0".
 func instruction(s *lifetime.Site) (name, path string) {
 	name, path, _ = strings.Cut(s.Instr, "{")
 	return name, strings.TrimSuffix(path, "}")
 }
 
-// shown returns the shape and the unpadded size that XProf gives a value. They
-// are not its own in a tuple in a tuple: XProf takes the last number of its
-// place alone, and so the value there.
+// shown returns the shape and the unpadded size that XProf displays for a value. For a tuple inside a tuple,
+// XProf uses only the last number of the path, and so displays another value.
 func (v *viewer) shown(site lifetime.SiteID, requested int64) (shape string, unpadded int64) {
 	s := &v.c.Sites[site]
 	name, path := instruction(s)
@@ -251,9 +242,8 @@ func (v *viewer) shown(site lifetime.SiteID, requested int64) (shape string, unp
 	return s.Shape, requested
 }
 
-// curves fills the levels before each event and after the last one, and the
-// highest of them. What lives through the whole program counts with its padded
-// size in both.
+// curves fills in the levels before each event and after the last one, and the highest of them. Allocations
+// that live through the whole program count with their padded size in both curves.
 func (v *viewer) curves(out *preprocessed) {
 	n := v.s.End
 	if n == 0 {
@@ -300,7 +290,7 @@ func (v *viewer) curves(out *preprocessed) {
 // small is the size in bytes below which buffers share one row.
 const small = 16 << 10
 
-// rows fills what is alive at the peak, in order of birth and by size.
+// rows fills in the buffers alive at the peak, in order of birth and by size.
 func (v *viewer) rows(out *preprocessed, withWhole bool) {
 	var live []*lifetime.Value
 	for i := range v.s.Regions {
@@ -352,8 +342,7 @@ func (v *viewer) heapObject(value *lifetime.Value, numbered int) heapObject {
 	}
 }
 
-// sourceInfo is the place in the program that a site comes from: nil when it is
-// not known.
+// sourceInfo returns the source location of a site, or nil if it is not known.
 func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
 	leaf := &v.c.Frames[v.c.Stacks[s.Stack].Frame]
 	if leaf.File == "" {
@@ -366,14 +355,14 @@ func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
 	return &sourceInfo{FileName: leaf.File, LineNumber: leaf.Line, StackFrame: strings.Join(calls, "\n")}
 }
 
-// white is the color of the block that stands for an allocation.
+// white is the color of the block of an allocation.
 const white = "#ffffff"
 
-// colors are those of buffers, in turn.
+// colors are the colors of buffers, used in turn.
 var colors = [...]string{"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"}
 
-// blocks fills the rectangles of what comes and goes, over the allocations that
-// it does so in, one behind the other.
+// blocks fills in the rectangles of temporary values, on top of their allocations, one allocation after the
+// other.
 func (v *viewer) blocks(out *preprocessed) {
 	offset := uint64(0)
 	for i := range v.s.Regions {

@@ -1,7 +1,6 @@
 package xprofjson
 
-// preprocessed is XProf's PreprocessResult. Fields with the default value are
-// left out, as its JSON does.
+// preprocessed is XProf's PreprocessResult. Fields with the default value are omitted, as in XProf's JSON.
 type preprocessed struct {
 	HeapSizes                     []float64         `json:"heapSizes,omitempty"`
 	UnpaddedHeapSizes             []float64         `json:"unpaddedHeapSizes,omitempty"`
@@ -26,7 +25,7 @@ type preprocessed struct {
 }
 
 type heapObject struct {
-	Numbered             int         `json:"numbered"` // of a oneof: never left out
+	Numbered             int         `json:"numbered"` // in a oneof: never omitted
 	Label                string      `json:"label,omitempty"`
 	LogicalBufferID      int64       `json:"logicalBufferId,omitempty"`
 	LogicalBufferSizeMib float64     `json:"logicalBufferSizeMib,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/render/xprofjson"
 )
 
-// several is a capture of more than one program.
+// several is a capture of several programs.
 func several(t *testing.T, names ...string) *lifetime.Capture {
 	t.Helper()
 	proto, err := os.ReadFile(programs + "/padded.hlo.pb")
@@ -35,14 +35,14 @@ func several(t *testing.T, names ...string) *lifetime.Capture {
 	return c
 }
 
-// TestSelection: a program is found by its name with its number, by its name
-// alone when that is enough; else the error lists all there are.
+// TestSelection: a program is found by its name with its number, or by its name alone if that is unique.
+// Otherwise the error lists all programs.
 func TestSelection(t *testing.T) {
 	c := several(t, "jit_f(5)", "jit_g(6)", "jit_g(7)", "jit_h")
 	for _, k := range []struct{ module, want string }{
 		{"jit_f(5)", ""}, {"jit_f", ""}, {"jit_g(7)", ""}, {"jit_h", ""},
-		{"jit_g", `more than one compiled program is called "jit_g"; there are: jit_f(5), jit_g(6), jit_g(7), jit_h`},
-		{"jit_f(6)", `no compiled program is called "jit_f(6)"; there are: jit_f(5), jit_g(6), jit_g(7), jit_h`},
+		{"jit_g", `several compiled programs are called "jit_g"; available: jit_f(5), jit_g(6), jit_g(7), jit_h`},
+		{"jit_f(6)", `no compiled program is called "jit_f(6)"; available: jit_f(5), jit_g(6), jit_g(7), jit_h`},
 		{"jit", "no compiled program"},
 		{"", "no compiled program"},
 	} {
@@ -63,8 +63,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestNoMemory: a memory space without an allocation has just names, and so has
-// a program without any.
+// TestNoMemory: only names are written for a memory space without an allocation, and for a program without any.
 func TestNoMemory(t *testing.T) {
 	const want = `{"moduleName":"jit_f","entryComputationName":"main.6"}` + "\n"
 	var out bytes.Buffer
@@ -77,7 +76,7 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// TestForeignModel: a model that no program was read into is refused.
+// TestForeignModel: a model that does not come from a program is refused.
 func TestForeignModel(t *testing.T) {
 	for _, space := range []string{
 		`begin=-1 end=+1000000000000000000`,

@@ -23,11 +23,11 @@ import (
 
 const programs = "../../testdata/xplane"
 
-// reference is the name of a file that XProf made of one memory space of one
-// module: the capture, the module, its number and the space.
+// reference matches the names of XProf's output for one memory space of one module: the capture, the module,
+// its number and the space.
 var reference = regexp.MustCompile(`^(.*)\.memory_viewer\.(.*)-(\d+)\.s(\d+)\.json$`)
 
-// TestMemoryViewer compares with what XProf 2.24.2 made of the same modules.
+// TestMemoryViewer compares with the output of XProf 2.24.2 for the same modules.
 func TestMemoryViewer(t *testing.T) {
 	checkReferences(t, programs, func(capture, module string) []byte {
 		files, err := filepath.Glob(programs + "/*.hlo.pb")
@@ -43,8 +43,7 @@ func TestMemoryViewer(t *testing.T) {
 	})
 }
 
-// TestMemoryViewerCaptures compares with all references, and takes the modules
-// from the profiles themselves.
+// TestMemoryViewerCaptures compares with all references. It takes the modules from the profiles.
 func TestMemoryViewerCaptures(t *testing.T) {
 	root := os.Getenv("MEMLANE_CAPTURES")
 	if root == "" {
@@ -58,8 +57,8 @@ func TestMemoryViewerCaptures(t *testing.T) {
 	}
 }
 
-// checkReferences compares with all references of a folder; find returns the
-// HloProto of the module whose name has number and all.
+// checkReferences compares with all references of a folder. find returns the HloProto of a module by its full
+// name with number.
 func checkReferences(t *testing.T, folder string, find func(capture, module string) []byte) {
 	files, err := filepath.Glob(folder + "/*.memory_viewer.*.json")
 	if err != nil || len(files) == 0 {
@@ -69,7 +68,7 @@ func checkReferences(t *testing.T, folder string, find func(capture, module stri
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			name := reference.FindStringSubmatch(filepath.Base(file))
 			if name == nil {
-				t.Fatal("a file name that tells no module")
+				t.Fatal("a file name without a module")
 			}
 			module := fmt.Sprintf("%s(%s)", name[2], name[3])
 			proto := find(name[1], module)
@@ -106,9 +105,8 @@ func view(t *testing.T, module string, proto []byte, space int64) []byte {
 	return out.Bytes()
 }
 
-// compareViews holds what was written against a reference: all keys and values, but
-// for the colors of buffers. Equal sizes may come in any order in the list by
-// size.
+// compareViews compares the output with a reference: all keys and values except the colors of buffers. In the
+// list by size, equal sizes may have any order.
 func compareViews(t *testing.T, got, want []byte) {
 	t.Helper()
 	g, w := object(t, got), object(t, want)
@@ -135,8 +133,7 @@ func compareViews(t *testing.T, got, want []byte) {
 	}
 }
 
-// bySize checks the list of rows by size, and what leads to and from it, then
-// takes all of it out.
+// bySize checks the list of rows by size and its index lists, then removes them.
 func bySize(t *testing.T, j map[string]any) {
 	t.Helper()
 	rows, sorted, to, from := listOf(j["maxHeap"]), listOf(j["maxHeapBySize"]), listOf(j["maxHeapToBySize"]), listOf(j["bySizeToMaxHeap"])
@@ -179,8 +176,7 @@ func fileBytes(t *testing.T, file string) []byte {
 	return data
 }
 
-// eachField calls use with every field of a message of the wire types that a
-// profile has names and bytes in.
+// eachField calls use with every field of a message whose wire type is used for names and bytes in a profile.
 func eachField(t *testing.T, message []byte, use func(number protowire.Number, value uint64, body []byte)) {
 	t.Helper()
 	for len(message) > 0 {
@@ -216,8 +212,7 @@ func lastField(t *testing.T, message []byte, want protowire.Number) (value uint6
 	return value, body
 }
 
-// nameOf returns the name of the program in an HloProto, with its number if it
-// has one.
+// nameOf returns the name of the program in an HloProto, with its number if it has one.
 func nameOf(t *testing.T, proto []byte) string {
 	t.Helper()
 	_, module := lastField(t, proto, 1)

@@ -1,27 +1,24 @@
-// Package fleet sums up the captures of many ranks and runs without keeping any of
-// them.
+// Package fleet summarizes the captures of many ranks and runs without keeping any of them.
 //
-// Its place in the pipeline: after the model and the rules (lifetime/leak). Of
-// turns a capture and its findings into a Record of some ten kilobytes; a Fleet is
-// a set of records, and what it says of all of them (Memories, Sites, Findings) is
-// computed from the set.
+// Its place in the pipeline: after the model and the rules (lifetime/leak). Of reduces a
+// capture and its findings to a Record of about ten kilobytes. A Fleet is a set of records;
+// the results over all of them (Kinds, Sites, Findings, Outliers) are computed from the set.
 //
 // # Merging
 //
-// Because a fleet is a set, merging is a union: it does not matter in what order
-// and in what groups fleets are merged, nor whether one of them is merged twice,
-// as engines do that run a task again. A record is known by the name of its capture
-// and the hash of its content. Sums are made at the end, in the order of names, so
-// that equal sets give equal bytes. Spreads over ranks are exact: every record is
-// there, and no digest of theirs is needed.
+// A fleet is a set, so merging is a union. The order and the grouping of merges do not
+// matter, and an engine may merge a record twice after it repeated a task. A record is
+// identified by the name of its capture and the hash of its content. Sums are computed at
+// the end in the order of names, so that equal sets give equal bytes. Distributions over
+// ranks are exact, because the set has every record.
 //
 // # Binary form
 //
-// AppendBinary writes a set in one way only, whatever it was merged from: tables of
-// strings, frames and sites in order, then the records in order. It begins with a
-// version, which changes whenever a capture would be summed up differently; records
-// of another version are refused, and caches keyed by it are out of date.
+// The binary form of a set is canonical: it does not depend on how the set was merged. It
+// has tables of strings, frames and sites, then the records, all sorted. It begins with a
+// version, which changes whenever the content of records changes. Records of other versions
+// are refused, and caches of other versions are not used.
 //
-// The form is read from object stores and pipes: lengths are checked against what
-// is there before anything is allocated.
+// The form is read from object stores and pipes, so the reader checks lengths against the
+// remaining input before it allocates.
 package fleet

@@ -18,8 +18,8 @@ type Fleet struct {
 	records map[string]*kept
 }
 
-// frame and site are lifetime.Frame and Site in numbers of the tables. A stack is the
-// bytes of those of its frames, four each, so that it is comparable.
+// frame and site are lifetime.Frame and Site with numbers of the tables. A stack is a string
+// with four bytes for the number of each frame, because it must be comparable.
 type (
 	frame struct {
 		function, file uint32
@@ -31,14 +31,14 @@ type (
 	}
 )
 
-// kept is a record as the set holds it: the totals of its memories are packed, as
-// there are hundreds of sites in each.
+// kept is a record in the set. The totals of its memories are packed, because each has
+// hundreds of sites.
 type kept struct {
 	Record
 	totals [][]byte // by memory
 }
 
-// table numbers values in order of their appearance.
+// table numbers values in the order of their first use.
 type table[T comparable] struct {
 	numbers map[T]uint32
 	list    []T
@@ -57,21 +57,32 @@ func (t *table[T]) number(v T) uint32 {
 	return n
 }
 
-// stack returns the number of a stack.
-func (f *Fleet) stack(frames []byte) uint32 {
-	if n, ok := f.stacks.numbers[string(frames)]; ok { // without a copy
+// stack returns the number of a stack with the frames of these numbers.
+func (f *Fleet) stack(frames []uint32) uint32 {
+	b := make([]byte, 0, 256)
+	for _, n := range frames {
+		b = binary.LittleEndian.AppendUint32(b, n)
+	}
+	if n, ok := f.stacks.numbers[string(b)]; ok { // without a copy
 		return n
 	}
-	return f.stacks.number(string(frames))
+	return f.stacks.number(string(b))
+}
+
+// framesOf returns the numbers of the frames of a stack.
+func (f *Fleet) framesOf(stack uint32) (frames []uint32) {
+	for b := []byte(f.stacks.list[stack]); len(b) > 0; b = b[4:] {
+		frames = append(frames, binary.LittleEndian.Uint32(b))
+	}
+	return frames
 }
 
 // Len returns the number of records.
 func (f *Fleet) Len() int { return len(f.records) }
 
-// Add puts a record into the set. Of two with one name that which was read stays, or
-// else that which is there, or else that whose content has the greater hash: a
-// capture that was written again while a fleet was read counts once, and always
-// the same one.
+// Add puts a record into the set. Of two records with the same name, Add keeps the one that
+// was read, otherwise the one that exists, otherwise the one with the greater hash. So a
+// capture that was overwritten meanwhile counts once, and always as the same record.
 func (f *Fleet) Add(r *Record) {
 	k := &kept{Record: *r}
 	k.Memories = slices.Clone(r.Memories)
@@ -92,14 +103,14 @@ func (f *Fleet) keep(k *kept) {
 	}
 }
 
-// Merge puts the records of o into the set. o stays as it is.
+// Merge adds the records of o to the set. o does not change.
 func (f *Fleet) Merge(o *Fleet) {
 	if err := f.ReadBinary(o.AppendBinary(nil)); err != nil {
-		panic(err) // what it wrote itself
+		panic(err) // cannot happen with its own output
 	}
 }
 
-// inOrder returns the records by name.
+// inOrder returns the records sorted by name.
 func (f *Fleet) inOrder() []*kept {
 	all := make([]*kept, 0, len(f.records))
 	for _, name := range slices.Sorted(maps.Keys(f.records)) {
@@ -110,9 +121,9 @@ func (f *Fleet) inOrder() []*kept {
 
 // number returns the number of a site.
 func (f *Fleet) number(s *Site) uint32 {
-	var frames []byte
+	var frames []uint32
 	for _, fr := range s.Frames {
-		frames = binary.LittleEndian.AppendUint32(frames, f.frames.number(frame{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
+		frames = append(frames, f.frames.number(frame{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
 	}
 	return f.sites.number(site{f.stack(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region)})
 }
@@ -121,17 +132,9 @@ func (f *Fleet) number(s *Site) uint32 {
 func (f *Fleet) site(n uint32) Site {
 	s := f.sites.list[n]
 	out := Site{Op: f.strings.list[s.op], Shape: f.strings.list[s.shape], DType: f.strings.list[s.dtype], Region: f.strings.list[s.region]}
-	for _, n := range f.framesOf(n) {
+	for _, n := range f.framesOf(s.stack) {
 		fr := f.frames.list[n]
 		out.Frames = append(out.Frames, lifetime.Frame{Function: f.strings.list[fr.function], File: f.strings.list[fr.file], Line: fr.line, Kind: fr.kind})
 	}
 	return out
-}
-
-// framesOf returns the numbers of the frames of a site.
-func (f *Fleet) framesOf(site uint32) (all []uint32) {
-	for b := f.stacks.list[f.sites.list[site].stack]; b != ""; b = b[4:] {
-		all = append(all, uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
-	}
-	return all
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// randomRecords makes records of n captures; a seed gives the same ones again.
+// randomRecords makes records of n captures. Equal seeds give equal records.
 func randomRecords(seed uint64, n int) (all []*fleet.Record) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	text := func() string { return fmt.Sprintf("t%d", rng.IntN(30)) }
@@ -63,8 +63,7 @@ func of(records ...*fleet.Record) *fleet.Fleet {
 	return f
 }
 
-// TestLaws: whatever the order, the groups and the repetitions, merging gives the
-// same bytes.
+// TestLaws: merging gives the same bytes in any order, grouping and repetition.
 func TestLaws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for seed := range uint64(200) {
@@ -119,8 +118,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// TestOneName: a capture that was read wins over one that was refused or missing,
-// in whatever order they come.
+// TestOneName: a record that was read replaces one that was refused or missing, in any order.
 func TestOneName(t *testing.T) {
 	read := &fleet.Record{Name: "a", Content: "1", State: fleet.Read}
 	newer := &fleet.Record{Name: "a", Content: "2", State: fleet.Read}
@@ -145,8 +143,8 @@ func TestOneName(t *testing.T) {
 	}
 }
 
-// TestOfCaptures: what records say of real captures is what the model says, and
-// sums over them are sums.
+// TestOfCaptures: the figures in records of real captures are those of the model, and sums over
+// records add up.
 func TestOfCaptures(t *testing.T) {
 	files, err := filepath.Glob("../../../testdata/torchsnap/*.pickle")
 	if err != nil || len(files) < 10 {
@@ -209,7 +207,7 @@ func FuzzReadBinary(f *testing.F) {
 		read := &fleet.Fleet{}
 		if err := read.ReadBinary(data); err != nil {
 			if read.Len() > 0 {
-				t.Error("what is damaged is kept")
+				t.Error("records of damaged input were kept")
 			}
 			return
 		}
@@ -226,8 +224,8 @@ func FuzzReadBinary(f *testing.F) {
 	})
 }
 
-// TestRanksThatAreAbsent: gaps in the numbers of ranks are told, those of captures that were
-// not read are none, and numbers that do not count ranks have no gaps.
+// TestRanksThatAreAbsent: Gaps finds missing numbers. Captures that were not read are not gaps,
+// and numbers that do not count ranks have no gaps.
 func TestRanksThatAreAbsent(t *testing.T) {
 	named := func(states map[int]fleet.State) *fleet.Fleet {
 		f := &fleet.Fleet{}
@@ -275,8 +273,8 @@ func TestSiteRows(t *testing.T) {
 	}
 }
 
-// TestKinds: memory of one kind is compared across captures, whichever the device, and
-// a place counts once in each memory, from however many sites.
+// TestKinds: memory of one kind is compared across captures and devices. A place counts once
+// in each memory, for any number of sites.
 func TestKinds(t *testing.T) {
 	site := func(outer string) fleet.Site {
 		return fleet.Site{Frames: []lifetime.Frame{{Function: "malloc", File: "a.cpp", Kind: lifetime.Native}, {Function: "step", File: "/x/train.py", Line: 3, Kind: lifetime.User},
@@ -295,18 +293,18 @@ func TestKinds(t *testing.T) {
 		{Name: "cuda", Memories: 5, Peaks: fleet.Spread{Least: 100, Median: 100, Ninetieth: 1100, Most: 1100}, Total: 1500, Base: 5, Places: []fleet.PlaceSum{
 			{Place: "step (train.py:3)", Bytes: 125, Memories: 5, AtPeaks: fleet.Spread{Least: 5, Median: 25, Ninetieth: 45, Most: 45}},
 		}},
-		{Name: "cpu", Memories: 5, Peaks: fleet.Spread{Least: 7, Median: 7, Ninetieth: 7, Most: 7}, Total: 35},
+		{Name: "cpu", Memories: 5, Peaks: fleet.Spread{Least: 7, Median: 7, Ninetieth: 7, Most: 7}, Total: 35, Places: []fleet.PlaceSum{}},
 	}
 	if got := f.Kinds(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if odd := f.Outliers(); len(odd) != 1 || !strings.Contains(odd[0].Description, "c4 differs from the other 4 ranks") {
-		t.Errorf("outliers %+v: what has no rank goes by the name of its capture", odd)
+	if outliers := f.Outliers(); len(outliers) != 1 || !strings.Contains(outliers[0].Description, "c4 differs from the other 4 ranks") {
+		t.Errorf("outliers %+v: a capture without a rank must have its name", outliers)
 	}
 }
 
-// TestManySites: of a memory with more sites than a record keeps, those that hold most are
-// kept, and nothing is lost from the sums.
+// TestManySites: if a memory has too many sites, a record keeps the largest, and the sums are
+// complete.
 func TestManySites(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})

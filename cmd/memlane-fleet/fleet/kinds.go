@@ -4,37 +4,37 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Kind is one kind of memory of all captures, such as that of their GPUs: figures of
-// two kinds are not comparable. Sums saturate.
+// Kind is one kind of memory of all captures, for example GPU memory. Figures of two kinds
+// are not comparable. Sums saturate.
 type Kind struct {
-	Name     string // as leak.KindOf names it
-	Memories int
-	Peaks    Spread // occupied bytes
-	Total    int64  // of the peaks
-	Base     int64  // of it: alive through the window, without a buffer
-	Places   []PlaceSum
+	Name     string     `json:"name"` // from leak.KindOf
+	Memories int        `json:"memories"`
+	Peaks    Spread     `json:"peaks"`       // occupied bytes
+	Total    int64      `json:"total_bytes"` // sum of the peaks
+	Base     int64      `json:"base_bytes"`  // part of Total: alive through the window, without a buffer
+	Places   []PlaceSum `json:"places"`
 }
 
-// PlaceSum is what a place of the program held at the peaks of the memories of a
+// PlaceSum contains the bytes of a place of the program at the peaks of the memories of a
 // kind.
 type PlaceSum struct {
-	Place    string // as findings name it
-	Bytes    int64
-	Memories int    // in how many it held anything then
-	AtPeaks  Spread // over those
+	Place    string `json:"place"` // as in findings
+	Bytes    int64  `json:"bytes"`
+	Memories int    `json:"memories"` // in which it had bytes at the peak
+	AtPeaks  Spread `json:"at_peaks"` // over those memories
 }
 
-// Kinds returns what memory of each kind held at its peak: the kind that needs most
-// first, and of each its places likewise.
+// Kinds returns the bytes of each kind of memory at the peaks. The kinds, and the places of
+// each, are sorted by bytes, most first.
 func (f *Fleet) Kinds() []Kind {
 	type sum struct {
 		Kind
 		peaks  []int64
-		places map[string][]int64 // what it held in each memory
+		places map[string][]int64 // bytes in each memory
 	}
 	sums := map[string]*sum{}
 	places := make([]string, len(f.sites.list))
@@ -48,17 +48,17 @@ func (f *Fleet) Kinds() []Kind {
 			name := leak.KindOf(m.Space())
 			s := sums[name]
 			if s == nil {
-				s = &sum{Kind: Kind{Name: name}, places: map[string][]int64{}}
+				s = &sum{Kind: Kind{Name: name, Places: []PlaceSum{}}, places: map[string][]int64{}}
 				sums[name] = s
 			}
 			s.Memories++
 			s.peaks = append(s.peaks, m.Peak)
-			s.Total = lifetime.AddSat(s.Total, m.Peak)
-			s.Base = lifetime.AddSat(s.Base, m.Base)
+			s.Total = units.AddSat(s.Total, m.Peak)
+			s.Base = units.AddSat(s.Base, m.Base)
 			held := map[string]int64{}
 			for n, t := range f.totalsOf(k, i) {
 				if t.AtPeak.Bytes > 0 {
-					held[places[n]] = lifetime.AddSat(held[places[n]], t.AtPeak.Bytes)
+					held[places[n]] = units.AddSat(held[places[n]], t.AtPeak.Bytes)
 				}
 			}
 			for place, bytes := range held {
@@ -72,7 +72,7 @@ func (f *Fleet) Kinds() []Kind {
 		for place, held := range s.places {
 			p := PlaceSum{Place: place, Memories: len(held), AtPeaks: spreadOf(held)}
 			for _, bytes := range held {
-				p.Bytes = lifetime.AddSat(p.Bytes, bytes)
+				p.Bytes = units.AddSat(p.Bytes, bytes)
 			}
 			s.Places = append(s.Places, p)
 		}

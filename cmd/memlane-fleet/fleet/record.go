@@ -10,22 +10,22 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// State says what became of a capture.
+// State is whether a capture was read.
 type State uint8
 
 const (
-	Read    State = iota // as far as it goes: see Losses
-	Refused              // it is there, and cannot be read
-	Missing              // it is not there
+	Read    State = iota // perhaps incompletely: see Losses
+	Refused              // it exists, but cannot be read
+	Missing              // it does not exist
 )
 
 // String returns the name used in results.
 func (s State) String() string { return [...]string{"read", "refused", "missing"}[s] }
 
-// Record is what a fleet keeps of one capture.
+// Record is the summary of one capture.
 type Record struct {
-	Name    string // path or address, as it was given
-	Content string // SHA-256 of its bytes in hexadecimal; "" where it is missing
+	Name    string // path or address, as given
+	Content string // SHA-256 of its bytes in hexadecimal; "" if it is missing
 	State   State
 	Reason  string // why it was not read
 
@@ -35,44 +35,53 @@ type Record struct {
 	Findings         []Finding
 }
 
-// Loss is a loss.Loss by the name of its reason.
+// Loss is a loss.Loss with the name of its reason.
 type Loss struct {
 	Reason       string
 	Count, Bytes int64
 }
 
-// Memory is one memory ID of a capture: a row of the table of ranks.
+// Memory is one memory ID of a capture: a row of the table of ranks, and an element of
+// the JSON. Bytes are occupied bytes, except PeakRequested.
 type Memory struct {
-	Rank                                     string // "rank 3"; "" where nothing tells
-	Host, Process, Device, Memory, Allocator string
+	Rank          string `json:"-" parquet:"rank,dict"` // "rank 3"; "" if unknown
+	Host          string `json:"-" parquet:"host,dict"`
+	Process       string `json:"-" parquet:"process,dict"`
+	Device        string `json:"device" parquet:"device,dict"`
+	Memory        string `json:"-" parquet:"memory,dict"`
+	Allocator     string `json:"-" parquet:"allocator,dict"`
+	Begin         int64  `json:"begin" parquet:"begin_at"` // of the window, in units of the axis
+	End           int64  `json:"end" parquet:"end_at"`
+	Allocations   int64  `json:"allocations" parquet:"allocations"`
+	Frees         int64  `json:"frees" parquet:"frees"`
+	Base          int64  `json:"base_bytes" parquet:"base_bytes"` // alive through the window, without a buffer
+	Stack         int64  `json:"-" parquet:"-"`                   // bytes on the stack at the peak
+	Peak          int64  `json:"peak_bytes" parquet:"peak_bytes"`
+	PeakRequested int64  `json:"peak_requested_bytes" parquet:"peak_requested"`
+	AtEnd         int64  `json:"end_bytes" parquet:"live_bytes"`
+	Growth        int64  `json:"growth_bytes" parquet:"growth_bytes"`
+	Leaked        int64  `json:"leaked_bytes" parquet:"leaked_bytes"`
+	Reserved      int64  `json:"reserved_bytes" parquet:"reserved_bytes"`
+	ReservedPeak  int64  `json:"reserved_peak_bytes" parquet:"reserved_peak"`
+	Free          int64  `json:"free_bytes" parquet:"free_bytes"` // of the reserved bytes at the end
+	LargestFree   int64  `json:"largest_free_bytes" parquet:"largest_free"`
 
-	Begin, End         int64 // the window, in units of the axis
-	Allocations, Frees int64
-	Base               int64 // bytes alive through the window that no buffer stands for
-	Stack              int64 // bytes beside the heap at the peak
+	// Fragmentation at the end: lifetime.Holes.Fragmentation if regions are known, otherwise
+	// the last value recorded by the allocator; -1 if unknown.
+	Fragmentation float64 `json:"-" parquet:"-"`
 
-	// Occupied bytes, but for PeakRequested.
-	Peak, PeakRequested, AtEnd, Growth, Leaked int64
-	Reserved, ReservedPeak                     int64
-	Free, LargestFree                          int64 // of what is reserved at the end
+	// Usage is the peak in each of equal parts of the window.
+	Usage []int64 `json:"usage_bytes" parquet:"-"`
 
-	// Fragmentation at the end: lifetime.Holes.Fragmentation where regions are known, or
-	// else what the allocator told last; -1 where nothing tells.
-	Fragmentation float64
-
-	// Usage is the most that was occupied in each of equal parts of the window.
-	Usage []int64
-
-	Sites []SiteTotals
+	Sites []SiteTotals `json:"-" parquet:"-"`
 }
 
-// Space returns the description of the memory ID, without what it held.
+// Space returns the description of the memory ID, without its buffers.
 func (m *Memory) Space() *lifetime.Space {
 	return &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator}}
 }
 
-// Damaged reports whether the capture is broken somewhere, and was read as far as it
-// goes.
+// Damaged reports whether the capture is damaged and was read in part.
 func (r *Record) Damaged() bool {
 	return slices.ContainsFunc(r.Losses, func(l Loss) bool {
 		reason, ok := loss.Parse(l.Reason)
@@ -80,13 +89,13 @@ func (r *Record) Damaged() bool {
 	})
 }
 
-// Site is who allocated, as far as it is the same on all ranks.
+// Site is a call site, reduced to the fields that are equal on all ranks.
 type Site struct {
 	Frames                   []lifetime.Frame // innermost first
 	Op, Shape, DType, Region string
 }
 
-// Tables returns tables in which site 1 is this one.
+// Tables returns tables that contain the site as site 1.
 func (s *Site) Tables() *lifetime.Tables {
 	t := &lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1)}
 	for i, f := range slices.Backward(s.Frames) {
@@ -101,13 +110,13 @@ func (s *Site) Tables() *lifetime.Tables {
 // Place returns the place of the site, as lifetime.Tables.PlaceOf does.
 func (s *Site) Place() lifetime.Place { return s.Tables().PlaceOf(1) }
 
-// SiteTotals is what one site did in one memory.
+// SiteTotals contains the totals of one site in one memory.
 type SiteTotals struct {
 	Site                             Site
 	Allocated, AtPeak, AtEnd, Leaked lifetime.Amount
 }
 
-// add adds what o did, which is at the same site.
+// add adds the totals of the same site elsewhere.
 func (t *SiteTotals) add(o *SiteTotals) {
 	t.Allocated.Add(o.Allocated)
 	t.AtPeak.Add(o.AtPeak)
@@ -115,8 +124,7 @@ func (t *SiteTotals) add(o *SiteTotals) {
 	t.Leaked.Add(o.Leaked)
 }
 
-// Finding is a leak.Finding by the name of its place, which is the same on all
-// ranks that have it.
+// Finding is a leak.Finding with the name of its place, which is equal on all ranks.
 type Finding struct {
 	Rule, Severity, Place string
 	Memory                int // index into Memories
@@ -125,13 +133,12 @@ type Finding struct {
 	Description           string
 }
 
-// usageParts is how many parts of the window Memory.Usage tells apart: as many
-// columns as a small picture has.
+// usageParts is the length of Memory.Usage: the columns of a small picture.
 const usageParts = 64
 
-// Of sums up a capture that was read. The record has no name yet, see Named, and no
-// Content: it says nothing of where the capture lies, so that it can be kept by its
-// content. Compiled programs are left out: they are the same on every rank.
+// Of returns the record of a capture that was read. It has no name (see Named) and no
+// Content, so that a cache can keep it by content. Compiled programs are left out: they are
+// equal on all ranks.
 func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 	r := &Record{State: Read}
 	if len(c.Sources) > 0 {
@@ -140,19 +147,6 @@ func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 	for _, l := range c.Losses {
 		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
 	}
-	leaked := map[*lifetime.Space]map[int]bool{}
-	for i := range found {
-		f := &found[i]
-		if !f.IsLeak() {
-			continue
-		}
-		if leaked[f.Space] == nil {
-			leaked[f.Space] = map[int]bool{}
-		}
-		for _, b := range f.Kept {
-			leaked[f.Space][b] = true
-		}
-	}
 	number := map[*lifetime.Space]int{}
 	figures := leak.FiguresOf(c.Outline(), found, func(*lifetime.SpaceInfo) string { return "" })
 	for _, s := range c.Spaces {
@@ -160,7 +154,7 @@ func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 			continue
 		}
 		number[s] = len(r.Memories)
-		r.Memories = append(r.Memories, memoryOf(c, s, &figures[len(r.Memories)], leaked[s]))
+		r.Memories = append(r.Memories, memoryOf(c, s, &figures[len(r.Memories)], found))
 	}
 	for i := range found {
 		f := &found[i]
@@ -176,8 +170,7 @@ func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 	return r
 }
 
-// Named returns the record with the name of its capture, and with the ranks that by
-// finds in it.
+// Named returns the record with the name of its capture, and with the ranks that by finds.
 func (r *Record) Named(name string, by leak.RankNames) *Record {
 	named := *r
 	named.Name = name
@@ -189,7 +182,7 @@ func (r *Record) Named(name string, by leak.RankNames) *Record {
 	return &named
 }
 
-// placeOf names the place of a finding, "" where it is about the whole memory.
+// placeOf returns the name of the place of a finding, "" if the finding is about the whole memory.
 func placeOf(c *lifetime.Capture, f *leak.Finding) string {
 	if f.Place() == 0 && len(f.Sites) == 0 {
 		return ""
@@ -197,7 +190,7 @@ func placeOf(c *lifetime.Capture, f *leak.Finding) string {
 	return c.PlaceOf(f.Place()).String()
 }
 
-func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures, leaked map[int]bool) Memory {
+func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures, found []leak.Finding) Memory {
 	sum := s.Summary()
 	m := Memory{
 		Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
@@ -220,17 +213,11 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures,
 			m.Fragmentation = share
 		}
 	}
-	of := map[lifetime.SiteID]lifetime.Amount{}
-	for i := range leaked {
-		b := &s.Buffers[i]
-		a := of[b.Site]
-		a.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
-		of[b.Site] = a
-	}
+	leaked := leakedBySite(s, found)
 	all := make([]SiteTotals, len(sum.Sites))
 	order := make([]int, len(all))
 	for i, t := range sum.Sites {
-		all[i] = SiteTotals{Allocated: t.Allocated, AtPeak: t.AtPeak, AtEnd: t.AtEnd, Leaked: of[t.Site]}
+		all[i] = SiteTotals{Allocated: t.Allocated, AtPeak: t.AtPeak, AtEnd: t.AtEnd, Leaked: leaked[t.Site]}
 		order[i] = i
 	}
 	if len(all) > maxSites {
@@ -250,15 +237,34 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures,
 	return m
 }
 
-// maxSites bounds the sites of a memory in a record: those that matter are among the
-// first. Only programs that put numbers into the names of their operations have more, and
-// their records would be a hundred times as large as others.
+// leakedBySite returns the amounts that leaked in a space. A buffer of several findings counts
+// once.
+func leakedBySite(s *lifetime.Space, found []leak.Finding) map[lifetime.SiteID]lifetime.Amount {
+	of, counted := map[lifetime.SiteID]lifetime.Amount{}, map[int]bool{}
+	for i := range found {
+		if f := &found[i]; f.Space != s || !f.IsLeak() {
+			continue
+		}
+		for _, i := range found[i].Kept {
+			if b := &s.Buffers[i]; !counted[i] {
+				counted[i] = true
+				a := of[b.Site]
+				a.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+				of[b.Site] = a
+			}
+		}
+	}
+	return of
+}
+
+// maxSites bounds the sites of a memory in a record. Only programs with numbers in the
+// names of their operations have more; their records would be a hundred times as large.
 const maxSites = 1000
 
-// otherSites names the sum of all sites beyond maxSites.
+// otherSites is the name for the sum of all sites beyond maxSites.
 const otherSites = "[other sites]"
 
-// compareTotals orders sites: those that leak first, then those that hold most.
+// compareTotals orders sites by leaked bytes, then by bytes at the peak, most first.
 func compareTotals(a, b *SiteTotals) int {
 	return cmp.Or(cmp.Compare(b.Leaked.Bytes, a.Leaked.Bytes), cmp.Compare(b.AtPeak.Bytes, a.AtPeak.Bytes), cmp.Compare(b.AtEnd.Bytes, a.AtEnd.Bytes),
 		cmp.Compare(b.Allocated.Bytes, a.Allocated.Bytes))
@@ -273,7 +279,7 @@ func siteOf(c *lifetime.Capture, id lifetime.SiteID) Site {
 	return site
 }
 
-// usageOf returns the most that was occupied in each part of the window.
+// usageOf returns the occupied bytes at the peak of each part of the window.
 func usageOf(s *lifetime.Space) []int64 {
 	usage := make([]int64, usageParts)
 	span := float64(s.End) - float64(s.Begin)
@@ -285,7 +291,7 @@ func usageOf(s *lifetime.Space) []int64 {
 	}
 	at, level := 0, int64(0)
 	for l := range s.Levels(lifetime.Occupied) {
-		for next := part(l.At); at < next; { // the level so far holds until then
+		for next := part(l.At); at < next; { // the level is constant until then
 			at++
 			usage[at] = max(usage[at], level)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Records returns all records in the order of their names, without the sites of
-// their memories: see SiteRows.
+// Records returns all records in the order of their names, without the sites of their
+// memories (see SiteRows).
 func (f *Fleet) Records() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for _, k := range f.inOrder() {
@@ -24,8 +25,7 @@ func (f *Fleet) Records() iter.Seq[*Record] {
 	}
 }
 
-// Record returns the record of a name with the sites of its memories, nil where there is
-// none.
+// Record returns the record of a name with the sites of its memories, nil if there is none.
 func (f *Fleet) Record(name string) *Record {
 	k := f.records[name]
 	if k == nil {
@@ -42,7 +42,7 @@ func (f *Fleet) Record(name string) *Record {
 	return &r
 }
 
-// SiteRow is what a site did in one memory of a capture.
+// SiteRow contains the totals of a site in one memory of a capture.
 type SiteRow struct {
 	Record *Record
 	Memory int // index into Record.Memories
@@ -50,8 +50,8 @@ type SiteRow struct {
 	SiteTotals
 }
 
-// SiteRows returns what every site did in every memory: the memories in order, and
-// the sites of each in that of the binary form.
+// SiteRows returns the totals of every site in every memory: the memories in order, and the
+// sites of each in the order of the binary form.
 func (f *Fleet) SiteRows() iter.Seq[SiteRow] {
 	return func(yield func(SiteRow) bool) {
 		order := f.siteOrder()
@@ -60,23 +60,11 @@ func (f *Fleet) SiteRows() iter.Seq[SiteRow] {
 		for i, n := range order {
 			at[n], sites[n] = i, f.site(n)
 		}
-		type numbered struct {
-			site   uint32
-			totals SiteTotals
-		}
-		var some []numbered
 		for _, k := range f.inOrder() {
 			for i := range k.Memories {
-				some = some[:0]
-				for n, t := range f.totalsOf(k, i) {
-					some = append(some, numbered{n, t})
-				}
-				slices.SortFunc(some, func(a, b numbered) int { return cmp.Compare(at[a.site], at[b.site]) })
-				for j := range some {
-					n := some[j].site
-					row := SiteRow{&k.Record, i, at[n], some[j].totals}
-					row.Site = sites[n]
-					if !yield(row) {
+				for _, t := range f.sortedTotals(k, i, func(n uint32) int { return at[n] }) {
+					t.Site = sites[t.number]
+					if !yield(SiteRow{&k.Record, i, at[t.number], t.SiteTotals}) {
 						return
 					}
 				}
@@ -95,26 +83,22 @@ func (f *Fleet) siteOrder() []uint32 {
 	return order
 }
 
-// RankOf names the rank of a memory; the capture where nothing tells it.
+// RankOf returns the rank of a memory, or the name of the capture if it is unknown.
 func (r *Record) RankOf(memory int) string { return cmp.Or(r.Memories[memory].Rank, r.Name) }
 
 // CompareRanks orders the names of ranks by their numbers, those without one last.
 func CompareRanks(a, b string) int {
-	x, xok := leak.RankNumber(a)
-	y, yok := leak.RankNumber(b)
-	switch {
-	case xok && yok:
-		return cmp.Or(cmp.Compare(x, y), strings.Compare(a, b))
-	case xok:
-		return -1
-	case yok:
-		return 1
+	number := func(rank string) int {
+		if n, ok := leak.RankNumber(rank); ok {
+			return n
+		}
+		return math.MaxInt
 	}
-	return strings.Compare(a, b)
+	return cmp.Or(cmp.Compare(number(a), number(b)), strings.Compare(a, b))
 }
 
-// Ranks returns the ranks that the captures which were read are of, in order; a memory
-// without one counts as a rank of its capture's name.
+// Ranks returns the ranks of the captures that were read, in order. A memory without a rank
+// counts as a rank with the name of its capture.
 func (f *Fleet) Ranks() []string {
 	ranks := map[string]bool{}
 	for _, k := range f.records {
@@ -125,10 +109,10 @@ func (f *Fleet) Ranks() []string {
 	return slices.SortedFunc(maps.Keys(ranks), CompareRanks)
 }
 
-// Gaps returns the ranks between the least and the greatest number that no record
-// is of: captures that were never written, or that nobody asked for. by finds the
-// ranks of those that were not read. None are returned where more are absent than
-// present: such numbers do not count ranks.
+// Gaps returns the ranks without a record between the least and the greatest number: their
+// captures were never written, or not given. by finds the ranks of captures that were not
+// read. If more numbers are absent than present, Gaps returns none: such numbers do not
+// count ranks.
 func (f *Fleet) Gaps(by leak.RankNames) (absent []string) {
 	var numbers []int
 	add := func(rank string) {
@@ -155,8 +139,13 @@ func (f *Fleet) Gaps(by leak.RankNames) (absent []string) {
 	return absent
 }
 
-// Spread says how figures of many memories are distributed. All are exact.
-type Spread struct{ Least, Median, Ninetieth, Most int64 }
+// Spread is the exact distribution of a figure over many memories, in bytes.
+type Spread struct {
+	Least     int64 `json:"least_bytes"`
+	Median    int64 `json:"median_bytes"`
+	Ninetieth int64 `json:"ninetieth_bytes"` // 90 % are at most this
+	Most      int64 `json:"most_bytes"`
+}
 
 func spreadOf(values []int64) Spread {
 	if len(values) == 0 {
@@ -167,11 +156,11 @@ func spreadOf(values []int64) Spread {
 	return Spread{values[0], at(0.5), at(0.9), values[len(values)-1]}
 }
 
-// SiteSum is what a site did in all memories together.
+// SiteSum contains the totals of a site over all memories.
 type SiteSum struct {
 	SiteTotals
-	Memories int    // in how many
-	AtPeaks  Spread // of the bytes that were alive at the peak, over those memories
+	Memories int    // in which the site occurs
+	AtPeaks  Spread // of its bytes at the peak, over those memories
 }
 
 // Sites returns all sites, most bytes at the peaks first. Sums saturate.

@@ -19,8 +19,8 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// jobOf makes a fleet of n ranks, of which names say text. Rank 3 needs twice the
-// memory; all but rank 7 leak; rank 5 is missing, rank 6 refused.
+// jobOf makes a fleet of n ranks with text in their names. Rank 3 needs twice the memory, all
+// but rank 7 leak, rank 5 is missing, and rank 6 is refused.
 func jobOf(n int, text string) *fleet.Fleet {
 	f := &fleet.Fleet{}
 	for rank := range n {
@@ -62,8 +62,7 @@ func jobOf(n int, text string) *fleet.Fleet {
 	return f
 }
 
-// fleetPage writes the page of a fleet and returns its address. The page of a rank is
-// at its own address.
+// fleetPage writes the page of a fleet and returns its address.
 func fleetPage(t *testing.T, f *fleet.Fleet) string {
 	t.Helper()
 	pages := func(capture string) string {
@@ -86,8 +85,8 @@ func fleetPage(t *testing.T, f *fleet.Fleet) string {
 	return "file://" + file
 }
 
-// TestFleetPage: the page says what stands out, shows the rows, lights those of a
-// finding, and leads to the page of a rank and nowhere else.
+// TestFleetPage: the page shows outliers and rows, highlights those of a finding, and links
+// only to pages of ranks.
 func TestFleetPage(t *testing.T) {
 	chromium := browser.Start(t)
 	p := browser.Open(t, chromium, fleetPage(t, jobOf(14, "")))
@@ -100,7 +99,7 @@ func TestFleetPage(t *testing.T) {
 		"#troubles": "no such file",
 	} {
 		if got := p.Text(selector); !strings.Contains(got, want) {
-			t.Errorf("%s does not say %q: %q", selector, want, got)
+			t.Errorf("%s does not contain %q: %q", selector, want, got)
 		}
 	}
 	if got, want := browser.Eval[string](p, "memlane.heat.rows.map((r) => r.rank.slice(5)).join()"), "3,7,0,1,2,4,8,9,10,11,12,13"; got != want {
@@ -110,7 +109,7 @@ func TestFleetPage(t *testing.T) {
 
 	p.Click("#findings button")
 	if got := browser.Eval[string](p, "memlane.heat.rows.filter((r) => memlane.heat.lit.has(r)).length + ' ' + memlane.heat.lit.has(memlane.heat.rows[1])"); got != "11 false" {
-		t.Errorf("lit: %s, want all 11 but that of rank 7", got)
+		t.Errorf("highlighted: %s, want all 11 except rank 7", got)
 	}
 	p.Click("#map input[type=checkbox]")
 	p.WaitFor("memlane.heat.rows.length === 11")
@@ -133,7 +132,7 @@ func TestFleetPage(t *testing.T) {
 	p.ClickAt(row)
 	p.WaitFor("location.hash === '#rank2'")
 	if n := browser.Eval[int](p, "memlane.fleet.rows.filter((r) => r.page).length"); n != 1 {
-		t.Errorf("%d rows lead to a page, want that of rank 2 alone", n)
+		t.Errorf("%d rows link to a page, want only rank 2", n)
 	}
 	p.Set("document.body.style.width = '360px'; await new Promise((done) => setTimeout(done, 100))")
 	if got := browser.Eval[float64](p, "Math.max(...[...document.querySelectorAll('main, section, canvas, h1')].map((e) => e.getBoundingClientRect().right))"); got > 361 {
@@ -141,8 +140,8 @@ func TestFleetPage(t *testing.T) {
 	}
 }
 
-// checkLevels compares what the map shows with the fleet, to a part in 16,000 of the
-// highest level.
+// checkLevels compares the levels in the map with the fleet, with a tolerance of 1/16,000 of
+// the highest level.
 func checkLevels(p *browser.Tab, f *fleet.Fleet) {
 	p.T.Helper()
 	rows := browser.Eval[[]struct {
@@ -164,8 +163,7 @@ func checkLevels(p *browser.Tab, f *fleet.Fleet) {
 	}
 }
 
-// TestFleetPageLarge: ten thousand ranks that are noise fit into 3 MB, and only rows in
-// sight are drawn.
+// TestFleetPageLarge: ten thousand random ranks fit into 3 MB, and only visible rows are drawn.
 func TestFleetPageLarge(t *testing.T) {
 	f := &fleet.Fleet{}
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -193,7 +191,7 @@ func TestFleetPageLarge(t *testing.T) {
 	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 9000 ') && memlane.heat.scroller.scrollTop > 40000")
 }
 
-// TestHostileFleetPage: what captures call things stays text.
+// TestHostileFleetPage: names in captures stay text.
 func TestHostileFleetPage(t *testing.T) {
 	f := &fleet.Fleet{}
 	for _, text := range hostile.Texts {

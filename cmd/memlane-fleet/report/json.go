@@ -3,9 +3,11 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/lifetime"
@@ -17,7 +19,7 @@ import (
 // fleetSchema names the version of the JSON of fleets.
 const fleetSchema = "memlane-fleet/1"
 
-// writeJSON writes all that is known of a fleet, a row to a line: the JSON of
+// writeJSON writes everything about a fleet, one row per line: the JSON of
 // docs/manual/fleet.md.
 func writeJSON(w io.Writer, d *Data) error {
 	memories := 0
@@ -34,23 +36,14 @@ func writeJSON(w io.Writer, d *Data) error {
 	rows(j, "losses", d.Losses, func(l *Loss) any { return lossSumJSON{lossToJSON(l.Loss), l.Captures} })
 	rows(j, "outliers", d.Outliers, outlierToJSON)
 	rows(j, "findings", d.Findings, func(f *Finding) any { return d.findingToJSON(f) })
-	rows(j, "kinds", d.Kinds, kindToJSON)
+	rows(j, "kinds", d.Kinds, func(k *fleet.Kind) any { return k })
 	rows(j, "sites", d.Sites, siteSumToJSON)
-	j.text(",\n\"captures\":[")
-	separator := "\n"
-	for r := range d.Fleet.Records() {
-		j.text(separator)
-		j.value(captureToJSON(r))
-		separator = ",\n"
-	}
-	j.text("]}\n")
-	if j.err != nil {
-		return j.err
-	}
-	return j.w.Flush()
+	rows(j, "captures", slices.Collect(d.Fleet.Records()), func(r **fleet.Record) any { return captureToJSON(*r) })
+	j.text("}\n")
+	return cmp.Or(j.err, j.w.Flush())
 }
 
-// fleetJSON writes a document piece by piece, as it may be larger than memory.
+// fleetJSON writes a document piece by piece, because it may be larger than memory.
 type fleetJSON struct {
 	w   *bufio.Writer
 	err error
@@ -64,7 +57,7 @@ func (j *fleetJSON) text(s string) {
 
 func (j *fleetJSON) value(v any) {
 	if j.err != nil {
-		return // who was to read it has gone
+		return
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -74,7 +67,7 @@ func (j *fleetJSON) value(v any) {
 	}
 }
 
-// rows writes a list, a line to each of its elements.
+// rows writes a list, one line per element.
 func rows[T any](j *fleetJSON, name string, all []T, of func(*T) any) {
 	j.text(",\n\"" + name + "\":[")
 	for i := range all {
@@ -122,7 +115,7 @@ func outlierToJSON(f *leak.Finding) any {
 		whole(f.Value(leak.FigMedian)), whole(f.Value(leak.FigMedianDeviation)), whole(f.Value(leak.FigRanks)), f.Confidence, f.Description}
 }
 
-// whole rounds a figure of bytes.
+// whole rounds a figure in bytes.
 func whole(v float64) int64 {
 	switch {
 	case math.IsNaN(v):
@@ -135,7 +128,7 @@ func whole(v float64) int64 {
 	return int64(math.Round(v))
 }
 
-// perStep returns nil where it is not known what a step is.
+// perStep returns the bytes per step, nil if the steps are unknown.
 func perStep(v float64) *int64 {
 	if v == 0 {
 		return nil
@@ -179,37 +172,6 @@ func (d *Data) findingToJSON(f *Finding) any {
 	return out
 }
 
-type spreadJSON struct {
-	Least     int64 `json:"least_bytes"`
-	Median    int64 `json:"median_bytes"`
-	Ninetieth int64 `json:"ninetieth_bytes"`
-	Most      int64 `json:"most_bytes"`
-}
-
-type kindJSON struct {
-	Name     string     `json:"name"`
-	Memories int        `json:"memories"`
-	Peaks    spreadJSON `json:"peaks"`
-	Total    int64      `json:"total_bytes"`
-	Base     int64      `json:"base_bytes"`
-	Places   []heldJSON `json:"places"`
-}
-
-type heldJSON struct {
-	Place    string     `json:"place"`
-	Bytes    int64      `json:"bytes"`
-	Memories int        `json:"memories"`
-	AtPeaks  spreadJSON `json:"at_peaks"`
-}
-
-func kindToJSON(k *fleet.Kind) any {
-	out := kindJSON{k.Name, k.Memories, spreadJSON(k.Peaks), k.Total, k.Base, []heldJSON{}}
-	for _, p := range k.Places {
-		out.Places = append(out.Places, heldJSON{p.Place, p.Bytes, p.Memories, spreadJSON(p.AtPeaks)})
-	}
-	return out
-}
-
 type siteSumJSON struct {
 	Place     string         `json:"place"`
 	Op        string         `json:"op"`
@@ -222,12 +184,12 @@ type siteSumJSON struct {
 	AtPeak    amountJSON     `json:"at_peak"`
 	AtEnd     amountJSON     `json:"at_end"`
 	Leaked    amountJSON     `json:"leaked"`
-	AtPeaks   spreadJSON     `json:"at_peaks"`
+	AtPeaks   fleet.Spread   `json:"at_peaks"`
 }
 
 func siteSumToJSON(s *fleet.SiteSum) any {
 	out := siteSumJSON{s.Site.Place().String(), s.Site.Op, s.Site.Shape, s.Site.DType, s.Site.Region, []answer.Frame{}, s.Memories,
-		amountToJSON(s.Allocated), amountToJSON(s.AtPeak), amountToJSON(s.AtEnd), amountToJSON(s.Leaked), spreadJSON(s.AtPeaks)}
+		amountToJSON(s.Allocated), amountToJSON(s.AtPeak), amountToJSON(s.AtEnd), amountToJSON(s.Leaked), s.AtPeaks}
 	for _, f := range s.Site.Frames {
 		out.Stack = append(out.Stack, answer.Frame{Function: f.Function, File: f.File, Line: f.Line})
 	}
@@ -248,24 +210,9 @@ type captureJSON struct {
 }
 
 type memoryJSON struct {
-	Rank          string  `json:"rank"`
-	Space         string  `json:"space"`
-	Device        string  `json:"device"`
-	Begin         int64   `json:"begin"`
-	End           int64   `json:"end"`
-	Allocations   int64   `json:"allocations"`
-	Frees         int64   `json:"frees"`
-	Base          int64   `json:"base_bytes"`
-	Peak          int64   `json:"peak_bytes"`
-	PeakRequested int64   `json:"peak_requested_bytes"`
-	AtEnd         int64   `json:"end_bytes"`
-	Growth        int64   `json:"growth_bytes"`
-	Leaked        int64   `json:"leaked_bytes"`
-	Reserved      int64   `json:"reserved_bytes"`
-	ReservedPeak  int64   `json:"reserved_peak_bytes"`
-	Free          int64   `json:"free_bytes"`
-	LargestFree   int64   `json:"largest_free_bytes"`
-	Usage         []int64 `json:"usage_bytes"`
+	Rank  string `json:"rank"`
+	Space string `json:"space"`
+	fleet.Memory
 }
 
 type findingOfMemory struct {
@@ -283,10 +230,9 @@ func captureToJSON(r *fleet.Record) any {
 	for _, l := range r.Losses {
 		out.Losses = append(out.Losses, lossToJSON(l))
 	}
-	for i := range r.Memories {
-		m := &r.Memories[i]
-		out.Memories = append(out.Memories, memoryJSON{m.Rank, m.Space().ID(), m.Device, m.Begin, m.End, m.Allocations, m.Frees, m.Base, m.Peak, m.PeakRequested,
-			m.AtEnd, m.Growth, m.Leaked, m.Reserved, m.ReservedPeak, m.Free, m.LargestFree, append([]int64{}, m.Usage...)})
+	for _, m := range r.Memories {
+		m.Usage = append([]int64{}, m.Usage...) // never null
+		out.Memories = append(out.Memories, memoryJSON{m.Rank, m.Space().ID(), m})
 	}
 	for _, f := range r.Findings {
 		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(), amountToJSON(f.Amount), perStep(f.BytesPerStep), f.Description})

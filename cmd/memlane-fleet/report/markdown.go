@@ -11,10 +11,9 @@ import (
 	"github.com/memlane/memlane/render/report"
 )
 
-// maxListed is how many rows a table on a fleet has in Markdown.
+// maxListed is the number of rows of a table.
 const maxListed = 50
 
-// markdown collects text.
 type markdown struct{ text strings.Builder }
 
 func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.text, format+"\n", args...) }
@@ -30,9 +29,9 @@ func writeMarkdown(w io.Writer, d *Data) error {
 	}
 	m.troubles("Refused", d.Refused)
 	m.troubles("Missing", d.Missing)
-	m.troubles("Damaged, and read as far as they go", d.Damaged)
+	m.troubles("Damaged, read in part", d.Damaged)
 	if n := len(d.Absent); n > 0 {
-		m.line("\n## %s without a capture\n", units.Several(n, "rank"))
+		m.line("\n## %s without a capture\n", units.Plural(n, "rank"))
 		for _, rank := range d.Absent[:min(maxListed, n)] {
 			m.line("- %s", report.Escape(rank))
 		}
@@ -48,7 +47,7 @@ func writeMarkdown(w io.Writer, d *Data) error {
 	return err
 }
 
-// more says how many of n things a list has left out.
+// more writes how many of n things a list left out.
 func (m *markdown) more(n int, thing string) {
 	if n > maxListed {
 		m.line("\n%s.", moreOf(n-maxListed, thing))
@@ -56,7 +55,7 @@ func (m *markdown) more(n int, thing string) {
 }
 
 func (m *markdown) outliers(d *Data) {
-	m.line("\n## Ranks that stand out\n")
+	m.line("\n## Ranks that differ\n")
 	if len(d.Outliers) == 0 {
 		m.line("None.")
 		return

@@ -18,20 +18,19 @@ var script string
 //go:embed assets/fleet.css
 var style string
 
-// writePage writes a fleet as one HTML file, which needs nothing else: its ranks over
-// time as a heat map, what stands out, and what was not read.
+// writePage writes a fleet as one self-contained HTML file: a heat map of its ranks over
+// time, the ranks that differ, the findings, and the captures that were not read.
 func writePage(w io.Writer, d *Data) error {
 	doc, usage := documentOf(d)
 	data, err := web.Encode(doc)
 	if err != nil {
 		return err
 	}
-	bundle := web.Bundle{Script: script, Style: style, Instead: "report.txt beside it says the same as text."}
+	bundle := web.Bundle{Script: script, Style: style, Instead: "Read report.txt in the same folder instead."}
 	return bundle.Write(w, d.Headline(), []web.Part{{ID: "fleet", Data: data}, {ID: "usage", Data: usage.Bytes}})
 }
 
-// The document of a fleet, which fleet.js reads. Lists of numbers and texts stand for
-// records where there are many of them.
+// document is the data for fleet.js. Frequent records are lists of numbers and texts.
 type document struct {
 	Headline string          `json:"headline"`
 	Figures  [][2]any        `json:"figures"`  // name, count
@@ -40,7 +39,7 @@ type document struct {
 	Kinds    []kindOfPage    `json:"kinds"`
 	Outliers []outlierOfPage `json:"outliers"`
 	Findings []findingOfPage `json:"findings"`
-	Minor    int             `json:"minor"`    // findings that are only worth knowing
+	Minor    int             `json:"minor"`    // findings of Info severity
 	Troubles [][3]string     `json:"troubles"` // state, capture, reason
 	Absent   []string        `json:"absent"`
 	Losses   []string        `json:"losses"`
@@ -49,9 +48,9 @@ type document struct {
 type kindOfPage struct {
 	Name   string   `json:"name"`
 	Peaks  [4]int64 `json:"peaks"`  // least, median, 90 %, most
-	Unit   int64    `json:"unit"`   // bytes that a step of the usage column stands for
+	Unit   int64    `json:"unit"`   // bytes per step of the usage column
 	Places [][]any  `json:"places"` // place, bytes, share, memories, least, median, 90 %, most
-	More   int      `json:"more"`   // places beyond them
+	More   int      `json:"more"`   // places left out
 }
 
 type outlierOfPage struct {
@@ -63,12 +62,12 @@ type outlierOfPage struct {
 type findingOfPage struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
-	Rows     []int  `json:"rows"` // each as its distance from the one before
+	Rows     []int  `json:"rows"` // each as the difference from the one before
 }
 
 const (
 	heatParts  = 64      // of the window of each row
-	heatLevels = 1 << 14 // that a row tells apart, up to the highest of its kind
+	heatLevels = 1 << 14 // levels of a row, up to the highest peak of its kind
 	maxPlaces  = 200     // of a kind
 	maxShared  = 500     // findings and outliers in the page
 )
@@ -79,11 +78,11 @@ type heatRow struct {
 	memory   int
 	capture  int // index into document.Captures
 	kind     int
-	standing int // place among what stands out, which comes first
+	standing int // index among the outliers, which come first
 }
 
-// documentOf returns the document of a fleet, and the columns of usage of its
-// rows: what stands out, then all others by rank.
+// documentOf returns the document of a fleet, and the usage columns of its rows: the outliers
+// first, then the others by rank.
 func documentOf(d *Data) (doc document, usage *web.Columns) {
 	doc = document{
 		Headline: d.Headline(), Captures: [][2]string{}, Rows: [][]any{}, Kinds: []kindOfPage{}, Outliers: []outlierOfPage{}, Findings: []findingOfPage{}, Troubles: [][3]string{},
@@ -122,12 +121,12 @@ func documentOf(d *Data) (doc document, usage *web.Columns) {
 	return doc, usageColumns(rows, doc.Kinds)
 }
 
-// memoryName names a memory of a capture as outliers do.
+// memoryName identifies a memory of a capture, as in outliers.
 type memoryName struct{ capture, id string }
 
 func outlierName(f *leak.Finding) memoryName { return memoryName{f.Text(leak.FigFile), f.Space.ID()} }
 
-// heatRows returns the rows in their order, and fills in captures and kinds.
+// heatRows returns the rows in order, and adds captures and kinds to doc.
 func heatRows(d *Data, doc *document) (rows []heatRow) {
 	kinds := map[string]int{}
 	for i := range d.Kinds {
@@ -162,8 +161,8 @@ func heatRows(d *Data, doc *document) (rows []heatRow) {
 	return rows
 }
 
-// pageOf returns the address of the page of a capture where that leads to no other
-// host and runs nothing.
+// pageOf returns the address of the page of a capture, "" if it could lead to another host
+// or run a script.
 func pageOf(d *Data, capture string) string {
 	address := d.Pages(capture)
 	if u, err := url.Parse(address); err != nil || u.Scheme != "" || u.Host != "" {
@@ -172,8 +171,7 @@ func pageOf(d *Data, capture string) string {
 	return address
 }
 
-// addFindings adds the findings that are more than worth knowing; at has the rows of
-// records.
+// addFindings adds the findings above Info severity. at has the rows of records.
 func (doc *document) addFindings(d *Data, at map[*fleet.Record][]int) {
 	grave := d.Grave()
 	doc.Minor = len(d.Findings) - len(grave)
@@ -192,8 +190,7 @@ func (doc *document) addFindings(d *Data, at map[*fleet.Record][]int) {
 	}
 }
 
-// usageColumns returns for each row its usage in units of its kind, counted from 1; 0
-// is what is not known.
+// usageColumns returns the usage of each row in units of its kind, plus 1; 0 means unknown.
 func usageColumns(rows []heatRow, kinds []kindOfPage) *web.Columns {
 	c := &web.Columns{}
 	for _, r := range rows {

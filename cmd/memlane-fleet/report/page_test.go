@@ -15,8 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// TestBundle makes the script and the style again: what is committed is what the
-// sources say.
+// TestBundle compares the committed script and style with a new build of the sources.
 func TestBundle(t *testing.T) {
 	source, err := os.ReadFile("report.go")
 	if err != nil {
@@ -36,13 +35,13 @@ func TestBundle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want, err := os.ReadFile(c[2]); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what its sources say (%v): go generate ./report", c[2], err)
+			t.Errorf("%s differs from its sources (%v): run go generate ./report", c[2], err)
 		}
 	}
 }
 
-// TestPage: the page of a fleet is the same in whatever order captures come, has what
-// they say in base64 alone, and says where to read without JavaScript.
+// TestPage: the page does not depend on the order of captures, contains their texts only in
+// base64, and names report.txt for readers without JavaScript.
 func TestPage(t *testing.T) {
 	evil := `</script><script>alert(1)</script>`
 	var records []*fleet.Record
@@ -72,7 +71,7 @@ func TestPage(t *testing.T) {
 		t.Error("text of a capture stands in the page as it is")
 	}
 	if !strings.Contains(html, "<noscript>") || !strings.Contains(html, "report.txt") {
-		t.Error("the page does not say where to read without JavaScript")
+		t.Error("the page does not name report.txt for readers without JavaScript")
 	}
 	if !strings.Contains(html, `connect-src 'none'`) {
 		t.Error("the page may ask others")

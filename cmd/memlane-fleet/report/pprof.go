@@ -10,16 +10,16 @@ import (
 	"github.com/memlane/memlane/render/pprof"
 )
 
-// writeProfile writes the call sites of a fleet as a heap profile: a sample for each,
-// with the sums over all memories. What is in use is so at the peak of each memory.
+// writeProfile writes the call sites of a fleet as a heap profile, with a sample for each that
+// sums all memories. In-use figures are those at the peak of each memory.
 func writeProfile(w io.Writer, d *Data) error {
 	memories := int64(0)
 	var base, stack int64
 	for r := range d.Fleet.Records() {
 		for i := range r.Memories {
 			memories++
-			base = lifetime.AddSat(base, r.Memories[i].Base)
-			stack = lifetime.AddSat(stack, r.Memories[i].Stack)
+			base = units.AddSat(base, r.Memories[i].Base)
+			stack = units.AddSat(stack, r.Memories[i].Stack)
 		}
 	}
 	var sums []pprof.Sum
@@ -27,18 +27,18 @@ func writeProfile(w io.Writer, d *Data) error {
 		sums = append(sums, pprof.Sum{Frames: pprof.BeforeWindow, InUse: lifetime.Amount{Bytes: base}})
 	}
 	if stack != 0 {
-		sums = append(sums, pprof.Sum{Frames: pprof.BesideHeap, InUse: lifetime.Amount{Bytes: stack}})
+		sums = append(sums, pprof.Sum{Frames: pprof.OutsideHeap, InUse: lifetime.Amount{Bytes: stack}})
 	}
 	for i := range d.Sites {
 		sums = append(sums, sumOf(&d.Sites[i]))
 	}
 	inUse := int64(0)
 	for i := range sums {
-		inUse = lifetime.AddSat(inUse, sums[i].InUse.Bytes)
+		inUse = units.AddSat(inUse, sums[i].InUse.Bytes)
 	}
 	return pprof.WriteSums(w, sums, []string{
 		fmt.Sprintf("fleet: %s captures read of %s, %s memories", units.Count(int64(len(d.Read))), units.Count(int64(d.Fleet.Len())), units.Count(memories)),
-		fmt.Sprintf("in use: %s, that of each memory at its own peak", units.Exact(inUse)),
+		fmt.Sprintf("in use: %s, each memory at its own peak", units.Exact(inUse)),
 	})
 }
 

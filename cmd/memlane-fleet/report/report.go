@@ -1,6 +1,6 @@
-// Package report writes the results of memlane-fleet: text, Markdown, a page, JSON,
-// tables and a profile of what all captures of a fleet say together. Its page is bundled
-// from folder page and from parts of render/web/page:
+// Package report writes the results of memlane-fleet about all captures of a fleet: text,
+// Markdown, a page, JSON, tables and a profile. The page is bundled from folder page and
+// from parts of render/web/page:
 //
 //	go generate ./report
 package report
@@ -17,13 +17,12 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Files are the results, by the names of their files. Equal fleets give the same bytes.
+// Files are the results by file name. Equal fleets give equal bytes.
 var Files = []struct {
 	Name  string
 	Write func(w io.Writer, d *Data) error
@@ -38,15 +37,15 @@ var Files = []struct {
 	{"fleet.pb.gz", writeProfile},
 }
 
-// Data is what the results say. Of computes it, once for all of them.
+// Data contains the figures of all results. Of computes them once.
 type Data struct {
 	Fleet *fleet.Fleet
-	Pages func(capture string) string // relative address of the page of a capture, "" where there is none
+	Pages func(capture string) string // relative address of the page of a capture, "" if there is none
 
 	Read, Refused, Missing []*fleet.Record // in order of their names
 	Damaged                []*fleet.Record // of those read
 	Ranks                  []string        // that were read, by number
-	Absent                 []string        // ranks between them that no capture is of
+	Absent                 []string        // ranks without a capture, between the others
 	Outliers               []leak.Finding
 	Findings               []Finding // worst first
 	Kinds                  []fleet.Kind
@@ -54,20 +53,20 @@ type Data struct {
 	Losses                 []Loss // worst first
 }
 
-// Finding is a finding and the ranks that have it.
+// Finding is a finding with the ranks that have it.
 type Finding struct {
 	*fleet.Group
 	Ranks []string
 }
 
-// Loss is what captures lack for one reason.
+// Loss is the sum of the losses of captures for one reason.
 type Loss struct {
 	fleet.Loss
 	Captures int
 }
 
-// Of sums up a fleet. by finds the ranks of captures that were not read; pages
-// may be nil, where captures have no pages.
+// Of returns the data of a fleet. by finds the ranks of captures that were not read. pages
+// is nil if captures have no pages.
 func Of(f *fleet.Fleet, by leak.RankNames, pages func(capture string) string) *Data {
 	if pages == nil {
 		pages = func(string) string { return "" }
@@ -75,19 +74,13 @@ func Of(f *fleet.Fleet, by leak.RankNames, pages func(capture string) string) *D
 	d := &Data{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Outliers: f.Outliers(), Kinds: f.Kinds(), Sites: f.Sites()}
 	losses := map[string]*Loss{}
 	for r := range f.Records() {
-		switch {
-		case r.State == fleet.Refused:
-			d.Refused = append(d.Refused, r)
-		case r.State == fleet.Missing:
-			d.Missing = append(d.Missing, r)
-		default:
-			d.Read = append(d.Read, r)
-			if r.Damaged() {
-				d.Damaged = append(d.Damaged, r)
-			}
-		}
+		states := []*[]*fleet.Record{fleet.Read: &d.Read, fleet.Refused: &d.Refused, fleet.Missing: &d.Missing}
+		*states[r.State] = append(*states[r.State], r)
 		if r.State != fleet.Read {
 			continue
+		}
+		if r.Damaged() {
+			d.Damaged = append(d.Damaged, r)
 		}
 		for _, l := range r.Losses {
 			sum := losses[l.Reason]
@@ -96,8 +89,8 @@ func Of(f *fleet.Fleet, by leak.RankNames, pages func(capture string) string) *D
 				losses[l.Reason] = sum
 			}
 			sum.Captures++
-			sum.Count = lifetime.AddSat(sum.Count, l.Count)
-			sum.Bytes = lifetime.AddSat(sum.Bytes, l.Bytes)
+			sum.Count = units.AddSat(sum.Count, l.Count)
+			sum.Bytes = units.AddSat(sum.Bytes, l.Bytes)
 		}
 	}
 	for _, l := range losses {
@@ -122,11 +115,11 @@ func ranksOf(g *fleet.Group) []string {
 	return slices.Compact(ranks)
 }
 
-// Headline counts captures and ranks: "64 captures: 63 read, 2 of them damaged; 1
+// Headline returns the counts of captures and ranks: "64 captures: 63 read, 2 of them damaged; 1
 // missing; 63 ranks".
 func (d *Data) Headline() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s read", units.Several(d.Fleet.Len(), "capture"), units.Count(int64(len(d.Read))))
+	fmt.Fprintf(&b, "%s: %s read", units.Plural(d.Fleet.Len(), "capture"), units.Count(int64(len(d.Read))))
 	if n := len(d.Damaged); n > 0 {
 		fmt.Fprintf(&b, ", %s of them damaged", units.Count(int64(n)))
 	}
@@ -136,20 +129,20 @@ func (d *Data) Headline() string {
 	if n := len(d.Missing); n > 0 {
 		fmt.Fprintf(&b, "; %s missing", units.Count(int64(n)))
 	}
-	fmt.Fprintf(&b, "; %s", units.Several(len(d.Ranks), "rank"))
+	fmt.Fprintf(&b, "; %s", units.Plural(len(d.Ranks), "rank"))
 	return b.String()
 }
 
-// Sentence says what was found and on how many ranks.
+// Sentence describes a finding and its ranks.
 func (d *Data) Sentence(f *Finding) string {
 	l := answer.RankLeak{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, PerStep: []float64{f.BytesPerStep}}
 	return l.Text(d.Ranks)
 }
 
-// What is the rule of a finding and its place.
+// What returns the rule of a finding and its place.
 func (f *Finding) What() string { return f.Rule + " " + cmp.Or(f.Place, "of a whole memory ID") }
 
-// Grave returns the findings that are more than worth knowing; they come first.
+// Grave returns the findings above Info severity, which come first.
 func (d *Data) Grave() []Finding {
 	n := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Severity == leak.Info.String() })
 	if n < 0 {
@@ -158,20 +151,20 @@ func (d *Data) Grave() []Finding {
 	return d.Findings[:n]
 }
 
-// String says what captures lack, and how many do.
+// String describes a loss and returns how many captures have it.
 func (l *Loss) String() string {
 	text := lossDoc(l.Loss)
-	text += fmt.Sprintf(": %s, %s", units.Several(l.Captures, "capture"), units.Several(l.Count, "case"))
+	text += fmt.Sprintf(": %s, %s", units.Plural(l.Captures, "capture"), units.Plural(l.Count, "case"))
 	if l.Bytes > 0 {
 		text += ", " + units.Bytes(l.Bytes)
 	}
 	return text
 }
 
-// Trouble says why a capture was not read, or what of it is broken.
+// Trouble returns why a capture was not read, or how it is damaged.
 func Trouble(r *fleet.Record) string {
 	if r.State != fleet.Read {
-		return cmp.Or(r.Reason, "no reason is known")
+		return cmp.Or(r.Reason, "unknown reason")
 	}
 	var all []string
 	for _, l := range r.Losses {
@@ -198,19 +191,18 @@ func lossDoc(l fleet.Loss) string {
 	return l.Reason + ", " + r.Doc()
 }
 
-// MadeOf is the part of the memory of a kind that a place held at the peaks, or what
-// was there before the windows.
+// MadeOf is the share of a place in the peaks of a kind of memory, or the share of memory
+// from before the windows.
 type MadeOf struct {
 	fleet.PlaceSum
 	Share float64
 }
 
-// MakeUp returns what the memory of a kind held at the peaks, most first, and how
-// many rows it left out.
+// MakeUp returns the largest parts of the peaks of a kind, and how many rows it left out.
 func MakeUp(k *fleet.Kind, most int) (rows []MadeOf, more int) {
 	places := k.Places
 	if k.Base > 0 {
-		base := fleet.PlaceSum{Place: "before the window", Bytes: k.Base} // in how many is not told
+		base := fleet.PlaceSum{Place: "before the window", Bytes: k.Base} // in an unknown number of memories
 		at := slices.IndexFunc(places, func(p fleet.PlaceSum) bool { return p.Bytes < k.Base })
 		if at < 0 {
 			at = len(places)

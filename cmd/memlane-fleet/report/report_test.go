@@ -23,9 +23,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata again")
 
-// job makes the records of a job of n ranks, of which text names what captures name.
-// Rank 3 needs twice the memory, all but ranks 7, 17, 27 and so on leak, two captures are damaged, one
-// is refused, one missing, and of one rank there is none.
+// job makes the records of a job of n ranks with text in their names. Rank 3 needs twice the
+// memory, all but ranks 7, 17, 27 and so on leak, two captures are damaged, one is refused, one
+// is missing, and one rank has no capture.
 func job(n int, text string) []*fleet.Record {
 	rng := rand.New(rand.NewPCG(1, 2))
 	place := func(function string, line int) fleet.Site {
@@ -84,7 +84,7 @@ func fleetOf(records []*fleet.Record) *Data {
 	return Of(f, leak.RankNames{}, nil)
 }
 
-// reports are all reports on a fleet, by the names of their files.
+// reports returns all reports about a fleet by file name.
 func reports(t *testing.T, d *Data) map[string]string {
 	t.Helper()
 	var text, markdown, json strings.Builder
@@ -116,8 +116,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestFields holds the table of fleet.md against what is written: every field is in
-// both, with its types.
+// TestFields compares the table in fleet.md with the JSON: both have the same fields and types.
 func TestFields(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/manual/fleet.md")
 	if err != nil {
@@ -125,9 +124,9 @@ func TestFields(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(page), "\n## fleet.json\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	told := map[string]string{}
+	documented := map[string]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.*?) \\|").FindAllStringSubmatch(section, -1) {
-		told[m[1]] = m[2]
+		documented[m[1]] = m[2]
 	}
 	decoder := json.NewDecoder(strings.NewReader(reports(t, fleetOf(job(16, "")))["fleet.json"]))
 	decoder.UseNumber()
@@ -160,24 +159,23 @@ func TestFields(t *testing.T) {
 				walk(strings.TrimPrefix(path+"."+name, "."), e)
 			}
 			if strings.HasSuffix(path, "[]") || path == "" {
-				return // whose fields are told
+				return // its fields are in the table
 			}
 		}
 		seen[path] = true
-		if !slices.Contains(strings.Split(told[path], " or "), of) {
-			t.Errorf("%s is %s, fleet.md says %q", path, of, told[path])
+		if !slices.Contains(strings.Split(documented[path], " or "), of) {
+			t.Errorf("%s is %s, fleet.md says %q", path, of, documented[path])
 		}
 	}
 	walk("", document)
-	for path := range told {
+	for path := range documented {
 		if !seen[path] {
 			t.Errorf("fleet.md has %s, which is not written", path)
 		}
 	}
 }
 
-// TestLargeFleet: the text on ten thousand captures, each of them with troubles of its
-// own, can be read in a terminal.
+// TestLargeFleet: the text about ten thousand captures, each with an error, fits a terminal.
 func TestLargeFleet(t *testing.T) {
 	records := job(10_000, "")
 	for i, r := range records {
@@ -210,7 +208,7 @@ func TestLargeFleet(t *testing.T) {
 	}
 }
 
-// TestOrder: in what order captures come does not matter.
+// TestOrder: the order of captures does not matter.
 func TestOrder(t *testing.T) {
 	records := job(40, "")
 	want := reports(t, fleetOf(records))
@@ -225,8 +223,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestHostileNames: whatever captures call anything, the reports have the parts that
-// they have for plain names, and nothing in them is more than text.
+// TestHostileNames: with any names, the reports have the same structure as with plain names, and
+// the names stay text.
 func TestHostileNames(t *testing.T) {
 	plain, _ := hostile.Outline(t, reports(t, fleetOf(job(16, "plain")))["fleet.md"])
 	for _, name := range hostile.Texts {

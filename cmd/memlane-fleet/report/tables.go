@@ -5,12 +5,12 @@ import (
 	"iter"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/render/tables"
 )
 
-// shard is how many captures, in the order of their names, share a row group of the
-// tables of a fleet: those who look for one capture read little more than its rows.
+// shard is how many captures share a row group, in the order of their names: a query for
+// one capture reads little more than its rows.
 const shard = 256
 
 // The tables are Parquet files. Equal fleets give the same bytes.
@@ -27,42 +27,23 @@ func writeFindings(w io.Writer, d *Data) error {
 	return tables.WriteGroups(w, inShards(findingRows(d.Fleet), func(r *findingRow) string { return r.Capture }))
 }
 
-// rankRow is one memory of a capture, or a capture without any: one that could not be
-// read among them.
+// rankRow is one memory of a capture, or a capture without memories, for example one that
+// could not be read.
 type rankRow struct {
-	Capture       string   `parquet:"capture"`
-	Content       string   `parquet:"content"` // SHA-256 in hexadecimal
-	State         string   `parquet:"state,dict"`
-	Reason        string   `parquet:"reason,dict"`
-	Format        string   `parquet:"format,dict"`
-	Producer      string   `parquet:"producer,dict"`
-	Losses        int64    `parquet:"losses"`
-	LostBytes     int64    `parquet:"lost_bytes"`
-	Rank          string   `parquet:"rank,dict"`
-	Host          string   `parquet:"host,dict"`
-	Process       string   `parquet:"process,dict"`
-	Device        string   `parquet:"device,dict"`
-	Memory        string   `parquet:"memory,dict"`
-	Allocator     string   `parquet:"allocator,dict"`
-	Begin         int64    `parquet:"begin_at"`
-	End           int64    `parquet:"end_at"`
-	Allocations   int64    `parquet:"allocations"`
-	Frees         int64    `parquet:"frees"`
-	Base          int64    `parquet:"base_bytes"`
-	Peak          int64    `parquet:"peak_bytes"`
-	PeakRequested int64    `parquet:"peak_requested"`
-	Live          int64    `parquet:"live_bytes"`
-	Growth        int64    `parquet:"growth_bytes"`
-	Leaked        int64    `parquet:"leaked_bytes"`
-	Reserved      int64    `parquet:"reserved_bytes"`
-	ReservedPeak  int64    `parquet:"reserved_peak"`
-	Free          int64    `parquet:"free_bytes"`
-	LargestFree   int64    `parquet:"largest_free"`
+	Capture   string `parquet:"capture"`
+	Content   string `parquet:"content"` // SHA-256 in hexadecimal
+	State     string `parquet:"state,dict"`
+	Reason    string `parquet:"reason,dict"`
+	Format    string `parquet:"format,dict"`
+	Producer  string `parquet:"producer,dict"`
+	Losses    int64  `parquet:"losses"`
+	LostBytes int64  `parquet:"lost_bytes"`
+	fleet.Memory
 	Fragmentation *float64 `parquet:"fragmentation,optional"`
-	Usage         []int64  `parquet:"usage,list"` // the most that was occupied in each of equal parts of the window
+	Usage         []int64  `parquet:"usage,list"` // peaks of equal parts of the window
 }
 
-// ofMemory says which memory of which capture a row is of.
+// ofMemory identifies the memory and the capture of a row.
 type ofMemory struct {
 	Capture string `parquet:"capture,dict"`
 	Rank    string `parquet:"rank,dict"`
@@ -75,8 +56,8 @@ func memoryOf(r *fleet.Record, n int) ofMemory {
 	return ofMemory{tables.Clean(r.Name), tables.Clean(m.Rank), tables.Clean(m.Device), tables.Clean(m.Memory)}
 }
 
-// siteRow is what a site did in a memory. function, file
-// and line are as in the sites of a capture.
+// siteRow contains the totals of a site in a memory. The columns function, file and line
+// are as in the sites of a capture.
 type siteRow struct {
 	ofMemory
 	tables.SiteText
@@ -101,7 +82,7 @@ type findingRow struct {
 	Description  string  `parquet:"description,dict"`
 }
 
-// inShards puts rows, which are in the order of their captures, into groups of shard
+// inShards divides rows, which are in the order of their captures, into groups of shard
 // captures.
 func inShards[R any](rows iter.Seq[R], captureOf func(*R) string) iter.Seq[iter.Seq[R]] {
 	return func(yield func(iter.Seq[R]) bool) {
@@ -135,18 +116,18 @@ func rankRows(f *fleet.Fleet) iter.Seq[rankRow] {
 		for r := range f.Records() {
 			of := rankRow{Capture: tables.Clean(r.Name), Content: r.Content, State: r.State.String(), Reason: tables.Clean(r.Reason), Format: tables.Clean(r.Format), Producer: tables.Clean(r.Producer)}
 			for _, l := range r.Losses {
-				of.Losses = lifetime.AddSat(of.Losses, l.Count)
-				of.LostBytes = lifetime.AddSat(of.LostBytes, l.Bytes)
+				of.Losses = units.AddSat(of.Losses, l.Count)
+				of.LostBytes = units.AddSat(of.LostBytes, l.Bytes)
 			}
 			if len(r.Memories) == 0 && !yield(of) {
 				return
 			}
 			for i := range r.Memories {
 				m, row := &r.Memories[i], of
-				row.Rank, row.Host, row.Process, row.Device, row.Memory, row.Allocator = tables.Clean(m.Rank), tables.Clean(m.Host), tables.Clean(m.Process), tables.Clean(m.Device), tables.Clean(m.Memory), tables.Clean(m.Allocator)
-				row.Begin, row.End, row.Allocations, row.Frees, row.Base = m.Begin, m.End, m.Allocations, m.Frees, m.Base
-				row.Peak, row.PeakRequested, row.Live, row.Growth, row.Leaked = m.Peak, m.PeakRequested, m.AtEnd, m.Growth, m.Leaked
-				row.Reserved, row.ReservedPeak, row.Free, row.LargestFree, row.Usage = m.Reserved, m.ReservedPeak, m.Free, m.LargestFree, m.Usage
+				row.Memory, row.Usage = *m, m.Usage
+				for _, text := range []*string{&row.Rank, &row.Host, &row.Process, &row.Device, &row.Memory.Memory, &row.Allocator} {
+					*text = tables.Clean(*text)
+				}
 				if m.Fragmentation >= 0 {
 					row.Fragmentation = &m.Fragmentation
 				}

@@ -16,8 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// ranksOnly makes the records of n ranks, of which every seventh was not read, and adds
-// them in an order by seed.
+// ranksOnly makes the records of n ranks in a random order. Every seventh was not read.
 func ranksOnly(n int, seed uint64) *fleet.Fleet {
 	f := &fleet.Fleet{}
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(n) {
@@ -42,8 +41,8 @@ func ranksOnly(n int, seed uint64) *fleet.Fleet {
 	return f
 }
 
-// TestTables: what is read back is every memory of every capture, in order, in
-// groups of shard captures, and the same bytes whatever the order of adding.
+// TestTables: the tables have every memory of every capture, in order, in groups of shard
+// captures. The order of adding does not change the bytes.
 func TestTables(t *testing.T) {
 	const n = 2*shard + 100
 	write := func(f *fleet.Fleet, to func(io.Writer, *Data) error) []byte {

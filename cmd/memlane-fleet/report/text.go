@@ -10,7 +10,7 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// How much a report shows, however large the fleet is. fleet.json has everything.
+// The number of lines of each part, for any size of fleet. fleet.json has everything.
 const (
 	textOutliers = 6
 	textFindings = 10
@@ -25,11 +25,11 @@ const (
 	textReason   = 140
 )
 
-// textName is the longest name in a line of its own.
+// textName is the longest name on a separate line.
 const textName = 76
 
-// writeText writes the report for a terminal: what stands out, what many ranks have in
-// common, what holds most, and what was not read; at most some 200 lines of 80 columns.
+// writeText writes the report for a terminal: ranks that differ, shared findings, the largest
+// places, and captures that were not read. It has at most about 200 lines of 80 columns.
 func writeText(w io.Writer, d *Data) error {
 	t := &page{text.NewPage(text.Style{})}
 	t.para("", "", d.Headline())
@@ -40,7 +40,7 @@ func writeText(w io.Writer, d *Data) error {
 	}
 	t.more("\n", len(d.Kinds)-textKinds, "memory kind")
 	t.troubles("Refused", d.Refused, textRefused)
-	t.troubles("Damaged, and read as far as they go", d.Damaged, textDamaged)
+	t.troubles("Damaged, read in part", d.Damaged, textDamaged)
 	t.missing(d)
 	t.losses(d)
 	return t.To(w)
@@ -48,7 +48,7 @@ func writeText(w io.Writer, d *Data) error {
 
 type page struct{ *text.Page }
 
-// para writes a paragraph. Words that no line holds are shortened.
+// para writes a paragraph. It shortens words that are longer than a line.
 func (t *page) para(first, indent, words string) {
 	all := strings.Fields(words)
 	for i := range all {
@@ -57,7 +57,7 @@ func (t *page) para(first, indent, words string) {
 	t.Para(first, indent, strings.Join(all, " "))
 }
 
-// more says how many things were left out.
+// more writes how many things were left out.
 func (t *page) more(before string, n int, thing string) {
 	if n > 0 {
 		t.Line("%s%s", before, moreOf(n, thing))
@@ -65,12 +65,12 @@ func (t *page) more(before string, n int, thing string) {
 }
 
 func moreOf(n int, thing string) string {
-	return units.Several(n, "more "+thing) + " (fleet.json has them all)"
+	return units.Plural(n, "more "+thing) + " (fleet.json has them all)"
 }
 
 func (t *page) standsOut(d *Data) {
 	if len(d.Outliers) == 0 && len(d.Grave()) == 0 {
-		t.Line("\nNothing stands out.")
+		t.Line("\nNo rank differs, and there are no findings.")
 		return
 	}
 	for i := range d.Outliers[:min(textOutliers, len(d.Outliers))] {
@@ -111,14 +111,14 @@ func (t *page) kind(k *fleet.Kind) {
 	t.more("", more, "place")
 }
 
-// peaksOf says how the peaks of a kind of memory are spread.
+// peaksOf describes the distribution of the peaks of a kind of memory.
 func peaksOf(k *fleet.Kind) string {
-	return "Peaks of " + units.Several(k.Memories, strings.TrimSpace(short(k.Name, 24)+" memory ID")) +
+	return "Peaks of " + units.Plural(k.Memories, strings.TrimSpace(short(k.Name, 24)+" memory ID")) +
 		": least " + units.Bytes(k.Peaks.Least) + ", median " + units.Bytes(k.Peaks.Median) +
 		", 90 % at most " + units.Bytes(k.Peaks.Ninetieth) + ", most " + units.Bytes(k.Peaks.Most)
 }
 
-// troubles lists captures, and what is wrong with each.
+// troubles lists captures with the problem of each.
 func (t *page) troubles(title string, all []*fleet.Record, most int) {
 	if len(all) == 0 {
 		return
@@ -140,7 +140,7 @@ func (t *page) missing(d *Data) {
 		t.more("  ", len(d.Missing)-textMissing, "capture")
 	}
 	if len(d.Absent) > 0 {
-		t.Line("\n%s without a capture", units.Several(len(d.Absent), "rank"))
+		t.Line("\n%s without a capture", units.Plural(len(d.Absent), "rank"))
 		list := strings.Join(d.Absent[:min(textAbsent, len(d.Absent))], ", ")
 		if more := len(d.Absent) - textAbsent; more > 0 {
 			list += " and " + moreOf(more, "rank")

@@ -1,7 +1,7 @@
-# Completes memlane's words in Bash: source <(memlane completion bash)
+# Completes memlane commands in Bash: source <(memlane completion bash)
 
 _memlane() {
-  # Bash may cut words at = and : too: pieces without a blank between them are one word.
+  # Bash can split words at = and : too. Join the pieces that have no blank between them.
   local line=${COMP_LINE:0:COMP_POINT} words=('') last=0 i
   for ((i = 0; i < COMP_CWORD; i++)); do
     words[last]+=${COMP_WORDS[i]}
@@ -15,10 +15,10 @@ _memlane() {
 
   COMPREPLY=()
   local answer reply begun=${words[last]} cut='' breaks=${COMP_WORDBREAKS//[^=:]/}
-  # Where memlane lists nothing, or is not there, Bash looks for files.
+  # If memlane fails or is not installed, Bash completes file names.
   answer=$(command memlane completion --word="$begun" -- "${words[@]:1:last-1}" 2>/dev/null) || return 0
   compopt +o bashdefault +o default 2>/dev/null
-  # Bash puts what is behind the last cut into its place.
+  # Bash replaces only the piece after the last split.
   [[ -z $breaks ]] || cut=${begun%"${begun##*[$breaks]}"}
   while IFS=$'\t' read -r reply _; do
     [[ -z $reply ]] || COMPREPLY+=("${reply#"$cut"}")

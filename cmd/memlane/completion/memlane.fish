@@ -1,7 +1,6 @@
-# Completes memlane's words in fish: memlane completion fish | source
+# Completes memlane commands in fish: memlane completion fish | source
 
-# Lists what may stand at the cursor in __memlane_words. Where it fails, as memlane lists nothing or is not there, fish
-# looks for files.
+# Sets __memlane_words to the candidates at the cursor. If memlane fails or is not installed, fish completes file names.
 function __memlane_lists
     command -q memlane; or return
     set -l before (commandline -opc)

@@ -1,10 +1,10 @@
 #compdef memlane
-# Completes memlane's words in zsh: source <(memlane completion zsh)
+# Completes memlane commands in zsh: source <(memlane completion zsh)
 
 _memlane() {
   local answer line word
   local -a words_and_docs
-  # Where memlane lists nothing, or is not there, zsh looks for files.
+  # If memlane fails or is not installed, zsh completes file names.
   if ! answer=$(command memlane completion --word="${(Q)PREFIX}" -- "${(@Q)words[2,CURRENT-1]}" 2>/dev/null); then
     [[ $PREFIX != -*=* ]] || compset -P '*='
     _files
@@ -17,7 +17,7 @@ _memlane() {
   [[ -z $answer ]] || _describe memlane words_and_docs
 }
 
-# As a file in fpath it is run to complete; sourced, it says what it completes.
+# zsh runs a file in fpath for each completion. A sourced file registers the function.
 if [[ ${funcstack[1]-} == _memlane ]]; then
   _memlane "$@"
 else

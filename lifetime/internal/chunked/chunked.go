@@ -1,4 +1,4 @@
-// Package chunked has lists that grow without being copied.
+// Package chunked has lists that grow without copying their elements.
 package chunked
 
 import "iter"
@@ -6,11 +6,11 @@ import "iter"
 // Len is the number of elements of a chunk.
 const Len = 8192
 
-// List is a growing list in pieces: past the first one it never copies what
-// it holds, so a long list costs its size and no more. Its zero value is empty.
+// List is a list in chunks. After the first chunk it never copies its elements, so a long
+// list takes no more memory than its size. Its zero value is empty.
 type List[T any] struct {
 	chunks [][]T
-	N      int // its elements
+	N      int // number of elements
 }
 
 // Add appends an element.
@@ -18,7 +18,7 @@ func (c *List[T]) Add(v T) {
 	if c.N%Len == 0 {
 		size := Len
 		if c.N == 0 {
-			size = 16 // a capture may have thousands of spaces with an event each
+			size = 16 // a capture may have thousands of spaces with one event each
 		}
 		c.chunks = append(c.chunks, make([]T, 0, size))
 	}
@@ -27,11 +27,11 @@ func (c *List[T]) Add(v T) {
 	c.N++
 }
 
-// At returns an element by its index.
+// At returns element i.
 func (c *List[T]) At(i int) *T { return &c.chunks[i/Len][i%Len] }
 
-// Release lets go of the chunks before that of element i: they are not looked at any
-// more.
+// Release frees the chunks before that of element i. Their elements must not be used
+// afterwards.
 func (c *List[T]) Release(i int) {
 	for k := i/Len - 1; k >= 0 && c.chunks[k] != nil; k-- {
 		c.chunks[k] = nil

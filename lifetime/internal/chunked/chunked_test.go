@@ -2,7 +2,7 @@ package chunked
 
 import "testing"
 
-// TestList: a list of several chunks, and what is let go of.
+// TestList: a list of several chunks, and Release.
 func TestList(t *testing.T) {
 	var c List[int]
 	const n = 3*Len + 5

@@ -1,10 +1,10 @@
-// Package spans keeps ranges of addresses: it is the live set of every sweep that
-// asks who lies where.
+// Package spans maps ranges of addresses to values.
 package spans
 
 import (
 	"iter"
 	"math"
+	"slices"
 )
 
 // Span is a range of addresses [Lo, Hi) with a value.
@@ -13,22 +13,22 @@ type Span[V any] struct {
 	Val    V
 }
 
-// chunkSpans bounds the entries of one chunk of a Map: small enough that
-// an insertion moves little, large enough that the list of chunks stays short.
+// chunkSpans limits the spans of a chunk: an insertion moves few spans, and the list of
+// chunks stays short.
 const chunkSpans = 256
 
-// Map holds disjoint address ranges in order, in chunks: finding is
-// O(log n), inserting O(chunkSpans + n/chunkSpans). Its zero value is empty.
+// Map holds disjoint address ranges in order, in chunks. A search takes O(log n), an
+// insertion O(chunkSpans + n/chunkSpans). Its zero value is empty.
 //
-// A balanced tree would do the same with more code; a map by address cannot
-// find ranges that begin elsewhere.
+// A balanced tree would need more code. A Go map by address cannot find ranges that begin
+// at another address.
 type Map[V any] struct {
 	chunks [][]Span[V]
 }
 
-// find returns the position of the first span whose end lies above addr.
+// find returns the position of the first span that ends above addr.
 func (m *Map[V]) find(addr uint64) (c, i int) {
-	// Written out, since each event of a long history may come here.
+	// Two loops instead of sort.Search, because every event of a history may call find.
 	for end := len(m.chunks); c < end; {
 		mid := (c + end) / 2
 		if chunk := m.chunks[mid]; chunk[len(chunk)-1].Hi > addr {
@@ -52,8 +52,8 @@ func (m *Map[V]) find(addr uint64) (c, i int) {
 	return c, i
 }
 
-// Overlapping yields, in order, the spans that share an address with [lo, hi):
-// none when the range is empty. The map must not change meanwhile.
+// Overlapping yields the spans that share an address with [lo, hi), in order. An empty
+// range has none. The map must not change meanwhile.
 func (m *Map[V]) Overlapping(lo, hi uint64) iter.Seq[Span[V]] {
 	return func(yield func(Span[V]) bool) {
 		if lo >= hi {
@@ -92,28 +92,11 @@ func (m *Map[V]) Gaps(lo, hi uint64) []Span[V] {
 	return gaps
 }
 
-// collect returns the spans that share an address with [lo, hi).
-func (m *Map[V]) collect(lo, hi uint64) []Span[V] {
-	var hit []Span[V]
-	for s := range m.Overlapping(lo, hi) {
-		hit = append(hit, s)
-	}
-	return hit
-}
-
-// drop removes n spans of chunk c from i on, and the chunk when it gets empty.
-func (m *Map[V]) drop(c, i, n int) {
-	m.chunks[c] = append(m.chunks[c][:i], m.chunks[c][i+n:]...)
-	if len(m.chunks[c]) == 0 {
-		m.chunks = append(m.chunks[:c], m.chunks[c+1:]...)
-	}
-}
-
-// Cut removes [lo, hi) and returns what was removed, cut to that range. Spans
-// that stick out keep their value for the parts outside.
+// Cut removes [lo, hi) and returns the removed spans, cut to that range. The parts of
+// spans outside the range stay.
 func (m *Map[V]) Cut(lo, hi uint64) []Span[V] {
 	var rest []Span[V]
-	hit := m.collect(lo, hi)
+	hit := slices.Collect(m.Overlapping(lo, hi))
 	if len(hit) == 0 {
 		return nil
 	}
@@ -129,7 +112,10 @@ func (m *Map[V]) Cut(lo, hi uint64) []Span[V] {
 	for removed := 0; removed < len(hit); {
 		c, i := m.find(lo)
 		n := min(len(hit)-removed, len(m.chunks[c])-i)
-		m.drop(c, i, n)
+		m.chunks[c] = slices.Delete(m.chunks[c], i, i+n)
+		if len(m.chunks[c]) == 0 {
+			m.chunks = slices.Delete(m.chunks, c, c+1)
+		}
 		removed += n
 	}
 	for _, s := range rest {
@@ -138,7 +124,7 @@ func (m *Map[V]) Cut(lo, hi uint64) []Span[V] {
 	return hit
 }
 
-// Set makes [lo, hi) hold val, and returns what it replaced.
+// Set maps [lo, hi) to val and returns the replaced spans, as Cut does.
 func (m *Map[V]) Set(lo, hi uint64, val V) []Span[V] {
 	if lo >= hi {
 		return nil
@@ -148,7 +134,7 @@ func (m *Map[V]) Set(lo, hi uint64, val V) []Span[V] {
 	return old
 }
 
-// insert adds a span that overlaps none.
+// insert adds a span that overlaps no other.
 func (m *Map[V]) insert(s Span[V]) {
 	if len(m.chunks) == 0 {
 		m.chunks = [][]Span[V]{append(make([]Span[V], 0, chunkSpans), s)}
@@ -159,16 +145,12 @@ func (m *Map[V]) insert(s Span[V]) {
 		c--
 		i = len(m.chunks[c])
 	}
-	chunk := append(m.chunks[c], s)
-	copy(chunk[i+1:], chunk[i:])
-	chunk[i] = s
+	chunk := slices.Insert(m.chunks[c], i, s)
 	m.chunks[c] = chunk
 	if len(chunk) == chunkSpans {
 		half := append(make([]Span[V], 0, chunkSpans), chunk[chunkSpans/2:]...)
 		m.chunks[c] = chunk[:chunkSpans/2]
-		m.chunks = append(m.chunks, nil)
-		copy(m.chunks[c+2:], m.chunks[c+1:])
-		m.chunks[c+1] = half
+		m.chunks = slices.Insert(m.chunks, c+1, half)
 	}
 }
 
@@ -185,7 +167,7 @@ func (m *Map[V]) All() iter.Seq[Span[V]] {
 	}
 }
 
-// End returns addr+size, saturated: a range never wraps around.
+// End returns addr+size, saturated.
 func End(addr uint64, size int64) uint64 {
 	end := addr + uint64(size)
 	if end < addr {

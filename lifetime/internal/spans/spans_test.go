@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// naiveSpans does what a Map does, one address at a time. Touching spans of
-// equal value are one span here, so spans are compared after joining.
+// naiveSpans is a Map with an entry for each address. It joins adjacent spans of equal
+// value, so tests compare spans after joining.
 type naiveSpans map[uint64]int
 
 func (n naiveSpans) spans(lo, hi uint64) []Span[int] {
@@ -22,7 +22,7 @@ func (n naiveSpans) spans(lo, hi uint64) []Span[int] {
 	return joined(all)
 }
 
-// joined joins spans that touch and hold the same value.
+// joined joins adjacent spans of equal value.
 func joined(all []Span[int]) []Span[int] {
 	var out []Span[int]
 	for _, s := range all {
@@ -35,8 +35,8 @@ func joined(all []Span[int]) []Span[int] {
 	return out
 }
 
-// checkSpans verifies what holds in every Map: no empty span, no empty or
-// overfull chunk, spans in order and disjoint.
+// checkSpans verifies the invariants of a Map: no empty span, no empty or full chunk, spans
+// in order and disjoint.
 func checkSpans[V any](m *Map[V]) error {
 	last := uint64(0)
 	for c, chunk := range m.chunks {
@@ -53,8 +53,8 @@ func checkSpans[V any](m *Map[V]) error {
 	return nil
 }
 
-// TestSpansAgainstNaive runs random operations on a Map and on a map of
-// single addresses. Short spans over a long range make the chunks split.
+// TestSpansAgainstNaive runs random operations on a Map and on naiveSpans. Many short spans
+// make the chunks split.
 func TestSpansAgainstNaive(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -88,7 +88,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 					}
 				case 2:
 					if rng.IntN(3) > 0 && c.split > 1 {
-						continue // few cuts, or the map stays small
+						continue // few cuts, so that the map grows
 					}
 					if got := joined(m.Cut(lo, hi)); !slices.Equal(got, want) {
 						t.Fatalf("op %d: cut(%d, %d) = %v, want %v", op, lo, hi, got, want)
@@ -100,7 +100,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 					if got := m.Overlaps(lo, hi); got != (len(want) > 0) {
 						t.Fatalf("op %d: Overlaps(%d, %d) = %v, want %v", op, lo, hi, got, want)
 					}
-					clipped := m.collect(lo, hi)
+					clipped := slices.Collect(m.Overlapping(lo, hi))
 					for i := range clipped {
 						clipped[i].Lo, clipped[i].Hi = max(clipped[i].Lo, lo), min(clipped[i].Hi, hi)
 					}
@@ -124,8 +124,8 @@ func TestSpansAgainstNaive(t *testing.T) {
 	}
 }
 
-// TestSpansInsertInAnyOrder fills many chunks from above, from below and in no
-// order: the result is the same.
+// TestSpansInsertInAnyOrder fills many chunks in ascending, descending and random order.
+// The result must be the same.
 func TestSpansInsertInAnyOrder(t *testing.T) {
 	const n = 5 * chunkSpans
 	up := make([]int, n)
@@ -175,11 +175,11 @@ func TestSpansAtTheEdges(t *testing.T) {
 		if got := m.Overlaps(c.lo, c.hi); got != c.want {
 			t.Errorf("Overlaps(%d, %d) = %v", c.lo, c.hi, got)
 		}
-		if got := len(m.collect(c.lo, c.hi)) > 0; got != c.want {
+		if got := len(slices.Collect(m.Overlapping(c.lo, c.hi))) > 0; got != c.want {
 			t.Errorf("Overlapping(%d, %d) yields one: %v", c.lo, c.hi, got)
 		}
 	}
-	// An empty cut inside a span leaves it whole.
+	// An empty cut inside a span does not split it.
 	if cut := m.Cut(5, 5); cut != nil {
 		t.Errorf("an empty cut removed %v", cut)
 	}
@@ -187,7 +187,7 @@ func TestSpansAtTheEdges(t *testing.T) {
 	if got := slices.Collect(m.All()); !slices.Equal(got, want) {
 		t.Errorf("spans %v, want %v", got, want)
 	}
-	// Stopping early is allowed.
+	// An early stop is allowed.
 	for range m.All() {
 		break
 	}

@@ -1,15 +1,16 @@
 package preset
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
 
-// CallsOf returns the calls of a capture: those that were recorded, in their
-// order, or else what stands for them, space by space. Where steps are marked,
-// that is each step of each function that allocates: the change is what the live
-// bytes of the function's buffers changed by. Otherwise it is each allocation:
-// the change is its size if it is never freed, else 0. Bytes are occupied ones.
+// CallsOf returns the recorded calls of a capture, in order, else calls derived from its history, space by space. With
+// marked steps, a derived call is one step of one function that allocates or frees; its change is that of the live bytes of
+// the function. Without, it is one allocation; its change is its size if it is never freed, else 0. Bytes are occupied.
 //
-// Before is the level of the whole space when the call began, and After is that and
-// the change, so that the calls of one function tell what that function did.
+// Before is the level of the whole space at the beginning of the call. After is Before plus the change, so that the calls of
+// one function show only what that function did.
 func CallsOf(c *lifetime.Capture) []lifetime.Call {
 	if len(c.Calls) > 0 {
 		return c.Calls
@@ -19,7 +20,7 @@ func CallsOf(c *lifetime.Capture) []lifetime.Call {
 		if s.Facts&lifetime.History == 0 || s.Axis == lifetime.ProgramOrder {
 			continue
 		}
-		d := deriver{c: c, space: i, s: s, reserved: s.ReservedLevels()}
+		d := deriver{c: c, space: i, s: s, levels: s.ReservedLevels()}
 		for _, m := range s.Marks {
 			if m.Kind == lifetime.Step {
 				d.steps = append(d.steps, m)
@@ -35,30 +36,29 @@ func CallsOf(c *lifetime.Capture) []lifetime.Call {
 	return calls
 }
 
-// deriver makes calls of a history.
+// deriver derives calls from a history.
 type deriver struct {
 	c        *lifetime.Capture
 	space    int
 	s        *lifetime.Space
 	steps    []lifetime.Mark
-	reserved []lifetime.Level // still to come
-	held     int64            // reserved so far
+	levels   []lifetime.Level // of reserved memory, not yet reached
+	reserved int64            // current level
 	calls    []lifetime.Call
 }
 
-// call adds a call with what is known of all of them.
+// call adds a call and completes the fields that all derived calls share.
 func (d *deriver) call(begin, end int64, call lifetime.Call) {
-	for ; len(d.reserved) > 0 && d.reserved[0].At <= end; d.reserved = d.reserved[1:] {
-		d.held = d.reserved[0].Bytes
+	for ; len(d.levels) > 0 && d.levels[0].At <= end; d.levels = d.levels[1:] {
+		d.reserved = d.levels[0].Bytes
 	}
-	call.Space, call.Reserved = d.space, d.held
+	call.Space, call.Reserved = d.space, d.reserved
 	call.Begin, call.End = d.seconds(begin), d.seconds(end)
 	call.Seconds = call.End - call.Begin
 	d.calls = append(d.calls, call)
 }
 
-// seconds returns an instant in seconds; events count as one each where there is no
-// clock.
+// seconds returns an instant in seconds. Without a clock, an event counts as a second.
 func (d *deriver) seconds(t int64) float64 {
 	if d.s.Axis == lifetime.Time {
 		return float64(t) / 1e9
@@ -71,11 +71,11 @@ func (d *deriver) ofAllocations() {
 	for c := range d.s.Changes() {
 		b := &d.s.Buffers[c.Buffer]
 		if !c.Begin {
-			level = lifetime.AddSat(level, -b.Size)
+			level = units.AddSat(level, -b.Size)
 			continue
 		}
 		if b.Edge&lifetime.BeginUnseen == 0 {
-			call := lifetime.Call{Site: b.Site, Before: level, After: lifetime.AddSat(level, b.Size), Peak: lifetime.AddSat(level, b.Size), Allocated: b.Size}
+			call := lifetime.Call{Site: b.Site, Before: level, After: units.AddSat(level, b.Size), Peak: units.AddSat(level, b.Size), Allocated: b.Size}
 			end := d.s.End
 			if b.Edge&lifetime.EndOpen == 0 {
 				call.After, call.Freed, end = level, b.Size, b.End
@@ -83,27 +83,21 @@ func (d *deriver) ofAllocations() {
 			d.call(b.Begin, b.Begin, call)
 			d.calls[len(d.calls)-1].Seconds = d.seconds(end) - d.seconds(b.Begin)
 		}
-		level = lifetime.AddSat(level, b.Size)
+		level = units.AddSat(level, b.Size)
 	}
 }
 
-// functionStep is what a function did in a step.
-type functionStep struct {
-	site                           lifetime.SiteID
-	allocated, freed, change, peak int64
-}
-
 func (d *deriver) ofSteps() {
-	functions := map[string]*functionStep{}
+	functions := map[string]*lifetime.Call{} // of the step; After and Peak are relative to Before
 	names := map[lifetime.SiteID]string{}
 	var order []string
 	level, before := d.s.Base, d.s.Base
 	step := 0
 	finish := func() {
 		for _, name := range order {
-			f := functions[name]
-			d.call(d.steps[step].Begin, d.steps[step].End, lifetime.Call{Site: f.site, Before: before, After: lifetime.AddSat(before, f.change),
-				Peak: lifetime.AddSat(before, f.peak), Allocated: f.allocated, Freed: f.freed})
+			call := *functions[name]
+			call.Before, call.After, call.Peak = before, units.AddSat(before, call.After), units.AddSat(before, call.Peak)
+			d.call(d.steps[step].Begin, d.steps[step].End, call)
 		}
 		clear(functions)
 		order, before = nil, level
@@ -119,7 +113,7 @@ func (d *deriver) ofSteps() {
 			size = -size
 		}
 		if step < len(d.steps) && c.T < d.steps[step].Begin {
-			before = lifetime.AddSat(level, size)
+			before = units.AddSat(level, size)
 		} else if step < len(d.steps) && (!c.Begin || b.Edge&lifetime.BeginUnseen == 0) {
 			name, known := names[b.Site]
 			if !known {
@@ -128,25 +122,26 @@ func (d *deriver) ofSteps() {
 			}
 			f := functions[name]
 			if f == nil {
-				f = &functionStep{site: b.Site}
+				f = &lifetime.Call{Site: b.Site}
 				functions[name] = f
 				order = append(order, name)
 			}
-			f.add(size)
+			add(f, size)
 		}
-		level = lifetime.AddSat(level, size)
+		level = units.AddSat(level, size)
 	}
 	for step < len(d.steps) {
 		finish()
 	}
 }
 
-func (f *functionStep) add(size int64) {
+// add adds an allocation or, with a negative size, a free to a call of ofSteps.
+func add(f *lifetime.Call, size int64) {
 	if size > 0 {
-		f.allocated = lifetime.AddSat(f.allocated, size)
+		f.Allocated = units.AddSat(f.Allocated, size)
 	} else {
-		f.freed = lifetime.AddSat(f.freed, -size)
+		f.Freed = units.AddSat(f.Freed, -size)
 	}
-	f.change = lifetime.AddSat(f.change, size)
-	f.peak = max(f.peak, f.change)
+	f.After = units.AddSat(f.After, size)
+	f.Peak = max(f.Peak, f.After)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
-// twoSteps is a space in which "keep" keeps 100 bytes in each of two steps,
-// "pass" frees what it allocates, and the second step frees what is older.
+// twoSteps returns a space with two steps. "keep" retains 100 bytes per step, "pass" frees its buffers, and the second step
+// frees the buffer of "set up".
 func twoSteps(marks bool) (*build.Builder, build.SpaceRef) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f"})
@@ -84,7 +84,7 @@ func TestCallsOfSteps(t *testing.T) {
 	})
 }
 
-// TestCallsOfAllocations: without steps each allocation is one.
+// TestCallsOfAllocations: without steps, each allocation is a call.
 func TestCallsOfAllocations(t *testing.T) {
 	b, _ := twoSteps(false)
 	c := finish(t, b)
@@ -97,7 +97,7 @@ func TestCallsOfAllocations(t *testing.T) {
 	})
 }
 
-// TestCallsAround: a step has what begins with it, and not what begins when it ends.
+// TestCallsAround: a step includes its begin and excludes its end.
 func TestCallsAround(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f"})
@@ -118,8 +118,7 @@ func TestCallsAround(t *testing.T) {
 	}
 }
 
-// TestSecondsOfCalls: an allocation takes as long as its buffer lives; without a clock
-// events count as seconds.
+// TestSecondsOfCalls: the duration of an allocation is the lifetime of its buffer; without a clock, events count as seconds.
 func TestSecondsOfCalls(t *testing.T) {
 	for axis, second := range map[lifetime.Axis]float64{lifetime.Time: 1e9, lifetime.Event: 1} {
 		b := build.New(build.Everything)
@@ -142,7 +141,10 @@ func TestOnly(t *testing.T) {
 	b.FunctionCall(first, lifetime.Call{Allocated: 1})
 	b.FunctionCall(second, lifetime.Call{Allocated: 2})
 	b.Sample(second, lifetime.Sample{DeviceUsed: 3})
-	part := finish(t, b).Only(func(s *lifetime.Space) bool { return s.Device == "cuda:1" })
+	part, err := (&lifetime.Selection{Space: "cuda:1"}).Of(finish(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(part.Spaces) != 1 || len(part.Calls) != 1 || part.Calls[0].Allocated != 2 || part.Calls[0].Space != 0 ||
 		len(part.Samples) != 1 || part.Samples[0].Space != 0 {
 		t.Errorf("%+v %+v", part.Calls, part.Samples)

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// timeMemoryCorrelation finds that the time of calls goes with the bytes that
-// they allocate, or against them.
-func timeMemoryCorrelation(l *look) []Insight {
+// timeMemoryCorrelation finds a strong correlation, positive or negative, between the time of calls and their allocated
+// bytes.
+func timeMemoryCorrelation(l *input) []Insight {
 	if len(l.calls) < 10 {
 		return nil
 	}
@@ -17,7 +17,7 @@ func timeMemoryCorrelation(l *look) []Insight {
 		sizes = append(sizes, float64(c.Allocated))
 	}
 	r := pearson(times, sizes)
-	if !(math.Abs(r) > 0.7) { // NaN where one is constant
+	if !(math.Abs(r) > 0.7) { // NaN if one is constant
 		return nil
 	}
 	interpretation := "negative"

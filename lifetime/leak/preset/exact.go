@@ -5,13 +5,12 @@ import (
 	"math/big"
 )
 
-// exactBits hold any sum of squares of float64s without rounding: their bits lie
-// between 2^-2148 and 2^2048.
+// exactBits is a precision that holds any sum of squares of float64s without rounding: their bits lie between 2^-2148 and
+// 2^2048.
 const exactBits = 4300
 
-// exactMean returns the mean as Python's statistics.mean does: of the exact sum,
-// rounded once, so that the mean of equal values is that value. It is NaN where
-// a value is not finite.
+// exactMean returns the mean like Python's statistics.mean: the exact sum, rounded once, so that the mean of equal values
+// is that value. It returns NaN if a value is not finite.
 func exactMean(values []float64) float64 {
 	sum, _, ok := exactSums(values)
 	if !ok {
@@ -21,9 +20,8 @@ func exactMean(values []float64) float64 {
 	return mean
 }
 
-// exactDeviation returns the sample's standard deviation as Python's
-// statistics.stdev does: the root of the exact variance. There must be two
-// values.
+// exactDeviation returns the sample standard deviation like Python's statistics.stdev: the root of the exact variance. It
+// needs two values.
 func exactDeviation(values []float64) float64 {
 	sum, squares, ok := exactSums(values)
 	if !ok {
@@ -37,8 +35,7 @@ func exactDeviation(values []float64) float64 {
 	return deviation
 }
 
-// exactSums returns the exact sums of values and of their squares; ok is false
-// where one is not finite.
+// exactSums returns the exact sums of values and of their squares; ok is false if a value is not finite.
 func exactSums(values []float64) (sum, squares *big.Rat, ok bool) {
 	x, y := new(big.Float).SetPrec(exactBits), new(big.Float).SetPrec(exactBits)
 	one, square := new(big.Float), new(big.Float).SetPrec(exactBits)

@@ -2,9 +2,8 @@ package preset
 
 import "slices"
 
-// fragmentation finds that the fragments are too large a share of the reserved
-// memory after a call, on average over all calls.
-func fragmentation(l *look) []Pattern {
+// fragmentation finds a large share of fragments in the reserved memory, on average over all calls.
+func fragmentation(l *input) []Pattern {
 	var ratios []float64
 	var high []call
 	for _, c := range l.calls {
@@ -24,15 +23,11 @@ func fragmentation(l *look) []Pattern {
 	if average <= l.t.FragmentationRatio {
 		return nil
 	}
-	severity := "warning"
-	if average > 0.5 {
-		severity = "critical"
-	}
 	functions := namesOf(high)
 	return []Pattern{{
 		PatternType:       "fragmentation",
 		Description:       "High memory fragmentation detected across operations",
-		Severity:          severity,
+		Severity:          severityOf(average > 0.5),
 		AffectedFunctions: functions,
 		Metrics: Figures{
 			{"average_fragmentation", Float(average)},

@@ -10,29 +10,28 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// The classifications of gaps.
+// Classifications of gaps.
 const (
 	transientSpike    = "transient_spike"
 	persistentDrift   = "persistent_drift"
 	fragmentationLike = "fragmentation_like"
 )
 
-// gapLook is what a rule on gaps looks at: samples that know both sides of the
-// gap and how much memory the device has.
-type gapLook struct {
+// gapInput is the input of the rules about gaps: samples with both sides of the gap and the memory of the device.
+type gapInput struct {
 	preset  *Preset
 	t       Thresholds
 	samples []*lifetime.Sample
 	gaps    []float64 // bytes in use on the device that the allocator did not reserve
-	largest float64   // of the gaps, up or down, over the device's memory
+	largest float64   // largest absolute gap over the memory of the device
 }
 
-// newGapLook returns nil without samples.
-func newGapLook(p *Preset, samples []lifetime.Sample, t Thresholds) *gapLook {
+// newGapInput returns nil without samples.
+func newGapInput(p *Preset, samples []lifetime.Sample, t Thresholds) *gapInput {
 	if len(samples) == 0 {
 		return nil
 	}
-	g := &gapLook{preset: p, t: t}
+	g := &gapInput{preset: p, t: t}
 	for i := range samples {
 		s := &samples[i]
 		if s.DeviceTotal <= 0 || s.DeviceUsed < 0 || s.Reserved < 0 || p.regularOnly && !s.Regular {
@@ -46,13 +45,13 @@ func newGapLook(p *Preset, samples []lifetime.Sample, t Thresholds) *gapLook {
 	return g
 }
 
-// open reports whether there are enough samples and one gap worth a look.
-func (g *gapLook) open() bool {
+// relevant reports whether there are enough samples and one large gap.
+func (g *gapInput) relevant() bool {
 	return g != nil && len(g.gaps) >= 3 && g.largest >= g.t.GapRatioThreshold
 }
 
-// finding completes a finding whose cause shows best in a sample.
-func (g *gapLook) finding(f GapFinding, in *lifetime.Sample) []GapFinding {
+// finding completes a finding; in is the sample that shows it best.
+func (g *gapInput) finding(f GapFinding, in *lifetime.Sample) []GapFinding {
 	f.Remediation = g.preset.gapAdvice[f.Classification]
 	if g.preset.dated {
 		f.Moment = &Moment{EvidenceTimestampNS: in.T}
@@ -61,7 +60,7 @@ func (g *gapLook) finding(f GapFinding, in *lifetime.Sample) []GapFinding {
 }
 
 // transientSpikes finds gaps far above the mean.
-func transientSpikes(g *gapLook) []GapFinding {
+func transientSpikes(g *gapInput) []GapFinding {
 	average, spread := mean(g.gaps), deviation(g.gaps)
 	if spread == 0 || math.IsNaN(spread) {
 		return nil
@@ -79,13 +78,9 @@ func transientSpikes(g *gapLook) []GapFinding {
 		return nil
 	}
 	z := (g.gaps[highest] - average) / spread
-	severity := "warning"
-	if z > 2*g.t.GapSpikeZScore {
-		severity = "critical"
-	}
 	return g.finding(GapFinding{
 		Classification: transientSpike,
-		Severity:       severity,
+		Severity:       severityOf(z > 2*g.t.GapSpikeZScore),
 		Confidence:     Float(round(min(1, z/(3*g.t.GapSpikeZScore)), 3)),
 		Evidence: Figures{
 			{"spike_count", spikes},
@@ -99,7 +94,7 @@ func transientSpikes(g *gapLook) []GapFinding {
 }
 
 // persistentDrifts finds gaps that grow along a line.
-func persistentDrifts(g *gapLook) []GapFinding {
+func persistentDrifts(g *gapInput) []GapFinding {
 	if len(g.gaps) < 5 {
 		return nil
 	}
@@ -112,15 +107,11 @@ func persistentDrifts(g *gapLook) []GapFinding {
 	if !ok || !(fit.slope > 0) || square < g.t.GapDriftRSquared {
 		return nil
 	}
-	severity := "warning"
-	if square > 0.85 {
-		severity = "critical"
-	}
 	perSecond := fit.slope * 1e9
 	last := len(g.gaps) - 1
 	return g.finding(GapFinding{
 		Classification: persistentDrift,
-		Severity:       severity,
+		Severity:       severityOf(square > 0.85),
 		Confidence:     Float(roundScaled(min(1, square), 3)),
 		Evidence: Figures{
 			{"slope_bytes_per_sec", Float(roundScaled(perSecond, 1))},
@@ -133,9 +124,8 @@ func persistentDrifts(g *gapLook) []GapFinding {
 	}, g.samples[last])
 }
 
-// fragmentationLikes finds that the fragments are a large share of the reserved
-// memory.
-func fragmentationLikes(g *gapLook) []GapFinding {
+// fragmentationLikes finds a large share of fragments in the reserved memory, on average over all samples.
+func fragmentationLikes(g *gapInput) []GapFinding {
 	var ratios []float64
 	var fragmented []*lifetime.Sample
 	for _, s := range g.samples {
@@ -151,13 +141,9 @@ func fragmentationLikes(g *gapLook) []GapFinding {
 	if average < g.t.GapFragmentationRatio {
 		return nil
 	}
-	severity := "warning"
-	if average > 0.5 {
-		severity = "critical"
-	}
 	return g.finding(GapFinding{
 		Classification: fragmentationLike,
-		Severity:       severity,
+		Severity:       severityOf(average > 0.5),
 		Confidence:     Float(round(min(1, average/0.6), 3)),
 		Evidence: Figures{
 			{"avg_fragmentation_ratio", Float(round(average, 4))},
@@ -176,7 +162,7 @@ func sortGaps(all []GapFinding) {
 	})
 }
 
-// round rounds as Python does: the decimal number that is nearest to x.
+// round rounds like Python: to the decimal number nearest to x.
 func round(x float64, digits int) float64 {
 	nearest, err := strconv.ParseFloat(strconv.FormatFloat(x, 'f', digits, 64), 64)
 	if err != nil { // not finite
@@ -185,8 +171,7 @@ func round(x float64, digits int) float64 {
 	return nearest
 }
 
-// formatBytes writes a size as gpumemprof.utils.format_bytes does, in binary
-// units with decimal names.
+// formatBytes formats a size like gpumemprof.utils.format_bytes: binary units with decimal names.
 func formatBytes(size float64) string {
 	if size == 0 {
 		return "0 B"

@@ -16,7 +16,7 @@ import (
 
 const goldens = "../../../testdata/gpumemprof/golden/"
 
-// goldenCase is an input and what the original made of it, by preset.
+// goldenCase is an input and the output of the original, by preset.
 type goldenCase struct {
 	Case   string
 	Input  json.RawMessage
@@ -41,7 +41,7 @@ func casesIn(t testing.TB, file string) []goldenCase {
 	return all.Cases
 }
 
-// capture reads the records of a case as a file of its own.
+// capture reads the records of a case as a file.
 func capture(t testing.TB, input []byte) *lifetime.Capture {
 	t.Helper()
 	c, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(input)})
@@ -57,7 +57,7 @@ func capture(t testing.TB, input []byte) *lifetime.Capture {
 	return c
 }
 
-// generic returns v as JSON has it.
+// generic returns v after encoding to JSON and decoding.
 func generic(t testing.TB, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -71,8 +71,8 @@ func generic(t testing.TB, v any) any {
 	return out
 }
 
-// difference names the first place where two JSON values are not equal, floats
-// to 1e-9 relative or absolute.
+// difference describes the first difference of two JSON values, "" if there is none. Floats may differ by 1e-9, relative or
+// absolute.
 func difference(path string, have, want any) string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -117,7 +117,7 @@ func TestReports(t *testing.T) {
 	for _, c := range cases {
 		read := capture(t, c.Input)
 		for _, p := range preset.Presets {
-			have := generic(t, p.Report(read, read.Calls, p.Thresholds))
+			have := generic(t, p.Optimize(read, read.Calls, p.Thresholds))
 			if d := difference("report", have, c.Output[p.Name]); d != "" {
 				t.Errorf("%s by %s: %s", c.Case, p.Name, d)
 			}
@@ -134,7 +134,7 @@ func TestGaps(t *testing.T) {
 	for _, c := range cases {
 		read := capture(t, c.Input)
 		for _, p := range preset.Presets {
-			r := p.Report(read, nil, p.Thresholds)
+			r := p.Optimize(read, nil, p.Thresholds)
 			if d := difference("gap_analysis", generic(t, r.GapAnalysis), c.Output[p.Name]); d != "" {
 				t.Errorf("%s by %s: %s", c.Case, p.Name, d)
 			}
@@ -142,8 +142,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestKeys holds a report to the original's keys, in its order: gap_analysis
-// only where there are samples, and no null in place of a list.
+// TestKeys: a report has the keys of the original, in order; gap_analysis only with samples; no list is null.
 func TestKeys(t *testing.T) {
 	const empty = `{"summary":{"total_functions_analyzed":0,"total_function_calls":0,"total_memory_allocated":0,"total_execution_time":0,"analysis_timestamp":null},` +
 		`"critical_issues":[],"high_impact_insights":[],"all_patterns":[],"all_insights":[],"recommendations":[],` +
@@ -153,7 +152,7 @@ func TestKeys(t *testing.T) {
 		`[{"timestamp_ns":1,"device_used_bytes":2}]`: empty + `,"gap_analysis":[]}`,
 	} {
 		c := capture(t, []byte(input))
-		have, err := json.Marshal(preset.Presets[0].Report(c, c.Calls, preset.Presets[0].Thresholds))
+		have, err := json.Marshal(preset.Presets[0].Optimize(c, c.Calls, preset.Presets[0].Thresholds))
 		if err != nil || string(have) != want {
 			t.Errorf("%s: %s %v, want %s", input, have, err, want)
 		}

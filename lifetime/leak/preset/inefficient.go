@@ -1,11 +1,10 @@
 package preset
 
-import "github.com/memlane/memlane/lifetime"
+import "github.com/memlane/memlane/internal/units"
 
-// inefficientAllocation finds functions that allocate much more than the peak
-// rises above what was in use before. Only calls that are inefficient count:
-// there must be enough of them.
-func inefficientAllocation(l *look) []Pattern {
+// inefficientAllocation finds functions whose calls allocate much more than their peak rises above the memory in use
+// before. Only inefficient calls count, and a function needs MinCallsForAnalysis of them.
+func inefficientAllocation(l *input) []Pattern {
 	var inefficient []call
 	for _, c := range l.calls {
 		if ratio, ok := efficiency(c); ok && ratio < l.t.InefficientAllocationRatio {
@@ -49,10 +48,9 @@ func inefficientAllocation(l *look) []Pattern {
 	}}
 }
 
-// efficiency returns by how much the peak of a call rises per byte that it
-// allocates, where it does both.
+// efficiency returns the rise of the peak of a call per allocated byte; ok is false unless both are positive.
 func efficiency(c call) (ratio float64, ok bool) {
-	rise := lifetime.AddSat(c.Peak, -c.Before)
+	rise := units.AddSat(c.Peak, -c.Before)
 	if c.Allocated <= 0 || rise <= 0 {
 		return 0, false
 	}

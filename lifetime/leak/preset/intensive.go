@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// memoryIntensive finds calls that allocate more bytes per second than the
-// percentile of all calls.
-func memoryIntensive(l *look) []Insight {
+// memoryIntensive finds calls whose allocated bytes per second are above the percentile of all calls.
+func memoryIntensive(l *input) []Insight {
 	var timed []call
 	var rates []float64
 	for _, c := range l.calls {

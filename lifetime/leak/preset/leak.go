@@ -1,15 +1,15 @@
 package preset
 
-import "github.com/memlane/memlane/lifetime"
+import "github.com/memlane/memlane/internal/units"
 
 const (
 	mebi = 1 << 20
 	gibi = 1 << 30
 )
 
-// memoryLeak finds functions after whose calls there is more memory in use than
-// before them: in a share of the calls, on average, and over 100 MiB in all.
-func memoryLeak(l *look) (found []Pattern) {
+// memoryLeak finds functions whose calls increase the memory in use: in a share of the calls, on average, and by more than
+// 100 MiB in total.
+func memoryLeak(l *input) (found []Pattern) {
 	for _, f := range l.functions {
 		if !l.enough(len(f.calls)) {
 			continue
@@ -17,7 +17,7 @@ func memoryLeak(l *look) (found []Pattern) {
 		total, positive := int64(0), 0
 		for _, c := range f.calls {
 			change := c.Change()
-			total = lifetime.AddSat(total, change)
+			total = units.AddSat(total, change)
 			if change > 0 {
 				positive++
 			}
@@ -27,14 +27,10 @@ func memoryLeak(l *look) (found []Pattern) {
 		if average <= 0 || ratio <= l.t.MemoryLeakRatio || total <= 100*mebi {
 			continue
 		}
-		severity := "warning"
-		if total > gibi {
-			severity = "critical"
-		}
 		found = append(found, Pattern{
 			PatternType:       "memory_leak",
 			Description:       "Function '" + f.name + "' shows potential memory leak pattern",
-			Severity:          severity,
+			Severity:          severityOf(total > gibi),
 			AffectedFunctions: []string{f.name},
 			Metrics: Figures{
 				{"total_memory_growth", total},

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestMeans holds means and deviations against NumPy 2.4 and Python's
-// statistics, to the last bit.
+// TestMeans compares means and deviations with NumPy 2.4 and the statistics module of Python, to the last bit.
 func TestMeans(t *testing.T) {
 	for _, c := range []struct {
 		n                                   int
@@ -36,7 +35,7 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// TestQuantile holds quantiles against NumPy 2.4, to the last bit.
+// TestQuantile compares quantiles with NumPy 2.4, to the last bit.
 func TestQuantile(t *testing.T) {
 	for _, c := range []struct {
 		sorted  []float64
@@ -57,7 +56,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestRound tells the two ways of rounding from each other.
+// TestRound: the two ways of rounding differ.
 func TestRound(t *testing.T) {
 	for _, c := range []struct {
 		x                    float64
@@ -72,7 +71,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// TestRegress holds lines against SciPy 1.17.
+// TestRegress compares lines with SciPy 1.17.
 func TestRegress(t *testing.T) {
 	for _, c := range []struct {
 		x, y        []float64
@@ -97,7 +96,7 @@ func TestRegress(t *testing.T) {
 
 func near(x, y float64) bool { return math.Abs(x-y) <= 1e-12*max(1, math.Abs(y)) }
 
-// TestFormatBytes holds sizes against gpumemprof.utils.format_bytes.
+// TestFormatBytes compares sizes with gpumemprof.utils.format_bytes.
 func TestFormatBytes(t *testing.T) {
 	var have []string
 	for _, size := range []float64{0, 1, 1023, 1024, 1536, 5<<20 + 1, 1 << 30, 1 << 40, 1 << 50, 1 << 60} {

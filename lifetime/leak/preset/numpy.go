@@ -2,32 +2,29 @@ package preset
 
 import "math"
 
-// The functions of this file return what NumPy 2 does, to the last bit:
-// thresholds are compared with their results. Products stand in float64() so
-// that no compiler fuses them with a sum.
+// The functions in this file return the same as NumPy 2, to the last bit, because the rules compare the results with
+// thresholds. float64() around a product prevents the compiler from fusing it with a sum.
 
-// quantile returns the q-quantile of sorted values by numpy.quantile's method
-// "linear": between the two values around position (n-1)q.
+// quantile returns the q-quantile of sorted values by the method "linear" of numpy.quantile: it interpolates between the
+// two values around position (n-1)q.
 func quantile(sorted []float64, q float64) float64 {
 	position := float64(len(sorted)-1) * q
 	below := math.Floor(position)
 	i := min(max(int(below), 0), len(sorted)-1)
 	a, b := sorted[i], sorted[min(i+1, len(sorted)-1)]
 	share := position - below
-	if share >= 0.5 { // numpy goes back from the upper end
+	if share >= 0.5 { // numpy interpolates from the upper end
 		return b - float64((b-a)*(1-share))
 	}
 	return a + float64((b-a)*share)
 }
 
-// percentile returns the quantile as numpy.percentile gets it, which is told
-// share*100.
+// percentile returns the quantile like numpy.percentile(sorted, share*100).
 func percentile(sorted []float64, share float64) float64 {
 	return quantile(sorted, float64(share*100)/100)
 }
 
-// pairwiseSum adds up as numpy.add.reduce does: eight sums side by side, and
-// halves of what is longer than 128.
+// pairwiseSum sums like numpy.add.reduce: eight sums in parallel, and by halves above 128 values.
 func pairwiseSum(v []float64) (sum float64) {
 	n := len(v)
 	switch {
@@ -58,7 +55,7 @@ func pairwiseSum(v []float64) (sum float64) {
 // mean returns numpy.mean.
 func mean(v []float64) float64 { return pairwiseSum(v) / float64(len(v)) }
 
-// deviation returns numpy.std with ddof=1. There must be two values.
+// deviation returns numpy.std with ddof=1. It needs two values.
 func deviation(v []float64) float64 {
 	m := mean(v)
 	squares := make([]float64, len(v))
@@ -68,8 +65,7 @@ func deviation(v []float64) float64 {
 	return math.Sqrt(pairwiseSum(squares) / float64(len(v)-1))
 }
 
-// roundScaled rounds as numpy.float64 does: scaled up, to the even integer, and
-// back.
+// roundScaled rounds like numpy.float64: it scales up, rounds half to even and scales down.
 func roundScaled(x float64, digits int) float64 {
 	scale := math.Pow10(digits)
 	return math.RoundToEven(x*scale) / scale

@@ -1,22 +1,25 @@
 package preset
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
 
-// Preset is one version of the rules.
+// Preset is one version of the rules of the original.
 type Preset struct {
 	Name       string
-	Doc        string     // what it mirrors, in one line
-	Thresholds Thresholds // the original's
+	Doc        string // the original, in one line
+	Thresholds Thresholds
 
-	// The bytes of the reserved memory that count as fragments.
+	// Bytes of the reserved memory that count as fragments.
 	callFragments   func(c *lifetime.Call) int64
 	sampleFragments func(s *lifetime.Sample) (bytes int64, known bool)
 
 	fragmentationAdvice []string
 	gapAdvice           map[string][]string // by classification
-	gapFragmentation    string              // describes the finding; %s is a share
-	regularOnly         bool                // gaps are those of regular samples
-	dated               bool                // findings on gaps have a time
+	gapFragmentation    string              // description; %s is a share
+	regularOnly         bool                // only regular samples count for gaps
+	dated               bool                // findings about gaps have a time
 }
 
 // Presets lists all presets.
@@ -26,7 +29,7 @@ var gpumemprof = Preset{
 	Name:            "gpumemprof",
 	Doc:             "the rules of gpu-memory-profiler 0.2.3.post1",
 	Thresholds:      thresholds(0.1),
-	callFragments:   func(c *lifetime.Call) int64 { return lifetime.AddSat(c.Reserved, -c.After) },
+	callFragments:   func(c *lifetime.Call) int64 { return units.AddSat(c.Reserved, -c.After) },
 	sampleFragments: func(s *lifetime.Sample) (int64, bool) { return s.Reserved - s.Allocated, s.Allocated >= 0 },
 	fragmentationAdvice: []string{
 		"Call torch.cuda.empty_cache() periodically",
@@ -48,7 +51,7 @@ var gpumemprof = Preset{
 
 var stormlog = Preset{
 	Name:                "stormlog",
-	Doc:                 "the rules of stormlog 0.4.3, the successor: leaks at a ratio of 0.7, fragmentation by inactive blocks",
+	Doc:                 "the rules of its successor stormlog 0.4.3: leaks at a ratio of 0.7, fragmentation by inactive blocks",
 	Thresholds:          thresholds(0.7),
 	callFragments:       func(c *lifetime.Call) int64 { return c.Inactive },
 	sampleFragments:     func(s *lifetime.Sample) (int64, bool) { return s.Inactive, s.Inactive >= 0 },

@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
-// made is a capture with one site per function; calls name them by number.
+// made returns a capture with one site per function.
 func made(t *testing.T, functions ...string) (c *lifetime.Capture, sites []lifetime.SiteID) {
 	t.Helper()
 	b := build.New(build.Everything)
@@ -28,7 +28,7 @@ func made(t *testing.T, functions ...string) (c *lifetime.Capture, sites []lifet
 	return c, sites
 }
 
-// TestThresholds lists, changes and refuses thresholds by name.
+// TestThresholds lists and changes thresholds by name, and rejects bad names and values.
 func TestThresholds(t *testing.T) {
 	names := strings.Fields("memory_leak_ratio fragmentation_ratio inefficient_allocation_ratio slow_function_percentile high_memory_percentile " +
 		"min_calls_for_analysis gap_ratio_threshold gap_spike_zscore gap_drift_r_squared gap_fragmentation_ratio")
@@ -59,10 +59,10 @@ func TestThresholds(t *testing.T) {
 		value float64
 		want  string
 	}{
-		{"memory_leak", 1, `no threshold is called "memory_leak"; there are: ` + strings.Join(names, ", ")},
-		{"gap_spike_zscore", math.NaN(), "gap_spike_zscore: NaN is no finite number"},
-		{"slow_function_percentile", 90, "slow_function_percentile: 90 is no share; want 0 to 1"},
-		{"slow_function_percentile", -0.1, "slow_function_percentile: -0.1 is no share; want 0 to 1"},
+		{"memory_leak", 1, `unknown threshold "memory_leak"; the thresholds are: ` + strings.Join(names, ", ")},
+		{"gap_spike_zscore", math.NaN(), "gap_spike_zscore: NaN is not a finite number"},
+		{"slow_function_percentile", 90, "slow_function_percentile: 90 is not between 0 and 1"},
+		{"slow_function_percentile", -0.1, "slow_function_percentile: -0.1 is not between 0 and 1"},
 	} {
 		if err := changed.Set(c.name, c.value); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
@@ -73,7 +73,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestRules holds the list of rules to what reports hold.
+// TestRules: every rule has a unique name and a description, and reports have no patterns of other rules.
 func TestRules(t *testing.T) {
 	var names []string
 	for _, r := range preset.Rules {
@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 	for _, c := range casesIn(t, "reports.json.gz") {
 		read := capture(t, c.Input)
 		for _, p := range preset.Presets {
-			for _, pattern := range p.Report(read, read.Calls, p.Thresholds).AllPatterns {
+			for _, pattern := range p.Optimize(read, read.Calls, p.Thresholds).AllPatterns {
 				if !slices.Contains(names, pattern.PatternType) {
 					t.Errorf("no rule is called %s", pattern.PatternType)
 				}
@@ -94,8 +94,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestWhereTheOriginalFails: a mean time of 0, one call where two are needed,
-// calls and samples all at one instant.
+// TestWhereTheOriginalFails: a mean time of 0, one call instead of two, all calls and samples at one instant.
 func TestWhereTheOriginalFails(t *testing.T) {
 	c, sites := made(t, "f", "g")
 	var calls []lifetime.Call
@@ -109,7 +108,7 @@ func TestWhereTheOriginalFails(t *testing.T) {
 		if err := thresholds.Set("min_calls_for_analysis", 1); err != nil {
 			t.Fatal(err)
 		}
-		r := p.Report(c, calls, thresholds)
+		r := p.Optimize(c, calls, thresholds)
 		for _, i := range r.AllInsights {
 			if i.Title == "Inconsistent Execution Times" || i.Category == "temporal" {
 				t.Errorf("%s: %+v", p.Name, i)
@@ -121,32 +120,30 @@ func TestWhereTheOriginalFails(t *testing.T) {
 	}
 }
 
-// TestOrderOfInefficient: functions stand in order of their first inefficient
-// call, not of their first one.
+// TestOrderOfInefficient: functions are in order of their first inefficient call, not of their first call.
 func TestOrderOfInefficient(t *testing.T) {
 	c, sites := made(t, "first", "second")
 	calls := []lifetime.Call{{Site: sites[0]}}
 	for range 3 {
 		calls = append(calls, lifetime.Call{Site: sites[1], Allocated: 100, Peak: 10}, lifetime.Call{Site: sites[0], Allocated: 100, Peak: 20})
 	}
-	r := preset.Presets[0].Report(c, calls, preset.Presets[0].Thresholds)
+	r := preset.Presets[0].Optimize(c, calls, preset.Presets[0].Thresholds)
 	if len(r.AllPatterns) != 1 || !slices.Equal(r.AllPatterns[0].AffectedFunctions, []string{"second", "first"}) {
 		t.Errorf("%+v", r.AllPatterns)
 	}
 }
 
-// TestNames: a function is named by its frame or else its operation, and two
-// sites of one name are one function.
+// TestNames: a function has the name of its frame, else of its operation; two sites with one name are one function.
 func TestNames(t *testing.T) {
 	c, sites := made(t, "f")
 	c.Sites = append(c.Sites, lifetime.Site{Op: "f"}, lifetime.Site{Op: "aten::add"})
 	calls := []lifetime.Call{{Site: sites[0]}, {Site: 2}, {Site: 3}, {}}
-	if r := preset.Presets[0].Report(c, calls, preset.Presets[0].Thresholds); r.Summary.TotalFunctionsAnalyzed != 3 {
+	if r := preset.Presets[0].Optimize(c, calls, preset.Presets[0].Thresholds); r.Summary.TotalFunctionsAnalyzed != 3 {
 		t.Errorf("%+v", r.Summary)
 	}
 }
 
-// TestDamagedFigures: whatever the figures are, a report is JSON.
+// TestDamagedFigures: a report is valid JSON whatever the figures are.
 func TestDamagedFigures(t *testing.T) {
 	c, sites := made(t, "f")
 	odd := []float64{math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64, 0, math.NaN(), math.Inf(1)}
@@ -165,7 +162,7 @@ func TestDamagedFigures(t *testing.T) {
 			c.Samples = append(c.Samples, lifetime.Sample{T: level, Regular: true, Allocated: size, Reserved: level, DeviceUsed: size, DeviceTotal: max(level, 1)})
 		}
 		for _, p := range preset.Presets {
-			if _, err := json.Marshal(p.Report(c, calls, p.Thresholds)); err != nil {
+			if _, err := json.Marshal(p.Optimize(c, calls, p.Thresholds)); err != nil {
 				t.Errorf("%d: %v", seed, err)
 			}
 		}

@@ -2,14 +2,14 @@ package preset
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// pearson returns the correlation coefficient of x and y; NaN where one of them
-// is constant. scipy.stats.pearsonr asks that first too: what rounding leaves of
-// a constant series correlates with anything.
+// pearson returns the correlation coefficient of x and y; NaN if one of them is constant. Like scipy.stats.pearsonr, it
+// checks that first: the rounding errors of a constant series correlate with anything.
 func pearson(x, y []float64) float64 {
 	if constant(x) || constant(y) {
 		return math.NaN()
@@ -18,23 +18,18 @@ func pearson(x, y []float64) float64 {
 }
 
 func constant(v []float64) bool {
-	for _, x := range v {
-		if x != v[0] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v, func(x float64) bool { return x != v[0] })
 }
 
 // line is a straight line through points.
 type line struct {
 	slope float64
 	r     float64 // correlation coefficient
-	p     float64 // of the slope being 0: two-sided t-test with n-2 degrees of freedom
+	p     float64 // p-value of a slope of 0: two-sided t-test with n-2 degrees of freedom
 }
 
-// regress fits a line as scipy.stats.linregress does. ok is false where all x
-// are the same, which scipy refuses, and for fewer than three points.
+// regress fits a line like scipy.stats.linregress. ok is false for fewer than three points and if all x are equal, which is
+// an error in SciPy.
 func regress(x, y []float64) (l line, ok bool) {
 	if len(x) < 3 || constant(x) {
 		return line{}, false

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 )
 
-// repeatedAllocations finds functions that are called often and allocate little
-// each time.
-func repeatedAllocations(l *look) []Pattern {
+// repeatedAllocations finds functions with many calls that allocate little each time.
+func repeatedAllocations(l *input) []Pattern {
 	type repeated struct {
 		name  string
 		total int64
@@ -22,11 +21,11 @@ func repeatedAllocations(l *look) []Pattern {
 		}
 		total := int64(0)
 		for _, c := range f.calls {
-			total = lifetime.AddSat(total, c.Allocated)
+			total = units.AddSat(total, c.Allocated)
 		}
 		if float64(total)/float64(len(f.calls)) < 50*mebi {
 			all = append(all, repeated{f.name, total})
-			sum = lifetime.AddSat(sum, total)
+			sum = units.AddSat(sum, total)
 		}
 	}
 	if len(all) == 0 {

@@ -6,9 +6,8 @@ import (
 	"math"
 )
 
-// Report is what generate_optimization_report returns. As JSON it has the
-// original's keys.
-type Report struct {
+// Optimization is the result of generate_optimization_report, with the JSON keys of the original.
+type Optimization struct {
 	Summary            Summary          `json:"summary"`
 	CriticalIssues     []Pattern        `json:"critical_issues"`
 	HighImpactInsights []Insight        `json:"high_impact_insights"`
@@ -20,16 +19,16 @@ type Report struct {
 	GapAnalysis []GapFinding `json:"gap_analysis,omitzero"` // nil without samples
 }
 
-// Summary counts what the report is about.
+// Summary counts the calls behind a report.
 type Summary struct {
 	TotalFunctionsAnalyzed int    `json:"total_functions_analyzed"`
 	TotalFunctionCalls     int    `json:"total_function_calls"`
 	TotalMemoryAllocated   int64  `json:"total_memory_allocated"` // bytes
 	TotalExecutionTime     Float  `json:"total_execution_time"`   // seconds
-	AnalysisTimestamp      *Float `json:"analysis_timestamp"`     // when the last call ended, seconds; null without calls
+	AnalysisTimestamp      *Float `json:"analysis_timestamp"`     // end of the last call, seconds; null without calls
 }
 
-// Pattern is a way of using memory that costs some.
+// Pattern is a wasteful way of using memory.
 type Pattern struct {
 	PatternType       string   `json:"pattern_type"` // the name of its rule
 	Description       string   `json:"description"`
@@ -39,7 +38,7 @@ type Pattern struct {
 	Suggestions       []string `json:"suggestions"`
 }
 
-// Insight is something that the times and the memory of calls tell together.
+// Insight is an observation about the times and the memory of calls.
 type Insight struct {
 	Category        string   `json:"category"`
 	Title           string   `json:"title"`
@@ -50,7 +49,7 @@ type Insight struct {
 	Recommendations []string `json:"recommendations"`
 }
 
-// Recommendation is what to do first.
+// Recommendation is advice with a priority.
 type Recommendation struct {
 	Priority    string   `json:"priority"` // high, medium
 	Category    string   `json:"category"`
@@ -58,7 +57,7 @@ type Recommendation struct {
 	Suggestions []string `json:"suggestions"`
 }
 
-// Score is a mark for the whole report.
+// Score grades the whole report.
 type Score struct {
 	Score       int    `json:"score"` // 0 to 100
 	Grade       string `json:"grade"` // A, B, C, D, F
@@ -66,8 +65,7 @@ type Score struct {
 	IssuesFound int    `json:"issues_found"`
 }
 
-// GapFinding is something about the gap between what a device has in use and
-// what the allocator knows of.
+// GapFinding is a finding about the gap between the memory in use on a device and the memory reserved by the allocator.
 type GapFinding struct {
 	Classification string   `json:"classification"` // the name of its rule
 	Severity       string   `json:"severity"`       // critical, warning
@@ -76,26 +74,25 @@ type GapFinding struct {
 	Description    string   `json:"description"`
 	Remediation    []string `json:"remediation"`
 
-	*Moment // of stormlog only
+	*Moment // stormlog only
 }
 
-// Moment is the sample that a finding of stormlog points at.
+// Moment identifies the sample of a finding of stormlog.
 type Moment struct {
 	EvidenceTimestampNS int64     `json:"evidence_timestamp_ns"`
 	PhaseAttribution    *struct{} `json:"phase_attribution"` // always null: phases are not read
 }
 
-// Figures are named values in the original's order: an object in JSON.
+// Figures are named values in the order of the original; in JSON, an object.
 type Figures []Figure
 
-// Figure is one value. It is an int64 or int, a Float, a string or a list of
-// such.
+// Figure is a named value.
 type Figure struct {
 	Name  string
-	Value any
+	Value any // int64, int, Float, string or a list of these
 }
 
-// MarshalJSON writes an object.
+// MarshalJSON returns an object.
 func (f Figures) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -119,10 +116,10 @@ func (f Figures) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Float is a number that need not be finite: then it is null in JSON.
+// Float is a number that is null in JSON if it is not finite.
 type Float float64
 
-// MarshalJSON writes a number or null.
+// MarshalJSON returns a number or null.
 func (f Float) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
 		return []byte("null"), nil

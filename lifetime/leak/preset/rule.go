@@ -3,39 +3,40 @@ package preset
 import (
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Rule is one of the rules that presets share. It looks for one thing.
+// Rule is one of the rules that presets share.
 type Rule struct {
-	Name string // that of the pattern or gap finding, else what it says
+	Name string // name in the JSON of a pattern or gap finding; insights have none
 	Doc  string // when it applies, in one line
 
-	// One of these.
-	patterns func(*look) []Pattern
-	insights func(*look) []Insight
-	gaps     func(*gapLook) []GapFinding
+	// Exactly one of these is set.
+	patterns func(*input) []Pattern
+	insights func(*input) []Insight
+	gaps     func(*gapInput) []GapFinding
 }
 
-// Rules are all rules, in the order of a report.
+// Rules are all rules in the order of a report.
 var Rules = []Rule{
-	{Name: "memory_leak", Doc: "a function whose calls together grow by more than 100 MiB, and often enough", patterns: memoryLeak},
-	{Name: "fragmentation", Doc: "reserved memory is in fragments, on average over all calls", patterns: fragmentation},
+	{Name: "memory_leak", Doc: "functions whose calls increase the memory by more than 100 MiB in total, and often enough", patterns: memoryLeak},
+	{Name: "fragmentation", Doc: "reserved memory that is fragmented, on average over all calls", patterns: fragmentation},
 	{Name: "inefficient_allocation", Doc: "functions that allocate much more than their peak rises", patterns: inefficientAllocation},
 	{Name: "memory_spikes", Doc: "calls that allocate more than 1.5 interquartile ranges above the upper quartile", patterns: memorySpikes},
 	{Name: "repeated_allocations", Doc: "functions with 10 calls or more that allocate less than 50 MiB each", patterns: repeatedAllocations},
-	{Name: "slow_functions", Doc: "functions whose mean time lies above the percentile (insight execution_time)", insights: slowFunctions},
+	{Name: "slow_functions", Doc: "functions whose mean time is above the percentile (insight execution_time)", insights: slowFunctions},
 	{Name: "inconsistent_times", Doc: "functions whose time varies by more than half of its mean (insight execution_time)", insights: inconsistentTimes},
-	{Name: "memory_intensive", Doc: "calls that allocate more bytes per second than the percentile (insight memory_efficiency)", insights: memoryIntensive},
+	{Name: "memory_intensive", Doc: "calls whose allocated bytes per second are above the percentile (insight memory_efficiency)", insights: memoryIntensive},
 	{Name: "time_memory_correlation", Doc: "10 calls or more whose time and memory correlate above 0.7 (insight correlation)", insights: timeMemoryCorrelation},
-	{Name: "memory_growth_trend", Doc: "5 calls or more along which the memory rises, r above 0.5 and p below 0.05 (insight temporal)", insights: growthTrend},
-	{Name: transientSpike, Doc: "the gap between device and allocator jumps for a moment", gaps: transientSpikes},
-	{Name: persistentDrift, Doc: "the gap between device and allocator grows steadily, over 5 samples or more", gaps: persistentDrifts},
-	{Name: fragmentationLike, Doc: "reserved memory is in fragments, on average over all samples", gaps: fragmentationLikes},
+	{Name: "memory_growth_trend", Doc: "5 calls or more over which the memory rises, r above 0.5 and p below 0.05 (insight temporal)", insights: growthTrend},
+	{Name: transientSpike, Doc: "a gap between device and allocator that is large for a moment", gaps: transientSpikes},
+	{Name: persistentDrift, Doc: "a gap between device and allocator that grows steadily over 5 samples or more", gaps: persistentDrifts},
+	{Name: fragmentationLike, Doc: "reserved memory that is fragmented, on average over all samples", gaps: fragmentationLikes},
 }
 
-// look is what a rule looks at.
-type look struct {
+// input is the input of the rules about calls.
+type input struct {
 	preset    *Preset
 	t         Thresholds
 	calls     []call
@@ -48,21 +49,20 @@ type call struct {
 	function string
 }
 
-// function is all calls of a function.
+// function has all calls of a function.
 type function struct {
 	name  string
 	calls []call
 }
 
-// Report runs all rules on calls of c, and on its samples if it has any. t are
-// most often p.Thresholds. A function is named by the frame of the program
-// itself, or else by its operation.
-func (p Preset) Report(c *lifetime.Capture, calls []lifetime.Call, t Thresholds) *Report {
-	l := newLook(&p, c, calls, t)
-	r := &Report{
+// Optimize runs all rules on calls of c, and on its samples if it has any, with thresholds that are usually p.Thresholds. A
+// function has the name of the innermost frame of the program's own code, else of the operation.
+func (p Preset) Optimize(c *lifetime.Capture, calls []lifetime.Call, t Thresholds) *Optimization {
+	l := newInput(&p, c, calls, t)
+	r := &Optimization{
 		Summary: l.summary(), CriticalIssues: []Pattern{}, HighImpactInsights: []Insight{}, AllPatterns: []Pattern{}, AllInsights: []Insight{},
 	}
-	gaps := newGapLook(&p, c.Samples, t)
+	gaps := newGapInput(&p, c.Samples, t)
 	if gaps != nil {
 		r.GapAnalysis = []GapFinding{}
 	}
@@ -72,17 +72,17 @@ func (p Preset) Report(c *lifetime.Capture, calls []lifetime.Call, t Thresholds)
 			r.AllPatterns = append(r.AllPatterns, rule.patterns(l)...)
 		case rule.insights != nil:
 			r.AllInsights = append(r.AllInsights, rule.insights(l)...)
-		case gaps.open():
+		case gaps.relevant():
 			r.GapAnalysis = append(r.GapAnalysis, rule.gaps(gaps)...)
 		}
 	}
 	sortGaps(r.GapAnalysis)
-	r.Conclude(r.cost())
+	r.conclude()
 	return r
 }
 
-func newLook(p *Preset, c *lifetime.Capture, calls []lifetime.Call, t Thresholds) *look {
-	l := &look{preset: p, t: t, calls: make([]call, len(calls))}
+func newInput(p *Preset, c *lifetime.Capture, calls []lifetime.Call, t Thresholds) *input {
+	l := &input{preset: p, t: t, calls: make([]call, len(calls))}
 	for i := range calls {
 		l.calls[i] = call{&calls[i], c.FunctionName(calls[i].Site)}
 	}
@@ -90,7 +90,7 @@ func newLook(p *Preset, c *lifetime.Capture, calls []lifetime.Call, t Thresholds
 	return l
 }
 
-// byFunction groups calls by their function, in order of its first call.
+// byFunction groups calls by function, in order of the first call.
 func byFunction(calls []call) (all []function) {
 	index := map[string]int{}
 	for _, c := range calls {
@@ -106,14 +106,13 @@ func byFunction(calls []call) (all []function) {
 }
 
 // enough reports whether n calls are enough to judge a function.
-func (l *look) enough(n int) bool { return float64(n) >= l.t.MinCallsForAnalysis }
+func (l *input) enough(n int) bool { return float64(n) >= l.t.MinCallsForAnalysis }
 
-// summary counts. The times are summed up one by one, as Python before 3.12
-// does.
-func (l *look) summary() Summary {
+// summary sums up the calls. It adds times one by one, like Python before 3.12.
+func (l *input) summary() Summary {
 	s := Summary{TotalFunctionsAnalyzed: len(l.functions), TotalFunctionCalls: len(l.calls)}
 	for _, c := range l.calls {
-		s.TotalMemoryAllocated = lifetime.AddSat(s.TotalMemoryAllocated, c.Allocated)
+		s.TotalMemoryAllocated = units.AddSat(s.TotalMemoryAllocated, c.Allocated)
 		s.TotalExecutionTime += Float(c.Seconds)
 	}
 	if n := len(l.calls); n > 0 {
@@ -123,8 +122,15 @@ func (l *look) summary() Summary {
 	return s
 }
 
-// namesOf returns the names that calls have, each once, sorted: a set in the
-// original.
+// severityOf returns the severity of a finding that is at least a warning.
+func severityOf(critical bool) string {
+	if critical {
+		return "critical"
+	}
+	return "warning"
+}
+
+// namesOf returns the distinct functions of calls, sorted; the original has a set.
 func namesOf(calls []call) []string {
 	names := make([]string, len(calls))
 	for i, c := range calls {

@@ -1,25 +1,29 @@
 package preset
 
-// Conclude fills in what follows from the patterns and insights: those that come
-// first, what to do, and the score: 100 less what the issues cost.
-func (r *Report) Conclude(cost int) {
+// conclude derives the rest of a report from its patterns and insights: the critical ones, the recommendations and the
+// score.
+func (r *Optimization) conclude() {
+	cost := 0
 	for _, p := range r.AllPatterns {
+		cost += penalties[p.Severity]
 		if p.Severity == "critical" {
 			r.CriticalIssues = append(r.CriticalIssues, p)
 		}
 	}
 	for _, i := range r.AllInsights {
+		cost += penalties[i.Impact]
 		if i.Impact == "high" {
 			r.HighImpactInsights = append(r.HighImpactInsights, i)
 		}
 	}
 	r.Recommendations = r.recommend()
-	r.OptimizationScore = r.score(cost)
+	r.OptimizationScore = ScoreOf(cost)
+	r.OptimizationScore.IssuesFound = len(r.AllPatterns) + len(r.AllInsights)
 }
 
-// recommend returns the first ten things to do: critical patterns, insights of
-// high impact, then the other patterns but those that only inform.
-func (r *Report) recommend() []Recommendation {
+// recommend returns at most ten recommendations: critical patterns, insights of high impact, then patterns that are
+// warnings.
+func (r *Optimization) recommend() []Recommendation {
 	all := []Recommendation{}
 	for _, p := range r.CriticalIssues {
 		all = append(all, Recommendation{"high", p.PatternType, p.Description, p.Suggestions})
@@ -35,10 +39,10 @@ func (r *Report) recommend() []Recommendation {
 	return all[:min(10, len(all))]
 }
 
-// penalties are what an issue takes off the score.
+// penalties are the points that an issue takes off the score, by severity and impact.
 var penalties = map[string]int{"critical": 20, "warning": 10, "info": 5, "high": 15, "medium": 8}
 
-// grades are the marks by the score that each needs at least.
+// grades are the grades by minimum score.
 var grades = []struct {
 	least              int
 	grade, description string
@@ -50,25 +54,7 @@ var grades = []struct {
 	{0, "F", "Critical memory usage issues requiring immediate attention"},
 }
 
-// cost is what the issues of a report take off the original's score.
-func (r *Report) cost() (points int) {
-	for _, p := range r.AllPatterns {
-		points += penalties[p.Severity]
-	}
-	for _, i := range r.AllInsights {
-		points += penalties[i.Impact]
-	}
-	return points
-}
-
-func (r *Report) score(cost int) Score {
-	s := ScoreOf(cost)
-	s.IssuesFound = len(r.AllPatterns) + len(r.AllInsights)
-	return s
-}
-
-// ScoreOf returns the score of issues that cost so many points, without their
-// number.
+// ScoreOf returns the score after a deduction of cost points, without the number of issues.
 func ScoreOf(cost int) Score {
 	s := Score{Score: max(100-cost, 0)}
 	for _, g := range grades {

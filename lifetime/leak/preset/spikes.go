@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/internal/units"
 )
 
-// memorySpikes finds calls that allocate more than 1.5 interquartile ranges
-// above the upper quartile of all calls that allocate.
-func memorySpikes(l *look) []Pattern {
+// memorySpikes finds calls that allocate more than 1.5 interquartile ranges above the upper quartile of all calls that
+// allocate.
+func memorySpikes(l *input) []Pattern {
 	var sizes []int64
 	for _, c := range l.calls {
 		if c.Allocated > 0 {
@@ -36,14 +36,10 @@ func memorySpikes(l *look) []Pattern {
 	if len(spikes) == 0 {
 		return nil
 	}
-	severity := "warning"
-	if len(spikes) >= 5 {
-		severity = "critical"
-	}
 	return []Pattern{{
 		PatternType:       "memory_spikes",
 		Description:       fmt.Sprintf("Detected %d memory allocation spikes", len(spikes)),
-		Severity:          severity,
+		Severity:          severityOf(len(spikes) >= 5),
 		AffectedFunctions: namesOf(spikes),
 		Metrics: Figures{
 			{"spike_count", len(spikes)},
@@ -60,11 +56,11 @@ func memorySpikes(l *look) []Pattern {
 	}}
 }
 
-// median returns the middle of sorted sizes, an integer where it is one of them.
+// median returns the median of sorted sizes: an int64 if it is one of them, else a Float.
 func median(sorted []int64) any {
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {
 		return sorted[middle]
 	}
-	return Float(float64(lifetime.AddSat(sorted[middle-1], sorted[middle])) / 2)
+	return Float(float64(units.AddSat(sorted[middle-1], sorted[middle])) / 2)
 }

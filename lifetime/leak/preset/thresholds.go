@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Thresholds are the figures of the rules that may be changed. Ratios and
-// percentiles are shares: 0.9 is 90 %.
+// Thresholds are the adjustable figures of the rules. Ratios and percentiles are shares: 0.9 is 90 %.
 type Thresholds struct {
 	MemoryLeakRatio            float64
 	FragmentationRatio         float64
@@ -21,7 +20,7 @@ type Thresholds struct {
 	GapFragmentationRatio      float64
 }
 
-// thresholds returns what all presets share but for the one that differs.
+// thresholds returns the defaults of a preset; presets differ in one figure.
 func thresholds(memoryLeakRatio float64) Thresholds {
 	return Thresholds{
 		MemoryLeakRatio: memoryLeakRatio, FragmentationRatio: 0.3, InefficientAllocationRatio: 0.5, SlowFunctionPercentile: 0.9,
@@ -30,17 +29,16 @@ func thresholds(memoryLeakRatio float64) Thresholds {
 	}
 }
 
-// Threshold is one of the thresholds, under the name that the original
-// publishes.
+// Threshold is one threshold with the name in the original.
 type Threshold struct {
 	Name, Doc string
 	Value     float64
 }
 
-// published names the thresholds, in the original's order.
+// published lists the thresholds in the order of the original.
 var published = []struct {
 	name, doc  string
-	percentile bool // from 0 to 1
+	percentile bool // 0 to 1
 	of         func(*Thresholds) *float64
 }{
 	{"memory_leak_ratio", "memory_leak: share of a function's calls that must grow, more than this", false,
@@ -65,7 +63,7 @@ var published = []struct {
 		func(t *Thresholds) *float64 { return &t.GapFragmentationRatio }},
 }
 
-// List returns all thresholds in the original's order.
+// List returns all thresholds in the order of the original.
 func (t Thresholds) List() []Threshold {
 	var all []Threshold
 	for _, p := range published {
@@ -74,8 +72,7 @@ func (t Thresholds) List() []Threshold {
 	return all
 }
 
-// Set changes the threshold of a name. The error of an unknown one lists those
-// that there are.
+// Set changes a threshold. It fails for an unknown name (the error lists the names) and for a value out of range.
 func (t *Thresholds) Set(name string, value float64) error {
 	var names []string
 	for _, p := range published {
@@ -84,13 +81,13 @@ func (t *Thresholds) Set(name string, value float64) error {
 			continue
 		}
 		if math.IsNaN(value) || math.IsInf(value, 0) {
-			return fmt.Errorf("%s: %v is no finite number", name, value)
+			return fmt.Errorf("%s: %v is not a finite number", name, value)
 		}
 		if p.percentile && (value < 0 || value > 1) {
-			return fmt.Errorf("%s: %v is no share; want 0 to 1", name, value)
+			return fmt.Errorf("%s: %v is not between 0 and 1", name, value)
 		}
 		*p.of(t) = value
 		return nil
 	}
-	return fmt.Errorf("no threshold is called %q; there are: %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown threshold %q; the thresholds are: %s", name, strings.Join(names, ", "))
 }

@@ -12,7 +12,7 @@ type timed struct {
 	value float64
 }
 
-// seconds returns how long each call took.
+// seconds returns the duration of each call.
 func (f *function) seconds() []float64 {
 	times := make([]float64, len(f.calls))
 	for i, c := range f.calls {
@@ -21,9 +21,8 @@ func (f *function) seconds() []float64 {
 	return times
 }
 
-// slowFunctions finds functions whose mean time lies above the percentile of
-// all mean times.
-func slowFunctions(l *look) []Insight {
+// slowFunctions finds functions whose mean time is above the percentile of all mean times.
+func slowFunctions(l *input) []Insight {
 	var means []timed
 	for _, f := range l.functions {
 		if l.enough(len(f.calls)) {
@@ -74,9 +73,8 @@ func slowFunctions(l *look) []Insight {
 	}}
 }
 
-// inconsistentTimes finds functions whose times deviate by more than half of
-// their mean.
-func inconsistentTimes(l *look) []Insight {
+// inconsistentTimes finds functions whose standard deviation of times is more than half of the mean.
+func inconsistentTimes(l *input) []Insight {
 	var variable []timed
 	for _, f := range l.functions {
 		if !l.enough(len(f.calls)) || len(f.calls) < 2 {

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// growthTrend finds that the memory after calls rises with their time. The
-// growth is high above 1e6 bytes per second.
-func growthTrend(l *look) []Insight {
+// growthTrend finds memory that rises from call to call. The impact is high above 1e6 bytes per second.
+func growthTrend(l *input) []Insight {
 	if len(l.calls) < 5 {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// The page of the captures: puts its parts together and keeps what it shows in one
-// place, which the address mirrors.
+// The page of the captures: combines its parts and holds their state, which the address
+// mirrors.
 
 import {BlockView, layouts} from './blocks.js';
 import {bufferTable, siteTable} from './breakdown.js';
@@ -23,13 +23,13 @@ import {describe, UsageGraph} from './usage.js';
 
 export class App {
   constructor(captures, main) {
-    this.captures = captures; // of which some may have no space
+    this.captures = captures; // some may have no space
     this.main = main;
     this.dark = matchMedia('(prefers-color-scheme: dark)');
     setTheme(this.dark.matches);
     this.card = new HoverCard();
     this.selectors = new Selectors(captures.filter((c) => c.spaces.length), (space) => this.open(space, {tab: this.tab}));
-    this.search = el('input', {type: 'search', class: 'find', placeholder: 'light buffers by function, op or /regexp/', 'aria-label': 'light buffers by function, operation or regular expression',
+    this.search = el('input', {type: 'search', class: 'find', placeholder: 'highlight buffers by function, op or /regexp/', 'aria-label': 'highlight buffers by function, operation or regular expression',
       oninput: () => this.light(this.searched(this.search.value), this.search.value, {q: this.search.value})});
     this.help = help();
     this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search,
@@ -57,7 +57,7 @@ export class App {
     addEventListener('afterprint', () => this.print(before, false));
   }
 
-  // go shows what an address names; what it does not name is as usual.
+  // go shows the state in an address, with defaults for missing fields.
   async go(fields) {
     const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
     const finding = entry(capture.findings, fields.finding);
@@ -71,7 +71,7 @@ export class App {
     this.space = space;
     this.selectors.show(space);
     this.time = Math.max(0, Math.min(relative(fields.t) ?? space.peak, Math.max(space.length - 1, 0)));
-    this.fields = {}; // of what is lit: q, site or finding
+    this.fields = {}; // of the highlight: q, site or finding
     this.color = modes[fields.color] ? fields.color : 'site';
     const layout = this.layouts().includes(fields.layout) ? fields.layout : space.static ? 'address' : 'stacked';
     this.options = {layout, legend: null, lit: null, buffer: null, time: this.time};
@@ -84,11 +84,11 @@ export class App {
     this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : 'sites');
   }
 
-  // restore lights and pins what an address names.
+  // restore restores the highlight and the pinned buffer of an address.
   restore(fields) {
     this.search.value = fields.q || '';
     const {capture} = this.space, f = entry(capture.findings, fields.finding);
-    if (f) this.light(f.sites.length ? f.sites : null, `${f.rule.replaceAll('_', ' ')}: ${f.sites.length ? capture.siteName(f.sites[0]) : 'all of it'}`, {finding: fields.finding});
+    if (f) this.light(f.sites.length ? f.sites : null, `${f.rule.replaceAll('_', ' ')}: ${f.sites.length ? capture.siteName(f.sites[0]) : 'the whole memory'}`, {finding: fields.finding});
     else if (fields.q) this.light(this.searched(fields.q), fields.q, {q: fields.q});
     else if (entry(capture.sites, fields.site)) this.light([Number(fields.site)], capture.siteName(Number(fields.site)), {site: fields.site});
     if (/^\d+$/.test(fields.buffer) && Number(fields.buffer) < this.space.count) this.pin(Number(fields.buffer));
@@ -98,11 +98,11 @@ export class App {
     return this.space.addresses ? Object.keys(layouts) : ['stacked'];
   }
 
-  // build makes the parts of a space.
+  // build creates the parts of the page for a space.
   build() {
     const {space} = this;
     this.graphPlace = el('div', {class: 'graph', id: 'usage', role: 'img', 'aria-label': `memory over time: peak ${bytes(space.info.peak.bytes)}; the table below has the figures`});
-    this.blockPlace = el('div', {class: 'graph', id: 'blocks', role: 'img', 'aria-label': 'every buffer over time; the table of each buffer below has the same'});
+    this.blockPlace = el('div', {class: 'graph', id: 'blocks', role: 'img', 'aria-label': 'every buffer over time; the table below has the same buffers'});
     this.legendPlace = el('span', {class: 'legend', id: 'legend'});
     this.moment = el('p', {class: 'moment', role: 'status', id: 'moment'});
     this.litPlace = el('p', {class: 'lit-bar', role: 'status', id: 'lit'});
@@ -116,12 +116,12 @@ export class App {
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
-          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as they are seen', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg()))),
+          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg()))),
         this.graphPlace, el('div', {class: 'now'}, this.moment, this.litPlace),
         space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
           el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
           this.blockPlace, this.pinPlace]),
-      el('section', {'aria-label': 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'the rows of this table, all of them', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
+      el('section', {'aria-label': 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
     this.showLineKeys();
     this.view = null;
@@ -151,7 +151,7 @@ export class App {
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}))})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
-      {key: 'capture', name: 'Worth knowing', make: () => ({element: losses(space.capture)})},
+      {key: 'capture', name: 'Warnings', make: () => ({element: losses(space.capture)})},
     ].filter(Boolean);
     replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
   }
@@ -178,7 +178,7 @@ export class App {
     this.moment.textContent = describe(this.space, this.time);
   }
 
-  // setTime moves everything to an instant.
+  // setTime moves all parts to time t.
   setTime(t) {
     const {space} = this;
     this.time = this.marks.time = this.options.time = Math.max(0, Math.min(Math.round(t), space.length - 1));
@@ -191,7 +191,7 @@ export class App {
     this.write();
   }
 
-  // step goes to the change before or after this moment.
+  // step goes to the previous or the next change.
   step(direction) {
     const {at} = this.space.curve, i = this.space.levelAt(this.time) + direction;
     const here = direction < 0 && i >= -1 && at[i + 1] < this.time ? i + 1 : i;
@@ -240,7 +240,7 @@ export class App {
     return capture.sitesMatching(match);
   }
 
-  // light lets the buffers of sites stand out; null unlights.
+  // light highlights the buffers of sites; null clears the highlight.
   light(sites, name, fields) {
     if (!sites) return this.unlight(fields);
     const {space} = this, lit = new Uint8Array(space.capture.sites.length);
@@ -253,7 +253,7 @@ export class App {
       n++;
       if (space.aliveAt(i, this.time)) at += space.size[i];
     }
-    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment `, button('×', 'unlight (Esc)', () => this.unlight(), {class: 'close'}));
+    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment `, button('×', 'clear highlight (Esc)', () => this.unlight(), {class: 'close'}));
     this.lightChanged();
   }
 
@@ -299,7 +299,7 @@ export class App {
     this.restyle(style('scheme') !== 'dark');
   }
 
-  // restyle makes the page dark or light, and draws everything in its colours.
+  // restyle makes the page dark or light and redraws it.
   restyle(dark) {
     setTheme(dark);
     this.graph.make();
@@ -309,7 +309,7 @@ export class App {
     if (tab.key === 'charts' || tab.key === 'compare') this.showTab(tab.key);
   }
 
-  // print puts the page on white paper, with all rows of its table.
+  // print prepares the page for printing: light, with all rows of its table.
   print(dark, begins) {
     this.restyle(dark);
     this.current().part.draw?.(begins);
@@ -324,7 +324,7 @@ export class App {
     if (tab?.key === 'charts') tab.part.draw();
   }
 
-  // svg returns the graph and the blocks as they are seen, csv the table.
+  // svg returns the graph and the blocks as shown, csv the table.
   svg() {
     return timelineSVG(this.space, this.graph, this.view);
   }
@@ -334,7 +334,7 @@ export class App {
     return (key === 'compare' ? part.table : part).csv();
   }
 
-  // place returns the fields of the address that say where the page is.
+  // place returns the fields of the address for capture, space and time.
   place() {
     const {space, timeline} = this;
     return {
@@ -354,7 +354,7 @@ export class App {
       await this.go(read());
       return;
     }
-    replace(this.main, el('p', {class: 'empty'}, 'Nothing of memory was recorded here.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
+    replace(this.main, el('p', {class: 'empty'}, 'No memory was recorded.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
 }
 

@@ -1,4 +1,4 @@
-// The block timeline: every buffer as wide as it lived and as high as it was big.
+// The block timeline: the width of a buffer is its lifetime, its height its size.
 
 import {axes, cursor, follow, uPlot} from './chart.js';
 import {grounds, mix, pixelColor} from './colors.js';
@@ -10,7 +10,7 @@ import {style} from './theme.js';
 export const layouts = {stacked: 'stacked', address: 'by address'};
 const height = 340;
 
-// BlockView shows the buffers of a space. It tells on.hover(buffer, event), on.pick(buffer, t).
+// BlockView shows the buffers of a space. It calls on.hover(buffer, event) and on.pick(buffer, t).
 export class BlockView {
   constructor(parent, space, timeline, options, on) {
     this.parent = parent;
@@ -30,7 +30,7 @@ export class BlockView {
     this.high = this.top = this.options.layout === 'address' ? Math.max(this.places.height, 1) : Math.max(1, space.curve.bytes[space.levelAt(space.peak)] * 1.04 || 1);
   }
 
-  // The vertical axis, as chart.js asks for it.
+  // range returns the vertical axis for chart.js.
   range() {
     return {low: this.low, high: this.high};
   }
@@ -76,7 +76,7 @@ export class BlockView {
     return this.plot.posToVal(e.clientX - this.plot.over.getBoundingClientRect().left, 'x');
   }
 
-  // at returns the buffer, or what else there is, under the mouse.
+  // at returns the buffer or ground under the mouse.
   at(e) {
     const box = this.plot.over.getBoundingClientRect(), {bbox} = this.plot;
     if (!this.pixels) return null;
@@ -89,7 +89,7 @@ export class BlockView {
     this.plot.setData([[this.timeline.from, this.timeline.to], [null, null]]);
   }
 
-  // redraw colours the same pixels anew.
+  // redraw colours the same pixels again.
   redraw() {
     this.plot.redraw(false);
   }
@@ -132,8 +132,8 @@ export class BlockView {
     if (x >= u.bbox.left && x <= u.bbox.left + u.bbox.width) u.ctx.fillRect(Math.round(x), u.bbox.top, devicePixelRatio, u.bbox.height);
   }
 
-  // paint colours the map of pixels. A pixel at the edge of a block is darker; leaks
-  // are hatched; where sites are lit, the rest recedes.
+  // paint colours the map of pixels. Pixels at the edge of a block are darker, and leaks are
+  // hatched. If sites are highlighted, all others are paler.
   paint() {
     const {width, height, pixels, space} = this, {legend, lit, buffer} = this.options;
     const dark = style('scheme') === 'dark';

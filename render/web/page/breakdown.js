@@ -1,5 +1,4 @@
-// The Memory Breakdown Table: what makes up the memory at an instant, by site or
-// buffer by buffer.
+// The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
 import {bytes, count, percent, since, span} from './format.js';
 import {kinds} from './space.js';
@@ -17,34 +16,34 @@ export function frameText(frame) {
   return place ? `${frame.name || '?'} (${place})` : frame.name;
 }
 
-// columnsOfSites are those that rows of sites and of buffers share.
+// columnsOfSites returns the columns that the tables of sites and of buffers share.
 function columnsOfSites(space) {
   const {capture} = space;
   const site = (row) => capture.sites[row.site];
   const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
   return [
-    text('region', 'what the memory is for, as far as the producer says', (row) => space.categoryOf(row)),
+    text('region', 'category that the producer recorded', (row) => space.categoryOf(row)),
     text('dtype', 'type of the elements', (row) => site(row).dtype),
     text('shape', 'shape of the tensor, in the notation of the producer', (row) => site(row).shape),
     text('op', 'operation', (row) => site(row).op),
-    {...text('stack', 'who allocated, innermost call first', (row) => stackText(capture, site(row).source || site(row).stack)), hint: (row) => capture.framesOf(site(row).source || site(row).stack).map(frameText).join('\n')},
+    {...text('stack', 'call stack of the allocation, innermost call first', (row) => stackText(capture, site(row).source || site(row).stack)), hint: (row) => capture.framesOf(site(row).source || site(row).stack).map(frameText).join('\n')},
   ];
 }
 
 const number = (name, title, get, text = get) => ({name, title, number: true, value: get, text});
 
-// siteTable is the table of rows by site: those of "memlane peak".
+// siteTable is the table of rows by site, the same as "memlane peak".
 export function siteTable(space, on) {
   const total = {bytes: 0};
-  const nameOf = (row) => (row.category === 'usage' ? 'usage: who held it is not known' : row.category || space.capture.siteName(row.site));
-  const bytesColumn = number('bytes', 'bytes set aside', (row) => row.bytes, (row) => bytes(row.bytes));
+  const nameOf = (row) => (row.category === 'usage' ? '(only the total was recorded)' : row.category || space.capture.siteName(row.site));
+  const bytesColumn = number('bytes', 'allocated bytes', (row) => row.bytes, (row) => bytes(row.bytes));
   const table = new Table({
     label: 'memory breakdown', sort: bytesColumn, on,
     columns: [
       bytesColumn,
-      number('share', 'of all bytes at this moment', (row) => row.bytes, (row) => percent(total.bytes ? row.bytes / total.bytes : 0)),
-      number('buffers', 'how many buffers', (row) => row.count, (row) => count(row.count)),
-      number(space.static ? 'unpadded' : 'requested', 'bytes that the program asked for', (row) => row.requested, (row) => bytes(row.requested)),
+      number('share', 'share of all bytes at this time', (row) => row.bytes, (row) => percent(total.bytes ? row.bytes / total.bytes : 0)),
+      number('buffers', 'number of buffers', (row) => row.count, (row) => count(row.count)),
+      number(space.static ? 'unpadded' : 'requested', 'bytes that the program requested', (row) => row.requested, (row) => bytes(row.requested)),
       {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
       ...columnsOfSites(space),
     ],
@@ -58,17 +57,17 @@ export function siteTable(space, on) {
   return table;
 }
 
-// bufferTable is the table of the buffers that are alive at an instant.
+// bufferTable is the table of the live buffers at a time.
 export function bufferTable(space, on) {
   const {capture} = space;
-  const size = number('size', 'bytes set aside', (row) => row.bytes, (row) => bytes(row.bytes));
+  const size = number('size', 'allocated bytes', (row) => row.bytes, (row) => bytes(row.bytes));
   const table = new Table({
     label: 'buffers', sort: size, on,
     columns: [
       size,
-      number(space.static ? 'unpadded' : 'requested', 'bytes that the program asked for', (row) => row.requested, (row) => bytes(row.requested)),
-      number('allocated', 'when', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
-      number('lived', 'how long', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
+      number(space.static ? 'unpadded' : 'requested', 'bytes that the program requested', (row) => row.requested, (row) => bytes(row.requested)),
+      number('allocated', 'time of the allocation', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
+      number('lifetime', 'length of the lifetime', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
       number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),
       {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
       ...columnsOfSites(space),
@@ -83,14 +82,14 @@ export function lifeText(space, i) {
   return space.end[i] === Infinity ? `${text}, to the end` : text;
 }
 
-// offsetText returns where a buffer lies: decimal and hexadecimal.
+// offsetText returns the address of a buffer: decimal and hexadecimal.
 export function offsetText(space, i) {
   if (!space.addresses) return {decimal: 'not recorded', hex: ''};
   const address = space.lowestAddress + BigInt(Math.round(space.addr[i]));
   return {decimal: address.toLocaleString('en-US'), hex: '0x' + address.toString(16)};
 }
 
-// facts returns what a hover card and the pinned buffer show: pairs of name and text.
+// facts returns the lines of a hover card and of the pinned buffer: pairs of name and text.
 export function facts(space, i) {
   const {capture} = space, site = capture.sites[space.site[i]];
   const offset = offsetText(space, i), waste = space.size[i] - space.requested[i];
@@ -105,6 +104,6 @@ export function facts(space, i) {
     ['category', space.static ? kinds[space.kind[i]] : site.region],
     ['shape', site.shape.startsWith(site.dtype) ? site.shape : `${site.dtype} ${site.shape}`],
     ['source', source ? `${source.file}${source.line ? `:${source.line}` : ''}` : site.place],
-    ['known', space.edgesOf(i).join(', ')],
+    ['flags', space.edgesOf(i).join(', ')],
   ].filter(([, text]) => text);
 }

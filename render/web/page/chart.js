@@ -1,5 +1,5 @@
-// What all charts over time have in common: axes, colours, and how the mouse moves
-// and zooms them. The charts are uPlot's.
+// The common parts of all charts over time: axes, colours, and zooming and moving with the
+// mouse. uPlot draws the charts.
 
 import uPlot from './uplot/uPlot.esm.js';
 import {bytes, timeTicks} from './format.js';
@@ -10,7 +10,7 @@ export {uPlot};
 const binary = Array.from({length: 61}, (_, i) => 2 ** i);
 const decimal = Array.from({length: 18}, (_, i) => [1, 2, 5].map((m) => m * 10 ** i)).flat();
 
-// The room for addresses such as 0x7f0000000000 left of a chart.
+// The width for addresses such as 0x7f0000000000 on the left of a chart.
 export const left = 104;
 
 // axes returns the axes of a chart of a space: time, bytes, and on the right a share.
@@ -34,8 +34,7 @@ function ticksOf(space, low, high, step) {
   return ticks;
 }
 
-// Timeline is the part of the time that the charts of a space show. All of them
-// show the same.
+// Timeline is the part of the time that all charts of a space show.
 export class Timeline {
   constructor(space, changed) {
     this.space = space;
@@ -55,12 +54,12 @@ export class Timeline {
     this.changed();
   }
 
-  // zoom changes the length by a factor, and leaves at where it is.
+  // zoom changes the length by a factor and keeps the position of at.
   zoom(factor, at = (this.from + this.to) / 2) {
     this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
 
-  // move goes on by a share of what is seen.
+  // move moves by a share of the visible part.
   move(share) {
     const step = (this.to - this.from) * share;
     this.show(this.from + step, this.to + step);
@@ -75,8 +74,8 @@ export class Timeline {
   }
 }
 
-// cursor returns uPlot's options of the mouse: drag to zoom, hold Shift (or the
-// middle button) to move.
+// cursor returns uPlot's mouse options: drag to zoom, hold Shift (or the middle button) to
+// move.
 export function cursor(key, both) {
   const filtered = (u, target, handler) => (e) => {
     if (e.button === 0 && !e.shiftKey) handler(e);
@@ -88,8 +87,8 @@ export function cursor(key, both) {
   };
 }
 
-// follow lets the wheel zoom a chart to the cursor, and a drag with Shift or the
-// middle button move it. vertical, if given, zooms and moves the other axis.
+// follow zooms a chart at the cursor by wheel, and moves it by a drag with Shift or the
+// middle button. vertical, if given, zooms and moves the other axis.
 export function follow(u, timeline, vertical) {
   const timeAt = (e) => u.posToVal(e.clientX - u.over.getBoundingClientRect().left, 'x');
   u.over.addEventListener('wheel', (e) => {

@@ -1,5 +1,4 @@
-// Colours of buffers: those of memlane svg, which people with any of the common
-// colour blindnesses tell apart.
+// Colours of buffers, for people with common colour blindnesses too.
 
 import {kinds} from './space.js';
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
@@ -12,7 +11,7 @@ const hatches = ['#d1495b', '#e08e2b', '#a23b72', '#8a5a2b', '#6d4c5b'], otherFi
 
 export const modes = {site: 'call site', size: 'size', category: 'category', leak: 'leaks'};
 
-// Legend tells the colour of each buffer in one mode, and what the colours mean.
+// Legend has the colour of each buffer in one mode, and the meaning of the colours.
 export class Legend {
   constructor(space, mode, findings) {
     this.space = space;
@@ -28,7 +27,7 @@ export class Legend {
     return this.rows.length - 1;
   }
 
-  // join adds sites to a row, which it makes when there is none yet.
+  // join adds sites to a row, or to a new row if row is -1.
   join(row, name, fill, {sites, bytes, leak}) {
     if (row < 0) return this.row(name, fill, {sites, bytes, leak});
     this.rows[row].sites.push(...sites);
@@ -36,7 +35,7 @@ export class Legend {
     return row;
   }
 
-  // bySite gives leaks and the largest sites a colour of their own.
+  // bySite gives leaks and the largest sites separate colours.
   bySite(findings) {
     return this.ranked(findings, palette);
   }
@@ -70,10 +69,10 @@ export class Legend {
   byCategory() {
     const {space} = this;
     const rows = new Map();
-    const nameOf = (i) => (space.static ? kinds[space.kind[i]] : space.capture.sites[space.site[i]].region) || 'not told';
+    const nameOf = (i) => (space.static ? kinds[space.kind[i]] : space.capture.sites[space.site[i]].region) || 'no category recorded';
     for (let i = 0; i < space.count; i++) {
       const name = nameOf(i);
-      if (!rows.has(name)) rows.set(name, this.row(name, name === 'not told' ? otherFill : palette[rows.size % palette.length]));
+      if (!rows.has(name)) rows.set(name, this.row(name, name === 'no category recorded' ? otherFill : palette[rows.size % palette.length]));
     }
     return (i) => rows.get(nameOf(i));
   }
@@ -84,8 +83,8 @@ function leaks(space, findings) {
   return new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites));
 }
 
-// byName returns the sites of a space by their names, the bytes of each name at the
-// peak, and a weight: those, or the largest buffer where that is more.
+// byName returns the sites of a space by name, the bytes of each name at the peak, and as
+// weight these bytes or the size of the largest buffer, whichever is more.
 function byName(space) {
   const bytes = new Float64Array(space.capture.sites.length), largest = new Float64Array(bytes.length), used = new Uint8Array(bytes.length);
   for (let i = 0; i < space.count; i++) {
@@ -106,20 +105,20 @@ function byName(space) {
   return [...names.values()];
 }
 
-// Colours of what is no buffer, for light and dark pages.
+// Colours of areas without buffers, for light and dark pages.
 export function grounds(dark) {
   return {
     [NOTHING]: dark ? '#16181d' : '#ffffff', [BASE]: dark ? '#59616b' : '#9aa3ad', [STACK]: dark ? '#6e6860' : '#b8b1a7', [REGION]: dark ? '#2b2f37' : '#e6e9ed',
   };
 }
 
-// pixelColor turns "#rrggbb" into the number of an ImageData of 32 bits.
+// pixelColor converts "#rrggbb" to a 32-bit number for ImageData.
 export function pixelColor(hex, alpha = 255) {
   const n = parseInt(hex.slice(1), 16);
   return (alpha << 24 | (n & 255) << 16 | (n >> 8 & 255) << 8 | n >> 16) >>> 0;
 }
 
-// mix returns a colour between two, at share of the way to the second.
+// mix returns a mixture of two colours, with this share of the second.
 export function mix(hex, other, share) {
   const a = parseInt(hex.slice(1), 16), b = parseInt(other.slice(1), 16);
   const part = (shift) => Math.round((a >> shift & 255) * (1 - share) + (b >> shift & 255) * share);

@@ -1,4 +1,4 @@
-// Two captures on one scale, and what changed from one to the other.
+// Two captures on one scale, and the changes from one to the other.
 
 import {axes, cursor, uPlot} from './chart.js';
 import {el, replace} from './dom.js';
@@ -7,8 +7,8 @@ import {style} from './theme.js';
 import {linesOf, shownTimes, valuesAt} from './usage.js';
 import {Table} from './table.js';
 
-// changes compares two spaces: a row for each site, by function and file where there
-// are stacks, else by operation and shape. Bytes are those at the peak of each.
+// changes compares two spaces: a row for each site, by function and file if there are
+// stacks, otherwise by operation and shape. Bytes are those at the peak of each space.
 export function changes(before, after) {
   const rows = new Map();
   const add = (space, side) => {
@@ -16,7 +16,7 @@ export function changes(before, after) {
       const key = keyOf(space, space.site[i]);
       if (!rows.has(key)) rows.set(key, {key, name: space.capture.siteName(space.site[i]), before: none(), after: none()});
       const name = space.capture.siteName(space.site[i]);
-      if (name !== rows.get(key).name) rows.get(key).name = key.split('\n').filter(Boolean).join(' '); // of several lines
+      if (name !== rows.get(key).name) rows.get(key).name = key.split('\n').filter(Boolean).join(' '); // the key has several lines
       const row = rows.get(key)[side];
       row.sites.add(space.site[i]);
       row.count++;
@@ -36,14 +36,14 @@ export function changes(before, after) {
 
 const none = () => ({peak: 0, end: 0, count: 0, sites: new Set()});
 
-// keyOf names a site in a way that another run of the program shares: lines move.
+// keyOf identifies a site in other runs of the program, in which line numbers may differ.
 function keyOf(space, id) {
   const site = space.capture.sites[id];
   const file = site.place.replace(/:\d+$/, '');
   return site.name && !site.instr ? `${site.name}\n${file}` : [site.instr && site.op ? '' : site.instr, site.op, site.dtype, site.shape].join('\n');
 }
 
-// Compare is the view: it picks two spaces of all captures.
+// Compare shows two spaces, of any captures.
 export class Compare {
   constructor(captures, lit) {
     this.lit = lit;
@@ -57,7 +57,7 @@ export class Compare {
     this.element = el('div', {class: 'compare'}, el('div', {class: 'bar'}, 'before ', this.choices[0], ' after ', this.choices[1]), this.verdict, this.graph, this.place);
   }
 
-  // preset chooses the first space of the first capture, and its like in the second.
+  // preset chooses the first space of the first capture, and the most similar one of the second.
   preset(captures) {
     const first = captures[0].spaces[0], others = captures[1].spaces;
     const like = others.find((s) => s.id === first.id) || others.find((s) => s.static === first.static) || others[0];
@@ -103,7 +103,7 @@ function tableOf(activate) {
   return new Table({
     label: 'differences', sort: peak, on: {activate},
     columns: [
-      {name: 'change', title: 'what happened to the site', text: (row) => row.status, value: (row) => row.status},
+      {name: 'change', title: 'how the site changed', text: (row) => row.status, value: (row) => row.status},
       {...peak, csv: (row) => row.peak},
       {...number('at the end', 'difference of the bytes at the ends', (row) => Math.abs(row.end), (row) => signed(row.end)), csv: (row) => row.end},
       number('before', 'bytes at the peak before', (row) => row.before.peak), number('after', 'bytes at the peak after', (row) => row.after.peak),

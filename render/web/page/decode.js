@@ -1,4 +1,4 @@
-// Reads what package web wrote into the page: documents of captures, and the
+// Reads the data that package web wrote into the page: documents of captures, and the
 // columns of their spaces (columns.go).
 
 import {Space} from './space.js';
@@ -17,8 +17,8 @@ function bytesOf(base64) {
   return bytes;
 }
 
-// unpack returns the bytes of an element of the page, which it empties: they are
-// not needed twice.
+// unpack returns the bytes of an element of the page, and empties the element to free
+// memory.
 export async function unpack(id) {
   const element = document.getElementById(id);
   const base64 = element.textContent;
@@ -26,7 +26,7 @@ export async function unpack(id) {
   return gunzip(base64);
 }
 
-// Capture is one capture: what package web calls its document.
+// Capture is one capture: a document of package web.
 class Capture {
   constructor(number, doc) {
     Object.assign(this, doc);
@@ -44,8 +44,8 @@ class Capture {
     return frames;
   }
 
-  // sitesMatching returns the sites of which a name matches: a function or file on the
-  // stack, the operation, instruction, shape or region.
+  // sitesMatching returns the sites with a matching name: a function or file on the stack,
+  // the operation, instruction, shape or region.
   sitesMatching(match) {
     const frames = this.frames.map((f) => match(f.name) || match(f.file));
     const stacks = [];
@@ -53,7 +53,7 @@ class Capture {
     return this.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(this.siteName(s.id))).map((s) => s.id);
   }
 
-  // siteName says in one line who allocated.
+  // siteName returns the name of a site in one line.
   siteName(id) {
     const s = this.sites[id];
     if (s.instr) return s.op ? `${s.instr} · ${s.op}` : s.instr;
@@ -62,8 +62,8 @@ class Capture {
   }
 }
 
-// captures returns all captures of the page, in their order. The columns of a space
-// are read when it is first looked at.
+// captures returns all captures of the page, in order. The columns of a space are read
+// when the space is first shown.
 export async function captures() {
   const all = [];
   while (document.getElementById(`capture-${all.length}`)) {
@@ -78,16 +78,16 @@ export async function columnsOf(space) {
   return new Columns(await unpack(`capture-${space.capture.number}-${space.number}`));
 }
 
-// Columns reads signed varints, as encoding/binary writes them. Numbers beyond
-// 2^53 lose their last digits.
+// Columns reads signed varints in the format of encoding/binary. Numbers above 2^53 lose
+// their last digits.
 export class Columns {
   constructor(bytes) {
     this.bytes = bytes;
     this.at = 0;
   }
 
-  // read reads n numbers. Nearly all have at most 28 bits, which whole numbers hold;
-  // only the others are put together as fractions of 2^53.
+  // read reads n numbers. Most have at most 28 bits and use integer operations; the others
+  // use floating-point numbers.
   read(n) {
     const {bytes} = this, out = new Float64Array(n);
     let at = this.at;

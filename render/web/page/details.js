@@ -1,5 +1,4 @@
-// What is known of one buffer: the card at the mouse, and the pinned one with its
-// stack.
+// The facts about one buffer: the card at the mouse, and the pinned buffer with its stack.
 
 import {facts, frameText} from './breakdown.js';
 import {button, el, replace} from './dom.js';
@@ -27,9 +26,9 @@ export class HoverCard {
 
 function contentOf(space, id) {
   switch (id) {
-    case BASE: return `before the window: ${bytes(space.base)} that were never seen one by one`;
-    case STACK: return 'stack of compiled programs, beside the heap';
-    case REGION: return space.static ? 'part of an allocation that nothing uses now' : 'reserved by the allocator, free';
+    case BASE: return `before the window: ${bytes(space.base)}, without events`;
+    case STACK: return 'stack of compiled programs, outside the heap';
+    case REGION: return space.static ? 'unused part of an allocation' : 'reserved by the allocator, free';
     default: return factList(space, id);
   }
 }
@@ -38,12 +37,12 @@ function factList(space, i) {
   return el('dl', {class: 'facts'}, facts(space, i).map(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
 }
 
-// pinned returns the panel of a chosen buffer. light lights its site, close unpins.
+// pinned returns the panel of the pinned buffer. light highlights its site, close unpins it.
 export function pinned(space, i, light, close) {
   const site = space.capture.sites[space.site[i]];
   const frames = space.capture.framesOf(site.source || site.stack);
   return el('aside', {class: 'card pinned', 'aria-label': 'pinned buffer'},
-    el('div', {class: 'bar'}, el('strong', {}, 'pinned buffer'), button('light its site', 'show all buffers of this site', light), button('×', 'unpin (Esc)', close, {class: 'close'})),
+    el('div', {class: 'bar'}, el('strong', {}, 'pinned buffer'), button('highlight its site', 'highlight all buffers of this site', light), button('×', 'unpin (Esc)', close, {class: 'close'})),
     factList(space, i),
     frames.length > 0 && el('ol', {class: 'stack'}, frames.map((f) => el('li', {class: f.kind, title: f.file ? `${f.file}:${f.line}` : ''}, frameText(f)))));
 }

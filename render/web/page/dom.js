@@ -1,6 +1,5 @@
-// Makes elements. Texts become text nodes: nothing of a capture is ever read as
-// markup. Attributes are set as properties of style where the policy of the page
-// forbids the attribute.
+// Creates elements. Texts become text nodes, so text of a capture is never markup. Styles
+// are set as properties because the policy of the page forbids the attribute.
 
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -14,7 +13,7 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-// replace puts new children in the place of all that an element has.
+// replace replaces all children of an element.
 export function replace(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false));
 }

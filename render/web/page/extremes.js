@@ -1,5 +1,5 @@
-// The lowest and the highest of any range of a long list, without looking at all of
-// it: blocks of numbers know theirs.
+// The lowest and the highest number of any range of a long list. The extremes of blocks of
+// numbers are computed once, for speed.
 
 const block = 128;
 
@@ -20,8 +20,8 @@ export class Extremes {
     }
   }
 
-  // between returns the indexes of the lowest and of the highest number in
-  // [first, end), of equal ones the first. The range is not empty.
+  // between returns the indexes of the lowest and of the highest number in [first, end), of
+  // equal ones the first. The range must not be empty.
   between(first, end) {
     const {values} = this;
     let low = first, high = first;

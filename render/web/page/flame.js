@@ -1,11 +1,11 @@
-// A flame graph of bytes by call stack at an instant: callers above, callees below.
+// A flame graph of bytes by call stack at a time: callers above, callees below.
 
 import {el, replace} from './dom.js';
 import {bytes, percent} from './format.js';
 import {frameText} from './breakdown.js';
 
 const rowHeight = 20;
-const narrowest = 0.0005; // share of the width below which a frame is not drawn
+const narrowest = 0.0005; // narrower frames, as a share of the width, are not drawn
 
 // treeOf sums rows of a breakdown by their stacks, outermost call first.
 function treeOf(space, rows) {
@@ -33,13 +33,13 @@ function add(node, row) {
   if (!row.category) node.sites.push(row.site);
 }
 
-// Flame draws the graph; picked(sites, name) is told of clicks.
+// Flame draws the graph. A click calls picked(sites, name).
 export class Flame {
   constructor(space, picked) {
     this.space = space;
     this.picked = picked;
     this.graph = el('div', {class: 'flame', tabindex: 0, role: 'region', 'aria-label': 'bytes by call stack'});
-    this.note = el('p', {class: 'note'}, 'Click a call to look into it and to light its buffers above; click "all" to come back.');
+    this.note = el('p', {class: 'note'}, 'Click a call to zoom in and highlight its buffers above. Click "all" to go back.');
     this.element = el('div', {}, this.note, this.graph);
   }
 
@@ -84,7 +84,7 @@ export class Flame {
   }
 }
 
-// hue returns one of eight classes of colour, the same for the same name.
+// hue returns one of eight colour classes, always the same for a name.
 function hue(name) {
   let sum = 0;
   for (const c of name) sum = (sum * 31 + c.codePointAt(0)) >>> 0;

@@ -1,4 +1,4 @@
-// Sizes and times for people, as package units writes them.
+// Formats sizes and times like package units.
 
 const sizes = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
@@ -13,7 +13,7 @@ export function bytes(n) {
   return `${n < 0 ? '-' : ''}${value.toFixed(digits)} ${sizes[power - 1]}`;
 }
 
-// exact returns a size, and its exact count where that differs.
+// exact returns a size, with the exact number of bytes if it is rounded.
 export function exact(n) {
   return Math.abs(n) < 1024 ? bytes(n) : `${bytes(n)} (${count(n)} B)`;
 }
@@ -22,7 +22,7 @@ export function count(n) {
   return Math.round(n).toLocaleString('en-US');
 }
 
-// several writes a number of things: "1 buffer", "1,200 buffers".
+// several returns a number of things: "1 buffer", "1,200 buffers".
 export function several(n, thing) {
   return `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
 }
@@ -33,7 +33,7 @@ export function percent(share) {
 
 const times = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
 
-// span returns a length on an axis: nanoseconds as "65.2 ms", else a count.
+// span returns a length on an axis: nanoseconds as "65.2 ms", other units as a count.
 export function span(n, unit) {
   if (unit !== 'ns') return several(n, unit);
   for (const [size, name] of times) {
@@ -43,7 +43,7 @@ export function span(n, unit) {
   return `${Math.round(n)} ns`;
 }
 
-// since returns an instant of a space, counted from the beginning of its window.
+// since returns a time of a space, relative to the start of its window.
 export function since(space, t) {
   if (space.unit === 'ns') return `+${span(t, 'ns')}`;
   const at = Number(space.origin) + t;
@@ -51,8 +51,8 @@ export function since(space, t) {
   return `${space.unit} ${count(at)}`;
 }
 
-// timeTicks writes the ticks of an axis of time, all in one unit and with as many
-// digits as their distance asks for.
+// timeTicks formats the ticks of a time axis, in one unit and with as many digits as their
+// distance needs.
 export function timeTicks(space, ticks) {
   if (space.unit !== 'ns') return ticks.map((t) => (Number.isInteger(t) ? count(Number(space.origin) + t) : ''));
   const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(ticks[0]) || 1;

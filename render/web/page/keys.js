@@ -3,20 +3,20 @@
 import {el} from './dom.js';
 
 const list = [
-  ['← →', 'move'], ['+ −', 'zoom in, zoom out'], ['0', 'show the whole window'], ['p', 'go to the peak'], ['e', 'go to the end'], [', .', 'one change back, one on'],
-  ['/', 'search'], ['1 … 7', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, unlight'], ['?', 'this help'],
+  ['← →', 'move'], ['+ −', 'zoom in, zoom out'], ['0', 'show the whole window'], ['p', 'go to the peak'], ['e', 'go to the end'], [', .', 'previous change, next change'],
+  ['/', 'search'], ['1 … 7', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, clear highlight'], ['?', 'this help'],
 ];
 
 // help returns the dialog that explains keys and mouse.
 export function help() {
   return el('dialog', {class: 'help', 'aria-label': 'help'}, el('h2', {}, 'Keys and mouse'),
     el('dl', {class: 'facts'}, list.map(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])),
-    el('p', {}, 'Wheel: zoom to the cursor, with Alt the bytes, with Shift move. Drag: zoom to what is marked. Shift and drag: move. Click on the graph: go to that time. ' +
-      'Click on a block: pin it and show its stack. The search takes text or /a regular expression/.'),
+    el('p', {}, 'Wheel: zoom at the cursor. Alt + wheel: zoom the bytes. Shift + wheel: move. Drag: zoom to the selection. Shift + drag: move. ' +
+      'Click the graph: go to that time. Click a block: pin it and show its stack. Search: type text or /a regular expression/.'),
     el('form', {method: 'dialog'}, el('button', {}, 'Close')));
 }
 
-// listen calls actions by the name of a key, but not while somebody types.
+// listen calls actions by the name of a key, except while the user types.
 export function listen(actions) {
   document.addEventListener('keydown', (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, select, textarea, dialog') && e.key !== 'Escape') return;

@@ -1,4 +1,4 @@
-// The page: reads what is in it, and shows it.
+// The page: reads its data and shows it.
 
 import {App} from './app.js';
 import {captures} from './decode.js';
@@ -8,13 +8,13 @@ import {watch} from './watch.js';
 async function start() {
   const main = el('main');
   document.body.append(main);
-  const {version} = document.body.dataset; // of memlane serve
+  const {version} = document.body.dataset; // set by memlane serve
   if (version !== undefined) watch(version, main);
   if (version === '0') return;
   const app = new App(await captures(), main);
   await app.start();
   app.ready = performance.now();
-  globalThis.memlane = app; // for whoever looks with the console
+  globalThis.memlane = app; // for the console and for tests
   document.body.dataset.ready = 'true';
 }
 

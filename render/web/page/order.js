@@ -1,6 +1,5 @@
-// ascending returns the indexes of numbers in ascending order; equal ones stay in
-// their order. It is a radix sort of 16 bits a pass: a million take 50 ms, where a
-// sort with a comparison takes a second.
+// ascending returns the indexes of numbers in ascending order. It is a stable radix sort of
+// 16 bits per pass: a million numbers take 50 ms; a sort with comparisons takes a second.
 export function ascending(numbers) {
   const n = numbers.length;
   let order = new Uint32Array(n), other = new Uint32Array(n);

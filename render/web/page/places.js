@@ -1,11 +1,11 @@
-// Where buffers lie on the axis of addresses. Memory that the space never used,
-// often terabytes between two segments, is drawn as a narrow gap.
+// The places of buffers on the axis of addresses. Unused memory between two segments, often
+// terabytes, becomes a narrow gap.
 
 import {ascending} from './order.js';
 import {lastUpTo} from './space.js';
 
-// placesOf returns the place of each buffer (of) and region (ofRegion), the height
-// of all, and a function from places back to addresses.
+// placesOf returns the place of each buffer (of) and region (ofRegion), the total height,
+// and a function from places to addresses.
 export function placesOf(space) {
   const n = space.count, m = space.regions.length;
   const begin = new Float64Array(n + m), end = new Float64Array(n + m);

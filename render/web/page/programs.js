@@ -1,5 +1,4 @@
-// Buffer charts of compiled programs at an instant: by size, by padding, and in the
-// order of the program.
+// Buffer charts of compiled programs at a time: by size, by padding, and in program order.
 
 import {left, uPlot} from './chart.js';
 import {el, replace} from './dom.js';
@@ -12,8 +11,8 @@ const orders = {
   order: ['program order', (space) => (a, b) => space.begin[a] - space.begin[b] || a - b],
 };
 
-// BufferCharts shows the buffers that are alive as bars: padded, and on them the
-// unpadded part. picked(buffer) is told of clicks.
+// BufferCharts shows the live buffers as bars: padded, and in front the unpadded part. A
+// click calls picked(buffer).
 export class BufferCharts {
   constructor(space, picked) {
     this.space = space;

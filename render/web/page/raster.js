@@ -1,18 +1,17 @@
-// Finds which buffer is at which pixel of the block view. Drawing, hovering and
-// highlighting all ask the map of pixels that comes out, so that none of them
-// depends on how many buffers there are.
+// Computes the buffer at each pixel of the block view. Drawing, hovering and highlighting
+// use this map, so their speed does not depend on the number of buffers.
 
 import {lastUpTo} from './space.js';
 
-// What a pixel shows besides buffers, which are numbers from 0.
+// Values of pixels without a buffer. Buffers are numbers from 0.
 export const NOTHING = -1, BASE = -2, STACK = -3, REGION = -4;
 
-// A view is what part of a space is seen: times [from, to), and bytes or places
-// [low, high), on width x height pixels.
+// A view is the visible part of a space: times [from, to), and bytes or places [low, high),
+// on width x height pixels.
 
-// stacked puts the buffers that are alive on each other, oldest first, so that the
-// upper edge is the memory in use. A column of pixels shows the moment of its
-// highest level: no peak gets lost.
+// stacked puts the live buffers on top of each other, oldest first, so that the upper edge
+// is the memory in use. A pixel column shows the time of its highest level, so no peak is
+// lost.
 export function stacked(space, view) {
   const {from, to, low, high, width, height} = view;
   const pixels = new Int32Array(width * height).fill(NOTHING);
@@ -27,9 +26,9 @@ export function stacked(space, view) {
     if (end <= 0 || begin >= space.length) continue;
     const t = highest(space, Math.max(begin, 0), end);
     let changed = live.goTo(t);
-    const beside = space.stackAt(t);
-    if (foot !== space.base + beside) {
-      foot = space.base + beside;
+    const stackBytes = space.stackAt(t);
+    if (foot !== space.base + stackBytes) {
+      foot = space.base + stackBytes;
       changed = 0;
       column.fill(BASE, rowOf(space.base), rowOf(0));
       column.fill(STACK, rowOf(foot), rowOf(space.base));
@@ -40,8 +39,8 @@ export function stacked(space, view) {
   return pixels;
 }
 
-// paint fills a column with the buffers of a stack from one on; of several in one
-// pixel the first shows. level(row) is the level that reaches into the row above.
+// paint fills a column with the buffers of a stack, starting with buffer first. A pixel
+// shows the first of its buffers. level(row) is the level that extends into the row above.
 function paint(column, live, first, foot, rowOf, level) {
   const {ids, tops, n} = live;
   let bottom = rowOf(first ? foot + tops[first - 1] : foot);
@@ -56,7 +55,7 @@ function paint(column, live, first, foot, rowOf, level) {
   column.fill(NOTHING, 0, bottom);
 }
 
-// highest returns the moment of the highest level in [begin, end).
+// highest returns the time of the highest level in [begin, end).
 function highest(space, begin, end) {
   const {at, bytes} = space.curve;
   const first = Math.max(lastUpTo(at, begin), 0);
@@ -67,8 +66,8 @@ function highest(space, begin, end) {
   return high === first ? begin : at[high];
 }
 
-// Stack is the list of live buffers of a moment that only moves on, and where the
-// top of each is. What is below a change is not looked at again.
+// Stack is the list of live buffers at a time that only increases, with the top of each.
+// It recomputes only buffers above a change.
 class Stack {
   constructor(space) {
     this.space = space;
@@ -79,7 +78,7 @@ class Stack {
     this.ended = 0; // place in byEnd
   }
 
-  // goTo moves on to t, and returns the first place that changed, -1 for none.
+  // goTo moves to time t and returns the first place that changed, or -1.
   goTo(t) {
     const {space} = this;
     const {begin, end, byEnd, count} = space;
@@ -106,7 +105,7 @@ class Stack {
     return any ? changed : -1;
   }
 
-  // placeOf finds a buffer: they stand in the order of their numbers.
+  // placeOf returns the place of a buffer, or -1. Buffers are in the order of their numbers.
   placeOf(i) {
     let low = 0, high = this.n;
     while (low < high) {
@@ -126,8 +125,8 @@ class Stack {
   }
 }
 
-// byAddress puts every buffer where it lies, from its beginning to its end. Each
-// takes at least one pixel.
+// byAddress puts every buffer at its address, for its lifetime. Each has at least one
+// pixel.
 export function byAddress(space, view, places) {
   const {from, to, low, high, width, height} = view;
   const pixels = new Int32Array(width * height).fill(NOTHING);

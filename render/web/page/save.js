@@ -1,4 +1,4 @@
-// Saves what is seen: the timeline as SVG, tables as CSV.
+// Saves the timeline as SVG, and tables as CSV.
 
 import {grounds, mix} from './colors.js';
 import {bytes, since, timeTicks} from './format.js';
@@ -6,8 +6,7 @@ import {style} from './theme.js';
 import {valuesAt} from './usage.js';
 
 const names = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'};
-// A picture is text here: what a capture says is escaped, and what XML cannot hold
-// is left out.
+// escape escapes text of a capture for XML, and replaces characters that XML forbids.
 const escape = (s) => String(s).replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd]/g, '?').replace(/[&<>"]/g, (c) => names[c]);
 
 // save offers a file to the browser.
@@ -20,12 +19,12 @@ export function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-// fileName makes a name for a file of a space.
+// fileName returns a file name for a space.
 export function fileName(space) {
   return `${space.capture.name.split(/[\\/]/).pop()}-${space.id}`.replace(/[^\w.-]+/g, '-').slice(0, 80);
 }
 
-// timelineSVG returns the graph and the blocks as they are seen.
+// timelineSVG returns the graph and the blocks as shown.
 export function timelineSVG(space, graph, view) {
   const width = graph.plot.over.clientWidth, left = 104, top = 34, graphHeight = 150, blocksTop = top + graphHeight + 46;
   const blocksHeight = view ? view.plot.over.clientHeight : 0;
@@ -61,8 +60,8 @@ function graphParts(space, graph, left, top, width, height) {
   return parts;
 }
 
-// blockParts turns the map of pixels into rectangles: runs of one buffer in a row,
-// which grow downwards as long as the rows below repeat them.
+// blockParts converts the map of pixels to rectangles. Each is a run of one buffer in a row,
+// extended down over rows with the same run.
 function blockParts(space, view, left, top, width, height) {
   const {pixels, options: {legend, lit, buffer}} = view, columns = view.width, rows = view.height;
   const ground = grounds(style('scheme') === 'dark');

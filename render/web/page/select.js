@@ -4,14 +4,14 @@ import {el, replace} from './dom.js';
 
 const parts = [['host', 'host'], ['process', 'rank or process'], ['module', 'module'], ['memory', 'memory space']];
 
-// preferred returns the space to begin with: of what ran the one with the highest
-// peak, else of the compiled programs.
+// preferred returns the space to show first: the one with the highest peak, with compiled
+// programs after all others.
 export function preferred(capture) {
   const peak = (s) => s.info.peak.bytes;
   return [...capture.spaces].sort((a, b) => a.static - b.static || peak(b) - peak(a))[0];
 }
 
-// Selectors shows what there is to choose from, and calls chosen(space).
+// Selectors shows the choices and calls chosen(space).
 export class Selectors {
   constructor(captures, chosen) {
     this.captures = captures;

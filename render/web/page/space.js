@@ -1,5 +1,5 @@
-// A space and the questions that the page asks of it. They are those of package
-// lifetime (usage.go, summary.go), and their answers are the same.
+// A space and its figures. Methods return the same as those of package lifetime (usage.go,
+// summary.go).
 
 import {columnsOf} from './decode.js';
 import {Extremes} from './extremes.js';
@@ -10,8 +10,8 @@ export const BEGIN_UNSEEN = 1, END_OPEN = 2, PENDING = 16;
 const edgeBits = 6;
 export const kinds = ['', 'parameter', 'output', 'temporary', 'constant', 'thread-local'];
 
-// Space is one heap on one axis. Times count from the beginning of its window. What
-// is alive at its end ends never.
+// Space is one heap on one axis. Times are relative to the start of its window. The end of
+// a buffer that is alive at the end is Infinity.
 export class Space {
   constructor(capture, head, number, info) {
     Object.assign(this, head);
@@ -27,7 +27,7 @@ export class Space {
     this.ooms = this.marks.filter((m) => m.kind === 'oom');
   }
 
-  // load reads the columns. It is called before anything else is asked.
+  // load reads the columns. Call it before any other method.
   load() {
     this.loading ||= this.readColumns();
     return this.loading;
@@ -56,22 +56,22 @@ export class Space {
       fragmentation: columns.read(this.totals)};
     this.byEnd = ascending(this.end);
     for (let i = 0; i < n; i++) if (this.edge[i] & END_OPEN) this.end[i] = Infinity;
-    this.byEnd = this.byEnd.filter((i) => this.end[i] !== Infinity); // of those that ended
+    this.byEnd = this.byEnd.filter((i) => this.end[i] !== Infinity); // only buffers that ended
     this.curve = this.usageOnly ? this.usage() : this.changes();
     this.extremes = new Extremes(this.curve.bytes);
   }
 
-  // changes returns the levels after every change, occupied and requested, and
-  // those at the beginning of the window.
+  // changes returns the levels at the start of the window and after every change: occupied
+  // and requested.
   changes() {
     const {count, byEnd, begin, end, size, requested, stack} = this;
     const curve = newCurve(1 + 2 * count + stack.length);
-    let bytes = this.base, wanted = this.base, beside = stack.length ? stack[0][1] : 0, n = 0, b = 0, e = 0, k = 1;
+    let bytes = this.base, requestedBytes = this.base, stackBytes = stack.length ? stack[0][1] : 0, n = 0, b = 0, e = 0, k = 1;
     const put = (at) => {
-      if (!n || curve.at[n - 1] !== at) n++; // of one instant the last: ends come first
+      if (!n || curve.at[n - 1] !== at) n++; // of one time the last level: ends come first
       curve.at[n - 1] = at;
-      curve.bytes[n - 1] = bytes + beside;
-      curve.requested[n - 1] = wanted + beside;
+      curve.bytes[n - 1] = bytes + stackBytes;
+      curve.requested[n - 1] = requestedBytes + stackBytes;
     };
     put(0);
     while (b < count || e < byEnd.length || k < stack.length) {
@@ -79,22 +79,22 @@ export class Space {
       const dies = e < byEnd.length ? end[byEnd[e]] : Infinity;
       const stacked = k < stack.length ? stack[k][0] : Infinity;
       if (stacked <= born && stacked <= dies) {
-        beside = stack[k++][1];
+        stackBytes = stack[k++][1];
         put(Math.max(stacked, 0));
       } else if (dies <= born) {
         bytes -= size[byEnd[e]];
-        wanted -= requested[byEnd[e++]];
+        requestedBytes -= requested[byEnd[e++]];
         put(Math.max(dies, 0));
       } else {
         bytes += size[b];
-        wanted += requested[b];
+        requestedBytes += requested[b];
         put(Math.max(begin[b++], 0));
       }
     }
     return cut(curve, n);
   }
 
-  // usage returns the levels where only totals are known: of one instant the last.
+  // usage returns the levels if only totals were recorded: of one time the last.
   usage() {
     const {at, bytes} = this.reported;
     const curve = newCurve(at.length + 1);
@@ -108,7 +108,7 @@ export class Space {
     return cut(curve, n);
   }
 
-  // levelAt returns the index of the curve's point that holds at t, -1 before the first.
+  // levelAt returns the index of the curve's level at t, or -1 before the first.
   levelAt(t) {
     return lastUpTo(this.curve.at, t);
   }
@@ -128,7 +128,7 @@ export class Space {
     return this.begin[i] <= t && this.end[i] > t;
   }
 
-  // liveAt returns the buffers that are alive at t, in order of their beginnings.
+  // liveAt returns the live buffers at t, in order of allocation.
   liveAt(t) {
     const live = [];
     for (let i = 0; i < this.count && this.begin[i] <= t; i++) {
@@ -137,7 +137,7 @@ export class Space {
     return live;
   }
 
-  // breakdown says what makes up the memory at t, largest first: lifetime.Breakdown.
+  // breakdown returns the memory at t by site, largest first, like lifetime.Breakdown.
   breakdown(t) {
     const rows = new Map();
     for (const i of this.liveAt(t)) {
@@ -159,7 +159,7 @@ export class Space {
     return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind);
   }
 
-  // categoryOf says what the memory of a row is for, as "memlane peak --json" does.
+  // categoryOf returns the category of a row, the same as "memlane peak --json".
   categoryOf(row) {
     if (row.category) return row.category;
     return this.static ? kinds[row.kind] : this.capture.sites[row.site].region;
@@ -169,13 +169,13 @@ export class Space {
     return edges.filter((_, bit) => this.edge[i] & 1 << bit);
   }
 
-  // instructionAt names the instruction of a compiled program at t, '' for none.
+  // instructionAt returns the instruction of a compiled program at t, or ''.
   instructionAt(t) {
     this.instructions ||= new Map(this.marks.filter((m) => m.kind === 'instruction').map((m) => [m.begin, m.text]));
     return this.instructions.get(t) || '';
   }
 
-  // instant returns t as JSON has it.
+  // instant returns the absolute time of t, as in JSON.
   instant(t) {
     return (this.origin + BigInt(Math.round(t))).toString();
   }
@@ -189,8 +189,7 @@ function cut(curve, n) {
   return {at: curve.at.subarray(0, n), bytes: curve.bytes.subarray(0, n), requested: curve.requested.subarray(0, n)};
 }
 
-// lastUpTo returns the index of the last element of a sorted list that is at most t,
-// -1 for none.
+// lastUpTo returns the index of the last element of a sorted list that is at most t, or -1.
 export function lastUpTo(list, t) {
   let low = 0, high = list.length;
   while (low < high) {

@@ -3,28 +3,28 @@
 import {el} from './dom.js';
 import {bytes, count, exact, percent, several, since, span} from './format.js';
 
-// summary returns the figures; go(t) moves the page to an instant.
+// summary returns the figures. go(t) moves the page to time t.
 export function summary(space, go) {
   const {info} = space;
   const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('p', {}, more));
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
   const figures = [
     figure('peak in the window', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, `, ${bytes(info.peak.requested_bytes)} ${space.static ? 'unpadded' : 'requested'}`), 'peak'),
-    figure('make-up of the peak', ...makeUp(space)),
-    info.lifetime_peak_bytes !== null && figure('peak since the program began', bytes(info.lifetime_peak_bytes), `${exact(info.lifetime_peak_bytes)}; may lie before the window`, null, 'lifetime peak'),
-    figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture does not tell how much there is' : exact(info.limit_bytes),
-      info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} of it used at the peak`),
+    figure('composition of the peak', ...makeUp(space)),
+    info.lifetime_peak_bytes !== null && figure('peak since program start', bytes(info.lifetime_peak_bytes), `${exact(info.lifetime_peak_bytes)}; maybe before the window`, null, 'lifetime peak'),
+    figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture has no capacity' : exact(info.limit_bytes),
+      info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} used at the peak`),
     !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'recorded in the window', several(info.frees, 'free')),
-    figure('alive at the end', bytes(info.live.bytes), exact(info.live.bytes), !space.usageOnly && `${several(info.live.count, 'buffer')}${info.live.pending_free_count ? `, ${count(info.live.pending_free_count)} of them with a free under way` : ''}`, 'live'),
-    info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `at most; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
+    figure('alive at the end', bytes(info.live.bytes), exact(info.live.bytes), !space.usageOnly && `${several(info.live.count, 'buffer')}${info.live.pending_free_count ? `, ${count(info.live.pending_free_count)} with a pending free` : ''}`, 'live'),
+    info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `maximum; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
     fragmentation(space, figure),
-    info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layouts take beyond the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
+    info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layout adds to the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
     figure('window', space.static ? several(space.length, 'position') : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
   ];
   return el('dl', {class: 'summary'}, figures.filter(Boolean));
 }
 
-// makeUp says what the peak is made of: stack, heap, and what is free.
+// makeUp returns the parts of the peak: heap, stack and free memory.
 function makeUp(space) {
   const {info} = space;
   const stack = info.stack_bytes ?? 0, heap = info.peak.bytes - stack - Math.max(0, info.base_bytes);
@@ -32,7 +32,7 @@ function makeUp(space) {
   if (info.base_bytes) parts.push([bytes(info.base_bytes), 'before the window']);
   if (info.stack_bytes !== null) parts.push([bytes(stack), 'stack']);
   const free = space.peakHoles ? space.peakHoles.Total : info.limit_bytes !== null ? Math.max(0, info.limit_bytes - info.peak.bytes) : null;
-  if (free !== null) parts.push([bytes(free), space.peakHoles ? 'free in what is reserved' : 'free']);
+  if (free !== null) parts.push([bytes(free), space.peakHoles ? 'free in reserved memory' : 'free']);
   if (space.peakHoles?.Total) parts.push([percent((space.peakHoles.Total - space.peakHoles.Largest) / space.peakHoles.Total), 'fragmented']);
   else if (info.peak.fragmentation !== null) parts.push([percent(info.peak.fragmentation), 'fragmented']);
   return [`${bytes(heap)} heap`, exact(heap), parts.map(([n, name]) => `${n} ${name}`).join(', '), 'heap'];
@@ -43,13 +43,13 @@ function fragmentation(space, figure) {
   if (info.fragmentation === null && info.fragmentation_max === null) return null;
   const end = info.fragmentation === null ? 'nothing free' : percent(info.fragmentation);
   return figure('fragmentation at the end', end, 'share of the free bytes outside the largest hole',
-    info.fragmentation_max !== null ? `${percent(info.fragmentation_max)} at most` : info.free_bytes !== null ? `${bytes(info.free_bytes)} free, largest hole ${bytes(info.largest_free_bytes)}` : null);
+    info.fragmentation_max !== null ? `maximum ${percent(info.fragmentation_max)}` : info.free_bytes !== null ? `${bytes(info.free_bytes)} free, largest hole ${bytes(info.largest_free_bytes)}` : null);
 }
 
-// losses returns what the capture lacks.
+// losses returns the warnings about the capture.
 export function losses(capture) {
   const all = capture.info.losses;
   return el('div', {}, el('p', {}, `${capture.name}: ${capture.info.format}, ${capture.info.producer}`),
     all.length ? el('ul', {class: 'losses'}, all.map((l) => el('li', {}, el('strong', {}, l.reason), `: ${l.text}`, l.count > 1 ? ` (${count(l.count)} cases)` : '', l.first ? `, first at ${l.first}` : '')))
-      : el('p', {}, 'Nothing is missing: all of the capture could be used.'));
+      : el('p', {}, 'No warnings: the whole capture was read.'));
 }

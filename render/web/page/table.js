@@ -1,14 +1,14 @@
-// A table that sorts, searches and shows any number of rows: only those in sight
-// are in the document, none is left out.
+// A table that sorts, searches and shows any number of rows. Only visible rows are in the
+// document.
 
 import {el, replace} from './dom.js';
 import {count, several} from './format.js';
 
 const rowHeight = 26;
-const printed = 500; // rows that a printed page has at most
+const printed = 500; // maximum number of printed rows
 
 // Table shows rows under columns {name, title, value(row), text(row), number}.
-// on.activate(row) is called for clicks and Enter, on.lit(row) tells which to mark.
+// Clicks and Enter call on.activate(row). on.lit(row) returns whether to highlight a row.
 export class Table {
   constructor({columns, sort, descending = true, on = {}, label}) {
     Object.assign(this, {columns, all: columns, sort, descending, on});
@@ -38,7 +38,7 @@ export class Table {
 
   show(rows) {
     this.rows = rows;
-    this.columns = this.all.filter((c) => c.number || c.always || rows.some((row) => c.text(row) !== '')); // what says nothing takes no room
+    this.columns = this.all.filter((c) => c.number || c.always || rows.some((row) => c.text(row) !== '')); // omits empty columns
     replace(this.header, this.columns.map((c) => c.heading));
     this.arrange();
   }
@@ -102,23 +102,23 @@ export class Table {
     e.stopPropagation();
   }
 
-  // csv returns the rows as they are shown, all of them.
+  // csv returns all rows as shown.
   csv() {
     const lines = [this.columns.map((c) => c.name), ...this.shown.map((row) => this.columns.map((c) => (c.csv ? c.csv(row) : c.number ? c.value(row) : c.text(row))))];
     return lines.map((line) => line.map(cell).join(',')).join('\r\n') + '\r\n';
   }
 }
 
-// cell quotes a value. What a spreadsheet would take for a formula is marked as text:
-// the names of a capture are not to be computed.
+// cell quotes a value. It marks names of a capture that a spreadsheet would evaluate as
+// formulas as text.
 function cell(value) {
   let text = String(value ?? '');
   if (typeof value !== 'number' && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-// matcher returns a test for a text, or for a regular expression between slashes.
-// It is null for an expression that is none, or for no text at all.
+// matcher returns a test for a text, or for a regular expression between slashes. It
+// returns null for an invalid expression.
 export function matcher(text) {
   if (!text) return () => true;
   const expression = /^\/(.*)\/?$/.exec(text);

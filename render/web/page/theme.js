@@ -2,7 +2,7 @@
 
 const styles = new Map();
 
-// style reads a colour of the page's style sheet, which knows about dark mode.
+// style returns a colour of the page's style sheet in the current theme.
 export function style(name) {
   if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   return styles.get(name);

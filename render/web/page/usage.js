@@ -1,4 +1,4 @@
-// The graph of memory over time: XProf's Memory Timeline Graph.
+// The graph of memory over time, like XProf's Memory Timeline Graph.
 
 import {axes, cursor, follow, uPlot} from './chart.js';
 import {Extremes} from './extremes.js';
@@ -6,13 +6,13 @@ import {bytes, since} from './format.js';
 import {lastUpTo} from './space.js';
 import {style} from './theme.js';
 
-// UsageGraph shows the levels of a space. It tells picked(t) of clicks.
+// UsageGraph shows the levels of a space. A click calls picked(t).
 export class UsageGraph {
   constructor(parent, space, timeline, marks, picked) {
     this.parent = parent;
     this.space = space;
     this.timeline = timeline;
-    this.marks = marks; // what is marked: {time, buffer}
+    this.marks = marks; // {time, buffer}
     this.picked = picked;
     this.make();
   }
@@ -34,8 +34,8 @@ export class UsageGraph {
     this.plot.over.addEventListener('click', (e) => this.picked(this.plot.posToVal(e.clientX - this.plot.over.getBoundingClientRect().left, 'x')));
   }
 
-  // data returns the lines as seen: of what shares a column of pixels the first, the
-  // lowest, the highest and the last, so that no peak is lost.
+  // data returns the visible lines. Of the values in a pixel column it has the lowest, the
+  // highest and the last, so that no peak is lost.
   data() {
     const {from, to} = this.timeline;
     const columns = Math.max(200, Math.round(this.parent.clientWidth * devicePixelRatio));
@@ -74,7 +74,7 @@ export class UsageGraph {
     this.drawSteps(u);
     for (const oom of space.ooms) {
       line(u, oom.begin, style('bad'), [4, 3]);
-      label(u, oom.begin, u.bbox.top + 12 * devicePixelRatio, `OOM, ${bytes(oom.requested)} wanted`, style('bad'));
+      label(u, oom.begin, u.bbox.top + 12 * devicePixelRatio, `OOM, ${bytes(oom.requested)} requested`, style('bad'));
     }
     this.drawPeak(u);
     if (this.marks.buffer !== null) this.drawBuffer(u, this.marks.buffer);
@@ -82,10 +82,10 @@ export class UsageGraph {
     ctx.restore();
   }
 
-  // drawSteps marks where steps begin, as long as there is room between them.
+  // drawSteps marks the starts of steps if there is room between them.
   drawSteps(u) {
-    const seen = this.space.steps.filter((m) => m.begin >= this.timeline.from && m.begin <= this.timeline.to);
-    if (seen.length < this.parent.clientWidth / 8) for (const step of seen) line(u, step.begin, style('grid'), [2, 4]);
+    const visible = this.space.steps.filter((m) => m.begin >= this.timeline.from && m.begin <= this.timeline.to);
+    if (visible.length < this.parent.clientWidth / 8) for (const step of visible) line(u, step.begin, style('grid'), [2, 4]);
   }
 
   drawPeak(u) {
@@ -114,7 +114,7 @@ export class UsageGraph {
   }
 }
 
-// linesOf returns what a graph of a space shows: {name, color, at, value(i)}.
+// linesOf returns the lines of a graph of a space: {name, color, scale, at, values}.
 export function linesOf(space) {
   const {curve, reserved, reported} = space;
   const lines = [];
@@ -128,8 +128,8 @@ export function linesOf(space) {
   return lines;
 }
 
-// shownTimes returns the instants of a line that a picture of so many columns needs:
-// in each column those of its lowest, highest and last value.
+// shownTimes returns the times of a line for a picture with this number of columns: those
+// of the lowest, the highest and the last value of each column.
 export function shownTimes(line, from, to, columns) {
   const {at} = line;
   line.extremes ||= new Extremes(line.values);
@@ -145,7 +145,7 @@ export function shownTimes(line, from, to, columns) {
   return times;
 }
 
-// valuesAt returns the values of a line at instants, null before its first.
+// valuesAt returns the values of a line at these times, null before its first value.
 export function valuesAt(line, times) {
   return times.map((t) => {
     const i = lastUpTo(line.at, t);
@@ -172,7 +172,7 @@ function dot(u, t, y, color) {
   u.ctx.fill();
 }
 
-// label writes beside an instant, on the side that has room.
+// label writes next to time t, on the side that has room.
 function label(u, t, y, text, color) {
   const x = u.valToPos(t, 'x', true), pad = 6 * devicePixelRatio;
   u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
@@ -184,7 +184,7 @@ function label(u, t, y, text, color) {
   u.ctx.fillText(text, Math.max(u.bbox.left, left ? x - pad - width : x + pad), Math.max(y, u.bbox.top + 11 * devicePixelRatio));
 }
 
-// describe says in one line what is known of an instant.
+// describe returns one line about a time.
 export function describe(space, t) {
   const i = space.levelAt(t);
   const instruction = space.static && space.instructionAt(t);

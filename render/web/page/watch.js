@@ -1,12 +1,12 @@
-// What memlane serve adds to the page: how far the reading of captures got, and a
-// new page when they change.
+// The parts of the page that memlane serve needs: progress while it reads captures, and a
+// reload when they change.
 
 import {el, replace} from './dom.js';
 import {bytes, percent} from './format.js';
 
-const pause = 500; // ms between two questions
+const pause = 500; // ms between two requests
 
-// watch asks the server how it is, for as long as the page is open.
+// watch polls the state of the server while the page is open.
 export async function watch(version, main) {
   for (;;) {
     try {
@@ -18,9 +18,9 @@ export async function watch(version, main) {
       }
       if (version === '0') replace(main, progress(status));
       document.body.classList.remove('gone');
-      if (version !== '0') warn(status.state === 'failed' ? `not read again: ${status.error}` : status.state === 'reading' ? 'reading again …' : '');
+      if (version !== '0') warn(status.state === 'failed' ? `reload failed: ${status.error}` : status.state === 'reading' ? 'reloading …' : '');
     } catch {
-      document.body.classList.add('gone'); // the server has ended
+      document.body.classList.add('gone'); // the server has stopped
     }
     await new Promise((done) => { setTimeout(done, pause); });
   }
@@ -28,7 +28,7 @@ export async function watch(version, main) {
 
 const notice = el('p', {class: 'notice', role: 'status', hidden: true});
 
-// warn says under the header why the page is older than its captures.
+// warn shows below the header why the page is older than its captures.
 function warn(text) {
   if (!notice.isConnected) document.querySelector('header')?.after(notice);
   notice.hidden = !text;

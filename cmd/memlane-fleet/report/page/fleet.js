@@ -1,4 +1,4 @@
-// The page of a fleet: what stands out, all ranks over time, and what could not be read.
+// The page of a fleet: ranks that differ, findings, all ranks over time, and captures that were not read.
 
 import {Columns, unpack} from '../../../../render/web/page/decode.js';
 import {button, el, replace} from '../../../../render/web/page/dom.js';
@@ -15,14 +15,13 @@ class Fleet {
     this.rows = doc.rows.map(([rank, memory, capture, kind, peak, end, growth, leaked], i) =>
       ({i, rank, memory, capture: doc.captures[capture][0], page: doc.captures[capture][1], kind, peak, end, growth, leaked, label: rank}));
     for (const row of this.rows) row.steps = columns.readSteps(parts);
-    for (const o of [...doc.outliers].reverse()) if (this.rows[o.row]) this.rows[o.row].odd = o.severity;
+    for (const o of [...doc.outliers].reverse()) if (this.rows[o.row]) this.rows[o.row].outlier = o.severity;
     for (const f of doc.findings) for (let i = 1; i < f.rows.length; i++) f.rows[i] += f.rows[i - 1];
     const devices = new Set(this.rows.map((row) => `${row.kind} ${row.capture}`));
     if (devices.size < this.rows.length) for (const row of this.rows) row.label = `${row.rank} ${row.memory}`;
   }
 
-  // levelAt returns the most that was occupied in a part of the window, -1 where it is
-  // not known.
+  // levelAt returns the peak in a part of the window in bytes, -1 if it is unknown.
   levelAt(row, part) {
     return row.steps[part] > 0 ? (row.steps[part] - 1) * this.kinds[row.kind].unit : -1;
   }
@@ -51,20 +50,20 @@ class Page {
     return el('section', {}, el('dl', {class: 'summary'}, this.fleet.figures.map(([name, n]) => el('div', {class: 'figure'}, el('dt', {}, name), el('dd', {'data-figure': name}, count(n))))));
   }
 
-  // standing lists the ranks that stand out, and findings with the ranks that have them.
+  // standing lists the ranks that differ, and findings with the ranks that have them.
   standing() {
     const {outliers, findings, minor, rows} = this.fleet;
-    const odd = outliers.map((o) => {
+    const items = outliers.map((o) => {
       const row = rows[o.row];
       return el('li', {class: `finding ${o.severity}`}, el('h3', {}, el('span', {class: 'severity'}, o.severity), ' ', row ? button(row.rank, 'show it in the map', () => this.goTo(row)) : 'rank outlier'),
         el('p', {}, o.text), row && el('p', {class: 'note'}, `${row.capture} · ${row.memory}`, row.page && [' · ', el('a', {href: row.page}, 'its page')]));
     });
-    this.lights = findings.map((f, i) => button('show the ranks', 'light the ranks that have it', () => this.light(i), {'aria-pressed': 'false'}));
+    this.lights = findings.map((f, i) => button('show the ranks', 'highlight the ranks that have it', () => this.light(i), {'aria-pressed': 'false'}));
     const shared = findings.map((f, i) => el('li', {class: `finding ${f.severity}`}, el('h3', {}, el('span', {class: 'severity'}, f.severity), ' ', this.lights[i]), el('p', {}, f.text)));
     return el('div', {class: 'standing'},
-      el('section', {id: 'outliers'}, el('h2', {}, several(outliers.length, 'rank'), outliers.length === 1 ? ' that stands out' : ' that stand out'), outliers.length ? el('ol', {class: 'findings', tabindex: 0}, odd) : el('p', {class: 'empty'}, 'All ranks are alike.')),
-      el('section', {id: 'findings'}, el('h2', {}, several(findings.length, 'finding')), findings.length ? el('ol', {class: 'findings', tabindex: 0}, shared) : el('p', {class: 'empty'}, 'Nothing leaks, and nothing else is wrong.'),
-        minor > 0 && el('p', {class: 'note'}, `${count(minor)} more only worth knowing: fleet.json has them.`)));
+      el('section', {id: 'outliers'}, el('h2', {}, several(outliers.length, 'rank'), outliers.length === 1 ? ' that differs' : ' that differ'), outliers.length ? el('ol', {class: 'findings', tabindex: 0}, items) : el('p', {class: 'empty'}, 'No rank differs from the others.')),
+      el('section', {id: 'findings'}, el('h2', {}, several(findings.length, 'finding')), findings.length ? el('ol', {class: 'findings', tabindex: 0}, shared) : el('p', {class: 'empty'}, 'No findings above info.'),
+        minor > 0 && el('p', {class: 'note'}, `${count(minor)} more of severity info: see fleet.json.`)));
   }
 
   map() {
@@ -73,17 +72,17 @@ class Page {
     this.choice = choice;
     this.search = el('input', {type: 'search', class: 'find', placeholder: 'rank or capture (text or /regexp/)', 'aria-label': 'show ranks and captures by name', oninput: () => this.show()});
     this.only = el('input', {type: 'checkbox', onchange: () => this.show()});
-    this.onlyLabel = el('label', {hidden: true}, this.only, el('span', {}, 'only those lit'));
+    this.onlyLabel = el('label', {hidden: true}, this.only, el('span', {}, 'highlighted only'));
     this.note = el('span', {class: 'note', role: 'status'});
     this.scale = el('canvas', {'aria-hidden': 'true'});
     this.most = el('span');
     this.heatSection = el('section', {id: 'map'}, el('div', {class: 'bar'}, el('h2', {}, 'Memory over time'), choice, this.search, this.onlyLabel, this.note, el('span', {class: 'push'}),
       el('span', {class: 'heat-scale'}, '0 B', this.scale, this.most)), this.heat.element,
-    el('p', {class: 'heat-axis'}, el('span', {}, 'beginning of the window of each'), el('span', {}, 'its end')), this.now);
+    el('p', {class: 'heat-axis'}, el('span', {}, 'beginning of each window'), el('span', {}, 'end')), this.now);
     return this.heatSection;
   }
 
-  // show shows the rows that the fields above the map ask for.
+  // show shows the rows that match the fields above the map.
   show() {
     const {rows, kinds, findings} = this.fleet;
     const match = matcher(this.search.value);
@@ -97,10 +96,10 @@ class Page {
     this.heat.drawScale(this.scale);
     this.most.textContent = bytes(kinds[this.kind]?.peaks[3] ?? 0);
     this.note.textContent = shown.length === ofKind.length ? several(shown.length, 'row') : `${count(shown.length)} of ${several(ofKind.length, 'row')}`;
-    replace(this.now, shown.length ? 'Click on a row, or move with the arrow keys.' : 'No rank is called so.');
+    replace(this.now, shown.length ? 'Click on a row, or move with the arrow keys.' : 'No rank or capture matches.');
   }
 
-  // light marks the rows that have a finding; a second time, none.
+  // light highlights the rows that have a finding. A second call removes the highlight.
   light(i) {
     this.lit = this.lit === i ? -1 : i;
     this.lights.forEach((b, k) => b.setAttribute('aria-pressed', String(k === this.lit)));
@@ -115,7 +114,7 @@ class Page {
     if (this.choice) this.choice.value = String(kind);
   }
 
-  // goTo brings a row into sight, whatever was asked for.
+  // goTo clears the filters and scrolls to a row.
   goTo(row) {
     this.choose(row.kind);
     this.search.value = '';
@@ -131,7 +130,7 @@ class Page {
     if (!row) return;
     const facts = [['memory ID', row.memory], ['capture', row.capture], ['peak', bytes(row.peak)], ['at the end', bytes(row.end)], ['growth', bytes(row.growth)], row.leaked > 0 && ['leaked', bytes(row.leaked)]];
     replace(this.card, el('strong', {}, row.rank), part >= 0 && `: ${this.levelText(row, part)}`, el('dl', {class: 'facts'}, facts.filter(Boolean).map(([name, text]) => [el('dt', {}, name), el('dd', {}, text)])),
-      row.page && el('p', {class: 'note'}, 'click: its page'));
+      row.page && el('p', {class: 'note'}, 'Click to open its page.'));
     const {innerWidth, innerHeight} = window, {offsetWidth, offsetHeight} = this.card;
     const x = e.clientX + 16 + offsetWidth > innerWidth ? e.clientX - offsetWidth - 12 : e.clientX + 16;
     Object.assign(this.card.style, {left: `${Math.max(4, x)}px`, top: `${Math.max(4, Math.min(e.clientY + 16, innerHeight - offsetHeight - 8))}px`});
@@ -139,16 +138,16 @@ class Page {
 
   levelText(row, part) {
     const level = this.fleet.levelAt(row, part);
-    return `${level < 0 ? 'nothing known' : `up to ${bytes(level)}`} in part ${part + 1} of ${parts}`;
+    return `${level < 0 ? 'unknown' : `up to ${bytes(level)}`} in part ${part + 1} of ${parts}`;
   }
 
-  // tell says under the map what the active row is.
+  // tell describes the active row under the map.
   tell(row, part) {
     replace(this.now, el('strong', {}, row.rank), ` · ${row.memory} · ${this.levelText(row, part)} · peak ${bytes(row.peak)}, ${bytes(row.end)} at the end${row.leaked > 0 ? `, ${bytes(row.leaked)} leaked` : ''} · ${row.capture}`,
       row.page && el('a', {href: row.page}, 'its page'));
   }
 
-  // madeOf shows how the peaks of a kind are spread, and what they are made of.
+  // madeOf shows the distribution of the peaks of a kind, and their largest places.
   madeOf(kind) {
     const [least, median, ninetieth, most] = kind.peaks;
     const size = (name, of, title) => ({name, title, number: true, value: of, text: (row) => (row.memories ? bytes(of(row)) : '')});
@@ -157,16 +156,16 @@ class Page {
       columns: [
         {name: 'at the peaks', title: 'bytes at the peaks of all memory IDs', number: true, value: (r) => r.bytes, text: (r) => bytes(r.bytes)},
         {name: 'share', title: 'of all peaks', number: true, value: (r) => r.share, text: (r) => percent(r.share)},
-        {name: 'memory IDs', title: 'that held any of it at their peak', number: true, value: (r) => r.memories, text: (r) => (r.memories ? count(r.memories) : '')},
+        {name: 'memory IDs', title: 'with bytes of this place at their peak', number: true, value: (r) => r.memories, text: (r) => (r.memories ? count(r.memories) : '')},
         size('least', (r) => r.least, 'over these memory IDs'), size('median', (r) => r.median, 'over these memory IDs'),
-        size('90 %', (r) => r.ninetieth, '90 % of these memory IDs held at most so much'), size('most', (r) => r.most, 'over these memory IDs'),
+        size('90 %', (r) => r.ninetieth, '90 % of these memory IDs have at most this'), size('most', (r) => r.most, 'over these memory IDs'),
         {name: 'allocated by', always: true, value: (r) => r.place, text: (r) => r.place},
       ],
     });
     const figures = [['least', least], ['median', median], ['90 % at most', ninetieth], ['most', most]];
     const section = el('section', {class: 'kind'}, el('h2', {}, `Peaks of ${kind.name || 'memory'}`),
       el('dl', {class: 'summary'}, figures.map(([name, n]) => el('div', {class: 'figure'}, el('dt', {}, name), el('dd', {}, bytes(n))))), table.element,
-      kind.more > 0 && el('p', {class: 'note'}, `${several(kind.more, 'place')} more: fleet.json has them.`));
+      kind.more > 0 && el('p', {class: 'note'}, `${several(kind.more, 'place')} more: see fleet.json.`));
     table.show(kind.places.map(([place, bytes, share, memories, least, median, ninetieth, most]) => ({place, bytes, share, memories, least, median, ninetieth, most})));
     return section;
   }
@@ -182,14 +181,14 @@ class Page {
     });
     const most = 200;
     const section = el('section', {id: 'troubles'}, el('h2', {}, 'Not read, or damaged'), troubles.length > 0 && table.element,
-      absent.length > 0 && el('p', {}, el('strong', {}, `${several(absent.length, 'rank')} that no capture is of: `), absent.slice(0, most).join(', '), absent.length > most && ` and ${count(absent.length - most)} more`));
+      absent.length > 0 && el('p', {}, el('strong', {}, `${several(absent.length, 'rank')} without a capture: `), absent.slice(0, most).join(', '), absent.length > most && ` and ${count(absent.length - most)} more`));
     table.show(troubles.map((t, i) => [...t, i]));
     return section;
   }
 
   losses() {
     const {losses} = this.fleet;
-    return losses.length > 0 && el('section', {}, el('h2', {}, 'What captures lack'), el('ul', {class: 'losses'}, losses.map((l) => el('li', {}, l))));
+    return losses.length > 0 && el('section', {}, el('h2', {}, 'Warnings'), el('ul', {class: 'losses'}, losses.map((l) => el('li', {}, l))));
   }
 }
 
@@ -200,7 +199,7 @@ async function start() {
   const doc = JSON.parse(new TextDecoder().decode(await unpack('fleet')));
   const page = new Page(new Fleet(doc, new Columns(await unpack('usage'))), main);
   page.ready = performance.now();
-  globalThis.memlane = page; // for whoever looks with the console
+  globalThis.memlane = page; // for tests and the console
   document.body.dataset.ready = 'true';
 }
 

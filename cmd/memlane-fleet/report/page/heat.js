@@ -1,5 +1,5 @@
-// The heat map: a row for each memory, a column for each part of its window. Only rows
-// in sight are drawn, so that ten thousand are as quick as ten.
+// The heat map: a row for each memory, a column for each part of its window. It draws only
+// visible rows, so that ten thousand are as fast as ten.
 
 import {mix, pixelColor, shades} from '../../../../render/web/page/colors.js';
 import {el} from '../../../../render/web/page/dom.js';
@@ -12,14 +12,14 @@ const overviewWidth = 64;
 // rowHeight is how tall each of n rows is, in pixels.
 const rowHeight = (n) => (n <= 32 ? 22 : n <= 100 ? 14 : n <= 400 ? 8 : 5);
 
-// Heat shows rows {label, odd} whose usage(row, part) is a share from 0 to 1, or below 0
-// where it is not known. on.hover(row, part, event), on.open(row) and on.move(row) are
+// Heat shows rows {label, outlier} whose usage(row, part) is a share from 0 to 1, or below 0
+// if it is unknown. on.hover(row, part, event), on.open(row) and on.move(row) are
 // called for the mouse and the keyboard.
 export class Heat {
   constructor(parts, usage, on) {
     Object.assign(this, {parts, usage, on});
     this.rows = [];
-    this.lit = new Set(); // rows; none: all are as they are
+    this.lit = new Set(); // highlighted rows
     this.active = -1;
     this.part = 0;
     this.canvas = el('canvas');
@@ -27,7 +27,7 @@ export class Heat {
     this.scroller = el('div', {class: 'heat-rows', tabindex: 0, role: 'application', 'aria-label': 'ranks over time: arrow keys move, Enter opens the page of a rank', 'aria-describedby': 'now-row'}, this.canvas, this.space);
     this.overview = el('canvas', {class: 'heat-all', 'aria-hidden': 'true'});
     this.element = el('div', {class: 'heat'}, this.scroller, this.overview);
-    this.pixels = el('canvas'); // one pixel for each part of each row in sight
+    this.pixels = el('canvas'); // one pixel for each part of each visible row
     this.scroller.addEventListener('scroll', () => this.draw());
     this.scroller.addEventListener('mousemove', (e) => this.hover(e));
     this.scroller.addEventListener('mouseleave', () => on.hover(null));
@@ -56,7 +56,7 @@ export class Heat {
     this.layout();
   }
 
-  // layout finds sizes and colours, and draws all.
+  // layout computes sizes and colours, and draws everything.
   layout() {
     if (!this.height) return;
     const dark = style('scheme') === 'dark', paper = style('paper');
@@ -110,8 +110,7 @@ export class Heat {
     if (!this.overview.hidden) this.drawFrame();
   }
 
-  // label writes names, marks what stands out and what is lit, and draws the row that
-  // the keyboard is at.
+  // label writes names, marks outliers and highlighted rows, and draws the active row.
   label(context, first, last, top) {
     const {height, gutter, width, rows} = this;
     const every = Math.ceil(13 / height);
@@ -139,8 +138,8 @@ export class Heat {
   }
 
   mark(context, row, y, height, width) {
-    if (row.odd) {
-      context.fillStyle = style(row.odd === 'info' ? 'muted' : row.odd === 'critical' ? 'bad' : 'warn');
+    if (row.outlier) {
+      context.fillStyle = style(row.outlier === 'info' ? 'muted' : row.outlier === 'critical' ? 'bad' : 'warn');
       context.fillRect(0, y, width, Math.max(height, 1));
     }
     if (this.lit.has(row)) {
@@ -149,8 +148,8 @@ export class Heat {
     }
   }
 
-  // drawOverview draws all rows into the height of those in sight: of those that share a
-  // pixel, the highest.
+  // drawOverview draws all rows into the height of the visible ones. Rows that share a pixel
+  // show the highest level.
   drawOverview() {
     const {rows, parts, seen} = this;
     const image = new ImageData(parts, seen), colour = new Uint32Array(image.data.buffer);
@@ -177,7 +176,7 @@ export class Heat {
     size(this.overview, overviewWidth, seen);
   }
 
-  // drawFrame draws the overview with a frame around what is in sight.
+  // drawFrame draws the overview with a frame around the visible rows.
   drawFrame() {
     const context = this.overview.getContext('2d'), {seen} = this, total = this.rows.length * this.height;
     context.clearRect(0, 0, overviewWidth, seen);
@@ -220,7 +219,7 @@ export class Heat {
     this.on.open(this.rows[at[0]]);
   }
 
-  // move makes a row the active one, and brings it into sight.
+  // move makes a row active and scrolls to it.
   move(row, part = this.part) {
     this.active = Math.max(0, Math.min(this.rows.length - 1, row));
     this.part = Math.max(0, Math.min(this.parts - 1, part));
@@ -247,7 +246,7 @@ export class Heat {
   }
 }
 
-// size gives a canvas a size in pixels of CSS, and as many of its own as the screen has.
+// size sets the size of a canvas in CSS pixels, and its resolution to that of the screen.
 function size(canvas, width, height) {
   canvas.width = Math.round(width * devicePixelRatio);
   canvas.height = Math.round(height * devicePixelRatio);
@@ -255,8 +254,7 @@ function size(canvas, width, height) {
   canvas.getContext('2d').setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
 }
 
-// fitting cuts the beginning of a text off until the rest has room: names of files
-// differ at their ends.
+// fitting removes the beginning of a text until it fits: file names differ at their ends.
 function fitting(context, text, room) {
   if (context.measureText(text).width <= room) return text;
   let end = text.slice(-40);

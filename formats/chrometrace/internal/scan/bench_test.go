@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// cpu is the processor time that this program, or its children, used so far.
+// cpu returns the processor time of this program, or of its children, so far.
 func cpu(who int) time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(who, &u) != nil {
@@ -25,9 +25,9 @@ func cpu(who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkScan reads every event of a generated trace. x-encoding/json and
-// x-python-json are how many times the processor time encoding/json's Decoder
-// and Python's json.load take for the same bytes, measured in this run.
+// BenchmarkScan reads all events of a generated trace. x-encoding/json and
+// x-python-json are the processor times of encoding/json's Decoder and Python's
+// json.load for the same bytes in the same run, divided by that of Scan.
 func BenchmarkScan(b *testing.B) {
 	data := trace(60_000_000)
 	for _, layout := range []struct {
@@ -105,7 +105,7 @@ func decode(b *testing.B, data []byte) {
 	}
 }
 
-// python is the processor time of json.load, 0 without Python.
+// python returns the processor time of json.load, 0 without Python.
 func python(b *testing.B, data []byte) time.Duration {
 	if _, err := exec.LookPath("python3"); err != nil {
 		return 0

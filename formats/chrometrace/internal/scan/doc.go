@@ -1,18 +1,16 @@
-// Package scan reads Chrome trace JSON as a stream: bytes of JSON become
-// events, and it knows nothing of memory.
+// Package scan reads Chrome trace JSON as a stream of events. It does not depend
+// on memlane's model.
 //
-// Its place in the pipeline: formats/chrometrace hands it a byte stream and a
-// [Handler]; the handler makes facts of the events. A trace of gigabytes passes
-// through a window of a quarter of a megabyte, whatever the layout: indented or
-// on one line, keys in any order, an object with traceEvents anywhere or a bare
-// array, and the bare arrays of numbers of PyTorch's export_memory_timeline.
+// formats/chrometrace gives it a byte stream and a [Handler] for the events. The
+// window is 256 KiB for traces of any size and layout: indented or on one line,
+// keys in any order, an object with traceEvents anywhere or a bare array, and the
+// bare arrays of numbers of PyTorch's export_memory_timeline.
 //
-// Traces are written by hand-made printers and by programs that die while they
-// write. What no JSON parser would take is taken here where its meaning is
-// plain, and counted ([Tolerated]); where it is not, the event is left out,
-// counted, and reading goes on at the next event. Every event that is complete
-// before the end of a cut file is kept.
+// Custom printers write traces, and programs die while they write them. Scan
+// accepts invalid JSON if its meaning is clear, and counts it ([Tolerated]).
+// Otherwise it skips and counts the event, and continues at the next event. It
+// keeps every event that is complete before the end of a truncated file.
 //
-// Values that nobody uses are checked for their structure and skipped. Nesting
-// does not recurse, and no event costs an allocation.
+// Scan checks the structure of unused values and skips them. Nesting does not
+// recurse, and events cost no allocations.
 package scan

@@ -3,13 +3,13 @@ package scan
 import "bytes"
 
 const (
-	maxPath   = 1 << 10 // longer keys of the header are skipped
-	maxNested = 32      // and so is what nests deeper
-	maxKeys   = 1 << 10 // duplicates are looked for among so many
+	maxPath   = 1 << 10 // maximum length of a key; longer ones are skipped
+	maxNested = 32      // maximum nesting; deeper values are skipped
+	maxKeys   = 1 << 10 // number of keys that are checked for duplicates
 )
 
-// topObject reads the top-level object that goes on at index i, and returns the
-// index after its end.
+// topObject reads the rest of the top-level object from index i, and returns the index
+// after its end.
 func (s *scanner) topObject(i int) int {
 	for {
 		next := s.members(i)
@@ -97,8 +97,8 @@ func (s *scanner) members(i int) int {
 	}
 }
 
-// pushKey adds a key to the path and notes whether it was there before. A dot of
-// the key itself becomes another character: "a.b" is not "b" in "a".
+// pushKey adds a key to the path and counts duplicates. It replaces dots in the key,
+// so that "a.b" differs from "b" in "a".
 func (s *scanner) pushKey(raw []byte, f flags, next int, nested bool) {
 	if f != 0 {
 		raw = s.clean(&s.scratch, raw, f, next)
@@ -113,7 +113,7 @@ func (s *scanner) pushKey(raw []byte, f flags, next int, nested bool) {
 		s.path = append(s.path, c)
 	}
 	switch {
-	case len(raw) > maxPath: // only its beginning is known
+	case len(raw) > maxPath: // truncated
 	case s.keys[string(s.path)]:
 		s.count(DuplicateKey, next-len(raw)-2)
 	case len(s.keys) < maxKeys:
@@ -121,7 +121,7 @@ func (s *scanner) pushKey(raw []byte, f flags, next int, nested bool) {
 	}
 }
 
-// headerValue reads a value that is no object, or that nests too deep.
+// headerValue reads a value that is not an object, or that nests too deep.
 func (s *scanner) headerValue(i int, top bool) int {
 	switch c := s.b[i]; {
 	case c == '[' && top && string(s.path) == "traceEvents":
@@ -176,48 +176,38 @@ func (s *scanner) headerArray(i int) int {
 	}
 }
 
-// headerScalar reads a scalar and hands it on.
+// headerScalar reads a scalar and passes it to Handler.Header.
 func (s *scanner) headerScalar(i int) int {
-	var v Value
+	var text []byte
 	var next int
 	if s.b[i] == '"' {
-		raw, n, f := s.str(i)
-		if n < 0 {
-			return n
+		var f flags
+		if text, next, f = s.str(i); next < 0 {
+			return next
 		}
 		if f != 0 {
-			raw = s.clean(&s.scratch, raw, f, n)
+			text = s.clean(&s.scratch, text, f, next)
 		}
-		v.Kind, v.Text, next = String, raw, n
 	} else {
-		token, n := s.bare(i)
-		if n < 0 {
-			return n
+		if text, next = s.bare(i); next < 0 {
+			return next
 		}
-		if len(token) == 0 {
+		if len(text) == 0 {
 			return s.fail(i, ':')
 		}
-		v.Text, next = token, n
-		switch s.tell(token, n) {
-		case isNumber:
-			v.Kind = Number
-		case isTrue, isFalse:
-			v.Kind = Bool
-		case isNaN:
+		if s.classify(text, next) == isNaN {
 			return next
 		}
 	}
-	if v.Kind >= Number {
-		v.Int, v.IsInt = wholeNumber(v.Text)
-	}
 	s.hasBegun = true
 	if s.h.Header != nil {
-		s.h.Header(string(s.path), v)
+		n, _ := wholeNumber(text)
+		s.h.Header(string(s.path), text, n)
 	}
 	return next
 }
 
-// wholeNumber is the value of a text that is a whole number of up to 64 bits.
+// wholeNumber returns the value of a text that is a whole number of up to 64 bits.
 func wholeNumber(text []byte) (int64, bool) {
 	d, ok := parseDecimal(bytes.TrimSpace(text))
 	if !ok {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// text shows all of an event but its offset, for comparison.
+// text formats an event for comparison.
 func text(e *Event) string {
 	a := e.Args
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q %q pid %q tid %q ts %v dur %v id %q empty %v has %b", e.Phase, e.Name, e.Cat, e.PID, e.TID, e.TS, e.Dur, e.ID, e.Empty, a.Has)
-	fmt.Fprintf(&b, " %v", []int64{a.Bytes, a.TotalAllocated, a.TotalReserved, a.DeviceType, a.DeviceID, a.Sequence, a.FwdThread, a.PythonID, a.PythonParent, a.PythonModule, a.EvIdx, a.Size})
+	fmt.Fprintf(&b, "%q %q %q pid %q tid %q ts %v dur %v id %q has %b", e.Phase, e.Name, e.Cat, e.PID, e.TID, e.TS, e.Dur, e.ID, a.Has)
+	fmt.Fprintf(&b, " %v", []int64{a.Bytes, a.TotalAllocated, a.TotalReserved, a.DeviceType, a.DeviceID, a.Sequence, a.FwdThread, a.PythonID, a.PythonParent, a.Size})
 	fmt.Fprintf(&b, " addr %d %q %q %q %q", a.Addr, a.CallFrom, a.Dims, a.Types, a.Name)
 	for _, c := range a.Counters {
 		fmt.Fprintf(&b, " %q=%v", c.Name, c.Value)
@@ -24,37 +24,27 @@ func text(e *Event) string {
 	return b.String()
 }
 
-// log is all that a scan gives, as text.
+// log is the result of a scan as text.
 type log struct {
-	events  []string
-	offsets []int64
-	header  []string
-	rows    []string
-	tol     Tolerated
-	err     error
+	events []string
+	header []string
+	rows   []string
+	tol    Tolerated
+	err    error
 }
 
 func (l log) String() string {
-	return fmt.Sprint(strings.Join(l.events, "\n"), l.offsets, "\n", strings.Join(l.header, "\n"), "\n", strings.Join(l.rows, "\n"), "\n", l.tol, l.err)
+	return fmt.Sprint(strings.Join(l.events, "\n"), "\n", strings.Join(l.header, "\n"), "\n", strings.Join(l.rows, "\n"), "\n", l.tol, l.err)
 }
 
 func (l *log) handler() Handler {
 	return Handler{
-		Event: func(e *Event) {
-			l.events = append(l.events, text(e))
-			l.offsets = append(l.offsets, e.Offset)
+		Event: func(e *Event) { l.events = append(l.events, text(e)) },
+		Header: func(key string, text []byte, n int64) {
+			l.header = append(l.header, fmt.Sprintf("%s=%s (%d)", key, text, n))
 		},
-		Header: func(key string, v Value) {
-			s := key + "=" + string(v.Text)
-			if v.IsInt {
-				s += " (" + strconv.FormatInt(v.Int, 10) + ")"
-			}
-			l.header = append(l.header, s)
-		},
-		Row: func(n []int64, whole bool) { l.rows = append(l.rows, fmt.Sprint(n, whole)) },
-		RowEnd: func() {
-			l.rows = append(l.rows, "end")
-		},
+		Row:    func(n []int64, whole bool) { l.rows = append(l.rows, fmt.Sprint(n, whole)) },
+		RowEnd: func() { l.rows = append(l.rows, "end") },
 	}
 }
 
@@ -68,14 +58,14 @@ func readText(s string) *log { return read(strings.NewReader(s), windowSize) }
 
 // The oracle: encoding/json and exact fractions.
 
-// want is the text of the event that encoding/json makes of raw.
+// want returns the text of the event as encoding/json reads it.
 func want(t testing.TB, raw json.RawMessage) string {
 	m := members(t, raw)
 	e := Event{
 		Name: plain(m["name"]), Cat: plain(m["cat"]), PID: plain(m["pid"]), TID: plain(m["tid"]), ID: plain(m["id"]),
-		TS: nanos(m["ts"]), Dur: nanos(m["dur"]), Empty: len(m) == 0,
+		TS: nanos(m["ts"]), Dur: nanos(m["dur"]),
 	}
-	if ph := plain(m["ph"]); len(ph) > 0 && m["ph"][0] == '"' { // a number is no phase
+	if ph := plain(m["ph"]); len(ph) > 0 && m["ph"][0] == '"' { // not a number
 		e.Phase = ph[0]
 	}
 	if args := m["args"]; len(args) > 0 && args[0] == '{' {
@@ -90,8 +80,8 @@ func wantArgs(t testing.TB, m map[string]json.RawMessage, phase byte, raw json.R
 	if a.Dims == nil {
 		a.Dims = rawText(m["Input dims"])
 	}
-	for k, dst := range []*int64{&a.Bytes, &a.TotalAllocated, &a.TotalReserved, &a.DeviceType, &a.DeviceID, &a.Sequence, &a.FwdThread, &a.PythonID, &a.PythonParent, &a.PythonModule, &a.EvIdx} {
-		key := []string{"Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id", "Sequence number", "Fwd thread id", "Python id", "Python parent id", "Python module id", "Ev Idx"}[k]
+	for k, dst := range []*int64{&a.Bytes, &a.TotalAllocated, &a.TotalReserved, &a.DeviceType, &a.DeviceID, &a.Sequence, &a.FwdThread, &a.PythonID, &a.PythonParent} {
+		key := []string{"Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id", "Sequence number", "Fwd thread id", "Python id", "Python parent id"}[k]
 		if v := whole(m[key]); v != nil && v.IsInt64() {
 			*dst = v.Int64()
 			a.Has |= 1 << k
@@ -144,7 +134,7 @@ func isNumeric(v json.RawMessage) bool {
 	return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
 }
 
-// plain is a string, or a number as it is written.
+// plain returns the text of a string, or a number as written.
 func plain(v json.RawMessage) []byte {
 	if isNumeric(v) {
 		return v
@@ -168,7 +158,7 @@ func rawText(v json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// rat is a number or a string of one.
+// rat returns the value of a number, or of a string with one.
 func rat(v json.RawMessage) *big.Rat {
 	s := string(v)
 	if len(v) > 0 && v[0] == '"' {
@@ -214,7 +204,7 @@ func nanos(v json.RawMessage) Time {
 	return Time{n.Int64(), true}
 }
 
-// wantTrace is what encoding/json finds in a whole trace: events and rows.
+// wantTrace returns the events and rows of a whole trace as encoding/json reads them.
 func wantTrace(t testing.TB, data []byte) (events, rows []string) {
 	list := json.RawMessage(bytes.TrimSpace(data))
 	bare := list[0] == '['

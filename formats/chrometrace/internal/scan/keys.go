@@ -1,6 +1,6 @@
 package scan
 
-// field is what a member of an event means.
+// field is the meaning of a member of an event.
 type field uint8
 
 const (
@@ -16,10 +16,8 @@ const (
 	fieldFwdThread
 	fieldPythonID
 	fieldPythonParent
-	fieldPythonModule
-	fieldEvIdx
 
-	// Sizes, the first one counts.
+	// Sizes. The first one that is present counts.
 	fieldSize
 	fieldSizeBytes
 	fieldLowBytes
@@ -45,15 +43,16 @@ const (
 	fieldArgs
 	fieldSnapshot
 
-	closing // no field: the object ends
+	closing // not a field: the end of the object
 )
 
 const (
-	texts = int(fieldTypes-fieldName) + 1
-	sizes = int(fieldSnapshotBytes-fieldSize) + 1
+	numbers = int(fieldSize - fieldBytes)
+	sizes   = int(fieldSnapshotBytes-fieldSize) + 1
+	texts   = int(fieldTypes-fieldName) + 1
 )
 
-// level is where a member stands.
+// level is the object that contains a member.
 type level uint8
 
 const (
@@ -63,91 +62,18 @@ const (
 	levels
 )
 
-// keyField returns what a key means.
-func keyField(key []byte, at level) field {
-	switch at {
-	case inEvent:
-		return eventField(key)
-	case inArgs:
-		return argField(key)
-	}
-	switch string(key) {
-	case "size":
-		return fieldSnapshotSize
-	case "size_bytes":
-		return fieldSnapshotSizeBytes
-	case "bytes":
-		return fieldSnapshotBytes
-	}
-	return other
-}
-
-func eventField(key []byte) field {
-	switch string(key) {
-	case "ph":
-		return fieldPhase
-	case "cat":
-		return fieldCat
-	case "name":
-		return fieldName
-	case "pid":
-		return fieldPID
-	case "tid":
-		return fieldTID
-	case "ts":
-		return fieldTS
-	case "dur":
-		return fieldDur
-	case "args":
-		return fieldArgs
-	case "id":
-		return fieldID
-	}
-	return other
-}
-
-func argField(key []byte) field {
-	switch string(key) {
-	case "Bytes":
-		return fieldBytes
-	case "Total Allocated":
-		return fieldTotalAllocated
-	case "Total Reserved":
-		return fieldTotalReserved
-	case "Device Type":
-		return fieldDeviceType
-	case "Device Id":
-		return fieldDeviceID
-	case "Sequence number":
-		return fieldSequence
-	case "Fwd thread id":
-		return fieldFwdThread
-	case "Python id":
-		return fieldPythonID
-	case "Python parent id":
-		return fieldPythonParent
-	case "Python module id":
-		return fieldPythonModule
-	case "Ev Idx":
-		return fieldEvIdx
-	case "Addr":
-		return fieldAddr
-	case "size":
-		return fieldSize
-	case "size_bytes":
-		return fieldSizeBytes
-	case "bytes":
-		return fieldLowBytes
-	case "snapshot":
-		return fieldSnapshot
-	case "CallFrom":
-		return fieldCallFrom
-	case "name":
-		return fieldArgName
-	case "Input Dims", "Input dims":
-		return fieldDims
-	case "Input type":
-		return fieldTypes
-	}
-	return other
+// fields are the known keys of each level.
+var fields = [levels]map[string]field{
+	inEvent: {
+		"ph": fieldPhase, "cat": fieldCat, "name": fieldName, "pid": fieldPID, "tid": fieldTID, "ts": fieldTS, "dur": fieldDur,
+		"args": fieldArgs, "id": fieldID,
+	},
+	inArgs: {
+		"Bytes": fieldBytes, "Total Allocated": fieldTotalAllocated, "Total Reserved": fieldTotalReserved,
+		"Device Type": fieldDeviceType, "Device Id": fieldDeviceID, "Sequence number": fieldSequence, "Fwd thread id": fieldFwdThread,
+		"Python id": fieldPythonID, "Python parent id": fieldPythonParent, "Addr": fieldAddr, "size": fieldSize,
+		"size_bytes": fieldSizeBytes, "bytes": fieldLowBytes, "snapshot": fieldSnapshot, "CallFrom": fieldCallFrom,
+		"name": fieldArgName, "Input Dims": fieldDims, "Input dims": fieldDims, "Input type": fieldTypes,
+	},
+	inSnapshot: {"size": fieldSnapshotSize, "size_bytes": fieldSnapshotSizeBytes, "bytes": fieldSnapshotBytes},
 }

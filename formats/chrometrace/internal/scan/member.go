@@ -1,6 +1,9 @@
 package scan
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // readKey reads the key whose opening quote has index i.
 func (s *scanner) readKey(i int) (field, int) {
@@ -15,11 +18,11 @@ func (s *scanner) readKey(i int) (field, int) {
 	if s.level == inArgs && s.mayCount() {
 		s.key = raw
 	}
-	return keyField(raw, s.level), next
+	return fields[s.level][string(raw)], next
 }
 
-// oddKey reads a key that lacks its first or both quotes.
-func (s *scanner) oddKey(i int) (field, int) {
+// unquotedKey reads a key without its first or both quotes.
+func (s *scanner) unquotedKey(i int) (field, int) {
 	key, next := s.bareKey(i)
 	if next < 0 {
 		return other, next
@@ -27,7 +30,7 @@ func (s *scanner) oddKey(i int) (field, int) {
 	if s.level == inArgs && s.mayCount() {
 		s.key = key
 	}
-	return keyField(key, s.level), next
+	return fields[s.level][string(key)], next
 }
 
 // maxBareKey bounds the search for the end of a key without quotes.
@@ -64,7 +67,7 @@ func (s *scanner) colon(i int) int {
 	return s.ws(i + 1)
 }
 
-// comma reads what follows a member, up to the next key or the end.
+// comma reads the comma after a member, up to the next key or the end of the object.
 func (s *scanner) comma(i int) (next int, comma bool) {
 	if i = s.ws(i); i < 0 {
 		return i, false
@@ -109,7 +112,7 @@ func (s *scanner) member(f field, i int) int {
 		}
 		return next
 	}
-	return s.skip(i) // args that are no object
+	return s.skip(i) // args that are not an object
 }
 
 func (s *scanner) intMember(f field, i int) int {
@@ -123,7 +126,11 @@ func (s *scanner) intMember(f field, i int) int {
 	if !ok {
 		s.has &^= bit
 	}
-	*s.int(f) = v
+	if f < fieldSize {
+		*s.numbers[f-fieldBytes] = v
+	} else {
+		s.sizes[f-fieldSize] = v
+	}
 	return next
 }
 
@@ -149,9 +156,9 @@ func (s *scanner) phase(i int) int {
 	return next
 }
 
-// readText reads a string, or a number as it is written.
+// readText reads a string, or a number as written.
 func (s *scanner) readText(k, i int) int {
-	dst := s.text(k)
+	dst := s.texts[k]
 	*dst = nil
 	switch s.b[i] {
 	case '"':
@@ -182,7 +189,7 @@ func (s *scanner) readText(k, i int) int {
 	if len(token) == 0 {
 		return s.fail(i, ':')
 	}
-	if s.tell(token, next) == isNumber {
+	if s.classify(token, next) == isNumber {
 		*dst = token
 	}
 	return next
@@ -190,7 +197,7 @@ func (s *scanner) readText(k, i int) int {
 
 // rawText skips a value and keeps its text.
 func (s *scanner) rawText(k, i int) int {
-	dst := s.text(k)
+	dst := s.texts[k]
 	*dst = nil
 	s.captured.start(i)
 	next := s.skip(i)
@@ -203,7 +210,7 @@ func (s *scanner) rawText(k, i int) int {
 	case !oneLine(text):
 		s.kept[k] = appendCompact(s.kept[k][:0], text)
 		text = s.kept[k]
-	case len(s.captured.text) > 0: // which the next one overwrites
+	case len(s.captured.text) > 0: // the next capture overwrites it
 		s.kept[k] = append(s.kept[k][:0], text...)
 		text = s.kept[k]
 	}
@@ -211,8 +218,8 @@ func (s *scanner) rawText(k, i int) int {
 	return next
 }
 
-// duplicate notes that a field comes again. All that the former args held is
-// gone with them.
+// duplicate counts a repeated field, and drops the contents of repeated args or
+// snapshots.
 func (s *scanner) duplicate(f field, i int) {
 	s.count(DuplicateKey, i)
 	const snapshots = 1<<(fieldSnapshotSize-fieldBytes) | 1<<(fieldSnapshotSizeBytes-fieldBytes) | 1<<(fieldSnapshotBytes-fieldBytes)
@@ -228,11 +235,11 @@ func (s *scanner) duplicate(f field, i int) {
 	}
 }
 
-// mayCount reports whether this may be an event of counters.
+// mayCount reports whether this may be a counter event: its phase is C, or still unknown.
 func (o *object) mayCount() bool { return o.ev.Phase == 'C' || o.ev.Phase == 0 }
 
-// counter looks at the value at index i, which it leaves to be read: a number is
-// one of a counter event. It returns the index that the value has then.
+// counter adds the value at index i to the counters if it is a number. It does not
+// consume the value, and returns its index, which more may change.
 func (s *scanner) counter(i int) int {
 	token, next := s.bare(i)
 	if next < 0 {
@@ -242,8 +249,8 @@ func (s *scanner) counter(i int) int {
 	if kindOf(token) != isNumber {
 		return i
 	}
-	v, ok := float(token)
-	if !ok || math.IsInf(v, 0) {
+	v, err := strconv.ParseFloat(string(token), 64)
+	if err != nil || math.IsInf(v, 0) {
 		s.count(BigNumber, i)
 		return i
 	}
@@ -268,14 +275,13 @@ func (s *scanner) addCounter(v float64, i int) {
 		}
 		return
 	}
-	// A copy: the key may be in the window, which moves, or in a buffer that
-	// the next key overwrites.
+	// Copy the key, as the window moves, and the next key overwrites its buffer.
 	from := len(s.names)
 	s.names = append(s.names, s.key...)
 	s.ev.Args.Counters = append(counters, Counter{s.names[from:], v})
 }
 
-// maxSearched is up to how many counters the same name is looked for.
+// maxSearched is the number of counters that are searched for the same name.
 const maxSearched = 64
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

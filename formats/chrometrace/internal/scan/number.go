@@ -6,28 +6,28 @@ import (
 	"strconv"
 )
 
-// decimal is a number as it is written: 0.d1d2d3... times 10^point.
+// decimal is a number as written: 0.d1d2d3... times 10^point.
 type decimal struct {
-	neg    bool
-	digits [40]byte // significant ones, none leading
-	n      int
-	point  int
-	rest   bool // digits beyond those are not all zero
-	odd    bool // not written as in JSON
-	length int  // bytes that it takes in the file, with its quotes
+	neg     bool
+	digits  [40]byte // significant ones, without leading zeros
+	n       int
+	point   int
+	rest    bool // a digit beyond those is not zero
+	badJSON bool // not a JSON number
+	length  int  // bytes in the file, with quotes
 }
 
-const maxExponent = 1 << 20 // beyond that nothing depends on it
+const maxExponent = 1 << 22 // larger ones give the same results
 
-// parseDecimal reads a number. ok is false when it is none.
+// parseDecimal parses a number. ok is false if t is not a number.
 func parseDecimal(t []byte) (d decimal, ok bool) {
 	i := 0
 	if i < len(t) && (t[i] == '-' || t[i] == '+') {
-		d.neg, d.odd = t[i] == '-', t[i] == '+'
+		d.neg, d.badJSON = t[i] == '-', t[i] == '+'
 		i++
 	}
 	whole := digitsAt(t[i:])
-	d.odd = d.odd || whole == 0 || whole > 1 && t[i] == '0'
+	d.badJSON = d.badJSON || whole == 0 || whole > 1 && t[i] == '0'
 	d.add(t[i : i+whole])
 	d.point += whole
 	i += whole
@@ -35,7 +35,7 @@ func parseDecimal(t []byte) (d decimal, ok bool) {
 	if i < len(t) && t[i] == '.' {
 		decimals = digitsAt(t[i+1:])
 		d.add(t[i+1 : i+1+decimals])
-		d.odd = d.odd || decimals == 0
+		d.badJSON = d.badJSON || decimals == 0
 		i += 1 + decimals
 	}
 	if whole+decimals == 0 {
@@ -52,7 +52,7 @@ func parseDecimal(t []byte) (d decimal, ok bool) {
 			return d, false
 		}
 		for _, c := range t[i : i+n] {
-			exp = min(exp*10+int(c-'0'), 4*maxExponent)
+			exp = min(exp*10+int(c-'0'), maxExponent)
 		}
 		if neg {
 			exp = -exp
@@ -85,8 +85,8 @@ func (d *decimal) add(t []byte) {
 	}
 }
 
-// scaled returns the number times 10^shift, rounded, halves away from zero;
-// whether that is exact; and whether it fits.
+// scaled returns the number times 10^shift, rounded with halves away from zero. exact
+// is false if it was rounded, ok is false if it exceeds 64 bits.
 func (d *decimal) scaled(shift int) (v uint64, exact, ok bool) {
 	if d.n == 0 {
 		return 0, true, true
@@ -118,7 +118,7 @@ func (d *decimal) scaled(shift int) (v uint64, exact, ok bool) {
 	return v, exact, true
 }
 
-// signed makes a number of a magnitude.
+// signed combines a sign and a magnitude. It reports false for numbers outside int64.
 func signed(neg bool, v uint64) (int64, bool) {
 	switch {
 	case !neg && v <= math.MaxInt64:
@@ -129,12 +129,11 @@ func signed(neg bool, v uint64) (int64, bool) {
 	return 0, false
 }
 
-// maxMicros is the largest number of whole microseconds that surely fits in
-// nanoseconds.
+// maxMicros is a number of microseconds that, with any decimals, fits in nanoseconds.
 const maxMicros = math.MaxInt64/1000 - 1
 
-// quickTime reads the usual form of a time: digits, a point, at most three
-// digits. next is negative when it has another form or the window ends.
+// quickTime reads the usual form of a time: digits, or digits with three decimals.
+// next is negative for other forms, and if the window ends.
 func quickTime(b []byte, i int) (ns int64, next int) {
 	var v uint64
 	first := i
@@ -183,8 +182,8 @@ func (s *scanner) time(i int, t *Time) int {
 	return next
 }
 
-// decimal reads a number, or a string of one, and skips anything else. strict
-// tells that a string is odd: sizes are written as such by many.
+// decimal reads a number, or a string with a number, and skips other values. strict
+// counts a string as a toleration. Many programs write sizes as strings.
 func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 	var text []byte
 	length := 0
@@ -208,7 +207,7 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 			return d, s.fail(i, ':'), false
 		}
 		if kindOf(text) != isNumber {
-			s.tell(text, next)
+			s.classify(text, next)
 			return d, next, false
 		}
 		length = len(text)
@@ -222,14 +221,14 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 		s.count(StringNumber, at)
 	case c == '"' && kindOf(text) == isNaN:
 		s.count(NotANumber, at)
-	case !ok || d.odd:
-		s.count(OddNumber, at)
+	case !ok || d.badJSON:
+		s.count(BadNumber, at)
 	}
 	return d, next, ok
 }
 
-// quickInt reads up to 18 digits with their sign. next is negative when the
-// number has another form or the window ends.
+// quickInt reads up to 18 digits with their sign. next is negative for other forms, and
+// if the window ends.
 func quickInt(b []byte, i int) (v int64, next int) {
 	neg := i < len(b) && b[i] == '-'
 	if neg {
@@ -250,8 +249,8 @@ func quickInt(b []byte, i int) (v int64, next int) {
 	return v, i
 }
 
-// quickNumber returns the index after the number at index i, which consists of
-// what numbers consist of; -1 when it does not, or the window ends.
+// quickNumber returns the index after the number at index i. It is -1 for other values,
+// and if the window ends. It does not check the form of the number.
 func quickNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -267,8 +266,8 @@ func quickNumber(b []byte, i int) int {
 	return i
 }
 
-// integer reads a whole number at index i that quickInt does not know. strict
-// tells that a string is odd.
+// integer reads a whole number at index i that quickInt cannot read. strict is as in
+// decimal.
 func (s *scanner) integer(i int, strict bool) (v int64, next int, ok bool) {
 	d, next, ok := s.decimal(i, strict)
 	if !ok {
@@ -285,7 +284,7 @@ func (s *scanner) integer(i int, strict bool) (v int64, next int, ok bool) {
 	return v, next, true
 }
 
-// address reads a number of up to 64 bits, or a string of one.
+// address reads an unsigned number of up to 64 bits, or a string with one.
 func (s *scanner) address(i int) (v uint64, next int, ok bool) {
 	if v, next := quickInt(s.b, i); next >= 0 && v >= 0 {
 		return uint64(v), next, true
@@ -298,7 +297,7 @@ func (s *scanner) address(i int) (v uint64, next int, ok bool) {
 		s.check(raw, f, next)
 		v, err := strconv.ParseUint(string(bytes.TrimSpace(raw)), 0, 64)
 		if err != nil {
-			s.count(OddNumber, next-len(raw)-2)
+			s.count(BadNumber, next-len(raw)-2)
 		}
 		return v, next, err == nil
 	}
@@ -312,17 +311,4 @@ func (s *scanner) address(i int) (v uint64, next int, ok bool) {
 		return 0, next, false
 	}
 	return v, next, true
-}
-
-// float is the value of a number, as near as a float64 comes.
-func float(t []byte) (float64, bool) {
-	if len(t) < 16 && digitsAt(t) == len(t) {
-		v := 0.0 // exact so far
-		for _, c := range t {
-			v = v*10 + float64(c-'0')
-		}
-		return v, true
-	}
-	v, err := strconv.ParseFloat(string(t), 64)
-	return v, err == nil
 }

@@ -1,17 +1,20 @@
 package scan
 
-// object is an event while it is read.
+// object is the event that is being read.
 type object struct {
 	ev    Event
 	level level
-	seen  uint64 // fields that were there
-	has   uint32 // bits of numbers, from fieldBytes on
+	seen  uint64 // bits of the fields so far
+	has   uint32 // bits of the numbers so far, from fieldBytes
 	sizes [sizes]int64
-	key   []byte // of the member that is read, if it is a counter
+	key   []byte // of the current member, if it may be a counter
 	names []byte // of the counters
 
+	numbers [numbers]*int64    // in ev, from fieldBytes
+	texts   [texts + 1]*[]byte // in ev, from fieldName, and key
+
 	counters []Counter         // reused by the next event
-	kept     [texts + 1][]byte // texts that the window does not hold, and key
+	kept     [texts + 1][]byte // copies of texts that are not in the window
 }
 
 const (
@@ -19,82 +22,36 @@ const (
 	maxNames    = 1 << 20
 )
 
-// text returns where a text belongs.
-func (o *object) text(k int) *[]byte {
-	switch field(k) + fieldName {
-	case fieldName:
-		return &o.ev.Name
-	case fieldCat:
-		return &o.ev.Cat
-	case fieldPID:
-		return &o.ev.PID
-	case fieldTID:
-		return &o.ev.TID
-	case fieldID:
-		return &o.ev.ID
-	case fieldCallFrom:
-		return &o.ev.Args.CallFrom
-	case fieldArgName:
-		return &o.ev.Args.Name
-	case fieldDims:
-		return &o.ev.Args.Dims
-	case fieldTypes:
-		return &o.ev.Args.Types
+// init sets the targets of numbers and texts.
+func (o *object) init() {
+	e, a := &o.ev, &o.ev.Args
+	o.numbers = [numbers]*int64{
+		&a.Bytes, &a.TotalAllocated, &a.TotalReserved, &a.DeviceType, &a.DeviceID, &a.Sequence, &a.FwdThread, &a.PythonID, &a.PythonParent,
 	}
-	return &o.key
+	o.texts = [texts + 1]*[]byte{&e.Name, &e.Cat, &e.PID, &e.TID, &e.ID, &a.CallFrom, &a.Name, &a.Dims, &a.Types, &o.key}
 }
 
-// int returns where a number belongs.
-func (o *object) int(f field) *int64 {
-	switch f {
-	case fieldBytes:
-		return &o.ev.Args.Bytes
-	case fieldTotalAllocated:
-		return &o.ev.Args.TotalAllocated
-	case fieldTotalReserved:
-		return &o.ev.Args.TotalReserved
-	case fieldDeviceType:
-		return &o.ev.Args.DeviceType
-	case fieldDeviceID:
-		return &o.ev.Args.DeviceID
-	case fieldSequence:
-		return &o.ev.Args.Sequence
-	case fieldFwdThread:
-		return &o.ev.Args.FwdThread
-	case fieldPythonID:
-		return &o.ev.Args.PythonID
-	case fieldPythonParent:
-		return &o.ev.Args.PythonParent
-	case fieldPythonModule:
-		return &o.ev.Args.PythonModule
-	case fieldEvIdx:
-		return &o.ev.Args.EvIdx
-	}
-	return &o.sizes[f-fieldSize]
-}
-
-// spill copies what points into the window, before that moves.
+// spill copies the texts in the window, before the window moves.
 func (o *object) spill() {
 	for k := range o.kept {
-		if t := o.text(k); len(*t) > 0 {
+		if t := o.texts[k]; len(*t) > 0 {
 			o.kept[k] = append(o.kept[k][:0], *t...)
 			*t = o.kept[k]
 		}
 	}
 }
 
-// begin makes ready for the event at an offset.
-func (o *object) begin(offset int64) {
+// begin resets the object for the next event.
+func (o *object) begin() {
 	o.counters = o.ev.Args.Counters[:0]
-	o.ev = Event{Offset: offset}
+	o.ev = Event{}
 	o.ev.Args.Counters = o.counters
 	o.level, o.seen, o.has = inEvent, 0, 0
 	o.key, o.names = nil, o.names[:0]
 }
 
-// end settles what depends on several members.
-func (o *object) end(members bool) {
-	o.ev.Empty = !members
+// end sets the fields that depend on several members.
+func (o *object) end() {
 	args := &o.ev.Args
 	args.Has |= o.has & (HasAddr - 1)
 	for k := fieldSize - fieldBytes; o.has>>k != 0; k++ {
@@ -111,11 +68,10 @@ func (o *object) end(members bool) {
 
 // readEvent reads the object at index i.
 func (s *scanner) readEvent(i int) int {
-	s.begin(s.base + int64(i))
+	s.begin()
 	i++
 	last := &s.steps[inEvent].first
-	members := false
-	value, comma := false, false // what stands before: a value, a comma
+	value, comma := false, false // what precedes: a value, a comma
 	for {
 		var f field
 		var st *step
@@ -125,9 +81,8 @@ func (s *scanner) readEvent(i int) int {
 		if st != nil {
 			i += len(st.text)
 			last, f = st, st.f
-			members = members || f != closing
 		} else {
-			from, base, odd := i, s.base, s.odd
+			from, base, tolerated := i, s.base, s.tolerated
 			if value {
 				if i, comma = s.comma(i); i < 0 {
 					return i
@@ -143,15 +98,19 @@ func (s *scanner) readEvent(i int) int {
 				f = closing
 				i++
 			} else {
-				if f, i = s.eventKey(i); i < 0 {
+				if s.b[i] == '"' {
+					f, i = s.readKey(i)
+				} else {
+					f, i = s.unquotedKey(i)
+				}
+				if i < 0 {
 					return i
 				}
 				if i = s.colon(i); i < 0 {
 					return i
 				}
-				members = true
 			}
-			if base == s.base && odd == s.odd {
+			if base == s.base && tolerated == s.tolerated {
 				last = s.learn(last, s.b[from:i], f)
 			} else {
 				last = &s.steps[s.level].unknown
@@ -159,7 +118,7 @@ func (s *scanner) readEvent(i int) int {
 		}
 		if f == closing {
 			if s.level == inEvent {
-				s.end(members)
+				s.end()
 				return i
 			}
 			s.level--
@@ -197,12 +156,4 @@ func (s *scanner) readEvent(i int) int {
 			return i
 		}
 	}
-}
-
-// eventKey reads the key at index i.
-func (s *scanner) eventKey(i int) (field, int) {
-	if s.b[i] == '"' {
-		return s.readKey(i)
-	}
-	return s.oddKey(i)
 }

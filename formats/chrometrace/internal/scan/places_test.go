@@ -11,8 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// TestPlaces: what is tolerated is told with the place where it stands, also far from
-// the beginning: the ^ in front of it.
+// count returns the number of tolerations of a kind.
+func count(t Tolerated, k Kind) (n int64) {
+	for _, l := range t.List {
+		if l.Kind == k {
+			n += l.Count
+		}
+	}
+	return n
+}
+
+// TestPlaces checks the offsets of tolerations, which ^ marks, also after the first
+// window.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		kind Kind
@@ -25,10 +35,10 @@ func TestPlaces(t *testing.T) {
 		{BadEscape, `[{"name":^"\u00zz","ts":1}]`},
 		{NotANumber, `[{"name":"a","ts":^NaN}]`},
 		{NotANumber, `[{"name":"a","args":{"x":^-Infinity}}]`},
-		{OddWord, `[{"name":"a","x":^None}]`},
-		{OddNumber, `[{"name":"a","ts":^+1.5}]`},
-		{OddNumber, `[{"name":"a","args":{"Bytes":^007}}]`},
-		{OddNumber, `[{"name":"a","args":{"Addr":^"0xzz"}}]`},
+		{UnknownWord, `[{"name":"a","x":^None}]`},
+		{BadNumber, `[{"name":"a","ts":^+1.5}]`},
+		{BadNumber, `[{"name":"a","args":{"Bytes":^007}}]`},
+		{BadNumber, `[{"name":"a","args":{"Addr":^"0xzz"}}]`},
 		{BigNumber, `[{"name":"a","ts":^1e30}]`},
 		{BigNumber, `[{"name":"a","args":{"Bytes":^1.5}}]`},
 		{BigNumber, `[{"name":"a","args":{"Addr":^-7}}]`},
@@ -36,7 +46,7 @@ func TestPlaces(t *testing.T) {
 		{StringNumber, `[{"name":"a","ts":^"1.5"}]`},
 		{StringNumber, `[{"name":"a","ts":^" 1.5 "}]`},
 		{StringNumber, `[{"name":"a","args":{"Bytes":^"12"}}]`},
-		{DuplicateKey, `[{"name":"a","name":^"b"}]`}, // at what takes the place of the first
+		{DuplicateKey, `[{"name":"a","name":^"b"}]`}, // at the second value
 		{DuplicateKey, `{"a":1,^"a":2,"traceEvents":[{}]}`},
 		{LongString, `[{"name":"a","x":^"` + strings.Repeat("x", maxString+9) + `"}]`},
 	} {
@@ -46,20 +56,20 @@ func TestPlaces(t *testing.T) {
 			for _, window := range []int{16, windowSize} {
 				l := read(strings.NewReader(strings.Repeat(" ", before)+in), window)
 				if l.err != nil || len(l.tol.List) != 1 || l.tol.List[0] != (Toleration{c.kind, 1, int64(before + at)}) {
-					t.Errorf("%.60q behind %d bytes, window %d: %+v %v, want %s at %d", in, before, window, l.tol.List, l.err, c.kind, before+at)
+					t.Errorf("%.60q after %d bytes, window %d: %+v %v, want %s at %d", in, before, window, l.tol.List, l.err, c.kind, before+at)
 				}
 			}
 		}
 	}
 }
 
-// TestPlacesOfErrors: errors name the byte at which reading ended.
+// TestPlacesOfErrors checks the offset in errors.
 func TestPlacesOfErrors(t *testing.T) {
 	before := strings.Repeat(" ", 100_000)
 	for in, want := range map[string]string{
-		before:                "no trace: the input is empty (byte 100000)",
-		before + "hello":      `no trace: neither { nor [ but "h" at byte 100000`,
-		before[:99] + "hello": `no trace: neither { nor [ but "h" at byte 99`,
+		before:                "not a trace: the input is empty (byte 100000)",
+		before + "hello":      `not a trace: it begins with "h" at byte 100000, not with { or [`,
+		before[:99] + "hello": `not a trace: it begins with "h" at byte 99, not with { or [`,
 	} {
 		if l := readText(in); l.err == nil || l.err.Error() != want {
 			t.Errorf("%v, want %s", l.err, want)
@@ -75,12 +85,12 @@ func TestPlacesOfErrors(t *testing.T) {
 	}
 }
 
-// stuck is an input that gives nothing, and no end.
+// stuck is a reader that returns neither data nor an error.
 type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
 
-// TestEscapes reads escapes in all forms.
+// TestEscapes reads valid and invalid escapes.
 func TestEscapes(t *testing.T) {
 	for in, want := range map[string]string{
 		`\u00E9\u00e9\u20AC\uD83D\uDE00`: "éé€😀",
@@ -104,8 +114,8 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestLongStrings cuts strings of more than a MiB, and neither a character nor an
-// escape.
+// TestLongStrings checks that strings of more than 1 MiB are truncated, but not inside a
+// character or an escape.
 func TestLongStrings(t *testing.T) {
 	for _, unit := range []struct{ written, meant string }{{"x", "x"}, {"é", "é"}, {"😀", "😀"}, {`\u00e9`, "é"}, {`\\`, `\`}, {`\"`, `"`}} {
 		for shift := range 6 {
@@ -123,7 +133,7 @@ func TestLongStrings(t *testing.T) {
 				switch {
 				case err != nil || !utf8.ValidString(got) || !strings.HasPrefix(meant+more, got) || len(got) < n:
 					t.Errorf("%q shifted by %d: %d bytes, %q at the end (%v)", unit.written, shift, len(got), got[max(0, len(got)-30):], err)
-				case (tol.Count(LongString) == 1) != cut || len(tol.List) > 1:
+				case (count(tol, LongString) == 1) != cut || len(tol.List) > 1:
 					t.Errorf("%q shifted by %d: %d bytes: %+v", unit.written, shift, len(in+more), tol.List)
 				case !cut && got != meant+more:
 					t.Errorf("%q shifted by %d: cut", unit.written, shift)
@@ -133,7 +143,7 @@ func TestLongStrings(t *testing.T) {
 	}
 }
 
-// TestNesting passes over values that are nested deeper than a word has bits.
+// TestNesting skips values whose nesting exceeds 64, the bits of one word of the stack.
 func TestNesting(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -168,7 +178,7 @@ func TestNesting(t *testing.T) {
 		var b strings.Builder
 		write(&b, 60+rng.IntN(80))
 		l := readText(`[{"name":"a","ts":1,"x":` + b.String() + `},` + evB + `]`)
-		if l.err != nil || len(l.events) != 2 || l.tol.Count(Damaged)+l.tol.Count(MissingComma)+l.tol.Count(MissingQuote) > 0 {
+		if l.err != nil || len(l.events) != 2 || count(l.tol, Damaged)+count(l.tol, MissingComma)+count(l.tol, MissingQuote) > 0 {
 			t.Errorf("seed %d: %d events, %+v %v", seed, len(l.events), l.tol, l.err)
 		}
 	}

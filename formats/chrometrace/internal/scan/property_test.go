@@ -36,7 +36,7 @@ func TestAgainstEncodingJSON(t *testing.T) {
 			t.Fatal(l.err, l.tol)
 		}
 		for _, m := range l.tol.List {
-			if m.Kind != StringNumber && m.Kind != BigNumber && m.Kind != OddNumber {
+			if m.Kind != StringNumber && m.Kind != BigNumber && m.Kind != BadNumber {
 				t.Fatalf("seed %d tolerated %v", seed, m.Kind)
 			}
 		}
@@ -167,7 +167,7 @@ func TestEventsCostNoAllocations(t *testing.T) {
 			}
 		})
 	}
-	// A few more texts cross the ends of windows.
+	// More windows split a few more texts.
 	if a, b := allocs(small), allocs(large); b > a+20 {
 		t.Errorf("%v allocations, and %v for four times the events", a, b)
 	}
@@ -200,7 +200,7 @@ func FuzzScan(f *testing.F) {
 		whole := true
 		for _, m := range want.tol.List {
 			switch m.Kind {
-			case StringNumber, OddNumber, BigNumber:
+			case StringNumber, BadNumber, BigNumber:
 			case NotAnEvent, LongString, TooMany, NotANumber:
 				whole = false
 			default:
@@ -214,7 +214,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// chunks gives what it holds in small pieces.
+// chunks is a reader that returns its data in small pieces.
 type chunks struct {
 	data []byte
 	r    *rand.Rand

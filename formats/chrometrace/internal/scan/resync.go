@@ -2,17 +2,16 @@ package scan
 
 import "bytes"
 
-// How far resync looks ahead. What it decides on does not depend on the window.
+// lookahead is how many bytes resync examines, whatever the size of the window.
 const lookahead = 512
 
-// resync returns the index of the next event after damage at index i. When
-// there is none it may be that of the bracket that ends the event array, or of
-// the key traceEvents if header is set; or ended.
+// resync returns the index of the next event after damage at index i, or of the
+// bracket that ends the event array, or with header of the key traceEvents. It
+// returns ended if there is none.
 //
-// An event is an object with an event's key that does not follow a colon: so
-// the args of an event are none. Quotes mean nothing here, as it is unknown
-// whether i is inside a string; in a good string there is no quote after a
-// brace.
+// An event is an object that has an event's key and does not follow a colon, which
+// excludes args. Quotes have no meaning here, as i may be inside a string. In a valid
+// string no quote follows a brace.
 func (s *scanner) resync(i int, header bool) int {
 	prev := s.prev
 	var last byte
@@ -53,7 +52,7 @@ func (s *scanner) resync(i int, header bool) int {
 	}
 }
 
-// looksEvent reports whether an event begins at the brace at the start of b.
+// looksEvent reports whether the brace at the start of b begins an event.
 func looksEvent(b []byte) bool {
 	rest := bytes.TrimLeft(b[1:], " \t\r\n")
 	if len(rest) == 0 || rest[0] != '"' {
@@ -67,7 +66,7 @@ func looksEvent(b []byte) bool {
 	if len(rest) == 0 || rest[0] != ':' {
 		return false
 	}
-	switch eventField(key) {
+	switch fields[inEvent][string(key)] {
 	case fieldPhase, fieldCat, fieldPID, fieldTID, fieldTS, fieldDur, fieldArgs:
 		return true
 	case fieldName, fieldID:
@@ -78,9 +77,9 @@ func looksEvent(b []byte) bool {
 	return false
 }
 
-// looksEnd reports whether the bracket at the start of b ends the event array:
-// the top-level object ends after it or goes on with a key of headers. all tells
-// that b is all there is.
+// looksEnd reports whether the bracket at the start of b ends the event array: the
+// top-level object ends after it, or continues with a header key. all is set if the
+// input ends with b.
 func looksEnd(b []byte, all bool) bool {
 	rest := bytes.TrimLeft(b[1:], " \t\r\n")
 	if len(rest) == 0 {
@@ -111,7 +110,7 @@ func looksArray(b []byte) bool {
 	return ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`[`))
 }
 
-// headerKeys are keys of the top-level object that no event has.
+// headerKeys are keys that only the top-level object has.
 var headerKeys = []string{
 	`"traceEvents"`, `"traceName"`, `"schemaVersion"`, `"displayTimeUnit"`, `"baseTimeNanoseconds"`,
 	`"deviceProperties"`, `"computeProperties"`, `"distributedInfo"`, `"otherData"`, `"metadata"`,

@@ -2,17 +2,17 @@ package scan
 
 import "bytes"
 
-// maxRow is how many numbers Row is given at once.
+// maxRow is the maximum of numbers in one call of Row.
 const maxRow = 4 << 10
 
-// rows reads the array at index i and those in it, and gives their numbers to
-// Row. Arrays are all that may nest here, so their depth is a count.
+// rows reads the array at index i and those in it, and passes their numbers to Row.
+// Only arrays may nest here, so a counter of their depth is enough.
 func (s *scanner) rows(i int) int {
 	depth := 0
-	value, comma := false, false // what stands before: a value, a comma
-	nested := false              // the innermost array held arrays
+	value, comma := false, false // what precedes: a value, a comma
+	nested := false              // the innermost array contained arrays
 	given := false               // Row was called for it
-	whole := true                // it held integers only
+	whole := true                // it contained only integers
 	give := func() {
 		if s.h.Row != nil {
 			s.h.Row(s.row, whole)
@@ -70,7 +70,8 @@ func (s *scanner) rows(i int) int {
 			ok := next >= 0
 			if !ok {
 				if v, next, ok = s.rowNumber(i); next < 0 {
-					return s.rowsBroken(next)
+					s.row = s.row[:0]
+					return next
 				}
 			}
 			i = next
@@ -85,34 +86,28 @@ func (s *scanner) rows(i int) int {
 		default:
 			whole = false
 			if i = s.skip(i); i < 0 {
-				return s.rowsBroken(i)
+				s.row = s.row[:0]
+				return i
 			}
 		}
 		value, comma = true, false
 	}
 }
 
-// rowNumber reads a number that may be no integer, which is no damage.
+// rowNumber reads any number. ok is false if it is not an integer.
 func (s *scanner) rowNumber(i int) (v int64, next int, ok bool) {
 	token, next := s.bare(i)
 	if next < 0 {
 		return 0, next, false
 	}
-	if s.tell(token, next) != isNumber {
+	if s.classify(token, next) != isNumber {
 		return 0, next, false
 	}
 	v, ok = wholeNumber(token)
 	return v, next, ok
 }
 
-// rowsBroken gives up the rows that are being read.
-func (s *scanner) rowsBroken(next int) int {
-	s.row = s.row[:0]
-	return next
-}
-
-// resyncRows returns the index of the next row after damage, ended when there
-// is none.
+// resyncRows returns the index of the next row after damage, or ended.
 func (s *scanner) resyncRows(i int) int {
 	for {
 		if n := bytes.IndexByte(s.b[i:], '['); n >= 0 {

@@ -6,9 +6,8 @@ import (
 	"io"
 )
 
-// Scan reads a trace. It fails only when in does, or when the input is no JSON
-// of this kind at all; a read that fails with io.ErrUnexpectedEOF is an input
-// that ends there.
+// Scan reads a trace. It fails if a read fails, or if the input is not a JSON trace.
+// A read that fails with io.ErrUnexpectedEOF ends a truncated input.
 func Scan(in io.Reader, h Handler) (Tolerated, error) {
 	return scan(in, h, windowSize)
 }
@@ -18,6 +17,7 @@ func scan(in io.Reader, h Handler, window int) (Tolerated, error) {
 	for i := range s.steps {
 		s.steps[i].known = map[string]*step{}
 	}
+	s.init()
 	err := s.run()
 	if s.err != nil {
 		err = fmt.Errorf("at byte %d: %w", s.base+int64(len(s.b)), s.err)
@@ -43,7 +43,7 @@ func (s *scanner) run() error {
 		i = len(byteOrderMark)
 	}
 	if i = s.ws(i); i < 0 {
-		return fmt.Errorf("no trace: the input is empty (byte %d)", s.base+int64(len(s.b)))
+		return fmt.Errorf("not a trace: the input is empty (byte %d)", s.base+int64(len(s.b)))
 	}
 	switch s.b[i] {
 	case '{':
@@ -51,20 +51,20 @@ func (s *scanner) run() error {
 	case '[':
 		i = s.array(i+1, true)
 	default:
-		defer func() { s.b = s.b[:i] }() // so much was read
-		return fmt.Errorf("no trace: neither { nor [ but %q at byte %d", s.b[i:i+1], s.base+int64(i))
+		defer func() { s.b = s.b[:i] }() // for Tolerated.End
+		return fmt.Errorf("not a trace: it begins with %q at byte %d, not with { or [", s.b[i:i+1], s.base+int64(i))
 	}
 	for i >= 0 {
 		i = s.afterEnd(i)
 	}
 	if !s.hasBegun && s.met[Damaged].Count > 0 {
-		return fmt.Errorf("no trace: not JSON at byte %d", s.met[Damaged].First)
+		return fmt.Errorf("not a trace: invalid JSON at byte %d", s.met[Damaged].First)
 	}
 	return nil
 }
 
-// afterEnd looks at what follows the JSON. Where it is damaged, the end may have
-// been none: then it returns the index after more events.
+// afterEnd checks the text after the JSON. In damaged JSON, the end may have been a
+// wrong one, and more events may follow: then it returns the index after them.
 func (s *scanner) afterEnd(i int) int {
 	if i = s.ws(i); i < 0 {
 		return i
@@ -76,13 +76,12 @@ func (s *scanner) afterEnd(i int) int {
 		return i
 	}
 	s.count(Garbage, i)
-	s.b = s.b[:i] // so much was read
+	s.b = s.b[:i] // for Tolerated.End
 	return ended
 }
 
-// array reads the event array that goes on at index i, and returns the index
-// after its end. bare tells that nothing is around it: then it may also be one
-// of rows.
+// array reads the rest of the event array from index i, and returns the index after
+// its end. A bare array has no object around it, and may contain rows.
 func (s *scanner) array(i int, bare bool) int {
 	value, comma := false, false
 	for {
@@ -123,8 +122,8 @@ func (s *scanner) array(i int, bare bool) int {
 	}
 }
 
-// element reads one value of the event array. whole is false when it is
-// damaged: then the next index is that of the next event.
+// element reads one value of the event array. whole is false if it is damaged: then
+// next is the index of the next event.
 func (s *scanner) element(i int, bare bool) (next int, whole bool) {
 	offset := s.base + int64(i)
 	c := s.b[i]
@@ -161,8 +160,8 @@ func (s *scanner) element(i int, bare bool) (next int, whole bool) {
 	return next, false
 }
 
-// other skips a value that is no event. A word that is none of JSON is text that
-// another program wrote between them.
+// other skips a value that is not an event. It fails at a word that is not JSON: another
+// program wrote text between the events.
 func (s *scanner) other(i int) int {
 	if class[s.b[i]] != letter {
 		return s.skip(i)
@@ -174,8 +173,8 @@ func (s *scanner) other(i int) int {
 	return next
 }
 
-// missingBracket is at a closing brace where the event array goes on. When the
-// input ends after it, it closes the object.
+// missingBracket reads a closing brace inside the event array. It closes the top-level
+// object if the input ends after it. Otherwise it is damage.
 func (s *scanner) missingBracket(i int) int {
 	offset := s.base + int64(i)
 	if i = s.ws(i + 1); i < 0 {

@@ -2,10 +2,10 @@ package scan
 
 import "encoding/binary"
 
-// maxDepth is how deep values may nest.
+// maxDepth is the maximum nesting of values.
 const maxDepth = 1 << 16
 
-// skip returns the index after the value at index i, whose structure it checks.
+// skip checks the structure of the value at index i, and returns the index after it.
 func (s *scanner) skip(i int) int {
 	switch s.b[i] {
 	case '"':
@@ -28,13 +28,13 @@ func (s *scanner) skip(i int) int {
 func (s *scanner) skipNested(i int) int {
 	var (
 		depth  = 0
-		object = false // what is open innermost
+		object = false // the innermost open value is an object
 		comma  = false
 		b      = s.b
 	)
 value:
 	for {
-		if i < len(b) && b[i] == ' ' { // mostly one after a comma
+		if i < len(b) && b[i] == ' ' { // usual after a comma
 			i++
 		}
 		if i >= len(b) || b[i] <= ' ' {
@@ -170,7 +170,7 @@ value:
 	}
 }
 
-// oneLine reports whether text holds no line breaks.
+// oneLine reports whether text contains no line breaks or other control characters.
 func oneLine(text []byte) bool {
 	for ; len(text) >= 8; text = text[8:] {
 		x := binary.LittleEndian.Uint64(text)

@@ -2,8 +2,8 @@ package scan
 
 import "bytes"
 
-// Sniff reports whether head may begin a trace: an object with a key of traces,
-// an array of objects, or one of arrays of numbers.
+// Sniff reports whether head may begin a trace: an object with a key that traces
+// have, an array of objects, or an array of arrays of numbers.
 func Sniff(head []byte) bool {
 	head = bytes.TrimPrefix(head, byteOrderMark)
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -35,7 +35,7 @@ func Sniff(head []byte) bool {
 	return false
 }
 
-// hasKey reports whether a quoted text stands before a colon.
+// hasKey reports whether b contains a quoted key and a colon after it.
 func hasKey(b []byte, key string) bool {
 	for {
 		_, rest, ok := bytes.Cut(b, []byte(key))

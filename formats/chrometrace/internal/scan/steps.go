@@ -6,27 +6,27 @@ import (
 	"math"
 )
 
-// Programs write the events of a kind alike: the text between one value and the
-// next, with the key in it, is the same every time. So it is remembered, and
-// compared as a whole with what comes; only what is new is read byte by byte.
+// Programs write all events of a kind in the same form: the text between two values,
+// which contains the key, is the same every time. So scanner remembers these texts and
+// compares the input with them. It reads only unknown texts byte by byte.
 
 const (
-	maxSteps = 256 // of a level
-	maxStep  = 96  // bytes of one
-	maxNext  = 4   // steps that are remembered after one
+	maxSteps = 256 // per level
+	maxStep  = 96  // bytes
+	maxNext  = 4   // known steps after each step
 )
 
-// step is a text from the end of a value to the beginning of the next one in the
-// same object, such as `, "pid": `, or to the end of the object.
+// step is the text from the end of a value to the next value in the same object, such
+// as `, "pid": `, or to the end of the object.
 type step struct {
 	text []byte
-	f    field // that the key in it means, or closing
+	f    field // of its key, or closing
 	next [maxNext]*step
 
-	// The first eight bytes of the text and the last, those that there are: most
-	// texts are no longer than both.
+	// The first and the last eight bytes of the text, which cover most texts. mask
+	// selects the bytes of a shorter text.
 	head, tail, mask uint64
-	end              int // of the tail's first byte
+	end              int // index of the tail
 }
 
 func newStep(text []byte, f field) *step {
@@ -42,7 +42,7 @@ func newStep(text []byte, f field) *step {
 	return st
 }
 
-// matches reports whether the text stands at the start of b, which holds more.
+// matches reports whether b, which is longer than the text, begins with it.
 func (st *step) matches(b []byte) bool {
 	head, tail := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[st.end:])
 	if ((head^st.head)|(tail^st.tail))&st.mask != 0 {
@@ -51,15 +51,15 @@ func (st *step) matches(b []byte) bool {
 	return st.end <= 8 || bytes.Equal(b[8:st.end], st.text[8:st.end])
 }
 
-// follow returns the step after one, if that is what stands at index i and, as
-// it does not end the object, a value follows it; else nil.
+// follow returns the known step at index i that follows another step, or nil. A value
+// must follow it, unless it ends the object.
 func (s *scanner) follow(after *step, i int) *step {
 	for k, st := range &after.next {
 		if st == nil {
 			break
 		}
 		if end := i + len(st.text); end+8 < len(s.b) && st.matches(s.b[i:]) && (s.b[end] > ' ' || st.f == closing) {
-			if k > 0 { // the next one is as a rule the same
+			if k > 0 { // the same step usually comes next time
 				after.next[k], after.next[k-1] = after.next[k-1], st
 			}
 			return st
@@ -68,7 +68,7 @@ func (s *scanner) follow(after *step, i int) *step {
 	return nil
 }
 
-// learn remembers a step after one, and returns it.
+// learn stores a step that follows another one, and returns it.
 func (s *scanner) learn(after *step, text []byte, f field) *step {
 	known := s.steps[s.level].known
 	st := known[string(text)]
@@ -84,10 +84,11 @@ func (s *scanner) learn(after *step, text []byte, f field) *step {
 	return st
 }
 
-// levelSteps is the steps in objects of a level.
+// levelSteps are the steps in objects of a level. first, behind and unknown have no
+// text: they lead to the steps after them.
 type levelSteps struct {
 	known   map[string]*step // by text
-	first   step             // has no text: what follows it begins an object
-	behind  step             // what follows it stands behind an object of the next level
-	unknown step             // what follows it stands behind a text that is not remembered
+	first   step             // at the beginning of an object
+	behind  step             // after an object of the next level
+	unknown step             // after a text that is not stored
 }

@@ -1,13 +1,13 @@
 package scan
 
 import (
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// clean returns the text of a string that is not plain ASCII, without escapes
-// and as valid UTF-8: raw itself, or the text in *dst, which it overwrites. next
-// is the index after the string.
+// clean returns the text of a string with escapes or non-ASCII bytes as valid UTF-8:
+// raw, or a text in *dst, which it overwrites. next is the index after the string.
 func (s *scanner) clean(dst *[]byte, raw []byte, f flags, next int) []byte {
 	at := next - len(raw) - 2
 	if f&hasControl != 0 {
@@ -17,7 +17,7 @@ func (s *scanner) clean(dst *[]byte, raw []byte, f flags, next int) []byte {
 		return raw
 	}
 	escapes := f&hasEscape != 0
-	if escapes && !goodEscapes(raw) {
+	if escapes && !validEscapes(raw) {
 		s.count(BadEscape, at)
 		escapes = false
 	}
@@ -29,17 +29,17 @@ func (s *scanner) clean(dst *[]byte, raw []byte, f flags, next int) []byte {
 	return text
 }
 
-// check counts what is odd about a string that nobody keeps.
+// check counts the tolerations of an unused string.
 func (s *scanner) check(raw []byte, f flags, next int) {
 	if f != 0 {
 		s.clean(&s.scratch, raw, f, next)
 	}
 }
 
-// goodEscapes reports whether every backslash escapes something. Where one does
-// not, the writer knew of no escapes at all but perhaps that of the quote: in
-// C:\Users\new neither backslash is one.
-func goodEscapes(raw []byte) bool {
+// validEscapes reports whether every backslash begins a valid escape. Otherwise the
+// writer did not escape backslashes, only perhaps quotes: C:\Users\new contains no
+// line break.
+func validEscapes(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
 			continue
@@ -61,7 +61,7 @@ func goodEscapes(raw []byte) bool {
 	return true
 }
 
-// unescape appends the text of raw, and reports whether it is all characters.
+// unescape appends the text of raw, and reports whether raw is valid Unicode.
 func unescape(dst, raw []byte, escapes bool) ([]byte, bool) {
 	valid := true
 	for i := 0; i < len(raw); {
@@ -76,7 +76,7 @@ func unescape(dst, raw []byte, escapes bool) ([]byte, bool) {
 		case c == '\\':
 			r, n := escaped(raw[i:])
 			if r == utf8.RuneError && n == 6 && hex4(raw[i+2:]) != utf8.RuneError {
-				valid = false // half a character
+				valid = false // an unpaired surrogate
 			}
 			dst = utf8.AppendRune(dst, r)
 			i += n
@@ -95,7 +95,7 @@ func unescape(dst, raw []byte, escapes bool) ([]byte, bool) {
 	return dst, valid
 }
 
-// escaped returns the character of a good escape, and its length.
+// escaped returns the character of a valid escape, and its length in bytes.
 func escaped(b []byte) (rune, int) {
 	switch b[1] {
 	case 'b':
@@ -123,24 +123,11 @@ func escaped(b []byte) (rune, int) {
 	return rune(b[1]), 2
 }
 
-// hex4 returns the number that four hexadecimal digits make, or -1.
+// hex4 returns the value of four hexadecimal digits, or -1.
 func hex4(b []byte) rune {
-	if len(b) < 4 {
+	n, err := strconv.ParseUint(string(b[:min(4, len(b))]), 16, 16)
+	if err != nil || len(b) < 4 {
 		return -1
 	}
-	var r rune
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
+	return rune(n)
 }

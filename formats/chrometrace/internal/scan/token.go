@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
-// class tells what a byte may begin or belong to.
+// class is the class of each byte: space, number, letter or 0.
 var class = func() (c [256]uint8) {
 	for _, b := range " \t\r\n" {
 		c[b] = space
@@ -27,15 +28,15 @@ var class = func() (c [256]uint8) {
 
 const (
 	space  = iota + 1
-	number // numbers consist of these
-	letter // with those of numbers, bare words
+	number // bytes of numbers
+	letter // bytes of bare words, with those of numbers
 )
 
-// ws returns the index of the next byte that is no white space.
+// ws returns the index of the next byte that is not white space, or ended.
 func (s *scanner) ws(i int) int {
 	b := s.b
 	for {
-		// A line break and its indentation are most of the white space.
+		// Most white space is a line break and indentation.
 		if i+9 <= len(b) && b[i] == '\n' {
 			x := binary.LittleEndian.Uint64(b[i+1:]) ^ 0x2020202020202020
 			i += 1 + bits.TrailingZeros64(x)>>3
@@ -52,7 +53,7 @@ func (s *scanner) ws(i int) int {
 	}
 }
 
-// flags tell what a string holds besides plain ASCII.
+// flags are the contents of a string besides plain ASCII.
 type flags uint8
 
 const (
@@ -66,15 +67,15 @@ const (
 	highs = 0x8080808080808080
 )
 
-// special returns eight bytes in which the high bit of the first one that is a
-// quote, a backslash, a control character or beyond ASCII is set, and no bit
-// before: subtracting sets the high bit of a byte that is smaller.
+// special finds the first of eight bytes that is a quote, a backslash, a control
+// character or beyond ASCII: its high bit is the lowest bit of the result. It uses that
+// a subtraction sets the high bit of a smaller byte.
 func special(x uint64) uint64 {
 	return (((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | (x - ones*' ') | x) & highs
 }
 
-// shortString returns the length of a string of up to seven plain characters
-// that begins at index i, behind its quote: -1 when it is none.
+// shortString returns the length of a string of up to seven plain characters that
+// begins at index i, after its quote, or -1 for other strings.
 func shortString(b []byte, i int) int {
 	if i+8 > len(b) {
 		return -1
@@ -86,8 +87,8 @@ func shortString(b []byte, i int) int {
 	return n
 }
 
-// quote returns the index of the quote that ends a string, -1 when it is not in
-// b. It looks at eight bytes at a time.
+// quote returns the index of the quote that ends a string, or -1 if it is not in b. It
+// examines eight bytes at a time.
 func quote(b []byte, i int) (int, flags) {
 	var f flags
 	for i+8 <= len(b) {
@@ -130,8 +131,8 @@ func quote(b []byte, i int) (int, flags) {
 	return -1, f
 }
 
-// str reads the string whose opening quote has index i, and returns what stands
-// between its quotes and the next index.
+// str reads the string whose opening quote has index i. It returns the bytes between
+// the quotes and the index after them.
 func (s *scanner) str(i int) (raw []byte, next int, f flags) {
 	end, f := quote(s.b, i+1)
 	if end < 0 || end-i > maxString {
@@ -140,7 +141,7 @@ func (s *scanner) str(i int) (raw []byte, next int, f flags) {
 	return s.b[i+1 : end], end + 1, f
 }
 
-// longStr is str for strings that the window does not hold, or nobody should.
+// longStr is str for strings that are not in the window, or longer than maxString.
 func (s *scanner) longStr(i int) (raw []byte, next int, f flags) {
 	for {
 		end, f := quote(s.b, i+1)
@@ -157,7 +158,7 @@ func (s *scanner) longStr(i int) (raw []byte, next int, f flags) {
 	}
 	s.count(LongString, i)
 	j := i + 1
-	for last := i + maxString; j < last; { // not inside an escape
+	for last := i + maxString; j < last; { // do not cut an escape
 		n := bytes.IndexByte(s.b[j:last], '\\')
 		if n < 0 {
 			j = last
@@ -167,7 +168,7 @@ func (s *scanner) longStr(i int) (raw []byte, next int, f flags) {
 			j += 2
 		}
 	}
-	for k := 0; k < utf8.UTFMax && !utf8.RuneStart(s.b[j]); k++ { // nor inside a character
+	for k := 0; k < utf8.UTFMax && !utf8.RuneStart(s.b[j]); k++ { // nor a character
 		j--
 	}
 	_, f = quote(s.b[i+1:j], 0)
@@ -175,7 +176,7 @@ func (s *scanner) longStr(i int) (raw []byte, next int, f flags) {
 	return raw, s.restOfString(j), f
 }
 
-// restOfString returns the index after the string that goes on at index i.
+// restOfString returns the index after the string that continues at index i.
 func (s *scanner) restOfString(i int) int {
 	for {
 		if i = s.look(i, 2); i >= len(s.b) {
@@ -203,7 +204,7 @@ func (s *scanner) bare(i int) (token []byte, next int) {
 			return b[i:j], j
 		}
 		if !s.more(i) {
-			if !s.eof { // no number is that long
+			if !s.eof { // it fills the largest window
 				return nil, s.fail(i, ':')
 			}
 			return nil, ended
@@ -212,7 +213,7 @@ func (s *scanner) bare(i int) (token []byte, next int) {
 	}
 }
 
-// bareKind tells what a bare token is.
+// bareKind is the kind of a bare token.
 type bareKind uint8
 
 const (
@@ -249,7 +250,7 @@ func kindOf(token []byte) bareKind {
 	return isWord
 }
 
-// word reads a bare token where a value belongs that nobody uses.
+// word skips a bare token.
 func (s *scanner) word(i int) int {
 	token, next := s.bare(i)
 	if next < 0 {
@@ -258,24 +259,22 @@ func (s *scanner) word(i int) int {
 	if len(token) == 0 {
 		return s.fail(i, ':')
 	}
-	s.tell(token, next)
+	s.classify(token, next)
 	return next
 }
 
-// tell counts what is odd about a bare token that ends at index next.
-func (s *scanner) tell(token []byte, next int) bareKind {
+// classify returns the kind of a bare token that ends at index next, and counts its
+// tolerations.
+func (s *scanner) classify(token []byte, next int) bareKind {
 	kind := kindOf(token)
 	switch kind {
 	case isNaN:
 		s.count(NotANumber, next-len(token))
 	case isWord:
-		s.count(OddWord, next-len(token))
+		s.count(UnknownWord, next-len(token))
 	case isNumber:
-		for _, c := range token {
-			if class[c] != number {
-				s.count(OddNumber, next-len(token))
-				break
-			}
+		if slices.ContainsFunc(token, func(c byte) bool { return class[c] != number }) {
+			s.count(BadNumber, next-len(token))
 		}
 	}
 	return kind

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// trace makes a trace as the PyTorch profiler writes it, of about size bytes.
+// trace returns a trace of about size bytes in the form of the PyTorch profiler.
 func trace(size int) []byte {
 	r := rand.New(rand.NewPCG(1, 1))
 	b := make([]byte, 0, size+4096)

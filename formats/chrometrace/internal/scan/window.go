@@ -11,47 +11,47 @@ const (
 	maxString  = 1 << 20
 )
 
-// What the parsing functions return instead of the index of the next byte.
+// Results of parsing functions besides the index of the next byte.
 const (
 	ended  = -1 // the input ends, or cannot be read any further
-	broken = -2 // it makes no sense at scanner.at
+	broken = -2 // the JSON is invalid at scanner.at
 )
 
-// scanner is a window over the input and what is being read in it.
+// scanner is a window over the input and the state of the parser.
 //
-// Parsing functions take and return indices into the window b. Whenever one
-// needs more input, it calls more with the index of the first byte it still
-// wants; that byte then has index 0. more fills the whole window, so nothing
-// depends on how much a single read gives.
+// Parsing functions take and return indices into the window b. To get more input
+// they call more with the index of the first byte that they still need, which then
+// has index 0. more fills the whole window, so results do not depend on the size of
+// single reads.
 type scanner struct {
 	in   io.Reader
 	h    Handler
-	b    []byte // what is in the window
+	b    []byte // the window
 	base int64  // offset of b[0] in the input
 	eof  bool
-	err  error // why reading ended, if not at the end
+	err  error // read error, unless the input ended
 
-	object   // the event that is being read
-	steps    [levels]levelSteps
-	stack    []uint64        // a bit per open bracket in skip: 1 for objects
-	captured capture         // the raw text of a value that is being skipped
-	scratch  []byte          // the text of strings that nobody keeps
-	at       int             // where it is broken
-	prev     byte            // what stands before: ':' where a value is expected
-	hasBegun bool            // something of use was read
-	cut      bool            // the input ends before its JSON does
-	finished bool            // the input ends, and so may its JSON
-	path     []byte          // key of a header's member
-	keys     map[string]bool // those of the header so far
-	row      []int64
-	met      [kinds]Toleration
-	odd      int // how often anything was met
+	object    // the event that is being read
+	steps     [levels]levelSteps
+	stack     []uint64        // a bit per open bracket in skip: 1 for objects
+	captured  capture         // the raw text of the skipped value
+	scratch   []byte          // the text of unused strings
+	at        int             // index of the damage, after broken
+	prev      byte            // precedes the damage: ':' if a value is expected
+	hasBegun  bool            // an event, row or header was read
+	cut       bool            // the input ends before its JSON
+	finished  bool            // the input ends where its JSON may end
+	path      []byte          // key of the current header member
+	keys      map[string]bool // of the header so far
+	row       []int64
+	met       [kinds]Toleration
+	tolerated int // sum of met
 }
 
-// more drops what stands before index i, which becomes 0, and fills the window.
-// It reports whether there are more bytes than before; the move is made either
-// way, unless the end of the input was known. The window grows only
-// when a single token fills it, and only so far.
+// more drops the bytes before index i, which becomes 0, and fills the window. It
+// reports whether it read any bytes. It moves the window in both cases, unless the end
+// of the input was known before. The window grows, up to windowMax, if a single token
+// fills it.
 func (s *scanner) more(i int) bool {
 	if s.eof {
 		return false
@@ -89,8 +89,8 @@ func (s *scanner) more(i int) bool {
 	return len(s.b) > n
 }
 
-// look sees to it that n bytes from index i are in the window, if the input has
-// as many, and returns the index that the first of them has then.
+// look reads until the window contains n bytes from index i, or the input ends. It
+// returns the new index of the first of them.
 func (s *scanner) look(i, n int) int {
 	for len(s.b)-i < n && !s.eof {
 		s.more(i)
@@ -99,7 +99,7 @@ func (s *scanner) look(i, n int) int {
 	return i
 }
 
-// count notes one toleration at an index of the window.
+// count counts a toleration at an index of the window.
 func (s *scanner) count(k Kind, i int) { s.countAt(k, s.base+int64(i)) }
 
 func (s *scanner) countAt(k Kind, offset int64) {
@@ -107,23 +107,23 @@ func (s *scanner) countAt(k Kind, offset int64) {
 		s.met[k].First = offset
 	}
 	s.met[k].Count++
-	s.odd++
+	s.tolerated++
 }
 
-// fail notes where it is broken, and what stands before that.
+// fail records the damage at index i and the byte before it, and returns broken.
 func (s *scanner) fail(i int, prev byte) int {
 	s.at, s.prev = i, prev
 	return broken
 }
 
-// maxRaw is how much raw text is kept of a value.
+// maxRaw is the maximum raw text of a value in bytes.
 const maxRaw = 4 << 10
 
 // capture collects the raw text of a value across windows.
 type capture struct {
 	on   bool
 	from int    // in the window
-	text []byte // of former windows
+	text []byte // of earlier windows
 }
 
 func (c *capture) start(i int) { c.on, c.from, c.text = true, i, c.text[:0] }
@@ -139,7 +139,7 @@ func (c *capture) add(b []byte) {
 	c.text = append(c.text, b[:min(len(b), maxRaw+1-len(c.text))]...)
 }
 
-// end returns the text up to index i, nil when it is too long.
+// end returns the text up to index i, or nil if it is longer than maxRaw.
 func (c *capture) end(b []byte, i int) []byte {
 	c.on = false
 	text := b[c.from:i]

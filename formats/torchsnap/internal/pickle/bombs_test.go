@@ -15,8 +15,8 @@ import (
 func le64(n uint64) string { return string(binary.LittleEndian.AppendUint64(nil, n)) }
 func le32(n uint32) string { return string(binary.LittleEndian.AppendUint32(nil, n)) }
 
-// doubled returns a pickle that nests a pair of itself 60 times through the
-// memo: 2^60 values when it is written out.
+// doubled returns a pickle that nests pairs 60 times through the memo: 2^60 values
+// if written out.
 func doubled(open, pair string) string {
 	var b strings.Builder
 	b.WriteString(open + "q\x00")
@@ -26,8 +26,8 @@ func doubled(open, pair string) string {
 	return b.String() + "."
 }
 
-// TestBombs feeds pickles that are small and ask for much. Each gives one clear
-// error, or a result, within memory that is a small multiple of its size.
+// TestBombs decodes small pickles that claim or expand to much data. Each returns an
+// error or a result, with memory bounded by a small multiple of its size.
 func TestBombs(t *testing.T) {
 	const million = 1_000_000
 	many := func(s string) string { return strings.Repeat(s, million) }
@@ -60,17 +60,17 @@ func TestBombs(t *testing.T) {
 		{"FRAME of 2^64-1", "\x80\x04\x95" + le64(1<<64-1) + "N.", ""},
 		{"LONG_BINPUT at 2^32-1", "Nr" + le32(1<<32-1) + ".", "memo index 4294967295"},
 		{"PUT at 10^9", "Np1000000000\n.", "memo index 1000000000"},
-		{"PUT at 10^30", "Np1" + strings.Repeat("0", 30) + "\n.", "is no memo index"},
-		{"PUT at -1", "Np-1\n.", "is no memo index"},
+		{"PUT at 10^30", "Np1" + strings.Repeat("0", 30) + "\n.", "is not a memo index"},
+		{"PUT at -1", "Np-1\n.", "is not a memo index"},
 		{"far puts", "N" + strings.Repeat("r"+le32(0), million/5) + ".", ""},
 		{"GET of nothing", "h\x05.", "memo entry 5 is not set"},
 		{"LONG_BINGET of nothing", "j" + le32(1<<32-1) + ".", "memo entry 4294967295 is not set"},
 		{"digits without end", "I" + many("9"), "a line of more than"},
 		{"long digits", strings.Repeat("L"+strings.Repeat("9", 60000)+"L\n0", 50) + "N.", "integer"},
 		{"long name", "V" + many("x"), "a line of more than"},
-		{"a list in itself", "]q\x00h\x00a.", "put into itself"},
-		{"a list in itself, marked", "]q\x00(h\x00e.", "put into itself"},
-		{"a dict in itself", "}q\x00K\x01h\x00s.", "holds itself"},
+		{"a list in itself", "]q\x00h\x00a.", "a list contains itself"},
+		{"a list in itself, marked", "]q\x00(h\x00e.", "a list contains itself"},
+		{"a dict in itself", "}q\x00K\x01h\x00s.", "a dict contains itself"},
 		{"a list in its tuple", "]q\x00h\x00\x85a.", "changes after it was used"},
 		{"a list in its list", "]q\x00]h\x00aa.", "changes after it was used"},
 		{"a list changed after use", "]q\x00]q\x01h\x00a0h\x00K\x01a.", "changes after it was used"},
@@ -79,9 +79,9 @@ func TestBombs(t *testing.T) {
 		{"a tuple as key", "}(K\x01\x85K\x02u.", ""},
 		{"a list as key", "}(]K\x02u.", "is a key"},
 		{"DICT of one", "(K\x01d.", "a key without a value"},
-		{"SETITEM on a list", "]K\x01K\x02s.", "items for a list or dict"},
-		{"APPEND on a dict", "}K\x01a.", "items for a list or dict"},
-		{"APPENDS on a number", "K\x01(K\x01e.", "items for a list or dict"},
+		{"SETITEM on a list", "]K\x01K\x02s.", "items for a list or dict that is not on the stack"},
+		{"APPEND on a dict", "}K\x01a.", "items for a list or dict that is not on the stack"},
+		{"APPENDS on a number", "K\x01(K\x01e.", "items for a list or dict that is not on the stack"},
 		{"APPEND across a mark", "](K\x01a.", "the stack is empty"},
 		{"STOP on nothing", ".", "STOP with 0 values"},
 		{"STOP with a mark", "N(.", "STOP with"},
@@ -93,9 +93,9 @@ func TestBombs(t *testing.T) {
 		{"TUPLE without a mark", "Nt.", "no mark is set"},
 		{"TUPLE2 of one", "N\x86.", "the stack is empty"},
 		{"protocol 6", "\x80\x06N.", "protocol 6 is not known; the newest known is 5"},
-		{"no number", "F1.2.3\n.", "is no number"},
-		{"no integer", "I0x\n.", "is no integer"},
-		{"no opcode", "N\xff.", "is no pickle opcode"},
+		{"no number", "F1.2.3\n.", "is not a number"},
+		{"no integer", "I0x\n.", "is not an integer"},
+		{"no opcode", "N\xff.", "is not a pickle opcode"},
 		{"nothing", "", "ends early"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestBombs(t *testing.T) {
 				_, _, err := decode([]byte(c.pickle))
 				return err
 			})
-			// A container of one byte costs 36 bytes, and five times that while
-			// the lists that hold it grow.
+			// A container takes 1 byte of input and 36 bytes of memory, and five times
+			// that while lists grow.
 			if limit := uint64(64<<20 + 128*len(c.pickle)); allocated > limit {
 				t.Errorf("%d bytes allocated for %d bytes of input", allocated, len(c.pickle))
 			}
@@ -123,7 +123,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// cost returns the bytes that f allocates, those that it gave back included.
+// cost returns the bytes that f allocates, including freed ones.
 func cost(f func() error) (bytes uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -132,7 +132,7 @@ func cost(f func() error) (bytes uint64, err error) {
 	return after.TotalAlloc - before.TotalAlloc, err
 }
 
-// failing fails after some bytes.
+// failing is a reader that returns an error after its data.
 type failing struct {
 	data []byte
 	err  error
@@ -147,8 +147,8 @@ func (r *failing) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadError passes the errors of the input on as they are: only the end of
-// the file is an early end.
+// TestReadError checks that read errors are returned unchanged, and that only the end of
+// the file is ErrTruncated.
 func TestReadError(t *testing.T) {
 	broken := errors.New("broken disk")
 	_, err := pickle.NewDecoder(&failing{[]byte("](K\x01"), broken}, keepAll{}).Decode()
@@ -161,8 +161,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// TestLongText reads text that is longer than the decoder's window, and as long
-// as it may be.
+// TestLongText reads text longer than the decoder's window, up to the limit.
 func TestLongText(t *testing.T) {
 	for _, n := range []int{256<<10 - 6, 256 << 10, 256<<10 + 1, 1 << 20, 16 << 20} {
 		text := strings.Repeat("0123456789abcdef", n/16+1)[:n]
@@ -173,8 +172,8 @@ func TestLongText(t *testing.T) {
 	}
 }
 
-// TestEscapes holds raw-unicode-escape against Python: a backslash that stands
-// before another one begins no escape.
+// TestEscapes compares raw-unicode-escape with Python's results: a backslash after a
+// backslash starts no escape.
 func TestEscapes(t *testing.T) {
 	for in, want := range map[string]string{
 		`\u0041`:     "A",
@@ -195,7 +194,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// cutter is a Handler that counts containers and how many were cut short.
+// cutter is a Handler that counts all containers and the truncated ones.
 type cutter struct {
 	d        *pickle.Decoder
 	all, cut int
@@ -211,10 +210,9 @@ func (c *cutter) seen() (pickle.Value, error) {
 func (c *cutter) Dict([]pickle.Value, pickle.Value) (pickle.Value, error) { return c.seen() }
 func (c *cutter) List([]pickle.Value, pickle.Value) (pickle.Value, error) { return c.seen() }
 
-// TestCut cuts the captures at many bytes, the smallest ones at every byte.
-// There is always a value, the root is always cut, and what was complete stays:
-// the number of complete containers never falls by more than two, the empty ones
-// that were about to be filled.
+// TestCut cuts the captures at many bytes, the smallest ones at every byte. The root is
+// always truncated. The number of complete containers never falls by more than two:
+// empty containers that the next bytes fill.
 func TestCut(t *testing.T) {
 	all := captures(t)
 	for _, name := range sortedNames(all) {
@@ -244,8 +242,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutList cuts between the batches of a long list: the list is cut, though
-// all that stands above the last mark is complete.
+// TestCutList cuts between two batches of a long list. The list is truncated, although
+// everything above the last mark is complete.
 func TestCutList(t *testing.T) {
 	for _, c := range []struct{ name, pickle string }{
 		{"alone", "](K\x01e"},

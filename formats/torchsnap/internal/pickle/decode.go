@@ -8,21 +8,20 @@ import (
 	"math/big"
 )
 
-// Handler decides what becomes of lists and dicts. It is asked once for each,
-// when it is complete: at the first time that it is put into something else.
-// items is reused afterwards.
+// Handler decides what to keep of lists and dicts. It gets each one once, when
+// it is complete: at the first time that it is put into another container.
+// items is valid during the call only.
 //
-// The answer is a Record to stand in its place, a Gone value to forget it
-// (Forget), or anything else to keep it as it is (Keep).
+// The result is a Record to replace it, Forget to drop it, or Keep.
 type Handler interface {
-	// Dict gets keys and values in turn. list is the list that the dict is put
-	// into, or 0.
+	// Dict gets keys and values in turn. list is the list that receives the dict,
+	// or 0.
 	Dict(items []Value, list Value) (Value, error)
-	// List gets the items that were not forgotten. list is the list itself.
+	// List gets the items, without the dropped ones. list is the list itself.
 	List(items []Value, list Value) (Value, error)
 }
 
-// Answers of a Handler.
+// Results of a Handler.
 var (
 	Keep   = value(None, 0)
 	Forget = value(Gone, 0)
@@ -30,27 +29,26 @@ var (
 
 // Error is a pickle that cannot be decoded.
 type Error struct {
-	Offset  int64 // of the opcode concerned
 	Msg     string
-	Refused bool // the pickle may be whole, but it is no plain data
+	Refused bool // the pickle may be intact, but it is more than plain data
 }
 
 func (e *Error) Error() string { return e.Msg }
 
-// ErrTruncated is what Decode returns, wrapped, when the pickle ends early.
+// ErrTruncated is wrapped by the error of Decode if the pickle ends early.
 var ErrTruncated = errors.New("the pickle ends early")
 
 const (
 	windowSize = 256 << 10
-	// maxText is the longest string that is read: the longest ones in
-	// snapshots are stack texts of some kilobytes.
+	// maxText is the maximum length of a string in bytes. The longest in snapshots
+	// are stack texts of some kilobytes.
 	maxText = 16 << 20
-	// maxLine bounds numbers and names that are written as a line of text.
+	// maxLine bounds lines of text, which contain numbers and names, in bytes.
 	maxLine = 64 << 10
 	// maxNesting bounds open marks; snapshots nest six deep.
 	maxNesting = 10000
-	// maxValues bounds the stack, and the lists and dicts that stand in memory
-	// because no record has taken their place: snapshots have some thousands.
+	// maxValues bounds the stack, and the lists and dicts that no record replaced.
+	// Snapshots have some thousands.
 	maxValues = 1 << 23
 )
 
@@ -63,7 +61,7 @@ type Decoder struct {
 	buf      []byte // window of the input
 	pos, end int
 	base     int64 // offset of buf[0]
-	opAt     int64 // offset of the opcode at work
+	opAt     int64 // offset of the current opcode
 
 	stack []Value
 	marks []int // heights of the stack
@@ -81,12 +79,12 @@ type Decoder struct {
 	floats []float64
 	wide   []*big.Int
 
-	cut        map[Value]bool // containers that the end of the file cut short
+	cut        map[Value]bool // truncated containers
 	unfinished bool
 }
 
-// NewDecoder returns a Decoder for one pickle. known strings get the indexes
-// from 0 on (Value.Int), so that a handler can switch on keys.
+// NewDecoder returns a Decoder for one pickle. The known strings have the indexes
+// from 0 (Value.Int), so that a handler can switch on keys.
 func NewDecoder(r io.Reader, h Handler, known ...string) *Decoder {
 	d := &Decoder{handler: h, r: r, buf: make([]byte, windowSize), pairs: map[[2]Value]Value{}, strIDs: map[string]int{}}
 	for _, s := range known {
@@ -95,13 +93,13 @@ func NewDecoder(r io.Reader, h Handler, known ...string) *Decoder {
 	return d
 }
 
-// Unfinished reports whether the container that the handler is asked about was
-// cut short by the end of the file.
+// Unfinished reports whether the container that the handler got is truncated by the
+// end of the file.
 func (d *Decoder) Unfinished() bool { return d.unfinished }
 
-// Decode reads the pickle and returns its value, completed. When the pickle
-// ends early it returns what was read so far together with an error that wraps
-// ErrTruncated: the handler is told about each container that was being filled.
+// Decode reads the pickle and returns its value. If the pickle ends early, Decode passes
+// the incomplete containers to the handler and returns the value so far, with an error
+// that wraps ErrTruncated. Errors of the pickle are of type *Error.
 func (d *Decoder) Decode() (Value, error) {
 	err := d.run()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -123,10 +121,11 @@ func (d *Decoder) Decode() (Value, error) {
 }
 
 func (d *Decoder) errorf(format string, args ...any) error {
-	return &Error{Offset: d.opAt, Msg: fmt.Sprintf("byte %d: %s", d.opAt, fmt.Sprintf(format, args...))}
+	return &Error{Msg: fmt.Sprintf("byte %d: %s", d.opAt, fmt.Sprintf(format, args...))}
 }
 
-// more makes at least n bytes available in the window.
+// more makes at least n bytes available in the window. It fails with
+// io.ErrUnexpectedEOF at the end of the input.
 func (d *Decoder) more(n int) error {
 	if d.end-d.pos >= n {
 		return nil
@@ -136,8 +135,10 @@ func (d *Decoder) more(n int) error {
 	d.end -= d.pos
 	d.pos = 0
 	for d.end < n {
-		if d.readErr != nil {
-			return d.noMore()
+		if d.readErr == io.EOF {
+			return io.ErrUnexpectedEOF
+		} else if d.readErr != nil {
+			return d.readErr
 		}
 		var m int
 		m, d.readErr = d.r.Read(d.buf[d.end:])
@@ -146,17 +147,7 @@ func (d *Decoder) more(n int) error {
 	return nil
 }
 
-// noMore returns why there is no more input: the end of the file as
-// io.ErrUnexpectedEOF, everything else as it is.
-func (d *Decoder) noMore() error {
-	if d.readErr == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return d.readErr
-}
-
-// take returns the next n bytes, n <= windowSize; they are good until the next
-// read.
+// take returns the next n bytes, n <= windowSize, which are valid until the next read.
 func (d *Decoder) take(n int) ([]byte, error) {
 	if err := d.more(n); err != nil {
 		return nil, err
@@ -166,11 +157,10 @@ func (d *Decoder) take(n int) ([]byte, error) {
 	return b, nil
 }
 
-// long returns the next n bytes. It grows with what is there, not with what n
-// promises.
+// long returns the next n bytes. It allocates for the bytes that it reads, not for n.
 func (d *Decoder) long(n uint64) ([]byte, error) {
 	if n > maxText {
-		return nil, d.errorf("a string of %d bytes; the longest that is read has %d", n, maxText)
+		return nil, d.errorf("a string of %d bytes; the limit is %d", n, maxText)
 	}
 	if n <= windowSize {
 		return d.take(int(n))
@@ -187,7 +177,7 @@ func (d *Decoder) long(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// line returns the text up to the next newline; it is good until the next read.
+// line returns the text up to the next newline, valid until the next read.
 func (d *Decoder) line() ([]byte, error) {
 	for searched := 0; ; {
 		if i := bytes.IndexByte(d.buf[d.pos+searched:d.end], '\n'); i >= 0 && searched+i <= maxLine {
@@ -235,7 +225,7 @@ func (d *Decoder) float(f float64) Value {
 
 func (d *Decoder) push(v Value) { d.stack = append(d.stack, v) }
 
-// floor is the height that the stack must not sink below: the last mark.
+// floor is the minimum height of the stack: the height of the last mark.
 func (d *Decoder) floor() int {
 	if n := len(d.marks); n > 0 {
 		return d.marks[n-1]
@@ -243,8 +233,7 @@ func (d *Decoder) floor() int {
 	return 0
 }
 
-// pop removes the top n values and returns them; they are good until the next
-// push.
+// pop removes the top n values and returns them, valid until the next push.
 func (d *Decoder) pop(n int) ([]Value, error) {
 	if len(d.stack)-n < d.floor() {
 		return nil, d.errorf("the stack is empty")
@@ -275,8 +264,8 @@ func (d *Decoder) top() (Value, error) {
 	return d.stack[len(d.stack)-1], nil
 }
 
-// put stores a value in the memo. An index cannot lie beyond the bytes read so
-// far: Python numbers them one by one.
+// put stores the top value in the memo. The index cannot exceed the bytes read so far,
+// as Python numbers memo entries one by one.
 func (d *Decoder) put(i uint64) error {
 	v, err := d.top()
 	if err != nil {
@@ -285,7 +274,7 @@ func (d *Decoder) put(i uint64) error {
 	if i > uint64(d.opAt) || i >= maxIndex {
 		return d.errorf("memo index %d after %d bytes", i, d.opAt)
 	}
-	// 0 means that the entry is not set, so None (kind 0) is spilled too.
+	// 0 means an unset entry, so None (kind 0) is spilled too.
 	packed := uint32(v)
 	if Value(packed) != v || packed == 0 {
 		if len(d.spilled) >= maxIndex {
@@ -312,9 +301,8 @@ func (d *Decoder) get(i uint64) error {
 	return nil
 }
 
-// recall returns a value of the memo. A container that a record has replaced
-// is written down as that record, so that the millions of references to a few
-// frames find it at once.
+// recall returns a value of the memo. If a record replaced it, recall stores the record
+// in the memo: snapshots contain millions of references to a few frames.
 func (d *Decoder) recall(i uint64) (v Value, ok bool) {
 	entry := d.memo.find(i)
 	if entry == nil || *entry == 0 {
@@ -338,29 +326,25 @@ func (d *Decoder) recall(i uint64) (v Value, ok bool) {
 
 const pageLen = 4096
 
-// paged is a list that grows in pages: it never copies what it holds, and
-// entries far apart cost two pages and no more. n is kept by its user.
+// paged is a list that grows in pages. It never copies its entries, and two distant
+// entries cost two pages. Its users maintain n.
 type paged[T any] struct {
 	pages []*[pageLen]T
 	n     int
 }
 
-// at returns an entry that was made.
+// at returns an existing entry.
 func (p *paged[T]) at(i int) *T { return &p.pages[uint(i)/pageLen][uint(i)%pageLen] }
 
-// find returns an entry, or nil where no page was made.
+// find returns an entry, or nil if its page does not exist.
 func (p *paged[T]) find(i uint64) *T {
-	if i/pageLen >= uint64(len(p.pages)) {
+	if i/pageLen >= uint64(len(p.pages)) || p.pages[i/pageLen] == nil {
 		return nil
 	}
-	page := p.pages[i/pageLen]
-	if page == nil {
-		return nil
-	}
-	return &page[i%pageLen]
+	return p.at(int(i))
 }
 
-// make returns an entry, and its page with it.
+// make returns an entry, and creates its page if necessary.
 func (p *paged[T]) make(i int) *T {
 	for len(p.pages) <= i/pageLen {
 		p.pages = append(p.pages, nil)

@@ -14,21 +14,21 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 )
 
-// keepAll is a Handler that leaves every list and dict as it is.
+// keepAll is a Handler that keeps every list and dict.
 type keepAll struct{}
 
 func (keepAll) Dict([]pickle.Value, pickle.Value) (pickle.Value, error) { return pickle.Keep, nil }
 func (keepAll) List([]pickle.Value, pickle.Value) (pickle.Value, error) { return pickle.Keep, nil }
 
-// decode decodes a whole pickle; an early end is an error.
+// decode decodes a pickle. It fails if the pickle is truncated.
 func decode(data []byte) (*pickle.Decoder, pickle.Value, error) {
 	d := pickle.NewDecoder(bytes.NewReader(data), keepAll{})
 	v, err := d.Decode()
 	return d, v, err
 }
 
-// show writes a value the way Python would, as far as budget bytes reach:
-// shared values are written once for each use.
+// show writes a value like Python, in about budget bytes. It writes shared values once
+// for each use.
 func show(d *pickle.Decoder, v pickle.Value, budget int) string {
 	var b strings.Builder
 	var walk func(pickle.Value)
@@ -103,7 +103,7 @@ func sortedNames(all map[string][]byte) []string {
 	return names
 }
 
-// checkMessage holds an error to what every error must be, and to say where.
+// checkMessage checks that an error is one safe line, and contains an offset.
 func checkMessage(t *testing.T, err error) {
 	t.Helper()
 	nativetest.Message(t, err, 300)
@@ -112,8 +112,7 @@ func checkMessage(t *testing.T, err error) {
 	}
 }
 
-// opcodesIn returns the opcodes of a pickle up to STOP; it knows their
-// arguments on its own.
+// opcodesIn returns the opcodes of a pickle up to STOP. It does not use the decoder.
 func opcodesIn(data []byte) map[byte]bool {
 	fixed := map[byte]int{'J': 4, 'K': 1, 'M': 2, 'h': 1, 'j': 4, 'q': 1, 'r': 4, 'G': 8, 0x80: 1, 0x82: 1, 0x83: 2, 0x84: 4, 0x95: 8}
 	counted := map[byte]int{'T': 4, 'U': 1, 'X': 4, 'B': 4, 'C': 1, 0x8a: 1, 0x8b: 4, 0x8c: 1, 0x8d: 8, 0x8e: 8, 0x96: 8}

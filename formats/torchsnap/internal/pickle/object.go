@@ -2,14 +2,14 @@ package pickle
 
 import "slices"
 
-// object is the state of one list, dict or tuple, in 4 bytes: millions of
-// event dicts are met once and never again.
+// object is the state of one list, dict or tuple, in 4 bytes: a snapshot contains
+// millions of event dicts, each used once.
 type object uint32
 
 const (
 	open    = iota // being filled: index into Decoder.slots
 	kept           // complete: index into Decoder.slots
-	gone           // taken away by the handler
+	gone           // dropped by the handler
 	records        // + tag: replaced by a record with that index
 )
 
@@ -32,7 +32,7 @@ func (d *Decoder) create(k Kind) (Value, error) {
 	} else {
 		slot = len(d.slots)
 		if slot >= maxValues {
-			return 0, d.errorf("more than %d lists and dicts that are no records of a snapshot", maxValues)
+			return 0, d.errorf("more than %d lists and dicts besides the records of a snapshot", maxValues)
 		}
 		d.slots = append(d.slots, nil)
 	}
@@ -42,8 +42,8 @@ func (d *Decoder) create(k Kind) (Value, error) {
 	return value(k, i), nil
 }
 
-// tuple makes a tuple, which is complete at once. Pairs are interned: newer
-// snapshots carry one (pool id) on every event.
+// tuple adds a tuple, which is always complete. It interns pairs, as newer snapshots
+// have one, the pool ID, in every event.
 func (d *Decoder) tuple(items []Value) (Value, error) {
 	if err := d.settleAll(items); err != nil {
 		return 0, err
@@ -68,9 +68,9 @@ func (d *Decoder) tuple(items []Value) (Value, error) {
 	return v, nil
 }
 
-// settle returns what a list or dict has become now that it is about to be part
-// of something else: into is the list that it goes to, or 0. What the handler
-// takes away is Gone.
+// settle completes a list or dict that is put into another container, and returns the
+// value to store there; Gone if the handler dropped it. into is the list that receives
+// it, or 0.
 func (d *Decoder) settle(v, into Value) (Value, error) {
 	switch o := *d.objects.at(v.index()); o.state() {
 	case kept:
@@ -96,9 +96,8 @@ func (d *Decoder) settleAll(values []Value) (err error) {
 	return nil
 }
 
-// complete asks the handler what to make of a container that is used for the
-// first time. From here on it cannot change: Python could still add to it, but
-// only recursive data does.
+// complete passes a container to the handler at its first use. It cannot change
+// afterwards. Python could still add items, but only recursive data does.
 func (d *Decoder) complete(v Value, slot int, into Value) (Value, error) {
 	d.unfinished = d.cut != nil && d.cut[v]
 	var to Value
@@ -132,8 +131,7 @@ func (d *Decoder) complete(v Value, slot int, into Value) (Value, error) {
 	return to, nil
 }
 
-// maxReuse is the capacity above which the items of a container are given to
-// the garbage collector instead of the next container.
+// maxReuse is the maximum capacity of items that the next container reuses.
 const maxReuse = 4096
 
 // fill appends values to an open container.
@@ -149,7 +147,7 @@ func (d *Decoder) fill(into Value, values []Value) error {
 	for _, v := range values {
 		if v.container() {
 			if v == into {
-				return d.errorf("a list is put into itself: not plain data")
+				return d.errorf("a list contains itself: not plain data")
 			}
 			var err error
 			if v, err = d.settle(v, into); err != nil {
@@ -166,7 +164,7 @@ func (d *Decoder) fill(into Value, values []Value) error {
 
 func (d *Decoder) fillDict(into Value, index int, values []Value) error {
 	if len(values)%2 != 0 {
-		return d.errorf("a dict is given a key without a value")
+		return d.errorf("a dict has a key without a value")
 	}
 	slot := slices.Grow(d.slots[index], len(values))
 	for i := 0; i+1 < len(values); i += 2 {
@@ -176,7 +174,7 @@ func (d *Decoder) fillDict(into Value, index int, values []Value) error {
 		}
 		if v.container() {
 			if v == into {
-				return d.errorf("a dict holds itself: not plain data")
+				return d.errorf("a dict contains itself: not plain data")
 			}
 			var err error
 			if v, err = d.settle(v, 0); err != nil {

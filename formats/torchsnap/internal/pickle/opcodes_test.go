@@ -8,8 +8,7 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
-// plain holds, for every opcode of plain data, a pickle that uses it, and its
-// value.
+// plain contains, for every opcode of plain data, a pickle with it and the value.
 var plain = map[byte]struct{ pickle, want string }{
 	'(':  {"(K\x01t.", "(1)"},
 	'.':  {"N.", "None"},
@@ -62,38 +61,37 @@ var plain = map[byte]struct{ pickle, want string }{
 	0x95: {"\x95\x02\x00\x00\x00\x00\x00\x00\x00N.", "None"},
 }
 
-// asking holds, for every opcode that is refused, a pickle that uses it, and
-// the message.
-var asking = map[byte]struct{ pickle, want string }{
-	'c':  {"\x80\x02X\x05\x00\x00\x00hello0" + "\x8c\x00" + "0cbuiltins\neval\n.", "opcode GLOBAL at byte 16 asks to import builtins.eval: refused, not executed"},
-	0x93: {"\x8c\x02os\x8c\x06system\x93.", "opcode STACK_GLOBAL at byte 12 asks to import os.system: refused, not executed"},
-	'R':  {"N)R.", "opcode REDUCE at byte 2 asks to call a function: refused, not executed"},
-	'b':  {"N}b.", "opcode BUILD at byte 2 asks to set an object's state: refused, not executed"},
-	'i':  {"(ios\nsystem\n.", "opcode INST at byte 1 asks to import os.system: refused, not executed"},
-	'o':  {"(No.", "opcode OBJ at byte 2 asks to make an object: refused, not executed"},
-	0x81: {"N)\x81.", "opcode NEWOBJ at byte 2 asks to make an object: refused, not executed"},
-	0x92: {"N)}\x92.", "opcode NEWOBJ_EX at byte 3 asks to make an object: refused, not executed"},
-	0x82: {"\x82\x01.", "opcode EXT1 at byte 0 asks for a registered object: refused, not executed"},
-	0x83: {"\x83\x01\x00.", "opcode EXT2 at byte 0 asks for a registered object: refused, not executed"},
-	0x84: {"\x84\x01\x00\x00\x00.", "opcode EXT4 at byte 0 asks for a registered object: refused, not executed"},
-	'P':  {"Pname\n.", "opcode PERSID at byte 0 asks for an outside object: refused, not executed"},
-	'Q':  {"NQ.", "opcode BINPERSID at byte 1 asks for an outside object: refused, not executed"},
+// refused contains, for every refused opcode, a pickle with it and the message.
+var refused = map[byte]struct{ pickle, want string }{
+	'c':  {"\x80\x02X\x05\x00\x00\x00hello0" + "\x8c\x00" + "0cbuiltins\neval\n.", "opcode GLOBAL at byte 16 would import builtins.eval: refused, not executed"},
+	0x93: {"\x8c\x02os\x8c\x06system\x93.", "opcode STACK_GLOBAL at byte 12 would import os.system: refused, not executed"},
+	'R':  {"N)R.", "opcode REDUCE at byte 2 would call a function: refused, not executed"},
+	'b':  {"N}b.", "opcode BUILD at byte 2 would set an object's state: refused, not executed"},
+	'i':  {"(ios\nsystem\n.", "opcode INST at byte 1 would import os.system: refused, not executed"},
+	'o':  {"(No.", "opcode OBJ at byte 2 would make an object: refused, not executed"},
+	0x81: {"N)\x81.", "opcode NEWOBJ at byte 2 would make an object: refused, not executed"},
+	0x92: {"N)}\x92.", "opcode NEWOBJ_EX at byte 3 would make an object: refused, not executed"},
+	0x82: {"\x82\x01.", "opcode EXT1 at byte 0 would load a registered object: refused, not executed"},
+	0x83: {"\x83\x01\x00.", "opcode EXT2 at byte 0 would load a registered object: refused, not executed"},
+	0x84: {"\x84\x01\x00\x00\x00.", "opcode EXT4 at byte 0 would load a registered object: refused, not executed"},
+	'P':  {"Pname\n.", "opcode PERSID at byte 0 would load an external object: refused, not executed"},
+	'Q':  {"NQ.", "opcode BINPERSID at byte 1 would load an external object: refused, not executed"},
 	'S':  {"S'a'\n.", "opcode STRING at byte 0 is text of Python 2: refused, not executed"},
 	0x8f: {"\x8f.", "opcode EMPTY_SET at byte 0 makes a set: refused, not executed"},
 	0x90: {"N(N\x90.", "opcode ADDITEMS at byte 3 fills a set: refused, not executed"},
 	0x91: {"(N\x91.", "opcode FROZENSET at byte 2 makes a set: refused, not executed"},
 	0x96: {"\x96\x00\x00\x00\x00\x00\x00\x00\x00.", "opcode BYTEARRAY8 at byte 0 makes a bytearray: refused, not executed"},
-	0x97: {"\x97.", "opcode NEXT_BUFFER at byte 0 asks for an outside buffer: refused, not executed"},
-	0x98: {"N\x98.", "opcode READONLY_BUFFER at byte 1 changes an outside buffer: refused, not executed"},
+	0x97: {"\x97.", "opcode NEXT_BUFFER at byte 0 would load an external buffer: refused, not executed"},
+	0x98: {"N\x98.", "opcode READONLY_BUFFER at byte 1 changes an external buffer: refused, not executed"},
 }
 
-// TestOpcodes runs every byte there is as an opcode: it is plain data, refused
-// by name, or unknown.
+// TestOpcodes runs every byte as an opcode. It is plain data, refused by name, or
+// unknown.
 func TestOpcodes(t *testing.T) {
 	for op := range 256 {
 		op := byte(op)
 		p, isPlain := plain[op]
-		a, asks := asking[op]
+		r, isRefused := refused[op]
 		switch {
 		case isPlain:
 			for _, behind := range []string{"", filler(100)} { // the slow loop, the fast one
@@ -104,26 +102,23 @@ func TestOpcodes(t *testing.T) {
 					t.Errorf("opcode %q: %s, want %s", op, got, p.want)
 				}
 			}
-		case asks:
-			_, _, err := decode([]byte(a.pickle))
-			if err == nil || err.Error() != a.want {
-				t.Errorf("opcode %q: %v, want %s", op, err, a.want)
-			}
-			var at *pickle.Error
-			if !errors.As(err, &at) || a.pickle[at.Offset] != op {
-				t.Errorf("opcode %q: the offset in %+v is not its own", op, err)
+		case isRefused:
+			_, _, err := decode([]byte(r.pickle))
+			var e *pickle.Error
+			if !errors.As(err, &e) || !e.Refused || err.Error() != r.want {
+				t.Errorf("opcode %q: %v, want %s", op, err, r.want)
 			}
 		default:
 			_, _, err := decode([]byte{'N', op, '.'})
-			if err == nil || !strings.Contains(err.Error(), "is no pickle opcode") || !strings.Contains(err.Error(), "byte 1:") {
+			if err == nil || !strings.Contains(err.Error(), "is not a pickle opcode") || !strings.Contains(err.Error(), "byte 1:") {
 				t.Errorf("byte %#x: %v", op, err)
 			}
 		}
 	}
 }
 
-// TestRefusedNames holds messages about imports to be safe to print, whatever
-// the names are, and to name the opcode also when the names are damaged.
+// TestRefusedNames checks that messages about imports are safe to print for any name,
+// and name the opcode even if the names are damaged.
 func TestRefusedNames(t *testing.T) {
 	for _, c := range []struct{ name, pickle string }{
 		{"terminal escapes", "c\x1b[31mos\nsys\x07tem\n."},

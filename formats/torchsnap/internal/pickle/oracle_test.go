@@ -15,24 +15,24 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
-// comparison holds a decoded pickle against what og-rek makes of it. Where the
-// two differ by design:
+// comparison compares a decoded pickle with the result of og-rek. The two differ by
+// design:
 //
-//   - og-rek keeps lists by value, so a list that is fetched from the memo has
-//     only the items it had when it was stored there: none, as a rule. Such a
-//     list may be a prefix of ours, but one of its uses must be whole.
-//   - Text and bytes are one kind here.
+//   - og-rek copies lists, so a list from the memo has only the items at the time
+//     that it was stored there, usually none. Such a list may be a prefix of ours,
+//     but one of its uses must be complete.
+//   - Text and bytes are the same kind here.
 //   - og-rek refuses BINUNICODE8, BINBYTES8, LONG4 and text with bad escapes. It
 //     accepts values below the top of the stack at STOP, items that are added
-//     across a mark or to what is used already, and all that makes objects.
+//     across a mark or to a used container, and all opcodes that make objects.
 //   - og-rek's POP_MARK leaves values that it should drop.
 type comparison struct {
 	d      *pickle.Decoder
 	whole  map[pickle.Value]bool
-	budget int // values still to be compared: the memo makes small pickles large
+	budget int // values still to compare, as the memo expands small pickles
 }
 
-// Ends of a comparison that prove nothing.
+// Errors of comparisons that prove nothing.
 var (
 	errNotComparable = errors.New("not comparable")
 	errCutShort      = errors.New("a list is longer here at each of its uses")
@@ -107,8 +107,8 @@ func (c *comparison) items(v pickle.Value, kind pickle.Kind, want []any, path st
 	return nil
 }
 
-// dict compares dicts whose keys are text; og-rek has Python's rules for when
-// two other keys are one (1, 1.0 and True), which no snapshot needs.
+// dict compares dicts with text keys. For other keys og-rek has Python's rules of
+// equality (1, 1.0 and True), which snapshots do not need.
 func (c *comparison) dict(v pickle.Value, want ogorek.Dict, path string) error {
 	if v.Kind() != pickle.Dict {
 		return fmt.Errorf("%s: %s, og-rek has a dict", path, show(c.d, v, 200))
@@ -139,7 +139,7 @@ func (c *comparison) dict(v pickle.Value, want ogorek.Dict, path string) error {
 	return nil
 }
 
-// ogrek decodes with og-rek; ok is false where it fails or panics.
+// ogrek decodes with og-rek. It returns an error if og-rek fails or panics.
 func ogrek(data []byte) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -149,7 +149,7 @@ func ogrek(data []byte) (v any, err error) {
 	return ogorek.NewDecoderWithConfig(bytes.NewReader(data), &ogorek.DecoderConfig{StrictUnicode: true, PyDict: true}).Decode()
 }
 
-// TestOgrekCaptures holds every capture against og-rek.
+// TestOgrekCaptures compares every capture with the result of og-rek.
 func TestOgrekCaptures(t *testing.T) {
 	all := captures(t)
 	for _, name := range sortedNames(all) {
@@ -169,7 +169,7 @@ func TestOgrekCaptures(t *testing.T) {
 	}
 }
 
-// TestOgrekGenerated has og-rek write random data in every protocol.
+// TestOgrekGenerated decodes random data that og-rek writes, in every protocol.
 func TestOgrekGenerated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for protocol := range 6 {
@@ -251,7 +251,7 @@ func randomText(rng *rand.Rand) string {
 }
 
 // longInteger reports whether there may be a LONG1 of 128 bytes or more, whose length
-// og-rek takes for a letter.
+// og-rek misreads as UTF-8.
 func longInteger(data []byte) bool {
 	for i := 1; i < len(data); i++ {
 		if data[i-1] == 0x8a && data[i] >= 0x80 {
@@ -261,8 +261,8 @@ func longInteger(data []byte) bool {
 	return false
 }
 
-// FuzzDecode decodes anything: no panic, a clear error, and what og-rek accepts
-// too is equal. That one of the two refuses is fine; see comparison.
+// FuzzDecode decodes arbitrary input. It must return a clear error, or the same value as
+// og-rek. One of the two may refuse the input; see comparison.
 func FuzzDecode(f *testing.F) {
 	all := captures(f)
 	for _, name := range sortedNames(all) {
@@ -273,7 +273,7 @@ func FuzzDecode(f *testing.F) {
 	for _, p := range plain {
 		f.Add([]byte(p.pickle))
 	}
-	for _, a := range asking {
+	for _, a := range refused {
 		f.Add([]byte(a.pickle))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -288,8 +288,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		err = compare(d, v, want)
 		used := opcodesIn(data)
-		// The one use of a list may be a GET, after the list itself was dropped
-		// from the stack.
+		// The only use of a list may be a GET, after a POP of the list.
 		fromMemo := used['g'] || used['h'] || used['j'] || used['2']
 		if err != nil && err != errNotComparable && !used['1'] && !(err == errCutShort && fromMemo) {
 			t.Errorf("%v\n%q", err, data)

@@ -15,9 +15,8 @@ import (
 )
 
 // generate is a Python program that writes lines {"p": pickle in hex, "v": the
-// data}, for random plain data in every protocol. The same list stands in
-// several places, so that the memo is used; long lists and dicts come in
-// batches of 1000.
+// data}, for random plain data in every protocol. Lists occur in several places, to
+// use the memo. Long lists and dicts have batches of 1000.
 const generate = `
 import json, pickle, pickletools, random, sys
 rng = random.Random(20240229)
@@ -48,7 +47,7 @@ for v in samples:
                 print(json.dumps({"p": q.hex(), "v": v}))
 `
 
-// TestPython holds what Python pickles against what it writes as JSON.
+// TestPython compares Python's pickles with the same data as JSON.
 func TestPython(t *testing.T) {
 	if race.Enabled {
 		t.Skip("takes minutes, in one goroutine")

@@ -1,15 +1,13 @@
 package pickle
 
-// unwind ends a pickle that was cut off: whatever lies on the stack is put
-// where it was going, from the innermost container outwards.
+// unwind ends a truncated pickle: it puts the values on the stack into their
+// containers, the innermost container first.
 //
-// On the stack stand, from the bottom: a container that is being filled, then
-// either a mark and the items that were to be added in one go (protocol 1 and
-// up), or the one item that was to be added next.
+// The stack contains, from the bottom: an open container, then either a mark and
+// the items of one batch (protocol 1 and later), or the next single item.
 func (d *Decoder) unwind() (Value, error) {
 	d.cut = map[Value]bool{}
-	// Long lists are filled in several goes: one on top of the stack may have
-	// been waiting for the next.
+	// Long lists have several batches: one on top of the stack may lack the next.
 	if n := len(d.stack); n > 0 && d.stack[n-1].Kind() == List && d.isOpen(d.stack[n-1]) {
 		d.cut[d.stack[n-1]] = true
 	}
@@ -18,7 +16,7 @@ func (d *Decoder) unwind() (Value, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The items lie above the stack's end, where nothing is pushed meanwhile.
+		// The items are above the stack's end, which no push overwrites here.
 		if n := len(d.stack); n > 0 {
 			if err := d.putBack(d.stack[n-1], items, true, 0); err != nil {
 				return 0, err
@@ -38,9 +36,8 @@ func (d *Decoder) unwind() (Value, error) {
 	return root[0], nil
 }
 
-// putBack gives a container the items above it. Behind the items that it was
-// about to get may stand items of the last of them, without a mark between:
-// APPEND and SETITEM add one at a time.
+// putBack adds the items above a container to it. Items of the last of these items may
+// follow without a mark, as APPEND and SETITEM add one at a time.
 func (d *Decoder) putBack(into Value, items []Value, marked bool, depth int) error {
 	if !d.isOpen(into) || depth > maxNesting {
 		return nil
@@ -61,8 +58,8 @@ func (d *Decoder) putBack(into Value, items []Value, marked bool, depth int) err
 	return d.fill(into, items)
 }
 
-// ownItems returns how many of the items go to the container itself; the rest
-// belongs to the last of these.
+// ownItems returns how many of the items belong to the container itself. The others
+// belong to the last of these.
 func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
 	switch {
 	case !marked && k == Dict:
@@ -71,7 +68,7 @@ func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
 		return min(1, len(items))
 	case k == Dict:
 		for i := 2; i < len(items); i += 2 {
-			if items[i].Kind() != Str { // no key
+			if items[i].Kind() != Str { // not a key
 				return i
 			}
 		}
@@ -85,7 +82,7 @@ func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
 	return len(items)
 }
 
-// isOpen reports whether v is a container that is being filled.
+// isOpen reports whether v is an open container.
 func (d *Decoder) isOpen(v Value) bool {
 	return (v.Kind() == List || v.Kind() == Dict) && d.objects.at(v.index()).state() == open
 }

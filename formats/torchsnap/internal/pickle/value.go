@@ -2,7 +2,7 @@ package pickle
 
 import "math/big"
 
-// Kind says what a Value is.
+// Kind is the kind of a Value.
 type Kind uint8
 
 const (
@@ -13,23 +13,23 @@ const (
 	Float       // Decoder.Float
 	Str         // text or bytes: Decoder.Str
 	Tuple       // Decoder.Items
-	Record      // what the Handler put in place of a list or dict
-	Gone        // a list or dict that the Handler took away
+	Record      // replaces a list or dict, see Handler
+	Gone        // a list or dict that the Handler dropped
 	List        // Decoder.Items
 	Dict        // Decoder.Items: key, value, key, value ...
-	spill       // memo only: the entry stands in Decoder.spilled
+	spill       // memo only: an index into Decoder.spilled
 )
 
 const (
 	kindBits = 4
-	// Objects and strings are counted in 28 bits, so that a memo entry takes 4
-	// bytes; a file needs tens of gigabytes to reach that.
+	// An index of objects or strings has 28 bits, so that a memo entry takes 4
+	// bytes. Only a file of tens of gigabytes reaches this limit.
 	maxIndex = 1 << 28
 )
 
 // Value is one value of a pickle: a kind and a payload of 60 bits, which is a
-// number or an index into tables of the Decoder. Values are small, comparable
-// and hold no pointers; equal strings have equal Values.
+// number or an index into tables of the Decoder. Values contain no pointers and
+// are comparable; equal strings have equal Values.
 type Value uint64
 
 func value(k Kind, payload int) Value { return Value(int64(payload)<<kindBits | int64(k)) }
@@ -40,23 +40,25 @@ func (v Value) container() bool { return v&(1<<kindBits-1) >= Value(List) }
 // Kind returns what v is.
 func (v Value) Kind() Kind { return Kind(v & (1<<kindBits - 1)) }
 
-// Int returns the number of an Int, the truth of a Bool (0 or 1), and the index
-// of anything else.
+// Int returns the number of an Int, 0 or 1 for a Bool, and the index for other kinds.
 func (v Value) Int() int64 { return int64(v) >> kindBits }
 
 func (v Value) index() int { return int(int64(v) >> kindBits) }
 
-// NewRecord returns a Value that stands for a handler's record. tag is below
+// NewRecord returns a Value that represents a handler's record. tag is below
 // MaxTags, index below 1<<28.
 func NewRecord(tag, index int) Value { return value(Record, index<<tagBits|tag) }
 
 // Tag returns the tag of a Record.
 func (v Value) Tag() int { return v.index() & (MaxTags - 1) }
 
+// IsRecord reports whether v is a Record with a tag.
+func (v Value) IsRecord(tag int) bool { return v.Kind() == Record && v.Tag() == tag }
+
 // Record returns the index of a Record.
 func (v Value) Record() int { return v.index() >> tagBits }
 
-// KnownString returns the Value of the i-th string that NewDecoder was told of.
+// KnownString returns the Value of the i-th known string of NewDecoder.
 func KnownString(i int) Value { return value(Str, i) }
 
 const (
@@ -65,8 +67,8 @@ const (
 	MaxTags = 1 << tagBits
 )
 
-// Str returns the text of a Str, "" for other kinds. Bytes are kept as they
-// are: the text need not be valid UTF-8.
+// Str returns the text of a Str, "" for other kinds. The text is not always valid
+// UTF-8, as bytes are kept unchanged.
 func (d *Decoder) Str(v Value) string {
 	if v.Kind() != Str {
 		return ""
@@ -114,8 +116,8 @@ func (d *Decoder) Uint64(v Value) (n uint64, ok bool) {
 	return 0, false
 }
 
-// Items returns what is in a Tuple, List or Dict that the handler kept; nil for
-// other kinds.
+// Items returns the items of a Tuple, List or Dict that the handler kept, nil for
+// other values.
 func (d *Decoder) Items(v Value) []Value {
 	switch v.Kind() {
 	case Tuple, List, Dict:

@@ -9,10 +9,10 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 )
 
-// window is what the decoder holds of a file at a time.
+// window is the size of the decoder's window in bytes.
 const window = 256 << 10
 
-// filler returns n bytes of pickle, two or more, that leave the stack as it was.
+// filler returns n >= 2 bytes of pickle that do not change the stack.
 func filler(n int) string {
 	if n%2 == 1 {
 		return "K\x010" + filler(n-3)
@@ -20,8 +20,8 @@ func filler(n int) string {
 	return strings.Repeat("N0", n/2)
 }
 
-// TestOffsets holds errors beyond the first window to say the byte of the file
-// at which they are, those of the fast loop and those of the slow one.
+// TestOffsets checks the offset in errors after the first window, of the fast loop and
+// of the slow one.
 func TestOffsets(t *testing.T) {
 	before := filler(window + 10_000)
 	for _, c := range []struct{ name, pickle, want string }{
@@ -33,7 +33,7 @@ func TestOffsets(t *testing.T) {
 		{"TUPLE1 of nothing", "\x85", "the stack is empty"},
 		{"LONG_BINGET of nothing", "j" + le32(1<<32-1), "memo entry 4294967295 is not set"},
 		{"BINGET of nothing", "h\x05", "memo entry 5 is not set"},
-		{"a line", "I0x\n", "is no integer"},
+		{"a line", "I0x\n", "is not an integer"},
 	} {
 		for _, behind := range []string{".", filler(100)} { // the slow loop, the fast one
 			_, _, err := decode([]byte(before + c.pickle + behind))
@@ -50,8 +50,8 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// TestLines reads lines of text across the end of the window, and holds the
-// limit of their length wherever in the window they stand.
+// TestLines reads lines of text across the end of the window, and checks the limit of
+// their length everywhere in the window.
 func TestLines(t *testing.T) {
 	text := strings.Repeat("0123456789abcde\\", 64)[:1000]
 	for at := window - 1020; at <= window+20; at += 104 {
@@ -74,8 +74,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestNumbers reads integers at the limits of how they are written and held:
-// equal numbers are equal Values where they fit one, whatever wrote them.
+// TestNumbers reads integers at the limits of their encodings. Equal numbers that fit a
+// Value are equal Values, whatever their encoding.
 func TestNumbers(t *testing.T) {
 	five := "\x05\x00\x00\x00\x00\x00\x00\x00"
 	for _, behind := range []string{"", filler(100)} { // the slow loop, the fast one
@@ -110,7 +110,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestRange asks for integers as int64 and as uint64.
+// TestRange reads integers as int64 and as uint64.
 func TestRange(t *testing.T) {
 	for text, want := range map[string]struct {
 		i  int64
@@ -146,8 +146,8 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// TestCutValues holds what is left of pickles that end early: everything that
-// was read stands where it was going.
+// TestCutValues checks the values of truncated pickles: everything that was read is in
+// its container.
 func TestCutValues(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                     "kind 0",
