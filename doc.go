@@ -3,13 +3,13 @@
 //
 // # As a library
 //
-// What the tool does other programs can do, in three steps: package formats opens
-// captures, whatever they are; package lifetime is the model that all of them become,
-// with its queries; packages lifetime/leak and lifetime/diff judge and compare, and
-// those below render write pictures, profiles and tables. A program that knows its
-// own allocations fills a build.Builder and needs no file.
+// Other programs can do what the tool does. Package formats opens captures of every
+// format. Package lifetime is the model that they are read into, with its queries.
+// Packages lifetime/leak and lifetime/diff judge and compare captures. The packages
+// below render write pictures, profiles and tables. A program that knows its own
+// allocations fills a build.Builder and needs no file.
 //
-// Captures do not change once they are made, so that goroutines may share them.
-// Folders called internal are not part of this. Until version 1 names may change from
-// one minor version to the next; CHANGELOG.md says which.
+// Captures do not change after they are made, so goroutines may share them. Folders
+// called internal are not part of the library. Before version 1, names may change
+// from one minor version to the next; CHANGELOG.md lists the changes.
 package memlane

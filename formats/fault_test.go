@@ -24,6 +24,19 @@ var kinds = []string{
 // before it must not pass as a truncated capture.
 func TestBrokenDisk(t *testing.T) {
 	broken := errors.New("broken disk")
+	covered := map[string]bool{"native": true} // formats
+	for _, file := range kinds {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		covered[c.Sources[0].Format] = true
+	}
+	for _, f := range formats.All {
+		if !covered[f.Name] {
+			t.Errorf("kinds has no capture of %s", f.Name)
+		}
+	}
 	for _, file := range kinds {
 		data := read(t, file)
 		for _, data := range [][]byte{data, gzipped(t, data), zstded(t, data)} {

@@ -284,7 +284,7 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 		}
 		in = bufio.NewReaderSize(&expansion{in: plain, packed: packed, how: how}, 64<<10)
 	}
-	return nil, errors.New("compressed more than twice over")
+	return nil, errors.New("compressed more than twice")
 }
 
 // counter counts the bytes read through it.

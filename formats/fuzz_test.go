@@ -11,7 +11,7 @@ import (
 // FuzzOpen opens arbitrary input, compressed or not. It must return a one-line error or
 // a capture that passes Check. Each reader also has its own fuzz target.
 func FuzzOpen(f *testing.F) {
-	for _, data := range nativetest.Contents(f, "../testdata/*/*.pickle", "../testdata/*/*.pb", "../testdata/*/*.json*", "../testdata/*/*.prof", "../testdata/*/*.native") {
+	for _, data := range nativetest.Contents(f, append(kinds, "../testdata/*/*.pickle", "../testdata/*/*.pb", "../testdata/*/*.json*", "../testdata/*/*.native")...) {
 		piece := data[:min(len(data), 2<<10)]
 		f.Add(piece)
 		if len(data) < 4<<10 {

@@ -297,7 +297,7 @@ type Total struct {
 	Measure Measure
 
 	// Fragmentation is reported by the allocator: the share of its free bytes outside
-	// the largest free block, 0 to 1; NaN without free bytes.
+	// the largest hole, 0 to 1; NaN without free bytes.
 	Fragmentation    float32
 	HasFragmentation bool
 }

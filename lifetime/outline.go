@@ -61,13 +61,13 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 		sum := s.Summary()
 		o = &SpaceOutline{
 			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
-			EndBytes: units.AddSat(units.AddSat(s.Base, sum.Live.Bytes), s.StackAt(s.End)),
-		}
-		if s.UsageOnly() {
-			o.EndBytes = s.LevelAt(s.End, Occupied)
 		}
 	}
 	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
+	o.EndBytes = 0
+	for _, row := range o.EndRows {
+		o.EndBytes = units.AddSat(o.EndBytes, row.Bytes)
+	}
 	o.SpaceInfo, o.Marks = s.SpaceInfo, s.Marks
 	if o.UsageOnly = s.UsageOnly(); o.UsageOnly {
 		o.Totals = len(s.Totals)

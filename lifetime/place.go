@@ -26,6 +26,8 @@ func (t *Tables) PlaceOf(site SiteID) Place {
 // String returns the place for people: "step (train.py:12)".
 func (p Place) String() string {
 	switch {
+	case p.Frame.File != "" && p.Frame.Function == "":
+		return p.Frame.Place()
 	case p.Frame.File != "":
 		return fmt.Sprintf("%s (%s)", p.Frame.Function, p.Frame.Place())
 	case p.Frame.Function != "":

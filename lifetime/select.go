@@ -146,7 +146,7 @@ func (t *Tables) whyEmpty() string {
 	if why := loss.NoEvents(t.Losses); why != "" {
 		return damage + why
 	}
-	why := damage + "no history, no state at the end and no compiled program"
+	why := damage + "no history, no end state and no compiled program"
 	if advice := t.Sources[0].Traits.Advice; advice != "" {
 		why += "; " + advice
 	}

@@ -51,7 +51,7 @@ func (b *bench) write(ctx context.Context, w io.Writer) error {
 	return b.growth(ctx, w)
 }
 
-// patience is how long the runs of a command may take in all; after that it is not repeated.
+// patience is how long the runs of a command may take in total; after that it is not repeated.
 const patience = time.Minute
 
 // shortRuns is how many times as often a short command runs.

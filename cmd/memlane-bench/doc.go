@@ -8,9 +8,9 @@ docs/measurements.md and docs/growth.md.
 
 It generates every input from a seed: see makeInput. The works (works.go) run memlane and its peers on the same file in turns; the
 series (growth.go) run every command of memlane on five sizes. It finds the peers on the machine (peers.go) and installs nothing; the
-row of a missing peer says "not found". Targets (targets.go) stand beside the measurements.
+row of a missing peer says "not found". The tables also list the targets (targets.go).
 
-Every measurement is of a process, also the limits (limits.go), which this program runs as its own subprocesses. It stays small: the
+Every measurement is of a process. Limits (limits.go) run as subprocesses of this program. It stays small: the
 kernel counts the peak memory of a process from that of its parent on.
 */
 package main

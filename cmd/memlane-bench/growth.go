@@ -131,7 +131,7 @@ func (b *bench) grow(ctx context.Context, s series) ([]growing, error) {
 // growthRuns returns how often each command runs: there are many, and a line through five points tolerates more noise than one ratio.
 func (b *bench) growthRuns() int { return min(b.runs, 2) }
 
-// growthPatience is how long the runs of a command on one size may take in all; after that it is not repeated.
+// growthPatience is how long the runs of a command on one size may take in total; after that it is not repeated.
 const growthPatience = 10 * time.Second
 
 // exponent fits y = a * size^e by least squares of the logarithms. It starts at the first size where y is at least floor, because the

@@ -29,11 +29,11 @@ type command struct {
 	missing string   // the program or module to install, "" if the command can run
 }
 
-// equalTime is how long each of several commands runs in all, so that the least of its costs is as reliable as that of slower ones.
+// equalTime is how long each of several commands runs in total, so that the least of its costs is as reliable as that of slower ones.
 const equalTime = 10 * time.Second
 
 // measure returns the cost of each command. It runs them in turns, so that other load on the machine affects all of them. A command
-// that has taken patience in all is not repeated; one that has not taken equalTime runs up to most times.
+// that has taken patience in total is not repeated; one that has not taken equalTime runs up to most times.
 func (b *bench) measure(ctx context.Context, commands []command, runs, most int, patience time.Duration) ([]cost, error) {
 	costs := make([]cost, len(commands))
 	spent := make([]time.Duration, len(commands))

@@ -38,7 +38,7 @@ func (b *bench) sideBySideHead(w io.Writer) {
 
 - CPU is the user and system time of a whole command with its children. RSS is its peak resident memory. MB are 10^6 bytes.
 - CPU and wall are the minimum, and RSS the maximum, of %d runs in turns, %s. A command of more than a minute runs less
-  often, a command of less than ten seconds in all up to five times as often.
+  often, a command of less than ten seconds in total up to five times as often.
 - "CPU x" and "RSS x" are multiples of the first row of the same work, which is memlane.
 - A limit is the work that every reader of the file must do. Limits are measured as processes too; an empty process takes %s s and
   %s MB.
@@ -49,7 +49,7 @@ func (b *bench) sideBySideHead(w io.Writer) {
 `, b.runs, pinned, seconds(b.floor.cpu), megabytes(b.floor.rss), bufferBytes, callBytes)
 }
 
-// workRows writes the rows of a work; title stands in the first.
+// workRows writes the rows of a work; title is in the first.
 func workRows(w io.Writer, title string, rows []row, costs []cost) {
 	for i, r := range rows {
 		if i > 0 {

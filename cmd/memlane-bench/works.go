@@ -22,7 +22,8 @@ type row struct {
 	less    *[2]int // if set, the row is the difference of the CPU of two other rows instead of a command
 }
 
-// What the reader of traces may keep of each buffer, and of each call to find the call that encloses an allocation, in bytes.
+// bufferBytes and callBytes are the bytes that the reader of traces may keep per buffer, and per call. It keeps all calls, to
+// find the one that encloses an allocation.
 const bufferBytes, callBytes = 48, 40
 
 // works returns all works. Their targets are set for scale 1.

@@ -26,7 +26,7 @@ func job(t testing.TB) []string {
 	for rank, source := range []string{"leak_loss_fixed", "leak_loss_fixed", "leak_loss", "leak_loss_fixed", "leak_loss_fixed", "cut", "none"} {
 		data := []byte("{\"what\": \"this is\"}")
 		switch source {
-		case "cut": // before it tells of any memory
+		case "cut": // before its first memory event
 			whole, err := os.ReadFile(snapshots + "leak_loss.pickle")
 			if err != nil {
 				t.Fatal(err)

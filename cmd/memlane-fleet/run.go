@@ -16,7 +16,7 @@ func runCommand() *cli.Command {
 		Name:      "run",
 		Usage:     "read captures and write results, on this machine",
 		ArgsUsage: "[CAPTURE...]",
-		Description: "Does map and merge without an engine. Records are cached in the folder cache\n" +
+		Description: "Runs map and merge without an engine. Records are cached in the folder cache\n" +
 			"of the results: after Ctrl-C or an error of a store, the same command\n" +
 			"continues where it stopped.\n\n" +
 			"Examples:\n" +

@@ -268,7 +268,7 @@ func TestAddresses(t *testing.T) {
 		"s3://key:word@b/k: gone":                         "s3://…@b/k: gone",
 	} {
 		if have := withoutSecrets(text); !strings.HasPrefix(have, strings.TrimSuffix(want, "@b/k: gone")) || strings.Contains(have, "word") {
-			t.Errorf("%q is told as %q, want %q", text, have, want)
+			t.Errorf("%q is printed as %q, want %q", text, have, want)
 		}
 	}
 	if have := localPath("file:///a%20b/c"); have != "/a b/c" {

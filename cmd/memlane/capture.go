@@ -102,12 +102,9 @@ func openAll(c *cli.Context) (all []*lifetime.Capture, selection lifetime.Select
 // each reads the captures of a command line one after the other and passes the selected
 // part of each to take. It keeps none, as there may be a thousand.
 func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take func(C) error) error {
-	files := c.Args().Slice()
-	if len(files) == 0 {
-		return usage("%s: no capture given; see memlane %s --help", c.Command.Name, c.Command.Name)
-	}
-	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
-		return usage("%s: standard input can be read only once", c.Command.Name)
+	files, err := filesOf(c)
+	if err != nil {
+		return err
 	}
 	limit, err := limitOf(c)
 	if err != nil {
@@ -115,10 +112,6 @@ func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take fun
 	}
 	r.in.Stop = func() error {
 		return cmp.Or(context.Cause(c.Context), limit.Check())
-	}
-	files, err = formats.Expand(files)
-	if err != nil {
-		return inputError(err)
 	}
 	for _, file := range files {
 		capture, err := r.read(c, selection, file)
@@ -130,6 +123,22 @@ func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take fun
 		}
 	}
 	return nil
+}
+
+// filesOf returns the captures of a command line. Folders and patterns stand for the captures in them.
+func filesOf(c *cli.Context) ([]string, error) {
+	files := c.Args().Slice()
+	if len(files) == 0 {
+		return nil, usage("%s: no capture given; see memlane %s --help", c.Command.Name, c.Command.Name)
+	}
+	if i := slices.Index(files, "-"); i >= 0 && slices.Contains(files[i+1:], "-") {
+		return nil, usage("%s: standard input can be read only once", c.Command.Name)
+	}
+	files, err := formats.Expand(files)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	return files, nil
 }
 
 // read returns the selected part of a capture, and warns about its losses.

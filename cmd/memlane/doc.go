@@ -10,7 +10,7 @@ profiler wrote into), a device memory profile of JAX, a program that XLA compile
 or a result of gpumemprof, plain or compressed with gzip or zstd. "-" is standard
 input.
 
-	info     summarize a capture: counts, peaks, fragmentation, losses
+	info     summarize a capture: counts, peaks, fragmentation, warnings
 	leaks    find leaks and other problems, most severe first
 	report   report everything: what to do first, findings, figures, peak
 	diff     compare two captures by call site: new, gone, grew, shrank

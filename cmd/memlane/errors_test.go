@@ -19,7 +19,7 @@ func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string]string{
 		"empty":          "",
-		"text":           "Dear diary, this is no capture.\n",
+		"text":           "Dear diary, this is not a capture.\n",
 		"page.json":      `{"a": 1}`,
 		"zip":            "PK\x03\x04 and so on",
 		"import.pickle":  "\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.",

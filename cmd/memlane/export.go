@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -57,8 +56,13 @@ func export(c *cli.Context) error {
 		return usage("--table: the format %s has no tables", to.Name)
 	case to.Binary && toStdout(c) && terminalOf(c.App.Writer) != nil:
 		return usage("export: %s is binary; write it to a file with -o, or pipe it to a program", to.Name)
-	case c.NArg() != 1:
-		return usage("export takes one capture (got %d); see memlane export --help", c.NArg())
+	}
+	files, err := filesOf(c)
+	if err == nil && len(files) != 1 {
+		err = usage("export takes one capture (got %d); see memlane export --help", len(files))
+	}
+	if err != nil {
+		return err
 	}
 	selection, err := selectionOf(c)
 	if err != nil {
@@ -71,9 +75,9 @@ func export(c *cli.Context) error {
 	case render.Reports:
 		r.in.Keep |= build.Reports
 	}
-	var capture *lifetime.Capture // the first one of a pattern or folder
+	var capture *lifetime.Capture
 	err = r.each(c, &selection, func(next *lifetime.Capture) error {
-		capture = cmp.Or(capture, next)
+		capture = next
 		return nil
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func infoCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "info",
-		Usage:     "summarize a capture: counts, peaks, fragmentation, losses",
+		Usage:     "summarize a capture: counts, peaks, fragmentation, warnings",
 		ArgsUsage: "CAPTURE...",
 		Description: "Examples:\n" +
 			"  memlane info snapshot.pickle\n" +

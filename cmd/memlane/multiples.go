@@ -34,19 +34,20 @@ type panel struct {
 type memory struct{ rank, file, id string }
 
 // drawMultiples draws several captures side by side.
-func drawMultiples(c *cli.Context) error {
+func drawMultiples(c *cli.Context, n int) error {
 	if view := c.String("view"); c.IsSet("view") && view != "usage" {
-		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, c.NArg())
+		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, n)
 	}
 	for _, flag := range []string{"layout", "color", "buffer", "max-blocks"} { // how to draw buffers
 		if c.IsSet(flag) {
-			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, c.NArg())
+			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, n)
 		}
 	}
 	ranks, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
+	ranks.Judged = true
 	selection, err := selectionOf(c)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func pprofCommand() *cli.Command {
 				Usage: "`WHEN` inuse is measured: peak, end, or instants\nsuch as 20ms,40ms with one file each"}, named("peak", "end")...),
 			&cli.StringFlag{Name: "every", Usage: "one file for the beginning of every `N`th step"},
 			oneOf(&cli.StringFlag{Name: "frames", Value: "user", Usage: "`WHICH` frames: user or all"}, named("user", "all")...),
-			outputFlag()),
+			rankFlag(), outputFlag()),
 		Action: writePprof,
 	}
 }
@@ -48,6 +48,11 @@ func writePprof(c *cli.Context) error {
 	if toStdout(c) && terminalOf(c.App.Writer) != nil {
 		return usage("pprof: a profile is binary; write it to a file with -o, or pipe it to a program")
 	}
+	ranks, err := ranksOf(c)
+	if err != nil {
+		return err
+	}
+	o.Ranks = ranks.By
 	all, selection, err := openAll(c)
 	if err != nil {
 		return err

@@ -123,7 +123,7 @@ func TestNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
 		"silent": {"loss no-memory-events count=1\n", "holds no memory data: the profile has no memory events: JAX on CPU records none"},
-		"bare":   {"", "holds no memory data: no history, no state at the end and no compiled program"},
+		"bare":   {"", "holds no memory data: no history, no end state and no compiled program"},
 		"damaged": {"loss no-memory-events count=1\nloss damaged-module count=3 first=\"jit_f(5) (byte 51): cut\"\n",
 			"holds no memory data: damaged-module: compiled modules cannot be read and were left out (3 cases, first at jit_f(5) (byte 51): cut); the profile has no memory events"},
 	} {

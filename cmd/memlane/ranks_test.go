@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,8 @@ func TestManyRanks(t *testing.T) {
 	text := succeed(t, append([]string{"leaks", "--rank-from", `worker(\d+)`}, files...)...)
 	for _, want := range []string{
 		"\n6 ranks: highest peak 104 MiB on rank 4, lowest 19.1 MiB on rank 2\nmedian 43.6 MiB, median deviation 0 B\n",
-		"\nleak forward (leak_loss.py:9): 4 of 6 ranks, 64.0 MiB in all, 2.00 MiB per\n  step in the median; not on rank 2, rank 4\n",
-		"\nleak make_activation (leak.py:8): 1 of 6 ranks, 80.0 MiB in all, 4.00 MiB per\n  step in the median; on rank 4\n",
+		"  4 of 6 ranks, 64.0 MiB in total, median 2.00 MiB per step; not on rank 2,\n  rank 4; shown is worker0.pickle\n",
+		"  1 of 6 ranks, 80.0 MiB in total, median 4.00 MiB per step; on rank 4; shown\n  is worker4.pickle\n",
 		"\nwarning  rank_outlier\n  rank 4 differs from the other 5 ranks: peak 104 MiB, ",
 	} {
 		if !strings.Contains(text, want) {
@@ -51,7 +52,7 @@ func TestManyRanks(t *testing.T) {
 			outliers++
 		}
 	}
-	if len(out.Ranks) != 6 || outliers != 2 || out.Ranks[4].Leaked != 80<<20 {
+	if len(out.Ranks) != 6 || outliers != 2 || *out.Ranks[4].Leaked != 80<<20 {
 		t.Errorf("%d outliers, ranks %+v", outliers, out.Ranks)
 	}
 	if text := succeed(t, append([]string{"info"}, files...)...); strings.Contains(text, "6 ranks") {
@@ -74,5 +75,44 @@ func TestManyPanels(t *testing.T) {
 	}
 	if !strings.Contains(picture, "<title>memory in use - 66 captures: peak 104 MiB on each</title>") || !strings.Contains(picture, ">Only the first 64 are shown, 2 more are not.<") {
 		t.Error("the picture does not state the counts")
+	}
+}
+
+// TestRankPatterns checks that a folder or a pattern of ranks gives the same as the files that it stands for.
+func TestRankPatterns(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i := range 3 {
+		file := filepath.Join(dir, fmt.Sprintf("rank%d.pickle", i))
+		data, err := os.ReadFile(pickles(t)["leak_4mib_20steps"])
+		if err == nil {
+			err = os.WriteFile(file, data, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	want := succeed(t, append([]string{"svg"}, files...)...)
+	for _, several := range []string{dir, filepath.Join(dir, "rank*.pickle")} {
+		if got := succeed(t, "svg", several); got != want {
+			t.Errorf("svg %s draws another picture than its files", several)
+		}
+		if _, stderr, status := memlane("", "export", "--to", "json", several); status != statusUsage || !strings.Contains(stderr, "takes one capture (got 3)") {
+			t.Errorf("export %s: status %d, %s", several, status, stderr)
+		}
+	}
+	heap := filepath.Join(dir, "heap.pb.gz")
+	succeed(t, append([]string{"pprof", "-o", heap}, files...)...)
+	ranks := map[string]bool{}
+	for _, s := range readProfile(t, heap).Sample {
+		ranks[strings.Join(s.Label["rank"], ",")+" "+s.Location[len(s.Location)-1].Line[0].Function.Name] = true
+	}
+	if want := map[string]bool{"0 rank 0/cuda:0": true, "1 rank 1/cuda:0": true, "2 rank 2/cuda:0": true}; !maps.Equal(ranks, want) {
+		t.Errorf("ranks and outermost frames %v, want %v", ranks, want)
+	}
+	info := decode[answer.Info](t, succeed(t, append([]string{"info", "--json"}, files...)...))
+	if len(info.Ranks) != 3 || info.Ranks[0].Leaked != nil {
+		t.Errorf("info has ranks %+v; it looks for no leaks", info.Ranks)
 	}
 }

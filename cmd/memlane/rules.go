@@ -102,8 +102,11 @@ func rulesOf(c *cli.Context) (r *rules, err error) {
 		return nil, usage("--fail-on %q: use %s, or a rule from memlane leaks --list-rules%s",
 			r.failOn, orList(severities()), suggestion(r.failOn, words))
 	}
-	r.ranks, err = ranksOf(c)
-	return r, err
+	if r.ranks, err = ranksOf(c); err != nil {
+		return nil, err
+	}
+	r.ranks.Judged = true
+	return r, nil
 }
 
 // tool returns the name of the tool that the rules come from; "" for memlane's own.

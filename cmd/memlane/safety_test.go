@@ -129,7 +129,7 @@ func hostileFile(t *testing.T, text string) string {
 func printableOnly(t *testing.T, args []string, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
-		t.Errorf("memlane %q: prints what is no UTF-8", args)
+		t.Errorf("memlane %q: prints invalid UTF-8", args)
 	}
 	for i, r := range text {
 		if r != '\n' && r != '\u00a0' && !unicode.IsPrint(r) { // U+00A0 is harmless

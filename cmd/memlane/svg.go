@@ -71,8 +71,12 @@ func svg(c *cli.Context) error {
 	if err != nil || maxBlocks < 1 {
 		return usage("--max-blocks %q: use a number of at least 1", c.String("max-blocks"))
 	}
-	if c.NArg() > 1 {
-		return drawMultiples(c)
+	files, err := filesOf(c)
+	if err != nil {
+		return err
+	}
+	if len(files) > 1 {
+		return drawMultiples(c, len(files))
 	}
 	all, selection, err := openAll(c)
 	if err != nil {

@@ -331,6 +331,6 @@ func compare(t *testing.T, file string, c *lifetime.Capture, s *lifetime.Space, 
 		}
 	}
 	if !maps.Equal(got, want.atPeak) {
-		t.Errorf("%s %s: the peak is made up of %v; replay: %v", file, s.ID(), got, want.atPeak)
+		t.Errorf("%s %s: the peak consists of %v; replay: %v", file, s.ID(), got, want.atPeak)
 	}
 }

@@ -142,12 +142,12 @@ func TestGroupRules(t *testing.T) {
 		"what an iteration takes from a data set": {xspace{{name: "/host:CPU", lines: []xline{
 			{events: []xevent{run(10, 100, 5, 0), at(20), run(200, 100, 5, 1)}}, {events: []xevent{within("IteratorGetNextOp::DoCompute", 400, 50, numbers(5, 1)...), at(410)}}}}},
 			[]int32{0, 1}},
-		"functions of a data set are no steps": {one(within("step", 0, 100, append(numbers(3, 0)[:1], root(1))...), at(10),
+		"functions of a data set are not steps": {one(within("step", 0, 100, append(numbers(3, 0)[:1], root(1))...), at(10),
 			within("InstantiatedCapturedFunction::Run", 200, 50, numbers(3, 0)[:1]...), within("step", 300, 100, root(1)), at(310)),
 			[]int32{-1, 0}},
 		"an asynchronous event encloses none": {one(within("step", 0, 100, append([]xstat{{"_a", int64(1)}}, root(1))...), at(10)), []int32{-1}},
 		"loops of the host":                   {one(within("WhileOp-EvalCond", 0, 5), within("step", 10, 100, root(1)), at(20)), []int32{-1}},
-		"the file tells":                      {one(within("step", 0, 100, root(1)), told(at(10), 7), told(at(200), 8), at(300)), []int32{7, 8, -1}},
+		"group_id in the file":                {one(within("step", 0, 100, root(1)), told(at(10), 7), told(at(200), 8), at(300)), []int32{7, 8, -1}},
 	} {
 		if got := stepsOf(t, c.x); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -49,7 +49,7 @@ func (l *Limit) Check() error {
 	l.next = live + l.model/8
 	if live > l.model {
 		l.full = fmt.Errorf("it does not fit in the %s of --max-memory: %s are taken so far, and the analysis needs as much again; "+
-			"give it more, or record a shorter window", units.Bytes(l.limit), units.Bytes(live))
+			"raise the limit, or record for a shorter time", units.Bytes(l.limit), units.Bytes(live))
 	}
 	return l.full
 }

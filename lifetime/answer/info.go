@@ -52,6 +52,7 @@ type Space struct {
 	Allocations       int      `json:"allocations"`         // recorded in the window
 	Frees             int      `json:"frees"`               // recorded in the window
 	UsageOnly         bool     `json:"usage_only"`          // true if only totals were recorded: live is then the level at the end, with a count of 0
+	EndBytes          int64    `json:"end_bytes"`           // in use at the end: the live buffers, base_bytes and the stack
 	Live              Live     `json:"live"`                // buffers alive at the end
 	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
 	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the window
@@ -65,11 +66,10 @@ type Space struct {
 	LargestFreeBytes  *int64   `json:"largest_free_bytes"`  // largest hole at the end
 	OOMs              []OOM    `json:"ooms"`                // allocations that failed
 
-	File     string   `json:"-"`
-	EndBytes int64    `json:"-"` // in use at the end
-	Steps    int      `json:"-"`
-	Totals   int      `json:"-"` // number of recorded totals, with UsageOnly
-	Program  *Program `json:"-"` // nil for the recording of a run
+	File    string   `json:"-"`
+	Steps   int      `json:"-"`
+	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
+	Program *Program `json:"-"` // nil for the recording of a run
 }
 
 // Live sums up the buffers that are alive at the end.

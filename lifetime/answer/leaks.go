@@ -179,6 +179,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 // NewLeaks combines the answers for several captures. outliers are the findings about ranks.
 func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *Leaks {
 	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Ranks: ranks.Rows(), Summary: ranks.Summary()}
+	ranks.group(out.Summary, captures)
 	points := 0
 	for i := range captures {
 		points += cost(captures[i].Findings)

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -51,14 +52,14 @@ func sourcePlace(t *lifetime.Tables, site lifetime.SiteID) string {
 
 // frameName returns "function (file:line)" with the base name of the file.
 func frameName(f lifetime.Frame) string {
-	name := f.Function
-	if name == "" {
-		name = "?"
+	place := f.Place()
+	switch {
+	case f.Function == "":
+		return cmp.Or(place, "?")
+	case place == "":
+		return f.Function
 	}
-	if place := f.Place(); place != "" {
-		name += " (" + place + ")"
-	}
-	return name
+	return f.Function + " (" + place + ")"
 }
 
 func ofOperation(kind lifetime.FrameKind, function string) bool {

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,26 +15,31 @@ import (
 type Rank struct {
 	Rank   string `json:"rank"`         // name
 	Peak   int64  `json:"peak_bytes"`   // highest peak of its memory IDs
-	End    int64  `json:"end_bytes"`    // occupied at the end, in all its memory IDs
-	Leaked int64  `json:"leaked_bytes"` // confirmed leaks, in all its memory IDs
+	End    int64  `json:"end_bytes"`    // occupied at the end, over all its memory IDs
+	Leaked *int64 `json:"leaked_bytes"` // leaks, over all its memory IDs; null from info, which looks for none
 }
 
 // Ranks collects the figures of captures of several ranks. It does not retain captures.
 type Ranks struct {
-	By leak.RankNames
+	By     leak.RankNames
+	Judged bool // findings are added too
 
 	figures []leak.RankFigures
 	names   []string // in order of appearance
 	unknown bool     // the rank of a capture is unknown
-	leaks   []RankLeak
+	groups  []RankGroup
+	added   int // captures
 }
 
-// RankLeak is a leak on one or more ranks.
-type RankLeak struct {
+// RankGroup is the findings of one rule and place on one or more ranks.
+type RankGroup struct {
 	What    string // rule and place
 	Ranks   []string
 	Bytes   int64 // of all ranks
 	PerStep []float64
+	Leak    bool
+
+	capture, finding int // the first of them, in the order of Add
 }
 
 // RankOf returns the rank of a space, "" if it is unknown.
@@ -54,19 +60,25 @@ func (r *Ranks) Add(o *lifetime.Outline, found []leak.Finding) {
 		return rank
 	})...)
 	for i := range found {
-		if f := &found[i]; f.IsLeak() {
-			r.addLeak(f.Rule+" "+o.PlaceOf(f.Place()).String(), r.RankOf(&o.Tables, &f.Space.SpaceInfo), f)
+		f := &found[i]
+		what := f.Rule
+		if place := f.Place(); place != 0 {
+			what += " " + o.PlaceOf(place).String()
 		}
+		g := RankGroup{What: what, Leak: f.IsLeak(), capture: r.added, finding: i}
+		r.addTo(g, r.RankOf(&o.Tables, &f.Space.SpaceInfo), f)
 	}
+	r.added++
 }
 
-func (r *Ranks) addLeak(what, rank string, f *leak.Finding) {
-	i := slices.IndexFunc(r.leaks, func(l RankLeak) bool { return l.What == what })
+// addTo adds a finding to the group g, or to an equal one that exists.
+func (r *Ranks) addTo(g RankGroup, rank string, f *leak.Finding) {
+	i := slices.IndexFunc(r.groups, func(l RankGroup) bool { return l.What == g.What })
 	if i < 0 {
-		i = len(r.leaks)
-		r.leaks = append(r.leaks, RankLeak{What: what})
+		i = len(r.groups)
+		r.groups = append(r.groups, g)
 	}
-	l := &r.leaks[i]
+	l := &r.groups[i]
 	if !slices.Contains(l.Ranks, rank) {
 		l.Ranks = append(l.Ranks, rank)
 	}
@@ -83,13 +95,16 @@ func (r *Ranks) Rows() (rows []Rank) {
 		return nil
 	}
 	for _, name := range r.names {
-		row := Rank{Rank: name}
+		row, leaked := Rank{Rank: name}, int64(0)
 		for _, f := range r.figures {
 			if f.Rank == name {
 				row.Peak = max(row.Peak, f.Peak)
 				row.End = units.AddSat(row.End, f.End)
-				row.Leaked = units.AddSat(row.Leaked, f.Leaked)
+				leaked = units.AddSat(leaked, f.Leaked)
 			}
+		}
+		if r.Judged {
+			row.Leaked = &leaked
 		}
 		rows = append(rows, row)
 	}
@@ -108,8 +123,14 @@ func (r *Ranks) Outliers() []leak.Finding {
 type RankSummary struct {
 	Rows              []Rank
 	Median, Deviation int64 // of the peaks
-	Leaks             []string
 	Outliers          []Finding
+	Groups            []GroupedFinding // of leaks only from Summary, of all findings from NewLeaks
+}
+
+// GroupedFinding is a finding that one or more ranks have.
+type GroupedFinding struct {
+	*Finding        // of the first of them; nil from Summary
+	Ranks    string // how many and which
 }
 
 // Summary sums up the ranks; nil unless Known.
@@ -124,21 +145,36 @@ func (r *Ranks) Summary() *RankSummary {
 	}
 	middle, deviation := leak.Spread(peaks)
 	s.Median, s.Deviation = int64(middle), int64(deviation)
-	for i := range r.leaks {
-		s.Leaks = append(s.Leaks, r.leaks[i].Text(r.names))
+	for i := range r.groups {
+		if r.groups[i].Leak {
+			s.Groups = append(s.Groups, GroupedFinding{Ranks: r.groups[i].What + ": " + r.groups[i].Text(r.names)})
+		}
 	}
 	return s
+}
+
+// group replaces the groups of a summary by all findings, most severe first.
+func (r *Ranks) group(s *RankSummary, captures []CaptureLeaks) {
+	if s == nil {
+		return
+	}
+	s.Groups = nil
+	for i := range r.groups {
+		g := &r.groups[i]
+		s.Groups = append(s.Groups, GroupedFinding{&captures[g.capture].Findings[g.finding], g.Text(r.names)})
+	}
+	slices.SortStableFunc(s.Groups, func(x, y GroupedFinding) int { return cmp.Compare(y.Level, x.Level) })
 }
 
 // maxNamed is the maximum number of ranks in a sentence.
 const maxNamed = 4
 
-// Text returns how many of all ranks have the leak, and names up to maxNamed ranks with or without it. Names are not
+// Text returns how many of all ranks have the finding, and names up to maxNamed ranks with or without it. Names are not
 // escaped.
-func (l *RankLeak) Text(all []string) string {
-	text := fmt.Sprintf("%s: %s of %s, %s in all", l.What, units.Count(int64(len(l.Ranks))), units.Plural(len(all), "rank"), units.Bytes(l.Bytes))
+func (l *RankGroup) Text(all []string) string {
+	text := fmt.Sprintf("%s of %s, %s in total", units.Count(int64(len(l.Ranks))), units.Plural(len(all), "rank"), units.Bytes(l.Bytes))
 	if perStep, _ := leak.Spread(l.PerStep); perStep > 0 {
-		text += fmt.Sprintf(", %s per step in the median", units.Bytes(int64(perStep)))
+		text += fmt.Sprintf(", median %s per step", units.Bytes(int64(perStep)))
 	}
 	without := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(l.Ranks, name) })
 	switch n := len(without); {

@@ -33,7 +33,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	if err := r.AddGoComments("github.com/memlane/memlane/lifetime/answer", "."); err != nil {
 		t.Fatal(err)
 	}
-	all := &jsonschema.Schema{Version: jsonschema.Version, Title: "What memlane's commands write with --json", Definitions: jsonschema.Definitions{}}
+	all := &jsonschema.Schema{Version: jsonschema.Version, Title: "JSON output of memlane's commands (--json)", Definitions: jsonschema.Definitions{}}
 	for _, c := range commands {
 		for name, def := range r.Reflect(c.answer).Definitions {
 			all.Definitions[name] = def

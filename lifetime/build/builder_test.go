@@ -22,7 +22,7 @@ func TestInterning(t *testing.T) {
 	}
 	frames := []lifetime.FrameID{f1, f2}
 	s1 := b.Stack(frames)
-	frames[0] = f2 // the Builder must not keep what it was given
+	frames[0] = f2 // the Builder must not keep the caller's slice
 	s2 := b.Stack(frames)
 	if s1 == s2 || b.Stack([]lifetime.FrameID{f1, f2}) != s1 || b.Stack([]lifetime.FrameID{f2, f2}) != s2 || b.Stack(nil) != 0 {
 		t.Error("stacks")
@@ -276,12 +276,12 @@ func TestBase(t *testing.T) {
 		losses string
 	}{
 		{"no totals", []fact{alloc(10, 1, 100, "")}, 0, ""},
-		{"first total less what is seen", []fact{alloc(10, 1, 100, ""), total(10, 1100, lifetime.Requested), free(20, 1, 100, ""), total(20, 1000, lifetime.Requested)}, 1000, ""},
+		{"first total minus the buffers seen", []fact{alloc(10, 1, 100, ""), total(10, 1100, lifetime.Requested), free(20, 1, 100, ""), total(20, 1000, lifetime.Requested)}, 1000, ""},
 		{"total before any event", []fact{total(5, 1000, lifetime.Requested), alloc(10, 1, 100, ""), total(10, 1100, lifetime.Requested)}, 1000, ""},
 		{"unseen buffers are not in Base", []fact{total(5, 1000, lifetime.Requested), free(10, 1, 400, ""), total(10, 600, lifetime.Requested)}, 600, "before-window 1 512"},
 		{"totals in any order", []fact{total(20, 1100, lifetime.Requested), alloc(20, 2, 50, ""), total(21, 1200, lifetime.Requested), alloc(10, 1, 100, ""), total(10, 1100, lifetime.Requested)}, 1000, "total-mismatch 1 50"},
 		{"a later total does not fit", []fact{alloc(10, 1, 100, ""), total(10, 100, lifetime.Requested), alloc(20, 2, 50, ""), total(20, 170, lifetime.Requested)}, 0, "total-mismatch 1 20"},
-		{"a total below what is seen", []fact{alloc(10, 1, 100, ""), total(10, 40, lifetime.Requested)}, 0, ""},
+		{"a total below the buffers seen", []fact{alloc(10, 1, 100, ""), total(10, 40, lifetime.Requested)}, 0, ""},
 		{"a complete end state leaves no Base", []fact{endState, alloc(10, 1, 100, ""), total(10, 1100, lifetime.Requested), live(1, 100, 512, "")}, 0, "total-mismatch 1 1000"},
 		{"occupied totals prove nothing of inferred sizes", []fact{endState, alloc(10, 1, 100, ""), total(10, 700, lifetime.Occupied), free(20, 1, 100, ""), total(20, 0, lifetime.Occupied)}, 0, ""},
 		{"occupied totals and recorded sizes", []fact{allocOccupied(10, 1, 100, 700), total(10, 1700, lifetime.Occupied), allocOccupied(20, 2, 1, 300), total(20, 2000, lifetime.Occupied)}, 1000, ""},

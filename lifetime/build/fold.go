@@ -254,6 +254,6 @@ func (f *fold) outline(s *lifetime.Space) *lifetime.SpaceOutline {
 	sum := s.Summary()
 	return s.Outline(&lifetime.SpaceOutline{
 		Peak: peak(f.older.Bytes, f.peak, f.size), PeakRequested: peak(f.older.Requested, f.peakRequested, f.requested),
-		BeginBytes: s.Base + f.older.Bytes + stack, EndBytes: s.Base + f.older.Bytes + f.size + f.stack, Live: sum.Live, Pending: sum.Pending,
+		BeginBytes: s.Base + f.older.Bytes + stack, Live: sum.Live, Pending: sum.Pending,
 	})
 }

@@ -246,7 +246,7 @@ func (p *pairing) reconcileLive(l Block) {
 	o := p.open.get(l.Addr)
 	switch {
 	case o != nil && p.bufs.At(o.index).Edge&lifetime.EndOpen != 0:
-		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" stands twice in the end state")
+		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" is listed twice in the end state")
 		return
 	case o != nil && p.bufs.At(o.index).Requested == l.Requested:
 		b := p.bufs.At(o.index)

@@ -90,7 +90,7 @@ func TestEdgeRules(t *testing.T) {
 		{"end state has less: settled before the end", []fact{endState, alloc(10, A, 100, "a"), alloc(20, B, 1, "b"), free(30, B, 1, "")},
 			`10-30 0x1000 512/100 end-inferred+size-inferred site=a
 			 20-30 0x2000 512/1 size-inferred site=b`, "lost-free 1 512"},
-		{"end state has less: what was allocated last", []fact{endState, alloc(10, A, 100, "a")},
+		{"end state has less: the last allocation is gone", []fact{endState, alloc(10, A, 100, "a")},
 			"10-11 0x1000 512/100 end-inferred+size-inferred site=a", "lost-free 1 512"},
 		{"end state has less: settled where its memory was used again", []fact{endState,
 			alloc(10, A, 4096, "a"), alloc(20, A+1024, 1, "b"), free(30, A+1024, 1, ""), alloc(40, A+2048, 1, "c"), free(50, A+2048, 1, "")},
@@ -113,9 +113,9 @@ func TestEdgeRules(t *testing.T) {
 			`10-15 0x1000 512/100 end-inferred+size-inferred site=a free=f
 			 15-31 0x1000 512/200 begin-unseen+end-open site=x
 			 20-30 0x2000 512/1 size-inferred site=b`, "lost-free 1 512\nstate-mismatch 1 512\nbefore-window 1 512"},
-		{"a block stands twice in the end state", []fact{endState, alloc(10, A, 100, "a"), live(A, 100, 512, ""), live(A, 100, 512, "")},
+		{"a block is listed twice in the end state", []fact{endState, alloc(10, A, 100, "a"), live(A, 100, 512, ""), live(A, 100, 512, "")},
 			"10-11 0x1000 512/100 end-open site=a", "state-mismatch 1 512"},
-		{"a block stands twice in the end state and not in the history", []fact{endState, alloc(10, B, 1, "b"), free(11, B, 1, ""), live(A, 100, 512, ""), live(A, 300, 512, "")},
+		{"a block is listed twice in the end state and not in the history", []fact{endState, alloc(10, B, 1, "b"), free(11, B, 1, ""), live(A, 100, 512, ""), live(A, 300, 512, "")},
 			`9-12 0x1000 512/100 begin-unseen+end-open
 			 10-11 0x2000 512/1 size-inferred site=b`, "state-mismatch 1 512\nbefore-window 1 512"},
 		{"negative sizes in the end state", []fact{endState, live(A, -5, -512, "")},
@@ -124,7 +124,7 @@ func TestEdgeRules(t *testing.T) {
 			`10-21 0x1000 512/100 end-open site=a
 			 20-21 0x2000 512/1 end-open+size-inferred site=b`, ""},
 
-		{"history cut: what the end state has more cannot be placed", []fact{endState, cut, alloc(10, A, 100, "a"), live(B, 100, 512, "x")},
+		{"history cut: additional blocks of the end state cannot be placed", []fact{endState, cut, alloc(10, A, 100, "a"), live(B, 100, 512, "x")},
 			"10-11 0x1000 512/100 end-open+size-inferred site=a", "end-state-after-cut 1 512"},
 		{"history cut: another size cannot be placed", []fact{endState, cut, alloc(10, A, 100, "a"), live(A, 200, 512, "x")},
 			"10-11 0x1000 512/100 end-open+size-inferred site=a", "end-state-after-cut 1 512"},

@@ -19,7 +19,7 @@ func TestReport(t *testing.T) {
 		want    string // sizes of the buffers, oldest first
 	}{
 		{"occupied", []lifetime.AllocatorEvent{of(false, 1, 50, 64, 64)}, "[64]"},
-		{"occupied is not told: what was requested", []lifetime.AllocatorEvent{of(false, 1, 50, unknown, 50)}, "[50]"},
+		{"occupied is not recorded: requested", []lifetime.AllocatorEvent{of(false, 1, 50, unknown, 50)}, "[50]"},
 		{"both unknown", []lifetime.AllocatorEvent{of(false, 1, unknown, unknown, unknown)}, "[0]"},
 		{"nothing", []lifetime.AllocatorEvent{of(false, 1, 0, unknown, 0)}, "[0]"},
 		{"nothing is occupied", []lifetime.AllocatorEvent{of(false, 1, 50, 0, 0)}, "[0]"},

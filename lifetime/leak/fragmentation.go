@@ -13,7 +13,7 @@ const (
 	minPieces = 0.5      // minimum share of the free memory outside the largest hole
 	leastGap  = 64 << 20 // minimum free bytes: PyTorch reserves 20 MiB for a buffer of 1 MiB
 
-	// minForced is the share of the reserved memory that was reserved although as much was free. From there on, the
+	// minForced is the share of the reserved memory that was reserved although that much was free. From there on, the
 	// holes did harm.
 	minForced = 0.1
 	// stableShare is the share of the allocations, at the end, during which a stable allocator reserves nothing more.
@@ -47,7 +47,7 @@ func fragmentation(p *Pass) []Finding {
 			figure(FigForced, forced), figure(FigSinceReserved, after)}}
 	harm, harmed := "", shareOf(forced, reserved) >= minForced
 	if harmed {
-		harm = fmt.Sprintf("%s were reserved although as much was free", units.Bytes(forced))
+		harm = fmt.Sprintf("%s were reserved although that much was free", units.Bytes(forced))
 	}
 	state, stable := "reserved memory is still growing at the end", float64(after) >= stableShare*float64(n)
 	if stable {
@@ -56,7 +56,7 @@ func fragmentation(p *Pass) []Finding {
 	if harmed && (!stable || holes.Total >= p.critical()) {
 		f.Severity = Warning
 	}
-	f.describe("", fmt.Sprintf("%s of %s reserved are free at the end, in pieces of at most %s", units.Bytes(holes.Total), units.Bytes(reserved),
+	f.describe("", fmt.Sprintf("%s of %s reserved are free at the end; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved),
 		units.Bytes(holes.Largest)), harm, state)
 	return []Finding{f}
 }
@@ -109,7 +109,7 @@ func (p *Pass) reportedFragmentation() []Finding {
 		Evidence: []Evidence{figure(FigFragmentation, float64(at)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
 			figure(FigLimit, limit)},
 		Suggestions: []string{"Use few sizes, or set TF_GPU_ALLOCATOR=cuda_malloc_async."}}
-	f.describe("", fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest free block, as the allocator reported", 100*at,
+	f.describe("", fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest hole, as the allocator reported", 100*at,
 		units.Bytes(limit-peak.Bytes)))
 	return []Finding{f}
 }

@@ -138,7 +138,7 @@ func TestReasons(t *testing.T) {
 		requested, free int64
 		reason, text    string
 	}{
-		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "2.00 MiB of kept (train.py) are next to it"},
+		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "next to it: kept (train.py) 2.00 MiB"},
 		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of 60.0 MiB reserved were free, but the largest hole was 20.0 MiB"},
 		"more than is free":      {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
 		"fits a hole":            {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},

@@ -212,7 +212,7 @@ func (h *histories) keepsRising(rises []moment, lag, least int) bool {
 	}
 	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
 	silent := until - last.work
-	// Rises after until show that the floor is not level yet. That of a cache of long-lived buffers rises only before.
+	// Rises after until show that the floor is not level yet. The floor of a cache of long-lived buffers rises only before.
 	level := h.end.work - rises[len(rises)-1].work
 	return distinct >= least &&
 		float64(last.work-first.work) >= minSpan*float64(until) &&

@@ -1,7 +1,9 @@
 package leak
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -70,7 +72,7 @@ func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []strin
 			units.Bytes(holes.Largest))}
 		if site, bytes, ok := p.pinning(m.Begin, holes); ok {
 			f.Sites = append(f.Sites, site)
-			why = append(why, fmt.Sprintf("%s of %s are next to it", units.Bytes(bytes), p.PlaceOf(site)))
+			why = append(why, fmt.Sprintf("next to it: %s %s", p.PlaceOf(site), units.Bytes(bytes)))
 		}
 		return why
 	case limit > 0 && m.Free >= 0 && reserved > 0 && float64(others) >= outsideShare*float64(limit):
@@ -128,18 +130,32 @@ func (p *Pass) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, by
 
 // holders returns the places that held most memory at an instant, as parts of the text, and the sum of all.
 func (p *Pass) holders(at int64) (names []string, sites []lifetime.SiteID, all lifetime.Amount) {
-	prefix, seen := "largest: ", map[lifetime.Place]bool{}
+	type holder struct {
+		place string
+		site  lifetime.SiteID // the largest of the place
+		bytes int64
+	}
+	var held []*holder // in order of their largest site
+	byPlace := map[string]*holder{}
 	for _, row := range p.Space.Breakdown(at) {
 		all.Add(row.Amount)
 		if !row.Kind.OfBuffers() {
 			continue
 		}
-		if place := instructionPlace(p.Capture, row.Site); len(names) < maxHolders && !seen[place] {
-			seen[place] = true
-			sites = append(sites, row.Site)
-			names = append(names, fmt.Sprintf("%s%s %s", prefix, place, units.Bytes(row.Bytes)))
-			prefix = ""
+		place := instructionPlace(p.Capture, row.Site).String()
+		if byPlace[place] == nil {
+			byPlace[place] = &holder{place, row.Site, 0}
+			held = append(held, byPlace[place])
 		}
+		byPlace[place].bytes = units.AddSat(byPlace[place].bytes, row.Bytes)
+	}
+	slices.SortStableFunc(held, func(x, y *holder) int { return cmp.Compare(y.bytes, x.bytes) })
+	for _, h := range held[:min(len(held), maxHolders)] {
+		names = append(names, h.place+" "+units.Bytes(h.bytes))
+		sites = append(sites, h.site)
+	}
+	if len(names) > 0 {
+		names[0] = "largest: " + names[0]
 	}
 	return names, sites, all
 }

@@ -652,8 +652,8 @@ func TestSlowLeaks(t *testing.T) {
 	}
 }
 
-// TestWindowOpensOnFullPool: new buffers with a site replace buffers that are older than the window and have none. That is
-// not a leak; it is if the old buffers stay.
+// TestWindowOpensOnFullPool: new buffers with a site replace buffers that are older than the window and have none. This is
+// a leak only if the old buffers stay.
 func TestWindowOpensOnFullPool(t *testing.T) {
 	for _, replaces := range []bool{true, false} {
 		p := newProgram(7)

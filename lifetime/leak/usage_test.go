@@ -135,16 +135,16 @@ func TestImbalanceAtLimits(t *testing.T) {
 		kept, second map[int]int64 // by step, of two functions
 		want         string
 	}{
-		"one":                 {100, 0, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
-		"in the second step":  {100, 0, map[int]int64{1: 100}, nil, "1 of 100 by kept"},
-		"in the first":        {100, 0, map[int]int64{0: 100}, nil, ""},
-		"fifty allocations":   {50, 0, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
-		"one less":            {49, 0, map[int]int64{3: 100}, nil, ""},
-		"a hundredth":         {100, 9378, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
-		"less than that":      {100, 9379, map[int]int64{3: 100}, nil, ""},
-		"the larger is named": {100, 0, map[int]int64{3: 100}, map[int]int64{5: 101}, "2 of 201 by second"},
-		"of two alike, one":   {100, 0, map[int]int64{3: 100}, map[int]int64{5: 100}, "2 of 200 by kept"},
-		"two that are less":   {100, 0, map[int]int64{3: 60, 6: 60}, map[int]int64{5: 100}, "3 of 220 by kept"},
+		"one":                    {100, 0, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
+		"in the second step":     {100, 0, map[int]int64{1: 100}, nil, "1 of 100 by kept"},
+		"in the first":           {100, 0, map[int]int64{0: 100}, nil, ""},
+		"fifty allocations":      {50, 0, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
+		"one less":               {49, 0, map[int]int64{3: 100}, nil, ""},
+		"a hundredth":            {100, 9378, map[int]int64{3: 100}, nil, "1 of 100 by kept"},
+		"less than that":         {100, 9379, map[int]int64{3: 100}, nil, ""},
+		"the larger is named":    {100, 0, map[int]int64{3: 100}, map[int]int64{5: 101}, "2 of 201 by second"},
+		"one of two equal sites": {100, 0, map[int]int64{3: 100}, map[int]int64{5: 100}, "2 of 200 by kept"},
+		"two that are less":      {100, 0, map[int]int64{3: 60, 6: 60}, map[int]int64{5: 100}, "3 of 220 by kept"},
 	} {
 		h := newByHand()
 		left := c.allocations - len(c.kept) - len(c.second)

@@ -3,6 +3,7 @@ package pprof
 import (
 	"cmp"
 	"maps"
+	"path"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -80,7 +81,7 @@ func newBuilder(o Options) *builder {
 // its sites in order.
 func (b *builder) addSpace(p part) {
 	b.enter(p.capture)
-	labels := b.labels(p)
+	labels, root := b.labels(p), b.root(p)
 	inuse := int64(0)
 	for _, extra := range []struct {
 		name  string
@@ -90,7 +91,7 @@ func (b *builder) addSpace(p part) {
 			continue
 		}
 		inuse = units.AddSat(inuse, extra.bytes)
-		b.profile.Sample = append(b.profile.Sample, b.extra(extra.name, extra.bytes, labels))
+		b.profile.Sample = append(b.profile.Sample, b.extra([]*profile.Location{b.location(extra.name, "", 0), root}, extra.bytes, labels))
 	}
 	known := map[siteLabels]map[string][]string{} // sites with equal labels share one map
 	for _, site := range merge(&p, b.index) {
@@ -98,7 +99,7 @@ func (b *builder) addSpace(p part) {
 		if known[own] == nil {
 			known[own] = own.on(labels)
 		}
-		stack := b.stack(site.site)
+		stack := append(b.stack(site.site), root)
 		for i := range site.cells {
 			c := &site.cells[i]
 			inuse = units.AddSat(inuse, c.values[inuseSpace])
@@ -109,12 +110,8 @@ func (b *builder) addSpace(p part) {
 }
 
 // extra returns a sample of bytes in use that no buffer represents.
-func (b *builder) extra(name string, bytes int64, labels map[string][]string) *profile.Sample {
-	return &profile.Sample{
-		Location: []*profile.Location{b.location(name, "", 0)},
-		Value:    []int64{inuseSpace: bytes, leakedSpace: 0},
-		Label:    labels,
-	}
+func (b *builder) extra(stack []*profile.Location, bytes int64, labels map[string][]string) *profile.Sample {
+	return &profile.Sample{Location: stack, Value: []int64{inuseSpace: bytes, leakedSpace: 0}, Label: labels}
 }
 
 // sample returns the sample of a cell. Its numbers share one array, because a profile has tens of thousands of
@@ -164,15 +161,31 @@ func (l siteLabels) on(labels map[string][]string) map[string][]string {
 func (b *builder) labels(p part) map[string][]string {
 	labels := with(nil, "device", p.space.Device)
 	labels = with(labels, "memory_id", p.space.ID())
-	if rank, ok := strings.CutPrefix(p.space.Process, "rank "); ok {
-		rank, _, _ = strings.Cut(rank, ",")
-		labels = with(labels, "rank", rank)
-	}
+	labels = with(labels, "rank", strings.TrimPrefix(b.rank(p), "rank "))
 	// Ranks that write one file each often use the same device name.
 	if b.shared[p.space.ID()] > 1 {
 		labels = with(labels, "file", p.capture.Sources[p.space.Source].File)
 	}
 	return labels
+}
+
+// rank returns the rank of a space: of its process, else of the name of its file.
+func (b *builder) rank(p part) string {
+	return b.options.Ranks.Of(p.space.Process, p.capture.Sources[p.space.Source].File)
+}
+
+// root returns the outermost frame of all stacks of a space: its memory ID, with the rank or file where several spaces
+// have this ID. The peaks of several spaces are at different instants, so their sum is no level of any memory.
+func (b *builder) root(p part) *profile.Location {
+	name := p.space.ID()
+	switch rank := b.rank(p); {
+	case b.shared[name] < 2:
+	case rank != "" && !strings.HasPrefix(name, rank):
+		name = rank + "/" + name
+	case rank == "":
+		name = path.Base(p.capture.Sources[p.space.Source].File) + "/" + name
+	}
+	return b.location(cmp.Or(name, noName), "", 0)
 }
 
 // with returns a copy of labels with one more, or an equal copy if the value is empty.
@@ -228,8 +241,14 @@ func (b *builder) frame(id lifetime.FrameID) *profile.Location {
 	return b.frames[id]
 }
 
+// locationOf returns the location of a frame. Its function is named with the line, because go tool pprof adds up
+// functions of one name, and two lines of a function are two call sites.
 func (b *builder) locationOf(f *lifetime.Frame) *profile.Location {
-	return b.location(cmp.Or(f.Function, f.File, noName), f.File, int64(f.Line))
+	name := cmp.Or(f.Function, f.File, noName)
+	if f.Function != "" && f.Line > 0 && !b.options.byFunction {
+		name += " (" + f.Place() + ")"
+	}
+	return b.location(name, f.File, int64(f.Line))
 }
 
 // location interns a line of a function. SystemName stays empty: if it equals Name, pprof treats the name as a

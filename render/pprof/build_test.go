@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -57,11 +58,11 @@ func TestFrames(t *testing.T) {
 	})
 	p := mustProfile(t, c, Options{})
 	want := []string{
-		"[no stack recorded]@:0",
-		"fusion.7@:0",
-		"forward@net.py:0 < <module>@train.py:9",
-		"libtorch.so@libtorch.so:0 < <module>@train.py:9",
-		"bad\ufffd\ufffd\ufffd[31m@a\ufffdb:0",
+		"[no stack recorded]@:0 < cuda:0@:0",
+		"fusion.7@:0 < cuda:0@:0",
+		"forward@net.py:0 < <module> (train.py:9)@train.py:9 < cuda:0@:0",
+		"libtorch.so@libtorch.so:0 < <module> (train.py:9)@train.py:9 < cuda:0@:0",
+		"bad\ufffd\ufffd\ufffd[31m@a\ufffdb:0 < cuda:0@:0",
 	}
 	var got []string
 	for _, s := range p.Sample {
@@ -89,9 +90,9 @@ func TestLabels(t *testing.T) {
 	s.Base = 4096
 	p := mustProfile(t, c, Options{Marks: leaking(s, 2)})
 	want := []string{
-		"[before the window]@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096 0]",
-		"a@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024 0]",
-		"b@:0 map[device:[cuda:0] kind:[buffer] leak:[leak:warning] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1]] [1 1024 1 1024 0]",
+		"[before the window]@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096 0]",
+		"a@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024 0]",
+		"b@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] kind:[buffer] leak:[leak:warning] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1]] [1 1024 1 1024 0]",
 	}
 	for i, s := range p.Sample {
 		if got := fmt.Sprintf("%s %v %v %v", frames(s), s.Label, s.NumLabel, s.Value); got != want[i] {
@@ -118,7 +119,7 @@ func TestSampleOrder(t *testing.T) {
 	for _, s := range mustProfile(t, finish(t, b), Options{}).Sample {
 		got = append(got, fmt.Sprint(frames(s), s.NumLabel["bytes"]))
 	}
-	if want := []string{"a@:0[2560]", "a@:0[3584]", "b@:0[3072]", "b@:0[4096]"}; !slices.Equal(got, want) {
+	if want := []string{"a@:0 < cuda:0@:0[2560]", "a@:0 < cuda:0@:0[3584]", "b@:0 < cuda:0@:0[3072]", "b@:0 < cuda:0@:0[4096]"}; !slices.Equal(got, want) {
 		t.Errorf("samples %q, want %q", got, want)
 	}
 }
@@ -144,11 +145,14 @@ func TestSharedID(t *testing.T) {
 		if got := p.Sample[2*i].Label["file"]; !slices.Equal(got, []string{want}) {
 			t.Errorf("sample %d: file %q, want %q", 2*i, got, want)
 		}
-		if got := frames(p.Sample[2*i+1]); got != want+"@:0" {
+		if got, want := frames(p.Sample[2*i+1]), fmt.Sprintf("%s@:0 < rank %d/cuda:0@:0", want, i); got != want {
 			t.Errorf("sample %d: stack %s, want %s", 2*i+1, got, want)
 		}
+		if got := p.Sample[2*i].Label["rank"]; !slices.Equal(got, []string{strconv.Itoa(i)}) {
+			t.Errorf("sample %d: rank %q", 2*i, got)
+		}
 	}
-	if len(p.Location) != 3 {
+	if len(p.Location) != 5 {
 		t.Errorf("%d locations, want the captures to share that of unknown stacks", len(p.Location))
 	}
 	if file := mustProfile(t, captures[0], Options{}).Sample[0].Label["file"]; file != nil {
@@ -163,6 +167,7 @@ func TestComments(t *testing.T) {
 	s := c.Spaces[0]
 	file := "file one.json: format chrometrace, producer Kineto\ufffd"
 	loss := "loss " + c.Losses[0].String()
+	lines := "functions are named with their line, so that every call site has a row"
 	for _, test := range []struct {
 		o    Options
 		want string
@@ -172,7 +177,7 @@ func TestComments(t *testing.T) {
 		{Options{At: Fixed, Time: 1500}, "space cuda:0: 2.00 KiB (2,048 B) in use 1.50 µs into a window of 3.00 µs"},
 	} {
 		test.o.Comments = []string{"leaks: none"}
-		want := []string{file, test.want, loss, "leaks: none"}
+		want := []string{file, test.want, lines, loss, "leaks: none"}
 		if got := mustProfile(t, c, test.o).Comments; !slices.Equal(got, want) {
 			t.Errorf("comments\n%q, want\n%q", got, want)
 		}
@@ -180,7 +185,8 @@ func TestComments(t *testing.T) {
 	both := *c
 	both.Spaces = []*lifetime.Space{s, s}
 	space := "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a window of 3.00 µs"
-	if got, want := mustProfile(t, &both, Options{}).Comments, []string{file, space, space, loss}; !slices.Equal(got, want) {
+	sum := "totals add up different memories, each at its own instant; the outermost frame of a stack is its memory"
+	if got, want := mustProfile(t, &both, Options{}).Comments, []string{file, space, space, sum, lines, loss}; !slices.Equal(got, want) {
 		t.Errorf("comments on two spaces\n%q, want\n%q", got, want)
 	}
 	outside := part{capture: c, space: s, at: 9}

@@ -27,6 +27,12 @@ func (b *builder) addComments(parts []part) {
 		}
 		lines = append(lines, b.describe(p, b.inuse[i]))
 	}
+	if len(parts) > 1 {
+		lines = append(lines, "totals add up different memories, each at its own instant; the outermost frame of a stack is its memory")
+	}
+	if !b.options.byFunction {
+		lines = append(lines, "functions are named with their line, so that every call site has a row")
+	}
 	seen := map[*lifetime.Capture]bool{}
 	for _, p := range parts {
 		if !seen[p.capture] {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // Instant selects the instant at which inuse_objects and inuse_space are taken.
@@ -42,9 +43,14 @@ type Options struct {
 	// program, so that the leaf is a frame of the program.
 	UserFrames bool
 
+	// Ranks finds the rank of a space. The zero value uses the capture, else the name of its file.
+	Ranks leak.RankNames
+
 	// Comments are lines that pprof prints above every text report, after the lines on files, spaces and losses.
 	// pprof hides lines that begin with '#'.
 	Comments []string
+
+	byFunction bool // functions are named without lines, which move from one version of a program to the next
 }
 
 // ErrNoBuffers reports that the captures are readable but have no buffers for a heap profile. Errors that wrap
@@ -100,6 +106,7 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 // WriteDiff writes after minus before, each with its own options, as one profile: the same numbers as pprof
 // -diff_base.
 func WriteDiff(w io.Writer, before, after *lifetime.Capture, ofBefore, ofAfter Options) error {
+	ofBefore.byFunction, ofAfter.byFunction = true, true
 	base, err := Profile([]*lifetime.Capture{before}, ofBefore)
 	if err != nil {
 		return err

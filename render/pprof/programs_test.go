@@ -40,9 +40,9 @@ func TestProgram(t *testing.T) {
 	}
 	c := finish(t, b)
 	want := []string{
-		"dot@a.py:7 < mlp@:0 map[dtype:[f32] kind:[output] memory_id:[jit_f(5)/space0] shape:[f32[4]{0}]] map[bytes:[100]] [1 100 1 100 0]",
-		"dot@a.py:7 < mlp@:0 map[dtype:[f32] kind:[temporary] memory_id:[jit_f(5)/space0] shape:[f32[4]{0}]] map[bytes:[1000]] [1 1000 1 1000 0]",
-		"tuple.1@:0 map[kind:[temporary] memory_id:[jit_f(5)/space0] shape:[(f32[])]] map[bytes:[8]] [1 8 1 8 0]",
+		"dot (a.py:7)@a.py:7 < mlp@:0 < jit_f(5)/space0@:0 map[dtype:[f32] kind:[output] memory_id:[jit_f(5)/space0] shape:[f32[4]{0}]] map[bytes:[100]] [1 100 1 100 0]",
+		"dot (a.py:7)@a.py:7 < mlp@:0 < jit_f(5)/space0@:0 map[dtype:[f32] kind:[temporary] memory_id:[jit_f(5)/space0] shape:[f32[4]{0}]] map[bytes:[1000]] [1 1000 1 1000 0]",
+		"tuple.1@:0 < jit_f(5)/space0@:0 map[kind:[temporary] memory_id:[jit_f(5)/space0] shape:[(f32[])]] map[bytes:[8]] [1 8 1 8 0]",
 	}
 	if got := samples(t, c, Options{}); !slices.Equal(got, want) {
 		t.Errorf("samples\n%q, want\n%q", got, want)
@@ -72,15 +72,15 @@ func TestStackBesideHeap(t *testing.T) {
 		want []string
 	}{
 		{Options{}, []string{
-			"[before the window]@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
-			"[stack]@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 8192 0]",
-			"dot@:0 map[device:[tpu:3] dtype:[float] kind:[buffer] memory_id:[tpu:3] region:[temp] shape:[[64]]] map[bytes:[256] lifetime:[100]] [1 256 0 0 0]",
-			"[stack]@:0 map[device:[tpu:4] memory_id:[tpu:4]] map[] [0 0 0 64 0]",
+			"[before the window]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
+			"[stack]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 8192 0]",
+			"dot@:0 < tpu:3@:0 map[device:[tpu:3] dtype:[float] kind:[buffer] memory_id:[tpu:3] region:[temp] shape:[[64]]] map[bytes:[256] lifetime:[100]] [1 256 0 0 0]",
+			"[stack]@:0 < tpu:4@:0 map[device:[tpu:4] memory_id:[tpu:4]] map[] [0 0 0 64 0]",
 		}},
 		{Options{At: Fixed, Time: 150}, []string{
-			"[before the window]@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
-			"[stack]@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 4096 0]",
-			"dot@:0 map[device:[tpu:3] dtype:[float] kind:[buffer] memory_id:[tpu:3] region:[temp] shape:[[64]]] map[bytes:[256] lifetime:[100]] [1 256 1 256 0]",
+			"[before the window]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
+			"[stack]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 4096 0]",
+			"dot@:0 < tpu:3@:0 map[device:[tpu:3] dtype:[float] kind:[buffer] memory_id:[tpu:3] region:[temp] shape:[[64]]] map[bytes:[256] lifetime:[100]] [1 256 1 256 0]",
 		}},
 	} {
 		if got := samples(t, c, test.o); !slices.Equal(got, test.want) {

@@ -39,7 +39,7 @@ func WriteSums(w io.Writer, sums []Sum, comments []string) error {
 
 func (b *builder) sumSample(s *Sum) *profile.Sample {
 	if s.Memories == 0 {
-		return b.extra(s.Frames[0].Function, s.InUse.Bytes, nil)
+		return b.extra([]*profile.Location{b.location(s.Frames[0].Function, "", 0)}, s.InUse.Bytes, nil)
 	}
 	var stack []*profile.Location
 	op := s.Site.Op

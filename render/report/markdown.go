@@ -115,7 +115,7 @@ func (m *markdown) ranks(r *answer.RankSummary) {
 	m.line("\n## Ranks\n")
 	m.line("| rank | peak | at the end | leaked |\n|---|--:|--:|--:|")
 	for _, row := range r.Rows {
-		m.line("| %s | %s | %s | %s |", Escape(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(row.Leaked))
+		m.line("| %s | %s | %s | %s |", Escape(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(*row.Leaked))
 	}
 	m.line("\nThe median peak is %s, the median deviation %s.", units.Bytes(r.Median), units.Bytes(r.Deviation))
 }

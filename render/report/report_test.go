@@ -240,7 +240,8 @@ func TestReport(t *testing.T) {
 	c := mixed(t)
 	outlier := leak.Finding{Rule: "rank_outlier", Kind: leak.KindUsage, Description: "rank 3 needs more", Space: c.Spaces[0]}
 	r := answer.NewReport("default", []answer.CaptureReport{reportOn(c, nil)}, &answer.Ranks{}, []leak.Finding{outlier})
-	r.RankInfo = &answer.RankSummary{Median: 2 << 20, Deviation: 1 << 20, Rows: []answer.Rank{{Rank: "0", Peak: 1 << 20}, {Rank: "1", Peak: 3 << 20, Leaked: 7}}}
+	r.RankInfo = &answer.RankSummary{Median: 2 << 20, Deviation: 1 << 20,
+		Rows: []answer.Rank{{Rank: "0", Peak: 1 << 20, Leaked: new(int64)}, {Rank: "1", Peak: 3 << 20, Leaked: new(int64(7))}}}
 	got := markdown(t, r)
 	for _, want := range []string{
 		"· no finding\n", "None: no leak and no other problem was found.",

@@ -25,7 +25,11 @@ func Info(w io.Writer, a *answer.Info, ranks *answer.RankSummary, s Style) error
 }
 
 func (p *Page) capture(c *answer.Capture) {
-	p.Line("%s: %s, %s", Printable(c.File), Printable(c.Format), Printable(c.Producer))
+	from := Printable(c.Format)
+	if c.Producer != "" {
+		from += ", " + Printable(c.Producer)
+	}
+	p.Line("%s: %s", Printable(c.File), from)
 	for i := range c.Spaces {
 		if s := &c.Spaces[i]; s.Program == nil {
 			p.Line("\n%s", Printable(s.ID))
@@ -82,7 +86,7 @@ func (p *Page) space(s *answer.Space) {
 func (p *Page) levels(s *answer.Space) {
 	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), s.Peak.When)
 	if s.UsageOnly {
-		p.row("at end", "%s", units.Exact(s.Live.Bytes))
+		p.row("at end", "%s", units.Exact(s.EndBytes))
 		p.row("", "usage only: the buffers were not recorded")
 		return
 	}
@@ -96,7 +100,12 @@ func (p *Page) levels(s *answer.Space) {
 	if s.LifetimePeakBytes != nil {
 		p.row("", "%s heap peak since program start, maybe before the window", units.Bytes(*s.LifetimePeakBytes))
 	}
-	p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
+	if s.EndBytes == s.Live.Bytes {
+		p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
+	} else {
+		p.row("at end", "%s", units.Exact(s.EndBytes))
+		p.row("", "%s recorded in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
+	}
 	p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
 	if s.Live.PendingFreeCount > 0 {
 		p.row("", "%s with a pending free", units.Exact(s.Live.PendingFreeBytes))

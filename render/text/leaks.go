@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -16,6 +17,10 @@ import (
 // Leaks writes the findings of captures.
 func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 	p := NewPage(s)
+	if a.Summary != nil && len(a.Summary.Rows) >= manyRanks && len(a.Functions) == 0 {
+		p.rankedLeaks(a)
+		return p.To(w)
+	}
 	for i := range a.Captures {
 		if i > 0 {
 			p.Line("")
@@ -24,6 +29,21 @@ func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 	}
 	p.ranks(a.Summary)
 	return p.To(w)
+}
+
+// rankedLeaks writes the findings of many ranks: each once, with the ranks that have it.
+func (p *Page) rankedLeaks(a *answer.Leaks) {
+	p.Line("%s: %s", units.Plural(len(a.Captures), "capture"), units.Plural(len(a.Summary.Groups)+len(a.Summary.Outliers), "different finding"))
+	notes := map[string]bool{}
+	for i := range a.Captures {
+		for _, note := range a.Captures[i].Notes {
+			if !notes[note] {
+				p.Para("  ", "  ", note)
+			}
+			notes[note] = true
+		}
+	}
+	p.ranks(a.Summary)
 }
 
 // maxFindings is the maximum number of findings. Findings of severity Info are omitted
@@ -178,20 +198,41 @@ func (p *Page) ranks(r *answer.RankSummary) {
 	}
 	p.Line("median %s, median deviation %s", units.Bytes(r.Median), units.Bytes(r.Deviation))
 	var rows [][]string
+	head := []string{"", "peak", "at the end", ""}
 	for _, row := range r.Rows[:min(len(r.Rows), maxRanks)] {
-		rows = append(rows, []string{Printable(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), units.Bytes(row.Leaked), ""})
+		cells := []string{Printable(row.Rank), units.Bytes(row.Peak), units.Bytes(row.End), ""}
+		if row.Leaked != nil {
+			head, cells = []string{"", "peak", "at the end", "leaked", ""}, append(cells[:3], units.Bytes(*row.Leaked), "")
+		}
+		rows = append(rows, cells)
 	}
-	p.Table([]string{"", "peak", "at the end", "leaked", ""}, rows)
+	p.Table(head, rows)
 	if n := len(r.Rows) - maxRanks; n > 0 {
 		p.Line("%s", more(n, "rank"))
 	}
-	for _, l := range r.Leaks {
-		p.Line("")
-		p.Para("", "  ", l)
+	for i := range r.Groups[:min(len(r.Groups), maxFindings)] {
+		p.grouped(&r.Groups[i])
+	}
+	if n := len(r.Groups) - maxFindings; n > 0 {
+		p.Line("\nand %s", more(n, "finding"))
 	}
 	for i := range r.Outliers {
 		f := &r.Outliers[i]
 		p.Line("\n%s  %s", p.severity(f.Level), f.Rule)
 		p.Para("  ", "  ", f.Description)
+	}
+}
+
+// grouped writes a finding with the ranks that have it.
+func (p *Page) grouped(g *answer.GroupedFinding) {
+	if g.Finding == nil {
+		p.Line("")
+		p.Para("", "  ", g.Ranks)
+		return
+	}
+	p.finding(g.Finding)
+	p.Para("  ", "  ", g.Ranks+"; shown is "+path.Base(g.File))
+	for _, s := range g.Suggestions {
+		p.Para("  > ", "    ", s)
 	}
 }

@@ -1,4 +1,4 @@
-# XProf's Memory Profile of a capture. XProf writes caches beside its input: so it gets a session of its own.
+# XProf's Memory Profile of a capture. XProf writes caches next to its input, so the input is in a separate session.
 import os
 import sys
 import tempfile

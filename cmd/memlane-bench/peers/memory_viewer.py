@@ -1,4 +1,4 @@
-# XProf's Memory Viewer of the one program in a capture, in a session of its own.
+# XProf's Memory Viewer of the one program in a capture, in a separate session.
 import glob
 import os
 import sys

@@ -11,7 +11,7 @@ import sys
 
 import ray
 
-PART = 10  # captures to a task, which is what is done again when a node dies
+PART = 10  # captures per task; if a node dies, Ray repeats its tasks
 
 captures, results, *flags = sys.argv[1:]
 names = open(captures, "rb").read().splitlines()

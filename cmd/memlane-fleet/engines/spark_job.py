@@ -12,7 +12,7 @@ import sys
 
 from pyspark import SparkContext
 
-PART = 10  # captures to a task, which is what is done again when a worker dies
+PART = 10  # captures per task; if a worker dies, Spark repeats its tasks
 
 captures, records, results, *flags = sys.argv[1:]
 names = open(captures, "rb").read().splitlines()

@@ -47,7 +47,7 @@ func (f *Fleet) AppendBinary(b []byte) []byte {
 func (f *Fleet) ReadBinary(data []byte) error {
 	rest, ok := bytes.CutPrefix(data, []byte(magic))
 	if !ok {
-		return errors.New("no record of memlane-fleet")
+		return errors.New("not a record of memlane-fleet")
 	}
 	c := codec{f: f, data: rest, reading: true}
 	var version uint64

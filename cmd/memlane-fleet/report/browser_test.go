@@ -93,7 +93,7 @@ func TestFleetPage(t *testing.T) {
 	for selector, want := range map[string]string{
 		"header":    "14 captures: 12 read, 1 of them damaged; 1 refused; 1 missing; 12 ranks",
 		"#outliers": "rank 3 differs from the other 11 ranks: peak ",
-		"#findings": "leak step (train.py:12): 11 of 12 ranks, 2.75 GiB in all, 1.00 MiB per step in the median; not on rank 7",
+		"#findings": "leak step (train.py:12): 11 of 12 ranks, 2.75 GiB in total, median 1.00 MiB per step; not on rank 7",
 		"#map":      "12 rows",
 		".kind":     "step (train.py:12)",
 		"#troubles": "no such file",
@@ -116,7 +116,7 @@ func TestFleetPage(t *testing.T) {
 	p.Enter("#map input[type=search]", "rank1")
 	p.WaitFor("memlane.heat.rows.map((r) => r.rank).join() === 'rank 1,rank 10,rank 11,rank 12,rank 13'")
 
-	p.Click("#outliers button") // whatever is shown, the row is brought into sight
+	p.Click("#outliers button") // scrolls to the row from any position
 	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 3 ')")
 	p.Do(chromedp.KeyEvent(kb.ArrowDown))
 	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 7 ')")

@@ -68,7 +68,7 @@ func TestPage(t *testing.T) {
 	}
 	html := write()
 	if strings.Contains(html, "alert(1)") || strings.Contains(html, "evil.example") {
-		t.Error("text of a capture stands in the page as it is")
+		t.Error("text of a capture is in the page without escapes")
 	}
 	if !strings.Contains(html, "<noscript>") || !strings.Contains(html, "report.txt") {
 		t.Error("the page does not name report.txt for readers without JavaScript")

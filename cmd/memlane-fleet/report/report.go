@@ -135,8 +135,8 @@ func (d *Data) Headline() string {
 
 // Sentence describes a finding and its ranks.
 func (d *Data) Sentence(f *Finding) string {
-	l := answer.RankLeak{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, PerStep: []float64{f.BytesPerStep}}
-	return l.Text(d.Ranks)
+	l := answer.RankGroup{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, PerStep: []float64{f.BytesPerStep}}
+	return l.What + ": " + l.Text(d.Ranks)
 }
 
 // What returns the rule of a finding and its place.

@@ -231,7 +231,7 @@ func TestHostileNames(t *testing.T) {
 		all := reports(t, fleetOf(job(16, name)))
 		for file, text := range all {
 			if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Contains(text, "##[") {
-				t.Errorf("%s with %q: what does not print, or is a command, stands in it", file, name)
+				t.Errorf("%s with %q: it contains an unprintable character or a command", file, name)
 			}
 		}
 		for line := range strings.Lines(all["fleet.txt"]) {

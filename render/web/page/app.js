@@ -141,7 +141,7 @@ export class App {
   }
 
   buildTabs() {
-    const {space} = this, on = {activate: (row) => this.chooseRow(row), lit: (row) => !row.category && this.options.lit?.[row.site]};
+    const {space} = this, on = {activate: (row) => this.chooseRow(row), lit: (row) => !row.category && (row.sites ?? [row.site]).some((site) => this.options.lit?.[site])};
     const lit = (sites, name) => (sites ? this.light(sites, name, {}) : this.unlight());
     const n = space.capture.findings.length;
     this.tabs = [
@@ -223,7 +223,7 @@ export class App {
 
   chooseRow(row) {
     if (row.buffer !== undefined) this.pin(row.buffer);
-    else if (!row.category) this.light([row.site], this.space.capture.siteName(row.site), {site: row.site});
+    else if (!row.category) this.light(row.sites ?? [row.site], this.space.capture.siteName(row.site), {site: row.site});
   }
 
   pin(i) {

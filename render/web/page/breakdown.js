@@ -1,6 +1,6 @@
 // The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
-import {bytes, count, percent, since, span} from './format.js';
+import {bytes, count, percent, several, since, span} from './format.js';
 import {kinds} from './space.js';
 import {Table} from './table.js';
 
@@ -19,20 +19,25 @@ export function frameText(frame) {
 // columnsOfSites returns the columns that the tables of sites and of buffers share.
 function columnsOfSites(space) {
   const {capture} = space;
-  const site = (row) => capture.sites[row.site];
+  const sites = (row) => (row.sites ?? [row.site]).map((id) => capture.sites[id]);
+  const stacks = (row) => [...new Set(sites(row).map((site) => site.source || site.stack))];
   const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
+  const all = (get) => (row) => [...new Set(sites(row).map(get).filter(Boolean))].join(', ');
   return [
     text('region', 'category that the producer recorded', (row) => space.categoryOf(row)),
-    text('dtype', 'type of the elements', (row) => site(row).dtype),
-    text('shape', 'shape of the tensor, in the notation of the producer', (row) => site(row).shape),
-    text('op', 'operation', (row) => site(row).op),
-    {...text('stack', 'call stack of the allocation, innermost call first', (row) => stackText(capture, site(row).source || site(row).stack)), hint: (row) => capture.framesOf(site(row).source || site(row).stack).map(frameText).join('\n')},
+    text('dtype', 'type of the elements', all((site) => site.dtype)),
+    text('shape', 'shape of the tensor, in the notation of the producer', all((site) => site.shape)),
+    text('op', 'operation', all((site) => site.op)),
+    {...text('stack', 'call stack of the allocation, innermost call first', (row) => {
+      const [first, ...more] = stacks(row);
+      return stackText(capture, first) + (more.length ? ` (and ${several(more.length, 'more stack')})` : '');
+    }), hint: (row) => stacks(row).map((stack) => capture.framesOf(stack).map(frameText).join('\n')).join('\n\n')},
   ];
 }
 
 const number = (name, title, get, text = get) => ({name, title, number: true, value: get, text});
 
-// siteTable is the table of rows by site, the same as "memlane peak".
+// siteTable is the table of rows by place, the same as "memlane peak".
 export function siteTable(space, on) {
   const total = {bytes: 0};
   const nameOf = (row) => (row.category === 'usage' ? '(only the total was recorded)' : row.category || space.capture.siteName(row.site));
@@ -49,7 +54,7 @@ export function siteTable(space, on) {
     ],
   });
   table.at = (t) => {
-    const rows = space.breakdown(t);
+    const rows = space.places(t);
     total.bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
     table.total = total.bytes;
     table.show(rows);

@@ -159,6 +159,26 @@ export class Space {
     return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind);
   }
 
+  // places returns the breakdown by place, as "memlane peak" groups it: rows of one name, however they were called. Their sites
+  // are in order of bytes.
+  places(t) {
+    const places = new Map();
+    for (const row of this.breakdown(t)) {
+      const site = this.capture.sites[row.site];
+      const key = [row.category, row.kind, this.capture.siteName(row.site), this.static && site.shape].join('\0');
+      const place = places.get(key);
+      if (!place) {
+        places.set(key, {...row, sites: [row.site]});
+        continue;
+      }
+      place.bytes += row.bytes;
+      place.requested += row.requested;
+      place.count += row.count;
+      place.sites.push(row.site);
+    }
+    return [...places.values()].sort((a, b) => b.bytes - a.bytes);
+  }
+
   // categoryOf returns the category of a row, the same as "memlane peak --json".
   categoryOf(row) {
     if (row.category) return row.category;

@@ -15,13 +15,20 @@ export function summary(space, go) {
     figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture has no capacity' : exact(info.limit_bytes),
       info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} used at the peak`),
     !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'recorded in the window', several(info.frees, 'free')),
-    figure('alive at the end', bytes(info.live.bytes), exact(info.live.bytes), !space.usageOnly && `${several(info.live.count, 'buffer')}${info.live.pending_free_count ? `, ${count(info.live.pending_free_count)} with a pending free` : ''}`, 'live'),
+    figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), !space.usageOnly && liveText(info), 'live'),
     info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `maximum; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
     fragmentation(space, figure),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layout adds to the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
     figure('window', space.static ? several(space.length, 'position') : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
   ];
   return el('dl', {class: 'summary'}, figures.filter(Boolean));
+}
+
+// liveText describes the recorded buffers that are alive at the end.
+function liveText(info) {
+  const {live} = info;
+  return `${live.bytes === info.end_bytes ? '' : `${bytes(live.bytes)} recorded in `}${several(live.count, 'buffer')}${
+    live.pending_free_count ? `, ${count(live.pending_free_count)} with a pending free` : ''}`;
 }
 
 // makeUp returns the parts of the peak: heap, stack and free memory.

@@ -1,0 +1,104 @@
+package laws
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/pprof"
+)
+
+// TestInstants: info, peak, outlines and profiles give one figure for the peak, the end and the reserved memory of a space.
+func TestInstants(t *testing.T) {
+	for file, c := range shipped(t) {
+		checkInstants(t, file, c)
+	}
+	rapid.Check(t, func(t *rapid.T) { checkInstants(t, "", anyCapture(t, usual)) })
+}
+
+type fataler interface {
+	Fatalf(format string, values ...any)
+}
+
+func checkInstants(t fataler, file string, c *lifetime.Capture) {
+	info := answer.InfoOf(c.Outline())
+	for i, s := range c.Spaces {
+		got := info.Spaces[i]
+		peak, end := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At), answer.PeakOf(&c.Tables, s, s.AtEnd())
+		if got.Peak.Bytes != peak.Bytes || got.Peak.At != peak.At || got.EndBytes != end.Bytes {
+			t.Fatalf("%s %s: info has peak %d at %d and end %d, peak has %d at %d and %d", file, s.ID(), got.Peak.Bytes, got.Peak.At, got.EndBytes, peak.Bytes, peak.At, end.Bytes)
+		}
+		if levels := s.ReservedLevels(); got.ReservedBytes != nil && len(levels) > 0 && *got.ReservedBytes != levels[len(levels)-1].Bytes {
+			t.Fatalf("%s %s: info has %d reserved, the curve %d", file, s.ID(), *got.ReservedBytes, levels[len(levels)-1].Bytes)
+		}
+		if s.UsageOnly() {
+			continue
+		}
+		for at, want := range map[int64]int64{peak.At: peak.Bytes, s.AtEnd(): end.Bytes} {
+			p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Spaces: []*lifetime.Space{s}, At: pprof.Fixed, Time: at})
+			if err != nil {
+				continue // it has no profile
+			}
+			if sum := inUse(p); sum != want {
+				t.Fatalf("%s %s: at %d peak has %d, the profile %d", file, s.ID(), at, want, sum)
+			}
+		}
+	}
+}
+
+// TestHolders: what leaks says of a failed allocation agrees with peak at that instant: places are grouped in one way.
+func TestHolders(t *testing.T) {
+	failures := 0
+	for file, c := range shipped(t) {
+		failures += checkHolders(t, file, c)
+	}
+	if failures < 5 {
+		t.Errorf("only %d failures in testdata", failures)
+	}
+	rapid.Check(t, func(t *rapid.T) { checkHolders(t, "", anyCapture(t, usual)) })
+}
+
+func checkHolders(t fataler, file string, c *lifetime.Capture) (n int) {
+	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+		_, largest, found := strings.Cut(f.Description, "largest: ")
+		if f.Rule != "oom" || !found || strings.HasPrefix(largest, "code without a recorded stack") { // peak lists these by type and shape
+			continue
+		}
+		n++
+		at := f.Space.Peak(lifetime.Occupied).At
+		for _, m := range f.Space.Marks {
+			if m.Kind == lifetime.OOM {
+				at = m.Begin
+			}
+		}
+		most := int64(0)
+		for _, p := range answer.PeakOf(&c.Tables, f.Space, at).Places {
+			if p.Count > 0 {
+				most = max(most, p.Bytes)
+			}
+		}
+		if !strings.Contains(largest, " "+units.Bytes(most)) {
+			t.Fatalf("%s %s: leaks has %q, the largest place of peak has %s", file, f.Space.ID(), largest, units.Bytes(most))
+		}
+	}
+	return n
+}
+
+// inUse returns the sum of inuse_space.
+func inUse(p *profile.Profile) (bytes int64) {
+	for i, kind := range p.SampleType {
+		if kind.Type == "inuse_space" {
+			for _, s := range p.Sample {
+				bytes += s.Value[i]
+			}
+		}
+	}
+	return bytes
+}
