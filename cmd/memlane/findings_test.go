@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 var (
@@ -43,5 +45,40 @@ func TestShortFindings(t *testing.T) {
 	}
 	if findings < 100 {
 		t.Errorf("only %d findings", findings)
+	}
+}
+
+// TestUnjudged checks that a gate fails, and no grade is given, where nothing could be judged.
+func TestUnjudged(t *testing.T) {
+	for _, file := range []string{"../../testdata/jaxprof/leak_after.memory.prof", "../../testdata/torchsnap/mode_off.pickle"} {
+		for _, command := range [][]string{{"leaks", "--fail-on", "warning"}, {"report", "--fail-on", "leak"}, {"diff", "--fail-on", "new-leak", file}} {
+			_, stderr, status := memlane("", append(command, "--quiet", file)...)
+			if status != statusNothing || !strings.Contains(stderr, "cannot be judged") {
+				t.Errorf("%v %s: status %d, %s", command, file, status, stderr)
+			}
+		}
+		if out := decode[answer.Report](t, succeed(t, "report", "--json", "--quiet", file)); out.Score.Score.Score != nil || out.Score.Grade != "" {
+			t.Errorf("%s: graded %v", file, out.Score.Score)
+		}
+		if text := succeed(t, "report", "--quiet", file); !strings.HasPrefix(text, "not graded: leaks cannot be judged: ") {
+			t.Errorf("%s: %.100s", file, text)
+		}
+	}
+	succeed(t, "leaks", "--fail-on", "warning", pickles(t)["healthy"])
+}
+
+// TestSmallLeaks checks the thresholds below which a leak does not fail a gate.
+func TestSmallLeaks(t *testing.T) {
+	file := pickles(t)["leak_4mib_20steps"] // 80 MiB, confidence 58 %
+	for threshold, want := range map[string]int{"min_leak_bytes=80MiB": statusFound, "min_leak_bytes=81MiB": 0, "min_confidence=0.5": statusFound, "min_confidence=0.6": 0} {
+		stdout, stderr, status := memlane("", "leaks", "--fail-on", "warning", "--threshold", threshold, file)
+		if status != want || !strings.Contains(stdout, ": 1 leak\n") {
+			t.Errorf("%s: status %d, want %d: %s%s", threshold, status, want, stdout, stderr)
+		}
+	}
+	for _, threshold := range []string{"min_confidence=2", "min_leak_bytes=-1", "min_leak_bytes=x"} {
+		if _, _, status := memlane("", "leaks", "--threshold", threshold, file); status != statusUsage {
+			t.Errorf("%s: status %d", threshold, status)
+		}
 	}
 }

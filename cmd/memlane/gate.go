@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -77,10 +80,16 @@ func checkGates(gates []gate, d *diff.Result) error {
 			}
 		}
 	}
-	if met == nil {
-		return nil
+	if met != nil {
+		return failOnMet("%s", strings.Join(met, "; "))
 	}
-	return failOnMet("%s", strings.Join(met, "; "))
+	for _, c := range []*lifetime.Capture{d.Before, d.After} {
+		why := answer.Unjudged(c)
+		if why != "" && slices.ContainsFunc(gates, func(g gate) bool { return g.metric == "" }) {
+			return &lifetime.NothingError{File: c.Name(), Why: "--fail-on new-leak cannot be judged: " + why}
+		}
+	}
+	return nil
 }
 
 // increase describes how a pair meets a gate; "" if it does not.

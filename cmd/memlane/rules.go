@@ -53,15 +53,18 @@ func (t *texts) Set(value string) error {
 	return nil
 }
 
-// ownThresholds are the thresholds of memlane's rules, in bytes.
+// ownThresholds are the thresholds of memlane's rules: sizes, or shares.
 var ownThresholds = []struct {
 	name, doc string
 	usual     string // default value
-	of        func(*leak.Settings) *int64
+	size      func(*leak.Settings) *int64
+	share     func(*leak.Settings) *float64
 }{
 	{"critical_bytes", "leak, growing_buffer: a leak of at least this size is critical", "1GiB",
-		func(s *leak.Settings) *int64 { return &s.Critical }},
-	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *leak.Settings) *int64 { return &s.Limit }},
+		func(s *leak.Settings) *int64 { return &s.Critical }, nil},
+	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *leak.Settings) *int64 { return &s.Limit }, nil},
+	{"min_leak_bytes", "leak, growing_buffer: a smaller leak is info", "32KiB", func(s *leak.Settings) *int64 { return &s.Least }, nil},
+	{"min_confidence", "leak, growing_buffer: a leak with less confidence is info", "0", nil, func(s *leak.Settings) *float64 { return &s.Sure }},
 }
 
 // rules are the rules that a command line selects, and their results.
@@ -72,9 +75,10 @@ type rules struct {
 	failOn     string
 
 	ranks    *answer.Ranks
-	report   *preset.Optimization // of the last capture; nil for memlane's own rules
-	outliers []leak.Finding       // about ranks that differ from the others
-	met      int                  // findings that meet --fail-on
+	report   *preset.Optimization   // of the last capture; nil for memlane's own rules
+	outliers []leak.Finding         // about ranks that differ from the others
+	met      int                    // findings that meet --fail-on
+	unjudged *lifetime.NothingError // the first capture to which no rule applies, with --fail-on
 }
 
 func rulesOf(c *cli.Context) (r *rules, err error) {
@@ -131,12 +135,19 @@ func (r *rules) set(name, value string) error {
 	}
 	var names []string
 	for _, t := range ownThresholds {
-		if t.name == name {
+		if t.name == name && t.size != nil {
 			n, err := units.ParseBytes(value)
 			if err != nil || n <= 0 {
 				return fmt.Errorf("%q is not a size such as 80GiB", value)
 			}
-			*t.of(&r.settings) = n
+			*t.size(&r.settings) = n
+			return nil
+		} else if t.name == name {
+			share, err := strconv.ParseFloat(value, 64)
+			if err != nil || !(share >= 0 && share <= 1) {
+				return fmt.Errorf("%q is not a share from 0 to 1, such as 0.5", value)
+			}
+			*t.share(&r.settings) = share
 			return nil
 		}
 		names = append(names, t.name)
@@ -206,6 +217,9 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outl
 	}
 	err = reading.each(c, &selection, func(capture *lifetime.Capture) error {
 		outline, found := capture.Outline(), r.find(capture)
+		if why := answer.Unjudged(capture); why != "" && r.failOn != "" && r.unjudged == nil {
+			r.unjudged = &lifetime.NothingError{File: capture.Name(), Why: "--fail-on cannot be judged: " + why}
+		}
 		r.met += r.meetFailOn(found)
 		r.ranks.Add(outline, found)
 		take(capture, outline, found)
@@ -239,7 +253,7 @@ func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.
 // score returns the score that another tool gives.
 func (r *rules) score() answer.Score {
 	s := r.report.OptimizationScore
-	return answer.Score{Score: s.Score, Grade: s.Grade, Description: s.Description}
+	return answer.Score{Score: new(int64(s.Score)), Grade: s.Grade, Description: s.Description}
 }
 
 // meetFailOn counts the findings that meet --fail-on.
@@ -256,6 +270,9 @@ func (r *rules) meetFailOn(found []leak.Finding) (n int) {
 // checkFailOn returns an error if findings meet --fail-on.
 func (r *rules) checkFailOn() error {
 	if r.met == 0 {
+		if r.unjudged != nil {
+			return r.unjudged
+		}
 		return nil
 	}
 	return failOnMet("%s: %s", r.failOn, units.Plural(r.met, "finding"))

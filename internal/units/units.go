@@ -5,8 +5,8 @@ package units
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 )
@@ -21,7 +21,24 @@ func Bytes(n int64) string {
 	if u < 1024 {
 		return fmt.Sprintf("%s%d B", sign, u)
 	}
-	return sign + humanize.IBytesN(u, 3)
+	v, i := float64(u)/1024, 0
+	names := [...]string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for ; v >= 999.5 && i+1 < len(names); i++ { // never "1002 MiB"
+		v /= 1024
+	}
+	return string(append(appendDigits([]byte(sign), v), " "+names[i]...))
+}
+
+// appendDigits appends a number below 999.5 with three significant digits, and at most two decimals.
+func appendDigits(b []byte, v float64) []byte {
+	digits, unit := 2, 100.0
+	switch a := math.Abs(v); {
+	case a >= 99.95:
+		digits, unit = 0, 1
+	case a >= 9.995:
+		digits, unit = 1, 10
+	}
+	return strconv.AppendFloat(b, math.Round(v*unit)/unit, 'f', digits, 64)
 }
 
 // Signed formats the change of a size: "+4.00 MiB", "-1.50 GiB", "0 B".
@@ -63,29 +80,25 @@ func ParseBytes(s string) (int64, error) {
 
 // Span formats a length on an axis: for the unit "ns" as "65.2 ms", otherwise as a count
 // with the name of the unit.
-func Span(n int64, unit string) string {
-	if unit != "ns" {
-		if n == 1 {
-			return "1 " + unit
-		}
-		return Count(n) + " " + unit + "s"
+func Span(n int64, unit string) string { return string(AppendSpan(nil, n, unit)) }
+
+// AppendSpan appends Span to b, for callers with millions of them.
+func AppendSpan(b []byte, n int64, unit string) []byte {
+	switch {
+	case unit != "ns" && n == 1:
+		return append(append(b, "1 "...), unit...)
+	case unit != "ns":
+		return append(append(append(append(b, Count(n)...), ' '), unit...), 's')
 	}
-	d := time.Duration(n)
-	for _, u := range []struct {
-		size time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
-		if d >= u.size || d <= -u.size {
-			v := float64(d) / float64(u.size)
-			digits := 2
-			switch a := math.Abs(v); {
-			case a >= 99.95:
-				digits = 0
-			case a >= 9.995:
-				digits = 1
-			}
-			return fmt.Sprintf("%.*f %s", digits, v, u.name)
+	for _, u := range spanUnits {
+		if v := float64(n) / u.size; math.Abs(v) >= 0.9995 { // never "1000 ms"
+			return append(appendDigits(b, v), u.name...)
 		}
 	}
-	return fmt.Sprintf("%d ns", n)
+	return append(strconv.AppendInt(b, n, 10), " ns"...)
 }
+
+var spanUnits = [...]struct {
+	size float64
+	name string
+}{{1e9, " s"}, {1e6, " ms"}, {1e3, " µs"}}

@@ -8,7 +8,7 @@ import (
 func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 45: "45 B", 1023: "1023 B", 1024: "1.00 KiB", 4 << 20: "4.00 MiB", 71303168: "68.0 MiB",
-		224186138: "214 MiB", 1 << 30: "1.00 GiB", -3 << 29: "-1.50 GiB", math.MinInt64: "-8.00 EiB",
+		224186138: "214 MiB", 1002 << 20: "0.98 GiB", 999 << 20: "999 MiB", 1<<20 - 1: "1.00 MiB", 1000 << 10: "0.98 MiB", math.MaxInt64: "8.00 EiB", 1 << 30: "1.00 GiB", -3 << 29: "-1.50 GiB", math.MinInt64: "-8.00 EiB",
 	} {
 		if got := Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
@@ -43,7 +43,7 @@ func TestSpan(t *testing.T) {
 		unit string
 		want string
 	}{
-		{5, "ns", "5 ns"}, {1500, "ns", "1.50 µs"}, {65165000, "ns", "65.2 ms"}, {123e9, "ns", "123 s"},
+		{5, "ns", "5 ns"}, {1500, "ns", "1.50 µs"}, {65165000, "ns", "65.2 ms"}, {123e9, "ns", "123 s"}, {999_960_000, "ns", "1.00 s"}, {999_400, "ns", "999 µs"},
 		{-2500, "ns", "-2.50 µs"}, {1, "event", "1 event"}, {1200, "event", "1,200 events"},
 	} {
 		if got := Span(c.n, c.unit); got != c.want {

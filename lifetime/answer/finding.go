@@ -13,6 +13,7 @@ import (
 type Finding struct {
 	Rule           string         `json:"rule"`            // rule; memlane leaks --list-rules lists all
 	Severity       string         `json:"severity"`        // critical, warning or info
+	Leak           bool           `json:"leak"`            // a confirmed leak; the severity of a small one is info
 	Confidence     float64        `json:"confidence"`      // 0 to 1
 	File           string         `json:"file"`            // capture
 	Space          string         `json:"space"`           // memory ID
@@ -26,7 +27,6 @@ type Finding struct {
 	Suggestions    []string       `json:"suggestions"`     // advice, one line each
 
 	Level leak.Severity `json:"-"`
-	Leak  bool          `json:"-"` // a confirmed leak
 	Name  string        `json:"-"` // of the place; "" for a finding about the whole space
 	Text  string        `json:"-"` // description without the place
 	Cause string        `json:"-"` // place of the largest finding that one change may fix together with this one

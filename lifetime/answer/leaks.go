@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -27,9 +28,17 @@ type Leaks struct {
 
 // Score grades all findings together.
 type Score struct {
-	Score       int    `json:"score"`       // 0 to 100
-	Grade       string `json:"grade"`       // A, B, C, D or F
-	Description string `json:"description"` // one sentence
+	Score       *int64 `json:"score"`       // 0 to 100; null if nothing could be judged
+	Grade       string `json:"grade"`       // A, B, C, D or F; empty if nothing could be judged
+	Description string `json:"description"` // one sentence; it names what could not be judged
+}
+
+// String returns the score in one line.
+func (s Score) String() string {
+	if s.Score == nil {
+		return "not graded: " + s.Description
+	}
+	return fmt.Sprintf("%s, %d of 100: %s", s.Grade, *s.Score, s.Description)
 }
 
 // CaptureLeaks has the findings of one capture.
@@ -39,6 +48,9 @@ type CaptureLeaks struct {
 	Notes     []string // spaces in which leaks cannot be detected, and why
 	Findings  []Finding
 	Functions []Function
+
+	unjudged string   // why no rule applies to the capture; "" if one does
+	gaps     []string // memory IDs in which leaks cannot be detected, beside others in which they can
 }
 
 // Function has the allocations and frees of the functions that --function selects, in one memory ID.
@@ -63,7 +75,7 @@ type Change struct {
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 // function selects functions; nil selects none.
 func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
-	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found)}
+	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
 	}
@@ -111,6 +123,23 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 		l.Notes = append(l.Notes, "These are compiled programs. Their memory is planned at compile time, so nothing can leak.")
 	}
 	l.Notes = append(l.Notes, unjudgedNotes(c, unjudged)...)
+	if judged > 0 {
+		for _, s := range unjudged {
+			l.gaps = append(l.gaps, s.ID())
+		}
+	}
+}
+
+// Unjudged returns why no rule applies to a capture, "" if one does: it has a history, a compiled program, or calls or
+// samples of other profilers.
+func Unjudged(c *lifetime.Capture) string {
+	judged := len(c.Spaces) == 0 || len(c.Calls)+len(c.Samples) > 0 || slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool {
+		return static(&s.SpaceInfo) || s.Facts&lifetime.History != 0
+	})
+	if judged {
+		return ""
+	}
+	return whyUnjudged(c, c.Spaces[0])
 }
 
 // maxIDs is the maximum number of memory IDs in a sentence.
@@ -128,13 +157,17 @@ func unjudgedNotes(c *lifetime.Capture, spaces []*lifetime.Space) (notes []strin
 		ids[why] = append(ids[why], s.ID())
 	}
 	for _, why := range reasons {
-		all := ids[why]
-		if more := len(all) - maxIDs; more > 0 {
-			all = append(all[:maxIDs:maxIDs], units.Count(int64(more))+" more (memlane info lists them)")
-		}
-		notes = append(notes, strings.Join(all, ", ")+": "+why)
+		notes = append(notes, listed(ids[why])+": "+why)
 	}
 	return notes
+}
+
+// listed returns up to maxIDs names as a list.
+func listed(names []string) string {
+	if more := len(names) - maxIDs; more > 0 {
+		names = append(names[:maxIDs:maxIDs], units.Count(int64(more))+" more (memlane info lists them)")
+	}
+	return strings.Join(names, ", ")
 }
 
 // whyUnjudged returns what is missing for the detection of leaks in a space, and how to record it.
@@ -180,15 +213,29 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *Leaks {
 	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Ranks: ranks.Rows(), Summary: ranks.Summary()}
 	ranks.group(out.Summary, captures)
-	points := 0
+	points, unjudged := 0, 0
+	var gaps []string
 	for i := range captures {
+		if captures[i].unjudged != "" {
+			unjudged++
+			gaps = append(gaps, captures[i].File)
+		}
+		gaps = append(gaps, captures[i].gaps...)
 		points += cost(captures[i].Findings)
 		out.Findings = append(out.Findings, captures[i].Findings...)
 		out.Functions = append(out.Functions, captures[i].Functions...)
 	}
 	about := RankFindingsOf(outliers)
 	out.Findings = append(out.Findings, about...)
+	if unjudged > 0 && unjudged == len(captures) {
+		out.Score = Score{Description: "leaks cannot be judged: " + captures[0].unjudged}
+		return out
+	}
 	out.Score = scoreOf(points + cost(about))
+	if slices.Sort(gaps); len(gaps) > 0 {
+		gaps = slices.Compact(gaps)
+		out.Score.Description += "; not judged: " + listed(gaps)
+	}
 	return out
 }
 
@@ -211,5 +258,5 @@ func cost(found []Finding) (points int) {
 
 func scoreOf(points int) Score {
 	s := preset.ScoreOf(points)
-	return Score{s.Score, s.Grade, s.Description}
+	return Score{new(int64(s.Score)), s.Grade, s.Description}
 }

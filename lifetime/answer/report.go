@@ -21,7 +21,6 @@ type Report struct {
 	Ranks     []Rank      `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
 	Counts   string          `json:"-"` // "1 critical, 2 warnings, 3 notes"
-	Judged   bool            `json:"-"` // there is a history or a compiled program, so rules apply
 	First    []Finding       `json:"-"` // most severe findings, one for each cause
 	Captures []CaptureReport `json:"-"`
 	RankInfo *RankSummary    `json:"-"`
@@ -50,7 +49,6 @@ type CaptureReport struct {
 	Peaks []Peak // of spaces of the run, else of the compiled program with the highest peak
 
 	summary Summary
-	judged  bool
 }
 
 // PresetReport is the report of another tool, with its rules and keys, plus the findings.
@@ -68,7 +66,7 @@ const maxFirst = 3
 
 // CaptureReportOf returns the part of a report about one capture.
 func CaptureReportOf(c *lifetime.Capture, o *lifetime.Outline, leaks CaptureLeaks) CaptureReport {
-	r := CaptureReport{Info: InfoOf(o), Leaks: leaks, judged: canJudge(c)}
+	r := CaptureReport{Info: InfoOf(o), Leaks: leaks}
 	r.summary.add(c)
 	for _, i := range Choose(o, false).Spaces {
 		r.Peaks = append(r.Peaks, OutlinePeakOf(&o.Tables, o.Spaces[i], AtPeak))
@@ -87,7 +85,6 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.F
 		Captures: of, RankInfo: l.Summary, Outliers: RankFindingsOf(outliers)}
 	for i := range of {
 		r.Summary.join(of[i].summary)
-		r.Judged = r.Judged || of[i].judged
 	}
 	r.First = firstOf(leaks)
 	r.Counts = r.counts(leaks)
@@ -125,14 +122,6 @@ func (sum *Summary) join(o Summary) {
 	if o.Timestamp != nil && (sum.Timestamp == nil || *o.Timestamp > *sum.Timestamp) {
 		sum.Timestamp = o.Timestamp
 	}
-}
-
-// canJudge reports whether the rules apply to a capture: it has a history, a compiled program, or calls or samples of other
-// profilers.
-func canJudge(c *lifetime.Capture) bool {
-	return len(c.Spaces) == 0 || len(c.Calls)+len(c.Samples) > 0 || slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool {
-		return static(&s.SpaceInfo) || s.Facts&lifetime.History != 0
-	})
 }
 
 // firstOf returns the most severe findings above Info, one for each cause, at most maxFirst.
@@ -173,8 +162,6 @@ func (r *Report) counts(all []CaptureLeaks) string {
 	switch {
 	case parts != nil:
 		return strings.Join(parts, ", ")
-	case !r.Judged:
-		return "leaks cannot be judged: no history of allocations and frees"
 	}
 	return "no finding"
 }
@@ -184,8 +171,8 @@ func (r *Report) OfCaptures() []Finding { return r.Findings[:len(r.Findings)-len
 
 // None explains why there are no findings.
 func (r *Report) None() string {
-	if !r.Judged {
-		return "None: without a history of allocations and frees, leaks cannot be judged."
+	if r.Score.Score.Score == nil {
+		return "None: " + r.Score.Description + "."
 	}
 	return "None: no leak and no other problem was found."
 }

@@ -63,13 +63,21 @@ func nullable(all jsonschema.Definitions, t reflect.Type) {
 	if t.Kind() != reflect.Struct {
 		return
 	}
-	for _, f := range reflect.VisibleFields(t) {
+	nullableFields(all, t, all[t.Name()])
+}
+
+// nullableFields does so for the fields of t in the definition def. Embedded structs have their fields there too.
+func nullableFields(all jsonschema.Definitions, t reflect.Type, def *jsonschema.Schema) {
+	for f := range t.Fields() {
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			nullableFields(all, f.Type, def)
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
 		}
 		nullable(all, f.Type)
-		property, ok := all[t.Name()].Properties.Get(name)
+		property, ok := def.Properties.Get(name)
 		if ok && f.Type.Kind() == reflect.Pointer && property.OneOf == nil {
 			value := *property
 			value.Description = ""

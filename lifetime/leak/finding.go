@@ -46,6 +46,8 @@ type Finding struct {
 	Suggestions  []string // advice, each at most 76 columns unless it names a place
 
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
+
+	minor bool // a confirmed leak that is Info because of Settings.Least or Settings.Sure
 }
 
 // Place returns the site that names the place of a finding, 0 for a finding about the whole space.
@@ -57,7 +59,7 @@ func (f *Finding) Place() lifetime.SiteID {
 }
 
 // IsLeak reports whether a finding is a confirmed leak.
-func (f *Finding) IsLeak() bool { return f.Kind == KindLeak && f.Severity > Info }
+func (f *Finding) IsLeak() bool { return f.Kind == KindLeak && (f.Severity > Info || f.minor) }
 
 // Sort puts findings in the order of reports: most severe first, leaks before others, then most bytes.
 func Sort(all []Finding) {

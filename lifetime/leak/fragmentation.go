@@ -51,7 +51,10 @@ func fragmentation(p *Pass) []Finding {
 	}
 	state, stable := "reserved memory is still growing at the end", float64(after) >= stableShare*float64(n)
 	if stable {
-		state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
+		state = "reserved memory did not grow during the recording, so this is not a leak"
+		if last > 0 {
+			state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
+		}
 	}
 	if harmed && (!stable || holes.Total >= p.critical()) {
 		f.Severity = Warning
@@ -62,7 +65,7 @@ func fragmentation(p *Pass) []Finding {
 }
 
 // forced returns the bytes that were reserved although as much reserved memory was free, and the instant of the last
-// reservation. Regions for small buffers do not count: large requests cannot use them.
+// reservation, 0 if there was none. Regions for small buffers do not count: large requests cannot use them.
 func (p *Pass) forced() (bytes, last int64) {
 	s := p.Space
 	steps := s.ReservedLevels()

@@ -145,7 +145,7 @@ func TestReasons(t *testing.T) {
 		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "others used 10.0 MiB, and 30.0 MiB were free"},
 		"less than that is":      {full, 100, mib, 30*mib + 1, "exhausted", "the process has its own limit"},
 		"as much is free":        {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free: the process has its own limit"},
-		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1024 KiB free; "},
+		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1.00 MiB free; "},
 		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
 		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "others used 40.0 MiB, and 0 B were free"},
 	} {

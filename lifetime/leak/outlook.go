@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	criticalBytes = 1 << 30 // occupied bytes from which a leak is critical
-	certainSteps  = 50      // steps that make a leak certain: caches of a few dozen entries are full by then
+	criticalBytes  = 1 << 30  // occupied bytes from which a leak is critical
+	leastLeakBytes = 32 << 10 // occupied bytes below which a leak is not worth a warning
+	certainSteps   = 50       // steps that make a leak certain: caches of a few dozen entries are full by then
 
 	// A leak is critical if it reaches the limit of the device within horizon steps, or within windows times the
 	// recorded steps.
@@ -62,6 +63,8 @@ func (p *Pass) growth(f *Finding, n, first int) string {
 }
 
 func (p *Pass) critical() int64 { return cmp.Or(p.Critical, criticalBytes) }
+
+func (p *Pass) leastLeak() int64 { return cmp.Or(p.Least, leastLeakBytes) }
 
 // project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since its
 // first step; "" if the limit is unknown.

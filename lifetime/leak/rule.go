@@ -101,6 +101,9 @@ func (p *Pass) run(r Rule) []Finding {
 	for i := range found {
 		f := &found[i]
 		f.Rule, f.Kind, f.Space = r.Name, r.Kind, p.Space
+		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure) {
+			f.Severity, f.minor = Info, true
+		}
 		for _, site := range f.Sites {
 			p.explained[site] = p.explained[site] || r.Explains
 		}

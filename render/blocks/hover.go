@@ -3,7 +3,6 @@ package blocks
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -75,13 +74,13 @@ func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 		out = append(out, "\nallocated before the window"...)
 	} else {
 		out = append(out, "\nfrom "...)
-		out = appendSpan(out, b.Begin-p.s.Begin, unit)
+		out = units.AppendSpan(out, b.Begin-p.s.Begin, unit)
 	}
 	if b.Edge&lifetime.EndOpen != 0 {
 		out = append(out, ", alive at the end"...)
 	} else {
 		out = append(out, ", for "...)
-		out = appendSpan(out, b.End-b.Begin, unit)
+		out = units.AppendSpan(out, b.End-b.Begin, unit)
 	}
 	if b.Edge&lifetime.Pending != 0 {
 		out = append(out, " (free pending)"...)
@@ -163,27 +162,4 @@ func (p *picture) size(n int64) []byte {
 		p.sizes[n] = text
 	}
 	return text
-}
-
-// appendSpan appends the result of units.Span, which is too slow for every block. A test
-// compares the two.
-func appendSpan(b []byte, n int64, unit string) []byte {
-	if unit != "ns" || n < int64(time.Microsecond) {
-		return append(b, units.Span(n, unit)...)
-	}
-	size, name := time.Microsecond, " µs"
-	switch {
-	case n >= int64(time.Second):
-		size, name = time.Second, " s"
-	case n >= int64(time.Millisecond):
-		size, name = time.Millisecond, " ms"
-	}
-	v, digits := float64(n)/float64(size), 2
-	switch {
-	case v >= 99.95:
-		digits = 0
-	case v >= 9.995:
-		digits = 1
-	}
-	return append(strconv.AppendFloat(b, v, 'f', digits, 64), name...)
 }

@@ -61,7 +61,8 @@ type unit struct {
 	name string
 }
 
-var timeUnits = []unit{{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
+// timeUnits are those of units.Span, so that ticks agree with the times in texts.
+var timeUnits = []unit{{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
 
 // Origin returns the zero of a space's horizontal axis: the beginning of the window.
 // In a compiled program this is instruction 0; buffers before it have negative times.

@@ -23,7 +23,11 @@ const (
 func WriteMarkdown(w io.Writer, r *answer.Report) error {
 	m := &markdown{}
 	m.line("# Memory report\n")
-	m.line("**%s** · %d of 100 · %s · %s", r.Score.Grade, r.Score.Score.Score, r.Score.Description, r.Counts)
+	if score := r.Score.Score; score.Score == nil {
+		m.line("**Not graded** · %s · %s", Escape(score.Description), r.Counts)
+	} else {
+		m.line("**%s** · %d of 100 · %s · %s", score.Grade, *score.Score, Escape(score.Description), r.Counts)
+	}
 	m.first(r)
 	m.memory(r)
 	m.ranks(r.RankInfo)

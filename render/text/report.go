@@ -10,7 +10,7 @@ import (
 // Report writes a report: first actions, then the output of info, leaks and peak.
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
-	p.Para("", "  ", fmt.Sprintf("%s, %d of 100: %s; %s", r.Score.Grade, r.Score.Score.Score, r.Score.Description, r.Counts))
+	p.Para("", "  ", fmt.Sprintf("%s; %s", r.Score.Score, r.Counts))
 	for i := range r.First {
 		f := &r.First[i]
 		p.Line("")

@@ -6,11 +6,14 @@ const sizes = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 export function bytes(n) {
   const size = Math.abs(n);
   if (size < 1024) return `${n} B`;
-  let power = Math.min(Math.floor(Math.log2(size) / 10), sizes.length);
-  let value = size / 1024 ** power;
-  if (value >= 999.5 && value >= 1024 - 0.5 && power < sizes.length) value = size / 1024 ** ++power;
-  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return `${n < 0 ? '-' : ''}${value.toFixed(digits)} ${sizes[power - 1]}`;
+  let power = 1;
+  let value = size / 1024;
+  for (; value >= 999.5 && power < sizes.length; power++) value /= 1024;
+  return `${n < 0 ? '-' : ''}${threeDigits(value)} ${sizes[power - 1]}`;
+}
+
+function threeDigits(value) {
+  return value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2);
 }
 
 // exact returns a size, with the exact number of bytes if it is rounded.
@@ -38,7 +41,7 @@ export function span(n, unit) {
   if (unit !== 'ns') return several(n, unit);
   for (const [size, name] of times) {
     const value = n / size;
-    if (Math.abs(value) >= 1) return `${value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2)} ${name}`;
+    if (Math.abs(value) >= 0.9995) return `${threeDigits(value)} ${name}`;
   }
   return `${Math.round(n)} ns`;
 }
