@@ -337,6 +337,9 @@ func (e *expansion) Read(p []byte) (int, error) {
 // that recognises head. It fails if there is none, and describes the file.
 func choose(file string, head []byte, name string) (Format, error) {
 	var names []string
+	if name == "" && isJSONSnapshot(head) { // a list would pass as a trace
+		return Format{}, errors.New("a memory snapshot written as JSON, which memlane does not read; write the same object with pickle.dump, or call " + `torch.cuda.memory._dump_snapshot("FILE")`)
+	}
 	for _, f := range All {
 		if name == f.Name || name == "" && f.Sniff(head) {
 			return f, nil

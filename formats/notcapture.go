@@ -86,6 +86,13 @@ func contains(text string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.Contains(head, []byte(text)) }
 }
 
+// isJSONSnapshot reports whether JSON begins with segments of torch.cuda.memory._snapshot, or contains them.
+func isJSONSnapshot(head []byte) bool {
+	text := bytes.TrimLeft(head, "\ufeff \t\r\n")
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && bytes.Contains(text, []byte(`"total_size"`)) &&
+		(bytes.Contains(text, []byte(`"segment_type"`)) || bytes.Contains(text, []byte(`"segments"`)))
+}
+
 func isZeros(head []byte) bool { return len(bytes.Trim(head, "\x00")) == 0 }
 
 func isTar(head []byte) bool {

@@ -257,6 +257,8 @@ func TestRefused(t *testing.T) {
 		{"json, named", []byte("{}"), "torch-snapshot", "is not a pickle opcode: damaged, or not a pickle; copy it again"},
 		{"pickle, named", pickle, "native", `line 1: want "memlane native 2"`},
 		{"pickle, misnamed", pickle, "tarot", `unknown input format "tarot"; known formats: torch-snapshot, xplane, `},
+		{"dumped.json", []byte(`{"segments": [{"device": 0, "total_size": 2097152}], "device_traces": []}`), "", "a memory snapshot written as JSON"},
+		{"segments.json", []byte(`[{"device": 0, "total_size": 2097152, "segment_type": "small"}]`), "", "a memory snapshot written as JSON"},
 		{"only the magic.native", []byte("memlane native 2\n"), "", "no source"},
 		{"contradiction.native", []byte("memlane native 2\nsource format=\"x\" producer=\"y\"\nspace source=0 axis=\"time\" begin=0 end=+10\nbuffer +5 +3 0x200 1 1\n"), "", "contradicts itself"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 )
 
@@ -40,7 +41,9 @@ func open(file string, in Input) (*source, error) {
 		s.in, s.file, s.size = f, f, f.Size()
 	} else if file != "-" {
 		f, err := os.Open(file)
-		if err != nil {
+		if strings.Contains(file, "://") && err != nil {
+			return nil, errors.New("is an address, but memlane reads files: download it first; memlane-fleet reads s3, gs and azblob addresses")
+		} else if err != nil {
 			return nil, err
 		}
 		s.in, s.file = f, f

@@ -49,7 +49,7 @@ func diffCaptures(c *cli.Context) error {
 	if c.NArg() != 2 {
 		return wrongCount(c.NArg())
 	}
-	format, err := reportFormat(c)
+	format, err := reportFormat(c, ".svg", ".png", profileExtension)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func diffCaptures(c *cli.Context) error {
 	}
 	d := diff.Compare(both[0], both[1], leak.Settings{})
 	switch {
-	case outputEndsIn(c, ".pb.gz"):
+	case outputEndsIn(c, profileExtension):
 		format = profileDiff
 	case (outputEndsIn(c, ".svg") || outputEndsIn(c, ".png")) && c.String("format") == "" && format == textReport:
 		format = pictureDiff

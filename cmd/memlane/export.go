@@ -57,6 +57,9 @@ func export(c *cli.Context) error {
 	case to.Binary && toStdout(c) && terminalOf(c.App.Writer) != nil:
 		return usage("export: %s is binary; write it to a file with -o, or pipe it to a program", to.Name)
 	}
+	if err := checkName(c, to.Extension); err != nil {
+		return err
+	}
 	files, err := filesOf(c)
 	if err == nil && len(files) != 1 {
 		err = usage("export takes one capture (got %d); see memlane export --help", len(files))

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"compress/gzip"
+	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -79,6 +82,41 @@ func TestSmallLeaks(t *testing.T) {
 	for _, threshold := range []string{"min_confidence=2", "min_leak_bytes=-1", "min_leak_bytes=x"} {
 		if _, _, status := memlane("", "leaks", "--threshold", threshold, file); status != statusUsage {
 			t.Errorf("%s: status %d", threshold, status)
+		}
+	}
+}
+
+// TestOutputNames checks that a file has the content that its name promises, and is compressed if it ends in .gz.
+func TestOutputNames(t *testing.T) {
+	dir, file := t.TempDir(), pickles(t)["leak_loss"]
+	for _, args := range []string{"svg -o x.pdf", "svg -o x.html", "svg -o x.JSON.gz", "report -o r.pdf", "report -o r.svg", "pprof -o p.svg", "export --to json -o x.csv", "diff -o d.parquet " + file} {
+		words := strings.Fields(strings.Replace(args, "-o ", "-o "+dir+"/", 1))
+		_, stderr, status := memlane("", append(words, "--quiet", file)...)
+		if status != statusUsage || !strings.Contains(stderr, "does not write") {
+			t.Errorf("%s: status %d, %s", args, status, stderr)
+		}
+	}
+	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+	for name, begins := range map[string]string{"r.json.gz": "{\n", "r.md.gz": "# Memory report\n", "r.html.gz": "<!", "r.txt.gz": "B, ", "r.gz": "B, "} {
+		out := filepath.Join(dir, name)
+		succeed(t, "report", "-o", out, "--quiet", pickles(t)["healthy"])
+		in, err := os.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text, err := io.ReadAll(z)
+		in.Close()
+		if begins == "B, " {
+			begins = string(text[:1]) + ", "
+		}
+		if err != nil || !strings.HasPrefix(string(text), begins) {
+			t.Errorf("%s: %.40q, %v", name, text, err)
 		}
 	}
 }

@@ -9,7 +9,11 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -54,10 +58,40 @@ func brokenPipe(err error) bool {
 // toStdout reports whether -o names no file.
 func toStdout(c *cli.Context) bool { return c.String("output") == "-" || c.String("output") == "" }
 
-// writeOutput calls write with the output that -o names.
+// knownExtensions are those of files whose content people know from the name.
+var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", ".htm", ".md", ".json", ".sarif", ".csv", ".parquet", ".xlsx", ".pb.gz"}
+
+// checkName refuses a file name that promises another content than one of those written, given by their extensions.
+// NAME.gz is NAME compressed.
+func checkName(c *cli.Context, written ...string) error {
+	name := strings.ToLower(c.String("output"))
+	if !strings.HasSuffix(name, profileExtension) {
+		name = strings.TrimSuffix(name, ".gz")
+	}
+	for _, ext := range knownExtensions {
+		if strings.HasSuffix(name, ext) && !slices.ContainsFunc(written, func(w string) bool { return strings.HasSuffix(w, ext) }) {
+			return usage("-o %s: memlane %s does not write %s here; it writes %s", c.String("output"), c.Command.Name, ext, strings.Join(written, ", "))
+		}
+	}
+	return nil
+}
+
+// profileExtension is that of profiles, which are compressed anyway.
+const profileExtension = ".pb.gz"
+
+// writeOutput calls write with the output that -o names. It compresses NAME.gz.
 func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 	if toStdout(c) {
 		return write(c.App.Writer)
+	}
+	if plain := write; outputEndsIn(c, ".gz") && !outputEndsIn(c, profileExtension) && c.Command.Name != "pprof" {
+		write = func(w io.Writer) error {
+			z := gzip.NewWriter(w)
+			if err := plain(z); err != nil {
+				return err
+			}
+			return z.Close()
+		}
 	}
 	return writeFiles(c.Context, []string{c.String("output")}, func(w io.Writer, _ int) error { return write(w) })
 }

@@ -48,6 +48,9 @@ func writePprof(c *cli.Context) error {
 	if toStdout(c) && terminalOf(c.App.Writer) != nil {
 		return usage("pprof: a profile is binary; write it to a file with -o, or pipe it to a program")
 	}
+	if err := checkName(c, profileExtension); err != nil {
+		return err
+	}
 	ranks, err := ranksOf(c)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -112,7 +113,7 @@ func writeReport(c *cli.Context) error {
 }
 
 // reportFormat returns the format that --format, --json or the name of -o selects.
-func reportFormat(c *cli.Context) (string, error) {
+func reportFormat(c *cli.Context, others ...string) (string, error) {
 	name := c.String("format")
 	switch {
 	case c.Bool("json") && name != "" && name != jsonReport:
@@ -120,7 +121,18 @@ func reportFormat(c *cli.Context) (string, error) {
 	case c.Bool("json"):
 		return jsonReport, nil
 	}
-	extension := filepath.Ext(c.String("output"))
+	extension := filepath.Ext(strings.TrimSuffix(c.String("output"), ".gz"))
+	written := others
+	for _, f := range reportFormats {
+		if f.extension != "" {
+			written = append(written, f.extension)
+		}
+	}
+	if name == "" && !toStdout(c) {
+		if err := checkName(c, written...); err != nil {
+			return "", err
+		}
+	}
 	for _, f := range reportFormats {
 		if name == f.name || name == "" && extension != "" && extension == f.extension {
 			return f.name, nil

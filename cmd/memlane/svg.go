@@ -71,6 +71,9 @@ func svg(c *cli.Context) error {
 	if err != nil || maxBlocks < 1 {
 		return usage("--max-blocks %q: use a number of at least 1", c.String("max-blocks"))
 	}
+	if err := checkName(c, ".svg", ".png"); err != nil {
+		return err
+	}
 	files, err := filesOf(c)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 // chartOptions returns the theme of --theme and the format that the name of -o selects.
 func chartOptions(c *cli.Context) chart.Options {
 	o := chart.Options{Format: canvas.SVG, Theme: themes[c.String("theme")]}
-	if outputEndsIn(c, ".png") {
+	if outputEndsIn(c, ".png") || outputEndsIn(c, ".png.gz") {
 		o.Format = canvas.PNG
 	}
 	return o

@@ -89,8 +89,11 @@ func (r *reader) sample(message wire.Span, i int) error {
 	switch {
 	case err != nil:
 		return err
-	case whole && s.bytes == 0 && (s.count == 0 || s.kind == executable):
-		return nil // empty, or of unknown size
+	case whole && s.kind == executable && s.count > 0 && s.bytes <= 0: // -1 a program on TPU
+		r.b.Lose(loss.UnknownSize, s.count, 0, s.device)
+		return nil
+	case whole && s.bytes == 0 && s.count == 0:
+		return nil
 	case whole && 0 < s.count && s.bytes >= 0:
 		if space, ok := r.space(&s); ok {
 			r.live(space, &s)

@@ -174,6 +174,8 @@ func listed(names []string) string {
 func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 	why := "no history of allocations and frees"
 	switch {
+	case len(s.Buffers)+len(s.Totals)+len(s.Regions)+s.Allocations+s.Frees == 0:
+		return "nothing was recorded here: no allocation, and no live buffer"
 	case s.UsageOnly() && s.Allocations+s.Frees > 0:
 		return "allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them"
 	case s.UsageOnly():

@@ -28,7 +28,7 @@ const adviceFragmented = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; 
 func fragmentation(p *Pass) []Finding {
 	s := p.Space
 	switch {
-	case p.fragmented:
+	case p.fragmented || p.compiled():
 		return nil
 	case len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0:
 		return p.reportedFragmentation()
@@ -38,6 +38,15 @@ func fragmentation(p *Pass) []Finding {
 	pieces, ok := holes.Fragmentation()
 	if !ok || holes.Total < leastGap || shareOf(holes.Total, reserved) < minGap || pieces < minPieces {
 		return nil
+	}
+	if !p.dynamic() { // an end state without a history
+		f := Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
+			Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces)}}
+		if holes.Total >= p.critical() {
+			f.Severity = Warning
+		}
+		f.describe("", freeText(holes, reserved), "the capture has no history, so it is unknown since when")
+		return []Finding{f}
 	}
 	forced, last := p.forced()
 	n := len(s.Buffers)
@@ -59,9 +68,12 @@ func fragmentation(p *Pass) []Finding {
 	if harmed && (!stable || holes.Total >= p.critical()) {
 		f.Severity = Warning
 	}
-	f.describe("", fmt.Sprintf("%s of %s reserved are free at the end; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved),
-		units.Bytes(holes.Largest)), harm, state)
+	f.describe("", freeText(holes, reserved), harm, state)
 	return []Finding{f}
+}
+
+func freeText(holes lifetime.Holes, reserved int64) string {
+	return fmt.Sprintf("%s of %s reserved are free at the end; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved), units.Bytes(holes.Largest))
 }
 
 // forced returns the bytes that were reserved although as much reserved memory was free, and the instant of the last

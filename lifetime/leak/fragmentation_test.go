@@ -174,3 +174,37 @@ func TestCloseToLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestStateAlone checks that a fragmented end state is found without a history, and that a solid one is not.
+func TestStateAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		every int // of 100 blocks, every how many-th is alive
+		want  string
+	}{
+		"fragmented": {10, "the capture has no history, so it is unknown since when"},
+		"solid":      {1, ""},
+	} {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
+		s := b.Space()
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Event, Facts: lifetime.EndState | lifetime.Addresses | lifetime.Regions})
+		const size = 4 << 20
+		b.LiveRegion(s, lifetime.Region{Addr: 1 << 30, Size: 100 * size, Kind: "large"})
+		for i := 0; i < 100; i += c.every {
+			b.Live(s, build.Block{Addr: 1<<30 + uint64(i)*size, Requested: size, Occupied: size})
+		}
+		capture, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range find(t, capture, leak.Settings{}) {
+			if f.Rule == "fragmentation" {
+				got = f.Description
+			}
+		}
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

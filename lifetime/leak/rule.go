@@ -41,7 +41,7 @@ var Rules = []Rule{
 	{"imbalance", KindRetention, "allocations that were never freed and that no other rule explains", false, withHistory(imbalance)},
 	{"trend", KindUsage, "memory in use that rises without a call site that explains it, or that stays flat", false, wholeSpace(trend)},
 	{"spike", KindUsage, "steps whose peak is much higher than that of the median step", false, wholeSpace(withHistory(spike))},
-	{"fragmentation", KindWaste, "reserved memory that is free, but in pieces", false, wholeSpace(withHistory(fragmentation))},
+	{"fragmentation", KindWaste, "reserved memory that is free, but in pieces", false, wholeSpace(fragmentation)},
 	{"inefficient_allocation", KindWaste, "call sites whose buffers are much larger than requested", false, withHistory(inefficient)},
 	{"repeated_allocation", KindWaste, "buffers of one size that are allocated and freed again and again", false, withHistory(repeated)},
 	{"whole_program", KindProgram, "inputs, outputs and constants that are in use for the whole run of a compiled program", false, inProgram(wholeProgram)},
