@@ -65,7 +65,7 @@ var allowed = []struct {
 	{"lifetime/leak/preset", []string{"lifetime", "internal/units"}, true},
 	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/leak/preset", "lifetime/loss", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
-	{"lifetime/leak", []string{"lifetime", "internal/units"}, false},
+	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "internal/units"}, false},
 	{"internal/units", nil, true},

@@ -64,6 +64,7 @@ type heap struct {
 	pid        int32 // index into reader.pids
 	deviceType int16
 	device     int16
+	shared     bool // memory shared with other processes
 }
 
 func (r *reader) memoryEvent(e *scan.Event) {
@@ -80,7 +81,7 @@ func (r *reader) memoryEvent(e *scan.Event) {
 		at: e.TS.NS, addr: a.Addr, known: a.Has&scan.HasAddr != 0, bytes: a.Bytes, total: -1, reserved: -1, thread: r.thread(e.PID, e.TID),
 		failed: string(e.Name) == failedRow,
 	}
-	m.heap = heap{r.pid(e.PID), int16(a.DeviceType), -1}
+	m.heap = heap{r.pid(e.PID), int16(a.DeviceType), -1, false}
 	if a.Has&scan.HasDeviceID != 0 {
 		m.heap.device = int16(a.DeviceID)
 	}
@@ -112,6 +113,30 @@ func (r *reader) addSpace(s lifetime.SpaceInfo) build.SpaceRef {
 	return ref
 }
 
+// separateShared gives the files that PyTorch maps into memory a heap of their own: the storages that workers of a DataLoader
+// share. The allocator does not count them. MapAllocator reports an allocation with its size as the reserved bytes and
+// 0 allocated bytes, and a free with 0 of both (aten/src/ATen/MapAllocator.cpp).
+func (r *reader) separateShared(byTime []int) {
+	mapped := map[heap]map[uint64]bool{} // addresses
+	for _, i := range byTime {
+		m := &r.memory[i]
+		switch {
+		case !onHost(int64(m.heap.deviceType)) || !m.known || m.failed || m.total != 0:
+			continue
+		case m.bytes > 0 && m.reserved == m.bytes:
+			if mapped[m.heap] == nil {
+				mapped[m.heap] = map[uint64]bool{}
+			}
+			mapped[m.heap][m.addr] = true
+		case m.bytes < 0 && m.reserved == 0 && mapped[m.heap][m.addr]:
+			delete(mapped[m.heap], m.addr)
+		default:
+			continue
+		}
+		m.heap.shared, m.total, m.reserved = true, -1, -1
+	}
+}
+
 // feed adds the memory events.
 func (r *reader) feed() {
 	r.spaces = map[heap]build.SpaceRef{}
@@ -121,7 +146,11 @@ func (r *reader) feed() {
 		ref, ok := r.spaces[m.heap]
 		if !ok {
 			h := m.heap
-			ref = r.addSpace(lifetime.SpaceInfo{Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device))})
+			info := lifetime.SpaceInfo{Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device))}
+			if h.shared {
+				info.Memory = "shared"
+			}
+			ref = r.addSpace(info)
 			r.spaces[m.heap] = ref
 			refs = append(refs, ref)
 		}

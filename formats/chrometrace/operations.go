@@ -119,11 +119,11 @@ type table struct {
 	hidden    []uint32   // names of calls that have no row
 }
 
-// nests reports whether a call may be the parent or child of another one. Python calls do since PyTorch 2.15, without a
+// nests reports whether a call may be the parent or child of another one. Python calls do since PyTorch 2.13, without a
 // row: its key_averages builds the tree from all calls and drops these rows at the end.
 func (t *table) nests(c *call) bool {
 	if c.kind == python {
-		return t.r.since215()
+		return t.r.since213()
 	}
 	return !slices.Contains(t.hidden, c.name)
 }
@@ -150,14 +150,14 @@ func (t *table) during(in *split, c *call, next *int) (from, to int) {
 	return *next, to
 }
 
-// since215 reports whether PyTorch 2.15 or later wrote the trace: earlier versions do not record the host name.
-func (r *reader) since215() bool { return r.host != "" }
+// since213 reports whether PyTorch 2.13 or later wrote the trace: earlier versions do not record the host name.
+func (r *reader) since213() bool { return r.host != "" }
 
 // rounded returns the time that PyTorch's tables compare. Since 2.2 they divide
 // nanoseconds since 1970 by 1000 and multiply them again, in floating point, an error
-// of up to 128 ns. Since 2.15 they do not.
+// of up to 128 ns. Since 2.13 at the latest they do not.
 func (r *reader) rounded(ns int64) int64 {
-	if r.base <= 0 || r.since215() {
+	if r.base <= 0 || r.since213() {
 		return ns
 	}
 	at := units.AddSat(ns, r.base)

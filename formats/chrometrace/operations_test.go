@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,4 +179,30 @@ func memoryText(n int64) string {
 		return fmt.Sprintf("%.2f KB", float64(n)/(1<<10))
 	}
 	return fmt.Sprintf("%d B", n)
+}
+
+// TestShared checks that files mapped into memory, which the workers of a DataLoader share, have a space of their own: the
+// allocator reports them with totals that do not contain them.
+func TestShared(t *testing.T) {
+	event := func(at, addr, bytes, total, reserved int64) string {
+		return fmt.Sprintf(`{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":%d,"args":{"Bytes":%d,"Device Type":0,"Device Id":-1,"Addr":%d,"Total Allocated":%d,"Total Reserved":%d}}`,
+			at, bytes, addr, total, reserved)
+	}
+	trace := "[" + strings.Join([]string{
+		event(1, 0x1000, 512, 512, 0), event(2, 0x2000, 32768, 0, 32768), event(3, 0x3000, 256, 0, 256), event(4, 0x2000, -32768, 0, 0),
+		event(5, 0x1000, -512, 0, 0), event(6, 0x4000, 64, 64, 0),
+	}, ",") + "]"
+	file := filepath.Join(t.TempDir(), "trace.json")
+	if err := os.WriteFile(file, []byte(trace), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, file)
+	var got []string
+	for _, s := range c.Spaces {
+		_, reserved := s.Reserved()
+		got = append(got, fmt.Sprint(s.ID(), " ", s.Allocations, " ", s.Frees, " ", s.Peak(lifetime.Occupied).Bytes, " ", reserved))
+	}
+	if want := []string{"cpu 2 1 512 0", "cpu/shared 2 1 33024 0"}; !slices.Equal(got, want) || len(c.Losses) > 0 {
+		t.Errorf("%q, lost %v; want %q", got, c.Losses, want)
+	}
 }

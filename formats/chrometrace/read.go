@@ -67,8 +67,9 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 		t.sort(&r.store)
 	}
 	r.attribute()
-	r.feed()
 	byTime := r.byTime()
+	r.separateShared(byTime)
+	r.feed()
 	if b.Keeps(build.Operations) {
 		r.operations(byTime)
 	}

@@ -35,7 +35,7 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 	growth, few, limit := "it grows until the end of the recording", "", ""
 	if n > 0 {
 		first := max(p.steps.at(began), 0)
-		f.add(figure(FigBeganStep, first))
+		f.add(figure(FigBeganStep, first+p.steps.lost))
 		if p.steps.inferred {
 			f.add(figure(FigInferred, 1))
 		}
@@ -44,6 +44,9 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 	if n > 0 && n < certainSteps {
 		f.Confidence *= 0.5 + 0.5*float64(n)/certainSteps
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
+	}
+	if lost := p.steps.lost; lost > 0 {
+		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before", units.Count(int64(lost)), units.Count(int64(lost+n)))
 	}
 	if f.Severity == Critical { // perhaps because of the limit
 		few, limit = limit, few
@@ -56,8 +59,8 @@ func (p *Pass) growth(f *Finding, n, first int) string {
 	f.BytesPerStep = float64(f.Amount.Requested) / float64(n)
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
-		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first)),
-			units.Count(int64(n)), rate)
+		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first+p.steps.lost)),
+			units.Count(int64(n+p.steps.lost)), rate)
 	}
 	return fmt.Sprintf("it grows %s per step until the end of the recording", rate)
 }
@@ -75,9 +78,9 @@ func (p *Pass) project(f *Finding, n, first int) string {
 		return ""
 	}
 	left := math.Max(0, float64(limit-p.atEnd()))
-	at := float64(n) + math.Ceil(left/rate)
+	at := float64(n+p.steps.lost) + math.Ceil(left/rate)
 	f.add(figure(FigLimit, limit), figure(FigProjected, at))
-	if f.Severity == Warning && at-float64(n) <= math.Max(horizon, windows*float64(n)) {
+	if f.Severity == Warning && at-float64(n+p.steps.lost) <= math.Max(horizon, windows*float64(n)) {
 		f.Severity = Critical
 	}
 	return fmt.Sprintf("it reaches the limit of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // steps are the iterations of the loop of the program in the window.
 type steps struct {
 	begins   []int64 // instants
 	inferred bool    // from call sites, because there are no marks
+	lost     int     // marked steps before those in begins, whose events the ring buffer dropped
 }
 
 const (
@@ -38,10 +40,30 @@ func (p *Pass) findSteps() steps {
 			}
 		}
 		if len(begins) > 1 {
-			return steps{begins, false}
+			lost := p.lostSteps(begins)
+			return steps{begins: begins[lost:], lost: lost}
 		}
 	}
-	return steps{p.recurrence(), true}
+	return steps{begins: p.recurrence(), inferred: true}
+}
+
+// lostSteps returns how many of the marked steps ended before the history begins, if a ring buffer dropped its beginning: marks
+// are kept elsewhere and may reach back further. Rates count only the steps that the history covers.
+func (p *Pass) lostSteps(begins []int64) int {
+	if !slices.ContainsFunc(p.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow }) {
+		return 0
+	}
+	first := p.Space.End
+	for i := range p.Space.Buffers {
+		switch b := &p.Space.Buffers[i]; {
+		case b.Edge&lifetime.BeginUnseen == 0:
+			first = min(first, b.Begin)
+		case b.Edge&(lifetime.EndOpen|lifetime.EndInferred) == 0:
+			first = min(first, b.End)
+		}
+	}
+	// The history begins in the last step that begins before its first event.
+	return max(0, sort.Search(len(begins), func(i int) bool { return begins[i] > first })-1)
 }
 
 // recurrence infers the beginnings of steps from the most common number of allocations per site: most sites of a loop

@@ -62,6 +62,32 @@ func TestPageLinks(t *testing.T) {
 	}
 }
 
+// TestPageDamaged checks that the page of a capture that was cut off says so on top, and one of a whole capture does not.
+func TestPageDamaged(t *testing.T) {
+	whole := "../../testdata/torchsnap/leak_loss.pickle"
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.pickle")
+	if err := os.WriteFile(cut, data[:len(data)*9/10], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	chromium := browser.Start(t)
+	p := browser.Open(t, chromium, writePage(t, open(t, cut)))
+	if got := p.Text("main > .damage[role=alert]"); !strings.HasPrefix(got, "Damaged capture – truncated: the file ends early") {
+		t.Errorf("the banner reads %q", got)
+	}
+	p.Click("main > .damage button")
+	if got := browser.Eval[string](p, "memlane.tab"); got != "capture" {
+		t.Errorf("the banner opens the tab %q", got)
+	}
+	p = browser.Open(t, chromium, writePage(t, open(t, whole)))
+	if browser.Eval[bool](p, "document.querySelector('.damage') !== null") {
+		t.Error("a whole capture has a banner")
+	}
+}
+
 // TestPageSaves checks that the saved picture is XML with blocks, and that the table has all rows.
 func TestPageSaves(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))

@@ -16,7 +16,7 @@ import {entry, follow, link, read, write} from './link.js';
 import {BufferCharts} from './programs.js';
 import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
-import {losses, summary} from './summary.js';
+import {damage, losses, summary} from './summary.js';
 import {matcher} from './table.js';
 import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
@@ -112,7 +112,7 @@ export class App {
     const choice = (name, names, value, set) => el('label', {}, el('span', {}, name), el('select', {'aria-label': name, 'data-choice': name, onchange: (e) => set(e.target.value)},
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
-    replace(this.main,
+    replace(this.main, damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
@@ -151,7 +151,7 @@ export class App {
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}))})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
-      {key: 'capture', name: 'Warnings', make: () => ({element: losses(space.capture)})},
+      {key: 'capture', name: `Warnings (${count(space.capture.info.losses.length)})`, make: () => ({element: losses(space.capture)})},
     ].filter(Boolean);
     replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
   }
@@ -354,7 +354,7 @@ export class App {
       await this.go(read());
       return;
     }
-    replace(this.main, el('p', {class: 'empty'}, 'No memory was recorded.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
+    replace(this.main, this.captures.map((c) => damage(c, () => {})), el('p', {class: 'empty'}, 'No memory was recorded.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
 }
 

@@ -22,7 +22,7 @@ export class Selectors {
   show(space) {
     const all = [];
     if (this.captures.length > 1) {
-      all.push(this.select('capture', this.captures.map((c) => [String(c.number), c.name]), String(space.capture.number),
+      all.push(this.select('capture', this.captures.map((c) => [String(c.number), c.info.damaged ? `${c.name} (damaged)` : c.name]), String(space.capture.number),
         (number) => this.chosen(preferred(this.captures.find((c) => c.number === Number(number))))));
     }
     let spaces = space.capture.spaces;

@@ -1,6 +1,6 @@
 // The profile summary of a space: the figures of "memlane info".
 
-import {el} from './dom.js';
+import {button, el} from './dom.js';
 import {bytes, count, exact, percent, several, since, span} from './format.js';
 
 // summary returns the figures. go(t) moves the page to time t.
@@ -51,6 +51,14 @@ function fragmentation(space, figure) {
   const end = info.fragmentation === null ? 'nothing free' : percent(info.fragmentation);
   return figure('fragmentation at the end', end, 'share of the free bytes outside the largest hole',
     info.fragmentation_max !== null ? `maximum ${percent(info.fragmentation_max)}` : info.free_bytes !== null ? `${bytes(info.free_bytes)} free, largest hole ${bytes(info.largest_free_bytes)}` : null);
+}
+
+// damage returns a banner if the capture was read only in part, which opens the warnings; null otherwise.
+export function damage({info}, show) {
+  if (!info.damaged) return null;
+  const bad = info.losses.filter((l) => l.severity === 'error'), worst = bad.find((l) => l.reason === 'truncated') || bad[0];
+  return el('p', {class: 'damage', role: 'alert'}, el('strong', {}, 'Damaged capture'), ` – ${worst.reason}: ${worst.text}. Figures cover only what was read. `,
+    button(several(info.losses.length, 'warning'), 'all warnings about this capture', show));
 }
 
 // losses returns the warnings about the capture.
