@@ -136,6 +136,9 @@ func (p *Pass) atEnd() int64 {
 
 // since formats an instant as the time since the window began: "+14.8 ms".
 func (p *Pass) since(t int64) string {
+	if t < p.Space.Begin { // marks may be older than the window
+		return "the start of the recording"
+	}
 	return "+" + units.Span(t-p.Space.Begin, p.Space.Axis.Unit())
 }
 

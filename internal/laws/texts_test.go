@@ -1,0 +1,58 @@
+package laws
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/render/text"
+)
+
+// impossible matches values that cannot be: negative times since the beginning, instants before it, and sizes and times
+// with four digits where the next unit has three.
+var impossible = regexp.MustCompile(`\+-|\b(event|instruction) -|\b[1-9]\d{3} ([KMGTP]iB|ms|µs)\b|\bNaN\b|\bInf\b`)
+
+// TestTexts: no text about a capture has an impossible value.
+func TestTexts(t *testing.T) {
+	for file, c := range shipped(t) {
+		checkTexts(t, file, c)
+	}
+	rapid.Check(t, func(t *rapid.T) { checkTexts(t, "", anyCapture(t, usual)) })
+}
+
+func checkTexts(t fataler, file string, c *lifetime.Capture) {
+	var out bytes.Buffer
+	found := leak.Find(c, c.Spaces, leak.Settings{})
+	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, found, "", nil)}, &answer.Ranks{}, nil)
+	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(c.Outline())}}
+	if text.Leaks(&out, answers, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {
+		t.Fatalf("%s: not written", file)
+	}
+	for line := range strings.Lines(out.String()) {
+		if impossible.MatchString(line) {
+			t.Fatalf("%s: %s", file, line)
+		}
+	}
+}
+
+// TestNothingRecorded: a device without any record gets no advice that is meant for others.
+func TestNothingRecorded(t *testing.T) {
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot", Traits: lifetime.Traits{Advice: "call something"}})
+	b.Describe(b.Space(), lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := answer.LeaksOf(c, nil, "", nil).Notes
+	if len(got) != 1 || got[0] != "cuda:0: nothing was recorded here: no allocation, and no live buffer" {
+		t.Errorf("%q", got)
+	}
+}
