@@ -44,11 +44,14 @@ func info(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out.Ranks = ranks.Rows()
+	summary := ranks.Summary(nil)
+	if summary != nil {
+		out.Ranks = summary.Rows
+	}
 	if c.Bool("json") {
 		return model.WriteJSON(c.App.Writer, out)
 	}
-	return text.Info(c.App.Writer, &out, ranks.Summary(), styleOf(c.App.Writer))
+	return text.Info(c.App.Writer, &out, summary, styleOf(c.App.Writer))
 }
 
 func rankFlag() cli.Flag {

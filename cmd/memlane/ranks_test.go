@@ -78,6 +78,27 @@ func TestManyPanels(t *testing.T) {
 	}
 }
 
+// TestReportOfRanks checks that a report describes the findings of each capture once, and adds a line for each leak.
+func TestReportOfRanks(t *testing.T) {
+	dir := t.TempDir()
+	data, err := os.ReadFile(pickles(t)["leak_4mib_20steps"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d.pickle", i)), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := succeed(t, "report", "--quiet", dir)
+	if n := strings.Count(text, "\nwarning  leak  make_activation (leak.py:8) on cuda:0\n"); n != 5 {
+		t.Errorf("the leak is described %d times, want once for each capture", n)
+	}
+	if !strings.Contains(text, "\nleak make_activation (leak.py:8): 5 of 5 ranks, 400 MiB in total, median 4.00\n  MiB per step\n") {
+		t.Error("no line for the leak of all ranks")
+	}
+}
+
 // TestRankPatterns checks that a folder or a pattern of ranks gives the same as the files that it stands for.
 func TestRankPatterns(t *testing.T) {
 	dir := t.TempDir()

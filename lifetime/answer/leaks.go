@@ -213,8 +213,10 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 
 // NewLeaks combines the answers for several captures. outliers are the findings about ranks.
 func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *Leaks {
-	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Ranks: ranks.Rows(), Summary: ranks.Summary()}
-	ranks.group(out.Summary, captures)
+	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Summary: ranks.Summary(captures)}
+	if out.Summary != nil {
+		out.Ranks = out.Summary.Rows
+	}
 	points, unjudged := 0, 0
 	var gaps []string
 	for i := range captures {

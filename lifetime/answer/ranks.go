@@ -37,7 +37,6 @@ type RankGroup struct {
 	Ranks   []string
 	Bytes   int64 // of all ranks
 	PerStep []float64
-	Leak    bool
 
 	capture, finding int // the first of them, in the order of Add
 }
@@ -65,7 +64,7 @@ func (r *Ranks) Add(o *lifetime.Outline, found []leak.Finding) {
 		if place := f.Place(); place != 0 {
 			what += " " + o.PlaceOf(place).String()
 		}
-		g := RankGroup{What: what, Leak: f.IsLeak(), capture: r.added, finding: i}
+		g := RankGroup{What: what, capture: r.added, finding: i}
 		r.addTo(g, r.RankOf(&o.Tables, &f.Space.SpaceInfo), f)
 	}
 	r.added++
@@ -89,11 +88,8 @@ func (r *Ranks) addTo(g RankGroup, rank string, f *leak.Finding) {
 // Known reports whether there are several ranks and every capture has one.
 func (r *Ranks) Known() bool { return !r.unknown && len(r.names) > 1 }
 
-// Rows returns a row for each rank; nil unless Known.
-func (r *Ranks) Rows() (rows []Rank) {
-	if !r.Known() {
-		return nil
-	}
+// rows returns a row for each rank.
+func (r *Ranks) rows() (rows []Rank) {
 	for _, name := range r.names {
 		row, leaked := Rank{Rank: name}, int64(0)
 		for _, f := range r.figures {
@@ -122,23 +118,24 @@ func (r *Ranks) Outliers() []leak.Finding {
 // RankSummary compares several ranks.
 type RankSummary struct {
 	Rows              []Rank
-	Median, Deviation int64 // of the peaks
+	Median, Deviation int64            // of the peaks
+	Groups            []GroupedFinding // most severe first
 	Outliers          []Finding
-	Groups            []GroupedFinding // of leaks only from Summary, of all findings from NewLeaks
 }
 
-// GroupedFinding is a finding that one or more ranks have.
+// GroupedFinding is the findings of one rule and place on one or more ranks.
 type GroupedFinding struct {
-	*Finding        // of the first of them; nil from Summary
+	*Finding        // the first of them
+	What     string // rule and place
 	Ranks    string // how many and which
 }
 
-// Summary sums up the ranks; nil unless Known.
-func (r *Ranks) Summary() *RankSummary {
+// Summary sums up the ranks and the answers for their captures, in the order of Add; nil unless Known.
+func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 	if !r.Known() {
 		return nil
 	}
-	s := &RankSummary{Rows: r.Rows(), Outliers: RankFindingsOf(r.Outliers())}
+	s := &RankSummary{Rows: r.rows(), Outliers: RankFindingsOf(r.Outliers())}
 	var peaks []float64
 	for _, row := range s.Rows {
 		peaks = append(peaks, float64(row.Peak))
@@ -146,24 +143,11 @@ func (r *Ranks) Summary() *RankSummary {
 	middle, deviation := leak.Spread(peaks)
 	s.Median, s.Deviation = int64(middle), int64(deviation)
 	for i := range r.groups {
-		if r.groups[i].Leak {
-			s.Groups = append(s.Groups, GroupedFinding{Ranks: r.groups[i].What + ": " + r.groups[i].Text(r.names)})
-		}
-	}
-	return s
-}
-
-// group replaces the groups of a summary by all findings, most severe first.
-func (r *Ranks) group(s *RankSummary, captures []CaptureLeaks) {
-	if s == nil {
-		return
-	}
-	s.Groups = nil
-	for i := range r.groups {
 		g := &r.groups[i]
-		s.Groups = append(s.Groups, GroupedFinding{&captures[g.capture].Findings[g.finding], g.Text(r.names)})
+		s.Groups = append(s.Groups, GroupedFinding{&captures[g.capture].Findings[g.finding], g.What, g.Text(r.names)})
 	}
 	slices.SortStableFunc(s.Groups, func(x, y GroupedFinding) int { return cmp.Compare(y.Level, x.Level) })
+	return s
 }
 
 // maxNamed is the maximum number of ranks in a sentence.

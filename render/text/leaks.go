@@ -43,7 +43,19 @@ func (p *Page) rankedLeaks(a *answer.Leaks) {
 			notes[note] = true
 		}
 	}
-	p.ranks(a.Summary)
+	p.compareRanks(a.Summary)
+	for i := range a.Summary.Groups[:min(len(a.Summary.Groups), maxFindings)] {
+		g := &a.Summary.Groups[i]
+		p.finding(g.Finding)
+		p.Para("  ", "  ", g.Ranks+"; shown is "+path.Base(g.File))
+		for _, s := range g.Suggestions {
+			p.Para("  > ", "    ", s)
+		}
+	}
+	if n := len(a.Summary.Groups) - maxFindings; n > 0 {
+		p.Line("\nand %s", more(n, "finding"))
+	}
+	p.outliers(a.Summary)
 }
 
 // maxFindings is the maximum number of findings. Findings of severity Info are omitted
@@ -180,12 +192,28 @@ const (
 	maxRanks = 32
 )
 
-// ranks writes the ranks with the highest and the lowest peak. For many ranks it adds a
-// table, common leaks and outliers.
+// ranks writes a comparison of ranks after the findings of their captures: for many ranks
+// also a line for each leak, and outliers.
 func (p *Page) ranks(r *answer.RankSummary) {
 	if r == nil {
 		return
 	}
+	p.compareRanks(r)
+	if len(r.Rows) < manyRanks {
+		return
+	}
+	for _, g := range r.Groups {
+		if g.Leak {
+			p.Line("")
+			p.Para("", "  ", g.What+": "+g.Ranks)
+		}
+	}
+	p.outliers(r)
+}
+
+// compareRanks writes the ranks with the highest and the lowest peak. For many ranks it adds
+// a table.
+func (p *Page) compareRanks(r *answer.RankSummary) {
 	byPeak := func(a, b answer.Rank) int { return cmp.Compare(a.Peak, b.Peak) }
 	most, least := slices.MaxFunc(r.Rows, byPeak), slices.MinFunc(r.Rows, byPeak)
 	where := fmt.Sprintf("on %s, lowest %s on %s", most.Rank, units.Bytes(least.Peak), least.Rank)
@@ -210,29 +238,12 @@ func (p *Page) ranks(r *answer.RankSummary) {
 	if n := len(r.Rows) - maxRanks; n > 0 {
 		p.Line("%s", more(n, "rank"))
 	}
-	for i := range r.Groups[:min(len(r.Groups), maxFindings)] {
-		p.grouped(&r.Groups[i])
-	}
-	if n := len(r.Groups) - maxFindings; n > 0 {
-		p.Line("\nand %s", more(n, "finding"))
-	}
+}
+
+func (p *Page) outliers(r *answer.RankSummary) {
 	for i := range r.Outliers {
 		f := &r.Outliers[i]
 		p.Line("\n%s  %s", p.severity(f.Level), f.Rule)
 		p.Para("  ", "  ", f.Description)
-	}
-}
-
-// grouped writes a finding with the ranks that have it.
-func (p *Page) grouped(g *answer.GroupedFinding) {
-	if g.Finding == nil {
-		p.Line("")
-		p.Para("", "  ", g.Ranks)
-		return
-	}
-	p.finding(g.Finding)
-	p.Para("  ", "  ", g.Ranks+"; shown is "+path.Base(g.File))
-	for _, s := range g.Suggestions {
-		p.Para("  > ", "    ", s)
 	}
 }

@@ -55,7 +55,7 @@ func TestRanks(t *testing.T) {
 		for _, capture := range c.captures {
 			r.Add(capture.Outline(), nil)
 		}
-		if err := text.Info(&b, &answer.Info{}, r.Summary(), text.Style{}); err != nil {
+		if err := text.Info(&b, &answer.Info{}, r.Summary(nil), text.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		if b.String() != c.want {
