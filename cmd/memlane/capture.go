@@ -106,6 +106,11 @@ func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take fun
 	if err != nil {
 		return err
 	}
+	return r.eachOf(c, files, selection, take)
+}
+
+// eachOf is each for the files that filesOf returned.
+func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.Selection, take func(C) error) error {
 	limit, err := limitOf(c)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func export(c *cli.Context) error {
 		r.in.Keep |= build.Reports
 	}
 	var capture *lifetime.Capture
-	err = r.each(c, &selection, func(next *lifetime.Capture) error {
+	err = r.eachOf(c, files, &selection, func(next *lifetime.Capture) error {
 		capture = next
 		return nil
 	})

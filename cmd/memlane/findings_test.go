@@ -99,9 +99,13 @@ func TestOutputNames(t *testing.T) {
 	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
 	}
-	for name, begins := range map[string]string{"r.json.gz": "{\n", "r.md.gz": "# Memory report\n", "r.html.gz": "<!", "r.txt.gz": "B, ", "r.gz": "B, "} {
+	for name, begins := range map[string]string{"r.json.gz": "{\n", "r.md.gz": "# Memory report\n", "r.html.gz": "<!", "r.txt.gz": "B, ", "r.gz": "B, ", "R.MD.GZ": "# Memory report\n", "d.svg.gz": "<svg"} {
 		out := filepath.Join(dir, name)
-		succeed(t, "report", "-o", out, "--quiet", pickles(t)["healthy"])
+		if strings.HasPrefix(name, "d") {
+			succeed(t, "diff", "-o", out, "--quiet", pickles(t)["healthy"], file)
+		} else {
+			succeed(t, "report", "-o", out, "--quiet", pickles(t)["healthy"])
+		}
 		in, err := os.Open(out)
 		if err != nil {
 			t.Fatal(err)

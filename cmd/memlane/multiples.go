@@ -34,13 +34,13 @@ type panel struct {
 type memory struct{ rank, file, id string }
 
 // drawMultiples draws several captures side by side.
-func drawMultiples(c *cli.Context, n int) error {
+func drawMultiples(c *cli.Context, files []string) error {
 	if view := c.String("view"); c.IsSet("view") && view != "usage" {
-		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, n)
+		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, len(files))
 	}
 	for _, flag := range []string{"layout", "color", "buffer", "max-blocks"} { // how to draw buffers
 		if c.IsSet(flag) {
-			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, n)
+			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, len(files))
 		}
 	}
 	ranks, err := ranksOf(c)
@@ -53,7 +53,7 @@ func drawMultiples(c *cli.Context, n int) error {
 		return err
 	}
 	m := &multiples{ranks: ranks}
-	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error { return m.add(&selection, capture) })
+	err = captures(0).eachOf(c, files, &selection, func(capture *lifetime.Capture) error { return m.add(&selection, capture) })
 	if err != nil {
 		return err
 	}

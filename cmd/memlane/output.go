@@ -64,12 +64,8 @@ var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", 
 // checkName refuses a file name that promises another content than one of those written, given by their extensions.
 // NAME.gz is NAME compressed.
 func checkName(c *cli.Context, written ...string) error {
-	name := strings.ToLower(c.String("output"))
-	if !strings.HasSuffix(name, profileExtension) {
-		name = strings.TrimSuffix(name, ".gz")
-	}
 	for _, ext := range knownExtensions {
-		if strings.HasSuffix(name, ext) && !slices.ContainsFunc(written, func(w string) bool { return strings.HasSuffix(w, ext) }) {
+		if outputEndsIn(c, ext) && !slices.ContainsFunc(written, func(w string) bool { return strings.HasSuffix(w, ext) }) {
 			return usage("-o %s: memlane %s does not write %s here; it writes %s", c.String("output"), c.Command.Name, ext, strings.Join(written, ", "))
 		}
 	}
@@ -79,12 +75,28 @@ func checkName(c *cli.Context, written ...string) error {
 // profileExtension is that of profiles, which are compressed anyway.
 const profileExtension = ".pb.gz"
 
+// outputEndsIn reports whether the name of -o ends in an extension, in any case. NAME.gz ends like NAME.
+func outputEndsIn(c *cli.Context, extension string) bool {
+	name, _ := plainName(c)
+	return strings.HasSuffix(name, extension)
+}
+
+// plainName returns the name of -o in lower case without .gz, and whether it had that.
+func plainName(c *cli.Context) (name string, compressed bool) {
+	name = strings.ToLower(c.String("output"))
+	if strings.HasSuffix(name, profileExtension) {
+		return name, false
+	}
+	return strings.CutSuffix(name, ".gz")
+}
+
 // writeOutput calls write with the output that -o names. It compresses NAME.gz.
 func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 	if toStdout(c) {
 		return write(c.App.Writer)
 	}
-	if plain := write; outputEndsIn(c, ".gz") && !outputEndsIn(c, profileExtension) && c.Command.Name != "pprof" {
+	if _, compressed := plainName(c); compressed && c.Command.Name != "pprof" {
+		plain := write
 		write = func(w io.Writer) error {
 			z := gzip.NewWriter(w)
 			if err := plain(z); err != nil {

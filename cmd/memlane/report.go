@@ -2,8 +2,6 @@ package main
 
 import (
 	"io"
-	"path/filepath"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -69,8 +67,8 @@ func writeReport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.preset != nil && c.NArg() > 1 {
-		return usage("report --rules %s takes one capture (got %d): its report covers one profile", r.preset.Name, c.NArg())
+	if files, err := filesOf(c); r.preset != nil && err == nil && len(files) > 1 {
+		return usage("report --rules %s takes one capture (got %d): its report covers one profile", r.preset.Name, len(files))
 	}
 	var of []answer.CaptureReport
 	var pages []web.Capture
@@ -112,7 +110,8 @@ func writeReport(c *cli.Context) error {
 	return r.checkFailOn()
 }
 
-// reportFormat returns the format that --format, --json or the name of -o selects.
+// reportFormat returns the format that --format, --json or the name of -o selects. others are extensions that select what
+// the command writes besides.
 func reportFormat(c *cli.Context, others ...string) (string, error) {
 	name := c.String("format")
 	switch {
@@ -121,7 +120,6 @@ func reportFormat(c *cli.Context, others ...string) (string, error) {
 	case c.Bool("json"):
 		return jsonReport, nil
 	}
-	extension := filepath.Ext(strings.TrimSuffix(c.String("output"), ".gz"))
 	written := others
 	for _, f := range reportFormats {
 		if f.extension != "" {
@@ -134,7 +132,7 @@ func reportFormat(c *cli.Context, others ...string) (string, error) {
 		}
 	}
 	for _, f := range reportFormats {
-		if name == f.name || name == "" && extension != "" && extension == f.extension {
+		if name == f.name || name == "" && f.extension != "" && outputEndsIn(c, f.extension) {
 			return f.name, nil
 		}
 	}

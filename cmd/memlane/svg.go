@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -79,13 +78,20 @@ func svg(c *cli.Context) error {
 		return err
 	}
 	if len(files) > 1 {
-		return drawMultiples(c, len(files))
+		return drawMultiples(c, files)
 	}
-	all, selection, err := openAll(c)
+	selection, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	capture := all[0]
+	var capture *lifetime.Capture
+	err = captures(0).eachOf(c, files, &selection, func(only *lifetime.Capture) error {
+		capture = only
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	spaces := runtimeSpaces(&selection, capture.Spaces)
 	space, of := answer.Largest(spaces)
 	if views[c.String("view")].usageOnly {
@@ -118,14 +124,10 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 // chartOptions returns the theme of --theme and the format that the name of -o selects.
 func chartOptions(c *cli.Context) chart.Options {
 	o := chart.Options{Format: canvas.SVG, Theme: themes[c.String("theme")]}
-	if outputEndsIn(c, ".png") || outputEndsIn(c, ".png.gz") {
+	if outputEndsIn(c, ".png") {
 		o.Format = canvas.PNG
 	}
 	return o
-}
-
-func outputEndsIn(c *cli.Context, extension string) bool {
-	return strings.HasSuffix(strings.ToLower(c.String("output")), extension)
 }
 
 // nothingError turns the error of a renderer into a NothingError: a capture lacks the
