@@ -57,14 +57,31 @@ func (t *texts) Set(value string) error {
 var ownThresholds = []struct {
 	name, doc string
 	usual     string // default value
-	size      func(*leak.Settings) *int64
-	share     func(*leak.Settings) *float64
+	set       func(s *leak.Settings, value string) error
 }{
 	{"critical_bytes", "leak, growing_buffer: a leak of at least this size is critical", "1GiB",
-		func(s *leak.Settings) *int64 { return &s.Critical }, nil},
-	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *leak.Settings) *int64 { return &s.Limit }, nil},
-	{"min_leak_bytes", "leak, growing_buffer: a smaller leak is info", "32KiB", func(s *leak.Settings) *int64 { return &s.Least }, nil},
-	{"min_confidence", "leak, growing_buffer: a leak with less confidence is info", "0", nil, func(s *leak.Settings) *float64 { return &s.Sure }},
+		func(s *leak.Settings, value string) error { return setSize(&s.Critical, value) }},
+	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *leak.Settings, value string) error { return setSize(&s.Limit, value) }},
+	{"min_leak_bytes", "leak, growing_buffer: a smaller leak is info", "32KiB", func(s *leak.Settings, value string) error { return setSize(&s.Least, value) }},
+	{"min_confidence", "leak, growing_buffer: a leak with less confidence is info", "0", func(s *leak.Settings, value string) error { return setShare(&s.Sure, value) }},
+}
+
+func setSize(to *int64, value string) error {
+	n, err := units.ParseBytes(value)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("%q is not a size such as 80GiB", value)
+	}
+	*to = n
+	return nil
+}
+
+func setShare(to *float64, value string) error {
+	share, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		return fmt.Errorf("%q is not a share from 0 to 1, such as 0.5", value)
+	}
+	*to = share
+	return nil
 }
 
 // rules are the rules that a command line selects, and their results.
@@ -135,20 +152,8 @@ func (r *rules) set(name, value string) error {
 	}
 	var names []string
 	for _, t := range ownThresholds {
-		if t.name == name && t.size != nil {
-			n, err := units.ParseBytes(value)
-			if err != nil || n <= 0 {
-				return fmt.Errorf("%q is not a size such as 80GiB", value)
-			}
-			*t.size(&r.settings) = n
-			return nil
-		} else if t.name == name {
-			share, err := strconv.ParseFloat(value, 64)
-			if err != nil || !(share >= 0 && share <= 1) {
-				return fmt.Errorf("%q is not a share from 0 to 1, such as 0.5", value)
-			}
-			*t.share(&r.settings) = share
-			return nil
+		if t.name == name {
+			return t.set(&r.settings, value)
 		}
 		names = append(names, t.name)
 	}

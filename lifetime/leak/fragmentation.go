@@ -39,21 +39,20 @@ func fragmentation(p *Pass) []Finding {
 	if !ok || holes.Total < leastGap || shareOf(holes.Total, reserved) < minGap || pieces < minPieces {
 		return nil
 	}
+	f := Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
+		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces)}}
+	text := fmt.Sprintf("%s of %s reserved are free at the end; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved), units.Bytes(holes.Largest))
 	if !p.dynamic() { // an end state without a history
-		f := Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
-			Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces)}}
 		if holes.Total >= p.critical() {
 			f.Severity = Warning
 		}
-		f.describe("", freeText(holes, reserved), "the capture has no history, so it is unknown since when")
+		f.describe("", text, "the capture has no history, so it is unknown since when")
 		return []Finding{f}
 	}
 	forced, last := p.forced()
 	n := len(s.Buffers)
 	after := n - allocatedBefore(s, last)
-	f := Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
-		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces),
-			figure(FigForced, forced), figure(FigSinceReserved, after)}}
+	f.add(figure(FigForced, forced), figure(FigSinceReserved, after))
 	harm, harmed := "", shareOf(forced, reserved) >= minForced
 	if harmed {
 		harm = fmt.Sprintf("%s were reserved although that much was free", units.Bytes(forced))
@@ -68,12 +67,8 @@ func fragmentation(p *Pass) []Finding {
 	if harmed && (!stable || holes.Total >= p.critical()) {
 		f.Severity = Warning
 	}
-	f.describe("", freeText(holes, reserved), harm, state)
+	f.describe("", text, harm, state)
 	return []Finding{f}
-}
-
-func freeText(holes lifetime.Holes, reserved int64) string {
-	return fmt.Sprintf("%s of %s reserved are free at the end; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved), units.Bytes(holes.Largest))
 }
 
 // forced returns the bytes that were reserved although as much reserved memory was free, and the instant of the last

@@ -78,9 +78,10 @@ func (p *Pass) project(f *Finding, n, first int) string {
 		return ""
 	}
 	left := math.Max(0, float64(limit-p.atEnd()))
-	at := float64(n+p.steps.lost) + math.Ceil(left/rate)
+	more := math.Ceil(left / rate)
+	at := float64(n+p.steps.lost) + more
 	f.add(figure(FigLimit, limit), figure(FigProjected, at))
-	if f.Severity == Warning && at-float64(n+p.steps.lost) <= math.Max(horizon, windows*float64(n)) {
+	if f.Severity == Warning && more <= math.Max(horizon, windows*float64(n)) {
 		f.Severity = Critical
 	}
 	return fmt.Sprintf("it reaches the limit of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))

@@ -14,8 +14,8 @@ import (
 type Settings struct {
 	Critical int64          // occupied bytes from which a leak is critical; 0 = 1 GiB
 	Limit    int64          // bytes of the device; 0 = the limit in the capture, if any
-	Least    int64          // occupied bytes below which a leak is no more than Info; 0 = 32 KiB
-	Sure     float64        // confidence below which a leak is no more than Info
+	Least    int64          // occupied bytes below which a leak is only Info; 0 = 32 KiB
+	Sure     float64        // confidence below which a leak is only Info
 	Function *regexp.Regexp // considers only functions that match, and the functions that they call; nil = all
 }
 
