@@ -3,12 +3,11 @@ package web_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
@@ -17,27 +16,7 @@ import (
 
 // TestBundle checks that the committed script and style match their sources.
 func TestBundle(t *testing.T) {
-	source, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := regexp.MustCompile(`(?m)^//go:generate go (tool esbuild .*) --outfile=(\S+)$`).FindAllStringSubmatch(string(source), -1)
-	if len(commands) != 2 {
-		t.Fatalf("found %d commands that bundle", len(commands))
-	}
-	for _, c := range commands {
-		file := filepath.Join(t.TempDir(), "bundle"+filepath.Ext(c[2]))
-		if out, err := exec.Command("go", append(strings.Fields(c[1]), "--outfile="+file)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		got, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want, err := os.ReadFile(c[2]); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s does not match its sources (%v): run go generate ./render/web", c[2], err)
-		}
-	}
+	browser.CheckBundle(t, "doc.go", regexp.MustCompile(`(?m)^//go:generate go (tool esbuild .*) --outfile=(\S+)$`))
 }
 
 func read(t *testing.T, text string) *lifetime.Capture {

@@ -3,41 +3,19 @@ package report
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // TestBundle compares the committed script and style with a new build of the sources.
 func TestBundle(t *testing.T) {
-	source, err := os.ReadFile("report.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := regexp.MustCompile(`(?m)^//go:generate go (-C \.\./\.\./\.\. tool esbuild .*) --outfile=cmd/memlane-fleet/report/(\S+)$`).FindAllStringSubmatch(string(source), -1)
-	if len(commands) != 2 {
-		t.Fatalf("found %d commands that bundle", len(commands))
-	}
-	for _, c := range commands {
-		file := filepath.Join(t.TempDir(), "bundle"+filepath.Ext(c[2]))
-		if out, err := exec.Command("go", append(strings.Fields(c[1]), "--outfile="+file)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		got, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want, err := os.ReadFile(c[2]); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s differs from its sources (%v): run go generate ./report", c[2], err)
-		}
-	}
+	browser.CheckBundle(t, "report.go", regexp.MustCompile(`(?m)^//go:generate go (-C \.\./\.\./\.\. tool esbuild .*) --outfile=cmd/memlane-fleet/report/(\S+)$`))
 }
 
 // TestPage: the page does not depend on the order of captures, contains their texts only in
