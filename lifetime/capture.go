@@ -338,32 +338,12 @@ type Site struct {
 	Shape  string // of the tensor, in the producer's notation
 	DType  string // type of its elements, in the producer's notation
 
-	// Of an instruction of a compiled program.
+	// Of an instruction of a compiled program. Source is also set on sites of a backward pass: the stack of the
+	// forward pass that made the node, as package build infers it.
 	Instr  string // its name, and in braces the position of the value in its result
 	Opcode string
 	Source StackID // call stack in the source code; set if Stack has scopes
-}
 
-// FrameKind separates the user's frames from those of libraries.
-type FrameKind uint8
-
-const (
-	User      FrameKind = iota
-	Framework           // site-packages, the standard library, built-ins
-	Native              // C and C++
-	Scope               // a name scope of the model: "layer_3"
-)
-
-var frameKindNames = [...]string{"user", "framework", "native", "scope"}
-
-// String returns the name used in native text.
-func (k FrameKind) String() string { return frameKindNames[k] }
-
-// Frame is one level of a call stack.
-type Frame struct {
-	Function string
-	File     string
-	Line     int // line of the call; 0 = not known
-	Column   int // 0 = not known
-	Kind     FrameKind
+	// Unseen: the allocation was before the window. Stack is then that of the free, 0 if it was not recorded.
+	Unseen bool
 }

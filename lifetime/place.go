@@ -1,62 +1,226 @@
 package lifetime
 
 import (
+	"cmp"
 	"fmt"
-	"path"
-	"strconv"
 	"strings"
 )
 
-// Place is the place of an allocation in the program: the innermost user frame, or,
-// without a stack, the operation and the shape of its result. Places can be compared.
+// Place is the place of an allocation in the program, or what it was for. Places can be compared.
 type Place struct {
-	Frame     Frame
-	Op, Shape string
+	// Frame is the innermost user frame, else the innermost frame of a library. With Node it is the line of the
+	// forward pass that made the node.
+	Frame Frame
+
+	// Node is what a backward pass ran: "MmBackward0", an operator outside of nodes, a library's workspace.
+	Node     string
+	Inferred bool // Frame follows from the order of the passes, or Node from the thread
+
+	Op, Shape string // without a frame: operation and shape of its result, or a library: "aten::mm", "cuBLAS workspace"
+
+	Unseen bool // the allocation was before the window: the place is that of the free
 }
 
 // PlaceOf returns the place of a site.
 func (t *Tables) PlaceOf(site SiteID) Place {
-	f, ok := t.UserFrame(site)
-	if !ok || f.Kind == Scope && f.File == "" { // a stack of operators, which has no place in the program
-		return Place{Op: t.Sites[site].Op, Shape: t.Sites[site].Shape}
-	}
-	return Place{Frame: f}
+	s := &t.Sites[site]
+	p := t.placeOf(s)
+	p.Unseen = s.Unseen
+	return p
 }
 
-// String returns the place for people: "step (train.py:12)".
-func (p Place) String() string {
+// callers are the frames of a stack that can name a place, the innermost of each kind.
+type callers struct {
+	user, node, engine, runtime, library, framework, native, first *Frame
+
+	operator bool // there is an operator
+}
+
+func (t *Tables) callersOf(stack StackID) (c callers) {
+	set := func(to **Frame, f *Frame) {
+		if *to == nil {
+			*to = f
+		}
+	}
+	for f := range t.FramesOf(stack) {
+		set(&c.first, f)
+		switch f.Kind {
+		case User:
+			set(&c.user, f)
+		case Node:
+			if c.user == nil {
+				set(&c.node, f)
+			}
+		case Engine:
+			set(&c.engine, f)
+		case Runtime:
+			set(&c.runtime, f)
+		case Native:
+			set(&c.native, f)
+		case Operator:
+			c.operator = true
+		case Framework:
+			set(&c.framework, f)
+			if !general(f) {
+				set(&c.library, f)
+			}
+		}
+	}
+	return c
+}
+
+// general reports whether a frame of a library serves all programs: the standard library or PyTorch itself. Other
+// packages, such as transformers or vllm, say more about an allocation.
+func general(f *Frame) bool {
+	return !strings.Contains(f.File, "-packages") || strings.Contains(f.File, "-packages/torch/") || strings.Contains(f.File, `-packages\torch\`)
+}
+
+func (t *Tables) placeOf(s *Site) Place {
+	c := t.callersOf(s.Stack)
+	if c.node != nil && c.node.Name() == CustomNode {
+		// Its code is in Python. Frames that the interpreter inlined are recorded at the outer end of the stack.
+		switch {
+		case c.user != nil:
+			c.node = nil
+		case c.framework != nil:
+			return Place{Node: c.framework.String()}
+		}
+	}
+	if c.node == nil && c.user != nil {
+		return Place{Frame: *c.user}
+	}
+	if c.node != nil || c.engine != nil {
+		return t.placeInBackward(s, &c)
+	}
+	switch f := cmp.Or(c.library, c.framework); {
+	case c.runtime != nil:
+		return Place{Op: c.runtime.Name()}
+	case f != nil:
+		return Place{Frame: *f}
+	case c.operator:
+		return Place{Op: t.OperatorOf(s.Stack)}
+	case c.native != nil:
+		return Place{Frame: Frame{Function: c.native.Name(), File: c.native.File, Line: c.native.Line, Kind: Native}}
+	case c.first != nil && c.first.Kind == Scope && c.first.File == "", c.first == nil: // operators and scopes have no place in the program
+		return Place{Op: s.Op, Shape: s.Shape}
+	}
+	return Place{Frame: Frame{Function: c.first.Name(), File: c.first.File, Line: c.first.Line, Kind: c.first.Kind}}
+}
+
+// placeInBackward returns the place of an allocation that a backward pass made.
+func (t *Tables) placeInBackward(s *Site, c *callers) Place {
+	p := Place{}
 	switch {
-	case p.Frame.File != "" && p.Frame.Function == "":
-		return p.Frame.Place()
-	case p.Frame.File != "":
-		return fmt.Sprintf("%s (%s)", p.Frame.Function, p.Frame.Place())
-	case p.Frame.Function != "":
-		return p.Frame.Function
-	case p.Op != "" && p.Shape != "":
-		return p.Op + " " + p.Shape
-	case p.Op != "":
-		return p.Op
+	case c.runtime != nil:
+		p.Node = c.runtime.Name()
+	case c.node != nil:
+		p.Node = c.node.Name()
+	default:
+		p.Node = cmp.Or(t.OperatorOf(s.Stack), c.engine.Name())
+		p.Inferred = c.engine.Function == NoPython
 	}
-	return "code without a recorded stack"
+	switch {
+	case s.Source != 0:
+		if f := t.callersOf(s.Source).user; f != nil {
+			p.Frame, p.Inferred = *f, true
+		}
+	case c.engine == nil && c.user != nil: // a trace: the stack goes on with that of the forward pass
+		p.Frame = *c.user
+	}
+	return p
 }
 
-// FunctionName returns the function of UserFrame or, without a stack, the operation.
-func (t *Tables) FunctionName(site SiteID) string {
-	if f, ok := t.UserFrame(site); ok {
-		return f.Function
-	}
-	return t.Sites[site].Op
-}
+// NoPython is the function of the only frame of a stack that a thread without Python recorded.
+const NoPython = "thread without Python"
 
-// Place returns the file name and the line of a frame: "leak.py:8". It leaves out a line
-// that is not known, and is "" without a file.
-func (f Frame) Place() string {
-	if f.File == "" {
+// OperatorOf returns the operator that allocated: the outermost one inside the innermost Python function or node.
+// It is "" if the stack has no operators.
+func (t *Tables) OperatorOf(stack StackID) string {
+	var operator *Frame
+	for f := range t.FramesOf(stack) {
+		switch f.Kind {
+		case Operator:
+			operator = f
+		case User, Framework, Node, Engine:
+			if operator != nil {
+				return operator.Name()
+			}
+		}
+	}
+	if operator == nil {
 		return ""
 	}
-	place := path.Base(strings.ReplaceAll(f.File, `\`, "/"))
-	if f.Line > 0 {
-		place += ":" + strconv.Itoa(f.Line)
-	}
-	return place
+	return operator.Name()
 }
+
+// FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one. ok is
+// false if there is none.
+func (t *Tables) FrameOf(site SiteID) (f Frame, ok bool) {
+	if p := t.PlaceOf(site); p.Frame != (Frame{}) {
+		return p.Frame, true
+	}
+	if c := t.callersOf(t.Sites[site].Stack); c.first != nil && c.first.Kind == Scope {
+		return *c.first, true
+	}
+	return Frame{}, false
+}
+
+// FunctionName returns the name of the place of a site without its file and line.
+func (t *Tables) FunctionName(site SiteID) string {
+	if name, _ := t.PlaceOf(site).Parts(); name != "" {
+		return name
+	}
+	f, _ := t.FrameOf(site)
+	return f.Function
+}
+
+// String returns the place for people: "step (train.py:12)", "MmBackward0 (backward) of model.py:31".
+func (p Place) String() string {
+	name, where := p.Parts()
+	switch {
+	case name == "":
+		return "code without a recorded stack"
+	case p.Node != "" && p.Frame != (Frame{}):
+		return name + " of " + where
+	case p.Unseen && where != "":
+		return name + ", " + where
+	case where == "":
+		return name
+	}
+	return fmt.Sprintf("%s (%s)", name, where)
+}
+
+// Parts returns the place in two parts: a name, and where that is. Both may be "".
+func (p Place) Parts() (name, where string) {
+	if p.Unseen {
+		p.Unseen = false
+		if p == (Place{}) {
+			return BeforeWindow, ""
+		}
+		return BeforeWindow, "freed in " + p.String()
+	}
+	if p.Node != "" {
+		name = p.Node + " (backward)"
+		if p.Frame != (Frame{}) {
+			where = cmp.Or(p.Frame.Place(), p.Frame.Function)
+			if p.Inferred {
+				where += ", inferred"
+			}
+		}
+		return name, where
+	}
+	where = p.Frame.Place()
+	switch {
+	case p.Frame.Function != "":
+		return p.Frame.Function, where
+	case where != "":
+		return where, ""
+	}
+	if p.Op != "" {
+		name = strings.TrimSpace(p.Op + " " + p.Shape)
+	}
+	return name, ""
+}
+
+// BeforeWindow is the name of memory that was allocated before the recording began.
+const BeforeWindow = "allocated before the recording"

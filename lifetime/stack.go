@@ -20,27 +20,3 @@ func (t *Tables) FramesOf(id StackID) iter.Seq[*Frame] {
 		}
 	}
 }
-
-// UserFrame returns the innermost User frame of the stack of site, else the innermost
-// Framework frame, else the innermost frame. ok is false if the site has no stack.
-func (t *Tables) UserFrame(site SiteID) (f Frame, ok bool) {
-	var first, framework *Frame
-	for f := range t.FramesOf(t.Sites[site].Stack) {
-		switch {
-		case f.Kind == User:
-			return *f, true
-		case f.Kind == Framework && framework == nil:
-			framework = f
-		}
-		if first == nil {
-			first = f
-		}
-	}
-	switch {
-	case framework != nil:
-		return *framework, true
-	case first != nil:
-		return *first, true
-	}
-	return Frame{}, false
-}

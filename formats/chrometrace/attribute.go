@@ -88,7 +88,7 @@ func (r *reader) attribute() {
 		for _, q := range inBackward[t] {
 			o := &trails[q.id].origin
 			name := strings.TrimPrefix(r.names.text(o.backward), "autograd::engine::evaluate_function: ")
-			node := r.b.Frame(lifetime.Frame{Function: "backward: " + name, Kind: lifetime.Framework})
+			node := r.b.Frame(lifetime.Frame{Function: name, Kind: lifetime.Node})
 			r.memory[q.id].site = r.site(o, r.b.Call(node, a.stack(t, &forward[q.id])))
 		}
 	}
@@ -249,10 +249,12 @@ func (s *callers) find(backward iter.Seq[*call]) {
 type made struct {
 	thread *thread
 	at     int64
+	first  int64 // the begin of the first operator with the number
 }
 
 // madeBy returns the operators that made the nodes of the backward pass, by sequence
-// number: the first operator with each number.
+// number. Operators without a node have the number of the next node. So of those with a number, in the thread of the
+// first one, the last one made the node. (Other threads count for themselves.)
 func (r *reader) madeBy(allocations map[*thread][]query, trails []trail) map[int64]made {
 	sequences := map[int64]bool{}
 	for _, queries := range allocations {
@@ -271,9 +273,16 @@ func (r *reader) madeBy(allocations map[*thread][]query, trails []trail) map[int
 			if c.sequence < 0 || c.forward != 0 || !sequences[c.sequence] {
 				continue
 			}
-			if m, ok := found[c.sequence]; !ok || c.begin < m.at {
-				found[c.sequence] = made{t, c.begin}
+			m, ok := found[c.sequence]
+			switch {
+			case !ok:
+				m = made{t, c.begin, c.begin}
+			case t == m.thread:
+				m.first, m.at = min(m.first, c.begin), max(m.at, c.begin)
+			case c.begin < m.first:
+				m = made{t, c.begin, c.begin}
 			}
+			found[c.sequence] = m
 		}
 	}
 	return found

@@ -78,7 +78,7 @@ func TestKeptCallsSumUp(t *testing.T) {
 	c := withCalls(t, "cpu_healthy.json.gz")
 	bytes := map[string]lifetime.OperationBytes{}
 	for _, call := range c.Calls {
-		f, _ := c.UserFrame(call.Site)
+		f, _ := c.FrameOf(call.Site)
 		name := fmt.Sprintf("%s(%d): %s", f.File, f.Line, f.Function)
 		b := bytes[name]
 		b.Allocated += call.Allocated

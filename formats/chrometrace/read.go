@@ -245,9 +245,9 @@ func frameOf(name string) lifetime.Frame {
 	case f.File == "":
 		f.Kind = lifetime.Framework // "<built-in ...>", "nn.Module: ..."
 	case strings.HasPrefix(f.File, "torch/"), strings.HasPrefix(f.File, "<"): // the profiler cut the path of the package
-		f.Kind = build.KindOfFrame(f.Function, "/site-packages/"+f.File)
+		f.Kind = lifetime.KindOfFrame(f.Function, "/site-packages/"+f.File)
 	default:
-		f.Kind = build.KindOfFrame(f.Function, f.File)
+		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
 	}
 	return f
 }

@@ -134,7 +134,7 @@ func TestSites(t *testing.T) {
 }
 
 // TestBackward checks that allocations of a backward thread are attributed to the
-// operator that made the node: the first one with its number.
+// operator that made the node: the last one with its number in the thread of the first one.
 func TestBackward(t *testing.T) {
 	on2 := func(event string) string { return strings.Replace(event, `"tid": 1`, `"tid": 2`, 1) }
 	c := read(t, trace(on2(memory("55", 0, 0x200, 512, 640)), on2(memory("66", 0, 0x400, 256, 896)), on2(memory("75", 0, 0x800, 128, 1024)),
@@ -143,17 +143,17 @@ func TestBackward(t *testing.T) {
 		ran("cpu_op", "MulBackward0", "2", "52", "8", `"Sequence number": 1, "Fwd thread id": 1`),
 		ran("cpu_op", "AddBackward0", "2", "65", "5", `"Sequence number": 0, "Fwd thread id": 1`),
 		ran("cpu_op", "aten::zeros", "2", "74", "3", ``),
-		ran("cpu_op", "aten::view", "1", "31", "2", `"Sequence number": 1, "Fwd thread id": 0`),
-		ran("cpu_op", "aten::mul", "1", "20", "5", `"Sequence number": 1, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::mul", "1", "31", "2", `"Sequence number": 1, "Fwd thread id": 0`),
+		ran("cpu_op", "aten::view", "1", "20", "5", `"Sequence number": 1, "Fwd thread id": 0`),
 		ran("cpu_op", "aten::add", "1", "30", "5", `"Sequence number": 0, "Fwd thread id": 0`),
 		ran("cpu_op", "aten::detach", "3", "25", "5", `"Sequence number": 1, "Fwd thread id": 0`),
 		ran("python_function", "model.py(5): forward", "1", "19", "8", ``),
 		ran("python_function", "model.py(9): other", "1", "29", "8", ``)))
 	want := `cuda:0 base 0 peak 1024 allocations 5 frees 0
-  64 at 0x1000 end-open op="aten::view" shape="" dtype="" stack="other model.py:9"
+  64 at 0x1000 end-open op="aten::mul" shape="" dtype="" stack="other model.py:9"
   64 at 0x2000 end-open op="" shape="" dtype="" stack="other model.py:9"
-  512 at 0x200 end-open op="aten::empty" shape="" dtype="" stack="backward: MulBackward0 :0 < forward model.py:5"
-  256 at 0x400 end-open op="AddBackward0" shape="" dtype="" stack="backward: AddBackward0 :0 < other model.py:9"
+  512 at 0x200 end-open op="aten::empty" shape="" dtype="" stack="MulBackward0 :0 < other model.py:9"
+  256 at 0x400 end-open op="AddBackward0" shape="" dtype="" stack="AddBackward0 :0 < other model.py:9"
   128 at 0x800 end-open op="aten::zeros" shape="" dtype="" stack="aten::zeros :0"
 `
 	if got := describe(c); got != want {

@@ -125,7 +125,7 @@ func TestFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := c.Calls[0]
-	if frame, ok := c.UserFrame(call.Site); !ok || frame != (lifetime.Frame{Function: "f", Kind: lifetime.User}) {
+	if frame, ok := c.FrameOf(call.Site); !ok || frame != (lifetime.Frame{Function: "f", Kind: lifetime.User}) {
 		t.Errorf("site %+v", frame)
 	}
 	call.Site, call.Space = 0, 0

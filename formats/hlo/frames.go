@@ -5,7 +5,6 @@ import (
 
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/build"
 )
 
 // frameIndex is a StackFrameIndexProto: the Python calls behind the instructions. All ids count from 1.
@@ -76,7 +75,7 @@ func (s *sites) source(id int64) source {
 		f := lifetime.Frame{
 			Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: lineNumber(l.line), Column: lineNumber(l.column),
 		}
-		f.Kind = build.KindOfFrame(f.Function, f.File)
+		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
 		if len(ids) == 0 {
 			found.leaf = f
 		}

@@ -138,7 +138,7 @@ func TestRefused(t *testing.T) {
 			if site.Shape == "" || site.DType == "" && site.Shape[0] != '(' || site.Instr == "" || site.Opcode == "" {
 				t.Errorf("%s: a row of %d bytes has no description: %+v", file, row.Bytes, site)
 			}
-			if frame, ok := c.UserFrame(row.Site); ok && frame.Line > 0 {
+			if frame, ok := c.FrameOf(row.Site); ok && frame.Line > 0 {
 				lines++
 			}
 		}

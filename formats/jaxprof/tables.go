@@ -98,7 +98,7 @@ func (t *tables) frame(b *build.Builder, id int64) (frame lifetime.FrameID, ok b
 		return 0, false
 	}
 	f := lifetime.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(min(max(l.line, 0), maxLine))}
-	f.Kind = build.KindOfFrame(f.Function, f.File)
+	f.Kind = lifetime.KindOfFrame(f.Function, f.File)
 	frame = b.Frame(f)
 	t.frames[id] = frame
 	return frame, true

@@ -112,22 +112,39 @@ func (r *reader) time(tr *trace, f *fields) int64 {
 	return t
 }
 
-// site returns the call site of an event: its stack, and the compiled graph that it
-// ran in.
+// site returns the call site of an event: its stack, its operator, and the compiled graph that
+// it ran in.
 func (r *reader) site(f *fields) lifetime.SiteID {
-	stack := stackOf(f.get(keyFrames))
+	frames := f.get(keyFrames)
+	stack := stackOf(frames)
+	if stack == 0 && frames.IsRecord(int(kindStack)) {
+		stack = r.noPython()
+	}
 	context := f.get(keyCompileContext)
 	if context.Kind() != pickle.Str || context.Int() == valNone || r.d.Str(context) == "" {
 		for int(stack) >= len(r.sites) {
 			r.sites = append(r.sites, 0)
 		}
 		if r.sites[stack] == 0 && stack != 0 {
-			r.sites[stack] = r.b.Site(lifetime.Site{Stack: stack})
+			r.sites[stack] = r.b.Site(lifetime.Site{Stack: stack, Op: r.b.OperatorOf(stack)})
 		}
 		return r.sites[stack]
 	}
-	return r.b.Site(lifetime.Site{Stack: stack, Module: r.d.Str(context)})
+	return r.b.Site(lifetime.Site{Stack: stack, Op: r.b.OperatorOf(stack), Module: r.d.Str(context)})
 }
+
+// noPython returns the stack of an event whose list of frames is empty: without C++ frames, threads without
+// Python record these.
+func (r *reader) noPython() lifetime.StackID {
+	if r.noPythonFrame == 0 {
+		r.noPythonFrame = r.b.Frame(lifetime.Frame{Function: lifetime.NoPython, Kind: lifetime.Native})
+	}
+	return r.b.Call(r.noPythonFrame, 0)
+}
+
+// backwardRan is the place of Python code that starts a backward pass, which then runs in a thread without Python.
+// (torch/_tensor.py calls it, as do torch.autograd.grad and the optimizers' closures.)
+const backwardRan = "/torch/autograd/__init__.py"
 
 // annotate attaches the program's metadata to the buffer at addr.
 func (r *reader) annotate(tr *trace, t int64, addr uint64, f *fields) {

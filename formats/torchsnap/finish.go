@@ -49,6 +49,9 @@ func (r *reader) finish(root pickle.Value) error {
 		}
 	}
 	r.marks(devices)
+	if r.trains && r.noPythonFrame != 0 {
+		r.b.Reclassify(r.noPythonFrame, lifetime.Engine)
+	}
 	return nil
 }
 
@@ -157,7 +160,7 @@ func (r *reader) live(to build.SpaceRef, b block, addr uint64) {
 	}
 	live := build.Block{
 		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state != pickle.KnownString(stateAllocated),
-		Site: r.b.Site(lifetime.Site{Stack: b.stack}),
+		Site: r.b.Site(lifetime.Site{Stack: b.stack, Op: r.b.OperatorOf(b.stack)}),
 	}
 	if b.size == 0 {
 		live.Occupied, live.Inferred = rounded(b.requested), true
@@ -176,6 +179,7 @@ func (r *reader) describe(tr *trace, s lifetime.SpaceInfo, endState, recorded bo
 		s.Facts |= lifetime.EndState
 	}
 	r.b.Describe(tr.space, s)
+	r.b.FreesName(tr.space)
 	if tr.cut {
 		r.b.HistoryTruncated(tr.space)
 	}

@@ -3,6 +3,7 @@ package torchsnap
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
@@ -17,8 +18,12 @@ type reader struct {
 	b *build.Builder
 
 	frameIDs map[frameKey]lifetime.FrameID
-	kind     kind // of the current record
-	counts   [len(kinds)]int
+
+	noPythonFrame lifetime.FrameID // see noPython; 0 = not needed so far
+	trains        bool             // there is a frame of backwardRan
+
+	kind   kind // of the current record
+	counts [len(kinds)]int
 
 	fields fields             // scratch
 	stack  []lifetime.FrameID // scratch
@@ -220,7 +225,8 @@ func (r *reader) frame(f *fields) pickle.Value {
 	id, ok := r.frameIDs[key]
 	if !ok {
 		name, file := r.d.Str(key.name), r.d.Str(key.file)
-		kind := build.KindOfFrame(name, file)
+		kind := lifetime.KindOfFrame(name, file)
+		r.trains = r.trains || strings.HasSuffix(file, backwardRan) || strings.HasSuffix(file, `\torch\autograd\__init__.py`)
 		if file == "??" {
 			file = ""
 		}

@@ -10,6 +10,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/memlane/memlane/internal/units"
@@ -21,12 +22,14 @@ const Schema = "memlane/1"
 
 // Site is a call site or operation that allocated memory.
 type Site struct {
-	Function string  `json:"function"` // innermost function of the program's own code, else the operation
-	File     string  `json:"file"`     // file of the function
+	Name     string  `json:"name"`     // what people call it: "step (train.py:12)", "MmBackward0 (backward) of model.py:31"
+	Function string  `json:"function"` // innermost function of the program's own code, else the node of the backward pass, else the operation
+	File     string  `json:"file"`     // file of the function; of a backward pass, that of the forward pass that made the node
 	Line     int     `json:"line"`     // line in the file; 0 if unknown
+	Inferred bool    `json:"inferred"` // the name was not recorded: it follows from the order of events or from the thread
 	Op       string  `json:"op"`       // operation or instruction
 	Stack    []Frame `json:"stack"`    // call stack, innermost first
-	Source   []Frame `json:"source"`   // source stack of an instruction of a compiled program, innermost first
+	Source   []Frame `json:"source"`   // source stack of an instruction of a compiled program, or of the forward pass of a node; innermost first
 }
 
 // Frame is one level of a call stack.
@@ -40,18 +43,27 @@ type Frame struct {
 
 // String returns "function (file.py:12)", with the base name of the file.
 func (f Frame) String() string {
-	return frameName(lifetime.Frame{Function: f.Function, File: f.File, Line: f.Line})
+	frame := lifetime.Frame{Function: f.Function, File: f.File, Line: f.Line, Kind: f.Kind}
+	return frame.String()
 }
 
-// OfOperation reports whether a frame is an operator or named range of a trace, not a function. An example is
-// "backward: MulBackward0" on the stack of the forward pass.
-func (f Frame) OfOperation() bool { return ofOperation(f.Kind, f.Function) }
+// Fold returns the frames of a stack that people read, and the number of the others; see lifetime.Fold.
+func Fold(stack []Frame) (shown []Frame, hidden int) {
+	return lifetime.Fold(stack, func(f Frame) lifetime.FrameKind { return f.Kind })
+}
 
-func siteOf(t *lifetime.Tables, id lifetime.SiteID) Site {
-	s := &t.Sites[id]
-	out := Site{Op: s.Op, Function: s.Op, Stack: framesOf(t, s.Stack), Source: framesOf(t, s.Source)}
-	if f, ok := t.UserFrame(id); ok {
-		out.Function, out.File, out.Line = f.Function, f.File, f.Line
+func siteOf(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) Site {
+	site := &t.Sites[id]
+	out := Site{Name: SiteName(t, s, id), Op: site.Op, Stack: framesOf(t, site.Stack), Source: framesOf(t, site.Source)}
+	p := t.PlaceOf(id)
+	out.Inferred = p.Inferred
+	f := p.Frame
+	if f == (lifetime.Frame{}) {
+		f, _ = t.FrameOf(id)
+	}
+	out.Function, out.File, out.Line = cmp.Or(f.Function, p.Op, site.Op), f.File, f.Line
+	if p.Node != "" || p.Unseen {
+		out.Function, _ = p.Parts()
 	}
 	return out
 }

@@ -93,17 +93,15 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 
 func diffRowOf(d *diff.Result, r *diff.Row, perStep bool) DiffRow {
 	p := &d.Pairs[r.Pair]
-	row := DiffRow{Space: p.Name, Status: r.Status.String(), Unseen: r.Unseen, DeltaPeakBytes: r.DeltaPeak(), DeltaEndBytes: r.DeltaEnd(),
-		Site: siteOf(&d.After.Tables, r.SiteAfter)}
+	row := DiffRow{Space: p.Name, Status: r.Status.String(), Unseen: r.Unseen, DeltaPeakBytes: r.DeltaPeak(), DeltaEndBytes: r.DeltaEnd()}
 	if r.Status != diff.New {
-		before := siteOf(&d.Before.Tables, r.SiteBefore)
-		row.SiteBefore = &before
+		before := siteOf(&d.Before.Tables, &p.Before.Space.SpaceInfo, r.SiteBefore)
+		row.Site, row.SiteBefore = before, &before
 	}
-	if r.Status == diff.Gone {
-		row.Site, row.Name = *row.SiteBefore, SiteName(&d.Before.Tables, &p.Before.Space.SpaceInfo, r.SiteBefore)
-	} else {
-		row.Name = SiteName(&d.After.Tables, &p.After.Space.SpaceInfo, r.SiteAfter)
+	if r.Status != diff.Gone {
+		row.Site = siteOf(&d.After.Tables, &p.After.Space.SpaceInfo, r.SiteAfter)
 	}
+	row.Name = row.Site.Name
 	if r.Unseen {
 		row.Name = RowNames[lifetime.FromBase]
 	}

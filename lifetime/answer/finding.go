@@ -73,7 +73,7 @@ func RankFindingsOf(found []leak.Finding) []Finding {
 func findingOf(t *lifetime.Tables, f *leak.Finding, folder string) Finding {
 	out := Finding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
-		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, f.Place()),
+		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
 		Level: f.Severity, Leak: f.IsLeak(), Cause: f.Text(leak.FigCausePlace), Code: codeOf(t, f.Place(), folder),
@@ -109,7 +109,7 @@ func findingOf(t *lifetime.Tables, f *leak.Finding, folder string) Finding {
 
 // codeOf returns the line of the program of a site.
 func codeOf(t *lifetime.Tables, site lifetime.SiteID, folder string) Code {
-	f, ok := t.UserFrame(site)
+	f, ok := t.FrameOf(site)
 	if !ok || f.File == "" || f.Kind != lifetime.User {
 		return Code{}
 	}

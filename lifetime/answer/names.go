@@ -1,24 +1,27 @@
 package answer
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 )
 
-// SiteName returns the name of a site: "function (file.py:12)", else its operation and tensor, else its instruction, else a
-// note such as "(no stack recorded)".
+// SiteName returns the name of a site: its place, such as "function (file.py:12)", else its operation and tensor, else its
+// instruction, else a note such as "(no stack recorded)".
 func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
 	site := &t.Sites[id]
-	if f, ok := t.UserFrame(id); ok {
-		name := frameName(f)
-		if caller := t.Stacks[site.Stack].Caller; f.Kind == lifetime.Scope && caller != 0 && !static(s) {
-			name += " in " + frameName(t.Frames[t.Stacks[caller].Frame]) // "aten::empty" alone is useless: everything calls it
+	if f, ok := t.FrameOf(id); ok && f.Kind == lifetime.Scope {
+		name := f.String()
+		if caller := t.Stacks[site.Stack].Caller; caller != 0 && !static(s) {
+			name += " in " + t.Frames[t.Stacks[caller].Frame].String() // "aten::empty" alone is useless: everything calls it
 		}
 		return name
 	}
-	switch {
+	switch p := t.PlaceOf(id); {
+	case p.Frame != lifetime.Frame{}, p.Node != "", p.Unseen:
+		return p.String()
+	case site.Stack != 0 && p.Op != "":
+		return p.Op
 	case site.Op != "":
 		return strings.TrimSpace(site.Op + " " + tensorName(site))
 	case site.Instr != "":
@@ -46,24 +49,8 @@ func sourcePlace(t *lifetime.Tables, site lifetime.SiteID) string {
 			return f.Place()
 		}
 	}
-	f, _ := t.UserFrame(site)
+	f, _ := t.FrameOf(site)
 	return f.Place()
-}
-
-// frameName returns "function (file:line)" with the base name of the file.
-func frameName(f lifetime.Frame) string {
-	place := f.Place()
-	switch {
-	case f.Function == "":
-		return cmp.Or(place, "?")
-	case place == "":
-		return f.Function
-	}
-	return f.Function + " (" + place + ")"
-}
-
-func ofOperation(kind lifetime.FrameKind, function string) bool {
-	return kind == lifetime.Scope || strings.HasPrefix(function, "backward: ")
 }
 
 // Instruction is the instruction of a compiled program whose result is in a buffer.

@@ -128,6 +128,18 @@ func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
 // Frame interns a frame.
 func (b *Builder) Frame(f lifetime.Frame) lifetime.FrameID { return b.frames.id(f) }
 
+// Reclassify changes the kind of a frame, when a later part of the file tells it.
+func (b *Builder) Reclassify(frame lifetime.FrameID, kind lifetime.FrameKind) {
+	b.capture.Frames[frame].Kind = kind
+}
+
+// FreesName declares that frees have stacks: the buffers of a space from before the window are then named by where they
+// were freed (lifetime.Site.Unseen).
+func (b *Builder) FreesName(space SpaceRef) { b.spaces[space].freesName = true }
+
+// OperatorOf returns the operator that allocated at a stack; see lifetime.Tables.
+func (b *Builder) OperatorOf(stack lifetime.StackID) string { return b.capture.OperatorOf(stack) }
+
 // Site interns a site.
 func (b *Builder) Site(s lifetime.Site) lifetime.SiteID { return b.sites.id(s) }
 

@@ -399,12 +399,12 @@ func TestUserFrame(t *testing.T) {
 	op := b.Site(lifetime.Site{Op: "op"})
 	c, _ := b.Finish()
 	for s, want := range sites {
-		if f, ok := c.UserFrame(s); !ok || f.Function != want {
+		if f, ok := c.FrameOf(s); !ok || f.Function != want {
 			t.Errorf("user frame %q, want %q", f.Function, want)
 		}
 	}
 	for _, s := range []lifetime.SiteID{0, op} {
-		if _, ok := c.UserFrame(s); ok {
+		if _, ok := c.FrameOf(s); ok {
 			t.Errorf("site %d has no stack", s)
 		}
 	}

@@ -112,6 +112,7 @@ func (p *pairing) finish(s *lifetime.Space) {
 	p.settleEnds()
 	p.settleBegins()
 	p.store()
+	p.log.b.nameForward(s)
 	older, bytes := int64(0), int64(0)
 	for i := range s.Buffers {
 		if s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
@@ -481,6 +482,7 @@ func (p *pairing) storeColumns(newIndex []uint32) {
 		}
 		column(&s.FreeSites, len(s.Buffers))[newIndex[i]] = *site
 	}
+	p.nameUnseen()
 	for _, i := range slices.Sorted(maps.Keys(p.notes)) {
 		if newIndex[i] == dropped {
 			continue
@@ -488,6 +490,25 @@ func (p *pairing) storeColumns(newIndex []uint32) {
 		if text := p.text(p.notes[i]); text != 0 {
 			column(&s.BufNotes, len(s.Buffers))[newIndex[i]] = text
 		}
+	}
+}
+
+// nameUnseen gives the buffers from before the window, whose allocation was not recorded, the site of their free.
+func (p *pairing) nameUnseen() {
+	s := p.s
+	if !p.log.freesName || p.log.noHistory {
+		return
+	}
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen == 0 || b.Site != 0 {
+			continue
+		}
+		site := lifetime.Site{Unseen: true}
+		if s.FreeSites != nil {
+			site.Stack = p.log.b.capture.Sites[s.FreeSites[i]].Stack
+		}
+		b.Site = p.log.b.Site(site)
 	}
 }
 

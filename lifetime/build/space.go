@@ -81,6 +81,7 @@ type spaceLog struct {
 	cut       bool // the history ends before the end state was taken
 	ringFull  bool
 	noHistory bool
+	freesName bool // see Builder.FreesName
 	numbered  bool
 }
 

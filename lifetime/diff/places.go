@@ -25,18 +25,21 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		return nil
 	}
 	index := map[lifetime.Place]*placeSum{}
-	for _, row := range side.sites {
-		p := c.PlaceOf(row.Site)
-		p.Frame.Column = 0
+	at := func(p lifetime.Place) *placeSum {
+		p.Frame.Column, p.Inferred = 0, false
 		if !lines {
 			p.Frame.Line = 0
 		}
 		sum := index[p]
 		if sum == nil {
-			sum = &placeSum{place: p, path: pathOf(p.Frame.File)}
+			sum = &placeSum{place: p, path: pathOf(p.Frame.File), unseen: p == lifetime.Place{Unseen: true}}
 			index[p] = sum
 			all = append(all, sum)
 		}
+		return sum
+	}
+	for _, row := range side.sites {
+		sum := at(c.PlaceOf(row.Site))
 		sum.add(Figures{row.AtPeak, row.AtEnd, row.Allocated})
 		if most := max(row.AtPeak.Bytes, row.AtEnd.Bytes, row.Allocated.Bytes); sum.site == 0 || most > sum.most {
 			sum.site, sum.most = row.Site, most
@@ -44,7 +47,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 	}
 	if base := side.Space.Base; base != 0 {
 		amount := lifetime.Amount{Bytes: base, Requested: base}
-		all = append(all, &placeSum{unseen: true, Figures: Figures{Peak: amount, End: amount}})
+		at(lifetime.Place{Unseen: true}).add(Figures{Peak: amount, End: amount})
 	}
 	return all
 }
@@ -55,7 +58,7 @@ func anonymous(side *Side, places []*placeSum) bool {
 		return true
 	}
 	for _, p := range places {
-		if p.place != (lifetime.Place{}) {
+		if p.place != (lifetime.Place{}) && p.place != (lifetime.Place{Unseen: true}) {
 			return false
 		}
 	}
@@ -76,8 +79,14 @@ type matched struct{ before, after *placeSum }
 type placeKey struct {
 	function, file string // base name of the file: checkouts are in different folders
 	line           int
+	node           string
 	op, shape      string
 	unseen         bool
+}
+
+func (p *placeSum) key(line int) placeKey {
+	at := &p.place
+	return placeKey{at.Frame.Function, p.path[0], line, at.Node, at.Op, at.Shape, at.Unseen}
 }
 
 // match pairs the places of two sides, first with their lines and then without, because code moves. Several places in one
@@ -85,11 +94,9 @@ type placeKey struct {
 func match(before, after []*placeSum, lines bool) (all []matched) {
 	stages := []func(p *placeSum) placeKey{
 		func(p *placeSum) placeKey {
-			return placeKey{p.place.Frame.Function, p.path[0], p.place.Frame.Line, p.place.Op, p.place.Shape, p.unseen}
+			return p.key(p.place.Frame.Line)
 		},
-		func(p *placeSum) placeKey {
-			return placeKey{p.place.Frame.Function, p.path[0], 0, p.place.Op, p.place.Shape, p.unseen}
-		},
+		func(p *placeSum) placeKey { return p.key(0) },
 	}
 	if !lines {
 		stages = stages[1:]

@@ -42,7 +42,7 @@ func found(t *testing.T, file string) []leakAt {
 		}
 		l := leakAt{device: f.Space.ID(), requested: f.Amount.Requested, count: f.Amount.Count}
 		l.function = c.Sites[f.Sites[0]].Op
-		if frame, ok := c.UserFrame(f.Sites[0]); ok {
+		if frame, ok := c.FrameOf(f.Sites[0]); ok {
 			l.function, l.file, l.line = frame.Function, path.Base(frame.File), frame.Line
 		}
 		all = append(all, l)

@@ -77,7 +77,7 @@ func (c Cause) Advice() string { return causes[c].advice }
 // causeOf returns the first cause that fits a group of leaks. Most causes are specific to PyTorch, so leaks of
 // operations (XProf) get Collection.
 func (p *Pass) causeOf(g *causeGroup) Cause {
-	if p.PlaceOf(g.findings[0].Sites[0]).Op != "" {
+	if site := g.findings[0].Sites[0]; p.PlaceOf(site).Op != "" && p.OperatorOf(p.Sites[site].Stack) == "" {
 		return Collection
 	}
 	c := FailedAllocations
@@ -105,7 +105,7 @@ func (p *Pass) ofGradients(g *causeGroup) bool {
 	}
 	return g.anySite(func(site lifetime.SiteID) bool {
 		return p.anyFrame(site, func(f *lifetime.Frame) bool {
-			return strings.HasPrefix(f.Function, "backward: ") ||
+			return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
 				strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
 		})
 	})

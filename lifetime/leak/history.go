@@ -57,7 +57,7 @@ type level struct {
 
 func (l *level) at() moment { return moment{int(l.work), int(l.allocations)} }
 
-func newHistories(s *lifetime.Space) *histories {
+func newHistories(s *lifetime.Space, sites []lifetime.Site) *histories {
 	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers))}
 	h.preallocate(s)
 	for c := range s.Changes() {
@@ -68,7 +68,7 @@ func newHistories(s *lifetime.Space) *histories {
 		switch {
 		case !c.Begin:
 			sign = -1
-			h.free(site, c, b, older)
+			h.free(site, c, b, older && (b.Site == 0 || sites[b.Site].Unseen), older)
 		case older:
 			site.older++
 		default:
@@ -97,12 +97,12 @@ func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
 	}
 }
 
-// free records the free of a buffer.
-func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, older bool) {
+// free records the free of a buffer. unknown: the site of its allocation is not known.
+func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, unknown, older bool) {
 	if !older {
 		site.lifetimes = append(site.lifetimes, int32(h.age(c.Buffer)))
 		site.freed = append(site.freed, freed{int32(c.Buffer), int32(h.end.allocations), int32(h.end.work)})
-	} else if b.Site == 0 {
+	} else if unknown {
 		h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
 	}
 }

@@ -66,7 +66,7 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 		hash, inModule := uint64(0), false
 		for _, id := range slices.Backward(frames) {
 			f := &k.c.Frames[id]
-			if f.Kind == lifetime.Native { // frames of the interpreter, if C++ is recorded
+			if f.Kind > lifetime.Framework { // frames of the interpreter, if C++ is recorded
 				continue
 			}
 			module := strings.HasSuffix(f.File, "torch/nn/modules/module.py")

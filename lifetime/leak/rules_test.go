@@ -320,7 +320,7 @@ func TestCauseOfOne(t *testing.T) {
 		leak.UnboundedCache: func(p *program, step int) { p.alloc("lookup", int64(1<<10*(step+1))) },
 		leak.Collection:     func(p *program, _ int) { p.alloc("kept", 1<<20) },
 		leak.Hook:           func(p *program, _ int) { called(p, lifetime.Frame{Function: "save_hook", File: "sim.py"}) },
-		leak.Gradients:      func(p *program, _ int) { called(p, lifetime.Frame{Function: "backward: MulBackward0"}) },
+		leak.Gradients:      func(p *program, _ int) { called(p, lifetime.Frame{Function: "MulBackward0", Kind: lifetime.Node}) },
 		leak.FailedAllocations: func(p *program, _ int) {
 			p.alloc("kept", 1<<20)
 			p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 1 << 40, Free: -1})

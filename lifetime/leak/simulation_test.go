@@ -434,7 +434,7 @@ func TestHealthyPrograms(t *testing.T) {
 			p := newProgram(seed)
 			c, findings := p.run(t, pattern(p))
 			for _, f := range findings {
-				frame, _ := c.UserFrame(f.Sites[0])
+				frame, _ := c.FrameOf(f.Sites[0])
 				t.Logf("%s, seed %d, %d steps: %s: %d buffers", name, seed, p.steps, frame.Function, f.Amount.Count)
 			}
 			if spaces++; len(findings) > 0 {
@@ -600,12 +600,12 @@ func TestLeakingPrograms(t *testing.T) {
 			hit := false
 			want := int64(0)
 			for _, x := range p.live {
-				if f, _ := c.UserFrame(x.site); f.Function == "leak" {
+				if f, _ := c.FrameOf(x.site); f.Function == "leak" {
 					want++
 				}
 			}
 			for _, f := range findings {
-				frame, _ := c.UserFrame(f.Sites[0])
+				frame, _ := c.FrameOf(f.Sites[0])
 				if frame.Function != "leak" {
 					t.Logf("%s, seed %d: %s is not a leak", name, seed, frame.Function)
 					wrong++

@@ -209,6 +209,9 @@ func (n *writer) site(id lifetime.SiteID) int {
 		n.named("instr", s.Instr)
 		n.named("opcode", s.Opcode)
 		n.known("source", int64(source))
+		if s.Unseen {
+			n.known("unseen", 1)
+		}
 		n.w.WriteByte('\n')
 	})
 }

@@ -54,6 +54,7 @@ type site struct {
 	Instr       string           `json:"instr"`
 	Opcode      string           `json:"opcode"`
 	SourceStack lifetime.StackID `json:"source_stack"`
+	Unseen      bool             `json:"unseen"` // allocated before the window: the stack is that of the free
 }
 
 type space struct {
@@ -204,7 +205,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
 	list(d, "stacks", c.Stacks, func(s lifetime.Stack) any { return stack{s.Frame, s.Caller} })
 	list(d, "sites", c.Sites, func(s lifetime.Site) any {
-		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source}
+		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, s.Unseen}
 	})
 	d.text(`,"spaces":[`)
 	for i, s := range c.Spaces {

@@ -93,7 +93,7 @@ func TestPrograms(t *testing.T) {
 	text := string(write(t, c))
 	for _, want := range []string{
 		`{"function":"dot","file":"a.py","line":3,"column":9,"kind":"scope"}`,
-		`{"stack":1,"op":"jit(f)/dot","module":"","region":"temp","shape":"f32[2]{0}","dtype":"f32","instr":"dot.1{0}","opcode":"dot","source_stack":1}`,
+		`{"stack":1,"op":"jit(f)/dot","module":"","region":"temp","shape":"f32[2]{0}","dtype":"f32","instr":"dot.1{0}","opcode":"dot","source_stack":1,"unseen":false}`,
 		`{"id":"node7/jit_f(5)/space0","source":0,"host":"node7","process":"","device":"","memory":"space0","allocator":"",`,
 		`"module":"jit_f(5)","entry":"main.2","axis":"program order"`,
 		`"lifetime_peak_bytes":77,`,

@@ -47,16 +47,26 @@ func Device(s *lifetime.Space) string {
 // Unknown is the name of a site without a recorded function or operation.
 const Unknown = "unknown site"
 
-// Name returns the name and the place of a site: its innermost user frame, or its
-// operation and module if it has none.
+// Name returns the name of a site and where that is, as lifetime.Place does. Without a stack these are its operation and
+// module.
 func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, place string) {
 	site := &c.Sites[id]
-	if f, ok := c.UserFrame(id); ok {
+	if f, ok := c.FrameOf(id); ok && f.Kind == lifetime.Scope {
 		name, place = f.Function, f.Place()
-		if caller := c.Stacks[site.Stack].Caller; f.Kind == lifetime.Scope && caller != 0 && s.Axis != lifetime.ProgramOrder {
+		if caller := c.Stacks[site.Stack].Caller; caller != 0 && s.Axis != lifetime.ProgramOrder {
 			place = c.Frames[c.Stacks[caller].Frame].Function // all operators call "aten::empty"
 		}
-	} else {
+		return name, place
+	}
+	switch p := c.PlaceOf(id); {
+	case p.Node != "" && !p.Unseen:
+		name, place = p.Node, "backward"
+		if _, forward := p.Parts(); forward != "" {
+			place += " of " + forward
+		}
+	case site.Stack != 0 || p.Unseen:
+		name, place = p.Parts()
+	default:
 		name, place = cmp.Or(site.Op, site.Instr), cmp.Or(site.Module, site.Shape)
 	}
 	return cmp.Or(name, Unknown), place

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -215,23 +216,44 @@ func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 	if site.Stack == 0 {
 		return []*profile.Location{b.location(cmp.Or(site.Op, site.Instr, noStack), "", 0)}
 	}
-	frames := func(keep func(lifetime.FrameKind) bool) (stack []*profile.Location) {
-		for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
-			if f := b.capture.Stacks[at].Frame; keep(b.capture.Frames[f].Kind) {
-				stack = append(stack, b.frame(f))
-			}
-		}
-		return stack
+	var frames []lifetime.FrameID
+	for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
+		frames = append(frames, b.capture.Stacks[at].Frame)
 	}
-	all := func(lifetime.FrameKind) bool { return true }
 	if !b.options.UserFrames {
-		return frames(all)
+		return b.locationsOf(frames)
 	}
-	stack := frames(func(k lifetime.FrameKind) bool { return k == lifetime.User || k == lifetime.Scope })
-	if len(stack) == 0 { // only library frames
-		return frames(all)
+	frames, _ = lifetime.Fold(frames, func(f lifetime.FrameID) lifetime.FrameKind { return b.capture.Frames[f].Kind })
+	return b.byPlace(id, frames)
+}
+
+func (b *builder) locationsOf(frames []lifetime.FrameID) (stack []*profile.Location) {
+	for _, f := range frames {
+		stack = append(stack, b.frame(f))
 	}
 	return stack
+}
+
+// byPlace returns a folded stack that begins with the place of the site, so that flat values are sums by place.
+func (b *builder) byPlace(id lifetime.SiteID, frames []lifetime.FrameID) []*profile.Location {
+	p := b.capture.PlaceOf(id)
+	if p.Node == "" && p.Op == "" && !p.Unseen {
+		for i, f := range frames {
+			if b.capture.Frames[f] == p.Frame { // those inside it are of other libraries
+				return b.locationsOf(frames[i:])
+			}
+		}
+		return b.locationsOf(frames)
+	}
+	outer := slices.DeleteFunc(frames, func(f lifetime.FrameID) bool { // only callers: the rest is in the name
+		kind := b.capture.Frames[f].Kind
+		return p.Unseen || kind.Folded() || kind == lifetime.Node
+	})
+	name, _ := p.Parts()
+	if !b.options.byFunction {
+		name = p.String()
+	}
+	return append([]*profile.Location{b.location(name, p.Frame.File, int64(p.Frame.Line))}, b.locationsOf(outer)...)
 }
 
 func (b *builder) frame(id lifetime.FrameID) *profile.Location {

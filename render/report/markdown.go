@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/text"
 )
@@ -159,17 +158,21 @@ func (m *markdown) findings(r *answer.Report) {
 	}
 }
 
-// stack writes the program's own frames, innermost first.
+// stack writes the frames of a stack, folded, innermost first.
 func (m *markdown) stack(frames []answer.Frame) {
+	shown, hidden := answer.Fold(frames)
 	var names []string
-	for _, f := range frames {
-		if f.Kind == lifetime.User {
-			names = append(names, Escape(f.String()))
-		}
+	for _, f := range shown {
+		names = append(names, Escape(f.String()))
 	}
-	if len(names) > 1 {
-		m.line("\nStack: %s", strings.Join(names, " ← "))
+	if len(names) < 2 {
+		return
 	}
+	more := ""
+	if hidden > 0 {
+		more = " + " + units.Plural(hidden, "library frame")
+	}
+	m.line("\nStack: %s%s", strings.Join(names, " ← "), more)
 }
 
 // peaks writes the largest sites at the peak of every space. Of compiled programs, the

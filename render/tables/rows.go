@@ -131,17 +131,14 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 
 func placeOf(c *lifetime.Capture, id lifetime.SiteID) place {
 	s := &c.Sites[id]
-	f, ok := c.UserFrame(id)
-	return place{uint32(s.Stack), TextOf(f, ok, s.Op, s.Shape, s.DType, s.Region), Clean(s.Module), Clean(s.Instr), Clean(s.Opcode)}
+	return place{uint32(s.Stack), TextOf(&c.Tables, id), Clean(s.Module), Clean(s.Instr), Clean(s.Opcode)}
 }
 
-// TextOf returns the text of a site. f is its innermost frame of the program itself; if ok is false, op
-// replaces the function.
-func TextOf(f lifetime.Frame, ok bool, op, shape, dtype, region string) SiteText {
-	if !ok {
-		f.Function = op
-	}
-	return SiteText{Clean(f.Function), Clean(f.File), int64(f.Line), Clean(op), Clean(shape), Clean(dtype), Clean(region)}
+// TextOf returns the text of a site. Its function is the name of its place without file and line, else the operation.
+func TextOf(t *lifetime.Tables, id lifetime.SiteID) SiteText {
+	s := &t.Sites[id]
+	f, _ := t.FrameOf(id)
+	return SiteText{Clean(t.FunctionName(id)), Clean(f.File), int64(f.Line), Clean(s.Op), Clean(s.Shape), Clean(s.DType), Clean(s.Region)}
 }
 
 func sites(c *lifetime.Capture) iter.Seq[siteRow] {

@@ -133,23 +133,21 @@ func (p *Page) compiled(f *answer.Finding) {
 	}
 }
 
-// stack writes the frames of a call stack, except those of libraries. The operator comes
+// stack writes the frames of a call stack, folded. The operator comes
 // first if the stack does not begin with it.
 func (p *Page) stack(s *answer.Stack) {
 	if s.Op != "" {
 		p.Line("    in %s", Shorten(Printable(s.Op), p.width-7))
 	}
-	hidden, shown := 0, 0
-	for _, f := range s.Frames {
-		if f.Kind != lifetime.User && !f.OfOperation() || shown == maxFrames {
-			hidden++
-			continue
-		}
-		shown++
+	shown, hidden := answer.Fold(s.Frames)
+	if more := len(shown) - maxFrames; more > 0 {
+		shown, hidden = shown[:maxFrames], hidden+more
+	}
+	for _, f := range shown {
 		p.Line("    at %s", Shorten(Printable(f.String()), p.width-7))
 	}
 	if hidden > 0 {
-		p.Line("    and %s (libraries and outer callers)", units.Plural(hidden, "more frame"))
+		p.Line("    + %s (libraries and outer callers)", units.Plural(hidden, "frame"))
 	}
 }
 

@@ -25,9 +25,9 @@ type Capture struct {
 type document struct {
 	Name     string         `json:"name"`
 	Info     answer.Capture `json:"info"`   // the same as memlane info --json
-	Frames   [][]any        `json:"frames"` // function, file, line, kind
+	Frames   [][]any        `json:"frames"` // name, file, line, kind, whether it is folded
 	Stacks   [][2]int       `json:"stacks"` // frame, caller
-	Sites    [][]any        `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, function, place
+	Sites    [][]any        `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
 	Spaces   []space        `json:"spaces"`
 	Findings []finding      `json:"findings"`
 }
@@ -79,14 +79,14 @@ type finding struct {
 func documentOf(c Capture, place []places) document {
 	d := document{Name: c.Tables.Name(), Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []finding{}}
 	for _, f := range c.Frames {
-		d.Frames = append(d.Frames, []any{f.Function, f.File, f.Line, f.Kind.String()})
+		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
 	for _, stack := range c.Stacks {
 		d.Stacks = append(d.Stacks, [2]int{int(stack.Frame), int(stack.Caller)})
 	}
 	for i, s := range c.Sites {
-		f, _ := c.UserFrame(lifetime.SiteID(i))
-		d.Sites = append(d.Sites, []any{s.Stack, s.Op, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, f.Function, f.Place()})
+		name, place := nameOf(&c.Tables, lifetime.SiteID(i))
+		d.Sites = append(d.Sites, []any{s.Stack, s.Op, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, name, place, s.Unseen})
 	}
 	index := map[*lifetime.Space]int{}
 	for i, s := range c.Spaces {
@@ -97,6 +97,16 @@ func documentOf(c Capture, place []places) document {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
 	}
 	return d
+}
+
+// nameOf returns the name of a site, and its file and line if the name does not have them.
+func nameOf(t *lifetime.Tables, id lifetime.SiteID) (name, place string) {
+	p := t.PlaceOf(id)
+	if p.Node != "" || p.Unseen || p.Op != "" && t.Sites[id].Stack != 0 {
+		return p.String(), ""
+	}
+	f, _ := t.FrameOf(id)
+	return f.Function, f.Place()
 }
 
 func spaceOf(s *lifetime.Space, place places) space {

@@ -148,8 +148,7 @@ func siteRows(f *fleet.Fleet) iter.Seq[siteRow] {
 		for row := range f.SiteRows() {
 			text, ok := texts[row.Number]
 			if !ok {
-				f, found := row.Site.Tables().UserFrame(1)
-				text = tables.TextOf(f, found, row.Site.Op, row.Site.Shape, row.Site.DType, row.Site.Region)
+				text = tables.TextOf(row.Site.Tables(), 1)
 				texts[row.Number] = text
 			}
 			if row.Record != record || row.Memory != memory {

@@ -4,11 +4,17 @@ import {bytes, count, percent, several, since, span} from './format.js';
 import {kinds} from './space.js';
 import {Table} from './table.js';
 
-// stackText writes a stack in one line, leaf first.
+// stackText writes a stack in one line, leaf first, folded.
 export function stackText(capture, stack) {
   capture.stackTexts ||= [];
-  return capture.stackTexts[stack] ??= capture.framesOf(stack).map(frameText).join(' ← ');
+  return capture.stackTexts[stack] ??= foldedText(capture.folded(stack));
 }
+
+function foldedText({frames, hidden}) {
+  return frames.map(frameText).join(' ← ') + (hidden ? ` + ${hiddenText(hidden)}` : '');
+}
+
+export const hiddenText = (n) => several(n, 'library frame');
 
 export function frameText(frame) {
   const file = frame.file.split(/[\\/]/).pop();
@@ -16,11 +22,14 @@ export function frameText(frame) {
   return place ? `${frame.name || '?'} (${place})` : frame.name;
 }
 
+// stackOf returns the stack to show: of an instruction of a compiled program that in the source code.
+export const stackOf = (space, site) => (space.static && site.source ? site.source : site.stack);
+
 // columnsOfSites returns the columns that the tables of sites and of buffers share.
 function columnsOfSites(space) {
   const {capture} = space;
   const sites = (row) => (row.sites ?? [row.site]).map((id) => capture.sites[id]);
-  const stacks = (row) => [...new Set(sites(row).map((site) => site.source || site.stack))];
+  const stacks = (row) => [...new Set(sites(row).map((site) => stackOf(space, site)))];
   const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
   const all = (get) => (row) => [...new Set(sites(row).map(get).filter(Boolean))].join(', ');
   return [

@@ -40,7 +40,7 @@ const none = () => ({peak: 0, end: 0, count: 0, sites: new Set()});
 function keyOf(space, id) {
   const site = space.capture.sites[id];
   const file = site.place.replace(/:\d+$/, '');
-  return site.name && !site.instr ? `${site.name}\n${file}` : [site.instr && site.op ? '' : site.instr, site.op, site.dtype, site.shape].join('\n');
+  return site.name && !site.instr ? `${site.name.replace(/:\d+/g, '')}\n${file}` : [site.instr && site.op ? '' : site.instr, site.op, site.dtype, site.shape].join('\n');
 }
 
 // Compare shows two spaces, of any captures.

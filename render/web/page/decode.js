@@ -31,9 +31,9 @@ class Capture {
   constructor(number, doc) {
     Object.assign(this, doc);
     this.number = number;
-    this.frames = doc.frames.map(([name, file, line, kind]) => ({name, file, line, kind}));
-    this.sites = doc.sites.map(([stack, op, region, shape, dtype, instr, opcode, source, name, place], id) =>
-      ({id, stack, op, region, shape, dtype, instr, opcode, source, name, place}));
+    this.frames = doc.frames.map(([name, file, line, kind, folded]) => ({name, file, line, kind, folded}));
+    this.sites = doc.sites.map(([stack, op, region, shape, dtype, instr, opcode, source, name, place, unseen], id) =>
+      ({id, stack, op, region, shape, dtype, instr, opcode, source, name, place, unseen}));
     this.spaces = doc.spaces.map((head, i) => new Space(this, head, i, doc.info.spaces[i]));
   }
 
@@ -42,6 +42,16 @@ class Capture {
     const frames = [];
     for (let at = stack; at; at = this.stacks[at][1]) frames.push(this.frames[this.stacks[at][0]]);
     return frames;
+  }
+
+  // folded returns the frames of a stack that people read, and how many it leaves out, as lifetime.Fold does.
+  folded(stack) {
+    const all = this.framesOf(stack);
+    for (const keep of [(f) => !f.folded, (f) => f.kind === 'framework', (f) => f.kind === 'operator' || f.kind === 'runtime']) {
+      const frames = all.filter(keep);
+      if (frames.length) return {frames, hidden: all.length - frames.length};
+    }
+    return {frames: all, hidden: 0};
   }
 
   // sitesMatching returns the sites with a matching name: a function or file on the stack,

@@ -1,6 +1,6 @@
 // The facts about one buffer: the card at the mouse, and the pinned buffer with its stack.
 
-import {facts, frameText} from './breakdown.js';
+import {facts, frameText, hiddenText, stackOf} from './breakdown.js';
 import {button, el, replace} from './dom.js';
 import {bytes} from './format.js';
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
@@ -40,9 +40,22 @@ function factList(space, i) {
 // pinned returns the panel of the pinned buffer. light highlights its site, close unpins it.
 export function pinned(space, i, light, close) {
   const site = space.capture.sites[space.site[i]];
-  const frames = space.capture.framesOf(site.source || site.stack);
   return el('aside', {class: 'card pinned', 'aria-label': 'pinned buffer'},
     el('div', {class: 'bar'}, el('strong', {}, 'pinned buffer'), button('highlight its site', 'highlight all buffers of this site', light), button('×', 'unpin (Esc)', close, {class: 'close'})),
     factList(space, i),
-    frames.length > 0 && el('ol', {class: 'stack'}, frames.map((f) => el('li', {class: f.kind, title: f.file ? `${f.file}:${f.line}` : ''}, frameText(f)))));
+    ...stackList(space.capture, stackOf(space, site)));
+}
+
+// stackList returns the folded list of a stack, and a button that shows all frames.
+function stackList(capture, stack) {
+  if (!stack) return [];
+  const {frames, hidden} = capture.folded(stack);
+  const items = (shown) => shown.map((f) => el('li', {class: f.kind, title: f.file ? `${f.file}:${f.line}` : ''}, frameText(f)));
+  const list = el('ol', {class: 'stack'}, items(frames));
+  if (!hidden) return [list];
+  const more = button(`+ ${hiddenText(hidden)}`, 'show all frames of the stack', () => {
+    replace(list, items(capture.framesOf(stack)));
+    more.remove();
+  }, {class: 'more'});
+  return [list, more];
 }

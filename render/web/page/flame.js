@@ -2,7 +2,7 @@
 
 import {el, replace} from './dom.js';
 import {bytes, percent} from './format.js';
-import {frameText} from './breakdown.js';
+import {frameText, stackOf} from './breakdown.js';
 
 const rowHeight = 20;
 const narrowest = 0.0005; // narrower frames, as a share of the width, are not drawn
@@ -13,7 +13,7 @@ function treeOf(space, rows) {
   const root = {name: 'all', bytes: 0, children: new Map(), sites: []};
   for (const row of rows) {
     const site = capture.sites[row.site];
-    const path = capture.framesOf(space.static && site.source ? site.source : site.stack).map(frameText).reverse();
+    const path = site.unseen ? [capture.siteName(row.site)] : capture.folded(stackOf(space, site)).frames.map(frameText).reverse();
     const leaf = row.category || [site.instr || site.op, site.shape].filter(Boolean).join(' ');
     if (leaf) path.push(leaf);
     if (!path.length) path.push('(no stack recorded)');

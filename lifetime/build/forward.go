@@ -1,0 +1,172 @@
+package build
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// nameForward sets Source of the sites of backward passes: the stack of the forward pass that made the node. Snapshots
+// do not record it. An operator makes one node each time that it runs, and a thread of the autograd engine runs the nodes
+// that are ready in the reverse of the order in which they were made (ReadyQueue in torch/csrc/autograd/engine.cpp). So
+// the last node of an operator belongs to its first call, if their numbers fit. If all calls are in one line, that is
+// the line.
+func (b *Builder) nameForward(s *lifetime.Space) {
+	if !b.engineRan() {
+		return
+	}
+	n := forwardNames{b: b, calls: map[string]*nodeCalls{}}
+	for i := range s.Buffers {
+		if buffer := &s.Buffers[i]; buffer.Edge&lifetime.BeginUnseen == 0 {
+			n.add(buffer)
+		}
+	}
+	for _, c := range n.calls {
+		n.settle(c)
+	}
+}
+
+// engineRan reports whether a stack has a frame of the autograd engine.
+func (b *Builder) engineRan() bool {
+	for i := range b.capture.Frames {
+		if b.capture.Frames[i].Kind == lifetime.Engine {
+			return true
+		}
+	}
+	return false
+}
+
+// forwardNames finds the forward passes of one space.
+type forwardNames struct {
+	b     *Builder
+	sites []tracked // by SiteID
+	calls map[string]*nodeCalls
+}
+
+// tracked is what the site of an allocation says about operators and nodes.
+type tracked struct {
+	known   bool
+	op      string           // operator or node, in one spelling; "" = neither, or unknown
+	node    bool             // it is a node of a backward pass
+	call    lifetime.StackID // of an operator: the call of its autograd kernel and all callers
+	forward lifetime.Frame   // of an operator: its user frame
+}
+
+// nodeCalls are the calls of one operator since the last backward pass, and the buffers of its nodes.
+type nodeCalls struct {
+	first map[lifetime.StackID]lifetime.SiteID // the first site of each call path, which counts its calls
+	calls []lifetime.SiteID
+	nodes map[lifetime.SiteID][]*lifetime.Buffer
+}
+
+func (n *forwardNames) add(buffer *lifetime.Buffer) {
+	t := n.of(buffer.Site)
+	if t.op == "" {
+		return
+	}
+	c := n.calls[t.op]
+	if c == nil || !t.node && len(c.nodes) > 0 { // another forward pass
+		if c != nil {
+			n.settle(c)
+		}
+		c = &nodeCalls{first: map[lifetime.StackID]lifetime.SiteID{}, nodes: map[lifetime.SiteID][]*lifetime.Buffer{}}
+		n.calls[t.op] = c
+	}
+	switch first, seen := c.first[t.call]; {
+	case t.node:
+		c.nodes[buffer.Site] = append(c.nodes[buffer.Site], buffer)
+	case !seen:
+		c.first[t.call] = buffer.Site
+		c.calls = append(c.calls, buffer.Site)
+	case first == buffer.Site:
+		c.calls = append(c.calls, buffer.Site)
+	}
+}
+
+// settle names the nodes of one backward pass.
+func (n *forwardNames) settle(c *nodeCalls) {
+	oneLine := true
+	for _, site := range c.calls {
+		oneLine = oneLine && n.of(site).forward == n.of(c.calls[0]).forward
+	}
+	for site, buffers := range c.nodes {
+		calls := c.each(len(buffers))
+		for i, buffer := range buffers {
+			switch {
+			case len(calls) > 0:
+				buffer.Site = n.made(site, calls[len(calls)-1-i*len(calls)/len(buffers)])
+			case oneLine && len(buffers) < len(c.calls):
+				buffer.Site = n.made(site, c.calls[0])
+			}
+		}
+	}
+}
+
+// each returns the calls that made the nodes of n buffers, one site for each node, if their numbers fit: a node may
+// allocate several buffers at one site, and so may a call, one after the other. Else it returns nil.
+func (c *nodeCalls) each(n int) []lifetime.SiteID {
+	switch all := len(c.calls); {
+	case all == 0:
+		return nil
+	case n%all == 0:
+		return c.calls
+	case all%n != 0:
+		return nil
+	}
+	var calls []lifetime.SiteID
+	for run := range slices.Chunk(c.calls, len(c.calls)/n) {
+		if slices.ContainsFunc(run, func(site lifetime.SiteID) bool { return site != run[0] }) {
+			return nil
+		}
+		calls = append(calls, run[0])
+	}
+	return calls
+}
+
+// made returns the site of a node that the site of an operator made.
+func (n *forwardNames) made(node, operator lifetime.SiteID) lifetime.SiteID {
+	site := n.b.capture.Sites[node]
+	site.Source = n.b.capture.Sites[operator].Stack
+	return n.b.Site(site)
+}
+
+// of returns what a site says. It looks at each site once.
+func (n *forwardNames) of(id lifetime.SiteID) *tracked {
+	for int(id) >= len(n.sites) {
+		n.sites = append(n.sites, tracked{})
+	}
+	t := &n.sites[id]
+	if t.known {
+		return t
+	}
+	t.known = true
+	c := n.b.capture
+	p := c.PlaceOf(id)
+	if p.Node != "" {
+		if m := nodeName.FindStringSubmatch(p.Node); m != nil {
+			t.op, t.node = spelling(m[1]), true
+		}
+		return t
+	}
+	for at := c.Sites[id].Stack; at != 0 && p.Frame.Kind == lifetime.User; at = c.Stacks[at].Caller {
+		if m := autogradKernel.FindStringSubmatch(c.Frames[c.Stacks[at].Frame].Function); m != nil {
+			t.op, t.call, t.forward = spelling(lifetime.WithoutOverload(m[1])), at, p.Frame
+			break
+		}
+	}
+	return t
+}
+
+// autogradKernel matches the function that runs an operator and makes its node.
+var autogradKernel = regexp.MustCompile(`^torch::autograd::VariableType::\(anonymous namespace\)::(\w+)\(`)
+
+// nodeName matches the nodes that operators make.
+var nodeName = regexp.MustCompile(`^(\w+)Backward[0-9]*$`)
+
+// spelling returns the name of an operator or node for comparisons: "nativelayernorm" for native_layer_norm and
+// NativeLayerNorm.
+func spelling(name string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(name, "_forward"), "_", ""))
+}
