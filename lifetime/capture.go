@@ -47,6 +47,20 @@ type Source struct {
 	Format   string // name of the reader, as in formats.All
 	Producer string // program that wrote the file; "" = not recorded
 	Traits   Traits
+	Settings []Setting // of the allocator; by key
+}
+
+// Setting is a setting of the program's allocator, in the producer's notation:
+// "expandable_segments", "false".
+type Setting struct{ Key, Value string }
+
+// SettingsByKey returns the settings as a map. If a key repeats, the last one counts.
+func (s *Source) SettingsByKey() map[string]string {
+	byKey := map[string]string{}
+	for _, setting := range s.Settings {
+		byKey[setting.Key] = setting.Value
+	}
+	return byKey
 }
 
 // Traits describes all captures of a format. formats.Open sets them.
@@ -198,9 +212,10 @@ const (
 	SizeInferred                  // Size was computed from Requested
 	Pending                       // its free was requested but not completed by the end
 	SiteFromFree                  // Site is the site of the free
+	PoolUnknown                   // of a region: its Pool was not recorded
 )
 
-var edgeNames = [...]string{"begin-unseen", "end-open", "end-inferred", "size-inferred", "pending", "site-from-free"}
+var edgeNames = [...]string{"begin-unseen", "end-open", "end-inferred", "size-inferred", "pending", "site-from-free", "pool-unknown"}
 
 // Kind is the role of a buffer in its program, as in XLA's buffer assignment.
 type Kind uint8
@@ -253,8 +268,9 @@ type Region struct {
 	Site       SiteID
 	Edge       Edge
 	Kind       string // the producer's name: "small", "large", "expandable"
-	Stream     int64  // index of the stream, in order of first appearance
-	Pool       string // private pool; "" = the default pool
+	Small      bool   // for PyTorch's requests up to 1 MiB; tells the two kinds of expandable regions apart
+	Stream     int64  // index of the stream, in order of first appearance; 0 = the default stream
+	Pool       string // private pool; "" = the default pool, unless PoolUnknown
 	Index      int64  // of a compiled program: the compiler's number of the allocation
 	Uses       Uses   // of a compiled program
 }

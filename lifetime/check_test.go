@@ -26,8 +26,8 @@ func damaged(t *testing.T) (*lifetime.Capture, *lifetime.Space) {
 	b.Live(s, block(0x2000, ""))
 	b.Live(s, block(0x3000, ""))
 	b.Annotate(s, 41, 0x3000, b.Note("n"))
-	b.Reserve(s, 42, 0, 100, 0)
-	b.Reserve(s, 43, 200, 100, 0)
+	b.Reserve(s, 42, lifetime.Region{Addr: 0, Size: 100})
+	b.Reserve(s, 43, lifetime.Region{Addr: 200, Size: 100})
 	for at := range int64(2) {
 		b.Mark(s, lifetime.Mark{Begin: 44 + at, End: 44 + at, Kind: lifetime.Annotation, Text: "m"})
 		b.Total(s, lifetime.Total{T: 46 + at, Bytes: 200, Measure: lifetime.Requested})

@@ -46,9 +46,11 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		block.Site = r.site(f)
 		r.b.Free(tr.space, t, block)
 	case actSegmentAlloc, actSegmentMap:
-		r.b.Reserve(tr.space, t, addr, size, r.site(f))
+		region := r.region(f, addr, size)
+		region.Site = r.site(f)
+		r.b.Reserve(tr.space, t, region)
 	case actSegmentFree, actSegmentUnmap:
-		r.b.Release(tr.space, t, addr, size)
+		r.b.Release(tr.space, t, r.region(f, addr, size))
 	case actOOM:
 		free := int64(-1)
 		if n, ok := r.d.Int64(f.get(keyDeviceFree)); ok {
@@ -63,6 +65,42 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		r.annotate(tr, t, addr, f)
 	}
 	return pickle.Forget
+}
+
+// Sizes of PyTorch's segments (kSmallBuffer and kRoundLarge in c10/cuda/CUDACachingAllocator.cpp).
+const (
+	smallSegment = 2 << 20
+	roundLarge   = 2 << 20
+)
+
+// region returns the region of a segment event. Its kind follows from its size: segments for small requests are
+// smallSegment, those for large requests are larger multiples of roundLarge. Expandable segments grow by pages of
+// the same sizes. So only an unmapped range that is older than the window may hide that it was small: it can have
+// several pages.
+func (r *reader) region(f *fields, addr uint64, size int64) lifetime.Region {
+	region := lifetime.Region{Addr: addr, Size: size, Stream: r.stream(f.get(keyStream)), Small: size == smallSegment}
+	switch action := f.get(keyAction).Int(); {
+	case action == actSegmentMap || action == actSegmentUnmap:
+		region.Kind = lifetime.Expandable
+	case region.Small:
+		region.Kind = "small"
+	case size > 0 && size%roundLarge == 0:
+		region.Kind = "large"
+	}
+	r.pool(&region, f.get(keyPoolID))
+	return region
+}
+
+// pool sets the pool of a region. Its ID is a pair: (0, 0) is the default pool. Before 2.15, events have none, before
+// 2.1 segments have none.
+func (r *reader) pool(region *lifetime.Region, id pickle.Value) {
+	pair := r.d.Items(id)
+	switch {
+	case len(pair) != 2 || pair[0].Kind() != pickle.Int || pair[1].Kind() != pickle.Int:
+		region.Edge |= lifetime.PoolUnknown
+	case pair[0].Int() != 0 || pair[1].Int() != 0:
+		region.Pool = fmt.Sprintf("%d,%d", pair[0].Int(), pair[1].Int())
+	}
 }
 
 // minBlock is the multiple of bytes that PyTorch's caching allocators round

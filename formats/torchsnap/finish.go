@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
@@ -52,7 +53,51 @@ func (r *reader) finish(root pickle.Value) error {
 	if r.trains && r.noPythonFrame != 0 {
 		r.b.Reclassify(r.noPythonFrame, lifetime.Engine)
 	}
+	r.allocatorSettings(top.get(keyAllocatorSettings))
 	return nil
+}
+
+// allocatorSettings takes the settings of the allocator (since PyTorch 2.2). Values are texts, numbers and truth
+// values; roundup_power2_divisions is a dict, which becomes "1:0,2:0,...".
+func (r *reader) allocatorSettings(dict pickle.Value) {
+	items := r.d.Items(dict)
+	for i := 0; i+1 < len(items); i += 2 {
+		value, ok := r.setting(items[i+1])
+		if items[i].Kind() != pickle.Str || !ok {
+			r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("setting %.40q", r.d.Str(items[i])))
+			continue
+		}
+		r.settings = append(r.settings, lifetime.Setting{Key: r.d.Str(items[i]), Value: value})
+	}
+	slices.SortStableFunc(r.settings, func(x, y lifetime.Setting) int { return strings.Compare(x.Key, y.Key) })
+}
+
+// setting returns a value as text.
+func (r *reader) setting(v pickle.Value) (text string, ok bool) {
+	switch v.Kind() {
+	case pickle.Dict:
+		var parts []string
+		items := r.d.Items(v)
+		for i := 0; i+1 < len(items); i += 2 {
+			part, plain := r.setting(items[i+1])
+			if !plain || items[i+1].Kind() == pickle.Dict || items[i].Kind() != pickle.Str {
+				return "", false
+			}
+			parts = append(parts, r.d.Str(items[i])+":"+part)
+		}
+		return strings.Join(parts, ","), true
+	case pickle.Str:
+		return r.d.Str(v), true
+	case pickle.Bool:
+		return strconv.FormatBool(v.Int() == 1), true
+	case pickle.Float:
+		return strconv.FormatFloat(r.d.Float(v), 'g', -1, 64), true
+	case pickle.Int:
+		return strconv.FormatInt(v.Int(), 10), true
+	case pickle.Wide: // an unlimited size may be 2^64 - 1
+		return r.d.Wide(v).String(), true
+	}
+	return "", false
 }
 
 // maxDevices bounds device numbers, as each device is a space. PyTorch supports 120.
@@ -129,10 +174,9 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 			continue
 		}
 		to := tr.space
-		r.b.LiveRegion(to, lifetime.Region{
-			Addr: s.addr, Size: s.size, Kind: s.kind, Stream: s.stream, Pool: s.pool, Site: r.b.Site(lifetime.Site{Stack: s.stack}),
-		})
-		next := s.addr // blocks of PyTorch 2.0 have no address: they are in order, without gaps
+		s.region.Site = r.b.Site(lifetime.Site{Stack: s.stack})
+		r.b.LiveRegion(to, s.region)
+		next := s.region.Addr // blocks of PyTorch 2.0 have no address: they are in order, without gaps
 		for _, v := range r.d.Items(s.blocks) {
 			if !v.IsRecord(int(kindBlock)) {
 				continue

@@ -69,7 +69,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	if err := r.finish(root); err != nil {
 		return err
 	}
-	b.Source(lifetime.Source{File: file, Format: "torch-snapshot", Producer: "PyTorch"})
+	b.Source(lifetime.Source{File: file, Format: "torch-snapshot", Producer: "PyTorch", Settings: r.settings})
 	return nil
 }
 

@@ -38,6 +38,7 @@ type reader struct {
 	annotations []annotation
 	streams     map[int64]int64 // stream pointer -> index, in order of appearance
 	unfinished  []pickle.Value  // truncated lists that are not histories
+	settings    []lifetime.Setting
 }
 
 // kind is the kind of a record, and the tag of its pickle.Value.
@@ -93,13 +94,10 @@ type block struct {
 }
 
 type segment struct {
-	device     int64
-	addr       uint64
-	size       int64
-	stream     int64
-	kind, pool string
-	stack      lifetime.StackID
-	blocks     pickle.Value
+	device int64
+	region lifetime.Region // without Site
+	stack  lifetime.StackID
+	blocks pickle.Value
 }
 
 type annotation struct {
@@ -272,17 +270,13 @@ func (r *reader) segment(f *fields) pickle.Value {
 	if !hasAddr || !hasDevice {
 		return r.lose()
 	}
-	s := segment{
-		device: device, addr: addr, size: r.size(f.get(keyTotalSize)), kind: r.d.Str(f.get(keySegmentType)),
-		stream: r.stream(f.get(keyStream)), stack: stackOf(f.get(keyFrames)), blocks: f.get(keyBlocks),
-	}
+	region := lifetime.Region{Addr: addr, Size: r.size(f.get(keyTotalSize)), Kind: r.d.Str(f.get(keySegmentType)), Stream: r.stream(f.get(keyStream))}
+	region.Small = region.Kind == "small"
 	if f.get(keyIsExpandable).Kind() == pickle.Bool && f.get(keyIsExpandable).Int() == 1 {
-		s.kind = lifetime.Expandable
+		region.Kind = lifetime.Expandable
 	}
-	if id := r.d.Items(f.get(keySegmentPoolID)); len(id) == 2 && (id[0].Int() != 0 || id[1].Int() != 0) {
-		s.pool = fmt.Sprintf("%d,%d", id[0].Int(), id[1].Int())
-	}
-	r.segments = append(r.segments, s)
+	r.pool(&region, f.get(keySegmentPoolID))
+	r.segments = append(r.segments, segment{device, region, stackOf(f.get(keyFrames)), f.get(keyBlocks)})
 	return newRecord(kindSegment, len(r.segments)-1)
 }
 

@@ -107,6 +107,15 @@ func (f *feeder) space(t *rapid.T, ways ...how) fed {
 	return rapid.SampledFrom(of).Draw(t, "space")
 }
 
+// region draws memory that an allocator reserved.
+func (f *feeder) region(t *rapid.T) lifetime.Region {
+	return lifetime.Region{
+		Addr: f.addr(t), Size: f.size(t), Site: f.site(t), Kind: rapid.SampledFrom([]string{"", "small", lifetime.Expandable}).Draw(t, "kind"),
+		Small: rapid.Bool().Draw(t, "small"), Stream: f.size(t), Pool: texts.Draw(t, "pool"),
+		Edge: rapid.SampledFrom([]lifetime.Edge{0, lifetime.PoolUnknown}).Draw(t, "pool unknown"),
+	}
+}
+
 func (f *feeder) site(t *rapid.T) lifetime.SiteID { return rapid.SampledFrom(f.sites).Draw(t, "site") }
 
 // actions are the calls of a Builder.
@@ -134,12 +143,9 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 			b.Live(f.space(t, byEvents).ref, build.Block{Addr: f.addr(t), Requested: f.size(t), Occupied: f.size(t), Site: f.site(t),
 				Pending: rapid.Bool().Draw(t, "pending")})
 		},
-		"Reserve": func(t *rapid.T) { b.Reserve(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t), f.site(t)) },
-		"Release": func(t *rapid.T) { b.Release(f.space(t, byEvents).ref, f.time(t), f.addr(t), f.size(t)) },
-		"LiveRegion": func(t *rapid.T) {
-			b.LiveRegion(f.space(t, byEvents).ref, lifetime.Region{Addr: f.addr(t), Size: f.size(t), Site: f.site(t),
-				Kind: rapid.SampledFrom([]string{"", "small", lifetime.Expandable}).Draw(t, "kind"), Stream: f.size(t), Pool: texts.Draw(t, "pool")})
-		},
+		"Reserve":       func(t *rapid.T) { b.Reserve(f.space(t, byEvents).ref, f.time(t), f.region(t)) },
+		"Release":       func(t *rapid.T) { b.Release(f.space(t, byEvents).ref, f.time(t), f.region(t)) },
+		"LiveRegion":    func(t *rapid.T) { b.LiveRegion(f.space(t, byEvents).ref, f.region(t)) },
 		"StackReserved": func(t *rapid.T) { b.StackReserved(f.space(t, byEvents).ref, f.time(t), f.size(t)) },
 		"Total": func(t *rapid.T) {
 			b.Total(f.space(t, byEvents, byDeltas).ref, lifetime.Total{T: f.time(t), Bytes: f.size(t), Measure: rapid.SampledFrom(
@@ -256,7 +262,10 @@ func anyCapture(t *rapid.T, n numbers) *lifetime.Capture {
 // fedBuilder returns a Builder with random facts.
 func fedBuilder(t *rapid.T, n numbers, keep build.Keep) *build.Builder {
 	f := &feeder{numbers: n, b: build.New(keep), sites: []lifetime.SiteID{0}, stacks: []lifetime.StackID{0}}
-	f.b.Source(lifetime.Source{File: "any", Format: texts.Draw(t, "format"), Producer: texts.Draw(t, "producer")})
+	source := f.b.Source(lifetime.Source{File: "any", Format: texts.Draw(t, "format"), Producer: texts.Draw(t, "producer")})
+	for _, key := range rapid.SliceOfN(texts, 0, 2).Draw(t, "settings") {
+		f.b.Setting(source, lifetime.Setting{Key: key, Value: texts.Draw(t, "setting")})
+	}
 	f.frames = []lifetime.FrameID{f.b.Frame(lifetime.Frame{Function: "main", File: "main.py", Line: 1})}
 	f.addSpace(t)
 	t.Repeat(f.actions())

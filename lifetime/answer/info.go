@@ -17,12 +17,13 @@ type Info struct {
 
 // Capture describes the contents of one capture.
 type Capture struct {
-	File     string  `json:"file"`     // name on the command line
-	Format   string  `json:"format"`   // reader, a value of --input-format
-	Producer string  `json:"producer"` // program that wrote the file
-	Damaged  bool    `json:"damaged"`  // the file was cut off, damaged or rewritten while it was read; see losses of severity error
-	Spaces   []Space `json:"spaces"`   // memory IDs
-	Losses   []Loss  `json:"losses"`   // data that is missing or damaged
+	File     string            `json:"file"`     // name on the command line
+	Format   string            `json:"format"`   // reader, a value of --input-format
+	Producer string            `json:"producer"` // program that wrote the file
+	Settings map[string]string `json:"settings"` // settings of the allocator, if the capture has them
+	Damaged  bool              `json:"damaged"`  // the file was cut off, damaged or rewritten while it was read; see losses of severity error
+	Spaces   []Space           `json:"spaces"`   // memory IDs
+	Losses   []Loss            `json:"losses"`   // data that is missing or damaged
 }
 
 // Loss is data that is missing or damaged, and the reason.
@@ -112,7 +113,11 @@ type Program struct {
 // InfoOf describes the contents of a capture.
 func InfoOf(o *lifetime.Outline) Capture {
 	damage, _ := loss.Worst(o.Losses, loss.Damage)
-	info := Capture{File: o.Name(), Format: o.Sources[0].Format, Producer: o.Sources[0].Producer, Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables)}
+	source := &o.Sources[0]
+	info := Capture{
+		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(), Damaged: damage.Count > 0,
+		Losses: lossesOf(&o.Tables),
+	}
 	for _, s := range o.Spaces {
 		space := spaceOf(s)
 		space.File = o.Sources[s.Source].File

@@ -76,6 +76,12 @@ func (b *Builder) Source(s lifetime.Source) int {
 	return len(b.capture.Sources) - 1
 }
 
+// Setting adds a setting of the allocator to a source.
+func (b *Builder) Setting(source int, s lifetime.Setting) {
+	to := &b.capture.Sources[source]
+	to.Settings = append(to.Settings, s)
+}
+
 // MaxSpaces limits the spaces of a capture. A record of a few bytes can add a space, but
 // each takes some kilobytes. No program has so many devices and allocators.
 const MaxSpaces = 10_000
@@ -195,19 +201,27 @@ func (b *Builder) Live(space SpaceRef, l Block) {
 	log.live = append(log.live, l)
 }
 
-// Reserve records that the allocator took [addr, addr+size) from the device.
-func (b *Builder) Reserve(space SpaceRef, t int64, addr uint64, size int64, site lifetime.SiteID) {
-	b.spaces[space].add(event{op: opReserve, t: t, addr: addr, size: b.size(size), site: site})
+// Reserve records that the allocator took a region from the device at t. It uses Addr,
+// Size, Site, Kind, Small, Stream, Pool and PoolUnknown of r. If the region is in the end
+// state, LiveRegion decides about the last five.
+func (b *Builder) Reserve(space SpaceRef, t int64, r lifetime.Region) {
+	b.region(space, opReserve, t, &r)
 }
 
-// Release records that the allocator returned [addr, addr+size) to the device. The range
-// may be a part of a Reserve, or cover several.
-func (b *Builder) Release(space SpaceRef, t int64, addr uint64, size int64) {
-	b.spaces[space].add(event{op: opRelease, t: t, addr: addr, size: b.size(size)})
+// Release records that the allocator returned a region to the device at t. The range may
+// be a part of a Reserve, or cover several. The fields that Reserve uses, except Site,
+// describe the parts that were reserved before the window.
+func (b *Builder) Release(space SpaceRef, t int64, r lifetime.Region) {
+	b.region(space, opRelease, t, &r)
 }
 
-// LiveRegion records reserved memory of the end state. It uses Addr, Size, Site, Kind,
-// Stream and Pool of r.
+func (b *Builder) region(space SpaceRef, op op, t int64, r *lifetime.Region) {
+	log := b.spaces[space]
+	log.add(event{op: op, t: t, addr: r.Addr, size: b.size(r.Size), occupied: log.regions.class(r), site: r.Site})
+}
+
+// LiveRegion records reserved memory of the end state. It uses the fields that Reserve
+// uses.
 func (b *Builder) LiveRegion(space SpaceRef, r lifetime.Region) {
 	r.Size = b.size(r.Size)
 	log := b.spaces[space]

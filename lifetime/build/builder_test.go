@@ -357,7 +357,7 @@ func TestFacts(t *testing.T) {
 	b.Describe(s, lifetime.SpaceInfo{Facts: lifetime.Clock | lifetime.EndState})
 	b.Alloc(s, 1, Block{Addr: 0x100, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"})})})})
 	b.Live(s, Block{Addr: 0x100, Requested: 1, Occupied: 512})
-	b.Reserve(s, 2, 0, 4096, 0)
+	b.Reserve(s, 2, lifetime.Region{Addr: 0, Size: 4096})
 	b.LiveRegion(s, lifetime.Region{Addr: 0, Size: 4096})
 	b.Total(s, lifetime.Total{T: 2, Bytes: 512, Measure: lifetime.Occupied})
 	c, _ := b.Finish()

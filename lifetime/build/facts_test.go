@@ -68,11 +68,11 @@ func livePending(addr uint64, requested, occupied int64) fact {
 }
 
 func reserve(t int64, addr uint64, size int64) fact {
-	return func(b *Builder, s SpaceRef) { b.Reserve(s, t, addr, size, 0) }
+	return func(b *Builder, s SpaceRef) { b.Reserve(s, t, lifetime.Region{Addr: addr, Size: size}) }
 }
 
 func release(t int64, addr uint64, size int64) fact {
-	return func(b *Builder, s SpaceRef) { b.Release(s, t, addr, size) }
+	return func(b *Builder, s SpaceRef) { b.Release(s, t, lifetime.Region{Addr: addr, Size: size}) }
 }
 
 func liveRegion(addr uint64, size int64, kind string) fact {

@@ -19,17 +19,40 @@ type regionPairing struct {
 	open    spans.Map[int]   // index into regions
 	ended   spans.Map[int64] // end of the last region at an address
 	lost    counted
+
+	// classes are the distinct values of Kind, Small, Stream, Pool and PoolUnknown of events.
+	classes []lifetime.Region
+	classOf map[lifetime.Region]int64
+}
+
+// class returns the index of the class of r.
+func (p *regionPairing) class(r *lifetime.Region) int64 {
+	class := lifetime.Region{Kind: r.Kind, Small: r.Small, Stream: r.Stream, Pool: r.Pool, Edge: r.Edge & lifetime.PoolUnknown}
+	i, ok := p.classOf[class]
+	if ok {
+		return i
+	}
+	if p.classOf == nil {
+		p.classOf = map[lifetime.Region]int64{}
+	}
+	i = int64(len(p.classes))
+	p.classOf[class] = i
+	p.classes = append(p.classes, class)
+	return i
 }
 
 // event takes the next event.
 func (p *regionPairing) event(e *event) {
 	hi := spans.End(e.addr, e.size)
+	r := p.classes[e.occupied]
 	if e.op == opReserve {
 		p.lose(p.close(e.t, p.open.Cut(e.addr, hi), lifetime.EndInferred))
-		p.reserve(e.addr, hi, lifetime.Region{Begin: e.t, Site: e.site})
+		r.Begin, r.Site = e.t, e.site
+		p.reserve(e.addr, hi, r)
 		return
 	}
-	p.fillUnseen(e.addr, hi, lifetime.Region{Begin: p.log.begin})
+	r.Begin = p.log.begin
+	p.fillUnseen(e.addr, hi, r)
 	p.close(e.t, p.open.Cut(e.addr, hi), 0)
 }
 
@@ -128,7 +151,8 @@ func (p *regionPairing) endState(s *lifetime.Space) {
 	for _, r := range live {
 		for at := range p.open.Overlapping(r.Addr, spans.End(r.Addr, r.Size)) {
 			region := &p.regions[at.Val]
-			region.Kind, region.Stream, region.Pool = r.Kind, r.Stream, r.Pool
+			region.Kind, region.Small, region.Stream, region.Pool = r.Kind, r.Small, r.Stream, r.Pool
+			region.Edge = region.Edge&^lifetime.PoolUnknown | r.Edge&lifetime.PoolUnknown
 			if region.Site == 0 {
 				region.Site = r.Site
 			}

@@ -142,8 +142,8 @@ func TestRegionSites(t *testing.T) {
 	b.Source(lifetime.Source{})
 	s := b.Space()
 	known, other := b.Site(lifetime.Site{Op: "known"}), b.Site(lifetime.Site{Op: "other"})
-	b.Reserve(s, 1, 0x1000, 0x1000, known)
-	b.Reserve(s, 2, 0x2000, 0x1000, 0)
+	b.Reserve(s, 1, lifetime.Region{Addr: 0x1000, Size: 0x1000, Site: known})
+	b.Reserve(s, 2, lifetime.Region{Addr: 0x2000, Size: 0x1000})
 	for _, addr := range []uint64{0x1000, 0x2000} {
 		b.LiveRegion(s, lifetime.Region{Addr: addr, Size: 0x1000, Site: other})
 	}

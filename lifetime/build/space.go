@@ -35,7 +35,7 @@ type event struct {
 	t        int64
 	addr     uint64
 	size     int64
-	occupied int64 // of blocks
+	occupied int64 // of blocks; of opReserve and opRelease an index into regionPairing.classes
 	site     lifetime.SiteID
 	op       op
 	inferred bool // occupied was computed from size
@@ -95,8 +95,10 @@ func newSpaceLog(b *Builder) *spaceLog {
 // add takes an event. If not inOrder, replay handles it at the end.
 func (log *spaceLog) add(e event) {
 	switch e.op {
-	case opAlloc, opFree, opReserve:
+	case opAlloc, opFree:
 		log.sum = units.AddSat(log.sum, max(e.size, e.occupied))
+	case opReserve:
+		log.sum = units.AddSat(log.sum, e.size)
 	case opDelta:
 		log.sum = units.AddSat(log.sum, max(e.size, -max(e.size, -math.MaxInt64)))
 	}

@@ -34,7 +34,7 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 		for _, n := range layout {
 			size += n
 		}
-		b.Reserve(s, now(), addr, int64(size)*mib, 0)
+		b.Reserve(s, now(), lifetime.Region{Addr: addr, Size: int64(size) * mib})
 		inside := addr
 		for i, n := range layout {
 			name := "kept"
@@ -55,12 +55,12 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 		}
 	}
 	for _, n := range f.forced {
-		b.Reserve(s, now(), addr, int64(n)*mib, 0)
+		b.Reserve(s, now(), lifetime.Region{Addr: addr, Size: int64(n) * mib})
 		b.Alloc(s, now(), build.Block{Addr: addr, Requested: int64(n) * mib, Occupied: int64(n) * mib, Site: h.site("large")})
 		addr += 1 << 32
 	}
 	for range f.small {
-		b.Reserve(s, now(), addr, 2*mib, 0)
+		b.Reserve(s, now(), lifetime.Region{Addr: addr, Size: 2 * mib})
 		b.Alloc(s, now(), build.Block{Addr: addr, Requested: 2 * mib, Occupied: 2 * mib, Site: h.site("small")})
 		addr += 1 << 32
 	}

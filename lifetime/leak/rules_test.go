@@ -182,8 +182,8 @@ func TestOutlook(t *testing.T) {
 			p.alloc("leak", 1<<20)
 		}
 		if step == 50 {
-			p.b.Reserve(p.s, p.t, 1<<50, 2<<20, 0)
-			p.b.Release(p.s, p.t+1, 1<<50, 2<<20)
+			p.b.Reserve(p.s, p.t, lifetime.Region{Addr: 1 << 50, Size: 2 << 20})
+			p.b.Release(p.s, p.t+1, lifetime.Region{Addr: 1 << 50, Size: 2 << 20})
 		}
 	}))
 	f := only(t, found, "leak")

@@ -168,7 +168,7 @@ func (f *fields) ref(key string, n int) int {
 }
 
 // positions is the number of words before the keys, by kind of line.
-var positions = map[string]int{"source": 1, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
+var positions = map[string]int{"source": 1, "setting": 3, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
 	"call": 5, "sample": 3, "operation": 4, "loss": 2}
 
 func (n *reader) line(line string) error {
@@ -187,6 +187,11 @@ func (n *reader) line(line string) error {
 	case "source":
 		n.sources++
 		n.b.Source(lifetime.Source{File: n.file, Format: f.key["format"], Producer: f.key["producer"]})
+	case "setting":
+		if n.sources == 0 {
+			return errors.New("setting before any source")
+		}
+		n.b.Setting(n.sources-1, lifetime.Setting{Key: f.at[1], Value: f.at[2]})
 	case "space":
 		err = n.addSpace(&f)
 	case "frame", "stack", "site", "note":
@@ -299,7 +304,7 @@ func (n *reader) fact(f *fields) error {
 		}
 		n.b.Region(n.space, lifetime.Region{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Site: site, Edge: edge,
-			Kind: f.key["kind"], Stream: f.int("stream"), Pool: f.key["pool"], Index: f.int("index"), Uses: uses,
+			Kind: f.key["kind"], Small: f.key["small"] == "true", Stream: f.int("stream"), Pool: f.key["pool"], Index: f.int("index"), Uses: uses,
 		})
 	case "buffer":
 		kind := lifetime.Plain

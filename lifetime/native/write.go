@@ -24,6 +24,9 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	fmt.Fprintln(n.w, magic)
 	for _, s := range c.Sources {
 		fmt.Fprintf(n.w, "source format=%q producer=%q\n", s.Format, s.Producer)
+		for _, setting := range s.Settings {
+			fmt.Fprintf(n.w, "setting %q %q\n", setting.Key, setting.Value)
+		}
 	}
 	for _, s := range c.Spaces {
 		n.space(s)
@@ -77,6 +80,9 @@ func (n *writer) space(s *lifetime.Space) {
 			r.Begin-s.Begin, r.End-s.Begin, r.Addr, r.Size, r.Kind, r.Stream, r.Pool, site, r.Edge)
 		n.known("index", r.Index)
 		n.named("uses", strings.Join(r.Uses.Names(), ","))
+		if r.Small {
+			n.w.WriteString(" small=true")
+		}
 		n.w.WriteByte('\n')
 	}
 	for i := range s.Buffers {

@@ -69,7 +69,7 @@ func fragmented() *program {
 	site := p.at("fill", "frag.py", 9)
 	far := uint64(firstAddress + 1<<40)
 	for i := range uint64(2) {
-		p.Reserve(p.space, p.now, firstAddress+i<<40, 20*mib, site)
+		p.Reserve(p.space, p.now, lifetime.Region{Addr: firstAddress + i<<40, Size: 20 * mib, Site: site})
 		p.now += 100
 	}
 	for i := range uint64(4) {
@@ -382,7 +382,7 @@ func TestExtremes(t *testing.T) {
 		for _, times := range [][2]int64{{math.MinInt64, math.MaxInt64 - 9}, {0, 1}, {math.MaxInt64 - 9, math.MaxInt64}, {-5, 1e18}} {
 			p := newProgram("damaged", lifetime.SpaceInfo{Axis: lifetime.Time})
 			for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
-				p.Reserve(p.space, times[0], addr, 1<<62, 0)
+				p.Reserve(p.space, times[0], lifetime.Region{Addr: addr, Size: 1 << 62})
 				p.Alloc(p.space, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(8*i), Occupied: 1 << uint(8*i)})
 				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: math.MinInt64, Requested: math.MaxInt64})
 			}

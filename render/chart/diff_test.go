@@ -36,7 +36,7 @@ func run(t *testing.T, file string, sizes ...int64) *lifetime.Capture {
 			b.Free(ref, int64(i)*1000+500, build.Block{Addr: uint64(old) << 40, Requested: sizes[old], Occupied: sizes[old]})
 		}
 	}
-	b.Reserve(ref, 0, 0, 4*reserved, 0)
+	b.Reserve(ref, 0, lifetime.Region{Addr: 0, Size: 4 * reserved})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,8 @@ type source struct {
 	File     string `json:"file"`
 	Format   string `json:"format"`
 	Producer string `json:"producer"`
+
+	Settings map[string]string `json:"settings"` // of the allocator
 }
 
 type frame struct {
@@ -115,6 +117,7 @@ type region struct {
 	Site   lifetime.SiteID `json:"site"`
 	Edges  []string        `json:"edges"`
 	Kind   string          `json:"kind"`
+	Small  bool            `json:"small"` // for PyTorch's requests up to 1 MiB
 	Stream int64           `json:"stream"`
 	Pool   string          `json:"pool"`
 	Index  int64           `json:"index"`
@@ -201,7 +204,7 @@ type lossRow struct {
 func Write(w io.Writer, c *lifetime.Capture) error {
 	d := &document{w: bufio.NewWriter(w)}
 	d.text(`{"schema":"memlane/1"`)
-	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer} })
+	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer, s.SettingsByKey()} })
 	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
 	list(d, "stacks", c.Stacks, func(s lifetime.Stack) any { return stack{s.Frame, s.Caller} })
 	list(d, "sites", c.Sites, func(s lifetime.Site) any {
@@ -329,7 +332,7 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 		return value{v.ID, v.Root, v.Begin, v.End, v.Allocation, v.Offset, v.Size, v.Requested, v.Site}
 	})
 	list(d, "regions", s.Regions, func(r lifetime.Region) any {
-		return region{r.Begin, r.End, r.Addr, r.Size, r.Site, edges(r.Edge), r.Kind, r.Stream, r.Pool, r.Index, r.Uses.Names()}
+		return region{r.Begin, r.End, r.Addr, r.Size, r.Site, edges(r.Edge), r.Kind, r.Small, r.Stream, r.Pool, r.Index, r.Uses.Names()}
 	})
 	list(d, "stack", s.Stack, func(l lifetime.Level) any { return level{l.At, l.Bytes} })
 	list(d, "totals", s.Totals, func(t lifetime.Total) any {

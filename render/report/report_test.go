@@ -209,7 +209,7 @@ func mixed(t *testing.T) *lifetime.Capture {
 	}
 	b.StackReserved(s, 10, 9<<10)
 	b.Total(s, lifetime.Total{T: 10, Bytes: 14 << 10, Measure: lifetime.Occupied}) // 8 KiB more than the events
-	b.Reserve(s, 20, 1<<30, 1<<20, 0)
+	b.Reserve(s, 20, lifetime.Region{Addr: 1 << 30, Size: 1 << 20})
 	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0", Facts: lifetime.Clock})
 	for i, size := range []int64{100, 300, 200} {
 		p := b.Space()

@@ -18,7 +18,7 @@ func twoSteps(marks bool) (*build.Builder, build.SpaceRef) {
 	site := func(name string) lifetime.SiteID {
 		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, Kind: lifetime.User})})})
 	}
-	b.Reserve(s, 1, 0, 4096, 0)
+	b.Reserve(s, 1, lifetime.Region{Addr: 0, Size: 4096})
 	b.Alloc(s, 10, build.Block{Addr: 1000, Requested: 1000, Occupied: 1000, Site: site("set up")})
 	for step := range int64(2) {
 		t := 100 + 100*step
@@ -107,7 +107,7 @@ func TestCallsAround(t *testing.T) {
 	}
 	op := func(name string) lifetime.SiteID { return b.Site(lifetime.Site{Op: name}) }
 	b.Alloc(s, 100, build.Block{Addr: 1 << 20, Requested: 5, Occupied: 5, Site: op("first")})
-	b.Reserve(s, 190, 0, 4096, 0)
+	b.Reserve(s, 190, lifetime.Region{Addr: 0, Size: 4096})
 	b.Alloc(s, 290, build.Block{Addr: 2 << 20, Requested: 7, Occupied: 7, Site: op("last")})
 	b.Alloc(s, 300, build.Block{Addr: 3 << 20, Requested: 9, Occupied: 9, Site: op("later")})
 	b.Describe(s, lifetime.SpaceInfo{Facts: lifetime.Clock})

@@ -1,0 +1,63 @@
+package lifetime_test
+
+import (
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+)
+
+// TestBufferRegions has a segment that is released and reserved again on another stream, and buffers from before
+// the window.
+func TestBufferRegions(t *testing.T) {
+	const M = 1 << 20
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.Describe(s, lifetime.SpaceInfo{Facts: lifetime.EndState})
+	block := func(addr uint64) build.Block { return build.Block{Addr: addr, Requested: 512, Occupied: 512} }
+	region := func(addr uint64, stream int64, pool string) lifetime.Region {
+		return lifetime.Region{Addr: addr, Size: 2 * M, Stream: stream, Pool: pool}
+	}
+	b.Reserve(s, 10, region(2*M, 1, ""))
+	b.Alloc(s, 20, block(3*M))
+	b.Free(s, 30, block(3*M))
+	b.Release(s, 40, region(2*M, 1, ""))
+	b.Reserve(s, 50, region(2*M, 2, "0,1"))
+	b.Alloc(s, 60, block(3*M))
+	b.Free(s, 70, block(8*M+512)) // allocated before the window, in a segment that is released later
+	b.Release(s, 80, region(8*M, 3, "1,0"))
+	b.Alloc(s, 90, block(20*M)) // in no segment
+	b.LiveRegion(s, region(2*M, 2, "0,1"))
+	b.LiveRegion(s, region(12*M, 4, ""))
+	b.Live(s, block(3*M))
+	b.Live(s, block(13*M)) // allocated before the window
+	b.Live(s, block(20*M))
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := c.Spaces[0]
+	type place struct {
+		addr   uint64
+		stream int64
+		pool   string
+	}
+	var got []place
+	for i, r := range space.BufferRegions() {
+		p := place{addr: space.Buffers[i].Addr, stream: -1}
+		if r != lifetime.NoRegion {
+			p.stream, p.pool = space.Regions[r].Stream, space.Regions[r].Pool
+		}
+		got = append(got, p)
+	}
+	want := []place{{8*M + 512, 3, "1,0"}, {13 * M, 4, ""}, {3 * M, 1, ""}, {3 * M, 2, "0,1"}, {20 * M, -1, ""}}
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("buffer %d: got %v, want %v", i, got[i], want[i])
+		}
+	}
+}
