@@ -239,7 +239,7 @@ func nameInCode(function string) string {
 
 // overload matches the name of an overload, which at::_ops joins to that of the operator: "add_Tensor", "sum_dim_IntList".
 // Lower-case names are those of native_functions.yaml that end no operator's own name.
-var overload = regexp.MustCompile(`(_[A-Z]\w*|_(int|dim|dims|self|vec|names|dtype|other|device|correction|out|output|output_mask|stable|values|start|step|` +
+var overload = regexp.MustCompile(`(_[A-Z]\w*|_(int|dim|dims|self|vec|names|dtype|layout|input|source|other|device|correction|out|output|output_mask|stable|values|start|step|` +
 	`tensor_lr|grad_input|memory_format))+$`)
 
 // WithoutOverload returns the name of an operator in at::_ops or VariableType without its overload: "sum" for "sum_dim_IntList".

@@ -26,6 +26,8 @@ type Selection struct {
 	MinSize  int64 // occupied bytes
 	Category string
 	Function *regexp.Regexp // a function of the call stack, or the operation
+
+	By By // what buffers are summed up by; "" = ByLine
 }
 
 // Instant is a point on the axis of a space.
@@ -85,7 +87,7 @@ func (s *Selection) names() string {
 	return strings.Join(parts, " and ")
 }
 
-// Of returns the selected part of a capture. It fails with a *NothingError if nothing
+// Of returns the selected part of a capture, grouped. It fails with a *NothingError if nothing
 // is selected.
 func (s *Selection) Of(c *Capture) (*Capture, error) {
 	part := c.only(func(space *Space) bool { return s.has(&space.SpaceInfo) })
@@ -100,7 +102,10 @@ func (s *Selection) Of(c *Capture) (*Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.filter(part)
+	if part, err = s.filter(part); err != nil || s.By == "" {
+		return part, err
+	}
+	return part.GroupBy(s.By)
 }
 
 // OfOutline returns the selected spaces of an outline. It requires AllBuffers and fails

@@ -70,7 +70,7 @@ func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
 		open: formats.OpenOutline, tables: func(o *lifetime.Outline) *lifetime.Tables { return &o.Tables },
 		part: (*lifetime.Selection).OfOutline, warn: loss.Missing,
 	}
-	if !selection.AllBuffers() {
+	if !selection.AllBuffers() || selection.By != "" {
 		r.part = func(_ *lifetime.Selection, o *lifetime.Outline) (*lifetime.Outline, error) { return o, nil }
 		r.open = func(file string, in formats.Input) (*lifetime.Outline, error) {
 			c, err := formats.Open(file, in)

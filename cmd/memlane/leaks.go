@@ -21,7 +21,7 @@ func leaksCommand() *cli.Command {
 			"  memlane leaks --function 'train_step|evaluate' snapshot.pickle\n" +
 			"  memlane leaks --threshold limit_bytes=80GiB snapshot.pickle\n" +
 			"  memlane leaks --list-rules",
-		Flags:  captureFlags(append(ruleFlags(), rankFlag(), toggle("list-rules", "list all rules and their thresholds"), jsonFlag())...),
+		Flags:  captureFlags(append(ruleFlags(), byFlag(), rankFlag(), toggle("list-rules", "list all rules and their thresholds"), jsonFlag())...),
 		Action: leaks,
 	}
 }

@@ -24,10 +24,11 @@ func peakCommand() *cli.Command {
 			"not contain this instant, or have no OOM, are omitted.\n\n" +
 			"Examples:\n" +
 			"  memlane peak snapshot.pickle\n" +
+			"  memlane peak --by op snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
-		Flags: captureFlags(functionFlag(),
+		Flags: captureFlags(functionFlag(), byFlag(),
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"}, named(answer.Moments...)...),
 			jsonFlag()),
 		Action: peak,
@@ -43,8 +44,8 @@ func peak(c *cli.Context) error {
 	if err != nil {
 		return usage("--at %w", err)
 	}
-	out := answer.Peaks{Schema: answer.Schema, Peaks: []answer.Peak{}}
-	if at.OfOutline() && selection.AllBuffers() {
+	out := answer.Peaks{Schema: answer.Schema, By: c.String("by"), Peaks: []answer.Peak{}}
+	if at.OfOutline() && selection.AllBuffers() && selection.By == "" {
 		err = outlines(&selection).each(c, &selection, func(o *lifetime.Outline) error {
 			for _, i := range chooseSpaces(c, &selection, o) {
 				out.Peaks = append(out.Peaks, answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at))

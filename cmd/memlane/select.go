@@ -30,6 +30,15 @@ func functionFlag() cli.Flag {
 	return &cli.StringFlag{Name: "function", Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
 }
 
+// byFlag returns --by of the commands that sum up buffers.
+func byFlag() cli.Flag {
+	var names []word
+	for _, by := range lifetime.Bys {
+		names = append(names, word{string(by), ""})
+	}
+	return oneOf(&cli.StringFlag{Name: "by", Value: string(lifetime.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, shape, category, pool or stream"}, names...)
+}
+
 // spaceFlags returns the flags of captureFlags except those that limit the window.
 func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
@@ -48,6 +57,9 @@ var categories = named(lifetime.Parameter.String(), lifetime.Output.String(), li
 // selectionOf reads the flags that select a part of the captures.
 func selectionOf(c *cli.Context) (s lifetime.Selection, err error) {
 	s = lifetime.Selection{Space: c.String("space"), Module: c.String("module"), Category: c.String("category")}
+	if by := lifetime.By(c.String("by")); by != lifetime.ByLine {
+		s.By = by
+	}
 	if _, err := path.Match(s.Space, ""); err != nil {
 		return s, usage("--space %q: use a pattern such as 'cuda:*'; a [ needs a closing ], a \\ needs a character after it", s.Space)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/memlane/memlane/internal/units"
@@ -14,6 +15,7 @@ import (
 // Peaks breaks down the memory of memory IDs at an instant.
 type Peaks struct {
 	Schema string `json:"schema"` // "memlane/1"
+	By     string `json:"by"`     // what buffers are summed up by: "line", "op" and so on
 	Peaks  []Peak `json:"peaks"`  // one for each memory ID
 }
 
@@ -59,6 +61,15 @@ type Place struct {
 	Kind, Shape string
 	Instruction Instruction
 	Later       *Instruction
+
+	// Paths are the call paths to a line, largest first; none if there is only one.
+	Paths []Path
+}
+
+// Path sums up the buffers of one call path to a line.
+type Path struct {
+	Callers []string // those that people read, innermost first, no more than tell the paths apart
+	lifetime.Amount
 }
 
 // Moment is the value of --at: an instant or the name of one.
@@ -189,6 +200,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 		kind        lifetime.Kind
 	}
 	index := map[key]int{}
+	paths := map[int]map[string]*Path{}
 	for _, r := range rows {
 		k := key{name: RowNames[r.Kind], kind: r.Kind}
 		if k.name == "" {
@@ -210,9 +222,66 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 		}
 		total.Add(r.Amount)
 		places[i].Add(r.Amount)
+		addPath(paths, i, callersOf(t, r.Site), r.Amount)
+	}
+	for i, of := range paths {
+		places[i].Paths = sortedPaths(of)
 	}
 	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
 	return total, places
+}
+
+// callersOf returns the callers of the line of a site; none if its place is no line.
+func callersOf(t *lifetime.Tables, id lifetime.SiteID) []string {
+	p := t.PlaceOf(id)
+	if p.Frame.Kind != lifetime.User || p.Node != "" || p.Unseen {
+		return nil
+	}
+	shown, _ := Fold(framesOf(t, t.Sites[id].Stack))
+	var names []string
+	for i := range shown {
+		names = append(names, shown[i].String())
+	}
+	return names[slices.Index(names, p.String())+1:]
+}
+
+func addPath(paths map[int]map[string]*Path, place int, callers []string, amount lifetime.Amount) {
+	if len(callers) == 0 {
+		return
+	}
+	text := strings.Join(callers, "\n")
+	if paths[place] == nil {
+		paths[place] = map[string]*Path{}
+	}
+	path := paths[place][text]
+	if path == nil {
+		path = &Path{Callers: callers}
+		paths[place][text] = path
+	}
+	path.Add(amount)
+}
+
+// sortedPaths returns several paths, largest first; none if there is only one.
+func sortedPaths(of map[string]*Path) (all []Path) {
+	if len(of) < 2 {
+		return nil
+	}
+	for _, path := range of {
+		all = append(all, *path)
+	}
+	slices.SortFunc(all, func(x, y Path) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), slices.Compare(x.Callers, y.Callers)) })
+	n := 0 // the fewest callers that tell the paths apart
+	for apart := 0; apart < len(all); n++ {
+		heads := map[string]bool{}
+		for _, path := range all {
+			heads[strings.Join(path.Callers[:min(n+1, len(path.Callers))], "\n")] = true
+		}
+		apart = len(heads)
+	}
+	for i := range all {
+		all[i].Callers = all[i].Callers[:min(n, len(all[i].Callers))]
+	}
+	return all
 }
 
 // laterValues maps the site of a buffer to that of the last value in its memory whose operation is known. A buffer is named

@@ -22,12 +22,12 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 		if i > 0 {
 			p.Line("")
 		}
-		p.peak(&a.Peaks[i])
+		p.peak(&a.Peaks[i], a.By)
 	}
 	return p.To(w)
 }
 
-func (p *Page) peak(k *answer.Peak) {
+func (p *Page) peak(k *answer.Peak, by string) {
 	in := " in " + units.Plural(k.Total.Count, "buffer")
 	if k.UsageOnly {
 		in = ""
@@ -43,16 +43,19 @@ func (p *Page) peak(k *answer.Peak) {
 			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
 		}
 	}
-	p.places(k)
+	p.places(k, by)
 }
 
 // places writes a table of places, largest first. Places with the same shortened name are
 // one row.
-func (p *Page) places(k *answer.Peak) {
+func (p *Page) places(k *answer.Peak, by string) {
 	figures := func(a lifetime.Amount) []string {
 		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), units.Count(a.Count)}
 	}
 	head := []string{"bytes", "share", "buffers", "allocated by"}
+	if by != string(lifetime.ByLine) {
+		head[3] = by
+	}
 	room := p.width
 	for i := range 3 {
 		n := len(head[i])
@@ -64,13 +67,42 @@ func (p *Page) places(k *answer.Peak) {
 	all := sameNames(k.Places, max(room, leastText))
 	shown := all[:min(len(all), maxRows)]
 	var rows [][]string
-	for _, o := range shown {
+	for i, o := range shown {
 		rows = append(rows, append(figures(o.Amount), o.Name))
+		if i < pathsOf {
+			rows = append(rows, pathRows(o.Paths, figures, room)...)
+		}
 	}
 	if n := len(all) - len(shown); n > 0 {
 		rows = append(rows, append(figures(rest(all[len(shown):])), more(n, "place")))
 	}
 	p.Table(head, rows)
+}
+
+// pathsOf is the number of places whose call paths are shown, and maxPaths the number of paths of each.
+const (
+	pathsOf  = 5
+	maxPaths = 3
+)
+
+// pathRows returns rows for the call paths to a place.
+func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string, room int) (rows [][]string) {
+	row := func(a lifetime.Amount, text string) { rows = append(rows, append(figures(a), text)) }
+	shown := min(len(paths), maxPaths)
+	if len(paths) == maxPaths+1 {
+		shown++ // no longer than a line about the other one
+	}
+	for _, path := range paths[:shown] {
+		row(path.Amount, Shorten("  via "+Printable(strings.Join(path.Callers, " ← ")), room))
+	}
+	if more := paths[shown:]; len(more) > 0 {
+		sum := lifetime.Amount{}
+		for _, path := range more {
+			sum.Add(path.Amount)
+		}
+		row(sum, fmt.Sprintf("  via %s", units.Plural(len(more), "other call path")))
+	}
+	return rows
 }
 
 // sameNames merges places whose names are equal in n columns, largest first.

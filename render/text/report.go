@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
@@ -27,7 +28,7 @@ func Report(w io.Writer, r *answer.Report, s Style) error {
 		p.leaks(&c.Leaks)
 		for k := range c.Peaks {
 			p.Line("")
-			p.peak(&c.Peaks[k])
+			p.peak(&c.Peaks[k], string(lifetime.ByLine))
 		}
 	}
 	p.ranks(r.RankInfo)

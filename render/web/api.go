@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/model"
 )
@@ -44,7 +45,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 			return fmt.Errorf("at=%w", err)
 		}
 	}
-	out := answer.Peaks{Schema: answer.Schema, Peaks: []answer.Peak{}}
+	out := answer.Peaks{Schema: answer.Schema, By: string(lifetime.ByLine), Peaks: []answer.Peak{}}
 	var none error
 	for _, c := range captures {
 		for _, s := range c.Spaces {

@@ -1,7 +1,8 @@
 // The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
 import {bytes, count, percent, several, since, span} from './format.js';
-import {kinds} from './space.js';
+import {frameText, kinds} from './space.js';
+import {el} from './dom.js';
 import {Table} from './table.js';
 
 // stackText writes a stack in one line, leaf first, folded.
@@ -15,12 +16,6 @@ function foldedText({frames, hidden}) {
 }
 
 export const hiddenText = (n) => several(n, 'library frame');
-
-export function frameText(frame) {
-  const file = frame.file.split(/[\\/]/).pop();
-  const place = file ? `${file}${frame.line ? `:${frame.line}` : ''}` : '';
-  return place ? `${frame.name || '?'} (${place})` : frame.name;
-}
 
 // stackOf returns the stack to show: of an instruction of a compiled program that in the source code.
 export const stackOf = (space, site) => (space.static && site.source ? site.source : site.stack);
@@ -49,7 +44,8 @@ const number = (name, title, get, text = get) => ({name, title, number: true, va
 // siteTable is the table of rows by place, the same as "memlane peak".
 export function siteTable(space, on) {
   const total = {bytes: 0};
-  const nameOf = (row) => (row.category === 'usage' ? '(only the total was recorded)' : row.category || space.capture.siteName(row.site));
+  let by = 'line', time = 0;
+  const nameOf = (row) => space.groupName(row, by);
   const bytesColumn = number('bytes', 'allocated bytes', (row) => row.bytes, (row) => bytes(row.bytes));
   const table = new Table({
     label: 'memory breakdown', sort: bytesColumn, on,
@@ -62,8 +58,14 @@ export function siteTable(space, on) {
       ...columnsOfSites(space),
     ],
   });
+  const keys = space.groups();
+  if (keys.length > 1) {
+    const select = el('select', {'aria-label': 'sum up by', onchange: () => { by = select.value; table.at(time); }}, keys.map((key) => el('option', {value: key}, `by ${key}`)));
+    table.search.before(select);
+  }
   table.at = (t) => {
-    const rows = space.places(t);
+    time = t;
+    const rows = space.places(t, by);
     total.bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
     table.total = total.bytes;
     table.show(rows);

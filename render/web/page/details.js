@@ -1,9 +1,10 @@
 // The facts about one buffer: the card at the mouse, and the pinned buffer with its stack.
 
-import {facts, frameText, hiddenText, stackOf} from './breakdown.js';
+import {facts, hiddenText, stackOf} from './breakdown.js';
 import {button, el, replace} from './dom.js';
 import {bytes} from './format.js';
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
+import {frameText} from './space.js';
 
 // HoverCard follows the mouse.
 export class HoverCard {

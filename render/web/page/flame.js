@@ -2,7 +2,8 @@
 
 import {el, replace} from './dom.js';
 import {bytes, percent} from './format.js';
-import {frameText, stackOf} from './breakdown.js';
+import {stackOf} from './breakdown.js';
+import {frameText} from './space.js';
 
 const rowHeight = 20;
 const narrowest = 0.0005; // narrower frames, as a share of the width, are not drawn

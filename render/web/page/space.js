@@ -159,13 +159,13 @@ export class Space {
     return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind);
   }
 
-  // places returns the breakdown by place, as "memlane peak" groups it: rows of one name, however they were called. Their sites
-  // are in order of bytes.
-  places(t) {
+  // places returns the breakdown by line or another key, as "memlane peak --by" groups it: rows of one name, however they were
+  // called. Their sites are in order of bytes.
+  places(t, by = 'line') {
     const places = new Map();
     for (const row of this.breakdown(t)) {
       const site = this.capture.sites[row.site];
-      const key = [row.category, row.kind, this.capture.siteName(row.site), this.static && site.shape].join('\0');
+      const key = [row.category, row.kind, this.groupName(row, by), this.static && site.shape].join('\0');
       const place = places.get(key);
       if (!place) {
         places.set(key, {...row, sites: [row.site]});
@@ -177,6 +177,19 @@ export class Space {
       place.sites.push(row.site);
     }
     return [...places.values()].sort((a, b) => b.bytes - a.bytes);
+  }
+
+  // groupName returns the name of a row's group; by is a key of groups.
+  groupName(row, by) {
+    const {capture} = this, site = capture.sites[row.site];
+    if (row.category) return row.category === 'usage' ? '(only the total was recorded)' : row.category;
+    return groups[by](capture, site, this, row) || `(no ${by} recorded)`;
+  }
+
+  // groups returns the keys of groups of which the capture has any.
+  groups() {
+    this.keys ||= Object.keys(groups).filter((by) => by === 'line' || this.capture.sites.some((site) => site.id && groups[by](this.capture, site, this, {site: site.id, kind: 0})));
+    return this.keys;
   }
 
   // categoryOf returns the category of a row, the same as "memlane peak --json".
@@ -199,6 +212,25 @@ export class Space {
   instant(t) {
     return (this.origin + BigInt(Math.round(t))).toString();
   }
+}
+
+// groups are the keys by which a breakdown can be summed up, with the name of a site's group. lifetime.GroupBy does the same.
+const groups = {
+  line: (capture, site) => capture.siteName(site.id),
+  function: (capture, site) => site.name,
+  file: (capture, site) => site.place.replace(/:\d+$/, ''),
+  stack: (capture, site, space) => (site.unseen ? capture.siteName(site.id) : capture.folded(space.static && site.source ? site.source : site.stack).frames.map(frameText).join(' ← ')),
+  op: (capture, site) => site.op,
+  module: (capture, site) => capture.framesOf(site.stack).filter((f) => f.name.startsWith('nn.Module: ')).map((f) => f.name.slice(11)).reverse().join('/'),
+  shape: (capture, site) => `${site.dtype} ${site.shape}`.trim(),
+  category: (capture, site, space, row) => space.categoryOf(row),
+};
+
+// frameText returns "function (file.py:12)".
+export function frameText(frame) {
+  const file = frame.file.split(/[\\/]/).pop();
+  const place = file ? `${file}${frame.line ? `:${frame.line}` : ''}` : '';
+  return place ? `${frame.name || '?'} (${place})` : frame.name;
 }
 
 function newCurve(n) {

@@ -21,6 +21,7 @@ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True q $F expand.py expandable.pickl
 for m in state nocontext alloc cpp off annot pool snapmark; do q $F modes.py $m mode_$m.pickle; done
 PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:4,garbage_collection_threshold:0.8,max_split_size_mb:64 q $F modes.py round mode_round.pickle
 q $F segfree.py segfree.pickle
+for s in all python; do q $F names.py 2 $s names_$s.pickle; done
 q $F small.py 1500 small_leak_cycles.pickle
 for m in meta host skip pool; do q $V new215.py $m t215_$m.pickle; done
 q $V leak.py 12 1024 t215_leak_1mib_12steps.pickle

@@ -1,0 +1,219 @@
+package lifetime
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// By is what buffers are summed up by.
+type By string
+
+// The groups of buffers. ByLine is the place of a site, the usual one.
+const (
+	ByLine     By = "line"
+	ByFunction By = "function"
+	ByFile     By = "file"
+	ByStack    By = "stack"
+	ByOp       By = "op"
+	ByModule   By = "module"
+	ByShape    By = "shape"
+	ByCategory By = "category"
+	ByPool     By = "pool"
+	ByStream   By = "stream"
+)
+
+// Bys lists all groups.
+var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByShape, ByCategory, ByPool, ByStream}
+
+// GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
+// are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and frees
+// do not change.
+func (c *Capture) GroupBy(by By) (*Capture, error) {
+	if by == ByLine {
+		return c, nil
+	}
+	g := c.groupsBy(by)
+	if g.found || len(c.Spaces) == 0 {
+		return g.c, nil
+	}
+	var others []string
+	for _, other := range Bys {
+		if other == ByLine || other != by && c.groupsBy(other).found {
+			others = append(others, string(other))
+		}
+	}
+	return nil, &NothingError{c.Name(), fmt.Sprintf("no buffer has a recorded %s; use --by %s", by, strings.Join(others, ", "))}
+}
+
+// groups replaces the sites of a capture by groups.
+type groups struct {
+	from   *Capture
+	c      *Capture
+	by     By
+	sites  map[Site]SiteID   // the groups
+	frames map[Frame]StackID // stacks of one frame
+	found  bool              // a buffer belongs to a recorded group
+}
+
+func (c *Capture) groupsBy(by By) *groups {
+	grouped := *c
+	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
+	grouped.Spaces = nil
+	g := &groups{from: c, c: &grouped, by: by, sites: map[Site]SiteID{}, frames: map[Frame]StackID{}}
+	for _, s := range c.Spaces {
+		grouped.Spaces = append(grouped.Spaces, g.space(s))
+	}
+	return g
+}
+
+func (g *groups) space(s *Space) *Space {
+	grouped := *s
+	grouped.Buffers = slices.Clone(s.Buffers)
+	type key struct {
+		site   SiteID
+		kind   Kind
+		region int32
+	}
+	known := map[key]SiteID{}
+	var regions []int32
+	if g.by == ByPool || g.by == ByStream {
+		regions = s.BufferRegions()
+	}
+	for i := range grouped.Buffers {
+		b := &grouped.Buffers[i]
+		k := key{b.Site, b.Kind, 0}
+		if regions != nil {
+			k = key{region: regions[i]}
+		}
+		id, ok := known[k]
+		if !ok {
+			id = g.group(s, k.site, k.kind, k.region)
+			known[k] = id
+		}
+		b.Site = id
+	}
+	return &grouped
+}
+
+// group returns the site of a group.
+func (g *groups) group(s *Space, site SiteID, kind Kind, region int32) SiteID {
+	var group Site
+	switch g.by {
+	case ByPool, ByStream:
+		if region != NoRegion {
+			group.Op = g.ofRegion(&s.Regions[region])
+		}
+	case ByCategory:
+		group.Op = g.from.Category(&s.SpaceInfo, kind, site)
+	default:
+		group = g.ofSite(site)
+	}
+	if group == (Site{}) {
+		group.Op = fmt.Sprintf("(no %s recorded)", g.by)
+	} else {
+		g.found = true
+	}
+	id, ok := g.sites[group]
+	if !ok {
+		id = SiteID(len(g.c.Sites))
+		g.c.Sites = append(g.c.Sites, group)
+		g.sites[group] = id
+	}
+	return id
+}
+
+// ofRegion returns the pool or stream of the buffers in a region, "" if it was not recorded.
+func (g *groups) ofRegion(r *Region) string {
+	switch {
+	case g.by == ByStream:
+		return fmt.Sprintf("stream %d", r.Stream)
+	case r.Edge&PoolUnknown != 0:
+		return ""
+	case r.Pool == "":
+		return "default pool"
+	}
+	return "private pool " + r.Pool
+}
+
+// ofSite returns the group of a site; the zero Site if it was not recorded.
+func (g *groups) ofSite(id SiteID) Site {
+	t, s := &g.from.Tables, &g.from.Sites[id]
+	p := t.PlaceOf(id)
+	switch g.by {
+	case ByOp:
+		return Site{Op: s.Op}
+	case ByShape:
+		return Site{Op: strings.TrimSpace(s.DType + " " + s.Shape)}
+	case ByModule:
+		return Site{Op: cmp.Or(t.modulesOf(s), s.Module)}
+	case ByStack:
+		if text := t.stackText(s, p); text != "" {
+			return Site{Op: text}
+		}
+	case ByFile:
+		if p.Frame.File != "" && !p.Unseen {
+			return Site{Stack: g.stack(Frame{File: p.Frame.File, Kind: p.Frame.Kind})}
+		}
+	case ByFunction:
+		if p.Frame.Function != "" && p.Node == "" && !p.Unseen {
+			return Site{Stack: g.stack(Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind})}
+		}
+		p.Frame = Frame{}
+	}
+	switch name, _ := p.Parts(); {
+	case g.by == ByStack && p != Place{}:
+		return Site{Op: p.String()}
+	default:
+		return Site{Op: name}
+	}
+}
+
+// stack returns a stack of one frame.
+func (g *groups) stack(f Frame) StackID {
+	id, ok := g.frames[f]
+	if !ok {
+		id = StackID(len(g.c.Stacks))
+		g.frames[f] = id
+		g.c.Frames = append(g.c.Frames, f)
+		g.c.Stacks = append(g.c.Stacks, Stack{Frame: FrameID(len(g.c.Frames) - 1)})
+	}
+	return id
+}
+
+// moduleCall begins the name of a call of a module in a trace of PyTorch.
+const moduleCall = "nn.Module: "
+
+// modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled
+// programs these are the scopes.
+func (t *Tables) modulesOf(s *Site) string {
+	var modules []string
+	for f := range t.FramesOf(s.Stack) {
+		switch name, ok := strings.CutPrefix(f.Function, moduleCall); {
+		case ok:
+			modules = append(modules, name)
+		case f.Kind == Scope && s.Instr != "":
+			modules = append(modules, f.Function)
+		}
+	}
+	slices.Reverse(modules)
+	return strings.Join(modules, "/")
+}
+
+// stackText returns the frames of a site that people read, innermost first; "" without any, or if the place says more.
+func (t *Tables) stackText(s *Site, p Place) string {
+	if p.Node != "" || p.Unseen || p.Op != "" {
+		return ""
+	}
+	var frames []*Frame
+	for f := range t.FramesOf(s.Stack) {
+		frames = append(frames, f)
+	}
+	shown, _ := Fold(frames, func(f *Frame) FrameKind { return f.Kind })
+	var names []string
+	for _, f := range shown {
+		names = append(names, f.String())
+	}
+	return strings.Join(names, " ← ")
+}
