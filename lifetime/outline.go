@@ -37,6 +37,9 @@ type SpaceOutline struct {
 	ReservedEnd, ReservedPeak int64
 	Free                      Holes
 
+	// Pools and streams at the peak and at the end, if Regions are known.
+	PoolsAtPeak, PoolsAtEnd []PoolUse
+
 	// Fragmentation as the allocator reports it: the last share up to the peak, the
 	// highest, and the last; nil if it reports none, or without free bytes.
 	FragmentationAtPeak, FragmentationMax, FragmentationAtEnd *float64
@@ -81,6 +84,7 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 		o.Program = s
 	} else if s.Facts&Regions != 0 {
 		o.Free = s.FreeAt(s.AtEnd())
+		o.PoolsAtPeak, o.PoolsAtEnd = s.PoolsAt(o.Peak.At), s.PoolsAt(s.AtEnd())
 	}
 	o.FragmentationAtPeak, o.FragmentationAtEnd = s.FragmentationAt(o.Peak.At), s.FragmentationAt(s.End)
 	for i := range s.Totals {

@@ -2,11 +2,157 @@ package lifetime
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 )
+
+// PoolID names the memory of one pool and stream. No other pool or stream can use it.
+type PoolID struct {
+	Pool     string // Region.Pool
+	Stream   int64  // Region.Stream
+	Unknown  bool   // the pool was not recorded
+	NoRegion bool   // outside of all regions: neither is known
+}
+
+// PoolID returns the pool and the stream of r.
+func (r *Region) PoolID() PoolID {
+	return PoolID{Pool: r.Pool, Stream: r.Stream, Unknown: r.Edge&PoolUnknown != 0}
+}
+
+// graphPool matches the pools that PyTorch makes for captures of CUDA graphs: they number the first part. Pools of
+// torch.cuda.MemPool and torch.cuda.graph_pool_handle, which torch.compile uses too, number the second part
+// (graph_pool_handle and capture_begin in aten/src/ATen/cuda/CUDAGraph.cpp, MemPool::graph_pool_handle).
+var graphPool = regexp.MustCompile(`^[1-9][0-9]*,0$`)
+
+// PoolName returns the name of the pool for people: "default pool", "graph pool (1,0)", "private pool (0,1)".
+func (p PoolID) PoolName() string {
+	id := "(" + strings.Trim(p.Pool, "()") + ")"
+	switch {
+	case p.NoRegion || p.Unknown:
+		return "pool not recorded"
+	case p.Pool == "":
+		return "default pool"
+	case graphPool.MatchString(p.Pool):
+		return "graph pool " + id
+	}
+	return "private pool " + id
+}
+
+// StreamName returns the name of the stream for people: "default stream", "stream 1".
+func (p PoolID) StreamName() string {
+	switch {
+	case p.NoRegion:
+		return "stream not recorded"
+	case p.Stream == 0:
+		return "default stream"
+	}
+	return fmt.Sprintf("stream %d", p.Stream)
+}
+
+// String returns both names; the default stream is left out.
+func (p PoolID) String() string {
+	if p.NoRegion || p.Stream == 0 {
+		return p.PoolName()
+	}
+	return p.PoolName() + ", " + p.StreamName()
+}
+
+// BufferPools returns a function that returns the pool and the stream of a buffer, given as an index into Buffers. It
+// costs one BufferRegions.
+func (s *Space) BufferPools() func(buffer int) PoolID {
+	of := s.BufferRegions()
+	return func(buffer int) PoolID { return s.poolOf(of[buffer]) }
+}
+
+func (s *Space) poolOf(region int32) PoolID {
+	if region == NoRegion {
+		return PoolID{NoRegion: true}
+	}
+	return s.Regions[region].PoolID()
+}
+
+// PoolUse is the memory of a pool and stream at one instant, in bytes.
+type PoolUse struct {
+	PoolID
+	Live     int64 // occupied by buffers
+	Reserved int64
+	Free     Holes // what it strands: only its own buffers can use it
+}
+
+// PoolsAt returns the pools and streams that have memory at t, by stream and pool. Reserved is the sum of the
+// regions, Live that of the buffers.
+func (s *Space) PoolsAt(t int64) []PoolUse {
+	uses := map[PoolID]*PoolUse{}
+	use := func(id PoolID) *PoolUse {
+		u := uses[id]
+		if u == nil {
+			u = &PoolUse{PoolID: id}
+			uses[id] = u
+		}
+		return u
+	}
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.aliveAt(t) {
+			u := use(r.PoolID())
+			u.Reserved = units.AddSat(u.Reserved, r.Size)
+		}
+	}
+	open := s.regionsAt(t)
+	for _, i := range s.LiveAt(t) {
+		u := use(s.poolOf(regionAt(&open, s.Buffers[i].Addr)))
+		u.Live = units.AddSat(u.Live, s.Buffers[i].Size)
+	}
+	for _, h := range s.holesAt(t) {
+		use(s.Regions[h.Val].PoolID()).Free.add(h)
+	}
+	var all []PoolUse
+	for _, u := range uses {
+		all = append(all, *u)
+	}
+	slices.SortFunc(all, func(x, y PoolUse) int { return x.Compare(y.PoolID) })
+	return all
+}
+
+// Compare orders pools: the default pool and stream come first, what is not recorded last.
+func (p PoolID) Compare(q PoolID) int {
+	last := func(p PoolID) int {
+		switch {
+		case p.NoRegion:
+			return 2
+		case p.Unknown:
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(last(p), last(q)), cmp.Compare(p.Pool, q.Pool), cmp.Compare(p.Stream, q.Stream))
+}
+
+// aliveAt reports whether r is reserved at t, an instant of the window.
+func (r *Region) aliveAt(t int64) bool { return r.Begin <= t && (r.End > t || r.Edge&EndOpen != 0) }
+
+// regionsAt returns the indexes of the regions at t, by address.
+func (s *Space) regionsAt(t int64) (open spans.Map[int32]) {
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.aliveAt(t) {
+			open.Set(r.Addr, spans.End(r.Addr, r.Size), int32(i))
+		}
+	}
+	return open
+}
+
+// regionAt returns the region at an address, or NoRegion.
+func regionAt(open *spans.Map[int32], addr uint64) int32 {
+	for sp := range open.Overlapping(addr, spans.End(addr, 1)) {
+		return sp.Val
+	}
+	return NoRegion
+}
 
 // NoRegion stands for the region of a buffer that lies in none.
 const NoRegion = -1
@@ -24,16 +170,16 @@ func (s *Space) BufferRegions() []int32 {
 		switch {
 		case c.Begin:
 			reserved.next(c.T)
-			of[c.Buffer] = reserved.at(b.Addr)
+			of[c.Buffer] = regionAt(&reserved.open, b.Addr)
 		case b.Edge&BeginUnseen != 0:
 			reserved.next(c.T - 1)
-			of[c.Buffer] = reserved.at(b.Addr)
+			of[c.Buffer] = regionAt(&reserved.open, b.Addr)
 		}
 	}
 	reserved.next(s.AtEnd())
 	for i := range s.Buffers {
 		if b := &s.Buffers[i]; b.Edge&(BeginUnseen|EndOpen) == BeginUnseen|EndOpen {
-			of[i] = reserved.at(b.Addr)
+			of[i] = regionAt(&reserved.open, b.Addr)
 		}
 	}
 	return of
@@ -91,12 +237,4 @@ func (c *regionCursor) remove(i int32) {
 			c.open.Set(part.Lo, part.Hi, part.Val)
 		}
 	}
-}
-
-// at returns the region at an address, or NoRegion.
-func (c *regionCursor) at(addr uint64) int32 {
-	for sp := range c.open.Overlapping(addr, spans.End(addr, 1)) {
-		return sp.Val
-	}
-	return NoRegion
 }

@@ -61,3 +61,29 @@ func TestBufferRegions(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolNames has the pools of PyTorch: of a CUDA graph, of the program, and pools that were not recorded.
+func TestPoolNames(t *testing.T) {
+	for _, c := range []struct {
+		id   lifetime.PoolID
+		want string
+	}{
+		{lifetime.PoolID{}, "default pool"},
+		{lifetime.PoolID{Stream: 2}, "default pool, stream 2"},
+		{lifetime.PoolID{Pool: "3,0", Stream: 1}, "graph pool (3,0), stream 1"},
+		{lifetime.PoolID{Pool: "0,1"}, "private pool (0,1)"},
+		{lifetime.PoolID{Pool: "2,1"}, "private pool (2,1)"},
+		{lifetime.PoolID{Unknown: true, Stream: 1}, "pool not recorded, stream 1"},
+		{lifetime.PoolID{NoRegion: true}, "pool not recorded"},
+	} {
+		if got := c.id.String(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.id, got, c.want)
+		}
+	}
+	if got := (lifetime.PoolID{NoRegion: true}).StreamName(); got != "stream not recorded" {
+		t.Errorf("stream %q", got)
+	}
+	if got := (lifetime.PoolID{}).StreamName(); got != "default stream" {
+		t.Errorf("stream %q", got)
+	}
+}

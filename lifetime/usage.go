@@ -319,31 +319,43 @@ func (h Holes) Fragmentation() (share float64, ok bool) {
 }
 
 // FreeAt returns the holes of the reserved memory at t. A hole lies in one region, except
-// in adjacent expandable regions.
-func (s *Space) FreeAt(t int64) Holes {
-	var holes spans.Map[bool]
-	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Begin <= t && (r.End > t || r.Edge&EndOpen != 0) {
-			holes.Set(r.Addr, spans.End(r.Addr, r.Size), r.Kind == Expandable)
-		}
-	}
-	for _, i := range s.LiveAt(t) {
-		b := &s.Buffers[i]
-		holes.Cut(b.Addr, spans.End(b.Addr, b.Size))
-	}
-	var free Holes
-	var last spans.Span[bool]
-	for h := range holes.All() {
-		free.Total = units.AddSat(free.Total, h.Size())
-		if last.Val && h.Val && last.Hi == h.Lo {
-			h.Lo = last.Lo
-		}
-		if size := h.Size(); size > free.Largest {
-			free.Largest, free.At = size, h.Lo
-		}
-		last = h
+// in adjacent expandable regions of one stream and pool.
+func (s *Space) FreeAt(t int64) (free Holes) {
+	for _, h := range s.holesAt(t) {
+		free.add(h)
 	}
 	return free
+}
+
+func (f *Holes) add(h spans.Span[int32]) {
+	size := h.Size()
+	f.Total = units.AddSat(f.Total, size)
+	if size > f.Largest {
+		f.Largest, f.At = size, h.Lo
+	}
+}
+
+// holesAt returns the holes at t by address, with the index of the region in which each begins.
+func (s *Space) holesAt(t int64) []spans.Span[int32] {
+	open := s.regionsAt(t)
+	for _, i := range s.LiveAt(t) {
+		b := &s.Buffers[i]
+		open.Cut(b.Addr, spans.End(b.Addr, b.Size))
+	}
+	var holes []spans.Span[int32]
+	for h := range open.All() {
+		if last := len(holes) - 1; last >= 0 && holes[last].Hi == h.Lo && s.Regions[holes[last].Val].grows(&s.Regions[h.Val]) {
+			holes[last].Hi = h.Hi
+			continue
+		}
+		holes = append(holes, h)
+	}
+	return holes
+}
+
+// grows reports whether an adjacent region continues r: the allocator may place a buffer across both.
+func (r *Region) grows(next *Region) bool {
+	return r.Kind == Expandable && next.Kind == Expandable && r.Small == next.Small && r.PoolID() == next.PoolID()
 }
 
 // Expandable is the Kind of regions that grow in place.

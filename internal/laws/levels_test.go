@@ -47,6 +47,58 @@ func TestBreakdown(t *testing.T) {
 	})
 }
 
+// TestPools: at each instant, the pools sum to the live buffers, to the reserved bytes and to the holes. A buffer that
+// was allocated in the window belongs to the pool of a region that was reserved when it began.
+func TestPools(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, s := range anyCapture(t, usual).Spaces {
+			for _, at := range instants(t, s) {
+				var sum, want lifetime.PoolUse
+				for _, u := range s.PoolsAt(at) {
+					sum.Live, sum.Reserved, sum.Free.Total = sum.Live+u.Live, sum.Reserved+u.Reserved, sum.Free.Total+u.Free.Total
+					sum.Free.Largest = max(sum.Free.Largest, u.Free.Largest)
+					if u.Free.Total > u.Reserved || u.Free.Largest > u.Free.Total {
+						t.Fatalf("%s: %+v at %d", s.ID(), u, at)
+					}
+				}
+				for _, i := range s.LiveAt(at) {
+					want.Live += s.Buffers[i].Size
+				}
+				for _, r := range s.Regions {
+					if r.Begin <= at && (at < r.End || r.Edge&lifetime.EndOpen != 0) {
+						want.Reserved += r.Size
+					}
+				}
+				want.Free = s.FreeAt(at)
+				if want.Free.At = 0; sum != want {
+					t.Fatalf("%s: the pools sum to %+v at %d, want %+v", s.ID(), sum, at, want)
+				}
+			}
+			pool := s.BufferPools()
+			for i := range s.Buffers {
+				if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 && !slices.Contains(poolsOver(s, b), pool(i)) {
+					t.Fatalf("%s: buffer %d at %#x belongs to %+v, not to one of %+v", s.ID(), i, b.Addr, pool(i), poolsOver(s, b))
+				}
+			}
+		}
+	})
+}
+
+// poolsOver returns the pools of the regions that contain the address of b when it begins.
+func poolsOver(s *lifetime.Space, b *lifetime.Buffer) (pools []lifetime.PoolID) {
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		alive := r.Begin <= b.Begin && (b.Begin < r.End || r.Edge&lifetime.EndOpen != 0)
+		if alive && r.Addr <= b.Addr && b.Addr-r.Addr < uint64(r.Size) {
+			pools = append(pools, r.PoolID())
+		}
+	}
+	if pools == nil {
+		pools = append(pools, lifetime.PoolID{NoRegion: true})
+	}
+	return pools
+}
+
 // TestParts: a part of a capture passes Check and has the levels of the whole. A part of a
 // part is the same as the part of the whole.
 func TestParts(t *testing.T) {

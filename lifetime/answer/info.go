@@ -1,6 +1,10 @@
 package answer
 
 import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -66,12 +70,31 @@ type Space struct {
 	FragmentationMax  *float64 `json:"fragmentation_max"`   // highest fragmentation that the allocator reported
 	FreeBytes         *int64   `json:"free_bytes"`          // reserved and free, at the end
 	LargestFreeBytes  *int64   `json:"largest_free_bytes"`  // largest hole at the end
+	Pools             []Pool   `json:"pools"`               // reserved memory by pool and stream, largest first; empty if there is only one
 	OOMs              []OOM    `json:"ooms"`                // allocations that failed
 
 	File    string   `json:"-"`
 	Steps   int      `json:"-"`
 	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
 	Program *Program `json:"-"` // nil for the recording of a run
+}
+
+// Pool is memory that only one pool and stream of the allocator can use.
+type Pool struct {
+	Pool   string     `json:"pool"`   // default pool, graph pool (1,0), private pool (0,1) or pool not recorded
+	Stream *int64     `json:"stream"` // number of the stream, in order of appearance; 0 is the default stream, null is not recorded
+	Peak   PoolMemory `json:"peak"`   // at the peak of the memory ID
+	End    PoolMemory `json:"end"`    // at the end
+
+	Name string `json:"-"` // for people
+}
+
+// PoolMemory is the memory of a pool and stream at one instant.
+type PoolMemory struct {
+	LiveBytes        int64 `json:"live_bytes"`         // occupied by live buffers
+	ReservedBytes    int64 `json:"reserved_bytes"`     // reserved from the device
+	FreeBytes        int64 `json:"free_bytes"`         // reserved and free: no other pool or stream can use it
+	LargestFreeBytes int64 `json:"largest_free_bytes"` // largest hole
 }
 
 // Live sums up the buffers that are alive at the end.
@@ -140,8 +163,8 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
 		Live:   Live{s.Live.Count, s.Live.Bytes, s.Live.Requested, s.Pending.Count, s.Pending.Bytes},
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
-		Peak: TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak, when(&s.SpaceInfo, s.Peak.At)},
-		OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
+		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak, when(&s.SpaceInfo, s.Peak.At)},
+		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
 	}
 	if s.UsageOnly {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
@@ -158,6 +181,7 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 	}
 	// In a compiled program, holes between allocations are planned and not fragmentation.
 	if s.Facts&lifetime.Regions != 0 && !static(&s.SpaceInfo) {
+		info.Pools = poolsOf(s)
 		info.FreeBytes, info.LargestFreeBytes = &s.Free.Total, &s.Free.Largest
 		if share, ok := s.Free.Fragmentation(); ok {
 			info.Fragmentation = &share
@@ -176,6 +200,55 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 		}
 	}
 	return info
+}
+
+// poolsOf returns the pools and streams of a space, none if it has only one.
+func poolsOf(s *lifetime.SpaceOutline) []Pool {
+	all := map[lifetime.PoolID]*Pool{}
+	of := func(u *lifetime.PoolUse) *Pool {
+		if all[u.PoolID] == nil {
+			all[u.PoolID] = &Pool{Pool: u.PoolName(), Name: u.String()}
+			if !u.NoRegion {
+				all[u.PoolID].Stream = &u.Stream
+			}
+		}
+		return all[u.PoolID]
+	}
+	for i := range s.PoolsAtPeak {
+		of(&s.PoolsAtPeak[i]).Peak = poolMemory(&s.PoolsAtPeak[i])
+	}
+	for i := range s.PoolsAtEnd {
+		of(&s.PoolsAtEnd[i]).End = poolMemory(&s.PoolsAtEnd[i])
+	}
+	if !several(maps.Keys(all)) {
+		return []Pool{}
+	}
+	var pools []Pool
+	for _, id := range slices.SortedFunc(maps.Keys(all), lifetime.PoolID.Compare) {
+		pools = append(pools, *all[id])
+	}
+	slices.SortStableFunc(pools, func(x, y Pool) int {
+		return cmp.Compare(max(y.Peak.ReservedBytes, y.End.ReservedBytes), max(x.Peak.ReservedBytes, x.End.ReservedBytes))
+	})
+	return pools
+}
+
+// several reports whether there is more than one pool or more than one stream. What was not recorded may be the same.
+func several(all iter.Seq[lifetime.PoolID]) bool {
+	pools, streams := map[string]bool{}, map[int64]bool{}
+	for id := range all {
+		if !id.NoRegion {
+			streams[id.Stream] = true
+			if !id.Unknown {
+				pools[id.Pool] = true
+			}
+		}
+	}
+	return len(pools) > 1 || len(streams) > 1
+}
+
+func poolMemory(u *lifetime.PoolUse) PoolMemory {
+	return PoolMemory{u.Live, u.Reserved, u.Free.Total, u.Free.Largest}
 }
 
 // programOf sums up the rows of an instant of a compiled program by purpose.

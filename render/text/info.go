@@ -68,6 +68,7 @@ func (p *Page) space(s *answer.Space) {
 	}
 	p.levels(s)
 	p.reserved(s)
+	p.pools(s)
 	for i, o := range s.OOMs {
 		if i == maxOOMs {
 			p.row("", "%s", more(len(s.OOMs)-i, "failed allocation"))
@@ -128,6 +129,27 @@ func (p *Page) reserved(s *answer.Space) {
 		p.row("fragmented", "%s at the peak, maximum %s, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
 	case s.Fragmentation != nil:
 		p.row("fragmented", "%s of the free bytes are outside the largest hole", Percent(*s.Fragmentation))
+	}
+}
+
+// maxPools is the maximum number of pools, by reserved memory.
+const maxPools = 15
+
+// pools writes the memory of pools and streams at the peak, and what is alive in them at the end.
+func (p *Page) pools(s *answer.Space) {
+	if len(s.Pools) == 0 {
+		return
+	}
+	p.row("pools", "at the peak; free memory serves no other pool or stream")
+	var rows [][]string
+	for i := range s.Pools[:min(len(s.Pools), maxPools)] {
+		o := &s.Pools[i]
+		rows = append(rows, []string{"", size(o.Peak.LiveBytes), size(o.Peak.ReservedBytes), size(o.Peak.FreeBytes), size(o.Peak.LargestFreeBytes),
+			size(o.End.LiveBytes), Printable(o.Name)})
+	}
+	p.Table([]string{"", "live", "reserved", "free", "hole", "at end", "pool"}, rows)
+	if n := len(s.Pools) - len(rows); n > 0 {
+		p.row("", "%s", more(n, "pool"))
 	}
 }
 
