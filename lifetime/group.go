@@ -72,24 +72,24 @@ func (g *groups) space(s *Space) *Space {
 	grouped := *s
 	grouped.Buffers = slices.Clone(s.Buffers)
 	type key struct {
-		site   SiteID
-		kind   Kind
-		region int32
+		site SiteID
+		kind Kind
+		pool PoolID
 	}
 	known := map[key]SiteID{}
-	var regions []int32
+	var pool func(buffer int) PoolID
 	if g.by == ByPool || g.by == ByStream {
-		regions = s.BufferRegions()
+		pool = s.BufferPools()
 	}
 	for i := range grouped.Buffers {
 		b := &grouped.Buffers[i]
-		k := key{b.Site, b.Kind, 0}
-		if regions != nil {
-			k = key{region: regions[i]}
+		k := key{b.Site, b.Kind, PoolID{}}
+		if pool != nil {
+			k = key{pool: pool(i)}
 		}
 		id, ok := known[k]
 		if !ok {
-			id = g.group(s, k.site, k.kind, k.region)
+			id = g.group(s, k.site, k.kind, k.pool)
 			known[k] = id
 		}
 		b.Site = id
@@ -98,12 +98,16 @@ func (g *groups) space(s *Space) *Space {
 }
 
 // group returns the site of a group.
-func (g *groups) group(s *Space, site SiteID, kind Kind, region int32) SiteID {
+func (g *groups) group(s *Space, site SiteID, kind Kind, pool PoolID) SiteID {
 	var group Site
 	switch g.by {
-	case ByPool, ByStream:
-		if region != NoRegion {
-			group.Op = g.ofRegion(&s.Regions[region])
+	case ByPool:
+		if !pool.NoRegion && !pool.Unknown {
+			group.Op = pool.PoolName()
+		}
+	case ByStream:
+		if !pool.NoRegion {
+			group.Op = pool.StreamName()
 		}
 	case ByCategory:
 		group.Op = g.from.Category(&s.SpaceInfo, kind, site)
@@ -122,19 +126,6 @@ func (g *groups) group(s *Space, site SiteID, kind Kind, region int32) SiteID {
 		g.sites[group] = id
 	}
 	return id
-}
-
-// ofRegion returns the pool or stream of the buffers in a region, "" if it was not recorded.
-func (g *groups) ofRegion(r *Region) string {
-	switch {
-	case g.by == ByStream:
-		return fmt.Sprintf("stream %d", r.Stream)
-	case r.Edge&PoolUnknown != 0:
-		return ""
-	case r.Pool == "":
-		return "default pool"
-	}
-	return "private pool " + r.Pool
 }
 
 // ofSite returns the group of a site; the zero Site if it was not recorded.
