@@ -29,6 +29,7 @@ func ruleFlags() []cli.Flag {
 		choices = append(choices, word{preset.Presets[i].Name, preset.Presets[i].Doc})
 	}
 	return []cli.Flag{
+		framesFlag(),
 		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, DefaultText: defaultRules,
 			Usage: "`RULES`: " + orList(choices)}, choices...),
 		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set the threshold `NAME=V`; can be repeated"},
@@ -90,6 +91,7 @@ type rules struct {
 	thresholds preset.Thresholds
 	settings   leak.Settings
 	failOn     string
+	allFrames  bool
 
 	ranks    *answer.Ranks
 	report   *preset.Optimization   // of the last capture; nil for memlane's own rules
@@ -99,7 +101,7 @@ type rules struct {
 }
 
 func rulesOf(c *cli.Context) (r *rules, err error) {
-	r = &rules{failOn: c.String("fail-on")}
+	r = &rules{failOn: c.String("fail-on"), allFrames: allFrames(c)}
 	for i := range preset.Presets {
 		if p := &preset.Presets[i]; p.Name == c.String("rules") {
 			r.preset, r.thresholds = p, p.Thresholds
@@ -252,7 +254,11 @@ func (r *rules) find(capture *lifetime.Capture) []leak.Finding {
 }
 
 func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.CaptureLeaks {
-	return answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
+	out := answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
+	for i := range out.Findings {
+		out.Findings[i].AllFrames = r.allFrames
+	}
+	return out
 }
 
 // score returns the score that another tool gives.

@@ -269,7 +269,9 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 	for _, path := range of {
 		all = append(all, *path)
 	}
-	slices.SortFunc(all, func(x, y Path) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), slices.Compare(x.Callers, y.Callers)) })
+	slices.SortFunc(all, func(x, y Path) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), slices.Compare(x.Callers, y.Callers))
+	})
 	n := 0 // the fewest callers that tell the paths apart
 	for apart := 0; apart < len(all); n++ {
 		heads := map[string]bool{}
