@@ -40,14 +40,15 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 // merged sums rows with equal stacks, in order of their first row.
 func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
 	type key struct {
-		stack lifetime.StackID
-		op    string
+		stack  lifetime.StackID
+		unseen bool
+		op     string
 	}
 	at := map[key]int{}
 	var out []lifetime.Row
 	for _, row := range rows {
 		site := &c.Sites[row.Site]
-		k := key{stack: site.Stack}
+		k := key{stack: site.Stack, unseen: site.Unseen}
 		if site.Stack == 0 {
 			k.op = cmp.Or(site.Op, site.Instr)
 		}
@@ -69,16 +70,22 @@ func frames(c *lifetime.Capture, row *lifetime.Row) string {
 	switch {
 	case !row.Kind.OfBuffers():
 		return "[" + row.Kind.String() + "]"
+	case site.Unseen:
+		return clean(c.PlaceOf(row.Site).String())
 	case site.Stack == 0:
 		return clean(cmp.Or(site.Op, site.Instr, "[no stack recorded]"))
 	}
 	var names []string
 	for f := range c.FramesOf(site.Stack) {
-		name := cmp.Or(f.Function, "[unknown function]")
-		if place := f.Place(); place != "" {
-			name += " (" + place + ")"
+		switch f.Kind {
+		case lifetime.Interpreter, lifetime.Plumbing, lifetime.Unwinder: // dozens on every stack of an "all" recording
+			continue
 		}
-		names = append(names, clean(name))
+		if name := f.String(); f.Function != "" {
+			names = append(names, clean(name))
+		} else {
+			names = append(names, clean("[unknown function] ("+name+")"))
+		}
 	}
 	slices.Reverse(names)
 	return strings.Join(names, ";")

@@ -214,7 +214,11 @@ func (b *builder) enter(c *lifetime.Capture) {
 func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 	site := b.capture.Sites[id]
 	if site.Stack == 0 {
-		return []*profile.Location{b.location(cmp.Or(site.Op, site.Instr, noStack), "", 0)}
+		name := cmp.Or(site.Op, site.Instr, noStack)
+		if site.Unseen {
+			name = lifetime.BeforeWindow
+		}
+		return []*profile.Location{b.location(name, "", 0)}
 	}
 	var frames []lifetime.FrameID
 	for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
