@@ -85,10 +85,17 @@ func (f *Frame) Name() string {
 			return name
 		}
 	case Native, Plumbing, Engine, Unwinder, Interpreter:
-		return qualified(f.Function)
+		if name := qualified(f.Function); name != unnamed {
+			return name
+		}
+		return path.Base(f.File)
 	}
 	return f.Function
 }
+
+// unnamed is the function of code for which the symbolizer found no name. Newer versions of PyTorch name exported
+// functions only, and give the library and the offset in it in place of a file and line (TORCH_SYMBOLIZE_MODE).
+const unnamed = "??"
 
 // String returns "function (file.py:12)", with the base name of the file.
 func (f *Frame) String() string {
@@ -96,7 +103,7 @@ func (f *Frame) String() string {
 	switch {
 	case name == "":
 		return cmp.Or(place, "?")
-	case place == "" || f.Line == 0 && f.Kind > Scope: // the file of compiled code is that of a whole library
+	case place == "" || f.Kind > Scope || library.MatchString(f.File): // the line in a library is an offset
 		return name
 	}
 	return name + " (" + place + ")"
@@ -128,7 +135,7 @@ func KindOfFrame(function, file string) FrameKind {
 	case strings.HasPrefix(function, "<built-in "), strings.HasPrefix(function, "nn.Module:"),
 		strings.HasPrefix(slashed, "<frozen "), strings.HasPrefix(slashed, "<eval_with_key>"):
 		return Framework
-	case slashed == "", slashed == "??", strings.Contains(slashed, ".so."), !strings.Contains(slashed, ".py") && compiledName.MatchString(function),
+	case slashed == "", slashed == "??", strings.Contains(slashed, ".so."), program.MatchString(slashed), !strings.Contains(slashed, ".py") && compiledName.MatchString(function),
 		slices.ContainsFunc(compiledSuffixes, func(suffix string) bool { return strings.HasSuffix(slashed, suffix) }):
 		return kindOfCode(function, slashed)
 	case strings.Contains(slashed, "/lib/") && windowsLibrary.MatchString(slashed),
@@ -139,7 +146,22 @@ func KindOfFrame(function, file string) FrameKind {
 }
 
 // compiledName matches names that only compiled code has. The symbolizer may cut the name of their file.
-var compiledName = regexp.MustCompile(`::.*\(`)
+var compiledName = regexp.MustCompile(`::.*\(|^\?\?$|^_start$|^__libc_`)
+
+// library matches shared libraries, and program the interpreter's own file.
+var (
+	library = regexp.MustCompile(`\.so(\.[0-9.]+)?$|\.dylib$|\.dll$`)
+	program = regexp.MustCompile(`/python[0-9.]*$`)
+)
+
+// libraries are the kinds of unnamed code by library.
+var libraries = []struct {
+	kind    FrameKind
+	pattern *regexp.Regexp
+}{
+	{Interpreter, regexp.MustCompile(`/libpython[^/]*$|/python[0-9.]*$`)},
+	{Plumbing, regexp.MustCompile(`/torch/lib/[^/]*$|/lib(torch|c10|c|m|pthread|dl|stdc\+\+|gcc_s|gomp|cuda|cudart)[^/a-z]*(_\w+)?[^/]*$|/ld-[^/]*$`)},
+}
 
 // code lists the patterns of compiled code, matched against the qualified name; the first one counts. Frames of C++ are
 // recorded by torch.cuda.memory._record_memory_history(stacks="all"), the default. A pattern with a group or with a
@@ -207,6 +229,13 @@ func kindOfCode(function, file string) FrameKind {
 	}
 	if pythonSource.MatchString(file) {
 		return Interpreter
+	}
+	if name == unnamed || name == "main" {
+		for _, l := range libraries {
+			if l.pattern.MatchString(file) {
+				return l.kind
+			}
+		}
 	}
 	return Native
 }

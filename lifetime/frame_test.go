@@ -34,6 +34,13 @@ func TestKindOfFrame(t *testing.T) {
 		{"malloc", "/src/c10/cuda/CUDACachingAllocator.cpp", lifetime.Native},
 		{"f", "/usr/lib/libtorch.so", lifetime.Native},
 		{"f", "/usr/lib/libc.so.6", lifetime.Native},
+		{"??", "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so", lifetime.Plumbing},
+		{"??", "/lib/x86_64-linux-gnu/libc.so.6", lifetime.Plumbing},
+		{"??", "/usr/lib/libpython3.11.so.1.0", lifetime.Interpreter},
+		{"_start", "/usr/bin/python3.11", lifetime.Plumbing},
+		{"main", "/usr/bin/python3.11", lifetime.Interpreter},
+		{"main", "/home/me/bin/train", lifetime.User},
+		{"??", "/venv/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", lifetime.Native},
 	} {
 		if got := lifetime.KindOfFrame(c.function, c.file); got != c.want {
 			t.Errorf("KindOfFrame(%q, %q) = %v, want %v", c.function, c.file, got, c.want)

@@ -100,11 +100,20 @@ func (t *Tables) placeOf(s *Site) Place {
 	case c.operator:
 		return Place{Op: t.OperatorOf(s.Stack)}
 	case c.native != nil:
-		return Place{Frame: Frame{Function: c.native.Name(), File: c.native.File, Line: c.native.Line, Kind: Native}}
+		return Place{Frame: c.native.code()}
 	case c.first != nil && c.first.Kind == Scope && c.first.File == "", c.first == nil: // operators and scopes have no place in the program
 		return Place{Op: s.Op, Shape: s.Shape}
 	}
-	return Place{Frame: Frame{Function: c.first.Name(), File: c.first.File, Line: c.first.Line, Kind: c.first.Kind}}
+	return Place{Frame: c.first.code()}
+}
+
+// code returns a frame of compiled code under its short name. The offset in a library is left out.
+func (f *Frame) code() Frame {
+	named := Frame{Function: f.Name(), File: f.File, Line: f.Line, Kind: f.Kind}
+	if library.MatchString(f.File) {
+		named.File, named.Line = "", 0
+	}
+	return named
 }
 
 // placeInBackward returns the place of an allocation that a backward pass made.

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 		"153600 thread without Python (backward)": 4, "614400 thread without Python (backward)": 4, "524288 thread without Python (backward)": 2,
 		"76800 thread without Python (backward)": 4, "262144 thread without Python (backward)": 2, "32768 thread without Python (backward)": 2,
 	}
-	for file, backward := range map[string]map[string]int{"names_all": engine, "names_python": inThread} {
+	for file, backward := range map[string]map[string]int{"names_all": engine, "t215_names": engine, "names_python": inThread} {
 		want := maps.Clone(both)
 		maps.Copy(want, backward)
 		c := open(t, captures+"/"+file+".pickle")
@@ -58,7 +58,7 @@ func TestNames(t *testing.T) {
 
 // TestNoPlumbing: no site is named by the unwinder, the dispatcher, the allocator or the interpreter.
 func TestNoPlumbing(t *testing.T) {
-	for _, file := range []string{"names_all", "mode_cpp"} {
+	for _, file := range []string{"names_all", "t215_names", "mode_cpp"} {
 		c := open(t, captures+"/"+file+".pickle")
 		for i := range c.Sites {
 			switch p := c.PlaceOf(lifetime.SiteID(i)); p.Frame.Kind {

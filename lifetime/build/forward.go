@@ -50,7 +50,7 @@ type tracked struct {
 	known   bool
 	op      string           // operator or node, in one spelling; "" = neither, or unknown
 	node    bool             // it is a node of a backward pass
-	call    lifetime.StackID // of an operator: the call of its autograd kernel and all callers
+	call    lifetime.StackID // of an operator: its call below autograd and all callers
 	forward lifetime.Frame   // of an operator: its user frame
 }
 
@@ -151,16 +151,16 @@ func (n *forwardNames) of(id lifetime.SiteID) *tracked {
 		return t
 	}
 	for at := c.Sites[id].Stack; at != 0 && p.Frame.Kind == lifetime.User; at = c.Stacks[at].Caller {
-		if m := autogradKernel.FindStringSubmatch(c.Frames[c.Stacks[at].Frame].Function); m != nil {
+		if m := belowAutograd.FindStringSubmatch(c.Frames[c.Stacks[at].Frame].Function); m != nil { // the outermost one counts
 			t.op, t.call, t.forward = spelling(lifetime.WithoutOverload(m[1])), at, p.Frame
-			break
 		}
 	}
 	return t
 }
 
-// autogradKernel matches the function that runs an operator and makes its node.
-var autogradKernel = regexp.MustCompile(`^torch::autograd::VariableType::\(anonymous namespace\)::(\w+)\(`)
+// belowAutograd matches the call of an operator from the kernel that made its node
+// (torch/csrc/autograd/generated/VariableType*.cpp), which has no name itself where only exported functions have one.
+var belowAutograd = regexp.MustCompile(`^at::_ops::(\w+)::redispatch\(`)
 
 // nodeName matches the nodes that operators make.
 var nodeName = regexp.MustCompile(`^(\w+)Backward[0-9]*$`)

@@ -67,7 +67,7 @@ func stackOf(b *Builder, op, line string) lifetime.SiteID {
 	functions := []string{"torch::unwind::unwind()", "at::_ops::" + op + "::call(at::Tensor const&)",
 		"torch::autograd::generated::" + op + "Backward0::apply(std::vector<at::Tensor>&&)", "torch::autograd::Engine::thread_main()"}
 	if line != "" {
-		functions = []string{"torch::unwind::unwind()", "torch::autograd::VariableType::(anonymous namespace)::" + op + "(c10::DispatchKeySet)",
+		functions = []string{"torch::unwind::unwind()", "at::_ops::" + op + "::redispatch(c10::DispatchKeySet)",
 			"at::_ops::" + op + "::call(at::Tensor const&)"}
 	}
 	var frames []lifetime.FrameID

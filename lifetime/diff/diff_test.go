@@ -376,3 +376,51 @@ func TestSums(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedLines: lines of a function that an edit above moved are the same places, also where a moved line now has the number
+// of another one.
+func TestMovedLines(t *testing.T) {
+	of := func(lines ...numbered) *lifetime.Capture { return numberedLines(t, lines) }
+	for _, c := range []struct {
+		what          string
+		before, after []numbered
+		want          []string
+	}{
+		{"all move by two", []numbered{{37, 100}, {38, 200}, {39, 300}}, []numbered{{39, 100}, {40, 200}, {41, 300}}, nil},
+		{"below an edit", []numbered{{10, 100}, {20, 200}, {21, 300}}, []numbered{{10, 100}, {21, 200}, {22, 300}}, nil},
+		{"a new line between", []numbered{{10, 100}, {11, 200}}, []numbered{{10, 100}, {11, 700}, {12, 200}}, []string{"new f (a.py:11)"}},
+		{"a line is gone", []numbered{{10, 100}, {11, 700}, {12, 200}}, []numbered{{10, 100}, {11, 200}}, []string{"gone f (a.py:11)"}},
+	} {
+		var got []string
+		d := diff.Compare(of(c.before...), of(c.after...), leak.Settings{})
+		for i := range d.Rows {
+			got = append(got, d.Rows[i].Status.String()+" "+d.Rows[i].Place().String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// numbered is a line of function f in a.py, and the bytes of the buffer that it keeps.
+type numbered struct {
+	number int
+	bytes  int64
+}
+
+// numberedLines returns a capture in which each line allocates one buffer.
+func numberedLines(t *testing.T, lines []numbered) *lifetime.Capture {
+	b := build.New(0)
+	b.Source(lifetime.Source{Format: "simulated"})
+	s := b.Space()
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
+	for i, l := range lines {
+		frame := b.Frame(lifetime.Frame{Function: "f", File: "/x/a.py", Line: l.number})
+		b.Alloc(s, int64(i+1), build.Block{Addr: uint64(i+1) << 20, Requested: l.bytes, Occupied: l.bytes, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{frame})})})
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

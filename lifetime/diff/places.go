@@ -14,6 +14,7 @@ type placeSum struct {
 	place  lifetime.Place
 	site   lifetime.SiteID // site with most bytes
 	most   int64           // bytes of that site
+	op     string          // its operation
 	path   []string        // parts of the path of its file, base name first
 	unseen bool            // memory from before the window, without a site
 	taken  bool            // by match
@@ -42,7 +43,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		sum := at(c.PlaceOf(row.Site))
 		sum.add(Figures{row.AtPeak, row.AtEnd, row.Allocated})
 		if most := max(row.AtPeak.Bytes, row.AtEnd.Bytes, row.Allocated.Bytes); sum.site == 0 || most > sum.most {
-			sum.site, sum.most = row.Site, most
+			sum.site, sum.most, sum.op = row.Site, most, c.Sites[row.Site].Op
 		}
 	}
 	if base := side.Space.Base; base != 0 {
@@ -89,8 +90,8 @@ func (p *placeSum) key(line int) placeKey {
 	return placeKey{at.Frame.Function, p.path[0], line, at.Node, at.Op, at.Shape, at.Unseen}
 }
 
-// match pairs the places of two sides, first with their lines and then without, because code moves. Several places in one
-// function then match in order of their lines.
+// match pairs the places of two sides: the lines of a function in their order, because code moves, then places with their
+// lines, then those in other folders without.
 func match(before, after []*placeSum, lines bool) (all []matched) {
 	stages := []func(p *placeSum) placeKey{
 		func(p *placeSum) placeKey {
@@ -109,6 +110,10 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 			}
 		}
 	}
+	pair := func(b, a *placeSum) { a.taken, b.taken, partner[b] = true, true, a }
+	if lines {
+		alignLines(before, after, pair)
+	}
 	for _, key := range stages {
 		candidates := map[placeKey][]*placeSum{}
 		for _, a := range inLineOrder(after) {
@@ -121,7 +126,7 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 				continue
 			}
 			if a := nearest(b, candidates[key(b)]); a != nil {
-				a.taken, b.taken, partner[b] = true, true, a
+				pair(b, a)
 			}
 		}
 	}

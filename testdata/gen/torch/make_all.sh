@@ -22,6 +22,7 @@ for m in state nocontext alloc cpp off annot pool snapmark; do q $F modes.py $m 
 PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:4,garbage_collection_threshold:0.8,max_split_size_mb:64 q $F modes.py round mode_round.pickle
 q $F segfree.py segfree.pickle
 for s in all python; do q $F names.py 2 $s names_$s.pickle; done
+q $V names.py 2 all t215_names.pickle
 q $F small.py 1500 small_leak_cycles.pickle
 for m in meta host skip pool; do q $V new215.py $m t215_$m.pickle; done
 q $V leak.py 12 1024 t215_leak_1mib_12steps.pickle
