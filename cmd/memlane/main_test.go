@@ -21,8 +21,11 @@ import (
 var update = flag.Bool("update", false, "write the expected output in testdata/script again")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"memlane": main})
+	testscript.Main(m, programs)
 }
+
+// programs are those that tests run as processes.
+var programs = map[string]func(){"memlane": main}
 
 // snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"

@@ -1,19 +1,33 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
-// unfinishedFile is an output while it is written. A file has a temporary name until it
-// is complete. Pipes and devices are written directly.
+// unfinishedFile is an output while it is written. A file has no name, or a temporary one,
+// until it is complete. Descriptors, pipes and devices are written directly.
+//
+// An existing file stays what it is to others, as after > in a shell or curl -o: its mode,
+// owner, access list and links do not change, and it is refused if it is read-only. A new
+// file with the same mode and owner replaces it in one step, so no reader and no crash sees
+// half of it. Where a new file would lose something (hard links, an access list, an owner
+// that only root can give, a mount), the complete content is copied into the existing one.
 type unfinishedFile struct {
-	file   string // name from -o
-	f      *os.File
-	target string // final name of f; "" for a pipe or device
+	file     string      // name from -o
+	f        *os.File    // the content
+	temp     string      // temporary name of f, "" if it has none
+	target   string      // final name; "" if f is the output itself
+	existing os.FileInfo // of target, nil if it is new
+	keep     bool        // write into the existing file
 }
 
 // unfinished are the files with temporary names. They are removed if a signal ends the
@@ -25,37 +39,69 @@ var unfinished = struct {
 
 // createUnfinished opens the output called file.
 func createUnfinished(file string) (*unfinishedFile, error) {
-	target := resolveLinks(file)
-	mode := os.FileMode(0o666)
-	if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
-		mode = info.Mode().Perm()
-	} else if err == nil {
-		f, err := os.OpenFile(target, os.O_WRONLY, 0)
+	if f, err := openDescriptor(file); f != nil || err != nil {
 		return &unfinishedFile{file: file, f: f}, err
 	}
-	// A short name: the target may already have the maximum length.
-	dir := filepath.Dir(target)
-	name := filepath.Join(dir, fmt.Sprintf(".memlane-%08x", rand.Uint32()))
+	d := &unfinishedFile{file: file, target: resolveLinks(file)}
+	info, err := os.Stat(d.target)
+	if err == nil { // not created if it disappears
+		f, err := os.OpenFile(d.target, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return &unfinishedFile{file: file, f: f}, nil
+		}
+		f.Close() // before a rename: Windows does not replace open files
+		d.existing = info
+	}
 	unfinished.Lock()
 	defer unfinished.Unlock()
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return nil, fmt.Errorf("cannot create a file in %s: %w; give -o a file in an existing folder with write permission",
-			dir, withoutPath(err))
+	if err := d.create(filepath.Dir(d.target)); err != nil {
+		return nil, err
 	}
-	d := &unfinishedFile{file, f, target}
 	unfinished.open[d] = true
 	return d, nil
 }
 
+// create creates the file for the content, in the folder of the target if possible.
+func (d *unfinishedFile) create(dir string) (err error) {
+	mode := os.FileMode(0o666)
+	if d.existing != nil {
+		mode = 0o600 // until it has the mode of the target
+	}
+	d.f, d.temp, err = createTemp(dir, mode)
+	switch {
+	case err == nil && d.existing != nil:
+		d.keep = !takeIdentity(d.f, d.target, d.existing)
+	case err != nil && d.existing != nil: // the file may be written, but its folder may not
+		d.f, d.temp, err = createTemp(os.TempDir(), mode)
+		d.keep = true
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create a file in %s: %w; give -o a file in an existing folder with write permission", dir, withoutPath(err))
+	}
+	return nil
+}
+
+// createNamed creates a file with a temporary name.
+func createNamed(dir string, mode os.FileMode) (*os.File, string, error) {
+	name := temporaryName(dir)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	return f, name, err
+}
+
+// temporaryName returns an unused name. It is short, because the target may already have
+// the maximum length.
+func temporaryName(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf(".memlane-%08x", rand.Uint32()))
+}
+
 // resolveLinks returns the file that a name leads to, so that links are kept. It also
-// resolves /dev/stdout, and a link to a file that does not exist yet.
+// resolves a link to a file that does not exist yet.
 func resolveLinks(file string) string {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		return real
-	}
-	if _, err := os.Stat(file); err == nil {
-		return file // a link without a target name, such as /dev/stdout to a pipe
 	}
 	to, err := os.Readlink(file)
 	switch {
@@ -67,31 +113,99 @@ func resolveLinks(file string) string {
 	return filepath.Join(filepath.Dir(file), to)
 }
 
+// complete ends the writing. It closes the file if it can be found again by its name,
+// because some file systems report errors only then.
+func (d *unfinishedFile) complete() error {
+	if d.target == "" || d.temp != "" {
+		return d.f.Close()
+	}
+	return nil
+}
+
 // publish gives complete files their names. On failure it returns the file as well. A
 // signal cannot end the program in between.
 func publish(complete []*unfinishedFile) (d *unfinishedFile, err error) {
 	unfinished.Lock()
 	defer unfinished.Unlock()
 	for _, d = range complete {
-		if d.target == "" {
-			continue
-		}
-		if err := os.Rename(d.f.Name(), d.target); err != nil {
+		if err := d.publish(); err != nil {
 			return d, err
 		}
-		delete(unfinished.open, d)
 	}
 	return nil, nil
 }
 
-// discard closes a file, and removes it if it was not published.
+func (d *unfinishedFile) publish() error {
+	switch {
+	case d.target == "":
+		return nil
+	case d.keep:
+		return d.overwrite()
+	case d.temp == "": // a link cannot replace a file, but gives a new one its name at once
+		err := giveName(d.f, d.target)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		d.temp = temporaryName(filepath.Dir(d.target))
+		if err := giveName(d.f, d.temp); err != nil {
+			d.temp = ""
+			return err
+		}
+	}
+	err := os.Rename(d.temp, d.target)
+	switch {
+	case err == nil:
+		d.temp = ""
+	case d.existing != nil && errors.Is(err, syscall.EBUSY): // mounted, as containers mount single files
+		return d.overwrite()
+	}
+	return err
+}
+
+// overwrite writes the content into the existing file. It begins with the part beyond the
+// present size: if the disk is full, the old content is not yet lost.
+func (d *unfinishedFile) overwrite() (err error) {
+	content := d.f
+	if d.temp != "" { // complete has closed f
+		if content, err = os.Open(d.temp); err != nil {
+			return err
+		}
+		defer content.Close()
+	}
+	info, err := content.Stat()
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(d.target, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, to.Close()) }()
+	before, after := d.existing.Size(), info.Size()
+	copyPart := func(begin, end int64) error {
+		_, err := io.Copy(io.NewOffsetWriter(to, begin), io.NewSectionReader(content, begin, end-begin))
+		return err
+	}
+	if after > before {
+		if err := copyPart(before, after); err != nil {
+			return cmp.Or(to.Truncate(before), err)
+		}
+	}
+	return cmp.Or(copyPart(0, min(before, after)), to.Truncate(after))
+}
+
+// discard closes a file, and removes its temporary name.
 func (d *unfinishedFile) discard() {
 	unfinished.Lock()
 	defer unfinished.Unlock()
+	d.remove()
+	delete(unfinished.open, d)
+}
+
+func (d *unfinishedFile) remove() {
 	d.f.Close() // before Remove: Windows does not remove open files
-	if unfinished.open[d] {
-		os.Remove(d.f.Name())
-		delete(unfinished.open, d)
+	if d.temp != "" {
+		os.Remove(d.temp)
 	}
 }
 
@@ -100,7 +214,6 @@ func (d *unfinishedFile) discard() {
 func discardUnfinished() {
 	unfinished.Lock()
 	for d := range unfinished.open {
-		d.f.Close() // before Remove: Windows does not remove open files
-		os.Remove(d.f.Name())
+		d.remove()
 	}
 }
