@@ -217,23 +217,9 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 		return Format{}, err
 	}
 	defer src.close()
-	stream := bufio.NewReaderSize(src, 64<<10)
-	plain, err := decompress(stream)
+	plain, head, err := peek(src)
 	if err != nil {
 		return Format{}, err
-	}
-	if plain != stream {
-		plain = src.readAhead(plain)
-	}
-	head, err := plain.Peek(sniffed)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return Format{}, err
-	}
-	if len(head) == 0 {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return Format{}, errors.New("the compressed file ends before its first byte of content; copy or download it again")
-		}
-		return Format{}, errors.New("it is empty: nothing was written, or nothing arrived")
 	}
 	format, err := choose(file, head, in.Format)
 	if err != nil {
@@ -247,6 +233,28 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 		return Format{}, err
 	}
 	return format, format.ReadAt(file, at, size, b)
+}
+
+// peek returns the decompressed content of a source, and its first bytes. It fails if
+// there are none.
+func peek(src *source) (plain *bufio.Reader, head []byte, err error) {
+	stream := bufio.NewReaderSize(src, 64<<10)
+	if plain, err = decompress(stream); err != nil {
+		return nil, nil, err
+	}
+	if plain != stream {
+		plain = src.readAhead(plain)
+	}
+	head, err = plain.Peek(sniffed)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, nil, err
+	case len(head) > 0:
+		return plain, head, nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, nil, errors.New("the compressed file ends before its first byte of content; copy or download it again")
+	}
+	return nil, nil, errors.New("it is empty: nothing was written, or nothing arrived")
 }
 
 // maxZstdWindow bounds the window of a zstd stream, in bytes.

@@ -46,6 +46,8 @@ func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", TakesFile: true, Usage: "write to `FILE`; - is standard output"}
 }
 
+func forceFlag() cli.Flag { return toggle("force", "overwrite FILE even if it is a capture") }
+
 // reading is how a command reads its captures: whole, or as outlines.
 type reading[C any] struct {
 	open   func(file string, in formats.Input) (C, error)
@@ -130,7 +132,8 @@ func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.S
 	return nil
 }
 
-// filesOf returns the captures of a command line. Folders and patterns stand for the captures in them.
+// filesOf returns the captures of a command line. Folders and patterns stand for the captures in them. It fails if the
+// output would overwrite a capture.
 func filesOf(c *cli.Context) ([]string, error) {
 	files := c.Args().Slice()
 	if len(files) == 0 {
@@ -143,7 +146,10 @@ func filesOf(c *cli.Context) ([]string, error) {
 	if err != nil {
 		return nil, inputError(err)
 	}
-	return files, nil
+	if toStdout(c) || c.Command.Name == "pprof" && isSeries(c) { // writePprof checks the names of a series
+		return files, nil
+	}
+	return files, checkOverwrite(c, files, c.String("output"))
 }
 
 // read returns the selected part of a capture, and warns about its losses.

@@ -40,7 +40,7 @@ func exportCommand() *cli.Command {
 		Flags: spaceFlags(functionFlag(),
 			oneOf(&cli.StringFlag{Name: "to", Usage: "write `FORMAT`, one of the list above"}, to...),
 			oneOf(&cli.StringFlag{Name: "table", Usage: "the table `NAME`: " + orList(tableNames)}, tableNames...),
-			outputFlag()),
+			outputFlag(), forceFlag()),
 		Action: export,
 	}
 }

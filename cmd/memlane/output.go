@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -68,6 +69,24 @@ func checkName(c *cli.Context, written ...string) error {
 		if outputEndsIn(c, ext) && !slices.ContainsFunc(written, func(w string) bool { return strings.HasSuffix(w, ext) }) {
 			return usage("-o %s: memlane %s does not write %s here; it writes %s", c.String("output"), c.Command.Name, ext, strings.Join(written, ", "))
 		}
+	}
+	return nil
+}
+
+// checkOverwrite refuses an output that is one of the captures to read, also by another name, or a capture that another
+// program wrote. Unlike an output of memlane, it cannot be made again.
+func checkOverwrite(c *cli.Context, captures []string, output string) error {
+	info, err := os.Stat(output)
+	if c.Bool("force") || err != nil { // an error: it does not exist, or cannot be written either
+		return nil
+	}
+	for _, capture := range captures {
+		if read, err := os.Stat(capture); err == nil && os.SameFile(read, info) && info.Mode().IsRegular() {
+			return usage("-o %s: it is the capture to read; give another name, or --force to overwrite it", output)
+		}
+	}
+	if format := formats.Recorded(output); format != "" {
+		return usage("-o %s: it is a capture (%s); give another name, or --force to overwrite it", output, format)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -218,4 +221,80 @@ func killedWhileWriting() {
 		return nil
 	})
 	fmt.Println("not killed:", err)
+}
+
+// TestCaptureAsOutput checks that no command overwrites a capture without --force.
+func TestCaptureAsOutput(t *testing.T) {
+	_, written := commandLines(t)
+	captures := map[string]string{"native": succeed(t, "export", "--to", "native", snapshots+"/twodev.pickle")}
+	for name, from := range map[string]string{"snapshot": "torchsnap/twodev.pickle", "trace": "chrome/cpu_leak.json.gz", "profile": "xplane/tf_leak.xplane.pb",
+		"program": "xplane/padded.hlo.pb", "live": "jaxprof/leak_after.memory.prof", "results": "gpumemprof/both.json"} {
+		data, err := os.ReadFile("../../testdata/" + from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		captures[name] = string(data)
+	}
+	captures["truncated"] = captures["snapshot"][:5000]
+	captures["page"] = "<!DOCTYPE html>\n<script type=\"module\">\nimport {add_local_files} from \"MemoryViz.js\";\nconst local_files = [{\"name\": \"snapshot\", " +
+		"\"base64\": " + strconv.Quote(base64.StdEncoding.EncodeToString([]byte(captures["snapshot"]))) + "}];\n</script>"
+	t.Chdir(t.TempDir())
+	for name, content := range captures {
+		refuse := func(args, file, why string) {
+			t.Helper()
+			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			_, stderr, status := memlane("", strings.Fields(args)...)
+			if status != statusUsage || !strings.HasPrefix(stderr, "memlane: -o "+why) || !strings.HasSuffix(stderr, "; give another name, or --force to overwrite it\n") {
+				t.Errorf("memlane %s over a %s: status %d, %q", args, name, status, stderr)
+			}
+			if got, err := os.ReadFile(file); err != nil || string(got) != content {
+				t.Errorf("memlane %s: the capture is %.100q (%v)", args, got, err)
+			}
+		}
+		for _, command := range []string{"report", "report --json", "svg", "diff capture", "export --to csv"} {
+			for _, output := range []string{"capture", "./capture", "link", "twin"} {
+				if output == "link" || output == "twin" {
+					if err := cmp.Or(os.RemoveAll("link"), os.RemoveAll("twin"), os.Symlink("capture", "link"), os.Link("capture", "twin")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				refuse(command+" -o "+output+" capture", "capture", output+": it is the capture to read")
+			}
+		}
+		for _, args := range written {
+			file := strings.Fields(args[strings.Index(args, "-o ")+3:])[0]
+			if strings.HasPrefix(args, "pprof --at") {
+				file = "out-2.pb.gz" // of a series
+			}
+			if name != "native" { // which memlane can make again
+				refuse(args, file, file+": it is a capture (")
+			}
+			os.Remove(file)
+		}
+	}
+}
+
+// TestOwnOutput checks that every command overwrites a capture with --force, and then its
+// own output without.
+func TestOwnOutput(t *testing.T) {
+	_, written := commandLines(t)
+	capture := absolute(t, "../../testdata/chrome/cpu_leak.json.gz")
+	t.Chdir(t.TempDir())
+	for _, args := range written {
+		file := strings.Fields(args[strings.Index(args, "-o ")+3:])[0]
+		if err := os.Symlink(capture, file); err != nil { // followed to detect a capture
+			t.Skip(err)
+		}
+		if _, stderr, status := memlane("", strings.Fields(args)...); status != statusUsage && !strings.HasPrefix(args, "pprof --at") {
+			t.Errorf("memlane %s: status %d, %s", args, status, stderr)
+		}
+		os.Remove(file)
+		first := succeed(t, append(strings.Fields(args), "--force", "--quiet")...)
+		if again := succeed(t, append(strings.Fields(args), "--quiet")...); again != first {
+			t.Errorf("memlane %s prints %q, then %q", args, first, again)
+		}
+		os.Remove(file)
+	}
 }

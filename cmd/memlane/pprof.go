@@ -37,7 +37,7 @@ func pprofCommand() *cli.Command {
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak",
 				Usage: "`WHEN` inuse is measured: peak, end, or instants\nsuch as 20ms,40ms with one file each"}, named("peak", "end")...),
 			&cli.StringFlag{Name: "every", Usage: "one file for the beginning of every `N`th step"},
-			framesFlag(), rankFlag(), outputFlag()),
+			framesFlag(), rankFlag(), outputFlag(), forceFlag()),
 		Action: writePprof,
 	}
 }
@@ -90,7 +90,11 @@ func writePprof(c *cli.Context) error {
 	}
 	var files []string
 	for i := range instants {
-		files = append(files, numbered(c.String("output"), i+1))
+		file := numbered(c.String("output"), i+1)
+		if err := checkOverwrite(c, c.Args().Slice(), file); err != nil {
+			return err
+		}
+		files = append(files, file)
 	}
 	return writeFiles(c.Context, files, func(w io.Writer, i int) error {
 		o.At, o.Time = pprof.Fixed, instants[i]
@@ -98,12 +102,17 @@ func writePprof(c *cli.Context) error {
 	})
 }
 
+// isSeries reports whether pprof writes several files.
+func isSeries(c *cli.Context) bool {
+	return c.String("every") != "" || c.String("at") != "peak" && c.String("at") != "end"
+}
+
 // instantsOf returns the instants of a series of profiles, nil for a single profile.
 // Several spaces share a clock, so the first one determines the instants.
 func instantsOf(c *cli.Context, spaces []*lifetime.Space) (instants []int64, err error) {
 	at, every := c.String("at"), c.String("every")
 	switch {
-	case every == "" && (at == "peak" || at == "end"):
+	case !isSeries(c):
 		return nil, nil
 	case every != "" && c.IsSet("at"):
 		return nil, usage("pprof: --at and --every contradict each other; give one of them")

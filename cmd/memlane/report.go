@@ -53,7 +53,7 @@ func reportCommand() *cli.Command {
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(), rankFlag(),
 			formatFlag(),
-			toggle("json", "same as --format json"), outputFlag())...),
+			toggle("json", "same as --format json"), outputFlag(), forceFlag())...),
 		Action: writeReport,
 	}
 }

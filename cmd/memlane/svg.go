@@ -53,7 +53,7 @@ func svgCommand() *cli.Command {
 			choiceFlag("theme", "auto", "THEME", themes),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			&cli.StringFlag{Name: "max-blocks", Value: "10000", DefaultText: "10000", Usage: "draw at most `N` buffers separately"},
-			rankFlag(), outputFlag()),
+			rankFlag(), outputFlag(), forceFlag()),
 		Action: svg,
 	}
 }
