@@ -109,9 +109,11 @@ func (s *Space) Levels(m Measure) iter.Seq[Level] {
 // returns false.
 func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 	stack := s.stackCursor(s.Begin)
-	requested, occupied := s.Base, s.Base
+	var requested, occupied units.Sum
+	requested.Add(s.Base)
+	occupied.Add(s.Base)
 	level := func(at int64) bool {
-		return visit(at, units.AddSat(requested, stack.bytes), units.AddSat(occupied, stack.bytes))
+		return visit(at, units.AddSat(requested.Value(), stack.bytes), units.AddSat(occupied.Value(), stack.bytes))
 	}
 	if !level(s.Begin) {
 		return
@@ -133,9 +135,11 @@ func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 		}
 		b := &s.Buffers[c.Buffer]
 		if c.Begin {
-			requested, occupied = units.AddSat(requested, b.Requested), units.AddSat(occupied, b.Size)
+			requested.Add(b.Requested)
+			occupied.Add(b.Size)
 		} else {
-			requested, occupied = units.AddSat(requested, -b.Requested), units.AddSat(occupied, -b.Size)
+			requested.Sub(b.Requested)
+			occupied.Sub(b.Size)
 		}
 		if !level(c.T) {
 			return
@@ -296,8 +300,10 @@ func (s *Space) ReservedLevels() []Level {
 	}
 	// At the same instant, releases come first: a split region ends where its parts begin.
 	slices.SortFunc(levels, func(x, y Level) int { return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.Bytes, y.Bytes)) })
-	for i := 1; i < len(levels); i++ {
-		levels[i].Bytes = units.AddSat(levels[i-1].Bytes, levels[i].Bytes)
+	var sum units.Sum
+	for i := range levels {
+		sum.Add(levels[i].Bytes)
+		levels[i].Bytes = sum.Value()
 	}
 	return levels
 }

@@ -198,10 +198,10 @@ func badInputs(t *testing.T) map[string]string {
 		"results that end early":       resultsOf(aCall, aCall)[:len(aCall)+100],
 		"records that are not results": resultsOf(aCall, `{"function_name": 7}`, "5"),
 
-		"text that contradicts itself": nativeOf("buffer +5 +3 0x200 1 1\n"),
-		"a line of more than 16 MiB":   nativeOf(strings.Repeat("x", 17<<20)),
-		"a line of another kind":       nativeOf("banana 1\n"),
-		"a number of 65 bits":          nativeOf("buffer +1 +2 0x1 99999999999999999999 1\n"),
+		"text that contradicts itself":     nativeOf("buffer +5 +3 0x200 1 1\n"),
+		"sizes that exceed 8 EiB together": nativeOf("buffer +1 +9 0x1000 6917529027641081856 1 edge=end-open\nbuffer +2 +9 0x7000000000000000 6917529027641081856 1 edge=end-open\n"),
+		"a line of another kind":           nativeOf("banana 1\n"),
+		"a number of 65 bits":              nativeOf("buffer +1 +2 0x1 99999999999999999999 1\n"),
 	}
 }
 

@@ -212,7 +212,7 @@ func TestSamples(t *testing.T) {
 		{"no device", []*profile.Sample{of("", "buffer", 1, 8)}, "unknown device [8]", ""},
 		{"less than none", []*profile.Sample{of("cpu:0", "buffer", -1, 8), of("cpu:0", "buffer", 1, -8), of("cpu:0", "buffer", 0, 8)}, "", "incomplete-record 3 16 sample[0]"},
 		{"more than can be", []*profile.Sample{of("cpu:0", "buffer", 1<<62, 1<<62), of("cpu:0", "buffer", 1, 1<<62), of("cpu:0", "buffer", 1, 1<<62)},
-			"cpu:0 [4611686018427387904 4611686018427387904 4611686018427387904]", ""},
+			"cpu:0 [4611686018427387904 4611686018427387904 4611686018427387904]", "overflow 1 0 cpu:0"},
 	} {
 		have := mustRead(t, made(t, ofJAX, c.samples...))
 		var spaces []string

@@ -2,6 +2,8 @@ package units
 
 import (
 	"math"
+	"math/big"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -33,6 +35,35 @@ func TestParseBytes(t *testing.T) {
 	for _, s := range []string{"", "x", "-1", "99999999999GiB"} {
 		if n, err := ParseBytes(s); err == nil {
 			t.Errorf("ParseBytes(%q) = %d, want an error", s, n)
+		}
+	}
+}
+
+// TestSum compares sums with those of arbitrary precision.
+func TestSum(t *testing.T) {
+	numbers := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 62, -1, 0, 1, 1 << 62, math.MaxInt64 - 1, math.MaxInt64}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var got Sum
+		want := new(big.Int)
+		for range 60 {
+			v := numbers[r.IntN(len(numbers))]
+			if r.IntN(2) == 0 {
+				got.Add(v)
+				want.Add(want, big.NewInt(v))
+			} else {
+				got.Sub(v)
+				want.Sub(want, big.NewInt(v))
+			}
+			nearest := int64(math.MaxInt64)
+			if want.IsInt64() {
+				nearest = want.Int64()
+			} else if want.Sign() < 0 {
+				nearest = math.MinInt64
+			}
+			if got.Value() != nearest || got.Fits() != want.IsInt64() {
+				t.Fatalf("%d, want %s", got.Value(), want)
+			}
 		}
 	}
 }

@@ -255,17 +255,17 @@ func poolMemory(u *lifetime.PoolUse) PoolMemory {
 func programOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
 	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space")}
 	for _, r := range rows {
-		p.Padding += r.Bytes - r.Requested
+		purpose := &p.Temporaries
 		switch r.Kind {
 		case lifetime.Parameter:
-			p.Inputs += r.Bytes
+			purpose = &p.Inputs
 		case lifetime.Output:
-			p.Outputs += r.Bytes
+			purpose = &p.Outputs
 		case lifetime.Constant:
-			p.Constants += r.Bytes
-		default:
-			p.Temporaries += r.Bytes
+			purpose = &p.Constants
 		}
+		*purpose = units.AddSat(*purpose, r.Bytes)
+		p.Padding = units.AddSat(p.Padding, r.Bytes-r.Requested)
 	}
 	return p
 }

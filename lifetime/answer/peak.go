@@ -167,7 +167,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{},
 		When: when(s, at), UsageOnly: usageOnly, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
-		out.Bytes += r.Bytes
+		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
 	}
 	for _, r := range rows {
 		site := &t.Sites[r.Site]

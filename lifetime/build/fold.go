@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/internal/spans"
@@ -173,8 +174,8 @@ func (f *fold) settle() {
 // the window.
 func (f *fold) stackReserved(bytes int64) {
 	if len(f.log.space.Stack) == 1 {
-		f.peak.Bytes += bytes
-		f.peakRequested.Bytes += bytes
+		f.peak.Bytes = units.AddSat(f.peak.Bytes, bytes)
+		f.peakRequested.Bytes = units.AddSat(f.peakRequested.Bytes, bytes)
 	}
 	f.stack = bytes
 }

@@ -95,7 +95,7 @@ func newSpaceLog(b *Builder) *spaceLog {
 // add takes an event. If not inOrder, replay handles it at the end.
 func (log *spaceLog) add(e event) {
 	switch e.op {
-	case opAlloc, opFree:
+	case opAlloc, opFreeRequested, opFree:
 		log.sum = units.AddSat(log.sum, max(e.size, e.occupied))
 	case opReserve:
 		log.sum = units.AddSat(log.sum, e.size)
@@ -121,6 +121,25 @@ func (log *spaceLog) overflows() bool {
 		sum = units.AddSat(sum, log.liveRegions[i].Size)
 	}
 	return sum == math.MaxInt64
+}
+
+// levelOverflows reports whether a level of a space saturates.
+func levelOverflows(s *lifetime.Space) bool {
+	var requested, occupied units.Sum
+	for c := range s.Changes() {
+		b := &s.Buffers[c.Buffer]
+		if !c.Begin {
+			requested.Sub(b.Requested)
+			occupied.Sub(b.Size)
+			continue
+		}
+		requested.Add(b.Requested)
+		occupied.Add(b.Size)
+		if !requested.Fits() || !occupied.Fits() {
+			return true
+		}
+	}
+	return false
 }
 
 // take sets the time of an event and handles it. Times are strictly increasing: an event
@@ -214,6 +233,9 @@ func (log *spaceLog) finish() *lifetime.Space {
 		log.fold.finish(s)
 	case log.intervals != nil:
 		storeIntervals(s, log.intervals)
+		if log.b.losses[loss.Overflow] == nil && levelOverflows(s) { // else a model with this loss was read
+			log.b.Lose(loss.Overflow, 1, 0, s.ID())
+		}
 	default:
 		log.pairing.finish(s)
 	}

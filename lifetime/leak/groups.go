@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -80,7 +81,7 @@ func donatedInputs(s *lifetime.Space) map[uint64]bool {
 func (g *group) add(o group) {
 	g.sites = append(g.sites, o.sites...)
 	g.amount.Add(o.amount)
-	g.bytes += o.bytes
+	g.bytes = units.AddSat(g.bytes, o.bytes)
 }
 
 // pick splits groups, sorted by bytes, into those with a separate finding and the sum of the others. The sum has the key

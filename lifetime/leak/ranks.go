@@ -99,7 +99,7 @@ func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.Space
 	leaked := map[string]int64{} // by memory ID
 	for i := range found {
 		if f := &found[i]; f.IsLeak() {
-			leaked[f.Space.ID()] += f.Amount.Bytes
+			leaked[f.Space.ID()] = units.AddSat(leaked[f.Space.ID()], f.Amount.Bytes)
 		}
 	}
 	for _, s := range o.Spaces {

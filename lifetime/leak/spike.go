@@ -82,7 +82,7 @@ func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level
 func (p *Pass) difference(before, after int64) (site lifetime.SiteID, bytes int64, ok bool) {
 	was := map[lifetime.SiteID]int64{}
 	for _, row := range p.Space.Breakdown(before) {
-		was[row.Site] += row.Bytes
+		was[row.Site] = units.AddSat(was[row.Site], row.Bytes)
 	}
 	for _, row := range p.Space.Breakdown(after) {
 		if more := row.Bytes - was[row.Site]; row.Kind.OfBuffers() && more > bytes {

@@ -25,14 +25,11 @@ func Sniff(head []byte) bool {
 
 func isMagic(line string) bool { return line == magic || line == magicV1 }
 
-// maxLine limits a line in bytes. Notes may be long.
-const maxLine = 16 << 20
-
 // Read reads native text into b. Errors have the line number.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}}
 	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, math.MaxInt) // names and notes may have any length, and quoting makes them longer
 	number := 1
 	for ; lines.Scan(); number++ {
 		line := lines.Text()
@@ -48,9 +45,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("line %d: longer than %d bytes", number, maxLine)
-	} else if err != nil {
+	if err := lines.Err(); err != nil {
 		return err
 	}
 	if n.sources == 0 {
@@ -267,10 +262,11 @@ func (n *reader) intern(f *fields) error {
 	case "stack": // its frames, innermost first; those of its caller follow
 		id := n.stacks[f.ref("caller", len(n.stacks))]
 		for _, s := range slices.Backward(f.at[2:]) {
-			if s == "0" {
+			i := f.index(s, len(n.frames))
+			if i == 0 && f.err == nil {
 				return errors.New("0 is not a frame")
 			}
-			id = n.b.Call(n.frames[f.index(s, len(n.frames))], id)
+			id = n.b.Call(n.frames[i], id)
 		}
 		n.stacks = append(n.stacks, id)
 	case "site":

@@ -128,7 +128,7 @@ func (p *peak) split() {
 			k = &kind{name: name}
 			index[name], p.kinds = k, append(p.kinds, k)
 		}
-		k.bytes += bytes
+		k.bytes = units.AddSat(k.bytes, bytes)
 		return k
 	}
 	for _, i := range p.live {
@@ -171,7 +171,7 @@ func (p *peak) shares() {
 	at := int64(0)
 	for _, k := range p.kinds {
 		x := p.Left + scale.At(uint64(at))
-		at += k.bytes
+		at = units.AddSat(at, k.bytes)
 		l := k.look
 		l.Edged = true
 		p.Page.Fill(canvas.Rect(x, 620, p.Left+scale.At(uint64(at)), 800), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))

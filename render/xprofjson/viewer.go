@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/model"
 )
@@ -166,24 +167,24 @@ func (v *viewer) allocations(out *preprocessed) {
 	for i := range v.s.Regions {
 		r := &v.s.Regions[i]
 		if r.Uses&lifetime.ForParameter != 0 {
-			parameters += r.Size
+			parameters = units.AddSat(parameters, r.Size)
 		}
 		if r.Uses&(lifetime.ForThreadLocal|lifetime.ForTuple) != 0 {
-			fixed += r.Size
+			fixed = units.AddSat(fixed, r.Size)
 		}
 		if r.Uses&lifetime.ForOutput != 0 {
-			results += r.Size
+			results = units.AddSat(results, r.Size)
 		}
 		if r.Uses&lifetime.ForThreadLocal == 0 {
-			total += r.Size
+			total = units.AddSat(total, r.Size)
 		}
 		if r.Uses.Whole() {
-			whole += r.Size
+			whole = units.AddSat(whole, r.Size)
 		}
 		if indefinite(r) {
 			out.IndefiniteLifetimes = append(out.IndefiniteLifetimes, v.wholeAllocation(r))
 			if v.largest(r) != nil {
-				v.whole += r.Size
+				v.whole = units.AddSat(v.whole, r.Size)
 			}
 		}
 	}
@@ -268,8 +269,8 @@ func (v *viewer) curves(out *preprocessed) {
 	for k := range changes {
 		out.HeapSizes = append(out.HeapSizes, mib(level.padded)+add)
 		out.UnpaddedHeapSizes = append(out.UnpaddedHeapSizes, mib(level.unpadded)+add)
-		level.padded += changes[k].padded
-		level.unpadded += changes[k].unpadded
+		level.padded = units.AddSat(level.padded, changes[k].padded)
+		level.unpadded = units.AddSat(level.unpadded, changes[k].unpadded)
 		if level.padded > peak.padded {
 			peak, v.peak = level, int64(k)
 		}
@@ -308,7 +309,7 @@ func (v *viewer) rows(out *preprocessed, withWhole bool) {
 	tiny := int64(0)
 	for _, value := range live {
 		if value.Size < small {
-			tiny += value.Size
+			tiny = units.AddSat(tiny, value.Size)
 			continue
 		}
 		out.MaxHeap = append(out.MaxHeap, v.heapObject(value, len(out.MaxHeap)))
