@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 	"gocloud.dev/blob"
@@ -21,6 +22,7 @@ import (
 // no name. A nil cache is always empty.
 type cache struct {
 	of      *blob.Bucket
+	dir     string // its folder on this machine, "" in a store
 	program string // its SHA-256: another version may make other records
 }
 
@@ -33,7 +35,11 @@ func openCache(ctx context.Context, in *stores, name string) (*cache, error) {
 	if err != nil {
 		return nil, fail(statusFailed, "--cache: cannot read this program: %w", err)
 	}
-	return &cache{bucket, program}, nil
+	c := &cache{of: bucket, program: program}
+	if !remote(name) {
+		c.dir = localPath(name)
+	}
+	return c, nil
 }
 
 func programSum() (string, error) {
@@ -104,14 +110,35 @@ func (c *cache) put(ctx context.Context, r *fleet.Record) error {
 	return c.write(ctx, c.recordKey(r.Content), pack(r))
 }
 
-// read returns the data of a key, nil if there is none.
+// blocked reports whether something that is not an entry has the place of one: a folder, a
+// pipe, or a link to a device without end. Such a place is not used.
+func (c *cache) blocked(key string) bool {
+	if c.dir == "" {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(c.dir, filepath.FromSlash(key)))
+	return err == nil && !info.Mode().IsRegular()
+}
+
+// read returns the data of a key, nil if there is none, or more than a record can have.
 func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
+	if c.blocked(key) {
+		return nil, nil
+	}
 	err = retry(ctx, func() error {
-		data, err = c.of.ReadAll(ctx, key)
+		r, err := c.of.NewRangeReader(ctx, key, 0, maxRecord+1, nil)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if data = nil; r.Size() > maxRecord {
+			return nil
+		}
+		data, err = io.ReadAll(r)
 		return err
 	})
 	switch {
-	case gcerrors.Code(err) == gcerrors.NotFound:
+	case gcerrors.Code(err) == gcerrors.NotFound, len(data) > maxRecord:
 		return nil, nil
 	case err != nil:
 		return nil, storeError("--cache", err)
@@ -121,14 +148,20 @@ func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
 
 // write stores data under a key. If it fails, it stores nothing.
 func (c *cache) write(ctx context.Context, key string, data []byte) error {
+	if c.blocked(key) {
+		return nil
+	}
 	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, nil) }); err != nil {
 		return storeError("--cache", err)
 	}
 	return nil
 }
 
-// maxRecord bounds the memory of a record, in bytes.
+// maxRecord bounds a record, in bytes, also when it is not packed.
 const maxRecord = 256 << 20
+
+// maxName is room for the name and the rank that a record gets later, in bytes.
+const maxName = 1 << 20
 
 var (
 	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -136,10 +169,21 @@ var (
 )
 
 // pack encodes a record for the cache and for the lines of map.
-func pack(r *fleet.Record) []byte {
+func pack(r *fleet.Record) []byte { return packer.EncodeAll(plain(r), nil) }
+
+func plain(r *fleet.Record) []byte {
 	var one fleet.Fleet
 	one.Add(r)
-	return packer.EncodeAll(one.AppendBinary(nil), nil)
+	return one.AppendBinary(nil)
+}
+
+// bounded returns a record that unpack accepts: r, or its refusal if it has more than limit
+// bytes.
+func bounded(r *fleet.Record, limit int) *fleet.Record {
+	if len(plain(r)) <= limit {
+		return r
+	}
+	return refused(r.Content, fmt.Errorf("its summary has more than %d MiB: it names too many places or devices", limit>>20))
 }
 
 // unpack decodes a packed record without a name.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +206,55 @@ func TestCache(t *testing.T) {
 	}
 	if again, _ := call(t, 0, lines(names), "map", "--quiet", "--workers", "1", "--cache", cache); again != first {
 		t.Error("after the cache was lost the records differ")
+	}
+}
+
+// TestBlockedCache: what is not an entry of the cache is neither read nor a reason to stop.
+func TestBlockedCache(t *testing.T) {
+	names := job(t)[:1]
+	want, _ := call(t, 0, lines(names), "map", "--quiet")
+	for name, block := range map[string]func(entry string) error{
+		"a folder":             func(entry string) error { return os.MkdirAll(filepath.Join(entry, "full"), 0o777) },
+		"a pipe":               func(entry string) error { return exec.Command("mkfifo", entry).Run() },
+		"a device without end": func(entry string) error { return os.Symlink("/dev/zero", entry) },
+		"a link to nothing":    func(entry string) error { return os.Symlink("nothing", entry) },
+		"a file of a terabyte": func(entry string) error { return cmp.Or(os.WriteFile(entry, nil, 0o666), os.Truncate(entry, 1<<40)) },
+		"a bomb": func(entry string) error {
+			return os.WriteFile(entry, packer.EncodeAll(make([]byte, 1<<30), nil), 0o666)
+		},
+	} {
+		cache := t.TempDir()
+		call(t, 0, lines(names), "map", "--quiet", "--cache", cache)
+		entries, err := filepath.Glob(filepath.Join(cache, "*", "records", "*", "*"))
+		if err != nil || len(entries) != 1 {
+			t.Fatal(entries, err)
+		}
+		if err := cmp.Or(os.Remove(entries[0]), block(entries[0])); err != nil {
+			t.Logf("%s: %v", name, err)
+			continue
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, _ := call(t, 0, lines(names), "map", "--quiet", "--cache", cache)
+		runtime.ReadMemStats(&after)
+		if got != want {
+			t.Errorf("%s in the place of an entry changes the record", name)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 2*maxRecord {
+			t.Errorf("%s in the place of an entry takes %d bytes", name, n)
+		}
+	}
+}
+
+// TestLargeRecord: a record that merge would refuse is a refusal.
+func TestLargeRecord(t *testing.T) {
+	r := &fleet.Record{Content: "1", State: fleet.Read, Producer: strings.Repeat("p", 3<<20)}
+	if got := bounded(r, 4<<20); got != r {
+		t.Errorf("%v %s", got.State, got.Reason)
+	}
+	got := bounded(r, 3<<20)
+	if got.State != fleet.Refused || got.Content != "1" || !strings.HasPrefix(got.Reason, "its summary has more than 3 MiB") {
+		t.Errorf("%v %s", got.State, got.Reason)
 	}
 }
 

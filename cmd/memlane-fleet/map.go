@@ -285,6 +285,7 @@ func (m *mapper) fromContent(ctx context.Context, file, content string, size int
 		return nil, err
 	}
 	r.Content = content
+	r = bounded(r, maxRecord-maxName)
 	if crowded { // do not cache: with more memory it could be read
 		return r, nil
 	}

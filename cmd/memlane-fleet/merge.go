@@ -125,7 +125,7 @@ func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stor
 // addLines adds the records in lines written by map.
 func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) error {
 	lines := bufio.NewScanner(untilDone{ctx, in})
-	lines.Buffer(nil, maxRecord)
+	lines.Buffer(nil, 2*maxRecord) // a record that cannot be packed, as base64
 	n := 0
 	for lines.Scan() {
 		n++

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"maps"
@@ -81,8 +82,9 @@ func (f *Fleet) framesOf(stack uint32) (frames []uint32) {
 func (f *Fleet) Len() int { return len(f.records) }
 
 // Add puts a record into the set. Of two records with the same name, Add keeps the one that
-// was read, otherwise the one that exists, otherwise the one with the greater hash. So a
-// capture that was overwritten meanwhile counts once, and always as the same record.
+// was read, otherwise the one that exists, otherwise the one with the greater hash, otherwise
+// the one with the greater binary form. So a capture that was overwritten meanwhile counts
+// once, and always as the same record.
 func (f *Fleet) Add(r *Record) {
 	k := &kept{Record: *r}
 	k.Memories = slices.Clone(r.Memories)
@@ -98,9 +100,26 @@ func (f *Fleet) keep(k *kept) {
 	if f.records == nil {
 		f.records = map[string]*kept{}
 	}
-	if have := f.records[k.Name]; have == nil || cmp.Or(cmp.Compare(k.State, have.State), cmp.Compare(have.Content, k.Content)) < 0 {
+	have := f.records[k.Name]
+	if have == nil {
+		f.records[k.Name] = k
+		return
+	}
+	order := cmp.Or(cmp.Compare(k.State, have.State), cmp.Compare(have.Content, k.Content))
+	if order == 0 {
+		order = bytes.Compare(f.alone(have), f.alone(k))
+	}
+	if order < 0 {
 		f.records[k.Name] = k
 	}
+}
+
+// alone returns the binary form of one record.
+func (f *Fleet) alone(k *kept) []byte {
+	all := f.records
+	defer func() { f.records = all }()
+	f.records = map[string]*kept{k.Name: k}
+	return f.AppendBinary(nil)
 }
 
 // Merge adds the records of o to the set. o does not change.

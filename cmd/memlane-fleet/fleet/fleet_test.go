@@ -143,6 +143,27 @@ func TestOneName(t *testing.T) {
 	}
 }
 
+// TestOneContent: of two records of one name and content, the same one stays in any order.
+func TestOneContent(t *testing.T) {
+	for seed := range uint64(50) {
+		var same []*fleet.Record
+		for _, r := range randomRecords(seed, 6) {
+			r.Name, r.Content = "a", "1"
+			same = append(same, r)
+		}
+		want := of(same...).AppendBinary(nil)
+		slices.Reverse(same)
+		if got := of(same...).AppendBinary(nil); !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: the order matters", seed)
+		}
+		merged := of(same[:3]...)
+		merged.Merge(of(same[3:]...))
+		if got := merged.AppendBinary(nil); !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: how they are grouped matters", seed)
+		}
+	}
+}
+
 // TestOfCaptures: the figures in records of real captures are those of the model, and sums over
 // records add up.
 func TestOfCaptures(t *testing.T) {
