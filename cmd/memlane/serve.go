@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,14 +29,16 @@ func serveCommand() *cli.Command {
 		ArgsUsage: "CAPTURE...",
 		Description: "Serves the page of memlane report -o report.html, and reads a capture again\n" +
 			"when it changes. Only this machine can reach the page, unless --http names\n" +
-			"another address. Press Ctrl-C to stop.\n\n" +
+			"another address, and only with the token in the address that memlane prints.\n" +
+			"Press Ctrl-C to stop.\n\n" +
 			"Examples:\n" +
 			"  memlane serve snapshot.pickle\n" +
 			"  memlane serve --http localhost:8080 --no-browser before.pickle after.pickle\n" +
-			"  curl http://localhost:8080/api/info",
+			"  curl 'http://localhost:8080/api/info?token=TOKEN'",
 		Flags: captureFlags(
 			&cli.StringFlag{Name: "http", Value: "127.0.0.1:0", DefaultText: "127.0.0.1, any port", Usage: "listen on `HOST:PORT`"},
-			toggle("no-browser", "do not open a browser")),
+			toggle("no-browser", "do not open a browser"),
+			toggle("no-token", "let everyone who reaches the address read the captures")),
 		Action: serve,
 	}
 }
@@ -67,19 +70,28 @@ func serve(c *cli.Context) error {
 
 // serveOn serves until the context is done, or the captures cannot be read.
 func serveOn(c *cli.Context, selection *lifetime.Selection, listener net.Listener, host string) error {
+	read := false
 	server := &web.Server{
 		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+			if err := stillFiles(c.Args().Slice(), &read); err != nil {
+				return nil, err
+			}
 			return readForPage(c, selection, started)
 		},
 		Stamp: func() string { return stamp(c.Args().Slice()) },
 		Host:  host,
 		Log:   c.App.ErrWriter,
 	}
-	address := "http://" + localAddress(listener.Addr()) + "/"
-	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (press Ctrl-C to stop)\n", address)
-	if !c.Bool("no-browser") {
-		openBrowser(address)
+	address, query := "http://"+localAddress(listener.Addr())+"/", ""
+	if !c.Bool("no-token") {
+		server.Token, server.Once = rand.Text(), rand.Text()
+		query = "?token="
 	}
+	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s (press Ctrl-C to stop)\n", address+query+server.Token)
+	if !c.Bool("no-browser") {
+		openBrowser(address + query + server.Once) // other users see command lines
+	}
+	time.AfterFunc(time.Minute, server.Forget)
 	serving, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	go func() {
@@ -120,8 +132,23 @@ func readForPage(c *cli.Context, selection *lifetime.Selection, started func(str
 	return all, err
 }
 
-// stamp returns the sizes and times of files, and of all files in folders. It changes
-// when a file does.
+// stillFiles returns an error if a capture was replaced by something that a second read
+// would wait for, such as a pipe. The first read may wait.
+func stillFiles(captures []string, read *bool) error {
+	if !*read {
+		*read = true
+		return nil
+	}
+	for _, file := range captures {
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			return fmt.Errorf("%s: is not a file any more", file)
+		}
+	}
+	return nil
+}
+
+// stamp returns what the system knows of files, and of all files in folders. It changes
+// when a file does, also if size and time of the new content are the old ones.
 func stamp(files []string) string {
 	var all strings.Builder
 	for _, file := range files {
@@ -131,7 +158,7 @@ func stamp(files []string) string {
 			}
 			info, err := os.Stat(path)
 			if err == nil && !d.IsDir() {
-				fmt.Fprintf(&all, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+				fmt.Fprintf(&all, "%s %v %d %d %v\n", path, info.Mode().Type(), info.Size(), info.ModTime().UnixNano(), change(info))
 			}
 			return nil
 		})

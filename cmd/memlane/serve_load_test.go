@@ -34,7 +34,7 @@ func TestServeLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "capture.native")
 	states := [2]func(){replacing(t, file, buffers), replacing(t, file, buffers*4/5)}
 	states[0]()
-	s := startServe(t, file)
+	s := startServe(t, "--no-token", file)
 	s.ready("1")
 	process := watchProcess(t, s.command.Process.Pid, lasts)
 	done := make(chan bool)

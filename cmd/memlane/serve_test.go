@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ import (
 type served struct {
 	t       *testing.T
 	address string
+	token   string
 	command *exec.Cmd
 }
 
@@ -49,16 +51,16 @@ func startServe(t *testing.T, args ...string) *served {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
-		if m := regexp.MustCompile(`serving (http://\S+/)`).FindStringSubmatch(lines.Text()); m != nil {
+		if m := regexp.MustCompile(`serving (http://[^\s?]+/)(?:\?token=(\S+))?`).FindStringSubmatch(lines.Text()); m != nil {
 			go io.Copy(io.Discard, stderr)
-			return &served{t, m[1], cmd}
+			return &served{t, m[1], m[2], cmd}
 		}
 	}
 	t.Fatal("it prints no address")
 	return nil
 }
 
-// get returns a response. It sends a Host header if host is not "".
+// get returns a response. It sends the token, and a Host header if host is not "".
 func (s *served) get(path, host string) (body string, status int) {
 	s.t.Helper()
 	request, err := http.NewRequest("GET", s.address+path, nil)
@@ -66,7 +68,15 @@ func (s *served) get(path, host string) (body string, status int) {
 		s.t.Fatal(err)
 	}
 	request.Host = host
-	answer, err := http.DefaultClient.Do(request)
+	if query := request.URL.Query(); s.token != "" {
+		query.Set("token", s.token)
+		request.URL.RawQuery = query.Encode()
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := (&http.Client{Jar: jar}).Do(request)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -81,13 +91,19 @@ func (s *served) get(path, host string) (body string, status int) {
 // ready waits until the captures were read version times.
 func (s *served) ready(version string) {
 	s.t.Helper()
+	s.shows(`"state":"ready","version":"` + version + `"`)
+}
+
+// shows waits until the status contains a text.
+func (s *served) shows(text string) {
+	s.t.Helper()
 	for range 200 {
-		if body, _ := s.get("api/status", ""); strings.Contains(body, `"state":"ready","version":"`+version+`"`) {
+		if body, _ := s.get("api/status", ""); strings.Contains(body, text) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	s.t.Fatalf("never read %s times", version)
+	s.t.Fatalf("never shows %s", text)
 }
 
 // TestServe checks that the API returns the output of the commands, that foreign host
@@ -114,7 +130,17 @@ func TestServe(t *testing.T) {
 			}
 		}
 	}
-	for path, want := range map[string]int{"api/nothing": 404, "etc/passwd": 404, "api/model?capture=7": 400, "api/peak?at=never": 400} {
+	token := s.token
+	for _, s.token = range []string{"", "wrong", strings.ToLower(token)} {
+		for _, path := range []string{"", "api/info", "api/status", "api/model", "api/nothing"} {
+			if body, got := s.get(path, ""); got != 403 || strings.Contains(body, token) {
+				t.Errorf("/%s with the token %q: status %d, %s", path, s.token, got, body)
+			}
+		}
+	}
+	s.token = token
+	for path, want := range map[string]int{"api/info?at=end": 400, "api/peak?at=end&at=peak": 400, "api/peak?when=end": 400, "?capture=1": 400,
+		"api/nothing": 404, "etc/passwd": 404, "api/model?capture=7": 400, "api/peak?at=never": 400} {
 		if _, got := s.get(path, ""); got != want {
 			t.Errorf("/%s: status %d, want %d", path, got, want)
 		}
@@ -151,7 +177,7 @@ func TestServeOpensNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := startServe(t, filepath.Join(dir, "capture.pickle"))
+	s := startServe(t, "--no-token", filepath.Join(dir, "capture.pickle"))
 	s.ready("1")
 	files := []string{"secret.txt", "other.pickle", "capture.pickle", filepath.Join(dir, "secret.txt"), filepath.Join(dir, "other.pickle"), "file://" + dir + "/secret.txt",
 		"/etc/passwd", "/proc/self/environ", `\\host\share`, "C:/Windows/win.ini", "-", ""}
@@ -199,4 +225,42 @@ func (s *served) raw(request string) string {
 		s.t.Fatal(err)
 	}
 	return string(answer)
+}
+
+// TestServeOtherContent checks that a new content is noticed, also if its size and time are
+// those of the old one, and that serve does not wait for a pipe in the place of a capture.
+func TestServeOtherContent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "capture.pickle")
+	write := func(function string) {
+		if err := os.WriteFile(file, leaky(function, "f.py"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Unix(1e9, 0), time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before")
+	s := startServe(t, file)
+	s.ready("1")
+	write("behind")
+	s.ready("2")
+	if body, _ := s.get("api/leaks", ""); !strings.Contains(body, "behind") || strings.Contains(body, "before") {
+		t.Errorf("the old content stays: %.300s", body)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(file, 0o666); err != nil {
+		t.Skip(err)
+	}
+	s.shows(`"state":"failed"`)
+	if body, _ := s.get("api/status", ""); !strings.Contains(body, "capture.pickle: is not a file any more") {
+		t.Errorf("status %s", body)
+	}
+	os.Remove(file)
+	write("beyond")
+	s.shows(`"state":"ready"`)
+	if body, _ := s.get("api/leaks", ""); !strings.Contains(body, "beyond") {
+		t.Errorf("the new content is not shown: %.300s", body)
+	}
 }

@@ -19,15 +19,19 @@
 //     to this server (421).
 //   - Origin, if present, must be the server's own. Sec-Fetch-Site must not be another site,
 //     not even another port of this machine (403). Links from anywhere may open the page.
+//   - Server.Token, if set, must be a parameter, or in the cookie that the page sets (403):
+//     other users of the machine reach the address too.
+//   - A parameter that its path does not have is refused (400).
 //   - Only GET and HEAD are allowed (405). Paths are looked up in a list and never used as
 //     file names. Server reads only what Read reads.
 //   - Every answer forbids scripts, requests, frames, type guessing and caching. The page
 //     allows its own script and style, and requests to its server.
 //
 // Limits for clients: 256 connections, headers of 64 KiB that arrive within ten seconds,
-// four concurrent answers of the API, half a minute to accept 64 KiB of an answer. Answers
-// are streamed and the page is built once, so memory does not grow with the number of
-// clients. During a reload, both old and new captures are in memory. A panic ends only one
+// half a minute to accept 64 KiB of an answer. A further connection closes the oldest one
+// without a request. Four answers of the API are made at a time, large ones into temporary
+// files, and the page is built once, so memory does not grow with the number of clients, and
+// none waits for a slow one. During a reload, both old and new captures are in memory. A panic ends only one
 // answer. At shutdown, running answers have two seconds.
 //
 // The script and the style in folder assets are bundled from folder page:

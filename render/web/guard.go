@@ -1,10 +1,18 @@
 package web
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/memlane/memlane/render/text"
 )
 
 // protect sets the headers of every answer: in a browser, it must not run, load or send
@@ -24,14 +32,72 @@ func protect(h http.Header) {
 	}
 }
 
-// refuse returns the reason for refusing a request, or "". Everyone who can reach the
-// address may read the captures, but foreign pages in a user's browser must not.
+// refuse returns the reason for refusing a request, or "". Who has the token may read the
+// captures, but foreign pages in a user's browser must not.
 func (s *Server) refuse(r *http.Request) (status int, why string) {
 	switch {
 	case !s.ownsHost(r.Host):
 		return http.StatusMisdirectedRequest, "unknown host name: use the address of the server, or set its name with --http"
 	case fromForeignPage(r):
 		return http.StatusForbidden, "requests from pages of other sites are refused"
+	case !s.knows(r):
+		return http.StatusForbidden, "the token is missing or wrong: use the whole address that memlane serve printed, such as /api/info?token=..."
+	}
+	return wrongParameter(r)
+}
+
+// knows reports whether a request has the token. Other users of the machine reach the
+// address, but do not know it.
+func (s *Server) knows(r *http.Request) bool {
+	if s.Token == "" {
+		return true
+	}
+	given := r.URL.Query().Get("token")
+	if cookie, err := r.Cookie(s.cookie().Name); err == nil && given == "" {
+		given = cookie.Value
+	}
+	return equal(given, s.Token) || r.URL.Path == "/" && s.opensOnce(given)
+}
+
+// opensOnce reports whether a token is Once, and invalidates it.
+func (s *Server) opensOnce(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Once == "" || !equal(token, s.Once) {
+		return false
+	}
+	s.Once = ""
+	return true
+}
+
+// equal takes the same time wherever the texts differ.
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// cookie returns the cookie with the token. Its name differs by server, because browsers
+// send the cookies of all servers on localhost. It is sent after a link to the page, but not
+// with requests of foreign pages.
+func (s *Server) cookie() *http.Cookie {
+	sum := sha256.Sum256([]byte(s.Token))
+	return &http.Cookie{Name: fmt.Sprintf("memlane-%x", sum[:4]), Value: s.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
+}
+
+// parameters are those of each path, besides the token.
+var parameters = map[string][]string{"/api/peak": {"at"}, "/api/model": {"capture"}}
+
+// wrongParameter returns the reason for refusing the parameters of a request, or "".
+func wrongParameter(r *http.Request) (status int, why string) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return http.StatusBadRequest, "the parameters are malformed"
+	}
+	known := append([]string{"token"}, parameters[r.URL.Path]...)
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) {
+			return http.StatusBadRequest, fmt.Sprintf("unknown parameter %s; known are: %s", text.Printable(strconv.Quote(name)), strings.Join(known, ", "))
+		}
+		if len(query[name]) > 1 {
+			return http.StatusBadRequest, "the parameter " + name + " is given twice"
+		}
 	}
 	return 0, ""
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,8 @@ func answering(t *testing.T) *Server {
 	}
 	return s
 }
+
+func init() { parameters["/api/x"] = []string{"a"} }
 
 // asked returns the answer to a request.
 func asked(s http.Handler, method, target, host string, headers ...string) *httptest.ResponseRecorder {
@@ -166,5 +169,63 @@ func TestHeaders(t *testing.T) {
 		if h.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s %s: answers are shared", c.method, c.path)
 		}
+	}
+}
+
+// TestToken checks that only requests with the token, or with the cookie that the page sets,
+// are answered.
+func TestToken(t *testing.T) {
+	s := answering(t)
+	s.Token, s.Once = "the token", "once"
+	paths := []string{"/", "/api/x", "/api/status", "/nothing"}
+	for _, path := range paths {
+		for _, query := range []string{"", "?token=", "?token=the", "?token=the%20token2", "?token=THE%20TOKEN", "?a=the%20token", "?token=nobody&token=the%20token"} {
+			if got := asked(s, "GET", path+query, "localhost", "Cookie", "token=the token; memlane-00000000=the token"); got.Code != 403 || len(got.Result().Cookies()) > 0 ||
+				strings.Contains(got.Body.String(), "the token is the token") {
+				t.Errorf("%s%s: status %d", path, query, got.Code)
+			}
+		}
+	}
+	if got := asked(s, "GET", "/api/x?token=the%20token", "localhost"); got.Code != 200 || got.Body.String() != secret {
+		t.Errorf("with the token: status %d, %q", got.Code, got.Body)
+	}
+	if got := asked(s, "GET", "/api/x?token=once", "localhost"); got.Code != 403 {
+		t.Errorf("an answer with the token of the page: status %d", got.Code)
+	}
+	for _, token := range []string{"the%20token", "once"} {
+		got := asked(s, "GET", "/?token="+token, "localhost", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
+		cookies := got.Result().Cookies()
+		if got.Code != 303 || got.Header().Get("Location") != "/" || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode {
+			t.Fatalf("the page with %s: status %d, %v", token, got.Code, cookies)
+		}
+		for path, want := range map[string]int{"/": 200, "/api/x": 200, "/api/status": 200, "/nothing": 404} {
+			if got := asked(s, "GET", path, "localhost", "Cookie", cookies[0].Name+"="+strconv.Quote(cookies[0].Value)); got.Code != want {
+				t.Errorf("%s with the cookie: status %d", path, got.Code)
+			}
+		}
+	}
+	if got := asked(s, "GET", "/?token=once", "localhost"); got.Code != 403 {
+		t.Errorf("twice with the token for once: status %d", got.Code)
+	}
+	s.Once = "again"
+	s.Forget()
+	if got := asked(s, "GET", "/?token=again", "localhost"); got.Code != 403 {
+		t.Errorf("with a forgotten token: status %d", got.Code)
+	}
+	if got := asked(s, "GET", "/?token=the%20token", "evil.example"); got.Code != 421 {
+		t.Errorf("a foreign name with the token: status %d", got.Code)
+	}
+}
+
+// TestParameters checks that unknown, repeated and malformed parameters are refused.
+func TestParameters(t *testing.T) {
+	s := answering(t)
+	for query, want := range map[string]int{"": 200, "a=1": 200, "a=": 200, "token=": 200, "b=1": 400, "A=1": 400, "a=1&b=2": 400, "a=1&a=1": 400, "%zz": 400, "a=1;b=2": 400} {
+		if got := asked(s, "GET", "/api/x?"+query, "localhost"); got.Code != want {
+			t.Errorf("?%s: status %d, want %d: %s", query, got.Code, want, got.Body)
+		}
+	}
+	if got := asked(s, "GET", "/api/x?%1b[31m=1", "localhost").Body.String(); got != "unknown parameter \"\\x1b[31m\"; known are: token, a\n" {
+		t.Errorf("%q", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/memlane/memlane/render/text"
@@ -25,25 +25,54 @@ const (
 	shutdownTimeout = 2 * time.Second // for running answers
 )
 
+// connections are the open connections of a server.
+type connections struct {
+	mu   sync.Mutex
+	n    int // number of changes
+	last map[net.Conn]connection
+}
+
+// connection is the last change of a connection: its number and the state since then.
+type connection struct {
+	n     int
+	state http.ConnState
+}
+
+// changed takes a change of state. A connection beyond maxConnections closes another one, so
+// that slow clients cannot hold others off: of those without a request, or else of all, the
+// one that has not changed for longest.
+func (o *connections) changed(c net.Conn, now http.ConnState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now == http.StateClosed {
+		delete(o.last, c)
+		return
+	}
+	o.n++
+	o.last[c] = connection{o.n, now}
+	if len(o.last) <= maxConnections {
+		return
+	}
+	oldest, of := c, connection{o.n, http.StateActive}
+	for other, last := range o.last {
+		if busy, idle := last.state == http.StateActive, of.state != http.StateActive; !busy && !idle || busy != idle && last.n < of.n {
+			oldest, of = other, last
+		}
+	}
+	delete(o.last, oldest)
+	oldest.Close()
+}
+
 // Serve answers requests on a listener until ctx is done; running answers then have
-// shutdownTimeout. It closes connections beyond the limits. It returns an error only if
+// shutdownTimeout. Beyond maxConnections it closes connections. It returns an error only if
 // the listener fails.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	var connections atomic.Int64
+	open := connections{last: map[net.Conn]connection{}}
 	server := &http.Server{
 		Handler: s, ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, // it would answer before the checks of ServeHTTP
 		ErrorLog:                     log.New(lines{s.Log}, "memlane: ", 0),
-		ConnState: func(c net.Conn, now http.ConnState) {
-			switch now {
-			case http.StateNew:
-				if connections.Add(1) > maxConnections {
-					c.Close()
-				}
-			case http.StateClosed:
-				connections.Add(-1)
-			}
-		},
+		ConnState:                    open.changed,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -62,17 +91,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 
 // partWriter writes an answer in parts with a timeout for each. A large answer over a slow
 // connection may take long, but a client that accepts nothing is disconnected.
-type partWriter struct {
-	to    http.ResponseWriter
-	began bool // something was written
-}
+type partWriter struct{ to http.ResponseWriter }
 
 func (p *partWriter) Write(b []byte) (n int, err error) {
 	control := http.NewResponseController(p.to)
 	for n < len(b) && err == nil {
 		_ = control.SetWriteDeadline(time.Now().Add(partTimeout)) // recorders in tests have no deadlines
 		var k int
-		p.began = true
 		k, err = p.to.Write(b[n:min(n+partSize, len(b))])
 		n += k
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,9 +176,17 @@ func TestManyClients(t *testing.T) {
 			clients = append(clients, p.dial())
 		}
 		synctest.Wait()
-		if d := hungUp(p.dial()); d > 0 {
-			t.Errorf("a connection above the limit is open for %v", d)
+		fmt.Fprintf(clients[0], "GET ") // a slow one, but the others send nothing
+		synctest.Wait()
+		another := p.dial()
+		if d := hungUp(clients[1]); d > 0 {
+			t.Errorf("the oldest silent connection stays for %v", d)
 		}
+		fmt.Fprintf(another, request, "/api/x")
+		if answer, err := http.ReadResponse(bufio.NewReader(another), nil); err != nil || answer.StatusCode != 200 {
+			t.Errorf("beside 256 silent connections: %v, %v", answer, err)
+		}
+		another.Close()
 		for _, c := range clients {
 			c.Close()
 		}
@@ -192,6 +201,60 @@ func TestManyClients(t *testing.T) {
 			c.Close()
 		}
 	})
+}
+
+// TestSlowTakers checks that clients that are slow to take their answers do not hold others
+// off.
+func TestSlowTakers(t *testing.T) {
+	s := answering(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	large := strings.Repeat("x", 3<<20)
+	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+		_, err := io.WriteString(w, large)
+		return err
+	}
+	within(t, s, func(t *testing.T, p *pipes, _ func()) {
+		var slow []net.Conn
+		for range 20 {
+			c := p.dial()
+			fmt.Fprintf(c, request, "/api/large")
+			io.ReadFull(c, make([]byte, 100))
+			slow = append(slow, c)
+		}
+		began := time.Now()
+		other := p.dial()
+		fmt.Fprintf(other, request, "/api/large")
+		answer, err := http.ReadResponse(bufio.NewReader(other), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		if d := time.Since(began); err != nil || string(body) != large || d > time.Second {
+			t.Errorf("%d bytes after %v, %v", len(body), d, err)
+		}
+		for _, c := range append(slow, other) {
+			c.Close()
+		}
+	})
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("%d files are left (%v)", len(left), err)
+	}
+}
+
+// TestNoRoomForAnswer checks the answer if there is no room for it.
+func TestNoRoomForAnswer(t *testing.T) {
+	s := answering(t)
+	t.Setenv("TMPDIR", "/nonexistent")
+	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+		_, err := io.WriteString(w, strings.Repeat("x", 3<<20))
+		return err
+	}
+	if got := asked(s, "GET", "/api/large", "localhost"); got.Code != 507 || !strings.HasPrefix(got.Body.String(), "no room for the answer: ") {
+		t.Errorf("status %d, %.100q", got.Code, got.Body)
+	}
+	if got := asked(s, "GET", "/api/x", "localhost"); got.Code != 200 {
+		t.Errorf("a small answer: status %d", got.Code)
+	}
 }
 
 // TestStop checks that running answers have a limited time at shutdown.
@@ -266,8 +329,8 @@ func TestFaults(t *testing.T) {
 			if answer, _, err := get("/api/fault"); err == nil {
 				t.Errorf("a panic answers %s", answer.Status)
 			}
-			if _, body, err := get("/api/half"); err == nil || len(body) == 0 {
-				t.Errorf("half an answer: %d bytes, %v", len(body), err)
+			if answer, body, err := get("/api/half"); err != nil || answer.StatusCode != 400 || body != "no more\n" {
+				t.Errorf("half an answer: %v, %.100q, %v", answer, body, err)
 			}
 		}
 		if answer, body, err := get("/api/wrong"); err != nil || answer.StatusCode != 400 || body != "wrong?[2J?\n" {

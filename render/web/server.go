@@ -3,7 +3,10 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -24,6 +27,12 @@ type Server struct {
 	Stamp func() string
 	// api has the answers in JSON by path; nil means answers.
 	api map[string]func(w io.Writer, captures []Capture, query url.Values) error
+	// Token, if set, is what requests must have as the parameter token, or as the cookie that
+	// the page then sets.
+	Token string
+	// Once, if set, opens the page once instead of Token: for the command line of a browser,
+	// which other users may see. Forget invalidates it.
+	Once string
 	// Host is an accepted host name, in addition to localhost and addresses.
 	Host string
 	// Log receives panics of answers and errors of connections.
@@ -98,6 +107,13 @@ func (s *Server) Watch(done <-chan struct{}, interval time.Duration, failed func
 	}
 }
 
+// Forget invalidates Once.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Once = ""
+}
+
 func (s *Server) set(change func(*status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,6 +130,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api := s.api
 	if api == nil {
 		api = answers
+	}
+	if r.URL.Path == "/" && r.URL.RawQuery != "" && s.Token != "" { // the token does not stay in the address
+		http.SetCookie(w, s.cookie())
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
 	}
 	switch answer := api[r.URL.Path]; {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -162,36 +183,54 @@ func (s *Server) serveStatus(w http.ResponseWriter) {
 	w.Write(append(model.Escape(data), '\n'))
 }
 
-// serveAPI streams an answer. Answers may need as much memory as the model, so only
-// maxAnswers run at a time and other clients wait.
+// serveAPI makes an answer and then sends it. Answers may need as much memory as the model,
+// so only maxAnswers are made at a time and other clients wait. They do not wait for clients
+// that are slow to take theirs.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io.Writer, []Capture, url.Values) error) {
 	s.start.Do(func() { s.making = make(chan struct{}, maxAnswers) })
 	select {
 	case s.making <- struct{}{}:
-		defer func() { <-s.making }()
 	case <-r.Context().Done(): // the client disconnected
 		return
 	}
-	s.mu.Lock()
-	captures := s.captures
-	s.mu.Unlock()
-	if captures == nil {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the captures are still being read", http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	client := &partWriter{to: w}
-	out := bufio.NewWriterSize(client, partSize)
-	err := answer(out, captures, r.URL.Query())
-	if err == nil {
-		err = out.Flush()
-	}
+	var made spool
+	defer made.close()
+	err := func() error {
+		defer func() { <-s.making }()
+		s.mu.Lock()
+		captures := s.captures
+		s.mu.Unlock()
+		if captures == nil {
+			return errReading
+		}
+		out := bufio.NewWriterSize(stopping{r.Context(), &made}, partSize)
+		return cmp.Or(answer(out, captures, r.URL.Query()), out.Flush())
+	}()
 	switch {
-	case err == nil:
-	case !client.began:
+	case errors.Is(err, errReading):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case made.failed != nil:
+		http.Error(w, "no room for the answer: "+text.Printable(made.failed.Error()), http.StatusInsufficientStorage)
+	case err != nil:
 		http.Error(w, text.Printable(err.Error()), http.StatusBadRequest)
-	default: // the client must not treat a part as the whole answer
-		panic(http.ErrAbortHandler)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		made.writeTo(&partWriter{to: w})
 	}
+}
+
+var errReading = errors.New("the captures are still being read")
+
+// stopping ends an answer that nobody waits for any more.
+type stopping struct {
+	client context.Context
+	to     io.Writer
+}
+
+func (s stopping) Write(b []byte) (int, error) {
+	if err := s.client.Err(); err != nil {
+		return 0, err
+	}
+	return s.to.Write(b)
 }
