@@ -30,6 +30,7 @@ var notCaptures = []notCapture{
 	{prefixes: []string{"PK\x03\x04", "PK\x05\x06"}, what: "a zip archive, such as torch.save and numpy write. " +
 		"A checkpoint contains no memory history; " + useSnapshot + ". If it is another archive, unpack it first"},
 	{prefixes: []string{"version https://git-lfs"}, what: "a Git LFS pointer to a large file; git lfs pull downloads the file"},
+	{prefixes: []string{"\xff\xfe\x00\x00", "\x00\x00\xfe\xff"}, what: "UTF-32 text; save it as UTF-8"}, // before UTF-16, whose mark it begins with
 	{prefixes: []string{"\xff\xfe", "\xfe\xff"}, what: "UTF-16 text, as > writes it in Windows PowerShell; save it as UTF-8"},
 	{prefixes: []string{"BZh"}, what: "compressed with bzip2, but memlane decompresses only gzip and zstd: decompress it first"},
 	{prefixes: []string{"\xfd7zXZ"}, what: "compressed with xz, but memlane decompresses only gzip and zstd: decompress it first"},

@@ -215,6 +215,8 @@ func TestRefused(t *testing.T) {
 		{"data.json", []byte(`{"layers": []}`), "", `looks like JSON that begins with "{\"layers\": []}"`},
 		{"list.json", []byte("\n  [1, 2]"), "", "looks like JSON that begins with"},
 		{"utf16.json", []byte("\xff\xfe{\x00}\x00"), "", "UTF-16"},
+		{"utf32.json", []byte("\xff\xfe\x00\x00{\x00\x00\x00}\x00\x00\x00"), "", "UTF-32"},
+		{"utf32be.json", []byte("\x00\x00\xfe\xff\x00\x00\x00{"), "", "UTF-32"},
 		{"memory_profile.json", []byte(`{"memoryProfilePerAllocator":{"0":{}}}`), "", "open the *.xplane.pb"},
 		{"own.json", []byte("{\n \"schema\": \"memlane/1\",\n"), "", "output of memlane"},
 		{"py-spy.json", []byte(`{"$schema":"https://www.speedscope.app/file-format-schema.json"}`), "", "speedscope"},

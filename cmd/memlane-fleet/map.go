@@ -320,7 +320,7 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 			fmt.Fprintf(os.Stderr, "%s\n", debug.Stack())
 		}
 	}()
-	space := memlimit.New(m.budget)
+	space := memlimit.New(m.budget, "--max-memory")
 	capture, err := formats.Open(file, formats.Input{Stop: func() error {
 		return cmp.Or(context.Cause(ctx), space.Check())
 	}})

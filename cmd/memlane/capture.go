@@ -178,18 +178,24 @@ func (r reading[C]) read(c *cli.Context, selection *lifetime.Selection, file str
 	return capture, nil
 }
 
-// limitOf returns the limit of --max-memory, and sets it for the garbage collector.
+// limitOf returns the limit of --max-memory, or else that of ulimit -v, which would end the
+// program with a crash. It sets the limit for the garbage collector.
 func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	size := c.String("max-memory")
 	if size == "" {
-		return nil, nil
+		left, limited := addressSpaceLeft()
+		if !limited {
+			return nil, nil
+		}
+		debug.SetMemoryLimit(left)
+		return memlimit.New(left, "ulimit -v"), nil
 	}
 	limit, err := units.ParseBytes(size)
 	if err != nil || limit <= 0 {
 		return nil, usage("--max-memory %q: use a size such as 2GiB", size)
 	}
 	debug.SetMemoryLimit(limit)
-	return memlimit.New(limit), nil
+	return memlimit.New(limit, "--max-memory"), nil
 }
 
 // openShowing opens a capture and shows the progress on a terminal, unless r.in shows it

@@ -112,7 +112,11 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 
 // printError prints the error that a command ends with, and returns the exit status.
 func printError(stderr io.Writer, err error) int {
-	fmt.Fprintln(stderr, "memlane:", text.Printable(err.Error()))
+	hint := ""
+	if errors.Is(err, syscall.EMFILE) {
+		hint = "; raise the limit with ulimit -n"
+	}
+	fmt.Fprintln(stderr, "memlane:", text.Printable(err.Error()+hint))
 	return statusOf(err)
 }
 

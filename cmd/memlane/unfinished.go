@@ -64,13 +64,20 @@ func createUnfinished(file string) (*unfinishedFile, error) {
 	return d, nil
 }
 
+// maxNameless is the maximum number of files without a name. They must stay open.
+const maxNameless = 64
+
 // create creates the file for the content, in the folder of the target if possible.
 func (d *unfinishedFile) create(dir string) (err error) {
 	mode := os.FileMode(0o666)
 	if d.existing != nil {
 		mode = 0o600 // until it has the mode of the target
 	}
-	d.f, d.temp, err = createTemp(dir, mode)
+	create := createTemp
+	if len(unfinished.open) >= maxNameless {
+		create = createNamed
+	}
+	d.f, d.temp, err = create(dir, mode)
 	switch {
 	case err == nil && d.existing != nil:
 		d.keep = !takeIdentity(d.f, d.target, d.existing)
@@ -78,7 +85,10 @@ func (d *unfinishedFile) create(dir string) (err error) {
 		d.f, d.temp, err = createTemp(os.TempDir(), mode)
 		d.keep = true
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EMFILE): // no other folder helps
+		return err
+	case err != nil:
 		return fmt.Errorf("cannot create a file in %s: %w; give -o a file in an existing folder with write permission", dir, withoutPath(err))
 	}
 	return nil

@@ -1,4 +1,5 @@
-// Package memlimit limits the memory of captures to --max-memory.
+// Package memlimit limits the memory of captures to --max-memory, or to what the system
+// gives the program.
 //
 // Its place in the pipeline: beside the readers. Programs call [Limit.Check] while they read
 // captures.
@@ -16,8 +17,9 @@ import (
 // Limit bounds the memory of captures; nil does not bound it. It does not set
 // debug.SetMemoryLimit, near which the garbage collector runs more often.
 type Limit struct {
-	limit int64 // of the flag, in bytes
-	model int64 // the part of it for captures
+	limit int64  // in bytes
+	of    string // what sets it
+	model int64  // the part of it for captures
 
 	mu   sync.Mutex // files are read ahead
 	next int64      // heap size in bytes at which to collect garbage and check again
@@ -28,10 +30,10 @@ type Limit struct {
 // drawing them.
 const partForModel = 0.4
 
-// New returns a limit of limit bytes.
-func New(limit int64) *Limit {
+// New returns a limit of limit bytes. of names what sets it: --max-memory.
+func New(limit int64, of string) *Limit {
 	model := int64(partForModel * float64(limit))
-	return &Limit{limit: limit, model: model, next: model}
+	return &Limit{limit: limit, of: of, model: model, next: model}
 }
 
 // Check returns an error if the heap without garbage exceeds the part for captures.
@@ -48,8 +50,8 @@ func (l *Limit) Check() error {
 	live := heapBytes()
 	l.next = live + l.model/8
 	if live > l.model {
-		l.full = fmt.Errorf("it does not fit in the %s of --max-memory: %s are taken so far, and the analysis needs as much again; "+
-			"raise the limit, or record for a shorter time", units.Bytes(l.limit), units.Bytes(live))
+		l.full = fmt.Errorf("it does not fit in the %s of %s: %s are taken so far, and the analysis needs as much again; "+
+			"raise the limit, or record for a shorter time", units.Bytes(l.limit), l.of, units.Bytes(live))
 	}
 	return l.full
 }
