@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/formats/gpumemprof"
 	"github.com/memlane/memlane/formats/hlo"
 	"github.com/memlane/memlane/formats/jaxprof"
+	"github.com/memlane/memlane/formats/oomtext"
 	"github.com/memlane/memlane/formats/torchsnap"
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
@@ -33,6 +34,9 @@ type Format struct {
 	// Sniff reports whether head, the first bytes of the decompressed file (up to
 	// sniffed), looks like this format.
 	Sniff func(head []byte) bool
+	// Perhaps, if set, reports whether a file that no Sniff recognises may be of this format, because its content may
+	// begin anywhere.
+	Perhaps func(head []byte) bool
 	// Read reads the file into the builder in one pass. Formats that need random
 	// access have ReadAt instead.
 	Read   func(file string, in io.Reader, b *build.Builder) error
@@ -60,6 +64,9 @@ var All = []Format{
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
 		Sniff: chrometrace.Sniff, Read: chrometrace.Read, Traits: lifetime.Traits{
 			Advice: "record with torch.profiler.profile(profile_memory=True, with_stack=True)"}},
+	{Name: "oom-text", Doc: "what a program printed when memory ran out: logs with the errors of PyTorch, XLA and TensorFlow",
+		Sniff: oomtext.Sniff, Perhaps: oomtext.Text, Read: oomtext.Read, Traits: lifetime.Traits{
+			Advice: "record a memory snapshot (PyTorch) or a profile (XLA, TensorFlow) of the run; the text of an error has no history"}},
 	{Name: "native", Doc: "memlane's own model as text: memlane export --to native",
 		Sniff: native.Sniff, Read: native.Read, States: true},
 }
@@ -226,7 +233,12 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 		return Format{}, err
 	}
 	if format.Read != nil {
-		return format, format.Read(file, plain, b)
+		opening := bytes.Clone(head[:min(len(head), 64)]) // reading overwrites head
+		err := format.Read(file, plain, b)
+		if errors.Is(err, oomtext.ErrNone) && in.Format == "" {
+			err = unknownCapture(opening, err)
+		}
+		return format, err
 	}
 	at, size, err := src.readerAt(plain)
 	if err != nil {
@@ -344,7 +356,6 @@ func (e *expansion) Read(p []byte) (int, error) {
 // choose returns the format with the given name, or without a name the first format
 // that recognises head. It fails if there is none, and describes the file.
 func choose(file string, head []byte, name string) (Format, error) {
-	var names []string
 	if name == "" && isJSONSnapshot(head) { // a list would pass as a trace
 		return Format{}, errors.New("a memory snapshot written as JSON, which memlane does not read; write the same object with pickle.dump, or call " + `torch.cuda.memory._dump_snapshot("FILE")`)
 	}
@@ -352,14 +363,35 @@ func choose(file string, head []byte, name string) (Format, error) {
 		if name == f.Name || name == "" && f.Sniff(head) {
 			return f, nil
 		}
-		names = append(names, f.Name)
 	}
-	known := strings.Join(names, ", ")
 	if name != "" {
-		return Format{}, fmt.Errorf("unknown input format %q; known formats: %s", name, known)
+		return Format{}, fmt.Errorf("unknown input format %q; known formats: %s", name, known())
 	}
 	if what := describeNotCapture(file, head); what != "" {
 		return Format{}, errors.New("not a capture: it is " + what)
 	}
-	return Format{}, fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", beginning(head), known)
+	for _, f := range All {
+		if f.Perhaps != nil && f.Perhaps(head) {
+			return f, nil
+		}
+	}
+	return Format{}, unknownCapture(head, nil)
+}
+
+// unknownCapture returns the error for a file of no known format; why adds a reason, nil if there is none.
+func unknownCapture(head []byte, why error) error {
+	text := beginning(head)
+	if why != nil {
+		text += ", and " + why.Error()
+	}
+	return fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", text, known())
+}
+
+// known lists the names of the formats.
+func known() string {
+	var names []string
+	for _, f := range All {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
 }

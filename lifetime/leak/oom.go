@@ -34,20 +34,25 @@ func outOfMemory(p *Pass) []Finding {
 	if failed > 1 {
 		text = fmt.Sprintf("%s allocations failed, the last of %s at %s", units.Count(int64(failed)), units.Bytes(last.Requested), p.since(at))
 	}
-	why := p.causeOfFailure(&f, last, level)
-	f.add(textFigure(FigReason, f.Cause.String()))
+	why, reason := p.causeOfFailure(&f, last, level), f.Cause.String()
 	f.Suggestions = []string{f.Cause.Advice()}
+	if said := last.Failure; said != nil { // a text, which has no regions
+		of := WhyFailed(p.Space, last)
+		f.Cause, f.Confidence, reason, why = of.Reason.Cause(), of.Confidence, of.Reason.Words(), nil
+		f.Suggestions = []string{of.Reason.Advice(said.Source)}
+	}
+	f.add(textFigure(FigReason, reason))
 	p.fragmented = f.Cause == Fragmented
 	largest, sites, amount := p.holders(at)
 	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
-	f.describe("", text+": "+f.Cause.String(), append(why, largest...)...)
+	f.describe("", text+": "+reason, append(why, largest...)...)
 	return []Finding{f}
 }
 
 // lastFailure returns the last failed allocation, nil if there is none, and the number of all.
 func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
 	for i := range p.Space.Marks {
-		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM {
+		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM && (m.Failure == nil || !m.Failure.Survived) {
 			failed++
 			last = m
 		}

@@ -347,9 +347,26 @@ func (n *reader) fact(f *fields) error {
 		}
 		n.b.Mark(n.space, lifetime.Mark{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"), Free: f.int("free"),
+			Failure: f.failure(),
 		})
 	}
 	return nil
+}
+
+// failure returns what a text says about the failed allocation of a mark, nil if nothing.
+func (f *fields) failure() *lifetime.Failure {
+	source, ok := f.key["failure"]
+	if !ok {
+		return nil
+	}
+	failure := lifetime.UnknownFailure(source)
+	for key, figure := range failure.Figures() {
+		if _, ok := f.key[key]; ok {
+			*figure = f.int(key)
+		}
+	}
+	failure.First, failure.Survived, failure.Growth = f.key["first"] == "true", f.key["survived"] == "true", f.key["growth"] == "true"
+	return &failure
 }
 
 // call adds a call or a sample. Spaces are numbered from 0.

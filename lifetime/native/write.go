@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +107,30 @@ func (n *writer) space(s *lifetime.Space) {
 	}
 	for _, m := range s.Marks {
 		site := n.site(m.Site)
-		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q\n", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+		if m.Failure != nil {
+			n.failure(m.Failure)
+		}
+		n.w.WriteByte('\n')
+	}
+}
+
+// failure writes what a text says about the failed allocation of a mark, without unknown figures.
+func (n *writer) failure(f *lifetime.Failure) {
+	fmt.Fprintf(n.w, " failure=%q", f.Source)
+	figures := f.Figures()
+	for _, key := range slices.Sorted(maps.Keys(figures)) {
+		if v := *figures[key]; v >= 0 {
+			fmt.Fprintf(n.w, " %s=%d", key, v)
+		}
+	}
+	for _, flag := range []struct {
+		key string
+		set bool
+	}{{"first", f.First}, {"survived", f.Survived}, {"growth", f.Growth}} {
+		if flag.set {
+			fmt.Fprintf(n.w, " %s=true", flag.key)
+		}
 	}
 }
 

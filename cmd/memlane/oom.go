@@ -1,0 +1,51 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/text"
+)
+
+func oomCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "oom",
+		Usage:     "explain why an allocation failed: who asked, who held the memory, what to do",
+		ArgsUsage: "CAPTURE...",
+		Description: "A CAPTURE is a recording, or the text that the program printed: a log of any\n" +
+			"size with the errors of PyTorch, XLA or TensorFlow in it. A failure that was\n" +
+			"printed several times is shown once. The status is 4 if none failed.\n\n" +
+			"Examples:\n" +
+			"  memlane oom train.log\n" +
+			"  kubectl logs trainer-0 | memlane oom -\n" +
+			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
+		Flags:  captureFlags(jsonFlag()),
+		Action: oom,
+	}
+}
+
+func oom(c *cli.Context) error {
+	selection, err := selectionOf(c)
+	if err != nil {
+		return err
+	}
+	out := answer.OOMs{Schema: answer.Schema, OOMs: []answer.Failure{}}
+	last := ""
+	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
+		last = capture.Name()
+		out.OOMs = append(out.OOMs, answer.OOMsOf(capture, capture.Spaces)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(out.OOMs) == 0 {
+		return &lifetime.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
+	}
+	if c.Bool("json") {
+		return model.WriteJSON(c.App.Writer, out)
+	}
+	return text.OOMs(c.App.Writer, &out, styleOf(c.App.Writer))
+}

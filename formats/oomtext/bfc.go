@@ -1,0 +1,271 @@
+package oomtext
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The dump of the allocator of TensorFlow and JAX on GPU: xla/tsl/framework/bfc_allocator.cc and allocator.cc (AllocatorStats) of
+// github.com/openxla/xla.
+var (
+	bfcHeader = regexp.MustCompile(`(?:Allocator \(([^)]+)\) r|R)an out of memory trying to allocate ` + xlaSize + `(?: \(rounded to ` + number + `\))?(?: from the (?:lower|upper) end)?(?: ?requested by op (\S*))?`)
+	bfcBin    = regexp.MustCompile(`^Bin \([0-9]+\): .* in use in bin\. ` + xlaSize + ` client-requested in use in bin`)
+	bfcBySize = regexp.MustCompile(`^` + number + ` Chunks of size ` + number + ` totalling`)
+	bfcPool   = regexp.MustCompile(`(?:total_region_allocated_bytes_|Total bytes in pool|Total size in pool): ` + xlaSize + `\s+memory_limit_: ` + xlaSize)
+	bfcStat   = regexp.MustCompile(`^(Limit|InUse|MaxInUse): +` + xlaSize + `$`)
+	bfcSum    = regexp.MustCompile(`total free in pool ` + xlaSize + `, largest free chunk usable by (?:lower|upper) end ` + xlaSize)
+	survived  = "The caller indicates that this is not a failure"
+
+	tensor       = regexp.MustCompile(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\] and type (\w+)(?: on (\S+))?(?: by allocator (\w+))?`)
+	tensorOp     = regexp.MustCompile(`\[Op:(\w+)\]`)
+	tensorDevice = regexp.MustCompile(`(?i)device:([A-Z]+):([0-9]+)`)
+	driver       = regexp.MustCompile(`failed to allocate \S+ \(` + number + ` bytes\) from device: \w+_OUT_OF_MEMORY`)
+	gpuAllocator = regexp.MustCompile(`^GPU_([0-9]+)_`)
+)
+
+// dump is what the lines of a dump list.
+type dump struct {
+	chunks    []buffer  // in use, with addresses
+	segments  []segment // address of its first chunk
+	open      int64     // size of a segment whose first chunk follows; 0 = none
+	bySize    []buffer  // in use, without addresses
+	freeTotal int64
+	largest   int64
+	bins      int64 // bytes that the program requested, of all bins
+	anyBin    bool
+	whole     bool // the list of chunks is complete
+}
+
+// line takes a line of a dump. It returns false for a line of something else.
+func (d *dump) line(line []byte, f *failure) bool {
+	switch {
+	case d.chunk(line):
+		return true
+	case bytes.HasPrefix(line, []byte("Next region of size ")):
+		d.open, _ = strconv.ParseInt(string(bytes.TrimSpace(line[len("Next region of size "):])), 10, 64)
+		return true
+	}
+	text := string(bytes.TrimSpace(line))
+	if m := bfcBin.FindStringSubmatch(text); m != nil {
+		d.bins = units.AddSat(d.bins, max(f.figure(m[1]), 0))
+		d.anyBin = true
+		return true
+	}
+	if m := bfcBySize.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.ParseInt(m[1], 10, 64)
+		each, _ := size(m[2])
+		d.bySize = append(d.bySize, buffer{size: max(each, 0), unpadded: max(each, 0), count: n})
+		d.whole = len(d.chunks) > 0
+		return true
+	}
+	return f.poolLine(text)
+}
+
+// poolLine takes a line with figures of the whole pool. Exact figures come before rounded ones or replace none.
+func (f *failure) poolLine(text string) bool {
+	if m := bfcPool.FindStringSubmatch(text); m != nil {
+		f.Reserved, f.Allowed = f.figure(m[1]), f.figure(m[2])
+		return true
+	}
+	if m := bfcSum.FindStringSubmatch(text); m != nil {
+		f.Unallocated, f.LargestFree = f.figure(m[1]), f.figure(m[2])
+		return true
+	}
+	m := bfcStat.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	switch v := f.figure(m[2]); m[1] {
+	case "Limit":
+		f.Allowed = v
+	case "InUse":
+		f.Live = v
+	case "MaxInUse":
+		f.peak = max(v, 0)
+	}
+	return true
+}
+
+// chunk takes "InUse at 7f458edfd040 of size 35651584 by op Fill action_count 2 step 0 next 5". It does not use regular
+// expressions: there may be millions of chunks.
+func (d *dump) chunk(line []byte) bool {
+	state, rest, _ := bytes.Cut(bytes.TrimLeft(line, " "), []byte(" at "))
+	state = bytes.TrimSpace(state)
+	used := string(state) == "InUse" || string(state) == "Chunk"
+	if !used && string(state) != "Free" {
+		return false
+	}
+	where, rest, ok := bytes.Cut(rest, []byte(" of size "))
+	if !ok {
+		return false
+	}
+	addr, err := strconv.ParseUint(string(bytes.TrimPrefix(where, []byte("0x"))), 16, 64)
+	length, rest, _ := bytes.Cut(rest, []byte(" "))
+	size, err2 := strconv.ParseInt(string(length), 10, 64)
+	if err != nil || err2 != nil || size < 0 {
+		return false
+	}
+	if d.open > 0 {
+		d.segments = append(d.segments, segment{addr, d.open})
+		d.open = 0
+	}
+	if !used {
+		d.freeTotal = units.AddSat(d.freeTotal, size)
+		d.largest = max(d.largest, size)
+		return true
+	}
+	b := buffer{addr: addr, size: size, unpadded: size, count: 1}
+	if op, ok := bytes.CutPrefix(rest, []byte("by op ")); ok {
+		op, _, _ = bytes.Cut(op, []byte(" "))
+		b.op = string(op)
+	}
+	d.chunks = append(d.chunks, b)
+	return true
+}
+
+// finish moves what the dump lists to its failure. A list that was cut off is not used: it would look like a small pool.
+func (d *dump) finish(f *failure) {
+	if d.anyBin {
+		f.Requested = d.bins
+	}
+	if !d.whole {
+		f.buffers = d.bySize
+		return
+	}
+	f.addresses, f.buffers, f.segments = true, d.chunks, d.segments
+	f.Live, f.Reserved = 0, 0
+	for i := range d.chunks {
+		f.Live = units.AddSat(f.Live, d.chunks[i].size)
+	}
+	for _, s := range d.segments {
+		f.Reserved = units.AddSat(f.Reserved, s.size)
+	}
+	f.Unallocated, f.LargestFree = d.freeTotal, d.largest
+}
+
+// parseBFC reads the first line of a dump, or the warning that comes without one; nil if there is none.
+func parseBFC(text string) *failure {
+	m := bfcHeader.FindStringSubmatchIndex(text)
+	if m == nil {
+		return nil
+	}
+	group := func(i int) string {
+		if m[2*i] < 0 {
+			return ""
+		}
+		return text[m[2*i]:m[2*i+1]]
+	}
+	f := newFailure(lifetime.FromTensorFlow)
+	f.allocator, f.op = group(1), group(4)
+	f.onAllocator()
+	f.requested = max(f.figure(group(2)), 0)
+	if exact, _ := sizeOf(group(3)); exact >= 0 {
+		f.requested = exact
+	}
+	f.Survived = strings.Contains(text[m[1]:], survived)
+	return f
+}
+
+// onAllocator sets the device by the allocator's name: GPU_0_bfc.
+func (f *failure) onAllocator() {
+	if m := gpuAllocator.FindStringSubmatch(f.allocator); m != nil {
+		f.device = "gpu:" + m[1]
+	}
+}
+
+// parseTensor reads TensorFlow's error about a tensor; nil if there is none.
+func parseTensor(text string) *failure {
+	m := tensor.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTensorFlow)
+	f.shape, f.dtype, f.allocator = "["+m[1]+"]", m[2], m[4]
+	f.requested = elements(m[1], m[2])
+	if op := tensorOp.FindStringSubmatch(text); op != nil {
+		f.op = op[1]
+	}
+	f.onAllocator()
+	if d := tensorDevice.FindStringSubmatch(m[3]); d != nil {
+		f.device = backend(d[1], d[2])
+	}
+	if f.device == "cpu:0" {
+		f.device = "cpu"
+		if f.allocator == "mklcpu" || f.allocator == "cpu" {
+			f.Source = lifetime.FromHost
+		}
+	}
+	return f
+}
+
+// elementBytes are the sizes of TensorFlow's types, as DataTypeString writes them.
+var elementBytes = map[string]int64{"bool": 1, "int8": 1, "uint8": 1, "qint8": 1, "quint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
+	"half": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "float": 4, "int32": 4, "uint32": 4, "double": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
+
+// elements returns the bytes of a tensor; 0 if they are not known or too many.
+func elements(shape, dtype string) int64 {
+	n := elementBytes[dtype]
+	for _, dimension := range strings.Split(shape, ",") {
+		d, err := strconv.ParseInt(dimension, 10, 64)
+		if shape == "" {
+			d, err = 1, nil
+		}
+		if err != nil || d != 0 && n > (1<<62)/d {
+			return 0
+		}
+		n *= d
+	}
+	return n
+}
+
+// parseDriver reads the driver's refusal to enlarge the pool. TensorFlow tries again with 90 % of the size.
+func parseDriver(text string) *failure {
+	m := driver.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTensorFlow)
+	f.device, f.op = "gpu", "enlarge the pool"
+	f.requested = max(f.figure(m[1]), 0)
+	f.Growth = true
+	return f
+}
+
+// histogram reads the blocks in use of TensorFlow's cudaMallocAsync allocator: gpu_cudamallocasync_allocator.cc.
+var (
+	histogramHead = "Histogram of current allocation:"
+	histogramRow  = regexp.MustCompile(`^` + number + `, ` + number + `$`)
+	histogramPool = regexp.MustCompile(`CU_MEMPOOL_ATTR_(RESERVED|USED)_MEM_(CURRENT|HIGH): ` + number)
+)
+
+// histogramLine takes a line of the histogram. It returns false for a line of something else.
+func (f *failure) histogramLine(line []byte) bool {
+	text := string(bytes.TrimSpace(line))
+	if m := histogramRow.FindStringSubmatch(text); m != nil {
+		each, _ := size(m[1])
+		count, _ := size(m[2])
+		f.buffers = append(f.buffers, buffer{size: max(each, 0), unpadded: max(each, 0), count: max(count, 0), kind: lifetime.Plain})
+		return true
+	}
+	m := histogramPool.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	switch v := f.figure(m[3]); m[1] + " " + m[2] {
+	case "RESERVED CURRENT":
+		f.Reserved = v
+	case "USED CURRENT":
+		f.Live = v
+	case "USED HIGH":
+		f.peak = max(v, 0)
+	}
+	if f.Reserved >= 0 && f.Live >= 0 {
+		f.Unallocated = max(f.Reserved-f.Live, 0)
+	}
+	return true
+}

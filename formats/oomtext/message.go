@@ -1,0 +1,199 @@
+package oomtext
+
+import (
+	"github.com/memlane/memlane/lifetime"
+
+	"bytes"
+	"regexp"
+	"strconv"
+)
+
+// kind of a text about a failure: how far it reaches, and who reads it.
+type kind uint8
+
+const (
+	sentence   kind = iota // PyTorch, libraries, TensorFlow's errors: a few lines, perhaps wrapped
+	xla                    // a sentence, then lists of buffers
+	bfc                    // a sentence, then the dump of an allocator
+	summary                // a table
+	stats                  // a dict
+	histogram              // sizes and numbers of blocks
+	rootCause              // the launcher names the rank that failed first
+	terminated             // nothing
+)
+
+// openers are the words with which a text begins, or that follow in it where its beginning was wrapped. The first that
+// a line has decides.
+var openers = []struct {
+	words string
+	kind  kind
+}{
+	{"out of memory trying to allocate", bfc},
+	{"memory summary, device", summary},
+	{statsKey, stats},
+	{histogramHead, histogram},
+	{"Root Cause", rootCause},
+	{"in memory space ", xla},
+	{"Ran out of memory on ", xla},
+	{"memory while trying to allocate", xla},
+	{"Out of memory allocating", xla},
+	{"ttempting to allocate", xla},
+	{"ttempting to reserve", xla},
+	{"would exceed memory", xla},
+	{"o allocate request for", xla},
+	{"TensorCore Hbm usage", xla},
+	{"OOM when allocating", sentence},
+	{"bytes) from device", sentence},
+	{"ut of memory", sentence},
+	{"ried to allocate", sentence},
+	{"exceed allowed memory", sentence},
+	{"Failed to CUDA ", sentence},
+	{"_ALLOC_FAILED", sentence},
+}
+
+// opener returns the kind of text that a line begins, terminated if none.
+func opener(line []byte) (k kind, whole bool) {
+	for _, o := range openers {
+		if bytes.Contains(line, []byte(o.words)) {
+			return o.kind, o.words != "ried to allocate" && o.words != "in memory space "
+		}
+	}
+	return terminated, false
+}
+
+const (
+	maxText    = 256 << 10 // bytes of a text that are matched
+	sentenceOf = 16        // lines that a wrapped sentence has at most
+	maxLines   = 4096      // lines of a text with lists of buffers
+	maxOther   = 8         // lines of others within a dump
+)
+
+// message is a text that a writer has begun.
+type message struct {
+	kind   kind
+	line   int64
+	lines  int
+	others int    // lines in succession that are not of a dump
+	text   []byte // white space collapsed; of a dump only the beginning
+	frames []frame
+
+	f    *failure // of a dump or table
+	dump dump
+}
+
+// add appends a line to the text.
+func (m *message) add(line []byte) {
+	m.lines++
+	if len(m.text) > maxText {
+		return
+	}
+	for field := range bytes.FieldsSeq(line) {
+		if len(m.text) > 0 {
+			m.text = append(m.text, ' ')
+		}
+		m.text = append(m.text, field...)
+	}
+}
+
+// continues match lines that continue the lists of XLA.
+var continues = regexp.MustCompile(`^(\s|$|Total |Output size|Program |Largest |BufferAssignment|Peak buffers|See https|[0-9]+\. Size)`)
+
+// accepts takes a line if it belongs to the text.
+func (m *message) accepts(line []byte) bool {
+	switch m.kind {
+	case xla:
+		if m.lines >= sentenceOf && (m.lines >= maxLines || !continues.Match(line)) {
+			return false
+		}
+	case stats:
+		if m.lines >= maxLines || !bytes.ContainsAny(line, `'"`) {
+			return false
+		}
+	case bfc:
+		if m.lines < sentenceOf { // the sentence may be wrapped
+			m.add(line)
+			if m.f == nil {
+				m.f = parseBFC(string(m.text))
+			}
+		}
+		if m.f == nil {
+			return m.lines < sentenceOf
+		}
+		m.f.Survived = m.f.Survived || bytes.Contains(m.text, []byte(survived))
+		return m.ofDump(m.dump.line(line, m.f))
+	case summary:
+		return m.ofDump(m.f.summaryLine(line))
+	case histogram:
+		return m.ofDump(m.f.histogramLine(line))
+	default:
+		if m.lines >= sentenceOf {
+			return false
+		}
+	}
+	m.add(line)
+	return true
+}
+
+// ofDump counts a line of a dump or of something else. A dump ends where others write only.
+func (m *message) ofDump(is bool) bool {
+	if m.others++; is {
+		m.others = 0
+	}
+	return m.others < maxOther
+}
+
+// begin prepares a message for its first line.
+func (m *message) begin() {
+	switch text := string(m.text); m.kind {
+	case bfc:
+		m.f = parseBFC(text)
+	case summary:
+		m.f = parseSummary(text)
+	case histogram:
+		m.f = newFailure(lifetime.FromTensorFlow)
+		m.f.device = "gpu"
+	}
+}
+
+// failure returns what the text says, nil if nothing.
+func (m *message) failure() *failure {
+	text := string(m.text)
+	var f *failure
+	switch m.kind {
+	case bfc:
+		if f = m.f; f != nil {
+			m.dump.finish(f)
+		}
+	case summary, histogram:
+		f = m.f
+	case stats:
+		f = parseStats(text)
+	case xla:
+		f = parseXLA(text)
+	case sentence:
+		for _, parse := range []func(string) *failure{parseTorch, parseTensor, parseDriver, parseXLA} {
+			if f = parse(text); f != nil {
+				break
+			}
+		}
+	}
+	if f != nil {
+		f.Line = m.line
+		f.Times += m.repeated()
+	}
+	return f
+}
+
+// repeated returns how many more writers Ray says to have printed the text.
+func (m *message) repeated() int64 {
+	if found := rayRepeated.FindSubmatch(m.text); found != nil {
+		n, _ := strconv.ParseInt(string(found[1]), 10, 32)
+		return n
+	}
+	return 0
+}
+
+var (
+	rayRepeated = regexp.MustCompile(`\[repeated ([0-9]+)x across cluster\]`)
+	firstRank   = regexp.MustCompile(`Root Cause \(first observed failure\):.*?\brank +: ([0-9]+)`)
+)

@@ -1,0 +1,208 @@
+package oomtext
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+)
+
+// maxBuffers bounds the buffers of a file, because a line of a few bytes can claim any number of them. A line beyond the
+// limit becomes one buffer, with a note of the number.
+const maxBuffers = 1 << 18
+
+// owner identifies a space.
+type owner struct{ process, device, memory, allocator, module, program string }
+
+// producer returns the program whose texts the file has.
+func (r *reader) producer() string {
+	switch r.failures[0].Source {
+	case lifetime.FromTensorFlow:
+		return "TensorFlow"
+	case lifetime.FromCompiler, lifetime.FromXLA:
+		return "XLA"
+	case lifetime.FromHost:
+		if r.failures[0].op == "" && r.failures[0].shape == "" {
+			return ""
+		}
+	}
+	return "PyTorch"
+}
+
+// model adds the failures to the model. The failures of one allocator are the instants of its space, in order.
+func (r *reader) model(source int) {
+	spaces := map[owner][]*failure{}
+	var owners []owner
+	for _, f := range r.failures {
+		f.First = r.first > 0 && f.writer.rank == r.first-1
+		o := owner{f.writer.name, f.device, f.memory, f.allocator, "", ""}
+		if f.program {
+			o.module = f.module
+			if len(spaces[o]) > 0 && !f.sameProgram(spaces[o][0]) {
+				o.program = fmt.Sprintf("line %d", f.Line)
+			}
+		}
+		if spaces[o] == nil {
+			owners = append(owners, o)
+		}
+		spaces[o] = append(spaces[o], f)
+	}
+	for _, o := range owners {
+		m := modeller{b: r.b, space: r.b.Space(), failures: spaces[o], left: &r.left}
+		m.describe(source, o)
+	}
+}
+
+// sameProgram reports whether two failures may be of one program.
+func (f *failure) sameProgram(other *failure) bool {
+	return f.Needed == other.Needed && len(f.buffers) == len(other.buffers)
+}
+
+// modeller adds one space.
+type modeller struct {
+	b        *build.Builder
+	space    build.SpaceRef
+	failures []*failure
+	left     *int64 // buffers that may still be added
+	facts    lifetime.Facts
+}
+
+func (m *modeller) describe(source int, o owner) {
+	info := lifetime.SpaceInfo{Source: source, Process: o.process, Device: cmp.Or(o.device, "gpu"), Memory: o.memory, Allocator: o.allocator,
+		Module: strings.TrimSpace(o.module + " " + o.program), Axis: lifetime.Event, End: int64(len(m.failures))}
+	if m.failures[0].program {
+		info.Axis = lifetime.ProgramOrder
+	}
+	allowed := int64(0)
+	for _, f := range m.failures {
+		info.Limit, info.LifetimePeak = max(info.Limit, f.Capacity), max(info.LifetimePeak, f.peak)
+		allowed = max(allowed, f.Allowed)
+	}
+	if info.Limit == 0 {
+		info.Limit = allowed
+	}
+	m.levels()
+	m.buffers()
+	m.regions()
+	m.marks()
+	info.Facts = m.facts
+	m.b.Describe(m.space, info)
+}
+
+// levels adds the totals of all failures.
+func (m *modeller) levels() {
+	for i, f := range m.failures {
+		for _, t := range []struct {
+			bytes   int64
+			measure lifetime.Measure
+		}{{f.Live, lifetime.Occupied}, {f.Reserved, lifetime.Reserved}} {
+			if t.bytes >= 0 && !f.program {
+				m.b.Total(m.space, lifetime.Total{T: int64(i), Bytes: t.bytes, Measure: t.measure})
+				m.facts |= lifetime.Totals
+			}
+		}
+	}
+}
+
+// until returns the instant of the next failure after i that lists buffers.
+func (m *modeller) until(i int) (next int, last bool) {
+	for next = i + 1; next < len(m.failures); next++ {
+		if m.failures[next].buffers != nil {
+			return next, false
+		}
+	}
+	return next, true
+}
+
+// buffers adds the buffers of all failures. One that the next list has too is the same.
+func (m *modeller) buffers() {
+	for i, f := range m.failures {
+		if f.buffers == nil {
+			continue
+		}
+		until, last := m.until(i)
+		edge := lifetime.BeginUnseen
+		if last {
+			edge |= lifetime.EndOpen
+		} else {
+			edge |= lifetime.EndInferred
+		}
+		m.facts |= lifetime.EndState
+		for k := range f.buffers {
+			m.buffer(&f.buffers[k], int64(i), int64(until), edge, f.addresses)
+		}
+	}
+}
+
+func (m *modeller) buffer(x *buffer, begin, end int64, edge lifetime.Edge, addressed bool) {
+	out := build.Interval{Buffer: lifetime.Buffer{Begin: begin, End: end, Size: x.size, Requested: x.unpadded, Edge: edge, Kind: x.kind, Site: m.site(x)}}
+	if x.note != "" {
+		out.Note = m.b.Note(x.note)
+	}
+	if addressed {
+		out.Addr = x.addr
+		m.facts |= lifetime.Addresses
+	}
+	count := x.count
+	if count > maxBuffers-*m.left {
+		out.Note = m.b.Note(fmt.Sprintf("%d allocations", count))
+		out.Size, out.Requested = saturated(x.size, count), saturated(x.unpadded, count)
+		count = 1
+	}
+	*m.left += count
+	for range count {
+		m.b.Interval(m.space, out)
+	}
+}
+
+// saturated returns a product, at most 2^62.
+func saturated(a, b int64) int64 {
+	if b > 0 && a > (1<<62)/b {
+		return 1 << 62
+	}
+	return a * b
+}
+
+// site returns the origin of a buffer: the operation, and of a program's buffer its line and instruction.
+func (m *modeller) site(x *buffer) lifetime.SiteID {
+	s := lifetime.Site{Op: x.op, Shape: x.shape}
+	s.Instr, _, _ = strings.Cut(strings.TrimPrefix(x.label, "%"), " ")
+	if x.file != "" {
+		s.Source = stack(m.b, []frame{{x.file, "", x.line}})
+	}
+	if s == (lifetime.Site{}) {
+		return 0
+	}
+	return m.b.Site(s)
+}
+
+// regions adds the segments of all dumps.
+func (m *modeller) regions() {
+	for i, f := range m.failures {
+		until, last := m.until(i)
+		edge := lifetime.BeginUnseen
+		if last {
+			edge |= lifetime.EndOpen
+		}
+		for _, s := range f.segments {
+			m.b.Region(m.space, lifetime.Region{Begin: int64(i), End: int64(until), Addr: s.addr, Size: s.size, Edge: edge})
+			m.facts |= lifetime.Regions
+		}
+	}
+}
+
+// marks adds the failures.
+func (m *modeller) marks() {
+	for i, f := range m.failures {
+		mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: f.free, Failure: &f.Failure}
+		if f.state {
+			mark.Kind = lifetime.Snapshot
+		}
+		if site := (lifetime.Site{Stack: stack(m.b, f.frames), Op: f.op, Shape: f.shape, DType: f.dtype}); site != (lifetime.Site{}) {
+			mark.Site = m.b.Site(site)
+		}
+		m.b.Mark(m.space, mark)
+	}
+}

@@ -1,0 +1,240 @@
+package oomtext
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// ErrNone means that a file has no text about a failed allocation.
+var ErrNone = errors.New("no out-of-memory message found")
+
+// maxFailures limits the failures that are kept. A program that fails more often survives them all.
+const maxFailures = 10_000
+
+// Read reads the texts about failed allocations in a log into b. It fails with ErrNone if there are none.
+func Read(file string, in io.Reader, b *build.Builder) error {
+	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[figures]*failure{}}
+	r.in.fill()
+	if detectSrun(r.in.buf) {
+		r.prefixes = append(append([]prefix{}, prefixes...), srun)
+	}
+	r.all()
+	err := r.in.readError()
+	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
+	case err != nil && !cut:
+		return err
+	case len(r.failures) == 0:
+		return fmt.Errorf("%w in %d lines", ErrNone, r.in.line)
+	case cut:
+		b.Lose(loss.Truncated, 1, 0, fmt.Sprintf("line %d", r.in.line))
+	}
+	if r.dropped > 0 {
+		b.Lose(loss.IncompleteRecord, r.dropped, 0, fmt.Sprintf("failures after the first %d", maxFailures))
+	}
+	source := b.Source(lifetime.Source{File: file, Format: "oom-text", Producer: r.producer()})
+	r.model(source)
+	return nil
+}
+
+// reader finds the texts in a log.
+type reader struct {
+	b        *build.Builder
+	in       *scanner
+	prefixes []prefix
+	writers  map[string]*writer
+	open     []*writer // writers with an open message
+	failures []*failure
+	dropped  int64
+	first    int64 // the rank that failed first, plus 1; 0 = not named
+	known    map[figures]*failure
+	left     int64 // buffers in the model so far
+}
+
+// all reads the whole input. While no text is open, lines without a token are skipped.
+func (r *reader) all() {
+	for len(r.open) > 0 || r.in.skip() {
+		piece, line, ok := r.in.read()
+		if !ok {
+			break
+		}
+		w, rest := r.writerOf(piece)
+		k, whole := opener(rest)
+		if w.open != nil && !r.more(w, rest, k) || w.open == nil {
+			if k != terminated {
+				r.begin(w, k, whole, rest, line, piece)
+			}
+		}
+	}
+	for len(r.open) > 0 {
+		r.close(r.open[0])
+	}
+}
+
+// more gives a line to the open text of its writer. It returns false if the line begins another text, and closes the
+// open one if it has ended.
+func (r *reader) more(w *writer, rest []byte, k kind) bool {
+	m := w.open
+	if k != terminated && m.kind != stats && (k != sentence || m.kind == bfc || m.complete()) {
+		r.close(w)
+		return false
+	}
+	if !m.accepts(rest) {
+		r.close(w)
+	}
+	return true
+}
+
+// complete reports whether the text so far is a whole failure: then another opener begins the next one.
+func (m *message) complete() bool {
+	f := m.failure()
+	return f != nil && (f.requested > 0 || f.Needed > 0)
+}
+
+func (r *reader) begin(w *writer, k kind, whole bool, rest []byte, line int64, piece []byte) {
+	m := &message{kind: k, line: line}
+	before := r.in.before(piece)
+	if !whole {
+		r.prepend(m, before, w)
+	}
+	m.add(rest)
+	m.begin()
+	if k == summary && m.f == nil {
+		return
+	}
+	if len(r.failures) < maxFailures {
+		m.frames = r.traceback(before, w)
+	}
+	w.open = m
+	r.open = append(r.open, w)
+}
+
+// prepend adds the writer's line before a text whose beginning was wrapped.
+func (r *reader) prepend(m *message, before []byte, w *writer) {
+	for range 64 { // lines of other writers
+		before = bytes.TrimRight(before, "\r\n")
+		at := bytes.LastIndexAny(before, "\r\n")
+		if len(before) == 0 || len(before)-at > maxPiece {
+			return
+		}
+		rest, _, what, number := r.stripped(plain(before[at+1:]))
+		if what+number == w.key {
+			m.add(rest)
+			m.line--
+			return
+		}
+		before = before[:max(at, 0)]
+		m.line-- // of other writers in between
+	}
+}
+
+// close ends the open text of a writer and takes what it says.
+func (r *reader) close(w *writer) {
+	m := w.open
+	w.open = nil
+	for i := range r.open {
+		if r.open[i] == w {
+			r.open = append(r.open[:i], r.open[i+1:]...)
+			break
+		}
+	}
+	if m.kind == rootCause {
+		if found := firstRank.FindSubmatch(m.text); found != nil && r.first == 0 {
+			rank, _ := size(string(found[1]))
+			r.first = rank + 1
+		}
+		return
+	}
+	f := m.failure()
+	if f == nil {
+		return
+	}
+	f.writer, f.frames, f.lastRequested = w, m.frames, f.requested
+	if r.repeats(f) {
+		return
+	}
+	if len(r.failures) >= maxFailures {
+		r.dropped++
+		return
+	}
+	r.failures = append(r.failures, f)
+	r.known[f.figures()] = f
+	w.last = f
+}
+
+// figures identify a failure that is printed several times.
+type figures struct {
+	lifetime.Failure
+	requested, free int64
+	device, op      string
+}
+
+func (f *failure) figures() figures {
+	same := f.Failure
+	same.Line, same.Times = 0, 0
+	return figures{same, f.requested, f.free, f.device, f.op}
+}
+
+// repeats reports whether a failure was printed before: by the same process just before, perhaps in other words, or
+// by a process that is not told apart, such as the launcher. It adds what f says to the earlier one.
+func (r *reader) repeats(f *failure) bool {
+	last, same := f.writer.last, r.known[f.figures()]
+	switch {
+	case same != nil && same == last:
+	case same != nil && same.writer != f.writer && (same.writer.rank == unknownRank || f.writer.rank == unknownRank):
+		last = same
+	case last != nil && f.follows(last):
+		last.complete(f)
+		f.Times = 0
+	default:
+		return false
+	}
+	last.Times += f.Times
+	if len(last.frames) == 0 {
+		last.frames = f.frames
+	}
+	return true
+}
+
+// follows reports whether f is about the same failure as the text before it: a table after the error, TensorFlow's
+// error after the allocator's dump, or another attempt to enlarge a pool, with 90 % of the size.
+func (f *failure) follows(last *failure) bool {
+	const rounding = 256 // of the BFC allocator
+	gap := last.requested - f.requested
+	switch {
+	case last.state || last.Survived != f.Survived:
+		return false
+	case last.requested == 0 && last.Live < 0:
+		return f.requested == 0 && f.Reserved >= 0 && last.Source == f.Source // the state follows the error
+	case f.Growth:
+		ratio := float64(f.requested) / float64(last.lastRequested+1)
+		return last.Growth && ratio > 0.85 && ratio < 0.95
+	}
+	return last.allocator != "" && f.allocator != "" && last.allocator == f.allocator && f.Live < 0 && max(gap, -gap) <= max(rounding, 2*last.Rounding) ||
+		last.Source == lifetime.FromTensorFlow && f.Source == lifetime.FromXLA && gap >= 0 && gap < rounding
+}
+
+// complete adds the figures of a later text about the same failure.
+func (f *failure) complete(later *failure) {
+	f.lastRequested = later.requested
+	if f.requested == 0 {
+		figures := later.Failure
+		figures.Line, figures.Times = f.Line, f.Times
+		f.Failure, f.peak, f.device = figures, later.peak, later.device
+	}
+	if later.program && len(f.buffers) == 0 {
+		f.program, f.buffers, f.Needed, f.module, f.Source = true, later.buffers, later.Needed, later.module, later.Source
+		f.requested = later.requested
+	}
+	if f.op == "" {
+		f.op = later.op
+	}
+	if f.shape == "" {
+		f.shape, f.dtype = later.shape, later.dtype
+	}
+}

@@ -1,0 +1,95 @@
+package oomtext
+
+import (
+	"github.com/memlane/memlane/lifetime"
+
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// torch.cuda.memory_summary() and memory_stats(): torch/cuda/memory.py of github.com/pytorch/pytorch. The table prints
+// sizes cut down to whole units.
+var (
+	summaryHead   = regexp.MustCompile(`PyTorch ([A-Z]+) memory summary, device ID ` + number)
+	summaryCounts = regexp.MustCompile(`([A-Z]+) OOMs: ` + number)
+	summaryRow    = regexp.MustCompile(`^\| *([A-Za-z][A-Za-z -]*?) *\| *(-?[0-9]+) ?([KMGTPE]?i?B)? *\| *(-?[0-9]+) ?([KMGTPE]?i?B)? *\|`)
+	statsEntry    = regexp.MustCompile(`['"]([a-z_]+(?:\.all\.(?:current|peak))?)['"](?:,|:) ?(-?[0-9]+)`)
+)
+
+// parseSummary reads the head of a table; nil if there is none. It is a failure only if the table counts one.
+func parseSummary(text string) *failure {
+	m := summaryHead.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTorch)
+	f.device = backend(m[1], m[2])
+	f.state = true
+	return f
+}
+
+// summaryLine takes a line of the table. It returns false for a line of something else.
+func (f *failure) summaryLine(line []byte) bool {
+	text := string(bytes.TrimSpace(line))
+	if !strings.HasPrefix(text, "|") {
+		return false
+	}
+	if m := summaryCounts.FindStringSubmatch(text); m != nil {
+		f.state = m[2] == "0"
+		return true
+	}
+	m := summaryRow.FindStringSubmatch(text)
+	if m == nil {
+		return true
+	}
+	current, peak := f.figure(m[2]+" "+m[3]), f.figure(m[4]+" "+m[5])
+	switch strings.ToLower(m[1]) {
+	case "allocated memory":
+		f.Live, f.peak = current, max(peak, 0)
+	case "requested memory":
+		f.Requested = current
+	case "gpu reserved memory":
+		f.Reserved = current
+	}
+	if f.Live >= 0 && f.Reserved >= 0 {
+		f.Unallocated = max(f.Reserved-f.Live, 0)
+	}
+	return true
+}
+
+// statsKey is in every printout of memory_stats().
+const statsKey = "allocated_bytes.all.current"
+
+// parseStats reads a printout of memory_stats(); nil if there is none.
+func parseStats(text string) *failure {
+	if !strings.Contains(text, statsKey) {
+		return nil
+	}
+	f := newFailure(lifetime.FromTorch)
+	f.device, f.state = "cuda", true
+	for _, m := range statsEntry.FindAllStringSubmatch(text, -1) {
+		v, err := strconv.ParseInt(m[2], 10, 64)
+		if err != nil || v < 0 {
+			continue
+		}
+		switch m[1] {
+		case statsKey:
+			f.Live = v
+		case "allocated_bytes.all.peak":
+			f.peak = v
+		case "requested_bytes.all.current":
+			f.Requested = v
+		case "reserved_bytes.all.current":
+			f.Reserved = v
+		case "num_ooms":
+			f.state = v == 0
+		}
+	}
+	if f.Reserved < 0 || f.Live < 0 {
+		return nil
+	}
+	f.Unallocated = max(f.Reserved-f.Live, 0)
+	return f
+}

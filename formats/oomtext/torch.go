@@ -1,0 +1,211 @@
+package oomtext
+
+import (
+	"github.com/memlane/memlane/lifetime"
+
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+)
+
+// Texts of PyTorch, by version: docs/manual/formats.md. Sources: c10/cuda/CUDACachingAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp,
+// c10/cuda/CUDAMallocAsyncAllocator.cpp, aten/src/ATen/mps/MPSAllocator.mm, c10/core/impl/alloc_cpu.cpp of github.com/pytorch/pytorch;
+// github.com/Ascend/pytorch; src/include/alloc.h of github.com/NVIDIA/nccl.
+var (
+	// 2.1 and later. The first versions wrote "capacty".
+	torchNew = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + `\. GPU ?` + number + ` has a total capaci?ty of ` + torchSize +
+		`(?: of which ` + torchSize + ` is free)?\.(.*)`)
+	torchNewUse = regexp.MustCompile(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
+		torchSize + ` is reserved by PyTorch but unallocated)?`)
+	torchProcess = regexp.MustCompile(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
+	torchAllowed = regexp.MustCompile(torchSize + ` allowed;`)
+	// To 2.0, and NPU. "cached" was reserved less allocated.
+	torchOld = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + ` \((?:GPU|NPU) ` + number + `; ` + torchSize + ` total capacity; ` + torchSize +
+		` already allocated; (?:` + torchSize + ` current active; )?(?:` + torchSize + ` free; )?(?:` + torchSize + ` allowed; )?` + torchSize + ` (cached|reserved in total)`)
+	torchMPS = regexp.MustCompile(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
+		`)?\)\. Tried to allocate ` + torchSize + ` on (shared|private) pool`)
+	torchAsync = regexp.MustCompile(`Allocation on device ` + number + ` would exceed allowed memory\. \(out of memory\) Currently allocated ?: ` + torchSize + ` Requested ?: ` + torchSize +
+		` Device limit ?: ` + torchSize + ` Free \(according to CUDA\) ?: ` + torchSize + `(?: PyTorch limit \(set by user-supplied memory fraction\) ?: ` + torchSize + `)?`)
+	torchCPU = regexp.MustCompile(`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate ` + number + ` bytes`)
+	torch1EB = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate more than 1EB memory`)
+	torchCut = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize) // the rest was cut off
+
+	// Without figures of the allocator. The words before tell errors from advice and source code.
+	ncclAlloc   = regexp.MustCompile(`(?:\[([0-9]+)\] \S+ NCCL WARN )?Failed to CUDA (?:calloc(?: async)?|malloc) ` + number + ` bytes`)
+	ncclFailure = regexp.MustCompile(`NCCL WARN Cuda failure (?:[0-9]+ )?'out of memory'`)
+	library     = regexp.MustCompile(`(?:error|handle|failed): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
+	bareError   = regexp.MustCompile(`Error: (CUDA|HIP|XPU|NPU)( error:)? out of memory`)
+)
+
+// parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
+func parseTorch(text string) *failure {
+	for _, parse := range []func(string) *failure{parseTorchNew, parseTorchOld, parseTorchMPS, parseTorchAsync, parseTorchOther, parseLibrary} {
+		if f := parse(text); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// backend returns the device of a text: "cuda:0".
+func backend(name, index string) string { return strings.ToLower(name) + ":" + index }
+
+func parseTorchNew(text string) *failure {
+	m := torchNew.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTorch)
+	f.device = backend(m[1], m[3])
+	f.requested, f.Capacity, f.free = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
+	rest := m[6]
+	if len(rest) > maxTail {
+		rest = rest[:maxTail]
+	}
+	if next := strings.Index(rest, " out of memory. Tried"); next >= 0 { // of another failure
+		rest = rest[:next]
+	}
+	if allowed := torchAllowed.FindStringSubmatch(rest); allowed != nil {
+		f.Allowed = f.figure(allowed[1])
+	}
+	if use := torchNewUse.FindStringSubmatch(rest); use != nil {
+		allocated := f.figure(use[1])
+		f.Idle, f.Unallocated = f.figure(use[2]), f.figure(use[3])
+		f.Live = max(allocated-max(f.Idle, 0), 0)
+		if f.Unallocated >= 0 {
+			f.Reserved = units.AddSat(allocated, f.Unallocated)
+		}
+	}
+	f.processes(rest)
+	return f
+}
+
+// maxTail is the length of the figures after the first ones, with room for many processes.
+const maxTail = 8 << 10
+
+// processes reads the processes on the device. In a container the own process has a number that it does not know: it is
+// the one that uses what the allocator reserved and 0 to 1.6 GiB more, for the context and for libraries.
+func (f *failure) processes(text string) {
+	const context = 1600 << 20
+	all := torchProcess.FindAllStringSubmatch(text, -1)
+	sum := int64(0)
+	for _, p := range all {
+		used := max(f.figure(p[3]), 0)
+		sum = units.AddSat(sum, used)
+		if p[1] != "" {
+			f.InProcess = used
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	if f.InProcess < 0 && f.Reserved >= 0 {
+		for _, p := range all {
+			used, _ := size(p[3])
+			if more := used - f.Reserved; more >= -4*f.Rounding && more < context && used > f.InProcess {
+				f.InProcess = used
+			}
+		}
+	}
+	f.Others = sum - max(f.InProcess, 0)
+}
+
+func parseTorchOld(text string) *failure {
+	m := torchOld.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTorch)
+	f.device = backend(m[1], m[3])
+	f.requested, f.Capacity, f.Live = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
+	f.free, f.Allowed = f.figure(m[7]), f.figure(m[8])
+	reserved := f.figure(m[9])
+	if m[10] == "cached" {
+		f.Unallocated, f.Reserved = reserved, units.AddSat(f.Live, reserved)
+	} else {
+		f.Unallocated, f.Reserved = max(reserved-f.Live, 0), reserved
+	}
+	return f
+}
+
+func parseTorchMPS(text string) *failure {
+	m := torchMPS.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTorch)
+	f.device, f.memory = "mps", ""
+	f.Live, f.Allowed, f.requested = f.figure(m[1]), f.figure(m[3]), max(f.figure(m[4]), 0)
+	f.InProcess = units.AddSat(f.Live, f.figure(m[2]))
+	return f
+}
+
+func parseTorchAsync(text string) *failure {
+	m := torchAsync.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromTorch)
+	f.device = backend("cuda", m[1])
+	f.Live, f.requested, f.Capacity, f.free, f.Allowed = f.figure(m[2]), max(f.figure(m[3]), 0), f.figure(m[4]), f.figure(m[5]), f.figure(m[6])
+	return f
+}
+
+// parseTorchOther reads texts with only the requested bytes.
+func parseTorchOther(text string) *failure {
+	if m := torchCPU.FindStringSubmatch(text); m != nil {
+		f := newFailure(lifetime.FromHost)
+		f.device = "cpu"
+		f.requested = max(f.figure(m[1]), 0)
+		return f
+	}
+	if m := torch1EB.FindStringSubmatch(text); m != nil {
+		f := newFailure(lifetime.FromTorch)
+		f.device = strings.ToLower(m[1])
+		f.requested = 1<<60 + 1
+		return f
+	}
+	if m := torchCut.FindStringSubmatch(text); m != nil {
+		f := newFailure(lifetime.FromTorch)
+		f.device = strings.ToLower(m[1])
+		f.requested = max(f.figure(m[2]), 0)
+		return f
+	}
+	return nil
+}
+
+// parseLibrary reads errors of NCCL, cuBLAS, cuDNN and the driver, which allocate outside of PyTorch's allocator.
+func parseLibrary(text string) *failure {
+	f := newFailure(lifetime.FromLibrary)
+	f.device = "cuda"
+	if m := ncclAlloc.FindStringSubmatch(text); m != nil {
+		f.requested, _ = size(m[2])
+		f.requested = max(f.requested, 0)
+		f.op = "NCCL"
+		if _, err := strconv.Atoi(m[1]); err == nil {
+			f.device = backend("cuda", m[1])
+		}
+		return f
+	}
+	if ncclFailure.MatchString(text) {
+		f.op = "NCCL"
+		return f
+	}
+	if m := library.FindStringSubmatch(text); m != nil {
+		f.op, _, _ = strings.Cut(m[1], "_")
+		if m[2] != "" {
+			f.op = m[2]
+		}
+		return f
+	}
+	if m := bareError.FindStringSubmatch(text); m != nil {
+		f.device = strings.ToLower(m[1])
+		if m[2] == "" { // of PyTorch's allocator; perhaps its state follows
+			f.Source = lifetime.FromTorch
+		}
+		return f
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package oomtext
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+)
+
+// frame is a level of a Python traceback.
+type frame struct {
+	file, function string
+	line           int
+}
+
+// Frames as Python and IPython print them. IPython gives the line by an arrow below.
+var (
+	pythonFrame = regexp.MustCompile(`^\s*File "([^"]+)", line ([0-9]+)(?:, in (.+))?$`)
+	cellFrame   = regexp.MustCompile(`^(?:Input In|Cell In) ?\[[0-9 ]*\](?:, line ([0-9]+))?(?:, in (.+))?$`)
+	newFrame    = regexp.MustCompile(`^File (\S+):([0-9]+)(?:, in (.+))?$`)
+	oldFrame    = regexp.MustCompile(`^(\S+) in ([^ ].*)$`)
+	arrow       = regexp.MustCompile(`^-+> ([0-9]+)`)
+	began       = []byte("Traceback (most recent call last)")
+)
+
+const (
+	maxFrames   = 256
+	maxBackward = 1024 // lines of the writer
+)
+
+// traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped.
+func (r *reader) traceback(before []byte, w *writer) (frames []frame) {
+	arrowLine, loose := 0, 0
+	for range maxBackward {
+		if len(before) == 0 || len(frames) >= maxFrames {
+			break
+		}
+		at := bytes.LastIndexAny(before, "\r\n")
+		line := before[at+1:]
+		before = before[:max(at, 0)]
+		if len(line) == 0 || len(line) > maxPiece {
+			continue
+		}
+		rest, _, what, number := r.stripped(plain(line))
+		if what+number != w.key {
+			continue
+		}
+		rest = bytes.TrimRight(rest, " \r")
+		if bytes.Contains(rest, began) {
+			break
+		}
+		if f, ok := frameOf(rest, arrowLine); ok {
+			if f.line > 0 {
+				frames = append(frames, f)
+			}
+			arrowLine = 0
+			continue
+		}
+		if m := arrow.FindSubmatch(rest); m != nil {
+			arrowLine, _ = strconv.Atoi(string(m[1]))
+			continue
+		}
+		if len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' {
+			continue // source code
+		}
+		if loose++; len(frames) > 0 || loose > 3 {
+			break
+		}
+	}
+	return frames
+}
+
+// frameOf reads a line as a frame; arrow is the line number of the arrow below it.
+func frameOf(line []byte, arrow int) (f frame, ok bool) {
+	atoi := func(b []byte) int { n, _ := strconv.Atoi(string(b)); return n }
+	if m := pythonFrame.FindSubmatch(line); m != nil {
+		return frame{string(m[1]), string(m[3]), atoi(m[2])}, true
+	}
+	if m := newFrame.FindSubmatch(line); m != nil {
+		return frame{string(m[1]), function(m[3]), atoi(m[2])}, true
+	}
+	if m := cellFrame.FindSubmatch(line); m != nil {
+		cell, _, _ := bytes.Cut(line, []byte("]"))
+		f = frame{string(cell) + "]", function(m[2]), atoi(m[1])}
+		if f.line == 0 {
+			f.line = arrow
+		}
+		return f, true
+	}
+	if m := oldFrame.FindSubmatch(line); m != nil && arrow > 0 && bytes.ContainsAny(m[1], "/\\<") {
+		return frame{string(m[1]), function(m[2]), arrow}, true
+	}
+	return frame{}, false
+}
+
+// function returns the name of a function that IPython prints with its arguments.
+func function(text []byte) string {
+	if bytes.HasPrefix(text, []byte("<")) {
+		return "<module>"
+	}
+	name, _, _ := bytes.Cut(text, []byte("("))
+	if len(name) == 0 {
+		return "<module>"
+	}
+	return string(name)
+}
+
+// stack interns a traceback.
+func stack(b *build.Builder, frames []frame) lifetime.StackID {
+	id := lifetime.StackID(0)
+	for _, f := range slices.Backward(frames) {
+		id = b.Call(b.Frame(lifetime.Frame{Function: f.function, File: f.file, Line: f.line, Kind: build.KindOfFrame(f.function, f.file)}), id)
+	}
+	return id
+}

@@ -1,0 +1,130 @@
+package oomtext
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+)
+
+// unknownRank is the rank of a writer whose prefix does not name one.
+const unknownRank = -1
+
+// maxWriters limits the writers that are told apart: each keeps the text that it has begun.
+const maxWriters = 4096
+
+// writer is a process that writes lines with a prefix of its own, or all lines without one.
+type writer struct {
+	key  string // the prefix, as far as it names the writer
+	name string // of the process in the model: "rank 3", "pid 77"; "" = not known
+	rank int64
+
+	open *message // the text that it has begun
+	last *failure // the last failure that it printed
+}
+
+// ansi are the escape sequences of colours and cursors.
+var ansi = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+
+// plain returns a line without escape sequences.
+func plain(line []byte) []byte {
+	if bytes.IndexByte(line, 0x1b) < 0 {
+		return line
+	}
+	return ansi.ReplaceAll(line, nil)
+}
+
+// A prefix of a line. Those with a group name the writer.
+type prefix struct {
+	first func(c byte) bool // whether it may begin with this byte
+	re    *regexp.Regexp
+	what  string // before the number of the writer: "rank", "pid"; "" = the prefix names no writer
+}
+
+func is(chars string) func(byte) bool {
+	return func(c byte) bool { return bytes.IndexByte([]byte(chars), c) >= 0 }
+}
+
+// prefixes of launchers and loggers. A line may have several.
+var prefixes = []prefix{
+	{is("["), regexp.MustCompile(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
+	{is("["), regexp.MustCompile(`^\[[A-Za-z_]\w*?([0-9]+)\]: ?`), "rank"},                             // torchrun --tee: [default3]:
+	{is("("), regexp.MustCompile(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
+	{is("("), regexp.MustCompile(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
+	{is("012"), regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes
+	{is("012"), regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWEF] \S+:[0-9]+\] `), ""},  // TensorFlow 2
+	{is("IWEF"), regexp.MustCompile(`^[IWEF][0-9]{4} [0-9:.]+ +[0-9]+ \S+:[0-9]+\] `), ""},             // absl
+	{is("IWEF"), regexp.MustCompile(`^[IWEF] \S+:[0-9]+\] `), ""},                                      // TensorFlow 1
+	{is("IWED"), regexp.MustCompile(`^(?:INFO|WARNING|ERROR|DEBUG) [0-9-]+ [0-9:]+ \[[^\]]+\] ?`), ""}, // vLLM
+}
+
+// srun is the prefix of "srun -l": the number of the task. Other lines may begin like that, so detectSrun decides.
+var srun = prefix{is("0123456789"), regexp.MustCompile(`^ *([0-9]{1,5}): `), "rank"}
+
+// detectSrun reports whether most lines of head begin with the number of a task, of which there are few.
+func detectSrun(head []byte) bool {
+	lines, numbered, tasks := 0, 0, map[string]bool{}
+	for line := range bytes.Lines(head) {
+		if lines++; lines > 2000 {
+			break
+		}
+		if m := srun.re.FindSubmatch(line); m != nil {
+			numbered++
+			tasks[string(m[1])] = true
+		}
+	}
+	return 2*numbered > lines && 2*len(tasks) <= numbered+1
+}
+
+// stripped returns a line without its prefixes, and the prefix that names the writer.
+func (r *reader) stripped(line []byte) (rest []byte, key, what, number string) {
+	const most = 4 // prefixes of a line
+	for range most {
+		if len(line) == 0 {
+			break
+		}
+		n := 0
+		for i := range r.prefixes {
+			p := &r.prefixes[i]
+			if !p.first(line[0]) {
+				continue
+			}
+			m := p.re.FindSubmatchIndex(line)
+			if m == nil {
+				continue
+			}
+			n = m[1]
+			if p.what != "" {
+				key = string(line[:m[1]])
+				what, number = p.what, string(line[m[2]:m[3]])
+			}
+			break
+		}
+		if n == 0 {
+			break
+		}
+		line = line[n:]
+	}
+	return line, key, what, number
+}
+
+// writerOf returns the writer of a line and the line without its prefixes.
+func (r *reader) writerOf(line []byte) (*writer, []byte) {
+	rest, key, what, number := r.stripped(plain(line))
+	key = what + number // of several forms of a prefix
+	w := r.writers[key]
+	if w == nil && len(r.writers) >= maxWriters {
+		key, what = "", ""
+		w = r.writers[key]
+	}
+	if w == nil {
+		w = &writer{key: key, rank: unknownRank}
+		if what != "" {
+			w.name = what + " " + number
+		}
+		if n, err := strconv.ParseInt(number, 10, 32); what == "rank" && err == nil {
+			w.rank = n
+		}
+		r.writers[key] = w
+	}
+	return w, rest
+}

@@ -1,0 +1,264 @@
+package oomtext
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Texts of XLA. libtpu is closed: its texts are known from runs. Sources of the others: xla/service/buffer_assignment.cc,
+// xla/stream_executor/integrations/tf_allocator_adapter.cc, xla/error/error_codes.h of github.com/openxla/xla.
+var (
+	// TPU, at compile time: long up to jax 0.9, then one sentence.
+	tpuSpace = regexp.MustCompile(`Ran out of memory in memory space ([a-z]+)\. Used ` + xlaSize + ` of ` + xlaSize + ` [a-z]+\.(?: Exceeded [a-z]+ capacity by ` + xlaSize + `)?`)
+	tpuTotal = regexp.MustCompile(`Total [a-z]+ usage >= ` + xlaSize + `: reserved (?:unknown size|` + xlaSize + `) program (?:unknown size|` + xlaSize +
+		`) arguments (?:unknown size|` + xlaSize + `)`)
+	tpuOutput = regexp.MustCompile(`Output size ` + xlaSize + `; shares ` + xlaSize + ` with arguments`)
+	tpuTemp   = regexp.MustCompile(`HLO temp ` + xlaSize + ` \(([0-9.]+)% utilization`)
+	tpuBuffer = regexp.MustCompile(`[0-9]+\. Size: ` + xlaSize + `(?: Operator: (.*?))?(?: Shape: (.*?))?(?: Unpadded size: ` + xlaSize +
+		`)?(?: Extra memory due to padding: ` + xlaSize + ` \([0-9.]+x expansion\))?(?: XLA label: (.*?))?(?: Allocation type: ([A-Za-z ]+?))? =====`)
+	tpuShort = regexp.MustCompile(`Ran out of memory on ([A-Z]+), the total memory required for HLO temporaries \(` + xlaSize + `\) exceeds available [A-Z]+ \(` + xlaSize +
+		`\)\.(?: HLO module: (\S+?)\.(?: |$))?`)
+	tpuSingle = regexp.MustCompile(`Allocation \(size=` + number + `\) would exceed memory \(size=` + number + `\) :: #allocation[0-9]+ \[shape = '(.*?)', space=([a-z]+)`)
+	tpuSparse = regexp.MustCompile(`TPU TensorCore Hbm usage: ` + xlaSize + `, SparseCore Hbm usage ` + xlaSize + `, exceeding available bytes: ` + xlaSize)
+	// TPU, at run time.
+	tpuRun = regexp.MustCompile(`(?:Error loading program '([^']*)': )?Attempting to (?:allocate|reserve) ` + xlaSize + `( at the bottom of memory)?\. That was not possible\.(?: There are ` +
+		xlaSize + ` free(?:, ` + xlaSize + ` reserved, and ` + xlaSize + ` reservable)?\.)?(?:;? ?\(([0-9x]+)_([A-Z0-9]+)\))?`)
+
+	// GPU and CPU.
+	gpuMemory  = regexp.MustCompile(`Out of (host )?memory while trying to allocate ` + xlaSize + `\.`)
+	gpuRequest = regexp.MustCompile(`Failed to allocate request for \S+ \(` + number + `B\) on device ordinal ` + number)
+	cpuMemory  = regexp.MustCompile(`Out of memory allocating ` + number + ` bytes`)
+	gpuStats   = regexp.MustCompile(`(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +` + xlaSize)
+	gpuBuffer  = regexp.MustCompile(`Buffer [0-9]+: Size: ` + xlaSize + `(?: Operator: (.*?))? (?:Entry Parameter Subshape: (\S+)|XLA Label: (\S+) Shape: (\S+)) =====`)
+
+	opName     = regexp.MustCompile(`op_name="([^"]*)"`)
+	sourceFile = regexp.MustCompile(`source_file="([^"]*)"`)
+	sourceLine = regexp.MustCompile(`source_line=([0-9]+)`)
+)
+
+// parseXLA reads the first text of XLA; nil if there is none.
+func parseXLA(text string) *failure {
+	for _, parse := range []func(string) *failure{parseTPULong, parseTPUShort, parseTPURun, parseGPU} {
+		if f := parse(text); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func parseTPULong(text string) *failure {
+	m := tpuSpace.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromCompiler)
+	f.program, f.device, f.memory = true, "tpu", m[1]
+	f.Needed, f.Capacity, f.Exceeded = f.figure(m[2]), f.figure(m[3]), f.figure(m[4])
+	listed := int64(0)
+	for _, b := range tpuBuffer.FindAllStringSubmatch(text, -1) {
+		size := max(f.figure(b[1]), 0)
+		x := buffer{size: size, unpadded: size, count: 1, shape: b[3], label: b[6], kind: kindOf(b[7])}
+		if padding, _ := sizeOf(b[5]); padding > 0 {
+			x.unpadded = max(size-padding, 0) // finer than the printed unpadded size
+		} else if unpadded, _ := sizeOf(b[4]); unpadded >= 0 {
+			x.unpadded = min(unpadded, size)
+		}
+		x.from(b[2])
+		if x.shape == "" && x.op == "" && x.label != "" {
+			x.op = x.label
+		}
+		listed = units.AddSat(listed, size)
+		f.buffers = append(f.buffers, x)
+	}
+	arguments, temp := int64(unknown), int64(unknown)
+	if t := tpuTotal.FindStringSubmatch(text); t != nil {
+		arguments = f.figure(t[4])
+	}
+	if t := tpuTemp.FindStringSubmatch(text); t != nil {
+		temp = f.figure(t[1])
+	}
+	f.rest(lifetime.Parameter, "arguments", arguments)
+	f.rest(lifetime.Temporary, "temporaries that the message does not list", f.beyondRounding(temp-listed))
+	f.remainder()
+	f.moduleFromNames()
+	return f
+}
+
+// sizeOf is size with unknown for a group that did not match.
+func sizeOf(text string) (bytes, rounding int64) {
+	if text == "" {
+		return unknown, 0
+	}
+	return size(text)
+}
+
+// rest adds bytes of which only the sum is known.
+func (f *failure) rest(kind lifetime.Kind, name string, bytes int64) {
+	if bytes > 0 {
+		f.buffers = append(f.buffers, buffer{size: bytes, unpadded: bytes, count: 1, op: name, kind: kind, note: "a sum: the message does not list the buffers"})
+	}
+}
+
+// remainder adds what the program needs beyond the buffers so far, unless rounding explains it.
+func (f *failure) remainder() {
+	sum := int64(0)
+	for i := range f.buffers {
+		sum = units.AddSat(sum, f.buffers[i].size)
+	}
+	f.rest(lifetime.Plain, "memory that the message does not break down", f.beyondRounding(f.Needed-sum))
+}
+
+// beyondRounding returns a difference of printed sizes, or 0 if rounding may explain it.
+func (f *failure) beyondRounding(bytes int64) int64 {
+	if bytes <= 4*f.Rounding {
+		return 0
+	}
+	return bytes
+}
+
+// from reads the operator of a buffer.
+func (b *buffer) from(operator string) {
+	if m := opName.FindStringSubmatch(operator); m != nil {
+		b.op = m[1]
+	}
+	if m := sourceFile.FindStringSubmatch(operator); m != nil {
+		b.file = m[1]
+	}
+	if m := sourceLine.FindStringSubmatch(operator); m != nil {
+		b.line, _ = strconv.Atoi(m[1])
+	}
+}
+
+// kindOf returns the kind of a buffer by libtpu's type of its allocation.
+func kindOf(allocation string) lifetime.Kind {
+	switch strings.ToLower(allocation) {
+	case "hlo temp", "scoped":
+		return lifetime.Temporary
+	case "argument", "arguments", "parameter":
+		return lifetime.Parameter
+	case "output":
+		return lifetime.Output
+	case "constant", "global":
+		return lifetime.Constant
+	}
+	return lifetime.Plain
+}
+
+// moduleFromNames sets the program's name from the operations: those of jit(f) are in the module jit_f.
+func (f *failure) moduleFromNames() {
+	for i := range f.buffers {
+		if name, _, ok := strings.Cut(f.buffers[i].op, ")/"); ok && strings.HasPrefix(name, "jit(") {
+			f.module = "jit_" + strings.TrimPrefix(name, "jit(")
+			return
+		}
+	}
+}
+
+func parseTPUShort(text string) *failure {
+	f := newFailure(lifetime.FromCompiler)
+	f.program, f.device, f.memory = true, "tpu", "hbm"
+	if m := tpuShort.FindStringSubmatch(text); m != nil {
+		f.memory, f.module = strings.ToLower(m[1]), m[4]
+		f.Needed, f.Capacity = f.figure(m[2]), f.figure(m[3])
+		// The text says "HLO temporaries", but the figure is the whole buffer assignment.
+		f.rest(lifetime.Plain, "the whole program", f.Needed)
+	} else if m := tpuSingle.FindStringSubmatch(text); m != nil {
+		f.memory = m[4]
+		f.requested, f.Capacity = max(f.figure(m[1]), 0), f.figure(m[2])
+		f.buffers = []buffer{{size: f.requested, unpadded: f.requested, count: 1, shape: m[3], kind: lifetime.Plain}}
+	} else if m := tpuSparse.FindStringSubmatch(text); m != nil {
+		tensor, sparse := f.figure(m[1]), f.figure(m[2])
+		f.Needed, f.Capacity = units.AddSat(tensor, sparse), f.figure(m[3])
+		f.rest(lifetime.Plain, "TensorCore", tensor)
+		f.rest(lifetime.Plain, "SparseCore", sparse)
+	} else {
+		return nil
+	}
+	if f.Needed >= 0 && f.Capacity >= 0 {
+		f.Exceeded = max(f.Needed-f.Capacity, 0)
+	}
+	return f
+}
+
+func parseTPURun(text string) *failure {
+	m := tpuRun.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(lifetime.FromXLA)
+	f.device = "tpu"
+	f.module = m[1]
+	f.requested, f.free = max(f.figure(m[2]), 0), f.figure(m[4])
+	if m[6] != "" {
+		f.LargestFree = f.figure(m[6])
+	}
+	if m[7] != "" {
+		f.device, f.memory = "tpu:"+m[7], strings.ToLower(m[8])
+	}
+	if m[3] != "" {
+		f.op = "load the program"
+	}
+	return f
+}
+
+// parseGPU reads failures on GPU and CPU, and the buffer assignment that GPU programs print after them.
+func parseGPU(text string) *failure {
+	f := newFailure(lifetime.FromXLA)
+	f.device = "gpu"
+	if m := gpuMemory.FindStringSubmatch(text); m != nil {
+		f.requested = max(f.figure(m[2]), 0)
+		if m[1] != "" {
+			f.Source, f.device = lifetime.FromHost, "host"
+		}
+	} else if m := gpuRequest.FindStringSubmatch(text); m != nil {
+		f.requested, f.device = max(f.figure(m[1]), 0), backend("gpu", m[2])
+	} else if m := cpuMemory.FindStringSubmatch(text); m != nil {
+		f.requested = max(f.figure(m[1]), 0)
+		f.Source, f.device = lifetime.FromHost, "cpu"
+	} else {
+		return nil
+	}
+	f.assignment(text)
+	return f
+}
+
+// assignment reads the buffer assignment of a GPU program.
+func (f *failure) assignment(text string) {
+	stats := map[string]int64{}
+	for _, m := range gpuStats.FindAllStringSubmatch(text, -1) {
+		if _, twice := stats[m[1]]; !twice {
+			stats[m[1]] = max(f.figure(m[2]), 0)
+		}
+	}
+	total, ok := stats["total"]
+	if !ok {
+		return
+	}
+	f.program, f.Needed = true, total
+	parameters, others := int64(0), int64(0)
+	for _, m := range gpuBuffer.FindAllStringSubmatch(text, -1) {
+		size := max(f.figure(m[1]), 0)
+		b := buffer{size: size, unpadded: size, count: 1, shape: m[3] + m[5], label: m[4]}
+		b.from(m[2])
+		if m[3] != "" {
+			b.kind, b.op = lifetime.Parameter, "parameter"
+			parameters = units.AddSat(parameters, size)
+		} else {
+			others = units.AddSat(others, size)
+		}
+		f.buffers = append(f.buffers, b)
+	}
+	f.rest(lifetime.Parameter, "parameters that the message does not list", f.beyondRounding(stats["parameter"]-parameters))
+	f.rest(lifetime.Constant, "constants", stats["constant"])
+	if others == 0 {
+		f.rest(lifetime.Output, "outputs", stats["maybe_live_out"])
+		f.rest(lifetime.Temporary, "temporaries", stats["preallocated temp"])
+	} else {
+		f.rest(lifetime.Plain, "outputs and temporaries that the message does not list", f.beyondRounding(stats["maybe_live_out"]+stats["preallocated temp"]-others))
+	}
+	f.moduleFromNames()
+}
