@@ -30,7 +30,7 @@ var (
 
 // dump is what the lines of a dump list.
 type dump struct {
-	chunks    []buffer  // in use, with addresses
+	chunks    []chunk   // in use
 	segments  []segment // address of its first chunk
 	open      int64     // size of a segment whose first chunk follows; 0 = none
 	bySize    []buffer  // in use, without addresses
@@ -119,12 +119,16 @@ func (d *dump) chunk(line []byte) bool {
 		d.largest = max(d.largest, size)
 		return true
 	}
-	b := buffer{addr: addr, size: size, unpadded: size, count: 1}
+	c := chunk{addr: addr, size: size}
 	if op, ok := bytes.CutPrefix(rest, []byte("by op ")); ok {
 		op, _, _ = bytes.Cut(op, []byte(" "))
-		b.op = string(op)
+		if last := len(d.chunks) - 1; last >= 0 && d.chunks[last].op == string(op) {
+			c.op = d.chunks[last].op // without a copy
+		} else {
+			c.op = string(op)
+		}
 	}
-	d.chunks = append(d.chunks, b)
+	d.chunks = append(d.chunks, c)
 	return true
 }
 
@@ -137,7 +141,7 @@ func (d *dump) finish(f *failure) {
 		f.buffers = d.bySize
 		return
 	}
-	f.addresses, f.buffers, f.segments = true, d.chunks, d.segments
+	f.chunks, f.segments = d.chunks, d.segments
 	f.Live, f.Reserved = 0, 0
 	for i := range d.chunks {
 		f.Live = units.AddSat(f.Live, d.chunks[i].size)

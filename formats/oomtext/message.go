@@ -33,7 +33,7 @@ var openers = []struct {
 	{statsKey, stats},
 	{histogramHead, histogram},
 	{"Root Cause", rootCause},
-	{"in memory space ", xla},
+	{middleOfXLA, xla},
 	{"Ran out of memory on ", xla},
 	{"memory while trying to allocate", xla},
 	{"Out of memory allocating", xla},
@@ -45,20 +45,28 @@ var openers = []struct {
 	{"OOM when allocating", sentence},
 	{"bytes) from device", sentence},
 	{"ut of memory", sentence},
-	{"ried to allocate", sentence},
+	{"DefaultCPUAllocator: ", sentence},
 	{"exceed allowed memory", sentence},
+	{middle, sentence},
 	{"Failed to CUDA ", sentence},
 	{"_ALLOC_FAILED", sentence},
 }
 
-// opener returns the kind of text that a line begins, terminated if none.
-func opener(line []byte) (k kind, whole bool) {
-	for _, o := range openers {
+// Words within a text, whose beginning may be on the line before.
+const (
+	middle      = "ried to allocate"
+	middleOfXLA = "in memory space "
+)
+
+// opener returns the kind of text that a line begins, terminated if none. whole is false if the text may begin on the
+// line before.
+func opener(line []byte) (k kind, word uint32, whole bool) {
+	for i, o := range openers {
 		if bytes.Contains(line, []byte(o.words)) {
-			return o.kind, o.words != "ried to allocate" && o.words != "in memory space "
+			return o.kind, 1 << i, o.words != middle && o.words != middleOfXLA || bytes.Contains(line, []byte("ut of memory"))
 		}
 	}
-	return terminated, false
+	return terminated, 0, false
 }
 
 const (
@@ -72,6 +80,7 @@ const (
 type message struct {
 	kind   kind
 	line   int64
+	words  uint32 // openers that it has, as bits
 	lines  int
 	others int    // lines in succession that are not of a dump
 	text   []byte // white space collapsed; of a dump only the beginning
@@ -129,6 +138,13 @@ func (m *message) accepts(line []byte) bool {
 		if m.lines >= sentenceOf {
 			return false
 		}
+		if m.lines == 1 { // the words may have been wrapped
+			m.add(line)
+			if k, word, _ := opener(m.text); k == xla || k == bfc {
+				m.kind, m.words = k, m.words|word
+			}
+			return true
+		}
 	}
 	m.add(line)
 	return true
@@ -171,7 +187,7 @@ func (m *message) failure() *failure {
 	case xla:
 		f = parseXLA(text)
 	case sentence:
-		for _, parse := range []func(string) *failure{parseTorch, parseTensor, parseDriver, parseXLA} {
+		for _, parse := range []func(string) *failure{parseTorch, parseTensor, parseDriver} {
 			if f = parse(text); f != nil {
 				break
 			}

@@ -106,47 +106,74 @@ func (m *modeller) levels() {
 	}
 }
 
-// until returns the instant of the next failure after i that lists buffers.
-func (m *modeller) until(i int) (next int, last bool) {
+// until returns the instant of the next failure after i that has a list of buffers of any kind.
+func (m *modeller) until(i int) (next int, edge lifetime.Edge) {
 	for next = i + 1; next < len(m.failures); next++ {
-		if m.failures[next].buffers != nil {
-			return next, false
+		if f := m.failures[next]; len(f.buffers)+len(f.chunks) > 0 {
+			return next, lifetime.BeginUnseen | lifetime.EndInferred
 		}
 	}
-	return next, true
+	return next, lifetime.BeginUnseen | lifetime.EndOpen
 }
 
-// buffers adds the buffers of all failures. One that the next list has too is the same.
+// buffers adds the buffers of all failures.
 func (m *modeller) buffers() {
 	for i, f := range m.failures {
-		if f.buffers == nil {
+		until, edge := m.until(i)
+		for k := range f.buffers {
+			m.buffer(&f.buffers[k], lifetime.Buffer{Begin: int64(i), End: int64(until), Edge: edge})
+			m.facts |= lifetime.EndState
+		}
+	}
+	m.chunks()
+}
+
+// chunks adds the chunks of all dumps. A chunk that the next dump has too is the same buffer.
+func (m *modeller) chunks() {
+	type place struct {
+		addr uint64
+		size int64
+	}
+	began := map[place]int64{} // chunks of the dump before
+	for i, f := range m.failures {
+		if len(f.buffers)+len(f.chunks) == 0 {
 			continue
 		}
-		until, last := m.until(i)
-		edge := lifetime.BeginUnseen
-		if last {
-			edge |= lifetime.EndOpen
-		} else {
-			edge |= lifetime.EndInferred
-		}
 		m.facts |= lifetime.EndState
-		for k := range f.buffers {
-			m.buffer(&f.buffers[k], int64(i), int64(until), edge, f.addresses)
+		until, edge := m.until(i)
+		next := map[place]bool{}
+		if until < len(m.failures) {
+			for _, c := range m.failures[until].chunks {
+				next[place{c.addr, c.size}] = true
+			}
 		}
+		now := map[place]int64{}
+		for _, c := range f.chunks {
+			at := place{c.addr, c.size}
+			begin, ok := began[at]
+			if !ok {
+				begin = int64(i)
+			}
+			if next[at] {
+				now[at] = begin
+				continue
+			}
+			m.facts |= lifetime.Addresses
+			m.buffer(&buffer{size: c.size, unpadded: c.size, count: 1, op: c.op}, lifetime.Buffer{Begin: begin, End: int64(until), Edge: edge, Addr: c.addr})
+		}
+		began = now
 	}
 }
 
-func (m *modeller) buffer(x *buffer, begin, end int64, edge lifetime.Edge, addressed bool) {
-	out := build.Interval{Buffer: lifetime.Buffer{Begin: begin, End: end, Size: x.size, Requested: x.unpadded, Edge: edge, Kind: x.kind, Site: m.site(x)}}
+// buffer adds x, with the times and the address of at.
+func (m *modeller) buffer(x *buffer, at lifetime.Buffer) {
+	out := build.Interval{Buffer: at}
+	out.Size, out.Requested, out.Kind, out.Site = x.size, x.unpadded, x.kind, m.site(x)
 	if x.note != "" {
 		out.Note = m.b.Note(x.note)
 	}
-	if addressed {
-		out.Addr = x.addr
-		m.facts |= lifetime.Addresses
-	}
 	count := x.count
-	if count > maxBuffers-*m.left {
+	if count > 1 && count > maxBuffers-*m.left {
 		out.Note = m.b.Note(fmt.Sprintf("%d allocations", count))
 		out.Size, out.Requested = saturated(x.size, count), saturated(x.unpadded, count)
 		count = 1
@@ -181,11 +208,7 @@ func (m *modeller) site(x *buffer) lifetime.SiteID {
 // regions adds the segments of all dumps.
 func (m *modeller) regions() {
 	for i, f := range m.failures {
-		until, last := m.until(i)
-		edge := lifetime.BeginUnseen
-		if last {
-			edge |= lifetime.EndOpen
-		}
+		until, edge := m.until(i)
 		for _, s := range f.segments {
 			m.b.Region(m.space, lifetime.Region{Begin: int64(i), End: int64(until), Addr: s.addr, Size: s.size, Edge: edge})
 			m.facts |= lifetime.Regions

@@ -2,9 +2,11 @@ package oomtext
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
@@ -48,7 +50,9 @@ type reader struct {
 	in       *scanner
 	prefixes []prefix
 	writers  map[string]*writer
-	open     []*writer // writers with an open message
+	open     int // number of writers with an open message
+	idle     int // lines since one of them wrote
+	looked   int // lines that were searched for tracebacks
 	failures []*failure
 	dropped  int64
 	first    int64 // the rank that failed first, plus 1; 0 = not named
@@ -56,62 +60,84 @@ type reader struct {
 	left     int64 // buffers in the model so far
 }
 
+// patience is the number of lines after which open texts are closed if their writers wrote nothing more.
+const patience = 4096
+
 // all reads the whole input. While no text is open, lines without a token are skipped.
 func (r *reader) all() {
-	for len(r.open) > 0 || r.in.skip() {
+	for r.open > 0 || r.in.skip() {
 		piece, line, ok := r.in.read()
 		if !ok {
 			break
 		}
 		w, rest := r.writerOf(piece)
-		k, whole := opener(rest)
-		if w.open != nil && !r.more(w, rest, k) || w.open == nil {
-			if k != terminated {
-				r.begin(w, k, whole, rest, line, piece)
-			}
+		k, word, whole := opener(rest)
+		if w.open != nil && r.more(w, rest, k, word) {
+			r.idle = 0
+		} else if k != terminated {
+			r.begin(w, &message{kind: k, line: line, words: word}, whole, rest, piece)
+			r.idle = 0
+		}
+		if r.idle++; r.idle > patience {
+			r.closeAll()
 		}
 	}
-	for len(r.open) > 0 {
-		r.close(r.open[0])
+	r.closeAll()
+	slices.SortStableFunc(r.failures, func(x, y *failure) int { return cmp.Compare(x.Line, y.Line) })
+}
+
+// closeAll closes the open texts in the order in which they began.
+func (r *reader) closeAll() {
+	if r.open == 0 {
+		return
+	}
+	var open []*writer
+	for _, w := range r.writers {
+		if w.open != nil {
+			open = append(open, w)
+		}
+	}
+	slices.SortFunc(open, func(x, y *writer) int { return cmp.Compare(x.open.line, y.open.line) })
+	for _, w := range open {
+		r.close(w)
 	}
 }
 
-// more gives a line to the open text of its writer. It returns false if the line begins another text, and closes the
-// open one if it has ended.
-func (r *reader) more(w *writer, rest []byte, k kind) bool {
+// more gives a line to the open text of its writer. It returns false if the line does not belong to it, and closes the
+// text. word is the opener that the line has: a second time, or after a whole failure, it begins another text.
+func (r *reader) more(w *writer, rest []byte, k kind, word uint32) bool {
 	m := w.open
-	if k != terminated && m.kind != stats && (k != sentence || m.kind == bfc || m.complete()) {
+	if k != terminated && m.kind != stats && (k != sentence || m.kind == bfc || m.words&word != 0 || m.complete()) || !m.accepts(rest) {
 		r.close(w)
 		return false
 	}
-	if !m.accepts(rest) {
-		r.close(w)
-	}
+	m.words |= word
 	return true
 }
 
-// complete reports whether the text so far is a whole failure: then another opener begins the next one.
+// complete reports whether the text so far is a whole failure. Errors of PyTorch and NCCL without figures may go on.
 func (m *message) complete() bool {
 	f := m.failure()
-	return f != nil && (f.requested > 0 || f.Needed > 0)
+	return f != nil && (f.requested > 0 || f.Needed > 0 || f.op != "" && f.op != nccl)
 }
 
-func (r *reader) begin(w *writer, k kind, whole bool, rest []byte, line int64, piece []byte) {
-	m := &message{kind: k, line: line}
+// begin opens a text with its first line.
+func (r *reader) begin(w *writer, m *message, whole bool, rest, piece []byte) {
+	if len(r.failures) >= maxFailures {
+		r.dropped++
+		return
+	}
 	before := r.in.before(piece)
 	if !whole {
 		r.prepend(m, before, w)
 	}
 	m.add(rest)
-	m.begin()
-	if k == summary && m.f == nil {
+	if m.begin(); m.kind == summary && m.f == nil {
 		return
 	}
-	if len(r.failures) < maxFailures {
-		m.frames = r.traceback(before, w)
-	}
+	m.frames = r.traceback(before, w)
 	w.open = m
-	r.open = append(r.open, w)
+	r.open++
 }
 
 // prepend adds the writer's line before a text whose beginning was wrapped.
@@ -137,12 +163,7 @@ func (r *reader) prepend(m *message, before []byte, w *writer) {
 func (r *reader) close(w *writer) {
 	m := w.open
 	w.open = nil
-	for i := range r.open {
-		if r.open[i] == w {
-			r.open = append(r.open[:i], r.open[i+1:]...)
-			break
-		}
-	}
+	r.open--
 	if m.kind == rootCause {
 		if found := firstRank.FindSubmatch(m.text); found != nil && r.first == 0 {
 			rank, _ := size(string(found[1]))
@@ -156,10 +177,6 @@ func (r *reader) close(w *writer) {
 	}
 	f.writer, f.frames, f.lastRequested = w, m.frames, f.requested
 	if r.repeats(f) {
-		return
-	}
-	if len(r.failures) >= maxFailures {
-		r.dropped++
 		return
 	}
 	r.failures = append(r.failures, f)
@@ -184,13 +201,18 @@ func (f *failure) figures() figures {
 // by a process that is not told apart, such as the launcher. It adds what f says to the earlier one.
 func (r *reader) repeats(f *failure) bool {
 	last, same := f.writer.last, r.known[f.figures()]
+	if same != nil && !slices.Equal(same.chunks, f.chunks) {
+		same = nil
+	}
 	switch {
 	case same != nil && same == last:
 	case same != nil && same.writer != f.writer && (same.writer.rank == unknownRank || f.writer.rank == unknownRank):
 		last = same
 	case last != nil && f.follows(last):
 		last.complete(f)
-		f.Times = 0
+		if !f.Growth {
+			f.Times = 0 // it says more about it
+		}
 	default:
 		return false
 	}
@@ -227,7 +249,7 @@ func (f *failure) complete(later *failure) {
 		figures.Line, figures.Times = f.Line, f.Times
 		f.Failure, f.peak, f.device = figures, later.peak, later.device
 	}
-	if later.program && len(f.buffers) == 0 {
+	if later.program && len(f.buffers)+len(f.chunks) == 0 {
 		f.program, f.buffers, f.Needed, f.module, f.Source = true, later.buffers, later.Needed, later.module, later.Source
 		f.requested = later.requested
 	}

@@ -67,11 +67,11 @@ type failure struct {
 	device, memory, allocator, module string
 	op, shape, dtype                  string // of the request
 
-	program   bool     // its buffers are those of a compiled program
-	buffers   []buffer // that the text lists
-	peak      int64    // of live bytes since the program began; 0 = not known
-	segments  []segment
-	addresses bool // buffers and segments have addresses
+	program  bool     // its buffers are those of a compiled program
+	buffers  []buffer // that the text lists, without addresses
+	chunks   []chunk  // the same, with addresses
+	segments []segment
+	peak     int64 // of live bytes since the program began; 0 = not known
 
 	writer *writer
 	frames []frame // of its traceback, innermost first
@@ -79,7 +79,6 @@ type failure struct {
 
 // buffer is a block that a text lists, or several of one size.
 type buffer struct {
-	addr             uint64
 	size, unpadded   int64
 	count            int64
 	op, shape, label string
@@ -87,6 +86,13 @@ type buffer struct {
 	file             string
 	line             int
 	note             string
+}
+
+// chunk is a block in use of a dump, of which there may be millions.
+type chunk struct {
+	addr uint64
+	size int64
+	op   string
 }
 
 // segment is memory that the allocator took from the device.

@@ -16,14 +16,15 @@ import (
 var (
 	// 2.1 and later. The first versions wrote "capacty".
 	torchNew = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + `\. GPU ?` + number + ` has a total capaci?ty of ` + torchSize +
-		`(?: of which ` + torchSize + ` is free)?\.(.*)`)
+		`(?: of which ` + torchSize + ` is free)?(.*)`)
 	torchNewUse = regexp.MustCompile(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
 		torchSize + ` is reserved by PyTorch but unallocated)?`)
 	torchProcess = regexp.MustCompile(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
 	torchAllowed = regexp.MustCompile(torchSize + ` allowed;`)
 	// To 2.0, and NPU. "cached" was reserved less allocated.
-	torchOld = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + ` \((?:GPU|NPU) ` + number + `; ` + torchSize + ` total capacity; ` + torchSize +
-		` already allocated; (?:` + torchSize + ` current active; )?(?:` + torchSize + ` free; )?(?:` + torchSize + ` allowed; )?` + torchSize + ` (cached|reserved in total)`)
+	torchOld = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + ` \((?:GPU|NPU) ` + number + `; ` + torchSize + ` total capacity` +
+		`(?:; ` + torchSize + ` already allocated(?:; ` + torchSize + ` current active)?(?:; ` + torchSize + ` free)?(?:; ` + torchSize + ` allowed)?(?:; ` + torchSize +
+		` (cached|reserved in total))?)?`)
 	torchMPS = regexp.MustCompile(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
 		`)?\)\. Tried to allocate ` + torchSize + ` on (shared|private) pool`)
 	torchAsync = regexp.MustCompile(`Allocation on device ` + number + ` would exceed allowed memory\. \(out of memory\) Currently allocated ?: ` + torchSize + ` Requested ?: ` + torchSize +
@@ -39,6 +40,9 @@ var (
 	bareError   = regexp.MustCompile(`Error: (CUDA|HIP|XPU|NPU)( error:)? out of memory`)
 )
 
+// nccl is the operation of NCCL's own requests.
+const nccl = "NCCL"
+
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
 func parseTorch(text string) *failure {
 	for _, parse := range []func(string) *failure{parseTorchNew, parseTorchOld, parseTorchMPS, parseTorchAsync, parseTorchOther, parseLibrary} {
@@ -53,6 +57,9 @@ func parseTorch(text string) *failure {
 func backend(name, index string) string { return strings.ToLower(name) + ":" + index }
 
 func parseTorchNew(text string) *failure {
+	if !strings.Contains(text, " has a total capac") { // regular expressions are slow
+		return nil
+	}
 	m := torchNew.FindStringSubmatch(text)
 	if m == nil {
 		return nil
@@ -113,6 +120,9 @@ func (f *failure) processes(text string) {
 }
 
 func parseTorchOld(text string) *failure {
+	if !strings.Contains(text, " total capacity") {
+		return nil
+	}
 	m := torchOld.FindStringSubmatch(text)
 	if m == nil {
 		return nil
@@ -121,10 +131,10 @@ func parseTorchOld(text string) *failure {
 	f.device = backend(m[1], m[3])
 	f.requested, f.Capacity, f.Live = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
 	f.free, f.Allowed = f.figure(m[7]), f.figure(m[8])
-	reserved := f.figure(m[9])
-	if m[10] == "cached" {
+	switch reserved := f.figure(m[9]); m[10] {
+	case "cached":
 		f.Unallocated, f.Reserved = reserved, units.AddSat(f.Live, reserved)
-	} else {
+	case "reserved in total":
 		f.Unallocated, f.Reserved = max(reserved-f.Live, 0), reserved
 	}
 	return f
@@ -161,6 +171,9 @@ func parseTorchOther(text string) *failure {
 		f.requested = max(f.figure(m[1]), 0)
 		return f
 	}
+	if !strings.Contains(text, " out of memory. Tried") {
+		return nil
+	}
 	if m := torch1EB.FindStringSubmatch(text); m != nil {
 		f := newFailure(lifetime.FromTorch)
 		f.device = strings.ToLower(m[1])
@@ -183,14 +196,14 @@ func parseLibrary(text string) *failure {
 	if m := ncclAlloc.FindStringSubmatch(text); m != nil {
 		f.requested, _ = size(m[2])
 		f.requested = max(f.requested, 0)
-		f.op = "NCCL"
+		f.op = nccl
 		if _, err := strconv.Atoi(m[1]); err == nil {
 			f.device = backend("cuda", m[1])
 		}
 		return f
 	}
 	if ncclFailure.MatchString(text) {
-		f.op = "NCCL"
+		f.op = nccl
 		return f
 	}
 	if m := library.FindStringSubmatch(text); m != nil {

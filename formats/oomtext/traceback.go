@@ -28,20 +28,20 @@ var (
 
 const (
 	maxFrames   = 256
-	maxBackward = 1024 // lines of the writer
+	maxBackward = 8192    // lines of all writers
+	maxLooked   = 1 << 20 // the same, of all failures
 )
 
-// traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped.
+// traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped. It
+// returns nothing if other lines stand where the traceback should begin.
 func (r *reader) traceback(before []byte, w *writer) (frames []frame) {
 	arrowLine, loose := 0, 0
-	for range maxBackward {
-		if len(before) == 0 || len(frames) >= maxFrames {
-			break
-		}
+	for lines := 0; lines < maxBackward && r.looked < maxLooked && len(before) > 0; lines++ {
+		r.looked++
 		at := bytes.LastIndexAny(before, "\r\n")
 		line := before[at+1:]
 		before = before[:max(at, 0)]
-		if len(line) == 0 || len(line) > maxPiece {
+		if len(line) == 0 || len(line) > maxPiece || !bytes.Contains(line, w.prefix) {
 			continue
 		}
 		rest, _, what, number := r.stripped(plain(line))
@@ -50,10 +50,10 @@ func (r *reader) traceback(before []byte, w *writer) (frames []frame) {
 		}
 		rest = bytes.TrimRight(rest, " \r")
 		if bytes.Contains(rest, began) {
-			break
+			return frames
 		}
 		if f, ok := frameOf(rest, arrowLine); ok {
-			if f.line > 0 {
+			if f.line > 0 && len(frames) < maxFrames {
 				frames = append(frames, f)
 			}
 			arrowLine = 0
@@ -67,7 +67,7 @@ func (r *reader) traceback(before []byte, w *writer) (frames []frame) {
 			continue // source code
 		}
 		if loose++; len(frames) > 0 || loose > 3 {
-			break
+			return nil
 		}
 	}
 	return frames
@@ -112,7 +112,7 @@ func function(text []byte) string {
 func stack(b *build.Builder, frames []frame) lifetime.StackID {
 	id := lifetime.StackID(0)
 	for _, f := range slices.Backward(frames) {
-		id = b.Call(b.Frame(lifetime.Frame{Function: f.function, File: f.file, Line: f.line, Kind: build.KindOfFrame(f.function, f.file)}), id)
+		id = b.Call(b.Frame(lifetime.Frame{Function: f.function, File: f.file, Line: f.line, Kind: lifetime.KindOfFrame(f.function, f.file)}), id)
 	}
 	return id
 }

@@ -14,9 +14,11 @@ const maxWriters = 4096
 
 // writer is a process that writes lines with a prefix of its own, or all lines without one.
 type writer struct {
-	key  string // the prefix, as far as it names the writer
+	key  string // "rank3"
 	name string // of the process in the model: "rank 3", "pid 77"; "" = not known
 	rank int64
+
+	prefix []byte // that names it
 
 	open *message // the text that it has begun
 	last *failure // the last failure that it printed
@@ -76,7 +78,7 @@ func detectSrun(head []byte) bool {
 }
 
 // stripped returns a line without its prefixes, and the prefix that names the writer.
-func (r *reader) stripped(line []byte) (rest []byte, key, what, number string) {
+func (r *reader) stripped(line []byte) (rest, named []byte, what, number string) {
 	const most = 4 // prefixes of a line
 	for range most {
 		if len(line) == 0 {
@@ -94,7 +96,7 @@ func (r *reader) stripped(line []byte) (rest []byte, key, what, number string) {
 			}
 			n = m[1]
 			if p.what != "" {
-				key = string(line[:m[1]])
+				named = bytes.TrimRight(line[:m[1]], " ")
 				what, number = p.what, string(line[m[2]:m[3]])
 			}
 			break
@@ -104,20 +106,20 @@ func (r *reader) stripped(line []byte) (rest []byte, key, what, number string) {
 		}
 		line = line[n:]
 	}
-	return line, key, what, number
+	return line, named, what, number
 }
 
 // writerOf returns the writer of a line and the line without its prefixes.
 func (r *reader) writerOf(line []byte) (*writer, []byte) {
-	rest, key, what, number := r.stripped(plain(line))
-	key = what + number // of several forms of a prefix
+	rest, named, what, number := r.stripped(plain(line))
+	key := what + number // there are several forms of a prefix
 	w := r.writers[key]
 	if w == nil && len(r.writers) >= maxWriters {
-		key, what = "", ""
+		key, what, named = "", "", nil
 		w = r.writers[key]
 	}
 	if w == nil {
-		w = &writer{key: key, rank: unknownRank}
+		w = &writer{key: key, rank: unknownRank, prefix: bytes.Clone(named)}
 		if what != "" {
 			w.name = what + " " + number
 		}

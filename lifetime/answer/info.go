@@ -119,7 +119,7 @@ type TopLevel struct {
 // OOM is a failed allocation.
 type OOM struct {
 	At              int64  `json:"at"`                // instant
-	RequestedBytes  int64  `json:"requested_bytes"`   // size of the allocation
+	RequestedBytes  int64  `json:"requested_bytes"`   // size of the allocation; 0 if unknown
 	DeviceFreeBytes *int64 `json:"device_free_bytes"` // free on the device; null if unknown
 
 	When string `json:"-"`
@@ -130,6 +130,7 @@ type Program struct {
 	Name   string // without the memory space
 	Memory string // number of the memory space
 	Inputs, Outputs, Temporaries, Constants,
+	Unsorted, // of an unknown purpose
 	Padding int64 // bytes
 }
 
@@ -263,6 +264,8 @@ func programOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
 			purpose = &p.Outputs
 		case lifetime.Constant:
 			purpose = &p.Constants
+		case lifetime.Plain:
+			purpose = &p.Unsorted
 		}
 		*purpose = units.AddSat(*purpose, r.Bytes)
 		p.Padding = units.AddSat(p.Padding, r.Bytes-r.Requested)

@@ -48,7 +48,7 @@ type Failure struct {
 	Holders   []Holder        `json:"holders"`   // who held memory at that instant, largest first
 	Buffers   []FailureBuffer `json:"buffers"`   // buffers that the text lists, in its order
 
-	Reason     string  `json:"reason"`     // why it failed; see the list below
+	Reason     string  `json:"reason"`     // why it failed: see "Reasons" below
 	Confidence float64 `json:"confidence"` // of the reason, 0 to 1
 	Advice     string  `json:"advice"`     // one thing to do
 	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
@@ -139,7 +139,7 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure 
 		out.OutsideBytes = figureOf(max(state.InProcess-max(state.Reserved, state.Live), 0))
 	}
 	if m.Site != 0 {
-		site := siteOf(t, m.Site)
+		site := siteOf(t, &s.SpaceInfo, m.Site)
 		out.Requester, out.Asked = &site, SiteName(t, &s.SpaceInfo, m.Site)
 	}
 	if static(&s.SpaceInfo) {
@@ -160,7 +160,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 		if name == "" {
 			name = SiteName(t, &s.SpaceInfo, r.Site)
 		}
-		f.Holders = append(f.Holders, Holder{siteOf(t, r.Site), t.Category(&s.SpaceInfo, r.Kind, r.Site), r.Bytes, r.Count, name})
+		f.Holders = append(f.Holders, Holder{siteOf(t, &s.SpaceInfo, r.Site), t.Category(&s.SpaceInfo, r.Kind, r.Site), r.Bytes, r.Count, name})
 	}
 	if m.Failure == nil {
 		return

@@ -31,6 +31,7 @@ type Peak struct {
 	Total         lifetime.Amount `json:"-"`
 	Places        []Place         `json:"-"` // the rows by name, largest first
 	UsageOnly     bool            `json:"-"`
+	Unknown       bool            `json:"-"` // nothing was recorded about the memory in use
 	Limit         int64           `json:"-"` // 0 = unknown
 	Fragmentation *float64        `json:"-"` // as reported by the allocator; nil if not reported
 	Program       *Program        `json:"-"` // nil for the recording of a run
@@ -165,7 +166,7 @@ func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak 
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{},
-		When: when(s, at), UsageOnly: usageOnly, Limit: s.Limit, Fragmentation: fragmentation}
+		When: when(s, at), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
 	}

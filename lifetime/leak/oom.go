@@ -30,9 +30,13 @@ func outOfMemory(p *Pass) []Finding {
 	at := last.Begin
 	level := p.Space.LevelAt(at, lifetime.Occupied)
 	f.add(figure(FigFailures, failed), figure(FigAfter, at-p.Space.Begin), figure(FigRequested, last.Requested), figure(FigInUse, level))
-	text := fmt.Sprintf("an allocation of %s failed at %s", units.Bytes(last.Requested), p.since(at))
+	of := ""
+	if last.Requested > 0 {
+		of = " of " + units.Bytes(last.Requested)
+	}
+	text := fmt.Sprintf("an allocation%s failed at %s", of, p.since(at))
 	if failed > 1 {
-		text = fmt.Sprintf("%s allocations failed, the last of %s at %s", units.Count(int64(failed)), units.Bytes(last.Requested), p.since(at))
+		text = fmt.Sprintf("%s allocations failed, the last%s at %s", units.Count(int64(failed)), of, p.since(at))
 	}
 	why, reason := p.causeOfFailure(&f, last, level), f.Cause.String()
 	f.Suggestions = []string{f.Cause.Advice()}

@@ -58,7 +58,10 @@ func (p *Plot) OOMs() {
 		if m.Kind != lifetime.OOM || m.Begin < p.From || m.Begin >= p.To {
 			continue
 		}
-		text := "out of memory: " + units.Bytes(m.Requested) + " requested"
+		text := "out of memory"
+		if m.Requested > 0 {
+			text += ": " + units.Bytes(m.Requested) + " requested"
+		}
 		if m.Free >= 0 {
 			text += ", " + units.Bytes(m.Free) + " free"
 		}

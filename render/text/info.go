@@ -78,9 +78,17 @@ func (p *Page) space(s *answer.Space) {
 		if o.DeviceFreeBytes != nil {
 			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
 		}
-		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", units.Bytes(o.RequestedBytes), o.When, free)
+		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), o.When, free)
 	}
 	p.row("recorded", "%s", strings.Join(s.Facts, ", "))
+}
+
+// requested formats the size of a failed allocation.
+func requested(bytes int64) string {
+	if bytes == 0 {
+		return "an unknown size"
+	}
+	return units.Bytes(bytes)
 }
 
 // levels writes rows on the memory in use.

@@ -28,6 +28,10 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 }
 
 func (p *Page) peak(k *answer.Peak, by string) {
+	if k.Unknown {
+		p.Line("%s %s\nthe memory in use was not recorded", Printable(k.File), Printable(k.Space))
+		return
+	}
 	in := " in " + units.Plural(k.Total.Count, "buffer")
 	if k.UsageOnly {
 		in = ""
@@ -132,9 +136,13 @@ func rest(places []answer.Place) (sum lifetime.Amount) {
 // instructions writes the places of a compiled program, two lines per row.
 func (p *Page) instructions(k *answer.Peak) {
 	o := k.Program
-	total := o.Inputs + o.Outputs + o.Temporaries + o.Constants
-	p.Line("inputs %s, outputs %s, temporaries %s, constants %s\npadding %s, %s of the total", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
-		units.Bytes(o.Temporaries), units.Bytes(o.Constants), units.Bytes(o.Padding), shareOf(o.Padding, total))
+	total := o.Inputs + o.Outputs + o.Temporaries + o.Constants + o.Unsorted
+	unsorted := ""
+	if o.Unsorted > 0 {
+		unsorted = ", unknown " + units.Bytes(o.Unsorted)
+	}
+	p.Line("inputs %s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
+		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted, units.Bytes(o.Padding), shareOf(o.Padding, total))
 	row := func(bytes, share, padding, kind, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-9s  ", bytes, share, padding, kind)
 		p.Line("%s", strings.TrimRight(line+Shorten(text, p.width-len(line)), " "))

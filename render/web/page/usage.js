@@ -74,7 +74,7 @@ export class UsageGraph {
     this.drawSteps(u);
     for (const oom of space.ooms) {
       line(u, oom.begin, style('bad'), [4, 3]);
-      label(u, oom.begin, u.bbox.top + 12 * devicePixelRatio, `OOM, ${bytes(oom.requested)} requested`, style('bad'));
+      label(u, oom.begin, u.bbox.top + 12 * devicePixelRatio, oom.requested ? `OOM, ${bytes(oom.requested)} requested` : 'OOM', style('bad'));
     }
     this.drawPeak(u);
     if (this.marks.buffer !== null) this.drawBuffer(u, this.marks.buffer);
