@@ -82,6 +82,7 @@ var allowed = []struct {
 	{"formats/chrometrace/internal/scan", nil, false},
 	{"formats/chrometrace", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/chrometrace/internal/scan", "internal/units"}, false},
 	{"formats/gpumemprof", []string{"lifetime", "lifetime/build", "lifetime/loss"}, false},
+	{"formats/oomtext", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"formats/jaxprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/internal/wire"}, true},
 	// Formats stand apart from each other, but for compiled programs: XProf profiles have
 	// them, and so do files of their own.

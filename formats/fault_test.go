@@ -17,7 +17,7 @@ import (
 // kinds are captures of all formats except the native one.
 var kinds = []string{
 	leak, profile, "../testdata/xplane/padded.hlo.pb", "../testdata/jaxprof/leak_after.memory.prof",
-	"../testdata/gpumemprof/both.json", "../testdata/chrome/cpu_leak.json.gz", "../testdata/chrome/cpu_leak.timeline.raw.json.gz",
+	"../testdata/gpumemprof/both.json", "../testdata/oomtext/versions.log", "../testdata/chrome/cpu_leak.json.gz", "../testdata/chrome/cpu_leak.timeline.raw.json.gz",
 }
 
 // TestBrokenDisk checks that a read error in the middle of a file is returned. The part

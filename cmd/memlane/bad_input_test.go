@@ -141,7 +141,12 @@ func badInputs(t *testing.T) map[string]string {
 		"zeros":                           strings.Repeat("\x00", 1<<20),
 		"text, or a file of another kind": "Dear diary,\nall is well.\n",
 		"JSON of another kind":            `{"layers": []}`,
-		"a zip archive":                   "PK\x03\x04 and so on",
+		"a log without a failure":         "step 1\nuse a smaller batch if you see \"CUDA out of memory\"\n",
+		"a log that is cut off":           "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 4 has a total capac",
+		"a dump of memory with a chunk twice": "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.0KiB\nNext region of size 2048\n" +
+			strings.Repeat("InUse at 1000 of size 1024 next 1\n", 2) + "2 Chunks of size 1024 totalling 2.0KiB\n",
+		"an absurd number of blocks": "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.0KiB\n" + fmt.Sprintf("%d Chunks of size %d totalling 8EiB\n", huge, huge),
+		"a zip archive":              "PK\x03\x04 and so on",
 
 		"damaged gzip":                      "\x1f\x8b\x08\xff nonsense",
 		"damaged zstd":                      string(overwritten(zstded(bytes.Repeat([]byte(pickle), 20)))),

@@ -6,15 +6,16 @@ and which of them leak.
 
 A CAPTURE is a PyTorch memory snapshot, a Chrome trace of the PyTorch profiler, an
 XProf profile of TensorFlow or JAX (a *.xplane.pb file, or the folder that the
-profiler wrote into), a device memory profile of JAX, a program that XLA compiled
-or a result of gpumemprof, plain or compressed with gzip or zstd. "-" is standard
-input.
+profiler wrote into), a device memory profile of JAX, a program that XLA compiled,
+a result of gpumemprof, or a log with the error that a program printed when memory
+ran out, plain or compressed with gzip or zstd. "-" is standard input.
 
 	info     summarize a capture: counts, peaks, fragmentation, warnings
 	leaks    find leaks and other problems, most severe first
 	report   report everything: what to do first, findings, figures, peak
 	diff     compare two captures by call site: new, gone, grew, shrank
 	peak     break down the memory at the peak by call site
+	oom      explain why an allocation failed: who asked, who held it, what to do
 	ops      list the memory that operators of a trace allocated and freed
 	svg      draw buffers over time, usage, or the peak by buffer
 	serve    show the interactive page in a browser on this machine

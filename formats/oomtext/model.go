@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // maxBuffers bounds the buffers of a file, because a line of a few bytes can claim any number of them. A line beyond the
@@ -147,9 +148,14 @@ func (m *modeller) chunks() {
 				next[place{c.addr, c.size}] = true
 			}
 		}
-		now := map[place]int64{}
+		now, seen := map[place]int64{}, make(map[uint64]bool, len(f.chunks))
 		for _, c := range f.chunks {
 			at := place{c.addr, c.size}
+			if seen[c.addr] {
+				m.b.Lose(loss.IncompleteRecord, 1, c.size, fmt.Sprintf("two chunks at %#x", c.addr))
+				continue
+			}
+			seen[c.addr] = true
 			begin, ok := began[at]
 			if !ok {
 				begin = int64(i)

@@ -2,20 +2,18 @@ package oomtext
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
+// sure are words that hardly stand in other texts.
+var sure = []string{" out of memory. Tried to allocate ", " out of memory trying to allocate ", "Ran out of memory in memory space ", "Ran out of memory on HBM",
+	"memory while trying to allocate ", "MPS backend out of memory", "would exceed allowed memory", "DefaultCPUAllocator: ", "OOM when allocating tensor",
+	"_STATUS_ALLOC_FAILED", "Failed to CUDA calloc", "That was not possible", "Out of memory allocating ", "memory summary, device ID", statsKey}
+
 // Sniff reports whether head is text that has the words of an out-of-memory message.
 func Sniff(head []byte) bool {
-	if !Text(head) {
-		return false
-	}
-	for _, o := range openers {
-		if bytes.Contains(head, []byte(o.words)) {
-			return true
-		}
-	}
-	return false
+	return Text(head) && slices.ContainsFunc(sure, func(words string) bool { return bytes.Contains(head, []byte(words)) })
 }
 
 // Text reports whether head is the beginning of a text file. A message may stand anywhere in a log, so its first bytes

@@ -9,25 +9,39 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// maxFailures is the maximum number of failures that are written in full.
+// maxFailures is the maximum number of failures that are written in full, and of those that a line names.
 const maxFailures = 8
 
-// OOMs writes failed allocations: who asked, what was there, who held it, why it failed, and what to do.
+// OOMs writes failed allocations: who asked, what was there, who held it, why it failed, and what to do. Failures with the
+// same request, place and reason, such as those of many ranks, are written once.
 func OOMs(w io.Writer, a *answer.OOMs, s Style) error {
 	p := NewPage(s)
-	for i := range a.OOMs[:min(len(a.OOMs), maxFailures)] {
+	var groups [][]*answer.Failure
+	index := map[string]int{}
+	for i := range a.OOMs {
+		f := &a.OOMs[i]
+		key := strings.Join([]string{f.File, f.Source, f.Program, f.Reason, asked(f)}, "\x00")
+		k, ok := index[key]
+		if !ok {
+			k = len(groups)
+			index[key] = k
+			groups = append(groups, nil)
+		}
+		groups[k] = append(groups[k], f)
+	}
+	for i, group := range groups[:min(len(groups), maxFailures)] {
 		if i > 0 {
 			p.Line("")
 		}
-		p.failure(&a.OOMs[i])
+		p.failure(group[0], group[1:])
 	}
-	if n := len(a.OOMs) - maxFailures; n > 0 {
+	if n := len(groups) - maxFailures; n > 0 {
 		p.Line("\n%s", more(n, "failure"))
 	}
 	return p.To(w)
 }
 
-func (p *Page) failure(f *answer.Failure) {
+func (p *Page) failure(f *answer.Failure, alike []*answer.Failure) {
 	p.Line("%s", Printable(head(f)))
 	const indent = "       "
 	line := func(label, text string) {
@@ -38,6 +52,20 @@ func (p *Page) failure(f *answer.Failure) {
 	line("held", held(f))
 	line("why", fmt.Sprintf("%s: %s; confidence %.0f %%", strings.ReplaceAll(f.Reason, "_", " "), f.Why, 100*f.Confidence))
 	line("do", f.Advice+" Next: "+f.Next)
+	var names []string
+	for _, other := range alike[:min(len(alike), maxFailures)] {
+		name := other.Space
+		if other.Line != nil {
+			name += fmt.Sprintf(" in line %d", *other.Line)
+		}
+		names = append(names, name)
+	}
+	if n := len(alike) - maxFailures; n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	if names != nil {
+		line("also", strings.Join(names, ", "))
+	}
 }
 
 // head names the failure: file, line, process and device.
