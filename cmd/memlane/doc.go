@@ -15,7 +15,7 @@ ran out, plain or compressed with gzip or zstd. "-" is standard input.
 	report   report everything: what to do first, findings, figures, peak
 	diff     compare two captures by call site: new, gone, grew, shrank
 	peak     break down the memory at the peak by call site
-	oom      explain why an allocation failed: who asked, who held it, what to do
+	oom      explain why an allocation failed, from a recording or a log
 	ops      list the memory that operators of a trace allocated and freed
 	svg      draw buffers over time, usage, or the peak by buffer
 	serve    show the interactive page in a browser on this machine

@@ -233,6 +233,7 @@ func TestHelpExamples(t *testing.T) {
 		"old.pickle": "torchsnap/pair_before.pickle", "new.pickle": "torchsnap/pair_after.pickle", "trace.json": "chrome/cpu_leak.json.gz",
 		"trace.json.gz": "chrome/cpu_leak.json.gz", "rank0.json": "chrome/cpu_leak.json.gz", "rank1.json": "chrome/cpu_leak.json.gz",
 		"host.xplane.pb": "xplane/tf_leak.xplane.pb", "step.hlo.pb": "xplane/jax_donate.jit_donated.hlo.pb", "results.json": "gpumemprof/both.json",
+		"train.log": "oomtext/wrapped.log",
 	} {
 		data, err := os.ReadFile(filepath.Join("../../testdata", from))
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // answers are the types of the JSON output of commands, by their names in the schema.
-var answers = map[string]string{"info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff"}
+var answers = map[string]string{"oom": "OOMs", "info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff"}
 
 // TestJSON validates the JSON output for every capture against the schema, without extra
 // fields. Each field of the schema must have a value in some output.
@@ -33,6 +33,10 @@ func TestJSON(t *testing.T) {
 	pairs := [][]string{{pickles(t)["pair_before"], pickles(t)["pair_after"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss_fixed"]}, traces(t)[:2],
 		{pickles(t)["leak_loss_fixed"], pickles(t)["leak_loss"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss"]}, {"../../testdata/native/programs.native", "../../testdata/native/runtime.native"},
 		{damaged(t), pickles(t)["frag_oom"]}, {pickles(t)["frag_oom"], damaged(t)}, {program, program}, {traces(t)[0], program}}
+	logs := [][]string{{pickles(t)["frag_oom"]}}
+	for _, log := range []string{"versions", "xla", "torchrun_4ranks", "bfc_frag"} {
+		logs = append(logs, []string{"../../testdata/oomtext/" + log + ".log"})
+	}
 	schema := strictSchema(t)
 	written := map[string]bool{}
 	for _, d := range []struct {
@@ -40,7 +44,7 @@ func TestJSON(t *testing.T) {
 		of      [][]string
 	}{
 		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks},
-		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"ops --json", ops}, {"diff --json", pairs},
+		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
 	} {
 		name := answers[strings.Fields(d.command)[0]]
 		compiled, err := schema.compiler.Compile("schema.json#/$defs/" + name)

@@ -12,7 +12,7 @@ import (
 func oomCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "oom",
-		Usage:     "explain why an allocation failed: who asked, who held the memory, what to do",
+		Usage:     "explain why an allocation failed, from a recording or a log",
 		ArgsUsage: "CAPTURE...",
 		Description: "A CAPTURE is a recording, or the text that the program printed: a log of any\n" +
 			"size with the errors of PyTorch, XLA or TensorFlow in it. A failure that was\n" +

@@ -145,9 +145,21 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure 
 	if static(&s.SpaceInfo) {
 		out.Program = cmp.Or(s.Module, "a program without a name")
 	}
+	if padding := paddingOf(s); why.Reason == leak.ReasonPadding {
+		proof := units.Bytes(padding) + " of the listed buffers are padding"
+		out.Proof = &proof
+	}
 	out.held(t, s, m)
 	out.Next = nextStep(&out, m.Failure == nil)
 	return out
+}
+
+// paddingOf returns the bytes of padding in the buffers of a compiled program.
+func paddingOf(s *lifetime.Space) (bytes int64) {
+	for i := range s.Buffers {
+		bytes = units.AddSat(bytes, s.Buffers[i].Size-s.Buffers[i].Requested)
+	}
+	return bytes
 }
 
 // held adds who held memory, and the buffers that a text lists.

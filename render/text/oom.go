@@ -50,7 +50,11 @@ func (p *Page) failure(f *answer.Failure, alike []*answer.Failure) {
 	line("asked", asked(f))
 	line("there", there(f))
 	line("held", held(f))
-	line("why", fmt.Sprintf("%s: %s; confidence %.0f %%", strings.ReplaceAll(f.Reason, "_", " "), f.Why, 100*f.Confidence))
+	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Why
+	if f.Proof != nil {
+		why += "; " + *f.Proof
+	}
+	line("why", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence))
 	line("do", f.Advice+" Next: "+f.Next)
 	var names []string
 	for _, other := range alike[:min(len(alike), maxFailures)] {

@@ -166,6 +166,31 @@ Peak buffers:
     log.add("ValueError: Allocation (size=21474836480) would exceed memory (size=17179869184) :: #allocation14167 [shape = 'f32[320,4096,4096]{1,2,0:T(8,128)}', space=hbm, size = 0xffffffffffffffff, tag = 'output of fusion.3@{}'] :: <no-hlo-instruction>",
             device="tpu", requested=[21474836480, 0], capacity=[17179869184, 0], reason="larger_than_device", requester=None,
             buffers=[{"bytes": [21474836480, 0], "shape": "f32[320,4096,4096]{1,2,0:T(8,128)}", "op": ""}])
+    padded = """XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 17.60G of 15.75G hbm. Exceeded hbm capacity by 1.85G.
+
+Total hbm usage >= 17.85G:
+    reserved        258.00M 
+    program          17.10G 
+    arguments       512.00M 
+
+Output size 0B; shares 0B with arguments.
+
+Program hbm requirement 17.10G:
+    HLO temp         17.10G (12.5% utilization: Unpadded (2.14G) Padded (17.10G), 0.0% fragmentation (1.0K))
+
+  Largest program allocations in hbm:
+
+  1. Size: 16.00G
+     Operator: op_name="jit(one_hot)/jit(main)/eq" source_file="/app/one_hot.py" source_line=12
+     Shape: f32[8192,32768,16]{2,1,0:T(8,128)}
+     Unpadded size: 2.00G
+     Extra memory due to padding: 14.00G (8.0x expansion)
+     XLA label: fusion.3 = fusion(iota), kind=kLoop, calls=fused_computation
+     Allocation type: HLO temp
+     ==========================
+"""
+    log.add(padded, device="tpu", needed=figure(S("17.60G")), capacity=figure(S("15.75G")), exceeded=figure(S("1.85G")), reason="padding", requester=None,
+            buffers=[{"bytes": figure(S("16.00G")), "padding": figure(S("14.00G")), "shape": "f32[8192,32768,16]{2,1,0:T(8,128)}", "op": "jit(one_hot)/jit(main)/eq"}])
     log.add("W tensorflow/core/common_runtime/bfc_allocator.cc:217] Ran out of memory trying to allocate 1.09GiB. The caller indicates that this is not a failure, but may mean that there could be performance gains if more memory is available.",
             device="gpu", requested=figure(S("1.09GiB")), reason="survived", requester=None)
     driver = "\n".join(f"2019-07-21 23:26:35.0{i}0216: E tensorflow/stream_executor/cuda/cuda_driver.cc:828] failed to allocate {n / M:.2f}M ({n} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
