@@ -355,6 +355,7 @@ type Failure struct {
 	First  bool   // the launcher names its process as the first that failed
 
 	Survived bool  // the text says that the program went on
+	Absurd   bool  // the request was for more than 2^60 bytes: a wrong size
 	Growth   bool  // an allocator asked the driver for more, and did not get it
 	Rounding int64 // largest rounding error of the figures: half a unit of their last digit
 

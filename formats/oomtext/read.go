@@ -118,7 +118,7 @@ func (r *reader) more(w *writer, rest []byte, k kind, word uint32) bool {
 // complete reports whether the text so far is a whole failure. Errors of PyTorch and NCCL without figures may go on.
 func (m *message) complete() bool {
 	f := m.failure()
-	return f != nil && (f.requested > 0 || f.Needed > 0 || f.op != "" && f.op != nccl)
+	return f != nil && (f.requested > 0 || f.Needed > 0 || f.Absurd || f.op != "" && f.op != nccl)
 }
 
 // begin opens a text with its first line.

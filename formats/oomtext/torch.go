@@ -177,7 +177,7 @@ func parseTorchOther(text string) *failure {
 	if m := torch1EB.FindStringSubmatch(text); m != nil {
 		f := newFailure(lifetime.FromTorch)
 		f.device = strings.ToLower(m[1])
-		f.requested = 1<<60 + 1
+		f.Absurd = true
 		return f
 	}
 	if m := torchCut.FindStringSubmatch(text); m != nil {

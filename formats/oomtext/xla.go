@@ -16,7 +16,6 @@ var (
 	tpuSpace = regexp.MustCompile(`Ran out of memory in memory space ([a-z]+)\. Used ` + xlaSize + ` of ` + xlaSize + ` [a-z]+\.(?: Exceeded [a-z]+ capacity by ` + xlaSize + `)?`)
 	tpuTotal = regexp.MustCompile(`Total [a-z]+ usage >= ` + xlaSize + `: reserved (?:unknown size|` + xlaSize + `) program (?:unknown size|` + xlaSize +
 		`) arguments (?:unknown size|` + xlaSize + `)`)
-	tpuOutput = regexp.MustCompile(`Output size ` + xlaSize + `; shares ` + xlaSize + ` with arguments`)
 	tpuTemp   = regexp.MustCompile(`HLO temp ` + xlaSize + ` \(([0-9.]+)% utilization`)
 	tpuBuffer = regexp.MustCompile(`[0-9]+\. Size: ` + xlaSize + `(?: Operator: (.*?))?(?: Shape: (.*?))?(?: Unpadded size: ` + xlaSize +
 		`)?(?: Extra memory due to padding: ` + xlaSize + ` \([0-9.]+x expansion\))?(?: XLA label: (.*?))?(?: Allocation type: ([A-Za-z ]+?))? =====`)

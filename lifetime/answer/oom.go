@@ -2,6 +2,8 @@ package answer
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,11 +56,12 @@ type Failure struct {
 	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
 	Next       string  `json:"next"`       // command that shows more, or how to record more
 
-	When     string `json:"-"`
-	Program  string `json:"-"` // compiled program, "" for others
-	Asked    string `json:"-"` // name of the requester
-	Why      string `json:"-"` // the reason in words
-	Survived bool   `json:"-"`
+	When    string `json:"-"`
+	Program string `json:"-"` // compiled program, "" for others
+	Asked   string `json:"-"` // name of the requester
+	Why     string `json:"-"` // the reason in words
+	BySize  string `json:"-"` // the held buffers by size, if their origin was not recorded
+	Absurd  bool   `json:"-"` // the request was for more than 2^60 bytes
 }
 
 // Holder is the memory that one call site or operation held.
@@ -122,12 +125,15 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure 
 	state, why := leak.StateAt(s, m), leak.WhyFailed(s, m)
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
-		First: state.First, Device: s.Device, Survived: state.Survived, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
+		First: state.First, Device: s.Device, Absurd: state.Absurd, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
 		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free), LimitBytes: figureOf(state.Allowed),
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
 		Reason: string(why.Reason), Confidence: why.Confidence, Advice: why.Reason.Advice(state.Source), Why: why.Reason.Words(),
+	}
+	if state.Absurd {
+		out.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
 	}
 	if m.Failure != nil {
 		out.Line = &state.Line
@@ -168,16 +174,17 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 		if len(f.Holders) == maxHeld || s.UsageOnly() {
 			break
 		}
-		name := RowNames[r.Kind]
-		if name == "" {
-			name = SiteName(t, &s.SpaceInfo, r.Site)
-		}
+		name := cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site))
 		f.Holders = append(f.Holders, Holder{siteOf(t, &s.SpaceInfo, r.Site), t.Category(&s.SpaceInfo, r.Kind, r.Site), r.Bytes, r.Count, name})
 	}
 	if m.Failure == nil {
 		return
 	}
-	live := slices.DeleteFunc(s.LiveAt(m.Begin), func(i int) bool { return s.BufNotes != nil && s.BufNotes[i] != 0 }) // sums
+	live := s.LiveAt(m.Begin)
+	if len(f.Holders) == 1 && len(live) > 0 && s.Buffers[live[0]].Site == 0 {
+		f.BySize = bySize(s, live)
+	}
+	live = slices.DeleteFunc(live, func(i int) bool { return s.BufNotes != nil && s.BufNotes[i] != 0 }) // sums
 	if !static(&s.SpaceInfo) {
 		slices.SortStableFunc(live, func(x, y int) int { return cmp.Compare(s.Buffers[y].Size, s.Buffers[x].Size) })
 	}
@@ -191,6 +198,41 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 		}
 		f.Buffers = append(f.Buffers, buffer)
 	}
+}
+
+// holderName returns the name of a holder. Of a compiled program's buffer it is the end of the operation, the line and the shape
+// without its layout.
+func holderName(t *lifetime.Tables, s *lifetime.Space, id lifetime.SiteID) string {
+	site := &t.Sites[id]
+	if !static(&s.SpaceInfo) || site.Shape == "" {
+		return SiteName(t, &s.SpaceInfo, id)
+	}
+	op, _, _ := strings.Cut(site.Op, "[")
+	name := cmp.Or(op[strings.LastIndex(op, "/")+1:], site.Instr)
+	if place := sourcePlace(t, id); place != "" {
+		name += " (" + place + ")"
+	}
+	shape, _, _ := strings.Cut(site.Shape, "{")
+	return strings.TrimSpace(name + " " + shape)
+}
+
+// bySize returns the largest groups of buffers of one size, for one line of text.
+func bySize(s *lifetime.Space, live []int) string {
+	counts := map[int64]int64{}
+	for _, i := range live {
+		counts[s.Buffers[i].Size]++
+	}
+	sizes := slices.SortedFunc(maps.Keys(counts), func(x, y int64) int {
+		return cmp.Or(cmp.Compare(float64(y)*float64(counts[y]), float64(x)*float64(counts[x])), cmp.Compare(y, x))
+	})
+	var parts []string
+	for _, size := range sizes[:min(len(sizes), 4)] {
+		parts = append(parts, fmt.Sprintf("%s of %s", units.Count(counts[size]), units.Bytes(size)))
+	}
+	if n := len(sizes) - len(parts); n > 0 {
+		parts = append(parts, units.Plural(n, "smaller group"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // nextStep returns the command that shows more, or how to record more.
@@ -213,8 +255,12 @@ func nextStep(f *Failure, recorded bool) string {
 // Largest returns the names and bytes of the largest holders, for one line of text.
 func (f *Failure) Largest(n int) string {
 	var parts []string
+	const little = 100 // times less than the largest
 	for i := range f.Holders[:min(n, len(f.Holders))] {
 		h := &f.Holders[i]
+		if h.Bytes < f.Holders[0].Bytes/little {
+			break
+		}
 		text := h.Name + " " + units.Bytes(h.Bytes)
 		if h.Buffers > 1 {
 			text += " in " + units.Count(h.Buffers)

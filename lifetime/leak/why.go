@@ -84,6 +84,8 @@ func WhyFailed(s *lifetime.Space, m *lifetime.Mark) Why {
 		return ofProgram(s)
 	case f.Source == lifetime.FromXLA && m.Free >= 0:
 		return ofRuntime(&f, m)
+	case f.Absurd:
+		return Why{ReasonLarger, 0.95}
 	case m.Requested == 0:
 		return ofState(&f)
 	case f.Source == lifetime.FromTensorFlow:
@@ -180,7 +182,7 @@ func ofTorch(f *lifetime.Failure, m *lifetime.Mark) Why {
 	}
 	share := func(part, whole int64) float64 { return float64(part) / float64(max(whole, 1)) }
 	switch {
-	case request > 1<<60, capacity >= 0 && request > capacity:
+	case capacity >= 0 && request > capacity:
 		return Why{ReasonLarger, 0.95}
 	case f.Allowed >= 0 && f.InProcess >= 0 && f.Reserved < 0: // MPS
 		if f.InProcess-f.Live > f.InProcess/2 {

@@ -365,7 +365,9 @@ func (f *fields) failure() *lifetime.Failure {
 			*figure = f.int(key)
 		}
 	}
-	failure.First, failure.Survived, failure.Growth = f.key["first"] == "true", f.key["survived"] == "true", f.key["growth"] == "true"
+	for key, flag := range map[string]*bool{"first": &failure.First, "survived": &failure.Survived, "growth": &failure.Growth, "absurd": &failure.Absurd} {
+		*flag = f.key[key] == "true"
+	}
 	return &failure
 }
 

@@ -127,7 +127,7 @@ func (n *writer) failure(f *lifetime.Failure) {
 	for _, flag := range []struct {
 		key string
 		set bool
-	}{{"first", f.First}, {"survived", f.Survived}, {"growth", f.Growth}} {
+	}{{"first", f.First}, {"survived", f.Survived}, {"growth", f.Growth}, {"absurd", f.Absurd}} {
 		if flag.set {
 			fmt.Fprintf(n.w, " %s=true", flag.key)
 		}

@@ -109,6 +109,8 @@ func asked(f *answer.Failure) string {
 	switch {
 	case f.NeededBytes != nil && f.RequestedBytes == nil:
 		return fmt.Sprintf("%s needs %s", who, units.Bytes(*f.NeededBytes))
+	case f.Absurd:
+		return "more than 1 EiB by " + who
 	case f.RequestedBytes == nil:
 		return who + "; the text does not say how much"
 	}
@@ -147,6 +149,9 @@ func there(f *answer.Failure) string {
 func held(f *answer.Failure) string {
 	if len(f.Holders) == 0 {
 		return "the text does not say; a recording does"
+	}
+	if f.BySize != "" {
+		return fmt.Sprintf("%s; the text does not say by whom: %s", units.Plural(f.Holders[0].Buffers, "buffer"), f.BySize)
 	}
 	return f.Largest(3)
 }
