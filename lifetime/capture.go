@@ -149,6 +149,10 @@ type Space struct {
 	BufNotes  []NoteID // the program's text about the buffer
 	ValueIDs  []int64  // ID of its Value
 
+	// FreeRequests has the instant at which the program freed a buffer. It is before End
+	// if other events came in between, because other streams still used the memory.
+	FreeRequests []int64
+
 	// Reports are the reports of the allocator in file order. Readers record them
 	// instead of buffers if the Builder keeps build.Reports.
 	Reports chunked.List[AllocatorEvent]

@@ -131,7 +131,7 @@ func (s *Space) checkEnds() error {
 
 // checkColumns verifies the optional columns, values, regions, marks and totals.
 func (c *Capture) checkColumns(s *Space) error {
-	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.ValueIDs)} {
+	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.ValueIDs), len(s.FreeRequests)} {
 		if n != 0 && n != len(s.Buffers) {
 			return fmt.Errorf("a column of %d for %d buffers", n, len(s.Buffers))
 		}
@@ -139,6 +139,11 @@ func (c *Capture) checkColumns(s *Space) error {
 	for i, site := range s.FreeSites {
 		if int(site) >= len(c.Sites) {
 			return fmt.Errorf("buffer %d: freed by site %d of %d", i, site, len(c.Sites))
+		}
+	}
+	for i, t := range s.FreeRequests {
+		if b := &s.Buffers[i]; t < b.Begin || t > b.End {
+			return fmt.Errorf("buffer %d: its free was requested at %d, it lives from %d to %d", i, t, b.Begin, b.End)
 		}
 	}
 	for i, note := range s.BufNotes {

@@ -80,6 +80,9 @@ func spelled(c *lifetime.Capture) string {
 			if s.ValueIDs != nil {
 				columns = append(columns, s.ValueIDs[i])
 			}
+			if s.FreeRequests != nil {
+				columns = append(columns, s.FreeRequests[i])
+			}
 			id := b.Site
 			b.Site = 0
 			row(b, id, columns...)
@@ -100,7 +103,7 @@ func spelled(c *lifetime.Capture) string {
 			row(v, id)
 		}
 		whole := *s
-		whole.Buffers, whole.Regions, whole.Marks, whole.Values, whole.FreeSites, whole.BufNotes, whole.ValueIDs = nil, nil, nil, nil, nil, nil, nil
+		whole.Buffers, whole.Regions, whole.Marks, whole.Values, whole.FreeSites, whole.BufNotes, whole.ValueIDs, whole.FreeRequests = nil, nil, nil, nil, nil, nil, nil, nil
 		for v, i := reflect.ValueOf(whole), 0; i < v.NumField(); i++ { // unexported fields and pointers follow from the others
 			if f := v.Type().Field(i); f.IsExported() && f.Name != "Reports" {
 				fmt.Fprintf(&out, "%s=%+v ", f.Name, v.Field(i).Interface())

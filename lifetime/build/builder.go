@@ -238,9 +238,10 @@ func (b *Builder) Interval(space SpaceRef, v Interval) {
 // Interval is a buffer with its entries in the optional columns; 0 and nil = none.
 type Interval struct {
 	lifetime.Buffer
-	FreeSite lifetime.SiteID
-	Note     lifetime.NoteID
-	ValueID  *int64
+	FreeSite    lifetime.SiteID
+	Note        lifetime.NoteID
+	ValueID     *int64
+	FreeRequest *int64
 }
 
 // Value records a logical buffer of a compiled program.

@@ -453,3 +453,27 @@ func TestUnusualFacts(t *testing.T) {
 		}
 	})
 }
+
+// TestFreeRequests: the column has the end of a buffer, but the request if events came
+// between the request and the free.
+func TestFreeRequests(t *testing.T) {
+	b := New(Everything)
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.InOrder(s)
+	b.Describe(s, lifetime.SpaceInfo{})
+	for _, f := range []fact{
+		alloc(1, 0x1000, 100, ""), alloc(2, 0x2000, 100, ""), alloc(3, 0x3000, 100, ""),
+		freeRequested(4, 0x1000, 100, ""), free(5, 0x1000, 100, ""),
+		freeRequested(6, 0x2000, 100, ""), freeRequested(7, 0x3000, 100, ""), free(8, 0x2000, 100, ""),
+	} {
+		f(b, s)
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Spaces[0].FreeRequests, []int64{5, 6, 7}; !slices.Equal(got, want) {
+		t.Errorf("requests at %v, want %v", got, want)
+	}
+}

@@ -49,10 +49,11 @@ type pairing struct {
 	allocations, frees int
 	freeSites          chunked.List[lifetime.SiteID] // column of bufs: site of the free, if it is not the site of the allocation
 	notes              map[int]notePair
-	paired, repeated   int     // frees with a site and a recorded allocation; those with the same site as the allocation
-	unseen             []int   // without a recorded begin
-	lost               []int   // without a recorded end
-	replaced           counted // frees lost because the address was allocated again
+	late               map[int]int64 // time of the FreeRequested of buffers whose Free came after other events, or not at all
+	paired, repeated   int           // frees with a site and a recorded allocation; those with the same site as the allocation
+	unseen             []int         // without a recorded begin
+	lost               []int         // without a recorded end
+	replaced           counted       // frees lost because the address was allocated again
 }
 
 // event takes the next event. Most frees are completed right after they are requested, so
@@ -82,6 +83,7 @@ func (p *pairing) event(e *event) {
 		o := p.last
 		if !p.hasLast {
 			o = p.find(e)
+			p.delayed(o)
 		}
 		p.hasLast = false
 		if o.requested == notRequested {
@@ -97,6 +99,13 @@ func (p *pairing) event(e *event) {
 			n.last = lifetime.NoteID(e.size)
 			p.notes[o.index] = n
 		}
+	}
+}
+
+// delayed notes when the free of a buffer was requested.
+func (p *pairing) delayed(o openBuffer) {
+	if o.requested != notRequested {
+		p.late[o.index] = o.requested
 	}
 }
 
@@ -211,6 +220,7 @@ func (p *pairing) reconcile() {
 	inOrder := func(x, y openBuffer) int { return cmp.Compare(x.index, y.index) }
 	for _, o := range slices.SortedFunc(p.open.all(), inOrder) {
 		b := p.bufs.At(o.index)
+		p.delayed(o)
 		switch {
 		case b.Edge&lifetime.EndOpen != 0: // confirmed by the end state
 		case complete:
@@ -454,6 +464,11 @@ func storeIntervals(s *lifetime.Space, all []Interval) {
 			column(&s.ValueIDs, len(all))[i] = *v.ValueID
 		}
 	}
+	for i := range all {
+		if t := all[i].FreeRequest; t != nil {
+			freeRequests(s)[i] = *t
+		}
+	}
 	s.SortEnds(nil)
 }
 
@@ -483,6 +498,7 @@ func (p *pairing) storeColumns(newIndex []uint32) {
 		column(&s.FreeSites, len(s.Buffers))[newIndex[i]] = *site
 	}
 	p.nameUnseen()
+	p.storeFreeRequests(newIndex)
 	for _, i := range slices.Sorted(maps.Keys(p.notes)) {
 		if newIndex[i] == dropped {
 			continue
@@ -510,6 +526,27 @@ func (p *pairing) nameUnseen() {
 		}
 		b.Site = p.log.b.Site(site)
 	}
+}
+
+// storeFreeRequests fills the column of requests, if any free was delayed.
+func (p *pairing) storeFreeRequests(newIndex []uint32) {
+	s := p.s
+	for i, t := range p.late {
+		if newIndex[i] == dropped || t >= s.Buffers[newIndex[i]].End {
+			continue
+		}
+		freeRequests(s)[newIndex[i]] = max(t, s.Buffers[newIndex[i]].Begin)
+	}
+}
+
+// freeRequests returns the column FreeRequests. The first call allocates it.
+func freeRequests(s *lifetime.Space) []int64 {
+	if s.FreeRequests == nil {
+		for i := range s.Buffers {
+			s.FreeRequests = append(s.FreeRequests, s.Buffers[i].End)
+		}
+	}
+	return s.FreeRequests
 }
 
 // notePair is the first and the last note of a buffer.

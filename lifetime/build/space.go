@@ -87,7 +87,7 @@ type spaceLog struct {
 
 func newSpaceLog(b *Builder) *spaceLog {
 	log := &spaceLog{b: b}
-	log.pairing = pairing{log: log, notes: map[int]notePair{}}
+	log.pairing = pairing{log: log, notes: map[int]notePair{}, late: map[int]int64{}}
 	log.regions = regionPairing{log: log}
 	return log
 }

@@ -318,6 +318,10 @@ func (n *reader) fact(f *fields) error {
 			id := f.number(text)
 			v.ValueID = &id
 		}
+		if text, ok := f.key["requested"]; ok {
+			t := n.desc.Begin + f.number(text)
+			v.FreeRequest = &t
+		}
 		n.b.Interval(n.space, v)
 	case "value":
 		n.b.Value(n.space, lifetime.Value{

@@ -202,6 +202,9 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 	if s.ValueIDs != nil {
 		line = appendInt(line, " value=", s.ValueIDs[i])
 	}
+	if s.FreeRequests != nil && s.FreeRequests[i] < b.End {
+		line = appendInt(line, " requested=+", s.FreeRequests[i]-s.Begin)
+	}
 	n.w.Write(append(line, '\n'))
 }
 

@@ -92,7 +92,9 @@ type buffer struct {
 	Kind      string          `json:"kind"`
 	Value     *int64          `json:"value,omitempty"` // ID of the value that represents it
 	FreeSite  lifetime.SiteID `json:"free_site,omitempty"`
-	Note      string          `json:"note,omitempty"`
+
+	FreeRequested *int64 `json:"free_requested,omitempty"` // when the program freed it, if it ended later: other streams used it
+	Note          string `json:"note,omitempty"`
 }
 
 // value is a logical buffer of a compiled program. If the schedule does not allocate it, it ends before it
@@ -363,6 +365,9 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		}
 		if s.FreeSites != nil {
 			out.FreeSite = s.FreeSites[i]
+		}
+		if s.FreeRequests != nil && s.FreeRequests[i] < b.End {
+			out.FreeRequested = &s.FreeRequests[i]
 		}
 		if s.BufNotes != nil {
 			out.Note = c.Notes[s.BufNotes[i]]
