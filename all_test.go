@@ -66,6 +66,7 @@ var allowed = []struct {
 	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/leak/preset", "lifetime/loss", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
 	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "internal/units"}, false},
+	{"lifetime/replay", []string{"lifetime", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "internal/units"}, false},
 	{"internal/units", nil, true},

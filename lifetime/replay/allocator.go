@@ -1,0 +1,477 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// block is a range of a segment: in use, free, or (of an expandable segment) unmapped.
+type block struct {
+	addr       uint64
+	size       int64
+	prev, next int32 // neighbours in the segment; 0 = none
+	group      int32
+	used       bool
+	mapped     bool
+	expandable bool
+	base       uint64 // of an expandable segment
+	born       int64  // pool.calls when it became free
+	owner      int32  // number of the request that uses it
+	pending    bool   // the program freed it, other streams may still use it
+}
+
+// pool is a BlockPool of PyTorch: small or large blocks of the default pool or of a
+// private one.
+type pool struct {
+	private int32 // 0 = the default pool
+	small   bool
+	calls   int64 // searches so far, for garbage collection
+	groups  []int32
+}
+
+// group has the blocks of one pool that are not in use, of one stream.
+type group struct {
+	pool           int32
+	stream         int32
+	free, unmapped sorted
+}
+
+type groupKey struct {
+	private, stream int32
+	small           bool
+}
+
+// memory is where an allocator gets its segments from. Addresses matter: best fit takes the
+// lowest address of equal sizes.
+type memory interface {
+	// alloc returns a new segment (cudaMalloc). ok is false if the device is full.
+	alloc(size int64) (addr uint64, ok bool)
+	// release takes a segment back.
+	release(addr uint64, size int64)
+	// reserve returns a range of addresses for an expandable segment.
+	reserve() (addr uint64, size int64)
+	// mapRange takes memory for a range of an expandable segment. ok is false if the device is
+	// full.
+	mapRange(addr uint64, size int64) (ok bool)
+	// unmap gives it back.
+	unmapRange(addr uint64, size int64)
+}
+
+// allocator is PyTorch's DeviceCachingAllocator (c10/cuda/CUDACachingAllocator.cpp). The
+// comments name its functions.
+type allocator struct {
+	Settings
+	memory
+	limit int64 // allowed_memory_maximum; 0 = no fraction is set
+
+	blocks   []block // 0 is unused
+	recycled []int32
+	pools    []pool
+	groups   []group
+	index    map[groupKey]int32
+
+	pending []int32 // blocks that were pending when they were added; some no longer are
+
+	reserved, peakReserved int64
+	live, peakLive         int64
+	segments               int
+	mallocs                int // calls of the device that took memory
+	retries                int
+	releases               int // of all cached blocks, with the retries
+	early                  int // blocks that releaseAll freed before other streams had used them
+	work                   int // steps of searches that may be long
+}
+
+// maxWork bounds work: damaged captures could make searches long.
+const maxWork = 1 << 28
+
+func newAllocator(s Settings, m memory, limit int64) *allocator {
+	return &allocator{Settings: s, memory: m, limit: limit, blocks: make([]block, 1, 1024), index: map[groupKey]int32{}}
+}
+
+// group returns the group of a request's blocks.
+func (a *allocator) group(private, stream int32, small bool) int32 {
+	k := groupKey{private, stream, small}
+	g, ok := a.index[k]
+	if !ok {
+		g = int32(len(a.groups))
+		a.index[k] = g
+		p := slices.IndexFunc(a.pools, func(p pool) bool { return p.private == private && p.small == small })
+		if p < 0 {
+			p = len(a.pools)
+			a.pools = append(a.pools, pool{private: private, small: small})
+		}
+		a.groups = append(a.groups, group{pool: int32(p), stream: stream})
+		of := &a.pools[p].groups
+		*of = append(*of, g)
+		slices.SortFunc(*of, func(x, y int32) int { return cmp.Compare(a.groups[x].stream, a.groups[y].stream) })
+	}
+	return g
+}
+
+func (a *allocator) small(g int32) bool { return a.pools[a.groups[g].pool].small }
+
+// add returns a new block. Pointers to other blocks are then invalid.
+func (a *allocator) add(b block) int32 {
+	if n := len(a.recycled); n > 0 {
+		i := a.recycled[n-1]
+		a.recycled = a.recycled[:n-1]
+		a.blocks[i] = b
+		return i
+	}
+	a.blocks = append(a.blocks, b)
+	return int32(len(a.blocks) - 1)
+}
+
+// drop forgets a block that is in no set.
+func (a *allocator) drop(i int32) {
+	a.blocks[i] = block{}
+	a.recycled = append(a.recycled, i)
+}
+
+// put adds a block that is not in use to the set of its kind.
+func (a *allocator) put(i int32) {
+	b := &a.blocks[i]
+	g := &a.groups[b.group]
+	if b.mapped {
+		b.born = a.pools[g.pool].calls
+		g.free.insert(key{b.size, b.addr, i})
+		return
+	}
+	g.unmapped.insert(key{0, b.addr, i})
+}
+
+// take removes a block from the set of its kind.
+func (a *allocator) take(i int32) {
+	b := &a.blocks[i]
+	g := &a.groups[b.group]
+	if b.mapped {
+		g.free.remove(key{b.size, b.addr, i})
+		return
+	}
+	g.unmapped.remove(key{0, b.addr, i})
+}
+
+// split cuts block i after size bytes and returns the rest, which is in no set.
+func (a *allocator) split(i int32, size int64) int32 {
+	b := a.blocks[i]
+	b.addr, b.size, b.prev = b.addr+uint64(size), b.size-size, i
+	rest := a.add(b)
+	if b.next != 0 {
+		a.blocks[b.next].prev = rest
+	}
+	a.blocks[i].next, a.blocks[i].size = rest, size
+	return rest
+}
+
+// merge joins block i with a neighbour of its kind that is not in use (try_merge_blocks).
+// Block i must be in no set.
+func (a *allocator) merge(i, with int32) {
+	b, other := &a.blocks[i], &a.blocks[with]
+	if with == 0 || other.used || other.mapped != b.mapped {
+		return
+	}
+	a.take(with)
+	if b.prev == with {
+		b.addr, b.prev = other.addr, other.prev
+		if b.prev != 0 {
+			a.blocks[b.prev].next = i
+		}
+	} else {
+		b.next = other.next
+		if b.next != 0 {
+			a.blocks[b.next].prev = i
+		}
+	}
+	b.size += other.size
+	a.drop(with)
+}
+
+func (a *allocator) mergeBoth(i int32) {
+	a.merge(i, a.blocks[i].prev)
+	a.merge(i, a.blocks[i].next)
+}
+
+// malloc returns the block for a request. ok is false if the memory is full.
+func (a *allocator) malloc(r *request, owner int32) (i int32, ok bool) {
+	size := a.size(r.requested)
+	g := a.group(r.pool, r.stream, size <= smallSize)
+	if i = a.bestFit(g, size); i == 0 {
+		i = a.newBlock(g, size)
+	}
+	if i == 0 {
+		return 0, false
+	}
+	a.occupy(i, size, owner)
+	return i, true
+}
+
+// occupy puts a block that is in no set to use, without the part that is not needed
+// (alloc_found_block).
+func (a *allocator) occupy(i int32, size int64, owner int32) {
+	if a.splits(&a.blocks[i], size) {
+		a.put(a.split(i, size))
+	}
+	b := &a.blocks[i]
+	b.used, b.owner = true, owner
+	a.live += b.size
+	a.peakLive = max(a.peakLive, a.live)
+}
+
+// splits reports whether a request of size bytes leaves the rest of b free
+// (should_split).
+func (a *allocator) splits(b *block, size int64) bool {
+	rest := b.size - size
+	if a.small(b.group) || a.Expandable {
+		return rest >= minBlock
+	}
+	return size < a.MaxSplit && rest > smallSize
+}
+
+// bestFit removes the free block for a request from its set; 0 if there is none
+// (get_free_block).
+func (a *allocator) bestFit(g int32, size int64) int32 {
+	if a.collects() {
+		a.pools[a.groups[g].pool].calls++
+	}
+	free := &a.groups[g].free
+	at := free.find(key{size: size})
+	k, ok := free.get(at)
+	if ok && a.blocks[k.id].expandable {
+		k, ok = a.bestExpandable(free, at, k)
+	}
+	if !ok || size < a.MaxSplit && k.size >= a.MaxSplit || size >= a.MaxSplit && k.size >= size+a.NonSplit {
+		return 0
+	}
+	free.remove(k)
+	return k.id
+}
+
+// bestExpandable returns the block from place at on that can grow least. If expandable
+// segments were turned off, it returns the first block outside of them.
+func (a *allocator) bestExpandable(free *sorted, at place, k key) (key, bool) {
+	for {
+		a.work++
+		at = free.next(at)
+		next, ok := free.get(at)
+		switch {
+		case a.Expandable && (!a.blocks[k.id].expandable || !ok || a.growable(next.id) >= a.growable(k.id)):
+			return k, true
+		case !ok:
+			return k, false
+		}
+		if k = next; !a.Expandable && !a.blocks[k.id].expandable {
+			return k, true
+		}
+	}
+}
+
+// growable returns the size of a free block together with the unmapped block behind it.
+func (a *allocator) growable(i int32) int64 {
+	b := &a.blocks[i]
+	if next := &a.blocks[b.next]; b.next != 0 && !next.mapped {
+		return b.size + next.size
+	}
+	return b.size
+}
+
+// newBlock takes memory from the device for a request. If the device is full it releases
+// cached blocks. It returns a block in no set, or 0.
+func (a *allocator) newBlock(g int32, size int64) int32 {
+	if a.collects() {
+		a.collect()
+	}
+	i := a.fromDevice(g, size)
+	if i == 0 && a.releaseFor(g, size) {
+		i = a.fromDevice(g, size)
+	}
+	if i == 0 {
+		a.releaseAll()
+		a.retries++
+		i = a.fromDevice(g, size)
+	}
+	return i
+}
+
+// fromDevice returns a new block in no set; 0 if the device is full (alloc_block).
+func (a *allocator) fromDevice(g int32, size int64) int32 {
+	segment := a.segment(size)
+	if a.limit > 0 && a.reserved+segment > a.limit {
+		return 0
+	}
+	if a.Expandable {
+		return a.expand(g, size)
+	}
+	addr, ok := a.alloc(segment)
+	if !ok {
+		return 0
+	}
+	return a.newSegment(g, addr, segment)
+}
+
+// newSegment returns a block that is a whole segment, in no set.
+func (a *allocator) newSegment(g int32, addr uint64, size int64) int32 {
+	a.grow(size)
+	a.segments++
+	return a.add(block{addr: addr, size: size, group: g, mapped: true})
+}
+
+func (a *allocator) grow(size int64) {
+	a.reserved += size
+	a.peakReserved = max(a.peakReserved, a.reserved)
+	a.mallocs++
+}
+
+// request says that the program freed block i of a request. Other streams may still use it,
+// so it is not free yet, but no longer counts as live (memory_allocated).
+func (a *allocator) request(i, owner int32) {
+	if b := &a.blocks[i]; b.owner == owner && !b.pending {
+		b.pending = true
+		a.live -= b.size
+		a.pending = append(a.pending, i)
+	}
+}
+
+// free frees block i of a request, unless a retry freed it before.
+func (a *allocator) free(i, owner int32) {
+	b := &a.blocks[i]
+	if b.owner != owner {
+		return
+	}
+	if !b.pending {
+		a.live -= b.size
+	}
+	a.reclaim(i)
+}
+
+// reclaim makes a block free (free_block).
+func (a *allocator) reclaim(i int32) {
+	b := &a.blocks[i]
+	b.used, b.pending, b.owner = false, false, 0
+	a.mergeBoth(i)
+	a.put(i)
+}
+
+// whole reports whether b is a whole segment of cudaMalloc.
+func (b *block) whole() bool { return !b.expandable && b.prev == 0 && b.next == 0 }
+
+// collects reports whether garbage collection is on: it needs a memory limit.
+func (a *allocator) collects() bool { return a.limit > 0 && a.Collect > 0 }
+
+// collect releases free segments of at least average age until the memory in use is below
+// the threshold. It does not stop within a round (garbage_collect_cached_blocks).
+func (a *allocator) collect() {
+	threshold := int64(a.Collect * float64(a.limit))
+	large := slices.IndexFunc(a.pools, func(p pool) bool { return p.private == 0 && !p.small })
+	if a.reserved <= threshold || large < 0 {
+		return
+	}
+	target, reclaimed := a.reserved-threshold, int64(0)
+	p := &a.pools[large]
+	var candidates []key
+	total := int64(0)
+	for _, g := range p.groups {
+		for _, k := range a.groups[g].free.all() {
+			a.work++
+			if b := &a.blocks[k.id]; b.whole() {
+				candidates = append(candidates, k)
+				total += p.calls - b.born
+			}
+		}
+	}
+	for freed := true; reclaimed < target && freed && len(candidates) > 0; {
+		average := float64(total) / float64(len(candidates))
+		freed = false
+		kept := candidates[:0]
+		for _, k := range candidates {
+			age := p.calls - a.blocks[k.id].born
+			if float64(age) < average {
+				kept = append(kept, k)
+				continue
+			}
+			freed = true
+			reclaimed += k.size
+			total -= age
+			a.releaseSegment(k.id)
+		}
+		candidates = kept
+	}
+}
+
+// releaseSegment returns a whole free segment to the device (release_block).
+func (a *allocator) releaseSegment(i int32) {
+	a.take(i)
+	b := a.blocks[i]
+	a.release(b.addr, b.size)
+	a.reserved -= b.size
+	a.segments--
+	a.drop(i)
+}
+
+// releaseFor releases oversize blocks until a request fits, the largest first
+// (release_available_cached_blocks). It reports whether it released enough.
+func (a *allocator) releaseFor(g int32, size int64) bool {
+	if a.MaxSplit == unlimited {
+		return false
+	}
+	wanted := max(size, a.MaxSplit)
+	free := &a.groups[g].free
+	at := free.find(key{size: wanted})
+	if k, ok := free.get(at); ok {
+		if a.blocks[k.id].expandable {
+			return false // PyTorch fails with an internal error (pytorch/pytorch#123548)
+		}
+		a.releaseSegment(k.id)
+		return true
+	}
+	released := int64(0)
+	for released < wanted {
+		k, ok := free.before(free.find(key{size: math.MaxInt64}))
+		if !ok || k.size < a.MaxSplit || a.blocks[k.id].expandable {
+			break
+		}
+		a.releaseSegment(k.id)
+		released += k.size
+	}
+	return released >= wanted
+}
+
+// releaseAll frees pending blocks and returns everything that is free to the device
+// (release_cached_blocks): on failure, and in torch.cuda.empty_cache(). It keeps private
+// pools: they may be in use by a graph.
+func (a *allocator) releaseAll() {
+	a.releases++
+	for _, i := range a.pending {
+		if a.blocks[i].pending {
+			a.reclaim(i)
+			a.early++
+		}
+	}
+	a.pending = a.pending[:0]
+	for _, small := range []bool{false, true} {
+		for _, p := range a.pools {
+			if p.private == 0 && p.small == small {
+				a.releasePool(p.groups)
+			}
+		}
+	}
+}
+
+func (a *allocator) releasePool(groups []int32) {
+	var unmap []key
+	for _, g := range groups {
+		for _, k := range a.groups[g].free.all() {
+			a.work++
+			switch b := &a.blocks[k.id]; {
+			case b.expandable:
+				unmap = append(unmap, k)
+			case b.whole():
+				a.releaseSegment(k.id)
+			}
+		}
+	}
+	for _, k := range unmap {
+		a.shrink(k.id)
+	}
+}

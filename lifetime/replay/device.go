@@ -1,0 +1,92 @@
+package replay
+
+import "math"
+
+// Device describes the device of a replay. Sizes are bytes.
+type Device struct {
+	Capacity int64   // memory of the device, less what others hold; 0 = unlimited
+	Fraction float64 // torch.cuda.set_per_process_memory_fraction; 0 = not called
+}
+
+// limit returns what the fraction allows (allowed_memory_maximum); 0 = no fraction.
+func (d *Device) limit(s *Settings) int64 {
+	f := d.Fraction
+	if f == 0 {
+		f = s.Fraction
+	}
+	if f == 0 || d.Capacity == 0 {
+		return 0
+	}
+	return max(int64(f*float64(d.Capacity)), 1)
+}
+
+const (
+	firstAddress = 0x7f0000000000 // of segments
+	firstRange   = 0x300000000    // of expandable segments
+	rangeStep    = 1 << 28        // ranges begin at multiples of it
+
+	// A range has 9/8 of the device's memory. If its memory is not known, a range holds
+	// everything.
+	boundlessRange = 1 << 46
+)
+
+// simulated is a device with a capacity. Snapshots do not tell how a driver chooses
+// addresses. Here a segment takes the lowest free range of exactly its size, else
+// addresses that were never used: above all others, or below them if it is descending.
+type simulated struct {
+	descending bool
+
+	free      int64 // bytes
+	rangeSize int64
+	next      uint64 // address
+	nextRange uint64
+	holes     sorted // released segments
+}
+
+func newSimulated(d Device) *simulated {
+	m := &simulated{free: math.MaxInt64, rangeSize: boundlessRange, next: firstAddress, nextRange: firstRange}
+	if d.Capacity > 0 {
+		m.free = d.Capacity
+		m.rangeSize = d.Capacity + d.Capacity/8
+	}
+	return m
+}
+
+func (m *simulated) alloc(size int64) (addr uint64, ok bool) {
+	if size > m.free {
+		return 0, false
+	}
+	m.free -= size
+	if hole, ok := m.holes.get(m.holes.find(key{size: size})); ok && hole.size == size {
+		m.holes.remove(hole)
+		return hole.addr, true
+	}
+	if m.descending {
+		m.next -= uint64(size)
+		return m.next, true
+	}
+	addr = m.next
+	m.next += uint64(size)
+	return addr, true
+}
+
+func (m *simulated) release(addr uint64, size int64) {
+	m.free += size
+	m.holes.insert(key{size: size, addr: addr})
+}
+
+func (m *simulated) reserve() (addr uint64, size int64) {
+	addr = m.nextRange
+	m.nextRange += uint64(roundUp(m.rangeSize, rangeStep))
+	return addr, m.rangeSize
+}
+
+func (m *simulated) mapRange(_ uint64, size int64) bool {
+	if size > m.free {
+		return false
+	}
+	m.free -= size
+	return true
+}
+
+func (m *simulated) unmapRange(_ uint64, size int64) { m.free += size }

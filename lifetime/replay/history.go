@@ -1,0 +1,326 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// request is one allocation of the program.
+type request struct {
+	addr         uint64
+	requested    int64
+	occupied     int64 // bytes of its block; 0 = not recorded
+	stream, pool int32
+	number       int32 // of its event in the recording; -1 = its event was not recorded
+}
+
+// op is the kind of an event.
+type op uint8
+
+const (
+	opAlloc   op = iota // of a request
+	opRequest           // the program freed a request, other streams may still use it
+	opFree              // of a request
+	opSegment           // a segment was taken from the device
+	opRelease           // a segment was returned
+	opFull              // a request failed
+	opEmpty             // torch.cuda.empty_cache()
+)
+
+// event is one event of the allocator. of is an index of History.requests or segments.
+type event struct {
+	op op
+	of int32
+}
+
+// segment is memory of the device: a segment, or a mapped part of an expandable one.
+type segment struct {
+	addr         uint64
+	size         int64
+	stream, pool int32
+	small        bool
+	expandable   bool
+}
+
+// History is what a space records of the allocator, in order.
+type History struct {
+	Settings Settings // of the recording
+
+	requests []request
+	segments []segment
+	events   []event
+
+	// The state at the start of the recording: indexes of requests and segments.
+	startRequests []int32
+	startSegments []int32
+
+	pools        map[string]int32 // private pools
+	poolsUnknown bool             // the pool of a segment was not recorded
+	allocations  int              // recorded ones
+	capacity     int64            // bytes that the allocator could reserve, known from the last OOM; 0 = not known
+	peakReserved int64            // recorded
+}
+
+// Capacity returns the bytes that the allocator could reserve when an allocation failed: a
+// recorded OOM has the free bytes of the device. 0 means that no OOM tells.
+func (h *History) Capacity() int64 { return h.capacity }
+
+// PeakReserved returns the recorded peak of the reserved bytes.
+func (h *History) PeakReserved() int64 { return h.peakReserved }
+
+// FromStart reports whether the recording begins before the first allocation.
+func (h *History) FromStart() bool { return len(h.startRequests)+len(h.startSegments) == 0 }
+
+// Of returns the history of a space, whose source recorded these settings. It returns nil
+// if the space has no history of PyTorch's allocator with its segments.
+func Of(s *lifetime.Space, recorded []lifetime.Setting) *History {
+	const needed = lifetime.History | lifetime.Regions | lifetime.Addresses
+	kinds := []string{"small", "large", lifetime.Expandable}
+	if s.Facts&needed != needed || s.Axis == lifetime.ProgramOrder || s.Memory != "" || len(s.Buffers) >= math.MaxInt32/4 ||
+		!slices.ContainsFunc(s.Regions, func(r lifetime.Region) bool { return slices.Contains(kinds, r.Kind) }) {
+		return nil
+	}
+	h := &historian{
+		space: s, History: History{pools: map[string]int32{}, events: make([]event, 0, 2*len(s.Buffers)+2*len(s.Regions))},
+	}
+	h.read()
+	h.Settings = h.settings(recorded)
+	h.markEmptyCache()
+	return &h.History
+}
+
+// historian makes a History.
+type historian struct {
+	History
+	space    *lifetime.Space
+	number   int32 // events so far
+	reserved int64
+	stream   int32 // of the last request
+}
+
+// rare is an event other than the begin or the end of a buffer.
+type rare struct {
+	t    int64
+	op   op
+	of   int32 // index of a region, buffer or mark
+	size int64 // of a range of adjacent regions
+}
+
+// read merges all events of the space in order of time.
+func (h *historian) read() {
+	s := h.space
+	h.requests = make([]request, len(s.Buffers))
+	others := h.rares()
+	regions := s.BufferRegions()
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		r := request{addr: b.Addr, requested: b.Requested, number: -1}
+		if b.Edge&lifetime.SizeInferred == 0 {
+			r.occupied = b.Size
+		}
+		if regions[i] != lifetime.NoRegion {
+			region := &s.Regions[regions[i]]
+			r.stream, r.pool = int32(region.Stream), h.pool(region)
+		}
+		h.requests[i] = r
+	}
+	for c := range s.Changes() {
+		for len(others) > 0 && others[0].t < c.T {
+			h.take(&others[0])
+			others = others[1:]
+		}
+		h.change(c)
+	}
+	for i := range others {
+		h.take(&others[i])
+	}
+}
+
+// rares returns the events other than changes in order of time. A region may have been
+// split since it was reserved, and a release may have covered several.
+func (h *historian) rares() (all []rare) {
+	s := h.space
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		all = append(all, rare{r.Begin, opSegment, int32(i), r.Size})
+		if r.Edge&(lifetime.EndOpen|lifetime.EndInferred) == 0 {
+			all = append(all, rare{r.End, opRelease, int32(i), r.Size})
+		}
+	}
+	for i, t := range s.FreeRequests {
+		if b := &s.Buffers[i]; t < b.End {
+			all = append(all, rare{t, opRequest, int32(i), 0})
+		}
+	}
+	for i := range s.Marks {
+		if m := &s.Marks[i]; m.Kind == lifetime.OOM || m.Kind == lifetime.Snapshot {
+			all = append(all, rare{m.Begin, opFull, int32(i), 0})
+		}
+	}
+	addr := func(r *rare) uint64 {
+		if r.op == opSegment || r.op == opRelease {
+			return s.Regions[r.of].Addr
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(x, y rare) int {
+		return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.op, y.op), cmp.Compare(addr(&x), addr(&y)))
+	})
+	joined := all[:0]
+	for _, r := range all {
+		if n := len(joined) - 1; n >= 0 && (r.op == opSegment || r.op == opRelease) && joined[n].op == r.op && joined[n].t == r.t &&
+			r.t > s.Begin && addr(&joined[n])+uint64(joined[n].size) == addr(&r) {
+			joined[n].size += r.size
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+func (h *historian) add(op op, of int32) {
+	h.events = append(h.events, event{op, of})
+}
+
+// change takes the begin or the end of a buffer.
+func (h *historian) change(c lifetime.Change) {
+	b, r := &h.space.Buffers[c.Buffer], &h.requests[c.Buffer]
+	of := int32(c.Buffer)
+	switch {
+	case !c.Begin:
+		h.add(opFree, of)
+		h.number++
+		if h.space.FreeRequests == nil || h.space.FreeRequests[of] == b.End {
+			h.number++ // of the request
+		}
+		return
+	case b.Edge&lifetime.BeginUnseen == 0:
+		r.number = h.number
+		h.number++
+		h.allocations++
+	}
+	h.stream = r.stream
+	if b.Begin == h.space.Begin {
+		h.startRequests = append(h.startRequests, of)
+		return
+	}
+	h.add(opAlloc, of)
+}
+
+// take takes another event.
+func (h *historian) take(r *rare) {
+	switch r.op {
+	case opSegment, opRelease:
+		h.segment(r)
+	case opRequest:
+		h.add(opRequest, r.of)
+		h.number++
+	case opFull:
+		m := &h.space.Marks[r.of]
+		if m.Kind == lifetime.OOM {
+			h.add(opFull, int32(len(h.requests)))
+			h.requests = append(h.requests, request{requested: m.Requested, stream: h.stream, number: h.number})
+			if m.Free >= 0 {
+				h.capacity = units.AddSat(m.Free, h.reserved)
+			}
+		}
+		h.number++
+	}
+}
+
+// segment takes a segment that was reserved or released.
+func (h *historian) segment(e *rare) {
+	r := &h.space.Regions[e.of]
+	s := segment{addr: r.Addr, size: e.size, stream: int32(r.Stream), pool: h.pool(r), small: r.Small, expandable: r.Kind == lifetime.Expandable}
+	h.poolsUnknown = h.poolsUnknown || r.Edge&lifetime.PoolUnknown != 0
+	of := int32(len(h.segments))
+	h.segments = append(h.segments, s)
+	if e.op == opRelease {
+		h.reserved -= s.size
+	} else {
+		h.reserved += s.size
+		h.peakReserved = max(h.peakReserved, h.reserved)
+	}
+	if r.Begin == h.space.Begin && e.op == opSegment {
+		h.startSegments = append(h.startSegments, of)
+		return
+	}
+	h.number++
+	h.add(e.op, of)
+}
+
+// pool returns the number of a region's private pool; 0 = the default pool.
+func (h *historian) pool(r *lifetime.Region) int32 {
+	if r.Pool == "" {
+		return 0
+	}
+	pool, ok := h.pools[r.Pool]
+	if !ok {
+		pool = int32(len(h.pools)) + 1
+		h.pools[r.Pool] = pool
+	}
+	return pool
+}
+
+// markEmptyCache finds calls of torch.cuda.empty_cache(), which are not recorded: segments
+// were released, and the program did not need memory. If it took a segment next, the
+// allocator may have released them to make room, but only if there was no room: if the
+// segment would have fitted below the recorded peak, it was empty_cache.
+func (h *historian) markEmptyCache() {
+	var marked []event
+	reserved := int64(0)
+	for _, i := range h.startSegments {
+		reserved += h.segments[i].size
+	}
+	for i := 0; i < len(h.events); {
+		e := h.events[i]
+		if e.op != opRelease {
+			if e.op == opSegment {
+				reserved += h.segments[e.of].size
+			}
+			if marked != nil {
+				marked = append(marked, e)
+			}
+			i++
+			continue
+		}
+		end, before := i, reserved
+		for end < len(h.events) && h.events[end].op == opRelease {
+			reserved -= h.segments[h.events[end].of].size
+			end++
+		}
+		if marked == nil {
+			marked = append(make([]event, 0, len(h.events)+16), h.events[:i]...)
+		}
+		if !h.needed(end, before) {
+			marked = append(marked, event{op: opEmpty})
+		}
+		marked = append(marked, h.events[i:end]...)
+		i = end
+	}
+	if marked != nil {
+		h.events = marked
+	}
+}
+
+// needed reports whether event i may be why segments were released, with so many bytes
+// reserved before.
+func (h *historian) needed(i int, reserved int64) bool {
+	if i == len(h.events) {
+		return false
+	}
+	switch e := h.events[i]; e.op {
+	case opSegment:
+		if h.Settings.Collect > 0 {
+			return true // the garbage collector releases segments before the device is full
+		}
+		return reserved+h.segments[e.of].size > h.peakReserved
+	case opFull:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+package replay
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// open returns a capture and the histories of its spaces.
+func open(t testing.TB, file string) (*lifetime.Capture, []*History) {
+	t.Helper()
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*History
+	for _, s := range c.Spaces {
+		if h := Of(s, c.Sources[s.Source].Settings); h != nil {
+			all = append(all, h)
+		}
+	}
+	return c, all
+}
+
+// TestLaw: replayed under its own settings, every address and every segment of every
+// snapshot is where the allocator put it.
+func TestLaw(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"torchsnap/*.pickle", "labelled/*.pickle*", "replay/*.pickle.zst"} {
+		some, err := filepath.Glob("../../testdata/" + pattern)
+		if err != nil || len(some) == 0 {
+			t.Fatal(pattern, err)
+		}
+		files = append(files, some...)
+	}
+	addresses, segments := 0, 0
+	for _, file := range files {
+		_, histories := open(t, file)
+		for _, h := range histories {
+			law := h.Verify()
+			addresses += law.Equal
+			segments += law.SegmentsEqual
+			switch {
+			case strings.HasSuffix(file, "/b14.pickle.zst"): // its events do not say which pool they are of
+				if h.Refusal(&law) == "" || law.Rate() == 1 {
+					t.Errorf("%s: %+v is not refused", file, law)
+				}
+			case law.Equal != law.Addresses || law.SegmentsEqual != law.Segments || h.Refusal(&law) != "":
+				t.Errorf("%s: %+v, settings %q, refused: %s", file, law, h.Settings, h.Refusal(&law))
+			}
+		}
+	}
+	if addresses < 20000 || segments < 500 {
+		t.Errorf("only %d addresses and %d segments were compared", addresses, segments)
+	}
+}
+
+// run is the truth of one run of a program under other settings.
+type run struct {
+	Conf      string
+	Total     int64 `json:"total_memory"`
+	Fraction  float64
+	Outcome   string
+	Reserved  int64 `json:"peak_reserved"`
+	Allocated int64 `json:"peak_allocated"`
+	Retries   int   `json:"num_alloc_retries"`
+	Segments  int   `json:"segments_at_end"`
+	OOMEvent  *int  `json:"oom_event"`
+}
+
+func truth(t *testing.T, name string) map[string]run {
+	t.Helper()
+	data, err := os.ReadFile("../../testdata/replay/" + name + ".truth.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Settings map[string]run }
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Settings
+}
+
+// TestRealRuns: what the replay of one capture predicts for other settings is what the
+// allocator of PyTorch 2.8 did when the program ran under them.
+func TestRealRuns(t *testing.T) {
+	for _, name := range []string{"b06", "b12", "b13", "b16"} {
+		_, histories := open(t, "../../testdata/replay/"+name+".pickle.zst")
+		for key, want := range truth(t, name) {
+			s, err := Parse(want.Conf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := histories[0].RunBoth(s, Device{Capacity: want.Total, Fraction: want.Fraction})
+			if want.Outcome == "oom" {
+				if want.OOMEvent != nil && (!got.OOM || got.OOMEvent != *want.OOMEvent || got.PeakReserved != want.Reserved) {
+					t.Errorf("%s %s: %+v, want OOM at event %d", name, key, got, *want.OOMEvent)
+				}
+				continue
+			}
+			equal := got.PeakReserved == want.Reserved && got.PeakLive == want.Allocated
+			if got.OOM || got.Exact && !equal {
+				t.Errorf("%s %s: %+v, want %+v", name, key, got, want)
+			}
+			// After a retry, b13 needs to know when its streams would have been done.
+			if name != "b13" && (!equal || got.Retries != want.Retries || !s.Expandable && got.Segments != want.Segments) {
+				t.Errorf("%s %s: %+v, want %+v", name, key, got, want)
+			}
+		}
+	}
+}
+
+// TestMiddle: a recording that begins in the middle gives no exact figures, except for its
+// own settings.
+func TestMiddle(t *testing.T) {
+	_, histories := open(t, "../../testdata/replay/b17.pickle.zst")
+	h := histories[0]
+	if h.FromStart() {
+		t.Fatal("it begins in the middle")
+	}
+	for key, want := range truth(t, "b17") {
+		s, err := Parse(want.Conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := h.RunBoth(s, Device{Capacity: want.Total, Fraction: want.Fraction})
+		if got.Exact && got.PeakReserved != want.Reserved || got.Exact && s != Default() {
+			t.Errorf("%s: exact %+v, want %+v", key, got, want)
+		}
+		if got.Low > got.PeakReserved || got.High < got.PeakReserved {
+			t.Errorf("%s: %d is not in [%d, %d]", key, got.PeakReserved, got.Low, got.High)
+		}
+	}
+}
+
+// TestDied: the snapshot of a run that died tells its capacity, and dies again.
+func TestDied(t *testing.T) {
+	_, histories := open(t, "../../testdata/replay/b16.c2.oom.pickle.zst")
+	h, want := histories[0], truth(t, "b16")
+	if h.Capacity() != want["c2:default"].Total {
+		t.Errorf("capacity %d, want %d", h.Capacity(), want["c2:default"].Total)
+	}
+	if o := h.Run(h.Settings, Device{Capacity: h.Capacity()}); !o.OOM {
+		t.Errorf("it did not die again: %+v", o)
+	}
+}

@@ -1,0 +1,130 @@
+package replay
+
+// Outcome is what a program would have needed under some settings. Sizes are bytes.
+type Outcome struct {
+	Settings     Settings
+	PeakReserved int64
+	PeakLive     int64 // torch.cuda.max_memory_allocated
+	Retries      int   // cudaMalloc failed, and all cached segments were released
+	Mallocs      int   // segments, or ranges of expandable ones, that were taken from the device
+	Segments     int   // at the end; expandable segments count as one, however many ranges are mapped
+
+	OOM      bool
+	OOMEvent int // number of the event that did not fit; -1 = none
+
+	// Exact means that the recording determines the result. Otherwise it depends on what
+	// was not recorded: the state at the start, the order of addresses that the driver
+	// chooses, or when other streams were done with a block.
+	Exact bool
+
+	// The peak of the reserved bytes is in this range if the recording begins in the
+	// middle: the blocks at the start may lie as recorded, or without gaps.
+	Low, High int64
+}
+
+// runner replays a program under other settings.
+type runner struct {
+	*allocator
+	h      *History
+	device *simulated
+	at     []int32 // block of each request; 0 = none
+	failed int     // number of the event that did not fit
+}
+
+// Run replays the requests of the program under other settings, on a device.
+func (h *History) Run(s Settings, d Device) Outcome {
+	o := h.run(s, d, false, !s.Expandable)
+	o.Low, o.High = o.PeakReserved, o.PeakReserved
+	if !h.FromStart() {
+		other := h.run(s, d, false, s.Expandable)
+		o.Low, o.High, o.Exact = min(o.Low, other.PeakReserved), max(o.High, other.PeakReserved), false
+	}
+	return o
+}
+
+// RunBoth is Run, but Exact only if other addresses of segments give the same result, or
+// if the recording has it.
+func (h *History) RunBoth(s Settings, d Device) Outcome {
+	o := h.Run(s, d)
+	switch {
+	case s == h.Settings && d.Fraction == 0 && (d.Capacity == 0 || d.Capacity >= h.peakReserved) && o.PeakReserved == h.peakReserved:
+		o.Exact, o.Low, o.High = true, o.PeakReserved, o.PeakReserved
+	case o.Exact:
+		other := h.run(s, d, true, !s.Expandable)
+		o.Exact = other.PeakReserved == o.PeakReserved && other.OOMEvent == o.OOMEvent
+	}
+	return o
+}
+
+// run replays the requests. asRecorded puts the blocks at the start where they were
+// recorded; otherwise they are allocated in order of address.
+func (h *History) run(s Settings, d Device, descending, asRecorded bool) Outcome {
+	r := &runner{h: h, at: make([]int32, len(h.requests)), device: newSimulated(d), failed: -1}
+	r.device.descending = descending
+	r.allocator = newAllocator(s, r.device, d.limit(&s))
+	ok := r.begin(asRecorded)
+	for i := 0; ok && i < len(h.events) && r.work <= maxWork; i++ {
+		ok = r.event(h.events[i], i == len(h.events)-1)
+	}
+	return Outcome{
+		Settings: s, PeakReserved: r.peakReserved, PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,
+		OOM: !ok, OOMEvent: r.failed,
+		Exact: h.FromStart() && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
+	}
+}
+
+// begin makes the state at the start. It reports whether it fits the device.
+func (r *runner) begin(asRecorded bool) bool {
+	s := startOf(r.h)
+	if asRecorded {
+		for _, i := range s.segments {
+			in := &r.h.segments[i]
+			r.device.free -= in.size
+			r.device.next = max(r.device.next, in.end())
+		}
+		s.seed(r.allocator, r.at)
+		return true
+	}
+	for _, of := range s.live {
+		if !r.allocate(of) {
+			return false
+		}
+	}
+	return true
+}
+
+// allocate reports whether a request fits.
+func (r *runner) allocate(of int32) bool {
+	i, ok := r.malloc(&r.h.requests[of], of+1)
+	r.at[of] = i
+	if !ok {
+		r.failed = int(r.h.requests[of].number)
+	}
+	return ok
+}
+
+// event takes the next event of the recording. It reports whether the program goes on.
+func (r *runner) event(e event, last bool) bool {
+	switch e.op {
+	case opAlloc:
+		return r.allocate(e.of)
+	case opRequest:
+		if i := r.at[e.of]; i != 0 {
+			r.request(i, e.of+1)
+		}
+	case opFree:
+		if i := r.at[e.of]; i != 0 {
+			r.free(i, e.of+1)
+		}
+	case opEmpty:
+		r.releaseAll()
+	case opFull:
+		if !r.allocate(e.of) {
+			return false
+		}
+		if !last { // the program went on without it
+			r.free(r.at[e.of], e.of+1)
+		}
+	}
+	return true
+}
