@@ -63,6 +63,7 @@ type History struct {
 	allocations  int              // recorded ones
 	capacity     int64            // bytes that the allocator could reserve, known from the last OOM; 0 = not known
 	peakReserved int64            // recorded
+	unclear      bool             // segments were released, maybe by empty_cache, maybe to make room
 }
 
 // Capacity returns the bytes that the allocator could reserve when an allocation failed: a
@@ -318,7 +319,12 @@ func (h *historian) needed(i int, reserved int64) bool {
 		if h.Settings.Collect > 0 {
 			return true // the garbage collector releases segments before the device is full
 		}
-		return reserved+h.segments[e.of].size > h.peakReserved
+		wanted := reserved + h.segments[e.of].size
+		if h.capacity > 0 {
+			return wanted > h.capacity
+		}
+		h.unclear = h.unclear || wanted > h.peakReserved
+		return wanted > h.peakReserved
 	case opFull:
 		return true
 	}
