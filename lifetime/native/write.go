@@ -108,6 +108,7 @@ func (n *writer) space(s *lifetime.Space) {
 	for _, m := range s.Marks {
 		site := n.site(m.Site)
 		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+		n.known("stream", m.Stream)
 		if m.Failure != nil {
 			n.failure(m.Failure)
 		}

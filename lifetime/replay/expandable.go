@@ -6,12 +6,7 @@ package replay
 func (a *allocator) expand(g int32, size int64) int32 {
 	i := a.room(g, size)
 	if i == 0 {
-		addr, reserved := a.reserve()
-		small := a.small(g)
-		reserved = roundUp(max(reserved, size), a.page(small))
-		i = a.add(block{addr: addr, size: reserved, group: g, expandable: true, base: addr})
-		a.put(i)
-		a.segments++
+		i = a.newRange(g, size)
 	}
 	if b := &a.blocks[i]; !b.mapped && !a.mapBlock(i, min(b.size, size)) {
 		return 0
@@ -24,6 +19,16 @@ func (a *allocator) expand(g int32, size int64) int32 {
 		i = next // mapBlock merged both
 	}
 	a.take(i)
+	return i
+}
+
+// newRange returns the unmapped block of a new expandable segment.
+func (a *allocator) newRange(g int32, size int64) int32 {
+	addr, reserved := a.reserve()
+	reserved = roundUp(max(reserved, size), a.page(a.small(g)))
+	i := a.add(block{addr: addr, size: reserved, group: g, expandable: true, base: addr})
+	a.put(i)
+	a.segments++
 	return i
 }
 

@@ -100,7 +100,6 @@ type historian struct {
 	space    *lifetime.Space
 	number   int32 // events so far
 	reserved int64
-	stream   int32 // of the last request
 }
 
 // rare is an event other than the begin or the end of a buffer.
@@ -204,7 +203,6 @@ func (h *historian) change(c lifetime.Change) {
 		h.number++
 		h.allocations++
 	}
-	h.stream = r.stream
 	if b.Begin == h.space.Begin {
 		h.startRequests = append(h.startRequests, of)
 		return
@@ -224,7 +222,7 @@ func (h *historian) take(r *rare) {
 		m := &h.space.Marks[r.of]
 		if m.Kind == lifetime.OOM {
 			h.add(opFull, int32(len(h.requests)))
-			h.requests = append(h.requests, request{requested: m.Requested, stream: h.stream, number: h.number})
+			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number})
 			if m.Free >= 0 {
 				h.capacity = units.AddSat(m.Free, h.reserved)
 			}

@@ -111,7 +111,10 @@ func (v *verifier) event(e event) {
 	case opSegment:
 		v.law.Segments++
 		v.device.waiting = append(v.device.waiting, v.h.segments[e.of])
+	case opFull:
+		v.mapWaiting()
 	case opRelease:
+		v.mapWaiting()
 		v.law.Segments++
 		v.released(&v.h.segments[e.of])
 	}
@@ -137,6 +140,26 @@ func (v *verifier) allocate(of int32) {
 func (v *verifier) differs(number int32) {
 	if v.law.First < 0 {
 		v.law.First = int(number)
+	}
+}
+
+// mapWaiting maps pages of expandable segments that did not suffice for a request: the
+// device became full on the way.
+func (v *verifier) mapWaiting() {
+	for len(v.device.waiting) > 0 {
+		s := v.device.waiting[0]
+		left := len(v.device.waiting)
+		if g := v.group(s.pool, s.stream, s.small); s.expandable {
+			unmapped := &v.groups[g].unmapped
+			k, ok := unmapped.get(unmapped.find(key{addr: s.addr}))
+			if !ok || k.addr != s.addr {
+				k.id = v.newRange(g, s.size)
+			}
+			v.mapBlock(k.id, s.size)
+		}
+		if len(v.device.waiting) == left {
+			v.device.waiting = v.device.waiting[1:]
+		}
 	}
 }
 

@@ -145,8 +145,9 @@ type mark struct {
 	Kind      string          `json:"kind"`
 	Text      string          `json:"text"`
 	Site      lifetime.SiteID `json:"site"`
-	Requested *int64          `json:"requested"` // of an OOM
-	Free      *int64          `json:"free"`      // of an OOM
+	Requested *int64          `json:"requested"`        // of an OOM
+	Free      *int64          `json:"free"`             // of an OOM
+	Stream    int64           `json:"stream,omitempty"` // of an OOM: the stream of the request
 }
 
 // operation sums up the calls of an operation.
@@ -347,6 +348,7 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 			if m.Free >= 0 {
 				out.Free = &m.Free
 			}
+			out.Stream = m.Stream
 		}
 		return out
 	})
