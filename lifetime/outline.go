@@ -45,7 +45,14 @@ type SpaceOutline struct {
 	FragmentationAtPeak, FragmentationMax, FragmentationAtEnd *float64
 
 	Program *Space // the whole space of a compiled program; nil for others
+
+	// Recording is the whole space if it has all buffers in their regions, so that a replay
+	// of the allocator is possible; nil for others, and above 2 million buffers.
+	Recording *Space
 }
+
+// maxRecording is the number of buffers up to which an outline keeps a whole space: 200 MB.
+const maxRecording = 2_000_000
 
 // Outline returns the peak and the end of each space of c.
 func (c *Capture) Outline() *Outline {
@@ -60,11 +67,16 @@ func (c *Capture) Outline() *Outline {
 // not have all buffers, but only those alive at the peak or at the end; nil means that
 // Outline computes them.
 func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
-	if o == nil {
+	const replayed = History | Regions | Addresses
+	whole := o == nil
+	if whole {
 		sum := s.Summary()
 		o = &SpaceOutline{
 			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
 		}
+	}
+	if whole && s.Facts&replayed == replayed && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
+		o.Recording = s
 	}
 	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
 	o.EndBytes = 0

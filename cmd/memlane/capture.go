@@ -82,7 +82,11 @@ func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
 			if err != nil {
 				return nil, err
 			}
-			return c.Outline(), nil
+			o := c.Outline()
+			for _, s := range o.Spaces {
+				s.Recording = nil // a part of a recording cannot be replayed
+			}
+			return o, nil
 		}
 	}
 	return r

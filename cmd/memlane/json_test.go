@@ -15,7 +15,7 @@ import (
 )
 
 // answers are the types of the JSON output of commands, by their names in the schema.
-var answers = map[string]string{"oom": "OOMs", "info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff"}
+var answers = map[string]string{"oom": "OOMs", "info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff", "tune": "Tune"}
 
 // TestJSON validates the JSON output for every capture against the schema, without extra
 // fields. Each field of the schema must have a value in some output.
@@ -37,6 +37,7 @@ func TestJSON(t *testing.T) {
 	for _, log := range []string{"versions", "xla", "torchrun_4ranks", "bfc_frag"} {
 		logs = append(logs, []string{"../../testdata/oomtext/" + log + ".log"})
 	}
+	const replayed = "../../testdata/replay/"
 	schema := strictSchema(t)
 	written := map[string]bool{}
 	for _, d := range []struct {
@@ -45,6 +46,7 @@ func TestJSON(t *testing.T) {
 	}{
 		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks},
 		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
+		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 	} {
 		name := answers[strings.Fields(d.command)[0]]
 		compiled, err := schema.compiler.Compile("schema.json#/$defs/" + name)

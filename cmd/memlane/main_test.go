@@ -30,7 +30,7 @@ var programs = map[string]func(){"memlane": main}
 // snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"
 
-// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS.
+// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS and $REPLAY.
 func TestScripts(t *testing.T) {
 	dir, err := filepath.Abs(snapshots)
 	if err != nil {
@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SNAPSHOTS", dir)
+			e.Setenv("REPLAY", filepath.Join(filepath.Dir(dir), "replay"))
 			return nil
 		},
 		Condition: shellThere,

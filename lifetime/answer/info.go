@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Info describes the contents of captures.
@@ -72,6 +73,7 @@ type Space struct {
 	LargestFreeBytes  *int64   `json:"largest_free_bytes"`  // largest hole at the end
 	Pools             []Pool   `json:"pools"`               // reserved memory by pool and stream, largest first; empty if there is only one
 	OOMs              []OOM    `json:"ooms"`                // allocations that failed
+	Replay            *Replay  `json:"replay"`              // how much of the recording the rules of PyTorch's allocator predict; null for other allocators, parts of a recording and more than 2 million buffers
 
 	File    string   `json:"-"`
 	Steps   int      `json:"-"`
@@ -145,6 +147,12 @@ func InfoOf(o *lifetime.Outline) Capture {
 	for _, s := range o.Spaces {
 		space := spaceOf(s)
 		space.File = o.Sources[s.Source].File
+		if s.Recording != nil {
+			if h := replay.Of(s.Recording, o.Sources[s.Source].Settings); h != nil {
+				law, _ := ReplayOf(h)
+				space.Replay = &law
+			}
+		}
 		info.Spaces = append(info.Spaces, space)
 	}
 	return info

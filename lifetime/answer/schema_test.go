@@ -23,7 +23,7 @@ var commands = []struct {
 	name   string
 	answer any
 }{
-	{"info", answer.Info{}}, {"leaks", answer.Leaks{}}, {"report", answer.Report{}}, {"peak", answer.Peaks{}}, {"oom", answer.OOMs{}}, {"diff", answer.Diff{}}, {"ops", answer.Ops{}},
+	{"info", answer.Info{}}, {"leaks", answer.Leaks{}}, {"report", answer.Report{}}, {"peak", answer.Peaks{}}, {"oom", answer.OOMs{}}, {"diff", answer.Diff{}}, {"ops", answer.Ops{}}, {"tune", answer.Tune{}},
 }
 
 // schema returns the JSON Schema of all answers. Descriptions are the comments of types and fields.

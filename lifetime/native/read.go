@@ -352,7 +352,7 @@ func (n *reader) fact(f *fields) error {
 		n.b.Mark(n.space, lifetime.Mark{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"), Free: f.int("free"),
 			Failure: f.failure(),
-			Stream: f.int("stream"),
+			Stream:  f.int("stream"),
 		})
 	}
 	return nil

@@ -80,6 +80,12 @@ func (p *Page) space(s *answer.Space) {
 		}
 		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), o.When, free)
 	}
+	if s.Replay != nil {
+		p.row("replay", "%s", s.Replay.Text())
+		if s.Replay.Refused != "" {
+			p.row("", "%s", s.Replay.Refused)
+		}
+	}
 	p.row("recorded", "%s", strings.Join(s.Facts, ", "))
 }
 

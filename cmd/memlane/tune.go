@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/text"
+)
+
+func tuneCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "tune",
+		Usage:     "find settings of PyTorch's allocator with which a program needs less memory",
+		ArgsUsage: "CAPTURE...",
+		Description: "Replays the recorded requests through the rules of PyTorch's caching allocator\n" +
+			"under other settings of PYTORCH_CUDA_ALLOC_CONF. Several captures get the\n" +
+			"settings that are best for all of them.\n\n" +
+			"Examples:\n" +
+			"  memlane tune snapshot.pickle\n" +
+			"  memlane tune --capacity 24GiB snapshot.pickle\n" +
+			"  memlane tune --set default --set expandable_segments:True snapshot.pickle\n" +
+			"  memlane tune --json rank*.pickle | jq -r .recommended",
+		Flags: append([]cli.Flag{
+			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
+				Usage: "replay only `CONF`, a value of\nPYTORCH_CUDA_ALLOC_CONF, or default; can be repeated"},
+				named("default", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4")...),
+			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
+			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction, such as 0.9", DefaultText: "not set"},
+			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
+			jsonFlag()}, inputFlags()...),
+		Action: tune,
+	}
+}
+
+func tune(c *cli.Context) error {
+	selection, err := selectionOf(c)
+	if err != nil {
+		return err
+	}
+	t, given, err := tuningOf(c)
+	if err != nil {
+		return err
+	}
+	var out *answer.Tune
+	if err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error { return t.Add(capture) }); err == nil {
+		out, err = t.Tune(given, func() error { return context.Cause(c.Context) })
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return model.WriteJSON(c.App.Writer, out)
+	}
+	return text.Tune(c.App.Writer, out, styleOf(c.App.Writer))
+}
+
+// tuningOf reads the flags: the device, and the settings of --set.
+func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error) {
+	t = &answer.Tuning{Fraction: c.Float64("fraction")}
+	if size := c.String("capacity"); size != "" {
+		if t.Capacity, err = units.ParseBytes(size); err != nil || t.Capacity <= 0 {
+			return nil, nil, usage("--capacity %q: use a size such as 24GiB", size)
+		}
+	}
+	switch {
+	case c.IsSet("fraction") && !(t.Fraction > 0 && t.Fraction <= 1):
+		return nil, nil, usage("--fraction %v: use a fraction such as 0.9", t.Fraction)
+	case t.Fraction > 0 && t.Capacity == 0:
+		return nil, nil, usage("--fraction needs --capacity")
+	}
+	for _, conf := range *c.Generic("set").(*texts) {
+		value := conf
+		if conf == "default" {
+			value = ""
+		}
+		s, err := replay.Parse(value)
+		if err != nil {
+			return nil, nil, usage("--set %q: %w", conf, err)
+		}
+		given = append(given, answer.Conf{Text: cmp.Or(conf, "default"), Settings: s})
+	}
+	return t, given, nil
+}

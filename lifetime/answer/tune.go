@@ -1,0 +1,237 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+// Tune is the result of memlane tune: what programs would have needed under other settings of PYTORCH_CUDA_ALLOC_CONF. Figures of several
+// memory IDs are for all of them together: peaks are those of the memory ID that needs most.
+type Tune struct {
+	Schema      string        `json:"schema"`             // "memlane/1"
+	Replay      Replay        `json:"replay"`             // how much of the recordings the rules of the allocator predict
+	Settings    []TuneSetting `json:"settings"`           // settings that were replayed: the recorded ones first, then the best first, or as given with --set
+	Recommended string        `json:"recommended"`        // the best settings, or the recorded ones if nothing gains 2 %; "" if nothing can be predicted
+	Captures    []TuneCapture `json:"captures,omitempty"` // the same for each memory ID, if there are several
+
+	Keep     bool          `json:"-"` // the recorded settings are the best
+	Capacity int64         `json:"-"` // bytes of the first device; 0 = unlimited
+	Refused  []TuneRefusal `json:"-"`
+}
+
+// Replay says how much of a recording the rules of PyTorch's allocator predict.
+type Replay struct {
+	Addresses     int    `json:"addresses"`         // recorded allocations
+	Equal         int    `json:"equal"`             // allocations at the predicted address
+	Segments      int    `json:"segments"`          // recorded events of segments: taken from the device or returned
+	SegmentsEqual int    `json:"segments_equal"`    // predicted ones
+	Refused       string `json:"refused,omitempty"` // why other settings cannot be predicted
+}
+
+// TuneSetting is what a program would have needed under some settings.
+type TuneSetting struct {
+	Conf              string `json:"conf"`                // value of PYTORCH_CUDA_ALLOC_CONF; "default" if it is empty
+	Outcome           string `json:"outcome"`             // "ok", or "oom" if an allocation fails
+	PeakReservedBytes int64  `json:"peak_reserved_bytes"` // highest reserved memory
+	PeakLiveBytes     int64  `json:"peak_live_bytes"`     // highest allocated memory, as torch.cuda.max_memory_allocated
+	Retries           int    `json:"retries"`             // allocations for which all cached memory was released
+	SegmentsAtEnd     int    `json:"segments_at_end"`     // segments at the end; an expandable segment counts once
+	OOMEvent          *int   `json:"oom_event"`           // index in device_traces of the event that fails; null if none does
+	Exact             bool   `json:"exact"`               // the recording determines the figures; otherwise expect them within 5 %
+
+	Low, High int64 `json:"-"` // range of the peak of reserved memory
+	Recorded  bool  `json:"-"`
+}
+
+// TuneCapture is the result for one memory ID.
+type TuneCapture struct {
+	File     string        `json:"file"`     // name on the command line
+	ID       string        `json:"id"`       // memory ID
+	Replay   Replay        `json:"replay"`   // how much of the recording the rules of the allocator predict
+	Settings []TuneSetting `json:"settings"` // in the same order as for all together
+}
+
+// TuneRefusal is a memory ID that cannot be predicted.
+type TuneRefusal struct{ ID, Why string }
+
+// Tuning collects the recordings that Tune is about.
+type Tuning struct {
+	Capacity int64   // of each device in bytes; 0 = that of a recorded OOM, else unlimited
+	Fraction float64 // set_per_process_memory_fraction; 0 = none
+
+	histories []*replay.History
+	devices   []replay.Device
+	captures  []TuneCapture
+	refused   []TuneRefusal
+	law       Replay
+}
+
+// Add adds the spaces of a capture. It fails with a *lifetime.NothingError if none has a history of PyTorch's allocator.
+func (t *Tuning) Add(c *lifetime.Capture) error {
+	found := false
+	for _, s := range c.Spaces {
+		source := &c.Sources[s.Source]
+		h := replay.Of(s, source.Settings)
+		if h == nil {
+			continue
+		}
+		found = true
+		law, refused := ReplayOf(h)
+		t.law.Addresses += law.Addresses
+		t.law.Equal += law.Equal
+		t.law.Segments += law.Segments
+		t.law.SegmentsEqual += law.SegmentsEqual
+		if refused != "" {
+			t.law.Refused = cmp.Or(t.law.Refused, refused)
+			t.refused = append(t.refused, TuneRefusal{source.File + ", " + s.ID(), refused})
+			continue
+		}
+		t.histories = append(t.histories, h)
+		t.devices = append(t.devices, replay.Device{Capacity: cmp.Or(t.Capacity, h.Capacity()), Fraction: t.Fraction})
+		t.captures = append(t.captures, TuneCapture{File: source.File, ID: s.ID(), Replay: law})
+	}
+	if !found {
+		return &lifetime.NothingError{File: c.Name(), Why: "no history of PyTorch's caching allocator with its segments; " +
+			"record one with torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"FILE\")"}
+	}
+	return nil
+}
+
+// ReplayOf compares a recording with the rules of the allocator. refused says why other settings cannot be predicted.
+func ReplayOf(h *replay.History) (r Replay, refused string) {
+	law := h.Verify()
+	refused = h.Refusal(&law)
+	return Replay{law.Addresses, law.Equal, law.Segments, law.SegmentsEqual, refused}, refused
+}
+
+// Conf is a value of PYTORCH_CUDA_ALLOC_CONF as the user gave it, and its meaning.
+type Conf struct {
+	Text     string
+	Settings replay.Settings
+}
+
+// maxTuned is the maximum number of settings that a search returns, besides the recorded ones.
+const maxTuned = 9
+
+// Tune replays the recordings under the given settings, or searches if there are none. An error of stop ends it.
+func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
+	out := &Tune{Schema: Schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused}
+	if len(t.histories) == 0 {
+		return out, nil
+	}
+	var all []replay.Trial
+	var err error
+	if len(given) > 0 {
+		var settings []replay.Settings
+		for _, g := range given {
+			settings = append(settings, g.Settings)
+		}
+		all, err = replay.Try(t.histories, t.devices, settings, stop)
+	} else {
+		all, err = replay.Search(t.histories, t.devices, stop)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := namesOf(all, given)
+	best := replay.Recommend(all)
+	out.Keep, out.Recommended, out.Capacity = best == 0, names[best], t.devices[0].Capacity
+	for i := range all {
+		if shows(all, i, best, len(given) > 0) {
+			t.row(out, names[i], &all[i])
+		}
+	}
+	if len(t.captures) > 1 {
+		out.Captures = t.captures
+	}
+	return out, nil
+}
+
+// namesOf returns the settings of trials as PYTORCH_CUDA_ALLOC_CONF, or as they were given.
+func namesOf(all []replay.Trial, given []Conf) []string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = cmp.Or(all[i].Outcomes[0].Settings.String(), "default")
+		for _, o := range all[i].Outcomes {
+			if o.Settings != all[i].Outcomes[0].Settings {
+				names[i] = "as recorded"
+			}
+		}
+		if i > 0 && len(given) > 0 {
+			names[i] = given[i-1].Text
+			if sameSettings(&all[0], &all[i]) {
+				names[0] = names[i]
+			}
+		}
+	}
+	return names
+}
+
+// shows reports whether trial i has a row: the recorded settings and the given ones, or the best ones that a search found and the default
+// ones. Trials of the recorded settings have one row.
+func shows(all []replay.Trial, i, best int, given bool) bool {
+	switch {
+	case i == 0:
+		return true
+	case sameSettings(&all[0], &all[i]):
+		return false
+	}
+	return given || i <= maxTuned || i == best || all[i].Outcomes[0].Settings == replay.Default()
+}
+
+func sameSettings(x, y *replay.Trial) bool {
+	return slices.EqualFunc(x.Outcomes, y.Outcomes, func(a, b replay.Outcome) bool { return a.Settings == b.Settings })
+}
+
+// row adds a trial to the answer.
+func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
+	total := TuneSetting{Conf: conf, Outcome: "ok", Exact: true, Recorded: trial.Recorded}
+	for i := range trial.Outcomes {
+		row := settingOf(conf, &trial.Outcomes[i])
+		row.Recorded = trial.Recorded
+		t.captures[i].Settings = append(t.captures[i].Settings, row)
+		total.PeakReservedBytes, total.PeakLiveBytes = max(total.PeakReservedBytes, row.PeakReservedBytes), max(total.PeakLiveBytes, row.PeakLiveBytes)
+		total.Low, total.High = max(total.Low, row.Low), max(total.High, row.High)
+		total.Retries += row.Retries
+		total.SegmentsAtEnd += row.SegmentsAtEnd
+		total.Exact = total.Exact && row.Exact
+		if row.OOMEvent != nil && total.OOMEvent == nil {
+			total.Outcome, total.OOMEvent = row.Outcome, row.OOMEvent
+		}
+	}
+	out.Settings = append(out.Settings, total)
+}
+
+func settingOf(conf string, o *replay.Outcome) TuneSetting {
+	s := TuneSetting{
+		Conf: conf, Outcome: "ok", PeakReservedBytes: o.PeakReserved, PeakLiveBytes: o.PeakLive, Retries: o.Retries, SegmentsAtEnd: o.Segments,
+		Exact: o.Exact, Low: o.Low, High: o.High,
+	}
+	if o.OOM {
+		s.Outcome, s.OOMEvent = "oom", &o.OOMEvent
+	}
+	return s
+}
+
+// Setting returns the row of the recorded or recommended settings.
+func (t *Tune) Setting(conf string) *TuneSetting {
+	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool { return s.Conf == conf })
+	if i < 0 {
+		return nil
+	}
+	return &t.Settings[i]
+}
+
+// Text returns the law as text: "4,821 of 4,821 addresses, 20 of 20 segments".
+func (r *Replay) Text() string {
+	text := fmt.Sprintf("%s of %s addresses", units.Count(int64(r.Equal)), units.Count(int64(r.Addresses)))
+	if r.Segments > 0 {
+		text += fmt.Sprintf(", %s of %s segments", units.Count(int64(r.SegmentsEqual)), units.Count(int64(r.Segments)))
+	}
+	return text
+}

@@ -1,0 +1,300 @@
+package replay
+
+import (
+	"cmp"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Trial is the result of some settings for several recordings.
+type Trial struct {
+	Outcomes []Outcome // by recording
+	Recorded bool      // each recording under its own settings
+}
+
+// Search tries settings for all recordings together, on all processors. devices has the
+// device of each recording. It returns the recorded settings first, then the others, the
+// best first. stop is called between replays; its error ends the search.
+func Search(all []*History, devices []Device, stop func() error) ([]Trial, error) {
+	t := trials{all: all, devices: devices, stop: stop}
+	t.try(t.own())
+	t.try(singles(all, devices)...)
+	t.sort()
+	for _, best := range t.bases() {
+		t.try(combined(best, devices)...)
+	}
+	t.sort()
+	return t.made, t.err
+}
+
+// Try replays the recordings under their own settings, then under the given ones.
+func Try(all []*History, devices []Device, given []Settings, stop func() error) ([]Trial, error) {
+	t := trials{all: all, devices: devices, stop: stop}
+	t.try(t.own())
+	var each [][]Settings
+	for _, s := range given {
+		each = append(each, t.same(s))
+	}
+	t.try(each...)
+	return t.made, t.err
+}
+
+// trials collects trials. The first one is that of the recorded settings.
+type trials struct {
+	all     []*History
+	devices []Device
+	stop    func() error
+	made    []Trial
+	err     error
+}
+
+func (t *trials) own() (each []Settings) {
+	for _, h := range t.all {
+		each = append(each, h.Settings)
+	}
+	return each
+}
+
+// same returns settings for each recording.
+func (t *trials) same(s Settings) []Settings {
+	return slices.Repeat([]Settings{s}, len(t.all))
+}
+
+// try adds trials. Each has the settings of each recording.
+func (t *trials) try(each ...[]Settings) {
+	from := len(t.made)
+	for range each {
+		t.made = append(t.made, Trial{Outcomes: make([]Outcome, len(t.all)), Recorded: len(t.made) == 0})
+	}
+	type job struct{ trial, recording int }
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for j := range jobs {
+				t.made[from+j.trial].Outcomes[j.recording] = t.all[j.recording].RunBoth(each[j.trial][j.recording], t.devices[j.recording])
+			}
+		})
+	}
+	for i := range each {
+		for k := range t.all {
+			if t.err == nil {
+				t.err = t.stop()
+			}
+			if t.err == nil {
+				jobs <- job{i, k}
+			}
+		}
+	}
+	close(jobs)
+	workers.Wait()
+}
+
+// sort sorts the trials behind the first one: fewer recordings that run out of memory, less
+// memory, fewer retries, fewer settings.
+func (t *trials) sort() { slices.SortStableFunc(t.made[1:], compareTrials) }
+
+func compareTrials(x, y Trial) int {
+	a, b := x.Sum(), y.Sum()
+	return cmp.Or(cmp.Compare(a.OOMs, b.OOMs), cmp.Compare(a.PeakReserved, b.PeakReserved), cmp.Compare(a.Retries, b.Retries),
+		cmp.Compare(x.keys(), y.keys()))
+}
+
+// keys returns the number of settings.
+func (t *Trial) keys() int {
+	text := t.Outcomes[0].Settings.String()
+	if text == "" {
+		return 0
+	}
+	return 1 + strings.Count(text, ":")
+}
+
+// Sum is a trial for all recordings together.
+type Sum struct {
+	OOMs         int
+	PeakReserved int64
+	Retries      int
+	Exact        bool // all of them
+}
+
+// Sum adds up the outcomes.
+func (t *Trial) Sum() Sum {
+	s := Sum{Exact: true}
+	for i := range t.Outcomes {
+		o := &t.Outcomes[i]
+		if o.OOM {
+			s.OOMs++
+		}
+		s.PeakReserved += o.PeakReserved
+		s.Retries += o.Retries
+		s.Exact = s.Exact && o.Exact
+	}
+	return s
+}
+
+const (
+	minGain  = 0.02 // of the reserved memory: less is not worth a change
+	unsure   = 0.05 // the same if a result is not exact: it may be off by as much
+	maxWorse = 0.01 // no recording may need more by this share
+	similar  = 0.005
+)
+
+// Recommend returns the index of the trial to recommend, or 0: keep the recorded settings.
+// Of trials that are about as good, it prefers fewer settings.
+func Recommend(all []Trial) int {
+	own := all[0].Sum()
+	best := 0
+	for i := range all[1:] {
+		if t := &all[1+i]; t.gains(&all[0], own) && (best == 0 || t.simpler(&all[best])) {
+			best = 1 + i
+		}
+	}
+	return best
+}
+
+// gains reports whether a trial is better than the recorded settings, and for no recording
+// worse.
+func (t *Trial) gains(recorded *Trial, own Sum) bool {
+	s, needed := t.Sum(), int64(0)
+	for i := range t.Outcomes {
+		needed += t.Outcomes[i].High
+		o, before := &t.Outcomes[i], &recorded.Outcomes[i]
+		if o.OOM && !before.OOM || !before.OOM && float64(o.PeakReserved) > float64(before.PeakReserved)*(1+maxWorse) {
+			return false
+		}
+	}
+	if s.OOMs != own.OOMs {
+		return s.OOMs < own.OOMs
+	}
+	if own.OOMs > 0 { // the program dies, at whatever peak
+		return false
+	}
+	least := minGain
+	if !s.Exact || !own.Exact {
+		least = unsure
+	}
+	return float64(needed) <= float64(own.PeakReserved)*(1-least)
+}
+
+// simpler reports whether a trial has fewer settings than the best one so far and needs
+// about as much, or is clearly better.
+func (t *Trial) simpler(best *Trial) bool {
+	a, b := t.Sum(), best.Sum()
+	if a.OOMs != b.OOMs {
+		return a.OOMs < b.OOMs
+	}
+	near := float64(a.PeakReserved) <= float64(b.PeakReserved)*(1+similar)
+	return float64(a.PeakReserved) < float64(b.PeakReserved)*(1-similar) || near && t.keys() < best.keys()
+}
+
+// Settings that Search tries.
+var (
+	splitSizes  = []int64{21, 32, 64, 128, 256, 512, 1024} // MiB
+	roundups    = []int64{2, 4, 8, 16}
+	collectFrom = []float64{0.6, 0.8, 0.9}
+)
+
+// base returns the settings that a search starts from: the limits of the recording, without
+// what the search varies.
+func base(all []*History) Settings {
+	s := Default()
+	own := all[0].Settings
+	s.Fraction, s.Segment, s.NonSplit = own.Fraction, own.Segment, own.Segment
+	return s
+}
+
+// singles returns settings that change one thing.
+func singles(all []*History, devices []Device) (each [][]Settings) {
+	add := func(change func(s *Settings)) {
+		s := base(all)
+		change(&s)
+		each = append(each, slices.Repeat([]Settings{s}, len(all)))
+	}
+	add(func(*Settings) {})
+	add(func(s *Settings) { s.Expandable = true })
+	for _, mb := range splitCandidates(all) {
+		add(func(s *Settings) { s.MaxSplit = max(mb*mib, s.Segment+mib) })
+	}
+	for _, n := range roundups {
+		add(func(s *Settings) { s.roundAll(n) })
+	}
+	if limited(devices) {
+		for _, f := range collectFrom {
+			add(func(s *Settings) { s.Collect = f })
+		}
+	}
+	return each
+}
+
+func (s *Settings) roundAll(n int64) {
+	for i := range s.Roundup {
+		s.Roundup[i] = n
+	}
+}
+
+// limited reports whether a memory fraction is set, without which nothing is collected.
+func limited(devices []Device) bool {
+	return slices.ContainsFunc(devices, func(d Device) bool { return d.Fraction > 0 && d.Capacity > 0 })
+}
+
+// splitCandidates returns values of max_split_size in MiB: common ones, and just above the
+// most frequent sizes of large requests. It omits those above all requests.
+func splitCandidates(all []*History) []int64 {
+	const most = 6
+	counts := map[int64]int{}
+	for _, h := range all {
+		for i := range h.requests {
+			if mb := h.requests[i].requested / mib; mb > largeBuffer/mib && mb < 1<<20 {
+				counts[mb+1]++
+			}
+		}
+	}
+	sizes := slices.SortedFunc(maps.Keys(counts), func(x, y int64) int { return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y)) })
+	if len(sizes) == 0 {
+		return nil
+	}
+	largest := slices.Max(sizes)
+	found := append(slices.Clone(sizes[:min(most, len(sizes))]), splitSizes...)
+	slices.Sort(found)
+	return slices.DeleteFunc(slices.Compact(found), func(mb int64) bool { return mb > largest })
+}
+
+// bases returns the settings to combine with others: the best with and the best without
+// expandable segments.
+func (t *trials) bases() (best [][]Settings) {
+	for _, expandable := range []bool{true, false} {
+		for i := range t.made[1:] {
+			if s := t.made[1+i].Outcomes[0].Settings; s.Expandable == expandable && s.Roundup == [intervals]int64{} && s.Collect == 0 {
+				best = append(best, t.same(s))
+				break
+			}
+		}
+	}
+	return best
+}
+
+// combined returns settings that change another thing of the given ones.
+func combined(of []Settings, devices []Device) (each [][]Settings) {
+	add := func(change func(s *Settings)) {
+		changed := slices.Clone(of)
+		for i := range changed {
+			change(&changed[i])
+		}
+		each = append(each, changed)
+	}
+	if !of[0].Expandable && of[0].MaxSplit == unlimited {
+		return nil // singles has them
+	}
+	for _, n := range roundups {
+		add(func(s *Settings) { s.roundAll(n) })
+	}
+	if limited(devices) {
+		for _, f := range collectFrom {
+			add(func(s *Settings) { s.Collect = f })
+		}
+	}
+	return each
+}
