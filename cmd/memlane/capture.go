@@ -75,21 +75,31 @@ func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
 	if !selection.AllBuffers() || selection.By != "" {
 		r.part = func(_ *lifetime.Selection, o *lifetime.Outline) (*lifetime.Outline, error) { return o, nil }
 		r.open = func(file string, in formats.Input) (*lifetime.Outline, error) {
-			c, err := formats.Open(file, in)
-			if err == nil {
-				c, err = selection.Of(c)
+			whole, err := formats.Open(file, in)
+			if err != nil {
+				return nil, err
 			}
+			c, err := selection.Of(whole)
 			if err != nil {
 				return nil, err
 			}
 			o := c.Outline()
 			for _, s := range o.Spaces {
-				s.Recording = nil // a part of a recording cannot be replayed
+				if s.Recording != nil && !has(whole, s.Recording) { // a part of a recording cannot be replayed
+					s.Recording = nil
+				}
 			}
 			return o, nil
 		}
 	}
 	return r
+}
+
+// has reports whether a capture has space s with no more buffers and no longer window.
+func has(c *lifetime.Capture, s *lifetime.Space) bool {
+	return slices.ContainsFunc(c.Spaces, func(w *lifetime.Space) bool {
+		return w.Source == s.Source && w.ID() == s.ID() && w.Begin == s.Begin && w.End == s.End && len(w.Buffers) == len(s.Buffers)
+	})
 }
 
 // openAll reads the captures of a command line and returns the parts that its flags

@@ -17,22 +17,22 @@ import (
 func tuneCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "tune",
-		Usage:     "find settings of PyTorch's allocator with which a program needs less memory",
+		Usage:     "find settings of PyTorch's allocator that need less memory",
 		ArgsUsage: "CAPTURE...",
-		Description: "Replays the recorded requests through the rules of PyTorch's caching allocator\n" +
-			"under other settings of PYTORCH_CUDA_ALLOC_CONF. Several captures get the\n" +
-			"settings that are best for all of them.\n\n" +
+		Description: "Replays the recorded requests through the rules of PyTorch's allocator under\n" +
+			"other settings of PYTORCH_CUDA_ALLOC_CONF. Several captures get the settings\n" +
+			"that are best for all of them.\n\n" +
 			"Examples:\n" +
 			"  memlane tune snapshot.pickle\n" +
 			"  memlane tune --capacity 24GiB snapshot.pickle\n" +
 			"  memlane tune --set default --set expandable_segments:True snapshot.pickle\n" +
-			"  memlane tune --json rank*.pickle | jq -r .recommended",
+			"  memlane tune --json before.pickle after.pickle | jq -r .recommended",
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
 				Usage: "replay only `CONF`, a value of\nPYTORCH_CUDA_ALLOC_CONF, or default; can be repeated"},
 				named("default", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4")...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
-			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction, such as 0.9", DefaultText: "not set"},
+			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction,\nsuch as 0.9", DefaultText: "not set"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag()}, inputFlags()...),
 		Action: tune,
