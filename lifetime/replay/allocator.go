@@ -24,10 +24,10 @@ type block struct {
 // pool is a BlockPool of PyTorch: small or large blocks of the default pool or of a
 // private one.
 type pool struct {
-	private int32 // 0 = the default pool
-	small   bool
-	calls   int64 // searches so far, for garbage collection
-	groups  []int32
+	small  bool
+	calls  int64 // searches so far, for garbage collection
+	groups []int32
+	sorted bool // groups are in order of stream
 }
 
 // group has the blocks of one pool that are not in use, of one stream.
@@ -69,7 +69,8 @@ type allocator struct {
 	recycled []int32
 	pools    []pool
 	groups   []group
-	index    map[groupKey]int32
+	index    map[groupKey]int32 // groups
+	poolOf   map[groupKey]int32 // pools; their stream is -1
 
 	pending []int32 // blocks that were pending when they were added; some no longer are
 
@@ -87,7 +88,7 @@ type allocator struct {
 const maxWork = 1 << 28
 
 func newAllocator(s Settings, m memory, limit int64) *allocator {
-	return &allocator{Settings: s, memory: m, limit: limit, blocks: make([]block, 1, 1024), index: map[groupKey]int32{}}
+	return &allocator{Settings: s, memory: m, limit: limit, blocks: make([]block, 1, 1024), index: map[groupKey]int32{}, poolOf: map[groupKey]int32{}}
 }
 
 // group returns the group of a request's blocks.
@@ -97,17 +98,26 @@ func (a *allocator) group(private, stream int32, small bool) int32 {
 	if !ok {
 		g = int32(len(a.groups))
 		a.index[k] = g
-		p := slices.IndexFunc(a.pools, func(p pool) bool { return p.private == private && p.small == small })
-		if p < 0 {
-			p = len(a.pools)
-			a.pools = append(a.pools, pool{private: private, small: small})
+		k.stream = -1
+		p, known := a.poolOf[k]
+		if !known {
+			p = int32(len(a.pools))
+			a.poolOf[k] = p
+			a.pools = append(a.pools, pool{small: small})
 		}
-		a.groups = append(a.groups, group{pool: int32(p), stream: stream})
-		of := &a.pools[p].groups
-		*of = append(*of, g)
-		slices.SortFunc(*of, func(x, y int32) int { return cmp.Compare(a.groups[x].stream, a.groups[y].stream) })
+		a.groups = append(a.groups, group{pool: p, stream: stream})
+		a.pools[p].groups, a.pools[p].sorted = append(a.pools[p].groups, g), false
 	}
 	return g
+}
+
+// byStream returns the groups of a pool in order of stream.
+func (a *allocator) byStream(p *pool) []int32 {
+	if !p.sorted {
+		slices.SortFunc(p.groups, func(x, y int32) int { return cmp.Compare(a.groups[x].stream, a.groups[y].stream) })
+		p.sorted = true
+	}
+	return p.groups
 }
 
 func (a *allocator) small(g int32) bool { return a.pools[a.groups[g].pool].small }
@@ -363,15 +373,15 @@ func (a *allocator) collects() bool { return a.limit > 0 && a.Collect > 0 }
 // the threshold. It does not stop within a round (garbage_collect_cached_blocks).
 func (a *allocator) collect() {
 	threshold := int64(a.Collect * float64(a.limit))
-	large := slices.IndexFunc(a.pools, func(p pool) bool { return p.private == 0 && !p.small })
-	if a.reserved <= threshold || large < 0 {
+	large, ok := a.poolOf[groupKey{stream: -1}]
+	if a.reserved <= threshold || !ok {
 		return
 	}
 	target, reclaimed := a.reserved-threshold, int64(0)
 	p := &a.pools[large]
 	var candidates []key
 	total := int64(0)
-	for _, g := range p.groups {
+	for _, g := range a.byStream(p) {
 		for _, k := range a.groups[g].free.all() {
 			a.work++
 			if b := &a.blocks[k.id]; b.whole() {
@@ -450,10 +460,8 @@ func (a *allocator) releaseAll() {
 	}
 	a.pending = a.pending[:0]
 	for _, small := range []bool{false, true} {
-		for _, p := range a.pools {
-			if p.private == 0 && p.small == small {
-				a.releasePool(p.groups)
-			}
+		if p, ok := a.poolOf[groupKey{stream: -1, small: small}]; ok {
+			a.releasePool(a.byStream(&a.pools[p]))
 		}
 	}
 }
