@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // block is a range of a segment: in use, free, or (of an expandable segment) unmapped.
@@ -225,7 +227,7 @@ func (a *allocator) occupy(i int32, size int64, owner int32) {
 	}
 	b := &a.blocks[i]
 	b.used, b.owner = true, owner
-	a.live += b.size
+	a.live = units.AddSat(a.live, b.size)
 	a.peakLive = max(a.peakLive, a.live)
 }
 
@@ -328,7 +330,7 @@ func (a *allocator) newSegment(g int32, addr uint64, size int64) int32 {
 }
 
 func (a *allocator) grow(size int64) {
-	a.reserved += size
+	a.reserved = units.AddSat(a.reserved, size)
 	a.peakReserved = max(a.peakReserved, a.reserved)
 	a.mallocs++
 }

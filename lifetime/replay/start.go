@@ -3,6 +3,8 @@ package replay
 import (
 	"cmp"
 	"slices"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // start is the state at the start of a recording: it was undone from the end state.
@@ -20,6 +22,12 @@ func startOf(h *History) *start {
 	slices.SortStableFunc(s.live, func(x, y int32) int { return cmp.Compare(h.requests[x].addr, h.requests[y].addr) })
 	s.live = slices.CompactFunc(s.live, func(x, y int32) bool { return h.requests[x].addr == h.requests[y].addr })
 	slices.SortStableFunc(s.segments, func(x, y int32) int { return cmp.Compare(h.segments[x].addr, h.segments[y].addr) })
+	end := uint64(0)
+	s.segments = slices.DeleteFunc(s.segments, func(i int32) bool { // damaged captures have segments that overlap or are too large
+		bad := h.segments[i].addr < end || h.segments[i].end() <= h.segments[i].addr || h.segments[i].size > maxSize
+		end = max(end, h.segments[i].end())
+		return bad
+	})
 	s.limits, s.reused = make([]uint64, len(s.live)), make([]uint64, len(s.live))
 	for _, i := range s.segments {
 		from, to := s.within(&h.segments[i])
@@ -141,7 +149,7 @@ func (a *allocator) seedBlock(rest int32, r *request, of int32, size int64, at [
 	}
 	b := &a.blocks[i]
 	b.used, b.owner = true, of+1
-	a.live += b.size
+	a.live = units.AddSat(a.live, b.size)
 	at[of] = i
 	return rest
 }
