@@ -20,6 +20,8 @@ func Recorded(file string) string {
 	}
 	format, err := choose(file, head, "")
 	switch {
+	case err == nil && !format.Sniff(head): // any text, such as a report of memlane
+		return ""
 	case err != nil, format.Name == "native", bytes.Contains(head, []byte(`"producer":"memlane"`)): // of package perfetto
 		return ""
 	case format.Name == "jaxprof", bytes.HasPrefix(bytes.TrimSpace(head), []byte("<")): // memlane writes profiles and pages too

@@ -103,8 +103,10 @@ func (f *Frame) String() string {
 	switch {
 	case name == "":
 		return cmp.Or(place, "?")
-	case place == "" || f.Kind > Scope || library.MatchString(f.File): // the line in a library is an offset
+	case place == "" || f.Kind > Scope:
 		return name
+	case library.MatchString(f.File): // the line is an offset
+		place, _, _ = strings.Cut(place, ":")
 	}
 	return name + " (" + place + ")"
 }

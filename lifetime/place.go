@@ -111,7 +111,7 @@ func (t *Tables) placeOf(s *Site) Place {
 func (f *Frame) code() Frame {
 	named := Frame{Function: f.Name(), File: f.File, Line: f.Line, Kind: f.Kind}
 	if library.MatchString(f.File) {
-		named.File, named.Line = "", 0
+		named.Line = 0
 	}
 	return named
 }
