@@ -16,7 +16,9 @@ type Place struct {
 	Node     string
 	Inferred bool // Frame follows from the order of the passes, or Node from the thread
 
-	Op, Shape string // without a frame: operation and shape of its result, or a library: "aten::mm", "cuBLAS workspace"
+	// Without a frame: operation or library, such as "aten::mm", "cuBLAS workspace". Shape is that of the result of a compiled
+	// program's instruction; elsewhere a buffer that grows has many.
+	Op, Shape string
 
 	Unseen bool // the allocation was before the window: the place is that of the free
 }
@@ -31,7 +33,7 @@ func (t *Tables) PlaceOf(site SiteID) Place {
 
 // callers are the frames of a stack that can name a place, the innermost of each kind.
 type callers struct {
-	user, node, engine, runtime, library, framework, native, first *Frame
+	user, node, engine, runtime, library, framework, scope, native, first *Frame
 
 	operator bool // there is an operator
 }
@@ -55,6 +57,8 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 			set(&c.engine, f)
 		case Runtime:
 			set(&c.runtime, f)
+		case Scope:
+			set(&c.scope, f)
 		case Native:
 			set(&c.native, f)
 		case Operator:
@@ -99,10 +103,18 @@ func (t *Tables) placeOf(s *Site) Place {
 		return Place{Frame: *f}
 	case c.operator:
 		return Place{Op: t.OperatorOf(s.Stack)}
+	case c.scope != nil && c.scope.File != "":
+		return Place{Frame: *c.scope}
+	case s.Instr != "" && (c.first == nil || c.scope != nil):
+		return Place{Op: s.Op, Shape: s.Shape}
+	case c.scope != nil: // an operator or region has no place in the program
+		return Place{Op: cmp.Or(s.Op, c.scope.Function)}
 	case c.native != nil:
 		return Place{Frame: c.native.code()}
-	case c.first != nil && c.first.Kind == Scope && c.first.File == "", c.first == nil: // operators and scopes have no place in the program
-		return Place{Op: s.Op, Shape: s.Shape}
+	case c.first == nil && s.Op != "":
+		return Place{Op: s.Op}
+	case c.first == nil:
+		return Place{Shape: s.Shape}
 	}
 	return Place{Frame: c.first.code()}
 }
@@ -168,8 +180,8 @@ func (t *Tables) FrameOf(site SiteID) (f Frame, ok bool) {
 	if p := t.PlaceOf(site); p.Frame != (Frame{}) {
 		return p.Frame, true
 	}
-	if c := t.callersOf(t.Sites[site].Stack); c.first != nil && c.first.Kind == Scope {
-		return *c.first, true
+	if c := t.callersOf(t.Sites[site].Stack); c.scope != nil {
+		return *c.scope, true
 	}
 	return Frame{}, false
 }

@@ -139,6 +139,25 @@ func (e *event) report(to *lifetime.AllocatorEvent, free bool) {
 // link connects a producer to its consumers: events with equal links.
 type link struct{ kind, id int64 }
 
+// produces returns the link to the consumers of e. ok is false if e is no producer.
+func (e *event) produces() (of link, ok bool) {
+	return link{e.stats[producerType], e.stats[producerID]}, e.is(producerID) && e.is(producerType)
+}
+
+// threadpool is the kind of links whose consumers are instants, from tsl's context_types.h. Instants enclose nothing.
+const threadpool = 15
+
+// launches returns the link to the consumers of e that may enclose allocations. ok is false if it has none.
+func (e *event) launches() (of link, ok bool) {
+	of, ok = e.produces()
+	return of, ok && of.kind != threadpool
+}
+
+// consumes returns the link to the producer of e. ok is false if e is no consumer.
+func (e *event) consumes() (of link, ok bool) {
+	return link{e.stats[consumerType], e.stats[consumerID]}, e.is(consumerID) && e.is(consumerType)
+}
+
 // short is the first byte value that is not a complete one-byte varint. Most varints have one byte; they are
 // decoded inline because a function call would cost more than the decoding.
 const short = 0x80

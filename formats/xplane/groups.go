@@ -78,12 +78,6 @@ func (m *mark) compare(o *mark) int {
 	return cmp.Or(m.at.compare(o.at), cmp.Compare(o.duration, m.duration))
 }
 
-// nested is an open event on the stack of a line.
-type nested struct {
-	begin, end int64
-	node       int32
-}
-
 // groupsOf computes the groups of the whole file.
 func (r *reader) groupsOf() (*groups, error) {
 	g := &groups{prepared: map[int64]bool{}}
@@ -123,17 +117,14 @@ func (r *reader) groupsOf() (*groups, error) {
 func (g *groups) read(l *line) error {
 	l.window(windowBytes)
 	isHost := l.h.p.name == hostPlane
-	var stack []nested
+	var stack nesting
 	e := &l.event
 	return l.each(l.decodeNext, func() {
 		end := units.AddSat(e.offset, e.duration)
 		parent, async := int32(-1), e.number(isAsync, 0) != 0
 		if !async {
-			for len(stack) > 0 && (stack[len(stack)-1].begin > e.offset || stack[len(stack)-1].end < end) {
-				stack = stack[:len(stack)-1]
-			}
-			if len(stack) > 0 {
-				parent = stack[len(stack)-1].node
+			if outer := stack.enclosing(e.offset, end); outer != nil {
+				parent = int32(outer.id)
 			}
 		}
 		id := parent
@@ -143,7 +134,7 @@ func (g *groups) read(l *line) error {
 			g.mark(rule, e, mark{id, 0, after(l.stamp, e.offset), e.duration, e.number(loopID, -1), e.number(iterationNumber, -1)})
 		}
 		if !async {
-			stack = append(stack, nested{e.offset, end, id})
+			stack.open = append(stack.open, nested{e.offset, end, int64(id)})
 		}
 		if isHost && l.h.reports(e) {
 			g.members = append(g.members, id)
@@ -216,11 +207,11 @@ func (g *groups) iterations() []mark {
 func (g *groups) add(e *event, parent int32) int32 {
 	id := int32(len(g.nodes))
 	g.nodes = append(g.nodes, node{parent, -1})
-	if e.is(producerID) && e.is(producerType) {
-		g.producers = append(g.producers, gate{link{e.stats[producerType], e.stats[producerID]}, id})
+	if of, ok := e.produces(); ok {
+		g.producers = append(g.producers, gate{of, id})
 	}
-	if e.is(consumerID) && e.is(consumerType) {
-		g.consumers = append(g.consumers, gate{link{e.stats[consumerType], e.stats[consumerID]}, id})
+	if of, ok := e.consumes(); ok {
+		g.consumers = append(g.consumers, gate{of, id})
 	}
 	return id
 }
@@ -389,7 +380,7 @@ func (h *host) keepReports() error {
 				step = g.of(n)
 			}
 			n++
-			h.report(&l.event, l.at.ns, step)
+			h.report(&l.event, l.at.ns, h.site(&l.event, nil), step)
 		})
 	})
 	if err != nil {

@@ -35,7 +35,10 @@ type host struct {
 	byRef  map[allocatorRef]build.SpaceRef
 	byName map[allocatorID]build.SpaceRef
 	sites  siteTable
+	read   map[textRef]string // texts of sites
 	steps  []step
+	calls  calls
+	linked bool // events may be producers or consumers, or may not nest
 
 	reported      lifetime.AllocatorEvent // of the current event
 	lastAllocator allocatorRef            // usually the allocator of the next event too
@@ -61,12 +64,13 @@ type hostSpace struct {
 
 // readHost reads the events of the host's allocators.
 func (r *reader) readHost(p *plane) error {
-	h := &host{r: r, p: p}
+	h := &host{r: r, p: p, read: map[textRef]string{}}
 	h.forget()
 	var err error
 	if h.schema, err = r.schema(p); err != nil {
 		return err
 	}
+	h.linked = h.stats.has(producerID) || h.stats.has(consumerID) || h.stats.has(isAsync)
 	h.decoder.stats = &h.stats
 	if p.cut && !h.complete() {
 		r.nameless = len(p.lines) > 0
@@ -121,6 +125,7 @@ func (h *host) forget() {
 		h.r.b.Forget(s.ref)
 	}
 	h.spaces, h.steps, h.tooLarge = nil, nil, nil
+	h.calls.producers = nil
 	h.byRef, h.byName = map[allocatorRef]build.SpaceRef{}, map[allocatorID]build.SpaceRef{}
 	h.lastAllocator = allocatorRef{device: math.MinInt64} // no event's
 }
@@ -150,7 +155,11 @@ func (h *host) merge(unordered map[span]bool) error {
 	q := &queue{}
 	room := min(max(maxWindows/max(len(h.p.lines), 1), 4<<10), windowBytes)
 	var spare []byte // the buffer of a line that had no relevant event
+	spareNesting := &nesting{}
 	err := h.eachLine(func(l *line) error {
+		if !unordered[l.body] {
+			l.nesting = spareNesting
+		}
 		if cap(spare) < room { // a smaller buffer would make reading slow
 			l.window(room)
 		} else {
@@ -168,6 +177,7 @@ func (h *host) merge(unordered map[span]bool) error {
 		if !more {
 			spare = l.w.buf
 		} else {
+			spareNesting = &nesting{}
 			q.lines = append(q.lines, l)
 		}
 		return err
@@ -239,8 +249,16 @@ func (h *host) take(l *line) {
 		end := after(l.stamp, units.AddSat(e.offset, e.duration)).ns
 		h.steps = append(h.steps, step{begin: l.at.ns, end: end, meta: e.meta, number: e.number(stepNum, -1)})
 	}
-	if h.reports(e) {
-		h.report(e, l.at.ns, -1)
+	if of, ok := e.launches(); ok && l.nesting != nil {
+		h.calls.produce(produced{of, l.at, h.innermost(l)})
+	}
+	switch {
+	case e.meta == h.free: // the model has no sites of frees
+		h.report(e, l.at.ns, 0, -1)
+	case e.meta == h.allocation && l.nesting != nil:
+		h.report(e, l.at.ns, h.site(e, h.innermost(l)), -1)
+	case e.meta == h.allocation:
+		h.report(e, l.at.ns, h.site(e, nil), -1)
 	}
 }
 
@@ -248,10 +266,10 @@ func (h *host) take(l *line) {
 func (h *host) reports(e *event) bool { return e.meta == h.allocation || e.meta == h.free }
 
 // report passes an allocator event to the builder.
-func (h *host) report(e *event, ns int64, step int32) {
+func (h *host) report(e *event, ns int64, site lifetime.SiteID, step int32) {
 	h.r.events++
 	e.report(&h.reported, e.meta == h.free)
-	h.reported.Site, h.reported.Step = h.site(e), step
+	h.reported.Site, h.reported.Step = site, step
 	h.r.b.Report(h.space(e), ns, &h.reported)
 }
 
@@ -286,7 +304,11 @@ func (h *host) text(ref textRef) (text string) {
 	case ref < 0:
 		text = h.decoder.inline[-1-ref]
 	default:
-		text = h.texts.get(int64(ref))
+		var ok bool
+		if text, ok = h.read[ref]; !ok {
+			text = h.texts.get(int64(ref))
+			h.read[ref] = text
+		}
 	}
 	if text == "(null)" && !h.r.b.Keeps(build.Reports) {
 		return ""
@@ -294,12 +316,15 @@ func (h *host) text(ref textRef) (text string) {
 	return text
 }
 
-// site returns the site of an event.
-func (h *host) site(e *event) lifetime.SiteID {
-	key := siteKey{e.text(tfOp), e.text(regionType), e.text(tensorShape), e.number(dataType, 0)}
+// site returns the site of an event. c is the innermost event around it; nil = not known.
+func (h *host) site(e *event, c *call) lifetime.SiteID {
+	key := siteKey{e.text(tfOp), e.text(regionType), e.text(tensorShape), e.number(dataType, 0), h.stack(c, 0)}
 	slot := h.sites.slot(key)
 	if !slot.used {
-		id := h.r.b.Site(lifetime.Site{Op: h.text(key.op), Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype)})
+		op := h.text(key.op)
+		id := h.r.b.Site(lifetime.Site{
+			Stack: h.inOperator(op, c, key.stack), Op: op, Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype),
+		})
 		slot = h.sites.put(key, id)
 	}
 	return slot.id

@@ -2,6 +2,7 @@ package xplane
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
@@ -37,6 +38,8 @@ type line struct {
 	sorted []placed // the remaining events, if the file does not store them in order of time
 	cut    bool
 	last   int64 // time offset of the last event
+
+	nesting *nesting // of the events up to the current one, for call stacks; nil = not read
 }
 
 // placed is the time and file offset of an event. Reading an event twice takes less memory than keeping it.
@@ -51,6 +54,9 @@ func (l *line) window(most int) {
 func (l *line) open() error {
 	l.w.open(l.body)
 	l.last = -1 << 63
+	if l.nesting != nil {
+		l.nesting.reset()
+	}
 	for {
 		before := l.w.at()
 		f, ok := l.w.next()
@@ -156,9 +162,9 @@ func (l *line) skipOthers() {
 				return
 			}
 		}
-		id := int64(b[body+1])
+		id, times := int64(b[body+1]), body+2
 		if id >= short {
-			id = id&0x7f | int64(b[body+2])<<7
+			id, times = id&0x7f|int64(b[body+2])<<7, body+3
 			if b[body+2] >= short {
 				return
 			}
@@ -166,8 +172,38 @@ func (l *line) skipOthers() {
 		if n < 3 || body+n > len(b) || b[body] != eventMetadata<<3|varintType || id == h.allocation || id == h.free {
 			return
 		}
+		if l.nesting != nil && !l.enterPlain(b, times, body+n, id) {
+			return
+		}
 		w.pos = body + n
 	}
+}
+
+// enterPlain opens the event whose time and duration are at b[i:end]. It returns false if the event must be decoded: its
+// fields come in another order, or it may have a statistic that matters.
+func (l *line) enterPlain(b []byte, i, end int, meta int64) bool {
+	if i == end || b[i] != eventOffset<<3|varintType || i+18 > len(b) { // room for two 8-byte loads
+		return false
+	}
+	word := binary.LittleEndian.Uint64(b[i+1:])
+	last := lastByte(word)
+	offset, i := int64(sevens(word, last)), i+2+last>>3
+	if last == 64 || i > end {
+		return false
+	}
+	duration := int64(0)
+	if i < end && b[i] == eventDuration<<3|varintType {
+		word = binary.LittleEndian.Uint64(b[i+1:])
+		last = lastByte(word)
+		if duration, i = int64(sevens(word, last)), i+2+last>>3; last == 64 || i > end {
+			return false
+		}
+	}
+	if i < end && l.h.linked {
+		return false
+	}
+	l.nesting.enter(offset, duration, meta)
+	return true
 }
 
 // errOrder reports that the events of a line are not in order of time.
@@ -175,8 +211,8 @@ type errOrder struct{ l *line }
 
 func (e *errOrder) Error() string { return "events are not in order" }
 
-// next advances to the next relevant event: an allocator event, or the root of a step. It returns false at the
-// end of the line.
+// next advances to the next relevant event: an allocator event, the root of a step, or a launch if the line is read for call
+// stacks. It returns false at the end of the line.
 func (l *line) next() (bool, error) {
 	if l.sorted != nil {
 		if len(l.sorted) == 0 {
@@ -213,14 +249,19 @@ func (l *line) scan() (bool, error) {
 			return false, h.r.settle(&l.w, &l.cut)
 		}
 		id := metaOf(b)
-		if id >= 0 && id != h.allocation && id != h.free && !h.roots {
+		if id >= 0 && id != h.allocation && id != h.free && !h.roots && l.nesting == nil {
 			continue
 		}
 		if !h.decoder.decode(b, &l.event) {
 			return false, &damage{at, "an event cannot be read"}
 		}
 		e := &l.event
-		if h.reports(e) || e.is(isRoot) {
+		launches := false
+		if l.nesting != nil && !h.reports(e) {
+			l.enter()
+			_, launches = e.launches()
+		}
+		if launches || h.reports(e) || e.is(isRoot) {
 			l.begins = at
 			return true, nil
 		}

@@ -158,6 +158,7 @@ func readName(w *window, stop int) (span, []byte) {
 
 // schema holds the numbers and names of the events and statistics of a plane.
 type schema struct {
+	names            texts // of events
 	texts            texts
 	stats            statTable
 	allocation, free int64               // numbers of the allocator events; -1: none
@@ -169,8 +170,9 @@ type schema struct {
 
 // schema reads the names of a plane.
 func (r *reader) schema(p *plane) (schema, error) {
-	s := schema{texts: texts{in: r.in}, allocation: -1, free: -1, groupRules: map[int64]groupRule{}}
+	s := schema{names: texts{in: r.in}, texts: texts{in: r.in}, allocation: -1, free: -1, groupRules: map[int64]groupRule{}}
 	err := r.entries(p, planeEventMeta, func(e entry, name []byte) error {
+		s.names.all = append(s.names.all, text{e.id, e.name})
 		switch string(name) {
 		case allocationName:
 			s.allocation = e.id
@@ -195,18 +197,20 @@ func (r *reader) schema(p *plane) (schema, error) {
 			s.roots = s.roots || kind == isRoot
 			s.grouped = s.grouped || kind == groupID
 		}
-		s.texts.names = append(s.texts.names, text{e.id, e.name})
+		s.texts.all = append(s.texts.all, text{e.id, e.name})
 		return nil
 	})
-	slices.SortStableFunc(s.texts.names, func(x, y text) int { return cmp.Compare(x.id, y.id) })
+	for _, t := range []*texts{&s.names, &s.texts} {
+		slices.SortStableFunc(t.all, func(x, y text) int { return cmp.Compare(x.id, y.id) })
+	}
 	return s, err
 }
 
-// texts are the names of a plane's statistics. They are also its text table: a value may refer to one. They
-// stay in the file until needed, because a profile may have millions.
+// texts are the names of a plane's events or of its statistics. The latter are also its text table: a value may refer to one.
+// They stay in the file until needed, because a profile may have millions.
 type texts struct {
-	in    io.ReaderAt
-	names []text // by id
+	in  io.ReaderAt
+	all []text // by id
 }
 
 type text struct {
@@ -216,12 +220,12 @@ type text struct {
 
 // get returns the text with a number, or "" if there is none.
 func (t *texts) get(id int64) string {
-	i, ok := slices.BinarySearchFunc(t.names, id, func(n text, id int64) int { return cmp.Compare(n.id, id) })
+	i, ok := slices.BinarySearchFunc(t.all, id, func(n text, id int64) int { return cmp.Compare(n.id, id) })
 	if !ok {
 		return ""
 	}
-	b := make([]byte, t.names[i].at.end-t.names[i].at.at)
-	if n, _ := t.in.ReadAt(b, t.names[i].at.at); n < len(b) {
+	b := make([]byte, t.all[i].at.end-t.all[i].at.at)
+	if n, _ := t.in.ReadAt(b, t.all[i].at.at); n < len(b) {
 		return ""
 	}
 	return string(b)

@@ -10,6 +10,7 @@ import (
 type siteKey struct {
 	op, region, shape textRef
 	dtype             int64
+	stack             lifetime.StackID // of the events around it
 }
 
 // siteTable maps keys to sites. It is a hash table with linear probing: every allocation needs a lookup, and a
@@ -32,7 +33,7 @@ func (t *siteTable) slot(key siteKey) *siteSlot {
 		t.slots, t.seed = make([]siteSlot, 256), rand.Uint64()
 	}
 	h := t.seed
-	for _, part := range [...]int64{int64(key.op), int64(key.region), int64(key.shape), key.dtype} {
+	for _, part := range [...]int64{int64(key.op) ^ int64(key.stack)<<32, int64(key.region), int64(key.shape), key.dtype} {
 		h = (h ^ uint64(part)) * 0x9E3779B97F4A7C15
 		h ^= h >> 29
 	}

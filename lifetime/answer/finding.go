@@ -3,6 +3,7 @@ package answer
 import (
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -100,7 +101,8 @@ func findingOf(t *lifetime.Tables, f *leak.Finding, folder string) Finding {
 	}
 	for _, site := range f.Sites {
 		s := Stack{Frames: framesOf(t, t.Sites[site].Stack), None: t.Sites[site].Stack == 0}
-		if op := t.Sites[site].Op; !s.None && s.Frames[0].Function != op {
+		op := t.Sites[site].Op
+		if !s.None && !slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.Function == op }) {
 			s.Op = op
 		}
 		out.Stacks = append(out.Stacks, s)

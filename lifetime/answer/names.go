@@ -11,11 +11,10 @@ import (
 func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
 	site := &t.Sites[id]
 	if f, ok := t.FrameOf(id); ok && f.Kind == lifetime.Scope {
-		name := f.String()
-		if caller := t.Stacks[site.Stack].Caller; caller != 0 && !static(s) {
-			name += " in " + t.Frames[t.Stacks[caller].Frame].String() // "aten::empty" alone is useless: everything calls it
+		if static(s) {
+			return f.String()
 		}
-		return name
+		return f.String() + within(t, site.Stack, f)
 	}
 	switch p := t.PlaceOf(id); {
 	case p.Frame != lifetime.Frame{}, p.Node != "", p.Unseen:
@@ -30,6 +29,19 @@ func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) str
 		return "(no stack recorded)"
 	}
 	return strings.TrimSpace("(no operation recorded) " + tensorName(site))
+}
+
+// within returns " in " and the name of the operator or region around a scope: "aten::empty" alone is useless, because
+// everything calls it. Functions of the runtime between them say nothing.
+func within(t *lifetime.Tables, stack lifetime.StackID, scope lifetime.Frame) string {
+	inside := false
+	for f := range t.FramesOf(stack) {
+		if inside && f.Kind != lifetime.Native && *f != scope {
+			return " in " + f.String()
+		}
+		inside = inside || *f == scope
+	}
+	return ""
 }
 
 // tensorName returns the recorded description of a tensor: "float [64,256], output".

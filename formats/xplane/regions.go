@@ -1,0 +1,159 @@
+package xplane
+
+import (
+	"cmp"
+	_ "embed"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// region is the name of an event as a frame of call stacks.
+type region struct {
+	known    bool
+	frame    lifetime.FrameID // 0 = none
+	operator bool             // it is an operator, or a region that the program named
+	python   bool             // it is a function of Python
+}
+
+// region returns the frame of an event's name.
+func (h *host) region(meta int64) region {
+	s := &h.calls
+	dense := meta >= 0 && meta < maxDense
+	switch {
+	case !dense:
+		if r, ok := s.rare[meta]; ok {
+			return r
+		}
+	case meta < int64(len(s.regions)) && s.regions[meta].known:
+		return s.regions[meta]
+	}
+	f, python := frameOf(h.names.get(meta))
+	r := region{known: true, operator: f.Kind == lifetime.Scope, python: python}
+	if f.Function != "" {
+		r.frame = h.r.b.Frame(f)
+	}
+	if !dense {
+		if s.rare == nil {
+			s.rare = map[int64]region{}
+		}
+		s.rare[meta] = r
+		return r
+	}
+	for int64(len(s.regions)) <= meta {
+		s.regions = append(s.regions, region{})
+	}
+	s.regions[meta] = r
+	return r
+}
+
+// function matches the name of a function of Python as XLA's python_hooks.cc writes it: the file without its folder, the line
+// of the def, the name. Functions of C have their module in place of the file and line: "$builtins len".
+var function = regexp.MustCompile(`^(.+?):([0-9]+) (.*)$`)
+
+// operator matches TensorFlow's full name of an operator, as XProf's tf_op_utils parses it: its name and its type.
+var operator = regexp.MustCompile(`^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*:[a-zA-Z][a-zA-Z0-9_]*$`)
+
+// eager is the beginning of the name of an operator that TensorFlow runs at once.
+const eager = "EagerLocalExecute: "
+
+// withoutInstance returns the name of a region without what tells one run of it from the others: metadata as XLA's
+// TraceMeEncode appends it, "ThunkExecute#hlo_op=dot.3#", or a number that the program appends, "step 12". Each run would be
+// another site.
+func withoutInstance(name string) string {
+	name, _, _ = strings.Cut(name, "#")
+	if short := strings.TrimRight(name, "0123456789"); strings.HasSuffix(short, " ") {
+		return strings.TrimRight(short, " ")
+	}
+	return name
+}
+
+// frameOf returns the frame of an event. python reports whether it is a function of Python.
+func frameOf(name string) (f lifetime.Frame, python bool) {
+	if call, ok := strings.CutPrefix(name, "$"); ok {
+		return functionOf(call), true
+	}
+	name = withoutInstance(name)
+	if operator.MatchString(name) {
+		op, _, _ := strings.Cut(name, ":")
+		return lifetime.Frame{Function: op, Kind: lifetime.Scope}, false
+	}
+	if op, ok := strings.CutPrefix(name, eager); ok {
+		return lifetime.Frame{Function: op, Kind: lifetime.Scope}, false
+	}
+	if ofRuntime(name) {
+		return lifetime.Frame{Function: name, Kind: lifetime.Native}, false
+	}
+	return lifetime.Frame{Function: name, Kind: lifetime.Scope}, false
+}
+
+func functionOf(call string) lifetime.Frame {
+	m := function.FindStringSubmatch(call)
+	if m == nil {
+		return lifetime.Frame{Function: strings.TrimPrefix(strings.Replace(call, " ", ".", 1), "<unknown>."), Kind: lifetime.Framework}
+	}
+	line, err := strconv.Atoi(m[2])
+	if err != nil {
+		line = 0 // too large
+	}
+	return lifetime.Frame{Function: m[3], File: m[1], Line: line, Kind: kindOfFunction(m[3], m[1])}
+}
+
+// runtimeRegions are regions of XLA and TensorFlow that are steps of running an operator and say nothing about it: from
+// XLA's pjrt_stream_executor_client.cc, common_pjrt_client.cc and py_executable.cc, and TensorFlow's pywrap_tfe_src.cc and
+// eager/execute.cc.
+var runtimeRegions = []string{
+	"Build buffer allocations", "MakeOutputBuffers", "ParseArguments", "RecordUsage", "Resolve constant globals",
+	"Wait for donation holds", "Wait for usage holds", "Handle inputs", "ExecuteReplicated", "shard_args",
+	"cpp_pjit_shard_arg_fallback", "EagerExecute", "EagerKernelExecute", "EagerLocalExecute", "EagerCopyToDevice", "FunctionRun", "SessionRun",
+	"convert_to_tensor",
+}
+
+// ofRuntime reports whether name is that of a region of a runtime: one of runtimeRegions, or a function of C++ or of a C API.
+func ofRuntime(name string) bool {
+	return slices.Contains(runtimeRegions, name) || strings.Contains(name, "::") ||
+		strings.HasPrefix(name, "TFE_Py_") || strings.HasPrefix(name, "PJRT_")
+}
+
+// kindOfFunction classifies a function of Python. The profiler drops the folder of its file, so that only names tell a library
+// from the program: a file of librariesText is a library's. If a program may well have a module of that name, such as core.py,
+// the function must be one of the library's too.
+func kindOfFunction(name, file string) lifetime.FrameKind {
+	if kind := lifetime.KindOfFrame(name, file); kind != lifetime.User {
+		return cmp.Or(kind, lifetime.Framework)
+	}
+	functions, ok := libraries()[file]
+	generated := strings.HasPrefix(name, "<") && name != "<module>" || strings.HasPrefix(name, "__")
+	switch {
+	case file == "<string>" && generated, // a method that dataclasses or collections made
+		ok && (functions == nil || functions[name]), ok && strings.HasPrefix(name, "<") && name != "<module>":
+		return lifetime.Framework
+	}
+	return lifetime.User
+}
+
+// librariesText lists modules of JAX, TensorFlow, Keras, Flax, Optax, Haiku, Equinox, NumPy and Python, one per line: a file
+// name, alone or with the functions that the libraries define in it. testdata/gen/xprof/gen_libraries.py made it.
+//
+//go:embed libraries.txt
+var librariesText string
+
+// libraries returns the functions of the library modules by file name; nil stands for all.
+var libraries = sync.OnceValue(func() map[string]map[string]bool {
+	modules := map[string]map[string]bool{}
+	for line := range strings.Lines(librariesText) {
+		file, names, some := strings.Cut(strings.TrimSpace(line), ": ")
+		modules[file] = nil
+		if some {
+			modules[file] = map[string]bool{}
+			for _, name := range strings.Fields(names) {
+				modules[file][name] = true
+			}
+		}
+	}
+	return modules
+})
