@@ -56,7 +56,7 @@ func (h *host) region(meta int64) region {
 var function = regexp.MustCompile(`^(.+?):([0-9]+) (.*)$`)
 
 // operator matches TensorFlow's full name of an operator, as XProf's tf_op_utils parses it: its name and its type.
-var operator = regexp.MustCompile(`^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*:[a-zA-Z][a-zA-Z0-9_]*$`)
+var operator = regexp.MustCompile(`^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*:[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // eager is the beginning of the name of an operator that TensorFlow runs at once.
 const eager = "EagerLocalExecute: "
@@ -127,10 +127,10 @@ func kindOfFunction(name, file string) lifetime.FrameKind {
 		return cmp.Or(kind, lifetime.Framework)
 	}
 	functions, ok := libraries()[file]
-	generated := strings.HasPrefix(name, "<") && name != "<module>" || strings.HasPrefix(name, "__")
+	nameless := strings.HasPrefix(name, "<") && name != "<module>"
 	switch {
-	case file == "<string>" && generated, // a method that dataclasses or collections made
-		ok && (functions == nil || functions[name]), ok && strings.HasPrefix(name, "<") && name != "<module>":
+	case file == "<string>" && (nameless || strings.HasPrefix(name, "__")), // a method that dataclasses or collections made
+		ok && (functions == nil || functions[name] || nameless):
 		return lifetime.Framework
 	}
 	return lifetime.User
