@@ -20,7 +20,7 @@ type nesting struct {
 	open  []nested // outermost first
 	links []opened // of the open consumers
 	calls []*call  // of the outermost open events: those that an allocation or a launch needed
-	spare []*call  // for reuse
+	spare *spare
 }
 
 // opened is the link of an open event.
@@ -50,9 +50,7 @@ func (s *nesting) enclosing(begin, end int64) *nested {
 // shorten drops the calls and links of events that were closed.
 func (s *nesting) shorten() {
 	for n := len(s.calls); n > len(s.open); n-- {
-		if c := s.calls[n-1]; !c.kept {
-			s.spare = append(s.spare, c)
-		}
+		s.spare.release(s.calls[n-1])
 		s.calls = s.calls[:n-1]
 	}
 	for n := len(s.links); n > 0 && s.links[n-1].at >= len(s.open); n-- {
@@ -104,7 +102,7 @@ type call struct {
 	inPython bool // it or one of its callers on its line is a function of Python
 	consumes bool
 	link     link
-	kept     bool // a producer refers to it
+	refs     int32 // from the open events, the calls inside it and the producers
 
 	stacks [maxLaunches]lifetime.StackID // by the number of launches that were followed to get here; 0 = not made yet
 }
@@ -123,6 +121,31 @@ type calls struct {
 	rare      map[int64]region // the same for numbers beyond maxDense
 	producers [][producersEach]produced
 	seed      uint64 // random, so that no file can force collisions
+	spare     spare
+}
+
+// spare are calls for reuse: nearly all events are open for a short time.
+type spare []*call
+
+func (s *spare) call() *call {
+	n := len(*s)
+	if n == 0 {
+		return &call{}
+	}
+	c := (*s)[n-1]
+	*s = (*s)[:n-1]
+	return c
+}
+
+// release drops a reference to c, which may be nil.
+func (s *spare) release(c *call) {
+	for c != nil {
+		if c.refs--; c.refs > 0 {
+			return
+		}
+		*s = append(*s, c)
+		c = c.caller
+	}
 }
 
 // produced is a producer of a link: the innermost call around it, or the producer itself.
@@ -144,17 +167,13 @@ func (h *host) innermost(l *line) *call {
 	e, s := &l.event, l.nesting
 	s.enclosing(e.offset, units.AddSat(e.offset, max(e.duration, 0)))
 	for n := len(s.calls); n < len(s.open); n++ {
-		var c *call
-		if last := len(s.spare) - 1; last >= 0 {
-			c, s.spare = s.spare[last], s.spare[:last]
-		} else {
-			c = &call{}
-		}
-		*c = call{region: h.region(s.open[n].id), at: after(l.stamp, s.open[n].begin)}
+		c := s.spare.call()
+		*c = call{region: h.region(s.open[n].id), at: after(l.stamp, s.open[n].begin), refs: 1}
 		c.root, c.inPython = c, c.python
 		if n > 0 {
 			c.caller = s.calls[n-1]
 			c.root, c.depth, c.inPython = c.caller.root, n, c.python || c.caller.inPython
+			c.caller.refs++
 		}
 		if i, ok := slices.BinarySearchFunc(s.links, n, func(o opened, n int) int { return cmp.Compare(o.at, n) }); ok {
 			c.consumes, c.link = true, s.links[i].link
@@ -185,10 +204,9 @@ func (s *calls) produce(p produced) {
 	if p.call == nil {
 		return
 	}
-	for c := p.call; c != nil && !c.kept; c = c.caller {
-		c.kept = true
-	}
+	p.call.refs++
 	b := s.bucket(p.link)
+	s.spare.release(b[producersEach-1].call)
 	copy(b[1:], b[:])
 	b[0] = p
 }

@@ -155,7 +155,7 @@ func (h *host) merge(unordered map[span]bool) error {
 	q := &queue{}
 	room := min(max(maxWindows/max(len(h.p.lines), 1), 4<<10), windowBytes)
 	var spare []byte // the buffer of a line that had no relevant event
-	spareNesting := &nesting{}
+	spareNesting := &nesting{spare: &h.calls.spare}
 	err := h.eachLine(func(l *line) error {
 		if !unordered[l.body] {
 			l.nesting = spareNesting
@@ -177,7 +177,7 @@ func (h *host) merge(unordered map[span]bool) error {
 		if !more {
 			spare = l.w.buf
 		} else {
-			spareNesting = &nesting{}
+			spareNesting = &nesting{spare: &h.calls.spare}
 			q.lines = append(q.lines, l)
 		}
 		return err
