@@ -158,8 +158,8 @@ type produced struct {
 // The producers that are kept: a table of buckets by a hash of the link. Work begins soon after it is launched, so a new
 // producer replaces the one of its bucket that was not used for longest.
 const (
-	producerBuckets = 1 << 11
-	producersEach   = 4
+	producerBuckets = 1 << 6
+	producersEach   = 8
 )
 
 // innermost returns the innermost event that encloses the current one, or nil.

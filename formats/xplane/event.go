@@ -144,13 +144,16 @@ func (e *event) produces() (of link, ok bool) {
 	return link{e.stats[producerType], e.stats[producerID]}, e.is(producerID) && e.is(producerType)
 }
 
-// threadpool is the kind of links whose consumers are instants, from tsl's context_types.h. Instants enclose nothing.
-const threadpool = 15
+// Kinds of links from ContextType in tsl's context_types.h.
+const (
+	pjrtCall   = 14 // into a library, on the same thread
+	threadpool = 15 // the consumers are instants, which enclose nothing
+)
 
-// launches returns the link to the consumers of e that may enclose allocations. ok is false if it has none.
+// launches returns the link to the consumers of e that may enclose allocations on other threads. ok is false if it has none.
 func (e *event) launches() (of link, ok bool) {
 	of, ok = e.produces()
-	return of, ok && of.kind != threadpool
+	return of, ok && of.kind != pjrtCall && of.kind != threadpool
 }
 
 // consumes returns the link to the producer of e. ok is false if e is no consumer.

@@ -56,7 +56,8 @@ func comparePeakAndEnd(t *testing.T, data []byte) {
 		return
 	}
 	want := whole.Outline()
-	if len(part.Spaces) != len(want.Spaces) || !reflect.DeepEqual(part.Losses, want.Losses) || !reflect.DeepEqual(part.Sites, want.Sites) {
+	if len(part.Spaces) != len(want.Spaces) || !reflect.DeepEqual(part.Losses, want.Losses) || !reflect.DeepEqual(part.Sites, want.Sites) ||
+		!reflect.DeepEqual(part.Stacks, want.Stacks) || !reflect.DeepEqual(part.Frames, want.Frames) {
 		t.Fatalf("%d spaces of %d, losses\n got %v\nwant %v", len(part.Spaces), len(want.Spaces), part.Losses, want.Losses)
 	}
 	for i, s := range want.Spaces {

@@ -80,6 +80,10 @@ func FuzzReadAt(f *testing.F) {
 		{name: "train", duration: 9, stats: []xstat{{"_r", int64(1)}, {"_pt", int64(1)}, {"_p", int64(2)}}},
 		{name: "MemoryAllocation", stats: []xstat{{"_ct", int64(1)}, {"_c", int64(2)}, {"allocator_name", "a"}, {"index_on_host", uint64(3)}}},
 	}}}}}.encode())
+	f.Add(xspace{{name: "/host:CPU", lines: []xline{
+		{events: []xevent{around("$a.py:1 main", 0, 9), around("Execute", 1, 2, launches(5, 7)...)}},
+		{events: []xevent{around("Run", 2, 8, launched(5, 7)...), alloc(3e6, 0x1000, 512, 512, "dot"), free(4e6, 0x1000, 512, 0)}},
+	}}}.encode())
 	for _, data := range nativetest.Contents(f, captures+"/*.xplane.pb", "../../testdata/labelled/*.xplane.pb.zst") {
 		f.Add(reduced(f, data))
 		if len(data) < 30<<10 {
