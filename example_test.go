@@ -5,7 +5,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"path/filepath"
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
@@ -30,14 +29,19 @@ func Example() {
 		fmt.Printf("%s: %s: %d buffers, %d bytes\n", f.Severity, f.Name, f.Count, f.Bytes)
 	}
 
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
 	marks := answer.MarksOf(found)
-	write("leak.html", func(w io.Writer) error {
+	write(dir+"/leak.html", func(w io.Writer) error {
 		return web.Write(w, []web.Capture{{Capture: capture, Findings: found}})
 	})
-	write("leak.svg", func(w io.Writer) error {
+	write(dir+"/leak.svg", func(w io.Writer) error {
 		return blocks.Write(w, capture, capture.Spaces[0], blocks.Options{Marks: marks})
 	})
-	write("leak.pb.gz", func(w io.Writer) error {
+	write(dir+"/leak.pb.gz", func(w io.Writer) error {
 		return pprof.Write(w, []*lifetime.Capture{capture}, pprof.Options{Marks: marks})
 	})
 	// Output:
@@ -46,7 +50,7 @@ func Example() {
 }
 
 func write(name string, render func(io.Writer) error) {
-	file, err := os.Create(filepath.Join(os.TempDir(), name))
+	file, err := os.Create(name)
 	if err != nil {
 		log.Fatal(err)
 	}
