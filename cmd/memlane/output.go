@@ -142,7 +142,7 @@ func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i i
 			return writeError("-o "+file, err)
 		}
 		done = append(done, d)
-		out := &output{to: d.f, stop: func() error { return context.Cause(ctx) }}
+		out := &output{to: d, stop: func() error { return context.Cause(ctx) }}
 		err = write(out, i)
 		if failed := cmp.Or(out.err, d.complete()); failed != nil {
 			return writeError("-o "+file, failed)

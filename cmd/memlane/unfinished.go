@@ -37,6 +37,20 @@ var unfinished = struct {
 	open map[*unfinishedFile]bool
 }{open: map[*unfinishedFile]bool{}}
 
+// inject, if a test sets it, is called before each operation on an output, and makes it fail
+// with its error.
+var inject func(operation string) error
+
+// attempt runs an operation on an output.
+func attempt(operation string, do func() error) error {
+	if inject != nil {
+		if err := inject(operation); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
 // createUnfinished opens the output called file.
 func createUnfinished(file string) (*unfinishedFile, error) {
 	if f, err := openDescriptor(file); f != nil || err != nil {
@@ -44,8 +58,8 @@ func createUnfinished(file string) (*unfinishedFile, error) {
 	}
 	d := &unfinishedFile{file: file, target: resolveLinks(file)}
 	info, err := os.Stat(d.target)
-	if err == nil { // not created if it disappears
-		f, err := os.OpenFile(d.target, os.O_WRONLY, 0)
+	if err == nil {
+		f, err := openExisting(d.target)
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +78,24 @@ func createUnfinished(file string) (*unfinishedFile, error) {
 	return d, nil
 }
 
+// openExisting opens a file for writing. It does not create or truncate it.
+func openExisting(name string) (f *os.File, err error) {
+	err = attempt("open", func() error {
+		f, err = os.OpenFile(name, os.O_WRONLY, 0)
+		return err
+	})
+	return f, err
+}
+
+// Write writes a part of the content.
+func (d *unfinishedFile) Write(b []byte) (n int, err error) {
+	err = attempt("write", func() error {
+		n, err = d.f.Write(b)
+		return err
+	})
+	return n, err
+}
+
 // maxNameless is the maximum number of files without a name. They must stay open.
 const maxNameless = 64
 
@@ -77,7 +109,10 @@ func (d *unfinishedFile) create(dir string) (err error) {
 	if len(unfinished.open) >= maxNameless {
 		create = createNamed
 	}
-	d.f, d.temp, err = create(dir, mode)
+	err = attempt("create", func() error {
+		d.f, d.temp, err = create(dir, mode)
+		return err
+	})
 	switch {
 	case err == nil && d.existing != nil:
 		d.keep = !takeIdentity(d.f, d.target, d.existing)
@@ -127,7 +162,7 @@ func resolveLinks(file string) string {
 // because some file systems report errors only then.
 func (d *unfinishedFile) complete() error {
 	if d.target == "" || d.temp != "" {
-		return d.f.Close()
+		return attempt("close", d.f.Close)
 	}
 	return nil
 }
@@ -152,17 +187,17 @@ func (d *unfinishedFile) publish() error {
 	case d.keep:
 		return d.overwrite()
 	case d.temp == "": // a link cannot replace a file, but gives a new one its name at once
-		err := giveName(d.f, d.target)
+		err := attempt("link", func() error { return giveName(d.f, d.target) })
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		d.temp = temporaryName(filepath.Dir(d.target))
-		if err := giveName(d.f, d.temp); err != nil {
+		if err := attempt("link", func() error { return giveName(d.f, d.temp) }); err != nil {
 			d.temp = ""
 			return err
 		}
 	}
-	err := os.Rename(d.temp, d.target)
+	err := attempt("rename", func() error { return os.Rename(d.temp, d.target) })
 	switch {
 	case err == nil:
 		d.temp = ""
@@ -186,22 +221,28 @@ func (d *unfinishedFile) overwrite() (err error) {
 	if err != nil {
 		return err
 	}
-	to, err := os.OpenFile(d.target, os.O_WRONLY, 0)
+	to, err := openExisting(d.target)
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, to.Close()) }()
 	before, after := d.existing.Size(), info.Size()
 	copyPart := func(begin, end int64) error {
-		_, err := io.Copy(io.NewOffsetWriter(to, begin), io.NewSectionReader(content, begin, end-begin))
-		return err
+		return attempt("copy", func() error {
+			_, err := io.Copy(io.NewOffsetWriter(to, begin), io.NewSectionReader(content, begin, end-begin))
+			return err
+		})
 	}
 	if after > before {
-		if err := copyPart(before, after); err != nil {
-			return cmp.Or(to.Truncate(before), err)
-		}
+		err = copyPart(before, after)
 	}
-	return cmp.Or(copyPart(0, min(before, after)), to.Truncate(after))
+	if err == nil {
+		err = copyPart(0, min(before, after))
+	}
+	if err != nil {
+		return cmp.Or(to.Truncate(before), err)
+	}
+	return to.Truncate(after)
 }
 
 // discard closes a file, and removes its temporary name.
