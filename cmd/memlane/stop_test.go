@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,8 +33,12 @@ func (r *interrupting) Read(p []byte) (int, error) {
 	n, err := r.rest.Read(p[:min(len(p), 1000)])
 	if !r.pressed {
 		r.pressed = true
+		arrived := make(chan os.Signal, 1)
+		signal.Notify(arrived, r.with)
+		defer signal.Stop(arrived)
 		syscall.Kill(syscall.Getpid(), r.with)
-		time.Sleep(50 * time.Millisecond) // until it has arrived
+		<-arrived
+		time.Sleep(50 * time.Millisecond) // until memlane has taken it, too
 	}
 	return n, err
 }
