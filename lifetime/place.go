@@ -201,10 +201,10 @@ func (p Place) String() string {
 	switch {
 	case name == "":
 		return "code without a recorded stack"
-	case p.Node != "" && p.Frame != (Frame{}):
-		return name + " of " + where
 	case p.Unseen && where != "":
 		return name + ", " + where
+	case p.Node != "" && p.Frame != (Frame{}):
+		return name + " of " + where
 	case where == "":
 		return name
 	}

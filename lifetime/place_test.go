@@ -40,3 +40,11 @@ func TestPlaceOf(t *testing.T) {
 		}
 	}
 }
+
+// TestUnseenNode: the node is of the free, so it follows "freed in".
+func TestUnseenNode(t *testing.T) {
+	p := lifetime.Place{Frame: lifetime.Frame{File: "model.py", Line: 3}, Node: "MmBackward0", Unseen: true}
+	if got, want := p.String(), "allocated before the recording, freed in MmBackward0 (backward) of model.py:3"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
