@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/memlane/memlane/internal/shorten"
 )
 
 // appendText appends a text to a page. All texts of a page must pass it. It escapes markup
@@ -53,16 +55,8 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Cut returns the first n characters of s as one line. If s is longer, the last of them
-// is "…".
-func Cut(s string, n int) string {
-	if len(s) > n {
-		if r := []rune(s); len(r) > n {
-			return Clean(string(r[:n-1])) + "…"
-		}
-	}
-	return Clean(s)
-}
+// Cut returns s as one line of at most n characters. Names lose their middle.
+func Cut(s string, n int) string { return shorten.Name(Clean(s), n) }
 
 // Width estimates the width of s at a font size in pixels, for the widest of the usual
 // system fonts.
@@ -93,19 +87,18 @@ func runeWidth(r rune) int {
 	return 64
 }
 
-// Fit shortens s until it fits width at a font size in pixels.
+// Fit shortens s as Cut does, until it fits width at a font size in pixels.
 func Fit(s string, size int, width Length) string {
-	s = Cut(s, 400)
-	if Width(s, size) <= width {
-		return s
+	return FitAll([]string{s}, size, []Length{width})[0]
+}
+
+// FitAll shortens each name until it fits its width at a font size in pixels. Different names stay different.
+func FitAll(names []string, size int, widths []Length) []string {
+	var lines []string
+	var room []int
+	for i, name := range names {
+		lines = append(lines, Clean(name))
+		room = append(room, (int(widths[i]+1)*10-1)/size) // as Width measures
 	}
-	width -= Width("…", size)
-	em := 0
-	for i, r := range s {
-		em += runeWidth(r)
-		if Length(em*size/10) > width {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
+	return shorten.Measure(runeWidth).Names(lines, room)
 }

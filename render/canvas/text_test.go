@@ -23,7 +23,7 @@ func TestCutAndFit(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	if got := Cut("abc", 3) + Cut("äöü", 3) + Cut("abcd", 3); got != "abcäöüab…" {
+	if got := Cut("abc", 3) + Cut("äöü", 3) + Cut("abcd", 3); got != "abcäöü…cd" {
 		t.Error(got)
 	}
 }

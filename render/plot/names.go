@@ -59,12 +59,14 @@ func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, pla
 		return name, place
 	}
 	switch p := c.PlaceOf(id); {
-	case p.Node != "" && !p.Unseen:
+	case p.Unseen:
+		name = p.String()
+	case p.Node != "":
 		name, place = p.Node, "backward"
 		if _, forward := p.Parts(); forward != "" {
 			place += " of " + forward
 		}
-	case site.Stack != 0 || p.Unseen:
+	case site.Stack != 0:
 		name, place = p.Parts()
 	default:
 		name, place = cmp.Or(site.Op, site.Instr), cmp.Or(site.Module, site.Shape)

@@ -117,10 +117,10 @@ const RowHeight canvas.Length = 340
 func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	x := p.legendLeft()
 	width := p.Width - x - 180 - 120
-	for _, r := range rows {
+	names, places := fitNames(rows, width)
+	for i, r := range rows {
 		p.Page.Fill(canvas.Rect(x, y, x+120, y+120), r.Look, nil)
-		name, place := fitName(r.Name, r.Place, width)
-		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: name, Aside: place})
+		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: names[i], Aside: places[i]})
 		role := canvas.Dim
 		if r.Bad {
 			role = canvas.Bad
@@ -130,14 +130,22 @@ func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	}
 }
 
-// fitName shortens a site's name and place. The place identifies more than the end of
-// a long name, so it keeps up to half of the width.
-func fitName(name, place string, width canvas.Length) (string, string) {
-	if place != "" {
-		place = canvas.Fit(place, canvas.TextSize, max(width/2, width-canvas.Width(name+" ", canvas.TextSize)))
-		width -= canvas.Width(" "+place, canvas.TextSize)
+// fitNames shortens the names and places of rows. A place identifies more than a long name, so it keeps at least three
+// fifths of the width.
+func fitNames(rows []Row, width canvas.Length) (names, places []string) {
+	var rooms []canvas.Length
+	for _, r := range rows {
+		names, places = append(names, r.Name), append(places, r.Place)
+		rooms = append(rooms, max(width*3/5, width-canvas.Width(r.Name+" ", canvas.TextSize)))
 	}
-	return canvas.Fit(name, canvas.TextSize, width), place
+	places = canvas.FitAll(places, canvas.TextSize, rooms)
+	for i, place := range places {
+		rooms[i] = width
+		if place != "" {
+			rooms[i] -= canvas.Width(" "+place, canvas.TextSize)
+		}
+	}
+	return canvas.FitAll(names, canvas.TextSize, rooms), places
 }
 
 // Footer writes a text at the bottom of a page whose height is in pixels. It writes

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -96,7 +97,7 @@ func (p *Page) finding(f *answer.Finding) {
 	if f.Name != "" {
 		where = Printable(f.Name) + " on " + where
 	}
-	p.Line("\n%s%s%s", p.severity(f.Level), head, Shorten(where, max(p.width-len(f.Severity)-len(head), leastText)))
+	p.Line("\n%s%s%s", p.severity(f.Level), head, shorten.Name(where, max(p.width-len(f.Severity)-len(head), leastText)))
 	p.Para("  ", "  ", fmt.Sprintf("%s; confidence %.0f %%", f.Text, 100*f.Confidence))
 	if f.Instruction != nil {
 		p.compiled(f)
@@ -126,7 +127,7 @@ func (p *Page) compiled(f *answer.Finding) {
 	}
 	user := slices.DeleteFunc(slices.Clone(f.Site.Source), func(frame answer.Frame) bool { return frame.Kind != lifetime.User })
 	for _, frame := range user[:min(len(user), maxFrames)] {
-		p.Line("    at %s", Shorten(Printable(frame.String()), p.width-7))
+		p.Line("    at %s", shorten.Name(Printable(frame.String()), p.width-7))
 	}
 	if f.MoreInstructions > 0 {
 		p.Line("    and %s", units.Plural(f.MoreInstructions, "more instruction"))
@@ -137,7 +138,7 @@ func (p *Page) compiled(f *answer.Finding) {
 // first if the stack does not begin with it.
 func (p *Page) stack(s *answer.Stack, all bool) {
 	if s.Op != "" {
-		p.Line("    in %s", Shorten(Printable(s.Op), p.width-7))
+		p.Line("    in %s", shorten.Name(Printable(s.Op), p.width-7))
 	}
 	shown, hidden := s.Frames, 0
 	if !all {
@@ -147,7 +148,7 @@ func (p *Page) stack(s *answer.Stack, all bool) {
 		}
 	}
 	for _, f := range shown {
-		p.Line("    at %s", Shorten(Printable(f.String()), p.width-7))
+		p.Line("    at %s", shorten.Name(Printable(f.String()), p.width-7))
 	}
 	if hidden > 0 {
 		p.Line("    + %s (libraries and outer callers)", units.Plural(hidden, "frame"))

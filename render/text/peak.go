@@ -1,12 +1,11 @@
 package text
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -50,8 +49,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 	p.places(k, by)
 }
 
-// places writes a table of places, largest first. Places with the same shortened name are
-// one row.
+// places writes a table of places, largest first.
 func (p *Page) places(k *answer.Peak, by string) {
 	figures := func(a lifetime.Amount) []string {
 		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), units.Count(a.Count)}
@@ -60,25 +58,16 @@ func (p *Page) places(k *answer.Peak, by string) {
 	if by != string(lifetime.ByLine) {
 		head[3] = by
 	}
-	room := p.width
-	for i := range 3 {
-		n := len(head[i])
-		for _, o := range k.Places {
-			n = max(n, len([]rune(figures(o.Amount)[i])))
-		}
-		room -= n + 2
-	}
-	all := sameNames(k.Places, max(room, leastText))
-	shown := all[:min(len(all), maxRows)]
+	shown := k.Places[:min(len(k.Places), maxRows)]
 	var rows [][]string
 	for i, o := range shown {
-		rows = append(rows, append(figures(o.Amount), o.Name))
+		rows = append(rows, append(figures(o.Amount), Printable(o.Name)))
 		if i < pathsOf {
-			rows = append(rows, pathRows(o.Paths, figures, room)...)
+			rows = append(rows, pathRows(o.Paths, figures)...)
 		}
 	}
-	if n := len(all) - len(shown); n > 0 {
-		rows = append(rows, append(figures(rest(all[len(shown):])), more(n, "place")))
+	if n := len(k.Places) - len(shown); n > 0 {
+		rows = append(rows, append(figures(rest(k.Places[len(shown):])), more(n, "place")))
 	}
 	p.Table(head, rows)
 }
@@ -90,14 +79,14 @@ const (
 )
 
 // pathRows returns rows for the call paths to a place.
-func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string, room int) (rows [][]string) {
+func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string) (rows [][]string) {
 	row := func(a lifetime.Amount, text string) { rows = append(rows, append(figures(a), text)) }
 	shown := min(len(paths), maxPaths)
 	if len(paths) == maxPaths+1 {
 		shown++ // no longer than a line about the other one
 	}
 	for _, path := range paths[:shown] {
-		row(path.Amount, Shorten("  via "+Printable(strings.Join(path.Callers, " ← ")), room))
+		row(path.Amount, "  via "+Printable(strings.Join(path.Callers, " ← ")))
 	}
 	if more := paths[shown:]; len(more) > 0 {
 		sum := lifetime.Amount{}
@@ -107,23 +96,6 @@ func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string, room 
 		row(sum, fmt.Sprintf("  via %s", units.Plural(len(more), "other call path")))
 	}
 	return rows
-}
-
-// sameNames merges places whose names are equal in n columns, largest first.
-func sameNames(places []answer.Place, n int) (all []answer.Place) {
-	index := map[string]int{}
-	for _, o := range places {
-		o.Name = Shorten(Printable(o.Name), n)
-		i, ok := index[o.Name]
-		if !ok {
-			index[o.Name] = len(all)
-			all = append(all, o)
-			continue
-		}
-		all[i].Add(o.Amount)
-	}
-	slices.SortStableFunc(all, func(x, y answer.Place) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	return all
 }
 
 func rest(places []answer.Place) (sum lifetime.Amount) {
@@ -145,7 +117,7 @@ func (p *Page) instructions(k *answer.Peak) {
 		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted, units.Bytes(o.Padding), shareOf(o.Padding, total))
 	row := func(bytes, share, padding, kind, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-9s  ", bytes, share, padding, kind)
-		p.Line("%s", strings.TrimRight(line+Shorten(text, p.width-len(line)), " "))
+		p.Line("%s", strings.TrimRight(line+shorten.Name(text, p.width-len(line)), " "))
 	}
 	figures := func(a lifetime.Amount, kind, text string) {
 		row(units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), size(a.Bytes-a.Requested), kind, text)
@@ -171,10 +143,10 @@ func (p *Page) instructions(k *answer.Peak) {
 // instruction returns "fusion.3 jit(step)/mlp/dot_general train.py:42". If this is wider
 // than width, the operation loses its middle.
 func instruction(i answer.Instruction, width int) string {
-	name, place := Shorten(Printable(i.Name), 30), Printable(i.Place)
+	name, place := shorten.Name(Printable(i.Name), 30), Printable(i.Place)
 	text := name
 	if i.Op != "" {
-		text += " " + Shorten(Printable(i.Op), max(width-len([]rune(name+place))-2, leastText))
+		text += " " + shorten.Name(Printable(i.Op), max(width-len([]rune(name+place))-2, leastText))
 	}
 	if place != "" {
 		text += " " + place

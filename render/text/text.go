@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/leak"
 )
@@ -58,7 +59,8 @@ func (p *Page) Para(first, indent, text string) {
 }
 
 // Table writes rows under a head, or without a head if it is nil. The cells of a row are
-// aligned to the right, except the last: it is a text that gets the rest of the width.
+// aligned to the right, except the last: it is a name that gets the rest of the width. Different
+// names stay different.
 func (p *Page) Table(head []string, rows [][]string) {
 	if head != nil {
 		rows = append([][]string{head}, rows...)
@@ -79,12 +81,17 @@ func (p *Page) Table(head []string, rows [][]string) {
 		gap = " "
 		left += len(widths)
 	}
+	var names []string
 	for _, row := range rows {
+		names = append(names, row[len(widths)])
+	}
+	names = shorten.Names(names, max(left, leastText))
+	for n, row := range rows {
 		var line strings.Builder
 		for i, w := range widths {
 			fmt.Fprintf(&line, "%s%s%s", strings.Repeat(" ", w-utf8.RuneCountInString(row[i])), row[i], gap)
 		}
-		line.WriteString(Shorten(row[len(widths)], max(left, leastText)))
+		line.WriteString(names[n])
 		p.Line("%s", strings.TrimRight(line.String(), " "))
 	}
 }

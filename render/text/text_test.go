@@ -63,3 +63,21 @@ func TestRanks(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesStayApart: places whose names are equal when shortened keep their rows.
+func TestPlacesStayApart(t *testing.T) {
+	long := strings.Repeat("transformer/", 10)
+	k := answer.Peak{Total: lifetime.Amount{Bytes: 3 << 20, Count: 3}, Places: []answer.Place{
+		{Name: long + "left/" + long + "Mul", Amount: lifetime.Amount{Bytes: 2 << 20, Count: 2}},
+		{Name: long + "right/" + long + "Mul", Amount: lifetime.Amount{Bytes: 1 << 20, Count: 1}},
+	}}
+	var b strings.Builder
+	if err := text.Peaks(&b, &answer.Peaks{Peaks: []answer.Peak{k}}, text.Style{Width: 60}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2.00 MiB  66.7 %        2  transformer/…/left/…/Mul", "1.00 MiB  33.3 %        1  transformer/…/right/…/Mul"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no line %q in\n%s", want, &b)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/render/text"
@@ -52,7 +53,7 @@ type page struct{ *text.Page }
 func (t *page) para(first, indent, words string) {
 	all := strings.Fields(words)
 	for i := range all {
-		all[i] = text.Shorten(all[i], textName-len(indent))
+		all[i] = shorten.Name(all[i], textName-len(indent))
 	}
 	t.Para(first, indent, strings.Join(all, " "))
 }
@@ -75,7 +76,7 @@ func (t *page) standsOut(d *Data) {
 	}
 	for i := range d.Outliers[:min(textOutliers, len(d.Outliers))] {
 		f := &d.Outliers[i]
-		t.Line("\n%s  %s  %s", f.Severity, f.Rule, text.Shorten(text.Printable(f.Text(leak.FigFile)), 50))
+		t.Line("\n%s  %s  %s", f.Severity, f.Rule, shorten.Name(text.Printable(f.Text(leak.FigFile)), 50))
 		t.para("  ", "  ", short(f.Description, textSentence))
 	}
 	t.more("\n", len(d.Outliers)-textOutliers, "outlier")
@@ -125,7 +126,7 @@ func (t *page) troubles(title string, all []*fleet.Record, most int) {
 	}
 	t.Line("\n%s", title)
 	for _, r := range all[:min(most, len(all))] {
-		t.Line("  %s", text.Shorten(text.Printable(r.Name), textName))
+		t.Line("  %s", shorten.Name(text.Printable(r.Name), textName))
 		t.para("    ", "    ", short(Trouble(r), textReason))
 	}
 	t.more("  ", len(all)-most, "capture")
@@ -135,7 +136,7 @@ func (t *page) missing(d *Data) {
 	if len(d.Missing) > 0 {
 		t.Line("\nMissing")
 		for _, r := range d.Missing[:min(textMissing, len(d.Missing))] {
-			t.Line("  %s", text.Shorten(text.Printable(r.Name), textName))
+			t.Line("  %s", shorten.Name(text.Printable(r.Name), textName))
 		}
 		t.more("  ", len(d.Missing)-textMissing, "capture")
 	}
