@@ -16,6 +16,7 @@ import {entry, follow, link, read, write} from './link.js';
 import {BufferCharts} from './programs.js';
 import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
+import {shorten} from './shorten.js';
 import {damage, losses, summary} from './summary.js';
 import {matcher} from './table.js';
 import {setTheme, style} from './theme.js';
@@ -292,7 +293,9 @@ export class App {
 
   setLegend() {
     const {space} = this, legend = this.options.legend = new Legend(space, this.color, space.capture.findings);
-    replace(this.legendPlace, legend.rows.map((row) => key(`${row.leak ? 'leak: ' : ''}${row.name}${row.bytes ? ` ${bytes(row.bytes)}` : ''}`, row.fill, row.leak, row.sites.length && (() => this.light(row.sites, row.name, {})))));
+    const names = shorten(legend.rows.map((row) => row.name), longestKey);
+    const text = (row, name) => `${row.leak ? 'leak: ' : ''}${name}${row.bytes ? ` ${bytes(row.bytes)}` : ''}`;
+    replace(this.legendPlace, legend.rows.map((row, i) => key(text(row, names[i]), row.fill, row.leak, row.sites.length && (() => this.light(row.sites, row.name, {})), text(row, row.name))));
   }
 
   toggleTheme() {
@@ -358,7 +361,9 @@ export class App {
   }
 }
 
+const longestKey = 44; // characters of a name, which with "leak: " and bytes fit .key of page.css
+
 // key is one entry of a legend.
-function key(name, color, leak, onclick) {
-  return el(onclick ? 'button' : 'span', {class: leak ? 'key leak' : 'key', type: onclick ? 'button' : null, title: name, onclick: onclick || (() => {})}, el('i', {style: {background: color}}), name);
+function key(name, color, leak, onclick, title = name) {
+  return el(onclick ? 'button' : 'span', {class: leak ? 'key leak' : 'key', type: onclick ? 'button' : null, title, onclick: onclick || (() => {})}, el('i', {style: {background: color}}), name);
 }

@@ -31,7 +31,7 @@ function columnsOfSites(space) {
     text('region', 'category that the producer recorded', (row) => space.categoryOf(row)),
     text('dtype', 'type of the elements', all((site) => site.dtype)),
     text('shape', 'shape of the tensor, in the notation of the producer', all((site) => site.shape)),
-    text('op', 'operation', all((site) => site.op)),
+    {...text('op', 'operation', all((site) => site.op)), shorten: true},
     {...text('stack', 'call stack of the allocation, innermost call first', (row) => {
       const [first, ...more] = stacks(row);
       return stackText(capture, first) + (more.length ? ` (and ${several(more.length, 'more stack')})` : '');
@@ -54,7 +54,7 @@ export function siteTable(space, on) {
       number('share', 'share of all bytes at this time', (row) => row.bytes, (row) => percent(total.bytes ? row.bytes / total.bytes : 0)),
       number('buffers', 'number of buffers', (row) => row.count, (row) => count(row.count)),
       number(space.static ? 'unpadded' : 'requested', 'bytes that the program requested', (row) => row.requested, (row) => bytes(row.requested)),
-      {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
+      {name: 'allocated by', always: true, shorten: true, title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
       ...columnsOfSites(space),
     ],
   });
@@ -85,7 +85,7 @@ export function bufferTable(space, on) {
       number('allocated', 'time of the allocation', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
       number('lifetime', 'length of the lifetime', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
       number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),
-      {name: 'allocated by', always: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
+      {name: 'allocated by', always: true, shorten: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
       ...columnsOfSites(space),
     ],
   });

@@ -109,7 +109,7 @@ function tableOf(activate) {
       number('before', 'bytes at the peak before', (row) => row.before.peak), number('after', 'bytes at the peak after', (row) => row.after.peak),
       number('buffers before', 'all buffers of the window', (row) => row.before.count, (row) => count(row.before.count)),
       number('buffers after', 'all buffers of the window', (row) => row.after.count, (row) => count(row.after.count)),
-      {name: 'allocated by', title: 'function or operation', text: (row) => row.name, value: (row) => row.name.toLowerCase()},
+      {name: 'allocated by', shorten: true, title: 'function or operation', text: (row) => row.name, value: (row) => row.name.toLowerCase()},
     ],
   });
 }

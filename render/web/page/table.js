@@ -3,11 +3,14 @@
 
 import {el, replace} from './dom.js';
 import {count, several} from './format.js';
+import {shorten} from './shorten.js';
 
 const rowHeight = 26;
 const printed = 500; // maximum number of printed rows
+const longest = 60; // characters of a name, which fit the cells of page.css
 
-// Table shows rows under columns {name, title, value(row), text(row), number}.
+// Table shows rows under columns {name, title, value(row), text(row), number}. Columns with
+// shorten show names, shortened so that visible rows stay different.
 // Clicks and Enter call on.activate(row). on.lit(row) returns whether to highlight a row.
 export class Table {
   constructor({columns, sort, descending = true, on = {}, label}) {
@@ -70,13 +73,17 @@ export class Table {
     const first = all ? 0 : Math.max(0, Math.floor(scroller.scrollTop / rowHeight) - 10);
     const last = all ? Math.min(shown.length, printed) : Math.min(shown.length, first + Math.ceil((scroller.clientHeight || 600) / rowHeight) + 20);
     const space = (n) => el('tr', {class: 'space', 'aria-hidden': 'true'}, el('td', {colspan: this.columns.length, style: {height: `${n * rowHeight}px`}}));
-    replace(this.body, space(first), shown.slice(first, last).map((row, i) => this.row(row, first + i)), all ? null : space(shown.length - last));
+    const rows = shown.slice(first, last), cells = this.columns.map((c) => {
+      const texts = rows.map((row) => c.text(row));
+      return c.shorten ? shorten(texts, longest) : texts;
+    });
+    replace(this.body, space(first), rows.map((row, i) => this.row(row, first + i, cells.map((column) => column[i]))), all ? null : space(shown.length - last));
   }
 
-  row(row, i) {
+  row(row, i, texts) {
     const lit = this.on.lit?.(row);
     return el('tr', {class: [i === this.active && 'active', lit && 'lit'].filter(Boolean).join(' '), 'data-row': i, onclick: () => this.activate(i)},
-      this.columns.map((c) => el('td', {class: c.number ? 'number' : '', title: c.hint?.(row) ?? c.text(row)}, c.text(row))));
+      this.columns.map((c, k) => el('td', {class: c.number ? 'number' : '', title: c.hint?.(row) ?? c.text(row)}, texts[k])));
   }
 
   activate(i) {

@@ -159,7 +159,7 @@ class Page {
         {name: 'memory IDs', title: 'with bytes of this place at their peak', number: true, value: (r) => r.memories, text: (r) => (r.memories ? count(r.memories) : '')},
         size('least', (r) => r.least, 'over these memory IDs'), size('median', (r) => r.median, 'over these memory IDs'),
         size('90 %', (r) => r.ninetieth, '90 % of these memory IDs have at most this'), size('most', (r) => r.most, 'over these memory IDs'),
-        {name: 'allocated by', always: true, value: (r) => r.place, text: (r) => r.place},
+        {name: 'allocated by', always: true, shorten: true, value: (r) => r.place, text: (r) => r.place},
       ],
     });
     const figures = [['least', least], ['median', median], ['90 % at most', ninetieth], ['most', most]];
@@ -176,7 +176,7 @@ class Page {
     const table = new Table({
       label: 'captures that were not read', descending: false,
       columns: [
-        {name: 'state', value: (r) => r[3], text: (r) => r[0]}, {name: 'capture', always: true, value: (r) => r[1], text: (r) => r[1]}, {name: 'reason', value: (r) => r[2], text: (r) => r[2]},
+        {name: 'state', value: (r) => r[3], text: (r) => r[0]}, {name: 'capture', always: true, shorten: true, value: (r) => r[1], text: (r) => r[1]}, {name: 'reason', value: (r) => r[2], text: (r) => r[2]},
       ],
     });
     const most = 200;
