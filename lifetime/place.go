@@ -3,6 +3,7 @@ package lifetime
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -172,6 +173,26 @@ func (t *Tables) OperatorOf(stack StackID) string {
 		return ""
 	}
 	return operator.Name()
+}
+
+// Shown returns the stack of a site as people read it, innermost first: its place, then the callers that Fold keeps. named
+// reports that the first frame stands for a place that is no function: it has the text of the place and no line.
+func (t *Tables) Shown(site SiteID) (frames []Frame, named bool) {
+	for f := range t.FramesOf(t.Sites[site].Stack) {
+		frames = append(frames, *f)
+	}
+	if len(frames) == 0 && !t.Sites[site].Unseen {
+		return nil, false
+	}
+	frames, _ = Fold(frames, func(f Frame) FrameKind { return f.Kind })
+	p := t.PlaceOf(site)
+	if p.Node == "" && p.Op == "" && !p.Unseen {
+		return frames[max(0, slices.Index(frames, p.Frame)):], false // those inside it are of other libraries
+	}
+	outer := slices.DeleteFunc(frames, func(f Frame) bool { // the rest is in the name
+		return p.Unseen || f.Kind.Folded() || f.Kind == Node
+	})
+	return append([]Frame{{Function: p.String(), Kind: Scope}}, outer...), true
 }
 
 // FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one. ok is

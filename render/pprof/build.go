@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -220,44 +219,32 @@ func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
 		}
 		return []*profile.Location{b.location(name, "", 0)}
 	}
-	var frames []lifetime.FrameID
+	if b.options.UserFrames {
+		return b.byPlace(id)
+	}
+	var stack []*profile.Location
 	for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
-		frames = append(frames, b.capture.Stacks[at].Frame)
-	}
-	if !b.options.UserFrames {
-		return b.locationsOf(frames)
-	}
-	frames, _ = lifetime.Fold(frames, func(f lifetime.FrameID) lifetime.FrameKind { return b.capture.Frames[f].Kind })
-	return b.byPlace(id, frames)
-}
-
-func (b *builder) locationsOf(frames []lifetime.FrameID) (stack []*profile.Location) {
-	for _, f := range frames {
-		stack = append(stack, b.frame(f))
+		stack = append(stack, b.frame(b.capture.Stacks[at].Frame))
 	}
 	return stack
 }
 
 // byPlace returns a folded stack that begins with the place of the site, so that flat values are sums by place.
-func (b *builder) byPlace(id lifetime.SiteID, frames []lifetime.FrameID) []*profile.Location {
-	p := b.capture.PlaceOf(id)
-	if p.Node == "" && p.Op == "" && !p.Unseen {
-		for i, f := range frames {
-			if b.capture.Frames[f] == p.Frame { // those inside it are of other libraries
-				return b.locationsOf(frames[i:])
-			}
+func (b *builder) byPlace(id lifetime.SiteID) (stack []*profile.Location) {
+	frames, named := b.capture.Shown(id)
+	for i := range frames {
+		if i > 0 || !named {
+			stack = append(stack, b.locationOf(&frames[i]))
+			continue
 		}
-		return b.locationsOf(frames)
+		p := b.capture.PlaceOf(id)
+		name := frames[0].Function
+		if b.options.byFunction {
+			name, _ = p.Parts()
+		}
+		stack = append(stack, b.location(name, p.Frame.File, int64(p.Frame.Line)))
 	}
-	outer := slices.DeleteFunc(frames, func(f lifetime.FrameID) bool { // only callers: the rest is in the name
-		kind := b.capture.Frames[f].Kind
-		return p.Unseen || kind.Folded() || kind == lifetime.Node
-	})
-	name, _ := p.Parts()
-	if !b.options.byFunction {
-		name = p.String()
-	}
-	return append([]*profile.Location{b.location(name, p.Frame.File, int64(p.Frame.Line))}, b.locationsOf(outer)...)
+	return stack
 }
 
 func (b *builder) frame(id lifetime.FrameID) *profile.Location {

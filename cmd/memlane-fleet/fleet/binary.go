@@ -17,7 +17,7 @@ import (
 
 // Version is the version of the content of records. It is part of their binary form and of
 // the keys of caches.
-const Version = 1
+const Version = 2
 
 // magic begins the binary form.
 const magic = "memlane fleet "
@@ -122,7 +122,7 @@ func (c *codec) frame(fr *frame) {
 	line := int64(fr.line)
 	c.int(&line)
 	fr.line = int(line)
-	below(c, &fr.kind, int(lifetime.Scope)+1)
+	below(c, &fr.kind, int(lifetime.Runtime)+1)
 }
 
 func (c *codec) site(s *site) {
@@ -137,6 +137,7 @@ func (c *codec) site(s *site) {
 	for _, n := range []*uint32{&s.op, &s.shape, &s.dtype, &s.region} {
 		c.ref(n, &c.strings)
 	}
+	below(c, &s.unseen, 2)
 }
 
 func (c *codec) record(to **kept) {
@@ -303,7 +304,7 @@ func (f *Fleet) compareSites(a, b uint32) int {
 			return c
 		}
 	}
-	return 0
+	return cmp.Compare(x.unseen, y.unseen)
 }
 
 var errShort = errors.New("it ends too early")

@@ -29,6 +29,7 @@ type (
 	}
 	site struct {
 		stack, op, shape, dtype, region uint32
+		unseen                          uint8 // 1 = it is
 	}
 )
 
@@ -144,13 +145,17 @@ func (f *Fleet) number(s *Site) uint32 {
 	for _, fr := range s.Frames {
 		frames = append(frames, f.frames.number(frame{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
 	}
-	return f.sites.number(site{f.stack(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region)})
+	made := site{f.stack(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region), 0}
+	if s.Unseen {
+		made.unseen = 1
+	}
+	return f.sites.number(made)
 }
 
 // site returns the site of a number.
 func (f *Fleet) site(n uint32) Site {
 	s := f.sites.list[n]
-	out := Site{Op: f.strings.list[s.op], Shape: f.strings.list[s.shape], DType: f.strings.list[s.dtype], Region: f.strings.list[s.region]}
+	out := Site{Op: f.strings.list[s.op], Shape: f.strings.list[s.shape], DType: f.strings.list[s.dtype], Region: f.strings.list[s.region], Unseen: s.unseen != 0}
 	for _, n := range f.framesOf(s.stack) {
 		fr := f.frames.list[n]
 		out.Frames = append(out.Frames, lifetime.Frame{Function: f.strings.list[fr.function], File: f.strings.list[fr.file], Line: fr.line, Kind: fr.kind})

@@ -93,6 +93,7 @@ func (r *Record) Damaged() bool {
 type Site struct {
 	Frames                   []lifetime.Frame // innermost first
 	Op, Shape, DType, Region string
+	Unseen                   bool // as in lifetime.Site
 }
 
 // Tables returns tables that contain the site as site 1.
@@ -103,7 +104,7 @@ func (s *Site) Tables() *lifetime.Tables {
 		t.Frames = append(t.Frames, f)
 		t.Stacks = append(t.Stacks, lifetime.Stack{Frame: lifetime.FrameID(n), Caller: lifetime.StackID(n - 1)})
 	}
-	t.Sites = []lifetime.Site{{}, {Stack: lifetime.StackID(len(s.Frames)), Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region}}
+	t.Sites = []lifetime.Site{{}, {Stack: lifetime.StackID(len(s.Frames)), Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region, Unseen: s.Unseen}}
 	return t
 }
 
@@ -272,7 +273,7 @@ func compareTotals(a, b *SiteTotals) int {
 
 func siteOf(c *lifetime.Capture, id lifetime.SiteID) Site {
 	s := &c.Sites[id]
-	site := Site{Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region}
+	site := Site{Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region, Unseen: s.Unseen}
 	for f := range c.FramesOf(s.Stack) {
 		site.Frames = append(site.Frames, *f)
 	}

@@ -43,6 +43,7 @@ func writeProfile(w io.Writer, d *Data) error {
 }
 
 func sumOf(s *fleet.SiteSum) pprof.Sum {
-	return pprof.Sum{Frames: s.Site.Frames, Site: lifetime.Site{Op: s.Site.Op, Region: s.Site.Region, Shape: s.Site.Shape, DType: s.Site.DType},
+	frames, _ := s.Site.Tables().Shown(1)
+	return pprof.Sum{Frames: frames, Site: lifetime.Site{Op: s.Site.Op, Region: s.Site.Region, Shape: s.Site.Shape, DType: s.Site.DType},
 		Allocated: s.Allocated, InUse: s.AtPeak, Leaked: s.Leaked.Bytes, Memories: s.Memories}
 }

@@ -34,7 +34,7 @@ func TestProfile(t *testing.T) {
 		}
 		found := leak.Find(c, c.Spaces, leak.Settings{})
 		records = append(records, fleet.Of(c, found).Named(fmt.Sprint("rank", i), leak.RankNames{}))
-		p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Marks: answer.MarksOf(found)})
+		p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Marks: answer.MarksOf(found), UserFrames: true})
 		if err != nil {
 			if strings.Contains(err.Error(), pprof.ErrNoBuffers.Error()) {
 				continue
@@ -47,7 +47,7 @@ func TestProfile(t *testing.T) {
 			}
 		}
 		for _, f := range p.Function {
-			functions[f.Name] = true
+			functions[f.Name] = !strings.HasSuffix(f.Name, ", inferred") // records have no stacks of the forward pass
 		}
 		for _, s := range c.Spaces {
 			delete(functions, s.ID()) // the outermost frame of a capture's own profile
@@ -90,7 +90,9 @@ func TestProfile(t *testing.T) {
 	for _, f := range p.Function {
 		delete(functions, f.Name)
 	}
-	if len(functions) > 0 {
-		t.Errorf("missing: %v", functions)
+	for name, kept := range functions {
+		if kept {
+			t.Errorf("%s is missing", name)
+		}
 	}
 }
