@@ -286,6 +286,7 @@ func (h *host) space(e *event) build.SpaceRef {
 		if ref, ok = h.byName[id]; !ok {
 			ref = h.r.b.Space()
 			h.r.b.ReportsInOrder(ref)
+			h.r.b.FreesName(ref)
 			h.byName[id] = ref
 			h.spaces = append(h.spaces, hostSpace{id, ref})
 		}

@@ -139,9 +139,12 @@ func (b *Builder) Reclassify(frame lifetime.FrameID, kind lifetime.FrameKind) {
 	b.capture.Frames[frame].Kind = kind
 }
 
-// FreesName declares that frees have stacks: the buffers of a space from before the window are then named by where they
-// were freed (lifetime.Site.Unseen).
-func (b *Builder) FreesName(space SpaceRef) { b.spaces[space].freesName = true }
+// FreesName declares that allocations have stacks: the buffers of a space from before the window are then named as such, and
+// by where they were freed if that has a stack (lifetime.Site.Unseen). Call it before the first event.
+func (b *Builder) FreesName(space SpaceRef) {
+	b.spaces[space].freesName = true
+	b.Site(lifetime.Site{Unseen: true}) // before all others, so that sites have the same numbers if only the peak and end are kept
+}
 
 // OperatorOf returns the operator that allocated at a stack; see lifetime.Tables.
 func (b *Builder) OperatorOf(stack lifetime.StackID) string { return b.capture.OperatorOf(stack) }

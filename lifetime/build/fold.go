@@ -115,6 +115,9 @@ func (f *fold) event(e *event) {
 		f.frees++
 		b := e.buffer(f.log.begin)
 		b.Edge |= lifetime.BeginUnseen
+		if f.log.freesName {
+			b.Site = f.log.b.Site(lifetime.Site{Unseen: true})
+		}
 		f.older.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
 		f.lost = f.lost || f.used.overlaps(extent(&b))
 		f.end(f.keep(&b))
