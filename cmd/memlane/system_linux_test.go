@@ -38,7 +38,7 @@ func TestAddressSpace(t *testing.T) {
 	if status, message := limited("-v unlimited", "address-space-left"); status != 0 || message != "0 false" {
 		t.Errorf("without a limit: status %d, %q", status, message)
 	}
-	const limit = 16 << 30
+	const limit = int64(16 << 30)
 	status, message := limited(fmt.Sprint("-v ", limit>>10), "address-space-left")
 	var left int64
 	if _, err := fmt.Sscanf(message, "%d true", &left); status != 0 || err != nil || left < limit/8 || left > limit/2 {

@@ -56,7 +56,7 @@ func TestSegments(t *testing.T) {
 func TestSettings(t *testing.T) {
 	settings := dict{"max_split_size", -1, "expandable_segments", true, "PYTORCH_CUDA_ALLOC_CONF", "a:1,b:2", "garbage_collection_threshold", 0.8,
 		"roundup_power2_divisions", dict{"1", 0, "2", 4}, "limit", power(64), "a list", list{1}, "deep", dict{"a", dict{"b", 1}}, 5, 6, "nothing", nil}
-	c, err := readBytes(t, pickletest.Pickle(append(snapshot(list{segment(0, 1<<40, 1<<20)}, list{}), "allocator_settings", settings)))
+	c, err := readBytes(t, pickletest.Pickle(append(snapshot(list{segment(0, 1<<30, 1<<20)}, list{}), "allocator_settings", settings)))
 	if err != nil {
 		t.Fatal(err)
 	}
