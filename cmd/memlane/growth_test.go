@@ -106,22 +106,30 @@ func TestGrowth(t *testing.T) {
 	for name, shape := range shapes {
 		contents := [...]string{shape(n), shape(n * times), shape(n * times * times)}
 		for _, command := range commands {
-			var written, taken [len(contents)]float64
-			for i, content := range contents {
-				if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
-					t.Fatal(err)
+			measure := func() (written, taken [len(contents)]float64) {
+				for i, content := range contents {
+					if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+						t.Fatal(err)
+					}
+					before := allocatedBytes()
+					stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+					if status != 0 && status != statusNothing {
+						t.Fatalf("%s: memlane %s: status %d: %s", name, command, status, stderr)
+					}
+					written[i], taken[i] = float64(len(stdout)), float64(allocatedBytes()-before)
 				}
-				before := allocatedBytes()
-				stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
-				if status != 0 && status != statusNothing {
-					t.Fatalf("%s: memlane %s: status %d: %s", name, command, status, stderr)
-				}
-				written[i], taken[i] = float64(len(stdout)), float64(allocatedBytes()-before)
+				return written, taken
 			}
 			// From the difference of two sizes: what is there at any size does not count.
 			least := 1.6 * float64(len(contents[2])-len(contents[1])) / float64(len(contents[1])-len(contents[0]))
 			grows := func(y [3]float64, small float64) bool { return y[2]-y[1] > max(least*(y[1]-y[0]), small) }
-			if got, want := grows(written, 64<<10) || grows(taken, 4<<20), slices.Contains(growing[name], command); got != want {
+			written, taken := measure()
+			got, want := grows(written, 64<<10) || grows(taken, 4<<20), slices.Contains(growing[name], command)
+			if got != want { // a collection may empty the pools of encoders between two sizes, so that the next one allocates them again
+				written, taken = measure()
+				got = grows(written, 64<<10) || grows(taken, 4<<20)
+			}
+			if got != want {
 				t.Errorf("%s: memlane %s: grows faster than its input: %v, listed: %v; from %d, %d and %d bytes it writes %.0f and allocates %.0f", name, command, got, want,
 					len(contents[0]), len(contents[1]), len(contents[2]), written, taken)
 			}
