@@ -145,9 +145,10 @@ type Space struct {
 	Values []Value
 
 	// Optional columns of Buffers; nil = unused.
-	FreeSites []SiteID // site of the free
-	BufNotes  []NoteID // the program's text about the buffer
-	ValueIDs  []int64  // ID of its Value
+	FreeSites []SiteID  // site of the free
+	BufNotes  []NoteID  // the program's text about the buffer
+	ValueIDs  []int64   // ID of its Value
+	Purposes  []Purpose // what it is for; package purpose sets it
 
 	// FreeRequests has the instant at which the program freed a buffer. It is before End
 	// if other events came in between, because other streams still used the memory.

@@ -131,7 +131,7 @@ func (s *Space) checkEnds() error {
 
 // checkColumns verifies the optional columns, values, regions, marks and totals.
 func (c *Capture) checkColumns(s *Space) error {
-	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.ValueIDs), len(s.FreeRequests)} {
+	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.ValueIDs), len(s.Purposes), len(s.FreeRequests)} {
 		if n != 0 && n != len(s.Buffers) {
 			return fmt.Errorf("a column of %d for %d buffers", n, len(s.Buffers))
 		}

@@ -109,7 +109,7 @@ func (c *Capture) filter(selected func(s *Space, b *Buffer) bool) *Capture {
 // change a buffer, but not the order of buffers.
 func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
 	part := *s
-	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.FreeRequests, part.EndOrder = nil, nil, nil, nil, nil, nil
+	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.FreeRequests, part.Purposes, part.EndOrder = nil, nil, nil, nil, nil, nil, nil
 	part.Allocations, part.Frees = 0, 0
 	ended := []uint32{}
 	for i, whole := range s.Buffers {

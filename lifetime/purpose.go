@@ -1,0 +1,69 @@
+package lifetime
+
+// Purpose says what a buffer is for. Package purpose finds it.
+type Purpose struct {
+	Category Category
+	Phase    Phase
+	Evidence Evidence
+	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
+	Confidence float32
+	Rule       string // name of the rule of package purpose; "" if Category is Unknown
+	Module     string // the nn.Module that allocated it: a path, or a chain of names, outermost first; "" = not known
+}
+
+// Category is the role of a buffer in a training or inference program.
+type Category uint8
+
+// Categories of buffers.
+const (
+	UnknownCategory Category = iota
+	ModelParameter
+	ModelBuffer    // of a module: running statistics, masks, quantized weights
+	Gradient       // of a parameter
+	OptimizerState // moments, momentum, master weights, the scale of losses
+	Activation     // kept by autograd for the backward pass
+	TemporaryData  // used within its phase
+	Input          // data of the program
+	Workspace      // of a library: cuBLAS
+	Bucket         // gradients that are sent together
+	Cache          // kept by the program beside its modules: keys and values of attention, replay
+)
+
+var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "optimizer_state", "activation", "temporary", "input", "workspace", "bucket", "cache"}
+
+// String returns the name used in JSON.
+func (c Category) String() string { return categoryNames[c] }
+
+// Phase is the part of a step that allocated a buffer.
+type Phase uint8
+
+// Phases of a step.
+const (
+	UnknownPhase Phase = iota
+	Forward
+	Backward
+	OptimizerPhase // step, clipping, zero_grad
+	OtherPhase     // set-up, data
+)
+
+var phaseNames = [...]string{"unknown", "forward", "backward", "optimizer", "other"}
+
+// String returns the name used in JSON.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Evidence is how a category is known, weakest first.
+type Evidence uint8
+
+// Evidence of categories.
+const (
+	NoEvidence   Evidence = iota
+	FromSize              // its size, or the order of sizes
+	FromLifetime          // when it was allocated and freed, and by whom
+	FromFrames            // its call stack
+	FromRecord            // the program or the producer said so
+)
+
+var evidenceNames = [...]string{"none", "size", "lifetime", "frames", "recorded"}
+
+// String returns the name used in JSON.
+func (e Evidence) String() string { return evidenceNames[e] }

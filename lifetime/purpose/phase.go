@@ -1,0 +1,109 @@
+package purpose
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// span is a run of allocations of one phase: forward, backward or optimizer.
+type span struct {
+	phase      lifetime.Phase
+	begin, end int64 // first and last allocation
+}
+
+// timeline is the order of phases in a space.
+type timeline struct {
+	spans  []span
+	steps  []lifetime.Mark // calls of Optimizer.step, by Begin
+	calls  []int64         // begins of calls of root modules
+	names  []string        // classes of optimizers
+	trains bool            // a backward pass allocated
+}
+
+// optimizerStep begins the annotation that every optimizer of PyTorch makes (torch/optim/optimizer.py, profile_hook_step).
+const optimizerStep = "Optimizer.step#"
+
+// optimizerSteps returns the calls of steps of optimizers that marks record.
+func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
+	for _, m := range marks {
+		name, ok := strings.CutPrefix(m.Text, optimizerStep)
+		if m.Kind == lifetime.OOM || !ok && !strings.HasPrefix(m.Text, "Optimizer.zero_grad#") {
+			continue
+		}
+		l.steps = append(l.steps, m)
+		if name = strings.TrimSuffix(name, ".step"); ok && !slices.Contains(l.names, name) {
+			l.names = append(l.names, name)
+		}
+	}
+}
+
+// inStep reports whether t is in a call of an optimizer.
+func (l *timeline) inStep(t int64) bool {
+	i, _ := slices.BinarySearchFunc(l.steps, t+1, func(m lifetime.Mark, t int64) int { return cmp.Compare(m.Begin, t) })
+	return i > 0 && t < l.steps[i-1].End
+}
+
+// add adds an allocation whose phase is known.
+func (l *timeline) add(phase lifetime.Phase, t int64) {
+	if n := len(l.spans); n > 0 && l.spans[n-1].phase == phase {
+		l.spans[n-1].end = t
+		return
+	}
+	l.spans = append(l.spans, span{phase, t, t})
+	l.trains = l.trains || phase == lifetime.Backward
+}
+
+// around returns the last span that begins at or before t, and the next one; -1 and len(spans) if there is none.
+func (l *timeline) around(t int64) (last, next int) {
+	i, _ := slices.BinarySearchFunc(l.spans, t+1, func(s span, t int64) int { return cmp.Compare(s.begin, t) })
+	return i - 1, i
+}
+
+// crosses counts the spans of a phase that begin after b was allocated and before it was freed.
+func (l *timeline) crosses(b *lifetime.Buffer, phase lifetime.Phase) (n int) {
+	_, i := l.around(b.Begin)
+	for ; i < len(l.spans) && l.spans[i].begin < b.End && n < longLived; i++ {
+		if l.spans[i].phase == phase {
+			n++
+		}
+	}
+	return n
+}
+
+// longLived is the number of passes after which a buffer is no longer data of a step.
+const longLived = 3
+
+// callsDuring counts the calls of root modules that begin while b is alive.
+func (l *timeline) callsDuring(b *lifetime.Buffer) int {
+	from, _ := slices.BinarySearch(l.calls, b.Begin+1)
+	to, _ := slices.BinarySearch(l.calls, b.End)
+	return max(0, to-from)
+}
+
+// between returns the phase of an allocation whose stack has no part of PyTorch that tells it, from the phases before and
+// after it, and whether the order of the passes leaves no other.
+func (l *timeline) between(t int64) (phase lifetime.Phase, sure bool) {
+	last, next := l.around(t)
+	before, after := lifetime.OtherPhase, lifetime.OtherPhase
+	if last >= 0 {
+		before = l.spans[last].phase
+		if t <= l.spans[last].end { // inside a span
+			return before, true
+		}
+	}
+	if next < len(l.spans) {
+		after = l.spans[next].phase
+	}
+	switch {
+	case before == lifetime.Forward && after == lifetime.Backward: // the loss
+		return lifetime.Forward, true
+	case after == lifetime.OptimizerPhase && before != lifetime.Forward: // clips, casts or reduces gradients
+		return lifetime.OptimizerPhase, false
+	case before == lifetime.OptimizerPhase && after == lifetime.Backward: // a program without modules
+		return lifetime.Forward, true
+	}
+	return lifetime.OtherPhase, after != lifetime.Forward || before != lifetime.Forward
+}

@@ -1,0 +1,315 @@
+package purpose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Of returns the purpose of each buffer of a space of c. It reads every stack once and every buffer a few times.
+func Of(c *lifetime.Capture, s *lifetime.Space) []lifetime.Purpose {
+	a := &analysis{c: c, s: s, r: newReader(&c.Tables), out: make([]lifetime.Purpose, len(s.Buffers))}
+	a.phases()
+	if a.isTorch {
+		a.callsOfRoots()
+		a.judge()
+		a.sizes = a.measure()
+		a.judge()
+		a.repeat()
+	}
+	a.modules()
+	return a.out
+}
+
+// Add returns a copy of c whose spaces have purposes.
+func Add(c *lifetime.Capture) *lifetime.Capture {
+	with := *c
+	with.Spaces = slices.Clone(c.Spaces)
+	for i, s := range with.Spaces {
+		space := *s
+		space.Purposes = Of(c, s)
+		with.Spaces[i] = &space
+	}
+	return &with
+}
+
+// analysis finds the purposes of one space.
+type analysis struct {
+	c *lifetime.Capture
+	s *lifetime.Space
+	r *reader
+	timeline
+	sure    []bool // the phase is known from frames, a record or the order of passes
+	lasts   []bool // last allocation of a call of a root module
+	out     []lifetime.Purpose
+	sizes   *sizes // nil in the first pass
+	isTorch bool
+
+	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
+}
+
+// at returns what the stack of an allocation says. Before the window it is nothing.
+func (a *analysis) at(b *lifetime.Buffer) *facts {
+	site := &a.c.Sites[b.Site]
+	if site.Unseen || b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+		return &facts{}
+	}
+	return a.r.of(site.Stack)
+}
+
+// freed returns what the stack of a free says; nil if it was not recorded.
+func (a *analysis) freed(i int) *facts {
+	if a.s.Buffers[i].Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 || a.s.FreeSites == nil || a.s.FreeSites[i] == 0 {
+		return nil
+	}
+	return a.r.of(a.c.Sites[a.s.FreeSites[i]].Stack)
+}
+
+// phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
+func (a *analysis) phaseOf(f *facts, t int64) lifetime.Phase {
+	switch {
+	case f.within == inOptimizer:
+		return lifetime.OptimizerPhase
+	case f.engine, f.python && !f.rooted && a.r.engine(), f.within == inBackwardCall:
+		return lifetime.Backward
+	case f.within == inModule:
+		return lifetime.Forward
+	case f.within == inSetup:
+		return lifetime.OtherPhase
+	case a.inStep(t):
+		return lifetime.OptimizerPhase
+	}
+	return lifetime.UnknownPhase
+}
+
+// engine reports whether a thread of the autograd engine is known by its empty stacks.
+func (r *reader) engine() bool {
+	if r.engineKnown == 0 {
+		r.engineKnown = 1
+		for i := range r.t.Frames {
+			if r.t.Frames[i].Kind == lifetime.Engine {
+				r.engineKnown = 2
+				break
+			}
+		}
+	}
+	return r.engineKnown == 2
+}
+
+// phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
+func (a *analysis) phases() {
+	a.optimizerSteps(a.s.Marks)
+	a.sure = make([]bool, len(a.s.Buffers))
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		phase := a.phaseOf(a.at(b), b.Begin)
+		if phase == lifetime.UnknownPhase {
+			continue
+		}
+		a.out[i].Phase, a.sure[i] = phase, true
+		if a.isTorch = true; phase != lifetime.OtherPhase {
+			a.add(phase, b.Begin)
+		}
+	}
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase {
+			continue
+		}
+		a.out[i].Phase, a.sure[i] = a.between(b.Begin)
+		if a.out[i].Phase == lifetime.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
+			a.out[i].Phase, a.sure[i] = lifetime.Forward, true
+		}
+	}
+}
+
+// afterForward reports whether the last phase before t is a forward pass.
+func (a *analysis) afterForward(t int64) bool {
+	last, _ := a.around(t)
+	return last >= 0 && a.spans[last].phase == lifetime.Forward
+}
+
+// byGraph reports whether the autograd graph was the last to hold a buffer: the engine freed it without any Python. If
+// frees have no stacks, the time tells.
+func (a *analysis) byGraph(i int) bool {
+	b := &a.s.Buffers[i]
+	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 {
+		return false
+	}
+	if f := a.freed(i); f != nil {
+		return f.engine && !f.python
+	}
+	last, _ := a.around(b.End)
+	return last >= 0 && a.spans[last].phase == lifetime.Backward && b.End <= a.spans[last].end
+}
+
+// callsOfRoots finds the calls of root modules: runs of allocations below one call, which begin anew where their first site
+// comes again.
+func (a *analysis) callsOfRoots() {
+	a.lasts = make([]bool, len(a.s.Buffers))
+	var root lifetime.StackID
+	var first lifetime.SiteID
+	last := -1
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if a.out[i].Phase != lifetime.Forward || b.Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		f := a.at(b)
+		if f.within != inModule {
+			continue
+		}
+		if f.rootCall != root || b.Site == first {
+			if last >= 0 {
+				a.lasts[last] = true
+			}
+			root, first = f.rootCall, b.Site
+			a.calls = append(a.calls, b.Begin)
+		}
+		last = i
+	}
+	if last >= 0 {
+		a.lasts[last] = true
+	}
+}
+
+// judge gives each buffer the category of the first rule that fits.
+func (a *analysis) judge() {
+	for i := range a.s.Buffers {
+		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && p.Confidence < weak {
+			a.apply(i)
+		}
+	}
+}
+
+// weak is the confidence below which sizes may change an answer.
+const weak = 0.65
+
+// apply applies the rules to one buffer.
+func (a *analysis) apply(i int) {
+	v := a.view(i)
+	for k := range Rules {
+		r := &Rules[k]
+		if category, phase, ok := r.match(&v); ok {
+			p := &a.out[i]
+			p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, r.Name
+			if phase != lifetime.UnknownPhase {
+				p.Phase = phase
+			}
+			return
+		}
+	}
+}
+
+// repeat gives buffers without an answer the category of the buffers with the same size and site, or, from before the window,
+// with the same size and place of their free.
+func (a *analysis) repeat() {
+	type key struct {
+		site lifetime.SiteID
+		size int64
+		free bool
+	}
+	counts := map[key]*[categories]int{}
+	count := func(k key, p *lifetime.Purpose) {
+		if counts[k] == nil {
+			counts[k] = &[categories]int{}
+		}
+		counts[k][p.Category]++
+	}
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		if p.Category == lifetime.UnknownCategory || p.Confidence < weak || b.Edge&lifetime.EndOpen != 0 || b.Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		count(key{b.Site, b.Requested, false}, p)
+		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 {
+			count(key{a.s.FreeSites[i], b.Requested, true}, p)
+		}
+	}
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		var k key
+		switch {
+		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && p.Confidence < 0.9:
+			k = key{a.s.FreeSites[i], b.Requested, true}
+		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8:
+			k = key{b.Site, b.Requested, false}
+		default:
+			continue
+		}
+		if c := counts[k]; c != nil {
+			if best, share := most(c); share >= 0.75 {
+				p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), Repeats
+			}
+		}
+	}
+}
+
+// categories is the number of categories.
+const categories = int(lifetime.Cache) + 1
+
+// most returns the most frequent category and its share.
+func most(counts *[categories]int) (best lifetime.Category, share float64) {
+	sum := 0
+	for k, n := range counts {
+		if sum += n; n > counts[best] {
+			best = lifetime.Category(k)
+		}
+	}
+	return best, float64(counts[best]) / float64(max(sum, 1))
+}
+
+// Repeats is the name of the rule that compares buffers with others of their size and place.
+const Repeats = "repeats"
+
+// view is one buffer and what is known about it.
+type view struct {
+	*analysis
+	i     int
+	b     *lifetime.Buffer
+	f     *facts // of the allocation
+	freed *facts // of the free; nil = not recorded
+	phase lifetime.Phase
+	sure  bool
+
+	unseen, open, byGraph bool
+	outlives              bool // it was alive when another phase began
+	long                  bool // it was alive in several steps, or from the set-up to the end
+}
+
+func (a *analysis) view(i int) view {
+	b := &a.s.Buffers[i]
+	v := view{analysis: a, i: i, b: b, f: a.at(b), freed: a.freed(i), phase: a.out[i].Phase, sure: a.sure[i],
+		unseen: b.Edge&lifetime.BeginUnseen != 0, open: b.Edge&lifetime.EndOpen != 0, byGraph: a.byGraph(i)}
+	_, next := a.around(b.Begin)
+	v.outlives = next < len(a.spans) && a.spans[next].begin < b.End
+	switch {
+	case v.unseen:
+		v.long = v.open
+	case a.trains:
+		v.long = a.crosses(b, lifetime.Backward) >= longLived || v.open && a.crosses(b, lifetime.Backward) > 0 && next == 0
+	default:
+		v.long = a.callsDuring(b) >= longLived
+	}
+	return v
+}
+
+// nextIs reports whether the next phase after the allocation is phase, and whether the buffer lived to see it.
+func (v *view) nextIs(phase lifetime.Phase) bool {
+	_, next := v.around(v.b.Begin)
+	return v.outlives && v.spans[next].phase == phase
+}
+
+// sortedBySize orders pairs of a size and a count.
+func sortedBySize(counts map[int64]int) []int64 {
+	var all []int64
+	for size := range counts {
+		all = append(all, size)
+	}
+	slices.SortFunc(all, func(x, y int64) int { return cmp.Compare(y, x) })
+	return all
+}

@@ -1,0 +1,188 @@
+package purpose
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Rule says what follows from evidence.
+type Rule struct {
+	Name       string
+	Evidence   lifetime.Evidence
+	Confidence float32
+	Reason     string // why it holds
+	Source     string // where that can be read
+
+	// match returns the category, and the phase if the rule knows it better. ok is false if the rule does not apply.
+	match func(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool)
+}
+
+const (
+	keep      = lifetime.UnknownPhase // the phase is that of the stack
+	lowMiB    = 1 << 20
+	workspace = 4096*1024*2 + 16*1024*8 // bytes of ":4096:2:16:8"
+	hopper    = 32 << 20                // bytes of ":4096:8"
+)
+
+// Rules lists all rules. The first one that fits a buffer counts.
+var Rules = []Rule{
+	{"recorded", lifetime.FromRecord, 1, "the producer wrote the category of the tensor", "torch/profiler/_memory_profiler.py, Category",
+		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			c := recorded[strings.ToLower(v.c.Sites[v.b.Site].Region)]
+			return c, keep, c != lifetime.UnknownCategory
+		}},
+	{"library_workspace", lifetime.FromFrames, 0.99, "a function of the library allocates its workspace", "aten/src/ATen/cuda/CublasHandlePool.cpp",
+		always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
+	{"workspace_size", lifetime.FromSize, 0.97, "cuBLAS gets a workspace of this size for each handle and stream and keeps it", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
+		always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == workspace })},
+	{"workspace_size_hopper", lifetime.FromSize, 0.8, "on Hopper the workspace has another size; only the first matrix product makes one", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
+		always(lifetime.Workspace, func(v *view) bool {
+			return v.b.Requested == hopper && (v.unseen || v.long) && (v.unseen || v.phase == lifetime.Forward || v.phase == lifetime.Backward)
+		})},
+	{"linear_workspace", lifetime.FromSize, 0.95, "cuBLASLt takes 1 MiB for one product with bias and gives it back at once", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
+		always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.f.flags&linear != 0 && v.momentary() })},
+
+	{"named_parameter", lifetime.FromFrames, 0.99, "a Parameter is moved, cast or copied", "torch/nn/parameter.py, Parameter.__deepcopy__",
+		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofParameter != 0 })},
+	{"named_tensor", lifetime.FromFrames, 0.9, "a module is moved or copied; this tensor of it is no Parameter", "torch/nn/modules/module.py, Module._apply",
+		is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofTensor != 0 })},
+	{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
+		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
+			return v.f.within == inSetup && v.f.flags&converting != 0 && !v.convertsBuffers(v.f.converts)
+		})},
+	{"converted_buffer", lifetime.FromFrames, 0.95, "Module._apply converts buffers in a later line than parameters", "torch/nn/modules/module.py, Module._apply",
+		is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&converting != 0 })},
+	{"initialized", lifetime.FromFrames, 0.9, "an initializer works on a parameter that exists", "torch/nn/init.py",
+		is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&initializes != 0 && !v.long })},
+	{"constructed", lifetime.FromFrames, 0.85, "the constructor of a module makes its parameters", "torch/nn/modules",
+		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&constructs != 0 && v.long })},
+
+	{"ddp_bucket", lifetime.FromFrames, 0.97, "DistributedDataParallel makes buckets for gradients", "torch/csrc/distributed/c10d/reducer.cpp",
+		always(lifetime.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
+
+	{"clipping", lifetime.FromFrames, 0.97, "clip_grad_norm_ keeps nothing but the norm that it returns", "torch/nn/utils/clip_grad.py",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.f.flags&clips != 0 })},
+	{"made_state", lifetime.FromFrames, 0.98, "the optimizer or gradient scaler makes its state", "torch/optim, _init_group; torch/amp/grad_scaler.py",
+		always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && v.outlives })},
+	{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
+		always(lifetime.OptimizerState, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && v.outlives && !v.byGraph })},
+	{"used_by_optimizer", lifetime.FromLifetime, 0.97, "the optimizer frees it before the step ends", "torch/optim/optimizer.py, profile_hook_step",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure })},
+
+	{"recomputed", lifetime.FromLifetime, 0.93, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
+		always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph })},
+	{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it", "torch/utils/checkpoint.py",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && !v.outlives })},
+	{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
+		always(lifetime.Gradient, func(v *view) bool {
+			return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
+		})},
+	{"used_by_backward", lifetime.FromLifetime, 0.97, "the engine frees it before the backward pass ends", "torch/csrc/autograd/engine.cpp",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
+
+	{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
+		always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
+	{"kept_between_calls", lifetime.FromLifetime, 0.6, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
+		always(lifetime.Cache, func(v *view) bool {
+			return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.callsDuring(v.b) > 0
+		})},
+	{"used_by_forward", lifetime.FromLifetime, 0.97, "it is freed before the backward pass begins", "",
+		always(lifetime.TemporaryData, func(v *view) bool {
+			return v.phase == lifetime.Forward && v.sure && !v.open && v.crosses(v.b, lifetime.Backward) == 0
+		})},
+	{"held_by_python", lifetime.FromLifetime, 0.6, "a variable held it through the backward pass; the graph may have, too", "",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && !v.open && !v.long })},
+	{"result", lifetime.FromLifetime, 0.5, "it was alive at the end and no pass followed", "",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.open && !v.trains })},
+
+	{"loaded", lifetime.FromFrames, 0.9, "a data loader made it", "torch/utils/data",
+		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
+	{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
+		is(lifetime.Gradient, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes != nil && v.sizes.gradientCopies[v.i] })},
+	{"bucket_sizes", lifetime.FromSize, 0.8, "its size is the sum of the sizes of consecutive parameters, and those of its neighbours are the rest", "",
+		always(lifetime.Bucket, func(v *view) bool { return v.sizes != nil && v.sizes.buckets[v.i] })},
+	{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
+		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.masters[v.i] })},
+	{"trained_size", lifetime.FromSize, 0.7, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
+		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.parameters[v.i] })},
+	{"state_size", lifetime.FromSize, 0.7, "older than the window, with the size of a gradient, and more than the parameters are", "",
+		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.states[v.i] })},
+	{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
+		is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes != nil && v.sizes.gradients[v.i] })},
+	{"used_in_gap", lifetime.FromLifetime, 0.8, "it is freed before the next phase begins", "",
+		always(lifetime.TemporaryData, func(v *view) bool { return !v.unseen && !v.outlives && !v.open })},
+	{"for_forward", lifetime.FromLifetime, 0.85, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
+		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
+			return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
+		})},
+	{"older_weights", lifetime.FromSize, 0.6, "older than the window and still there at its end, with the size of no gradient", "",
+		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.weights[v.i] })},
+	{"freed_by_graph", lifetime.FromLifetime, 0.9, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
+		always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
+	{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
+		always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
+	{"kept_by_program", lifetime.FromLifetime, 0.4, "the program keeps it beside its modules", "",
+		always(lifetime.Cache, func(v *view) bool {
+			return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
+		})},
+}
+
+// recorded maps the categories of PyTorch's memory timeline, and of other producers, to categories.
+var recorded = map[string]lifetime.Category{
+	"parameter": lifetime.ModelParameter, "optimizer_state": lifetime.OptimizerState, "input": lifetime.Input, "temporary": lifetime.TemporaryData,
+	"activation": lifetime.Activation, "gradient": lifetime.Gradient,
+}
+
+// always returns a rule for a category in the phase of the stack.
+func always(c lifetime.Category, fits func(v *view) bool) func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+	return is(c, keep, fits)
+}
+
+// is returns a rule for a category and a phase.
+func is(c lifetime.Category, phase lifetime.Phase, fits func(v *view) bool) func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+	return func(v *view) (lifetime.Category, lifetime.Phase, bool) { return c, phase, fits(v) }
+}
+
+// momentary reports whether the buffer is freed before the next allocation.
+func (v *view) momentary() bool {
+	return !v.unseen && !v.open && (v.i+1 >= len(v.s.Buffers) || v.b.End <= v.s.Buffers[v.i+1].Begin)
+}
+
+// inRecomputation reports whether Python code allocated in the thread of the autograd engine.
+func (v *view) inRecomputation() bool {
+	return v.phase == lifetime.Backward && v.sure && v.f.python && (v.f.engine || !v.f.rooted) && v.f.within != inBackwardCall
+}
+
+// leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
+func (v *view) leftByBackward() bool {
+	return v.outlives && !v.byGraph || v.outlives && v.crosses(v.b, lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
+}
+
+// convertsBuffers reports whether a line of Module._apply converts buffers: there is an earlier line that converts.
+func (a *analysis) convertsBuffers(line lifetime.FrameID) bool {
+	if a.firstConverts == nil {
+		a.firstConverts = a.linesOfParameters()
+	}
+	return !a.firstConverts[line]
+}
+
+// linesOfParameters returns the first line of each file of Module._apply that converts tensors.
+func (a *analysis) linesOfParameters() map[lifetime.FrameID]bool {
+	first := map[string]lifetime.FrameID{}
+	for i := range a.s.Buffers {
+		f := a.at(&a.s.Buffers[i])
+		if f.flags&converting == 0 {
+			continue
+		}
+		l := &a.c.Frames[f.converts]
+		if old, ok := first[l.File]; !ok || a.c.Frames[old].Line > l.Line {
+			first[l.File] = f.converts
+		}
+	}
+	lines := map[lifetime.FrameID]bool{}
+	for _, line := range first {
+		lines[line] = true
+	}
+	return lines
+}

@@ -1,0 +1,376 @@
+package purpose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// sizes is what the sizes of buffers tell: gradients have the sizes of their parameters, and so have most states.
+// Each set has numbers of buffers.
+type sizes struct {
+	gradientCopies, buckets, masters    map[int]bool
+	parameters, states, gradients       map[int]bool // of memory from before the window, and of parameters that nothing else tells
+	weights                             map[int]bool // from before the window, with no gradient
+	gradientsOf, copiesOf, parametersOf map[int64]int
+}
+
+// statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with options
+// that change it are left out. (torch/optim, _init_group)
+var statesOf = map[string]int{
+	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2, "Lion": 1, "FusedAdam": 2,
+}
+
+// measure compares sizes, after the rules that need no sizes.
+func (a *analysis) measure() *sizes {
+	z := &sizes{
+		gradientCopies: map[int]bool{}, buckets: map[int]bool{}, masters: map[int]bool{}, parameters: map[int]bool{}, states: map[int]bool{},
+		gradients: map[int]bool{}, weights: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
+	}
+	z.gradientsOf = a.together(lifetime.Gradient)
+	params := a.seenParameters()
+	for _, size := range params {
+		z.parametersOf[size]++
+	}
+	old := a.oldBySize()
+	a.copiedGradients(z)
+	if len(params) == 0 {
+		params = a.oldParameters(z, old)
+	}
+	a.bucketsOf(z, params)
+	a.mastersOf(z, params)
+	a.unaccounted(z)
+	a.olderThanWindow(z, old)
+	return z
+}
+
+// seenParameters returns the sizes of the parameters made in the window, in order.
+func (a *analysis) seenParameters() (all []int64) {
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if a.out[i].Category == lifetime.ModelParameter && (b.Edge&lifetime.EndOpen != 0 || a.view(i).long) {
+			all = append(all, b.Requested)
+		}
+	}
+	return all
+}
+
+// together returns how many buffers of a category were alive at once, by size.
+func (a *analysis) together(c lifetime.Category) map[int64]int {
+	ends := map[int64][]int64{}
+	begins := map[int64][]int64{}
+	for i := range a.s.Buffers {
+		if b := &a.s.Buffers[i]; a.out[i].Category == c {
+			begins[b.Requested] = append(begins[b.Requested], b.Begin)
+			ends[b.Requested] = append(ends[b.Requested], b.End)
+		}
+	}
+	most := map[int64]int{}
+	for size, from := range begins {
+		to := ends[size]
+		slices.Sort(to)
+		done := 0
+		for n, t := range from { // Begin is in order
+			for to[done] <= t {
+				done++
+			}
+			most[size] = max(most[size], n+1-done)
+		}
+	}
+	return most
+}
+
+// oldBySize returns the buffers that were there before the window and are there at its end, by size and address.
+func (a *analysis) oldBySize() map[int64][]int {
+	old := map[int64][]int{}
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.UnknownCategory {
+			old[b.Requested] = append(old[b.Requested], i)
+		}
+	}
+	for _, all := range old {
+		slices.SortFunc(all, func(x, y int) int { return cmp.Compare(a.s.Buffers[x].Addr, a.s.Buffers[y].Addr) })
+	}
+	return old
+}
+
+// ratios are the quotients of the sizes of elements: 16 and 32 bits.
+var ratios = [][2]int64{{1, 1}, {2, 1}, {1, 2}}
+
+// sameSizes reports whether counts has the sizes of all, times a ratio: nearly all of them, and no other.
+func sameSizes(counts, all map[int64]int) (ratio [2]int64, ok bool) {
+	if len(all) == 0 {
+		return ratio, false
+	}
+	for _, ratio := range ratios {
+		known, bytes, sum := 0, int64(0), int64(0)
+		for size, n := range all {
+			sum += size * int64(n)
+			if have := counts[size*ratio[0]/ratio[1]]; have >= n {
+				known++
+				bytes += size * int64(n)
+			}
+		}
+		if known == len(counts) && bytes*10 >= sum*9 && (known > 1 || counts[firstKey(counts)] > 3) {
+			return ratio, true
+		}
+	}
+	return ratio, false
+}
+
+func firstKey(counts map[int64]int) int64 {
+	for size := range counts {
+		return size
+	}
+	return 0
+}
+
+// bySite sums up the sizes of the buffers that fit, by their call site.
+func (a *analysis) bySite(fits func(v *view) bool) (counts map[lifetime.SiteID]map[int64]int, buffers map[lifetime.SiteID][]int) {
+	counts, buffers = map[lifetime.SiteID]map[int64]int{}, map[lifetime.SiteID][]int{}
+	for i := range a.s.Buffers {
+		v := a.view(i)
+		if v.unseen || v.f.within != noPart || !fits(&v) {
+			continue
+		}
+		if counts[v.b.Site] == nil {
+			counts[v.b.Site] = map[int64]int{}
+		}
+		counts[v.b.Site][v.b.Requested]++
+		buffers[v.b.Site] = append(buffers[v.b.Site], i)
+	}
+	return counts, buffers
+}
+
+// copiedGradients finds lines between backward pass and optimizer that allocate the sizes of all gradients.
+func (a *analysis) copiedGradients(z *sizes) {
+	counts, buffers := a.bySite(func(v *view) bool { return v.phase == lifetime.OptimizerPhase && !v.sure && v.outlives })
+	for site, of := range counts {
+		if _, ok := sameSizes(of, z.gradientsOf); ok {
+			for _, i := range buffers[site] {
+				z.gradientCopies[i] = true
+				z.copiesOf[a.s.Buffers[i].Requested] = z.gradientsOf[a.s.Buffers[i].Requested]
+			}
+		}
+	}
+}
+
+// mastersOf finds copies of all parameters, in another precision, of which the optimizer keeps states.
+func (a *analysis) mastersOf(z *sizes, params []int64) {
+	all := map[int64]int{}
+	for _, size := range params {
+		all[size]++
+	}
+	states := a.together(lifetime.OptimizerState)
+	counts, buffers := a.bySite(func(v *view) bool { return v.long && v.phase == lifetime.OtherPhase })
+	for site, of := range counts {
+		ratio, ok := sameSizes(of, all)
+		if !ok || ratio[0] == ratio[1] {
+			continue
+		}
+		if stepped, other := statesWith(states, of), statesWith(states, all); stepped > other {
+			for _, i := range buffers[site] {
+				z.masters[i] = true
+			}
+		}
+	}
+}
+
+// statesWith returns how many bytes of states have one of the sizes.
+func statesWith(states, sizes map[int64]int) (bytes int64) {
+	for size := range sizes {
+		bytes += size * int64(states[size])
+	}
+	return bytes
+}
+
+// unaccounted finds long-lived buffers with the size of a gradient whose parameter is not known.
+func (a *analysis) unaccounted(z *sizes) {
+	for i := range a.s.Buffers {
+		v := a.view(i)
+		size := v.b.Requested
+		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.masters[i] && !z.buckets[i] &&
+			z.parametersOf[size] < z.gradientsOf[size] && a.firstSpanAfter(v.b.Begin) {
+			z.parameters[i] = true
+			z.parametersOf[size]++
+		}
+	}
+}
+
+// firstSpanAfter reports whether no pass ran before t.
+func (a *analysis) firstSpanAfter(t int64) bool { return len(a.spans) == 0 || t < a.spans[0].begin }
+
+// oldParameters returns the sizes of parameters from before the window in the order of their addresses: those with the
+// sizes of gradients or, if backward passes leave none, an equal share of each size.
+func (a *analysis) oldParameters(z *sizes, old map[int64][]int) (params []int64) {
+	type at struct {
+		addr uint64
+		size int64
+	}
+	var all []at
+	share := 1
+	if len(z.gradientsOf) == 0 {
+		share = a.copiesOfEach(old)
+	}
+	for size, buffers := range old {
+		n := z.gradientsOf[size]
+		if len(z.gradientsOf) == 0 && len(buffers)%share == 0 {
+			n = len(buffers) / share
+		}
+		for _, i := range buffers[:min(n, len(buffers))] {
+			all = append(all, at{a.s.Buffers[i].Addr, size})
+		}
+	}
+	slices.SortFunc(all, func(x, y at) int { return cmp.Compare(x.addr, y.addr) })
+	for _, p := range all {
+		params = append(params, p.size)
+	}
+	return params
+}
+
+// copiesOfEach returns the number that divides the counts of the most bytes: parameter, gradient and states of each size.
+func (a *analysis) copiesOfEach(old map[int64][]int) int {
+	best, most := 1, int64(0)
+	for n := 2; n <= 5; n++ {
+		bytes := int64(0)
+		for size, buffers := range old {
+			if len(buffers)%n == 0 {
+				bytes += size * int64(len(buffers))
+			}
+		}
+		if bytes > most || bytes == most && bytes > 0 && n > best {
+			best, most = n, bytes
+		}
+	}
+	return best
+}
+
+// bucketsOf finds buffers whose sizes are the sums of consecutive parameters and together make up all of them.
+func (a *analysis) bucketsOf(z *sizes, params []int64) {
+	candidates := map[int64]int{}
+	isCandidate := func(v *view) bool {
+		return z.parametersOf[v.b.Requested]+z.gradientsOf[v.b.Requested] == 0 && !z.masters[v.i] &&
+			(v.unseen && v.open || !v.unseen && v.f.within == noPart && v.phase != lifetime.Forward)
+	}
+	for i := range a.s.Buffers {
+		if v := a.view(i); (v.long || v.unseen) && isCandidate(&v) {
+			candidates[v.b.Requested]++
+		}
+	}
+	used := tile(params, candidates)
+	if used == nil {
+		slices.Reverse(params)
+		used = tile(params, candidates)
+		slices.Reverse(params)
+	}
+	if used == nil {
+		return
+	}
+	for i := range a.s.Buffers {
+		if v := a.view(i); used[v.b.Requested] && isCandidate(&v) {
+			z.buckets[i] = true
+		}
+	}
+}
+
+// maxTiles bounds the search of tile.
+const maxTiles = 10000
+
+// tile returns the sizes of candidates that, one after the other, are the sums of all sizes in order; nil if there are none, or
+// if no sum has more than one.
+func tile(all []int64, candidates map[int64]int) map[int64]bool {
+	steps := 0
+	used := map[int64]int{}
+	var from func(at int, joined bool) bool
+	from = func(at int, joined bool) bool {
+		if at == len(all) {
+			return joined
+		}
+		sum := int64(0)
+		for to := at; to < len(all) && steps < maxTiles; to++ {
+			steps++
+			if sum += all[to]; candidates[sum] > used[sum] {
+				used[sum]++
+				if from(to+1, joined || to > at) {
+					return true
+				}
+				used[sum]--
+			}
+		}
+		return false
+	}
+	if len(all) < 2 || len(candidates) == 0 || !from(0, false) {
+		return nil
+	}
+	sizes := map[int64]bool{}
+	for size, n := range used {
+		if n > 0 {
+			sizes[size] = true
+		}
+	}
+	return sizes
+}
+
+// olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
+// the lowest addresses, then gradients, then states.
+func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
+	k, known := 0, false
+	if len(a.names) == 1 {
+		k, known = statesOf[a.names[0]]
+	}
+	persistent := a.trains && len(z.gradientsOf) == 0 // gradients are added to older ones
+	share := a.copiesOfEach(old)
+	sparse := slices.Contains(a.names, "SparseAdam")
+	for _, size := range sortedBySize(countsOf(old)) {
+		buffers := old[size]
+		if z.buckets[buffers[0]] {
+			continue
+		}
+		n, g := len(buffers), z.gradientsOf[size]
+		switch {
+		case !a.trains:
+			add(z.weights, buffers)
+		case size <= 8 && g == 0: // counters of steps and batches
+			if size == 4 && known {
+				add(z.states, buffers)
+			}
+		case g == 0 && z.copiesOf[size] > 0:
+			add(z.states, buffers)
+		case persistent && len(z.buckets) > 0 && n%share == 0:
+			add(z.parameters, buffers[:n/share])
+			add(z.states, buffers[n/share:])
+		case persistent && n%share == 0 && share > 1:
+			add(z.parameters, buffers[:n/share])
+			add(z.gradients, buffers[n/share:2*n/share])
+			add(z.states, buffers[2*n/share:])
+		case g == 0 && sparse && n%3 == 0:
+			add(z.parameters, buffers[:n/3])
+			add(z.states, buffers[n/3:])
+		case g == 0:
+			add(z.weights, buffers)
+		default:
+			add(z.parameters, buffers[:min(g, n)])
+			rest := buffers[min(g, n):]
+			if known {
+				rest = rest[max(0, len(rest)-k*g):]
+			}
+			add(z.states, rest)
+		}
+	}
+}
+
+func countsOf(buffers map[int64][]int) map[int64]int {
+	counts := map[int64]int{}
+	for size, of := range buffers {
+		counts[size] = len(of)
+	}
+	return counts
+}
+
+func add(set map[int]bool, all []int) {
+	for _, i := range all {
+		set[i] = true
+	}
+}

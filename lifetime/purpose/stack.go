@@ -1,0 +1,209 @@
+package purpose
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// facts is what a call stack says about an allocation or a free.
+type facts struct {
+	known  bool
+	python bool // it has Python frames
+	engine bool // the autograd engine ran it
+	within part // the innermost part of PyTorch that tells the phase
+	rooted bool // the outermost Python frame starts a program or thread
+
+	flags flag
+
+	converts lifetime.FrameID // the innermost frame of Module._apply
+	rootCall lifetime.StackID // caller of the outermost call of a module
+	innerMod lifetime.StackID // the innermost call of a module
+}
+
+// part is a part of PyTorch that tells the phase of an allocation.
+type part uint8
+
+const (
+	noPart         part = iota
+	inModule            // the forward pass of a module
+	inOptimizer         // a step, or what belongs to it
+	inBackwardCall      // the caller of a backward pass
+	inSetup             // makes or moves modules, optimizers, data
+)
+
+// flag marks stacks of one purpose.
+type flag uint16
+
+const (
+	converting  flag = 1 << iota // Module._apply: to, cuda, half
+	ofParameter                  // a Parameter is converted or copied
+	ofTensor                     // a tensor that is not a Parameter is converted or copied
+	constructs                   // the constructor of a module of PyTorch
+	initializes                  // torch.nn.init
+	clips                        // clip_grad_norm_
+	clearsGrads                  // zero_grad
+	makesState                   // the state of an optimizer or gradient scaler
+	loadsData
+	sendsGrads // buckets of DDP
+	cublas
+	cublasLt
+	engineThread // without Python
+	linear       // torch.nn.functional.linear or Linear.forward
+	accumulates  // the node AccumulateGrad
+)
+
+// known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
+// Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
+// torch/_tensor.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/data, torch/nn/parallel/distributed.py.
+var functions = []struct {
+	file      string // part of the path
+	functions string // separated by spaces; "" = all
+	part      part
+	flags     flag
+}{
+	{"torch/nn/modules/module.py", "_call_impl _wrapped_call_impl", inModule, 0},
+	{"torch/nn/modules/module.py", "_apply", inSetup, converting},
+	{"torch/nn/modules/module.py", "zero_grad", inOptimizer, clearsGrads},
+	{"torch/nn/modules/linear.py", "forward", noPart, linear},
+	{"torch/nn/modules/", "__init__", inSetup, constructs},
+	{"torch/nn/modules/", "reset_parameters _reset_parameters", inSetup, initializes},
+	{"torch/nn/parameter.py", "__deepcopy__", inSetup, ofParameter},
+	{"torch/nn/parameter.py", "__new__ materialize", inSetup, constructs},
+	{"torch/_tensor.py", "__deepcopy__", inSetup, ofTensor},
+	{"torch/nn/init.py", "", inSetup, initializes},
+	{"torch/nn/utils/clip_grad.py", "", inOptimizer, clips},
+	{"torch/optim/optimizer.py", "zero_grad", inOptimizer, clearsGrads},
+	{"torch/optim/optimizer.py", "load_state_dict add_param_group", inSetup, makesState},
+	{"torch/optim/lr_scheduler.py", "", noPart, 0},
+	{"torch/optim/swa_utils.py", "", noPart, 0},
+	{"torch/optim/", "__init__", inSetup, makesState},
+	{"torch/optim/", "_init_group", inOptimizer, makesState},
+	{"torch/optim/", "", inOptimizer, 0},
+	{"/bitsandbytes/optim/", "", inOptimizer, 0},
+	{"/apex/optimizers/", "", inOptimizer, 0},
+	{"amp/grad_scaler.py", "scale", inModule, 0},
+	{"amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", noPart, makesState},
+	{"amp/grad_scaler.py", "unscale_ _unscale_grads_ step update _maybe_opt_step", inOptimizer, 0},
+	{"torch/_tensor.py", "backward", inBackwardCall, 0},
+	{"torch/autograd/__init__.py", "backward grad _make_grads", inBackwardCall, 0},
+	{"torch/autograd/graph.py", "_engine_run_backward", inBackwardCall, 0},
+	{"torch/utils/data/", "", inSetup, loadsData},
+	{"/accelerate/data_loader.py", "", inSetup, loadsData},
+	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", inSetup, sendsGrads},
+}
+
+// partOf returns what a frame of Python says. It is called once for each frame.
+func partOf(f *lifetime.Frame) (part, flag) {
+	file := strings.ReplaceAll(f.File, `\`, "/")
+	for i := range functions {
+		k := &functions[i]
+		if strings.Contains(file, k.file) && (k.functions == "" || strings.Contains(" "+k.functions+" ", " "+f.Function+" ")) {
+			return k.part, k.flags
+		}
+	}
+	return noPart, 0
+}
+
+// roots are the functions that start a program or a thread of Python. The autograd engine calls hooks, custom
+// functions and recomputations from a thread whose stack begins with none of them.
+var roots = map[string]bool{
+	"<module>": true, "_run_module_as_main": true, "_run_code": true, "run_code": true, "_bootstrap": true, "_bootstrap_inner": true, "run": true,
+	"_start": true, "main": true, "_run_once": true,
+}
+
+// frameFacts is what a frame says.
+type frameFacts struct {
+	known bool
+	part  part
+	flags flag
+}
+
+// reader reads call stacks, each call and each frame once.
+type reader struct {
+	t      *lifetime.Tables
+	stacks []facts
+	frames []frameFacts
+
+	engineKnown uint8 // 0: not yet looked, 1: no, 2: yes
+}
+
+func newReader(t *lifetime.Tables) *reader {
+	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames))}
+}
+
+// of returns what a stack says.
+func (r *reader) of(id lifetime.StackID) *facts {
+	if id == 0 {
+		return &facts{}
+	}
+	var todo []lifetime.StackID
+	for at := id; at != 0 && !r.stacks[at].known; at = r.t.Stacks[at].Caller {
+		todo = append(todo, at)
+	}
+	for i := len(todo) - 1; i >= 0; i-- {
+		r.stacks[todo[i]] = r.call(todo[i])
+	}
+	return &r.stacks[id]
+}
+
+// call adds a frame to what its callers say.
+func (r *reader) call(id lifetime.StackID) facts {
+	frame, caller := r.t.Stacks[id].Frame, r.t.Stacks[id].Caller
+	var f facts
+	if caller != 0 {
+		f = r.stacks[caller]
+	}
+	f.known = true
+	l := &r.t.Frames[frame]
+	switch l.Kind {
+	case lifetime.Engine, lifetime.Node:
+		if f.engine = true; l.Function == lifetime.NoPython {
+			f.flags |= engineThread
+		}
+		if strings.Contains(l.Function, "AccumulateGrad") {
+			f.flags |= accumulates
+		}
+		return f
+	case lifetime.Runtime:
+		switch l.Name() {
+		case "cuBLASLt workspace":
+			f.flags |= cublasLt
+		case "cuBLAS workspace":
+			f.flags |= cublas
+		case "DDP buckets":
+			f.flags |= sendsGrads
+		}
+		return f
+	case lifetime.User, lifetime.Framework:
+	default:
+		return f
+	}
+	if l.File == "" { // calls that a trace names
+		return f
+	}
+	if !f.python {
+		f.python, f.rooted = true, roots[l.Function]
+	}
+	k := &r.frames[frame]
+	if !k.known {
+		k.part, k.flags = partOf(l)
+		k.known = true
+	}
+	f.flags |= k.flags
+	if k.flags&converting != 0 {
+		f.converts = frame
+	}
+	switch k.part {
+	case noPart:
+		return f
+	case inModule:
+		if f.rootCall == 0 || f.within != inModule {
+			f.rootCall = caller
+		}
+		f.flags &^= makesState | clips | clearsGrads
+		f.innerMod = id
+	}
+	f.within = k.part
+	return f
+}
