@@ -147,6 +147,9 @@ func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
 			}
 			part.FreeRequests = append(part.FreeRequests, min(max(t, b.Begin), b.End))
 		}
+		if s.Purposes != nil {
+			part.Purposes = append(part.Purposes, s.Purposes[i])
+		}
 	}
 	part.SortEnds(ended)
 	return &part

@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// span is a run of allocations of one phase: forward, backward or optimizer.
+// span is a run of allocations of one phase: the call of a root module, a backward pass, a step of the optimizer.
 type span struct {
 	phase      lifetime.Phase
 	begin, end int64 // first and last allocation
@@ -18,7 +18,6 @@ type span struct {
 type timeline struct {
 	spans  []span
 	steps  []lifetime.Mark // calls of Optimizer.step, by Begin
-	calls  []int64         // begins of calls of root modules
 	names  []string        // classes of optimizers
 	trains bool            // a backward pass allocated
 }
@@ -46,9 +45,9 @@ func (l *timeline) inStep(t int64) bool {
 	return i > 0 && t < l.steps[i-1].End
 }
 
-// add adds an allocation whose phase is known.
-func (l *timeline) add(phase lifetime.Phase, t int64) {
-	if n := len(l.spans); n > 0 && l.spans[n-1].phase == phase {
+// add adds an allocation whose phase is known. begins reports whether another call begins with it.
+func (l *timeline) add(phase lifetime.Phase, t int64, begins bool) {
+	if n := len(l.spans); n > 0 && l.spans[n-1].phase == phase && !begins {
 		l.spans[n-1].end = t
 		return
 	}
@@ -76,21 +75,14 @@ func (l *timeline) crosses(b *lifetime.Buffer, phase lifetime.Phase) (n int) {
 // longLived is the number of passes after which a buffer is no longer data of a step.
 const longLived = 3
 
-// callsDuring counts the calls of root modules that begin while b is alive.
-func (l *timeline) callsDuring(b *lifetime.Buffer) int {
-	from, _ := slices.BinarySearch(l.calls, b.Begin+1)
-	to, _ := slices.BinarySearch(l.calls, b.End)
-	return max(0, to-from)
-}
-
 // between returns the phase of an allocation whose stack has no part of PyTorch that tells it, from the phases before and
 // after it, and whether the order of the passes leaves no other.
-func (l *timeline) between(t int64) (phase lifetime.Phase, sure bool) {
-	last, next := l.around(t)
+func (l *timeline) between(b *lifetime.Buffer) (phase lifetime.Phase, sure bool) {
+	last, next := l.around(b.Begin)
 	before, after := lifetime.OtherPhase, lifetime.OtherPhase
 	if last >= 0 {
 		before = l.spans[last].phase
-		if t <= l.spans[last].end { // inside a span
+		if before != lifetime.Backward && b.Begin <= l.spans[last].end { // inside a span
 			return before, true
 		}
 	}
@@ -100,10 +92,12 @@ func (l *timeline) between(t int64) (phase lifetime.Phase, sure bool) {
 	switch {
 	case before == lifetime.Forward && after == lifetime.Backward: // the loss
 		return lifetime.Forward, true
+	case before == lifetime.Forward && after != lifetime.OptimizerPhase && (next == len(l.spans) || b.End <= l.spans[next].begin):
+		return lifetime.Forward, false // works on a result
 	case after == lifetime.OptimizerPhase && before != lifetime.Forward: // clips, casts or reduces gradients
 		return lifetime.OptimizerPhase, false
 	case before == lifetime.OptimizerPhase && after == lifetime.Backward: // a program without modules
 		return lifetime.Forward, true
 	}
-	return lifetime.OtherPhase, after != lifetime.Forward || before != lifetime.Forward
+	return lifetime.OtherPhase, true
 }

@@ -12,7 +12,6 @@ func Of(c *lifetime.Capture, s *lifetime.Space) []lifetime.Purpose {
 	a := &analysis{c: c, s: s, r: newReader(&c.Tables), out: make([]lifetime.Purpose, len(s.Buffers))}
 	a.phases()
 	if a.isTorch {
-		a.callsOfRoots()
 		a.judge()
 		a.sizes = a.measure()
 		a.judge()
@@ -60,10 +59,15 @@ func (a *analysis) at(b *lifetime.Buffer) *facts {
 
 // freed returns what the stack of a free says; nil if it was not recorded.
 func (a *analysis) freed(i int) *facts {
-	if a.s.Buffers[i].Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 || a.s.FreeSites == nil || a.s.FreeSites[i] == 0 {
+	b := &a.s.Buffers[i]
+	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 || a.s.FreeSites == nil {
 		return nil
 	}
-	return a.r.of(a.c.Sites[a.s.FreeSites[i]].Stack)
+	site := a.s.FreeSites[i]
+	if site == 0 { // that of the allocation
+		site = b.Site
+	}
+	return a.r.of(a.c.Sites[site].Stack)
 }
 
 // phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
@@ -100,30 +104,64 @@ func (r *reader) engine() bool {
 // phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
 func (a *analysis) phases() {
 	a.optimizerSteps(a.s.Marks)
-	a.sure = make([]bool, len(a.s.Buffers))
+	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
+	calls := rootCalls{last: -1}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		phase := a.phaseOf(a.at(b), b.Begin)
+		f := a.at(b)
+		phase := a.phaseOf(f, b.Begin)
 		if phase == lifetime.UnknownPhase {
+			calls.ended = calls.ended || f.python
 			continue
 		}
+		a.isTorch = true
 		a.out[i].Phase, a.sure[i] = phase, true
-		if a.isTorch = true; phase != lifetime.OtherPhase {
-			a.add(phase, b.Begin)
+		begins := phase == lifetime.Forward && calls.add(i, f, a.lasts)
+		if phase != lifetime.OtherPhase {
+			a.add(phase, b.Begin, begins)
 		}
 	}
+	calls.end(a.lasts)
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase {
 			continue
 		}
-		a.out[i].Phase, a.sure[i] = a.between(b.Begin)
+		a.out[i].Phase, a.sure[i] = a.between(b)
 		if a.out[i].Phase == lifetime.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
 			a.out[i].Phase, a.sure[i] = lifetime.Forward, true
 		}
+	}
+}
+
+// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of modules
+// ends a call.
+type rootCalls struct {
+	root  pathID
+	last  int  // buffer of the current call; -1 = none
+	ended bool // the program allocated outside since then
+}
+
+// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last allocation of
+// the call before.
+func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
+	if f.within != inModule {
+		return false
+	}
+	begins := r.last < 0 || r.ended || f.rootCall != r.root
+	if begins {
+		r.end(lasts)
+	}
+	r.root, r.last, r.ended = f.rootCall, i, false
+	return begins
+}
+
+func (r *rootCalls) end(lasts []bool) {
+	if r.last >= 0 {
+		lasts[r.last] = true
 	}
 }
 
@@ -141,46 +179,16 @@ func (a *analysis) byGraph(i int) bool {
 		return false
 	}
 	if f := a.freed(i); f != nil {
-		return f.engine && !f.python
+		return f.engine && !f.python || f.within == inBackwardCall
 	}
 	last, _ := a.around(b.End)
 	return last >= 0 && a.spans[last].phase == lifetime.Backward && b.End <= a.spans[last].end
 }
 
-// callsOfRoots finds the calls of root modules: runs of allocations below one call, which begin anew where their first site
-// comes again.
-func (a *analysis) callsOfRoots() {
-	a.lasts = make([]bool, len(a.s.Buffers))
-	var root lifetime.StackID
-	var first lifetime.SiteID
-	last := -1
-	for i := range a.s.Buffers {
-		b := &a.s.Buffers[i]
-		if a.out[i].Phase != lifetime.Forward || b.Edge&lifetime.BeginUnseen != 0 {
-			continue
-		}
-		f := a.at(b)
-		if f.within != inModule {
-			continue
-		}
-		if f.rootCall != root || b.Site == first {
-			if last >= 0 {
-				a.lasts[last] = true
-			}
-			root, first = f.rootCall, b.Site
-			a.calls = append(a.calls, b.Begin)
-		}
-		last = i
-	}
-	if last >= 0 {
-		a.lasts[last] = true
-	}
-}
-
 // judge gives each buffer the category of the first rule that fits.
 func (a *analysis) judge() {
 	for i := range a.s.Buffers {
-		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && p.Confidence < weak {
+		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && (p.Confidence < weak || a.sizes.has(i)) {
 			a.apply(i)
 		}
 	}
@@ -293,7 +301,7 @@ func (a *analysis) view(i int) view {
 	case a.trains:
 		v.long = a.crosses(b, lifetime.Backward) >= longLived || v.open && a.crosses(b, lifetime.Backward) > 0 && next == 0
 	default:
-		v.long = a.callsDuring(b) >= longLived
+		v.long = a.crosses(b, lifetime.Forward) >= longLived
 	}
 	return v
 }

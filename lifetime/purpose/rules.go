@@ -43,6 +43,34 @@ var Rules = []Rule{
 	{"linear_workspace", lifetime.FromSize, 0.95, "cuBLASLt takes 1 MiB for one product with bias and gives it back at once", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
 		always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.f.flags&linear != 0 && v.momentary() })},
 
+	{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
+		is(lifetime.Gradient, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes != nil && v.sizes.gradientCopies[v.i] })},
+	{"bucket_sizes", lifetime.FromSize, 0.8, "buffers that no parameter explains have together exactly the bytes of all gradients", "",
+		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			if v.sizes == nil || !v.sizes.buckets[v.i] {
+				return 0, 0, false
+			}
+			if v.phase == lifetime.OptimizerPhase && !v.sure {
+				return lifetime.Bucket, lifetime.OtherPhase, true
+			}
+			return lifetime.Bucket, keep, true
+		}},
+	{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
+		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.masters[v.i] })},
+	{"counted_parameter", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first", "torch/optim, _init_group",
+		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.parameters[v.i] })},
+	{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
+		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.states[v.i] })},
+	{"trained_size", lifetime.FromSize, 0.75, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
+		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.parameters[v.i] })},
+	{"state_size", lifetime.FromSize, 0.55, "older than the window, with the size of a gradient, and more than the parameters are; a copy of the model looks the same", "",
+		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.states[v.i] })},
+	{"copied_parameter", lifetime.FromSize, 0.6, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
+		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.copies[v.i] })},
+	{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
+		is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes != nil && v.sizes.gradients[v.i] })},
+	{"older_weights", lifetime.FromSize, 0.55, "older than the window and still there at its end, with the size of no gradient", "",
+		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.weights[v.i] })},
 	{"named_parameter", lifetime.FromFrames, 0.99, "a Parameter is moved, cast or copied", "torch/nn/parameter.py, Parameter.__deepcopy__",
 		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofParameter != 0 })},
 	{"named_tensor", lifetime.FromFrames, 0.9, "a module is moved or copied; this tensor of it is no Parameter", "torch/nn/modules/module.py, Module._apply",
@@ -85,7 +113,7 @@ var Rules = []Rule{
 		always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
 	{"kept_between_calls", lifetime.FromLifetime, 0.6, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
 		always(lifetime.Cache, func(v *view) bool {
-			return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.callsDuring(v.b) > 0
+			return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.crosses(v.b, lifetime.Forward) > 0
 		})},
 	{"used_by_forward", lifetime.FromLifetime, 0.97, "it is freed before the backward pass begins", "",
 		always(lifetime.TemporaryData, func(v *view) bool {
@@ -98,26 +126,12 @@ var Rules = []Rule{
 
 	{"loaded", lifetime.FromFrames, 0.9, "a data loader made it", "torch/utils/data",
 		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
-	{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
-		is(lifetime.Gradient, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes != nil && v.sizes.gradientCopies[v.i] })},
-	{"bucket_sizes", lifetime.FromSize, 0.8, "its size is the sum of the sizes of consecutive parameters, and those of its neighbours are the rest", "",
-		always(lifetime.Bucket, func(v *view) bool { return v.sizes != nil && v.sizes.buckets[v.i] })},
-	{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
-		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.masters[v.i] })},
-	{"trained_size", lifetime.FromSize, 0.7, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
-		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.parameters[v.i] })},
-	{"state_size", lifetime.FromSize, 0.7, "older than the window, with the size of a gradient, and more than the parameters are", "",
-		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.states[v.i] })},
-	{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
-		is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes != nil && v.sizes.gradients[v.i] })},
 	{"used_in_gap", lifetime.FromLifetime, 0.8, "it is freed before the next phase begins", "",
 		always(lifetime.TemporaryData, func(v *view) bool { return !v.unseen && !v.outlives && !v.open })},
 	{"for_forward", lifetime.FromLifetime, 0.85, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
 		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
 			return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
 		})},
-	{"older_weights", lifetime.FromSize, 0.6, "older than the window and still there at its end, with the size of no gradient", "",
-		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.weights[v.i] })},
 	{"freed_by_graph", lifetime.FromLifetime, 0.9, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
 		always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
 	{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",

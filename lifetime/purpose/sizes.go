@@ -12,8 +12,11 @@ import (
 type sizes struct {
 	gradientCopies, buckets, masters    map[int]bool
 	parameters, states, gradients       map[int]bool // of memory from before the window, and of parameters that nothing else tells
-	weights                             map[int]bool // from before the window, with no gradient
+	weights, copies                     map[int]bool // from before the window, with no gradient; copies of parameters
+	counted                             map[int]bool // parameters and states whose numbers are exactly those of the optimizer
 	gradientsOf, copiesOf, parametersOf map[int64]int
+
+	lowest, highest uint64 // addresses of the parameters from before the window
 }
 
 // statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with options
@@ -26,7 +29,7 @@ var statesOf = map[string]int{
 func (a *analysis) measure() *sizes {
 	z := &sizes{
 		gradientCopies: map[int]bool{}, buckets: map[int]bool{}, masters: map[int]bool{}, parameters: map[int]bool{}, states: map[int]bool{},
-		gradients: map[int]bool{}, weights: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
+		gradients: map[int]bool{}, weights: map[int]bool{}, copies: map[int]bool{}, counted: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
 	}
 	z.gradientsOf = a.together(lifetime.Gradient)
 	params := a.seenParameters()
@@ -151,7 +154,7 @@ func (a *analysis) copiedGradients(z *sizes) {
 		if _, ok := sameSizes(of, z.gradientsOf); ok {
 			for _, i := range buffers[site] {
 				z.gradientCopies[i] = true
-				z.copiesOf[a.s.Buffers[i].Requested] = z.gradientsOf[a.s.Buffers[i].Requested]
+				z.copiesOf[a.s.Buffers[i].Requested] = 1
 			}
 		}
 	}
@@ -247,26 +250,34 @@ func (a *analysis) copiesOfEach(old map[int64][]int) int {
 	return best
 }
 
-// bucketsOf finds buffers whose sizes are the sums of consecutive parameters and together make up all of them.
+// bucketsOf finds buffers that no parameter explains and that have together exactly the bytes of all gradients.
 func (a *analysis) bucketsOf(z *sizes, params []int64) {
-	candidates := map[int64]int{}
-	isCandidate := func(v *view) bool {
-		return z.parametersOf[v.b.Requested]+z.gradientsOf[v.b.Requested] == 0 && !z.masters[v.i] &&
-			(v.unseen && v.open || !v.unseen && v.f.within == noPart && v.phase != lifetime.Forward)
+	if !a.trains || len(params) < 2 {
+		return
 	}
+	total := int64(0)
+	isParameter := map[int64]bool{}
+	for _, size := range params {
+		total += size
+		for _, ratio := range ratios {
+			isParameter[size*ratio[0]/ratio[1]] = true
+		}
+	}
+	isCandidate := func(v *view) bool {
+		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && !z.masters[v.i] && v.b.Requested > slices.Min(params) &&
+			(v.unseen && v.open || !v.unseen && (v.f.within == noPart || v.inRecomputation()) && v.phase != lifetime.Forward)
+	}
+	candidates := map[int64]int{}
 	for i := range a.s.Buffers {
 		if v := a.view(i); (v.long || v.unseen) && isCandidate(&v) {
 			candidates[v.b.Requested]++
 		}
 	}
-	used := tile(params, candidates)
-	if used == nil {
-		slices.Reverse(params)
-		used = tile(params, candidates)
-		slices.Reverse(params)
-	}
-	if used == nil {
-		return
+	used := map[int64]bool{}
+	for _, ratio := range ratios {
+		if used = subset(total*ratio[0]/ratio[1], candidates, len(params)-1); len(used) > 0 {
+			break
+		}
 	}
 	for i := range a.s.Buffers {
 		if v := a.view(i); used[v.b.Requested] && isCandidate(&v) {
@@ -275,42 +286,39 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 	}
 }
 
-// maxTiles bounds the search of tile.
-const maxTiles = 10000
+// maxSteps bounds the search of subset.
+const maxSteps = 10000
 
-// tile returns the sizes of candidates that, one after the other, are the sums of all sizes in order; nil if there are none, or
-// if no sum has more than one.
-func tile(all []int64, candidates map[int64]int) map[int64]bool {
+// subset returns the sizes of fewer than most candidates that sum up to total; nil if there are none.
+func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
+	sizes := sortedBySize(candidates)
+	used := map[int64]bool{}
 	steps := 0
-	used := map[int64]int{}
-	var from func(at int, joined bool) bool
-	from = func(at int, joined bool) bool {
-		if at == len(all) {
-			return joined
+	var from func(k int, left int64, most int) bool
+	from = func(k int, left int64, most int) bool {
+		if left == 0 {
+			return true
 		}
-		sum := int64(0)
-		for to := at; to < len(all) && steps < maxTiles; to++ {
-			steps++
-			if sum += all[to]; candidates[sum] > used[sum] {
-				used[sum]++
-				if from(to+1, joined || to > at) {
-					return true
-				}
-				used[sum]--
+		if steps++; k == len(sizes) || most == 0 || steps > maxSteps {
+			return false
+		}
+		for n := min(int64(candidates[sizes[k]]), left/sizes[k], int64(most)); n >= 0; n-- {
+			if used[sizes[k]] = n > 0; from(k+1, left-n*sizes[k], most-int(n)) {
+				return true
 			}
 		}
+		used[sizes[k]] = false
 		return false
 	}
-	if len(all) < 2 || len(candidates) == 0 || !from(0, false) {
+	if !from(0, total, most) {
 		return nil
 	}
-	sizes := map[int64]bool{}
-	for size, n := range used {
-		if n > 0 {
-			sizes[size] = true
-		}
-	}
-	return sizes
+	return used
+}
+
+// has reports whether sizes tell something of buffer i.
+func (z *sizes) has(i int) bool {
+	return z.gradientCopies[i] || z.buckets[i] || z.masters[i] || z.parameters[i] || z.states[i] || z.gradients[i] || z.weights[i] || z.copies[i]
 }
 
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
@@ -323,7 +331,12 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	persistent := a.trains && len(z.gradientsOf) == 0 // gradients are added to older ones
 	share := a.copiesOfEach(old)
 	sparse := slices.Contains(a.names, "SparseAdam")
-	for _, size := range sortedBySize(countsOf(old)) {
+	order := sortedBySize(countsOf(old))
+	slices.SortStableFunc(order, func(x, y int64) int { // those with gradients first
+		return cmp.Compare(min(1, z.gradientsOf[y]), min(1, z.gradientsOf[x]))
+	})
+	frozen := slices.ContainsFunc(order, func(size int64) bool { return z.gradientsOf[size] == 0 && size > 8 && len(old[size]) > 2 })
+	for _, size := range order {
 		buffers := old[size]
 		if z.buckets[buffers[0]] {
 			continue
@@ -348,17 +361,34 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		case g == 0 && sparse && n%3 == 0:
 			add(z.parameters, buffers[:n/3])
 			add(z.states, buffers[n/3:])
-		case g == 0:
+		case g == 0 && (frozen || a.amongParameters(z, buffers)):
 			add(z.weights, buffers)
+		case g == 0:
 		default:
 			add(z.parameters, buffers[:min(g, n)])
 			rest := buffers[min(g, n):]
+			states := len(rest)
 			if known {
-				rest = rest[max(0, len(rest)-k*g):]
+				states = min(states, k*g)
 			}
-			add(z.states, rest)
+			if known && n == g*(1+k) {
+				add(z.counted, buffers)
+			}
+			add(z.copies, rest[:len(rest)-states])
+			add(z.states, rest[len(rest)-states:])
 		}
 	}
+}
+
+// amongParameters reports whether buffers lie between parameters: those of a model are allocated together.
+func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
+	if z.lowest == 0 {
+		for i := range z.parameters {
+			addr := a.s.Buffers[i].Addr
+			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
+		}
+	}
+	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < z.lowest || addr > z.highest })
 }
 
 func countsOf(buffers map[int64][]int) map[int64]int {

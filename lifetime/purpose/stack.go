@@ -17,8 +17,17 @@ type facts struct {
 	flags flag
 
 	converts lifetime.FrameID // the innermost frame of Module._apply
-	rootCall lifetime.StackID // caller of the outermost call of a module
-	innerMod lifetime.StackID // the innermost call of a module
+	path     pathID           // its Python frames
+	rootCall pathID           // those of the caller of the outermost call of a module
+}
+
+// pathID is a list of Python frames. Stacks with frames of C++ differ where those of Python do not.
+type pathID uint32
+
+// call is a frame and the path of its callers.
+type call struct {
+	frame  lifetime.FrameID
+	caller pathID
 }
 
 // part is a part of PyTorch that tells the phase of an allocation.
@@ -48,9 +57,8 @@ const (
 	sendsGrads // buckets of DDP
 	cublas
 	cublasLt
-	engineThread // without Python
-	linear       // torch.nn.functional.linear or Linear.forward
-	accumulates  // the node AccumulateGrad
+	linear      // torch.nn.functional.linear or Linear.forward
+	accumulates // the node AccumulateGrad
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -124,12 +132,13 @@ type reader struct {
 	t      *lifetime.Tables
 	stacks []facts
 	frames []frameFacts
+	paths  map[call]pathID
 
 	engineKnown uint8 // 0: not yet looked, 1: no, 2: yes
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames))}
+	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}}
 }
 
 // of returns what a stack says.
@@ -142,13 +151,13 @@ func (r *reader) of(id lifetime.StackID) *facts {
 		todo = append(todo, at)
 	}
 	for i := len(todo) - 1; i >= 0; i-- {
-		r.stacks[todo[i]] = r.call(todo[i])
+		r.stacks[todo[i]] = r.add(todo[i])
 	}
 	return &r.stacks[id]
 }
 
-// call adds a frame to what its callers say.
-func (r *reader) call(id lifetime.StackID) facts {
+// add adds a frame to what its callers say.
+func (r *reader) add(id lifetime.StackID) facts {
 	frame, caller := r.t.Stacks[id].Frame, r.t.Stacks[id].Caller
 	var f facts
 	if caller != 0 {
@@ -158,9 +167,8 @@ func (r *reader) call(id lifetime.StackID) facts {
 	l := &r.t.Frames[frame]
 	switch l.Kind {
 	case lifetime.Engine, lifetime.Node:
-		if f.engine = true; l.Function == lifetime.NoPython {
-			f.flags |= engineThread
-		}
+		// Python frames outside of the engine made the node, or called the engine.
+		f.engine, f.python, f.within, f.flags = true, false, noPart, 0
 		if strings.Contains(l.Function, "AccumulateGrad") {
 			f.flags |= accumulates
 		}
@@ -185,6 +193,8 @@ func (r *reader) call(id lifetime.StackID) facts {
 	if !f.python {
 		f.python, f.rooted = true, roots[l.Function]
 	}
+	callers := f.path
+	f.path = r.path(call{frame, callers})
 	k := &r.frames[frame]
 	if !k.known {
 		k.part, k.flags = partOf(l)
@@ -198,12 +208,20 @@ func (r *reader) call(id lifetime.StackID) facts {
 	case noPart:
 		return f
 	case inModule:
-		if f.rootCall == 0 || f.within != inModule {
-			f.rootCall = caller
+		if f.within != inModule {
+			f.rootCall = callers
 		}
 		f.flags &^= makesState | clips | clearsGrads
-		f.innerMod = id
 	}
 	f.within = k.part
 	return f
+}
+
+func (r *reader) path(c call) pathID {
+	id, ok := r.paths[c]
+	if !ok {
+		id = pathID(len(r.paths) + 1)
+		r.paths[c] = id
+	}
+	return id
 }
