@@ -24,6 +24,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Format is one kind of capture.
@@ -134,7 +135,20 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	from.complete(&o.Tables, spaces)
+	addPurposes(o)
 	return o, nil
+}
+
+// addPurposes tells what the buffers of whole recordings are for.
+func addPurposes(o *lifetime.Outline) {
+	for _, s := range o.Spaces {
+		if s.Recording == nil {
+			continue
+		}
+		if purpose.Add(&o.Tables, []*lifetime.Space{s.Recording}); s.Recording.Purposes != nil {
+			s.PeakRows, s.EndRows = s.Recording.Breakdown(s.Peak.At), s.Recording.Breakdown(s.AtEnd())
+		}
+	}
 }
 
 // origin describes the input of a capture.
@@ -184,6 +198,7 @@ func (o *origin) finish(file string, b *build.Builder) (*lifetime.Capture, error
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	o.complete(&c.Tables, spaces)
+	purpose.Add(&c.Tables, c.Spaces)
 	return c, nil
 }
 

@@ -24,7 +24,9 @@ type Tables struct {
 	Stacks  []Stack
 	Frames  []Frame
 	Notes   []string
-	Losses  []loss.Loss // by class, worst first, then by reason
+	// Purposes has the zero Purpose first. Package purpose adds those of programs whose buffers it can judge.
+	Purposes []Purpose
+	Losses   []loss.Loss // by class, worst first, then by reason
 }
 
 // Capture is the model of one capture. Package build makes it; nothing changes it
@@ -145,10 +147,10 @@ type Space struct {
 	Values []Value
 
 	// Optional columns of Buffers; nil = unused.
-	FreeSites []SiteID  // site of the free
-	BufNotes  []NoteID  // the program's text about the buffer
-	ValueIDs  []int64   // ID of its Value
-	Purposes  []Purpose // what it is for; package purpose sets it
+	FreeSites []SiteID    // site of the free
+	BufNotes  []NoteID    // the program's text about the buffer
+	ValueIDs  []int64     // ID of its Value
+	Purposes  []PurposeID // what it is for; package purpose sets it
 
 	// FreeRequests has the instant at which the program freed a buffer. It is before End
 	// if other events came in between, because other streams still used the memory.

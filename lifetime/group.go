@@ -20,12 +20,13 @@ const (
 	ByModule   By = "module"
 	ByShape    By = "shape"
 	ByCategory By = "category"
+	ByPhase    By = "phase"
 	ByPool     By = "pool"
 	ByStream   By = "stream"
 )
 
 // Bys lists all groups.
-var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByShape, ByCategory, ByPool, ByStream}
+var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByShape, ByCategory, ByPhase, ByPool, ByStream}
 
 // GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
 // are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and frees
@@ -71,25 +72,20 @@ func (c *Capture) groupsBy(by By) *groups {
 func (g *groups) space(s *Space) *Space {
 	grouped := *s
 	grouped.Buffers = slices.Clone(s.Buffers)
-	type key struct {
-		site SiteID
-		kind Kind
-		pool PoolID
-	}
-	known := map[key]SiteID{}
+	known := map[groupKey]SiteID{}
 	var pool func(buffer int) PoolID
 	if g.by == ByPool || g.by == ByStream {
 		pool = s.BufferPools()
 	}
 	for i := range grouped.Buffers {
 		b := &grouped.Buffers[i]
-		k := key{b.Site, b.Kind, PoolID{}}
+		k := groupKey{Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}, PoolID{}}
 		if pool != nil {
-			k = key{pool: pool(i)}
+			k = groupKey{pool: pool(i)}
 		}
 		id, ok := known[k]
 		if !ok {
-			id = g.group(s, k.site, k.kind, k.pool)
+			id = g.group(s, k)
 			known[k] = id
 		}
 		b.Site = id
@@ -97,22 +93,37 @@ func (g *groups) space(s *Space) *Space {
 	return &grouped
 }
 
+// groupKey is what the group of a buffer depends on: its row without an amount, or its pool.
+type groupKey struct {
+	Row
+	pool PoolID
+}
+
 // group returns the site of a group.
-func (g *groups) group(s *Space, site SiteID, kind Kind, pool PoolID) SiteID {
+func (g *groups) group(s *Space, k groupKey) SiteID {
 	var group Site
+	purpose := &g.from.Purposes[k.Purpose]
 	switch g.by {
 	case ByPool:
-		if !pool.NoRegion && !pool.Unknown {
-			group.Op = pool.PoolName()
+		if !k.pool.NoRegion && !k.pool.Unknown {
+			group.Op = k.pool.PoolName()
 		}
 	case ByStream:
-		if !pool.NoRegion {
-			group.Op = pool.StreamName()
+		if !k.pool.NoRegion {
+			group.Op = k.pool.StreamName()
 		}
 	case ByCategory:
-		group.Op = g.from.Category(&s.SpaceInfo, kind, site)
+		group.Op = g.from.Category(&s.SpaceInfo, k.Kind, k.Site, k.Purpose)
+	case ByPhase:
+		if k.Purpose > 0 {
+			group.Op = purpose.Phase.String()
+		}
+	case ByModule:
+		if group = g.ofSite(k.Site); group == (Site{}) {
+			group.Op = purpose.Module
+		}
 	default:
-		group = g.ofSite(site)
+		group = g.ofSite(k.Site)
 	}
 	if group == (Site{}) {
 		group.Op = fmt.Sprintf("(no %s recorded)", g.by)

@@ -11,6 +11,17 @@ type Purpose struct {
 	Module     string // the nn.Module that allocated it: a path, or a chain of names, outermost first; "" = not known
 }
 
+// PurposeID is the number of a Purpose in Tables.
+type PurposeID uint32
+
+// PurposeOf returns the purpose of a buffer; 0 if package purpose did not judge the space.
+func (s *Space) PurposeOf(buffer int) PurposeID {
+	if s.Purposes == nil {
+		return 0
+	}
+	return s.Purposes[buffer]
+}
+
 // Category is the role of a buffer in a training or inference program.
 type Category uint8
 

@@ -202,8 +202,8 @@ func (s *Selection) filter(c *Capture) (*Capture, error) {
 	allocated := c.Matching(s.Function)
 	categories := map[string]bool{}
 	kept, all := 0, int64(0)
-	part := c.filter(func(space *Space, b *Buffer) bool {
-		category := c.Category(&space.SpaceInfo, b.Kind, b.Site)
+	part := c.filter(func(space *Space, i int, b *Buffer) bool {
+		category := c.Category(&space.SpaceInfo, b.Kind, b.Site, space.PurposeOf(i))
 		categories[category] = true
 		all++
 		selected := b.Size >= s.MinSize && (s.Category == "" || category == s.Category) && allocated(b.Site)
@@ -262,13 +262,16 @@ func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 	}
 }
 
-// Category returns the purpose of memory: its kind in a compiled program and for kinds
-// without buffers, else the region of its site; "" = not recorded.
-func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID) string {
-	if s.Axis == ProgramOrder || !k.OfBuffers() {
+// Category returns what memory is for: its kind in a compiled program and for kinds without buffers, else what the producer
+// recorded, else the category of its purpose; "" = not recorded and not judged.
+func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) string {
+	switch {
+	case s.Axis == ProgramOrder || !k.OfBuffers():
 		return k.String()
+	case t.Sites[site].Region != "" || purpose == 0:
+		return t.Sites[site].Region
 	}
-	return t.Sites[site].Region
+	return t.Purposes[purpose].Category.String()
 }
 
 // Name returns the name of the capture: its file, or the folder of its files.

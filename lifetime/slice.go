@@ -41,7 +41,7 @@ func kept[T any](all []T, keep func(*T) bool) (some []T) {
 }
 
 func (s *Space) slice(from, to int64) *Space {
-	part := s.with(func(b Buffer) (Buffer, bool) {
+	part := s.with(func(_ int, b Buffer) (Buffer, bool) {
 		if b.Begin >= to || b.Edge&EndOpen == 0 && b.End <= from {
 			return b, false
 		}
@@ -90,7 +90,7 @@ func (c *Capture) only(selected func(*Space) bool) *Capture {
 
 // filter returns the capture with the selected buffers. Its levels count these buffers
 // only: spaces with buffers lose Base, Stack and Totals.
-func (c *Capture) filter(selected func(s *Space, b *Buffer) bool) *Capture {
+func (c *Capture) filter(selected func(s *Space, i int, b *Buffer) bool) *Capture {
 	part := *c
 	part.Spaces = nil
 	for _, s := range c.Spaces {
@@ -98,7 +98,7 @@ func (c *Capture) filter(selected func(s *Space, b *Buffer) bool) *Capture {
 			part.Spaces = append(part.Spaces, s)
 			continue
 		}
-		filtered := s.with(func(b Buffer) (Buffer, bool) { return b, selected(s, &b) })
+		filtered := s.with(func(i int, b Buffer) (Buffer, bool) { return b, selected(s, i, &b) })
 		filtered.Base, filtered.Stack, filtered.Totals, filtered.Facts = 0, nil, nil, filtered.Facts&^Totals
 		part.Spaces = append(part.Spaces, filtered)
 	}
@@ -107,13 +107,13 @@ func (c *Capture) filter(selected func(s *Space, b *Buffer) bool) *Capture {
 
 // with returns a copy of the space with the buffers that take returns with ok. take may
 // change a buffer, but not the order of buffers.
-func (s *Space) with(take func(b Buffer) (Buffer, bool)) *Space {
+func (s *Space) with(take func(i int, b Buffer) (Buffer, bool)) *Space {
 	part := *s
 	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.FreeRequests, part.Purposes, part.EndOrder = nil, nil, nil, nil, nil, nil, nil
 	part.Allocations, part.Frees = 0, 0
 	ended := []uint32{}
 	for i, whole := range s.Buffers {
-		b, ok := take(whole)
+		b, ok := take(i, whole)
 		if !ok {
 			continue
 		}

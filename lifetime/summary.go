@@ -80,11 +80,12 @@ func (s *Space) Summary() Summary {
 	return sum
 }
 
-// Row is one line of a breakdown: the live buffers of one site and kind, or bytes that
+// Row is one line of a breakdown: the live buffers of one site, kind and purpose, or bytes that
 // belong to no buffer.
 type Row struct {
-	Site SiteID // 0 = not recorded, or not OfBuffers
-	Kind Kind
+	Site    SiteID // 0 = not recorded, or not OfBuffers
+	Kind    Kind
+	Purpose PurposeID // 0 = not judged
 	Amount
 }
 
@@ -98,16 +99,17 @@ func (s *Space) Breakdown(t int64) []Row {
 		return nil
 	}
 	type key struct {
-		site SiteID
-		kind Kind
+		site    SiteID
+		kind    Kind
+		purpose PurposeID
 	}
 	at := map[key]*Row{}
 	for _, i := range s.LiveAt(t) {
 		b := &s.Buffers[i]
-		k := key{b.Site, b.Kind}
+		k := key{b.Site, b.Kind, s.PurposeOf(i)}
 		row := at[k]
 		if row == nil {
-			row = &Row{Site: b.Site, Kind: b.Kind}
+			row = &Row{Site: b.Site, Kind: b.Kind, Purpose: k.purpose}
 			at[k] = row
 		}
 		row.add(b)
@@ -123,7 +125,8 @@ func (s *Space) Breakdown(t int64) []Row {
 		rows = append(rows, Row{Kind: FromStack, Amount: Amount{Bytes: n, Requested: n}})
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Purpose, b.Purpose))
 	})
 	return rows
 }

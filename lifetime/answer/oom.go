@@ -175,7 +175,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 			break
 		}
 		name := cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site))
-		f.Holders = append(f.Holders, Holder{siteOf(t, &s.SpaceInfo, r.Site), t.Category(&s.SpaceInfo, r.Kind, r.Site), r.Bytes, r.Count, name})
+		f.Holders = append(f.Holders, Holder{siteOf(t, &s.SpaceInfo, r.Site), t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose), r.Bytes, r.Count, name})
 	}
 	if m.Failure == nil {
 		return

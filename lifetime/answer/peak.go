@@ -173,7 +173,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	for _, r := range rows {
 		site := &t.Sites[r.Site]
 		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes),
-			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: t.Category(s, r.Kind, r.Site)}
+			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: t.Category(s, r.Kind, r.Site, r.Purpose)}
 		if static(s) {
 			padding := r.Bytes - r.Requested
 			row.PaddingBytes = &padding

@@ -55,7 +55,7 @@ type SpaceRef int
 
 // New returns a Builder for one capture.
 func New(keep Keep) *Builder {
-	c := &lifetime.Capture{}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]lifetime.Purpose, 1)}}
 	b := &Builder{
 		keep: keep, capture: c,
 		sites:  newInterned[lifetime.Site, lifetime.SiteID](&c.Sites),

@@ -84,8 +84,10 @@ func (p *Pass) difference(before, after int64) (site lifetime.SiteID, bytes int6
 	for _, row := range p.Space.Breakdown(before) {
 		was[row.Site] = units.AddSat(was[row.Site], row.Bytes)
 	}
+	is := map[lifetime.SiteID]int64{}
 	for _, row := range p.Space.Breakdown(after) {
-		if more := row.Bytes - was[row.Site]; row.Kind.OfBuffers() && more > bytes {
+		is[row.Site] = units.AddSat(is[row.Site], row.Bytes)
+		if more := is[row.Site] - was[row.Site]; row.Kind.OfBuffers() && more > bytes {
 			site, bytes, ok = row.Site, more, true
 		}
 	}

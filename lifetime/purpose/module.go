@@ -37,7 +37,7 @@ func (a *analysis) modules() {
 			a.out[i].Module, _ = moduleName(open[n-1].Text)
 			continue
 		}
-		stack := a.c.Sites[b.Site].Stack
+		stack := a.t.Sites[b.Site].Stack
 		name, ok := named[stack]
 		if !ok {
 			name = a.moduleOf(stack)
@@ -56,7 +56,7 @@ func moduleName(text string) (string, bool) {
 
 // moduleOf returns the innermost module of a stack that a trace names.
 func (a *analysis) moduleOf(stack lifetime.StackID) string {
-	for f := range a.c.FramesOf(stack) {
+	for f := range a.t.FramesOf(stack) {
 		if name, ok := moduleName(f.Function); ok && f.File == "" {
 			return path.Base(name)
 		}

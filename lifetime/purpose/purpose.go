@@ -7,35 +7,48 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Of returns the purpose of each buffer of a space of c. It reads every stack once and every buffer a few times.
-func Of(c *lifetime.Capture, s *lifetime.Space) []lifetime.Purpose {
-	a := &analysis{c: c, s: s, r: newReader(&c.Tables), out: make([]lifetime.Purpose, len(s.Buffers))}
+// of returns the purpose of each buffer of a space; nil if no stack shows a program of PyTorch.
+func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
+	a := &analysis{t: t, s: s, r: newReader(t), out: make([]lifetime.Purpose, len(s.Buffers))}
 	a.phases()
-	if a.isTorch {
-		a.judge()
-		a.sizes = a.measure()
-		a.judge()
-		a.repeat()
+	if !a.isTorch {
+		return nil
 	}
+	a.judge()
+	a.sizes = a.measure()
+	a.judge()
+	a.repeat()
 	a.modules()
 	return a.out
 }
 
-// Add returns a copy of c whose spaces have purposes.
-func Add(c *lifetime.Capture) *lifetime.Capture {
-	with := *c
-	with.Spaces = slices.Clone(c.Spaces)
-	for i, s := range with.Spaces {
-		space := *s
-		space.Purposes = Of(c, s)
-		with.Spaces[i] = &space
+// Add sets the purposes of the buffers of spaces of programs of PyTorch. It reads every stack once and every buffer a few times.
+func Add(t *lifetime.Tables, spaces []*lifetime.Space) {
+	ids := map[lifetime.Purpose]lifetime.PurposeID{}
+	for id, p := range t.Purposes {
+		ids[p] = lifetime.PurposeID(id)
 	}
-	return &with
+	delete(ids, lifetime.Purpose{}) // not judged
+	for _, s := range spaces {
+		all := of(t, s)
+		if all == nil {
+			continue
+		}
+		s.Purposes = make([]lifetime.PurposeID, len(all))
+		for i, p := range all {
+			id, ok := ids[p]
+			if !ok {
+				id = lifetime.PurposeID(len(t.Purposes))
+				ids[p], t.Purposes = id, append(t.Purposes, p)
+			}
+			s.Purposes[i] = id
+		}
+	}
 }
 
 // analysis finds the purposes of one space.
 type analysis struct {
-	c *lifetime.Capture
+	t *lifetime.Tables
 	s *lifetime.Space
 	r *reader
 	timeline
@@ -50,7 +63,7 @@ type analysis struct {
 
 // at returns what the stack of an allocation says. Before the window it is nothing.
 func (a *analysis) at(b *lifetime.Buffer) *facts {
-	site := &a.c.Sites[b.Site]
+	site := &a.t.Sites[b.Site]
 	if site.Unseen || b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
 		return &facts{}
 	}
@@ -67,7 +80,7 @@ func (a *analysis) freed(i int) *facts {
 	if site == 0 { // that of the allocation
 		site = b.Site
 	}
-	return a.r.of(a.c.Sites[site].Stack)
+	return a.r.of(a.t.Sites[site].Stack)
 }
 
 // phaseOf returns the phase that a stack tells; UnknownPhase if it does not.

@@ -29,7 +29,7 @@ const (
 var Rules = []Rule{
 	{"recorded", lifetime.FromRecord, 1, "the producer wrote the category of the tensor", "torch/profiler/_memory_profiler.py, Category",
 		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
-			c := recorded[strings.ToLower(v.c.Sites[v.b.Site].Region)]
+			c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
 			return c, keep, c != lifetime.UnknownCategory
 		}},
 	{"library_workspace", lifetime.FromFrames, 0.99, "a function of the library allocates its workspace", "aten/src/ATen/cuda/CublasHandlePool.cpp",
@@ -189,8 +189,8 @@ func (a *analysis) linesOfParameters() map[lifetime.FrameID]bool {
 		if f.flags&converting == 0 {
 			continue
 		}
-		l := &a.c.Frames[f.converts]
-		if old, ok := first[l.File]; !ok || a.c.Frames[old].Line > l.Line {
+		l := &a.t.Frames[f.converts]
+		if old, ok := first[l.File]; !ok || a.t.Frames[old].Line > l.Line {
 			first[l.File] = f.converts
 		}
 	}

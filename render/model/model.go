@@ -22,7 +22,6 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 type source struct {
@@ -93,12 +92,9 @@ type buffer struct {
 	Kind      string          `json:"kind"`
 	Value     *int64          `json:"value,omitempty"` // ID of the value that represents it
 	FreeSite  lifetime.SiteID `json:"free_site,omitempty"`
-<<<<<<< HEAD
 
 	FreeRequested *int64 `json:"free_requested,omitempty"` // when the program freed it, if it ended later: other streams used it
 	Note          string `json:"note,omitempty"`
-=======
-	Note      string          `json:"note,omitempty"`
 
 	// What it is for, of programs of PyTorch, as far as that is known.
 	Category   string  `json:"category"` // "unknown": the capture does not tell it
@@ -107,7 +103,6 @@ type buffer struct {
 	How        string  `json:"category_how"`        // recorded, frames, lifetime, size or none
 	Rule       string  `json:"category_rule"`       // that found the category
 	Confidence float32 `json:"category_confidence"` // 0 to 1
->>>>>>> bb0ff35 (lifetime/purpose: tell what buffers of PyTorch programs are for)
 }
 
 // value is a logical buffer of a compiled program. If the schedule does not allocate it, it ends before it
@@ -370,17 +365,13 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 
 func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 	i := -1
-	purposes := s.Purposes
-	if purposes == nil {
-		purposes = purpose.Of(c, s)
-	}
 	list(d, "buffers", s.Buffers, func(b lifetime.Buffer) any {
 		i++
 		out := buffer{
 			Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site, Edges: edges(b.Edge), Kind: b.Kind.String(),
 		}
-		p := &purposes[i]
-		out.Category, out.Phase, out.Module = p.Category.String(), p.Phase.String(), p.Module
+		p := &c.Purposes[s.PurposeOf(i)]
+		out.Category, out.Phase, out.Module = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)), p.Phase.String(), p.Module
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {
 			out.Value = &s.ValueIDs[i]
