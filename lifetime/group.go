@@ -102,7 +102,6 @@ type groupKey struct {
 // group returns the site of a group.
 func (g *groups) group(s *Space, k groupKey) SiteID {
 	var group Site
-	purpose := &g.from.Purposes[k.Purpose]
 	switch g.by {
 	case ByPool:
 		if !k.pool.NoRegion && !k.pool.Unknown {
@@ -116,12 +115,10 @@ func (g *groups) group(s *Space, k groupKey) SiteID {
 		group.Op = g.from.Category(&s.SpaceInfo, k.Kind, k.Site, k.Purpose)
 	case ByPhase:
 		if k.Purpose > 0 {
-			group.Op = purpose.Phase.String()
+			group.Op = g.from.Purposes[k.Purpose].Phase.String()
 		}
 	case ByModule:
-		if group = g.ofSite(k.Site); group == (Site{}) {
-			group.Op = purpose.Module
-		}
+		group.Op = g.from.ModuleOf(k.Site, k.Purpose)
 	default:
 		group = g.ofSite(k.Site)
 	}
@@ -148,8 +145,6 @@ func (g *groups) ofSite(id SiteID) Site {
 		return Site{Op: s.Op}
 	case ByShape:
 		return Site{Op: strings.TrimSpace(s.DType + " " + s.Shape)}
-	case ByModule:
-		return Site{Op: cmp.Or(t.modulesOf(s), s.Module)}
 	case ByStack:
 		if text := t.stackText(s, p); text != "" {
 			return Site{Op: text}
@@ -186,6 +181,12 @@ func (g *groups) stack(f Frame) StackID {
 
 // moduleCall begins the name of a call of a module in a trace of PyTorch.
 const moduleCall = "nn.Module: "
+
+// ModuleOf returns the modules that allocated a buffer, as recorded or, if they are not, as its purpose tells; "" = not known.
+func (t *Tables) ModuleOf(site SiteID, purpose PurposeID) string {
+	s := &t.Sites[site]
+	return cmp.Or(t.modulesOf(s), s.Module, t.Purposes[purpose].Module)
+}
 
 // modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled
 // programs these are the scopes.

@@ -64,6 +64,7 @@ type Space struct {
 	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
 	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the window
 	Peak              TopLevel `json:"peak"`                // highest level in the window
+	AtPeak            Parts    `json:"at_peak"`             // what the memory at the peak is for
 	PaddingBytes      *int64   `json:"padding_bytes"`       // padding at the peak of a compiled program
 	StackBytes        *int64   `json:"stack_bytes"`         // stack, outside the heap, at the peak (TPU)
 	LifetimePeakBytes *int64   `json:"lifetime_peak_bytes"` // peak that the allocator reported, since the program started
@@ -153,6 +154,7 @@ func InfoOf(o *lifetime.Outline) Capture {
 				space.Replay = &law
 			}
 		}
+		space.AtPeak = partsOf(&o.Tables, &s.SpaceInfo, s.PeakRows)
 		info.Spaces = append(info.Spaces, space)
 	}
 	return info

@@ -26,6 +26,7 @@ type Peak struct {
 	At    int64  `json:"at"`    // instant
 	Bytes int64  `json:"bytes"` // occupied at that instant
 	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
+	Parts
 
 	When          string          `json:"-"`
 	Total         lifetime.Amount `json:"-"`
@@ -50,6 +51,23 @@ type Row struct {
 	Share          float64 `json:"share"`           // share of the total, 0 to 1
 	Instr          string  `json:"instr"`           // instruction of a compiled program
 	PaddingBytes   *int64  `json:"padding_bytes"`   // padding in a compiled program
+}
+
+// Parts sums up memory by what it is for. Each list is largest first and sums to all bytes; it is empty if nothing is known.
+type Parts struct {
+	Categories []Part `json:"categories"` // by category
+	Phases     []Part `json:"phases"`     // by the phase of the program that allocated it
+	Modules    []Part `json:"modules"`    // by the nn.Module that allocated it
+	Inferred   bool   `json:"inferred"`   // rules found some of it; the capture did not record it
+}
+
+// Part is the memory of one category, phase or module.
+type Part struct {
+	Name           string  `json:"name"`            // "unknown" if the capture does not tell
+	Bytes          int64   `json:"bytes"`           // occupied
+	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
+	Count          int64   `json:"count"`           // buffers
+	Share          float64 `json:"share"`           // share of the total, 0 to 1
 }
 
 // Place sums up the buffers of all sites with one name and, in a compiled program, of one kind and shape.
@@ -170,16 +188,17 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
 	}
-	for _, r := range rows {
+	for _, r := range byCategory(t, s, rows) {
 		site := &t.Sites[r.Site]
 		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes),
-			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: t.Category(s, r.Kind, r.Site, r.Purpose)}
+			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category}
 		if static(s) {
 			padding := r.Bytes - r.Requested
 			row.PaddingBytes = &padding
 		}
 		out.Rows = append(out.Rows, row)
 	}
+	out.Parts = partsOf(t, s, rows)
 	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
 		out.Program = programOf(s, rows)
@@ -187,6 +206,97 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	}
 	out.Total, out.Places = placesOf(t, s, rows, later)
 	return out
+}
+
+// categoryRow sums up the rows of one site, kind and category, whatever else their purposes tell.
+type categoryRow struct {
+	lifetime.Row
+	category string
+}
+
+// byCategory sums up rows by category, largest first.
+func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) (all []categoryRow) {
+	index := map[categoryRow]int{}
+	for _, r := range rows {
+		row := categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, t.Category(s, r.Kind, r.Site, r.Purpose)}
+		i, ok := index[row]
+		if !ok {
+			i = len(all)
+			index[row], all = i, append(all, row)
+		}
+		all[i].Add(r.Amount)
+	}
+	slices.SortStableFunc(all, func(x, y categoryRow) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	return all
+}
+
+// partsOf sums up rows by what they are for.
+func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Parts {
+	parts := func(name func(r *lifetime.Row) string) []Part {
+		all, total, any := []Part{}, int64(0), false
+		index := map[string]int{}
+		for k := range rows {
+			r := &rows[k]
+			text := name(r)
+			any = any || text != "" && r.Kind.OfBuffers()
+			text = cmp.Or(text, lifetime.UnknownCategory.String())
+			i, ok := index[text]
+			if !ok {
+				i = len(all)
+				index[text], all = i, append(all, Part{Name: text})
+			}
+			sum := lifetime.Amount{Count: all[i].Count, Bytes: all[i].Bytes, Requested: all[i].RequestedBytes}
+			sum.Add(r.Amount)
+			all[i].Count, all[i].Bytes, all[i].RequestedBytes = sum.Count, sum.Bytes, sum.Requested
+			total = units.AddSat(total, r.Bytes)
+		}
+		if !any {
+			return []Part{}
+		}
+		for i := range all {
+			all[i].Share = share(all[i].Bytes, total)
+		}
+		slices.SortStableFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+		return all
+	}
+	return Parts{
+		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
+			e := t.Purposes[r.Purpose].Evidence
+			return e != lifetime.NoEvidence && e != lifetime.FromRecord
+		}),
+		Categories: parts(func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) }),
+		Phases: parts(func(r *lifetime.Row) string {
+			if p := t.Purposes[r.Purpose].Phase; p != lifetime.UnknownPhase {
+				return p.String()
+			}
+			return ""
+		}),
+		Modules: parts(func(r *lifetime.Row) string { return t.ModuleOf(r.Site, r.Purpose) }),
+	}
+}
+
+// maxParts is the number of categories that a text names.
+const maxParts = 5
+
+// PartsText names the largest categories: "25.6 GiB optimizer_state, 12.7 GiB gradient (inferred)".
+func PartsText(p Parts) string {
+	var names []string
+	rest := int64(0)
+	for i, c := range p.Categories {
+		if i < maxParts {
+			names = append(names, units.Bytes(c.Bytes)+" "+c.Name)
+		} else {
+			rest = units.AddSat(rest, c.Bytes)
+		}
+	}
+	if rest > 0 {
+		names = append(names, units.Bytes(rest)+" others")
+	}
+	text := strings.Join(names, ", ")
+	if p.Inferred {
+		text += " (inferred)"
+	}
+	return text
 }
 
 // RowNames are the names of rows without buffers.

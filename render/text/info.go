@@ -106,6 +106,9 @@ func (p *Page) levels(s *answer.Space) {
 		return
 	}
 	p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
+	if len(s.AtPeak.Categories) > 0 && s.Program == nil {
+		p.row("", "%s", answer.PartsText(s.AtPeak))
+	}
 	if s.BaseBytes != 0 {
 		p.row("", "%s from before the window", units.Exact(s.BaseBytes))
 	}
