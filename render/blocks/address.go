@@ -195,14 +195,14 @@ func (p *picture) mosaic(l *layout, m *addressMap, small []int32) {
 	rest := make([]amount, len(p.classes))
 	for _, i := range small {
 		b := &p.s.Buffers[i]
-		rest[p.classOf(b)].add(b, p.peak.At)
+		rest[p.classOf(int(i))].add(b, p.peak.At)
 		l.rest.add(b, p.peak.At)
 	}
 	for cell := point(10); ; cell *= 2 {
 		g := p.newGrid(cell, len(p.classes))
 		for _, i := range small {
 			b := &p.s.Buffers[i]
-			g.add(p.rect(m, b), int(p.classOf(b)))
+			g.add(p.rect(m, b), int(p.classOf(int(i))))
 		}
 		paths, pieces := g.paths()
 		if pieces > mosaicMost {

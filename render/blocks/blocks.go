@@ -29,7 +29,7 @@ const (
 	BySite     Color = iota // the call sites with the most bytes at the peak
 	BySize                  // five classes of size
 	ByLeak                  // leaks; all other buffers are pale
-	ByCategory              // the kinds of a compiled program's buffers, or the categories that the allocator recorded
+	ByCategory              // what the buffers are for: see lifetime.Tables.Category
 )
 
 // Options are the options of a picture. The zero value draws the whole window, stacked,
@@ -104,8 +104,8 @@ type picture struct {
 	lowest  uint64         // first address of the space; offsets start here
 	buffers int            // number of buffers in the visible part
 	classes []class
-	ofSite  []uint8                         // class by SiteID; only leaks unless Color is BySite or ByCategory
-	ofKind  [lifetime.ThreadLocal + 1]uint8 // class by Kind if Color is ByCategory
+	ofSite  []uint8                         // class by SiteID; only leaks unless Color is BySite
+	ofRow   map[lifetime.Row]uint8          // class by site, kind and purpose if Color is ByCategory
 	leaks   int                             // the first classes are leaks
 
 	captions [][]byte         // by SiteID; the first lines of the tooltips of a site

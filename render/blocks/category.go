@@ -10,85 +10,81 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// category is a purpose of memory: the kind of the buffers of a compiled program, or the
-// category that the allocator recorded.
+// category is what memory is for.
 type category struct {
-	kind  lifetime.Kind
+	kind  lifetime.Kind // of a compiled program
 	name  string
-	bytes int64             // alive at the peak
-	sites []lifetime.SiteID // of buffers without a kind
+	bytes int64          // alive at the peak
+	rows  []lifetime.Row // without amounts
 }
 
 const noCategory = "no category recorded"
 
 // addCategories adds a class for each category with the most bytes at the peak, and one
 // for the rest.
-func (p *picture) addCategories(sites []usage, room int) {
-	list := p.categories(sites)
+func (p *picture) addCategories(room int) {
+	list := p.categories()
 	own := ownRows(len(list), len(plot.Palette), room)
 	for i := range list {
 		k := len(p.classes)
 		switch {
 		case i < own:
-			look := canvas.Look{RGB: plot.Palette[i]}
-			switch {
-			case list[i].kind != lifetime.Plain:
-				look = plot.KindLook(list[i].kind)
-			case list[i].name == noCategory:
-				look = otherLook
-			}
-			p.classes = append(p.classes, class{name: list[i].name, look: look})
+			p.classes = append(p.classes, class{name: list[i].name, look: list[i].look(i)})
 		case i == own:
 			p.classes = append(p.classes, class{name: "other categories (" + strconv.Itoa(len(list)-own) + ")", look: otherLook})
 		default:
 			k--
 		}
 		p.classes[k].bytes += list[i].bytes
-		p.ofKind[list[i].kind] = uint8(k)
-		for _, id := range list[i].sites {
-			p.ofSite[id] = uint8(k)
+		for _, r := range list[i].rows {
+			p.ofRow[r] = uint8(k)
 		}
 	}
 }
 
-// categories sums the buffers of the given sites, most bytes at the peak first.
-func (p *picture) categories(sites []usage) (list []*category) {
-	included := make([]bool, len(p.c.Sites))
-	for _, u := range sites {
-		for _, id := range u.sites {
-			included[id] = true
-		}
+// look returns the look of the category with the i-th most bytes.
+func (c *category) look(i int) canvas.Look {
+	switch {
+	case c.kind != lifetime.Plain:
+		return plot.KindLook(c.kind)
+	case c.name == noCategory || c.name == lifetime.UnknownCategory.String():
+		return otherLook
 	}
-	// A site may have buffers of several kinds. Buffers without a kind have the category
-	// of their site.
-	bySite := make([]*category, len(p.c.Sites))
-	find := func(kind lifetime.Kind, name string) *category {
-		i := slices.IndexFunc(list, func(c *category) bool { return c.kind == kind && c.name == name })
-		if i < 0 {
-			i, list = len(list), append(list, &category{kind: kind, name: name})
-		}
-		return list[i]
-	}
+	return canvas.Look{RGB: plot.Palette[i]}
+}
+
+// rowOf returns what the category of a buffer depends on.
+func rowOf(s *lifetime.Space, i int) lifetime.Row {
+	return lifetime.Row{Site: s.Buffers[i].Site, Kind: s.Buffers[i].Kind, Purpose: s.PurposeOf(i)}
+}
+
+// categories sums the buffers that do not leak, most bytes at the peak first.
+func (p *picture) categories() (list []*category) {
+	p.ofRow = map[lifetime.Row]uint8{}
+	byRow := map[lifetime.Row]*category{}
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
-		if !p.cols.overlaps(b) || !included[b.Site] {
+		if !p.cols.overlaps(b) || int(p.ofSite[b.Site]) < p.leaks {
 			continue
 		}
-		c := bySite[b.Site]
-		switch {
-		case b.Kind != lifetime.Plain:
-			c = find(b.Kind, b.Kind.String())
-		case c == nil:
-			c = find(b.Kind, cmp.Or(p.c.Sites[b.Site].Region, noCategory))
-			c.sites = append(c.sites, b.Site)
-			bySite[b.Site] = c
+		row := rowOf(p.s, i)
+		c := byRow[row]
+		if c == nil {
+			name := cmp.Or(p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, row.Purpose), noCategory)
+			at := slices.IndexFunc(list, func(c *category) bool { return c.name == name })
+			if at < 0 {
+				at, list = len(list), append(list, &category{kind: b.Kind, name: name})
+			}
+			c = list[at]
+			c.rows = append(c.rows, row)
+			byRow[row] = c
 		}
 		if aliveAt(b, p.peak.At) {
 			c.bytes += b.Size
 		}
 	}
 	slices.SortFunc(list, func(a, b *category) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind))
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
 	return list
 }

@@ -83,7 +83,8 @@ func (p *picture) classify() {
 		}
 		p.count(others)
 	case ByCategory:
-		p.addCategories(others, room-p.leaks)
+		p.unmark(others)
+		p.addCategories(room - p.leaks)
 	case ByLeak:
 		p.classes = append(p.classes,
 			class{name: "alive at the end", look: canvas.Look{Role: canvas.Stays}, hidden: true},
@@ -130,13 +131,18 @@ func (p *picture) addClass(c class, sites []usage) {
 	p.classes = append(p.classes, c)
 }
 
-// count sums the buffers of the classes that do not depend on the site.
-func (p *picture) count(sites []usage) {
+// unmark makes the class of sites that do not leak depend on their buffers.
+func (p *picture) unmark(sites []usage) {
 	for _, u := range sites {
 		for _, id := range u.sites {
 			p.ofSite[id] = uint8(p.leaks)
 		}
 	}
+}
+
+// count sums the buffers of the classes that do not depend on the site.
+func (p *picture) count(sites []usage) {
+	p.unmark(sites)
 	p.each(func(i int, k uint8) {
 		if int(k) < p.leaks {
 			return
@@ -203,21 +209,20 @@ func (p *picture) label(site lifetime.SiteID) label {
 func (p *picture) each(f func(i int, class uint8)) {
 	for i := range p.s.Buffers {
 		if b := &p.s.Buffers[i]; p.cols.overlaps(b) {
-			f(i, p.classOf(b))
+			f(i, p.classOf(i))
 		}
 	}
 }
 
-func (p *picture) classOf(b *lifetime.Buffer) uint8 {
+func (p *picture) classOf(i int) uint8 {
+	b := &p.s.Buffers[i]
 	k := p.ofSite[b.Site]
 	if int(k) < p.leaks {
 		return k
 	}
 	switch p.o.Color {
 	case ByCategory:
-		if b.Kind != lifetime.Plain {
-			return p.ofKind[b.Kind]
-		}
+		return p.ofRow[rowOf(p.s, i)]
 	case ByLeak:
 		k = uint8(p.leaks)
 		if b.Edge&lifetime.EndOpen == 0 {
