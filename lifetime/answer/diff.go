@@ -22,6 +22,8 @@ type Diff struct {
 	PerStep  bool         `json:"per_step"`       // true if allocated bytes are per step
 	Verdict  string       `json:"verdict"`        // largest changes, in one sentence
 
+	Categories []DiffCategory `json:"categories"` // what the memory at the peaks is for, if both captures tell
+
 	Pairs []DiffPair `json:"-"`
 }
 
@@ -30,6 +32,15 @@ type DiffFindings struct {
 	New   []Finding `json:"new"`   // only in the second capture
 	Fixed []Finding `json:"fixed"` // only in the first capture
 	Still []Finding `json:"still"` // in both, with the values of the second
+}
+
+// DiffCategory is the memory of one category at the peaks of a memory ID.
+type DiffCategory struct {
+	Space       string `json:"space"`        // memory ID
+	Name        string `json:"name"`         // category, as in memlane peak
+	BeforeBytes int64  `json:"before_bytes"` // at the peak of the first capture
+	AfterBytes  int64  `json:"after_bytes"`  // at the peak of the second capture
+	DeltaBytes  int64  `json:"delta_bytes"`  // change
 }
 
 // DiffRow is a call site that differs.
@@ -69,9 +80,12 @@ type DiffPair struct {
 // DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
 	out := &Diff{Schema: Schema, Before: InfoOf(d.Before.Outline()), After: InfoOf(d.After.Outline()), Rows: []DiffRow{}, Lines: d.Lines,
-		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict()}
+		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}}
 	for i := range d.Pairs {
 		out.Pairs = append(out.Pairs, DiffPair{d.Pairs[i].Name, diff.Figured(&d.Pairs[i])})
+		for _, c := range d.Pairs[i].Categories() {
+			out.Categories = append(out.Categories, DiffCategory{d.Pairs[i].Name, c.Name, c.Before, c.After, c.Delta()})
+		}
 	}
 	for i := range d.Rows {
 		out.Rows = append(out.Rows, diffRowOf(d, &d.Rows[i], perStep))

@@ -41,6 +41,7 @@ type Side struct {
 	Allocations, Frees  int
 	Steps               int
 	Window              int64
+	Categories          map[string]int64 // at the peak, in bytes; empty if none is known
 
 	sites []lifetime.SiteSummary
 }
@@ -108,10 +109,10 @@ func Compare(before, after *lifetime.Capture, settings leak.Settings) *Result {
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
 		pair := Pair{Name: p.name()}
 		if p.before != nil {
-			pair.Before = sideOf(p.before)
+			pair.Before = sideOf(&before.Tables, p.before)
 		}
 		if p.after != nil {
-			pair.After = sideOf(p.after)
+			pair.After = sideOf(&after.Tables, p.after)
 		}
 		r.Pairs = append(r.Pairs, pair)
 		r.compareSpaces(len(r.Pairs) - 1)
@@ -124,7 +125,7 @@ func Compare(before, after *lifetime.Capture, settings leak.Settings) *Result {
 }
 
 // sideOf returns the figures of a space.
-func sideOf(s *lifetime.Space) *Side {
+func sideOf(t *lifetime.Tables, s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
 		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: stepsOf(s), Window: s.End - s.Begin,
@@ -138,6 +139,7 @@ func sideOf(s *lifetime.Space) *Side {
 	for _, site := range sum.Sites {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
+	side.Categories = categoriesOf(t, s, sum.Peak.At)
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End

@@ -37,6 +37,9 @@ func Figured(p *Pair) (lines []Line) {
 	if padded(p.Before) || padded(p.After) {
 		bytes("peak, requested", func(s *Side) int64 { return s.PeakRequested })
 	}
+	for _, c := range p.notable() {
+		lines = append(lines, Line{"  " + c.Name, units.Bytes(c.Before), units.Bytes(c.After), Difference(c.Before, c.After)})
+	}
 	bytes("at the end", func(s *Side) int64 { return s.End })
 	bytes("reserved", func(s *Side) int64 { return s.Reserved })
 	bytes("allocated", func(s *Side) int64 { return s.Allocated })

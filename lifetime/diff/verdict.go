@@ -19,6 +19,9 @@ func (r *Result) Verdict() string {
 	var parts []string
 	if p := r.Main(); p != nil {
 		parts = append(parts, p.peak())
+		for _, c := range p.notable() {
+			parts[0] += fmt.Sprintf(", %s %s", c.Name, units.Signed(c.Delta()))
+		}
 	}
 	for i := range r.Rows[:min(len(r.Rows), maxNamed)] {
 		parts = append(parts, r.Rows[i].text())
