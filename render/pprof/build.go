@@ -128,7 +128,7 @@ func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][
 }
 
 // siteLabels are the labels of a site's samples, in addition to those of its space.
-type siteLabels struct{ kind, leak, op, region, shape, dtype string }
+type siteLabels struct{ kind, leak, op, region, shape, dtype, category, phase, module string }
 
 func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	site := b.capture.Sites[c.site]
@@ -143,13 +143,18 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	if site.Stack == 0 || s.Axis == lifetime.ProgramOrder {
 		op = "" // its frames already contain it
 	}
-	return siteLabels{kind, b.options.Marks.At(s, c.site).Label, op, site.Region, site.Shape, site.DType}
+	labels := siteLabels{kind: kind, leak: b.options.Marks.At(s, c.site).Label, op: op, region: site.Region, shape: site.Shape, dtype: site.DType}
+	if p := &b.capture.Purposes[c.purpose]; c.purpose > 0 {
+		labels.category, labels.phase, labels.module = p.Category.String(), p.Phase.String(), p.Module
+	}
+	return labels
 }
 
 // on returns labels with those of a site.
 func (l siteLabels) on(labels map[string][]string) map[string][]string {
 	labels = with(labels, "kind", l.kind)
-	for _, more := range []struct{ key, value string }{{"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype}} {
+	for _, more := range []struct{ key, value string }{{"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype},
+		{"category", l.category}, {"phase", l.phase}, {"module", l.module}} {
 		if more.value != "" {
 			labels[more.key] = []string{clean(more.value)}
 		}

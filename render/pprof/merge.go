@@ -67,14 +67,16 @@ func (c *cell) merge(o *cell) {
 // key is the class of size and lifetime of a cell, on the step of its site.
 type key struct{ size, life int64 }
 
-// siteCells are the cells of one site and kind. Keys and cells are separate slices, because every buffer is
+// siteCells are the cells of one site, kind and purpose. Keys and cells are separate slices, because every buffer is
 // looked up among the keys.
 type siteCells struct {
-	site  lifetime.SiteID
-	kind  lifetime.Kind
-	step  int // of ladder
-	keys  []key
-	cells []cell
+	site    lifetime.SiteID
+	kind    lifetime.Kind
+	purpose lifetime.PurposeID
+	next    uint32 // index + 1 of the cells of the same site and kind with another purpose
+	step    int    // of ladder
+	keys    []key
+	cells   []cell
 }
 
 func (g *siteCells) key(c *cell) key {
@@ -121,10 +123,11 @@ func (g *siteCells) sort() {
 // kinds is the number of kinds of buffers.
 const kinds = int(lifetime.ThreadLocal) + 1
 
-// merge groups the buffers of a space that count in any sample type, by site and kind. index is scratch space
-// indexed by both; it is zero before and after.
+// merge groups the buffers of a space that count in any sample type, by site, kind and purpose. index is scratch space
+// indexed by site and kind; it is zero before and after.
 func merge(p *part, index []uint32) []siteCells {
 	var sites []siteCells
+	purposes := labelled(p.capture.Purposes)
 	timed := p.space.Axis == lifetime.Time
 	for i := range p.space.Buffers {
 		b := &p.space.Buffers[i]
@@ -145,10 +148,13 @@ func merge(p *part, index []uint32) []siteCells {
 			c.life = length(b.Begin, b.End)
 			c.lifes.lo = uint64(c.life)
 		}
-		slot := int(b.Site)*kinds + int(b.Kind)
+		slot, purpose := int(b.Site)*kinds+int(b.Kind), purposes[p.space.PurposeOf(i)]
 		at := index[slot]
+		for at != 0 && sites[at-1].purpose != purpose {
+			at = sites[at-1].next
+		}
 		if at == 0 {
-			sites = append(sites, siteCells{site: b.Site, kind: b.Kind})
+			sites = append(sites, siteCells{site: b.Site, kind: b.Kind, purpose: purpose, next: index[slot]})
 			at = uint32(len(sites))
 			index[slot] = at
 		}
@@ -158,8 +164,29 @@ func merge(p *part, index []uint32) []siteCells {
 		index[int(sites[i].site)*kinds+int(sites[i].kind)] = 0
 		sites[i].sort()
 	}
-	slices.SortFunc(sites, func(a, b siteCells) int { return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind)) })
+	slices.SortFunc(sites, func(a, b siteCells) int {
+		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind), cmp.Compare(a.purpose, b.purpose))
+	})
 	return sites
+}
+
+// labelled maps purposes to the first one with the same labels.
+func labelled(all []lifetime.Purpose) []lifetime.PurposeID {
+	type labels struct {
+		category lifetime.Category
+		phase    lifetime.Phase
+		module   string
+	}
+	firsts, same := map[labels]lifetime.PurposeID{}, make([]lifetime.PurposeID, len(all))
+	for i, p := range all {
+		l, id := labels{p.Category, p.Phase, p.Module}, lifetime.PurposeID(i)
+		first, ok := firsts[l]
+		if !ok || first == 0 { // 0 is for buffers that were not judged
+			first, firsts[l] = id, id
+		}
+		same[i] = first
+	}
+	return same
 }
 
 // total is a 128-bit sum, because a million lifetimes of three hours in nanoseconds overflow 64 bits.

@@ -37,6 +37,11 @@ type bufferRow struct {
 	Site        uint32 `parquet:"site"`
 	place
 	Note string `parquet:"note,dict"`
+
+	Category   string  `parquet:"category,dict"`
+	Phase      string  `parquet:"phase,dict"`
+	How        string  `parquet:"category_how,dict"`
+	Confidence float32 `parquet:"category_confidence"`
 }
 
 // place identifies the call site of an allocation.
@@ -118,6 +123,7 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 					Live: b.Edge&lifetime.EndOpen != 0, BeginUnseen: b.Edge&lifetime.BeginUnseen != 0,
 					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: at,
 				}
+				row.judged(c, s, i)
 				if s.BufNotes != nil {
 					row.Note = Clean(c.Notes[s.BufNotes[i]])
 				}
@@ -126,6 +132,20 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 				}
 			}
 		}
+	}
+}
+
+// judged sets what a buffer is for.
+func (r *bufferRow) judged(c *lifetime.Capture, s *lifetime.Space, buffer int) {
+	b, id := &s.Buffers[buffer], s.PurposeOf(buffer)
+	p := &c.Purposes[id]
+	r.Category = Clean(c.Category(&s.SpaceInfo, b.Kind, b.Site, id))
+	if id == 0 {
+		return
+	}
+	r.Phase, r.How, r.Confidence = p.Phase.String(), p.Evidence.String(), p.Confidence
+	if r.Module == "" {
+		r.Module = Clean(p.Module)
 	}
 }
 
