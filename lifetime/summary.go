@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -98,25 +99,17 @@ func (s *Space) Breakdown(t int64) []Row {
 		}
 		return nil
 	}
-	type key struct {
-		site    SiteID
-		kind    Kind
-		purpose PurposeID
-	}
-	at := map[key]*Row{}
+	var rows []Row
+	at := map[Row]int{} // by row without an amount
 	for _, i := range s.LiveAt(t) {
 		b := &s.Buffers[i]
-		k := key{b.Site, b.Kind, s.PurposeOf(i)}
-		row := at[k]
-		if row == nil {
-			row = &Row{Site: b.Site, Kind: b.Kind, Purpose: k.purpose}
-			at[k] = row
+		k := Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
+		n, ok := at[k]
+		if !ok {
+			n = len(rows)
+			at[k], rows = n, append(rows, k)
 		}
-		row.add(b)
-	}
-	var rows []Row
-	for _, row := range at {
-		rows = append(rows, *row)
+		rows[n].add(b)
 	}
 	if s.Base != 0 {
 		rows = append(rows, Row{Kind: FromBase, Amount: Amount{Bytes: s.Base, Requested: s.Base}})
@@ -129,4 +122,30 @@ func (s *Space) Breakdown(t int64) []Row {
 			cmp.Compare(a.Purpose, b.Purpose))
 	})
 	return rows
+}
+
+// CategoryBytes is the memory of one category.
+type CategoryBytes struct {
+	Name  string
+	Bytes int64 // occupied
+}
+
+// CategoriesOf sums up the rows of a breakdown by category, in order of names. Memory of no category is "unknown". It returns
+// nil if no buffer has a category.
+func (t *Tables) CategoriesOf(s *SpaceInfo, rows []Row) []CategoryBytes {
+	sums, known := map[string]int64{}, false
+	for _, r := range rows {
+		name := t.Category(s, r.Kind, r.Site, r.Purpose)
+		known = known || name != "" && r.Kind.OfBuffers()
+		name = cmp.Or(name, UnknownCategory.String())
+		sums[name] = units.AddSat(sums[name], r.Bytes)
+	}
+	if !known {
+		return nil
+	}
+	var all []CategoryBytes
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		all = append(all, CategoryBytes{name, sums[name]})
+	}
+	return all
 }

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -89,6 +91,26 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.F
 	r.First = firstOf(leaks)
 	r.Counts = r.counts(leaks)
 	return r
+}
+
+// maxPeakTexts is the maximum number of memory IDs whose peaks are described.
+const maxPeakTexts = 3
+
+// PeakTexts tells what the memory at the highest peaks is for, a sentence for each memory ID; none if nothing is known.
+func (r *Report) PeakTexts() (lines []string) {
+	var all []*Peak
+	for i := range r.Captures {
+		for k := range r.Captures[i].Peaks {
+			if p := &r.Captures[i].Peaks[k]; len(p.Categories) > 0 && p.Program == nil {
+				all = append(all, p)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y *Peak) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	for _, p := range all[:min(len(all), maxPeakTexts)] {
+		lines = append(lines, fmt.Sprintf("The peak of %s is %s: %s.", p.Space, units.Bytes(p.Bytes), PartsText(p.Parts)))
+	}
+	return lines
 }
 
 // add adds the functions and allocations of a capture.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 )
 
 // CategoryChange is the change of one category of memory at the peak.
@@ -22,13 +21,18 @@ func (p *Pair) Categories() (all []CategoryChange) {
 	if p.Before == nil || p.After == nil || len(p.Before.Categories) == 0 || len(p.After.Categories) == 0 {
 		return nil
 	}
-	for name, bytes := range p.Before.Categories {
-		all = append(all, CategoryChange{name, bytes, p.After.Categories[name]})
-	}
-	for name, bytes := range p.After.Categories {
-		if _, ok := p.Before.Categories[name]; !ok {
-			all = append(all, CategoryChange{name, 0, bytes})
+	at := map[string]int{}
+	change := func(name string) *CategoryChange {
+		if _, ok := at[name]; !ok {
+			at[name], all = len(all), append(all, CategoryChange{Name: name})
 		}
+		return &all[at[name]]
+	}
+	for _, c := range p.Before.Categories {
+		change(c.Name).Before = c.Bytes
+	}
+	for _, c := range p.After.Categories {
+		change(c.Name).After = c.Bytes
 	}
 	size := func(c CategoryChange) int64 { return max(c.Delta(), -c.Delta()) }
 	slices.SortFunc(all, func(x, y CategoryChange) int {
@@ -45,19 +49,4 @@ func (p *Pair) notable() (all []CategoryChange) {
 		}
 	}
 	return all
-}
-
-// categoriesOf returns the bytes of each category at an instant; nil if no buffer has one. Memory of no category is "unknown".
-func categoriesOf(t *lifetime.Tables, s *lifetime.Space, at int64) map[string]int64 {
-	sums, known := map[string]int64{}, false
-	for _, r := range s.Breakdown(at) {
-		name := t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose)
-		known = known || name != "" && r.Kind.OfBuffers()
-		name = cmp.Or(name, lifetime.UnknownCategory.String())
-		sums[name] = units.AddSat(sums[name], r.Bytes)
-	}
-	if !known {
-		return nil
-	}
-	return sums
 }

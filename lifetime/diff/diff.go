@@ -41,7 +41,7 @@ type Side struct {
 	Allocations, Frees  int
 	Steps               int
 	Window              int64
-	Categories          map[string]int64 // at the peak, in bytes; empty if none is known
+	Categories          []lifetime.CategoryBytes // at the peak; empty if none is known
 
 	sites []lifetime.SiteSummary
 }
@@ -139,7 +139,7 @@ func sideOf(t *lifetime.Tables, s *lifetime.Space) *Side {
 	for _, site := range sum.Sites {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
-	side.Categories = categoriesOf(t, s, sum.Peak.At)
+	side.Categories = t.CategoriesOf(&s.SpaceInfo, s.Breakdown(sum.Peak.At))
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End

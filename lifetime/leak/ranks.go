@@ -82,6 +82,18 @@ type RankFigures struct {
 	File  string
 
 	Peak, End, Growth, Leaked int64 // occupied bytes
+
+	Categories []lifetime.CategoryBytes // at the peak; empty if none is known
+}
+
+// category returns the bytes of a category at the peak.
+func (r *RankFigures) category(name string) int64 {
+	for _, c := range r.Categories {
+		if c.Name == name {
+			return c.Bytes
+		}
+	}
+	return 0
 }
 
 // measures are the figures that CompareRanks compares.
@@ -108,7 +120,8 @@ func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.Space
 		}
 		r := RankFigures{Rank: rankOf(&s.SpaceInfo), File: o.Sources[s.Source].File, Leaked: leaked[s.ID()],
 			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // growth within the window only
-			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
+			Categories: o.CategoriesOf(&s.SpaceInfo, s.PeakRows),
+			Space:      &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
 		delete(leaked, s.ID()) // another space may have the same ID
 		all = append(all, r)
 	}
@@ -163,10 +176,39 @@ func outliers(ranks []RankFigures) (all []Finding) {
 			}
 		}
 		if worst >= 0 {
-			all = append(all, ranks[i].finding(worst, medians[worst], spreads[worst], len(ranks)))
+			f := ranks[i].finding(worst, medians[worst], spreads[worst], len(ranks))
+			if measures[worst].name == "peak" {
+				f.Description += differingCategory(&ranks[i], ranks)
+			}
+			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// differingCategory names the category of a rank that is furthest from its median: "; mostly activation, 1.20 GiB more". It is
+// "" unless all ranks have categories.
+func differingCategory(r *RankFigures, ranks []RankFigures) string {
+	name, most := "", int64(0)
+	for _, c := range r.Categories {
+		var others []float64
+		for i := range ranks {
+			if len(ranks[i].Categories) == 0 {
+				return ""
+			}
+			others = append(others, float64(ranks[i].category(c.Name)))
+		}
+		if off := c.Bytes - int64(median(others)); max(off, -off) > max(most, -most) {
+			name, most = c.Name, off
+		}
+	}
+	switch {
+	case most > 0:
+		return fmt.Sprintf("; mostly %s, %s more", name, units.Bytes(most))
+	case most < 0:
+		return fmt.Sprintf("; mostly %s, %s less", name, units.Bytes(-most))
+	}
+	return ""
 }
 
 func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {

@@ -104,9 +104,9 @@ type picture struct {
 	lowest  uint64         // first address of the space; offsets start here
 	buffers int            // number of buffers in the visible part
 	classes []class
-	ofSite  []uint8                         // class by SiteID; only leaks unless Color is BySite
-	ofRow   map[lifetime.Row]uint8          // class by site, kind and purpose if Color is ByCategory
-	leaks   int                             // the first classes are leaks
+	ofSite  []uint8                // class by SiteID; only leaks unless Color is BySite
+	ofRow   map[lifetime.Row]uint8 // class by site, kind and purpose if Color is ByCategory
+	leaks   int                    // the first classes are leaks
 
 	captions [][]byte         // by SiteID; the first lines of the tooltips of a site
 	sizes    map[int64][]byte // cache of units.Exact, which is slow

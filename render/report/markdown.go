@@ -27,6 +27,7 @@ func WriteMarkdown(w io.Writer, r *answer.Report) error {
 	} else {
 		m.line("**%s** · %d of 100 · %s · %s", score.Grade, *score.Score, Escape(score.Description), r.Counts)
 	}
+	m.categories(r)
 	m.first(r)
 	m.memory(r)
 	m.ranks(r.RankInfo)
@@ -82,6 +83,13 @@ var (
 	listItem = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
 	noLinks  = strings.NewReplacer("://", ":&#47;/", "www.", "www&#46;", "WWW.", "WWW&#46;") // against automatic links
 )
+
+// categories tells what the memory at the peaks is for.
+func (m *markdown) categories(r *answer.Report) {
+	for _, line := range r.PeakTexts() {
+		m.line("\n%s", Escape(line))
+	}
+}
 
 func (m *markdown) first(r *answer.Report) {
 	for i, f := range r.First {

@@ -22,6 +22,10 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 			p.Line("")
 		}
 		p.peak(&a.Peaks[i], a.By)
+		if k := &a.Peaks[i]; len(k.Categories) > 0 && k.Program == nil && a.By != string(lifetime.ByCategory) {
+			p.Line("")
+			p.Para("by category: ", "  ", answer.PartsText(k.Parts))
+		}
 	}
 	return p.To(w)
 }

@@ -12,6 +12,9 @@ import (
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
 	p.Para("", "  ", fmt.Sprintf("%s; %s", r.Score.Score, r.Counts))
+	for _, line := range r.PeakTexts() {
+		p.Para("", "  ", line)
+	}
 	for i := range r.First {
 		f := &r.First[i]
 		p.Line("")

@@ -24,10 +24,11 @@ type Capture struct {
 // without field names. Times are relative to the start of the window of their space.
 type document struct {
 	Name     string         `json:"name"`
-	Info     answer.Capture `json:"info"`   // the same as memlane info --json
-	Frames   [][]any        `json:"frames"` // name, file, line, kind, whether it is folded
-	Stacks   [][2]int       `json:"stacks"` // frame, caller
-	Sites    [][]any        `json:"sites"`  // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
+	Info     answer.Capture `json:"info"`     // the same as memlane info --json
+	Frames   [][]any        `json:"frames"`   // name, file, line, kind, whether it is folded
+	Stacks   [][2]int       `json:"stacks"`   // frame, caller
+	Sites    [][]any        `json:"sites"`    // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
+	Purposes [][3]string    `json:"purposes"` // category, phase, module; the first is for buffers that were not judged
 	Spaces   []space        `json:"spaces"`
 	Findings []finding      `json:"findings"`
 }
@@ -45,6 +46,7 @@ type space struct {
 	Buffers     int             `json:"buffers"`
 	Levels      int             `json:"levels"` // of reserved memory
 	Totals      int             `json:"totals"`
+	Judged      bool            `json:"judged"` // whether buffers have purposes
 	Values      bool            `json:"values"` // whether buffers have value IDs of the compiler
 	Static      bool            `json:"static"`
 	UsageOnly   bool            `json:"usageOnly"`
@@ -88,6 +90,10 @@ func documentOf(c Capture, place []places) document {
 		name, place := nameOf(&c.Tables, lifetime.SiteID(i))
 		d.Sites = append(d.Sites, []any{s.Stack, s.Op, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, name, place, s.Unseen})
 	}
+	d.Purposes = [][3]string{{}}
+	for _, p := range c.Purposes[1:] {
+		d.Purposes = append(d.Purposes, [3]string{p.Category.String(), p.Phase.String(), p.Module})
+	}
 	index := map[*lifetime.Space]int{}
 	for i, s := range c.Spaces {
 		index[s] = i
@@ -113,7 +119,7 @@ func spaceOf(s *lifetime.Space, place places) space {
 	out := space{
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
-		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Values: s.ValueIDs != nil,
+		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Judged: s.Purposes != nil, Values: s.ValueIDs != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{},
 		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),

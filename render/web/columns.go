@@ -46,6 +46,9 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 	c.Add(n, func(i int) int64 { return s.Buffers[i].Size - s.Buffers[i].Requested })
 	c.Add(n, func(i int) int64 { return int64(s.Buffers[i].Site) })
 	c.Add(n, func(i int) int64 { return int64(s.Buffers[i].Edge) | int64(s.Buffers[i].Kind)<<edgeBits })
+	if s.Purposes != nil {
+		c.Add(n, func(i int) int64 { return int64(s.Purposes[i]) })
+	}
 	if s.ValueIDs != nil {
 		c.AddSteps(n, func(i int) int64 { return s.ValueIDs[i] })
 	}

@@ -182,6 +182,25 @@ func checkBreakdown(p *browser.Tab, c *lifetime.Capture, s answer.Space) {
 		}
 	}
 	p.Set("memlane.setTime(memlane.space.peak)")
+	checkCategories(p, c, s)
+}
+
+// checkCategories compares the sums by category at the peak with memlane peak.
+func checkCategories(p *browser.Tab, c *lifetime.Capture, s answer.Space) {
+	p.T.Helper()
+	type sum struct {
+		Name  string
+		Bytes int64
+	}
+	of := map[string]int64{}
+	for _, row := range browser.Eval[[]sum](p, `memlane.space.breakdown(memlane.space.peak).map((r) => ({Name: memlane.space.categoryOf(r) || "unknown", Bytes: r.bytes}))`) {
+		of[row.Name] += row.Bytes
+	}
+	for _, part := range s.AtPeak.Categories {
+		if part.Bytes != of[part.Name] {
+			p.T.Errorf("%s: %d B of %s, memlane info has %d B", s.ID, of[part.Name], part.Name, part.Bytes)
+		}
+	}
 }
 
 // checkTable sorts by a column and searches.

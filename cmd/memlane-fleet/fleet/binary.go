@@ -17,7 +17,7 @@ import (
 
 // Version is the version of the content of records. It is part of their binary form and of
 // the keys of caches.
-const Version = 2
+const Version = 3
 
 // magic begins the binary form.
 const magic = "memlane fleet "
@@ -185,6 +185,10 @@ func (c *codec) memory(m *Memory) {
 	}
 	c.float(&m.Fragmentation)
 	list(c, &m.Usage, c.int)
+	list(c, &m.Categories, func(b *lifetime.CategoryBytes) {
+		c.text(&b.Name)
+		c.int(&b.Bytes)
+	})
 }
 
 // numbered contains the totals of the site of a number.

@@ -73,6 +73,9 @@ type Memory struct {
 	// Usage is the peak in each of equal parts of the window.
 	Usage []int64 `json:"usage_bytes" parquet:"-"`
 
+	// Categories are those at the peak, by name; empty if none is known.
+	Categories []lifetime.CategoryBytes `json:"-" parquet:"-"`
+
 	Sites []SiteTotals `json:"-" parquet:"-"`
 }
 
@@ -197,7 +200,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures,
 		Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
 		Begin: s.Begin, End: s.End, Allocations: int64(s.Allocations), Frees: int64(s.Frees), Base: s.Base,
 		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth, Leaked: figures.Leaked,
-		Usage: usageOf(s),
+		Usage: usageOf(s), Categories: figures.Categories,
 	}
 	m.Stack = s.StackAt(sum.Peak.At)
 	m.Reserved, m.ReservedPeak = s.Reserved()

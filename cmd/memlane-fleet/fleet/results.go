@@ -261,7 +261,7 @@ func (f *Fleet) Outliers() []leak.Finding {
 		for i := range k.Memories {
 			m := &k.Memories[i]
 			figures = append(figures, leak.RankFigures{
-				Rank: k.RankOf(i), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(),
+				Rank: k.RankOf(i), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(), Categories: m.Categories,
 			})
 		}
 	}

@@ -1,7 +1,7 @@
 // The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
 import {bytes, count, percent, several, since, span} from './format.js';
-import {frameText, kinds} from './space.js';
+import {frameText} from './space.js';
 import {el} from './dom.js';
 import {Table} from './table.js';
 
@@ -28,7 +28,7 @@ function columnsOfSites(space) {
   const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
   const all = (get) => (row) => [...new Set(sites(row).map(get).filter(Boolean))].join(', ');
   return [
-    text('region', 'category that the producer recorded', (row) => space.categoryOf(row)),
+    text('category', 'what the memory is for: recorded, or inferred by rules', (row) => space.categoriesOf(row)),
     text('dtype', 'type of the elements', all((site) => site.dtype)),
     text('shape', 'shape of the tensor, in the notation of the producer', all((site) => site.shape)),
     {...text('op', 'operation', all((site) => site.op)), shorten: true},
@@ -89,7 +89,7 @@ export function bufferTable(space, on) {
       ...columnsOfSites(space),
     ],
   });
-  table.at = (t) => table.show(space.liveAt(t).map((i) => ({buffer: i, site: space.site[i], kind: space.kind[i], bytes: space.size[i], requested: space.requested[i]})));
+  table.at = (t) => table.show(space.liveAt(t).map((i) => ({...space.rowOf(i), buffer: i, bytes: space.size[i], requested: space.requested[i]})));
   return table;
 }
 
@@ -117,7 +117,9 @@ export function facts(space, i) {
     [space.static ? 'unpadded' : 'requested', `${bytes(space.requested[i])} (${count(space.requested[i])} B)${waste && space.requested[i] ? `, ${percent(waste / space.size[i])} of the size is ${space.static ? 'padding' : 'rounding'}` : ''}`],
     ['offset', offset.hex ? `${offset.decimal} (${offset.hex})` : ''],
     ['lifetime', `${since(space, Math.max(space.begin[i], 0))} to ${space.end[i] >= space.length ? 'the end' : since(space, space.end[i])} (${lifeText(space, i)})`],
-    ['category', space.static ? kinds[space.kind[i]] : site.region],
+    ['category', space.categoryOf(space.rowOf(i))],
+    ['phase', capture.purposes[space.purpose[i]][1]],
+    ['module', space.moduleOf(space.rowOf(i))],
     ['shape', site.shape.startsWith(site.dtype) ? site.shape : `${site.dtype} ${site.shape}`],
     ['source', source ? `${source.file}${source.line ? `:${source.line}` : ''}` : site.place],
     ['flags', space.edgesOf(i).join(', ')],

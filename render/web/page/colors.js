@@ -1,6 +1,5 @@
 // Colours of buffers, for people with common colour blindnesses too.
 
-import {kinds} from './space.js';
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
 
 const palette = ['#77aadd', '#ddcc77', '#88ccaa', '#b5a2d8', '#99ddff', '#aaaa55', '#f0b6c8', '#8c9db5'];
@@ -69,10 +68,10 @@ export class Legend {
   byCategory() {
     const {space} = this;
     const rows = new Map();
-    const nameOf = (i) => (space.static ? kinds[space.kind[i]] : space.capture.sites[space.site[i]].region) || 'no category recorded';
+    const nameOf = (i) => space.categoryOf(space.rowOf(i)) || 'no category recorded';
     for (let i = 0; i < space.count; i++) {
       const name = nameOf(i);
-      if (!rows.has(name)) rows.set(name, this.row(name, name === 'no category recorded' ? otherFill : palette[rows.size % palette.length]));
+      if (!rows.has(name)) rows.set(name, this.row(name, name === 'no category recorded' || name === 'unknown' ? otherFill : palette[rows.size % palette.length]));
     }
     return (i) => rows.get(nameOf(i));
   }

@@ -8,7 +8,7 @@ import {ascending} from './order.js';
 const edges = ['begin-unseen', 'end-open', 'end-inferred', 'size-inferred', 'pending', 'site-from-free'];
 export const BEGIN_UNSEEN = 1, END_OPEN = 2, PENDING = 16;
 const edgeBits = 6;
-export const kinds = ['', 'parameter', 'output', 'temporary', 'constant', 'thread-local'];
+const kinds = ['', 'parameter', 'output', 'temporary', 'constant', 'thread-local'];
 
 // Space is one heap on one axis. Times are relative to the start of its window. The end of
 // a buffer that is alive at the end is Infinity.
@@ -50,6 +50,7 @@ export class Space {
       this.kind[i] = this.edge[i] >> edgeBits;
       this.edge[i] &= (1 << edgeBits) - 1;
     }
+    this.purpose = this.judged ? Uint32Array.from(columns.read(n)) : new Uint8Array(n); // index into capture.purposes
     this.value = this.values ? columns.readSteps(n) : null;
     this.reserved = {at: columns.readSteps(this.levels), bytes: columns.readSteps(this.levels)};
     this.reported = {at: columns.readSteps(this.totals), bytes: columns.readSteps(this.totals),
@@ -137,26 +138,26 @@ export class Space {
     return live;
   }
 
-  // breakdown returns the memory at t by site, largest first, like lifetime.Breakdown.
+  // breakdown returns the memory at t by site and purpose, largest first, like lifetime.Breakdown.
   breakdown(t) {
     const rows = new Map();
     for (const i of this.liveAt(t)) {
-      const key = this.site[i] * 8 + this.kind[i];
+      const key = (this.site[i] * 8 + this.kind[i]) * this.capture.purposes.length + this.purpose[i];
       let row = rows.get(key);
-      if (!row) rows.set(key, row = {site: this.site[i], kind: this.kind[i], bytes: 0, requested: 0, count: 0});
+      if (!row) rows.set(key, row = {site: this.site[i], kind: this.kind[i], purpose: this.purpose[i], bytes: 0, requested: 0, count: 0});
       row.bytes += this.size[i];
       row.requested += this.requested[i];
       row.count++;
     }
     const all = [...rows.values()];
-    const add = (category, bytes) => all.push({site: 0, kind: 0, bytes, requested: bytes, count: 0, category});
+    const add = (category, bytes) => all.push({site: 0, kind: 0, purpose: 0, bytes, requested: bytes, count: 0, category});
     if (this.base) add('before the window', this.base);
     if (this.stackAt(t)) add('stack', this.stackAt(t));
     if (this.usageOnly) {
       const i = this.levelAt(t);
       if (i >= 0 && this.curve.bytes[i]) add('usage', this.curve.bytes[i]);
     }
-    return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind);
+    return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind || a.purpose - b.purpose);
   }
 
   // places returns the breakdown by line or another key, as "memlane peak --by" groups it: rows of one name, however they were
@@ -168,13 +169,14 @@ export class Space {
       const key = [row.category, row.kind, this.groupName(row, by), this.static && site.shape].join('\0');
       const place = places.get(key);
       if (!place) {
-        places.set(key, {...row, sites: [row.site]});
+        places.set(key, {...row, sites: [row.site], rows: [row]});
         continue;
       }
       place.bytes += row.bytes;
       place.requested += row.requested;
       place.count += row.count;
       place.sites.push(row.site);
+      place.rows.push(row);
     }
     return [...places.values()].sort((a, b) => b.bytes - a.bytes);
   }
@@ -188,14 +190,29 @@ export class Space {
 
   // groups returns the keys of groups of which the capture has any.
   groups() {
-    this.keys ||= Object.keys(groups).filter((by) => by === 'line' || this.capture.sites.some((site) => site.id && groups[by](this.capture, site, this, {site: site.id, kind: 0})));
+    this.keys ||= Object.keys(groups).filter((by) => by === 'line' || this.capture.sites.some((site) => site.id && groups[by](this.capture, site, this, {site: site.id, kind: 0, purpose: this.judged ? 1 : 0})));
     return this.keys;
+  }
+
+  // categoriesOf returns the categories of a place, those with most bytes first.
+  categoriesOf(place) {
+    return [...new Set((place.rows || [place]).map((row) => this.categoryOf(row)))].join(', ');
   }
 
   // categoryOf returns the category of a row, the same as "memlane peak --json".
   categoryOf(row) {
     if (row.category) return row.category;
-    return this.static ? kinds[row.kind] : this.capture.sites[row.site].region;
+    return this.static ? kinds[row.kind] : this.capture.sites[row.site].region || this.capture.purposes[row.purpose][0];
+  }
+
+  // moduleOf returns the module that a purpose names.
+  moduleOf(row) {
+    return this.capture.purposes[row.purpose][2];
+  }
+
+  // rowOf returns what the category of a buffer depends on.
+  rowOf(i) {
+    return {site: this.site[i], kind: this.kind[i], purpose: this.purpose[i]};
   }
 
   edgesOf(i) {
@@ -221,9 +238,10 @@ const groups = {
   file: (capture, site) => site.place.replace(/:\d+$/, ''),
   stack: (capture, site, space) => (site.unseen ? capture.siteName(site.id) : capture.folded(space.static && site.source ? site.source : site.stack).frames.map(frameText).join(' ← ')),
   op: (capture, site) => site.op,
-  module: (capture, site) => capture.framesOf(site.stack).filter((f) => f.name.startsWith('nn.Module: ')).map((f) => f.name.slice(11)).reverse().join('/'),
+  module: (capture, site, space, row) => capture.framesOf(site.stack).filter((f) => f.name.startsWith('nn.Module: ')).map((f) => f.name.slice(11)).reverse().join('/') || space.moduleOf(row),
   shape: (capture, site) => `${site.dtype} ${site.shape}`.trim(),
   category: (capture, site, space, row) => space.categoryOf(row),
+  phase: (capture, site, space, row) => capture.purposes[row.purpose][1],
 };
 
 // frameText returns "function (file.py:12)".

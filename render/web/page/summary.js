@@ -11,6 +11,7 @@ export function summary(space, go) {
   const figures = [
     figure('peak in the window', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, `, ${bytes(info.peak.requested_bytes)} ${space.static ? 'unpadded' : 'requested'}`), 'peak'),
     figure('composition of the peak', ...makeUp(space)),
+    !space.static && info.at_peak.categories.length > 0 && figure('peak by category', ...categories(info.at_peak)),
     info.lifetime_peak_bytes !== null && figure('peak since program start', bytes(info.lifetime_peak_bytes), `${exact(info.lifetime_peak_bytes)}; maybe before the window`, null, 'lifetime peak'),
     figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture has no capacity' : exact(info.limit_bytes),
       info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} used at the peak`),
@@ -43,6 +44,12 @@ function makeUp(space) {
   if (space.peakHoles?.Total) parts.push([percent((space.peakHoles.Total - space.peakHoles.Largest) / space.peakHoles.Total), 'fragmented']);
   else if (info.peak.fragmentation !== null) parts.push([percent(info.peak.fragmentation), 'fragmented']);
   return [`${bytes(heap)} heap`, exact(heap), parts.map(([n, name]) => `${n} ${name}`).join(', '), 'heap'];
+}
+
+// categories returns the largest category of the peak and, below it, the others.
+function categories({categories: [first, ...rest], inferred}) {
+  const text = (c) => `${bytes(c.bytes)} ${c.name}`;
+  return [text(first), `${exact(first.bytes)} ${first.name}`, `${rest.slice(0, 4).map(text).join(', ')}${inferred ? ' (inferred)' : ''}`, 'categories'];
 }
 
 function fragmentation(space, figure) {
