@@ -282,8 +282,11 @@ const maxParts = 5
 func PartsText(p Parts) string {
 	var names []string
 	rest := int64(0)
-	for i, c := range p.Categories {
-		if i < maxParts {
+	for _, c := range p.Categories {
+		if c.Count == 0 {
+			continue // no buffers: other lines tell these
+		}
+		if len(names) < maxParts {
 			names = append(names, units.Bytes(c.Bytes)+" "+c.Name)
 		} else {
 			rest = units.AddSat(rest, c.Bytes)
