@@ -37,8 +37,8 @@ func write(t *testing.T, c *lifetime.Capture) []byte {
 func TestNumbers(t *testing.T) {
 	text := string(write(t, capture()))
 	for _, want := range []string{
-		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"],"kind":"plain"}`,
-		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[],"kind":"plain"}`,
+		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"],"kind":"plain","category":"unknown","phase":"unknown","module":"","category_how":"none","category_rule":"","category_confidence":0}`,
+		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[],"kind":"plain","category":"unknown","phase":"unknown","module":"","category_how":"none","category_rule":"","category_confidence":0}`,
 		`"begin":-4611686018427387904,"end":4611686018427387904,"limit_bytes":null,`,
 		`"limit_bytes":85899345920,`,
 		`"requested":5,"free":0}`, `"requested":0,"free":null}`, `"kind":"step","text":"","site":0,"requested":null,"free":null}`,
@@ -80,7 +80,7 @@ func TestPrograms(t *testing.T) {
 	nan := float32(math.NaN())
 	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: []lifetime.Site{{}, {
 		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1,
-	}}, Frames: []lifetime.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: lifetime.Scope}}}, Spaces: []*lifetime.Space{{
+	}}, Stacks: []lifetime.Stack{{}, {Frame: 1}}, Frames: []lifetime.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: lifetime.Scope}}}, Spaces: []*lifetime.Space{{
 		SpaceInfo: lifetime.SpaceInfo{Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77},
 		Buffers:   []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
 		ValueIDs:  []int64{0},
@@ -97,7 +97,7 @@ func TestPrograms(t *testing.T) {
 		`{"id":"node7/jit_f(5)/space0","source":0,"host":"node7","process":"","device":"","memory":"space0","allocator":"",`,
 		`"module":"jit_f(5)","entry":"main.2","axis":"program order"`,
 		`"lifetime_peak_bytes":77,`,
-		`"edges":["end-open"],"kind":"parameter","value":0}`,
+		`"edges":["end-open"],"kind":"parameter","value":0,"category":"`,
 		`{"id":4,"root":0,"begin":0,"end":-1,"allocation":3,"offset":16,"size":512,"requested":8,"site":1}`,
 		`"index":3,"uses":["parameter","output"]}`,
 		`"stack":[` + "\n" + `{"at":-1,"bytes":4096}]`,
