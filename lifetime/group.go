@@ -115,7 +115,7 @@ func (g *groups) group(s *Space, k groupKey) SiteID {
 		group.Op = g.from.Category(&s.SpaceInfo, k.Kind, k.Site, k.Purpose)
 	case ByPhase:
 		if k.Purpose > 0 {
-			group.Op = g.from.Purposes[k.Purpose].Phase.String()
+			group.Op = g.from.Purpose(k.Purpose).Phase.String()
 		}
 	case ByModule:
 		group.Op = g.from.ModuleOf(k.Site, k.Purpose)
@@ -185,7 +185,7 @@ const moduleCall = "nn.Module: "
 // ModuleOf returns the modules that allocated a buffer, as recorded or, if they are not, as its purpose tells; "" = not known.
 func (t *Tables) ModuleOf(site SiteID, purpose PurposeID) string {
 	s := &t.Sites[site]
-	return cmp.Or(t.modulesOf(s), s.Module, t.Purposes[purpose].Module)
+	return cmp.Or(t.modulesOf(s), s.Module, t.Purpose(purpose).Module)
 }
 
 // modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled

@@ -14,6 +14,14 @@ type Purpose struct {
 // PurposeID is the number of a Purpose in Tables.
 type PurposeID uint32
 
+// Purpose returns the purpose of a number; the zero Purpose for 0.
+func (t *Tables) Purpose(id PurposeID) Purpose {
+	if id == 0 {
+		return Purpose{}
+	}
+	return t.Purposes[id]
+}
+
 // PurposeOf returns the purpose of a buffer; 0 if package purpose did not judge the space.
 func (s *Space) PurposeOf(buffer int) PurposeID {
 	if s.Purposes == nil {

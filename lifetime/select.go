@@ -271,7 +271,7 @@ func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) 
 	case t.Sites[site].Region != "" || purpose == 0:
 		return t.Sites[site].Region
 	}
-	return t.Purposes[purpose].Category.String()
+	return t.Purpose(purpose).Category.String()
 }
 
 // Name returns the name of the capture: its file, or the folder of its files.

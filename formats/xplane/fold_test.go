@@ -61,6 +61,7 @@ func comparePeakAndEnd(t *testing.T, data []byte) {
 		t.Fatalf("%d spaces of %d, losses\n got %v\nwant %v", len(part.Spaces), len(want.Spaces), part.Losses, want.Losses)
 	}
 	for i, s := range want.Spaces {
+		s.Recording, part.Spaces[i].Recording = nil, nil // reading only the peak and the end may not keep it
 		if !reflect.DeepEqual(part.Spaces[i], s) {
 			t.Errorf("%s:\n got %+v\nwant %+v", s.ID(), part.Spaces[i], s)
 		}

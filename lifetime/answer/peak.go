@@ -261,12 +261,12 @@ func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Par
 	}
 	return Parts{
 		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
-			e := t.Purposes[r.Purpose].Evidence
+			e := t.Purpose(r.Purpose).Evidence
 			return e != lifetime.NoEvidence && e != lifetime.FromRecord
 		}),
 		Categories: parts(func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) }),
 		Phases: parts(func(r *lifetime.Row) string {
-			if p := t.Purposes[r.Purpose].Phase; p != lifetime.UnknownPhase {
+			if p := t.Purpose(r.Purpose).Phase; p != lifetime.UnknownPhase {
 				return p.String()
 			}
 			return ""

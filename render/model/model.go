@@ -370,8 +370,9 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		out := buffer{
 			Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site, Edges: edges(b.Edge), Kind: b.Kind.String(),
 		}
-		p := &c.Purposes[s.PurposeOf(i)]
-		out.Category, out.Phase, out.Module = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)), p.Phase.String(), p.Module
+		p := c.Purpose(s.PurposeOf(i))
+		out.Category = cmp.Or(c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)), lifetime.UnknownCategory.String())
+		out.Phase, out.Module = p.Phase.String(), c.ModuleOf(b.Site, s.PurposeOf(i))
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {
 			out.Value = &s.ValueIDs[i]

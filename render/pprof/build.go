@@ -144,7 +144,7 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 		op = "" // its frames already contain it
 	}
 	labels := siteLabels{kind: kind, leak: b.options.Marks.At(s, c.site).Label, op: op, region: site.Region, shape: site.Shape, dtype: site.DType}
-	if p := &b.capture.Purposes[c.purpose]; c.purpose > 0 {
+	if p := b.capture.Purpose(c.purpose); c.purpose > 0 {
 		labels.category, labels.phase, labels.module = p.Category.String(), p.Phase.String(), p.Module
 	}
 	return labels

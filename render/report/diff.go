@@ -20,7 +20,7 @@ func WriteDiff(w io.Writer, d *answer.Diff) error {
 		m.line("\n## %s\n", Escape(p.Name))
 		m.line("| | before | after | change |\n|---|--:|--:|--:|")
 		for _, l := range p.Figures {
-			m.line("| %s | %s | %s | %s |", l.Name, l.Before, l.After, l.Change)
+			m.line("| %s | %s | %s | %s |", Escape(l.Name), l.Before, l.After, l.Change)
 		}
 	}
 	m.changed(d)

@@ -138,7 +138,7 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 // judged sets what a buffer is for.
 func (r *bufferRow) judged(c *lifetime.Capture, s *lifetime.Space, buffer int) {
 	b, id := &s.Buffers[buffer], s.PurposeOf(buffer)
-	p := &c.Purposes[id]
+	p := c.Purpose(id)
 	r.Category = Clean(c.Category(&s.SpaceInfo, b.Kind, b.Site, id))
 	if id == 0 {
 		return

@@ -20,7 +20,7 @@ func Diff(w io.Writer, d *answer.Diff, s Style) error {
 		p.Line("\n%s", Printable(pair.Name))
 		var rows [][]string
 		for _, f := range pair.Figures {
-			rows = append(rows, []string{f.Name, f.Before, f.After, f.Change, ""})
+			rows = append(rows, []string{Printable(f.Name), f.Before, f.After, f.Change, ""})
 		}
 		p.Table([]string{"", "before", "after", "change", ""}, rows)
 	}
