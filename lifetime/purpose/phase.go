@@ -55,6 +55,14 @@ func (l *timeline) add(phase lifetime.Phase, t int64, begins bool) {
 	l.trains = l.trains || phase == lifetime.Backward
 }
 
+// last returns the phase of the last span so far.
+func (l *timeline) last() lifetime.Phase {
+	if len(l.spans) == 0 {
+		return lifetime.UnknownPhase
+	}
+	return l.spans[len(l.spans)-1].phase
+}
+
 // around returns the last span that begins at or before t, and the next one; -1 and len(spans) if there is none.
 func (l *timeline) around(t int64) (last, next int) {
 	i, _ := slices.BinarySearchFunc(l.spans, t+1, func(s span, t int64) int { return cmp.Compare(s.begin, t) })

@@ -2,6 +2,7 @@ package purpose
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -58,6 +59,7 @@ type analysis struct {
 	sizes   *sizes // nil in the first pass
 	isTorch bool
 
+	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
 
@@ -76,11 +78,15 @@ func (a *analysis) freed(i int) *facts {
 	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 || a.s.FreeSites == nil {
 		return nil
 	}
-	site := a.s.FreeSites[i]
-	if site == 0 { // that of the allocation
-		site = b.Site
+	return a.r.of(a.t.Sites[a.freeSite(i)].Stack)
+}
+
+// freeSite returns the site of a recorded free.
+func (a *analysis) freeSite(i int) lifetime.SiteID {
+	if site := a.s.FreeSites[i]; site != 0 {
+		return site
 	}
-	return a.r.of(a.t.Sites[site].Stack)
+	return a.s.Buffers[i].Site // freed where it was allocated
 }
 
 // phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
@@ -119,6 +125,7 @@ func (a *analysis) phases() {
 	a.optimizerSteps(a.s.Marks)
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	calls := rootCalls{last: -1}
+	between := false // the program allocated outside of all passes since the last span
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
@@ -128,16 +135,22 @@ func (a *analysis) phases() {
 		phase := a.phaseOf(f, b.Begin)
 		if phase == lifetime.UnknownPhase {
 			calls.ended = calls.ended || f.python
-			continue
+			between = between || f.rooted
+			if !calls.sameLine(f) || a.last() != lifetime.Forward {
+				continue
+			}
+			phase, between = lifetime.Forward, false // works on the result of the call
 		}
 		a.isTorch = true
 		a.out[i].Phase, a.sure[i] = phase, true
-		begins := phase == lifetime.Forward && calls.add(i, f, a.lasts)
+		begins := phase == lifetime.Forward && calls.add(i, f, a.lasts) || phase == lifetime.Backward && between
 		if phase != lifetime.OtherPhase {
 			a.add(phase, b.Begin, begins)
+			between = false
 		}
 	}
 	calls.end(a.lasts)
+	a.passesWithoutModules()
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase {
@@ -172,10 +185,61 @@ func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
 	return begins
 }
 
+// sameLine reports whether the line that made the last call allocated.
+func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && f.path == r.root }
+
 func (r *rootCalls) end(lasts []bool) {
 	if r.last >= 0 {
 		lasts[r.last] = true
 	}
+}
+
+// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the graph
+// keeps to the backward pass.
+func (a *analysis) passesWithoutModules() {
+	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == lifetime.Forward }) {
+		return
+	}
+	old := a.spans
+	var all []span
+	last := int64(math.MinInt64) // end of the span before
+	for _, s := range old {
+		if s.phase == lifetime.Backward {
+			if begin, end, ok := a.keptBetween(last, s); ok {
+				all = append(all, span{lifetime.Forward, begin, end})
+			}
+		}
+		all = append(all, s)
+		last = s.end
+	}
+	a.spans = all
+}
+
+// keptBetween returns the first allocation after an instant that a backward pass frees without Python, and the last allocation
+// before the pass. Allocations of its callers just before it belong to the pass.
+func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok bool) {
+	var callers []lifetime.Buffer
+	from, _ := slices.BinarySearchFunc(a.s.Buffers, after+1, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	for i := from; i < len(a.s.Buffers) && a.s.Buffers[i].Begin < backward.begin; i++ {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		switch kept := !ok && b.End >= backward.begin && a.byGraph(i); {
+		case kept:
+			begin, ok = b.Begin, true
+			for _, c := range slices.Backward(callers) {
+				if !a.r.calls(a.at(&c).path, a.at(b).path) {
+					break
+				}
+				begin = c.Begin
+			}
+		case !ok:
+			callers = append(callers, *b)
+		}
+		end = b.Begin
+	}
+	return begin, end, ok
 }
 
 // afterForward reports whether the last phase before t is a forward pass.
@@ -206,6 +270,9 @@ func (a *analysis) judge() {
 		}
 	}
 }
+
+// weakest is the confidence of the answers that repeat counts.
+const weakest = 0.6
 
 // weak is the confidence below which sizes may change an answer.
 const weak = 0.65
@@ -243,7 +310,7 @@ func (a *analysis) repeat() {
 	}
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category == lifetime.UnknownCategory || p.Confidence < weak || b.Edge&lifetime.EndOpen != 0 || b.Edge&lifetime.BeginUnseen != 0 {
+		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&lifetime.EndOpen != 0 || b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
 		count(key{b.Site, b.Requested, false}, p)

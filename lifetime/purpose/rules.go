@@ -57,6 +57,10 @@ var Rules = []Rule{
 		}},
 	{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
 		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.masters[v.i] })},
+	{"copied_weights", lifetime.FromSize, 0.75, "a line of the program copies all parameters and keeps the copies: the best weights, or those of an earlier step", "",
+		is(lifetime.Cache, lifetime.OtherPhase, func(v *view) bool { return v.sizes != nil && v.sizes.weightCopies[v.i] })},
+	{"update", lifetime.FromSize, 0.85, "the program has no optimizer, and works on tensors of the gradients' sizes after the backward pass", "",
+		is(lifetime.TemporaryData, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes != nil && v.sizes.updates[v.i] })},
 	{"counted_parameter", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first", "torch/optim, _init_group",
 		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.parameters[v.i] })},
 	{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
@@ -75,6 +79,10 @@ var Rules = []Rule{
 		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofParameter != 0 })},
 	{"named_tensor", lifetime.FromFrames, 0.9, "a module is moved or copied; this tensor of it is no Parameter", "torch/nn/modules/module.py, Module._apply",
 		is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofTensor != 0 })},
+	{"converted_again", lifetime.FromLifetime, 0.9, "a module was converted twice; the first copy is gone before the first pass", "torch/nn/modules/module.py, Module._apply",
+		is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool {
+			return v.f.within == inSetup && v.f.flags&converting != 0 && !v.open && !v.outlives && v.firstSpanAfter(v.b.Begin)
+		})},
 	{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
 		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
 			return v.f.within == inSetup && v.f.flags&converting != 0 && !v.convertsBuffers(v.f.converts)
@@ -109,6 +117,10 @@ var Rules = []Rule{
 	{"used_by_backward", lifetime.FromLifetime, 0.97, "the engine frees it before the backward pass ends", "torch/csrc/autograd/engine.cpp",
 		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
 
+	{"carried", lifetime.FromLifetime, 0.75, "the graph of a later pass freed it, and its own pass freed what else the call left: a state that a step hands to the next", "",
+		always(lifetime.Cache, func(v *view) bool { return v.keptOver() && v.freedByNext(v.lastSpan()) })},
+	{"kept_over_passes", lifetime.FromLifetime, 0.9, "the graph freed it in a later backward pass than the next: that of another loss", "torch/csrc/autograd/saved_variable.cpp",
+		always(lifetime.Activation, func(v *view) bool { return v.keptOver() })},
 	{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
 		always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
 	{"kept_between_calls", lifetime.FromLifetime, 0.6, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
@@ -158,9 +170,45 @@ func is(c lifetime.Category, phase lifetime.Phase, fits func(v *view) bool) func
 	return func(v *view) (lifetime.Category, lifetime.Phase, bool) { return c, phase, fits(v) }
 }
 
-// momentary reports whether the buffer is freed before the next allocation.
+// momentary reports whether the buffer is freed before the next allocation, the workspace of a new cuBLAS handle aside.
 func (v *view) momentary() bool {
-	return !v.unseen && !v.open && (v.i+1 >= len(v.s.Buffers) || v.b.End <= v.s.Buffers[v.i+1].Begin)
+	if v.unseen || v.open {
+		return false
+	}
+	next := v.i + 1
+	if next < len(v.s.Buffers) && isHandleWorkspace(v.s.Buffers[next].Requested) {
+		next++
+	}
+	return next >= len(v.s.Buffers) || v.b.End <= v.s.Buffers[next].Begin
+}
+
+// isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.
+func isHandleWorkspace(size int64) bool { return size == workspace || size == hopper }
+
+// keptOver reports whether the graph held a buffer of a forward pass over a whole backward pass.
+func (v *view) keptOver() bool {
+	return v.phase == lifetime.Forward && v.byGraph && v.crosses(v.b, lifetime.Backward) > 1
+}
+
+// lastSpan returns the last span that begins at or before the allocation; -1 if there is none.
+func (v *view) lastSpan() int {
+	last, _ := v.around(v.b.Begin)
+	return last
+}
+
+// freedByNext reports whether the backward pass that follows a span freed buffers that the graph kept of it.
+func (a *analysis) freedByNext(span int) bool {
+	if a.freedNext == nil {
+		a.freedNext = make([]bool, len(a.spans))
+		for i := range a.s.Buffers {
+			b := &a.s.Buffers[i]
+			last, _ := a.around(b.Begin)
+			if b.Edge&lifetime.BeginUnseen == 0 && last >= 0 && a.out[i].Phase == lifetime.Forward && a.byGraph(i) && a.crosses(b, lifetime.Backward) == 1 {
+				a.freedNext[last] = true
+			}
+		}
+	}
+	return span >= 0 && a.freedNext[span]
 }
 
 // inRecomputation reports whether Python code allocated in the thread of the autograd engine.

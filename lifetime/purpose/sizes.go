@@ -12,6 +12,7 @@ import (
 type sizes struct {
 	gradientCopies, buckets, masters    map[int]bool
 	parameters, states, gradients       map[int]bool // of memory from before the window, and of parameters that nothing else tells
+	weightCopies, updates               map[int]bool // kept copies of all parameters; temporaries of updates without an optimizer
 	weights, copies                     map[int]bool // from before the window, with no gradient; copies of parameters
 	counted                             map[int]bool // parameters and states whose numbers are exactly those of the optimizer
 	gradientsOf, copiesOf, parametersOf map[int64]int
@@ -29,7 +30,7 @@ var statesOf = map[string]int{
 func (a *analysis) measure() *sizes {
 	z := &sizes{
 		gradientCopies: map[int]bool{}, buckets: map[int]bool{}, masters: map[int]bool{}, parameters: map[int]bool{}, states: map[int]bool{},
-		gradients: map[int]bool{}, weights: map[int]bool{}, copies: map[int]bool{}, counted: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
+		weightCopies: map[int]bool{}, updates: map[int]bool{}, gradients: map[int]bool{}, weights: map[int]bool{}, copies: map[int]bool{}, counted: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
 	}
 	z.gradientsOf = a.together(lifetime.Gradient)
 	params := a.seenParameters()
@@ -43,7 +44,9 @@ func (a *analysis) measure() *sizes {
 	}
 	a.bucketsOf(z, params)
 	a.mastersOf(z, params)
+	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
+	a.updatesOf(z)
 	a.olderThanWindow(z, old)
 	return z
 }
@@ -102,21 +105,26 @@ func (a *analysis) oldBySize() map[int64][]int {
 // ratios are the quotients of the sizes of elements: 16 and 32 bits.
 var ratios = [][2]int64{{1, 1}, {2, 1}, {1, 2}}
 
-// sameSizes reports whether counts has the sizes of all, times a ratio: nearly all of them, and no other.
+// sameSizes reports whether counts has the sizes of all, times a ratio: nearly all of them, and few others.
 func sameSizes(counts, all map[int64]int) (ratio [2]int64, ok bool) {
 	if len(all) == 0 {
 		return ratio, false
 	}
+	others := int64(0)
+	for size, n := range counts {
+		others += size * int64(n)
+	}
 	for _, ratio := range ratios {
-		known, bytes, sum := 0, int64(0), int64(0)
+		known, bytes, have, sum := 0, int64(0), int64(0), int64(0)
 		for size, n := range all {
 			sum += size * int64(n)
-			if have := counts[size*ratio[0]/ratio[1]]; have >= n {
+			if k := size * ratio[0] / ratio[1]; counts[k] >= n {
 				known++
 				bytes += size * int64(n)
+				have += k * int64(counts[k])
 			}
 		}
-		if known == len(counts) && bytes*10 >= sum*9 && (known > 1 || counts[firstKey(counts)] > 3) {
+		if have*10 >= others*9 && bytes*10 >= sum*9 && (known > 1 || counts[firstKey(counts)] > 3) {
 			return ratio, true
 		}
 	}
@@ -130,26 +138,30 @@ func firstKey(counts map[int64]int) int64 {
 	return 0
 }
 
-// bySite sums up the sizes of the buffers that fit, by their call site.
+// bySite sums up the sizes of the buffers that fit, by the line that allocated them or, before the window, freed them.
 func (a *analysis) bySite(fits func(v *view) bool) (counts map[lifetime.SiteID]map[int64]int, buffers map[lifetime.SiteID][]int) {
 	counts, buffers = map[lifetime.SiteID]map[int64]int{}, map[lifetime.SiteID][]int{}
 	for i := range a.s.Buffers {
 		v := a.view(i)
-		if v.unseen || v.f.within != noPart || !fits(&v) {
+		site, f := v.b.Site, v.f
+		if v.unseen && v.freed != nil {
+			site, f = a.freeSite(i), v.freed
+		}
+		if f.within != noPart || f.engine || !f.python || !fits(&v) {
 			continue
 		}
-		if counts[v.b.Site] == nil {
-			counts[v.b.Site] = map[int64]int{}
+		if counts[site] == nil {
+			counts[site] = map[int64]int{}
 		}
-		counts[v.b.Site][v.b.Requested]++
-		buffers[v.b.Site] = append(buffers[v.b.Site], i)
+		counts[site][v.b.Requested]++
+		buffers[site] = append(buffers[site], i)
 	}
 	return counts, buffers
 }
 
 // copiedGradients finds lines between backward pass and optimizer that allocate the sizes of all gradients.
 func (a *analysis) copiedGradients(z *sizes) {
-	counts, buffers := a.bySite(func(v *view) bool { return v.phase == lifetime.OptimizerPhase && !v.sure && v.outlives })
+	counts, buffers := a.bySite(func(v *view) bool { return !v.unseen && v.phase == lifetime.OptimizerPhase && !v.sure && v.outlives })
 	for site, of := range counts {
 		if _, ok := sameSizes(of, z.gradientsOf); ok {
 			for _, i := range buffers[site] {
@@ -167,7 +179,7 @@ func (a *analysis) mastersOf(z *sizes, params []int64) {
 		all[size]++
 	}
 	states := a.together(lifetime.OptimizerState)
-	counts, buffers := a.bySite(func(v *view) bool { return v.long && v.phase == lifetime.OtherPhase })
+	counts, buffers := a.bySite(func(v *view) bool { return !v.unseen && v.long && v.phase == lifetime.OtherPhase })
 	for site, of := range counts {
 		ratio, ok := sameSizes(of, all)
 		if !ok || ratio[0] == ratio[1] {
@@ -179,6 +191,46 @@ func (a *analysis) mastersOf(z *sizes, params []int64) {
 			}
 		}
 	}
+}
+
+// weightCopiesOf finds lines that copy all parameters after the first pass, and keep the copies.
+func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
+	all := map[int64]int{}
+	for _, size := range params {
+		all[size]++
+	}
+	counts, buffers := a.bySite(func(v *view) bool {
+		return v.unseen && !v.open || !v.unseen && !v.sure && v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+	})
+	for site, of := range counts {
+		for _, model := range []map[int64]int{all, z.gradientsOf} {
+			if ratio, ok := sameSizes(of, model); ok && ratio[0] == ratio[1] {
+				add(z.weightCopies, buffers[site])
+			}
+		}
+	}
+}
+
+// updatesOf finds temporaries with the sizes of gradients between a backward pass and the next forward pass of a program
+// without an optimizer.
+func (a *analysis) updatesOf(z *sizes) {
+	if a.optimizes() {
+		return
+	}
+	for i := range a.s.Buffers {
+		v := a.view(i)
+		if v.unseen || v.f.within != noPart || v.phase != lifetime.OtherPhase || v.outlives || z.gradientsOf[v.b.Requested] == 0 {
+			continue
+		}
+		if last, _ := a.around(v.b.Begin); last >= 0 && a.spans[last].phase == lifetime.Backward {
+			z.updates[i] = true
+		}
+	}
+}
+
+// optimizes reports whether an optimizer of PyTorch, or of a known library, ran.
+func (a *analysis) optimizes() bool {
+	return len(a.names) > 0 || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == lifetime.OptimizerPhase })
 }
 
 // statesWith returns how many bytes of states have one of the sizes.
@@ -195,9 +247,13 @@ func (a *analysis) unaccounted(z *sizes) {
 		v := a.view(i)
 		size := v.b.Requested
 		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.masters[i] && !z.buckets[i] &&
-			z.parametersOf[size] < z.gradientsOf[size] && a.firstSpanAfter(v.b.Begin) {
-			z.parameters[i] = true
-			z.parametersOf[size]++
+			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
+			if z.parametersOf[size] < z.gradientsOf[size] {
+				z.parameters[i] = true
+				z.parametersOf[size]++
+			} else if v.open && !a.optimizes() {
+				z.states[i] = true
+			}
 		}
 	}
 }
@@ -318,7 +374,7 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 
 // has reports whether sizes tell something of buffer i.
 func (z *sizes) has(i int) bool {
-	return z.gradientCopies[i] || z.buckets[i] || z.masters[i] || z.parameters[i] || z.states[i] || z.gradients[i] || z.weights[i] || z.copies[i]
+	return z.gradientCopies[i] || z.buckets[i] || z.masters[i] || z.weightCopies[i] || z.updates[i] || z.parameters[i] || z.states[i] || z.gradients[i] || z.weights[i] || z.copies[i]
 }
 
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have

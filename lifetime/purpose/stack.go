@@ -74,6 +74,7 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "_apply", inSetup, converting},
 	{"torch/nn/modules/module.py", "zero_grad", inOptimizer, clearsGrads},
 	{"torch/nn/modules/linear.py", "forward", noPart, linear},
+	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", noPart, linear},
 	{"torch/nn/modules/", "__init__", inSetup, constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", inSetup, initializes},
 	{"torch/nn/parameter.py", "__deepcopy__", inSetup, ofParameter},
@@ -134,11 +135,12 @@ type reader struct {
 	frames []frameFacts
 	paths  map[call]pathID
 
-	engineKnown uint8 // 0: not yet looked, 1: no, 2: yes
+	callers     []pathID // by pathID
+	engineKnown uint8    // 0: not yet looked, 1: no, 2: yes
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}}
+	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}, callers: []pathID{0}}
 }
 
 // of returns what a stack says.
@@ -222,6 +224,17 @@ func (r *reader) path(c call) pathID {
 	if !ok {
 		id = pathID(len(r.paths) + 1)
 		r.paths[c] = id
+		r.callers = append(r.callers, c.caller)
 	}
 	return id
+}
+
+// calls reports whether path is at the end of a path that begins with caller.
+func (r *reader) calls(caller, path pathID) bool {
+	for ; path != 0; path = r.callers[path] {
+		if path == caller {
+			return true
+		}
+	}
+	return false
 }
