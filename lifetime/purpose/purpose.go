@@ -59,6 +59,7 @@ type analysis struct {
 	sizes   *sizes // nil in the first pass
 	isTorch bool
 
+	temporaries   map[int64]int             // of each forward pass, at least, by size
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -125,6 +126,7 @@ func (a *analysis) phases() {
 	a.optimizerSteps(a.s.Marks)
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	calls := rootCalls{last: -1}
+	lines := a.hasLines()
 	between := false // the program allocated outside of all passes since the last span
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -136,7 +138,7 @@ func (a *analysis) phases() {
 		if phase == lifetime.UnknownPhase {
 			calls.ended = calls.ended || f.python
 			between = between || f.rooted
-			if !calls.sameLine(f) || a.last() != lifetime.Forward {
+			if !lines || !calls.sameLine(f) || a.last() != lifetime.Forward {
 				continue
 			}
 			phase, between = lifetime.Forward, false // works on the result of the call
@@ -187,6 +189,11 @@ func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
 
 // sameLine reports whether the line that made the last call allocated.
 func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && f.path == r.root }
+
+// hasLines reports whether stacks have the lines of calls. Those of traces have functions.
+func (a *analysis) hasLines() bool {
+	return a.s.Source < len(a.c.Sources) && a.c.Sources[a.s.Source].Traits.Stacks
+}
 
 func (r *rootCalls) end(lasts []bool) {
 	if r.last >= 0 {

@@ -65,14 +65,16 @@ var Rules = []Rule{
 		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.parameters[v.i] })},
 	{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
 		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.states[v.i] })},
-	{"trained_size", lifetime.FromSize, 0.75, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
+	{"trained_size", lifetime.FromSize, 0.85, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
 		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.parameters[v.i] })},
-	{"state_size", lifetime.FromSize, 0.55, "older than the window, with the size of a gradient, and more than the parameters are; a copy of the model looks the same", "",
+	{"state_size", lifetime.FromSize, 0.7, "older than the window, with the size of a gradient, and more than the parameters are; a copy of the model looks the same", "",
 		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.states[v.i] })},
-	{"copied_parameter", lifetime.FromSize, 0.6, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
+	{"copied_parameter", lifetime.FromSize, 0.75, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
 		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.copies[v.i] })},
 	{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
 		is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes != nil && v.sizes.gradients[v.i] })},
+	{"quantized_weights", lifetime.FromSize, 0.7, "older than the window; each pass makes a temporary of twice or four times its size: it converts them, and modules keep quantized weights as buffers", "",
+		is(lifetime.ModelBuffer, keep, func(v *view) bool { return v.sizes != nil && v.sizes.quantized[v.i] })},
 	{"older_weights", lifetime.FromSize, 0.55, "older than the window and still there at its end, with the size of no gradient", "",
 		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.weights[v.i] })},
 	{"named_parameter", lifetime.FromFrames, 0.99, "a Parameter is moved, cast or copied", "torch/nn/parameter.py, Parameter.__deepcopy__",
@@ -123,7 +125,7 @@ var Rules = []Rule{
 		always(lifetime.Activation, func(v *view) bool { return v.keptOver() })},
 	{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
 		always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
-	{"kept_between_calls", lifetime.FromLifetime, 0.6, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
+	{"kept_between_calls", lifetime.FromLifetime, 0.85, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
 		always(lifetime.Cache, func(v *view) bool {
 			return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.crosses(v.b, lifetime.Forward) > 0
 		})},
@@ -131,7 +133,7 @@ var Rules = []Rule{
 		always(lifetime.TemporaryData, func(v *view) bool {
 			return v.phase == lifetime.Forward && v.sure && !v.open && v.crosses(v.b, lifetime.Backward) == 0
 		})},
-	{"held_by_python", lifetime.FromLifetime, 0.6, "a variable held it through the backward pass; the graph may have, too", "",
+	{"held_by_python", lifetime.FromLifetime, 0.9, "a variable held it through the backward pass; the graph may have, too", "",
 		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && !v.open && !v.long })},
 	{"result", lifetime.FromLifetime, 0.5, "it was alive at the end and no pass followed", "",
 		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.open && !v.trains })},
@@ -144,11 +146,11 @@ var Rules = []Rule{
 		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
 			return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
 		})},
-	{"freed_by_graph", lifetime.FromLifetime, 0.9, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
+	{"freed_by_graph", lifetime.FromLifetime, 0.85, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
 		always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
 	{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 		always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-	{"kept_by_program", lifetime.FromLifetime, 0.4, "the program keeps it beside its modules", "",
+	{"kept_by_program", lifetime.FromLifetime, 0.75, "the program keeps it beside its modules", "",
 		always(lifetime.Cache, func(v *view) bool {
 			return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
 		})},

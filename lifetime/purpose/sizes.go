@@ -2,6 +2,7 @@ package purpose
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -13,6 +14,7 @@ type sizes struct {
 	gradientCopies, buckets, masters    map[int]bool
 	parameters, states, gradients       map[int]bool // of memory from before the window, and of parameters that nothing else tells
 	weightCopies, updates               map[int]bool // kept copies of all parameters; temporaries of updates without an optimizer
+	quantized                           map[int]bool // weights that each pass converts to a larger type
 	weights, copies                     map[int]bool // from before the window, with no gradient; copies of parameters
 	counted                             map[int]bool // parameters and states whose numbers are exactly those of the optimizer
 	gradientsOf, copiesOf, parametersOf map[int64]int
@@ -30,7 +32,7 @@ var statesOf = map[string]int{
 func (a *analysis) measure() *sizes {
 	z := &sizes{
 		gradientCopies: map[int]bool{}, buckets: map[int]bool{}, masters: map[int]bool{}, parameters: map[int]bool{}, states: map[int]bool{},
-		weightCopies: map[int]bool{}, updates: map[int]bool{}, gradients: map[int]bool{}, weights: map[int]bool{}, copies: map[int]bool{}, counted: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
+		weightCopies: map[int]bool{}, quantized: map[int]bool{}, updates: map[int]bool{}, gradients: map[int]bool{}, weights: map[int]bool{}, copies: map[int]bool{}, counted: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
 	}
 	z.gradientsOf = a.together(lifetime.Gradient)
 	params := a.seenParameters()
@@ -374,7 +376,7 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 
 // has reports whether sizes tell something of buffer i.
 func (z *sizes) has(i int) bool {
-	return z.gradientCopies[i] || z.buckets[i] || z.masters[i] || z.weightCopies[i] || z.updates[i] || z.parameters[i] || z.states[i] || z.gradients[i] || z.weights[i] || z.copies[i]
+	return z.gradientCopies[i] || z.buckets[i] || z.masters[i] || z.weightCopies[i] || z.updates[i] || z.parameters[i] || z.states[i] || z.gradients[i] || z.quantized[i] || z.weights[i] || z.copies[i]
 }
 
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
@@ -400,6 +402,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
 		case !a.trains:
+			if a.converts(size, n) {
+				add(z.quantized, buffers)
+			}
 			add(z.weights, buffers)
 		case size <= 8 && g == 0: // counters of steps and batches
 			if size == 4 && known {
@@ -434,6 +439,51 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			add(z.states, rest[len(rest)-states:])
 		}
 	}
+}
+
+// converts reports whether every pass makes temporaries of twice or four times a size, at least n: it converts weights of
+// 8 or 16 bits.
+func (a *analysis) converts(size int64, n int) bool {
+	if size < smallWeight {
+		return false
+	}
+	if a.temporaries == nil {
+		a.temporaries = a.temporariesOfPasses()
+	}
+	return a.temporaries[2*size] >= n || a.temporaries[4*size] >= n
+}
+
+// smallWeight is a size below which weights are not quantized: vectors.
+const smallWeight = 4096
+
+// temporariesOfPasses returns how many temporaries of a size each forward pass has at least.
+func (a *analysis) temporariesOfPasses() map[int64]int {
+	least := map[int64]int{}
+	passes := make([]map[int64]int, len(a.spans))
+	for i := range a.s.Buffers {
+		last, _ := a.around(a.s.Buffers[i].Begin)
+		if last < 0 || a.out[i].Category != lifetime.TemporaryData || a.out[i].Phase != lifetime.Forward {
+			continue
+		}
+		if passes[last] == nil {
+			passes[last] = map[int64]int{}
+		}
+		passes[last][a.s.Buffers[i].Requested]++
+	}
+	first := true
+	for _, pass := range passes {
+		switch {
+		case pass == nil:
+		case first:
+			least, first = pass, false
+		default:
+			maps.DeleteFunc(least, func(size int64, n int) bool { return pass[size] == 0 })
+			for size, n := range least {
+				least[size] = min(n, pass[size])
+			}
+		}
+	}
+	return least
 }
 
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together.
