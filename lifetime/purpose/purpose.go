@@ -95,7 +95,7 @@ func (a *analysis) phaseOf(f *facts, t int64) lifetime.Phase {
 	switch {
 	case f.within == inOptimizer:
 		return lifetime.OptimizerPhase
-	case f.engine, f.python && !f.rooted && a.r.engine(), f.within == inBackwardCall:
+	case f.engine, f.python && !f.rooted && a.r.engine(), f.within == inBackwardCall, f.flags&recomputes != 0:
 		return lifetime.Backward
 	case f.within == inModule:
 		return lifetime.Forward

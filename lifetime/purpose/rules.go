@@ -1,6 +1,8 @@
 package purpose
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -109,9 +111,9 @@ var Rules = []Rule{
 		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure })},
 
 	{"recomputed", lifetime.FromLifetime, 0.93, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
-		always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph })},
-	{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it", "torch/utils/checkpoint.py",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && !v.outlives })},
+		always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph && !v.freedInRecomputation() })},
+	{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it, or, if that is not recorded, the recomputation goes on after its free", "torch/utils/checkpoint.py",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
 	{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
 		always(lifetime.Gradient, func(v *view) bool {
 			return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
@@ -215,7 +217,20 @@ func (a *analysis) freedByNext(span int) bool {
 
 // inRecomputation reports whether Python code allocated in the thread of the autograd engine.
 func (v *view) inRecomputation() bool {
-	return v.phase == lifetime.Backward && v.sure && v.f.python && (v.f.engine || !v.f.rooted) && v.f.within != inBackwardCall
+	return v.phase == lifetime.Backward && v.sure && v.f.python && (v.f.engine || !v.f.rooted || v.f.flags&recomputes != 0) && v.f.within != inBackwardCall
+}
+
+// freedInRecomputation reports, for frees without stacks, whether the next allocation after the free recomputes, too.
+func (v *view) freedInRecomputation() bool {
+	if v.freed != nil || v.open {
+		return false
+	}
+	next, _ := slices.BinarySearchFunc(v.s.Buffers, v.b.End, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	if next == len(v.s.Buffers) {
+		return false
+	}
+	after := v.view(next)
+	return after.inRecomputation()
 }
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.

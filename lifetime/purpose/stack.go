@@ -57,13 +57,13 @@ const (
 	sendsGrads // buckets of DDP
 	cublas
 	cublasLt
-	linear      // torch.nn.functional.linear or Linear.forward
-	accumulates // the node AccumulateGrad
+	linear     // torch.nn.functional.linear or Linear.forward
+	recomputes // checkpointing runs a part of the forward pass again
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
 // Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
-// torch/_tensor.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/data, torch/nn/parallel/distributed.py.
+// torch/_tensor.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data, torch/nn/parallel/distributed.py.
 var functions = []struct {
 	file      string // part of the path
 	functions string // separated by spaces; "" = all
@@ -97,6 +97,7 @@ var functions = []struct {
 	{"torch/_tensor.py", "backward", inBackwardCall, 0},
 	{"torch/autograd/__init__.py", "backward grad _make_grads", inBackwardCall, 0},
 	{"torch/autograd/graph.py", "_engine_run_backward", inBackwardCall, 0},
+	{"torch/utils/checkpoint.py", "unpack_hook recompute_fn backward", noPart, recomputes},
 	{"torch/utils/data/", "", inSetup, loadsData},
 	{"/accelerate/data_loader.py", "", inSetup, loadsData},
 	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", inSetup, sendsGrads},
@@ -171,9 +172,6 @@ func (r *reader) add(id lifetime.StackID) facts {
 	case lifetime.Engine, lifetime.Node:
 		// Python frames outside of the engine made the node, or called the engine.
 		f.engine, f.python, f.within, f.flags = true, false, noPart, 0
-		if strings.Contains(l.Function, "AccumulateGrad") {
-			f.flags |= accumulates
-		}
 		return f
 	case lifetime.Runtime:
 		switch l.Name() {
