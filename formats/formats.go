@@ -87,6 +87,8 @@ type Input struct {
 	// Progress, if set, is called for each file with its size in bytes (0 = unknown).
 	// The function that it returns is called with the number of bytes of each read.
 	Progress func(file string, size int64) func(n int)
+	// Categories, if set, replace the categories of buffers that memlane finds.
+	Categories *purpose.Overrides
 	// Stop, if set, is called before each read. Its first error ends the reading, and
 	// Open returns it. Later calls must return an error too.
 	Stop func() error
@@ -108,12 +110,23 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return from.finish(file, b)
+	c, err := from.finish(file, b)
+	if err == nil && in.Categories != nil {
+		in.Categories.Add(&c.Tables, c.Spaces)
+	}
+	return c, err
 }
 
 // OpenOutline returns the same as the Outline of Open's result: the peak and the end of
 // each space. It takes less time and memory than Open, and fails like it.
 func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
+	if in.Categories != nil { // they need the whole capture
+		c, err := Open(file, in)
+		if err != nil {
+			return nil, err
+		}
+		return c.Outline(), nil
+	}
 	b := build.New(in.Keep | build.PeakAndEnd)
 	from, err := readAll(file, in, b)
 	if err != nil {

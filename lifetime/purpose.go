@@ -1,5 +1,7 @@
 package lifetime
 
+import "slices"
+
 // Purpose says what a buffer is for. Package purpose finds it.
 type Purpose struct {
 	Category Category
@@ -7,7 +9,8 @@ type Purpose struct {
 	Evidence Evidence
 	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
 	Confidence float32
-	Rule       string // name of the rule of package purpose; "" if Category is Unknown
+	Rule       string // name of the rule of package purpose, or FILE:LINE of a person's own; "" if not known
+	Own        string // name of a category that a person made; Category is then Unknown
 	Module     string // the nn.Module that allocated it: a path, or a chain of names, outermost first; "" = not known
 }
 
@@ -28,6 +31,14 @@ func (s *Space) PurposeOf(buffer int) PurposeID {
 		return 0
 	}
 	return s.Purposes[buffer]
+}
+
+// Name returns the name of the category: of Category, or Own.
+func (p Purpose) Name() string {
+	if p.Own != "" {
+		return p.Own
+	}
+	return p.Category.String()
 }
 
 // Category is the role of a buffer in a training or inference program.
@@ -52,6 +63,9 @@ var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "o
 
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }
+
+// CategoryOf returns the category of a name; UnknownCategory if there is none.
+func CategoryOf(name string) Category { return Category(max(0, slices.Index(categoryNames[:], name))) }
 
 // Phase is the part of a step that allocated a buffer.
 type Phase uint8
@@ -80,9 +94,10 @@ const (
 	FromLifetime          // when it was allocated and freed, and by whom
 	FromFrames            // its call stack
 	FromRecord            // the program or the producer said so
+	FromUser              // a person's rule says so
 )
 
-var evidenceNames = [...]string{"none", "size", "lifetime", "frames", "recorded"}
+var evidenceNames = [...]string{"none", "size", "lifetime", "frames", "recorded", "given"}
 
 // String returns the name used in JSON.
 func (e Evidence) String() string { return evidenceNames[e] }

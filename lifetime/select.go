@@ -262,16 +262,20 @@ func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 	}
 }
 
-// Category returns what memory is for: its kind in a compiled program and for kinds without buffers, else what the producer
-// recorded, else the category of its purpose; "" = not recorded and not judged.
+// Category returns what memory is for: its kind in a compiled program and for kinds without buffers, else what the user or,
+// without that, the producer said, else the category of its purpose; "" = not recorded and not judged.
 func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) string {
 	switch {
 	case s.Axis == ProgramOrder || !k.OfBuffers():
 		return k.String()
-	case t.Sites[site].Region != "" || purpose == 0:
+	case purpose == 0:
 		return t.Sites[site].Region
 	}
-	return t.Purpose(purpose).Category.String()
+	p := t.Purpose(purpose)
+	if region := t.Sites[site].Region; region != "" && p.Evidence != FromUser {
+		return region
+	}
+	return p.Name()
 }
 
 // Name returns the name of the capture: its file, or the folder of its files.

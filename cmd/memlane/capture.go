@@ -131,6 +131,9 @@ func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.S
 	if err != nil {
 		return err
 	}
+	if r.in.Categories, err = categoriesOf(c); err != nil {
+		return err
+	}
 	r.in.Stop = func() error {
 		return cmp.Or(context.Cause(c.Context), limit.Check())
 	}

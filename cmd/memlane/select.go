@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -46,8 +48,32 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "module", Usage: "only programs named `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
 		&cli.StringFlag{Name: "min-size", Usage: "only buffers of at least `SIZE`, such as 1MiB"},
+		categoriesFlag(),
 		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of category `NAME`, as listed by peak"}, categories...),
 	), inputFlags()...)
+}
+
+// categoriesFlag returns --categories.
+func categoriesFlag() cli.Flag {
+	return &cli.StringFlag{Name: "categories", TakesFile: true, Usage: "categories of your own: lines of `FILE` such as\n'teacher frame=teacher.py size=1MiB..'"}
+}
+
+// categoriesOf reads the file of --categories; nil without the flag.
+func categoriesOf(c *cli.Context) (*purpose.Overrides, error) {
+	name := c.String("categories")
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	defer f.Close()
+	own, err := purpose.ReadOverrides(name, f)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	return own, nil
 }
 
 // categories are those of the buffers of compiled programs. Other captures have the

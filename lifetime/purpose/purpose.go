@@ -25,11 +25,7 @@ func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
 
 // Add sets the purposes of the buffers of spaces of programs of PyTorch. It reads every stack once and every buffer a few times.
 func Add(t *lifetime.Tables, spaces []*lifetime.Space) {
-	ids := map[lifetime.Purpose]lifetime.PurposeID{}
-	for id, p := range t.Purposes {
-		ids[p] = lifetime.PurposeID(id)
-	}
-	delete(ids, lifetime.Purpose{}) // not judged
+	number := numbered(t)
 	for _, s := range spaces {
 		all := of(t, s)
 		if all == nil {
@@ -37,13 +33,25 @@ func Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 		}
 		s.Purposes = make([]lifetime.PurposeID, len(all))
 		for i, p := range all {
-			id, ok := ids[p]
-			if !ok {
-				id = lifetime.PurposeID(len(t.Purposes))
-				ids[p], t.Purposes = id, append(t.Purposes, p)
-			}
-			s.Purposes[i] = id
+			s.Purposes[i] = number(p)
 		}
+	}
+}
+
+// numbered returns a function that returns the number of a purpose. The first time, it adds the purpose to t.
+func numbered(t *lifetime.Tables) func(lifetime.Purpose) lifetime.PurposeID {
+	ids := map[lifetime.Purpose]lifetime.PurposeID{}
+	for id, p := range t.Purposes {
+		ids[p] = lifetime.PurposeID(id)
+	}
+	delete(ids, lifetime.Purpose{}) // 0 is for buffers that were not judged
+	return func(p lifetime.Purpose) lifetime.PurposeID {
+		id, ok := ids[p]
+		if !ok {
+			id = lifetime.PurposeID(len(t.Purposes))
+			ids[p], t.Purposes = id, append(t.Purposes, p)
+		}
+		return id
 	}
 }
 
@@ -192,7 +200,7 @@ func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && 
 
 // hasLines reports whether stacks have the lines of calls. Those of traces have functions.
 func (a *analysis) hasLines() bool {
-	return a.s.Source < len(a.c.Sources) && a.c.Sources[a.s.Source].Traits.Stacks
+	return a.s.Source < len(a.t.Sources) && a.t.Sources[a.s.Source].Traits.Stacks
 }
 
 func (r *rootCalls) end(lasts []bool) {

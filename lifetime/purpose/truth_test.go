@@ -15,7 +15,6 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 const meaning = "../../testdata/meaning"
@@ -84,14 +83,13 @@ func answers(t *testing.T, file string, all truth) (found []judged) {
 	}
 	i := slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Device == "cuda:0" })
 	s := c.Spaces[i]
-	purposes := purpose.Of(c, s)
 	var seen []lifetime.Purpose
 	unseen := map[uint64]lifetime.Purpose{}
 	for k, b := range s.Buffers {
 		if b.Edge&lifetime.BeginUnseen != 0 {
-			unseen[b.Addr] = purposes[k]
+			unseen[b.Addr] = c.Purpose(s.PurposeOf(k))
 		} else {
-			seen = append(seen, purposes[k])
+			seen = append(seen, c.Purpose(s.PurposeOf(k)))
 		}
 	}
 	rows := slices.DeleteFunc(slices.Clone(all.Rows), func(r row) bool { return r.alloc == nil })

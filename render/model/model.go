@@ -100,7 +100,7 @@ type buffer struct {
 	Category   string  `json:"category"` // "unknown": the capture does not tell it
 	Phase      string  `json:"phase"`    // that allocated it
 	Module     string  `json:"module"`
-	How        string  `json:"category_how"`        // recorded, frames, lifetime, size or none
+	How        string  `json:"category_how"`        // given, recorded, frames, lifetime, size or none
 	Rule       string  `json:"category_rule"`       // that found the category
 	Confidence float32 `json:"category_confidence"` // 0 to 1
 }

@@ -145,7 +145,7 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	}
 	labels := siteLabels{kind: kind, leak: b.options.Marks.At(s, c.site).Label, op: op, region: site.Region, shape: site.Shape, dtype: site.DType}
 	if p := b.capture.Purpose(c.purpose); c.purpose > 0 {
-		labels.category, labels.phase, labels.module = p.Category.String(), p.Phase.String(), p.Module
+		labels.category, labels.phase, labels.module = p.Name(), p.Phase.String(), p.Module
 	}
 	return labels
 }

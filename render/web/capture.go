@@ -92,7 +92,7 @@ func documentOf(c Capture, place []places) document {
 	}
 	d.Purposes = [][3]string{{}}
 	for _, p := range c.Purposes[1:] {
-		d.Purposes = append(d.Purposes, [3]string{p.Category.String(), p.Phase.String(), p.Module})
+		d.Purposes = append(d.Purposes, [3]string{p.Name(), p.Phase.String(), p.Module})
 	}
 	index := map[*lifetime.Space]int{}
 	for i, s := range c.Spaces {
