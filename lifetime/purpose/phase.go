@@ -40,9 +40,15 @@ func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 }
 
 // inStep reports whether t is in a call of an optimizer.
-func (l *timeline) inStep(t int64) bool {
+func (l *timeline) inStep(t int64) bool { return t < l.stepEnd(t) }
+
+// stepEnd returns the end of the call of an optimizer that t is in; t if it is in none.
+func (l *timeline) stepEnd(t int64) int64 {
 	i, _ := slices.BinarySearchFunc(l.steps, t+1, func(m lifetime.Mark, t int64) int { return cmp.Compare(m.Begin, t) })
-	return i > 0 && t < l.steps[i-1].End
+	if i == 0 {
+		return t
+	}
+	return max(t, l.steps[i-1].End)
 }
 
 // add adds an allocation whose phase is known. begins reports whether another call begins with it.

@@ -67,7 +67,8 @@ type analysis struct {
 	sizes   *sizes // nil in the first pass
 	isTorch bool
 
-	temporaries   map[int64]int             // of each forward pass, at least, by size
+	convertedOnce map[int64]bool            // see converted; nil = not computed
+	keptOnce      map[int64]bool            // see keptBySteps; nil = not computed
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -286,6 +287,19 @@ func (a *analysis) judge() {
 	}
 }
 
+// keptBySteps returns the sizes of the buffers that steps of the optimizer allocate and keep.
+func (a *analysis) keptBySteps() map[int64]bool {
+	if a.keptOnce == nil {
+		a.keptOnce = map[int64]bool{}
+		for i := range a.s.Buffers {
+			if v := a.view(i); !v.unseen && v.phase == lifetime.OptimizerPhase && v.sure && v.outlives {
+				a.keptOnce[v.b.Requested] = true
+			}
+		}
+	}
+	return a.keptOnce
+}
+
 // weakest is the confidence of the answers that repeat counts.
 const weakest = 0.6
 
@@ -345,12 +359,16 @@ func (a *analysis) repeat() {
 			continue
 		}
 		if c := counts[k]; c != nil {
-			if best, share := most(c); share >= 0.75 {
+			if best, share := most(c); share >= 0.75 && (best != lifetime.TemporaryData || !k.free || a.beforeAll(b.End)) {
 				p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), Repeats
 			}
 		}
 	}
 }
+
+// beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older than the
+// window.
+func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.spans[1].begin }
 
 // categories is the number of categories.
 const categories = int(lifetime.Cache) + 1
@@ -389,7 +407,8 @@ func (a *analysis) view(i int) view {
 	v := view{analysis: a, i: i, b: b, f: a.at(b), freed: a.freed(i), phase: a.out[i].Phase, sure: a.sure[i],
 		unseen: b.Edge&lifetime.BeginUnseen != 0, open: b.Edge&lifetime.EndOpen != 0, byGraph: a.byGraph(i)}
 	_, next := a.around(b.Begin)
-	v.outlives = next < len(a.spans) && a.spans[next].begin < b.End
+	stepped := a.stepEnd(b.Begin)
+	v.outlives = next < len(a.spans) && a.spans[next].begin < b.End || v.open && stepped > b.Begin && stepped != a.s.End
 	switch {
 	case v.unseen:
 		v.long = v.open

@@ -107,8 +107,10 @@ var Rules = []Rule{
 		always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && v.outlives })},
 	{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
 		always(lifetime.OptimizerState, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && v.outlives && !v.byGraph })},
+	{"replaced_state", lifetime.FromLifetime, 0.9, "older than the window; a step of the optimizer frees it and keeps a new buffer of its size", "torch/optim/optimizer.py, profile_hook_step",
+		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.unseen && !v.open && v.inStep(v.b.End) && v.keptBySteps()[v.b.Requested] })},
 	{"used_by_optimizer", lifetime.FromLifetime, 0.97, "the optimizer frees it before the step ends", "torch/optim/optimizer.py, profile_hook_step",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure })},
+		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && !v.open })},
 
 	{"recomputed", lifetime.FromLifetime, 0.9, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
 		always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph && !v.freedInRecomputation() })},

@@ -2,7 +2,6 @@ package purpose
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -402,7 +401,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
 		case !a.trains:
-			if a.converts(size, n) {
+			if a.converted(old)[size] {
 				add(z.quantized, buffers)
 			}
 			add(z.weights, buffers)
@@ -439,51 +438,6 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			add(z.states, rest[len(rest)-states:])
 		}
 	}
-}
-
-// converts reports whether every pass makes temporaries of twice or four times a size, at least n: it converts weights of
-// 8 or 16 bits.
-func (a *analysis) converts(size int64, n int) bool {
-	if size < smallWeight {
-		return false
-	}
-	if a.temporaries == nil {
-		a.temporaries = a.temporariesOfPasses()
-	}
-	return a.temporaries[2*size] >= n || a.temporaries[4*size] >= n
-}
-
-// smallWeight is a size below which weights are not quantized: vectors.
-const smallWeight = 4096
-
-// temporariesOfPasses returns how many temporaries of a size each forward pass has at least.
-func (a *analysis) temporariesOfPasses() map[int64]int {
-	least := map[int64]int{}
-	passes := make([]map[int64]int, len(a.spans))
-	for i := range a.s.Buffers {
-		last, _ := a.around(a.s.Buffers[i].Begin)
-		if last < 0 || a.out[i].Category != lifetime.TemporaryData || a.out[i].Phase != lifetime.Forward {
-			continue
-		}
-		if passes[last] == nil {
-			passes[last] = map[int64]int{}
-		}
-		passes[last][a.s.Buffers[i].Requested]++
-	}
-	first := true
-	for _, pass := range passes {
-		switch {
-		case pass == nil:
-		case first:
-			least, first = pass, false
-		default:
-			maps.DeleteFunc(least, func(size int64, n int) bool { return pass[size] == 0 })
-			for size, n := range least {
-				least[size] = min(n, pass[size])
-			}
-		}
-	}
-	return least
 }
 
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together.
