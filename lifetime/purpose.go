@@ -10,7 +10,7 @@ type Purpose struct {
 	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
 	Confidence float32
 	Rule       string // name of the rule of package purpose, or FILE:LINE of a person's own; "" if not known
-	Own        string // name of a category that a person made; Category is then Unknown
+	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
 	Module     string // the nn.Module that allocated it: a path, or a chain of names, outermost first; "" = not known
 }
 

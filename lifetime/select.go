@@ -262,8 +262,8 @@ func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 	}
 }
 
-// Category returns what memory is for: its kind in a compiled program and for kinds without buffers, else what the user or,
-// without that, the producer said, else the category of its purpose; "" = not recorded and not judged.
+// Category returns what memory is for: its kind in a compiled program and for kinds without buffers, else the category of its
+// purpose or, if that is not known, the producer's; "" = not recorded and not judged.
 func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) string {
 	switch {
 	case s.Axis == ProgramOrder || !k.OfBuffers():
@@ -272,8 +272,8 @@ func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) 
 		return t.Sites[site].Region
 	}
 	p := t.Purpose(purpose)
-	if region := t.Sites[site].Region; region != "" && p.Evidence != FromUser {
-		return region
+	if p.Category == UnknownCategory && p.Own == "" && t.Sites[site].Region != "" {
+		return t.Sites[site].Region // in the producer's words
 	}
 	return p.Name()
 }

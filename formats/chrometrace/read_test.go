@@ -365,7 +365,8 @@ func TestSumsOfTimeline(t *testing.T) {
 }
 
 // TestRawTimeline checks that rows of the raw form become buffers. Preexisting buffers
-// begin before the first row with a time. A buffer that changes its category continues.
+// begin before the first row with a time. A buffer that changes its category ends, and another one
+// continues it.
 // The model separates events at one instant by a nanosecond.
 func TestRawTimeline(t *testing.T) {
 	c := read(t, `[[-1, 1, 100, 0], [-1, 1, 0, 0], [5000, 2, 64, 3], [6000, 2, 64, 3], [7000, 3, -64, 3], [7000, 3, 64, 4], [8000, 4, 64, 3], [9000, 4, 64, 4],
@@ -378,8 +379,8 @@ func TestRawTimeline(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"0 of parameter from 5000 to 9901 end-open", "100 of parameter from 4999 to 9901 end-open", "64 of temporary from 5001 to 9000 -",
-		"64 of temporary from 6000 to 8000 -", "8 of unknown from 9800 to 9901 end-open", "8 of unknown from 9900 to 9901 end-open",
+		"0 of parameter from 5000 to 9901 end-open", "100 of parameter from 4999 to 9901 end-open", "64 of activation from 7001 to 9000 -",
+		"64 of temporary from 5001 to 7000 -", "64 of temporary from 6000 to 8000 -", "8 of unknown from 9800 to 9901 end-open", "8 of unknown from 9900 to 9901 end-open",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -32,7 +32,7 @@ type timeline struct {
 	sums  [][]int64
 	bad   int64 // rows of another form
 
-	moving []uint64 // buffers whose new version follows
+	moving []moved // buffers whose new version follows
 }
 
 // row gets numbers of a row, see scan.Handler.
@@ -86,6 +86,12 @@ func (t *timeline) feed(r *reader) {
 // version is a buffer of the timeline. Only its size and category are recorded.
 type version struct{ size, category int64 }
 
+// moved is a buffer whose next version follows.
+type moved struct {
+	number   uint64
+	category int64
+}
+
 // feedRaw adds the buffers of the raw form. Of several equal buffers it ends the oldest,
 // as the file does not identify them. The usage is the same.
 func (t *timeline) feedRaw(r *reader) {
@@ -113,9 +119,17 @@ func (t *timeline) feedRaw(r *reader) {
 			alive[v] = append(alive[v], next)
 			next++
 		case action == newVersion && row[2] >= 0: // after the row of its old version
-			if len(t.moving) > 0 {
-				alive[v] = append(alive[v], t.moving[0])
-				t.moving = t.moving[1:]
+			if len(t.moving) == 0 {
+				continue
+			}
+			old := t.moving[0]
+			t.moving = t.moving[1:]
+			alive[v] = append(alive[v], old.number)
+			if old.category != v.category { // a buffer has one category: another one continues it
+				report.Addr, report.Free = old.number, true
+				r.b.Report(ref, at, &report)
+				report.Free, report.Site = false, r.b.Site(lifetime.Site{Region: category(v.category)})
+				r.b.Report(ref, at, &report)
 			}
 			continue
 		case action != newVersion && action != destroy:
@@ -125,7 +139,7 @@ func (t *timeline) feedRaw(r *reader) {
 			r.b.Lose(loss.StateMismatch, 1, v.size, "a row frees a buffer that was not allocated")
 			continue
 		case action == newVersion: // its new version follows
-			t.moving = append(t.moving, alive[v][0])
+			t.moving = append(t.moving, moved{alive[v][0], v.category})
 			alive[v] = alive[v][1:]
 			continue
 		default:

@@ -8,18 +8,24 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// of returns the purpose of each buffer of a space; nil if no stack shows a program of PyTorch.
+// of returns the purpose of each buffer of a space; nil if nothing is known of any.
 func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
 	a := &analysis{t: t, s: s, r: newReader(t), out: make([]lifetime.Purpose, len(s.Buffers))}
 	a.phases()
-	if !a.isTorch {
-		return nil
+	if a.isTorch {
+		a.judge()
+		a.sizes = a.measure()
+		a.judge()
+		a.repeat()
+		a.modules()
+	} else {
+		a.scopes()
+		a.judge()
+		a.own()
+		if !slices.ContainsFunc(a.out, func(p lifetime.Purpose) bool { return p != lifetime.Purpose{} }) {
+			return nil
+		}
 	}
-	a.judge()
-	a.sizes = a.measure()
-	a.judge()
-	a.repeat()
-	a.modules()
 	return a.out
 }
 
@@ -69,6 +75,7 @@ type analysis struct {
 
 	convertedOnce map[int64]bool            // see converted; nil = not computed
 	keptOnce      map[int64]bool            // see keptBySteps; nil = not computed
+	firstBackward int64                     // of a compiled program: first allocation of its backward part
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -300,6 +307,40 @@ func (a *analysis) keptBySteps() map[int64]bool {
 	return a.keptOnce
 }
 
+// own keeps the categories of producers that are none of memlane: "autograd detail" of PyTorch's memory timeline, and the
+// arguments, results and constants of compiled programs whose role is not known.
+func (a *analysis) own() {
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		if p.Category != lifetime.UnknownCategory {
+			continue
+		}
+		switch region := a.t.Sites[b.Site].Region; {
+		case region == autogradDetail:
+			p.Own = region
+		case b.Kind == lifetime.Parameter && a.isDonated(b):
+			p.Own = "donated argument"
+		case b.Kind == lifetime.Parameter:
+			p.Own = "argument"
+		case b.Kind == lifetime.Output, b.Kind == lifetime.Constant:
+			p.Own = b.Kind.String()
+		default:
+			continue
+		}
+		p.Evidence, p.Confidence, p.Rule = lifetime.FromRecord, 1, Rules[0].Name
+	}
+}
+
+// autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd. (torch/profiler/_memory_profiler.py)
+const autogradDetail = "autograd detail"
+
+// isDonated reports whether a result of the program may overwrite an argument.
+func (a *analysis) isDonated(b *lifetime.Buffer) bool {
+	return slices.ContainsFunc(a.s.Regions, func(r lifetime.Region) bool {
+		return r.Uses&lifetime.ForOutput != 0 && b.Addr >= r.Addr && b.Addr-r.Addr < uint64(max(r.Size, 0))
+	})
+}
+
 // weakest is the confidence of the answers that repeat counts.
 const weakest = 0.6
 
@@ -309,8 +350,12 @@ const weak = 0.65
 // apply applies the rules to one buffer.
 func (a *analysis) apply(i int) {
 	v := a.view(i)
-	for k := range Rules {
-		r := &Rules[k]
+	rules := Rules
+	if !a.isTorch {
+		rules = Rules[:general]
+	}
+	for k := range rules {
+		r := &rules[k]
 		if category, phase, ok := r.match(&v); ok {
 			p := &a.out[i]
 			p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, r.Name

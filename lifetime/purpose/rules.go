@@ -27,6 +27,9 @@ const (
 	hopper    = 32 << 20                // bytes of ":4096:8"
 )
 
+// general is the number of the rules that hold for captures of all programs.
+const general = 5
+
 // Rules lists all rules. The first one that fits a buffer counts.
 var Rules = []Rule{
 	{"recorded", lifetime.FromRecord, 1, "the producer wrote the category of the tensor", "torch/profiler/_memory_profiler.py, Category",
@@ -34,6 +37,21 @@ var Rules = []Rule{
 			c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
 			return c, keep, c != lifetime.UnknownCategory
 		}},
+	{"argument_name", lifetime.FromFrames, 0.85, "an argument of a compiled program, by the name of the function's parameter", "jax/_src/api_util.py, names of arguments",
+		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			c := argument(v.t.Sites[v.b.Site].Op)
+			return c, keep, v.b.Kind == lifetime.Parameter && c != lifetime.UnknownCategory
+		}},
+	{"kept_for_derivatives", lifetime.FromLifetime, 0.85, "the forward part of a differentiated program computes it, and it is alive when the backward part begins", "jax/_src/interpreters/ad.py, jvp and transpose",
+		always(lifetime.Activation, func(v *view) bool {
+			return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward && v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
+		})},
+	{"program_temporary", lifetime.FromRecord, 0.97, "the compiler's assignment says that it lives between two instructions", "xla/service/buffer_assignment.h",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
+	{"kernel_temporary", lifetime.FromRecord, 0.97, "the kernel of an operation allocated it for itself: region temp", "tensorflow/core/framework/op_kernel.cc, allocate_temp",
+		always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Plain && v.t.Sites[v.b.Site].Region == "temp" })},
+
+	// The rules from here on are for PyTorch.
 	{"library_workspace", lifetime.FromFrames, 0.99, "a function of the library allocates its workspace", "aten/src/ATen/cuda/CublasHandlePool.cpp",
 		always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
 	{"workspace_size", lifetime.FromSize, 0.97, "cuBLAS gets a workspace of this size for each handle and stream and keeps it", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
@@ -163,7 +181,7 @@ var Rules = []Rule{
 // recorded maps the categories of PyTorch's memory timeline, and of other producers, to categories.
 var recorded = map[string]lifetime.Category{
 	"parameter": lifetime.ModelParameter, "optimizer_state": lifetime.OptimizerState, "input": lifetime.Input, "temporary": lifetime.TemporaryData,
-	"activation": lifetime.Activation, "gradient": lifetime.Gradient,
+	"optimizer state": lifetime.OptimizerState, "activation": lifetime.Activation, "gradient": lifetime.Gradient,
 }
 
 // always returns a rule for a category in the phase of the stack.

@@ -371,7 +371,9 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 			Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site, Edges: edges(b.Edge), Kind: b.Kind.String(),
 		}
 		p := c.Purpose(s.PurposeOf(i))
-		out.Category = cmp.Or(c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)), lifetime.UnknownCategory.String())
+		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder || out.Category == "" {
+			out.Category = p.Name() // the kind has a field of its own
+		}
 		out.Phase, out.Module = p.Phase.String(), c.ModuleOf(b.Site, s.PurposeOf(i))
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {
