@@ -288,6 +288,9 @@ func (a *analysis) byGraph(i int) bool {
 // judge gives each buffer the category of the first rule that fits.
 func (a *analysis) judge() {
 	for i := range a.s.Buffers {
+		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && a.t.Sites[b.Site].Region == "" {
+			continue // no general rule fits
+		}
 		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && (p.Confidence < weak || a.sizes.has(i)) {
 			a.apply(i)
 		}

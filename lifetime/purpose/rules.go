@@ -39,8 +39,11 @@ var Rules = []Rule{
 		}},
 	{"argument_name", lifetime.FromFrames, 0.85, "an argument of a compiled program, by the name of the function's parameter", "jax/_src/api_util.py, names of arguments",
 		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			if v.b.Kind != lifetime.Parameter {
+				return 0, 0, false
+			}
 			c := argument(v.t.Sites[v.b.Site].Op)
-			return c, keep, v.b.Kind == lifetime.Parameter && c != lifetime.UnknownCategory
+			return c, keep, c != lifetime.UnknownCategory
 		}},
 	{"kept_for_derivatives", lifetime.FromLifetime, 0.85, "the forward part of a differentiated program computes it, and it is alive when the backward part begins", "jax/_src/interpreters/ad.py, jvp and transpose",
 		always(lifetime.Activation, func(v *view) bool {
