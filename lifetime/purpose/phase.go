@@ -75,10 +75,9 @@ func (l *timeline) around(t int64) (last, next int) {
 	return i - 1, i
 }
 
-// crosses counts the spans of a phase that begin after b was allocated and before it was freed.
-func (l *timeline) crosses(b *lifetime.Buffer, phase lifetime.Phase) (n int) {
-	_, i := l.around(b.Begin)
-	for ; i < len(l.spans) && l.spans[i].begin < b.End && n < longLived; i++ {
+// crosses counts the spans of a phase from span number i on that begin before an instant, up to longLived.
+func (l *timeline) crosses(i int, end int64, phase lifetime.Phase) (n int) {
+	for ; i < len(l.spans) && l.spans[i].begin < end && n < longLived; i++ {
 		if l.spans[i].phase == phase {
 			n++
 		}

@@ -12,6 +12,7 @@ import (
 func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
 	a := &analysis{t: t, s: s, r: newReader(t), out: make([]lifetime.Purpose, len(s.Buffers))}
 	a.phases()
+	a.survey()
 	if a.isTorch {
 		a.judge()
 		a.sizes = a.measure()
@@ -70,12 +71,15 @@ type analysis struct {
 	sure    []bool // the phase is known from frames, a record or the order of passes
 	lasts   []bool // last allocation of a call of a root module
 	out     []lifetime.Purpose
-	sizes   *sizes // nil in the first pass
+	next    []int32 // first span after the allocation
+	flags   []uint8 // heldByGraph and so on
+	sizes   *sizes  // nil in the first pass
 	isTorch bool
 
+	candidates    []int                     // from before the window, or allocated by a part of the program that tells no category
+	firstBackward int64                     // of a compiled program: first allocation of its backward part
 	convertedOnce map[int64]bool            // see converted; nil = not computed
 	keptOnce      map[int64]bool            // see keptBySteps; nil = not computed
-	firstBackward int64                     // of a compiled program: first allocation of its backward part
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -291,23 +295,10 @@ func (a *analysis) judge() {
 		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && a.t.Sites[b.Site].Region == "" {
 			continue // no general rule fits
 		}
-		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && (p.Confidence < weak || a.sizes.has(i)) {
+		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && (p.Confidence < weak || a.sizes.marks[i] != 0) {
 			a.apply(i)
 		}
 	}
-}
-
-// keptBySteps returns the sizes of the buffers that steps of the optimizer allocate and keep.
-func (a *analysis) keptBySteps() map[int64]bool {
-	if a.keptOnce == nil {
-		a.keptOnce = map[int64]bool{}
-		for i := range a.s.Buffers {
-			if v := a.view(i); !v.unseen && v.phase == lifetime.OptimizerPhase && v.sure && v.outlives {
-				a.keptOnce[v.b.Requested] = true
-			}
-		}
-	}
-	return a.keptOnce
 }
 
 // own keeps the categories of producers that are none of memlane: "autograd detail" of PyTorch's memory timeline, and the
@@ -344,6 +335,19 @@ func (a *analysis) isDonated(b *lifetime.Buffer) bool {
 	})
 }
 
+// keptBySteps returns the sizes of the buffers that steps of the optimizer allocate and keep.
+func (a *analysis) keptBySteps() map[int64]bool {
+	if a.keptOnce == nil {
+		a.keptOnce = map[int64]bool{}
+		for i := range a.s.Buffers {
+			if v := a.view(i); !v.unseen && v.phase == lifetime.OptimizerPhase && v.sure && v.outlives {
+				a.keptOnce[v.b.Requested] = true
+			}
+		}
+	}
+	return a.keptOnce
+}
+
 // weakest is the confidence of the answers that repeat counts.
 const weakest = 0.6
 
@@ -353,19 +357,24 @@ const weak = 0.65
 // apply applies the rules to one buffer.
 func (a *analysis) apply(i int) {
 	v := a.view(i)
-	rules := Rules
+	which := groups
 	if !a.isTorch {
-		rules = Rules[:general]
+		which = general
 	}
-	for k := range rules {
-		r := &rules[k]
-		if category, phase, ok := r.match(&v); ok {
-			p := &a.out[i]
-			p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, r.Name
-			if phase != lifetime.UnknownPhase {
-				p.Phase = phase
+	for g := range which {
+		if !which[g].apply(&v) {
+			continue
+		}
+		for k := range which[g].rules {
+			r := &which[g].rules[k]
+			if category, phase, ok := r.match(&v); ok {
+				p := &a.out[i]
+				p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, r.Name
+				if phase != lifetime.UnknownPhase {
+					p.Phase = phase
+				}
+				return
 			}
-			return
 		}
 	}
 }
@@ -378,23 +387,8 @@ func (a *analysis) repeat() {
 		size int64
 		free bool
 	}
-	counts := map[key]*[categories]int{}
-	count := func(k key, p *lifetime.Purpose) {
-		if counts[k] == nil {
-			counts[k] = &[categories]int{}
-		}
-		counts[k][p.Category]++
-	}
-	for i := range a.s.Buffers {
-		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&lifetime.EndOpen != 0 || b.Edge&lifetime.BeginUnseen != 0 {
-			continue
-		}
-		count(key{b.Site, b.Requested, false}, p)
-		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 {
-			count(key{a.s.FreeSites[i], b.Requested, true}, p)
-		}
-	}
+	asked := map[key][]int{} // buffers without an answer
+	sites := make([]bool, len(a.t.Sites))
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
 		var k key
@@ -406,10 +400,42 @@ func (a *analysis) repeat() {
 		default:
 			continue
 		}
-		if c := counts[k]; c != nil {
-			if best, share := most(c); share >= 0.75 && (best != lifetime.TemporaryData || !k.free || a.beforeAll(b.End)) {
-				p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), Repeats
+		asked[k] = append(asked[k], i)
+		sites[k.site] = true
+	}
+	counts := map[key]*[categories]int{}
+	count := func(k key, p *lifetime.Purpose) {
+		if asked[k] == nil {
+			return
+		}
+		if counts[k] == nil {
+			counts[k] = &[categories]int{}
+		}
+		counts[k][p.Category]++
+	}
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 {
+			continue
+		}
+		if sites[b.Site] {
+			count(key{b.Site, b.Requested, false}, p)
+		}
+		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && sites[a.s.FreeSites[i]] {
+			count(key{a.s.FreeSites[i], b.Requested, true}, p)
+		}
+	}
+	for k, c := range counts {
+		best, share := most(c)
+		if share < 0.75 {
+			continue
+		}
+		for _, i := range asked[k] {
+			if best == lifetime.TemporaryData && k.free && !a.beforeAll(a.s.Buffers[i].End) {
+				continue
 			}
+			p := &a.out[i]
+			p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), Repeats
 		}
 	}
 }
@@ -444,34 +470,78 @@ type view struct {
 	freed *facts // of the free; nil = not recorded
 	phase lifetime.Phase
 	sure  bool
+	next  int // first span after the allocation
 
 	unseen, open, byGraph bool
 	outlives              bool // it was alive when another phase began
 	long                  bool // it was alive in several steps, or from the set-up to the end
 }
 
+// flags of buffers
+const (
+	heldByGraph = 1 << iota // the autograd graph was the last to hold it
+	outlives                // it was alive when another phase began
+	isLong                  // it was alive in several steps, or from the set-up to the end
+)
+
+// survey finds what rules ask of every buffer, after the phases.
+func (a *analysis) survey() {
+	a.next, a.flags = make([]int32, len(a.s.Buffers)), make([]uint8, len(a.s.Buffers))
+	next := 0
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		for next < len(a.spans) && a.spans[next].begin <= b.Begin {
+			next++
+		}
+		a.next[i] = int32(next)
+		if a.byGraph(i) {
+			a.flags[i] |= heldByGraph
+		}
+		if next < len(a.spans) && a.spans[next].begin < b.End || a.outlivesStep(b) {
+			a.flags[i] |= outlives
+		}
+		if a.isLong(b, next) {
+			a.flags[i] |= isLong
+		}
+		if f := a.at(b); b.Edge&lifetime.BeginUnseen != 0 || f.python && (f.within == noPart || f.engine || !f.rooted || f.flags&recomputes != 0) {
+			a.candidates = append(a.candidates, i)
+		}
+	}
+}
+
+// outlivesStep reports whether a buffer is alive at the end, after the step of the optimizer that allocated it.
+func (a *analysis) outlivesStep(b *lifetime.Buffer) bool {
+	end := a.stepEnd(b.Begin)
+	return b.Edge&lifetime.EndOpen != 0 && end > b.Begin && end != a.s.End // a step that does not end is as long as the window
+}
+
+// isLong reports whether a buffer was alive in several steps. next is the span after its allocation.
+func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
+	open := b.Edge&lifetime.EndOpen != 0
+	switch {
+	case b.Edge&lifetime.BeginUnseen != 0:
+		return open
+	case !a.trains:
+		return a.crosses(next, b.End, lifetime.Forward) >= longLived
+	}
+	n := a.crosses(next, b.End, lifetime.Backward)
+	return n >= longLived || open && n > 0 && next == 0
+}
+
 func (a *analysis) view(i int) view {
 	b := &a.s.Buffers[i]
-	v := view{analysis: a, i: i, b: b, f: a.at(b), freed: a.freed(i), phase: a.out[i].Phase, sure: a.sure[i],
-		unseen: b.Edge&lifetime.BeginUnseen != 0, open: b.Edge&lifetime.EndOpen != 0, byGraph: a.byGraph(i)}
-	_, next := a.around(b.Begin)
-	stepped := a.stepEnd(b.Begin)
-	v.outlives = next < len(a.spans) && a.spans[next].begin < b.End || v.open && stepped > b.Begin && stepped != a.s.End
-	switch {
-	case v.unseen:
-		v.long = v.open
-	case a.trains:
-		v.long = a.crosses(b, lifetime.Backward) >= longLived || v.open && a.crosses(b, lifetime.Backward) > 0 && next == 0
-	default:
-		v.long = a.crosses(b, lifetime.Forward) >= longLived
-	}
-	return v
+	flags := a.flags[i]
+	return view{analysis: a, i: i, b: b, f: a.at(b), freed: a.freed(i), phase: a.out[i].Phase, sure: a.sure[i], next: int(a.next[i]),
+		unseen: b.Edge&lifetime.BeginUnseen != 0, open: b.Edge&lifetime.EndOpen != 0,
+		byGraph: flags&heldByGraph != 0, outlives: flags&outlives != 0, long: flags&isLong != 0}
 }
+
+// follow counts the spans of a phase that begin after the allocation and before the free, up to longLived.
+func (v *view) follow(phase lifetime.Phase) int { return v.crosses(v.next, v.b.End, phase) }
 
 // nextIs reports whether the next phase after the allocation is phase, and whether the buffer lived to see it.
 func (v *view) nextIs(phase lifetime.Phase) bool {
-	_, next := v.around(v.b.Begin)
-	return v.outlives && v.spans[next].phase == phase
+	return v.outlives && v.spans[v.next].phase == phase
 }
 
 // sortedBySize orders pairs of a size and a count.

@@ -27,158 +27,186 @@ const (
 	hopper    = 32 << 20                // bytes of ":4096:8"
 )
 
-// general is the number of the rules that hold for captures of all programs.
-const general = 5
+// group is rules that apply to some buffers only.
+type group struct {
+	apply func(v *view) bool // a quick test; no rule of the group fits if it is false
+	rules []Rule
+}
 
 // Rules lists all rules. The first one that fits a buffer counts.
-var Rules = []Rule{
-	{"recorded", lifetime.FromRecord, 1, "the producer wrote the category of the tensor", "torch/profiler/_memory_profiler.py, Category",
-		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
-			c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
-			return c, keep, c != lifetime.UnknownCategory
-		}},
-	{"argument_name", lifetime.FromFrames, 0.85, "an argument of a compiled program, by the name of the function's parameter", "jax/_src/api_util.py, names of arguments",
-		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
-			if v.b.Kind != lifetime.Parameter {
-				return 0, 0, false
-			}
-			c := argument(v.t.Sites[v.b.Site].Op)
-			return c, keep, c != lifetime.UnknownCategory
-		}},
-	{"kept_for_derivatives", lifetime.FromLifetime, 0.85, "the forward part of a differentiated program computes it, and it is alive when the backward part begins", "jax/_src/interpreters/ad.py, jvp and transpose",
-		always(lifetime.Activation, func(v *view) bool {
-			return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward && v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
-		})},
-	{"program_temporary", lifetime.FromRecord, 0.97, "the compiler's assignment says that it lives between two instructions", "xla/service/buffer_assignment.h",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
-	{"kernel_temporary", lifetime.FromRecord, 0.97, "the kernel of an operation allocated it for itself: region temp", "tensorflow/core/framework/op_kernel.cc, allocate_temp",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Plain && v.t.Sites[v.b.Site].Region == "temp" })},
+var Rules = func() (all []Rule) {
+	for _, g := range groups {
+		all = append(all, g.rules...)
+	}
+	return all
+}()
 
-	// The rules from here on are for PyTorch.
-	{"library_workspace", lifetime.FromFrames, 0.99, "a function of the library allocates its workspace", "aten/src/ATen/cuda/CublasHandlePool.cpp",
-		always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
-	{"workspace_size", lifetime.FromSize, 0.97, "cuBLAS gets a workspace of this size for each handle and stream and keeps it", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
-		always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == workspace })},
-	{"workspace_size_hopper", lifetime.FromSize, 0.8, "on Hopper the workspace has another size; only the first matrix product makes one", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
-		always(lifetime.Workspace, func(v *view) bool {
-			return v.b.Requested == hopper && (v.unseen || v.long) && (v.unseen || v.phase == lifetime.Forward || v.phase == lifetime.Backward)
-		})},
-	{"linear_workspace", lifetime.FromSize, 0.95, "cuBLASLt takes 1 MiB for one product with bias and gives it back at once", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
-		always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.f.flags&linear != 0 && v.momentary() })},
+// general is the group of rules that hold for captures of all programs. The others are for PyTorch.
+var general = groups[:1]
 
-	{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
-		is(lifetime.Gradient, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes != nil && v.sizes.gradientCopies[v.i] })},
-	{"bucket_sizes", lifetime.FromSize, 0.8, "buffers that no parameter explains have together exactly the bytes of all gradients", "",
-		func(v *view) (lifetime.Category, lifetime.Phase, bool) {
-			if v.sizes == nil || !v.sizes.buckets[v.i] {
-				return 0, 0, false
-			}
-			if v.phase == lifetime.OptimizerPhase && !v.sure {
-				return lifetime.Bucket, lifetime.OtherPhase, true
-			}
-			return lifetime.Bucket, keep, true
-		}},
-	{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
-		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.masters[v.i] })},
-	{"copied_weights", lifetime.FromSize, 0.75, "a line of the program copies all parameters and keeps the copies: the best weights, or those of an earlier step", "",
-		is(lifetime.Cache, lifetime.OtherPhase, func(v *view) bool { return v.sizes != nil && v.sizes.weightCopies[v.i] })},
-	{"update", lifetime.FromSize, 0.85, "the program has no optimizer, and works on tensors of the gradients' sizes after the backward pass", "",
-		is(lifetime.TemporaryData, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes != nil && v.sizes.updates[v.i] })},
-	{"counted_parameter", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first", "torch/optim, _init_group",
-		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.parameters[v.i] })},
-	{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
-		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.counted[v.i] && v.sizes.states[v.i] })},
-	{"trained_size", lifetime.FromSize, 0.85, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
-		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.parameters[v.i] })},
-	{"state_size", lifetime.FromSize, 0.7, "older than the window, with the size of a gradient, and more than the parameters are; a copy of the model looks the same", "",
-		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes != nil && v.sizes.states[v.i] })},
-	{"copied_parameter", lifetime.FromSize, 0.75, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
-		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.copies[v.i] })},
-	{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
-		is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes != nil && v.sizes.gradients[v.i] })},
-	{"quantized_weights", lifetime.FromSize, 0.7, "older than the window; each pass makes a temporary of twice or four times its size: it converts them, and modules keep quantized weights as buffers", "",
-		is(lifetime.ModelBuffer, keep, func(v *view) bool { return v.sizes != nil && v.sizes.quantized[v.i] })},
-	{"older_weights", lifetime.FromSize, 0.55, "older than the window and still there at its end, with the size of no gradient", "",
-		is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes != nil && v.sizes.weights[v.i] })},
-	{"named_parameter", lifetime.FromFrames, 0.99, "a Parameter is moved, cast or copied", "torch/nn/parameter.py, Parameter.__deepcopy__",
-		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofParameter != 0 })},
-	{"named_tensor", lifetime.FromFrames, 0.9, "a module is moved or copied; this tensor of it is no Parameter", "torch/nn/modules/module.py, Module._apply",
-		is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofTensor != 0 })},
-	{"converted_again", lifetime.FromLifetime, 0.9, "a module was converted twice; the first copy is gone before the first pass", "torch/nn/modules/module.py, Module._apply",
-		is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool {
-			return v.f.within == inSetup && v.f.flags&converting != 0 && !v.open && !v.outlives && v.firstSpanAfter(v.b.Begin)
-		})},
-	{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
-		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
-			return v.f.within == inSetup && v.f.flags&converting != 0 && !v.convertsBuffers(v.f.converts)
-		})},
-	{"converted_buffer", lifetime.FromFrames, 0.95, "Module._apply converts buffers in a later line than parameters", "torch/nn/modules/module.py, Module._apply",
-		is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&converting != 0 })},
-	{"initialized", lifetime.FromFrames, 0.9, "an initializer works on a parameter that exists", "torch/nn/init.py",
-		is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&initializes != 0 && !v.long })},
-	{"constructed", lifetime.FromFrames, 0.85, "the constructor of a module makes its parameters", "torch/nn/modules",
-		is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&constructs != 0 && v.long })},
+var groups = []group{
+	{func(v *view) bool { return v.b.Kind != lifetime.Plain || v.t.Sites[v.b.Site].Region != "" }, []Rule{
+		{"recorded", lifetime.FromRecord, 1, "the producer wrote the category of the tensor", "torch/profiler/_memory_profiler.py, Category",
+			func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+				c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
+				return c, keep, c != lifetime.UnknownCategory
+			}},
+		{"argument_name", lifetime.FromFrames, 0.85, "an argument of a compiled program, by the name of the function's parameter", "jax/_src/api_util.py, names of arguments",
+			func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+				if v.b.Kind != lifetime.Parameter {
+					return 0, 0, false
+				}
+				c := argument(v.t.Sites[v.b.Site].Op)
+				return c, keep, c != lifetime.UnknownCategory
+			}},
+		{"kept_for_derivatives", lifetime.FromLifetime, 0.85, "the forward part of a differentiated program computes it, and it is alive when the backward part begins", "jax/_src/interpreters/ad.py, jvp and transpose",
+			always(lifetime.Activation, func(v *view) bool {
+				return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward && v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
+			})},
+		{"program_temporary", lifetime.FromRecord, 0.97, "the compiler's assignment says that it lives between two instructions", "xla/service/buffer_assignment.h",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
+		{"kernel_temporary", lifetime.FromRecord, 0.97, "the kernel of an operation allocated it for itself: region temp", "tensorflow/core/framework/op_kernel.cc, allocate_temp",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Plain && v.t.Sites[v.b.Site].Region == "temp" })},
+	}},
+	{func(v *view) bool {
+		return v.f.flags&(cublas|cublasLt) != 0 || v.b.Requested == lowMiB || isHandleWorkspace(v.b.Requested)
+	}, []Rule{
+		{"library_workspace", lifetime.FromFrames, 0.99, "a function of the library allocates its workspace", "aten/src/ATen/cuda/CublasHandlePool.cpp",
+			always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
+		{"workspace_size", lifetime.FromSize, 0.97, "cuBLAS gets a workspace of this size for each handle and stream and keeps it", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
+			always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == workspace })},
+		{"workspace_size_hopper", lifetime.FromSize, 0.8, "on Hopper the workspace has another size; only the first matrix product makes one", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
+			always(lifetime.Workspace, func(v *view) bool {
+				return v.b.Requested == hopper && (v.unseen || v.long) && (v.unseen || v.phase == lifetime.Forward || v.phase == lifetime.Backward)
+			})},
+		{"linear_workspace", lifetime.FromSize, 0.95, "cuBLASLt takes 1 MiB for one product with bias and gives it back at once", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
+			always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.f.flags&linear != 0 && v.momentary() })},
+	}},
+	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
+		{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
+			is(lifetime.Gradient, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, gradientCopy) })},
+		{"bucket_sizes", lifetime.FromSize, 0.8, "buffers that no parameter explains have together exactly the bytes of all gradients", "",
+			func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+				if !v.sizes.is(v.i, inBucket) {
+					return 0, 0, false
+				}
+				if v.phase == lifetime.OptimizerPhase && !v.sure {
+					return lifetime.Bucket, lifetime.OtherPhase, true
+				}
+				return lifetime.Bucket, keep, true
+			}},
+		{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
+			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, masterWeight) })},
+		{"copied_weights", lifetime.FromSize, 0.75, "a line of the program copies all parameters and keeps the copies: the best weights, or those of an earlier step", "",
+			is(lifetime.Cache, lifetime.OtherPhase, func(v *view) bool { return v.sizes.is(v.i, weightCopy) })},
+		{"update", lifetime.FromSize, 0.85, "the program has no optimizer, and works on tensors of the gradients' sizes after the backward pass", "",
+			is(lifetime.TemporaryData, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, updateSized) })},
+		{"counted_parameter", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first", "torch/optim, _init_group",
+			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) && v.sizes.is(v.i, trained) })},
+		{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
+			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, counted) && v.sizes.is(v.i, stateSized) })},
+		{"trained_size", lifetime.FromSize, 0.85, "a long-lived buffer has the size of a gradient that no other parameter accounts for", "",
+			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
+		{"state_size", lifetime.FromSize, 0.7, "older than the window, with the size of a gradient, and more than the parameters are; a copy of the model looks the same", "",
+			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
+		{"copied_parameter", lifetime.FromSize, 0.75, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
+			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, copied) })},
+		{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
+			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, gradSized) })},
+		{"quantized_weights", lifetime.FromSize, 0.7, "older than the window; each pass makes a temporary of twice or four times its size: it converts them, and modules keep quantized weights as buffers", "",
+			is(lifetime.ModelBuffer, keep, func(v *view) bool { return v.sizes.is(v.i, quantized) })},
+		{"older_weights", lifetime.FromSize, 0.55, "older than the window and still there at its end, with the size of no gradient", "",
+			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
+	}},
+	{func(v *view) bool { return v.f.within == inSetup }, []Rule{
+		{"named_parameter", lifetime.FromFrames, 0.99, "a Parameter is moved, cast or copied", "torch/nn/parameter.py, Parameter.__deepcopy__",
+			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofParameter != 0 })},
+		{"named_tensor", lifetime.FromFrames, 0.9, "a module is moved or copied; this tensor of it is no Parameter", "torch/nn/modules/module.py, Module._apply",
+			is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&ofTensor != 0 })},
+		{"converted_again", lifetime.FromLifetime, 0.9, "a module was converted twice; the first copy is gone before the first pass", "torch/nn/modules/module.py, Module._apply",
+			is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool {
+				return v.f.within == inSetup && v.f.flags&converting != 0 && !v.open && !v.outlives && v.firstSpanAfter(v.b.Begin)
+			})},
+		{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
+			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
+				return v.f.within == inSetup && v.f.flags&converting != 0 && !v.convertsBuffers(v.f.converts)
+			})},
+		{"converted_buffer", lifetime.FromFrames, 0.95, "Module._apply converts buffers in a later line than parameters", "torch/nn/modules/module.py, Module._apply",
+			is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&converting != 0 })},
+		{"initialized", lifetime.FromFrames, 0.9, "an initializer works on a parameter that exists", "torch/nn/init.py",
+			is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&initializes != 0 && !v.long })},
+		{"constructed", lifetime.FromFrames, 0.85, "the constructor of a module makes its parameters", "torch/nn/modules",
+			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&constructs != 0 && v.long })},
+	}},
+	{func(v *view) bool {
+		return v.phase == lifetime.OptimizerPhase || v.f.flags&(sendsGrads|makesState) != 0
+	}, []Rule{
+		{"ddp_bucket", lifetime.FromFrames, 0.97, "DistributedDataParallel makes buckets for gradients", "torch/csrc/distributed/c10d/reducer.cpp",
+			always(lifetime.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
 
-	{"ddp_bucket", lifetime.FromFrames, 0.97, "DistributedDataParallel makes buckets for gradients", "torch/csrc/distributed/c10d/reducer.cpp",
-		always(lifetime.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
-
-	{"clipping", lifetime.FromFrames, 0.97, "clip_grad_norm_ keeps nothing but the norm that it returns", "torch/nn/utils/clip_grad.py",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.f.flags&clips != 0 })},
-	{"made_state", lifetime.FromFrames, 0.98, "the optimizer or gradient scaler makes its state", "torch/optim, _init_group; torch/amp/grad_scaler.py",
-		always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && v.outlives })},
-	{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
-		always(lifetime.OptimizerState, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && v.outlives && !v.byGraph })},
-	{"replaced_state", lifetime.FromLifetime, 0.9, "older than the window; a step of the optimizer frees it and keeps a new buffer of its size", "torch/optim/optimizer.py, profile_hook_step",
-		is(lifetime.OptimizerState, keep, func(v *view) bool { return v.unseen && !v.open && v.inStep(v.b.End) && v.keptBySteps()[v.b.Requested] })},
-	{"used_by_optimizer", lifetime.FromLifetime, 0.97, "the optimizer frees it before the step ends", "torch/optim/optimizer.py, profile_hook_step",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && !v.open })},
-
-	{"recomputed", lifetime.FromLifetime, 0.9, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
-		always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph && !v.freedInRecomputation() })},
-	{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it, or, if that is not recorded, the recomputation goes on after its free", "torch/utils/checkpoint.py",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
-	{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
-		always(lifetime.Gradient, func(v *view) bool {
-			return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
-		})},
-	{"used_by_backward", lifetime.FromLifetime, 0.97, "the engine frees it before the backward pass ends", "torch/csrc/autograd/engine.cpp",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
-
-	{"carried", lifetime.FromLifetime, 0.75, "the graph of a later pass freed it, and its own pass freed what else the call left: a state that a step hands to the next", "",
-		always(lifetime.Cache, func(v *view) bool { return v.keptOver() && v.freedByNext(v.lastSpan()) })},
-	{"kept_over_passes", lifetime.FromLifetime, 0.9, "the graph freed it in a later backward pass than the next: that of another loss", "torch/csrc/autograd/saved_variable.cpp",
-		always(lifetime.Activation, func(v *view) bool { return v.keptOver() })},
-	{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
-		always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
-	{"kept_between_calls", lifetime.FromLifetime, 0.85, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
-		always(lifetime.Cache, func(v *view) bool {
-			return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.crosses(v.b, lifetime.Forward) > 0
-		})},
-	{"used_by_forward", lifetime.FromLifetime, 0.97, "it is freed before the backward pass begins", "",
-		always(lifetime.TemporaryData, func(v *view) bool {
-			return v.phase == lifetime.Forward && v.sure && !v.open && v.crosses(v.b, lifetime.Backward) == 0
-		})},
-	{"held_by_python", lifetime.FromLifetime, 0.9, "a variable held it through the backward pass; the graph may have, too", "",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && !v.open && !v.long })},
-	{"result", lifetime.FromLifetime, 0.5, "it was alive at the end and no pass followed", "",
-		always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.open && !v.trains })},
-
-	{"loaded", lifetime.FromFrames, 0.9, "a data loader made it", "torch/utils/data",
-		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
-	{"used_in_gap", lifetime.FromLifetime, 0.8, "it is freed before the next phase begins", "",
-		always(lifetime.TemporaryData, func(v *view) bool { return !v.unseen && !v.outlives && !v.open })},
-	{"for_forward", lifetime.FromLifetime, 0.85, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
-		is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
-			return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
-		})},
-	{"freed_by_graph", lifetime.FromLifetime, 0.85, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
-		always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
-	{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
-		always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-	{"kept_by_program", lifetime.FromLifetime, 0.75, "the program keeps it beside its modules", "",
-		always(lifetime.Cache, func(v *view) bool {
-			return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
-		})},
+		{"clipping", lifetime.FromFrames, 0.97, "clip_grad_norm_ keeps nothing but the norm that it returns", "torch/nn/utils/clip_grad.py",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.f.flags&clips != 0 })},
+		{"made_state", lifetime.FromFrames, 0.98, "the optimizer or gradient scaler makes its state", "torch/optim, _init_group; torch/amp/grad_scaler.py",
+			always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && v.outlives })},
+		{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
+			always(lifetime.OptimizerState, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && v.outlives && !v.byGraph })},
+		{"used_by_optimizer", lifetime.FromLifetime, 0.97, "the optimizer frees it before the step ends", "torch/optim/optimizer.py, profile_hook_step",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && !v.open })},
+	}},
+	{func(v *view) bool { return v.unseen && !v.open }, []Rule{
+		{"replaced_state", lifetime.FromLifetime, 0.9, "older than the window; a step of the optimizer frees it and keeps a new buffer of its size", "torch/optim/optimizer.py, profile_hook_step",
+			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.inStep(v.b.End) && v.keptBySteps()[v.b.Requested] })},
+	}},
+	{func(v *view) bool { return v.phase == lifetime.Backward }, []Rule{
+		{"recomputed", lifetime.FromLifetime, 0.9, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
+			always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph && !v.freedInRecomputation() })},
+		{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it, or, if that is not recorded, the recomputation goes on after its free", "torch/utils/checkpoint.py",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
+		{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
+			always(lifetime.Gradient, func(v *view) bool {
+				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
+			})},
+		{"used_by_backward", lifetime.FromLifetime, 0.97, "the engine frees it before the backward pass ends", "torch/csrc/autograd/engine.cpp",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
+	}},
+	{func(v *view) bool { return v.phase == lifetime.Forward }, []Rule{
+		{"carried", lifetime.FromLifetime, 0.75, "the graph of a later pass freed it, and its own pass freed what else the call left: a state that a step hands to the next", "",
+			always(lifetime.Cache, func(v *view) bool { return v.keptOver() && v.freedByNext(v.next-1) })},
+		{"kept_over_passes", lifetime.FromLifetime, 0.9, "the graph freed it in a later backward pass than the next: that of another loss", "torch/csrc/autograd/saved_variable.cpp",
+			always(lifetime.Activation, func(v *view) bool { return v.keptOver() })},
+		{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
+			always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
+		{"kept_between_calls", lifetime.FromLifetime, 0.85, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
+			always(lifetime.Cache, func(v *view) bool {
+				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.follow(lifetime.Forward) > 0
+			})},
+		{"used_by_forward", lifetime.FromLifetime, 0.97, "it is freed before the backward pass begins", "",
+			always(lifetime.TemporaryData, func(v *view) bool {
+				return v.phase == lifetime.Forward && v.sure && !v.open && v.follow(lifetime.Backward) == 0
+			})},
+		{"held_by_python", lifetime.FromLifetime, 0.9, "a variable held it through the backward pass; the graph may have, too", "",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && !v.open && !v.long })},
+		{"result", lifetime.FromLifetime, 0.5, "it was alive at the end and no pass followed", "",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.open && !v.trains })},
+	}},
+	{func(v *view) bool { return true }, []Rule{
+		{"loaded", lifetime.FromFrames, 0.9, "a data loader made it", "torch/utils/data",
+			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
+		{"used_in_gap", lifetime.FromLifetime, 0.8, "it is freed before the next phase begins", "",
+			always(lifetime.TemporaryData, func(v *view) bool { return !v.unseen && !v.outlives && !v.open })},
+		{"for_forward", lifetime.FromLifetime, 0.85, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
+			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
+				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
+			})},
+		{"freed_by_graph", lifetime.FromLifetime, 0.85, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
+			always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
+		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
+			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
+		{"kept_by_program", lifetime.FromLifetime, 0.75, "the program keeps it beside its modules", "",
+			always(lifetime.Cache, func(v *view) bool {
+				return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
+			})},
+	}},
 }
 
 // recorded maps the categories of PyTorch's memory timeline, and of other producers, to categories.
@@ -214,13 +242,7 @@ func isHandleWorkspace(size int64) bool { return size == workspace || size == ho
 
 // keptOver reports whether the graph held a buffer of a forward pass over a whole backward pass.
 func (v *view) keptOver() bool {
-	return v.phase == lifetime.Forward && v.byGraph && v.crosses(v.b, lifetime.Backward) > 1
-}
-
-// lastSpan returns the last span that begins at or before the allocation; -1 if there is none.
-func (v *view) lastSpan() int {
-	last, _ := v.around(v.b.Begin)
-	return last
+	return v.phase == lifetime.Forward && v.byGraph && v.follow(lifetime.Backward) > 1
 }
 
 // freedByNext reports whether the backward pass that follows a span freed buffers that the graph kept of it.
@@ -229,8 +251,8 @@ func (a *analysis) freedByNext(span int) bool {
 		a.freedNext = make([]bool, len(a.spans))
 		for i := range a.s.Buffers {
 			b := &a.s.Buffers[i]
-			last, _ := a.around(b.Begin)
-			if b.Edge&lifetime.BeginUnseen == 0 && last >= 0 && a.out[i].Phase == lifetime.Forward && a.byGraph(i) && a.crosses(b, lifetime.Backward) == 1 {
+			last := int(a.next[i]) - 1
+			if b.Edge&lifetime.BeginUnseen == 0 && last >= 0 && a.out[i].Phase == lifetime.Forward && a.flags[i]&heldByGraph != 0 && a.crosses(int(a.next[i]), b.End, lifetime.Backward) == 1 {
 				a.freedNext[last] = true
 			}
 		}
@@ -258,7 +280,7 @@ func (v *view) freedInRecomputation() bool {
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
-	return v.outlives && !v.byGraph || v.outlives && v.crosses(v.b, lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
+	return v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
 }
 
 // convertsBuffers reports whether a line of Module._apply converts buffers: there is an earlier line that converts.

@@ -8,17 +8,38 @@ import (
 )
 
 // sizes is what the sizes of buffers tell: gradients have the sizes of their parameters, and so have most states.
-// Each set has numbers of buffers.
 type sizes struct {
-	gradientCopies, buckets, masters    map[int]bool
-	parameters, states, gradients       map[int]bool // of memory from before the window, and of parameters that nothing else tells
-	weightCopies, updates               map[int]bool // kept copies of all parameters; temporaries of updates without an optimizer
-	quantized                           map[int]bool // weights that each pass converts to a larger type
-	weights, copies                     map[int]bool // from before the window, with no gradient; copies of parameters
-	counted                             map[int]bool // parameters and states whose numbers are exactly those of the optimizer
+	marks                               []sizeMark // by buffer
 	gradientsOf, copiesOf, parametersOf map[int64]int
 
 	lowest, highest uint64 // addresses of the parameters from before the window
+}
+
+// sizeMark is a set of what the size of a buffer tells.
+type sizeMark uint16
+
+const (
+	gradientCopy sizeMark = 1 << iota
+	inBucket
+	masterWeight
+	trained     // parameter, of memory from before the window or one that nothing else tells
+	stateSized  // as trained, with the size of a parameter
+	gradSized   // gradient from before the window
+	noGradient  // weight from before the window
+	copied      // of a parameter
+	counted     // with a number of parameters and states that is exactly that of the optimizer
+	weightCopy  // kept copy of all parameters
+	updateSized // temporary of an update without an optimizer
+	quantized   // weight that each pass converts to a larger type
+)
+
+// is reports whether the size of a buffer tells any of marks. Before the sizes are known, it is false.
+func (z *sizes) is(i int, marks sizeMark) bool { return z != nil && z.marks[i]&marks != 0 }
+
+func (z *sizes) mark(m sizeMark, buffers []int) {
+	for _, i := range buffers {
+		z.marks[i] |= m
+	}
 }
 
 // statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with options
@@ -29,10 +50,7 @@ var statesOf = map[string]int{
 
 // measure compares sizes, after the rules that need no sizes.
 func (a *analysis) measure() *sizes {
-	z := &sizes{
-		gradientCopies: map[int]bool{}, buckets: map[int]bool{}, masters: map[int]bool{}, parameters: map[int]bool{}, states: map[int]bool{},
-		weightCopies: map[int]bool{}, quantized: map[int]bool{}, updates: map[int]bool{}, gradients: map[int]bool{}, weights: map[int]bool{}, copies: map[int]bool{}, counted: map[int]bool{}, copiesOf: map[int64]int{}, parametersOf: map[int64]int{},
-	}
+	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), copiesOf: map[int64]int{}, parametersOf: map[int64]int{}}
 	z.gradientsOf = a.together(lifetime.Gradient)
 	params := a.seenParameters()
 	for _, size := range params {
@@ -142,7 +160,7 @@ func firstKey(counts map[int64]int) int64 {
 // bySite sums up the sizes of the buffers that fit, by the line that allocated them or, before the window, freed them.
 func (a *analysis) bySite(fits func(v *view) bool) (counts map[lifetime.SiteID]map[int64]int, buffers map[lifetime.SiteID][]int) {
 	counts, buffers = map[lifetime.SiteID]map[int64]int{}, map[lifetime.SiteID][]int{}
-	for i := range a.s.Buffers {
+	for _, i := range a.candidates {
 		v := a.view(i)
 		site, f := v.b.Site, v.f
 		if v.unseen && v.freed != nil {
@@ -166,7 +184,7 @@ func (a *analysis) copiedGradients(z *sizes) {
 	for site, of := range counts {
 		if _, ok := sameSizes(of, z.gradientsOf); ok {
 			for _, i := range buffers[site] {
-				z.gradientCopies[i] = true
+				z.marks[i] |= gradientCopy
 				z.copiesOf[a.s.Buffers[i].Requested] = 1
 			}
 		}
@@ -188,7 +206,7 @@ func (a *analysis) mastersOf(z *sizes, params []int64) {
 		}
 		if stepped, other := statesWith(states, of), statesWith(states, all); stepped > other {
 			for _, i := range buffers[site] {
-				z.masters[i] = true
+				z.marks[i] |= masterWeight
 			}
 		}
 	}
@@ -206,7 +224,7 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 	for site, of := range counts {
 		for _, model := range []map[int64]int{all, z.gradientsOf} {
 			if ratio, ok := sameSizes(of, model); ok && ratio[0] == ratio[1] {
-				add(z.weightCopies, buffers[site])
+				z.mark(weightCopy, buffers[site])
 			}
 		}
 	}
@@ -218,13 +236,13 @@ func (a *analysis) updatesOf(z *sizes) {
 	if a.optimizes() {
 		return
 	}
-	for i := range a.s.Buffers {
+	for _, i := range a.candidates {
 		v := a.view(i)
 		if v.unseen || v.f.within != noPart || v.phase != lifetime.OtherPhase || v.outlives || z.gradientsOf[v.b.Requested] == 0 {
 			continue
 		}
-		if last, _ := a.around(v.b.Begin); last >= 0 && a.spans[last].phase == lifetime.Backward {
-			z.updates[i] = true
+		if last := v.next - 1; last >= 0 && a.spans[last].phase == lifetime.Backward {
+			z.marks[i] |= updateSized
 		}
 	}
 }
@@ -244,16 +262,16 @@ func statesWith(states, sizes map[int64]int) (bytes int64) {
 
 // unaccounted finds long-lived buffers with the size of a gradient whose parameter is not known.
 func (a *analysis) unaccounted(z *sizes) {
-	for i := range a.s.Buffers {
+	for _, i := range a.candidates {
 		v := a.view(i)
 		size := v.b.Requested
-		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.masters[i] && !z.buckets[i] &&
+		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.is(i, masterWeight|inBucket) &&
 			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
-				z.parameters[i] = true
+				z.marks[i] |= trained
 				z.parametersOf[size]++
 			} else if v.open && !a.optimizes() {
-				z.states[i] = true
+				z.marks[i] |= stateSized
 			}
 		}
 	}
@@ -321,11 +339,11 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 		}
 	}
 	isCandidate := func(v *view) bool {
-		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && !z.masters[v.i] && v.b.Requested > slices.Min(params) &&
+		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && !z.is(v.i, masterWeight) && v.b.Requested > slices.Min(params) &&
 			(v.unseen && v.open || !v.unseen && (v.f.within == noPart || v.inRecomputation()) && v.phase != lifetime.Forward)
 	}
 	candidates := map[int64]int{}
-	for i := range a.s.Buffers {
+	for _, i := range a.candidates {
 		if v := a.view(i); (v.long || v.unseen) && isCandidate(&v) {
 			candidates[v.b.Requested]++
 		}
@@ -336,9 +354,9 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 			break
 		}
 	}
-	for i := range a.s.Buffers {
+	for _, i := range a.candidates {
 		if v := a.view(i); used[v.b.Requested] && isCandidate(&v) {
-			z.buckets[i] = true
+			z.marks[i] |= inBucket
 		}
 	}
 }
@@ -373,11 +391,6 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 	return used
 }
 
-// has reports whether sizes tell something of buffer i.
-func (z *sizes) has(i int) bool {
-	return z.gradientCopies[i] || z.buckets[i] || z.masters[i] || z.weightCopies[i] || z.updates[i] || z.parameters[i] || z.states[i] || z.gradients[i] || z.quantized[i] || z.weights[i] || z.copies[i]
-}
-
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
 // the lowest addresses, then gradients, then states.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
@@ -385,6 +398,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	if len(a.names) == 1 {
 		k, known = statesOf[a.names[0]]
 	}
+	buckets := slices.ContainsFunc(z.marks, func(m sizeMark) bool { return m&inBucket != 0 })
 	persistent := a.trains && len(z.gradientsOf) == 0 // gradients are added to older ones
 	share := a.copiesOfEach(old)
 	sparse := slices.Contains(a.names, "SparseAdam")
@@ -395,47 +409,47 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	frozen := slices.ContainsFunc(order, func(size int64) bool { return z.gradientsOf[size] == 0 && size > 8 && len(old[size]) > 2 })
 	for _, size := range order {
 		buffers := old[size]
-		if z.buckets[buffers[0]] {
+		if z.is(buffers[0], inBucket) {
 			continue
 		}
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
 		case !a.trains:
 			if a.converted(old)[size] {
-				add(z.quantized, buffers)
+				z.mark(quantized, buffers)
 			}
-			add(z.weights, buffers)
+			z.mark(noGradient, buffers)
 		case size <= 8 && g == 0: // counters of steps and batches
 			if size == 4 && known {
-				add(z.states, buffers)
+				z.mark(stateSized, buffers)
 			}
 		case g == 0 && z.copiesOf[size] > 0:
-			add(z.states, buffers)
-		case persistent && len(z.buckets) > 0 && n%share == 0:
-			add(z.parameters, buffers[:n/share])
-			add(z.states, buffers[n/share:])
+			z.mark(stateSized, buffers)
+		case persistent && buckets && n%share == 0:
+			z.mark(trained, buffers[:n/share])
+			z.mark(stateSized, buffers[n/share:])
 		case persistent && n%share == 0 && share > 1:
-			add(z.parameters, buffers[:n/share])
-			add(z.gradients, buffers[n/share:2*n/share])
-			add(z.states, buffers[2*n/share:])
+			z.mark(trained, buffers[:n/share])
+			z.mark(gradSized, buffers[n/share:2*n/share])
+			z.mark(stateSized, buffers[2*n/share:])
 		case g == 0 && sparse && n%3 == 0:
-			add(z.parameters, buffers[:n/3])
-			add(z.states, buffers[n/3:])
+			z.mark(trained, buffers[:n/3])
+			z.mark(stateSized, buffers[n/3:])
 		case g == 0 && (frozen || a.amongParameters(z, buffers)):
-			add(z.weights, buffers)
+			z.mark(noGradient, buffers)
 		case g == 0:
 		default:
-			add(z.parameters, buffers[:min(g, n)])
+			z.mark(trained, buffers[:min(g, n)])
 			rest := buffers[min(g, n):]
 			states := len(rest)
 			if known {
 				states = min(states, k*g)
 			}
 			if known && n == g*(1+k) {
-				add(z.counted, buffers)
+				z.mark(counted, buffers)
 			}
-			add(z.copies, rest[:len(rest)-states])
-			add(z.states, rest[len(rest)-states:])
+			z.mark(copied, rest[:len(rest)-states])
+			z.mark(stateSized, rest[len(rest)-states:])
 		}
 	}
 }
@@ -443,7 +457,10 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together.
 func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 	if z.lowest == 0 {
-		for i := range z.parameters {
+		for i, m := range z.marks {
+			if m&trained == 0 {
+				continue
+			}
 			addr := a.s.Buffers[i].Addr
 			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
 		}
@@ -457,10 +474,4 @@ func countsOf(buffers map[int64][]int) map[int64]int {
 		counts[size] = len(of)
 	}
 	return counts
-}
-
-func add(set map[int]bool, all []int) {
-	for _, i := range all {
-		set[i] = true
-	}
 }
