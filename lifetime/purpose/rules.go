@@ -14,7 +14,7 @@ type Rule struct {
 	Evidence   lifetime.Evidence
 	Confidence float32
 	Reason     string // why it holds
-	Source     string // where that can be read
+	Source     string // where that can be read; "" = measured on testdata/meaning
 
 	// match returns the category, and the phase if the rule knows it better. ok is false if the rule does not apply.
 	match func(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool)
