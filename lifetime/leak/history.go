@@ -1,6 +1,7 @@
 package leak
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // moment is a point of the window on two clocks. work counts the allocations so far whose buffers were freed within the
-// window; allocations counts all.
+// window, or runs evenly through the steps (see stepClock); allocations counts all.
 type moment struct {
 	work, allocations int
 }
@@ -19,6 +20,7 @@ type histories struct {
 	sites   []*history        // by SiteID
 	order   []lifetime.SiteID // sites with buffers, sorted
 	end     moment
+	done    int               // allocations so far whose buffers were freed within the window
 	unknown map[int64][]int64 // instants of frees of buffers older than the window without a site, by requested size
 	borns   []int32           // work at the beginning of each buffer
 	steps   []int             // work at the beginning of each step; nil if steps are unknown
@@ -57,10 +59,12 @@ type level struct {
 
 func (l *level) at() moment { return moment{int(l.work), int(l.allocations)} }
 
-func newHistories(s *lifetime.Space, sites []lifetime.Site) *histories {
+// newHistories builds the histories of a space. clock is nil for the clock of work.
+func newHistories(s *lifetime.Space, sites []lifetime.Site, clock *stepClock) *histories {
 	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers))}
 	h.preallocate(s)
 	for c := range s.Changes() {
+		h.end.work = clock.at(c.T, h.done)
 		b := &s.Buffers[c.Buffer]
 		site := h.sites[b.Site]
 		older := b.Edge&lifetime.BeginUnseen != 0
@@ -81,6 +85,7 @@ func newHistories(s *lifetime.Space, sites []lifetime.Site) *histories {
 			site.levels = append(site.levels, site.now)
 		}
 	}
+	h.end.work = clock.at(math.MaxInt64, h.done)
 	return h
 }
 
@@ -91,7 +96,7 @@ func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
 	h.borns[buffer] = int32(h.end.work)
 	h.end.allocations++
 	if b.Edge&lifetime.EndOpen == 0 {
-		h.end.work++
+		h.done++
 	} else {
 		site.open = append(site.open, buffer)
 	}
@@ -105,74 +110,6 @@ func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, u
 	} else if unknown {
 		h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
 	}
-}
-
-// uneven is the ratio of the work in the last third of the steps to that in the first from which work is not a measure of
-// progress.
-const uneven = 2
-
-// useSteps adds the steps to the histories. If work grows from step to step (a backward pass through all steps so far), an
-// event that happens in every step seems to get rare. useSteps then makes the clock of work run evenly through the steps.
-func (h *histories) useSteps(s *lifetime.Space, in *steps) {
-	n := len(in.begins)
-	if n < 2*minRises {
-		return
-	}
-	h.steps = make([]int, 0, n+1)
-	work := 0
-	for i := range s.Buffers {
-		b := &s.Buffers[i]
-		for len(h.steps) < n && in.begins[len(h.steps)] <= b.Begin {
-			h.steps = append(h.steps, work)
-		}
-		if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == 0 {
-			work++
-		}
-	}
-	for len(h.steps) <= n {
-		h.steps = append(h.steps, h.end.work)
-	}
-	third := n / 3
-	if first, last := h.steps[third]-h.steps[0], h.steps[n]-h.steps[n-third]; last >= uneven*first {
-		h.evenOut(n)
-	}
-}
-
-// evenOut makes the clock of work run evenly through n steps.
-func (h *histories) evenOut(n int) {
-	begin, each := h.steps[0], float64(h.end.work-h.steps[0])/float64(n)
-	even := func(work int32) int32 { return int32(h.even(int(work), n, each)) }
-	for _, id := range h.order {
-		site := h.sites[id]
-		for i := range site.levels {
-			site.levels[i].work = even(site.levels[i].work)
-		}
-		for i, f := range site.freed { // as many as lifetimes
-			site.lifetimes[i] = even(f.work) - even(h.borns[f.buffer])
-		}
-	}
-	for i := range h.borns {
-		h.borns[i] = even(h.borns[i])
-	}
-	for k := range h.steps {
-		h.steps[k] = begin + int(each*float64(k))
-	}
-	h.end.work = begin + int(each*float64(n))
-}
-
-// even converts an amount of work to a clock that runs evenly through n steps of each work.
-func (h *histories) even(work, n int, each float64) int {
-	begin := h.steps[0]
-	if work <= begin {
-		return work
-	}
-	k := min(sort.Search(n, func(i int) bool { return h.steps[i+1] >= work }), n-1)
-	from, to := h.steps[k], h.steps[k+1]
-	part := 1.0
-	if to > from {
-		part = float64(work-from) / float64(to-from)
-	}
-	return begin + int(each*(float64(k)+part))
 }
 
 // stepOf returns the step in which an amount of work is reached, from 1; 0 before the first step.

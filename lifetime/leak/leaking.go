@@ -47,9 +47,10 @@ const (
 
 // leaking finds sites whose survivors grow in number until the end of the window.
 //
-// It measures progress in work: the number of allocations so far, anywhere in the space, whose buffers were freed again.
-// If nothing is ever freed, there are no iterations to compare and no verdict. For each stack, the floor at a moment is the
-// lowest number of live buffers from then on: the buffers that were never freed. A leak is a floor that
+// It measures progress in steps if the program marks them (see stepClock), else in work: the number of allocations so far,
+// anywhere in the space, whose buffers were freed again. If nothing is ever freed, there are no iterations to compare and no
+// verdict. For each stack, the floor at a moment is the lowest number of live buffers from then on: the buffers that were
+// never freed. A leak is a floor that
 //
 //   - rises at least minRises times, spread over the window (not a burst, not a single allocation),
 //   - rises until the end (not a plateau: a full cache, a buffer pool), at a rate that does not fade,

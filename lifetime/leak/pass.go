@@ -48,9 +48,7 @@ type Pass struct {
 func newPass(c *lifetime.Capture, s *lifetime.Space, settings Settings) *Pass {
 	p := &Pass{Capture: c, Settings: settings, Space: s, explained: map[lifetime.SiteID]bool{}}
 	if p.dynamic() {
-		p.histories = newHistories(s, p.Sites)
-		p.steps = p.findSteps()
-		p.histories.useSteps(s, &p.steps)
+		p.newTimeline()
 	}
 	return p
 }

@@ -23,6 +23,7 @@ type program struct {
 	frames []lifetime.FrameID // callers, outermost last
 	live   map[uint64]*tensor
 	steps  int
+	idle   func(step int) bool // reports whether a step lacks the usual traffic; nil: none does
 
 	allocated int64 // bytes so far
 }
@@ -97,7 +98,9 @@ func (p *program) run(t testing.TB, pattern func(step int)) (*lifetime.Capture, 
 	var batch *tensor
 	for step := range p.steps {
 		pattern(step)
-		p.noise(&batch)
+		if p.idle == nil || !p.idle(step) {
+			p.noise(&batch)
+		}
 	}
 	for _, x := range p.live {
 		p.b.Live(p.s, build.Block{Addr: x.addr, Requested: x.size, Occupied: (x.size + 511) / 512 * 512, Site: x.site})

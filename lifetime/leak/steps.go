@@ -15,6 +15,7 @@ import (
 type steps struct {
 	begins   []int64 // instants
 	inferred bool    // from call sites, because there are no marks
+	end      int64   // instant at which the last marked step ends; 0 if the program marks no steps
 	lost     int     // marked steps before those in begins, whose events the ring buffer dropped
 }
 
@@ -26,25 +27,28 @@ const (
 	leastSteps    = 4 // minimum number of inferred steps
 )
 
-// findSteps returns the iterations of the loop: the marked steps, else the steps of an optimizer, else the steps inferred by
-// recurrence. There may be none.
-func (p *Pass) findSteps() steps {
+// markedLoop returns the marked steps, else the steps of an optimizer. There may be none.
+func (p *Pass) markedLoop() steps {
 	for _, isStep := range []func(*lifetime.Mark) bool{
 		func(m *lifetime.Mark) bool { return m.Kind == lifetime.Step },
 		func(m *lifetime.Mark) bool { return strings.HasPrefix(m.Text, optimizerStep) },
 	} {
-		var begins []int64
+		var found steps
 		for i := range p.Space.Marks {
 			if m := &p.Space.Marks[i]; isStep(m) {
-				begins = append(begins, m.Begin)
+				found.begins = append(found.begins, m.Begin)
+				if m.Kind == lifetime.Step {
+					found.end = max(found.end, m.End)
+				}
 			}
 		}
-		if len(begins) > 1 {
-			lost := p.lostSteps(begins)
-			return steps{begins: begins[lost:], lost: lost}
+		if len(found.begins) > 1 {
+			found.lost = p.lostSteps(found.begins)
+			found.begins = found.begins[found.lost:]
+			return found
 		}
 	}
-	return steps{begins: p.recurrence(), inferred: true}
+	return steps{}
 }
 
 // lostSteps returns how many of the marked steps ended before the history begins, if a ring buffer dropped its beginning: marks
