@@ -78,3 +78,43 @@ func TestStepsAreTime(t *testing.T) {
 		}},
 	})
 }
+
+// TestSizesThatVary: a leak whose sizes vary is no set-up, also if many of the sizes repeat or are freed. The parameter is the
+// number of sizes.
+func TestSizesThatVary(t *testing.T) {
+	kept := func(every int) func(p *program, sizes int) func(int) {
+		return func(p *program, sizes int) func(int) {
+			p.steps *= 2
+			return func(step int) {
+				if x := p.alloc("leak", 512*(1+p.Int64N(int64(sizes)))); step%every > 0 {
+					p.free(x)
+				}
+			}
+		}
+	}
+	sizes := []int{1, 3, 10, 40, 200, 100_000}
+	judge(t, []variants{
+		{"all are kept", true, sizes, kept(1)},
+		{"every second is kept", true, sizes, kept(2)},
+		{"every fourth is kept", true, sizes, kept(4)},
+		{"a workspace, then each is freed", false, sizes, func(p *program, sizes int) func(int) {
+			return func(step int) {
+				x := p.alloc("matmul", 512*(1+p.Int64N(int64(sizes))))
+				if step == 0 {
+					p.alloc("matmul", 8519680)
+				}
+				p.free(x)
+			}
+		}},
+		{"a pool of one buffer per size, of at most 20 sizes", false, []int{1, 5, 10, 20}, func(p *program, sizes int) func(int) {
+			p.steps += 60
+			pool := map[int]bool{}
+			return func(int) {
+				if k := p.IntN(sizes); !pool[k] {
+					pool[k] = true
+					p.alloc("pool", 512*int64(k+1))
+				}
+			}
+		}},
+	})
+}

@@ -8,26 +8,48 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// survivors returns the buffers of a site that began in the window and are alive at its end, without one-time
-// allocations: a size that is allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first
-// matrix product.
+// The bounds of set-up.
+const (
+	maxSetUp = 3 // sizes of a site
+	earliest = 4 // set-up is among the first so many buffers of its site on its stream
+)
+
+// survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size that is
+// allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product. Set-up is
+// few sizes, and early. A site with more sizes that occur once is one whose sizes vary.
 func (p *Pass) survivors(h *history) []int {
 	if h.counted { // several rules need them
 		return h.survivors
 	}
 	h.counted = true
-	once, n := p.oncePerStream(h), 0
-	for _, streams := range once {
-		n += len(streams)
-	}
-	vary := 2*n > len(h.buffers) // sizes vary between allocations, so most occur once
+	setUp := p.setUp(h)
 	for _, i := range h.open {
-		b := &p.Space.Buffers[i]
-		if b.Edge&lifetime.Pending == 0 && (vary || once[b.Requested] == nil) {
+		if p.Space.Buffers[i].Edge&lifetime.Pending == 0 && !setUp[i] {
 			h.survivors = append(h.survivors, i)
 		}
 	}
 	return h.survivors
+}
+
+// setUp returns the buffers of a site that are set-up.
+func (p *Pass) setUp(h *history) map[int]bool {
+	once, n, sizes := p.oncePerStream(h), 0, 0
+	for _, streams := range once {
+		n += len(streams)
+		sizes += min(len(streams), 1) // none for a size that repeats
+	}
+	if n == 0 || sizes > maxSetUp || 2*n > len(h.buffers) {
+		return nil
+	}
+	all, seen := map[int]bool{}, map[int64]int{} // buffers so far by stream
+	for _, i := range h.buffers {
+		b := &p.Space.Buffers[i]
+		on := p.streamOf(b)
+		if seen[on]++; seen[on] <= earliest && once[b.Requested] != nil {
+			all[i] = true
+		}
+	}
+	return all
 }
 
 // oncePerStream returns the requested sizes that a site allocated once per stream and never freed, with their streams.
