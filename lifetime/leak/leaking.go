@@ -60,20 +60,30 @@ const (
 // The floor of a bounded cache is level, whichever of its buffers survive. Buffers that one forward pass retains until its
 // end do not leak either: see calls.
 //
-// A leak with one rise too few is suspected.
+// Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise too few
+// is suspected.
 func leaking(p *Pass) []Finding {
 	confirmed, suspicions := newPlaces(), newPlaces()
+	lines, order := p.linesOf()
+	leaks := map[lifetime.SiteID]bool{}
 	for site, h := range p.unexplained() {
 		least, sure := p.verdict(h)
-		if least == 0 || p.inOneCall(site) {
+		if least == 0 || p.inOneCall(site) || !p.gains(lines[p.PlaceOf(site)], h.rises()) {
 			continue
 		}
 		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
 			to := suspicions
 			if sure {
-				to = confirmed
+				to, leaks[site] = confirmed, true
 			}
 			to.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
+		}
+	}
+	for _, place := range order {
+		few := slices.DeleteFunc(lines[place].few, func(site lifetime.SiteID) bool { return leaks[site] })
+		for _, site := range p.leakTogether(lines[place], few) {
+			h := p.histories.sites[site]
+			confirmed.at(place).merge(p.Space, site, p.survivors(h), h)
 		}
 	}
 	findings := confirmed.conclude(func(place lifetime.Place, f *Finding) bool {

@@ -3,6 +3,8 @@ package leak_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime"
 )
 
 // variants are simulated programs that differ in one parameter. Some leak at the site "leak", and no other site leaks.
@@ -33,6 +35,8 @@ func judge(t *testing.T, all []variants) {
 				}
 				if ok {
 					right++
+				} else {
+					t.Logf("%s, %d, seed %d: %d leaks", v.name, parameter, seed, len(findings))
 				}
 			}
 			line += fmt.Sprintf("  %d: %d/%d", parameter, right, seeds)
@@ -115,6 +119,63 @@ func TestSizesThatVary(t *testing.T) {
 					p.alloc("pool", 512*int64(k+1))
 				}
 			}
+		}},
+	})
+}
+
+// TestManyPaths: a line that leaks through many call paths retains few buffers through each. The parameter is the number of
+// paths.
+func TestManyPaths(t *testing.T) {
+	through := func(p *program, path int, name string) *tensor {
+		defer func(frames []lifetime.FrameID) { p.frames = frames }(p.frames)
+		p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: fmt.Sprint("path", path), File: "sim.py", Line: 100 + path})}
+		return p.alloc(name, 1<<18)
+	}
+	paths := []int{1, 2, 10, 25, 40}
+	judge(t, []variants{
+		{"each step retains a buffer, on the next path", true, paths, func(p *program, paths int) func(int) {
+			p.steps += 60
+			return func(step int) { through(p, step%paths, "leak") }
+		}},
+		{"each step retains a buffer on one of the paths, and frees others", true, paths, func(p *program, paths int) func(int) {
+			p.steps += 60
+			return func(int) {
+				p.free(through(p, p.IntN(paths), "leak"))
+				through(p, p.IntN(paths), "leak")
+			}
+		}},
+		{"caches of three buffers for each path fill", false, []int{1, 2, 10}, func(p *program, paths int) func(int) {
+			p.steps += 60
+			return func(step int) {
+				if step < 3*paths {
+					through(p, step%paths, "cache")
+				}
+			}
+		}},
+		{"a queue with buffers of all paths", false, paths, func(p *program, paths int) func(int) {
+			p.steps += 60
+			var queue []*tensor
+			return func(int) {
+				if queue = append(queue, through(p, p.IntN(paths), "queue")); len(queue) > 20 {
+					p.free(queue[0])
+					queue = queue[1:]
+				}
+			}
+		}},
+		{"each path replaces its buffer", false, paths, func(p *program, paths int) func(int) {
+			p.steps += 60
+			last := map[int]*tensor{}
+			return func(int) {
+				k := p.IntN(paths)
+				x := through(p, k, "state")
+				if last[k] != nil {
+					p.free(last[k])
+				}
+				last[k] = x
+			}
+		}},
+		{"each layer builds one buffer", false, []int{1000}, func(p *program, paths int) func(int) {
+			return func(step int) { through(p, step, "build layer") }
 		}},
 	})
 }

@@ -71,12 +71,19 @@ func (p *Pass) lostSteps(begins []int64) int {
 }
 
 // recurrence infers the beginnings of steps from the most common number of allocations per site: most sites of a loop
-// allocate once in each iteration, and the others agree less with each other.
+// allocate once in each iteration, and the others agree less with each other. A line counts at most minRecurrence of its call
+// paths, because a line with many may allocate equally often through several by chance.
 func (p *Pass) recurrence() []int64 {
 	h := p.histories
-	often := map[int]int{} // number of sites by number of allocations
+	type key struct {
+		place lifetime.Place
+		n     int
+	}
+	often, ofLine := map[int]int{}, map[key]int{} // number of sites by number of allocations
 	for _, site := range h.order {
-		if n := len(h.sites[site].buffers); n >= leastSteps {
+		n := len(h.sites[site].buffers)
+		if at := (key{p.PlaceOf(site), n}); n >= leastSteps && ofLine[at] < minRecurrence {
+			ofLine[at]++
 			often[n]++
 		}
 	}

@@ -1,0 +1,126 @@
+package leak
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// line is the stacks of one place.
+type line struct {
+	sites []lifetime.SiteID
+	few   []lifetime.SiteID // those that retain buffers, with too few rises for a verdict of their own
+
+	rises []moment // of all stacks together; computed when first needed
+}
+
+// minTogether is the minimum number of survivors of a line that is judged as a whole.
+const minTogether = 2 * minRises
+
+// linesOf returns the lines of the sites that no earlier rule has explained.
+func (p *Pass) linesOf() (lines map[lifetime.Place]*line, order []lifetime.Place) {
+	lines = map[lifetime.Place]*line{}
+	for site, h := range p.unexplained() {
+		place := p.PlaceOf(site)
+		l := lines[place]
+		if l == nil {
+			l = &line{}
+			lines[place] = l
+			order = append(order, place)
+		}
+		l.sites = append(l.sites, site)
+		if len(h.open) > 0 && len(h.rises()) < enough {
+			l.few = append(l.few, site)
+		}
+	}
+	return lines, order
+}
+
+// leakTogether judges some stacks of a line as one: a line that leaks through many call paths may retain few buffers through
+// each. It returns those with survivors, none if they do not leak. Paths with one buffer each are a loop over different callers,
+// such as the layers of a model.
+func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.SiteID) {
+	var kept []int
+	for _, site := range sites {
+		if more := p.survivors(p.histories.sites[site]); len(more) > 0 {
+			kept, with = append(kept, more...), append(with, site)
+		}
+	}
+	if len(kept) < minTogether || len(kept) <= len(with) || len(with) < 2 {
+		return nil
+	}
+	all := p.merged(sites)
+	rises := all.rises()
+	if !p.keepsMore(rises, all) || !p.gains(l, rises) || slices.ContainsFunc(sites, p.inOneCall) || !p.grew(sites[0], all, kept, minTogether) {
+		return nil
+	}
+	return with
+}
+
+// gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds
+// buffers of several stacks, and the share of each varies.
+func (p *Pass) gains(l *line, own []moment) bool {
+	if len(l.sites) < 2 || len(own) == 0 {
+		return true
+	}
+	if l.rises == nil {
+		l.rises = p.merged(l.sites).rises()
+	}
+	all, third := l.rises, own[2*len(own)/3:]
+	since := len(all) - sort.Search(len(all), func(i int) bool { return all[i].allocations >= third[0].allocations })
+	return 2*since >= len(third)
+}
+
+// merged returns the history of several sites as if they were one. Levels lack the bytes, and buffers older than the window of
+// sites that retain nothing.
+func (p *Pass) merged(sites []lifetime.SiteID) *history {
+	all := &history{}
+	for _, site := range sites {
+		h := p.histories.sites[site]
+		all.allocated += h.allocated
+		all.buffers, all.open = append(all.buffers, h.buffers...), append(all.open, h.open...)
+		all.freed, all.lifetimes = append(all.freed, h.freed...), append(all.lifetimes, h.lifetimes...)
+		levels, alive := h.levels, int32(h.older)
+		if levels == nil {
+			levels, alive = p.levelsOf(h), 0
+		}
+		all.older += int(alive)
+		for _, l := range levels {
+			l.alive, alive = l.alive-alive, l.alive // the change
+			all.levels = append(all.levels, l)
+		}
+	}
+	slices.Sort(all.buffers)
+	slices.Sort(all.open)
+	slices.SortFunc(all.freed, func(x, y freed) int { return cmp.Compare(p.Space.Buffers[x.buffer].End, p.Space.Buffers[y.buffer].End) })
+	slices.SortStableFunc(all.levels, func(x, y level) int {
+		return cmp.Or(cmp.Compare(x.allocations, y.allocations), cmp.Compare(x.work, y.work))
+	})
+	alive := int32(all.older)
+	for i := range all.levels {
+		alive += all.levels[i].alive
+		all.levels[i].alive = alive
+	}
+	return all
+}
+
+// levelsOf returns the levels of a site that retains nothing, which newHistories omits.
+func (p *Pass) levelsOf(h *history) (levels []level) {
+	older := len(p.Space.Buffers) - p.histories.end.allocations // they come first
+	alive, next := int32(0), 0
+	for _, i := range h.buffers {
+		for ; next < len(h.freed) && int(h.freed[next].allocations) <= i-older; next++ {
+			alive--
+			levels = append(levels, level{work: h.freed[next].work, allocations: h.freed[next].allocations, alive: alive})
+		}
+		alive++
+		levels = append(levels, level{work: p.histories.borns[i], allocations: int32(i-older) + 1, alive: alive})
+	}
+	for ; next < len(h.freed); next++ {
+		alive--
+		levels = append(levels, level{work: h.freed[next].work, allocations: h.freed[next].allocations, alive: alive})
+	}
+	return levels
+}
