@@ -36,6 +36,8 @@ const (
 	late = 1.3
 	// queueShare is the minimum share of buffers that a queue frees in order of allocation.
 	queueShare = 0.9
+	// longer is the minimum ratio of the last waiting times of a backlog to the first ones.
+	longer = 1.5
 	// settled is the value of Laplace's test from which the second half of a rise is steady.
 	settled = -1
 	// lag is patience times the usual quantile of the lifetimes of the freed buffers.
@@ -87,8 +89,13 @@ func leaking(p *Pass) []Finding {
 		}
 	}
 	findings := confirmed.conclude(func(place lifetime.Place, f *Finding) bool {
-		f.Severity = Warning
-		p.concludeLeak(place, f, "")
+		doubt := ""
+		if p.loading(f) {
+			doubt = ", nothing else but their staging was freed: a leak, or a model that is loaded"
+		} else {
+			f.Severity = Warning
+		}
+		p.concludeLeak(place, f, doubt)
 		return true
 	})
 	findings = append(findings, suspicions.conclude(func(place lifetime.Place, f *Finding) bool {
@@ -134,16 +141,29 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 		number += " of " + units.Count(int64(f.Value(FigAllocated)))
 	}
 	kept := fmt.Sprintf("%s buffers (%s) were never freed", number, units.Bytes(f.Amount.Bytes)) + doubt
-	began := p.Space.Buffers[slices.Min(f.Kept)].Begin // buffers are in order of allocation
-	f.describe(place.String(), kept, p.outlook(f, began)...)
+	f.describe(place.String(), kept, p.outlook(f, p.began(f))...)
+}
+
+// began returns the instant at which a leak began: when its first survivor was allocated. The survivors of a backlog are
+// recent, so there it is the first rise of its floor.
+func (p *Pass) began(f *Finding) int64 {
+	first := slices.Min(f.Kept) // buffers are in order of allocation
+	older := len(p.Space.Buffers) - p.histories.end.allocations
+	for _, site := range f.Sites {
+		h := p.histories.sites[site]
+		if rises := h.rises(); len(rises) > 0 && len(h.freed) > len(h.open) && h.inOrder() {
+			first = min(first, older+max(rises[0].allocations-1, 0))
+		}
+	}
+	return p.Space.Buffers[first].Begin
 }
 
 // keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site with
-// long, random lifetimes that is still filling. A growing queue frees in order and leaks without an overdue buffer.
+// long, random lifetimes that is still filling. A backlog frees in order, later and later, and leaks without an overdue buffer.
 func (p *Pass) keepsMore(rises []moment, h *history) bool {
 	all, lag := p.histories, h.lag()
 	if all.keepsRising(rises, lag, minRises) {
-		return p.overdue(h) >= minRises || h.inOrder()
+		return p.overdue(h) >= minRises || h.inOrder() && p.waitsLonger(h)
 	}
 	return all.steadyAtLast(rises, lag) && p.overdue(h) >= minRises
 }
@@ -169,6 +189,28 @@ func (h *history) inOrder() bool {
 		}
 	}
 	return float64(n) >= queueShare*float64(len(h.freed))
+}
+
+// waitsLonger reports whether a site frees its buffers later and later, as a backlog does. A working set that is replaced in
+// every step may grow too, but each buffer lives as many steps as before. Without steps, work is the time.
+func (p *Pass) waitsLonger(h *history) bool {
+	third := len(h.freed) / 3
+	if third == 0 {
+		return true
+	}
+	wait := func(all []freed) (sum int) {
+		for _, f := range all {
+			b := &p.Space.Buffers[f.buffer]
+			if len(p.steps.begins) < leastLoop {
+				sum += int(f.work - p.histories.borns[f.buffer])
+				continue
+			}
+			sum += p.steps.at(b.End) - p.steps.at(b.Begin)
+		}
+		return sum
+	}
+	early, late := wait(h.freed[:third]), wait(h.freed[len(h.freed)-third:])
+	return float64(late) > longer*float64(early) && late-early >= third // by a step, or an allocation, on average
 }
 
 // steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache that

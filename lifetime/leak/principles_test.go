@@ -179,3 +179,68 @@ func TestManyPaths(t *testing.T) {
 		}},
 	})
 }
+
+// TestWorkingSets: a working set that is replaced in every step, oldest first, is no backlog, however it grows. The parameter is
+// the number of steps until it has a buffer more.
+func TestWorkingSets(t *testing.T) {
+	inOrder := func(p *program, add int, frees func(held, added int) int) func(step int) {
+		var queue []*tensor
+		return func(step int) {
+			held, n := len(queue), 2+step/add
+			for range n {
+				queue = append(queue, p.alloc("leak", 1<<18))
+			}
+			n = frees(held, n)
+			p.free(queue[:n]...)
+			queue = queue[n:]
+		}
+	}
+	rates := []int{1, 2, 5, 20}
+	judge(t, []variants{
+		{"a working set, steps marked", false, rates, func(p *program, add int) func(int) {
+			return p.marked(inOrder(p, add, func(held, _ int) int { return held }))
+		}},
+		{"a working set", false, rates, func(p *program, add int) func(int) {
+			return inOrder(p, add, func(held, _ int) int { return held })
+		}},
+		{"a backlog, steps marked", true, []int{30, 1000}, func(p *program, add int) func(int) {
+			p.steps += 20
+			return p.marked(inOrder(p, add, func(_, added int) int { return added / 2 }))
+		}},
+		{"a backlog", true, []int{30, 1000}, func(p *program, add int) func(int) {
+			p.steps += 20
+			return inOrder(p, add, func(_, added int) int { return added / 2 })
+		}},
+	})
+}
+
+// TestLoading: a program that loads layer by layer, and does nothing else, is not known to leak. The parameter is the number of
+// layers.
+func TestLoading(t *testing.T) {
+	idle := func(int) bool { return true }
+	layers := []int{6, 20, 100}
+	load := func(p *program, layers int) func(int) {
+		p.steps, p.idle = layers, idle
+		return func(int) {
+			staging := p.alloc("load", 64<<20)
+			p.alloc("load", 40<<20+512*p.Int64N(3))
+			p.free(staging)
+		}
+	}
+	judge(t, []variants{
+		{"staging buffer and weight of each layer", false, layers, load},
+		{"the same in steps", true, []int{20, 100}, func(p *program, layers int) func(int) {
+			run := load(p, layers)
+			return p.marked(func(step int) {
+				p.alloc("leak", 1<<20)
+				p.free(p.alloc("scratch", 1<<20))
+				if step == 0 {
+					run(step)
+				}
+			})
+		}},
+		{"a step with other work", true, []int{20, 100}, func(p *program, layers int) func(int) {
+			return func(int) { p.alloc("leak", 1<<20) }
+		}},
+	})
+}

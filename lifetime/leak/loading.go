@@ -1,0 +1,70 @@
+package leak
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The thresholds of loading.
+const (
+	maxStaging       = 1 // lines that allocate staging buffers
+	maxStagingFailed = 3 // the same, if memory runs out in the function that retains buffers
+	stagingShare     = 4 // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
+)
+
+// loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program frees, on
+// all devices, are staging buffers that the retaining function allocates. One layer after the other, and one step after the
+// other of a leak, then look the same.
+func (p *Pass) loading(f *Finding) bool {
+	frame, ok := p.FrameOf(f.Sites[0])
+	if !ok || len(p.steps.begins) > 0 && !p.steps.inferred {
+		return false
+	}
+	inside := func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(o *lifetime.Frame) bool { return o.Function == frame.Function && o.File == frame.File })
+	}
+	most := maxStaging
+	if last, _ := p.lastFailure(); last != nil && inside(last.Site) {
+		most = maxStagingFailed
+	}
+	freed := p.freedSites()
+	lines := map[lifetime.Place]int64{}
+	for site, n := range freed {
+		lines[p.PlaceOf(site)] += n
+	}
+	loop := map[lifetime.Place]bool{}
+	for place, n := range lines {
+		if n*stagingShare >= f.Amount.Count {
+			loop[place] = true
+		}
+	}
+	for site := range freed {
+		if loop[p.PlaceOf(site)] && (p.computes(site) || !inside(site)) {
+			return false
+		}
+	}
+	return len(loop) > 0 && len(loop) <= most
+}
+
+// freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices.
+func (p *Pass) freedSites() map[lifetime.SiteID]int64 {
+	freed := map[lifetime.SiteID]int64{}
+	for _, s := range p.Spaces {
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) == 0 {
+				freed[b.Site]++
+			}
+		}
+	}
+	return freed
+}
+
+// computes reports whether a site is in a forward or backward pass of modules, or in an optimizer.
+func (p *Pass) computes(site lifetime.SiteID) bool {
+	return p.anyFrame(site, func(f *lifetime.Frame) bool {
+		return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
+			slices.ContainsFunc([]string{"torch/nn/modules/", "torch/autograd/", "torch/optim/"}, func(of string) bool { return strings.Contains(f.File, of) })
+	})
+}
