@@ -24,6 +24,8 @@ const (
 
 	Fragmented // causes of failed allocations
 	HeldOutside
+	LargerThanDevice
+	Recovered
 	Exhausted
 )
 
@@ -53,6 +55,10 @@ var causes = [...]struct {
 	Fragmented: {"fragmented", "the allocator had enough free memory, but in smaller pieces", adviceFragmented, nil},
 	HeldOutside: {"held outside the allocator", "at least a tenth of the device memory is in use outside this allocator",
 		"Run nvidia-smi to see who else uses the device.", nil},
+	LargerThanDevice: {"larger than the device", "the request alone is larger than the memory of the device",
+		"Split the operation: smaller chunks, a shorter sequence, no full matrix.", nil},
+	Recovered: {"recovered", "the program went on allocating after the failure",
+		"Nothing must be done; a smaller batch avoids the retry.", nil},
 	Exhausted: {"exhausted", "the program needs more memory than is available",
 		"Use a smaller batch or checkpointing; see memlane peak --at oom.", nil},
 }

@@ -1,7 +1,9 @@
 package leak
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -16,6 +18,8 @@ const (
 	// minForced is the share of the reserved memory that was reserved although that much was free. From there on, the
 	// holes did harm.
 	minForced = 0.1
+	// maxInstants is the number of reservations at which the rule looks for the worst fragmentation, if the end has none.
+	maxInstants = 16
 	// stableShare is the share of the allocations, at the end, during which a stable allocator reserves nothing more.
 	stableShare = 1.0 / 3
 )
@@ -33,23 +37,28 @@ func fragmentation(p *Pass) []Finding {
 	case len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0:
 		return p.reportedFragmentation()
 	}
-	reserved, _ := s.Reserved()
-	holes := s.FreeAt(s.AtEnd())
-	pieces, ok := holes.Fragmentation()
-	if !ok || holes.Total < leastGap || shareOf(holes.Total, reserved) < minGap || pieces < minPieces {
-		return nil
-	}
-	f := Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
-		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces)}}
-	text := fmt.Sprintf("%s of %s reserved are free at the end; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved), units.Bytes(holes.Largest))
+	end := gapAt(s, s.AtEnd())
+	end.reserved, _ = s.Reserved()
 	if !p.dynamic() { // an end state without a history
-		if holes.Total >= p.critical() {
+		if !end.large() {
+			return nil
+		}
+		f, text := end.finding("at the end")
+		if end.holes.Total >= p.critical() {
 			f.Severity = Warning
 		}
 		f.describe("", text, "the capture has no history, so it is unknown since when")
 		return []Finding{f}
 	}
-	forced, last := p.forced()
+	forced, instants, last := p.forced()
+	worst, when := worstGap(s, instants), "at the end"
+	if harmful := worst.large() && shareOf(forced, worst.reserved) >= minForced; harmful && (!end.large() || 2*end.used() < worst.used()) {
+		when = "at " + p.since(worst.at) // the program freed its buffers since then
+	} else if worst = end; !end.large() {
+		return nil
+	}
+	f, text := worst.finding(when)
+	reserved, holes := worst.reserved, worst.holes
 	n := len(s.Buffers)
 	after := n - allocatedBefore(s, last)
 	f.add(figure(FigForced, forced), figure(FigSinceReserved, after))
@@ -71,9 +80,59 @@ func fragmentation(p *Pass) []Finding {
 	return []Finding{f}
 }
 
-// forced returns the bytes that were reserved although as much reserved memory was free, and the instant of the last
-// reservation, 0 if there was none. Regions for small buffers do not count: large requests cannot use them.
-func (p *Pass) forced() (bytes, last int64) {
+// gap is the reserved but free memory at an instant.
+type gap struct {
+	at, reserved int64
+	holes        lifetime.Holes
+}
+
+// gapAt returns the gap at an instant, with what the regions hold.
+func gapAt(s *lifetime.Space, at int64) gap {
+	g := gap{at: at, holes: s.FreeAt(at)}
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
+			g.reserved = units.AddSat(g.reserved, r.Size)
+		}
+	}
+	return g
+}
+
+// worstGap returns the gap with most free bytes just before one of several reservations.
+func worstGap(s *lifetime.Space, reservations []lifetime.Level) (worst gap) {
+	slices.SortStableFunc(reservations, func(x, y lifetime.Level) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	for _, r := range reservations[:min(len(reservations), maxInstants)] {
+		if g := gapAt(s, r.At-1); g.large() && g.holes.Total > worst.holes.Total {
+			worst = g
+		}
+	}
+	return worst
+}
+
+func (g *gap) used() int64 { return g.reserved - g.holes.Total }
+
+// large applies the thresholds of fragmentation.
+func (g *gap) large() bool {
+	pieces, ok := g.holes.Fragmentation()
+	return ok && g.holes.Total >= leastGap && shareOf(g.holes.Total, g.reserved) >= minGap && pieces >= minPieces
+}
+
+// finding returns the finding of a gap and the beginning of its text.
+func (g *gap) finding(when string) (Finding, string) {
+	pieces, _ := g.holes.Fragmentation()
+	are := "are free"
+	if when != "at the end" {
+		are = "were free"
+	}
+	return Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: g.holes.Total}, Suggestions: []string{adviceFragmented},
+			Evidence: []Evidence{figure(FigReserved, g.reserved), figure(FigFree, g.holes.Total), figure(FigLargestHole, g.holes.Largest),
+				figure(FigFragmentation, pieces)}},
+		fmt.Sprintf("%s of %s reserved %s %s; largest hole %s", units.Bytes(g.holes.Total), units.Bytes(g.reserved), are, when,
+			units.Bytes(g.holes.Largest))
+}
+
+// forced returns the bytes that were reserved although as much reserved memory was free, these reservations, and the instant
+// of the last reservation of all, 0 if there was none. Regions for small buffers do not count: large requests cannot use them.
+func (p *Pass) forced() (bytes int64, reservations []lifetime.Level, last int64) {
 	s := p.Space
 	steps := s.ReservedLevels()
 	reserved, next, used := int64(0), 0, s.Base
@@ -82,6 +141,7 @@ func (p *Pass) forced() (bytes, last int64) {
 			more := steps[next].Bytes - reserved
 			if more >= smallSegment && reserved-used >= more && steps[next].At > s.Begin+1 {
 				bytes = units.AddSat(bytes, more)
+				reservations = append(reservations, lifetime.Level{At: steps[next].At, Bytes: more})
 			}
 			if more > 0 && steps[next].At > s.Begin+1 {
 				last = steps[next].At
@@ -94,7 +154,7 @@ func (p *Pass) forced() (bytes, last int64) {
 		used = level.Bytes
 		take(level.At)
 	}
-	return bytes, last
+	return bytes, reservations, last
 }
 
 // smallSegment is the minimum size of regions for large buffers in PyTorch. Those for small buffers have 2 MiB.

@@ -2,6 +2,7 @@ package leak_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,16 +139,19 @@ func TestReasons(t *testing.T) {
 		requested, free int64
 		reason, text    string
 	}{
-		"fits no hole":           {cut, 0, 21 * mib, -1, "fragmented", "next to it: kept (train.py) 2.00 MiB"},
-		"all that is free":       {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of 60.0 MiB reserved were free, but the largest hole was 20.0 MiB"},
-		"more than is free":      {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
-		"fits a hole":            {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
-		"a tenth is elsewhere":   {full, 100, mib, 30 * mib, "held outside the allocator", "others used 10.0 MiB, and 30.0 MiB were free"},
-		"less than that is":      {full, 100, mib, 30*mib + 1, "exhausted", "the process has its own limit"},
-		"as much is free":        {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free: the process has its own limit"},
-		"less is free":           {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1.00 MiB free; "},
-		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
-		"nothing was free":       {full, 100, mib, 0, "held outside the allocator", "others used 40.0 MiB, and 0 B were free"},
+		"fits no hole":                  {cut, 0, 21 * mib, -1, "fragmented", "next to it: kept (train.py) 2.00 MiB"},
+		"all that is free":              {cut, 0, 49 * mib, 0, "fragmented", "49.0 MiB of 60.0 MiB reserved were free, but the largest hole was 20.0 MiB"},
+		"more than is free":             {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
+		"fits a hole":                   {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
+		"a tenth is elsewhere":          {full, 100, mib, 30 * mib, "held outside the allocator", "others used 10.0 MiB, and 30.0 MiB were free"},
+		"less than that is":             {full, 100, mib, 30*mib + 1, "exhausted", "the process has its own limit"},
+		"with what the device has free": {cut, 0, 50 * mib, mib, "fragmented", "49.0 MiB of 60.0 MiB reserved were free"},
+		"not even then":                 {cut, 0, 50*mib + 1, mib, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
+		"little of it is free":          {[][]int{{2, 28, 1, 29}}, 0, 4 * mib, 2 * mib, "exhausted", "57.0 MiB of 60.0 MiB reserved were in use"},
+		"as much is free":               {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free: the process has its own limit"},
+		"less is free":                  {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1.00 MiB free; "},
+		"what is free is hidden":        {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
+		"nothing was free":              {full, 100, mib, 0, "held outside the allocator", "others used 40.0 MiB, and 0 B were free"},
 	} {
 		capture := fragments{regions: c.regions, failed: &failure{c.requested, c.free}}.capture(t)
 		f := find(t, capture, leak.Settings{Limit: c.limit * mib})[0]
@@ -205,6 +209,44 @@ func TestStateAlone(t *testing.T) {
 		}
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestFragmentationOverTime: what a program frees at the end does not hide that its memory was in pieces before.
+func TestFragmentationOverTime(t *testing.T) {
+	for regions, want := range map[int]bool{1: false, 6: true, 20: true} {
+		h := newByHand()
+		h.free(h.alloc("first", 64))
+		var kept []madeBlock
+		addr := uint64(1 << 40)
+		reserve := func(size int64) {
+			h.at += 10
+			addr += 1 << 32
+			h.b.Reserve(h.s, h.at, lifetime.Region{Addr: addr, Size: size})
+		}
+		alloc := func(at uint64, size int64, name string) madeBlock {
+			h.at += 10
+			h.b.Alloc(h.s, h.at, build.Block{Addr: at, Requested: size, Occupied: size, Site: h.site(name)})
+			return madeBlock{at, size}
+		}
+		for range regions {
+			reserve(64 * mib)
+			hole := alloc(addr, 60*mib, "batch")
+			kept = append(kept, alloc(addr+uint64(60*mib), 4*mib, "kept"))
+			h.free(hole)
+		}
+		reserve(100 * mib) // although more is free
+		kept = append(kept, alloc(addr, 100*mib, "large"))
+		for _, x := range kept {
+			h.free(x)
+		}
+		h.free(alloc(addr, mib, "last"))
+		reserve(2 * mib)
+		c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
+		got := slices.ContainsFunc(find(t, c, leak.Settings{}), func(f leak.Finding) bool { return f.Rule == "fragmentation" && strings.Contains(f.Description, "were free at +") })
+		if got != want {
+			t.Errorf("%d regions: %v, want %v", regions, got, want)
 		}
 	}
 }

@@ -38,12 +38,20 @@ func outOfMemory(p *Pass) []Finding {
 	if failed > 1 {
 		text = fmt.Sprintf("%s allocations failed, the last%s at %s", units.Count(int64(failed)), of, p.since(at))
 	}
-	why, reason := p.causeOfFailure(&f, last, level), f.Cause.String()
+	cause := WhyFailed(p.Space, last)
+	f.Cause = cause.Reason.Cause()
+	why := p.evidenceOfFailure(&f, last, level)
+	if leaks := p.filling(max(level, StateAt(p.Space, last).Reserved)); leaks != "" && (f.Cause == Fragmented || f.Cause == Exhausted) {
+		f.Cause, why = Exhausted, append([]string{leaks}, why...)
+	}
+	if f.Cause == Recovered {
+		f.Severity = Info
+	}
+	reason := f.Cause.String()
 	f.Suggestions = []string{f.Cause.Advice()}
 	if said := last.Failure; said != nil { // a text, which has no regions
-		of := WhyFailed(p.Space, last)
-		f.Cause, f.Confidence, reason, why = of.Reason.Cause(), of.Confidence, of.Reason.Words(), nil
-		f.Suggestions = []string{of.Reason.Advice(said.Source)}
+		f.Cause, f.Confidence, reason, why = cause.Reason.Cause(), cause.Confidence, cause.Reason.Words(), nil
+		f.Suggestions = []string{cause.Reason.Advice(said.Source)}
 	}
 	f.add(textFigure(FigReason, reason))
 	p.fragmented = f.Cause == Fragmented
@@ -64,9 +72,26 @@ func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
 	return last, failed
 }
 
-// causeOfFailure sets the cause of a failure with level bytes in use, and returns the evidence as parts of the text.
-// The site next to the largest hole becomes the first site of the finding.
-func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []string {
+// filling returns, as a part of the text, the largest leak if confirmed leaks are at least half of some bytes; else "".
+func (p *Pass) filling(bytes int64) string {
+	sum, largest := int64(0), (*Finding)(nil)
+	for _, f := range p.leaking() {
+		if f.Severity > Info {
+			sum = units.AddSat(sum, f.Amount.Bytes)
+			if largest == nil || f.Amount.Bytes > largest.Amount.Bytes {
+				largest = &f
+			}
+		}
+	}
+	if largest == nil || shareOf(sum, bytes) < 0.5 {
+		return ""
+	}
+	return fmt.Sprintf("a leak filled it: %s %s", p.PlaceOf(largest.Sites[0]), units.Bytes(largest.Amount.Bytes))
+}
+
+// evidenceOfFailure adds the evidence of a failure with level bytes in use, and returns it as parts of the text. The site next to
+// the largest hole becomes the first site of a finding about fragmentation.
+func (p *Pass) evidenceOfFailure(f *Finding, m *lifetime.Mark, level int64) []string {
 	reserved, holes := p.reservedAt(f, m.Begin)
 	if m.Free >= 0 {
 		f.add(figure(FigDeviceFree, m.Free))
@@ -74,8 +99,7 @@ func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []strin
 	limit := p.limit()
 	others := limit - reserved - m.Free
 	switch {
-	case holes.Total >= m.Requested && holes.Largest < m.Requested:
-		f.Cause = Fragmented
+	case f.Cause == Fragmented:
 		f.add(figure(FigHoleAddress, float64(holes.At)))
 		why := []string{fmt.Sprintf("%s of %s reserved were free, but the largest hole was %s", units.Bytes(holes.Total), units.Bytes(reserved),
 			units.Bytes(holes.Largest))}
@@ -84,13 +108,12 @@ func (p *Pass) causeOfFailure(f *Finding, m *lifetime.Mark, level int64) []strin
 			why = append(why, fmt.Sprintf("next to it: %s %s", p.PlaceOf(site), units.Bytes(bytes)))
 		}
 		return why
-	case limit > 0 && m.Free >= 0 && reserved > 0 && float64(others) >= outsideShare*float64(limit):
-		f.Cause = HeldOutside
+	case limit > 0 && m.Free >= 0 && reserved > 0 && float64(others) >= outsideShare*float64(limit) && (f.Cause == Exhausted || f.Cause == HeldOutside):
+		f.Cause = HeldOutside // the limit may be that of the settings
 		f.add(figure(FigOutside, others))
 		return []string{fmt.Sprintf("of the %s on the device, this allocator reserved %s, others used %s, and %s were free", units.Bytes(limit),
 			units.Bytes(reserved), units.Bytes(others), units.Bytes(m.Free))}
 	}
-	f.Cause = Exhausted
 	return exhaustion(m, level, reserved)
 }
 

@@ -167,6 +167,8 @@ func ofRecording(f *lifetime.Failure, m *lifetime.Mark) Why {
 		return Why{ReasonLarger, 0.95}
 	case f.Unallocated >= m.Requested && f.LargestFree < m.Requested:
 		return Why{ReasonFragmented, 0.95}
+	case f.Unallocated+max(m.Free, 0) >= m.Requested && f.LargestFree < m.Requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved):
+		return Why{ReasonFragmented, 0.8} // with what the device has free
 	case f.Capacity > 0 && m.Free >= 0 && f.Reserved > 0 && float64(f.Capacity-f.Reserved-m.Free) >= outsideShare*float64(f.Capacity):
 		return Why{ReasonOutside, 0.8}
 	}
@@ -228,6 +230,10 @@ func (r Reason) Cause() Cause {
 		return Fragmented
 	case ReasonOther, ReasonOutside:
 		return HeldOutside
+	case ReasonLarger:
+		return LargerThanDevice
+	case ReasonSurvived:
+		return Recovered
 	}
 	return Exhausted
 }
