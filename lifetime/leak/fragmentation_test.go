@@ -244,7 +244,9 @@ func TestFragmentationOverTime(t *testing.T) {
 		h.free(alloc(addr, mib, "last"))
 		reserve(2 * mib)
 		c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
-		got := slices.ContainsFunc(find(t, c, leak.Settings{}), func(f leak.Finding) bool { return f.Rule == "fragmentation" && strings.Contains(f.Description, "were free at +") })
+		got := slices.ContainsFunc(find(t, c, leak.Settings{}), func(f leak.Finding) bool {
+			return f.Rule == "fragmentation" && strings.Contains(f.Description, "were free at +")
+		})
 		if got != want {
 			t.Errorf("%d regions: %v, want %v", regions, got, want)
 		}

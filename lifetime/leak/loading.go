@@ -9,9 +9,10 @@ import (
 
 // The thresholds of loading.
 const (
-	maxStaging       = 1 // lines that allocate staging buffers
-	maxStagingFailed = 3 // the same, if memory runs out in the function that retains buffers
-	stagingShare     = 4 // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
+	maxStaging       = 1    // lines that allocate staging buffers
+	maxStagingFailed = 3    // the same, if memory runs out in the function that retains buffers
+	stagingShare     = 4    // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
+	maxPerKept       = 1.25 // freed buffers for each retained one
 )
 
 // loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program frees, on
@@ -34,11 +35,15 @@ func (p *Pass) loading(f *Finding) bool {
 	for site, n := range freed {
 		lines[p.PlaceOf(site)] += n
 	}
-	loop := map[lifetime.Place]bool{}
+	loop, all := map[lifetime.Place]bool{}, int64(0)
 	for place, n := range lines {
 		if n*stagingShare >= f.Amount.Count {
 			loop[place] = true
+			all += n
 		}
+	}
+	if most == maxStaging && float64(all) > maxPerKept*float64(f.Amount.Count) {
+		return false
 	}
 	for site := range freed {
 		if loop[p.PlaceOf(site)] && (p.computes(site) || !inside(site)) {
