@@ -40,16 +40,16 @@ var causes = [...]struct {
 		"Delete the exception: its traceback retains the variables of every frame.", (*Pass).ofFailures},
 	Gradients: {"gradients", "a backward pass allocated the buffers",
 		"Call zero_grad(set_to_none=True) in every step; do not store gradients.", (*Pass).ofGradients},
-	Hook: {"hook", "a module hook or tensor hook allocated the buffers",
+	Hook: {"hook", "a function that a module or autograd called as a hook allocated the buffers",
 		"Store .detach().cpu() in the hook, limit how much it stores, remove() it.", (*Pass).ofHook},
-	ReferenceCycle: {"reference cycle", "the call site frees other buffers in bursts, as the garbage collector frees cycles",
+	ReferenceCycle: {"reference cycle", "the call site frees other buffers in bursts and at various places, as the garbage collector frees cycles",
 		"Break the reference cycle with del or weakref.", (*Pass).ofCycle},
-	LossGraph: {"graph of a loss", "several call sites retain a tensor from the same steps, as the graph of a loss does",
+	LossGraph: {"graph of a loss", "call sites of a forward pass with gradients retain tensors from the same steps, as the graph of a loss does",
 		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
-	UnboundedCache: {"cache without bound", "nearly every buffer has a different size, as in a cache keyed by shape",
+	UnboundedCache: {"cache without bound", "each buffer has a different size, none was freed, and new ones get rarer, as in a cache keyed by shape",
 		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
-	Collection: {"kept in a list, dict or attribute", "no other cause fits",
-		"Clear the list, dict or attribute that retains them, or limit its size.", func(*Pass, *causeGroup) bool { return true }},
+	Collection: {"kept in a list, dict or attribute", "something still refers to them, and no other cause fits",
+		"Find what still refers to them (gc.get_referrers); clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
 	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
 		"Keep only the last entries, or allocate the full size once and fill it.", nil},
 	Fragmented: {"fragmented", "the allocator had enough free memory, but in smaller pieces", adviceFragmented, nil},
@@ -109,40 +109,89 @@ func (p *Pass) ofGradients(g *causeGroup) bool {
 	if slices.ContainsFunc(g.findings, func(f *Finding) bool { return strings.EqualFold(p.Sites[f.Sites[0]].Region, "gradient") }) {
 		return true
 	}
-	return g.anySite(func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(f *lifetime.Frame) bool {
-			return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
-				strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
-		})
-	})
+	return g.anySite(p.isBackward)
 }
 
-// ofHook reports whether a module hook or tensor hook allocated the buffers.
+// ofHook reports whether a hook allocated the buffers: a function of the program that module.py or autograd calls, and which is
+// not the forward pass of the module.
 func (p *Pass) ofHook(g *causeGroup) bool {
 	return g.anySite(func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(f *lifetime.Frame) bool {
-			return strings.HasSuffix(f.File, "torch/utils/hooks.py") ||
-				f.Kind == lifetime.User && strings.Contains(strings.ToLower(f.Function), "hook")
+		called := (*lifetime.Frame)(nil)
+		return p.anyFrame(site, func(f *lifetime.Frame) bool { // innermost first
+			callee := called
+			called = f
+			return callee != nil && callee.Kind == lifetime.User && callee.Function != "forward" &&
+				(strings.HasSuffix(f.File, "torch/nn/modules/module.py") && f.Function != "_apply" || strings.HasSuffix(f.File, "torch/utils/hooks.py"))
 		})
 	})
 }
 
-// ofCycle reports whether a site of the group frees its other buffers in bursts.
+// collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
+const collections = 3
+
+// ofCycle reports whether a site of the group frees its other buffers in bursts, at various places. A session that ends frees
+// its buffers at once too, but always at the same place.
 func (p *Pass) ofCycle(g *causeGroup) bool {
-	return g.anySite(func(site lifetime.SiteID) bool { return p.bursts(p.histories.sites[site]).share >= burstShare })
+	return g.anySite(func(site lifetime.SiteID) bool {
+		h := p.histories.sites[site]
+		if p.Space.FreeSites == nil || p.bursts(h).share < burstShare {
+			return false
+		}
+		places := map[lifetime.Place]bool{}
+		for _, f := range h.freed {
+			if at := p.Space.FreeSites[f.buffer]; at != 0 {
+				places[p.PlaceOf(at)] = true
+			}
+		}
+		return len(places) >= collections
+	})
 }
 
-// ofGraph reports whether several places retain buffers from the same steps.
-func (p *Pass) ofGraph(g *causeGroup) bool { return len(g.findings) > 1 }
+// ofGraph reports whether several places retain buffers from the same steps, in a program with a backward pass. A graph retains
+// what modules compute, or at least three tensors; two leaks of one program are not a graph. Code without gradients has none.
+func (p *Pass) ofGraph(g *causeGroup) bool {
+	const manyTensors = 3
+	inModule := func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/nn/modules/") })
+	}
+	withoutGrad := func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.HasSuffix(f.File, "torch/utils/_contextlib.py") })
+	}
+	return len(g.findings) > 1 && (len(g.findings) >= manyTensors || g.anySite(inModule)) && !g.anySite(withoutGrad) && p.hasBackward()
+}
 
-// ofCache reports whether more than 80 % of the buffers differ in size.
+// hasBackward reports whether the program ran a backward pass.
+func (p *Pass) hasBackward() bool {
+	return slices.ContainsFunc(p.histories.order, p.isBackward)
+}
+
+// isBackward reports whether a backward pass allocated the buffers of a site.
+func (p *Pass) isBackward(site lifetime.SiteID) bool {
+	return p.anyFrame(site, func(f *lifetime.Frame) bool {
+		return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
+			strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
+	})
+}
+
+// misses is the value of Laplace's test below which the allocations of a cache get rarer, because its keys repeat.
+const misses = -1
+
+// ofCache reports whether no two allocations of the group have the same size, none was freed, and allocations get rarer. A list of
+// results whose sizes vary grows in every step.
 func (p *Pass) ofCache(g *causeGroup) bool {
 	sizes, n := map[int64]bool{}, 0
 	for _, f := range g.findings {
-		for _, i := range f.Kept {
-			sizes[p.Space.Buffers[i].Requested] = true
-			n++
+		for _, site := range f.Sites {
+			h := p.histories.sites[site]
+			if len(h.freed) > 0 {
+				return false
+			}
+			for _, i := range h.buffers {
+				sizes[p.Space.Buffers[i].Requested] = true
+				n++
+			}
 		}
 	}
-	return n >= leastSteps && 5*len(sizes) > 4*n
+	all := p.merged(g.findings[0].Sites)
+	return n >= leastSteps && len(sizes) == n && laplace(all.rises(), p.histories.end.work) < misses
 }

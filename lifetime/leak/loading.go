@@ -20,7 +20,7 @@ const (
 // other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	frame, ok := p.FrameOf(f.Sites[0])
-	if !ok || len(p.steps.begins) > 0 && !p.steps.inferred {
+	if !ok || p.computes(f.Sites[0]) || len(p.steps.begins) > 0 && !p.steps.inferred {
 		return false
 	}
 	inside := func(site lifetime.SiteID) bool {

@@ -310,17 +310,27 @@ func TestCauses(t *testing.T) {
 
 // TestCauseOfOne: the cause of a single leak.
 func TestCauseOfOne(t *testing.T) {
-	called := func(p *program, by lifetime.Frame) {
-		p.frames = []lifetime.FrameID{p.b.Frame(by)}
-		p.alloc("kept", 1<<20)
+	called := func(p *program, name string, by ...lifetime.Frame) {
+		for i := range by {
+			p.frames = append(p.frames, p.b.Frame(by[i]))
+		}
+		p.alloc(name, 1<<20)
 		p.frames = nil
 	}
+	module := lifetime.Frame{Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Kind: lifetime.Framework}
+	node := lifetime.Frame{Function: "MulBackward0", Kind: lifetime.Node}
 	var garbage []*tensor
+	keys := map[int]bool{}
 	for want, pattern := range map[leak.Cause]func(p *program, step int){
-		leak.UnboundedCache: func(p *program, step int) { p.alloc("lookup", int64(1<<10*(step+1))) },
-		leak.Collection:     func(p *program, _ int) { p.alloc("kept", 1<<20) },
-		leak.Hook:           func(p *program, _ int) { called(p, lifetime.Frame{Function: "save_hook", File: "sim.py"}) },
-		leak.Gradients:      func(p *program, _ int) { called(p, lifetime.Frame{Function: "MulBackward0", Kind: lifetime.Node}) },
+		leak.UnboundedCache: func(p *program, step int) {
+			if k := p.IntN(70); !keys[k] {
+				keys[k] = true
+				p.alloc("lookup", int64(1<<10*(k+1)))
+			}
+		},
+		leak.Collection: func(p *program, step int) { p.alloc("kept", int64(1<<10*(step+1))) }, // results that vary in size
+		leak.Hook:       func(p *program, _ int) { called(p, "save_output", module) },
+		leak.Gradients:  func(p *program, _ int) { called(p, "kept", node) },
 		leak.FailedAllocations: func(p *program, _ int) {
 			p.alloc("kept", 1<<20)
 			p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 1 << 40, Free: -1})
@@ -329,7 +339,7 @@ func TestCauseOfOne(t *testing.T) {
 			p.alloc("kept", 1<<20)
 			garbage = append(garbage, p.alloc("kept", 1<<20))
 			if step%5 == 4 {
-				p.free(garbage...)
+				p.freeIn(fmt.Sprint("anywhere", step%4), garbage...)
 				garbage = nil
 			}
 		},
@@ -339,6 +349,46 @@ func TestCauseOfOne(t *testing.T) {
 		f := only(t, findingsOf(t, p, leak.Settings{}, p.marked(func(step int) { pattern(p, step) })), "leak")
 		if f.Cause != want || f.Suggestions[0] != want.Advice() {
 			t.Errorf("%s: %s %v", want, f.Cause, f.Evidence)
+		}
+	}
+}
+
+// TestNoCause: what looks like a cause, but lacks its evidence.
+func TestNoCause(t *testing.T) {
+	var session []*tensor
+	for name, pattern := range map[string]func(p *program, step int){
+		"two leaks without a backward pass": func(p *program, _ int) {
+			p.alloc("feature", 1<<20)
+			p.alloc("statistic", 1<<18)
+		},
+		"two leaks with one": func(p *program, _ int) {
+			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "MulBackward0", Kind: lifetime.Node})}
+			p.free(p.alloc("gradient", 1<<18))
+			p.frames = nil
+			p.alloc("feature", 1<<20)
+			p.alloc("statistic", 1<<18)
+		},
+		"sessions that end at one place": func(p *program, step int) {
+			p.alloc("session", 1<<20)
+			session = append(session, p.alloc("session", 1<<20))
+			if step%5 == 4 {
+				p.freeIn("end", session...)
+				session = nil
+			}
+		},
+		"a function that is named after a hook": func(p *program, _ int) { p.alloc("save_hook", 1<<20) },
+		"the forward pass of a module": func(p *program, _ int) {
+			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "_call_impl", File: "/torch/nn/modules/module.py", Kind: lifetime.Framework})}
+			p.alloc("forward", 1<<20)
+			p.frames = nil
+		},
+	} {
+		p := newProgram(9)
+		p.steps = 60
+		for _, f := range findingsOf(t, p, leak.Settings{}, p.marked(func(step int) { pattern(p, step) }))["leak"] {
+			if f.Cause != leak.Collection {
+				t.Errorf("%s: %s", name, f.Cause)
+			}
 		}
 	}
 }

@@ -60,10 +60,17 @@ func (p *program) alloc(name string, size int64) *tensor {
 	return x
 }
 
-func (p *program) free(tensors ...*tensor) {
+func (p *program) free(tensors ...*tensor) { p.freeIn("", tensors...) }
+
+// freeIn frees in the function name, "" for an unknown one.
+func (p *program) freeIn(name string, tensors ...*tensor) {
+	site := lifetime.SiteID(0)
+	if name != "" {
+		site = p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 1})})})
+	}
 	for _, x := range tensors {
 		p.t += 1 + p.Int64N(1000)
-		p.b.Free(p.s, p.t, build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size})
+		p.b.Free(p.s, p.t, build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size, Site: site})
 		delete(p.live, x.addr)
 		rounded := (x.size + 511) / 512 * 512
 		p.unused[rounded] = append(p.unused[rounded], x.addr)
