@@ -47,7 +47,8 @@ type Finding struct {
 
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 
-	minor bool // a confirmed leak that is Info because of Settings.Least or Settings.Sure
+	first lifetime.Buffer // of a buffer that grew: the oldest
+	minor bool            // a confirmed leak that is Info because of Settings.Least or Settings.Sure
 }
 
 // Place returns the site that names the place of a finding, 0 for a finding about the whole space.

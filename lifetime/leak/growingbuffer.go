@@ -13,7 +13,7 @@ import (
 const (
 	minGrowths = 6   // minimum number of rises of the floor of the bytes of a site
 	minFactor  = 1.5 // minimum ratio of the last floor to the first
-	minLarger  = 0.9 // minimum share of the freed buffers that a larger one replaced
+	minLarger  = 0.8 // minimum share of the freed buffers that a larger one replaced
 	// maxEarlier is the maximum level before the growth as a share of the last floor: a cache that is dropped and grows
 	// again does not leak.
 	maxEarlier = 0.2
@@ -22,6 +22,11 @@ const (
 	maxProportional = 0.4
 	// minThird is the minimum share of the growth in each third of the time: growth that slows down ends.
 	minThird = 0.15
+	// A buffer grows by a factor if it does so minDoublings times, at least by leastFactor, and if the pauses grow like the
+	// sizes, within the factor maxOff: it is a log whose capacity grows by a factor when it is full.
+	minDoublings = 4
+	leastFactor  = 1.4
+	maxOff       = 2
 )
 
 // growingBuffer finds sites that replace their buffer by a larger one again and again:
@@ -31,24 +36,27 @@ const (
 // No buffer lives long, so their number is stable. But the floor of the live bytes of the site keeps rising, like the floor
 // of the number in a leak, and a larger buffer replaces each freed one. Sequences whose lengths vary or grow leave nothing
 // between two steps: their floor is level.
+//
+// A site is a line: the shape of a result is a part of the site of an operation, so each of its buffers may have another site.
 func growingBuffer(p *Pass) []Finding {
-	sites := p.growingSites()
-	if len(sites) == 0 {
+	growing := p.growingSites()
+	if len(growing) == 0 {
 		return nil
 	}
-	all, compare := newPlaces(), p.newComparison(len(sites))
-	for _, site := range sites {
-		h := p.histories.sites[site]
-		if compare.othersGrow(site) && !compare.joinsPieces(h) {
+	all, compare := newPlaces(), p.newComparison(len(growing))
+	for _, g := range growing {
+		if compare.othersGrow(g) && !compare.joinsPieces(g.history) {
 			continue
 		}
-		kept := slices.DeleteFunc(slices.Clone(h.open), func(i int) bool { return p.Space.Buffers[i].Edge&lifetime.Pending != 0 })
+		kept := slices.DeleteFunc(slices.Clone(g.open), func(i int) bool { return p.Space.Buffers[i].Edge&lifetime.Pending != 0 })
 		if len(kept) > 0 {
-			all.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
+			f := all.at(p.PlaceOf(g.sites[0]))
+			f.merge(p.Space, p.Space.Buffers[kept[0]].Site, kept, g.history)
+			f.first = p.Space.Buffers[g.buffers[0]]
 		}
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
-		oldest := &p.Space.Buffers[p.histories.sites[f.Sites[0]].buffers[0]]
+		oldest := &f.first
 		first, last := oldest.Requested, p.Space.Buffers[f.Kept[0]].Requested
 		n := f.Value(FigFreed)
 		f.Severity = Warning
@@ -61,17 +69,44 @@ func growingBuffer(p *Pass) []Finding {
 	})
 }
 
-// growingSites returns the sites whose buffers are each larger than the previous one.
-func (p *Pass) growingSites() (sites []lifetime.SiteID) {
-	for site, h := range p.unexplained() {
-		if len(h.lifetimes) < minGrowths || !p.histories.growsBySize(p.Space, h) {
+// growingSite is one or several sites of a line with their common history.
+type growingSite struct {
+	*history
+	sites []lifetime.SiteID
+}
+
+// growingSites returns the sites, and else the lines, whose buffers are each larger than the previous one.
+func (p *Pass) growingSites() (growing []growingSite) {
+	lines, order := p.linesOf()
+	for _, place := range order {
+		l, found := lines[place], len(growing)
+		for _, site := range l.sites {
+			if g := (growingSite{p.histories.sites[site], []lifetime.SiteID{site}}); p.grows(g) {
+				growing = append(growing, g)
+			}
+		}
+		if len(growing) > found || len(l.sites) < 2 || place == (lifetime.Place{}) || !p.holds(l) {
 			continue
 		}
-		if least, _ := p.verdict(h); least == 0 && !p.inOneCall(site) { // otherwise it grows in number
-			sites = append(sites, site)
+		if g := (growingSite{p.merged(l.sites), l.sites}); p.grows(g) {
+			growing = append(growing, g)
 		}
 	}
-	return sites
+	return growing
+}
+
+// holds reports whether a line retains a buffer.
+func (p *Pass) holds(l *line) bool {
+	return slices.ContainsFunc(l.sites, func(site lifetime.SiteID) bool { return len(p.histories.sites[site].open) > 0 })
+}
+
+// grows reports whether each buffer is larger than the previous one.
+func (p *Pass) grows(g growingSite) bool {
+	if len(g.lifetimes) < minDoublings || !p.histories.growsBySize(p.Space, g.history) && !p.histories.growsByFactor(p.Space, g.history) {
+		return false
+	}
+	least, _ := p.verdict(g.history) // it may also grow in number
+	return least == 0 && !slices.ContainsFunc(g.sites, p.inOneCall)
 }
 
 // growth is a rise of the floor of the bytes of a site.
@@ -108,12 +143,36 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 		}
 		rises = append(rises, g.at)
 	}
-	if n < minGrowths || !h.keepsRising(rises, site.lag(), minGrowths) {
+	if n < minGrowths || len(site.lifetimes) < minGrowths || !h.keepsRising(rises, site.lag(), minGrowths) {
 		return false
 	}
 	first, last := all[0], all[n-1]
 	return float64(last.to) >= minFactor*float64(max(first.to, 1)) && inEachThird(all[:n]) &&
 		!site.wasAbove(maxEarlier*float64(last.to), first.at) && largerSuccessors(s, site) >= minLarger
+}
+
+// growsByFactor reports whether a site replaces its buffer by a larger one whenever it is full, and goes on: the pauses grow like
+// the sizes, and the next one is not overdue.
+func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
+	all := site.growths()
+	n := 1 // growths at the end that fit
+	for i := len(all) - 1; i > 0 && float64(all[i].to) >= leastFactor*float64(all[i].from) && all[i].from == all[i-1].to; i-- {
+		if i < len(all)-1 {
+			pause, next := all[i].at.work-all[i-1].at.work, all[i+1].at.work-all[i].at.work
+			factor := float64(all[i+1].to) / float64(all[i].to)
+			if grew := float64(next) / float64(max(pause, 1)); pause <= 0 || grew > maxOff*factor || maxOff*grew < factor {
+				break
+			}
+		}
+		n++
+	}
+	if n < minDoublings {
+		return false
+	}
+	last, before := all[len(all)-1], all[len(all)-2]
+	expected := float64(last.at.work-before.at.work) * float64(last.to) / float64(last.from)
+	return float64(h.end.work-last.at.work) <= expected*1.25 && !site.wasAbove(maxEarlier*float64(last.to), all[len(all)-n].at) &&
+		largerSuccessors(s, site) >= minLarger
 }
 
 // inEachThird reports whether each third of the time has at least minThird of the growth.

@@ -2,9 +2,11 @@ package leak
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -68,13 +70,13 @@ func (p *Pass) gains(l *line, own []moment) bool {
 	if l.rises == nil {
 		l.rises = p.merged(l.sites).rises()
 	}
-	all, third := l.rises, own[2*len(own)/3:]
+	all, third := l.rises, own[2*(len(own)-1)/3:]
 	since := len(all) - sort.Search(len(all), func(i int) bool { return all[i].allocations >= third[0].allocations })
 	return 2*since >= len(third)
 }
 
-// merged returns the history of several sites as if they were one. Levels lack the bytes, and buffers older than the window of
-// sites that retain nothing.
+// merged returns the history of several sites as if they were one. Levels lack buffers that are older than the window if their site
+// retains nothing.
 func (p *Pass) merged(sites []lifetime.SiteID) *history {
 	all := &history{}
 	for _, site := range sites {
@@ -87,21 +89,24 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 			levels, alive = p.levelsOf(h), 0
 		}
 		all.older += int(alive)
+		bytes := int64(0)
 		for _, l := range levels {
 			l.alive, alive = l.alive-alive, l.alive // the change
+			l.bytes, bytes = l.bytes-bytes, l.bytes
 			all.levels = append(all.levels, l)
 		}
 	}
 	slices.Sort(all.buffers)
 	slices.Sort(all.open)
 	slices.SortFunc(all.freed, func(x, y freed) int { return cmp.Compare(p.Space.Buffers[x.buffer].End, p.Space.Buffers[y.buffer].End) })
-	slices.SortStableFunc(all.levels, func(x, y level) int {
-		return cmp.Or(cmp.Compare(x.allocations, y.allocations), cmp.Compare(x.work, y.work))
+	slices.SortStableFunc(all.levels, func(x, y level) int { // frees come after the allocation that they are counted from
+		return cmp.Or(cmp.Compare(x.allocations, y.allocations), cmp.Compare(y.alive, x.alive), cmp.Compare(x.work, y.work))
 	})
-	alive := int32(all.older)
+	alive, bytes := int32(all.older), int64(0)
 	for i := range all.levels {
-		alive += all.levels[i].alive
-		all.levels[i].alive = alive
+		l := &all.levels[i]
+		alive, bytes = alive+l.alive, units.AddSat(bytes, l.bytes)
+		l.alive, l.bytes = alive, bytes
 	}
 	return all
 }
@@ -109,18 +114,19 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 // levelsOf returns the levels of a site that retains nothing, which newHistories omits.
 func (p *Pass) levelsOf(h *history) (levels []level) {
 	older := len(p.Space.Buffers) - p.histories.end.allocations // they come first
-	alive, next := int32(0), 0
-	for _, i := range h.buffers {
-		for ; next < len(h.freed) && int(h.freed[next].allocations) <= i-older; next++ {
-			alive--
-			levels = append(levels, level{work: h.freed[next].work, allocations: h.freed[next].allocations, alive: alive})
+	now, next := level{}, 0
+	free := func(until int) {
+		for ; next < len(h.freed) && int(h.freed[next].allocations) <= until; next++ {
+			f := &h.freed[next]
+			now = level{f.work, f.allocations, now.alive - 1, now.bytes - p.Space.Buffers[f.buffer].Requested}
+			levels = append(levels, now)
 		}
-		alive++
-		levels = append(levels, level{work: p.histories.borns[i], allocations: int32(i-older) + 1, alive: alive})
 	}
-	for ; next < len(h.freed); next++ {
-		alive--
-		levels = append(levels, level{work: h.freed[next].work, allocations: h.freed[next].allocations, alive: alive})
+	for _, i := range h.buffers {
+		free(i - older)
+		now = level{p.histories.borns[i], int32(i-older) + 1, now.alive + 1, now.bytes + p.Space.Buffers[i].Requested}
+		levels = append(levels, now)
 	}
+	free(math.MaxInt)
 	return levels
 }

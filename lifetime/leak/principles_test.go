@@ -244,3 +244,57 @@ func TestLoading(t *testing.T) {
 		}},
 	})
 }
+
+// TestGrowsByFactor: a buffer that is replaced by one that is larger by a factor whenever it is full. The parameter is the factor,
+// in percent.
+func TestGrowsByFactor(t *testing.T) {
+	// fill appends rows until a step, from a step on.
+	fill := func(p *program, factor, until int) func(step int) {
+		p.steps = 100 + p.IntN(100)
+		capacity, rows := int64(16), int64(0)
+		var log *tensor
+		return func(step int) {
+			if step*100 < until*p.steps {
+				rows += 8
+			}
+			if log != nil && rows <= capacity {
+				return
+			}
+			for rows > capacity {
+				capacity = capacity * int64(factor) / 100
+			}
+			x := p.alloc("leak", capacity<<12)
+			if log != nil {
+				p.free(log)
+			}
+			log = x
+		}
+	}
+	factors := []int{150, 200, 300}
+	judge(t, []variants{
+		{"appended to in every step", true, factors, func(p *program, factor int) func(int) { return fill(p, factor, 100) }},
+		{"the same, steps marked", true, factors, func(p *program, factor int) func(int) { return p.marked(fill(p, factor, 100)) }},
+		{"until a quarter of the steps", false, factors, func(p *program, factor int) func(int) { return fill(p, factor, 25) }},
+	})
+}
+
+// TestGrowsByShape: without stacks the shape is a part of the site, so each buffer that grows has another site. The parameter is
+// the number of rows that a step adds.
+func TestGrowsByShape(t *testing.T) {
+	for _, rows := range []int64{1, 7, 64} {
+		p := newProgram(uint64(rows))
+		p.steps = 60
+		var last *tensor
+		_, leaks := p.run(t, func(step int) {
+			shape := lifetime.Site{Op: "ConcatV2", Shape: fmt.Sprintf("[%d,256]", rows*int64(step+1))}
+			x := p.allocAt(p.b.Site(shape), rows*int64(step+1)<<10)
+			if last != nil {
+				p.free(last)
+			}
+			last = x
+		})
+		if len(leaks) != 1 || leaks[0].Rule != "growing_buffer" || leaks[0].Amount.Count != 1 {
+			t.Errorf("%d rows: %v", rows, leaks)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 const (
 	exactly    = 0.03 // maximum relative deviation of a size in proportion
 	mostly     = 0.8  // minimum share of the buffers of a site that are in proportion
-	nearlyEach = 0.9  // minimum share of the growths that have the size of a piece
+	nearlyEach = 0.8  // minimum share of the growths that have the size of a piece
 	scalar     = 512  // maximum size of buffers that do not depend on a batch: losses, flags
 	maxSizes   = 32   // maximum number of sizes of a site between two buffers of another site
 
@@ -54,13 +54,12 @@ func (p *Pass) newComparison(sites int) *comparison {
 
 // othersGrow reports whether the buffers of many other busy sites are in proportion to those of a site: all grow with the
 // batch. A growing history is in proportion to little else.
-func (c *comparison) othersGrow(except lifetime.SiteID) bool {
+func (c *comparison) othersGrow(own growingSite) bool {
 	sites := c.p.histories.sites
-	own := sites[except]
 	var others []*history
 	for i := 0; i < len(c.all); i += c.stride {
 		o := sites[c.all[i]]
-		if o != own && len(o.buffers) >= len(own.buffers)/2 && len(o.buffers) <= maxBusier*len(own.buffers) {
+		if !slices.Contains(own.sites, c.all[i]) && len(o.buffers) >= len(own.buffers)/2 && len(o.buffers) <= maxBusier*len(own.buffers) {
 			others = append(others, o)
 		}
 	}
@@ -70,7 +69,7 @@ func (c *comparison) othersGrow(except lifetime.SiteID) bool {
 		if float64(grow+len(others)-i) < least {
 			return false
 		}
-		if c.proportional(own, o, 0) || c.proportional(own, o, 1) {
+		if c.proportional(own.history, o, 0) || c.proportional(own.history, o, 1) {
 			grow++
 		}
 		if float64(grow) >= least {
@@ -146,27 +145,37 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 }
 
 // joinsPieces reports whether a site grows by the sizes of buffers that other sites allocated in between: the pieces of a
-// concatenation.
+// concatenation. Sizes that are multiples of a block may be rounded.
 func (c *comparison) joinsPieces(h *history) bool {
+	const block = 512
 	buffers := c.p.Space.Buffers
 	grew, joined := 0, 0
 	for k := 1; k < len(h.buffers); k++ {
 		before, after := h.buffers[k-1], h.buffers[k]
-		more := buffers[after].Requested - buffers[before].Requested
-		if more <= 0 {
+		x, y := buffers[before].Requested, buffers[after].Requested
+		if y <= x {
 			continue
 		}
 		grew++
-		same := c.ofSize(more)
-		at, _ := slices.BinarySearch(same, int32(before+1))
-		for ; at < len(same) && int(same[at]) < after; at++ {
-			if buffers[same[at]].Site != buffers[after].Site {
-				joined++
-				break
-			}
+		rounded := x%block == 0 && y%block == 0
+		if c.isPiece(y-x, before, after) || rounded && (c.isPiece(y-x-block, before, after) || c.isPiece(y-x+block, before, after)) {
+			joined++
 		}
 	}
 	return grew > 0 && float64(joined) >= nearlyEach*float64(grew)
+}
+
+// isPiece reports whether another site than that of two buffers allocated a size in between.
+func (c *comparison) isPiece(size int64, before, after int) bool {
+	buffers := c.p.Space.Buffers
+	same := c.ofSize(size)
+	at, _ := slices.BinarySearch(same, int32(before+1))
+	for ; at < len(same) && int(same[at]) < after; at++ {
+		if buffers[same[at]].Site != buffers[after].Site {
+			return true
+		}
+	}
+	return false
 }
 
 // ofSize returns the buffers of a requested size, in order of allocation.

@@ -45,7 +45,11 @@ func newProgram(seed uint64) *program {
 // alloc allocates in the function name.
 func (p *program) alloc(name string, size int64) *tensor {
 	frames := append([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 1})}, p.frames...)
-	x := &tensor{size: size, site: p.b.Site(lifetime.Site{Stack: p.b.Stack(frames)})}
+	return p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack(frames)}), size)
+}
+
+func (p *program) allocAt(site lifetime.SiteID, size int64) *tensor {
+	x := &tensor{size: size, site: site}
 	rounded := (size + 511) / 512 * 512
 	if free := p.unused[rounded]; len(free) > 0 {
 		x.addr, p.unused[rounded] = free[len(free)-1], free[:len(free)-1]

@@ -1,8 +1,12 @@
 package leak
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -12,6 +16,7 @@ import (
 const (
 	maxSlices  = 48   // slices of the window whose lowest levels are compared
 	minSlices  = 18   // minimum number of slices after the first third
+	leastShare = 0.1  // of the growth that a named call site must have
 	leastGrown = 0.05 // minimum growth as a share of the peak
 
 	flatFrom       = 0.1 // share of the window that has all allocations and frees of a flat line
@@ -55,8 +60,47 @@ func trend(p *Pass) []Finding {
 		f.Severity = Warning
 		unknown = "only totals were recorded, no call sites"
 	}
+	var who []string
+	if p.dynamic() {
+		who, f.Sites = p.growers(grew)
+	}
+	if len(who) > 0 {
+		unknown = "most by " + strings.Join(who, ", ")
+	}
 	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew), len(tail)), unknown)
 	return []Finding{f}
+}
+
+// growers returns the places that explain most of a rise of the lowest level after the first third of the window, with their
+// share, and their sites.
+func (p *Pass) growers(grew int64) (who []string, sites []lifetime.SiteID) {
+	levels := p.usage()
+	lowest := func(from, to int) int64 {
+		return slices.MinFunc(levels[from:to], func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) }).At
+	}
+	n := len(levels)
+	each := max(n/maxSlices, 1)
+	change, first := map[lifetime.Place]int64{}, map[lifetime.Place]lifetime.SiteID{}
+	add := func(at, sign int64) {
+		for _, i := range p.Space.LiveAt(at) {
+			b := &p.Space.Buffers[i]
+			place := p.PlaceOf(b.Site)
+			change[place] = units.AddSat(change[place], sign*b.Size)
+			first[place] = b.Site
+		}
+	}
+	add(lowest(n/3, n/3+each), -1)
+	add(lowest(n-each, n), 1)
+	places := slices.SortedFunc(maps.Keys(change), func(x, y lifetime.Place) int {
+		return cmp.Or(cmp.Compare(change[y], change[x]), cmp.Compare(first[x], first[y]))
+	})
+	for _, place := range places[:min(len(places), maxHolders)] {
+		if share := shareOf(change[place], grew); share >= leastShare && first[place] != 0 {
+			who = append(who, fmt.Sprintf("%s (%.0f %%)", place, 100*min(share, 1)))
+			sites = append(sites, first[place])
+		}
+	}
+	return who, sites
 }
 
 // floors returns the lowest level of each slice of the window. Slices have equal numbers of changes.
