@@ -82,7 +82,7 @@ func (p *Pass) findLeaks() []Finding {
 	leaks := map[lifetime.SiteID]bool{}
 	for site, h := range p.unexplained() {
 		least, sure := p.verdict(h)
-		if least == 0 || p.inOneCall(site) || !p.gains(lines[p.PlaceOf(site)], h.rises()) {
+		if least == 0 || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], h.rises()) {
 			continue
 		}
 		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
