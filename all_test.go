@@ -65,7 +65,7 @@ var allowed = []struct {
 	{"lifetime/leak/preset", []string{"lifetime", "internal/units"}, true},
 	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/leak/preset", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
-	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "internal/units"}, false},
+	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "internal/units"}, false},
 	{"lifetime/purpose", []string{"lifetime", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},

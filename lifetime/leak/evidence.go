@@ -76,6 +76,17 @@ var (
 	FigSinceReserved    = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
 )
 
+// Figures from a replay of PyTorch's allocator.
+var (
+	FigReplayedOwn   = newFigure("replayed_recorded_bytes", UnitBytes, "peak of reserved memory with the recorded settings, replayed")
+	FigReplayedConf  = newFigure("replayed_conf", UnitText, "PYTORCH_CUDA_ALLOC_CONF with which the program needs least, or gets past the failure")
+	FigReplayed      = newFigure("replayed_bytes", UnitBytes, "peak of reserved memory with replayed_conf")
+	FigReplayedExact = newFigure("replayed_exact", UnitCount, "1 if the recording determines replayed_bytes; otherwise expect it within 5 %")
+	FigPinnedBy      = newFigure("pinned_by", UnitText, "of the places with buffers in segments with holes, the one for which a pool of its own gives most")
+	FigPinned        = newFigure("pinned_bytes", UnitBytes, "holes in the segments in which buffers of pinned_by lie")
+	FigApart         = newFigure("own_pool_bytes", UnitBytes, "peak of reserved memory with pinned_by in a pool of its own, replayed")
+)
+
 // Figures about a run as a whole and about waste.
 var (
 	FigPeak               = newFigure("peak", UnitBytes, "highest memory in use; for spike, in the step with the highest peak")

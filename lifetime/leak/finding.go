@@ -43,7 +43,7 @@ type Finding struct {
 	Cause        Cause   // of a leak or a failed allocation
 	Description  string
 	Evidence     []Evidence
-	Suggestions  []string // advice, each at most 76 columns unless it names a place
+	Suggestions  []string // advice, each at most 76 columns unless it names a place or settings
 
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 

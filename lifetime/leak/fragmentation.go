@@ -24,9 +24,6 @@ const (
 	stableShare = 1.0 / 3
 )
 
-// adviceFragmented is the advice against fragmentation in PyTorch.
-const adviceFragmented = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes."
-
 // fragmentation finds reserved memory that is free, but in pieces too small for the requests of the program. A gap
 // between reserved and allocated memory that grows and then stays is not a leak: the allocator keeps what it reserved.
 func fragmentation(p *Pass) []Finding {
@@ -47,6 +44,7 @@ func fragmentation(p *Pass) []Finding {
 		if end.holes.Total >= p.critical() {
 			f.Severity = Warning
 		}
+		p.replayed(&f, s.AtEnd())
 		f.describe("", text, "the capture has no history, so it is unknown since when")
 		return []Finding{f}
 	}
@@ -76,7 +74,8 @@ func fragmentation(p *Pass) []Finding {
 	if harmed && (!stable || holes.Total >= p.critical()) {
 		f.Severity = Warning
 	}
-	f.describe("", text, harm, state)
+	parts := append(p.replayed(&f, s.AtEnd()), harm)
+	f.describe("", text, slices.Insert(parts, min(1, len(parts)), state)...)
 	return []Finding{f}
 }
 

@@ -57,6 +57,11 @@ func outOfMemory(p *Pass) []Finding {
 	p.fragmented = f.Cause == Fragmented
 	largest, sites, amount := p.holders(at)
 	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
+	replayed, place := p.replayed(&f, at), len(why)
+	if f.Text(FigReplayedConf) != "" {
+		place = min(1, place) // before details
+	}
+	why = slices.Insert(why, place, replayed...)
 	f.describe("", text+": "+reason, append(why, largest...)...)
 	return []Finding{f}
 }

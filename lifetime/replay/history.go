@@ -64,6 +64,7 @@ type History struct {
 	capacity     int64            // bytes that the allocator could reserve, known from the last OOM; 0 = not known
 	peakReserved int64            // recorded
 	unclear      bool             // segments were released, maybe by empty_cache, maybe to make room
+	differs      bool             // Verify found events that the rules do not predict
 }
 
 // Capacity returns the bytes that the allocator could reserve when an allocation failed: a

@@ -59,7 +59,8 @@ type verifier struct {
 	at     []int32 // block of each request
 }
 
-// Verify replays a history under its own settings and compares it with the recording.
+// Verify replays a history under its own settings and compares it with the recording. If
+// something differs, later replays are not exact.
 func (h *History) Verify() Law {
 	v := &verifier{h: h, at: make([]int32, len(h.requests))}
 	v.law.First = -1
@@ -73,6 +74,7 @@ func (h *History) Verify() Law {
 		}
 		v.event(e)
 	}
+	h.differs = v.law.Rate() < 1
 	return v.law
 }
 

@@ -69,7 +69,7 @@ func (h *History) run(s Settings, d Device, descending, asRecorded bool) Outcome
 	return Outcome{
 		Settings: s, PeakReserved: r.peakReserved, PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,
 		OOM: !ok, OOMEvent: r.failed,
-		Exact: h.FromStart() && !h.unclear && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
+		Exact: h.FromStart() && !h.unclear && !h.differs && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
 	}
 }
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,15 +20,22 @@ type Trial struct {
 // device of each recording. It returns the recorded settings first, then the others, the
 // best first. stop is called between replays; its error ends the search.
 func Search(all []*History, devices []Device, stop func() error) ([]Trial, error) {
-	t := trials{all: all, devices: devices, stop: stop}
-	t.try(t.own())
-	t.try(singles(all, devices)...)
-	t.sort()
-	for _, best := range t.bases() {
-		t.try(combined(best, devices)...)
-	}
-	t.sort()
+	t := trials{all: all, devices: devices, stop: stop, budget: math.MaxInt}
+	t.search()
 	return t.made, t.err
+}
+
+// briefly is the number of events that Advise replays: about 3 s on one processor.
+const briefly = 2_000_000
+
+// Advise is Search for one recording in bounded time. It changes one setting at a time, and
+// of long recordings tries fewer. It returns the outcomes of the recorded and of the best
+// settings. ok is false if no others are better.
+func (h *History) Advise(d Device) (own, best Outcome, ok bool) {
+	t := trials{all: []*History{h}, devices: []Device{d}, stop: func() error { return nil }, budget: briefly}
+	t.single()
+	i := Recommend(t.made)
+	return t.made[0].Outcomes[0], t.made[i].Outcomes[0], i > 0
 }
 
 // Try replays the recordings under their own settings, then under the given ones.
@@ -47,8 +55,37 @@ type trials struct {
 	all     []*History
 	devices []Device
 	stop    func() error
+	budget  int // events that may be replayed; the first trial does not count
 	made    []Trial
 	err     error
+}
+
+// single tries the recorded settings, and others that change one thing.
+func (t *trials) single() {
+	t.try(t.own())
+	t.tryNew(singles(t.all, t.devices))
+	t.sort()
+}
+
+func (t *trials) search() {
+	t.single()
+	for _, best := range t.bases() {
+		t.tryNew(combined(best, t.devices))
+	}
+	t.sort()
+}
+
+// tryNew adds trials of settings that are not the recorded ones, as long as the budget
+// lasts.
+func (t *trials) tryNew(each [][]Settings) {
+	events, own := 0, t.own()
+	for _, h := range t.all {
+		events += len(h.events)
+	}
+	each = slices.DeleteFunc(each, func(s []Settings) bool { return slices.Equal(s, own) })
+	n := min(len(each), t.budget/max(events, 1))
+	t.budget -= n * events
+	t.try(each[:n]...)
 }
 
 func (t *trials) own() (each []Settings) {
@@ -266,11 +303,16 @@ func splitCandidates(all []*History) []int64 {
 // expandable segments.
 func (t *trials) bases() (best [][]Settings) {
 	for _, expandable := range []bool{true, false} {
-		for i := range t.made[1:] {
-			if s := t.made[1+i].Outcomes[0].Settings; s.Expandable == expandable && s.Roundup == [intervals]int64{} && s.Collect == 0 {
-				best = append(best, t.same(s))
-				break
+		found := -1
+		for i := range t.made {
+			s := t.made[i].Outcomes[0].Settings
+			fits := s.Expandable == expandable && s.Roundup == [intervals]int64{} && s.Collect == 0
+			if fits && (found < 0 || compareTrials(t.made[i], t.made[found]) < 0) {
+				found = i
 			}
+		}
+		if found >= 0 {
+			best = append(best, t.same(t.made[found].Outcomes[0].Settings))
 		}
 	}
 	return best
