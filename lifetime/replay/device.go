@@ -20,6 +20,14 @@ func (d *Device) limit(s *Settings) int64 {
 	return max(int64(f*float64(d.Capacity)), 1)
 }
 
+// most returns the bytes that can be reserved; 0 = unlimited.
+func (d *Device) most(s *Settings) int64 {
+	if limit := d.limit(s); limit > 0 {
+		return min(limit, d.Capacity)
+	}
+	return d.Capacity
+}
+
 const (
 	firstAddress = 0x7f0000000000 // of segments
 	firstRange   = 0x300000000    // of expandable segments

@@ -64,6 +64,7 @@ type History struct {
 	capacity     int64            // bytes that the allocator could reserve, known from the last OOM; 0 = not known
 	peakReserved int64            // recorded
 	unclear      bool             // segments were released, maybe by empty_cache, maybe to make room
+	largest      int64            // request or segment in bytes
 	differs      bool             // Verify found events that the rules do not predict
 }
 
@@ -120,6 +121,7 @@ func (h *historian) read() {
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
 		r := request{addr: b.Addr, requested: b.Requested, number: -1}
+		h.largest = max(h.largest, b.Requested)
 		if b.Edge&lifetime.SizeInferred == 0 {
 			r.occupied = b.Size
 		}
@@ -239,6 +241,9 @@ func (h *historian) segment(e *rare) {
 	h.poolsUnknown = h.poolsUnknown || r.Edge&lifetime.PoolUnknown != 0
 	of := int32(len(h.segments))
 	h.segments = append(h.segments, s)
+	if !s.expandable {
+		h.largest = max(h.largest, s.size)
+	}
 	if e.op == opRelease {
 		h.reserved -= s.size
 	} else {

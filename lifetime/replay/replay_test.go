@@ -116,7 +116,7 @@ func TestRealRuns(t *testing.T) {
 }
 
 // TestMiddle: a recording that begins in the middle gives no exact figures, except for its
-// own settings.
+// own settings, but ranges that hold what the allocator did in all real runs.
 func TestMiddle(t *testing.T) {
 	_, histories := open(t, "../../testdata/replay/b17.pickle.zst")
 	h := histories[0]
@@ -129,12 +129,49 @@ func TestMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := h.RunBoth(s, Device{Capacity: want.Total, Fraction: want.Fraction})
-		if got.Exact && got.PeakReserved != want.Reserved || got.Exact && s != Default() {
+		if got.Exact && (got.PeakReserved != want.Reserved || s != Default()) {
 			t.Errorf("%s: exact %+v, want %+v", key, got, want)
 		}
 		if got.Low > got.PeakReserved || got.High < got.PeakReserved {
 			t.Errorf("%s: %d is not in [%d, %d]", key, got.PeakReserved, got.Low, got.High)
 		}
+		if want.Outcome == "ok" && (want.Reserved < got.Low || want.Reserved > got.High) {
+			t.Errorf("%s: [%d, %d], want %d", key, got.Low, got.High, want.Reserved)
+		}
+	}
+}
+
+// TestCut: of recordings whose beginning was cut off, the ranges hold the peaks that the
+// whole recordings have.
+func TestCut(t *testing.T) {
+	cases := 0
+	for _, name := range []string{"b06", "b12", "b13", "b16"} {
+		c, histories := open(t, "../../testdata/replay/"+name+".pickle.zst")
+		for percent := int64(25); percent < 100; percent += 25 {
+			from := &lifetime.Instant{T: (c.Spaces[0].End - c.Spaces[0].Begin) * percent / 100, Since: true}
+			cut, err := (&lifetime.Selection{From: from}).Of(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := Of(cut.Spaces[0], cut.Sources[0].Settings)
+			if law := h.Verify(); h.Refusal(&law) != "" {
+				t.Fatalf("%s from %d %%: %+v", name, percent, law)
+			}
+			for _, conf := range []string{"", "expandable_segments:True", "max_split_size_mb:21", "max_split_size_mb:64", "roundup_power2_divisions:4"} {
+				s, err := Parse(conf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := histories[0].Run(s, Device{}).PeakReserved
+				if got := h.RunBoth(s, Device{}); want < got.Low || want > got.High {
+					t.Errorf("%s from %d %%, %q: [%d, %d], want %d", name, percent, conf, got.Low, got.High, want)
+				}
+				cases++
+			}
+		}
+	}
+	if cases < 60 {
+		t.Errorf("only %d cases", cases)
 	}
 }
 

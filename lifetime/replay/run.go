@@ -17,8 +17,9 @@ type Outcome struct {
 	// chooses, or when other streams were done with a block.
 	Exact bool
 
-	// The peak of the reserved bytes is in this range if the recording begins in the
-	// middle: the blocks at the start may lie as recorded, or without gaps.
+	// The peak of the reserved bytes is in this range. It has a width if the recording
+	// begins in the middle: what these settings would have cached before is not known.
+	// math.MaxInt64 means that nothing bounds it.
 	Low, High int64
 }
 
@@ -33,13 +34,12 @@ type runner struct {
 
 // Run replays the requests of the program under other settings, on a device.
 func (h *History) Run(s Settings, d Device) Outcome {
-	o := h.run(s, d, false, !s.Expandable)
-	o.Low, o.High = o.PeakReserved, o.PeakReserved
-	if !h.FromStart() {
-		other := h.run(s, d, false, s.Expandable)
-		o.Low, o.High, o.Exact = min(o.Low, other.PeakReserved), max(o.High, other.PeakReserved), false
+	if h.FromStart() {
+		o := h.run(s, d, false, asRecorded)
+		o.Low, o.High = o.PeakReserved, o.PeakReserved
+		return o
 	}
-	return o
+	return h.fromMiddle(s, d)
 }
 
 // RunBoth is Run, but Exact only if other addresses of segments give the same result, or
@@ -50,19 +50,18 @@ func (h *History) RunBoth(s Settings, d Device) Outcome {
 	case s == h.Settings && d.Fraction == 0 && (d.Capacity == 0 || d.Capacity >= h.peakReserved) && o.PeakReserved == h.peakReserved:
 		o.Exact, o.Low, o.High = true, o.PeakReserved, o.PeakReserved
 	case o.Exact:
-		other := h.run(s, d, true, !s.Expandable)
+		other := h.run(s, d, true, asRecorded)
 		o.Exact = other.PeakReserved == o.PeakReserved && other.OOMEvent == o.OOMEvent
 	}
 	return o
 }
 
-// run replays the requests. asRecorded puts the blocks at the start where they were
-// recorded; otherwise they are allocated in order of address.
-func (h *History) run(s Settings, d Device, descending, asRecorded bool) Outcome {
+// run replays the requests.
+func (h *History) run(s Settings, d Device, descending bool, from origin) Outcome {
 	r := &runner{h: h, at: make([]int32, len(h.requests)), device: newSimulated(d), failed: -1}
 	r.device.descending = descending
 	r.allocator = newAllocator(s, r.device, d.limit(&s))
-	ok := r.begin(asRecorded)
+	ok := r.begin(from)
 	for i := 0; ok && i < len(h.events) && r.work <= maxWork; i++ {
 		ok = r.event(h.events[i], i == len(h.events)-1)
 	}
@@ -71,26 +70,6 @@ func (h *History) run(s Settings, d Device, descending, asRecorded bool) Outcome
 		OOM: !ok, OOMEvent: r.failed,
 		Exact: h.FromStart() && !h.unclear && !h.differs && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
 	}
-}
-
-// begin makes the state at the start. It reports whether it fits the device.
-func (r *runner) begin(asRecorded bool) bool {
-	s := startOf(r.h)
-	if asRecorded {
-		for _, i := range s.segments {
-			in := &r.h.segments[i]
-			r.device.free -= in.size
-			r.device.next = max(r.device.next, in.end())
-		}
-		s.seed(r.allocator, r.at)
-		return true
-	}
-	for _, of := range s.live {
-		if !r.allocate(of) {
-			return false
-		}
-	}
-	return true
 }
 
 // allocate reports whether a request fits.

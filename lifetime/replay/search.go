@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // Trial is the result of some settings for several recordings.
@@ -197,7 +199,7 @@ func Recommend(all []Trial) int {
 func (t *Trial) gains(recorded *Trial, own Sum) bool {
 	s, needed := t.Sum(), int64(0)
 	for i := range t.Outcomes {
-		needed += t.Outcomes[i].High
+		needed = units.AddSat(needed, t.Outcomes[i].High)
 		o, before := &t.Outcomes[i], &recorded.Outcomes[i]
 		if o.OOM && !before.OOM || !before.OOM && float64(o.PeakReserved) > float64(before.PeakReserved)*(1+maxWorse) {
 			return false

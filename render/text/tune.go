@@ -65,18 +65,7 @@ func gain(own, best *answer.TuneSetting) string {
 	if best.Exact {
 		return needs + ", replayed exactly"
 	}
-	return needs + ", " + accuracy(best)
-}
-
-// accuracy returns how far off a row may be.
-func accuracy(s *answer.TuneSetting) string {
-	switch {
-	case s.Exact:
-		return "exact"
-	case s.Low < s.High:
-		return fmt.Sprintf("%s to %s", units.Bytes(s.Low), units.Bytes(s.High))
-	}
-	return "within 5 %"
+	return needs + ", " + best.Accuracy()
 }
 
 // settings writes a table of settings. Their names are long, so each has a line above its figures.
@@ -85,7 +74,7 @@ func (p *Page) settings(all []answer.TuneSetting) {
 	p.Line(row, "reserved", "live", "slack", "segments", "retries", "result")
 	for i := range all {
 		s := &all[i]
-		name, result := Printable(s.Conf), accuracy(s)
+		name, result := Printable(s.Conf), s.Accuracy()
 		if s.Recorded {
 			name += " (recorded)"
 		}
