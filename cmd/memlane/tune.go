@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,7 +11,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -26,6 +29,8 @@ func tuneCommand() *cli.Command {
 			"  memlane tune snapshot.pickle\n" +
 			"  memlane tune --capacity 24GiB snapshot.pickle\n" +
 			"  memlane tune --set default --set expandable_segments:True snapshot.pickle\n" +
+			"  memlane tune -o tune.svg snapshot.pickle\n" +
+			"  memlane tune -o tune.md before.pickle after.pickle\n" +
 			"  memlane tune --json before.pickle after.pickle | jq -r .recommended",
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
@@ -34,7 +39,7 @@ func tuneCommand() *cli.Command {
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction,\nsuch as 0.9", DefaultText: "not set"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
-			jsonFlag()}, inputFlags()...),
+			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
 		Action: tune,
 	}
 }
@@ -48,6 +53,9 @@ func tune(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkName(c, ".svg", ".png", ".md", ".json"); err != nil {
+		return err
+	}
 	var out *answer.Tune
 	if err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error { return t.Add(capture) }); err == nil {
 		out, err = t.Tune(given, func() error { return context.Cause(c.Context) })
@@ -55,10 +63,26 @@ func tune(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return model.WriteJSON(c.App.Writer, out)
+	return writeOutput(c, func(w io.Writer) error {
+		switch {
+		case c.Bool("json") || outputEndsIn(c, ".json"):
+			return model.WriteJSON(w, out)
+		case outputEndsIn(c, ".md"):
+			return report.WriteTune(w, out)
+		case outputEndsIn(c, ".svg"), outputEndsIn(c, ".png"):
+			return drawTune(c, w, t)
+		}
+		return text.Tune(w, out, styleOf(w))
+	})
+}
+
+// drawTune draws the recorded settings against the recommended ones.
+func drawTune(c *cli.Context, w io.Writer, t *answer.Tuning) error {
+	p, ok := t.Picture()
+	if !ok {
+		return &lifetime.NothingError{Why: "no settings to compare: nothing could be replayed"}
 	}
-	return text.Tune(c.App.Writer, out, styleOf(c.App.Writer))
+	return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded}, &chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
 }
 
 // tuningOf reads the flags: the device, and the settings of --set.

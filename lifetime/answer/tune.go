@@ -70,9 +70,15 @@ type Tuning struct {
 
 	histories []*replay.History
 	devices   []replay.Device
+	spaces    []lifetime.SpaceInfo
 	captures  []TuneCapture
 	refused   []TuneRefusal
 	law       Replay
+
+	// Set by Tune.
+	trials []replay.Trial
+	names  []string
+	best   int
 }
 
 // Add adds the spaces of a capture. It fails with a *lifetime.NothingError if none has a history of PyTorch's allocator.
@@ -97,6 +103,7 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 		}
 		t.histories = append(t.histories, h)
 		t.devices = append(t.devices, replay.Device{Capacity: cmp.Or(t.Capacity, h.Capacity()), Fraction: t.Fraction})
+		t.spaces = append(t.spaces, s.SpaceInfo)
 		t.captures = append(t.captures, TuneCapture{File: source.File, ID: s.ID(), Replay: law})
 	}
 	if !found {
@@ -144,6 +151,7 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 	}
 	names := namesOf(all, given)
 	best := replay.Recommend(all)
+	t.trials, t.names, t.best = all, names, best
 	out.Keep, out.Recommended, out.Capacity = best == 0, names[best], t.devices[0].Capacity
 	for i := range all {
 		if shows(all, i, best, len(given) > 0) {
@@ -154,6 +162,35 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 		out.Captures = t.captures
 	}
 	return out, nil
+}
+
+// TunePicture is what a picture of two settings shows: the recorded ones and the recommended ones, for the memory ID that needs most.
+type TunePicture struct {
+	Space            lifetime.SpaceInfo
+	File             string
+	Names            [2]string
+	Recorded, Chosen *replay.Trace
+}
+
+// Picture returns what a picture shows, after Tune. If nothing is recommended, it has the best of the other settings. ok is false if nothing
+// was compared.
+func (t *Tuning) Picture() (p TunePicture, ok bool) {
+	chosen := max(t.best, 1)
+	if len(t.trials) <= chosen {
+		return p, false
+	}
+	k := 0
+	for i, o := range t.trials[0].Outcomes {
+		if o.PeakReserved > t.trials[0].Outcomes[k].PeakReserved {
+			k = i
+		}
+	}
+	trace := func(trial int) *replay.Trace {
+		return t.histories[k].Trace(t.trials[trial].Outcomes[k].Settings, t.devices[k])
+	}
+	return TunePicture{
+		Space: t.spaces[k], File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]}, Recorded: trace(0), Chosen: trace(chosen),
+	}, true
 }
 
 // namesOf returns the settings of trials as PYTORCH_CUDA_ALLOC_CONF, or as they were given.
@@ -244,9 +281,11 @@ func settingOf(conf string, o *replay.Outcome) TuneSetting {
 	return s
 }
 
-// Accuracy returns in words how exact the peak is.
-func (s *TuneSetting) Accuracy() string {
+// Result returns the event that fails, or how exact the peak is.
+func (s *TuneSetting) Result() string {
 	switch {
+	case s.OOMEvent != nil:
+		return fmt.Sprintf("OOM at event %d", *s.OOMEvent)
 	case s.Exact:
 		return "exact"
 	case s.HighBytes == nil:
@@ -255,6 +294,37 @@ func (s *TuneSetting) Accuracy() string {
 		return fmt.Sprintf("%s to %s", units.Bytes(s.LowBytes), units.Bytes(*s.HighBytes))
 	}
 	return fmt.Sprintf("within %.0f %%", 100*inexact)
+}
+
+// Verdict returns the recommendation, and the reason for it.
+func (t *Tune) Verdict() (verdict, reason string) {
+	own, best := &t.Settings[0], t.Setting(t.Recommended)
+	switch {
+	case t.Keep && own.Outcome == "oom":
+		reason = "no other settings avoid the OOM"
+	case t.Keep:
+		reason = fmt.Sprintf("no other settings need less by %.0f %%", 100*replay.MinGain)
+	}
+	if t.Keep {
+		return "keep what you have: PYTORCH_CUDA_ALLOC_CONF=" + confValue(own.Conf), reason
+	}
+	reason = fmt.Sprintf("it reserves %s instead of %s", units.Bytes(best.PeakReservedBytes), units.Bytes(own.PeakReservedBytes))
+	if own.Outcome == "oom" {
+		reason = fmt.Sprintf("it does not run out of memory; it reserves %s", units.Bytes(best.PeakReservedBytes))
+	}
+	how := best.Result()
+	if best.Exact {
+		how = "replayed exactly"
+	}
+	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + ", " + how
+}
+
+// confValue returns a value of PYTORCH_CUDA_ALLOC_CONF for a shell.
+func confValue(name string) string {
+	if name == "default" {
+		return `""`
+	}
+	return name
 }
 
 // Setting returns the row of the recorded or recommended settings.

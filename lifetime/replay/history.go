@@ -16,6 +16,7 @@ type request struct {
 	occupied     int64 // bytes of its block; 0 = not recorded
 	stream, pool int32
 	number       int32 // of its event in the recording; -1 = its event was not recorded
+	begin, end   int64 // instants
 }
 
 // op is the kind of an event.
@@ -63,8 +64,10 @@ type History struct {
 	allocations  int              // recorded ones
 	capacity     int64            // bytes that the allocator could reserve, known from the last OOM; 0 = not known
 	peakReserved int64            // recorded
+	grownPeak    int64            // the same since the first segment was taken; 0 = none was
 	unclear      bool             // segments were released, maybe by empty_cache, maybe to make room
 	largest      int64            // request or segment in bytes
+	begin        int64            // instant
 	differs      bool             // Verify found events that the rules do not predict
 }
 
@@ -115,12 +118,12 @@ type rare struct {
 // read merges all events of the space in order of time.
 func (h *historian) read() {
 	s := h.space
-	h.requests = make([]request, len(s.Buffers))
+	h.requests, h.begin = make([]request, len(s.Buffers)), s.Begin
 	others := h.rares()
 	regions := s.BufferRegions()
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
-		r := request{addr: b.Addr, requested: b.Requested, number: -1}
+		r := request{addr: b.Addr, requested: b.Requested, number: -1, begin: b.Begin, end: b.End}
 		h.largest = max(h.largest, b.Requested)
 		if b.Edge&lifetime.SizeInferred == 0 {
 			r.occupied = b.Size
@@ -225,7 +228,7 @@ func (h *historian) take(r *rare) {
 		m := &h.space.Marks[r.of]
 		if m.Kind == lifetime.OOM {
 			h.add(opFull, int32(len(h.requests)))
-			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number})
+			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number, begin: m.Begin, end: m.Begin})
 			if m.Free >= 0 {
 				h.capacity = units.AddSat(m.Free, h.reserved)
 			}
@@ -253,6 +256,9 @@ func (h *historian) segment(e *rare) {
 	if r.Begin == h.space.Begin && e.op == opSegment {
 		h.startSegments = append(h.startSegments, of)
 		return
+	}
+	if e.op == opSegment {
+		h.grownPeak = max(h.grownPeak, h.reserved)
 	}
 	h.number++
 	h.add(e.op, of)

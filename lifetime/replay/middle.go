@@ -27,9 +27,9 @@ func (h *History) fromMiddle(s Settings, d Device) Outcome {
 	high = units.AddSat(high, int64((h.inflation(&s)-1)*float64(reserved)))
 	if float64(cached) > tight*float64(reserved) {
 		low, high = max(o.PeakLive, int64(lower*float64(low))), int64(upper*float64(high))
-	}
-	if s.MaxSplit < h.Settings.MaxSplit && s.MaxSplit <= h.largest {
-		high = math.MaxInt64 // blocks that nothing could reuse may have been cached before
+		if s.MaxSplit < h.Settings.MaxSplit && s.MaxSplit <= h.largest {
+			high = math.MaxInt64 // blocks that nothing could reuse may have been cached before
+		}
 	}
 	if limit := d.most(&s); limit > 0 {
 		high = min(high, limit)
@@ -53,18 +53,32 @@ const (
 	upper = 1.05
 )
 
-// startBytes returns the reserved bytes at the start of the recording, and those that no
-// block used.
+// startBytes returns the bytes that were reserved when the first segment of the recording
+// was taken, and those that no block used. What was released before does not matter.
 func (h *History) startBytes() (reserved, cached int64) {
+	used := int64(0)
+	size := func(of int32) int64 { return max(h.requests[of].occupied, h.requests[of].requested) }
 	for _, i := range h.startSegments {
 		reserved = units.AddSat(reserved, h.segments[i].size)
 	}
-	used := int64(0)
 	for _, i := range h.startRequests {
-		r := &h.requests[i]
-		used = units.AddSat(used, max(r.occupied, r.requested))
+		used = units.AddSat(used, size(i))
 	}
-	return reserved, max(reserved-used, 0)
+	least := int64(math.MaxInt64) // cached at any time so far
+	for _, e := range h.events {
+		switch e.op {
+		case opSegment:
+			return reserved, max(min(least, reserved-used), 0)
+		case opRelease:
+			reserved -= h.segments[e.of].size
+		case opAlloc:
+			used = units.AddSat(used, size(e.of))
+		case opFree:
+			used -= size(e.of)
+		}
+		least = min(least, reserved-used)
+	}
+	return reserved, max(least, 0)
 }
 
 // inflation returns by how much settings round up a large request at most, compared with
@@ -107,7 +121,7 @@ func (r *runner) seedAll(s *start) bool {
 	s.seed(r.allocator, r.at)
 	if r.device.free < 0 || r.limit > 0 && r.reserved > r.limit {
 		r.releaseAll()
-		r.peakReserved = r.reserved
 	}
+	r.seeded, r.peakReserved = r.reserved, 0 // what is cached counts from the first segment that is taken
 	return r.device.free >= 0
 }

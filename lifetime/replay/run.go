@@ -1,9 +1,11 @@
 package replay
 
+import "cmp"
+
 // Outcome is what a program would have needed under some settings. Sizes are bytes.
 type Outcome struct {
 	Settings     Settings
-	PeakReserved int64
+	PeakReserved int64 // what was cached at the start counts if it is there when the program takes its first segment
 	PeakLive     int64 // torch.cuda.max_memory_allocated
 	Retries      int   // cudaMalloc failed, and all cached segments were released
 	Mallocs      int   // segments, or ranges of expandable ones, that were taken from the device
@@ -30,6 +32,7 @@ type runner struct {
 	device *simulated
 	at     []int32 // block of each request; 0 = none
 	failed int     // number of the event that did not fit
+	seeded int64   // reserved bytes at the start
 }
 
 // Run replays the requests of the program under other settings, on a device.
@@ -47,7 +50,7 @@ func (h *History) Run(s Settings, d Device) Outcome {
 func (h *History) RunBoth(s Settings, d Device) Outcome {
 	o := h.Run(s, d)
 	switch {
-	case s == h.Settings && d.Fraction == 0 && (d.Capacity == 0 || d.Capacity >= h.peakReserved) && o.PeakReserved == h.peakReserved:
+	case s == h.Settings && d.Fraction == 0 && (d.Capacity == 0 || d.Capacity >= h.peakReserved) && o.PeakReserved == cmp.Or(h.grownPeak, h.peakReserved):
 		o.Exact, o.Low, o.High = true, o.PeakReserved, o.PeakReserved
 	case o.Exact:
 		other := h.run(s, d, true, asRecorded)
@@ -56,17 +59,22 @@ func (h *History) RunBoth(s Settings, d Device) Outcome {
 	return o
 }
 
-// run replays the requests.
-func (h *History) run(s Settings, d Device, descending bool, from origin) Outcome {
+func (h *History) newRunner(s Settings, d Device, descending bool) *runner {
 	r := &runner{h: h, at: make([]int32, len(h.requests)), device: newSimulated(d), failed: -1}
 	r.device.descending = descending
 	r.allocator = newAllocator(s, r.device, d.limit(&s))
+	return r
+}
+
+// run replays the requests.
+func (h *History) run(s Settings, d Device, descending bool, from origin) Outcome {
+	r := h.newRunner(s, d, descending)
 	ok := r.begin(from)
 	for i := 0; ok && i < len(h.events) && r.work <= maxWork; i++ {
 		ok = r.event(h.events[i], i == len(h.events)-1)
 	}
 	return Outcome{
-		Settings: s, PeakReserved: r.peakReserved, PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,
+		Settings: s, PeakReserved: cmp.Or(r.peakReserved, r.seeded), PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,
 		OOM: !ok, OOMEvent: r.failed,
 		Exact: h.FromStart() && !h.unclear && !h.differs && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
 	}

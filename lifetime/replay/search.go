@@ -174,9 +174,11 @@ func (t *Trial) Sum() Sum {
 	return s
 }
 
+// MinGain is the minimum share of the reserved memory that recommended settings save.
+const MinGain = 0.02
+
 const (
-	minGain  = 0.02 // of the reserved memory: less is not worth a change
-	unsure   = 0.05 // the same if a result is not exact: it may be off by as much
+	unsure   = 0.05 // minimum gain if a result is not exact: it may be off by as much
 	maxWorse = 0.01 // no recording may need more by this share
 	similar  = 0.005
 )
@@ -211,7 +213,7 @@ func (t *Trial) gains(recorded *Trial, own Sum) bool {
 	if own.OOMs > 0 { // the program dies, at whatever peak
 		return false
 	}
-	least := minGain
+	least := MinGain
 	if !s.Exact || !own.Exact {
 		least = unsure
 	}

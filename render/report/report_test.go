@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -329,6 +330,37 @@ func TestWriteDiff(t *testing.T) {
 			if !strings.Contains(c.got, want) {
 				t.Errorf("%s: want %q in\n%s", c.name, want, c.got)
 			}
+		}
+	}
+}
+
+// TestWriteTune checks the recommendation and the table of settings as Markdown, with a name that is markup.
+func TestWriteTune(t *testing.T) {
+	c, err := formats.Open("../../testdata/replay/b16.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Sources[0].File = "<b>[x](y)|"
+	var tuning answer.Tuning
+	for range 2 {
+		if err := tuning.Add(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := tuning.Tune(nil, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := report.WriteTune(&text, out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"**recommended: PYTORCH\\_CUDA\\_ALLOC\\_CONF=expandable\\_segments:True**", "it reserves 362 MiB instead of 1.69 GiB, replayed exactly",
+		"\n| default (recorded) | 1.69 GiB | 346 MiB | 1.35 GiB | 42 | 0 | exact |\n", "\n## " + report.Escape("<b>[x](y)|") + ", cuda:0\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
 }

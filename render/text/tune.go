@@ -1,7 +1,6 @@
 package text
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/memlane/memlane/internal/units"
@@ -21,19 +20,9 @@ func Tune(w io.Writer, a *answer.Tune, s Style) error {
 }
 
 func (p *Page) tuned(a *answer.Tune) {
-	own, best := &a.Settings[0], a.Setting(a.Recommended)
-	if a.Keep {
-		p.Line("keep what you have: PYTORCH_CUDA_ALLOC_CONF=%s", conf(own.Conf))
-		switch {
-		case own.Outcome == "oom":
-			p.Line("  no other settings avoid the OOM")
-		default:
-			p.Line("  no other settings need less by 2 %%")
-		}
-	} else {
-		p.Line("recommended: PYTORCH_CUDA_ALLOC_CONF=%s", conf(best.Conf))
-		p.Line("  %s", gain(own, best))
-	}
+	verdict, reason := a.Verdict()
+	p.Line("%s", Printable(verdict))
+	p.Line("  %s", Printable(reason))
 	p.Line("  replay: %s", a.Replay.Text())
 	if a.Capacity > 0 {
 		p.Line("  capacity: %s", units.Bytes(a.Capacity))
@@ -48,41 +37,18 @@ func (p *Page) tuned(a *answer.Tune) {
 	}
 }
 
-// conf returns a value of PYTORCH_CUDA_ALLOC_CONF for a shell.
-func conf(name string) string {
-	if name == "default" {
-		return `""`
-	}
-	return Printable(name)
-}
-
-// gain compares the recommended settings with the recorded ones.
-func gain(own, best *answer.TuneSetting) string {
-	needs := fmt.Sprintf("it reserves %s instead of %s", units.Bytes(best.PeakReservedBytes), units.Bytes(own.PeakReservedBytes))
-	if own.Outcome == "oom" {
-		needs = fmt.Sprintf("it does not run out of memory; it reserves %s", units.Bytes(best.PeakReservedBytes))
-	}
-	if best.Exact {
-		return needs + ", replayed exactly"
-	}
-	return needs + ", " + best.Accuracy()
-}
-
 // settings writes a table of settings. Their names are long, so each has a line above its figures.
 func (p *Page) settings(all []answer.TuneSetting) {
 	const row = "%10s %10s %10s %8s %8s  %s"
 	p.Line(row, "reserved", "live", "slack", "segments", "retries", "result")
 	for i := range all {
 		s := &all[i]
-		name, result := Printable(s.Conf), s.Accuracy()
+		name := Printable(s.Conf)
 		if s.Recorded {
 			name += " (recorded)"
 		}
-		if s.Outcome != "ok" {
-			result = fmt.Sprintf("OOM at event %d", *s.OOMEvent)
-		}
 		p.Line("%s", name)
 		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.PeakLiveBytes),
-			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), result)
+			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}
 }
