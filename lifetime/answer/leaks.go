@@ -19,6 +19,7 @@ type Leaks struct {
 	Findings []Finding `json:"findings"` // most severe first
 	Score    Score     `json:"score"`    // grade for all findings
 
+	OOMs      []Failure  `json:"ooms,omitempty"`      // failed allocations, as memlane oom answers them; the first ended the program
 	Functions []Function `json:"functions,omitempty"` // with --function
 	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
@@ -48,6 +49,7 @@ type CaptureLeaks struct {
 	Notes     []string // spaces in which leaks cannot be detected, and why
 	Findings  []Finding
 	Functions []Function
+	OOMs      []Failure // failed allocations
 
 	unjudged string   // why no rule applies to the capture; "" if one does
 	gaps     []string // memory IDs in which leaks cannot be detected, beside others in which they can
@@ -83,9 +85,26 @@ func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *
 		out.Verdict = units.Plural(len(found), "finding") + " by the rules of " + rules
 		return out
 	}
+	out.OOMs = OOMsOf(c, c.Spaces)
+	out.adviseAlike(found)
 	out.judge(c)
 	return out
 }
+
+// adviseAlike gives findings about failed allocations the advice of the answer about the failure, which knows more. Advice that
+// names a place does not fit the line of a finding.
+func (l *CaptureLeaks) adviseAlike(found []leak.Finding) {
+	for i := range found {
+		for k := range l.OOMs {
+			if o := &l.OOMs[k]; found[i].Kind == leak.KindFailure && o.Space == l.Findings[i].Space && len(o.Advice) <= adviceWidth && len(l.Findings[i].Suggestions) > 0 {
+				l.Findings[i].Suggestions = []string{o.Advice}
+				break
+			}
+		}
+	}
+}
+
+const adviceWidth = 76 // columns
 
 // judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.
 func (l *CaptureLeaks) judge(c *lifetime.Capture) {
@@ -228,7 +247,9 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *L
 		points += cost(captures[i].Findings)
 		out.Findings = append(out.Findings, captures[i].Findings...)
 		out.Functions = append(out.Functions, captures[i].Functions...)
+		out.OOMs = append(out.OOMs, captures[i].OOMs...)
 	}
+	SortFailures(out.OOMs)
 	about := RankFindingsOf(outliers)
 	out.Findings = append(out.Findings, about...)
 	if unjudged > 0 && unjudged == len(captures) {

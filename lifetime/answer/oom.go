@@ -16,7 +16,7 @@ import (
 // OOMs describes the failed allocations of captures.
 type OOMs struct {
 	Schema string    `json:"schema"` // "memlane/1"
-	OOMs   []Failure `json:"ooms"`   // one for each failure, in the order of the capture; those of a process that a launcher names as the first come first
+	OOMs   []Failure `json:"ooms"`   // one for each failure: the first that the program did not survive comes first, those that it survived last
 }
 
 // Failure describes a failed allocation: who asked, what was there, who held it, why it failed, and what to do.
@@ -32,7 +32,7 @@ type Failure struct {
 	Device string `json:"device"` // cuda:0, tpu, cpu; empty if unknown
 
 	RequestedBytes    *int64 `json:"requested_bytes"`            // size of the request; in texts of PyTorch rounded up to a segment
-	CapacityBytes     *int64 `json:"capacity_bytes"`             // of the device
+	CapacityBytes     *int64 `json:"capacity_bytes"`             // of the device; of a recording at least this: what was reserved and what was free
 	FreeBytes         *int64 `json:"free_bytes"`                 // free on the device, after the allocator gave back what it could
 	LimitBytes        *int64 `json:"limit_bytes"`                // limit that the program or the pool has
 	LiveBytes         *int64 `json:"live_bytes"`                 // in live buffers
@@ -45,6 +45,8 @@ type Failure struct {
 	ExceededBytes     *int64 `json:"exceeded_bytes"`             // bytes by which it exceeds the capacity
 	LargestFreeBytes  *int64 `json:"largest_free_bytes"`         // largest free block of the allocator
 	RoundingBytes     int64  `json:"rounding_bytes"`             // largest rounding error of these figures
+	ReleasedBytes     int64  `json:"released_bytes"`             // given back to the device right before the failure, to make room
+	Retries           int64  `json:"retries"`                    // earlier requests for which the allocator gave back memory, and that then fitted
 
 	Requester *Site           `json:"requester"` // who asked; null if unknown
 	Holders   []Holder        `json:"holders"`   // who held memory at that instant, largest first
@@ -59,9 +61,21 @@ type Failure struct {
 	When    string `json:"-"`
 	Program string `json:"-"` // compiled program, "" for others
 	Asked   string `json:"-"` // name of the requester
+	Callers string `json:"-"` // of the requester, innermost first
+	Context string `json:"-"` // operator, stream, step and phase
+	Leak    string `json:"-"` // largest leak below it; "" = none found
+	AtLeast bool   `json:"-"` // CapacityBytes is what is known of a recording
 	Why     string `json:"-"` // the reason in words
 	BySize  string `json:"-"` // the held buffers by size, if their origin was not recorded
 	Absurd  bool   `json:"-"` // the request was for more than 2^60 bytes
+
+	axis       lifetime.Axis
+	categories []Holder // live bytes by category; nil if the capture has none
+}
+
+// setReason sets the reason, its words and its advice.
+func (f *Failure) setReason(r leak.Reason, confidence float64) {
+	f.Reason, f.Confidence, f.Why, f.Advice = string(r), confidence, r.Words(), r.Advice(f.Source)
 }
 
 // Holder is the memory that one call site or operation held.
@@ -72,6 +86,8 @@ type Holder struct {
 	Buffers  int64  `json:"buffers"`  // number of buffers
 
 	Name string `json:"-"`
+
+	site lifetime.SiteID // its first
 }
 
 // FailureBuffer is a buffer that a text lists.
@@ -85,32 +101,56 @@ type FailureBuffer struct {
 // maxHeld limits the holders and buffers of a failure.
 const maxHeld = 20
 
+// Of many failures in one space only the first are described as a whole, and fewer are judged with a replay: each costs as much as
+// reading the space again.
+const (
+	leastWhole = 8
+	mostWork   = 100_000_000 // buffers to look at
+	maxJudged  = 4
+)
+
 // OOMsOf describes the failed allocations of some spaces of a capture.
 func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space) []Failure {
 	all := []Failure{}
 	for _, s := range spaces {
+		whole := max(leastWhole, mostWork/(len(s.Buffers)+1))
+		judged := 0
 		for i := range s.Marks {
 			if m := &s.Marks[i]; m.Kind == lifetime.OOM {
-				all = append(all, failureOf(&c.Tables, s, m))
+				all = append(all, failureOf(&c.Tables, s, m, whole > 0, &judged))
+				whole--
 			}
 		}
 	}
-	place := func(f *Failure) int64 {
-		if f.Line != nil {
-			return *f.Line
-		}
-		return f.At
-	}
-	slices.SortStableFunc(all, func(x, y Failure) int {
-		switch {
-		case x.First != y.First && x.First:
-			return -1
-		case x.First != y.First:
-			return 1
-		}
-		return cmp.Compare(place(&x), place(&y))
-	})
+	SortFailures(all)
 	return all
+}
+
+// SortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
+// did not survive, by time. Failures of several captures keep the order of the captures, unless all have a clock.
+func SortFailures(all []Failure) {
+	clock := !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
+	slices.SortStableFunc(all, func(x, y Failure) int {
+		order := cmp.Or(last(!x.First, !y.First), last(x.Reason == string(leak.ReasonSurvived), y.Reason == string(leak.ReasonSurvived)))
+		switch {
+		case order != 0 || !clock && x.File != y.File:
+			return order
+		case x.Line != nil && y.Line != nil:
+			return cmp.Compare(*x.Line, *y.Line)
+		}
+		return cmp.Compare(x.At, y.At)
+	})
+}
+
+// last compares values so that those with true come last.
+func last(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
+	}
+	return 1
 }
 
 // figureOf returns nil for -1, an unknown figure.
@@ -121,8 +161,14 @@ func figureOf(n int64) *int64 {
 	return &n
 }
 
-func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure {
-	state, why := leak.StateAt(s, m), leak.WhyFailed(s, m)
+// failureOf describes one failure; only the request unless whole. judged counts the failures that were judged.
+func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bool, judged *int) Failure {
+	state, why := lifetime.UnknownFailure(""), leak.Why{Reason: leak.ReasonUnknown}
+	if whole {
+		state, why = leak.StateAt(s, m), leak.WhyFailed(s, m)
+	} else if m.Failure != nil {
+		state = *m.Failure
+	}
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
 		First: state.First, Device: s.Device, Absurd: state.Absurd, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
@@ -130,8 +176,9 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure 
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
-		Reason: string(why.Reason), Confidence: why.Confidence, Advice: why.Reason.Advice(state.Source), Why: why.Reason.Words(),
+		axis: s.Axis,
 	}
+	out.setReason(why.Reason, why.Confidence)
 	if state.Absurd {
 		out.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
 	}
@@ -147,7 +194,10 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure 
 	if m.Site != 0 {
 		site := siteOf(t, &s.SpaceInfo, m.Site)
 		out.Requester, out.Asked = &site, SiteName(t, &s.SpaceInfo, m.Site)
+		callers := callersOf(t, m.Site)
+		out.Callers = strings.Join(callers[:min(len(callers), maxCallers)], ", ")
 	}
+	out.Context = contextOf(t, s, m)
 	if static(&s.SpaceInfo) {
 		out.Program = cmp.Or(s.Module, "a program without a name")
 	}
@@ -155,9 +205,41 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) Failure 
 		proof := units.Bytes(padding) + " of the listed buffers are padding"
 		out.Proof = &proof
 	}
-	out.held(t, s, m)
 	out.Next = nextStep(&out, m.Failure == nil)
+	if !whole {
+		return out
+	}
+	out.held(t, s, m)
+	if m.Failure == nil {
+		if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
+			out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
+		}
+		if why.Reason != leak.ReasonSurvived && *judged < maxJudged {
+			*judged++
+			judgeRecording(t, s, m, &out)
+		}
+	}
 	return out
+}
+
+// maxCallers limits the callers of a requester in texts.
+const maxCallers = 3
+
+// contextOf returns the operator, the stream, the step and the phase of a request.
+func contextOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) string {
+	var parts []string
+	if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); m.Failure == nil && op != "" && op != SiteName(t, &s.SpaceInfo, m.Site) {
+		parts = append(parts, "operator "+op)
+	}
+	if m.Stream != 0 {
+		parts = append(parts, "on stream "+strconv.FormatInt(m.Stream, 10))
+	}
+	for _, part := range []string{stepOf(s, m.Begin), phaseOf(t, m.Site)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // paddingOf returns the bytes of padding in the buffers of a compiled program.
@@ -170,12 +252,30 @@ func paddingOf(s *lifetime.Space) (bytes int64) {
 
 // held adds who held memory, and the buffers that a text lists.
 func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) {
-	for _, r := range s.Breakdown(m.Begin) {
-		if len(f.Holders) == maxHeld || s.UsageOnly() {
+	type key struct{ name, category string }
+	index := map[key]int{}
+	for i, r := range s.Breakdown(m.Begin) {
+		if s.UsageOnly() {
 			break
 		}
-		name := cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site))
-		f.Holders = append(f.Holders, Holder{siteOf(t, &s.SpaceInfo, r.Site), t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose), r.Bytes, r.Count, name})
+		k := key{cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site)), t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose)}
+		if static(&s.SpaceInfo) {
+			k.name += "\x00" + strconv.Itoa(i) // buffers stay apart
+		}
+		n, ok := index[k]
+		if !ok {
+			n = len(f.Holders)
+			index[k] = n
+			f.Holders = append(f.Holders, Holder{Category: k.category, Name: strings.SplitN(k.name, "\x00", 2)[0], site: r.Site})
+		}
+		f.Holders[n].Bytes = units.AddSat(f.Holders[n].Bytes, r.Bytes)
+		f.Holders[n].Buffers += r.Count
+	}
+	slices.SortStableFunc(f.Holders, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	f.sumCategories()
+	f.Holders = f.Holders[:min(len(f.Holders), maxHeld)]
+	for i := range f.Holders {
+		f.Holders[i].Site = siteOf(t, &s.SpaceInfo, f.Holders[i].site)
 	}
 	if m.Failure == nil {
 		return
@@ -198,6 +298,23 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 		}
 		f.Buffers = append(f.Buffers, buffer)
 	}
+}
+
+// sumCategories sums up the holders by category.
+func (f *Failure) sumCategories() {
+	const most = 4
+	for _, h := range f.Holders {
+		i := slices.IndexFunc(f.categories, func(c Holder) bool { return c.Category == h.Category })
+		switch {
+		case h.Category == "":
+		case i >= 0:
+			f.categories[i].Bytes = units.AddSat(f.categories[i].Bytes, h.Bytes)
+		default:
+			f.categories = append(f.categories, Holder{Category: h.Category, Bytes: h.Bytes})
+		}
+	}
+	slices.SortStableFunc(f.categories, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	f.categories = f.categories[:min(len(f.categories), most)]
 }
 
 // holderName returns the name of a holder. Of a compiled program's buffer it is the end of the operation, the line and the shape

@@ -19,6 +19,7 @@ type Report struct {
 	Summary   Summary     `json:"summary"`             // figures of all captures together
 	Score     ReportScore `json:"optimization_score"`  // grade for all findings
 	Findings  []Finding   `json:"findings"`            // most severe first; each is listed once
+	OOMs      []Failure   `json:"ooms,omitempty"`      // failed allocations, as memlane oom answers them; the first ended the program
 	Functions []Function  `json:"functions,omitempty"` // with --function
 	Ranks     []Rank      `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
@@ -83,7 +84,7 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.F
 		leaks = append(leaks, of[i].Leaks)
 	}
 	l := NewLeaks(leaks, ranks, outliers)
-	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, Functions: l.Functions, Ranks: l.Ranks, Score: ReportScore{l.Score, len(l.Findings)},
+	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Score: ReportScore{l.Score, len(l.Findings)},
 		Captures: of, RankInfo: l.Summary, Outliers: RankFindingsOf(outliers)}
 	for i := range of {
 		r.Summary.join(of[i].summary)

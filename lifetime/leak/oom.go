@@ -16,7 +16,7 @@ const (
 	closeToLimit = 0.95 // share of the limit at which a peak is a finding
 )
 
-// outOfMemory explains the last failed allocation of a space, and which call sites held the memory at that time. For a
+// outOfMemory explains the failed allocation that ended a program, and which call sites held the memory at that time. For a
 // compiled program it compares the peak with the limit.
 func outOfMemory(p *Pass) []Finding {
 	if p.compiled() {
@@ -34,9 +34,12 @@ func outOfMemory(p *Pass) []Finding {
 	if last.Requested > 0 {
 		of = " of " + units.Bytes(last.Requested)
 	}
+	if last.Site != 0 {
+		of += " by " + p.PlaceOf(last.Site).String()
+	}
 	text := fmt.Sprintf("an allocation%s failed at %s", of, p.since(at))
 	if failed > 1 {
-		text = fmt.Sprintf("%s allocations failed, the last%s at %s", units.Count(int64(failed)), of, p.since(at))
+		text = fmt.Sprintf("%s allocations failed, one%s at %s", units.Count(int64(failed)), of, p.since(at))
 	}
 	cause := WhyFailed(p.Space, last)
 	f.Cause = cause.Reason.Cause()
@@ -66,12 +69,17 @@ func outOfMemory(p *Pass) []Finding {
 	return []Finding{f}
 }
 
-// lastFailure returns the last failed allocation, nil if there is none, and the number of all.
+// lastFailure returns the first failed allocation that the program did not survive, else the last one, nil if there is none; and
+// the number of all.
 func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
+	fatal := false
 	for i := range p.Space.Marks {
-		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM && (m.Failure == nil || !m.Failure.Survived) {
-			failed++
-			last = m
+		m := &p.Space.Marks[i]
+		if m.Kind != lifetime.OOM || m.Failure != nil && m.Failure.Survived {
+			continue
+		}
+		if failed++; !fatal {
+			last, fatal = m, m.Failure == nil && !wentOn(p.Space, m)
 		}
 	}
 	return last, failed

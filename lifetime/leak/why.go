@@ -1,6 +1,8 @@
 package leak
 
 import (
+	"sort"
+
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
@@ -32,12 +34,13 @@ type Why struct {
 }
 
 // StateAt returns what is known about a failed allocation: what a text says, and else the state of the space at that
-// instant. Figures that are not known are -1.
+// instant, whatever was freed later. Figures that are not known are -1.
 func StateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 	if m.Failure != nil {
 		return *m.Failure
 	}
 	f := lifetime.UnknownFailure("")
+	f.Survived = wentOn(s, m)
 	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
 	if s.Limit > 0 {
 		f.Capacity = s.Limit
@@ -54,6 +57,9 @@ func StateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
 		holes := s.FreeAt(m.Begin)
 		f.Unallocated, f.LargestFree = holes.Total, holes.Largest
+		if _, idle := freeFor(s, m); idle > 0 {
+			f.Idle, f.Unallocated = idle, max(holes.Total-idle, 0)
+		}
 	}
 	return f
 }
@@ -74,8 +80,12 @@ const (
 func WhyFailed(s *lifetime.Space, m *lifetime.Mark) Why {
 	f := StateAt(s, m)
 	switch {
+	case f.Survived && m.Failure == nil: // inferred
+		return Why{ReasonSurvived, 0.9}
 	case f.Survived:
 		return Why{ReasonSurvived, 1}
+	case m.Failure == nil:
+		return ofRecording(s, &f, m)
 	case f.Source == lifetime.FromHost:
 		return Why{ReasonHost, 0.95}
 	case f.Source == lifetime.FromLibrary:
@@ -92,8 +102,6 @@ func WhyFailed(s *lifetime.Space, m *lifetime.Mark) Why {
 		return ofPool(&f, m)
 	case f.Source == lifetime.FromXLA && f.Needed >= 0:
 		return Why{ReasonExhausted, 0.5}
-	case f.Source == "":
-		return ofRecording(&f, m)
 	}
 	return ofTorch(&f, m)
 }
@@ -161,18 +169,80 @@ func ofPool(f *lifetime.Failure, m *lifetime.Mark) Why {
 }
 
 // ofRecording judges a failure in a recorded history, whose state is exact.
-func ofRecording(f *lifetime.Failure, m *lifetime.Mark) Why {
+func ofRecording(s *lifetime.Space, f *lifetime.Failure, m *lifetime.Mark) Why {
+	usable, idle := freeFor(s, m)
+	reachable := units.AddSat(max(f.Reserved, f.Live), max(m.Free, 0)) // what the allocator could have, if it were empty
+	share := float64(f.Unallocated) / float64(max(f.Reserved, 1))
 	switch {
+	case m.Requested == 0:
+		return Why{ReasonUnknown, 0}
 	case f.Capacity > 0 && m.Requested > f.Capacity:
 		return Why{ReasonLarger, 0.95}
-	case f.Unallocated >= m.Requested && f.LargestFree < m.Requested:
+	case m.Free >= segmentFor(m.Requested):
+		return Why{ReasonLimit, 0.8}
+	case m.Free >= 0 && m.Requested > reachable:
+		if f.Capacity > 0 && f.Capacity-reachable >= m.Requested {
+			return Why{ReasonOutside, 0.8}
+		}
+		return Why{ReasonLarger, 0.9}
+	case idle >= m.Requested && idle > usable.Total && float64(idle) >= freeShare*float64(f.Reserved):
+		return Why{ReasonPrivatePools, 0.85}
+	case usable.Total >= m.Requested && usable.Largest < m.Requested:
 		return Why{ReasonFragmented, 0.95}
+	case f.Unallocated >= m.Requested && share >= freeShare: // of other streams or of the other size class
+		return Why{ReasonFragmented, 0.7}
 	case f.Unallocated+max(m.Free, 0) >= m.Requested && f.LargestFree < m.Requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved):
 		return Why{ReasonFragmented, 0.8} // with what the device has free
-	case f.Capacity > 0 && m.Free >= 0 && f.Reserved > 0 && float64(f.Capacity-f.Reserved-m.Free) >= outsideShare*float64(f.Capacity):
+	case f.Capacity > 0 && m.Free >= 0 && f.Reserved > 0 && float64(f.Capacity-reachable) >= outsideShare*float64(f.Capacity):
 		return Why{ReasonOutside, 0.8}
 	}
 	return Why{ReasonExhausted, 0.8}
+}
+
+// segmentFor returns what PyTorch asks of the driver for a request (get_allocation_size in c10/cuda/CUDACachingAllocator.cpp):
+// a segment is larger than a small request.
+func segmentFor(requested int64) int64 {
+	const mib = 1 << 20
+	switch {
+	case requested <= mib:
+		return 2 * mib
+	case requested < 10*mib:
+		return 20 * mib
+	}
+	return units.AddSat(requested, 2*mib-1) / (2 * mib) * (2 * mib)
+}
+
+// freeFor returns the reserved but free memory that a request could use, and the free memory of private pools, which it could
+// not. Without recorded pools, all is usable.
+func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable lifetime.Holes, idle int64) {
+	if len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0 {
+		return usable, 0
+	}
+	for _, use := range s.PoolsAt(m.Begin) {
+		switch {
+		case use.Pool != "":
+			idle = units.AddSat(idle, use.Free.Total)
+		case use.Stream == m.Stream && use.Free.Total > 0:
+			usable.Total = units.AddSat(usable.Total, use.Free.Total)
+			usable.Largest = max(usable.Largest, use.Free.Largest)
+		}
+	}
+	return usable, idle
+}
+
+// wentOn reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
+// call site. What exception handlers allocate is less.
+func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
+	const often = 4096 // allocations; it also bounds the search
+	later := int64(0)
+	first := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin > m.Begin })
+	for n, b := range s.Buffers[first:] {
+		later = units.AddSat(later, b.Size)
+		if m.Site != 0 && b.Site == m.Site || later >= max(m.Requested, 1) || n >= often {
+			return true
+		}
+	}
+	return false
 }
 
 // ofTorch judges a text of PyTorch by the first rule that holds.

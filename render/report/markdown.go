@@ -27,6 +27,7 @@ func WriteMarkdown(w io.Writer, r *answer.Report) error {
 	} else {
 		m.line("**%s** · %d of 100 · %s · %s", score.Grade, *score.Score, Escape(score.Description), r.Counts)
 	}
+	m.ooms(r)
 	m.categories(r)
 	m.first(r)
 	m.memory(r)
@@ -83,6 +84,28 @@ var (
 	listItem = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
 	noLinks  = strings.NewReplacer("://", ":&#47;/", "www.", "www&#46;", "WWW.", "WWW&#46;") // against automatic links
 )
+
+// maxFailures is the maximum number of failed allocations.
+const maxFailures = 3
+
+// ooms writes why allocations failed.
+func (m *markdown) ooms(r *answer.Report) {
+	if len(r.OOMs) == 0 {
+		return
+	}
+	m.line("\n## Why it died\n")
+	for i := range r.OOMs[:min(len(r.OOMs), maxFailures)] {
+		f := &r.OOMs[i]
+		m.line("%s\n", Escape(f.Head()))
+		for _, l := range f.Lines() {
+			m.line("- **%s** %s", l.Label, Escape(l.Text))
+		}
+		m.line("")
+	}
+	if n := len(r.OOMs) - maxFailures; n > 0 {
+		m.line("and %s\n", units.Plural(n, "more failure"))
+	}
+}
 
 // categories tells what the memory at the peaks is for.
 func (m *markdown) categories(r *answer.Report) {

@@ -18,6 +18,7 @@ import (
 // Leaks writes the findings of captures.
 func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 	p := NewPage(s)
+	p.failuresFirst(a.OOMs)
 	if a.Summary != nil && len(a.Summary.Rows) >= manyRanks && len(a.Functions) == 0 {
 		p.rankedLeaks(a)
 		return p.To(w)

@@ -11,6 +11,7 @@ import (
 // Report writes a report: first actions, then the output of info, leaks and peak.
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
+	p.failuresFirst(r.OOMs)
 	p.Para("", "  ", fmt.Sprintf("%s; %s", r.Score.Score, r.Counts))
 	for _, line := range r.PeakTexts() {
 		p.Para("", "  ", line)

@@ -31,6 +31,13 @@ type document struct {
 	Purposes [][3]string    `json:"purposes"` // category, phase, module; the first is for buffers that were not judged
 	Spaces   []space        `json:"spaces"`
 	Findings []finding      `json:"findings"`
+	OOMs     []oom          `json:"ooms"` // failed allocations: the first ended the program
+}
+
+// oom is why an allocation failed, in lines of a label and a text.
+type oom struct {
+	Head  string      `json:"head"`
+	Lines [][2]string `json:"lines"`
 }
 
 type space struct {
@@ -79,7 +86,7 @@ type finding struct {
 
 // documentOf returns the document of c. place has the places of its spaces.
 func documentOf(c Capture, place []places) document {
-	d := document{Name: c.Tables.Name(), Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []finding{}}
+	d := document{Name: c.Tables.Name(), Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []finding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -101,6 +108,15 @@ func documentOf(c Capture, place []places) document {
 	}
 	for i := range c.Findings {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
+	}
+	const most = 8 // failures
+	failures := answer.OOMsOf(c.Capture, c.Spaces)
+	for i := range failures[:min(len(failures), most)] {
+		o := oom{Head: failures[i].Head()}
+		for _, l := range failures[i].Lines() {
+			o.Lines = append(o.Lines, [2]string{l.Label, l.Text})
+		}
+		d.OOMs = append(d.OOMs, o)
 	}
 	return d
 }

@@ -17,7 +17,7 @@ import {BufferCharts} from './programs.js';
 import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
-import {damage, losses, summary} from './summary.js';
+import {damage, died, losses, summary} from './summary.js';
 import {matcher} from './table.js';
 import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
@@ -113,7 +113,7 @@ export class App {
     const choice = (name, names, value, set) => el('label', {}, el('span', {}, name), el('select', {'aria-label': name, 'data-choice': name, onchange: (e) => set(e.target.value)},
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
-    replace(this.main, damage(space.capture, () => this.showTab('capture')),
+    replace(this.main, died(space.capture), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),

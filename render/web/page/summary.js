@@ -60,6 +60,14 @@ function fragmentation(space, figure) {
     info.fragmentation_max !== null ? `maximum ${percent(info.fragmentation_max)}` : info.free_bytes !== null ? `${bytes(info.free_bytes)} free, largest hole ${bytes(info.largest_free_bytes)}` : null);
 }
 
+// died returns why an allocation failed, in five lines; null without a failure. Further failures are folded.
+export function died({ooms}) {
+  if (!ooms?.length) return null;
+  const lines = (o) => [el('h3', {}, o.head), el('dl', {class: 'facts'}, o.lines.map(([label, text]) => [el('dt', {}, label), el('dd', {}, text)]))];
+  return el('section', {class: 'died', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
+    ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
+}
+
 // damage returns a banner if the capture was read only in part, which opens the warnings; null otherwise.
 export function damage({info}, show) {
   if (!info.damaged) return null;

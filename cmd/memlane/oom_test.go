@@ -1,0 +1,69 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// TestRecordedFailures compares the answer about each recorded failure with what is known of it: the request from the event, the
+// capacity of the simulated device, the reason from the program, and from a run of the same program with expandable segments
+// whether the request would have fitted then.
+func TestRecordedFailures(t *testing.T) {
+	const mib = 1 << 20
+	for _, want := range []struct {
+		file, requester, holder, reason string
+		requested, capacity             int64
+		fits                            string // with expandable segments: yes, no, or "" if the replay is not exact or was not run
+	}{
+		{"torchsnap/frag_oom.pickle", "big_request (frag.py:16)", "<listcomp> (frag.py:12)", "fragmented", 60 * mib, 256 * mib, "no"},
+		{"torchsnap/frag_oom_observer.pickle", "big_request (frag.py:16)", "<listcomp> (frag.py:12)", "fragmented", 60 * mib, 256 * mib, "no"},
+		{"torchsnap/t215_frag_oom.pickle", "big_request (frag.py:16)", "<listcomp> (frag.py:12)", "fragmented", 60 * mib, 256 * mib, "no"},
+		{"torchsnap/oom_observer.pickle", "forward_layer (oom.py:14)", "forward_layer (oom.py:14)", "exhausted", 56 * mib, 448 * mib, ""}, // others hold 64 MiB
+		{"replay/b02.c2.oom.pickle.zst", "", "forward (cnn_momentum.py:10)", "fragmented", 8519680, 173015040, "yes"},
+		{"replay/b03.c2.oom.pickle.zst", "", "forward (encoder_adamw.py:10)", "fragmented", 1048576, 319815680, "yes"},
+		{"replay/b04.c2.oom.pickle.zst", "", "", "exhausted", 65536000, 457179136, ""},
+		{"replay/b09.c2.oom.pickle.zst", "forward (infer_kv.py:14)", "main (infer_kv.py:30)", "fragmented", 6553600, 84934656, "no"},
+		{"replay/b13.c2.oom.pickle.zst", "main (streams.py:8)", "main (streams.py:8)", "fragmented", 1870848, 70254592, ""},
+		{"replay/b14.c2.oom.pickle.zst", "main (graph_pools.py:20)", "forward (graph_pools.py:4)", "private_pools", 20971520, 286261248, ""},
+		{"replay/b16.c2.oom.pickle.zst", "buf (pinned_pieces.py:2)", "buf (pinned_pieces.py:2)", "fragmented", 73400320, 377487360, "yes"},
+		{"replay/b19.c2.oom.pickle.zst", "", "main (big_logits.py:16)", "fragmented", 823410688, 5567938560, "yes"},
+	} {
+		file := filepath.Join("../../testdata", want.file)
+		all := decode[answer.OOMs](t, succeed(t, "oom", "--json", file)).OOMs
+		if len(all) != 1 {
+			t.Errorf("%s: %d failures", want.file, len(all))
+			continue
+		}
+		f := all[0]
+		if f.RequestedBytes == nil || *f.RequestedBytes != want.requested || f.CapacityBytes == nil || *f.CapacityBytes != want.capacity {
+			t.Errorf("%s: %v requested of %v, want %d of %d", want.file, f.RequestedBytes, f.CapacityBytes, want.requested, want.capacity)
+		}
+		if f.Reason != want.reason || f.Requester == nil || want.requester != "" && f.Requester.Name != want.requester ||
+			want.holder != "" && f.Holders[0].Site.Name != want.holder {
+			t.Errorf("%s: %s, asked by %v, held by %s", want.file, f.Reason, f.Requester, f.Holders[0].Site.Name)
+		}
+		proof := ""
+		if f.Proof != nil {
+			proof = *f.Proof
+		}
+		fits := map[bool]string{strings.Contains(proof, "it would have fit, replayed exactly"): "yes", strings.Contains(proof, "would not have helped, replayed exactly"): "no"}[true]
+		advised := strings.Contains(f.Advice, "expandable_segments:True")
+		if fits != want.fits || advised != (fits == "yes") {
+			t.Errorf("%s: %q, %q; want %q", want.file, f.Advice, proof, want.fits)
+		}
+	}
+}
+
+// TestFailureFirst: the answer of oom comes first in leaks and report, word for word.
+func TestFailureFirst(t *testing.T) {
+	file := "../../testdata/torchsnap/frag_oom.pickle"
+	want := succeed(t, "oom", file)
+	for _, command := range []string{"leaks", "report"} {
+		if got := succeed(t, command, file); !strings.HasPrefix(got, want) {
+			t.Errorf("%s begins with %.300s", command, got)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package answer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/build"
+)
+
+const mib = 1 << 20
+
+// program records a program over PyTorch's allocator, in which each request of more than 1 MiB gets a segment.
+type program struct {
+	b    *build.Builder
+	s    build.SpaceRef
+	t    int64
+	next uint64
+}
+
+func newProgram() *program {
+	p := &program{b: build.New(build.Everything), next: 1 << 40}
+	p.b.Source(lifetime.Source{File: "x.pickle", Format: "torch-snapshot"})
+	p.s = p.b.Space()
+	p.b.Describe(p.s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
+	return p
+}
+
+func (p *program) now() int64 {
+	p.t += 1000
+	return p.t
+}
+
+func (p *program) site(function string) lifetime.SiteID {
+	frame := p.b.Frame(lifetime.Frame{Function: function, File: "train.py", Line: 7, Kind: lifetime.User})
+	return p.b.Site(lifetime.Site{Stack: p.b.Call(frame, 0)})
+}
+
+// alloc allocates a buffer in a segment of its own.
+func (p *program) alloc(function string, size int64) build.Block {
+	block := build.Block{Addr: p.next, Requested: size, Occupied: size, Site: p.site(function)}
+	p.b.Reserve(p.s, p.now(), lifetime.Region{Addr: p.next, Size: size, Kind: "large", Site: block.Site})
+	p.b.Alloc(p.s, p.now(), block)
+	p.next += uint64(size)
+	return block
+}
+
+func (p *program) free(block build.Block) {
+	p.b.Free(p.s, p.now(), build.Block{Addr: block.Addr, Requested: block.Requested, Occupied: block.Occupied})
+}
+
+func (p *program) release(block build.Block) {
+	p.b.Release(p.s, p.now(), lifetime.Region{Addr: block.Addr, Size: block.Occupied, Kind: "large"})
+}
+
+func (p *program) fail(function string, requested, free int64) {
+	t := p.now()
+	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: free})
+}
+
+func (p *program) failures(t *testing.T) []answer.Failure {
+	t.Helper()
+	c, err := p.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	return answer.OOMsOf(c, c.Spaces)
+}
+
+// TestReasons: the reason of a recorded failure follows from the state at the failed request, whatever is freed later.
+func TestReasons(t *testing.T) {
+	for reason, run := range map[string]func(p *program){
+		"exhausted": func(p *program) {
+			model := p.alloc("model", 900*mib)
+			p.fail("forward", 200*mib, 100*mib)
+			p.free(model) // while the exception unwinds
+			p.release(model)
+		},
+		"larger_than_device": func(p *program) {
+			p.alloc("model", 100*mib)
+			p.fail("attention", 4096*mib, 900*mib)
+		},
+		"limit": func(p *program) {
+			p.alloc("model", 500*mib)
+			p.fail("forward", 200*mib, 500*mib)
+		},
+		"survived": func(p *program) {
+			p.alloc("model", 900*mib)
+			p.fail("forward", 200*mib, 100*mib)
+			for range 4 {
+				p.free(p.alloc("smaller", 50*mib))
+			}
+		},
+		"leak": func(p *program) {
+			p.alloc("model", 100*mib)
+			for range 60 {
+				act := p.alloc("forward", 20*mib)
+				grad := p.alloc("backward", 20*mib)
+				p.alloc("log", 12*mib)
+				p.free(act)
+				p.release(act)
+				p.free(grad)
+				p.release(grad)
+			}
+			p.fail("forward", 30*mib, 10*mib)
+		},
+	} {
+		p := newProgram()
+		run(p)
+		all := p.failures(t)
+		if len(all) != 1 || all[0].Reason != reason {
+			t.Errorf("want %s, have %+v", reason, all)
+		}
+		if reason == "leak" && (!strings.Contains(all[0].Leak, "log (train.py:7)") || !strings.Contains(all[0].Lines()[2].Text, "leak: log")) {
+			t.Errorf("the leak is %q", all[0].Leak)
+		}
+	}
+}
+
+// TestFirstFatal: of several failures the first that the program did not survive is the answer; retries are counted.
+func TestFirstFatal(t *testing.T) {
+	p := newProgram()
+	p.alloc("model", 700*mib)
+	p.fail("batch64", 400*mib, 300*mib)
+	cache := p.alloc("batch32", 250*mib)
+	p.free(cache)
+	more := p.alloc("batch32", 40*mib)
+	p.release(cache) // to make room for the next
+	p.alloc("batch32", 220*mib)
+	p.free(more)
+	p.release(more) // to make room, in vain
+	p.fail("fatal", 100*mib, 80*mib)
+	p.fail("cleanup", 2*mib, 1*mib)
+	var got []string
+	for _, f := range p.failures(t) {
+		got = append(got, fmt.Sprintf("%s %s %d %d", f.Asked, f.Reason, f.ReleasedBytes/mib, f.Retries))
+	}
+	want := "fatal (train.py:7) exhausted 40 1, cleanup (train.py:7) exhausted 0 1, batch64 (train.py:7) survived 0 0"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+}
+
+// TestDrop: the proof of the advice is the peak without the buffers of the largest holder.
+func TestDrop(t *testing.T) {
+	p := newProgram()
+	early := p.alloc("warm_up", 800*mib)
+	p.free(early)
+	p.release(early)
+	p.alloc("model", 300*mib)
+	p.alloc("activations", 600*mib)
+	p.fail("forward", 200*mib, 100*mib)
+	f := p.failures(t)[0]
+	want := "without the buffers of activations (train.py:7) the peak until then is 800 MiB instead of 900 MiB"
+	if f.Proof == nil || *f.Proof != want {
+		t.Errorf("%v, want %s", f.Proof, want)
+	}
+}
