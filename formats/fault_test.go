@@ -16,7 +16,7 @@ import (
 
 // kinds are captures of all formats except the native one.
 var kinds = []string{
-	leak, profile, "../testdata/xplane/padded.hlo.pb", "../testdata/jaxprof/leak_after.memory.prof",
+	leak, profile, "../testdata/xplane/padded.hlo.pb", "../testdata/xplane/padded.buffer-assignment.txt", "../testdata/jaxprof/leak_after.memory.prof",
 	"../testdata/gpumemprof/both.json", "../testdata/oomtext/versions.log", "../testdata/chrome/cpu_leak.json.gz", "../testdata/chrome/cpu_leak.timeline.raw.json.gz",
 }
 

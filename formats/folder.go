@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -60,6 +61,56 @@ func profiles(folder string, b *build.Builder) ([]string, error) {
 		"*.pickle, *.json, *.pb or *.prof, plain or compressed")
 }
 
+// liveRanges opens the live ranges that XLA dumped beside a buffer assignment as text, whose values have no times; nil if there
+// are none.
+func liveRanges(file string, in Input, format string) io.ReadCloser {
+	name, ok := strings.CutSuffix(file, assignmentText)
+	if !ok || in.File != nil || format != "hlo-text" || !isFile(name+rangesText) {
+		return nil
+	}
+	ranges, err := os.Open(name + rangesText)
+	if err != nil {
+		return nil
+	}
+	return ranges
+}
+
+// The names of XLA's dumps of a program, after its part of the name.
+const (
+	dumpedProto    = "_after_optimizations.hlo.pb"
+	assignmentText = "-buffer-assignment.txt"
+	rangesText     = "-live-range.txt"
+	reportText     = "-memory-usage-report.txt"
+)
+
+// dumps returns the best dump of each program in a folder of XLA (--xla_dump_to): with its buffer assignment, as proto or else as
+// text, or else the report, which XLA writes also for programs that it refuses.
+func dumps(folder string) (files []string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	best := map[string]int{} // by program: index of its kind
+	kinds := []string{dumpedProto, assignmentText, reportText}
+	for _, e := range entries {
+		for kind, end := range kinds {
+			program, ok := strings.CutSuffix(e.Name(), end)
+			program = strings.TrimSuffix(program, "_after_optimizations")
+			if was, seen := best[program]; ok && (!seen || kind < was) && isFile(filepath.Join(folder, e.Name())) {
+				best[program] = kind
+			}
+		}
+	}
+	for _, program := range slices.Sorted(maps.Keys(best)) {
+		name := program
+		if best[program] != 0 && isFile(filepath.Join(folder, program+"_after_optimizations"+kinds[best[program]])) {
+			name += "_after_optimizations"
+		}
+		files = append(files, filepath.Join(folder, name+kinds[best[program]]))
+	}
+	return files
+}
+
 // captureExts are the extensions of captures, without .gz or .zst.
 var captureExts = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
 
@@ -90,7 +141,7 @@ func Expand(names []string) (files []string, err error) {
 // expandFolder returns the captures in a folder, or the folder itself if it contains
 // XProf profiles, or no captures.
 func expandFolder(folder string) (files []string) {
-	if _, err := profiles(folder, build.New(0)); err == nil {
+	if _, err := profiles(folder, build.New(0)); err == nil || len(dumps(folder)) > 0 {
 		return []string{folder}
 	}
 	entries, err := os.ReadDir(folder)

@@ -1,6 +1,7 @@
 package formats_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,6 +51,21 @@ func folder(t *testing.T, dir string) *lifetime.Capture {
 		t.Error(err)
 	}
 	return c
+}
+
+// TestDumpFolder opens a folder of XLA's dumps: one dump of each program, and the same programs as protos and as text with their
+// live ranges.
+func TestDumpFolder(t *testing.T) {
+	peaks := func(dir string) (all []string) {
+		for _, s := range folder(t, dir).Spaces {
+			all = append(all, fmt.Sprint(s.ID(), " ", s.Peak(lifetime.Occupied).Bytes))
+		}
+		return all
+	}
+	protos, texts := peaks("../testdata/hlotext/proto"), peaks("../testdata/hlotext/text")
+	if len(protos) != 4 || !slices.Equal(protos, texts) {
+		t.Errorf("%q, want %q", texts, protos)
+	}
 }
 
 // TestFolder opens all folders of the layout of XProf and TensorBoard: a run and its

@@ -58,6 +58,8 @@ var All = []Format{
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
 		Sniff: hlo.Sniff, Read: hlo.Read},
+	{Name: "hlo-text", Doc: "XLA buffer assignment as text: *-buffer-assignment.txt and *-memory-usage-report.txt of --xla_dump_to",
+		Sniff: hlo.SniffText, Read: hlo.ReadText},
 	{Name: "jaxprof", Doc: "device memory profile of JAX: jax.profiler.save_device_memory_profile",
 		Sniff: jaxprof.Sniff, Read: jaxprof.Read},
 	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
@@ -179,7 +181,9 @@ func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	from.folder = from.local && file != "-" && err == nil && info.IsDir()
 	if from.folder {
 		if files, err = profiles(file, b); err != nil {
-			return from, named(file, err)
+			if files = dumps(file); len(files) == 0 {
+				return from, named(file, err)
+			}
 		}
 	}
 	for _, f := range files {
@@ -262,7 +266,12 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 	}
 	if format.Read != nil {
 		opening := bytes.Clone(head[:min(len(head), 64)]) // reading overwrites head
-		err := format.Read(file, plain, b)
+		var content io.Reader = plain
+		if ranges := liveRanges(file, in, format.Name); ranges != nil {
+			defer ranges.Close()
+			content = io.MultiReader(plain, strings.NewReader("\n"), ranges)
+		}
+		err := format.Read(file, content, b)
 		if errors.Is(err, oomtext.ErrNone) && in.Format == "" {
 			err = unknownCapture(opening, err)
 		}

@@ -22,7 +22,7 @@ import (
 // of a folder.
 var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 	const ours = "../testdata/"
-	globs := []string{ours + "torchsnap/*.pickle", ours + "xplane/*.pb", ours + "chrome/*.json.gz", ours + "jaxprof/*.prof", ours + "gpumemprof/*.json", ours + "oomtext/*.log",
+	globs := []string{ours + "torchsnap/*.pickle", ours + "xplane/*.pb", ours + "chrome/*.json.gz", ours + "jaxprof/*.prof", ours + "gpumemprof/*.json", ours + "oomtext/*.log", ours + "hlotext/text/*-buffer-assignment.txt",
 		ours + "labelled/d1*.trace.json.zst"}
 	if dir := os.Getenv("MEMLANE_CAPTURES"); dir != "" {
 		for _, glob := range []string{"snapshot/*.pickle", "chrome/*.json.gz", "jaxprof/*.prof", "xplane/*.pb"} {

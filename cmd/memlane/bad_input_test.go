@@ -199,6 +199,8 @@ func badInputs(t *testing.T) map[string]string {
 		"more than 64 memory spaces":    hloOf(65),
 		"an index without a buffer":     field(1, field(1, "jit_f"), field(2, "main")) + field(3, field(3, figure(2, 512), field(9, figure(1, 7)))),
 
+		"values outside their allocation": "BufferAssignment:\nallocation 0: size 8, preallocated-temp:\n value: <1 a @0> (size=9,offset=99): f32[2]{0}\n",
+
 		"nesting of 10,000 and more":   resultsOf(aCall)[:len(resultsOf(aCall))-2] + `,{"function_name": ` + strings.Repeat("[", 20_000),
 		"results that end early":       resultsOf(aCall, aCall)[:len(aCall)+100],
 		"records that are not results": resultsOf(aCall, `{"function_name": 7}`, "5"),

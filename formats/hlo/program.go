@@ -28,6 +28,9 @@ type program struct {
 	traces      []trace
 	byID        map[int64]int32 // values that have a place in an allocation
 
+	ofText []textValue // names and shapes of the values of a text
+	plain  bool        // the uses of allocations are not known
+
 	sum          int64 // bytes of all allocations
 	skipped      int64 // records that refer to something missing
 	firstSkipped string

@@ -30,8 +30,11 @@ func addSpaces(p *program, b *build.Builder, m Module) error {
 		return fmt.Errorf("%d memory spaces; the limit is %d", len(colors), maxSpaces)
 	}
 	x := builder{p: p, b: b, m: m, sites: make([]site, len(p.values))}
+	if p.ofText != nil {
+		x.sites = p.textSites(b)
+	}
 	sites := newSites(p, b)
-	for i := range p.values {
+	for i := range p.values[len(p.ofText):] {
 		var err error
 		if x.sites[i], err = sites.of(&p.values[i]); err != nil {
 			return fmt.Errorf("logical buffer %d: %w", p.values[i].id, err)
@@ -145,6 +148,9 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, stati
 	if whole := a.uses.Whole(); whole || static && a.size > 0 && a.uses&lifetime.ForThreadLocal == 0 {
 		holder = x.largest(a)
 		buf := lifetime.Buffer{Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Kind: kindOf(a.uses)}
+		if x.p.plain {
+			buf.Kind = lifetime.Plain
+		}
 		value := &noValue
 		if holder >= 0 {
 			buf.Requested, buf.Site, value = x.sites[holder].unpadded, x.sites[holder].id, &x.p.values[holder].id

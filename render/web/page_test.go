@@ -32,6 +32,7 @@ var pages = []struct{ format, file, other string }{
 	{"chrome-trace", "chrome/cuprof_leak.json.gz", "chrome/t215_cuprof_leak.json.gz"},
 	{"gpumemprof", "gpumemprof/both.json", "gpumemprof/spike.json"},
 	{"jaxprof", "jaxprof/leak_before.memory.prof", "jaxprof/leak_after.memory.prof"},
+	{"hlo-text", "xplane/padded.buffer-assignment.txt", "xplane/oom.buffer-assignment.txt"},
 	{"oom-text", "oomtext/bfc_frag.log", "oomtext/bfc_full.log"},
 	{"native", "native/runtime.native", "torchsnap/twodev.native"},
 }
