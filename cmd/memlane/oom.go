@@ -20,8 +20,9 @@ func oomCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane oom train.log\n" +
 			"  kubectl logs trainer-0 | memlane oom -\n" +
+			"  memlane oom --capacity 15.75GiB dump/*.hlo.pb\n" +
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
-		Flags:  captureFlags(jsonFlag()),
+		Flags:  captureFlags(&cli.StringFlag{Name: "capacity", Usage: "also programs that need more than `SIZE`, such as 15.75GiB"}, jsonFlag()),
 		Action: oom,
 	}
 }
@@ -31,16 +32,26 @@ func oom(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	capacity := int64(0)
+	if size := c.String("capacity"); size != "" {
+		if capacity, err = capacityOf(size); err != nil {
+			return err
+		}
+	}
 	out := answer.OOMs{Schema: answer.Schema, OOMs: []answer.Failure{}}
 	last := ""
 	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
 		last = capture.Name()
 		out.OOMs = append(out.OOMs, answer.OOMsOf(capture, capture.Spaces)...)
+		if capacity > 0 {
+			out.OOMs = append(out.OOMs, answer.TooLarge(capture, capacity)...)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	answer.SortFailures(out.OOMs)
 	if len(out.OOMs) == 0 {
 		return &lifetime.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
 	}

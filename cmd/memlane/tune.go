@@ -89,8 +89,8 @@ func drawTune(c *cli.Context, w io.Writer, t *answer.Tuning) error {
 func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error) {
 	t = &answer.Tuning{Fraction: c.Float64("fraction")}
 	if size := c.String("capacity"); size != "" {
-		if t.Capacity, err = units.ParseBytes(size); err != nil || t.Capacity <= 0 {
-			return nil, nil, usage("--capacity %q: use a size such as 24GiB", size)
+		if t.Capacity, err = capacityOf(size); err != nil {
+			return nil, nil, err
 		}
 	}
 	switch {
@@ -111,4 +111,13 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 		given = append(given, answer.Conf{Text: cmp.Or(conf, "default"), Settings: s})
 	}
 	return t, given, nil
+}
+
+// capacityOf reads the value of --capacity, in bytes.
+func capacityOf(size string) (int64, error) {
+	n, err := units.ParseBytes(size)
+	if err != nil || n <= 0 {
+		return 0, usage("--capacity %q: use a size such as 24GiB", size)
+	}
+	return n, nil
 }

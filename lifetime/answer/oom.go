@@ -201,15 +201,14 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bo
 	if static(&s.SpaceInfo) {
 		out.Program = cmp.Or(s.Module, "a program without a name")
 	}
-	if padding := paddingOf(s); why.Reason == leak.ReasonPadding {
-		proof := units.Bytes(padding) + " of the listed buffers are padding"
-		out.Proof = &proof
-	}
 	out.Next = nextStep(&out, m.Failure == nil)
 	if !whole {
 		return out
 	}
 	out.held(t, s, m)
+	if static(&s.SpaceInfo) {
+		out.remedies(t, s)
+	}
 	if m.Failure == nil {
 		if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
 			out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
@@ -240,14 +239,6 @@ func contextOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// paddingOf returns the bytes of padding in the buffers of a compiled program.
-func paddingOf(s *lifetime.Space) (bytes int64) {
-	for i := range s.Buffers {
-		bytes = units.AddSat(bytes, s.Buffers[i].Size-s.Buffers[i].Requested)
-	}
-	return bytes
 }
 
 // held adds who held memory, and the buffers that a text lists.
@@ -358,7 +349,7 @@ func nextStep(f *Failure, recorded bool) string {
 	case recorded:
 		return "memlane peak --at oom " + f.File
 	case f.Source == lifetime.FromCompiler, f.Source == lifetime.FromXLA && f.NeededBytes != nil:
-		return `XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto", then memlane peak DIR/*.hlo.pb`
+		return `XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto", then memlane peak DIR`
 	case f.Source == lifetime.FromXLA:
 		return "jax.profiler.save_device_memory_profile(FILE) before it fails, then memlane peak FILE"
 	case f.Source == lifetime.FromTensorFlow:

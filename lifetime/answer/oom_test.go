@@ -161,3 +161,57 @@ func TestDrop(t *testing.T) {
 		t.Errorf("%v, want %s", f.Proof, want)
 	}
 }
+
+// TestRemedies: each remedy of a program that is too large comes with its peak, computed on the timeline.
+func TestRemedies(t *testing.T) {
+	type buffer struct {
+		begin, end, size, unpadded int64
+		kind                       lifetime.Kind
+		shape                      string
+	}
+	const gib = 1 << 30
+	for _, c := range []struct {
+		name, advice, proof string
+		buffers             []buffer
+	}{
+		{"donate", "Donate 1 input", "with donated inputs 10.0 GiB instead of 20.0 GiB", []buffer{
+			{-1, 9, 10 * gib, 10 * gib, lifetime.Parameter, "bf16[5]"}, {-1, 9, 10 * gib, 10 * gib, lifetime.Output, "bf16[5]"}}},
+		{"padding", "Make dimension 1 (3) of f32[65536,3] a multiple of 128, or put a longer one last: it has 17.0 GiB of padding.", "peak without padding 1.00 GiB instead of 18.0 GiB",
+			[]buffer{{-1, 9, 18 * gib, 1 * gib, lifetime.Temporary, "f32[65536,3]{1,0:T(8,128)}"}}},
+		{"narrower", "Use bfloat16", "peak with half as wide floats 10.0 GiB instead of 18.0 GiB", []buffer{
+			{-1, 9, 2 * gib, 2 * gib, lifetime.Parameter, "s32[9]"}, {0, 4, 16 * gib, 16 * gib, lifetime.Temporary, "f32[7]"}, {5, 9, 8 * gib, 8 * gib, lifetime.Temporary, "s32[3]"}}},
+		{"recompute", "Recompute", "peak with recomputation at best 9.00 GiB instead of 18.0 GiB", []buffer{
+			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"},
+			{7, 9, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[4]"}}},
+		{"blocks", "Compute dot bf16[9] in blocks and keep only a reduction: it alone is 40.0 GiB. Or shard it over at least 3 devices.", "",
+			[]buffer{{-1, 9, 40 * gib, 40 * gib, lifetime.Output, "bf16[9]"}}},
+	} {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "x.hlo.pb", Format: "hlo"})
+		s := b.Space()
+		b.Describe(s, lifetime.SpaceInfo{Module: "jit_f", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Addresses})
+		for i, x := range c.buffers {
+			site := b.Site(lifetime.Site{Instr: "dot", Op: "dot", Shape: x.shape})
+			b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: x.begin, End: x.end, Addr: uint64(i) << 40, Size: x.size, Requested: x.unpadded, Site: site, Kind: x.kind}})
+		}
+		capture, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := answer.TooLarge(capture, 16*gib)
+		if len(all) != 1 || !strings.HasPrefix(all[0].Advice, c.advice) {
+			t.Errorf("%s: %+v", c.name, all)
+			continue
+		}
+		proof := ""
+		if all[0].Proof != nil {
+			proof = *all[0].Proof
+		}
+		if !strings.Contains(proof, c.proof) {
+			t.Errorf("%s: %q, want %q", c.name, proof, c.proof)
+		}
+		if len(answer.TooLarge(capture, 64*gib)) != 0 {
+			t.Errorf("%s fits 64 GiB", c.name)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// TooLarge describes the compiled programs of a capture that need more memory than a device has, in bytes. Programs whose compiler
+// said so are in OOMsOf.
+func TooLarge(c *lifetime.Capture, capacity int64) (all []Failure) {
+	for _, s := range c.Spaces {
+		refused := slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM })
+		peak := s.Peak(lifetime.Occupied)
+		if !static(&s.SpaceInfo) || refused || peak.Bytes <= capacity {
+			continue
+		}
+		said := lifetime.UnknownFailure(lifetime.FromCompiler)
+		said.Needed, said.Capacity, said.Exceeded = peak.Bytes, capacity, peak.Bytes-capacity
+		m := lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1, Failure: &said}
+		space := *s
+		space.Marks = append(slices.Clone(s.Marks), m)
+		f := failureOf(&c.Tables, &space, &m, true, new(int))
+		f.Source, f.Line, f.Next = "recording", nil, "memlane peak "+f.File
+		all = append(all, f)
+	}
+	SortFailures(all)
+	return all
+}
+
+// remedy is a change of a program and the peak that it would have, in bytes.
+type remedy struct {
+	advice, how string
+	peak        int64
+}
+
+// remedies sets the advice for a compiled program to the change that lowers its peak most, of those that suffice if any does; its
+// proof is the peak on the program's own timeline.
+func (f *Failure) remedies(t *lifetime.Tables, s *lifetime.Space) {
+	if f.NeededBytes == nil || f.CapacityBytes == nil {
+		return
+	}
+	needed, capacity := *f.NeededBytes, *f.CapacityBytes
+	peak := peakWith(s, func(i int) int64 { return s.Buffers[i].Size })
+	if peak == 0 || peak > units.AddSat(needed, f.RoundingBytes) {
+		return
+	}
+	var all []remedy
+	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, narrower, recompute} {
+		r := try(t, s)
+		if drop := peak - r.peak; r.advice != "" && drop > 0 && float64(drop) >= leastDrop*float64(peak) {
+			r.peak = needed - drop // the text may not list all
+			all = append(all, r)
+		}
+	}
+	fits := func(r remedy) bool { return r.peak <= capacity }
+	slices.SortStableFunc(all, func(x, y remedy) int { return cmp.Or(last(!fits(x), !fits(y)), cmp.Compare(x.peak, y.peak)) })
+	switch {
+	case len(all) > 0 && (fits(all[0]) || f.Reason == string(leak.ReasonPadding)):
+		f.Advice = all[0].advice
+	case f.Reason != string(leak.ReasonPadding):
+		f.Advice = f.spread(t, s, needed, capacity)
+	}
+	if len(all) == 0 {
+		return
+	}
+	var parts []string
+	for _, r := range all[:min(len(all), maxRemedies)] {
+		parts = append(parts, fmt.Sprintf("%s %s instead of %s", r.how, units.Bytes(r.peak), units.Bytes(needed)))
+	}
+	proof := "peak " + strings.Join(parts, ", ")
+	f.Proof = &proof
+}
+
+// spread returns the advice for a program for which no remedy suffices.
+func (f *Failure) spread(t *lifetime.Tables, s *lifetime.Space, needed, capacity int64) string {
+	if s.Memory == "vmem" || s.Memory == "smem" {
+		return "Use smaller tiles or blocks in the kernel: this memory is on the chip."
+	}
+	if float64(needed-capacity) < nearMiss*float64(capacity) {
+		return fmt.Sprintf("Save %s: a slightly smaller batch, or recompute one block (jax.checkpoint).", units.Bytes(needed-capacity))
+	}
+	shard := fmt.Sprintf("hard it over at least %s devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
+	largest := slices.IndexFunc(f.Holders, func(h Holder) bool { return h.Bytes > capacity && t.Sites[h.site].Shape != "" })
+	if largest >= 0 {
+		return fmt.Sprintf("Compute %s in blocks and keep only a reduction: it alone is %s. Or s%s", f.Holders[largest].Name, units.Bytes(f.Holders[largest].Bytes), shard)
+	}
+	return "S" + shard
+}
+
+const (
+	nearMiss    = 0.05 // share of the capacity: less is a small change
+	leastDrop   = 0.01 // share of the peak: less is no remedy
+	maxRemedies = 3
+)
+
+// peakWith returns the peak of a program whose buffers have other sizes.
+func peakWith(s *lifetime.Space, size func(buffer int) int64) (peak int64) {
+	level := s.Base
+	peak = level
+	for c := range s.Changes() {
+		if n := size(int(c.Buffer)); c.Begin {
+			level = units.AddSat(level, n)
+		} else {
+			level -= n
+		}
+		peak = max(peak, level)
+	}
+	return peak
+}
+
+// isBuffer reports whether a buffer is one, not the sum of what a text does not list.
+func isBuffer(s *lifetime.Space, i int) bool { return s.BufNotes == nil || s.BufNotes[i] == 0 }
+
+// tiled matches the parts of a shape on TPU: "f32[65536,3]{1,0:T(8,128)}".
+var tiled = regexp.MustCompile(`^[a-z0-9]+\[([0-9,]+)\]\{([0-9]+)[0-9,]*:T\(([0-9,]+)\)`)
+
+// lessPadding removes the padding of layouts. Its advice names the dimension of the buffer that wastes most.
+func lessPadding(t *lifetime.Tables, s *lifetime.Space) remedy {
+	most, worst := int64(0), 0
+	for i := range s.Buffers {
+		if waste := s.Buffers[i].Size - s.Buffers[i].Requested; waste > most && isBuffer(s, i) {
+			most, worst = waste, i
+		}
+	}
+	if most == 0 {
+		return remedy{}
+	}
+	shape := t.Sites[s.Buffers[worst].Site].Shape
+	advice := "Make the last two dimensions multiples of 8 x 128, or transpose"
+	if m := tiled.FindStringSubmatch(shape); m != nil {
+		dimensions := strings.Split(m[1], ",")
+		minor, _ := strconv.Atoi(m[2])
+		tile := m[3][strings.LastIndex(m[3], ",")+1:]
+		if minor < len(dimensions) && indivisible(dimensions[minor], tile) {
+			advice = fmt.Sprintf("Make dimension %d (%s) of %s a multiple of %s, or put a longer one last", minor, dimensions[minor], shortShape(shape), tile)
+		}
+	}
+	return remedy{advice: fmt.Sprintf("%s: it has %s of padding.", advice, units.Bytes(most)), how: "without padding",
+		peak: peakWith(s, func(i int) int64 { return s.Buffers[i].Requested })}
+}
+
+func indivisible(dimension, tile string) bool {
+	d, err := strconv.ParseInt(dimension, 10, 64)
+	n, err2 := strconv.ParseInt(tile, 10, 64)
+	return err == nil && err2 == nil && n > 0 && d%n != 0
+}
+
+func shortShape(shape string) string {
+	short, _, _ := strings.Cut(shape, "{")
+	return short
+}
+
+// donate lets outputs use the memory of inputs of the same shape.
+func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
+	inputs := map[string]int{} // by shape
+	for i := range s.Buffers {
+		if b := &s.Buffers[i]; b.Kind == lifetime.Parameter && isBuffer(s, i) && t.Sites[b.Site].Shape != "" {
+			inputs[t.Sites[b.Site].Shape]++
+		}
+	}
+	donated, n := map[int]bool{}, 0
+	for i := range s.Buffers {
+		if b := &s.Buffers[i]; b.Kind == lifetime.Output && isBuffer(s, i) && inputs[t.Sites[b.Site].Shape] > 0 {
+			inputs[t.Sites[b.Site].Shape]--
+			donated[i] = true
+			n++
+		}
+	}
+	if n == 0 {
+		return remedy{}
+	}
+	return remedy{advice: fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(n, "input")), how: "with donated inputs",
+		peak: peakWith(s, func(i int) int64 {
+			if donated[i] {
+				return 0
+			}
+			return s.Buffers[i].Size
+		})}
+}
+
+// narrower halves arrays of f32 and f64.
+func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
+	wide := func(site lifetime.SiteID) bool {
+		shape := t.Sites[site].Shape
+		return strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")
+	}
+	return remedy{advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: peakWith(s, func(i int) int64 {
+		if b := &s.Buffers[i]; wide(b.Site) && isBuffer(s, i) {
+			return b.Size / 2
+		}
+		return s.Buffers[i].Size
+	})}
+}
+
+// recompute keeps one of the temporaries of equal shape that are in use at the peak: layers whose results wait for the backward pass.
+func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
+	seen, dropped := map[string]bool{}, map[int]bool{}
+	for _, i := range s.LiveAt(s.Peak(lifetime.Occupied).At) {
+		b := &s.Buffers[i]
+		shape := t.Sites[b.Site].Shape
+		if b.Kind != lifetime.Temporary || shape == "" || !isBuffer(s, i) {
+			continue
+		}
+		dropped[i] = seen[shape]
+		seen[shape] = true
+	}
+	return remedy{advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
+		peak: peakWith(s, func(i int) int64 {
+			if dropped[i] {
+				return 0
+			}
+			return s.Buffers[i].Size
+		})}
+}
