@@ -20,7 +20,7 @@ func oomCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane oom train.log\n" +
 			"  kubectl logs trainer-0 | memlane oom -\n" +
-			"  memlane oom --capacity 15.75GiB dump/*.hlo.pb\n" +
+			"  memlane oom --capacity 15.75GiB step.hlo.pb\n" +
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
 		Flags:  captureFlags(&cli.StringFlag{Name: "capacity", Usage: "also programs that need more than `SIZE`, such as 15.75GiB"}, jsonFlag()),
 		Action: oom,
@@ -39,6 +39,7 @@ func oom(c *cli.Context) error {
 		}
 	}
 	out := answer.OOMs{Schema: answer.Schema, OOMs: []answer.Failure{}}
+	var near []answer.Failure // inferred ones
 	last := ""
 	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
 		last = capture.Name()
@@ -46,10 +47,16 @@ func oom(c *cli.Context) error {
 		if capacity > 0 {
 			out.OOMs = append(out.OOMs, answer.TooLarge(capture, capacity)...)
 		}
+		if len(out.OOMs) == 0 {
+			near = append(near, answer.NearLimit(capture)...)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if len(out.OOMs) == 0 {
+		out.OOMs = append(out.OOMs, near...)
 	}
 	answer.SortFailures(out.OOMs)
 	if len(out.OOMs) == 0 {

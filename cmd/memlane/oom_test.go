@@ -67,3 +67,32 @@ func TestFailureFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherFailures: the answers for events of other profilers.
+func TestOtherFailures(t *testing.T) {
+	all := decode[answer.OOMs](t, succeed(t, "oom", "--json", "../../testdata/chrome/cpu_oom.json.gz")).OOMs
+	var got []string
+	for _, f := range all {
+		got = append(got, f.Reason)
+	}
+	// Each of the first two steps is followed by another one.
+	if strings.Join(got, " ") != "larger_than_device survived survived" || *all[0].RequestedBytes != 1<<50 || *all[0].LiveBytes != 3<<20 {
+		t.Errorf("%v, %+v", got, all[0])
+	}
+	f := decode[answer.OOMs](t, succeed(t, "oom", "--json", "../../testdata/xplane/tf_oom.xplane.pb")).OOMs[0]
+	if f.Reason != "exhausted" || f.Confidence > 0.5 || f.RequestedBytes != nil || *f.CapacityBytes != 64<<20 || f.Holders[0].Buffers != 15 {
+		t.Errorf("%+v", f)
+	}
+	// A program is explained if it does not fit, and only then.
+	program := "../../testdata/xplane/seed_oom.hlo.pb"
+	f = decode[answer.OOMs](t, succeed(t, "oom", "--json", "--capacity", "16GiB", program)).OOMs[0]
+	if f.Reason != "larger_than_device" || *f.NeededBytes != 300<<30 || *f.ExceededBytes != 284<<30 || f.Holders[0].Bytes != 200<<30 {
+		t.Errorf("%+v", f)
+	}
+	if _, _, status := memlane("", "oom", "--capacity", "301GiB", program); status != statusNothing {
+		t.Errorf("a program that fits: status %d", status)
+	}
+	if _, _, status := memlane("", "oom", "--capacity", "x", program); status != statusUsage {
+		t.Errorf("a wrong capacity: status %d", status)
+	}
+}

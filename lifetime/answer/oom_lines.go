@@ -49,6 +49,9 @@ func (f *Failure) Head() string {
 // asked describes the request.
 func (f *Failure) asked() string {
 	who := f.Asked
+	if who == "" && f.Line == nil && f.Program == "" {
+		return "a request that the recording does not have"
+	}
 	if who == "" {
 		who = "code that the text does not name"
 		if f.Program != "" {
@@ -58,7 +61,7 @@ func (f *Failure) asked() string {
 	switch {
 	case f.NeededBytes != nil && f.RequestedBytes == nil:
 		return fmt.Sprintf("%s needs %s", who, units.Bytes(*f.NeededBytes))
-	case f.Absurd:
+	case f.Absurd && f.RequestedBytes == nil:
 		return "more than 1 EiB by " + who
 	case f.RequestedBytes == nil:
 		return who + "; the text does not say how much"
@@ -133,8 +136,8 @@ func (f *Failure) byCategory() (parts []string) {
 	for _, c := range f.categories {
 		parts = append(parts, fmt.Sprintf("%s %s", c.Category, units.Bytes(c.Bytes)))
 	}
-	if parts != nil {
-		parts = []string{"of them " + strings.Join(parts, ", ")}
+	if len(parts) > 1 {
+		return []string{"of them " + strings.Join(parts, ", ")}
 	}
-	return parts
+	return nil
 }

@@ -35,6 +35,30 @@ func TooLarge(c *lifetime.Capture, capacity int64) (all []Failure) {
 	return all
 }
 
+// NearLimit describes the spaces whose recording ends close to the limit, for profilers that do not record a request that fails. The
+// failure is inferred, and so named.
+func NearLimit(c *lifetime.Capture) (all []Failure) {
+	const (
+		close = 0.95 // share of the limit
+		late  = 0.9  // share of the recording
+	)
+	for _, s := range c.Spaces {
+		peak := s.Peak(lifetime.Occupied)
+		if static(&s.SpaceInfo) || s.Limit <= 0 || float64(peak.Bytes) < close*float64(s.Limit) || float64(peak.At-s.Begin) < late*float64(s.End-s.Begin) {
+			continue
+		}
+		m := lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}
+		f := failureOf(&c.Tables, s, &m, true, new(int))
+		if f.Reason != string(leak.ReasonLeak) {
+			f.setReason(leak.ReasonExhausted, 0.5)
+		}
+		f.Why = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(s.Limit-peak.Bytes, 0)))
+		f.Next = "memlane peak " + f.File
+		all = append(all, f)
+	}
+	return all
+}
+
 // remedy is a change of a program and the peak that it would have, in bytes.
 type remedy struct {
 	advice, how string

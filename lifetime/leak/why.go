@@ -1,6 +1,7 @@
 package leak
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/memlane/memlane/internal/units"
@@ -40,7 +41,7 @@ func StateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 		return *m.Failure
 	}
 	f := lifetime.UnknownFailure("")
-	f.Survived = wentOn(s, m)
+	f.Survived, f.Absurd = wentOn(s, m), m.Requested >= absurd
 	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
 	if s.Limit > 0 {
 		f.Capacity = s.Limit
@@ -66,6 +67,7 @@ func StateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 
 // The thresholds of the reasons. Those of texts are also in docs/manual/oom.md.
 const (
+	absurd        = 1 << 44  // bytes of a request that no device has
 	clearlyFree   = 64 << 20 // free bytes beyond the request that show a refusal
 	othersShare   = 0.1      // of the device, that others hold
 	outsideAtOnce = 1 << 30  // bytes that no listed process explains
@@ -176,8 +178,10 @@ func ofRecording(s *lifetime.Space, f *lifetime.Failure, m *lifetime.Mark) Why {
 	switch {
 	case m.Requested == 0:
 		return Why{ReasonUnknown, 0}
-	case f.Capacity > 0 && m.Requested > f.Capacity:
+	case m.Requested >= absurd, f.Capacity > 0 && m.Requested > f.Capacity:
 		return Why{ReasonLarger, 0.95}
+	case s.Device == "cpu":
+		return Why{ReasonHost, 0.8}
 	case m.Free >= segmentFor(m.Requested):
 		return Why{ReasonLimit, 0.8}
 	case m.Free >= 0 && m.Requested > reachable:
@@ -231,7 +235,7 @@ func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable lifetime.Holes, idle i
 }
 
 // wentOn reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
-// call site. What exception handlers allocate is less.
+// call site, or began another step. What exception handlers allocate is less.
 func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
 	const often = 4096 // allocations; it also bounds the search
 	later := int64(0)
@@ -240,6 +244,11 @@ func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
 		later = units.AddSat(later, b.Size)
 		if m.Site != 0 && b.Site == m.Site || later >= max(m.Requested, 1) || n >= often {
 			return true
+		}
+	}
+	for n, mark := range slices.Backward(s.Marks) { // by Begin
+		if mark.Begin <= m.Begin || mark.Kind == lifetime.Step || len(s.Marks)-n >= often {
+			return mark.Begin > m.Begin && mark.Kind == lifetime.Step
 		}
 	}
 	return false
