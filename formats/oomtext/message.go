@@ -5,7 +5,9 @@ import (
 
 	"bytes"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // kind of a text about a failure: how far it reaches, and who reads it.
@@ -52,6 +54,17 @@ var openers = []struct {
 	{"_ALLOC_FAILED", sentence},
 }
 
+// parts of the openers. A line without them is searched for few.
+var parts = [...]string{"memory", "alloc"}
+
+// partOf has the part of each opener, -1 for none.
+var partOf = func() (of []int) {
+	for _, o := range openers {
+		of = append(of, slices.IndexFunc(parts[:], func(part string) bool { return strings.Contains(o.words, part) }))
+	}
+	return of
+}()
+
 // Words within a text, whose beginning may be on the line before.
 const (
 	middle      = "ried to allocate"
@@ -61,8 +74,12 @@ const (
 // opener returns the kind of text that a line begins, terminated if none. whole is false if the text may begin on the
 // line before.
 func opener(line []byte) (k kind, word uint32, whole bool) {
+	var has [len(parts)]bool
+	for i, part := range parts {
+		has[i] = bytes.Contains(line, []byte(part))
+	}
 	for i, o := range openers {
-		if bytes.Contains(line, []byte(o.words)) {
+		if needed := partOf[i]; (needed < 0 || has[needed]) && bytes.Contains(line, []byte(o.words)) {
 			return o.kind, 1 << i, o.words != middle && o.words != middleOfXLA || bytes.Contains(line, []byte("ut of memory"))
 		}
 	}

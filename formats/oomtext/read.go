@@ -70,7 +70,13 @@ func (r *reader) all() {
 		if !ok {
 			break
 		}
-		w, rest := r.writerOf(piece)
+		clean := plain(piece)
+		if r.open == 0 { // most lines with a token open nothing
+			if k, _, _ := opener(clean); k == terminated {
+				continue
+			}
+		}
+		w, rest := r.writerOf(clean)
 		k, word, whole := opener(rest)
 		if w.open != nil && r.more(w, rest, k, word) {
 			r.idle = 0

@@ -24,15 +24,44 @@ type writer struct {
 	last *failure // the last failure that it printed
 }
 
-// ansi are the escape sequences of colours and cursors.
-var ansi = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
-
 // plain returns a line without escape sequences.
 func plain(line []byte) []byte {
-	if bytes.IndexByte(line, 0x1b) < 0 {
+	at := bytes.IndexByte(line, 0x1b)
+	if at < 0 {
 		return line
 	}
-	return ansi.ReplaceAll(line, nil)
+	out := append(make([]byte, 0, len(line)), line[:at]...)
+	for line = line[at:]; len(line) > 0; {
+		if n := escapeLength(line); n > 0 {
+			line = line[n:]
+		} else {
+			out, line = append(out, line[0]), line[1:]
+		}
+		next := bytes.IndexByte(line, 0x1b)
+		if next < 0 {
+			next = len(line)
+		}
+		out, line = append(out, line[:next]...), line[next:]
+	}
+	return out
+}
+
+// escapeLength returns the length of the escape sequence of a colour or the cursor with which a line begins: ESC [ digits letter; 0 for
+// others.
+func escapeLength(line []byte) int {
+	if len(line) < 3 || line[1] != '[' {
+		return 0
+	}
+	for i, c := range line[2:] {
+		switch {
+		case c >= '0' && c <= '9' || c == ';' || c == '?':
+		case c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z':
+			return i + 3
+		default:
+			return 0
+		}
+	}
+	return 0
 }
 
 // A prefix of a line. Those with a group name the writer.
@@ -111,7 +140,7 @@ func (r *reader) stripped(line []byte) (rest, named []byte, what, number string)
 
 // writerOf returns the writer of a line and the line without its prefixes.
 func (r *reader) writerOf(line []byte) (*writer, []byte) {
-	rest, named, what, number := r.stripped(plain(line))
+	rest, named, what, number := r.stripped(line)
 	key := what + number // there are several forms of a prefix
 	w := r.writers[key]
 	if w == nil && len(r.writers) >= maxWriters {
