@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,8 @@ type Tab struct {
 
 	mu     sync.Mutex
 	faults []string
+	loads  []string // files next to the page that it may request once
+	ignore string   // faults with this text are expected
 }
 
 // Open opens a page of memlane and waits until it is ready.
@@ -75,17 +78,23 @@ func Open(t *testing.T, browser context.Context, address string) *Tab {
 	return open(t, browser, address, "body[data-ready]")
 }
 
+// OpenLoading opens a page that loads files next to it, each once, and waits until it is ready.
+func OpenLoading(t *testing.T, browser context.Context, address string, files ...string) *Tab {
+	t.Helper()
+	return open(t, browser, address, "body[data-ready]", files...)
+}
+
 // OpenPicture opens an SVG.
 func OpenPicture(t *testing.T, browser context.Context, address string) *Tab {
 	t.Helper()
 	return open(t, browser, address, "svg")
 }
 
-func open(t *testing.T, browser context.Context, address, ready string) *Tab {
+func open(t *testing.T, browser context.Context, address, ready string, loads ...string) *Tab {
 	t.Helper()
 	ctx, closeTab := chromedp.NewContext(browser)
 	t.Cleanup(closeTab)
-	p := &Tab{T: t, Ctx: ctx}
+	p := &Tab{T: t, Ctx: ctx, loads: loads}
 	own, _, _ := strings.Cut(address, "#")
 	err := chromedp.Listen(ctx, func(event any) { p.watch(own, event) })
 	if err == nil {
@@ -106,7 +115,7 @@ func (p *Tab) watch(own string, event any) {
 	fault := ""
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if url := e.Request.URL; url != own && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && !strings.HasPrefix(url, own+"api/") {
+		if url := e.Request.URL; url != own && !p.mayLoad(strings.TrimPrefix(url, own)) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && !strings.HasPrefix(url, own+"api/") {
 			fault = "requests " + url
 		}
 	case *page.EventJavascriptDialogOpening:
@@ -124,9 +133,29 @@ func (p *Tab) watch(own string, event any) {
 	}
 	if fault != "" {
 		p.mu.Lock()
-		p.faults = append(p.faults, fault)
-		p.mu.Unlock()
+		defer p.mu.Unlock()
+		if p.ignore == "" || !strings.Contains(fault, p.ignore) {
+			p.faults = append(p.faults, fault)
+		}
 	}
+}
+
+// Ignore accepts faults that contain a text, from now on.
+func (p *Tab) Ignore(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ignore = text
+}
+
+// mayLoad reports whether the page may request a file now.
+func (p *Tab) mayLoad(file string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.loads, file)
+	if i >= 0 {
+		p.loads = slices.Delete(p.loads, i, i+1)
+	}
+	return i >= 0
 }
 
 func (p *Tab) check() {

@@ -1,15 +1,20 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/text"
 )
 
 // answers are the paths of the API. Each returns the JSON of the command with its name.
@@ -18,6 +23,44 @@ var answers = map[string]func(w io.Writer, captures []Capture, query url.Values)
 	"/api/leaks": leaksAPI,
 	"/api/peak":  peakAPI,
 	"/api/model": modelAPI,
+}
+
+// Answer writes what [Server] answers to an address of its API, such as /api/peak?at=end. It
+// fails if the address is unknown, or names something that the captures lack.
+func Answer(w io.Writer, captures []Capture, address string) error {
+	at, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	answer := answers[at.Path]
+	if answer == nil {
+		return fmt.Errorf("unknown address %s; known are: %s", text.Printable(at.Path), strings.Join(slices.Sorted(maps.Keys(answers)), ", "))
+	}
+	if why := wrongParameter(at); why != "" {
+		return errors.New(why)
+	}
+	return answer(w, captures, at.Query())
+}
+
+// parameters are those of each path, besides the token.
+var parameters = map[string][]string{"/api/peak": {"at"}, "/api/model": {"capture"}}
+
+// wrongParameter returns the reason for refusing the parameters of an address, or "".
+func wrongParameter(address *url.URL) (why string) {
+	query, err := url.ParseQuery(address.RawQuery)
+	if err != nil {
+		return "the parameters are malformed"
+	}
+	known := append([]string{"token"}, parameters[address.Path]...)
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) {
+			return fmt.Sprintf("unknown parameter %s; known are: %s", text.Printable(strconv.Quote(name)), strings.Join(known, ", "))
+		}
+		if len(query[name]) > 1 {
+			return "the parameter " + name + " is given twice"
+		}
+	}
+	return ""
 }
 
 func infoAPI(w io.Writer, captures []Capture, _ url.Values) error {

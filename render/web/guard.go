@@ -1,18 +1,15 @@
+//go:build !js
+
 package web
 
 import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/memlane/memlane/render/text"
 )
 
 // protect sets the headers of every answer: in a browser, it must not run, load or send
@@ -43,7 +40,10 @@ func (s *Server) refuse(r *http.Request) (status int, why string) {
 	case !s.knows(r):
 		return http.StatusForbidden, "the token is missing or wrong: use the whole address that memlane serve printed, such as /api/info?token=..."
 	}
-	return wrongParameter(r)
+	if why := wrongParameter(r.URL); why != "" {
+		return http.StatusBadRequest, why
+	}
+	return 0, ""
 }
 
 // knows reports whether a request has the token. Other users of the machine reach the
@@ -79,27 +79,6 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 func (s *Server) cookie() *http.Cookie {
 	sum := sha256.Sum256([]byte(s.Token))
 	return &http.Cookie{Name: fmt.Sprintf("memlane-%x", sum[:4]), Value: s.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
-}
-
-// parameters are those of each path, besides the token.
-var parameters = map[string][]string{"/api/peak": {"at"}, "/api/model": {"capture"}}
-
-// wrongParameter returns the reason for refusing the parameters of a request, or "".
-func wrongParameter(r *http.Request) (status int, why string) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return http.StatusBadRequest, "the parameters are malformed"
-	}
-	known := append([]string{"token"}, parameters[r.URL.Path]...)
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if !slices.Contains(known, name) {
-			return http.StatusBadRequest, fmt.Sprintf("unknown parameter %s; known are: %s", text.Printable(strconv.Quote(name)), strings.Join(known, ", "))
-		}
-		if len(query[name]) > 1 {
-			return http.StatusBadRequest, "the parameter " + name + " is given twice"
-		}
-	}
-	return 0, ""
 }
 
 // ownsHost reports whether a Host header names this server. The owner of another name can

@@ -26,6 +26,9 @@ var uplotLicence string
 type Bundle struct {
 	Script, Style string
 	Instead       string // a sentence for readers without JavaScript
+	// Wasm is set if the script fetches a WebAssembly program from the server of the page and
+	// runs it in workers. The script must forbid further connections before it reads any data.
+	Wasm bool
 }
 
 // Part is data of a page. The script reads it by its ID.
@@ -36,7 +39,11 @@ type Part struct {
 
 // Write writes a page with its data as one self-contained HTML file.
 func (b *Bundle) Write(w io.Writer, title string, parts []Part) error {
-	return b.write(w, title, "'none'", "", func(out io.Writer) error {
+	connect := "'none'"
+	if b.Wasm {
+		connect = "'self'"
+	}
+	return b.write(w, title, connect, "", func(out io.Writer) error {
 		for _, p := range parts {
 			if err := element(out, p.ID, p.Data); err != nil {
 				return err
@@ -46,7 +53,10 @@ func (b *Bundle) Write(w io.Writer, title string, parts []Part) error {
 	})
 }
 
-var capturePage = Bundle{script, style, "Run memlane report for the same as text."}
+var capturePage = Bundle{Script: script, Style: style, Instead: "Run memlane report for the same as text."}
+
+// Style returns the style of the page of captures, for pages with the same parts.
+func Style() string { return style }
 
 // Write writes captures as one self-contained HTML file.
 func Write(w io.Writer, captures []Capture) error {
@@ -61,12 +71,7 @@ func write(w io.Writer, captures []Capture, connect, attributes string) error {
 		names = append(names, c.Tables.Name())
 	}
 	return capturePage.write(w, strings.Join(names, ", "), connect, attributes, func(out io.Writer) error {
-		for i, c := range captures {
-			if err := writeCapture(out, i, c); err != nil {
-				return err
-			}
-		}
-		return nil
+		return Parts(captures, func(p Part) error { return element(out, p.ID, p.Data) })
 	})
 }
 
@@ -100,8 +105,12 @@ func (b *Bundle) write(w io.Writer, title, connect, attributes string, data func
 
 // policy returns the Content-Security-Policy of the page.
 func (b *Bundle) policy(connect string) string {
-	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data: blob:; connect-src %s; base-uri 'none'; form-action 'none'",
-		hash(b.Script), hash(b.Style), connect)
+	compile, workers := "", ""
+	if b.Wasm {
+		compile, workers = " 'wasm-unsafe-eval'", " worker-src blob:;"
+	}
+	return fmt.Sprintf("default-src 'none'; script-src '%s'%s;%s style-src '%s'; img-src data: blob:; connect-src %s; base-uri 'none'; form-action 'none'",
+		hash(b.Script), compile, workers, hash(b.Style), connect)
 }
 
 // hash returns the source expression of an inline script or style in a policy.
@@ -110,22 +119,25 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// writeCapture writes the document of a capture and the columns of its spaces.
-func writeCapture(out io.Writer, number int, c Capture) error {
-	var place []places
-	for _, s := range c.Spaces {
-		place = append(place, placesOf(s))
-	}
-	data, err := Encode(documentOf(c, place))
-	if err != nil {
-		return err
-	}
-	if err := element(out, fmt.Sprintf("capture-%d", number), data); err != nil {
-		return err
-	}
-	for i, s := range c.Spaces {
-		if err := element(out, fmt.Sprintf("capture-%d-%d", number, i), spaceColumns(s, place[i])); err != nil {
+// Parts passes the data of the page of captures to take, one part after the other: the
+// document of each capture and the columns of its spaces. It returns the first error of take.
+func Parts(captures []Capture, take func(Part) error) error {
+	for number, c := range captures {
+		var place []places
+		for _, s := range c.Spaces {
+			place = append(place, placesOf(s))
+		}
+		data, err := Encode(documentOf(c, place))
+		if err != nil {
 			return err
+		}
+		if err := take(Part{fmt.Sprintf("capture-%d", number), data}); err != nil {
+			return err
+		}
+		for i, s := range c.Spaces {
+			if err := take(Part{fmt.Sprintf("capture-%d-%d", number, i), spaceColumns(s, place[i])}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

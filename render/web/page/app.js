@@ -23,9 +23,11 @@ import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
 
 export class App {
-  constructor(captures, main) {
+  // tools are more elements for the header.
+  constructor(captures, main, tools = []) {
     this.captures = captures; // some may have no space
     this.main = main;
+    this.closing = new AbortController();
     this.dark = matchMedia('(prefers-color-scheme: dark)');
     setTheme(this.dark.matches);
     this.card = new HoverCard();
@@ -33,12 +35,12 @@ export class App {
     this.search = el('input', {type: 'search', class: 'find', placeholder: 'highlight buffers by function, op or /regexp/', 'aria-label': 'highlight buffers by function, operation or regular expression',
       oninput: () => this.light(this.searched(this.search.value), this.search.value, {q: this.search.value})});
     this.help = help();
-    this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search,
+    this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search, tools,
       button('dark / light', 'd', () => this.toggleTheme(), {class: 'theme'}), button('?', 'keys and mouse', () => this.help.showModal()));
     document.body.prepend(this.header);
     document.body.append(this.help);
     this.listen();
-    follow((fields) => this.go(fields));
+    follow((fields) => this.go(fields), this.closing.signal);
   }
 
   listen() {
@@ -51,11 +53,21 @@ export class App {
       '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
       l: () => cycle(this.layouts(), () => this.options.layout, (v) => this.setLayout(v))(), c: () => cycle(Object.keys(modes), () => this.color, (v) => this.setColor(v))(),
       Escape: () => { this.pin(null); this.unlight(); document.activeElement?.blur(); },
-    });
-    this.dark.addEventListener('change', () => this.restyle(this.dark.matches));
+    }, this.closing.signal);
+    const {signal} = this.closing;
+    this.dark.addEventListener('change', () => this.restyle(this.dark.matches), {signal});
     let before = false; // whether the page was dark before it was printed
-    addEventListener('beforeprint', () => { before = style('scheme') === 'dark'; this.print(false, true); });
-    addEventListener('afterprint', () => this.print(before, false));
+    addEventListener('beforeprint', () => { before = style('scheme') === 'dark'; this.print(false, true); }, {signal});
+    addEventListener('afterprint', () => this.print(before, false), {signal});
+  }
+
+  // close removes the page of these captures, so that nothing of them stays in memory.
+  close() {
+    this.closing.abort();
+    this.observer?.disconnect();
+    for (const part of [this.graph, this.view, ...(this.tabs ?? []).map((tab) => tab.part)]) part?.plot?.destroy();
+    for (const element of [this.header, this.help, this.card.element]) element.remove();
+    replace(this.main);
   }
 
   // go shows the state in an address, with defaults for missing fields.

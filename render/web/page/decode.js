@@ -28,8 +28,9 @@ export async function unpack(id) {
 
 // Capture is one capture: a document of package web.
 class Capture {
-  constructor(number, doc) {
+  constructor(number, doc, parts) {
     Object.assign(this, doc);
+    this.parts = parts;
     this.number = number;
     this.frames = doc.frames.map(([name, file, line, kind, folded]) => ({name, file, line, kind, folded}));
     this.sites = doc.sites.map(([stack, op, region, shape, dtype, instr, opcode, source, name, place, unseen], id) =>
@@ -72,20 +73,23 @@ class Capture {
   }
 }
 
+// elements are the parts in the elements of the page.
+const elements = {has: (id) => document.getElementById(id) !== null, take: unpack};
+
 // captures returns all captures of the page, in order. The columns of a space are read
 // when the space is first shown.
-export async function captures() {
+export async function captures(parts = elements) {
   const all = [];
-  while (document.getElementById(`capture-${all.length}`)) {
-    const bytes = await unpack(`capture-${all.length}`);
-    all.push(new Capture(all.length, JSON.parse(new TextDecoder().decode(bytes))));
+  while (parts.has(`capture-${all.length}`)) {
+    const bytes = await parts.take(`capture-${all.length}`);
+    all.push(new Capture(all.length, JSON.parse(new TextDecoder().decode(bytes)), parts));
   }
   return all;
 }
 
 // columnsOf returns a reader of the columns of a space.
 export async function columnsOf(space) {
-  return new Columns(await unpack(`capture-${space.capture.number}-${space.number}`));
+  return new Columns(await space.capture.parts.take(`capture-${space.capture.number}-${space.number}`));
 }
 
 // Columns reads signed varints in the format of encoding/binary. Numbers above 2^53 lose

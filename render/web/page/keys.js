@@ -16,13 +16,13 @@ export function help() {
     el('form', {method: 'dialog'}, el('button', {}, 'Close')));
 }
 
-// listen calls actions by the name of a key, except while the user types.
-export function listen(actions) {
+// listen calls actions by the name of a key, except while the user types. It ends with signal.
+export function listen(actions, signal) {
   document.addEventListener('keydown', (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, select, textarea, dialog') && e.key !== 'Escape') return;
     const action = actions[e.key];
     if (!action) return;
     e.preventDefault();
     action();
-  });
+  }, {signal});
 }

@@ -25,14 +25,16 @@ const pause = 200; // ms; browsers block pages that write their address at every
 export function write(fields) {
   shown = link(fields);
   clearTimeout(waiting);
-  waiting = setTimeout(() => { if (shown !== location.hash) history.replaceState(null, '', shown); }, pause);
+  waiting = setTimeout(() => { if (shown !== location.hash) history.replaceState(history.state, '', shown); }, pause);
 }
 
-// follow calls go for every address that write did not write: links and Back.
-export function follow(go) {
+// follow calls go for every address that write did not write: links and Back. It ends with
+// signal.
+export function follow(go, signal) {
   addEventListener('hashchange', () => {
     if (location.hash === shown) return;
     clearTimeout(waiting);
     go(read());
-  });
+  }, {signal});
+  signal.addEventListener('abort', () => clearTimeout(waiting));
 }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/render/web"
+)
+
+func main() {
+	if len(os.Args) != 2 || strings.HasPrefix(os.Args[1], "-") {
+		fmt.Fprintln(os.Stderr, "usage: go run ./cmd/memlane-web FOLDER")
+		os.Exit(2)
+	}
+	if err := build(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "memlane-web:", err)
+		os.Exit(1)
+	}
+}
+
+// build writes the page into a folder.
+func build(folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	page, err := pageOf()
+	if err != nil {
+		return err
+	}
+	program, err := programOf()
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"index.html": page, "memlane.wasm.gz": program} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o666); err != nil {
+			return err
+		}
+		fmt.Printf("%s: %d bytes\n", filepath.Join(folder, name), len(data))
+	}
+	return nil
+}
+
+// programOf compiles the readers, and returns them compressed.
+func programOf() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "memlane-web-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "memlane.wasm")
+	// The commit and the flags of this machine would change the bytes.
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./cmd/memlane-web/reader")
+	command.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "CGO_ENABLED=0")
+	if _, err := output(command); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// pageOf returns the page without its program.
+func pageOf() ([]byte, error) {
+	script, err := output(exec.Command("go", "tool", "esbuild", "render/web/page/local.js", "--bundle", "--format=iife",
+		"--target=es2022", "--minify", "--charset=utf8", "--legal-comments=eof", "--log-level=warning"))
+	if err != nil {
+		return nil, err
+	}
+	goroot, err := output(exec.Command("go", "env", "GOROOT"))
+	if err != nil {
+		return nil, err
+	}
+	runner, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "lib/wasm/wasm_exec.js")) // of the Go that compiles
+	if err != nil {
+		return nil, err
+	}
+	worker, err := os.ReadFile("render/web/page/worker.js")
+	if err != nil {
+		return nil, err
+	}
+	var docs []string
+	for _, f := range formats.All {
+		docs = append(docs, f.Doc)
+	}
+	list, err := json.Marshal(docs)
+	if err != nil {
+		return nil, err
+	}
+	bundle := web.Bundle{Script: string(script), Style: web.Style(), Instead: "Or run memlane on your machine.", Wasm: true}
+	var page bytes.Buffer
+	err = bundle.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}})
+	return page.Bytes(), err
+}
+
+// output runs a command of Go and returns its output.
+func output(command *exec.Cmd) ([]byte, error) {
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", strings.Join(command.Args[:3], " "), err)
+	}
+	return out, err
+}

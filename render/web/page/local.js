@@ -1,0 +1,186 @@
+// The page that needs no install: reads captures of this machine with memlane's readers,
+// compiled to WebAssembly, in a worker. Once the program is loaded, the page forbids itself
+// all connections.
+
+import {App} from './app.js';
+import {captures, unpack} from './decode.js';
+import {button, el, replace} from './dom.js';
+import {progress} from './watch.js';
+
+const program = 'memlane.wasm.gz';
+const privacy = 'Captures stay on this machine: they are read inside this browser. ' +
+  'This page has forbidden itself all connections (Content-Security-Policy: connect-src \'none\').';
+
+// load returns the compiled program. Some servers decompress the file, others do not.
+async function load() {
+  const answer = await fetch(program);
+  if (!answer.ok) throw new Error(`${program}: ${answer.status} ${answer.statusText}`);
+  const reader = answer.body.getReader();
+  const first = await reader.read();
+  const rest = new ReadableStream({
+    start: (to) => to.enqueue(first.value),
+    pull: async (to) => { const {done, value} = await reader.read(); if (done) to.close(); else to.enqueue(value); },
+  });
+  const packed = first.value[0] === 0x1f && first.value[1] === 0x8b;
+  return WebAssembly.compileStreaming(new Response(packed ? rest.pipeThrough(new DecompressionStream('gzip')) : rest, {headers: {'Content-Type': 'application/wasm'}}));
+}
+
+// Reader reads captures in a worker of its own.
+class Reader {
+  constructor(script, compiled, files, show) {
+    this.parts = new Map();
+    this.asked = [];
+    this.worker = new Worker(script);
+    this.done = new Promise((resolve, reject) => {
+      const status = {state: 'reading'};
+      this.cancel = () => { this.close(); reject(new Canceled()); };
+      this.worker.onerror = (e) => reject(new Error(e.message));
+      this.worker.onmessage = ({data}) => {
+        if (data.id !== undefined) this.parts.set(data.id, data.data);
+        else if (data.answer !== undefined) this.asked[data.answer](data);
+        else if (data.done) resolve();
+        else if (data.error !== undefined) reject(Object.assign(new Error(data.error), {large: data.large, ended: data.ended}));
+        else show(Object.assign(status, {step: undefined}, data));
+      };
+    });
+    this.worker.postMessage({program: compiled, files});
+  }
+
+  // has and take give the parts to captures of decode.js.
+  has(id) {
+    return this.parts.has(id);
+  }
+
+  async take(id) {
+    const bytes = this.parts.get(id);
+    this.parts.delete(id);
+    return bytes;
+  }
+
+  // answer returns what memlane serve answers to an address of its API.
+  async answer(address) {
+    const number = this.asked.length;
+    const {text, error} = await new Promise((done) => {
+      this.asked.push(done);
+      this.worker.postMessage({address, number});
+    });
+    if (error) throw new Error(error);
+    return text;
+  }
+
+  close() {
+    this.worker.terminate();
+  }
+}
+
+class Canceled extends Error {}
+
+const none = -1; // the choice before the first
+
+// Local is the page.
+class Local {
+  constructor(main, formats) {
+    this.main = main;
+    this.formats = formats;
+    this.opened = []; // the choices of files, for Back
+    this.input = el('input', {type: 'file', multiple: true, hidden: true, onchange: () => { this.choose([...this.input.files]); this.input.value = ''; }});
+    document.body.append(this.input);
+    addEventListener('dragover', (e) => e.preventDefault());
+    addEventListener('drop', (e) => { e.preventDefault(); if (this.program) this.choose([...e.dataTransfer.files]); });
+    addEventListener('popstate', (e) => this.went(e.state));
+  }
+
+  async start() {
+    replace(this.main, el('p', {class: 'loading', role: 'status'}, 'loading memlane …'));
+    try {
+      this.program = await load();
+    } catch (error) {
+      replace(this.main, el('p', {class: 'empty', role: 'alert'}, location.protocol === 'file:' ? 'A page on disk cannot load its program. Serve this folder, for example with: python3 -m http.server' : `memlane cannot be loaded: ${error.message}`));
+      return;
+    }
+    document.head.append(el('meta', {'http-equiv': 'Content-Security-Policy', content: 'connect-src \'none\''}));
+    this.script = URL.createObjectURL(new Blob([await unpack('worker')], {type: 'text/javascript'})); // has the policy of this moment
+    history.replaceState({opened: none}, '', location.pathname);
+    this.open(none);
+    document.body.dataset.ready = 'true';
+  }
+
+  // choose opens files as a new entry of the browser's history.
+  choose(files) {
+    if (!files.length) return;
+    this.opened.push(files);
+    const opened = this.opened.length - 1;
+    history.pushState({opened}, '', location.pathname);
+    this.open(opened);
+  }
+
+  // went follows Back and Forward. A link inside the page makes an entry without a state.
+  went(state) {
+    if (!state) history.replaceState({opened: this.shown}, '');
+    else if (state.opened !== this.shown) this.open(state.opened);
+  }
+
+  // open shows the captures of a choice, or the start.
+  async open(opened) {
+    this.close();
+    this.shown = opened;
+    const files = this.opened[opened];
+    if (!files) {
+      this.welcome();
+      return;
+    }
+    const state = el('div');
+    replace(this.main, el('section', {class: 'loading'}, state, button('Cancel', 'stop reading', () => reader.cancel())));
+    const reader = this.reader = new Reader(this.script, this.program, files, (status) => replace(state, progress(status)));
+    try {
+      await reader.done;
+      const all = await captures(reader);
+      if (this.reader !== reader) return; // another choice was made meanwhile
+      const app = this.app = new App(all, this.main, [button('open …', `other captures; or drop them here. ${privacy}`, () => this.input.click())]);
+      app.answer = (address) => reader.answer(address);
+      await app.start();
+      app.ready = performance.now();
+      globalThis.memlane = app; // for the console and for tests
+      document.title = `${all.map((c) => c.name).join(', ')} · memlane`;
+    } catch (error) {
+      if (this.reader !== reader) return;
+      this.close();
+      this.welcome(error instanceof Canceled ? null : error, files);
+    }
+  }
+
+  close() {
+    this.reader?.close();
+    this.app?.close();
+    this.reader = this.app = globalThis.memlane = null;
+  }
+
+  // welcome shows how to choose captures, and why the last ones could not be read.
+  welcome(error, files) {
+    document.title = 'memlane';
+    replace(this.main, error && failure(error, files),
+      el('section', {class: 'drop'}, el('h1', {}, 'memlane'), el('p', {}, 'Which buffers held the GPU\'s memory, and who allocated them?'),
+        el('p', {}, button('Choose captures', 'one, or two to compare', () => this.input.click(), {class: 'choose'}), ' or drop them here. Choose two to compare them.'),
+        el('ul', {}, this.formats.map((text) => el('li', {}, text))), el('p', {}, 'Compressed files (gzip, zstd) are read too.'), el('p', {class: 'privacy'}, privacy)));
+  }
+}
+
+// failure describes why files could not be read. A capture that is too large for the browser
+// fits in the memory of the machine.
+function failure(error, files) {
+  if (!error.large) return el('p', {class: 'empty', role: 'alert'}, error.ended ? `memlane stopped: ${error.message}` : error.message);
+  const quoted = files.map((f) => `'${f.name.replaceAll('\'', '\'\\\'\'')}'`).join(' ');
+  return el('div', {class: 'empty', role: 'alert'}, el('p', {}, 'Too large for a browser, which limits the memory of a page. The program has no such limit and shows the same page:'),
+    el('pre', {}, el('code', {}, `memlane serve ${quoted}`)));
+}
+
+async function start() {
+  const main = el('main');
+  document.body.append(main);
+  const formats = JSON.parse(new TextDecoder().decode(await unpack('formats')));
+  const local = new Local(main, formats);
+  globalThis.local = local; // for tests
+  await local.start();
+}
+
+start();
