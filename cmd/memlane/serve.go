@@ -26,11 +26,13 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "show the interactive page in a browser on this machine",
-		ArgsUsage: "CAPTURE...",
+		ArgsUsage: "[CAPTURE...]",
 		Description: "Serves the page of memlane report -o report.html, and reads a capture again\n" +
 			"when it changes. Only this machine can reach the page, unless --http names\n" +
 			"another address, and only with the token in the address that memlane prints.\n" +
 			"Press Ctrl-C to stop.\n\n" +
+			"Without a capture, it serves a page that opens captures in the browser, if this\n" +
+			"program was built with it (memlane man browser).\n\n" +
 			"Examples:\n" +
 			"  memlane serve snapshot.pickle\n" +
 			"  memlane serve --http localhost:8080 --no-browser before.pickle after.pickle\n" +
@@ -51,8 +53,16 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.NArg() == 0 && localPage == nil {
+		return usage("serve: no capture given, and this program was built without the page that opens captures in the browser; " +
+			"see memlane serve --help and memlane man browser")
+	}
 	if c.NArg() == 0 {
-		return usage("serve: no capture given; see memlane serve --help")
+		for _, flag := range c.LocalFlagNames() {
+			if flag != "http" && flag != "no-browser" {
+				return usage("serve: --%s needs a capture", flag)
+			}
+		}
 	}
 	host, _, err := net.SplitHostPort(c.String("http"))
 	if err != nil {
@@ -65,7 +75,20 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return outputError(fmt.Errorf("--http %s: %w", c.String("http"), withoutPath(err)))
 	}
+	if c.NArg() == 0 {
+		return serveLocal(c, listener)
+	}
 	return serveOn(c, &selection, listener, host)
+}
+
+// serveLocal serves the page that opens captures in the browser, until the context is done.
+func serveLocal(c *cli.Context, listener net.Listener) error {
+	address := "http://" + localAddress(listener.Addr()) + "/"
+	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s, a page to open captures in; they stay in the browser (press Ctrl-C to stop)\n", address)
+	if !c.Bool("no-browser") {
+		openBrowser(address)
+	}
+	return web.ServeFiles(c.Context, listener, localPage, c.App.ErrWriter)
 }
 
 // serveOn serves until the context is done, or the captures cannot be read.

@@ -5,6 +5,7 @@ package web
 import (
 	"context"
 	"io"
+	"io/fs"
 	"log"
 	"net"
 	"net/http"
@@ -69,11 +70,31 @@ func (o *connections) changed(c net.Conn, now http.ConnState) {
 // shutdownTimeout. Beyond maxConnections it closes connections. It returns an error only if
 // the listener fails.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	return serve(ctx, listener, s, s.Log)
+}
+
+// ServeFiles serves the page that cmd/memlane-web built, in folder page, like Serve. It needs
+// no token: captures stay in the browser, and everyone may have the page.
+func ServeFiles(ctx context.Context, listener net.Listener, page fs.FS, errors io.Writer) error {
+	files := http.FileServerFS(page)
+	return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protect(w.Header())
+		w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // the page has its own policy
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}), errors)
+}
+
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, errors io.Writer) error {
 	open := connections{last: map[net.Conn]connection{}}
 	server := &http.Server{
-		Handler: s, ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: handler, ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, // it would answer before the checks of ServeHTTP
-		ErrorLog:                     log.New(lines{s.Log}, "memlane: ", 0),
+		ErrorLog:                     log.New(lines{errors}, "memlane: ", 0),
 		ConnState:                    open.changed,
 	}
 	ended := make(chan error, 1)
