@@ -283,9 +283,6 @@ func PartsText(p Parts) string {
 	var names []string
 	rest := int64(0)
 	for _, c := range p.Categories {
-		if c.Count == 0 {
-			continue // no buffers: other lines tell these
-		}
 		if len(names) < maxParts {
 			names = append(names, units.Bytes(c.Bytes)+" "+c.Name)
 		} else {
