@@ -11,7 +11,9 @@ type Purpose struct {
 	Confidence float32
 	Rule       string // name of the rule of package purpose, or FILE:LINE of a person's own; "" if not known
 	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
-	Module     string // the nn.Module that allocated it: a path, or a chain of names, outermost first; "" = not known
+	Module     string // the module that allocated it: a path, a name, or the lines that call it, outermost first; "" = not known
+
+	ModuleInferred bool // Module was found by the order of calls, not recorded
 }
 
 // PurposeID is the number of a Purpose in Tables.

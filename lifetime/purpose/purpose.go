@@ -19,6 +19,9 @@ func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
 		a.judge()
 		a.repeat()
 		a.modules()
+		if a.hasLines() {
+			a.layers()
+		}
 	} else {
 		a.scopes()
 		a.judge()
@@ -256,7 +259,7 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 		case kept:
 			begin, ok = b.Begin, true
 			for _, c := range slices.Backward(callers) {
-				if !a.r.calls(a.at(&c).path, a.at(b).path) {
+				if !a.r.reaches(a.at(&c).path, a.at(b).path) {
 					break
 				}
 				begin = c.Begin

@@ -19,6 +19,9 @@ type facts struct {
 	converts lifetime.FrameID // the innermost frame of Module._apply
 	path     pathID           // its Python frames
 	rootCall pathID           // those of the caller of the outermost call of a module
+	call     callID           // the calls of modules
+	caller   lifetime.FrameID // the line that calls a module whose forward is not yet on the stack; 0 = none
+	last     lifetime.FrameID // the innermost frame of Python
 }
 
 // pathID is a list of Python frames. Stacks with frames of C++ differ where those of Python do not.
@@ -136,12 +139,18 @@ type reader struct {
 	frames []frameFacts
 	paths  map[call]pathID
 
-	callers     []pathID // by pathID
-	engineKnown uint8    // 0: not yet looked, 1: no, 2: yes
+	callers []pathID // by pathID
+
+	calls   []moduleCallSite // by callID
+	callIDs map[moduleCallSite]callID
+	chains  map[callID][]callID
+
+	engineKnown uint8 // 0: not yet looked, 1: no, 2: yes
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}, callers: []pathID{0}}
+	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}, callers: []pathID{0},
+		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]callID{}, chains: map[callID][]callID{}}
 }
 
 // of returns what a stack says.
@@ -200,6 +209,13 @@ func (r *reader) add(id lifetime.StackID) facts {
 		k.part, k.flags = partOf(l)
 		k.known = true
 	}
+	switch {
+	case k.part == inModule && f.within != inModule, k.part == inModule && f.caller == 0 && !r.inCall(f.last):
+		f.caller = f.last
+	case k.part != inModule && f.caller != 0:
+		f.call, f.caller = r.called(moduleCallSite{f.caller, l.File + " " + l.Function, f.call}), 0
+	}
+	f.last = frame
 	f.flags |= k.flags
 	if k.flags&converting != 0 {
 		f.converts = frame
@@ -227,8 +243,11 @@ func (r *reader) path(c call) pathID {
 	return id
 }
 
-// calls reports whether path is at the end of a path that begins with caller.
-func (r *reader) calls(caller, path pathID) bool {
+// inCall reports whether a frame belongs to the call of a module.
+func (r *reader) inCall(frame lifetime.FrameID) bool { return r.frames[frame].part == inModule }
+
+// reaches reports whether path is at the end of a path that begins with caller.
+func (r *reader) reaches(caller, path pathID) bool {
 	for ; path != 0; path = r.callers[path] {
 		if path == caller {
 			return true

@@ -300,3 +300,61 @@ func TestAnnotatedModules(t *testing.T) {
 		t.Errorf("modules: %v", &got)
 	}
 }
+
+// TestLayers: the modules that stacks of snapshots tell are lines and numbers. The same module has the same name, and the same
+// name means the same module.
+func TestLayers(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(meaning, "*.pickle.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named, oneModule, oneName score
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".pickle.zst")
+		if name == "a17" { // it has annotations
+			continue
+		}
+		var all int64
+		byName, byModule := map[string]map[string]int64{}, map[string]map[string]int64{}
+		found := answers(t, name+".pickle.zst", readTruth(t, name))
+		for i := range found {
+			j := &found[i]
+			if !asksModule(j) || j.phase != "forward" {
+				continue
+			}
+			named.add(j.Module != "", j.size)
+			if j.Module == "" {
+				continue
+			}
+			if !j.ModuleInferred {
+				t.Fatalf("%s: module %s is not inferred", name, j.Module)
+			}
+			addTo(byName, j.Module, j.module, j.size)
+			addTo(byModule, j.module, j.Module, j.size)
+			all += j.size
+		}
+		t.Logf("%s: a name is one module for %.1f %%, a module has one name for %.1f %%", name, largest(byName, all, &oneModule), largest(byModule, all, &oneName))
+	}
+	t.Logf("named %v; a name is one module %.1f %%, a module has one name %.1f %%", &named, oneModule.percent(), oneName.percent())
+	if named.percent() < 99 || oneModule.percent() < 95 || oneName.percent() < 95 {
+		t.Error("modules by stacks are worse")
+	}
+}
+
+func addTo(m map[string]map[string]int64, key, other string, size int64) {
+	if m[key] == nil {
+		m[key] = map[string]int64{}
+	}
+	m[key][other] += size
+}
+
+// largest adds up the largest share of each key, and returns its percentage.
+func largest(m map[string]map[string]int64, all int64, to *score) float64 {
+	var one int64
+	for _, of := range m {
+		one += slices.Max(slices.Collect(maps.Values(of)))
+	}
+	to.rightBytes += one
+	to.bytes += all
+	return 100 * float64(one) / float64(max(all, 1))
+}

@@ -100,6 +100,7 @@ type buffer struct {
 	Category   string  `json:"category"` // "unknown": the capture does not tell it
 	Phase      string  `json:"phase"`    // that allocated it
 	Module     string  `json:"module"`
+	Inferred   bool    `json:"module_inferred"`     // by the order of calls
 	How        string  `json:"category_how"`        // given, recorded, frames, lifetime, size or none
 	Rule       string  `json:"category_rule"`       // that found the category
 	Confidence float32 `json:"category_confidence"` // 0 to 1
@@ -374,7 +375,8 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder || out.Category == "" {
 			out.Category = p.Name() // the kind has a field of its own
 		}
-		out.Phase, out.Module = p.Phase.String(), c.ModuleOf(b.Site, s.PurposeOf(i))
+		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, c.ModuleOf(b.Site, s.PurposeOf(i)))
+		out.Inferred = p.ModuleInferred
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {
 			out.Value = &s.ValueIDs[i]
