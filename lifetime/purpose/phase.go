@@ -40,15 +40,9 @@ func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 }
 
 // inStep reports whether t is in a call of an optimizer.
-func (l *timeline) inStep(t int64) bool { return t < l.stepEnd(t) }
-
-// stepEnd returns the end of the call of an optimizer that t is in; t if it is in none.
-func (l *timeline) stepEnd(t int64) int64 {
+func (l *timeline) inStep(t int64) bool {
 	i, _ := slices.BinarySearchFunc(l.steps, t+1, func(m lifetime.Mark, t int64) int { return cmp.Compare(m.Begin, t) })
-	if i == 0 {
-		return t
-	}
-	return max(t, l.steps[i-1].End)
+	return i > 0 && t < l.steps[i-1].End
 }
 
 // add adds an allocation whose phase is known. begins reports whether another call begins with it.

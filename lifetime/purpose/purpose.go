@@ -82,7 +82,9 @@ type analysis struct {
 	candidates    []int                     // from before the window, or allocated by a part of the program that tells no category
 	firstBackward int64                     // of a compiled program: first allocation of its backward part
 	convertedOnce map[int64]bool            // see converted; nil = not computed
-	keptOnce      map[int64]bool            // see keptBySteps; nil = not computed
+	counted       bool                      // manyKept is known
+	manyKept      bool                      // the last pass keeps much of what it allocates
+	ranOut        bool                      // memory ran out in the recording
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -338,19 +340,6 @@ func (a *analysis) isDonated(b *lifetime.Buffer) bool {
 	})
 }
 
-// keptBySteps returns the sizes of the buffers that steps of the optimizer allocate and keep.
-func (a *analysis) keptBySteps() map[int64]bool {
-	if a.keptOnce == nil {
-		a.keptOnce = map[int64]bool{}
-		for i := range a.s.Buffers {
-			if v := a.view(i); !v.unseen && v.phase == lifetime.OptimizerPhase && v.sure && v.outlives {
-				a.keptOnce[v.b.Requested] = true
-			}
-		}
-	}
-	return a.keptOnce
-}
-
 // weakest is the confidence of the answers that repeat counts.
 const weakest = 0.6
 
@@ -489,6 +478,7 @@ const (
 
 // survey finds what rules ask of every buffer, after the phases.
 func (a *analysis) survey() {
+	a.ranOut = slices.ContainsFunc(a.s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM })
 	a.next, a.flags = make([]int32, len(a.s.Buffers)), make([]uint8, len(a.s.Buffers))
 	next := 0
 	for i := range a.s.Buffers {
@@ -500,7 +490,7 @@ func (a *analysis) survey() {
 		if a.byGraph(i) {
 			a.flags[i] |= heldByGraph
 		}
-		if next < len(a.spans) && a.spans[next].begin < b.End || a.outlivesStep(b) {
+		if next < len(a.spans) && a.spans[next].begin < b.End {
 			a.flags[i] |= outlives
 		}
 		if a.isLong(b, next) {
@@ -510,12 +500,6 @@ func (a *analysis) survey() {
 			a.candidates = append(a.candidates, i)
 		}
 	}
-}
-
-// outlivesStep reports whether a buffer is alive at the end, after the step of the optimizer that allocated it.
-func (a *analysis) outlivesStep(b *lifetime.Buffer) bool {
-	end := a.stepEnd(b.Begin)
-	return b.Edge&lifetime.EndOpen != 0 && end > b.Begin && end != a.s.End // a step that does not end is as long as the window
 }
 
 // isLong reports whether a buffer was alive in several steps. next is the span after its allocation.

@@ -147,15 +147,13 @@ var groups = []group{
 		{"clipping", lifetime.FromFrames, 0.97, "clip_grad_norm_ keeps nothing but the norm that it returns", "torch/nn/utils/clip_grad.py",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.f.flags&clips != 0 })},
 		{"made_state", lifetime.FromFrames, 0.98, "the optimizer or gradient scaler makes its state", "torch/optim, _init_group; torch/amp/grad_scaler.py",
-			always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && v.outlives })},
+			always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && (v.outlives || v.leftAtEnd()) })},
 		{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
-			always(lifetime.OptimizerState, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && v.outlives && !v.byGraph })},
+			always(lifetime.OptimizerState, func(v *view) bool {
+				return v.phase == lifetime.OptimizerPhase && v.sure && (v.outlives || v.leftAtEnd()) && !v.byGraph
+			})},
 		{"used_by_optimizer", lifetime.FromLifetime, 0.97, "the optimizer frees it before the step ends", "torch/optim/optimizer.py, profile_hook_step",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && !v.open })},
-	}},
-	{func(v *view) bool { return v.unseen && !v.open }, []Rule{
-		{"replaced_state", lifetime.FromLifetime, 0.9, "older than the window; a step of the optimizer frees it and keeps a new buffer of its size", "torch/optim/optimizer.py, profile_hook_step",
-			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.inStep(v.b.End) && v.keptBySteps()[v.b.Requested] })},
 	}},
 	{func(v *view) bool { return v.phase == lifetime.Backward }, []Rule{
 		{"recomputed", lifetime.FromLifetime, 0.9, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
@@ -185,7 +183,13 @@ var groups = []group{
 				return v.phase == lifetime.Forward && v.sure && !v.open && v.follow(lifetime.Backward) == 0
 			})},
 		{"held_by_python", lifetime.FromLifetime, 0.9, "a variable held it through the backward pass; the graph may have, too", "",
-			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && !v.open && !v.long })},
+			always(lifetime.TemporaryData, func(v *view) bool {
+				return v.phase == lifetime.Forward && v.sure && !v.long && (!v.open || v.follow(lifetime.Backward) > 0)
+			})},
+		{"kept_at_end", lifetime.FromLifetime, 0.75, "a pass keeps much of what its modules allocate, and the recording ends before the backward pass", "torch/csrc/autograd/saved_variable.cpp",
+			always(lifetime.Activation, func(v *view) bool {
+				return v.phase == lifetime.Forward && v.open && v.f.within == inModule && v.next == len(v.spans) && v.keeps()
+			})},
 		{"result", lifetime.FromLifetime, 0.5, "it was alive at the end and no pass followed", "",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.open && !v.trains })},
 	}},
@@ -200,6 +204,10 @@ var groups = []group{
 			})},
 		{"freed_by_graph", lifetime.FromLifetime, 0.85, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
+		{"replaced_state", lifetime.FromFrames, 0.9, "older than the window; a step of the optimizer freed it, and not zero_grad: the step replaced its state", "torch/optim/optimizer.py, profile_hook_step",
+			always(lifetime.OptimizerState, func(v *view) bool {
+				return v.unseen && v.freed != nil && v.freed.within == inOptimizer && v.freed.flags&(clearsGrads|clips) == 0
+			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
 		{"kept_by_program", lifetime.FromLifetime, 0.75, "the program keeps it beside its modules", "",
@@ -240,9 +248,33 @@ func (v *view) momentary() bool {
 // isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.
 func isHandleWorkspace(size int64) bool { return size == workspace || size == hopper }
 
+// leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one, while it was
+// alive. If memory ran out, the phase had not ended.
+func (v *view) leftAtEnd() bool { return v.open && v.next == len(v.spans) && !v.ranOut }
+
 // keptOver reports whether the graph held a buffer of a forward pass over a whole backward pass.
 func (v *view) keptOver() bool {
 	return v.phase == lifetime.Forward && v.byGraph && v.follow(lifetime.Backward) > 1
+}
+
+// keeps reports whether the last pass keeps a quarter of the buffers that its modules allocate: so does a graph, but not a
+// cache.
+func (a *analysis) keeps() bool {
+	if !a.counted {
+		a.counted = true
+		kept, all := 0, 0
+		for i := range a.s.Buffers {
+			b := &a.s.Buffers[i]
+			if int(a.next[i]) == len(a.spans) && b.Edge&lifetime.BeginUnseen == 0 && a.at(b).within == inModule {
+				all++
+				if b.Edge&lifetime.EndOpen != 0 {
+					kept++
+				}
+			}
+		}
+		a.manyKept = kept > 10 && kept*4 >= all
+	}
+	return a.manyKept
 }
 
 // freedByNext reports whether the backward pass that follows a span freed buffers that the graph kept of it.
@@ -280,7 +312,7 @@ func (v *view) freedInRecomputation() bool {
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
-	return v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
+	return v.leftAtEnd() || v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
 }
 
 // convertsBuffers reports whether a line of Module._apply converts buffers: there is an earlier line that converts.

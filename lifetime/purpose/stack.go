@@ -60,8 +60,9 @@ const (
 	sendsGrads // buckets of DDP
 	cublas
 	cublasLt
-	linear     // torch.nn.functional.linear or Linear.forward
-	recomputes // checkpointing runs a part of the forward pass again
+	linear      // torch.nn.functional.linear or Linear.forward
+	recomputes  // checkpointing runs a part of the forward pass again
+	callsModule // Module.__call__
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -73,7 +74,7 @@ var functions = []struct {
 	part      part
 	flags     flag
 }{
-	{"torch/nn/modules/module.py", "_call_impl _wrapped_call_impl", inModule, 0},
+	{"torch/nn/modules/module.py", "_call_impl _wrapped_call_impl", inModule, callsModule},
 	{"torch/nn/modules/module.py", "_apply", inSetup, converting},
 	{"torch/nn/modules/module.py", "zero_grad", inOptimizer, clearsGrads},
 	{"torch/nn/modules/linear.py", "forward", noPart, linear},
@@ -104,6 +105,7 @@ var functions = []struct {
 	{"torch/utils/data/", "", inSetup, loadsData},
 	{"/accelerate/data_loader.py", "", inSetup, loadsData},
 	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", inSetup, sendsGrads},
+	{"", "forward", inModule, 0}, // a module that another one calls by this name
 }
 
 // partOf returns what a frame of Python says. It is called once for each frame.
@@ -209,11 +211,14 @@ func (r *reader) add(id lifetime.StackID) facts {
 		k.part, k.flags = partOf(l)
 		k.known = true
 	}
+	isCall := k.flags&callsModule != 0
 	switch {
-	case k.part == inModule && f.within != inModule, k.part == inModule && f.caller == 0 && !r.inCall(f.last):
+	case isCall && (f.last == 0 || r.frames[f.last].flags&callsModule == 0):
 		f.caller = f.last
-	case k.part != inModule && f.caller != 0:
+	case !isCall && f.caller != 0:
 		f.call, f.caller = r.called(moduleCallSite{f.caller, l.File + " " + l.Function, f.call}), 0
+	case !isCall && k.part == inModule && f.last != 0: // by its name
+		f.call = r.called(moduleCallSite{f.last, l.File + " " + l.Function, f.call})
 	}
 	f.last = frame
 	f.flags |= k.flags
@@ -242,9 +247,6 @@ func (r *reader) path(c call) pathID {
 	}
 	return id
 }
-
-// inCall reports whether a frame belongs to the call of a module.
-func (r *reader) inCall(frame lifetime.FrameID) bool { return r.frames[frame].part == inModule }
 
 // reaches reports whether path is at the end of a path that begins with caller.
 func (r *reader) reaches(caller, path pathID) bool {
