@@ -6,6 +6,7 @@ import "slices"
 type Purpose struct {
 	Category Category
 	Phase    Phase
+	Part     Part
 	Evidence Evidence
 	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
 	Confidence float32
@@ -85,6 +86,26 @@ var phaseNames = [...]string{"unknown", "forward", "backward", "optimizer", "oth
 
 // String returns the name used in JSON.
 func (p Phase) String() string { return phaseNames[p] }
+
+// Part is a part of a phase.
+type Part uint8
+
+// Parts of phases.
+const (
+	UnknownPart   Part = iota // none of the others, or not known
+	Setup                     // models, optimizers and their states are made
+	DataLoading               // input is made or moved
+	Evaluation                // a forward pass of a training program for which the graph keeps nothing
+	Recomputation             // a forward pass that checkpointing repeats in the backward pass
+	Clipping                  // of gradients
+	ZeroGrad
+	Checkpoint // all weights are copied
+)
+
+var partNames = [...]string{"", "setup", "data", "evaluation", "recomputation", "clipping", "zero_grad", "checkpoint"}
+
+// String returns the name used in JSON.
+func (p Part) String() string { return partNames[p] }
 
 // Evidence is how a category is known, weakest first.
 type Evidence uint8

@@ -18,6 +18,7 @@ func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
 		a.sizes = a.measure()
 		a.judge()
 		a.repeat()
+		a.parts()
 		a.modules()
 		if a.hasLines() {
 			a.layers()

@@ -358,3 +358,39 @@ func largest(m map[string]map[string]int64, all int64, to *score) float64 {
 	to.bytes += all
 	return 100 * float64(one) / float64(max(all, 1))
 }
+
+// TestParts: parts of phases are found where programs have them, and only in their phase.
+func TestParts(t *testing.T) {
+	phases := map[lifetime.Part]lifetime.Phase{
+		lifetime.Setup: lifetime.OtherPhase, lifetime.DataLoading: lifetime.OtherPhase, lifetime.Evaluation: lifetime.Forward, lifetime.Recomputation: lifetime.Backward,
+		lifetime.Clipping: lifetime.OptimizerPhase, lifetime.ZeroGrad: lifetime.OptimizerPhase, lifetime.Checkpoint: lifetime.OtherPhase,
+	}
+	for name, want := range map[string][]lifetime.Part{
+		"a11": {lifetime.DataLoading, lifetime.Evaluation}, "a06": {lifetime.Setup, lifetime.DataLoading, lifetime.Clipping},
+		"n12": {lifetime.DataLoading, lifetime.Recomputation}, "n10": {lifetime.Clipping, lifetime.Checkpoint, lifetime.DataLoading}, "n02": {lifetime.Evaluation},
+	} {
+		var parts, right score
+		seen := map[lifetime.Part]bool{}
+		found := answers(t, name+".pickle.zst", readTruth(t, name))
+		for i := range found {
+			j := &found[i]
+			if j.Part != lifetime.UnknownPart && j.Phase != phases[j.Part] {
+				t.Errorf("%s: %v in the phase %v", name, j.Part, j.Phase)
+			}
+			if j.Part != lifetime.UnknownPart {
+				seen[j.Part] = true
+				right.add(j.phase == phases[j.Part].String(), j.size)
+			}
+			parts.add(j.Part != lifetime.UnknownPart, j.size)
+		}
+		t.Logf("%s: parts %v, right %v", name, &parts, &right)
+		if right.percent() < 97 {
+			t.Errorf("%s: %v", name, &right)
+		}
+		for _, p := range want {
+			if !seen[p] {
+				t.Errorf("%s: no %v", name, p)
+			}
+		}
+	}
+}

@@ -99,6 +99,7 @@ type buffer struct {
 	// What it is for, of programs of PyTorch, as far as that is known.
 	Category   string  `json:"category"` // "unknown": the capture does not tell it
 	Phase      string  `json:"phase"`    // that allocated it
+	Part       string  `json:"part"`     // of the phase; "": not known
 	Module     string  `json:"module"`
 	Inferred   bool    `json:"module_inferred"`     // by the order of calls
 	How        string  `json:"category_how"`        // given, recorded, frames, lifetime, size or none
@@ -376,7 +377,7 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 			out.Category = p.Name() // the kind has a field of its own
 		}
 		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, c.ModuleOf(b.Site, s.PurposeOf(i)))
-		out.Inferred = p.ModuleInferred
+		out.Part, out.Inferred = p.Part.String(), p.ModuleInferred
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {
 			out.Value = &s.ValueIDs[i]

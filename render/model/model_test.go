@@ -37,8 +37,8 @@ func write(t *testing.T, c *lifetime.Capture) []byte {
 func TestNumbers(t *testing.T) {
 	text := string(write(t, capture()))
 	for _, want := range []string{
-		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"],"kind":"plain","category":"unknown","phase":"unknown","module":"","module_inferred":false,"category_how":"none","category_rule":"","category_confidence":0}`,
-		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[],"kind":"plain","category":"unknown","phase":"unknown","module":"","module_inferred":false,"category_how":"none","category_rule":"","category_confidence":0}`,
+		`{"begin":0,"end":4611686018427387904,"addr":18446744073709551615,"size":9223372036854775807,"requested":1,"site":0,"edges":["end-open","pending"],"kind":"plain","category":"unknown","phase":"unknown","part":"","module":"","module_inferred":false,"category_how":"none","category_rule":"","category_confidence":0}`,
+		`{"begin":1,"end":2,"addr":0,"size":0,"requested":0,"site":0,"edges":[],"kind":"plain","category":"unknown","phase":"unknown","part":"","module":"","module_inferred":false,"category_how":"none","category_rule":"","category_confidence":0}`,
 		`"begin":-4611686018427387904,"end":4611686018427387904,"limit_bytes":null,`,
 		`"limit_bytes":85899345920,`,
 		`"requested":5,"free":0}`, `"requested":0,"free":null}`, `"kind":"step","text":"","site":0,"requested":null,"free":null}`,
