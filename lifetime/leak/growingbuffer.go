@@ -60,7 +60,7 @@ func growingBuffer(p *Pass) []Finding {
 		first, last := oldest.Requested, p.Space.Buffers[f.Kept[0]].Requested
 		n := f.Value(FigFreed)
 		f.Severity = Warning
-		f.Confidence = n / (n + 4)
+		f.Confidence = p.trust(n)
 		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
 		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
 		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)

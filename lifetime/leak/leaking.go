@@ -143,7 +143,7 @@ func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) b
 // concludeLeak completes the finding of a place. doubt is the text of a suspected leak; it halves the confidence.
 func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	n := float64(f.Amount.Count)
-	f.Confidence = n / (n + 4) // few rises may be chance, many are a pattern
+	f.Confidence = p.trust(n)
 	if doubt != "" {
 		f.Confidence /= 2
 	}

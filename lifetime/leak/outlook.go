@@ -21,6 +21,8 @@ const (
 	horizon = 1000
 	windows = 10
 
+	leastSure = 0.4 // confidence below which a leak without marked steps is no warning
+
 	early = 10 // the text omits where a leak began if that is in the first tenth of the steps
 )
 
@@ -41,8 +43,8 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		}
 		growth, limit = p.growth(f, n, first), p.project(f, n, first)
 	}
+	f.Confidence *= p.doubt(f)
 	if n > 0 && n < certainSteps {
-		f.Confidence *= 0.5 + 0.5*float64(n)/certainSteps
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
 	}
 	if lost := p.steps.lost; lost > 0 {
@@ -52,6 +54,34 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		few, limit = limit, few
 	}
 	return []string{growth, few, limit, p.released(f, began)}
+}
+
+// trust returns how sure a number of rises makes a leak. Few rises may be chance; in marked steps, the rest of the program shows
+// that its iterations go on, and fewer are enough.
+func (p *Pass) trust(rises float64) float64 {
+	if p.areTime() {
+		return (rises + 4) / (rises + 5)
+	}
+	return rises / (rises + 4)
+}
+
+// doubt returns the factor by which few steps lower the confidence: a cache may still be filling. Without steps, an allocation
+// of the call sites stands for one.
+func (p *Pass) doubt(f *Finding) float64 {
+	steps, least := float64(len(p.steps.begins)), 0.5
+	switch {
+	case p.areTime():
+		least = 0.8
+	case steps == 0:
+		steps = f.Value(FigAllocated)
+	}
+	return least + (1-least)*math.Min(1, steps/certainSteps)
+}
+
+// undecidable reports whether a leak may as well be a cache that is still filling: nothing marks the steps, there are few, and
+// nothing but the number of buffers shows a leak.
+func (p *Pass) undecidable(f *Finding) bool {
+	return f.Confidence < leastSure && (len(p.steps.begins) == 0 || p.steps.inferred) && (f.Cause == Collection || f.Cause == UnboundedCache)
 }
 
 // growth sets BytesPerStep and returns it as a part of the text.
