@@ -193,7 +193,7 @@ func ofRecording(s *lifetime.Space, f *lifetime.Failure, m *lifetime.Mark) Why {
 		return Why{ReasonPrivatePools, 0.85}
 	case usable.Total >= m.Requested && usable.Largest < m.Requested:
 		return Why{ReasonFragmented, 0.95}
-	case f.Unallocated >= m.Requested && share >= freeShare: // of other streams or of the other size class
+	case f.Unallocated >= m.Requested && usable.Largest < m.Requested && share >= freeShare: // of other streams or of the other size class
 		return Why{ReasonFragmented, 0.7}
 	case f.Unallocated+max(m.Free, 0) >= m.Requested && f.LargestFree < m.Requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved):
 		return Why{ReasonFragmented, 0.8} // with what the device has free
