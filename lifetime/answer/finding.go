@@ -40,6 +40,11 @@ type Finding struct {
 	MoreInstructions int          `json:"-"`
 }
 
+// OneCause reports whether one change may fix two findings of one severity.
+func (f *Finding) OneCause(o *Finding) bool {
+	return f.Cause != "" && f.Cause == o.Cause && f.Space == o.Space && f.Rule == o.Rule && f.Level == o.Level
+}
+
 // Stack is a call stack that allocated buffers of a finding.
 type Stack struct {
 	Op     string // operation; "" if the stack begins with it

@@ -23,6 +23,7 @@ type Leaks struct {
 	Functions []Function `json:"functions,omitempty"` // with --function
 	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
+	All      bool           `json:"-"` // texts show all findings, and those with one cause apart
 	Captures []CaptureLeaks `json:"-"` // the same findings by capture
 	Summary  *RankSummary   `json:"-"` // nil without several ranks
 }

@@ -7,12 +7,12 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // Leaks writes the findings of captures.
@@ -27,7 +27,7 @@ func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 		if i > 0 {
 			p.Line("")
 		}
-		p.leaks(&a.Captures[i])
+		p.leaks(&a.Captures[i], a.All)
 	}
 	p.ranks(a.Summary)
 	return p.To(w)
@@ -60,26 +60,58 @@ func (p *Page) rankedLeaks(a *answer.Leaks) {
 	p.outliers(a.Summary)
 }
 
-// maxFindings is the maximum number of findings. Findings of severity Info are omitted
-// after the first maxInfos findings. The worst findings come first.
 const (
-	maxFindings = 20
-	maxInfos    = 10
+	maxFindings = 20 // of many ranks
+	maxShown    = 5  // findings of a capture, the worst first
+	maxSame     = 3  // further call sites with the cause of a finding
 )
 
-func (p *Page) leaks(l *answer.CaptureLeaks) {
+// oneOfEachCause returns the findings without those that a change for an earlier one may fix too.
+func oneOfEachCause(all []answer.Finding) (first []answer.Finding) {
+	for i := range all {
+		if !slices.ContainsFunc(first, func(f answer.Finding) bool { return f.OneCause(&all[i]) }) {
+			first = append(first, all[i])
+		}
+	}
+	return first
+}
+
+// sameCause names the other findings with the cause of one.
+func (p *Page) sameCause(f *answer.Finding, all []answer.Finding) {
+	var same []string
+	for i := range all {
+		if o := &all[i]; o.Name != f.Name && f.OneCause(o) {
+			same = append(same, fmt.Sprintf("%s %s", Printable(o.Name), units.Bytes(o.Bytes)))
+		}
+	}
+	if rest := len(same) - maxSame; rest > 0 {
+		same = append(same[:maxSame], fmt.Sprintf("%d more", rest))
+	}
+	if len(same) > 0 {
+		p.Para("  ", "  ", "same cause: "+strings.Join(same, "; "))
+	}
+}
+
+func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 	p.Line("%s: %s", Printable(l.File), l.Verdict)
 	for _, note := range l.Notes {
 		p.Para("  ", "  ", note)
 	}
 	advised := map[string]bool{} // suggestions that were already written
-	for i := range l.Findings {
-		f := &l.Findings[i]
-		if i == maxFindings || i >= maxInfos && f.Level == leak.Info {
-			p.Line("\nand %s", more(len(l.Findings)-i, "finding"))
+	shown := l.Findings
+	if !all {
+		shown = oneOfEachCause(l.Findings)
+	}
+	for i := range shown {
+		f := &shown[i]
+		if i == maxShown && !all {
+			p.Line("\nand %s: --all", more(len(shown)-i, "finding"))
 			break
 		}
 		p.finding(f)
+		if !all {
+			p.sameCause(f, l.Findings)
+		}
 		for _, s := range f.Suggestions {
 			if !advised[s] {
 				p.Para("  > ", "    ", s)

@@ -29,7 +29,7 @@ func Report(w io.Writer, r *answer.Report, s Style) error {
 		p.Line("")
 		p.capture(&c.Info)
 		p.Line("")
-		p.leaks(&c.Leaks)
+		p.leaks(&c.Leaks, false)
 		for k := range c.Peaks {
 			p.Line("")
 			p.peak(&c.Peaks[k], string(lifetime.ByLine))
