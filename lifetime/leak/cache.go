@@ -25,6 +25,10 @@ func cache(p *Pass) []Finding {
 		if len(kept) < minRises {
 			continue
 		}
+		if p.haveRole(kept) {
+			p.explained[site] = true
+			continue
+		}
 		place := p.PlaceOf(site)
 		all.at(place).merge(p.Space, site, kept, h)
 		if at := rises[len(rises)-1]; at.work >= last[place].work {
@@ -40,6 +44,23 @@ func cache(p *Pass) []Finding {
 		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
 		return p.isNotable(f.Amount.Bytes)
 	})
+}
+
+// roles are the categories of buffers that a program needs, so that retaining them is no cache.
+var roles = []lifetime.Category{lifetime.ModelParameter, lifetime.ModelBuffer, lifetime.Gradient, lifetime.OptimizerState, lifetime.Activation,
+	lifetime.Workspace, lifetime.Bucket}
+
+// haveRole reports whether at least half of the bytes of some buffers have a role.
+func (p *Pass) haveRole(buffers []int) bool {
+	bytes, all := int64(0), int64(0)
+	for _, i := range buffers {
+		size := p.Space.Buffers[i].Size
+		all = units.AddSat(all, size)
+		if purpose := p.Space.PurposeOf(i); purpose != 0 && slices.Contains(roles, p.Purposes[purpose].Category) {
+			bytes = units.AddSat(bytes, size)
+		}
+	}
+	return all > 0 && 2*bytes >= all
 }
 
 // moments returns the number of distinct moments, by work, among rises.

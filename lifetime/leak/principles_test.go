@@ -2,9 +2,11 @@ package leak_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // variants are simulated programs that differ in one parameter. Some leak at the site "leak", and no other site leaks.
@@ -295,6 +297,35 @@ func TestGrowsByShape(t *testing.T) {
 		})
 		if len(leaks) != 1 || leaks[0].Rule != "growing_buffer" || leaks[0].Amount.Count != 1 {
 			t.Errorf("%d rows: %v", rows, leaks)
+		}
+	}
+}
+
+// TestRolesAreNoCache: state that grows in number and then stops is a full cache, unless the program needs it.
+func TestRolesAreNoCache(t *testing.T) {
+	p := newProgram(3)
+	p.steps = 60
+	c, _ := p.run(t, func(step int) {
+		if step < 20 {
+			p.alloc("state", 1<<20)
+		}
+	})
+	for category, want := range map[lifetime.Category]bool{lifetime.OptimizerState: false, lifetime.Activation: false, lifetime.Cache: true,
+		lifetime.UnknownCategory: true} {
+		c.Purposes = []lifetime.Purpose{{}, {Category: category}}
+		s := c.Spaces[0]
+		s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
+		for i := range s.Buffers {
+			if frame, _ := c.FrameOf(s.Buffers[i].Site); frame.Function == "state" {
+				s.Purposes[i] = 1
+			}
+		}
+		named := slices.ContainsFunc(leak.Find(c, c.Spaces, leak.Settings{}), func(f leak.Finding) bool {
+			frame, _ := c.FrameOf(f.Place())
+			return frame.Function == "state"
+		})
+		if named != want {
+			t.Errorf("%s: %v, want %v", category, named, want)
 		}
 	}
 }
