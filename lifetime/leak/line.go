@@ -33,11 +33,17 @@ func (p *Pass) linesOf() (lines map[lifetime.Place]*line, order []lifetime.Place
 			order = append(order, place)
 		}
 		l.sites = append(l.sites, site)
-		if len(h.open) > 0 && len(h.rises()) < enough {
+		if rises := h.rises(); len(h.open) > 0 && (len(rises) < enough || len(rises) < 2*enough && p.recent(rises)) {
 			l.few = append(l.few, site)
 		}
 	}
 	return lines, order
+}
+
+// recent reports whether a floor rose in the last third of the window.
+func (p *Pass) recent(rises []moment) bool {
+	end := p.histories.end.work
+	return float64(end-rises[len(rises)-1].work) <= maxSilentShare*float64(end)
 }
 
 // leakTogether judges some stacks of a line as one: a line that leaks through many call paths may retain few buffers through

@@ -16,19 +16,21 @@ const (
 )
 
 // loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program frees, on
-// all devices, are staging buffers that the retaining function allocates. One layer after the other, and one step after the
-// other of a leak, then look the same.
+// all devices, are staging buffers that the retaining function allocates or, if memory runs out there, its caller. One layer
+// after the other, and one step after the other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
-	frame, ok := p.FrameOf(f.Sites[0])
-	if !ok || p.computes(f.Sites[0]) || len(p.steps.begins) > 0 && !p.steps.inferred {
+	loaders := p.userFrames(f.Sites[0])
+	if len(loaders) == 0 || p.computes(f.Sites[0]) || len(p.steps.begins) > 0 && !p.steps.inferred {
 		return false
 	}
 	inside := func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(o *lifetime.Frame) bool { return o.Function == frame.Function && o.File == frame.File })
+		return p.anyFrame(site, func(o *lifetime.Frame) bool {
+			return slices.ContainsFunc(loaders, func(f lifetime.Frame) bool { return o.Function == f.Function && o.File == f.File })
+		})
 	}
-	most := maxStaging
-	if last, _ := p.lastFailure(); last != nil && inside(last.Site) {
-		most = maxStagingFailed
+	most := maxStagingFailed
+	if last, _ := p.lastFailure(); last == nil || !inside(last.Site) {
+		loaders, most = loaders[:1], maxStaging
 	}
 	freed := p.freedSites()
 	lines := map[lifetime.Place]int64{}
@@ -51,6 +53,16 @@ func (p *Pass) loading(f *Finding) bool {
 		}
 	}
 	return len(loop) > 0 && len(loop) <= most
+}
+
+// userFrames returns the innermost two functions of the program on the stack of a site.
+func (p *Pass) userFrames(site lifetime.SiteID) (frames []lifetime.Frame) {
+	for f := range p.FramesOf(p.Sites[site].Stack) {
+		if f.Kind == lifetime.User && f.Function != "<module>" && len(frames) < 2 {
+			frames = append(frames, *f)
+		}
+	}
+	return frames
 }
 
 // freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices.
