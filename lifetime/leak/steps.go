@@ -71,20 +71,29 @@ func (p *Pass) lostSteps(begins []int64) int {
 }
 
 // recurrence infers the beginnings of steps from the most common number of allocations per site: most sites of a loop
-// allocate once in each iteration, and the others agree less with each other. A line counts at most minRecurrence of its call
-// paths, because a line with many may allocate equally often through several by chance.
+// allocate once in each iteration, and the others agree less with each other. Call paths of a line count as one if most of them
+// do not agree: a line with many may allocate equally often through several by chance.
 func (p *Pass) recurrence() []int64 {
 	h := p.histories
-	type key struct {
-		place lifetime.Place
-		n     int
-	}
-	often, ofLine := map[int]int{}, map[key]int{} // number of sites by number of allocations
+	paths, equal := map[lifetime.Place]int{}, map[lifetime.Place]map[int]int{} // of a line: all, and by number of allocations
 	for _, site := range h.order {
-		n := len(h.sites[site].buffers)
-		if at := (key{p.PlaceOf(site), n}); n >= leastSteps && ofLine[at] < minRecurrence {
-			ofLine[at]++
-			often[n]++
+		n, at := len(h.sites[site].buffers), p.PlaceOf(site)
+		if n < leastSteps {
+			continue
+		}
+		paths[at]++
+		if equal[at] == nil {
+			equal[at] = map[int]int{}
+		}
+		equal[at][n]++
+	}
+	often := map[int]int{} // number of sites by number of allocations
+	for at, counts := range equal {
+		for n, sites := range counts {
+			if 2*sites < paths[at] {
+				sites = 1
+			}
+			often[n] += sites
 		}
 	}
 	counts := slices.SortedFunc(maps.Keys(often), func(x, y int) int {
