@@ -21,7 +21,7 @@ const maxFailures = 10_000
 
 // Read reads the texts about failed allocations in a log into b. It fails with ErrNone if there are none.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[figures]*failure{}}
+	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[figures]*failure{}, noticed: map[string]context{}}
 	r.in.fill()
 	if detectSrun(r.in.buf) {
 		r.prefixes = append(append([]prefix{}, prefixes...), srun)
@@ -58,6 +58,9 @@ type reader struct {
 	first    int64 // the rank that failed first, plus 1; 0 = not named
 	known    map[figures]*failure
 	left     int64 // buffers in the model so far
+
+	noticed map[string]context // the last of each writer
+	last    context            // the last of all
 }
 
 // patience is the number of lines after which open texts are closed if their writers wrote nothing more.
@@ -73,6 +76,7 @@ func (r *reader) all() {
 		clean := plain(piece)
 		if r.open == 0 { // most lines with a token open nothing
 			if k, _, _ := opener(clean); k == terminated {
+				r.notice(clean, line)
 				continue
 			}
 		}
@@ -181,7 +185,7 @@ func (r *reader) close(w *writer) {
 	if f == nil {
 		return
 	}
-	f.writer, f.frames, f.lastRequested = w, m.frames, f.requested
+	f.writer, f.frames, f.lastRequested, f.context = w, m.frames, f.requested, r.contextOf(w)
 	if r.repeats(f) {
 		return
 	}

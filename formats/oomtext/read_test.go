@@ -261,3 +261,19 @@ func TestHostile(t *testing.T) {
 		t.Error(len(c.Spaces))
 	}
 }
+
+// TestContext: what a process printed before about its memory is part of the answer, that of its own rank first.
+func TestContext(t *testing.T) {
+	oom := "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.32 GiB of which 8.94 MiB is free. Of the allocated memory 77.60 GiB is allocated by PyTorch, and 17.20 MiB is reserved by PyTorch but unallocated.\n"
+	for text, want := range map[string]string{
+		"(VllmWorker rank=0 pid=4121) INFO 07-22 10:02:11 [gpu_worker.py:227] Available KV cache memory: 8.11 GiB\nINFO x memory\n(VllmWorker rank=0 pid=4121) " + oom:                                   "line 1 says: Available KV cache memory: 8.11 GiB",
+		"[rank0]: [x] MA 0.58 GB         Max_MA 26.38 GB         CA 26.71 GB         Max_CA 27 GB \n[rank1]: MA 9.58 GB         Max_MA 9.38 GB         CA 9.71 GB         Max_CA 9 GB \n[rank0]: " + oom: "line 1 says: MA 0.58 GB Max_MA 26.38 GB CA 26.71 GB Max_CA 27 GB",
+		"[Rank 0] (after 10 iterations) memory (MB) | allocated: 3103.1 | max allocated: 4200.5 | reserved: 4608.0 | max reserved: 4608.0\n" + oom:                                                       "line 1 says: memory (MB) | allocated: 3103.1 | max allocated: 4200.5 | reserved: 4608.0 | max reserved: 4608.0",
+		"nothing about it\n" + oom: "",
+	} {
+		all := failuresOf(t, text)
+		if len(all) != 1 || all[0].Context != want {
+			t.Errorf("%.60q: %+v, want %q", text, all, want)
+		}
+	}
+}

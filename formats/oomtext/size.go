@@ -75,6 +75,8 @@ type failure struct {
 
 	writer *writer
 	frames []frame // of its traceback, innermost first
+
+	context string // what was printed before about the memory
 }
 
 // buffer is a block that a text lists, or several of one size.

@@ -184,6 +184,9 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bo
 	}
 	if m.Failure != nil {
 		out.Line = &state.Line
+		if strings.Contains(m.Text, "KV ") && why.Reason == leak.ReasonExhausted {
+			out.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
+		}
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((leak.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
@@ -229,6 +232,9 @@ func contextOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) string {
 	var parts []string
 	if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); m.Failure == nil && op != "" && op != SiteName(t, &s.SpaceInfo, m.Site) {
 		parts = append(parts, "operator "+op)
+	}
+	if m.Failure != nil && m.Text != "" {
+		parts = append(parts, m.Text)
 	}
 	if m.Stream != 0 {
 		parts = append(parts, "on stream "+strconv.FormatInt(m.Stream, 10))
