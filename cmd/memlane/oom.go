@@ -22,7 +22,7 @@ func oomCommand() *cli.Command {
 			"  kubectl logs trainer-0 | memlane oom -\n" +
 			"  memlane oom --capacity 15.75GiB step.hlo.pb\n" +
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
-		Flags:  captureFlags(&cli.StringFlag{Name: "capacity", Usage: "also programs that need more than `SIZE`, such as 15.75GiB"}, jsonFlag()),
+		Flags:  captureFlags(&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, such as 15.75GiB: explains\nalso programs that need more"}, jsonFlag()),
 		Action: oom,
 	}
 }
@@ -38,16 +38,16 @@ func oom(c *cli.Context) error {
 			return err
 		}
 	}
-	out := answer.OOMs{Schema: answer.Schema, OOMs: []answer.Failure{}}
+	all := []answer.Failure{}
 	var near []answer.Failure // inferred ones
 	last := ""
 	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
 		last = capture.Name()
-		out.OOMs = append(out.OOMs, answer.OOMsOf(capture, capture.Spaces)...)
+		all = append(all, answer.OOMsOf(capture, capture.Spaces, capacity)...)
 		if capacity > 0 {
-			out.OOMs = append(out.OOMs, answer.TooLarge(capture, capacity)...)
+			all = append(all, answer.TooLarge(capture, capacity)...)
 		}
-		if len(out.OOMs) == 0 {
+		if len(all) == 0 {
 			near = append(near, answer.NearLimit(capture)...)
 		}
 		return nil
@@ -55,15 +55,15 @@ func oom(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(out.OOMs) == 0 {
-		out.OOMs = append(out.OOMs, near...)
+	if len(all) == 0 {
+		all = append(all, near...)
 	}
-	answer.SortFailures(out.OOMs)
-	if len(out.OOMs) == 0 {
+	if len(all) == 0 {
 		return &lifetime.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
 	}
+	out := answer.NewOOMs(all)
 	if c.Bool("json") {
 		return model.WriteJSON(c.App.Writer, out)
 	}
-	return text.OOMs(c.App.Writer, &out, styleOf(c.App.Writer))
+	return text.OOMs(c.App.Writer, out, styleOf(c.App.Writer))
 }

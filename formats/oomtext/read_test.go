@@ -63,7 +63,7 @@ func mustRead(t testing.TB, text string) *lifetime.Capture {
 func failuresOf(t testing.TB, text string) []answer.Failure {
 	t.Helper()
 	c := mustRead(t, text)
-	return answer.OOMsOf(c, c.Spaces)
+	return answer.OOMsOf(c, c.Spaces, 0)
 }
 
 // TestGolden compares the whole model of the captures with their native text.

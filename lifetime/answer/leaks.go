@@ -86,7 +86,7 @@ func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *
 		out.Verdict = units.Plural(len(found), "finding") + " by the rules of " + rules
 		return out
 	}
-	out.OOMs = OOMsOf(c, c.Spaces)
+	out.OOMs = OOMsOf(c, c.Spaces, 0)
 	out.adviseAlike(found)
 	out.judge(c)
 	return out

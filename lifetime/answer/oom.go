@@ -28,7 +28,7 @@ type Failure struct {
 	Times  int64  `json:"times"`  // how often the same failure was printed
 	At     int64  `json:"at"`     // instant
 	Rank   *int64 `json:"rank"`   // rank of the process; null if unknown
-	First  bool   `json:"first"`  // the launcher names its process as the first that failed
+	First  bool   `json:"first"`  // its process was the first that failed, by the launcher's words or by the clock of several recordings
 	Device string `json:"device"` // cuda:0, tpu, cpu; empty if unknown
 
 	RequestedBytes    *int64 `json:"requested_bytes"`            // size of the request; in texts of PyTorch rounded up to a segment
@@ -109,10 +109,15 @@ const (
 	maxJudged  = 4
 )
 
-// OOMsOf describes the failed allocations of some spaces of a capture.
-func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space) []Failure {
+// OOMsOf describes the failed allocations of some spaces of a capture. capacity is that of their device in bytes; 0 = as recorded.
+func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Failure {
 	all := []Failure{}
 	for _, s := range spaces {
+		if capacity > 0 && s.Limit == 0 && !static(&s.SpaceInfo) {
+			limited := *s
+			limited.Limit = capacity
+			s = &limited
+		}
 		whole := max(leastWhole, mostWork/(len(s.Buffers)+1))
 		judged := 0
 		for i := range s.Marks {
@@ -130,16 +135,35 @@ func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space) []Failure {
 // did not survive, by time. Failures of several captures keep the order of the captures, unless all have a clock.
 func SortFailures(all []Failure) {
 	clock := !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
+	files := map[string]int{} // in order of appearance
+	for i := range all {
+		if _, ok := files[all[i].File]; !ok {
+			files[all[i].File] = len(files)
+		}
+	}
 	slices.SortStableFunc(all, func(x, y Failure) int {
 		order := cmp.Or(last(!x.First, !y.First), last(x.Reason == string(leak.ReasonSurvived), y.Reason == string(leak.ReasonSurvived)))
 		switch {
-		case order != 0 || !clock && x.File != y.File:
+		case order != 0:
 			return order
+		case !clock && x.File != y.File:
+			return cmp.Compare(files[x.File], files[y.File])
 		case x.Line != nil && y.Line != nil:
 			return cmp.Compare(*x.Line, *y.Line)
 		}
 		return cmp.Compare(x.At, y.At)
 	})
+}
+
+// NewOOMs returns the answer for the failures of all captures. Of several recordings with a clock, the first failure that was not
+// survived is marked.
+func NewOOMs(all []Failure) *OOMs {
+	SortFailures(all)
+	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
+	if clock && all[0].Reason != string(leak.ReasonSurvived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
+		all[0].First = true
+	}
+	return &OOMs{Schema, all}
 }
 
 // last compares values so that those with true come last.

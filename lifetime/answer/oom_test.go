@@ -69,7 +69,7 @@ func (p *program) failures(t *testing.T) []answer.Failure {
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
-	return answer.OOMsOf(c, c.Spaces)
+	return answer.OOMsOf(c, c.Spaces, 0)
 }
 
 // TestReasons: the reason of a recorded failure follows from the state at the failed request, whatever is freed later.
@@ -88,6 +88,14 @@ func TestReasons(t *testing.T) {
 		"limit": func(p *program) {
 			p.alloc("model", 500*mib)
 			p.fail("forward", 200*mib, 500*mib)
+		},
+		"fragmented": func(p *program) { // although the program also has a limit
+			for range 20 {
+				p.alloc("keep", 20*mib)
+				p.free(p.alloc("drop", 20*mib))
+				p.alloc("keep", 2*mib)
+			}
+			p.fail("forward", 60*mib, 500*mib)
 		},
 		"survived": func(p *program) {
 			p.alloc("model", 900*mib)
@@ -143,6 +151,41 @@ func TestFirstFatal(t *testing.T) {
 	want := "fatal (train.py:7) exhausted 40 1, cleanup (train.py:7) exhausted 0 1, batch64 (train.py:7) survived 0 0"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+}
+
+// TestCapacity: with the capacity of the device, what others hold is known.
+func TestCapacity(t *testing.T) {
+	p := newProgram()
+	p.alloc("model", 500*mib)
+	p.fail("forward", 200*mib, 100*mib)
+	c, err := p.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for capacity, want := range map[int64]string{0: "exhausted 600", 600 * mib: "exhausted 600", 1024 * mib: "outside 1024"} {
+		f := answer.OOMsOf(c, c.Spaces, capacity)[0]
+		if got := fmt.Sprintf("%s %d", f.Reason, *f.CapacityBytes/mib); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestFirstRank: of the recordings of several ranks, the first failure by their clocks is the answer.
+func TestFirstRank(t *testing.T) {
+	var all []answer.Failure
+	for rank, late := range []int64{9000, 3000, 5000} {
+		p := newProgram()
+		p.t = late
+		p.alloc("model", 900*mib)
+		p.fail("forward", 200*mib, 100*mib)
+		f := p.failures(t)[0]
+		f.File = fmt.Sprint("rank", rank)
+		all = append(all, f)
+	}
+	out := answer.NewOOMs(all)
+	if out.OOMs[0].File != "rank1" || !out.OOMs[0].First || out.OOMs[1].First || out.OOMs[1].File != "rank2" {
+		t.Errorf("%+v", out.OOMs)
 	}
 }
 

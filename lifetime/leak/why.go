@@ -182,8 +182,6 @@ func ofRecording(s *lifetime.Space, f *lifetime.Failure, m *lifetime.Mark) Why {
 		return Why{ReasonLarger, 0.95}
 	case s.Device == "cpu":
 		return Why{ReasonHost, 0.8}
-	case m.Free >= segmentFor(m.Requested):
-		return Why{ReasonLimit, 0.8}
 	case m.Free >= 0 && m.Requested > reachable:
 		if f.Capacity > 0 && f.Capacity-reachable >= m.Requested {
 			return Why{ReasonOutside, 0.8}
@@ -191,8 +189,12 @@ func ofRecording(s *lifetime.Space, f *lifetime.Failure, m *lifetime.Mark) Why {
 		return Why{ReasonLarger, 0.9}
 	case idle >= m.Requested && idle > usable.Total && float64(idle) >= freeShare*float64(f.Reserved):
 		return Why{ReasonPrivatePools, 0.85}
-	case usable.Total >= m.Requested && usable.Largest < m.Requested:
+	case usable.Total >= m.Requested && usable.Largest < m.Requested && share >= freeShare:
 		return Why{ReasonFragmented, 0.95}
+	case m.Free >= segmentFor(m.Requested): // refused, although the device had it
+		return Why{ReasonLimit, 0.8}
+	case usable.Total >= m.Requested && usable.Largest < m.Requested:
+		return Why{ReasonFragmented, 0.9}
 	case f.Unallocated >= m.Requested && usable.Largest < m.Requested && share >= freeShare: // of other streams or of the other size class
 		return Why{ReasonFragmented, 0.7}
 	case f.Unallocated+max(m.Free, 0) >= m.Requested && f.LargestFree < m.Requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved):

@@ -33,7 +33,7 @@ func (p *Page) failures(all []answer.Failure) {
 	index := map[string]int{}
 	for i := range all {
 		f := &all[i]
-		key := strings.Join([]string{f.File, f.Source, f.Program, f.Reason, f.Lines()[0].Text}, "\x00")
+		key := strings.Join([]string{f.Source, f.Program, f.Reason, f.Lines()[0].Text}, "\x00")
 		k, ok := index[key]
 		if !ok {
 			k = len(groups)
@@ -64,6 +64,9 @@ func (p *Page) failure(f *answer.Failure, alike []*answer.Failure) {
 	var names []string
 	for _, other := range alike[:min(len(alike), maxFailures)] {
 		name := other.Space
+		if other.File != f.File {
+			name += " of " + other.File
+		}
 		if other.Line != nil {
 			name += fmt.Sprintf(" in line %d", *other.Line)
 		}

@@ -110,7 +110,7 @@ func documentOf(c Capture, place []places) document {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
 	}
 	const most = 8 // failures
-	failures := answer.OOMsOf(c.Capture, c.Spaces)
+	failures := answer.OOMsOf(c.Capture, c.Spaces, 0)
 	for i := range failures[:min(len(failures), most)] {
 		o := oom{Head: failures[i].Head()}
 		for _, l := range failures[i].Lines() {
