@@ -105,7 +105,7 @@ const maxHeld = 20
 // reading the space again.
 const (
 	leastWhole = 8
-	mostWork   = 100_000_000 // buffers to look at
+	mostWork   = 10_000_000 // buffers to look at
 	maxJudged  = 4
 )
 
@@ -118,12 +118,13 @@ func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Fai
 			limited.Limit = capacity
 			s = &limited
 		}
-		whole := max(leastWhole, mostWork/(len(s.Buffers)+1))
-		judged := 0
+		most := max(leastWhole, mostWork/(len(s.Buffers)+1))
+		whole, judged := map[bool]int{}, 0 // survived ones apart: they must not hide the one that ended the program
 		for i := range s.Marks {
 			if m := &s.Marks[i]; m.Kind == lifetime.OOM {
-				all = append(all, failureOf(&c.Tables, s, m, whole > 0, &judged))
-				whole--
+				survived := leak.Survived(s, m)
+				all = append(all, failureOf(&c.Tables, s, m, whole[survived] < most, &judged))
+				whole[survived]++
 			}
 		}
 	}
@@ -185,14 +186,45 @@ func figureOf(n int64) *int64 {
 	return &n
 }
 
-// failureOf describes one failure; only the request unless whole. judged counts the failures that were judged.
+// failureOf describes one failure; only the request and whether it was survived unless whole. judged counts the failures that were
+// judged.
 func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bool, judged *int) Failure {
 	state, why := lifetime.UnknownFailure(""), leak.Why{Reason: leak.ReasonUnknown}
-	if whole {
+	switch {
+	case whole:
 		state, why = leak.StateAt(s, m), leak.WhyFailed(s, m)
-	} else if m.Failure != nil {
+	case m.Failure != nil:
 		state = *m.Failure
 	}
+	if !whole && leak.Survived(s, m) {
+		why = leak.Why{Reason: leak.ReasonSurvived, Confidence: 0.9}
+	}
+	out := figuresOf(t, s, m, &state)
+	out.setReason(why.Reason, why.Confidence)
+	switch {
+	case state.Absurd:
+		out.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
+	case m.Failure != nil && strings.Contains(m.Text, "KV ") && why.Reason == leak.ReasonExhausted:
+		out.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
+	}
+	out.Next = nextStep(&out, m.Failure == nil)
+	if !whole {
+		return out
+	}
+	out.Context = contextOf(t, s, m)
+	out.held(t, s, m)
+	if static(&s.SpaceInfo) {
+		out.remedies(t, s)
+	}
+	if m.Failure == nil && why.Reason != leak.ReasonSurvived && *judged < maxJudged {
+		*judged++
+		judgeRecording(t, s, m, &out)
+	}
+	return out
+}
+
+// figuresOf returns a failure with its figures and its requester.
+func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) Failure {
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
 		First: state.First, Device: s.Device, Absurd: state.Absurd, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
@@ -202,15 +234,10 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bo
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
 		axis: s.Axis,
 	}
-	out.setReason(why.Reason, why.Confidence)
-	if state.Absurd {
-		out.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
-	}
 	if m.Failure != nil {
 		out.Line = &state.Line
-		if strings.Contains(m.Text, "KV ") && why.Reason == leak.ReasonExhausted {
-			out.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
-		}
+	} else if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
+		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((leak.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
@@ -224,26 +251,8 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bo
 		callers := callersOf(t, m.Site)
 		out.Callers = strings.Join(callers[:min(len(callers), maxCallers)], ", ")
 	}
-	out.Context = contextOf(t, s, m)
 	if static(&s.SpaceInfo) {
 		out.Program = cmp.Or(s.Module, "a program without a name")
-	}
-	out.Next = nextStep(&out, m.Failure == nil)
-	if !whole {
-		return out
-	}
-	out.held(t, s, m)
-	if static(&s.SpaceInfo) {
-		out.remedies(t, s)
-	}
-	if m.Failure == nil {
-		if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
-			out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
-		}
-		if why.Reason != leak.ReasonSurvived && *judged < maxJudged {
-			*judged++
-			judgeRecording(t, s, m, &out)
-		}
 	}
 	return out
 }
@@ -273,30 +282,8 @@ func contextOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) string {
 
 // held adds who held memory, and the buffers that a text lists.
 func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) {
-	type key struct{ name, category string }
-	index := map[key]int{}
-	for i, r := range s.Breakdown(m.Begin) {
-		if s.UsageOnly() {
-			break
-		}
-		k := key{cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site)), t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose)}
-		if static(&s.SpaceInfo) {
-			k.name += "\x00" + strconv.Itoa(i) // buffers stay apart
-		}
-		n, ok := index[k]
-		if !ok {
-			n = len(f.Holders)
-			index[k] = n
-			f.Holders = append(f.Holders, Holder{Category: k.category, Name: strings.SplitN(k.name, "\x00", 2)[0], site: r.Site})
-		}
-		f.Holders[n].Bytes = units.AddSat(f.Holders[n].Bytes, r.Bytes)
-		f.Holders[n].Buffers += r.Count
-	}
-	slices.SortStableFunc(f.Holders, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	f.sumCategories()
-	f.Holders = f.Holders[:min(len(f.Holders), maxHeld)]
-	for i := range f.Holders {
-		f.Holders[i].Site = siteOf(t, &s.SpaceInfo, f.Holders[i].site)
+	if !s.UsageOnly() {
+		f.holders(t, s, s.Breakdown(m.Begin))
 	}
 	if m.Failure == nil {
 		return
@@ -305,7 +292,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 	if len(f.Holders) == 1 && len(live) > 0 && s.Buffers[live[0]].Site == 0 {
 		f.BySize = bySize(s, live)
 	}
-	live = slices.DeleteFunc(live, func(i int) bool { return s.BufNotes != nil && s.BufNotes[i] != 0 }) // sums
+	live = slices.DeleteFunc(live, func(i int) bool { return !isBuffer(s, i) })
 	if !static(&s.SpaceInfo) {
 		slices.SortStableFunc(live, func(x, y int) int { return cmp.Compare(s.Buffers[y].Size, s.Buffers[x].Size) })
 	}
@@ -318,6 +305,35 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 			buffer.PaddingBytes = &padding
 		}
 		f.Buffers = append(f.Buffers, buffer)
+	}
+}
+
+// holders sums up rows by name and category. The buffers of a compiled program stay apart.
+func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime.Row) {
+	type key struct {
+		name, category string
+		row            int
+	}
+	index := map[key]int{}
+	for i, r := range rows {
+		k := key{name: cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site)), category: t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose)}
+		if static(&s.SpaceInfo) {
+			k.row = i
+		}
+		n, ok := index[k]
+		if !ok {
+			n = len(f.Holders)
+			index[k] = n
+			f.Holders = append(f.Holders, Holder{Category: k.category, Name: k.name, site: r.Site})
+		}
+		f.Holders[n].Bytes = units.AddSat(f.Holders[n].Bytes, r.Bytes)
+		f.Holders[n].Buffers += r.Count
+	}
+	slices.SortStableFunc(f.Holders, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	f.sumCategories()
+	f.Holders = f.Holders[:min(len(f.Holders), maxHeld)]
+	for i := range f.Holders {
+		f.Holders[i].Site = siteOf(t, &s.SpaceInfo, f.Holders[i].site)
 	}
 }
 

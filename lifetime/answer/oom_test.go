@@ -154,6 +154,24 @@ func TestFirstFatal(t *testing.T) {
 	}
 }
 
+// TestManyFailures: the costs of many failures do not grow with their square, and those that were survived do not hide the one that
+// ended the program.
+func TestManyFailures(t *testing.T) {
+	p := newProgram()
+	p.alloc("model", 900*mib)
+	for range 20_000 {
+		p.fail("retry", 200*mib, 100*mib)
+		small := p.alloc("retry", 50*mib)
+		p.free(small)
+		p.release(small)
+	}
+	p.fail("fatal", 300*mib, 100*mib)
+	all := p.failures(t)
+	if len(all) != 20_001 || all[0].Asked != "fatal (train.py:7)" || all[0].Reason != "exhausted" || all[0].Proof == nil || all[20_000].Reason != "survived" {
+		t.Errorf("%d failures, the first is %+v", len(all), all[0])
+	}
+}
+
 // TestCapacity: with the capacity of the device, what others hold is known.
 func TestCapacity(t *testing.T) {
 	p := newProgram()

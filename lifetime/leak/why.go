@@ -236,6 +236,14 @@ func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable lifetime.Holes, idle i
 	return usable, idle
 }
 
+// Survived reports whether the program went on after a failed allocation, as far as the text or the recording shows.
+func Survived(s *lifetime.Space, m *lifetime.Mark) bool {
+	if m.Failure != nil {
+		return m.Failure.Survived
+	}
+	return wentOn(s, m)
+}
+
 // wentOn reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
 // call site, or began another step. What exception handlers allocate is less.
 func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
