@@ -22,6 +22,8 @@ type judge struct {
 
 	until *lifetime.Space // the recording up to the failure
 	leaks []leak.Finding  // confirmed ones, in until
+
+	fitted bool // with another setting the request would have fitted
 }
 
 // judgeRecording completes the answer for a recorded failure.
@@ -38,11 +40,11 @@ func judgeRecording(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, f *
 			j.leaks = append(j.leaks, found)
 		}
 	}
-	j.nameLeak()
 	j.holding()
-	if f.Reason != string(leak.ReasonLeak) && f.Reason != string(leak.ReasonLimit) && f.Reason != string(leak.ReasonLarger) {
+	if f.Reason != string(leak.ReasonLimit) && f.Reason != string(leak.ReasonLarger) {
 		j.replay()
 	}
+	j.nameLeak()
 }
 
 // credible reports whether a leak may be named as a cause. A program that fails while it loads a model or fills its first forward
@@ -125,8 +127,8 @@ func (j *judge) nameLeak() {
 	fits := units.AddSat(leaked, units.AddSat(unallocated, max(j.m.Free, 0))) >= j.m.Requested
 	switch leak.Reason(j.f.Reason) {
 	case leak.ReasonExhausted, leak.ReasonLimit, leak.ReasonOutside:
-	case leak.ReasonFragmented:
-		fits = fits && leaked >= unallocated
+	case leak.ReasonFragmented: // unless the leak weighs more than the request, and than the pieces if a setting would have joined them
+		fits = leaked >= j.m.Requested && (!j.fitted || leaked >= unallocated)
 	default:
 		return
 	}
@@ -134,6 +136,7 @@ func (j *judge) nameLeak() {
 		return
 	}
 	j.f.setReason(leak.ReasonLeak, top.Confidence)
+	j.f.Next = nextStep(j.f, true)
 	j.f.Why = "a leak filled the memory"
 	j.f.Advice = "Fix the leak in " + name + "."
 	if len(top.Suggestions) > 0 {
@@ -265,6 +268,7 @@ func confOf(s, own replay.Settings) string {
 // proved sets the advice and its proof.
 func (j *judge) proved(s replay.Settings, law *replay.Law) {
 	proof := fmt.Sprintf("with %s it would have fit, replayed exactly (%d of %d addresses)", confOf(s, replay.Default()), law.Equal, law.Addresses)
+	j.fitted = true
 	advice := "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
 	switch {
 	case j.f.Reason == string(leak.ReasonExhausted) && float64(valueOf(j.f.UnallocatedBytes)) >= freeEnough*float64(valueOf(j.f.ReservedBytes)):
