@@ -67,20 +67,17 @@ func ReadText(file string, in io.Reader, b *build.Builder) error {
 	return addSpaces(&t.p, b, Module{Name: moduleOf(file), Source: source})
 }
 
-// moduleOf returns the name of the program by the name of its dump: "module_0012.jit_loop.cpu_after_optimizations-...".
+// moduleOf returns the name of the program by the name of its dump: "module_0012.jit_loop.cpu_after_optimizations-...". The text does
+// not have it.
 func moduleOf(file string) string {
-	base := filepath.Base(file)
-	if m := dumpName.FindStringSubmatch(base); m != nil && m[1] != "0" {
-		return fmt.Sprintf("%s(%s)", m[2], m[1])
-	} else if m != nil {
+	m := dumpName.FindStringSubmatch(filepath.Base(file))
+	switch {
+	case m == nil:
+		return "program"
+	case m[1] == "0":
 		return m[2]
 	}
-	for _, end := range []string{".buffer-assignment", "-buffer-assignment", ".memory-usage-report", "-memory-usage-report"} {
-		if name, _, ok := strings.Cut(base, end); ok {
-			return name
-		}
-	}
-	return base
+	return fmt.Sprintf("%s(%s)", m[2], m[1])
 }
 
 // textValue is what a text says about a value besides its place.
