@@ -106,7 +106,7 @@ func (f *Failure) there() string {
 		add(&f.ReleasedBytes, "%s given back right before to make room")
 	}
 	if f.Retries > 0 {
-		parts = append(parts, units.Plural(f.Retries, "earlier request")+" fitted only after it gave memory back")
+		parts = append(parts, units.Plural(f.Retries, "earlier request")+" fitted only after the allocator gave memory back")
 	}
 	if parts == nil {
 		return "the text does not say"
