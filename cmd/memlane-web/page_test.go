@@ -195,6 +195,25 @@ func TestCompare(t *testing.T) {
 	p.WaitFor("document.querySelector('.verdict')?.textContent.startsWith('The peak grew')")
 }
 
+// TestCompressed opens a compressed profile, which the reader reads twice: its content goes
+// into a temporary file, which is in the memory of the worker.
+func TestCompressed(t *testing.T) {
+	h, chromium := startHost(t), browser.Start(t)
+	file := filepath.Join(t.TempDir(), "tf_leak.xplane.pb.gz")
+	pack(t, file, "../../testdata/xplane/tf_leak.xplane.pb")
+	p := h.open(t, chromium)
+	choose(p, file)
+	for _, address := range []string{"/api/info", "/api/leaks", "/api/peak?at=end", "/api/model?capture=0"} {
+		if got, want := fromAPI(p, address), serverAnswer(t, address, file); got != want {
+			t.Errorf("%s is not that of memlane", address)
+		}
+	}
+	refused := browser.Eval[string](p, "memlane.answer('/api/peak?when=end').catch((e) => e.message)")
+	if want := "unknown parameter \"when\"; known are: token, at"; refused != want {
+		t.Errorf("a wrong parameter: %q, want %q", refused, want)
+	}
+}
+
 // pack writes a compressed copy of a file.
 func pack(t *testing.T, to, from string) {
 	t.Helper()

@@ -107,7 +107,7 @@ func TestFailures(t *testing.T) {
 	p.Set("window.dropped = new DataTransfer(); dropped.items.add(new File(['memlane native 2\\nsource format=\"x\" producer=\"y\"\\nspace source=0 axis=\"time\" begin=0 end=+10\\nbuffer +1 +3 0x200 512 512\\n'], 'dropped.native'));" +
 		"document.querySelector('.drop').dispatchEvent(new DragEvent('drop', {dataTransfer: dropped, bubbles: true, cancelable: true}))")
 	p.WaitFor("globalThis.memlane?.captures[0].name === 'dropped.native'")
-	p.Set("local.choose([new File([new Uint8Array(64 << 20)], 'large')]); document.querySelector('.loading button').click()")
+	p.Set("local.choose([new File([new Uint8Array(64 << 20)], 'large')]); document.querySelector('.reading button').click()")
 	p.WaitFor("!!document.querySelector('.choose')")
 	if browser.Eval[bool](p, "!!document.querySelector('[role=alert]')") {
 		t.Error("cancelling is an error")

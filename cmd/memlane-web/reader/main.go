@@ -4,7 +4,7 @@
 // and answers, compiled to WebAssembly. worker.js runs it in a Web Worker, one for each
 // choice of captures, so that closing the worker frees all memory.
 //
-// The worker sets the global list chosen, of the files of the user. reader posts messages:
+// The global function choose(files) starts it, with files of the user. It posts messages:
 //
 //   - {file, read, size}: progress, in bytes;
 //   - {step}: what it does after reading;
@@ -37,7 +37,12 @@ var errLarge = errors.New("it needs more memory than a browser gives a page")
 
 func main() {
 	debug.SetMemoryLimit(maxMemory)
-	captures, err := read(js.Global().Get("chosen"))
+	chosen := make(chan js.Value, 1)
+	js.Global().Set("choose", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		chosen <- args[0]
+		return nil
+	}))
+	captures, err := read(<-chosen)
 	if err == nil {
 		post("step", "preparing the page")
 		err = web.Parts(captures, func(p web.Part) error {

@@ -25,7 +25,8 @@ const pause = 200; // ms; browsers block pages that write their address at every
 export function write(fields) {
   shown = link(fields);
   clearTimeout(waiting);
-  waiting = setTimeout(() => { if (shown !== location.hash) history.replaceState(history.state, '', shown); }, pause);
+  const now = location.hash; // if a link changes it meanwhile, follow comes next
+  waiting = setTimeout(() => { if (now === location.hash && shown !== now) history.replaceState(history.state, '', shown); }, pause);
 }
 
 // follow calls go for every address that write did not write: links and Back. It ends with

@@ -5,16 +5,17 @@
 import {App} from './app.js';
 import {captures, unpack} from './decode.js';
 import {button, el, replace} from './dom.js';
+import {setTheme} from './theme.js';
 import {progress} from './watch.js';
 
-const program = 'memlane.wasm.gz';
+const file = 'memlane.wasm.gz';
 const privacy = 'Captures stay on this machine: they are read inside this browser. ' +
   'This page has forbidden itself all connections (Content-Security-Policy: connect-src \'none\').';
 
 // load returns the compiled program. Some servers decompress the file, others do not.
 async function load() {
-  const answer = await fetch(program);
-  if (!answer.ok) throw new Error(`${program}: ${answer.status} ${answer.statusText}`);
+  const answer = await fetch(file);
+  if (!answer.ok) throw new Error(`${file}: ${answer.status} ${answer.statusText}`);
   const reader = answer.body.getReader();
   const first = await reader.read();
   const rest = new ReadableStream({
@@ -25,13 +26,19 @@ async function load() {
   return WebAssembly.compileStreaming(new Response(packed ? rest.pipeThrough(new DecompressionStream('gzip')) : rest, {headers: {'Content-Type': 'application/wasm'}}));
 }
 
-// Reader reads captures in a worker of its own.
+// Reader reads captures in a worker of its own. The worker starts at once and waits for files.
 class Reader {
-  constructor(script, compiled, files, show) {
+  constructor(script, compiled) {
     this.parts = new Map();
     this.asked = [];
     this.worker = new Worker(script);
-    this.done = new Promise((resolve, reject) => {
+    this.worker.postMessage({program: compiled});
+  }
+
+  // read reads files. show gets the status.
+  read(files, show) {
+    this.worker.postMessage({files});
+    return new Promise((resolve, reject) => {
       const status = {state: 'reading'};
       this.cancel = () => { this.close(); reject(new Canceled()); };
       this.worker.onerror = (e) => reject(new Error(e.message));
@@ -43,7 +50,6 @@ class Reader {
         else show(Object.assign(status, {step: undefined}, data));
       };
     });
-    this.worker.postMessage({program: compiled, files});
   }
 
   // has and take give the parts to captures of decode.js.
@@ -86,20 +92,23 @@ class Local {
     this.input = el('input', {type: 'file', multiple: true, hidden: true, onchange: () => { this.choose([...this.input.files]); this.input.value = ''; }});
     document.body.append(this.input);
     addEventListener('dragover', (e) => e.preventDefault());
-    addEventListener('drop', (e) => { e.preventDefault(); if (this.program) this.choose([...e.dataTransfer.files]); });
+    addEventListener('drop', (e) => { e.preventDefault(); if (this.newReader) this.choose([...e.dataTransfer.files]); });
     addEventListener('popstate', (e) => this.went(e.state));
   }
 
   async start() {
     replace(this.main, el('p', {class: 'loading', role: 'status'}, 'loading memlane …'));
+    let program;
     try {
-      this.program = await load();
+      program = await load();
     } catch (error) {
       replace(this.main, el('p', {class: 'empty', role: 'alert'}, location.protocol === 'file:' ? 'A page on disk cannot load its program. Serve this folder, for example with: python3 -m http.server' : `memlane cannot be loaded: ${error.message}`));
       return;
     }
     document.head.append(el('meta', {'http-equiv': 'Content-Security-Policy', content: 'connect-src \'none\''}));
-    this.script = URL.createObjectURL(new Blob([await unpack('worker')], {type: 'text/javascript'})); // has the policy of this moment
+    const script = URL.createObjectURL(new Blob([await unpack('worker')], {type: 'text/javascript'})); // has the policy of this moment
+    this.newReader = () => new Reader(script, program);
+    this.next = this.newReader();
     history.replaceState({opened: none}, '', location.pathname);
     this.open(none);
     document.body.dataset.ready = 'true';
@@ -129,11 +138,12 @@ class Local {
       this.welcome();
       return;
     }
-    const state = el('div');
-    replace(this.main, el('section', {class: 'loading'}, state, button('Cancel', 'stop reading', () => reader.cancel())));
-    const reader = this.reader = new Reader(this.script, this.program, files, (status) => replace(state, progress(status)));
+    const state = el('div', {}, progress({state: 'reading', file: files[0].name, read: 0, size: files[0].size}));
+    replace(this.main, el('section', {class: 'reading'}, state, button('Cancel', 'stop reading', () => reader.cancel())));
+    const reader = this.reader = this.next ?? this.newReader();
+    this.next = null;
     try {
-      await reader.done;
+      await reader.read(files, (status) => replace(state, progress(status)));
       const all = await captures(reader);
       if (this.reader !== reader) return; // another choice was made meanwhile
       const app = this.app = new App(all, this.main, [button('open …', `other captures; or drop them here. ${privacy}`, () => this.input.click())]);
@@ -141,10 +151,13 @@ class Local {
       await app.start();
       app.ready = performance.now();
       globalThis.memlane = app; // for the console and for tests
+      this.next ??= this.newReader();
       document.title = `${all.map((c) => c.name).join(', ')} · memlane`;
     } catch (error) {
       if (this.reader !== reader) return;
       this.close();
+      this.shown = none; // Back must not read it again
+      history.replaceState({opened: none}, '');
       this.welcome(error instanceof Canceled ? null : error, files);
     }
   }
@@ -175,6 +188,7 @@ function failure(error, files) {
 }
 
 async function start() {
+  setTheme(matchMedia('(prefers-color-scheme: dark)').matches);
   const main = el('main');
   document.body.append(main);
   const formats = JSON.parse(new TextDecoder().decode(await unpack('formats')));

@@ -35,10 +35,10 @@ function warn(text) {
   notice.textContent = text;
 }
 
-// progress shows the status of reading: bytes of a file, or an error.
+// progress shows the status of reading: bytes of a file, the step after that, or an error.
 export function progress(status) {
   if (status.state === 'failed') return el('p', {class: 'empty', role: 'alert'}, status.error);
   const share = status.size > 0 ? Math.min(1, status.read / status.size) : null;
-  return el('div', {class: 'loading'}, el('p', {role: 'status'}, `reading ${status.file || 'captures'}: ${bytes(status.read)}${share === null ? '' : `, ${percent(share)}`}`),
-    el('progress', share === null ? {} : {value: share}));
+  const step = status.step ?? `reading ${status.file || 'captures'}: ${bytes(status.read)}${share === null ? '' : `, ${percent(share)}`}`;
+  return el('div', {class: 'loading'}, el('p', {role: 'status'}, step), el('progress', share === null ? {} : {value: share}));
 }

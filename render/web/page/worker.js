@@ -6,7 +6,7 @@
 // the program. Only the functions of Node's fs that a temporary file needs are there.
 class MemoryFiles {
   constructor(missing) {
-    Object.assign(this, missing, {constants: {O_WRONLY: 1, O_RDWR: 2, O_CREAT: 64, O_EXCL: 128, O_TRUNC: 512, O_APPEND: 1024, O_DIRECTORY: 65536}});
+    for (const name of Object.keys(missing)) this[name] ??= missing[name];
     this.files = new Map();
     this.next = 3; // after the standard streams
   }
@@ -53,20 +53,23 @@ class MemoryFiles {
 globalThis.fs = new MemoryFiles(globalThis.fs);
 
 onmessage = async ({data}) => {
-  if (data.address !== undefined) {
-    postMessage({answer: data.number, ...globalThis.answer(data.address)});
-    return;
-  }
-  globalThis.chosen = data.files;
+  if (data.address !== undefined) postMessage({answer: data.number, ...globalThis.answer(data.address)});
+  else if (data.files) globalThis.choose(data.files);
+  else await run(data.program);
+};
+
+// run runs the program until it ends.
+async function run(program) {
   let told = '';
   fs.writeSync = (fd, bytes) => { told = (told + new TextDecoder().decode(bytes)).slice(0, 4000); return bytes.length; }; // of a panic
   try {
     const go = new Go();
     go.exit = () => {};
-    await go.run(await WebAssembly.instantiate(data.program, go.importObject));
+    const ended = go.run(new WebAssembly.Instance(program, go.importObject)); // synchronous: files come next
+    await ended;
   } catch (error) {
     told ||= String(error);
   }
   // The program ends only after an error. If it ended otherwise, it told why.
   postMessage({error: told.split('\n')[0], large: /out of memory|RangeError|cannot allocate/.test(told), ended: true});
-};
+}
