@@ -77,6 +77,16 @@ func TestHistory(t *testing.T) {
 	h.checkRequests(t, 1)
 }
 
+// TestLink opens the page at an address with a view, which the first capture then shows.
+func TestLink(t *testing.T) {
+	h, chromium := startHost(t), browser.Start(t)
+	p := browser.OpenLoading(t, chromium, h.URL+"/#space=cuda:1&tab=findings", "memlane.wasm.gz")
+	choose(p, "../../testdata/torchsnap/twodev.pickle")
+	if space, tab := browser.Eval[string](p, "memlane.space.id"), browser.Eval[string](p, "memlane.tab"); space != "cuda:1" || tab != "findings" {
+		t.Errorf("it shows %s of %s", tab, space)
+	}
+}
+
 // TestTwoTabs reads different captures in two tabs at the same time.
 func TestTwoTabs(t *testing.T) {
 	h, chromium := startHost(t), browser.Start(t)

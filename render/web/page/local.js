@@ -109,17 +109,18 @@ class Local {
     const script = URL.createObjectURL(new Blob([await unpack('worker')], {type: 'text/javascript'})); // has the policy of this moment
     this.newReader = () => new Reader(script, program);
     this.next = this.newReader();
-    history.replaceState({opened: none}, '', location.pathname);
+    history.replaceState({opened: none}, '');
     this.open(none);
     document.body.dataset.ready = 'true';
   }
 
-  // choose opens files as a new entry of the browser's history.
+  // choose opens files as a new entry of the browser's history. The first choice shows the
+  // view that the address of the page names.
   choose(files) {
     if (!files.length) return;
     this.opened.push(files);
     const opened = this.opened.length - 1;
-    history.pushState({opened}, '', location.pathname);
+    history.pushState({opened}, '', location.pathname + (opened ? '' : location.hash));
     this.open(opened);
   }
 
