@@ -40,11 +40,15 @@ func build(folder string) error {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"index.html": page, "memlane.wasm.gz": program} {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o666); err != nil {
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{{"index.html", page}, {"memlane.wasm.gz", program}} {
+		path := filepath.Join(folder, file.name)
+		if err := os.WriteFile(path, file.data, 0o666); err != nil {
 			return err
 		}
-		fmt.Printf("%s: %d bytes\n", filepath.Join(folder, name), len(data))
+		fmt.Printf("%s: %d bytes\n", path, len(file.data))
 	}
 	return nil
 }
@@ -83,8 +87,11 @@ func programOf() ([]byte, error) {
 
 // pageOf returns the page without its program.
 func pageOf() ([]byte, error) {
-	script, err := output(exec.Command("go", "tool", "esbuild", "render/web/page/local.js", "--bundle", "--format=iife",
-		"--target=es2022", "--minify", "--charset=utf8", "--legal-comments=eof", "--log-level=warning"))
+	script, err := bundle("render/web/page/local.js", "--format=iife", "--target=es2022", "--charset=utf8")
+	if err != nil {
+		return nil, err
+	}
+	style, err := bundle("render/web/page/local.css")
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +115,16 @@ func pageOf() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	bundle := web.Bundle{Script: string(script), Style: web.Style(), Instead: "Or run memlane on your machine.", Wasm: true}
+	frame := web.Bundle{Script: string(script), Style: string(style), Instead: "Or run memlane on your machine.", Wasm: true}
 	var page bytes.Buffer
-	err = bundle.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}})
+	err = frame.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}})
 	return page.Bytes(), err
+}
+
+// bundle returns a script or a style with all that it imports.
+func bundle(file string, flags ...string) ([]byte, error) {
+	all := append([]string{"tool", "esbuild", file, "--bundle", "--minify", "--legal-comments=eof", "--log-level=warning"}, flags...)
+	return output(exec.Command("go", all...))
 }
 
 // output runs a command of Go and returns its output.

@@ -55,9 +55,6 @@ func (b *Bundle) Write(w io.Writer, title string, parts []Part) error {
 
 var capturePage = Bundle{Script: script, Style: style, Instead: "Run memlane report for the same as text."}
 
-// Style returns the style of the page of captures, for pages with the same parts.
-func Style() string { return style }
-
 // Write writes captures as one self-contained HTML file.
 func Write(w io.Writer, captures []Capture) error {
 	return write(w, captures, "'none'", "")
