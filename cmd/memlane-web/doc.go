@@ -10,6 +10,7 @@
 //     (page/worker.js) with Go's wasm_exec.js;
 //   - memlane.wasm.gz: the program of folder reader. It is compressed because many hosts
 //     neither compress WebAssembly nor know its type; the page decompresses it while it loads.
+//   - licences.txt: those of all code in the program.
 //
 // A browser reads the captures in a worker that inherits the policy of the page. The page
 // forbids connections as soon as the program is loaded, before it accepts a capture.

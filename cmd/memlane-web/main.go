@@ -40,10 +40,14 @@ func build(folder string) error {
 	if err != nil {
 		return err
 	}
+	texts, err := licences()
+	if err != nil {
+		return err
+	}
 	for _, file := range []struct {
 		name string
 		data []byte
-	}{{"index.html", page}, {"memlane.wasm.gz", program}} {
+	}{{"index.html", page}, {"memlane.wasm.gz", program}, {"licences.txt", texts}} {
 		path := filepath.Join(folder, file.name)
 		if err := os.WriteFile(path, file.data, 0o666); err != nil {
 			return err
@@ -51,6 +55,13 @@ func build(folder string) error {
 		fmt.Printf("%s: %d bytes\n", path, len(file.data))
 	}
 	return nil
+}
+
+const reader = "./cmd/memlane-web/reader"
+
+// forWasm returns an environment in which Go builds for browsers.
+func forWasm() []string {
+	return append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "CGO_ENABLED=0")
 }
 
 // programOf compiles the readers, and returns them compressed.
@@ -62,8 +73,8 @@ func programOf() ([]byte, error) {
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "memlane.wasm")
 	// The commit and the flags of this machine would change the bytes.
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./cmd/memlane-web/reader")
-	command.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "CGO_ENABLED=0")
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, reader)
+	command.Env = forWasm()
 	if _, err := output(command); err != nil {
 		return nil, err
 	}
@@ -95,11 +106,7 @@ func pageOf() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	goroot, err := output(exec.Command("go", "env", "GOROOT"))
-	if err != nil {
-		return nil, err
-	}
-	runner, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "lib/wasm/wasm_exec.js")) // of the Go that compiles
+	runner, err := fromGo("lib/wasm/wasm_exec.js") // of the Go that compiles
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +126,47 @@ func pageOf() ([]byte, error) {
 	var page bytes.Buffer
 	err = frame.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}})
 	return page.Bytes(), err
+}
+
+// fromGo returns a file of Go's own folder.
+func fromGo(name string) ([]byte, error) {
+	root, err := output(exec.Command("go", "env", "GOROOT"))
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), name))
+}
+
+// licences returns the licence texts of memlane, Go and all modules in the program. That of
+// uPlot is in the page.
+func licences() ([]byte, error) {
+	text, err := fromGo("LICENSE")
+	if err != nil {
+		return nil, err
+	}
+	all := fmt.Appendf(nil, "Go\n\n%s", text)
+	command := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Dir}}{{end}}", reader)
+	command.Env = forWasm()
+	list, err := output(command)
+	if err != nil {
+		return nil, err
+	}
+	modules := strings.Split(strings.TrimSpace(string(list)), "\n")
+	slices.Sort(modules)
+	for _, module := range slices.Compact(modules) {
+		path, folder, _ := strings.Cut(module, " ")
+		files, err := filepath.Glob(filepath.Join(folder, "LICENSE*"))
+		if err != nil || len(files) == 0 {
+			return nil, fmt.Errorf("%s has no LICENSE in %s", path, folder)
+		}
+		for _, file := range files {
+			if text, err = os.ReadFile(file); err != nil {
+				return nil, err
+			}
+			all = fmt.Appendf(all, "\n\n%s\n\n%s", path, text)
+		}
+	}
+	return all, nil
 }
 
 // bundle returns a script or a style with all that it imports.
