@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -29,6 +31,7 @@ func tuneCommand() *cli.Command {
 			"  memlane tune snapshot.pickle\n" +
 			"  memlane tune --capacity 24GiB snapshot.pickle\n" +
 			"  memlane tune --set default --set expandable_segments:True snapshot.pickle\n" +
+			"  memlane tune --scale 8,16 --capacity 24GiB before.pickle after.pickle\n" +
 			"  memlane tune -o tune.svg snapshot.pickle\n" +
 			"  memlane tune -o tune.md before.pickle after.pickle\n" +
 			"  memlane tune --json before.pickle after.pickle | jq -r .recommended",
@@ -38,6 +41,7 @@ func tuneCommand() *cli.Command {
 				named("default", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4")...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction,\nsuch as 0.9", DefaultText: "not set"},
+			&cli.StringFlag{Name: "scale", Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity", DefaultText: "not predicted"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
 		Action: tune,
@@ -99,6 +103,9 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 	case t.Fraction > 0 && t.Capacity == 0:
 		return nil, nil, usage("--fraction needs --capacity")
 	}
+	if t.Batches, err = batchesOf(c); err != nil {
+		return nil, nil, err
+	}
 	for _, conf := range *c.Generic("set").(*texts) {
 		value := conf
 		if conf == "default" {
@@ -120,4 +127,26 @@ func capacityOf(size string) (int64, error) {
 		return 0, usage("--capacity %q: use a size such as 24GiB", size)
 	}
 	return n, nil
+}
+
+// batchesOf returns the batch sizes of --scale; nil without it.
+func batchesOf(c *cli.Context) (sizes []int64, err error) {
+	text := c.String("scale")
+	if text == "" {
+		return nil, nil
+	}
+	for _, part := range strings.Split(text, ",") {
+		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 32)
+		if err != nil || n <= 0 {
+			return nil, usage("--scale %q: use two batch sizes such as 8,16", text)
+		}
+		sizes = append(sizes, n)
+	}
+	switch {
+	case len(sizes) != 2 || sizes[0] == sizes[1]:
+		return nil, usage("--scale %q: use two different batch sizes such as 8,16", text)
+	case c.String("capacity") == "":
+		return nil, usage("--scale needs --capacity")
+	}
+	return sizes, nil
 }

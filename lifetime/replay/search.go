@@ -27,7 +27,7 @@ func Search(all []*History, devices []Device, stop func() error) ([]Trial, error
 	return t.made, t.err
 }
 
-// briefly is the number of events that Advise replays: about 3 s on one processor.
+// briefly is the number of events that Advise replays: less than 1 s on one processor.
 const briefly = 2_000_000
 
 // Advise is Search for one recording in bounded time. It changes one setting at a time, and

@@ -27,6 +27,13 @@ func (p *Page) tuned(a *answer.Tune) {
 	if a.Capacity > 0 {
 		p.Line("  capacity: %s", units.Bytes(a.Capacity))
 	}
+	if len(a.Batches) > 0 {
+		p.Line("largest batch within %s", units.Bytes(a.Batches[0].CapacityBytes))
+	}
+	for i := range a.Batches {
+		b := &a.Batches[i]
+		p.Para("  "+Printable(b.Conf)+recordedMark(b.Recorded)+": ", "    ", b.Text())
+	}
 	p.Line("")
 	p.settings(a.Settings)
 	for i := range a.Captures {
@@ -43,12 +50,16 @@ func (p *Page) settings(all []answer.TuneSetting) {
 	p.Line(row, "reserved", "live", "slack", "segments", "retries", "result")
 	for i := range all {
 		s := &all[i]
-		name := Printable(s.Conf)
-		if s.Recorded {
-			name += " (recorded)"
-		}
+		name := Printable(s.Conf) + recordedMark(s.Recorded)
 		p.Line("%s", name)
 		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.PeakLiveBytes),
 			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}
+}
+
+func recordedMark(recorded bool) string {
+	if recorded {
+		return " (recorded)"
+	}
+	return ""
 }
