@@ -61,7 +61,7 @@ var options = []option{
 	{"roundup_power2_divisions", "1.12", "c10/core/AllocatorConfig.cpp", readRoundup},
 	{"expandable_segments", "2.1", "pytorch/pytorch#96995", readExpandable},
 	{"max_non_split_rounding_mb", "2.6", "pytorch/pytorch#136174", readNonSplit},
-	{"per_process_memory_fraction", "2.10", "c10/cuda/CUDAAllocatorConfig.h", readFraction},
+	{"per_process_memory_fraction", "2.10", "pytorch/pytorch#161035", readFraction},
 	{"large_segment_size_mb", "2.11", "pytorch/pytorch#172056", readSegment},
 	{"backend", "2.0", "c10/core/AllocatorConfig.cpp", readBackend},
 	{"release_lock_on_cudamalloc", "2.1", "c10/cuda/CUDAAllocatorConfig.h", nil},
@@ -74,6 +74,8 @@ var options = []option{
 	{"pinned_free_catch_all", "2.11", "c10/cuda/CUDAAllocatorConfig.h", nil},
 	{"graph_capture_record_stream_reuse", "2.10", "c10/cuda/CUDAAllocatorConfig.h", nil},
 	{"throw_on_cudamalloc_oom", "2.11", "c10/cuda/CUDAAllocatorConfig.h", nil},
+	{"pinned_max_round_threshold_mb", "2.15", "c10/core/AllocatorConfig.h", nil},
+	{"pinned_max_cached_size_mb", "2.15", "c10/core/AllocatorConfig.h", nil},
 	{"expandable_segments_reserve", "2.15", "c10/cuda/CUDAAllocatorConfig.h", nil},
 	{"expandable_segments_reserve_by_class", "2.15", "c10/cuda/CUDAAllocatorConfig.h", nil},
 }
@@ -143,7 +145,7 @@ func readMaxSplit(s *Settings, value string) (err error) {
 }
 
 func readNonSplit(s *Settings, value string) (err error) {
-	s.NonSplit, err = megabytes(value, 2)
+	s.NonSplit, err = megabytes(value, largeBuffer/mib+1)
 	return err
 }
 
@@ -153,7 +155,9 @@ func readSegment(s *Settings, value string) (err error) {
 }
 
 func readCollect(s *Settings, value string) (err error) {
-	s.Collect, err = fraction(value)
+	if s.Collect, err = fraction(value); s.Collect == 1 {
+		return fmt.Errorf("%q: use a fraction below 1", value)
+	}
 	return err
 }
 
@@ -225,7 +229,7 @@ func readRoundup(s *Settings, value string) error {
 
 func divisions(value string) (int64, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || n&(n-1) != 0 {
+	if err != nil || bits.OnesCount64(n) != 1 {
 		return 0, fmt.Errorf("%q: use a power of two", value)
 	}
 	return int64(n), nil
@@ -250,13 +254,13 @@ func (s Settings) String() string {
 	return strings.Join(parts, ",")
 }
 
-// roundupText returns Roundup as Parse reads it.
+// roundupText returns Roundup as Parse reads it. PyTorch refuses 0; 1 has the same effect.
 func (s *Settings) roundupText() string {
 	same := true
 	var list []string
 	for i, n := range s.Roundup {
 		same = same && n == s.Roundup[0]
-		list = append(list, fmt.Sprintf("%d:%d", 1<<i, n))
+		list = append(list, fmt.Sprintf("%d:%d", 1<<i, max(n, 1)))
 	}
 	if same {
 		return strconv.FormatInt(s.Roundup[0], 10)
@@ -345,9 +349,9 @@ func (s *Settings) readTable(table string) {
 	for _, pair := range strings.Split(table, ",") {
 		size, value, _ := strings.Cut(pair, ":")
 		i, errSize := strconv.ParseUint(size, 10, 63)
-		n, err := divisions(value)
-		if errSize == nil && err == nil && bits.OnesCount64(i) == 1 && bits.TrailingZeros64(i) < intervals {
-			s.Roundup[bits.TrailingZeros64(i)] = n
+		n, err := strconv.ParseUint(value, 10, 31)
+		if errSize == nil && err == nil && n&(n-1) == 0 && bits.OnesCount64(i) == 1 && bits.TrailingZeros64(i) < intervals {
+			s.Roundup[bits.TrailingZeros64(i)] = int64(n)
 		}
 	}
 }
