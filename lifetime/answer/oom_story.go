@@ -41,6 +41,9 @@ func judgeRecording(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, f *
 		}
 	}
 	j.holding()
+	if f.Reason == string(leak.ReasonFragmented) && valueOf(f.UnallocatedBytes) < m.Requested {
+		f.Why = inPieces
+	}
 	if f.Reason != string(leak.ReasonLimit) && f.Reason != string(leak.ReasonLarger) {
 		j.replay()
 	}
@@ -234,6 +237,9 @@ func (j *judge) replay() {
 	}
 }
 
+// inPieces are the words of fragmentation if the reserved but free bytes alone do not suffice.
+const inPieces = "enough is free, but in pieces: on the device and in the allocator"
+
 // withoutSetting is the advice about fragmentation if no setting helps.
 const withoutSetting = "Use few sizes, and allocate long-lived buffers first."
 
@@ -273,7 +279,7 @@ func (j *judge) proved(s replay.Settings, law *replay.Law) {
 	switch {
 	case j.f.Reason == string(leak.ReasonExhausted) && float64(valueOf(j.f.UnallocatedBytes)) >= freeEnough*float64(valueOf(j.f.ReservedBytes)):
 		j.f.setReason(leak.ReasonFragmented, 0.95)
-		j.f.Why = "enough is free, but in pieces: on the device and in the allocator"
+		j.f.Why = inPieces
 	case j.f.Reason == string(leak.ReasonExhausted):
 		j.f.Why += ", but for a little that is free in pieces"
 		advice += " It helps a little; then: " + j.f.Advice
