@@ -154,14 +154,16 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 	return o, nil
 }
 
-// addPurposes tells what the buffers of whole recordings are for.
+// addPurposes tells what the buffers of an outline are for.
 func addPurposes(o *lifetime.Outline) {
 	for _, s := range o.Spaces {
-		if s.Recording == nil {
+		whole := cmp.Or(s.Recording, s.Program)
+		if whole == nil {
+			purpose.AddRows(&o.Tables, &s.SpaceInfo, s.PeakRows, s.EndRows)
 			continue
 		}
-		if purpose.Add(&o.Tables, []*lifetime.Space{s.Recording}); s.Recording.Purposes != nil {
-			s.PeakRows, s.EndRows = s.Recording.Breakdown(s.Peak.At), s.Recording.Breakdown(s.AtEnd())
+		if purpose.Add(&o.Tables, []*lifetime.Space{whole}); whole.Purposes != nil {
+			s.PeakRows, s.EndRows = whole.Breakdown(s.Peak.At), whole.Breakdown(s.AtEnd())
 		}
 	}
 }

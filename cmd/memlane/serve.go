@@ -31,8 +31,8 @@ func serveCommand() *cli.Command {
 			"when it changes. Only this machine can reach the page, unless --http names\n" +
 			"another address, and only with the token in the address that memlane prints.\n" +
 			"Press Ctrl-C to stop.\n\n" +
-			"Without a capture, it serves a page that opens captures in the browser, if this\n" +
-			"program was built with it (memlane man browser).\n\n" +
+			"Without a capture, it serves a page that opens captures in the browser, if\n" +
+			"this program was built with it (memlane man browser).\n\n" +
 			"Examples:\n" +
 			"  memlane serve snapshot.pickle\n" +
 			"  memlane serve --http localhost:8080 --no-browser before.pickle after.pickle\n" +

@@ -184,7 +184,7 @@ func (o *Overrides) Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 				if s.Purposes == nil {
 					s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
 				}
-				s.Purposes[i] = number(line.purpose(t.Purpose(s.Purposes[i])))
+				s.Purposes[i] = number(line.purpose(t.Purpose(s.Purposes[i])), true)
 			}
 		}
 	}

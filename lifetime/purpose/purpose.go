@@ -8,8 +8,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// of returns the purpose of each buffer of a space; nil if nothing is known of any.
-func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
+// of returns the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other programs of
+// which nothing is known have no purpose.
+func of(t *lifetime.Tables, s *lifetime.Space) (found []lifetime.Purpose, isTorch bool) {
 	a := &analysis{t: t, s: s, r: newReader(t), out: make([]lifetime.Purpose, len(s.Buffers))}
 	a.phases()
 	a.survey()
@@ -27,36 +28,62 @@ func of(t *lifetime.Tables, s *lifetime.Space) []lifetime.Purpose {
 		a.scopes()
 		a.judge()
 		a.own()
-		if !slices.ContainsFunc(a.out, func(p lifetime.Purpose) bool { return p != lifetime.Purpose{} }) {
-			return nil
-		}
 	}
-	return a.out
+	return a.out, a.isTorch
 }
 
 // Add sets the purposes of the buffers of spaces of programs of PyTorch. It reads every stack once and every buffer a few times.
 func Add(t *lifetime.Tables, spaces []*lifetime.Space) {
-	number := numbered(t)
+	numberOf := numbered(t)
 	for _, s := range spaces {
-		all := of(t, s)
-		if all == nil {
+		found, isTorch := of(t, s)
+		if !isTorch && !slices.ContainsFunc(found, func(p lifetime.Purpose) bool { return p != lifetime.Purpose{} }) {
 			continue
 		}
-		s.Purposes = make([]lifetime.PurposeID, len(all))
-		for i, p := range all {
-			s.Purposes[i] = number(p)
+		s.Purposes = make([]lifetime.PurposeID, len(found))
+		for i, p := range found {
+			s.Purposes[i] = numberOf(p, isTorch)
+		}
+	}
+}
+
+// AddRows sets the purposes of rows of a space whose other buffers were not kept. Only what the site of a buffer tells is known
+// then, so it does nothing for programs of PyTorch.
+func AddRows(t *lifetime.Tables, s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
+	numberOf := numbered(t)
+	for _, rows := range all {
+		space := &lifetime.Space{SpaceInfo: *s}
+		for _, r := range rows {
+			if r.Kind.OfBuffers() {
+				space.Buffers = append(space.Buffers, lifetime.Buffer{Site: r.Site, Kind: r.Kind})
+			}
+		}
+		found, isTorch := of(t, space)
+		if isTorch {
+			return
+		}
+		next := 0
+		for i := range rows {
+			if rows[i].Kind.OfBuffers() {
+				rows[i].Purpose = numberOf(found[next], isTorch)
+				next++
+			}
 		}
 	}
 }
 
 // numbered returns a function that returns the number of a purpose. The first time, it adds the purpose to t.
-func numbered(t *lifetime.Tables) func(lifetime.Purpose) lifetime.PurposeID {
+// The zero Purpose gets a number only if the program was judged.
+func numbered(t *lifetime.Tables) func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
 	ids := map[lifetime.Purpose]lifetime.PurposeID{}
 	for id, p := range t.Purposes {
 		ids[p] = lifetime.PurposeID(id)
 	}
 	delete(ids, lifetime.Purpose{}) // 0 is for buffers that were not judged
-	return func(p lifetime.Purpose) lifetime.PurposeID {
+	return func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
+		if p == (lifetime.Purpose{}) && !isJudged {
+			return 0
+		}
 		id, ok := ids[p]
 		if !ok {
 			id = lifetime.PurposeID(len(t.Purposes))
