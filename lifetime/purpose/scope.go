@@ -114,20 +114,21 @@ func (a *analysis) scopes() {
 	byName := map[string]scope{}
 	a.firstBackward = a.s.End
 	differentiates := false
+	for i := range a.t.Sites { // of all buffers, also those that an outline has left out
+		op := a.t.Sites[i].Op
+		if _, ok := byName[op]; !ok && op != "" {
+			byName[op] = scopeOf(op)
+			differentiates = differentiates || byName[op].differentiate
+		}
+	}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		op := a.t.Sites[b.Site].Op
 		if op == "" || b.Kind == lifetime.Parameter {
 			continue
 		}
-		s, ok := byName[op]
-		if !ok {
-			s = scopeOf(op)
-			byName[op] = s
-		}
-		p := &a.out[i]
+		s, p := byName[op], &a.out[i]
 		p.Phase, p.Module = s.phase, s.module
-		differentiates = differentiates || s.differentiate
 		if s.phase == lifetime.Backward && b.Kind == lifetime.Temporary {
 			a.firstBackward = min(a.firstBackward, b.Begin)
 		}
