@@ -3,6 +3,7 @@ package purpose
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -143,15 +144,23 @@ func (l *layers) line(call callID) string {
 	return fmt.Sprintf("%s:%d", path.Base(frame.File), frame.Line)
 }
 
-// chain returns the calls of a chain, outermost first.
+// chain returns the calls of a chain, outermost first, the first maxDepth of them.
 func (r *reader) chain(id callID) []callID {
-	if chain, ok := r.chains[id]; ok || id == 0 {
+	chain, ok := r.chains[id]
+	if ok || id == 0 {
 		return chain
 	}
-	chain := append(append([]callID{}, r.chain(r.calls[id].caller)...), id)
+	for at := id; at != 0; at = r.calls[at].caller {
+		chain = append(chain, at)
+	}
+	slices.Reverse(chain)
+	chain = slices.Clone(chain[:min(len(chain), maxDepth)])
 	r.chains[id] = chain
 	return chain
 }
+
+// maxDepth bounds the names of modules.
+const maxDepth = 48
 
 // called returns the chain that a line and the function that it calls add to a chain.
 func (r *reader) called(c moduleCallSite) callID {

@@ -20,6 +20,8 @@ type timeline struct {
 	steps  []lifetime.Mark // calls of Optimizer.step, by Begin
 	names  []string        // classes of optimizers
 	trains bool            // a backward pass allocated
+
+	before [lifetime.OtherPhase + 1][]int32 // spans of each phase before a span
 }
 
 // optimizerStep begins the annotation that every optimizer of PyTorch makes (torch/optim/optimizer.py, profile_hook_step).
@@ -69,14 +71,26 @@ func (l *timeline) around(t int64) (last, next int) {
 	return i - 1, i
 }
 
-// crosses counts the spans of a phase from span number i on that begin before an instant, up to longLived.
-func (l *timeline) crosses(i int, end int64, phase lifetime.Phase) (n int) {
-	for ; i < len(l.spans) && l.spans[i].begin < end && n < longLived; i++ {
-		if l.spans[i].phase == phase {
-			n++
+// crosses counts the spans of a phase from span number i on that begin before an instant.
+func (l *timeline) crosses(i int, end int64, phase lifetime.Phase) int {
+	if i >= len(l.spans) || l.spans[i].begin >= end {
+		return 0
+	}
+	n, _ := slices.BinarySearchFunc(l.spans[i:], end, func(s span, t int64) int { return cmp.Compare(s.begin, t) })
+	return int(l.before[phase][i+n] - l.before[phase][i])
+}
+
+// count counts the spans of each phase, when all are known.
+func (l *timeline) count() {
+	for phase := range l.before {
+		l.before[phase] = make([]int32, len(l.spans)+1)
+		for i, s := range l.spans {
+			l.before[phase][i+1] = l.before[phase][i]
+			if s.phase == lifetime.Phase(phase) {
+				l.before[phase][i+1]++
+			}
 		}
 	}
-	return n
 }
 
 // longLived is the number of passes after which a buffer is no longer data of a step.

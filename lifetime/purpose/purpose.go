@@ -506,6 +506,7 @@ const (
 
 // survey finds what rules ask of every buffer, after the phases.
 func (a *analysis) survey() {
+	a.count()
 	a.ranOut = slices.ContainsFunc(a.s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM })
 	a.next, a.flags = make([]int32, len(a.s.Buffers)), make([]uint8, len(a.s.Buffers))
 	next := 0
@@ -551,7 +552,7 @@ func (a *analysis) view(i int) view {
 		byGraph: flags&heldByGraph != 0, outlives: flags&outlives != 0, long: flags&isLong != 0}
 }
 
-// follow counts the spans of a phase that begin after the allocation and before the free, up to longLived.
+// follow counts the spans of a phase that begin after the allocation and before the free.
 func (v *view) follow(phase lifetime.Phase) int { return v.crosses(v.next, v.b.End, phase) }
 
 // nextIs reports whether the next phase after the allocation is phase, and whether the buffer lived to see it.

@@ -97,7 +97,7 @@ func (a *analysis) together(c lifetime.Category) map[int64]int {
 		slices.Sort(to)
 		done := 0
 		for n, t := range from { // Begin is in order
-			for to[done] <= t {
+			for done < len(to) && to[done] <= t {
 				done++
 			}
 			most[size] = max(most[size], n+1-done)
