@@ -79,16 +79,22 @@ func numbered(t *lifetime.Tables) func(p lifetime.Purpose, isJudged bool) lifeti
 	for id, p := range t.Purposes {
 		ids[p] = lifetime.PurposeID(id)
 	}
-	delete(ids, lifetime.Purpose{}) // 0 is for buffers that were not judged
+	delete(ids, lifetime.Purpose{})   // 0 is for buffers that were not judged
+	var recent [64]lifetime.PurposeID // by what is quick to look at
 	return func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
 		if p == (lifetime.Purpose{}) && !isJudged {
 			return 0
+		}
+		slot := &recent[(len(p.Rule)*5+len(p.Module)*3+int(p.Phase)+int(p.Category)*7)%len(recent)]
+		if *slot > 0 && t.Purposes[*slot] == p {
+			return *slot
 		}
 		id, ok := ids[p]
 		if !ok {
 			id = lifetime.PurposeID(len(t.Purposes))
 			ids[p], t.Purposes = id, append(t.Purposes, p)
 		}
+		*slot = id
 		return id
 	}
 }
@@ -525,7 +531,9 @@ func (a *analysis) survey() {
 		if a.isLong(b, next) {
 			a.flags[i] |= isLong
 		}
-		if f := a.at(b); b.Edge&lifetime.BeginUnseen != 0 || f.python && (f.within == noPart || f.engine || !f.rooted || f.flags&recomputes != 0) {
+		f := a.at(b)
+		lives := a.flags[i] != 0 || a.out[i].Phase == lifetime.OtherPhase || !a.sure[i]
+		if b.Edge&lifetime.BeginUnseen != 0 || f.python && f.within == noPart && (lives || f.engine || !f.rooted) {
 			a.candidates = append(a.candidates, i)
 		}
 	}
