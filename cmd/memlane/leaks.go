@@ -36,14 +36,19 @@ func leaks(c *cli.Context) error {
 		return err
 	}
 	var all []answer.CaptureLeaks
+	var series answer.Series
 	err = r.each(c, func(capture *lifetime.Capture, _ *lifetime.Outline, found []leak.Finding) {
 		all = append(all, r.leaksOf(capture, found))
+		series.Add(capture)
 	})
 	if err != nil {
 		return err
 	}
 	out := answer.NewLeaks(all, r.ranks, r.outliers)
 	out.All = c.Bool("all")
+	if len(out.Ranks) == 0 && r.preset == nil {
+		out.Series = series.Growing()
+	}
 	if r.report != nil {
 		out.Score = r.score()
 	}

@@ -23,6 +23,8 @@ type Leaks struct {
 	Functions []Function `json:"functions,omitempty"` // with --function
 	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
+	Series []Growth `json:"series,omitempty"` // call sites that grow from each capture to the next, if there are three or more and no ranks
+
 	All      bool           `json:"-"` // texts show all findings, and those with one cause apart
 	Captures []CaptureLeaks `json:"-"` // the same findings by capture
 	Summary  *RankSummary   `json:"-"` // nil without several ranks

@@ -29,8 +29,30 @@ func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 		}
 		p.leaks(&a.Captures[i], a.All)
 	}
+	p.series(a.Series, a.All)
 	p.ranks(a.Summary)
 	return p.To(w)
+}
+
+// series writes the call sites that grow over several captures.
+func (p *Page) series(all []answer.Growth, each bool) {
+	if len(all) == 0 {
+		return
+	}
+	p.Line("\nover %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
+	for i := range all {
+		if i == maxShown && !each {
+			p.Line("  and %s: --all", more(len(all)-i, "call site"))
+			break
+		}
+		g := &all[i]
+		sizes := make([]string, len(g.Bytes))
+		for k, n := range g.Bytes {
+			sizes[k] = units.Bytes(n)
+		}
+		p.Para("  ", "    ", fmt.Sprintf("%s on %s: %s", Printable(g.Site), Printable(g.Space), strings.Join(sizes, " -> ")))
+	}
+	p.Para("  ", "  ", "This is a leak if the captures are from equal moments of the run, such as the end of an epoch.")
 }
 
 // rankedLeaks writes the findings of many ranks: each once, with the ranks that have it.
