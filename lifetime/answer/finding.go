@@ -40,9 +40,9 @@ type Finding struct {
 	MoreInstructions int          `json:"-"`
 }
 
-// OneCause reports whether one change may fix two findings of one severity.
+// OneCause reports whether one change may fix two findings, which are both confirmed or both suspected.
 func (f *Finding) OneCause(o *Finding) bool {
-	return f.Cause != "" && f.Cause == o.Cause && f.Space == o.Space && f.Rule == o.Rule && f.Level == o.Level
+	return f.Cause != "" && f.Cause == o.Cause && f.Space == o.Space && f.Rule == o.Rule && f.Leak == o.Leak
 }
 
 // Stack is a call stack that allocated buffers of a finding.

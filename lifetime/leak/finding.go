@@ -48,6 +48,7 @@ type Finding struct {
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 
 	first lifetime.Buffer // of a buffer that grew: the oldest
+	loads bool            // it may be data that is loaded
 	minor bool            // a confirmed leak that is Info because of Settings.Least or Settings.Sure
 }
 

@@ -103,7 +103,7 @@ func (p *Pass) findLeaks() []Finding {
 	findings := confirmed.conclude(func(place lifetime.Place, f *Finding) bool {
 		doubt := ""
 		if p.loading(f) {
-			doubt = ", nothing else but their staging was freed: a leak, or a model that is loaded"
+			doubt, f.loads = ", nothing else but their staging was freed: a leak, or a model that is loaded", true
 		} else {
 			f.Severity = Warning
 		}
@@ -115,6 +115,11 @@ func (p *Pass) findLeaks() []Finding {
 		return confirmed.found[place] == nil // a place has one finding
 	})...)
 	p.explain(findings)
+	for i := range findings {
+		if findings[i].loads {
+			findings[i].Suggestions = []string{"Record the iterations after it too: loading ends, a leak goes on."}
+		}
+	}
 	return findings
 }
 
