@@ -29,6 +29,7 @@ func TestJSON(t *testing.T) {
 		ops = append(ops, []string{file})
 	}
 	ranks := [][]string{{"../../testdata/chrome/cpu_rank0.json.gz", "../../testdata/chrome/cpu_rank1.json.gz"}}
+	series := [][]string{{pickles(t)["t215_leak_1mib_12steps"], pickles(t)["t212_leak"], pickles(t)["leak_4mib_20steps"]}} // 12, 14, 80 MiB
 	const program = "../../testdata/xplane/seed_oom.hlo.pb"
 	pairs := [][]string{{pickles(t)["pair_before"], pickles(t)["pair_after"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss_fixed"]}, traces(t)[:2],
 		{pickles(t)["leak_loss_fixed"], pickles(t)["leak_loss"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss"]}, {"../../testdata/native/programs.native", "../../testdata/native/runtime.native"},
@@ -44,7 +45,7 @@ func TestJSON(t *testing.T) {
 		command string
 		of      [][]string
 	}{
-		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks},
+		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks}, {"leaks --json", series},
 		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},

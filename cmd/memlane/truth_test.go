@@ -134,7 +134,7 @@ func TestLeaksTruth(t *testing.T) {
 		if !slices.Equal(got, truth[name]) {
 			t.Errorf("%s: found\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "), strings.Join(truth[name], "\n  "))
 		}
-		text := succeed(t, "leaks", "--quiet", file)
+		text := succeed(t, "leaks", "--quiet", "--all", file)
 		if n := strings.Count(text, "\nwarning  ") + strings.Count(text, "\ncritical  "); n != warnings {
 			t.Errorf("%s: %d findings in JSON, %d in text:\n%s", name, warnings, n, text)
 		}

@@ -21,8 +21,6 @@ const (
 	horizon = 1000
 	windows = 10
 
-	leastSure = 0.4 // confidence below which a leak without marked steps is no warning
-
 	early = 10 // the text omits where a leak began if that is in the first tenth of the steps
 )
 
@@ -78,10 +76,11 @@ func (p *Pass) doubt(f *Finding) float64 {
 	return least + (1-least)*math.Min(1, steps/certainSteps)
 }
 
-// undecidable reports whether a leak may as well be a cache that is still filling: nothing marks the steps, there are few, and
-// nothing but the number of buffers shows a leak.
+// undecidable reports whether a leak may as well be a cache or pool that is still filling: nothing marks the steps, fewer than enough
+// buffers were retained, and nothing but their number shows a leak.
 func (p *Pass) undecidable(f *Finding) bool {
-	return f.Confidence < leastSure && (len(p.steps.begins) == 0 || p.steps.inferred) && (f.Cause == Collection || f.Cause == UnboundedCache)
+	return f.Rule == "leak" && f.Amount.Count < enough && (len(p.steps.begins) == 0 || p.steps.inferred) &&
+		(f.Cause == Collection || f.Cause == UnboundedCache)
 }
 
 // growth sets BytesPerStep and returns it as a part of the text.
