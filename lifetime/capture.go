@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memlane/memlane/lifetime/internal/chunked"
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 

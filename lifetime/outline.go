@@ -95,7 +95,11 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 		o.Program = s
 	} else if s.Facts&Regions != 0 {
 		o.Free = s.FreeAt(s.AtEnd())
-		o.PoolsAtPeak, o.PoolsAtEnd = s.PoolsAt(o.Peak.At), s.PoolsAt(s.AtEnd())
+		o.PoolsAtEnd = s.PoolsAt(s.AtEnd())
+		o.PoolsAtPeak = o.PoolsAtEnd
+		if o.Peak.At != s.AtEnd() {
+			o.PoolsAtPeak = s.PoolsAt(o.Peak.At)
+		}
 	}
 	o.FragmentationAtPeak, o.FragmentationAtEnd = s.FragmentationAt(o.Peak.At), s.FragmentationAt(s.End)
 	for i := range s.Totals {

@@ -104,9 +104,9 @@ func (s *Space) PoolsAt(t int64) []PoolUse {
 		}
 	}
 	open := s.regionsAt(t)
-	for _, i := range s.LiveAt(t) {
-		u := use(s.poolOf(regionAt(&open, s.Buffers[i].Addr)))
-		u.Live = units.AddSat(u.Live, s.Buffers[i].Size)
+	for _, b := range s.live(t) {
+		u := use(s.poolOf(regionAt(&open, b.Addr)))
+		u.Live = units.AddSat(u.Live, b.Size)
 	}
 	for _, h := range s.holesAt(t) {
 		use(s.Regions[h.Val].PoolID()).Free.add(h)

@@ -101,8 +101,7 @@ func (s *Space) Breakdown(t int64) []Row {
 	}
 	var rows []Row
 	at := map[Row]int{} // by row without an amount
-	for _, i := range s.LiveAt(t) {
-		b := &s.Buffers[i]
+	for i, b := range s.live(t) {
 		k := Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
 		n, ok := at[k]
 		if !ok {

@@ -258,16 +258,22 @@ func (b *Buffer) aliveAt(t int64) bool {
 // LiveAt returns the indexes of the buffers that are alive at t, in order of Begin.
 func (s *Space) LiveAt(t int64) []int {
 	var live []int
-	for i := range s.Buffers {
-		b := &s.Buffers[i]
-		if b.Begin > t {
-			break
-		}
-		if b.aliveAt(t) {
-			live = append(live, i)
-		}
+	for i := range s.live(t) {
+		live = append(live, i)
 	}
 	return live
+}
+
+// live yields the same as LiveAt, with the buffers.
+func (s *Space) live(t int64) iter.Seq2[int, *Buffer] {
+	return func(yield func(int, *Buffer) bool) {
+		for i := range s.Buffers {
+			b := &s.Buffers[i]
+			if b.Begin > t || b.aliveAt(t) && !yield(i, b) {
+				return
+			}
+		}
+	}
 }
 
 // Reserved returns the bytes that the allocator had reserved from the device at the end
@@ -344,9 +350,8 @@ func (f *Holes) add(h spans.Span[int32]) {
 // holesAt returns the holes at t by address, with the index of the region in which each begins.
 func (s *Space) holesAt(t int64) []spans.Span[int32] {
 	open := s.regionsAt(t)
-	for _, i := range s.LiveAt(t) {
-		b := &s.Buffers[i]
-		open.Cut(b.Addr, spans.End(b.Addr, b.Size))
+	for _, b := range s.live(t) {
+		open.Remove(b.Addr, spans.End(b.Addr, b.Size))
 	}
 	var holes []spans.Span[int32]
 	for h := range open.All() {

@@ -160,15 +160,20 @@ func (r *reader) site(f *fields) lifetime.SiteID {
 	}
 	context := f.get(keyCompileContext)
 	if context.Kind() != pickle.Str || context.Int() == valNone || r.d.Str(context) == "" {
-		for int(stack) >= len(r.sites) {
-			r.sites = append(r.sites, 0)
-		}
-		if r.sites[stack] == 0 && stack != 0 {
-			r.sites[stack] = r.b.Site(lifetime.Site{Stack: stack, Op: r.b.OperatorOf(stack)})
-		}
-		return r.sites[stack]
+		return r.siteOf(stack)
 	}
 	return r.b.Site(lifetime.Site{Stack: stack, Op: r.b.OperatorOf(stack), Module: r.d.Str(context)})
+}
+
+// siteOf returns the call site of a stack outside of compiled graphs.
+func (r *reader) siteOf(stack lifetime.StackID) lifetime.SiteID {
+	for int(stack) >= len(r.sites) {
+		r.sites = append(r.sites, 0)
+	}
+	if r.sites[stack] == 0 && stack != 0 {
+		r.sites[stack] = r.b.Site(lifetime.Site{Stack: stack, Op: r.b.OperatorOf(stack)})
+	}
+	return r.sites[stack]
 }
 
 // noPython returns the stack of an event whose list of frames is empty: without C++ frames, threads without

@@ -181,7 +181,7 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 			if !v.IsRecord(int(kindBlock)) {
 				continue
 			}
-			b := r.blocks[v.Record()]
+			b := r.blocks.At(v.Record())
 			if b.hasAddr {
 				next = b.addr
 			}
@@ -193,7 +193,7 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 
 // live adds a block that is in use. Inactive blocks still have the size and frames
 // of their last allocation.
-func (r *reader) live(to build.SpaceRef, b block, addr uint64) {
+func (r *reader) live(to build.SpaceRef, b *block, addr uint64) {
 	switch b.state {
 	case pickle.KnownString(stateInactive):
 		return
@@ -204,7 +204,7 @@ func (r *reader) live(to build.SpaceRef, b block, addr uint64) {
 	}
 	live := build.Block{
 		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state != pickle.KnownString(stateAllocated),
-		Site: r.b.Site(lifetime.Site{Stack: b.stack, Op: r.b.OperatorOf(b.stack)}),
+		Site: r.siteOf(b.stack),
 	}
 	if b.size == 0 {
 		live.Occupied, live.Inferred = rounded(b.requested), true

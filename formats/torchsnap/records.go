@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -27,13 +28,13 @@ type reader struct {
 
 	fields fields             // scratch
 	stack  []lifetime.FrameID // scratch
-	sites  []lifetime.SiteID  // by stack, for events outside compiled graphs; 0 = not interned yet
+	sites  []lifetime.SiteID  // by stack, outside of compiled graphs; 0 = not interned yet
 
 	traces    map[pickle.Value]*trace // by the list of the events
 	lastList  pickle.Value
 	lastTrace *trace
 
-	blocks      []block
+	blocks      chunked.List[block]
 	segments    []segment
 	annotations []annotation
 	streams     map[int64]int64 // stream pointer -> index, in order of appearance
@@ -87,10 +88,10 @@ type trace struct {
 
 type block struct {
 	addr            uint64
-	hasAddr         bool
 	size, requested int64
 	state           pickle.Value
 	stack           lifetime.StackID
+	hasAddr         bool
 }
 
 type segment struct {
@@ -235,8 +236,8 @@ func (r *reader) frame(f *fields) pickle.Value {
 }
 
 func (r *reader) history(f *fields) pickle.Value {
-	r.blocks = append(r.blocks, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
-	return newRecord(kindHistory, len(r.blocks)-1)
+	r.blocks.Add(block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
+	return newRecord(kindHistory, r.blocks.N-1)
 }
 
 func (r *reader) block(f *fields) pickle.Value {
@@ -254,14 +255,14 @@ func (r *reader) block(f *fields) pickle.Value {
 	}
 	// PyTorch 2.0 writes the frames into the block's history, newest first.
 	if h := r.d.Items(f.get(keyHistory)); len(h) > 0 && b.stack == 0 && h[0].IsRecord(int(kindHistory)) {
-		first := r.blocks[h[0].Record()]
+		first := r.blocks.At(h[0].Record())
 		b.stack = first.stack
 		if !f.hasAll(1 << keyRequestedSize) {
 			b.requested = first.requested
 		}
 	}
-	r.blocks = append(r.blocks, b)
-	return newRecord(kindBlock, len(r.blocks)-1)
+	r.blocks.Add(b)
+	return newRecord(kindBlock, r.blocks.N-1)
 }
 
 func (r *reader) segment(f *fields) pickle.Value {

@@ -200,8 +200,7 @@ func (b *Builder) Annotate(space SpaceRef, t int64, addr uint64, note lifetime.N
 // other blocks were alive at its end.
 func (b *Builder) Live(space SpaceRef, l Block) {
 	l.Requested, l.Occupied = b.size(l.Requested), b.size(l.Occupied)
-	log := b.spaces[space]
-	log.live = append(log.live, l)
+	b.spaces[space].live.Add(l)
 }
 
 // Reserve records that the allocator took a region from the device at t. It uses Addr,

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/memlane/memlane/lifetime/internal/chunked"
+	"github.com/memlane/memlane/internal/chunked"
 )
 
 // coverage is a set of addresses. Every buffer that ends adds to it, but queries are rare.

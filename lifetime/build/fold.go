@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 	"github.com/memlane/memlane/lifetime/loss"
 )

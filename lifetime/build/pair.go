@@ -8,9 +8,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 	"github.com/memlane/memlane/lifetime/loss"
 )
@@ -156,9 +156,14 @@ func inferred(yes bool) lifetime.Edge {
 func (p *pairing) begin(b lifetime.Buffer) openBuffer {
 	o := openBuffer{p.bufs.N, notRequested}
 	p.open.put(b.Addr, o)
+	p.add(b)
+	return o
+}
+
+// add adds a buffer.
+func (p *pairing) add(b lifetime.Buffer) {
 	p.bufs.Add(b)
 	p.freeSites.Add(0)
-	return o
 }
 
 // find returns the open buffer of a free, or a new one that is older than the window.
@@ -213,9 +218,13 @@ func (p *pairing) at(addr uint64) string { return fmt.Sprintf("%s: address %#x",
 
 // reconcile compares the open buffers with the end state.
 func (p *pairing) reconcile() {
-	for _, l := range p.log.live {
-		p.reconcileLive(l)
+	live := &p.log.live
+	ascending := p.liveAscends()
+	for i := range live.N {
+		live.Release(i) // it may be as large as the model
+		p.reconcileLive(live.At(i), ascending)
 	}
+	p.log.live = chunked.List[Block]{}
 	complete := p.s.Facts&lifetime.EndState != 0 && !p.log.cut
 	inOrder := func(x, y openBuffer) int { return cmp.Compare(x.index, y.index) }
 	for _, o := range slices.SortedFunc(p.open.all(), inOrder) {
@@ -248,8 +257,21 @@ func (p *pairing) contradict(o openBuffer) {
 	p.log.b.Lose(loss.LostFree, 1, b.Size, p.at(b.Addr))
 }
 
-// reconcileLive compares one block of the end state with the history.
-func (p *pairing) reconcileLive(l Block) {
+// liveAscends reports whether the blocks of the end state are in order of address, each once, as allocators list them.
+func (p *pairing) liveAscends() bool {
+	var last *Block
+	for l := range p.log.live.All() {
+		if last != nil && last.Addr >= l.Addr {
+			return false
+		}
+		last = l
+	}
+	return true
+}
+
+// reconcileLive compares one block of the end state with the history. once says that no other block has its address, so
+// that it need not be looked up again: there may be more blocks than events.
+func (p *pairing) reconcileLive(l *Block, once bool) {
 	size, edge := l.Occupied, inferred(l.Inferred)|lifetime.EndOpen
 	if l.Pending {
 		edge |= lifetime.Pending
@@ -275,7 +297,12 @@ func (p *pairing) reconcileLive(l Block) {
 		p.contradict(*o)
 	}
 	p.unseen = append(p.unseen, p.bufs.N)
-	p.begin(lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | lifetime.BeginUnseen})
+	b := lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | lifetime.BeginUnseen}
+	if once && o == nil {
+		p.add(b)
+	} else {
+		p.begin(b)
+	}
 }
 
 // extent returns the addresses of the requested bytes of b, at least one. Occupied sizes
@@ -323,7 +350,7 @@ func (p *pairing) settleEnds() {
 // settleBegins moves the begin of buffers without a recorded allocation to the end of the
 // last buffer at their addresses. Most have none, so they are older than the window.
 func (p *pairing) settleBegins() {
-	if len(p.unseen) == 0 {
+	if len(p.unseen) == 0 || len(p.ends) == 0 { // none ended, so none can be in the way
 		return
 	}
 	end := func(b *lifetime.Buffer) int64 {
@@ -403,31 +430,36 @@ const dropped = math.MaxUint32
 
 // byBegin yields the buffers and their indexes in order of Begin, then of address. It
 // frees them on the way, so that a long history is not in memory twice. Only the unseen
-// ones, whose end came first, were added in another order.
+// ones, whose end came first, were added in another order: it sorts their indexes.
 func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
-	type one struct {
-		i int
-		b lifetime.Buffer
-	}
-	var unseen []one
-	for _, i := range p.unseen {
-		unseen = append(unseen, one{i, *p.bufs.At(i)})
-	}
 	order := func(x, y *lifetime.Buffer) int {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
 	}
-	slices.SortStableFunc(unseen, func(x, y one) int { return order(&x.b, &y.b) })
+	unseen := slices.Clone(p.unseen)
+	byOrder := func(x, y int) int { return order(p.bufs.At(x), p.bufs.At(y)) }
+	if !slices.IsSortedFunc(unseen, byOrder) {
+		slices.SortStableFunc(unseen, byOrder)
+	}
+	first := slices.Clone(unseen) // the lowest index of the unseen from here on, until which buffers cannot be freed
+	for k := len(first) - 2; k >= 0; k-- {
+		first[k] = min(first[k], first[k+1])
+	}
 	added := p.unseen // in order of index
 	return func(yield func(int, *lifetime.Buffer) bool) {
+		k := 0
 		for i := range p.bufs.N {
-			p.bufs.Release(i)
+			if k < len(first) {
+				p.bufs.Release(min(i, first[k]))
+			} else {
+				p.bufs.Release(i)
+			}
 			if len(added) > 0 && added[0] == i {
 				added = added[1:]
 				continue
 			}
 			b := p.bufs.At(i)
-			for ; len(unseen) > 0 && order(&unseen[0].b, b) <= 0; unseen = unseen[1:] {
-				if !yield(unseen[0].i, &unseen[0].b) {
+			for ; k < len(unseen) && order(p.bufs.At(unseen[k]), b) <= 0; k++ {
+				if !yield(unseen[k], p.bufs.At(unseen[k])) {
 					return
 				}
 			}
@@ -435,8 +467,8 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 				return
 			}
 		}
-		for k := range unseen {
-			if !yield(unseen[k].i, &unseen[k].b) {
+		for ; k < len(unseen); k++ {
+			if !yield(unseen[k], p.bufs.At(unseen[k])) {
 				return
 			}
 		}

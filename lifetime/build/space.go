@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/internal/chunked"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -62,7 +62,7 @@ type spaceLog struct {
 	fold    *fold // instead of pairing, with PeakAndEnd
 	regions regionPairing
 
-	live        []Block
+	live        chunked.List[Block]
 	liveRegions []lifetime.Region
 	intervals   []Interval
 	totals      chunked.List[lifetime.Total]
@@ -114,8 +114,8 @@ func (log *spaceLog) add(e event) {
 // overflows reports whether sums of sizes may saturate.
 func (log *spaceLog) overflows() bool {
 	sum := log.sum
-	for i := range log.live {
-		sum = units.AddSat(sum, max(log.live[i].Occupied, log.live[i].Requested))
+	for l := range log.live.All() {
+		sum = units.AddSat(sum, max(l.Occupied, l.Requested))
 	}
 	for i := range log.liveRegions {
 		sum = units.AddSat(sum, log.liveRegions[i].Size)

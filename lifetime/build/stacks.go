@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/internal/chunked"
 )
 
 // Call interns a stack: its innermost frame, and the stack of the caller, 0 = none.

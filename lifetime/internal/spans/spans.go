@@ -124,6 +124,21 @@ func (m *Map[V]) Cut(lo, hi uint64) []Span[V] {
 	return hit
 }
 
+// Remove removes [lo, hi) as Cut does. It allocates nothing where the range is at an edge of one span.
+func (m *Map[V]) Remove(lo, hi uint64) {
+	if c, i := m.find(lo); lo < hi && c < len(m.chunks) {
+		switch s := &m.chunks[c][i]; {
+		case s.Lo == lo && hi < s.Hi:
+			s.Lo = hi
+			return
+		case s.Lo < lo && hi == s.Hi:
+			s.Hi = lo
+			return
+		}
+	}
+	m.Cut(lo, hi)
+}
+
 // Set maps [lo, hi) to val and returns the replaced spans, as Cut does.
 func (m *Map[V]) Set(lo, hi uint64, val V) []Span[V] {
 	if lo >= hi {

@@ -78,7 +78,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 				}
 				hi := lo + length // often empty
 				want := naive.spans(lo, hi)
-				switch kind := rng.IntN(4); kind {
+				switch kind := rng.IntN(5); kind {
 				case 0, 1:
 					if got := joined(m.Set(lo, hi, op)); !slices.Equal(got, want) {
 						t.Fatalf("op %d: set(%d, %d) replaced %v, want %v", op, lo, hi, got, want)
@@ -95,6 +95,13 @@ func TestSpansAgainstNaive(t *testing.T) {
 					}
 					for a := lo; a < hi; a++ {
 						delete(naive, a)
+					}
+				case 4: // at an edge of a span, or anywhere
+					for a := lo; a < hi && c.split == 1; a++ {
+						delete(naive, a)
+					}
+					if c.split == 1 {
+						m.Remove(lo, hi)
 					}
 				case 3:
 					if got := m.Overlaps(lo, hi); got != (len(want) > 0) {
