@@ -72,14 +72,24 @@ func (s *Space) Summary() Summary {
 			row.AtPeak.add(b)
 		}
 	}
+	with := 0
+	for i := range rows {
+		if rows[i].any() {
+			with++
+		}
+	}
+	sum.Sites = slices.Grow(sum.Sites, with)
 	for id, row := range rows {
 		row.Site = SiteID(id)
-		if row.Allocated.Count+row.Freed.Count+row.AtEnd.Count > 0 {
+		if row.any() {
 			sum.Sites = append(sum.Sites, row)
 		}
 	}
 	return sum
 }
+
+// any reports whether the site has a buffer.
+func (r *SiteSummary) any() bool { return r.Allocated.Count+r.Freed.Count+r.AtEnd.Count > 0 }
 
 // Row is one line of a breakdown: the live buffers of one site, kind and purpose, or bytes that
 // belong to no buffer.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"os"
 	"slices"
 	"time"
 
@@ -138,8 +138,10 @@ func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.S
 		return cmp.Or(context.Cause(c.Context), limit.Check())
 	}
 	for _, file := range files {
+		limit.Reading(true)
 		capture, err := r.read(c, selection, file)
 		if err == nil {
+			limit.Reading(false)
 			err = take(capture)
 		}
 		if err != nil {
@@ -195,24 +197,38 @@ func (r reading[C]) read(c *cli.Context, selection *lifetime.Selection, file str
 	return capture, nil
 }
 
-// limitOf returns the limit of --max-memory, or else that of ulimit -v, which would end the
-// program with a crash. It sets the limit for the garbage collector.
+// limitOf returns the limit of --max-memory, or else that of ulimit -v or of the control group (the container), which
+// would end the program with a crash. A command that exceeds it later, while it analyses or writes, ends with the same error.
 func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	size := c.String("max-memory")
 	if size == "" {
+		of := "ulimit -v"
 		left, limited := addressSpaceLeft()
+		if group, ok := groupMemory("/"); ok && (!limited || group < left) {
+			left, limited, of = group, true, "the control group"
+		}
 		if !limited {
 			return nil, nil
 		}
-		debug.SetMemoryLimit(left)
-		return memlimit.New(left, "ulimit -v"), nil
+		return watch(c, memlimit.New(left, of)), nil
 	}
 	limit, err := units.ParseBytes(size)
 	if err != nil || limit <= 0 {
 		return nil, usage("--max-memory %q: use a size such as 2GiB", size)
 	}
-	debug.SetMemoryLimit(limit)
-	return memlimit.New(limit, "--max-memory"), nil
+	return watch(c, memlimit.New(limit, "--max-memory")), nil
+}
+
+// watch ends the program if a command exceeds a limit, until the command ends.
+func watch(c *cli.Context, limit *memlimit.Limit) *memlimit.Limit {
+	stop := limit.Watch(func(err error) {
+		if c.Context.Err() == nil {
+			discardUnfinished()
+			os.Exit(printError(c.App.ErrWriter, inputError(err)))
+		}
+	})
+	context.AfterFunc(c.Context, stop)
+	return limit
 }
 
 // openShowing opens a capture and shows the progress on a terminal, unless r.in shows it

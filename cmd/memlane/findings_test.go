@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
@@ -99,7 +101,7 @@ func TestOutputNames(t *testing.T) {
 	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
 	}
-	for name, begins := range map[string]string{"r.json.gz": "{\n", "r.md.gz": "# Memory report\n", "r.html.gz": "<!", "r.txt.gz": "B, ", "r.gz": "B, ", "R.MD.GZ": "# Memory report\n", "d.svg.gz": "<svg"} {
+	for name, begins := range map[string]string{"r.json.gz": "{\n", "r.md.gz": "# Memory report\n", "r.html.gz": "<!", "r.txt.gz": "B, ", "r.gz": "B, ", "R.MD.GZ": "# Memory report\n", "d.svg.gz": "<svg", "r.json.zst": "{\n", "R.HTML.ZST": "<!", "d.svg.zst": "<svg"} {
 		out := filepath.Join(dir, name)
 		if strings.HasPrefix(name, "d") {
 			succeed(t, "diff", "-o", out, "--quiet", pickles(t)["healthy"], file)
@@ -110,7 +112,12 @@ func TestOutputNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		z, err := gzip.NewReader(in)
+		var z io.Reader
+		if strings.HasSuffix(strings.ToLower(name), ".zst") {
+			z, err = zstd.NewReader(in)
+		} else {
+			z, err = gzip.NewReader(in)
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -63,7 +64,7 @@ func toStdout(c *cli.Context) bool { return c.String("output") == "-" || c.Strin
 var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", ".htm", ".md", ".json", ".sarif", ".csv", ".parquet", ".xlsx", ".pb.gz"}
 
 // checkName refuses a file name that promises another content than one of those written, given by their extensions.
-// NAME.gz is NAME compressed.
+// NAME.gz and NAME.zst are NAME compressed.
 func checkName(c *cli.Context, written ...string) error {
 	for _, ext := range knownExtensions {
 		if outputEndsIn(c, ext) && !slices.ContainsFunc(written, func(w string) bool { return strings.HasSuffix(w, ext) }) {
@@ -94,31 +95,45 @@ func checkOverwrite(c *cli.Context, captures []string, output string) error {
 // profileExtension is that of profiles, which are compressed anyway.
 const profileExtension = ".pb.gz"
 
-// outputEndsIn reports whether the name of -o ends in an extension, in any case. NAME.gz ends like NAME.
+// outputEndsIn reports whether the name of -o ends in an extension, in any case. NAME.gz and NAME.zst end like NAME.
 func outputEndsIn(c *cli.Context, extension string) bool {
 	name, _ := plainName(c)
 	return strings.HasSuffix(name, extension)
 }
 
-// plainName returns the name of -o in lower case without .gz, and whether it had that.
-func plainName(c *cli.Context) (name string, compressed bool) {
+// plainName returns the name of -o in lower case without .gz or .zst, and that extension if it had one.
+func plainName(c *cli.Context) (name, compression string) {
 	name = strings.ToLower(c.String("output"))
 	if strings.HasSuffix(name, profileExtension) {
-		return name, false
+		return name, ""
 	}
-	return strings.CutSuffix(name, ".gz")
+	for extension := range compressors {
+		if plain, ok := strings.CutSuffix(name, extension); ok {
+			return plain, extension
+		}
+	}
+	return name, ""
 }
 
-// writeOutput calls write with the output that -o names. It compresses NAME.gz.
+// compressors are the compressions of outputs, by extension.
+var compressors = map[string]func(io.Writer) (io.WriteCloser, error){
+	".gz":  func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
+	".zst": func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1)) },
+}
+
+// writeOutput calls write with the output that -o names. It compresses NAME.gz and NAME.zst.
 func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 	if toStdout(c) {
 		return write(c.App.Writer)
 	}
-	if _, compressed := plainName(c); compressed && c.Command.Name != "pprof" {
+	if _, compression := plainName(c); compression != "" && c.Command.Name != "pprof" {
 		plain := write
 		write = func(w io.Writer) error {
-			z := gzip.NewWriter(w)
-			if err := plain(z); err != nil {
+			z, err := compressors[compression](w)
+			if err == nil {
+				err = plain(z)
+			}
+			if err != nil {
 				return err
 			}
 			return z.Close()

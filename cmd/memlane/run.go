@@ -93,7 +93,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	defer done()
 	out := &output{to: stdout, stop: func() error { return context.Cause(ctx) }}
 	app := newApp(stdin, out, stderr)
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1)) // restore it: --max-memory changes it
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1)) // restore it: limitOf changes it
 	args, err := flagsFirst(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, args)

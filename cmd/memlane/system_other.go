@@ -7,5 +7,8 @@ import "io/fs"
 // change returns nothing: size and time must do.
 func change(fs.FileInfo) any { return "" }
 
+// groupMemory returns false: only Linux has control groups.
+func groupMemory(string) (int64, bool) { return 0, false }
+
 // addressSpaceLeft returns false: systems other than Linux hardly limit it.
 func addressSpaceLeft() (int64, bool) { return 0, false }

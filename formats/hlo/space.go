@@ -98,10 +98,17 @@ func (x *builder) space(color int64, t trace) {
 	}
 	x.b.Describe(ref, s)
 	x.b.InOrder(ref)
+	values := 0
+	for i := range x.p.allocations {
+		if a := &x.p.allocations[i]; a.color == color {
+			values += len(a.values)
+		}
+	}
+	h := x.p.replay(t)
+	x.b.Grow(ref, len(t.events), len(h.blocks), values)
 	for k, e := range t.events {
 		x.b.Mark(ref, lifetime.Mark{Begin: int64(k), End: int64(k), Kind: lifetime.Instruction, Text: x.p.text(e.instruction)})
 	}
-	h := x.p.replay(t)
 	moving := x.blocks(ref, s.End, color, h.blocks)
 	for i := range x.p.allocations {
 		if a := &x.p.allocations[i]; a.color == color {

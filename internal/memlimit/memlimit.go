@@ -2,20 +2,22 @@
 // gives the program.
 //
 // Its place in the pipeline: beside the readers. Programs call [Limit.Check] while they read
-// captures.
+// captures, and [Limit.Watch] if they also analyse and write them.
 package memlimit
 
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	heap "runtime/metrics"
 	"sync"
+	"sync/atomic"
 
 	"github.com/memlane/memlane/internal/units"
 )
 
-// Limit bounds the memory of captures; nil does not bound it. It does not set
-// debug.SetMemoryLimit, near which the garbage collector runs more often.
+// Limit bounds the memory of captures; nil does not bound it. Without Watch it does not
+// set debug.SetMemoryLimit, near which the garbage collector runs more often.
 type Limit struct {
 	limit int64  // in bytes
 	of    string // what sets it
@@ -24,7 +26,12 @@ type Limit struct {
 	mu   sync.Mutex // files are read ahead
 	next int64      // heap size in bytes at which to collect garbage and check again
 	full error      // the error of all further checks
+
+	reading atomic.Bool
 }
+
+// watched is the part of a limit that objects may take while Watch watches. The rest is for garbage, stacks and gaps.
+const watched = 0.8
 
 // partForModel is the part of a limit for captures. The rest is for sorting, analysing and
 // drawing them.
@@ -50,10 +57,63 @@ func (l *Limit) Check() error {
 	live := heapBytes()
 	l.next = live + l.model/8
 	if live > l.model {
-		l.full = fmt.Errorf("it does not fit in the %s of %s: %s are taken so far, and the analysis needs as much again; "+
-			"raise the limit, or record for a shorter time", units.Bytes(l.limit), l.of, units.Bytes(live))
+		l.full = l.tooSmall(live, "are taken so far, and the analysis needs more")
 	}
 	return l.full
+}
+
+func (l *Limit) tooSmall(live int64, taken string) error {
+	return fmt.Errorf("it does not fit in the %s of %s: %s %s; raise the limit, or record for a shorter time",
+		units.Bytes(l.limit), l.of, units.Bytes(live), taken)
+}
+
+// Reading says whether a capture is being read. Then Check reports a full heap, which knows the capture, and Watch does not.
+func (l *Limit) Reading(now bool) {
+	if l != nil {
+		l.reading.Store(now)
+	}
+}
+
+// Watch calls full, with an error as Check returns it, if the heap without garbage exceeds the limit at any later
+// time: while captures are analysed or written. It sets debug.SetMemoryLimit, so that garbage is collected in time, and
+// leaves more of the limit to Check. It returns a function that ends the watch. full may be called once more after that.
+func (l *Limit) Watch(full func(error)) (stop func()) {
+	l.model = int64(watched * float64(l.limit))
+	l.next = l.model
+	debug.SetMemoryLimit(max(int64((1+watched)/2*float64(l.limit)), 1))
+	var stopped atomic.Bool
+	l.afterCollection(func() bool {
+		if stopped.Load() {
+			return false
+		}
+		live := liveBytes()
+		if live > l.model && !l.reading.Load() {
+			full(l.tooSmall(live, "are in use"))
+			return false
+		}
+		return true
+	})
+	return func() { stopped.Store(true) }
+}
+
+// afterCollection calls check after each garbage collection until it returns false: when the finalizer of an
+// unreachable object runs.
+func (l *Limit) afterCollection(check func() bool) {
+	runtime.SetFinalizer(&sentinel{}, func(*sentinel) {
+		if check() {
+			l.afterCollection(check)
+		}
+	})
+}
+
+// sentinel is an object of its own: the runtime gathers small ones without pointers.
+type sentinel struct{ _ *sentinel }
+
+// liveBytes returns the size of the objects that the last garbage collection found in use.
+func liveBytes() int64 {
+	sample := []heap.Sample{{Name: "/gc/heap/live:bytes"}}
+	heap.Read(sample)
+	return int64(sample[0].Value.Uint64())
 }
 
 // heapBytes returns the size of all objects on the heap in bytes, including garbage.

@@ -230,6 +230,14 @@ func (b *Builder) LiveRegion(space SpaceRef, r lifetime.Region) {
 	log.liveRegions = append(log.liveRegions, r)
 }
 
+// Grow prepares a space for numbers of marks, intervals and values that a reader has counted.
+func (b *Builder) Grow(space SpaceRef, marks, intervals, values int) {
+	log := b.spaces[space]
+	log.marks = slices.Grow(log.marks, marks)
+	log.intervals = slices.Grow(log.intervals, intervals)
+	log.space.Values = slices.Grow(log.space.Values, values)
+}
+
 // Interval records a buffer with known begin, end and edges. Use either Intervals or
 // events for a space, not both.
 func (b *Builder) Interval(space SpaceRef, v Interval) {

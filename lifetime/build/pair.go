@@ -483,6 +483,7 @@ func storeIntervals(s *lifetime.Space, all []Interval) {
 	slices.SortStableFunc(all, func(x, y Interval) int {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
 	})
+	s.Buffers = make([]lifetime.Buffer, 0, len(all))
 	for i := range all {
 		v := &all[i]
 		s.Buffers = append(s.Buffers, v.Buffer)

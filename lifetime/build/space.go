@@ -231,7 +231,7 @@ func (log *spaceLog) finish() *lifetime.Space {
 	switch {
 	case log.fold != nil:
 		log.fold.finish(s)
-	case log.intervals != nil:
+	case len(log.intervals) > 0:
 		storeIntervals(s, log.intervals)
 		if log.b.losses[loss.Overflow] == nil && levelOverflows(s) { // else a model with this loss was read
 			log.b.Lose(loss.Overflow, 1, 0, s.ID())

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestGroupMemory: limits of both versions of control groups, of groups around the process, and of containers that see
+// their group as the root.
+func TestGroupMemory(t *testing.T) {
+	const v1 = "5:devices:/\n4:cpu,memory:/a/b\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"no groups":                {nil, 0},
+		"version 2":                {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "536870912\n"}, 512 << 20},
+		"version 2, no limit":      {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 0},
+		"version 2, around it":     {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": "1024", "sys/fs/cgroup/a/b/memory.max": "2048"}, 1024},
+		"version 2, root":          {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "4096\n"}, 4096},
+		"version 1":                {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes": "4096\n"}, 4096},
+		"version 1, in containers": {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/memory/memory.limit_in_bytes": "8192\n"}, 8192},
+		"version 1, no limit":      {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+		"outside of the tree":      {map[string]string{"proc/self/cgroup": "0::/../../x\n", "memory.max": "1"}, 0},
+	} {
+		root := t.TempDir()
+		for file, text := range test.files {
+			file = filepath.Join(root, file)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, limited := groupMemory(root); got != test.want || limited != (test.want > 0) {
+			t.Errorf("%s: %d, %v; want %d", name, got, limited, test.want)
+		}
+	}
+}
