@@ -75,11 +75,12 @@ func (l *Limit) Reading(now bool) {
 }
 
 // Watch calls full, with an error as Check returns it, if the heap without garbage exceeds the limit at any later
-// time: while captures are analysed or written. It sets debug.SetMemoryLimit, so that garbage is collected in time, and
+// time: while captures are analysed or written, that is after the first Reading(false). It sets debug.SetMemoryLimit, so that garbage is collected in time, and
 // leaves more of the limit to Check. It returns a function that ends the watch. full may be called once more after that.
 func (l *Limit) Watch(full func(error)) (stop func()) {
 	l.model = int64(watched * float64(l.limit))
 	l.next = l.model
+	l.reading.Store(true)
 	debug.SetMemoryLimit(max(int64((1+watched)/2*float64(l.limit)), 1))
 	var stopped atomic.Bool
 	l.afterCollection(func() bool {

@@ -17,7 +17,6 @@ func TestWatch(t *testing.T) {
 	if debug.SetMemoryLimit(-1) >= limit {
 		t.Error("garbage is collected beyond the limit only")
 	}
-	l.Reading(true)
 	taken := make([]byte, limit)
 	for range 3 { // a finalizer runs after the collection
 		runtime.GC()
