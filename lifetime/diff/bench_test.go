@@ -47,7 +47,7 @@ func TestAllocations(t *testing.T) {
 	const n = 100_000
 	c := twoCaptures(t, 1, 50, n, noLeak)
 	per := testing.AllocsPerRun(1, func() { diff.Compare(c[0], c[1], leak.Settings{}) }) / (2 * n)
-	if per > 0.01 {
+	if per > 0.03 { // the sites have some dozens each
 		t.Errorf("%.3f allocations per buffer", per)
 	}
 }
