@@ -41,7 +41,7 @@ func tuneCommand() *cli.Command {
 				named("default", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4")...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction,\nsuch as 0.9", DefaultText: "not set"},
-			&cli.StringFlag{Name: "scale", Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity", DefaultText: "not predicted"},
+			&cli.StringFlag{Name: "scale", Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity; or activations=F for\none: what F times its activations need", DefaultText: "not predicted"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
 		Action: tune,
@@ -103,7 +103,11 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 	case t.Fraction > 0 && t.Capacity == 0:
 		return nil, nil, usage("--fraction needs --capacity")
 	}
-	if t.Batches, err = batchesOf(c); err != nil {
+	if factor, ok := strings.CutPrefix(c.String("scale"), "activations="); ok {
+		if t.Growth, err = strconv.ParseFloat(factor, 64); err != nil || !(t.Growth > 0 && t.Growth <= maxGrowth) {
+			return nil, nil, usage("--scale activations=%q: use a factor such as 2", factor)
+		}
+	} else if t.Batches, err = batchesOf(c); err != nil {
 		return nil, nil, err
 	}
 	for _, conf := range *c.Generic("set").(*texts) {
@@ -119,6 +123,9 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 	}
 	return t, given, nil
 }
+
+// maxGrowth is the largest factor of --scale activations=F.
+const maxGrowth = 10_000
 
 // capacityOf reads the value of --capacity, in bytes.
 func capacityOf(size string) (int64, error) {
@@ -138,7 +145,7 @@ func batchesOf(c *cli.Context) (sizes []int64, err error) {
 	for _, part := range strings.Split(text, ",") {
 		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 32)
 		if err != nil || n <= 0 {
-			return nil, usage("--scale %q: use two batch sizes such as 8,16", text)
+			return nil, usage("--scale %q: use two batch sizes such as 8,16, or activations=2", text)
 		}
 		sizes = append(sizes, n)
 	}

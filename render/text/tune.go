@@ -34,6 +34,13 @@ func (p *Page) tuned(a *answer.Tune) {
 		b := &a.Batches[i]
 		p.Para("  "+Printable(b.Conf)+recordedMark(b.Recorded)+": ", "    ", b.Text())
 	}
+	if len(a.Growth) > 0 {
+		p.Line("with %.4g times the activations", a.Growth[0].Factor)
+	}
+	for i := range a.Growth {
+		g := &a.Growth[i]
+		p.Para("  "+Printable(g.Conf)+recordedMark(g.Recorded)+": ", "    ", g.Text())
+	}
 	p.Line("")
 	p.settings(a.Settings)
 	for i := range a.Captures {
