@@ -3,6 +3,7 @@ package lifetime
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,6 +19,7 @@ const (
 	ByStack    By = "stack"
 	ByOp       By = "op"
 	ByModule   By = "module"
+	ByLayer    By = "layer"
 	ByShape    By = "shape"
 	ByCategory By = "category"
 	ByPhase    By = "phase"
@@ -26,7 +28,7 @@ const (
 )
 
 // Bys lists all groups.
-var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByShape, ByCategory, ByPhase, ByPool, ByStream}
+var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool, ByStream}
 
 // GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
 // are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and frees
@@ -119,6 +121,8 @@ func (g *groups) group(s *Space, k groupKey) SiteID {
 		}
 	case ByModule:
 		group.Op = g.from.ModuleOf(k.Site, k.Purpose)
+	case ByLayer:
+		group.Op = LayerOf(g.from.ModuleOf(k.Site, k.Purpose))
 	default:
 		group = g.ofSite(k.Site)
 	}
@@ -186,6 +190,26 @@ const moduleCall = "nn.Module: "
 func (t *Tables) ModuleOf(site SiteID, purpose PurposeID) string {
 	s := &t.Sites[site]
 	return cmp.Or(t.modulesOf(s), s.Module, t.Purpose(purpose).Module)
+}
+
+// numbered matches the name of a module that is one of several: Block_3, h.3, layers[3], model.py:253[3].
+var numbered = regexp.MustCompile(`(^|_)\d+$|\[\d+\]$|^\pL+\d+$`)
+
+// LayerOf returns the layer of a module: its path up to the first module that has a number, without the number that PyTorch's
+// profiler gives to the root. "" = the path has none.
+func LayerOf(module string) string {
+	separator := "/"
+	if !strings.Contains(module, separator) {
+		separator = "."
+	}
+	parts := strings.Split(module, separator)
+	for i, part := range parts {
+		isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0")
+		if numbered.MatchString(part) && !isRoot {
+			return strings.Join(parts[:i+1], separator)
+		}
+	}
+	return ""
 }
 
 // modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled

@@ -48,6 +48,7 @@ func TestJSON(t *testing.T) {
 		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks}, {"leaks --json", series},
 		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
+		{"tune --json --scale activations=2 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},
 	} {
 		name := answers[strings.Fields(d.command)[0]]

@@ -38,7 +38,7 @@ func byFlag() cli.Flag {
 	for _, by := range lifetime.Bys {
 		names = append(names, word{string(by), ""})
 	}
-	return oneOf(&cli.StringFlag{Name: "by", Value: string(lifetime.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, shape, category, pool or stream"}, names...)
+	return oneOf(&cli.StringFlag{Name: "by", Value: string(lifetime.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool\nor stream"}, names...)
 }
 
 // spaceFlags returns the flags of captureFlags except those that limit the window.

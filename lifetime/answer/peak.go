@@ -27,6 +27,7 @@ type Peak struct {
 	Bytes int64  `json:"bytes"` // occupied at that instant
 	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
 	Parts
+	Savings []Saving `json:"savings"` // what would lower the peak, most first, at most five; empty at other instants and without categories
 
 	When          string          `json:"-"`
 	Total         lifetime.Amount `json:"-"`
@@ -171,7 +172,11 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 
 // PeakOf breaks down the memory of a space at an instant.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
-	return peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
+	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
+	if at == s.Peak(lifetime.Occupied).At {
+		p.Savings = savingsOf(t, s)
+	}
+	return p
 }
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
@@ -179,11 +184,13 @@ func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak 
 	if m == AtEnd {
 		return peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
 	}
-	return peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
+	p := peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
+	p.Savings = savingsOf(t, s.Recording)
+	return p
 }
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
-	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{},
+	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{},
 		When: when(s, at), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)

@@ -26,6 +26,12 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 			p.Line("")
 			p.Para("by category: ", "  ", answer.PartsText(k.Parts))
 		}
+		for n := range a.Peaks[i].Savings {
+			if n == 0 {
+				p.Line("what would lower the peak")
+			}
+			p.Para("  ", "    ", a.Peaks[i].Savings[n].String())
+		}
 	}
 	return p.To(w)
 }

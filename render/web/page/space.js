@@ -241,10 +241,18 @@ const groups = {
   stack: (capture, site, space) => (site.unseen ? capture.siteName(site.id) : capture.folded(space.static && site.source ? site.source : site.stack).frames.map(frameText).join(' ← ')),
   op: (capture, site) => site.op,
   module: (capture, site, space, row) => capture.framesOf(site.stack).filter((f) => f.name.startsWith('nn.Module: ')).map((f) => f.name.slice(11)).reverse().join('/') || space.moduleOf(row),
+  layer: (capture, site, space, row) => layerOf(groups.module(capture, site, space, row)),
   shape: (capture, site) => `${site.dtype} ${site.shape}`.trim(),
   category: (capture, site, space, row) => space.categoryOf(row),
   phase: (capture, site, space, row) => capture.purposes[row.purpose][1],
 };
+
+// layerOf returns the layer of a module, as lifetime.LayerOf does.
+function layerOf(module) {
+  const separator = module.includes('/') ? '/' : '.', parts = module.split(separator);
+  const i = parts.findIndex((part, n) => /(^|_)\d+$|\[\d+\]$|^\p{L}+\d+$/u.test(part) && !(n === 0 && parts.length > 1 && separator === '/' && part.endsWith('_0')));
+  return i < 0 ? '' : parts.slice(0, i + 1).join(separator);
+}
 
 // frameText returns "function (file.py:12)".
 export function frameText(frame) {

@@ -1,0 +1,180 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Saving is a change of a program that would lower the peak of a memory ID.
+type Saving struct {
+	Action     string `json:"action"`      // checkpoint, offload, zero_grad, chunk or cache
+	SavesBytes int64  `json:"saves_bytes"` // drop of the peak, at most, computed on the recorded lifetimes
+	PeakBytes  int64  `json:"peak_bytes"`  // peak that is left then, at another instant perhaps
+	Buffers    int64  `json:"buffers"`     // buffers alive at the peak that it is about
+	Site       *Site  `json:"site"`        // that allocates them; null if it is not one site
+	Text       string `json:"text"`        // what to do, in a sentence
+}
+
+const (
+	maxSavings = 5
+	leastSaved = 0.05 // of the peak
+	chunks     = 8    // that a large buffer is computed in
+	largePart  = 0.1  // of the peak: a large site
+)
+
+// String returns what a change saves and what to do.
+func (r *Saving) String() string {
+	return fmt.Sprintf("up to %s, to %s: %s", units.Bytes(r.SavesBytes), units.Bytes(r.PeakBytes), r.Text)
+}
+
+// savingsOf returns what would lower the peak of a space, most first. It needs categories.
+func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
+	all := []Saving{}
+	if s == nil || s.Purposes == nil || s.Axis == lifetime.ProgramOrder {
+		return all
+	}
+	peak := s.Peak(lifetime.Occupied)
+	r := savings{t: t, s: s, peak: peak, live: s.LiveAt(peak.At)}
+	for _, category := range []struct {
+		of           lifetime.Category
+		action, text string
+	}{
+		{lifetime.Activation, "checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"},
+		{lifetime.OptimizerState, "offload", "shard the state of the optimizer over the ranks (ZeRO, FSDP) or keep it on the host"},
+		{lifetime.Cache, "cache", "bound what the program keeps beside its modules"},
+	} {
+		r.add(category.action, category.text, func(i int) (int64, bool) {
+			return 0, t.Purpose(s.PurposeOf(i)).Category == category.of
+		})
+	}
+	if r.phaseAt(peak.At) == lifetime.Forward {
+		r.add("zero_grad", "free gradients before the forward pass, zero_grad(set_to_none=True) after the step", nil)
+	}
+	r.chunk()
+	slices.SortStableFunc(r.all, func(x, y Saving) int { return cmp.Compare(y.SavesBytes, x.SavesBytes) })
+	return append(all, r.all[:min(len(r.all), maxSavings)]...)
+}
+
+type savings struct {
+	t    *lifetime.Tables
+	s    *lifetime.Space
+	peak lifetime.Level
+	live []int
+	all  []Saving
+}
+
+// add adds a change if it saves enough. size returns the size that a buffer would have, and whether it changes; nil stands for
+// gradients that are gone while a forward pass runs.
+func (r *savings) add(action, text string, size func(i int) (int64, bool)) {
+	gradients := size == nil
+	if gradients {
+		size = func(i int) (int64, bool) { return 0, r.t.Purpose(r.s.PurposeOf(i)).Category == lifetime.Gradient }
+	}
+	n := int64(0)
+	for _, i := range r.live {
+		if _, ok := size(i); ok {
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	var left int64
+	if gradients {
+		left = r.without(size)
+	} else {
+		left = peakWith(r.s, func(i int) int64 {
+			if small, ok := size(i); ok {
+				return small
+			}
+			return r.s.Buffers[i].Size
+		})
+	}
+	saved := r.peak.Bytes - left
+	if float64(saved) < leastSaved*float64(r.peak.Bytes) {
+		return
+	}
+	r.all = append(r.all, Saving{Action: action, SavesBytes: saved, PeakBytes: left, Buffers: n, Text: text + " (" + units.Plural(n, "buffer") + ")"})
+}
+
+// without returns the peak if buffers have other sizes while forward passes run.
+func (r *savings) without(size func(i int) (int64, bool)) (peak int64) {
+	var level, less units.Sum
+	level.Add(r.s.Base)
+	phase := lifetime.UnknownPhase
+	for c := range r.s.Changes() {
+		whole, saved := r.s.Buffers[c.Buffer].Size, int64(0)
+		if small, ok := size(c.Buffer); ok {
+			saved = whole - small
+		}
+		if c.Begin {
+			level.Add(whole)
+			less.Add(saved)
+			if p := r.t.Purpose(r.s.PurposeOf(c.Buffer)).Phase; p != lifetime.UnknownPhase {
+				phase = p
+			}
+		} else {
+			level.Sub(whole)
+			less.Sub(saved)
+		}
+		now := level.Value()
+		if phase == lifetime.Forward {
+			now -= less.Value()
+		}
+		peak = max(peak, now)
+	}
+	return peak
+}
+
+// phaseAt returns the phase of the last allocation up to t whose phase is known.
+func (r *savings) phaseAt(t int64) (phase lifetime.Phase) {
+	for i := range r.s.Buffers {
+		b := &r.s.Buffers[i]
+		if b.Begin > t {
+			break
+		}
+		if p := r.t.Purpose(r.s.PurposeOf(i)).Phase; p != lifetime.UnknownPhase && b.Edge&lifetime.BeginUnseen == 0 {
+			phase = p
+		}
+	}
+	return phase
+}
+
+// chunk adds the site whose temporaries and activations of one size hold most, if it is large: their operation may be computed
+// in chunks, like the loss of long sequences.
+func (r *savings) chunk() {
+	type key struct {
+		site lifetime.SiteID
+		size int64
+	}
+	held := map[key]int64{}
+	for _, i := range r.live {
+		b := &r.s.Buffers[i]
+		if c := r.t.Purpose(r.s.PurposeOf(i)).Category; c == lifetime.Activation || c == lifetime.TemporaryData {
+			held[key{b.Site, b.Size}] += b.Size
+		}
+	}
+	var best key
+	for k, bytes := range held {
+		if k.size >= int64(largePart*float64(r.peak.Bytes)) && (bytes > held[best] || bytes == held[best] && k.site < best.site) {
+			best = k
+		}
+	}
+	if held[best] == 0 {
+		return
+	}
+	before := len(r.all)
+	place := r.t.PlaceOf(best.site).String()
+	r.add("chunk", "compute "+place+" in "+units.Count(chunks)+" chunks", func(i int) (int64, bool) {
+		b := &r.s.Buffers[i]
+		return b.Size / chunks, b.Site == best.site && b.Size == best.size
+	})
+	if len(r.all) > before {
+		site := siteOf(r.t, &r.s.SpaceInfo, best.site)
+		r.all[before].Site = &site
+	}
+}

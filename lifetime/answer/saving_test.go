@@ -1,0 +1,79 @@
+package answer_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// TestSavings: what a change saves is the drop of the peak when the buffers of its category are taken away, computed here from
+// a list of all events.
+func TestSavings(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/meaning/*.pickle.zst")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	categories := map[string]lifetime.Category{"checkpoint": lifetime.Activation, "offload": lifetime.OptimizerState, "cache": lifetime.Cache}
+	found := map[string]int{}
+	for _, file := range files {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range c.Spaces {
+			peak := s.Peak(lifetime.Occupied)
+			last := peak.Bytes
+			savings := answer.PeakOf(&c.Tables, s, peak.At).Savings
+			if len(savings) > 5 {
+				t.Errorf("%s: %d changes", file, len(savings))
+			}
+			for _, saving := range savings {
+				found[saving.Action]++
+				if saving.SavesBytes+saving.PeakBytes != peak.Bytes || saving.SavesBytes > last || float64(saving.SavesBytes) < 0.05*float64(peak.Bytes) {
+					t.Errorf("%s: %+v at a peak of %d", file, saving, peak.Bytes)
+				}
+				last = saving.SavesBytes
+				category, ok := categories[saving.Action]
+				if want := peakWithout(c, s, category); ok && saving.PeakBytes != want {
+					t.Errorf("%s: %s leaves %d, want %d", file, saving.Action, saving.PeakBytes, want)
+				}
+			}
+		}
+	}
+	for _, action := range []string{"checkpoint", "offload", "cache", "zero_grad"} {
+		if found[action] == 0 {
+			t.Errorf("no capture has %s; found %v", action, found)
+		}
+	}
+}
+
+// peakWithout returns the peak without the buffers of a category.
+func peakWithout(c *lifetime.Capture, s *lifetime.Space, category lifetime.Category) (peak int64) {
+	type event struct{ at, bytes int64 }
+	var events []event
+	for i, b := range s.Buffers {
+		if c.Purpose(s.PurposeOf(i)).Category == category {
+			continue
+		}
+		events = append(events, event{b.Begin, b.Size})
+		if b.Edge&lifetime.EndOpen == 0 {
+			events = append(events, event{b.End, -b.Size})
+		}
+	}
+	slices.SortStableFunc(events, func(x, y event) int {
+		if x.at != y.at {
+			return int(min(max(x.at-y.at, -1), 1))
+		}
+		return int(min(max(x.bytes, -1), 1) - min(max(y.bytes, -1), 1)) // frees first
+	})
+	level := s.Base
+	for _, e := range events {
+		level += e.bytes
+		peak = max(peak, level)
+	}
+	return peak
+}
