@@ -46,8 +46,8 @@ type SpaceOutline struct {
 
 	Program *Space // the whole space of a compiled program; nil for others
 
-	// Recording is the whole space if it has a history of all buffers with their regions or stacks, so that the allocator can be
-	// replayed or purposes be judged; nil for others, and above 2 million buffers.
+	// Recording is the whole space if it has a history of all buffers, so that the allocator can be replayed and purposes be judged;
+	// nil for others, and above 2 million buffers.
 	Recording *Space
 }
 
@@ -74,7 +74,7 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
 		}
 	}
-	if whole && s.Facts&History != 0 && s.Facts&(Regions|Stacks) != 0 && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
+	if whole && s.Facts&History != 0 && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
 		o.Recording = s
 	}
 	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/benchfmt"
 	"github.com/memlane/memlane/render/collapsed"
+	"github.com/memlane/memlane/render/memtimeline"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/perfetto"
 	"github.com/memlane/memlane/render/tables"
@@ -50,6 +51,8 @@ var Exports = []Export{
 		Tables: tables.Names(), Binary: true, Write: table(tables.WriteParquet)},
 	{Name: "perfetto", Extension: ".perfetto.json", Doc: "a trace for ui.perfetto.dev: counters, buffers and their stacks", Write: whole(perfetto.Write)},
 	{Name: "collapsed", Extension: ".folded", Doc: "folded stacks of the peak, for flamegraph.pl and speedscope", Write: whole(collapsed.Write)},
+	{Name: "torch.memory_timeline", Extension: ".raw.json", Doc: "a raw memory timeline as of torch.profiler: bytes by category, of one device",
+		Write: whole(memtimeline.Write)},
 	{Name: "benchfmt", Extension: ".bench", Doc: "the figures as Go benchmark results, for benchstat", Write: whole(benchfmt.Write)},
 	{Name: "xprof.memory_profile", Extension: ".memory_profile.json", Doc: "data for XProf's Memory Profile page, from allocator events",
 		Needs: Reports, Write: whole(xprofjson.WriteMemoryProfile)},

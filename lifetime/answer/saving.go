@@ -39,6 +39,9 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 	}
 	peak := s.Peak(lifetime.Occupied)
 	r := savings{t: t, s: s, peak: peak, live: s.LiveAt(peak.At)}
+	if !r.trains() {
+		return all
+	}
 	for _, category := range []struct {
 		of           lifetime.Category
 		action, text string
@@ -65,6 +68,14 @@ type savings struct {
 	peak lifetime.Level
 	live []int
 	all  []Saving
+}
+
+// trains reports whether categories beside temporaries are known: the allocator of TensorFlow records these only.
+func (r *savings) trains() bool {
+	return slices.ContainsFunc(r.live, func(i int) bool {
+		c := r.t.Purpose(r.s.PurposeOf(i)).Category
+		return c != lifetime.UnknownCategory && c != lifetime.TemporaryData
+	})
 }
 
 // add adds a change if it saves enough. size returns the size that a buffer would have, and whether it changes; nil stands for

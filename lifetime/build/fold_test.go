@@ -103,14 +103,14 @@ func reported(t *testing.T, times []int64, reports []lifetime.AllocatorEvent, pe
 	return outlineText(c.Outline()), c.Losses, false
 }
 
-// outlineText writes all fields of an outline with one space.
+// outlineText writes all fields of an outline with one space, but for the recording that only whole spaces keep.
 func outlineText(o *lifetime.Outline) string {
 	s := *o.Spaces[0]
 	shares := ""
 	if s.Stack != nil {
 		shares = fmt.Sprint(*s.Stack)
 	}
-	s.Stack = nil
+	s.Stack, s.Recording = nil, nil
 	for _, share := range []**float64{&s.FragmentationAtPeak, &s.FragmentationMax, &s.FragmentationAtEnd} {
 		if *share != nil {
 			shares += fmt.Sprint(" ", **share)
