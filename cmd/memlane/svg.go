@@ -49,7 +49,7 @@ func svgCommand() *cli.Command {
 		Flags: captureFlags(functionFlag(), byFlag(),
 			choiceFlag("view", "blocks", "VIEW", views),
 			choiceFlag("layout", "stacked", "LAYOUT", layouts),
-			choiceFlag("color", "site", "KEY", colors),
+			colorFlag(),
 			choiceFlag("theme", "auto", "THEME", themes),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			&cli.StringFlag{Name: "max-blocks", Value: "10000", DefaultText: "10000", Usage: "draw at most `N` buffers separately"},
@@ -116,10 +116,35 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 		return chart.Peak(w, capture, s, c.String("buffer"), o)
 	}
 	return blocks.Write(w, capture, s, blocks.Options{
-		Layout: layouts[c.String("layout")], Color: colors[c.String("color")], Theme: o.Theme,
+		Layout: layouts[c.String("layout")], Color: colorOf(c, capture, s), Theme: o.Theme,
 		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(leak.Find(capture, []*lifetime.Space{s}, leak.Settings{})),
 	})
 }
+
+// colorFlag returns --color.
+func colorFlag() cli.Flag {
+	words := wordsOf(colors)
+	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it category, if most has one, else site\n"}, words...)
+}
+
+// colorOf returns the colours of --color. Without it these are the categories, if at least half of the peak has one.
+func colorOf(c *cli.Context, capture *lifetime.Capture, s *lifetime.Space) blocks.Color {
+	if !c.IsSet("color") && !c.IsSet("by") && s.Purposes != nil && s.Axis != lifetime.ProgramOrder {
+		unknown := 0.0
+		for _, part := range answer.PeakOf(&capture.Tables, s, s.Peak(lifetime.Occupied).At).Categories {
+			if part.Name == lifetime.UnknownCategory.String() || part.Count == 0 {
+				unknown += part.Share
+			}
+		}
+		if unknown <= mostUnknown {
+			return blocks.ByCategory
+		}
+	}
+	return colors[c.String("color")]
+}
+
+// mostUnknown is the share of the peak up to which categories are worth their colours.
+const mostUnknown = 0.5
 
 // chartOptions returns the theme of --theme and the format that the name of -o selects.
 func chartOptions(c *cli.Context) chart.Options {
