@@ -124,11 +124,18 @@ func TestGrowth(t *testing.T) {
 			least := 1.6 * float64(len(contents[2])-len(contents[1])) / float64(len(contents[1])-len(contents[0]))
 			grows := func(y [3]float64, small float64) bool { return y[2]-y[1] > max(least*(y[1]-y[0]), small) }
 			written, taken := measure()
-			got, want := grows(written, 64<<10) || grows(taken, 4<<20), slices.Contains(growing[name], command)
-			if got != want { // a collection may empty the pools of encoders between two sizes, so that the next one allocates them again
-				written, taken = measure()
-				got = grows(written, 64<<10) || grows(taken, 4<<20)
+			grown := func() bool { return grows(written, 64<<10) || grows(taken, 4<<20) }
+			want := slices.Contains(growing[name], command)
+			for range 3 { // what encoders keep in pools is allocated again after a collection, so the least of a few runs counts
+				if grown() == want {
+					break
+				}
+				_, again := measure()
+				for i := range taken {
+					taken[i] = min(taken[i], again[i])
+				}
 			}
+			got := grown()
 			if got != want {
 				t.Errorf("%s: memlane %s: grows faster than its input: %v, listed: %v; from %d, %d and %d bytes it writes %.0f and allocates %.0f", name, command, got, want,
 					len(contents[0]), len(contents[1]), len(contents[2]), written, taken)
