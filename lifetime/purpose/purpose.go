@@ -19,6 +19,7 @@ func of(t *lifetime.Tables, s *lifetime.Space) (found []lifetime.Purpose, isTorc
 		a.sizes = a.measure()
 		a.judge()
 		a.repeat()
+		a.resume()
 		a.parts()
 		a.modules()
 		if a.hasLines() {
@@ -118,7 +119,7 @@ type analysis struct {
 	convertedOnce map[int64]bool            // see converted; nil = not computed
 	counted       bool                      // manyKept is known
 	manyKept      bool                      // the last pass keeps much of what it allocates
-	ranOut        bool                      // memory ran out in the recording
+	failed        []failure                 // when memory ran out
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -421,7 +422,7 @@ func (a *analysis) repeat() {
 		switch {
 		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && p.Confidence < 0.9:
 			k = key{a.s.FreeSites[i], b.Requested, true}
-		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8:
+		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8 && !soFar[p.Rule]:
 			k = key{b.Site, b.Requested, false}
 		default:
 			continue
@@ -441,7 +442,7 @@ func (a *analysis) repeat() {
 	}
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 {
+		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
 			continue
 		}
 		if sites[b.Site] {
@@ -513,7 +514,7 @@ const (
 // survey finds what rules ask of every buffer, after the phases.
 func (a *analysis) survey() {
 	a.count()
-	a.ranOut = slices.ContainsFunc(a.s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM })
+	a.failed = a.failures()
 	a.next, a.flags = make([]int32, len(a.s.Buffers)), make([]uint8, len(a.s.Buffers))
 	next := 0
 	for i := range a.s.Buffers {

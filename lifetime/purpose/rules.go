@@ -158,12 +158,18 @@ var groups = []group{
 	{func(v *view) bool { return v.phase == lifetime.Backward }, []Rule{
 		{"recomputed", lifetime.FromLifetime, 0.9, "checkpointing runs the forward pass again; the graph frees what it kept", "torch/utils/checkpoint.py",
 			always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.byGraph && !v.freedInRecomputation() })},
+		{"recomputed_so_far", lifetime.FromLifetime, 0.7, "memory ran out while checkpointing ran the forward pass again", "torch/utils/checkpoint.py",
+			always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.interruptedSpan() })},
 		{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it, or, if that is not recorded, the recomputation goes on after its free", "torch/utils/checkpoint.py",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
 		{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
 			always(lifetime.Gradient, func(v *view) bool {
 				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
 			})},
+		{"gradient_so_far", lifetime.FromSize, 0.6, "memory ran out in the backward pass that allocated it; it has the size of a parameter", "",
+			always(lifetime.Gradient, func(v *view) bool { return v.sure && v.interruptedSpan() && v.parameterSized() })},
+		{"used_so_far", lifetime.FromLifetime, 0.6, "memory ran out in the backward pass that allocated it", "",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.sure && v.interruptedSpan() })},
 		{"used_by_backward", lifetime.FromLifetime, 0.97, "the engine frees it before the backward pass ends", "torch/csrc/autograd/engine.cpp",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
 	}},
@@ -174,6 +180,10 @@ var groups = []group{
 			always(lifetime.Activation, func(v *view) bool { return v.keptOver() })},
 		{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
+		{"kept_so_far", lifetime.FromLifetime, 0.7, "memory ran out before the backward pass of this forward pass was over; what it left until then is for that", "torch/csrc/autograd/saved_variable.cpp",
+			always(lifetime.Activation, func(v *view) bool {
+				return v.phase == lifetime.Forward && v.sure && v.interruptedPass() && v.follow(lifetime.Backward) > 0
+			})},
 		{"kept_between_calls", lifetime.FromLifetime, 0.85, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
 			always(lifetime.Cache, func(v *view) bool {
 				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.follow(lifetime.Forward) > 0
@@ -250,7 +260,7 @@ func isHandleWorkspace(size int64) bool { return size == workspace || size == ho
 
 // leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one, while it was
 // alive. If memory ran out, the phase had not ended.
-func (v *view) leftAtEnd() bool { return v.open && v.next == len(v.spans) && !v.ranOut }
+func (v *view) leftAtEnd() bool { return v.open && v.next == len(v.spans) && len(v.failed) == 0 }
 
 // keptOver reports whether the graph held a buffer of a forward pass over a whole backward pass.
 func (v *view) keptOver() bool {

@@ -399,7 +399,8 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		k, known = statesOf[a.names[0]]
 	}
 	buckets := slices.ContainsFunc(z.marks, func(m sizeMark) bool { return m&inBucket != 0 })
-	persistent := a.trains && len(z.gradientsOf) == 0 // gradients are added to older ones
+	whole := a.wholeBackward()
+	persistent := whole && len(z.gradientsOf) == 0 // gradients are added to older ones
 	share := a.copiesOfEach(old)
 	sparse := slices.Contains(a.names, "SparseAdam")
 	order := sortedBySize(countsOf(old))
