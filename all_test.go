@@ -81,6 +81,7 @@ var allowed = []struct {
 	{"internal/hostile", []string{"lifetime", "lifetime/build", "lifetime/loss"}, true},
 	{"internal/trainingtest", []string{"lifetime", "lifetime/build", "internal/units"}, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/build", "lifetime/native", "lifetime/loss"}, true},
+	{"internal/mutants", nil, true},
 	{"formats/torchsnap/internal/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/torchsnap/internal/pickle", "internal/chunked"}, false},
 	{"formats/chrometrace/internal/scan", nil, false},

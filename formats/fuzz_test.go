@@ -19,7 +19,9 @@ func FuzzOpen(f *testing.F) {
 			f.Add(zstded(f, gzipped(f, data)))
 		}
 	}
-	f.Add([]byte(page(f, read(f, leak)[:2<<10])))
+	for _, data := range nativetest.Contents(f, "../testdata/torchsnap/leak_4mib*.pickle") {
+		f.Add([]byte(page(f, data[:2<<10])))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(data)})
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,10 +14,11 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "write the expected output in testdata/script again")
+var update = nativetest.Update // of testdata/script
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, programs)

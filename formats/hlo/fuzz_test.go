@@ -58,8 +58,8 @@ func allocationsIn(t testing.TB, data []byte) (n int, bytes int64, ok bool) {
 // laws and a round trip through native text (in readProgram). It has the allocations that the protobuf library
 // finds.
 func FuzzRead(f *testing.F) {
-	for _, file := range programs(f) {
-		if data := contentOf(f, file); len(data) < 32<<10 {
+	for _, data := range nativetest.Contents(f, "../../testdata/xplane/*.hlo.pb", "../../testdata/hlotext/proto/*.pb") {
+		if len(data) < 32<<10 {
 			f.Add(data)
 		}
 	}

@@ -34,8 +34,8 @@ func bytesIn(data []byte) (sum int64, ok bool) {
 // FuzzRead reads arbitrary input: no panic, bounded memory, and either one clear error or a model that passes
 // Check and can be written. In a profile that the pprof library accepts, every byte is used or counted as lost.
 func FuzzRead(f *testing.F) {
-	for _, name := range names {
-		f.Add(contentOf(f, captures+name+".memory.prof"))
+	for _, data := range nativetest.Contents(f, captures+"*.memory.prof") {
+		f.Add(data)
 	}
 	f.Add(made(f, ofJAX, of("tpu:0", "buffer", 3, 100), of("", "executable", 1, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {

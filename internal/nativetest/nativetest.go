@@ -14,7 +14,8 @@ import (
 	"github.com/memlane/memlane/lifetime/native"
 )
 
-var update = flag.Bool("update", false, "write the goldens again")
+// Update reports whether goldens are written again.
+var Update = flag.Bool("update", false, "write the goldens again")
 
 // Text returns the native text of c.
 func Text(t testing.TB, c *lifetime.Capture) string {
@@ -30,7 +31,7 @@ func Text(t testing.TB, c *lifetime.Capture) string {
 func Golden(t testing.TB, c *lifetime.Capture, file string) {
 	t.Helper()
 	got := Text(t, c)
-	if *update {
+	if *Update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/internal/race"
 )
 
@@ -181,7 +182,7 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Add([]byte(`[[1,2,[3]],[[4.5]]]`), uint16(9))
 	f.Add(trace(2000), uint16(100))
-	for _, data := range captures(f) {
+	for _, data := range nativetest.Contents(f, "../../../../testdata/chrome/*.json.gz") {
 		f.Add(data[:min(len(data), 4<<10)], uint16(200))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, window uint16) {

@@ -13,6 +13,7 @@ import (
 	ogorek "github.com/kisielk/og-rek"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
+	"github.com/memlane/memlane/internal/nativetest"
 )
 
 // comparison compares a decoded pickle with the result of og-rek. The two differ by
@@ -264,10 +265,9 @@ func longInteger(data []byte) bool {
 // FuzzDecode decodes arbitrary input. It must return a clear error, or the same value as
 // og-rek. One of the two may refuse the input; see comparison.
 func FuzzDecode(f *testing.F) {
-	all := captures(f)
-	for _, name := range sortedNames(all) {
-		if len(all[name]) < 5<<10 {
-			f.Add(all[name])
+	for _, data := range nativetest.Contents(f, "../../../../testdata/torchsnap/*.pickle") {
+		if len(data) < 5<<10 {
+			f.Add(data)
 		}
 	}
 	for _, p := range plain {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/internal/mutants"
+	"github.com/memlane/memlane/internal/nativetest"
+	"github.com/memlane/memlane/render"
+)
+
+// mutantsOf returns captures to change, and the commands that read them. Large captures take long, and change little.
+func mutantsOf(t testing.TB) (captures [][]byte, commands []string) {
+	t.Helper()
+	commands = []string{"info", "info --json", "leaks --json", "leaks --rules gpumemprof", "peak --by category", "peak --by layer --json", "report", "report --format html",
+		"report --format sarif", "svg", "svg --view usage --color category", "svg --view peak", "pprof", "oom", "oom --json", "tune", "tune --json", "ops --json", "diff FILE", "diff --json FILE"}
+	for _, e := range render.Exports {
+		commands = append(commands, "export --to "+e.Name)
+	}
+	for _, data := range nativetest.Contents(t, "../../testdata/torchsnap/*.pickle", "../../testdata/xplane/*.pb", "../../testdata/chrome/*.json.gz", "../../testdata/gpumemprof/*.json",
+		"../../testdata/jaxprof/*.prof", "../../testdata/oomtext/*", "../../testdata/native/*.native", "../../testdata/hlotext/text/*", "../../testdata/replay/*oom.pickle.zst") {
+		if len(data) < 256<<10 {
+			captures = append(captures, data)
+		}
+	}
+	return captures, commands
+}
+
+// runMutant runs a command over a mutant: it must end with an answer or one line.
+func runMutant(t *testing.T, capture []byte, command string, seed uint64) {
+	t.Helper()
+	data := mutants.Of(capture, rand.New(rand.NewPCG(seed, 0)))
+	file := filepath.Join(t.TempDir(), "mutant")
+	if err := os.WriteFile(file, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	nativetest.Bounded(t, len(data), 256<<20, 40000, func() {
+		stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+		switch {
+		case !slices.Contains([]int{statusOK, statusFound, statusInput, statusNothing, statusUsage}, status):
+			t.Errorf("memlane %s, seed %d: status %d: %.500s", command, seed, status, stderr)
+		case strings.Count(stderr, "\n") > 1:
+			t.Errorf("memlane %s, seed %d: %.500s", command, seed, stderr)
+		case strings.Contains(command, "json") && stdout != "" && !json.Valid([]byte(stdout)):
+			t.Errorf("memlane %s, seed %d: no JSON: %.200s", command, seed, stdout)
+		}
+	})
+}
+
+// TestMutants runs commands over three mutants of each capture, or as many as MEMLANE_MUTANTS says. FuzzMutants looks for new
+// paths, which is much slower for each.
+func TestMutants(t *testing.T) {
+	captures, commands := mutantsOf(t)
+	each := 3
+	if s := os.Getenv("MEMLANE_MUTANTS"); s != "" {
+		var err error
+		if each, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := rand.New(rand.NewPCG(uint64(each), 0))
+	for _, capture := range captures {
+		for range each {
+			runMutant(t, capture, commands[r.IntN(len(commands))], r.Uint64())
+		}
+	}
+	t.Logf("%d mutants of %d captures", each*len(captures), len(captures))
+}
+
+// FuzzMutants runs commands over mutants of captures.
+func FuzzMutants(f *testing.F) {
+	captures, commands := mutantsOf(f)
+	for n, capture := range captures {
+		f.Add(capture, uint16(n*7), uint64(n))
+	}
+	f.Fuzz(func(t *testing.T, capture []byte, command uint16, seed uint64) {
+		runMutant(t, capture, commands[int(command)%len(commands)], seed)
+	})
+}
