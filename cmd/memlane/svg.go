@@ -127,24 +127,13 @@ func colorFlag() cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it category, if most has one, else site\n"}, words...)
 }
 
-// colorOf returns the colours of --color. Without it these are the categories, if at least half of the peak has one.
+// colorOf returns the colours of --color. Without it these are the categories where they tell more than call sites.
 func colorOf(c *cli.Context, capture *lifetime.Capture, s *lifetime.Space) blocks.Color {
-	if !c.IsSet("color") && !c.IsSet("by") && s.Purposes != nil && s.Axis != lifetime.ProgramOrder {
-		unknown := 0.0
-		for _, part := range answer.PeakOf(&capture.Tables, s, s.Peak(lifetime.Occupied).At).Categories {
-			if part.Name == lifetime.UnknownCategory.String() || part.Count == 0 {
-				unknown += part.Share
-			}
-		}
-		if unknown <= mostUnknown {
-			return blocks.ByCategory
-		}
+	if !c.IsSet("color") && !c.IsSet("by") && answer.CategoriesTell(&capture.Tables, s) {
+		return blocks.ByCategory
 	}
 	return colors[c.String("color")]
 }
-
-// mostUnknown is the share of the peak up to which categories are worth their colours.
-const mostUnknown = 0.5
 
 // chartOptions returns the theme of --theme and the format that the name of -o selects.
 func chartOptions(c *cli.Context) chart.Options {

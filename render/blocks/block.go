@@ -4,7 +4,7 @@ import "github.com/memlane/memlane/render/canvas"
 
 // outlined is the minimum height of a block with a line around it, and the minimum width
 // of its steps, in tenths of a pixel. A line would cover most of a smaller block.
-const outlined = 40
+const outlined = 80
 
 // blocks draws the shapes in groups by class, so that the colour is in the file once per
 // group. Without groups, browsers take minutes for so many blocks with tooltips.

@@ -12,16 +12,15 @@ import (
 
 // category is what memory is for.
 type category struct {
-	kind  lifetime.Kind // of a compiled program
 	name  string
 	bytes int64          // alive at the peak
+	area  float64        // size times lifetime
 	rows  []lifetime.Row // without amounts
 }
 
 const noCategory = "no category recorded"
 
-// addCategories adds a class for each category with the most bytes at the peak, and one
-// for the rest.
+// addCategories adds a class for each category with the largest area in view, and one for the rest.
 func (p *picture) addCategories(room int) {
 	list := p.categories()
 	own := ownRows(len(list), len(plot.Palette), room)
@@ -29,7 +28,7 @@ func (p *picture) addCategories(room int) {
 		k := len(p.classes)
 		switch {
 		case i < own:
-			p.classes = append(p.classes, class{name: list[i].name, look: list[i].look(i)})
+			p.classes = append(p.classes, class{name: list[i].name, look: list[i].look()})
 		case i == own:
 			p.classes = append(p.classes, class{name: "other categories (" + strconv.Itoa(len(list)-own) + ")", look: otherLook})
 		default:
@@ -42,15 +41,11 @@ func (p *picture) addCategories(room int) {
 	}
 }
 
-// look returns the look of the category with the i-th most bytes.
-func (c *category) look(i int) canvas.Look {
-	switch {
-	case c.kind != lifetime.Plain:
-		return plot.KindLook(c.kind)
-	case c.name == noCategory || c.name == lifetime.UnknownCategory.String():
-		return otherLook
+func (c *category) look() canvas.Look {
+	if c.name == noCategory {
+		return plot.UnknownLook
 	}
-	return canvas.Look{RGB: plot.Palette[i]}
+	return plot.CategoryLook(c.name)
 }
 
 // rowOf returns what the category of a buffer depends on.
@@ -58,7 +53,7 @@ func rowOf(s *lifetime.Space, i int) lifetime.Row {
 	return lifetime.Row{Site: s.Buffers[i].Site, Kind: s.Buffers[i].Kind, Purpose: s.PurposeOf(i)}
 }
 
-// categories sums the buffers that do not leak, most bytes at the peak first.
+// categories sums the buffers that do not leak, the largest area in view first.
 func (p *picture) categories() (list []*category) {
 	p.ofRow = map[lifetime.Row]uint8{}
 	byRow := map[lifetime.Row]*category{}
@@ -73,18 +68,19 @@ func (p *picture) categories() (list []*category) {
 			name := cmp.Or(p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, row.Purpose), noCategory)
 			at := slices.IndexFunc(list, func(c *category) bool { return c.name == name })
 			if at < 0 {
-				at, list = len(list), append(list, &category{kind: b.Kind, name: name})
+				at, list = len(list), append(list, &category{name: name})
 			}
 			c = list[at]
 			c.rows = append(c.rows, row)
 			byRow[row] = c
 		}
+		c.area += p.area(b)
 		if aliveAt(b, p.peak.At) {
 			c.bytes += b.Size
 		}
 	}
 	slices.SortFunc(list, func(a, b *category) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.area, a.area), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
 	return list
 }

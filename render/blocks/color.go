@@ -26,9 +26,8 @@ var shades = [...]canvas.RGB{0xdcebf7, 0x97c4e0, 0x5a9fcd, 0x3574b0, 0x1c4780}
 var hatches = [...]canvas.RGB{0xd1495b, 0xe08e2b, 0x9a3a86, 0x6e3f12, 0x4a3a42}
 
 var (
-	unknownLook = canvas.Look{RGB: 0x9fa8b2}
-	otherLook   = canvas.Look{RGB: 0xc4cad1}
-	stackLook   = canvas.Look{RGB: 0xa8a29a}
+	otherLook = canvas.Look{RGB: 0xd8dce1}
+	stackLook = canvas.Look{RGB: 0xa8a29a}
 )
 
 // sizeLimits are the ends of the size classes. PyTorch's caching allocators change from
@@ -43,8 +42,9 @@ type label struct{ name, place, leak string }
 // usage is the sum of the buffers of one label.
 type usage struct {
 	label
-	atPeak, all int64 // bytes
-	sites       []lifetime.SiteID
+	atPeak int64   // bytes
+	area   float64 // size times lifetime
+	sites  []lifetime.SiteID
 }
 
 // classify assigns the classes and counts the buffers: first leaks, then the classes of
@@ -104,14 +104,13 @@ func ownRows(n, colours, room int) int {
 
 func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: true} }
 
-// addSites adds a class for each site with the most bytes at the peak, and one for the
-// rest.
+// addSites adds a class for each site with the largest area in view, and one for the rest.
 func (p *picture) addSites(sites []usage, room int) {
 	own := ownRows(len(sites), len(plot.Palette), room)
 	for i := range sites[:own] {
 		look := canvas.Look{RGB: plot.Palette[i]}
-		if sites[i].name == plot.Unknown {
-			look = unknownLook
+		if sites[i].name == plot.Unknown || sites[i].name == lifetime.BeforeWindow {
+			look = plot.UnknownLook
 		}
 		p.addClass(class{name: sites[i].name, place: sites[i].place, look: look}, sites[i:i+1])
 	}
@@ -154,10 +153,10 @@ func (p *picture) count(sites []usage) {
 	})
 }
 
-// usages sums the buffers by label: leaks first, then by bytes at the peak.
+// usages sums the buffers by label: leaks first, then by area in view. What is alive only at the peak may be hardly visible.
 func (p *picture) usages() []usage {
 	atPeak := make([]int64, len(p.c.Sites))
-	all := make([]int64, len(p.c.Sites))
+	areas := make([]float64, len(p.c.Sites))
 	used := make([]bool, len(p.c.Sites))
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
@@ -166,7 +165,7 @@ func (p *picture) usages() []usage {
 		}
 		p.buffers++
 		used[b.Site] = true
-		all[b.Site] += min(b.Size, mostBytes/int64(len(p.s.Buffers))) // breaks ties; must not overflow
+		areas[b.Site] += p.area(b)
 		if aliveAt(b, p.peak.At) {
 			atPeak[b.Site] += b.Size
 		}
@@ -186,14 +185,14 @@ func (p *picture) usages() []usage {
 			list = append(list, usage{label: l})
 		}
 		list[i].atPeak += atPeak[id]
-		list[i].all += all[id]
+		list[i].area += areas[id]
 		list[i].sites = append(list[i].sites, lifetime.SiteID(id))
 	}
 	slices.SortStableFunc(list, func(a, b usage) int {
 		if (a.leak != "") != (b.leak != "") {
 			return cmp.Compare(b.leak, a.leak) // one of them is ""
 		}
-		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.all, a.all), cmp.Compare(a.name, b.name),
+		return cmp.Or(cmp.Compare(b.area, a.area), cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(a.name, b.name),
 			cmp.Compare(a.place, b.place), cmp.Compare(a.leak, b.leak))
 	})
 	return list

@@ -182,10 +182,11 @@ func (p *picture) mergedPaths(l *layout) {
 	if len(l.merged) == 0 {
 		return
 	}
-	// Paler than blocks, because a single buffer has no tooltip here.
-	p.Page.Group(canvas.Look{Faint: true})
+	p.Page.Group(canvas.Look{})
 	for _, m := range l.merged {
-		p.Page.Fill(m.path, p.classes[m.class].look, []byte(canvas.Cut(p.classes[m.class].name, 80)+"\n"+
+		look := p.classes[m.class].look
+		look.Crisp = true // many bands are thin
+		p.Page.Fill(m.path, look, []byte(canvas.Cut(p.classes[m.class].name, 80)+"\n"+
 			units.Count(m.rest.count)+" small or short-lived buffers, "+units.Bytes(m.rest.bytes)+" at the peak"))
 	}
 	p.Page.End()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -45,12 +46,20 @@ func lab(c canvas.RGB, eyes [3][3]float64) [3]float64 {
 // TestPalette checks that people with common colour blindnesses can distinguish the
 // colours of one picture, also in a grey print. A difference of 2 is barely visible.
 func TestPalette(t *testing.T) {
-	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:]} {
+	categories := []canvas.RGB{plot.UnknownLook.RGB}
+	for k := lifetime.ModelParameter; k <= lifetime.Cache; k++ {
+		categories = append(categories, plot.CategoryLook(k.String()).RGB)
+	}
+	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:], "categories": categories} {
+		difference, lightness := 15.0, 4.0
+		if name == "categories" { // eleven colours, and not all of them in one picture
+			difference, lightness = 12, 3
+		}
 		for who, eyes := range blindness {
 			for i, c := range colors {
 				for _, other := range colors[:i] {
 					a, b := lab(c, eyes), lab(other, eyes)
-					if d := math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), a[2]-b[2]); d < 15 {
+					if d := math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), a[2]-b[2]); d < difference {
 						t.Errorf("%s, %s: %v and %v differ by %.1f", name, who, c, other, d)
 					}
 				}
@@ -62,7 +71,7 @@ func TestPalette(t *testing.T) {
 		}
 		slices.Sort(greys)
 		for i := 1; i < len(greys); i++ {
-			if greys[i]-greys[i-1] < 4 {
+			if greys[i]-greys[i-1] < lightness {
 				t.Errorf("%s: in grey, two colours have lightness %.1f and %.1f", name, greys[i-1], greys[i])
 			}
 		}

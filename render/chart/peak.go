@@ -133,11 +133,10 @@ func (p *peak) split() {
 	}
 	for _, i := range p.live {
 		b := &p.s.Buffers[i]
-		k := add(cmp.Or(kindNames[b.Kind], p.c.Sites[b.Site].Region, "buffers"), b.Size)
+		category := p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, p.s.PurposeOf(i))
+		k := add(cmp.Or(kindNames[b.Kind], category, "buffers"), b.Size)
 		k.count++
-		if b.Kind != lifetime.Plain {
-			k.look = plot.KindLook(b.Kind)
-		}
+		k.look = plot.CategoryLook(category)
 		p.ofKind = append(p.ofKind, k)
 	}
 	// Memory without buffers has the same colours as in the curves.
@@ -150,12 +149,6 @@ func (p *peak) split() {
 	slices.SortFunc(p.kinds, func(a, b *kind) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
-	colors := slices.DeleteFunc(slices.Clone(plot.Palette[:]), func(c canvas.RGB) bool { return c == stackLook.RGB })
-	for rank, k := range p.kinds {
-		if k.look == (canvas.Look{}) {
-			k.look = canvas.Look{RGB: colors[min(rank, len(colors)-1)]}
-		}
-	}
 }
 
 func (p *peak) headline() string { return plot.Device(p.s) + " - peak by buffer" }
@@ -205,7 +198,8 @@ func (p *peak) lifetime() {
 // The curve is grey because the colours mean purposes.
 var curveLook = canvas.Look{Role: canvas.Stays}
 
-var chosenLook = canvas.Look{RGB: 0xd1495b, Hatched: true}
+// It is not hatched, because that means a leak.
+var chosenLook = canvas.Look{RGB: 0xd1495b}
 
 // legend returns rows for the purposes, the curves and the largest buffers.
 func (p *peak) legend() []plot.Row {

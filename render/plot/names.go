@@ -15,10 +15,33 @@ import (
 // both. They are muted, so that hatched shapes stand out on light and dark pages.
 var Palette = [...]canvas.RGB{0x699bdd, 0xeac971, 0x1a8071, 0xb2afd9, 0xcaebf0, 0x8b8a3d, 0xc39da7, 0x546081}
 
-// KindLook returns the look of a kind of buffer of a compiled program. It is the same
-// in all pictures.
-func KindLook(k lifetime.Kind) canvas.Look {
-	return canvas.Look{RGB: Palette[[...]int{0, 0, 1, 2, 5, 7}[k]]}
+// UnknownLook is the look of all buffers about which nothing is known: without a site, or without a category.
+var UnknownLook = canvas.Look{RGB: 0xb4bac1}
+
+// Categories are the colours of what buffers are for, by the names of lifetime.Category and of the kinds of compiled
+// programs. They are the same in every picture and on the page, and people with common colour blindnesses can
+// distinguish them. Kinds that only compiled programs have share colours with categories that these do not have.
+var Categories = map[string]canvas.RGB{
+	"parameter": 0x0b7969, "gradient": 0x7eb3ef, "optimizer_state": 0xf6dd8b, "activation": 0xdc8f4b, "temporary": 0xc3d3ff,
+	"buffer": 0xc4f2fc, "input": 0x445368, "workspace": 0x757833, "bucket": 0xaa8e98, "cache": 0x7c509a,
+	"output": 0xdc8f4b, "constant": 0xc4f2fc, "thread-local": 0x757833,
+}
+
+// CategoryLook returns the look of a category. Categories of the producer or of the user get a colour of Palette that
+// depends only on their name.
+func CategoryLook(name string) canvas.Look {
+	rgb, ok := Categories[name]
+	if name == "" || name == lifetime.UnknownCategory.String() {
+		return UnknownLook
+	}
+	if !ok {
+		hash := uint32(0)
+		for i := range len(name) {
+			hash = 31*hash + uint32(name[i])
+		}
+		rgb = Palette[hash%uint32(len(Palette))]
+	}
+	return canvas.Look{RGB: rgb}
 }
 
 // BaseLook is the look of bytes that were allocated before the window.

@@ -53,8 +53,9 @@ type space struct {
 	Buffers     int             `json:"buffers"`
 	Levels      int             `json:"levels"` // of reserved memory
 	Totals      int             `json:"totals"`
-	Judged      bool            `json:"judged"` // whether buffers have purposes
-	Values      bool            `json:"values"` // whether buffers have value IDs of the compiler
+	Judged      bool            `json:"judged"`     // whether buffers have purposes
+	Categories  bool            `json:"categories"` // whether the colours are by category unless the user chooses others
+	Values      bool            `json:"values"`     // whether buffers have value IDs of the compiler
 	Static      bool            `json:"static"`
 	UsageOnly   bool            `json:"usageOnly"`
 	Addresses   bool            `json:"addresses"`
@@ -104,7 +105,7 @@ func documentOf(c Capture, place []places) document {
 	index := map[*lifetime.Space]int{}
 	for i, s := range c.Spaces {
 		index[s] = i
-		d.Spaces = append(d.Spaces, spaceOf(s, place[i]))
+		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
 	}
 	for i := range c.Findings {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
@@ -131,11 +132,12 @@ func nameOf(t *lifetime.Tables, id lifetime.SiteID) (name, place string) {
 	return f.Function, f.Place()
 }
 
-func spaceOf(s *lifetime.Space, place places) space {
+func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 	out := space{
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
-		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Judged: s.Purposes != nil, Values: s.ValueIDs != nil,
+		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
+		Categories: answer.CategoriesTell(t, s), Values: s.ValueIDs != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{},
 		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),

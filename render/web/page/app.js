@@ -4,7 +4,7 @@
 import {BlockView, layouts} from './blocks.js';
 import {bufferTable, siteTable} from './breakdown.js';
 import {Timeline} from './chart.js';
-import {Legend, modes} from './colors.js';
+import {Legend, modes, usualColor} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
 import {button, el, replace} from './dom.js';
@@ -85,7 +85,7 @@ export class App {
     this.selectors.show(space);
     this.time = Math.max(0, Math.min(relative(fields.t) ?? space.peak, Math.max(space.length - 1, 0)));
     this.fields = {}; // of the highlight: q, site or finding
-    this.color = modes[fields.color] ? fields.color : 'site';
+    this.color = modes[fields.color] ? fields.color : usualColor(this.space);
     const layout = this.layouts().includes(fields.layout) ? fields.layout : space.static ? 'address' : 'stacked';
     this.options = {layout, legend: null, lit: null, buffer: null, time: this.time};
     this.marks = {time: this.time, buffer: null};
@@ -361,7 +361,7 @@ export class App {
   write() {
     const {space} = this;
     write({...this.place(), ...this.fields, buffer: this.options.buffer, layout: this.options.layout === (space.static ? 'address' : 'stacked') ? null : this.options.layout,
-      color: this.color === 'site' ? null : this.color, tab: this.tab === 'sites' ? null : this.tab});
+      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === 'sites' ? null : this.tab});
   }
 
   async start() {

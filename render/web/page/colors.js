@@ -2,13 +2,23 @@
 
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
 
-const palette = ['#77aadd', '#ddcc77', '#88ccaa', '#b5a2d8', '#99ddff', '#aaaa55', '#f0b6c8', '#8c9db5'];
-export const shades = ['#cfe3f3', '#9cc9e2', '#62a4cf', '#3778b4', '#1c4c86'];
+// The colours of packages plot and blocks, so that pictures and page agree; a test compares them.
+const palette = ['#699bdd', '#eac971', '#1a8071', '#b2afd9', '#caebf0', '#8b8a3d', '#c39da7', '#546081'];
+const categories = {
+  parameter: '#0b7969', gradient: '#7eb3ef', optimizer_state: '#f6dd8b', activation: '#dc8f4b', temporary: '#c3d3ff',
+  buffer: '#c4f2fc', input: '#445368', workspace: '#757833', bucket: '#aa8e98', cache: '#7c509a',
+  output: '#dc8f4b', constant: '#c4f2fc', 'thread-local': '#757833',
+};
+const unknownFill = '#b4bac1', otherFill = '#d8dce1';
+export const shades = ['#dcebf7', '#97c4e0', '#5a9fcd', '#3574b0', '#1c4780'];
 const sizeLimits = [64 * 2 ** 10, 2 ** 20, 16 * 2 ** 20, 256 * 2 ** 20, Infinity];
 const sizeNames = ['up to 64 KiB', '64 KiB to 1 MiB', '1 MiB to 16 MiB', '16 MiB to 256 MiB', 'over 256 MiB'];
-const hatches = ['#d1495b', '#e08e2b', '#a23b72', '#8a5a2b', '#6d4c5b'], otherFill = '#b9c0c8';
+const hatches = ['#d1495b', '#e08e2b', '#9a3a86', '#6e3f12', '#4a3a42'];
 
 export const modes = {site: 'call site', size: 'size', category: 'category', leak: 'leaks'};
+
+// usualColor returns the colours to use if the user chooses none.
+export const usualColor = (space) => (space.categories ? 'category' : 'site');
 
 // Legend has the colour of each buffer in one mode, and the meaning of the colours.
 export class Legend {
@@ -46,14 +56,14 @@ export class Legend {
   ranked(findings, fills) {
     const {space} = this, leaking = leaks(space, findings);
     const classes = new Uint8Array(space.capture.sites.length);
-    const names = byName(space).sort((a, b) => b.weight - a.weight || (a.name < b.name ? -1 : 1));
+    const names = byName(space).sort((a, b) => b.area - a.area || b.bytes - a.bytes || (a.name < b.name ? -1 : 1));
     for (const one of names) one.leak = one.sites.some((site) => leaking.has(site));
     let owned = 0, leak = 0, otherLeaks = -1, other = -1;
     for (const one of [...names.filter((n) => n.leak), ...names.filter((n) => !n.leak)]) {
       let row;
       if (one.leak && leak < hatches.length - 1) row = this.row(one.name, hatches[leak++], one);
       else if (one.leak) row = otherLeaks = this.join(otherLeaks, 'other leaks', hatches[leak], one);
-      else if (owned < fills.length) row = this.row(one.name, fills[owned++], one);
+      else if (owned < fills.length) row = this.row(one.name, one.unknown ? (owned++, unknownFill) : fills[owned++], one);
       else row = other = this.join(other, fills.length ? 'other' : 'everything else', otherFill, one);
       for (const site of one.sites) classes[site] = row;
     }
@@ -71,10 +81,18 @@ export class Legend {
     const nameOf = (i) => space.categoryOf(space.rowOf(i)) || 'no category recorded';
     for (let i = 0; i < space.count; i++) {
       const name = nameOf(i);
-      if (!rows.has(name)) rows.set(name, this.row(name, name === 'no category recorded' || name === 'unknown' ? otherFill : palette[rows.size % palette.length]));
+      if (!rows.has(name)) rows.set(name, this.row(name, categoryFill(name)));
     }
     return (i) => rows.get(nameOf(i));
   }
+}
+
+// categoryFill returns the colour of a category, as plot.CategoryLook does.
+function categoryFill(name) {
+  if (name === 'no category recorded' || name === 'unknown') return unknownFill;
+  let hash = 0;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(31, hash) + byte >>> 0;
+  return Object.hasOwn(categories, name) ? categories[name] : palette[hash % palette.length];
 }
 
 // leaks returns the sites of a space that findings call leaks.
@@ -82,24 +100,25 @@ function leaks(space, findings) {
   return new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites));
 }
 
-// byName returns the sites of a space by name, the bytes of each name at the peak, and as
-// weight these bytes or the size of the largest buffer, whichever is more.
+const unknown = new Set(['(not recorded)', 'allocated before the recording']);
+
+// byName returns the sites of a space by name, the bytes of each name at the peak, and its area: size times lifetime.
 function byName(space) {
-  const bytes = new Float64Array(space.capture.sites.length), largest = new Float64Array(bytes.length), used = new Uint8Array(bytes.length);
+  const bytes = new Float64Array(space.capture.sites.length), area = new Float64Array(bytes.length), used = new Uint8Array(bytes.length);
   for (let i = 0; i < space.count; i++) {
     used[space.site[i]] = 1;
     bytes[space.site[i]] += space.aliveAt(i, space.peak) ? space.size[i] : 0;
-    largest[space.site[i]] = Math.max(largest[space.site[i]], space.size[i]);
+    area[space.site[i]] += space.size[i] * (Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0));
   }
   const names = new Map();
   for (let site = 0; site < used.length; site++) {
     if (!used[site]) continue;
     const name = space.capture.siteName(site);
-    if (!names.has(name)) names.set(name, {name, sites: [], bytes: 0, weight: 0});
+    if (!names.has(name)) names.set(name, {name, sites: [], bytes: 0, area: 0, unknown: unknown.has(name)});
     const one = names.get(name);
     one.sites.push(site);
     one.bytes += bytes[site];
-    one.weight = Math.max(one.weight, one.bytes, largest[site]);
+    one.area += area[site];
   }
   return [...names.values()];
 }

@@ -1,0 +1,87 @@
+package render_test
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/render/blocks"
+	"github.com/memlane/memlane/render/canvas"
+)
+
+// legendRow matches a row of the legend: the colour, and the bytes at the peak.
+var legendRow = regexp.MustCompile(`fill="#([0-9a-f]{6})" d="M[0-9.]+ [0-9.]+h12v12h-12z"/>\n(?:<text.*\n)<text[^>]*>([0-9.]+) (B|KiB|MiB|GiB) at the peak`)
+
+// TestLegendColors checks that the colour of the legend is on the picture: in some column, each group with 1 % of the
+// peak or more has most of the height that its bytes need.
+func TestLegendColors(t *testing.T) {
+	checked := 0
+	for _, file := range append(pictured, "../testdata/torchsnap/leak_4mib_20steps.pickle") {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := answer.Largest(c.Spaces)
+		if s == nil {
+			continue
+		}
+		ceiling := max(s.Peak(lifetime.Occupied).Bytes, 1)
+		if s.Limit > 0 && s.Limit <= 2*ceiling {
+			ceiling = max(ceiling, s.Limit)
+		}
+		for _, color := range []blocks.Color{blocks.BySite, blocks.BySize, blocks.ByCategory} {
+			const height = 420
+			o := blocks.Options{Color: color, Theme: canvas.Light, Width: 960, Height: height}
+			var text, picture bytes.Buffer
+			if err := blocks.Write(&text, c, s, o); err != nil {
+				t.Fatal(err)
+			}
+			o.Format = canvas.PNG
+			if err := blocks.Write(&picture, c, s, o); err != nil {
+				t.Fatal(err)
+			}
+			most := columnsOf(t, picture.Bytes())
+			for _, row := range legendRow.FindAllStringSubmatch(text.String(), -1) {
+				number, _ := strconv.ParseFloat(row[2], 64)
+				share := number * map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[row[3]] / float64(ceiling)
+				if share < 0.01 {
+					continue
+				}
+				checked++
+				want := share * 2 * (height - 62 - 82) // two dots per pixel
+				if got := most[row[1]]; float64(got) < want/2 {
+					t.Errorf("%s, colour %d: #%s has %.1f %% of the height, but only %d of %.0f dots in any column", file, color, row[1], 100*share, got, want)
+				}
+			}
+		}
+	}
+	if checked < 30 {
+		t.Errorf("only %d rows of legends were checked", checked)
+	}
+}
+
+// columnsOf returns the most dots that each colour has in a column of the plot of a PNG.
+func columnsOf(t *testing.T, picture []byte) map[string]int {
+	img, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := map[string]int{}
+	for x := 2 * 86; x < 2*700; x++ {
+		dots := map[string]int{}
+		for y := 2 * 82; y < img.Bounds().Dy()-2*62; y++ {
+			r, g, b, _ := img.At(x, y).RGBA()
+			dots[fmt.Sprintf("%02x%02x%02x", r>>8, g>>8, b>>8)]++
+		}
+		for color, n := range dots {
+			most[color] = max(most[color], n)
+		}
+	}
+	return most
+}
