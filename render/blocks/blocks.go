@@ -112,6 +112,8 @@ type picture struct {
 	sizes    map[int64][]byte // cache of units.Exact, which is slow
 	hover    []byte           // memory for one tooltip
 
+	names []canvas.Text // of classes, on their areas
+
 	path canvas.Path // memory for one outline
 }
 

@@ -244,7 +244,8 @@ func (p *picture) area(b *lifetime.Buffer) float64 {
 	if b.Edge&lifetime.EndOpen == 0 {
 		end = min(end, b.End)
 	}
-	return float64(b.Size) * float64(uint64(end)-uint64(max(b.Begin, p.From)))
+	// The conversion keeps compilers from fusing the product with a sum, which some machines would round differently.
+	return float64(float64(b.Size) * float64(uint64(end)-uint64(max(b.Begin, p.From))))
 }
 
 func (a *amount) add(b *lifetime.Buffer, peak int64) {

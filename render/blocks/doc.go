@@ -8,7 +8,8 @@
 //
 //   - [Stacked] stacks the live buffers in order of their allocation, so that the
 //     upper edge is the usage. When a buffer ends, those above it move down. With
-//     [ByLeak], leaks are below all others.
+//     [ByLeak], leaks are below all others. If most blocks would look like stripes,
+//     colours are stacked instead, with the buffers of each in order of allocation.
 //   - [Address] puts a buffer at its address, on the regions that the allocator
 //     reserved. Holes between buffers are fragmentation.
 //
@@ -22,7 +23,7 @@
 //
 // Buffers that are too small for a shape, and those beyond the largest
 // [Options].MaxBlocks, are drawn together by colour. In the stacked layout they are on
-// top, where they do not move other blocks. Totals count every buffer, and the picture
+// top of the blocks, where they do not move these. Totals count every buffer, and the picture
 // gives the number of buffers that were drawn together.
 //
 // [Write] fails for spaces and windows without buffers, for the address layout of a

@@ -43,6 +43,9 @@ func (p *picture) draw() error {
 	}
 	p.mergedPaths(&l)
 	p.blocks(&l)
+	for _, name := range p.names {
+		p.Page.Text(name)
+	}
 	p.Along()
 	p.Limit(height, ceiling)
 	p.peakLine()

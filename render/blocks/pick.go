@@ -10,6 +10,9 @@ import (
 // a pixel. The mouse cannot point at smaller ones.
 const smallest = 5
 
+// areaBelow is the height below which blocks of the stacked layout are drawn together, as areas, in tenths of a pixel.
+const areaBelow = 20
+
 // candidate is a buffer that is large enough for a separate shape.
 type candidate struct {
 	area   float64 // size x lifetime

@@ -1,14 +1,15 @@
 package blocks
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
 
-// stack puts the buffers on top of each other in order of their allocation. Buffers
-// without a separate shape are at the top.
+// stack puts the buffers on top of each other, in tiers. Within a tier blocks are in order of allocation, and buffers
+// without a separate shape are on top of them, as one band per class.
 //
 // In order of allocation, blocks move rarely: most lifetimes are nested, and a block moves
 // only when an older one below it ends. Small buffers at the bottom would move everything
@@ -17,39 +18,66 @@ func (p *picture) stack() layout {
 	height := p.height()
 	all, small := p.sort(height)
 	own := largest(all, p.o.MaxBlocks)
-	var l layout
-	var together *bands
-	var floors []int64
 	for {
-		together = small.with(p, all[len(own):])
-		floors = together.below(p)
+		together := small.with(p, all[len(own):])
 		// The number of steps is only known after the layout.
-		l = p.slide(inOrder(own), height, floors)
+		l := p.slide(inOrder(own), height, together)
 		n := p.affordable(own, 4*len(l.steps))
 		if n == len(own) {
-			break
+			together.draw(p, &l, height)
+			p.names = p.spots(&l, together, height)
+			return l
 		}
 		own = own[:n]
 	}
-	// tops sums bytes, not heights of outlines, because rounding errors would add up.
-	tops := make([]int64, len(p.cols.at)+1)
-	for i := range own {
-		size := p.s.Buffers[own[i].buffer].Size
-		tops[own[i].k0] += size
-		tops[own[i].k1] -= size
-	}
-	accumulate(tops)
-	for k := range floors {
-		tops[k] += floors[k]
-	}
-	together.draw(p, &l, tops, height)
-	return l
 }
 
-// sort separates the buffers that are large enough for a shape from the others.
+// thin is the height below which blocks look like stripes, in tenths of a pixel.
+const thin = 40
+
+// tierOf returns the tier of each class, and the number of tiers. In a picture of leaks these are at the bottom, so that
+// they form one shape that other buffers do not move. If most of the picture would be stripes, each class has its own
+// tier: the longer its buffers live the lower, so that they move little.
+func (p *picture) tierOf(height plot.Scale) (tiers []int, n int) {
+	tiers = make([]int, len(p.classes))
+	if p.o.Color == ByLeak && p.leaks > 0 {
+		for k := p.leaks; k < len(tiers); k++ {
+			tiers[k] = 1
+		}
+		return tiers, 2
+	}
+	areas, bytes := make([]float64, len(tiers)), make([]float64, len(tiers))
+	all, stripes := 0.0, 0.0
+	p.each(func(i int, class uint8) {
+		b := &p.s.Buffers[i]
+		area := p.area(b)
+		areas[class] += area
+		bytes[class] += float64(b.Size)
+		all += area
+		if height.At(uint64(b.Size)) < thin {
+			stripes += area
+		}
+	})
+	if p.o.Color == ByLeak || stripes < all/2 {
+		return tiers, 1
+	}
+	order := make([]int, len(tiers))
+	for k := range order {
+		order[k] = k
+		areas[k] /= max(bytes[k], 1) // the mean lifetime
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(areas[b], areas[a]) })
+	for tier, k := range order {
+		tiers[k] = tier
+	}
+	return tiers, len(tiers)
+}
+
+// sort separates the buffers that are high enough for a shape from the others.
 func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	var all []candidate
 	bands := &bands{bytes: make([][]int64, len(p.classes)), rest: make([]amount, len(p.classes))}
+	bands.tierOf, bands.tiers = p.tierOf(height)
 	for i := range bands.bytes {
 		bands.bytes[i] = make([]int64, len(p.cols.at)+1)
 	}
@@ -57,7 +85,7 @@ func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 		b := &p.s.Buffers[i]
 		k0, k1 := p.cols.ofBuffer(b)
 		c := candidate{p.area(b), i, int32(k0), int32(k1), class}
-		if k0 < k1 && height.At(uint64(b.Size)) >= smallest {
+		if k0 < k1 && height.At(uint64(b.Size)) >= areaBelow {
 			all = append(all, c)
 		} else {
 			bands.add(p, &c)
@@ -66,45 +94,44 @@ func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	return all, bands
 }
 
-// slide lays out blocks in order of allocation, on floors. A block gets a new step in
+// slide lays out blocks and bands on the floors. A block gets a new step in
 // every column in which its height changes. A column has room for few blocks, so it is
-// cheap to visit all live ones at every change.
-func (p *picture) slide(own []candidate, height plot.Scale, floors []int64) layout {
+// cheap to visit all live ones.
+func (p *picture) slide(own []candidate, height plot.Scale, b *bands) layout {
 	var moves []move
 	q := pile{own: own}
 	last := make([]step, len(own)) // no block is zero
 	for k := range p.cols.at {
-		if !q.advance(k) && k > 0 && floors[k] == floors[k-1] {
-			continue
-		}
-		x := p.columnX(k)
-		offset := floors[k]
+		q.advance(k)
+		x, offset := p.columnX(k), p.floors[k]
 		lo := height.At(uint64(offset))
-		for _, i := range p.upwards(&q) {
-			offset += p.s.Buffers[own[i].buffer].Size
-			// The rounded upper edge is also the lower edge of the next block, so that
-			// there is no gap between them.
-			hi := height.At(uint64(offset))
-			if last[i].lo != lo || last[i].hi != hi {
-				last[i] = step{x, lo, hi}
-				moves = append(moves, move{i, last[i]})
+		for tier := range b.tiers {
+			b.bottoms[tier][k] = offset
+			for _, i := range q.live {
+				if b.tierOf[own[i].class] != tier {
+					continue
+				}
+				offset += p.s.Buffers[own[i].buffer].Size
+				// The rounded upper edge is also the lower edge of the next block, so that
+				// there is no gap between them.
+				hi := height.At(uint64(offset))
+				if last[i].lo != lo || last[i].hi != hi {
+					last[i] = step{x, lo, hi}
+					moves = append(moves, move{i, last[i]})
+				}
+				lo = hi
 			}
-			lo = hi
+			for class := range b.bytes {
+				if b.tierOf[class] == tier {
+					b.lows[class][k] = offset
+					offset += b.bytes[class][k]
+				}
+			}
+			lo = height.At(uint64(offset))
 		}
+		b.bottoms[b.tiers][k] = offset
 	}
 	return p.gather(own, moves)
-}
-
-// upwards returns the live blocks of a pile, lowest first: in order of allocation. In a
-// picture of leaks, these are at the bottom, so that they form one shape that other
-// buffers do not move.
-func (p *picture) upwards(q *pile) []int {
-	if p.o.Color != ByLeak {
-		return q.live
-	}
-	isLeak := func(i int) bool { return int(q.own[i].class) < p.leaks }
-	others := slices.DeleteFunc(slices.Clone(q.live), isLeak)
-	return append(slices.DeleteFunc(slices.Clone(q.live), func(i int) bool { return !isLeak(i) }), others...)
 }
 
 // move is a step of one of the blocks being laid out.
@@ -120,17 +147,13 @@ type pile struct {
 	next int   // first of own that has not begun
 }
 
-// advance moves to column k and reports whether the pile changed.
-func (q *pile) advance(k int) bool {
-	before := len(q.live)
+// advance moves to column k.
+func (q *pile) advance(k int) {
 	q.live = slices.DeleteFunc(q.live, func(i int) bool { return int(q.own[i].k1) <= k })
-	changed := len(q.live) < before
 	// own is in order of allocation, and therefore also of k0.
 	for ; q.next < len(q.own) && int(q.own[q.next].k0) <= k; q.next++ {
 		q.live = append(q.live, q.next)
-		changed = true
 	}
-	return changed
 }
 
 // gather groups moves, which are in order of columns, by block.
@@ -163,8 +186,12 @@ func (p *picture) columnX(k int) point { return p.Left + point(k)*columnWidth }
 
 // bands has the bytes of the buffers that are drawn together, by class and column.
 type bands struct {
-	bytes [][]int64 // by class; differences between columns until accumulated
-	rest  []amount
+	bytes   [][]int64 // by class; differences between columns until accumulated
+	rest    []amount
+	tierOf  []int // tier by class
+	tiers   int
+	lows    [][]int64 // by class: bytes below the band
+	bottoms [][]int64 // by tier: bytes below it; the last one is the top of all
 }
 
 func (b *bands) add(p *picture, c *candidate) {
@@ -176,9 +203,13 @@ func (b *bands) add(p *picture, c *candidate) {
 
 // with returns a copy of the bands with more buffers, and with accumulated bytes.
 func (b *bands) with(p *picture, more []candidate) *bands {
-	all := &bands{rest: slices.Clone(b.rest)}
+	all := &bands{rest: slices.Clone(b.rest), tierOf: b.tierOf, tiers: b.tiers}
 	for _, bytes := range b.bytes {
 		all.bytes = append(all.bytes, slices.Clone(bytes))
+		all.lows = append(all.lows, make([]int64, len(p.cols.at)))
+	}
+	for range b.tiers + 1 {
+		all.bottoms = append(all.bottoms, make([]int64, len(p.cols.at)))
 	}
 	for i := range more {
 		all.add(p, &more[i])
@@ -189,38 +220,18 @@ func (b *bands) with(p *picture, more []candidate) *bands {
 	return all
 }
 
-// below returns the bytes below the blocks: the floors, and in a picture of leaks the
-// bands of leaks.
-func (b *bands) below(p *picture) []int64 {
-	floors := slices.Clone(p.floors)
-	if p.o.Color == ByLeak {
-		for _, bytes := range b.bytes[:p.leaks] {
-			for k := range floors {
-				floors[k] += bytes[k]
-			}
-		}
-	}
-	return floors
-}
-
-// draw puts the bands on top of the blocks, or below them if they are leaks at the bottom.
-func (b *bands) draw(p *picture, l *layout, tops []int64, height plot.Scale) {
-	low := slices.Clone(p.floors)
+// draw adds the outlines of the bands to the layout.
+func (b *bands) draw(p *picture, l *layout, height plot.Scale) {
 	for class, bytes := range b.bytes {
 		l.rest.count += b.rest[class].count
 		l.rest.bytes += b.rest[class].bytes
-		from := &tops
-		if p.o.Color == ByLeak && class < p.leaks {
-			from = &low
-		}
-		top := slices.Clone(*from)
-		for k := range p.cols.at {
+		top := slices.Clone(b.lows[class])
+		for k := range top {
 			top[k] += bytes[k]
 		}
-		if band := p.band(*from, top, height); !band.Empty() {
+		if band := p.band(b.lows[class], top, height); !band.Empty() {
 			l.merged = append(l.merged, mergedPath{uint8(class), band, b.rest[class]})
 		}
-		*from = top
 	}
 }
 

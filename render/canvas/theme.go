@@ -2,6 +2,7 @@ package canvas
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -21,6 +22,8 @@ const (
 	Bad    // problems, such as failed allocations
 	Stays  // less important than hatched: in pictures of leaks, other buffers alive at the end
 	Passes // least important: in pictures of leaks, freed buffers
+	Ink    // texts on light shapes
+	Chalk  // texts on dark shapes
 )
 
 // roles has the names of the roles in style sheets, and their colours. Dim texts have a
@@ -38,6 +41,8 @@ var roles = [...]struct {
 	Bad:        {"bad", 0xc0283d, 0xff7b86},
 	Stays:      {"stays", 0xb4c3d2, 0x3d4c5c},
 	Passes:     {"passes", 0xdde4eb, 0x252e38},
+	Ink:        {"ink", 0x1b1f24, 0x1b1f24},
+	Chalk:      {"chalk", 0xffffff, 0xffffff},
 }
 
 // color returns the colour of a role.
@@ -83,6 +88,37 @@ func (t Theme) styleSheet() string {
 	rule(".halo", "stroke", Background)
 	b.WriteString(".memlane .edge{stroke-width:.5}.memlane .halo{stroke-width:3;stroke-linejoin:round;paint-order:stroke}</style>\n")
 	return b.String()
+}
+
+// On returns the role of texts on shapes of a look: the one with more contrast.
+func On(l Look) Role {
+	switch {
+	case l.Hatched || l.Role != Data:
+		return Foreground
+	case contrast(l.RGB, roles[Ink].light) >= contrast(l.RGB, roles[Chalk].light):
+		return Ink
+	}
+	return Chalk
+}
+
+// contrast returns the contrast of two colours as https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio defines it, 1 to 21.
+func contrast(a, b RGB) float64 {
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// luminance returns the relative luminance of a colour.
+func luminance(c RGB) (sum float64) {
+	for i, weight := range [...]float64{0.2126, 0.7152, 0.0722} {
+		v := float64(c>>(16-8*i)&255) / 255
+		if v <= 0.04045 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+0.055)/1.055, 2.4)
+		}
+		sum += float64(weight * v)
+	}
+	return sum
 }
 
 // String returns the colour in the notation of style sheets: "#d1495b".
