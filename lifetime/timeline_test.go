@@ -1,0 +1,103 @@
+package lifetime_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// allocation is a buffer of a program: begin, end and size, and the phase that allocated it.
+type allocation struct {
+	begin, end, size int64
+	phase            lifetime.Phase
+	part             lifetime.Part
+}
+
+// program returns a capture of allocations; end 0 stands for the end of the window, 100.
+func program(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
+	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]lifetime.Purpose, 1)}}
+	s := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{End: 100}}
+	s.Marks = marks
+	for i, a := range all {
+		b := lifetime.Buffer{Begin: a.begin, End: a.end, Size: a.size}
+		if a.end == 0 {
+			b.End, b.Edge = 100, lifetime.EndOpen
+		}
+		s.Buffers = append(s.Buffers, b)
+		c.Purposes = append(c.Purposes, lifetime.Purpose{Phase: a.phase, Part: a.part})
+		s.Purposes = append(s.Purposes, lifetime.PurposeID(i+1))
+	}
+	s.SortEnds(nil)
+	c.Spaces = []*lifetime.Space{s}
+	return c
+}
+
+// training is a set-up and two steps.
+var training = []allocation{
+	{0, 0, 8, lifetime.OtherPhase, lifetime.Setup},
+	{10, 30, 2, lifetime.OtherPhase, lifetime.DataLoading},
+	{12, 22, 4, lifetime.Forward, lifetime.UnknownPart},
+	{14, 15, 1, lifetime.UnknownPhase, lifetime.UnknownPart},
+	{20, 28, 3, lifetime.Backward, lifetime.UnknownPart},
+	{21, 22, 5, lifetime.Backward, lifetime.Recomputation},
+	{25, 26, 1, lifetime.OptimizerPhase, lifetime.UnknownPart},
+	{27, 0, 8, lifetime.OptimizerPhase, lifetime.UnknownPart},
+	{40, 60, 2, lifetime.OtherPhase, lifetime.DataLoading},
+	{42, 52, 4, lifetime.Forward, lifetime.UnknownPart},
+	{50, 58, 3, lifetime.Backward, lifetime.UnknownPart},
+	{55, 56, 1, lifetime.OptimizerPhase, lifetime.UnknownPart},
+	{70, 71, 4, lifetime.Forward, lifetime.Evaluation},
+}
+
+func TestTimeline(t *testing.T) {
+	c := program(training)
+	line := c.TimelineOf(c.Spaces[0])
+	want := []lifetime.PhaseSpan{
+		{Begin: 0, End: 10, Phase: lifetime.OtherPhase, Part: lifetime.Setup, Step: 0, Peak: lifetime.Level{At: 0, Bytes: 8}, Left: 8},
+		{Begin: 10, End: 12, Phase: lifetime.OtherPhase, Part: lifetime.DataLoading, Step: 0, Peak: lifetime.Level{At: 10, Bytes: 10}, Left: 2},
+		{Begin: 12, End: 20, Phase: lifetime.Forward, Step: 0, Peak: lifetime.Level{At: 14, Bytes: 15}, Left: 4},
+		{Begin: 20, End: 25, Phase: lifetime.Backward, Step: 0, Peak: lifetime.Level{At: 21, Bytes: 22}, Left: 3},
+		{Begin: 25, End: 40, Phase: lifetime.OptimizerPhase, Step: 0, Peak: lifetime.Level{At: 27, Bytes: 21}, Left: 8},
+		{Begin: 40, End: 42, Phase: lifetime.OtherPhase, Part: lifetime.DataLoading, Step: 1, Peak: lifetime.Level{At: 40, Bytes: 18}, Left: 2},
+		{Begin: 42, End: 50, Phase: lifetime.Forward, Step: 1, Peak: lifetime.Level{At: 42, Bytes: 22}, Left: 4},
+		{Begin: 50, End: 55, Phase: lifetime.Backward, Step: 1, Peak: lifetime.Level{At: 50, Bytes: 25}, Left: 3},
+		{Begin: 55, End: 70, Phase: lifetime.OptimizerPhase, Step: 1, Peak: lifetime.Level{At: 55, Bytes: 22}, Left: 0},
+		{Begin: 70, End: 100, Phase: lifetime.Forward, Part: lifetime.Evaluation, Step: -1, Peak: lifetime.Level{At: 70, Bytes: 20}, Left: 0},
+	}
+	if !slices.Equal(line.Spans, want) {
+		t.Errorf("spans:\n%v, want\n%v", line.Spans, want)
+	}
+	if want := []lifetime.StepSpan{{Begin: 0, End: 40}, {Begin: 40, End: 70}}; !slices.Equal(line.Steps, want) {
+		t.Errorf("steps %v, want %v", line.Steps, want)
+	}
+	for at, want := range map[int64]int{0: 0, 9: 0, 10: 1, 24: 3, 99: 9, 100: -1, -1: -1} {
+		if got := line.At(at); got != want {
+			t.Errorf("span at %d: %d, want %d", at, got, want)
+		}
+	}
+}
+
+// TestTimelineOfMarks: marked steps count, and an optimizer that steps within the backward pass ends no step.
+func TestTimelineOfMarks(t *testing.T) {
+	marked := program(training, lifetime.Mark{Begin: 9, End: 38, Kind: lifetime.Step, Text: "ProfilerStep#0"}, lifetime.Mark{Begin: 39, End: 80, Kind: lifetime.Step, Text: "ProfilerStep#1"})
+	line := marked.TimelineOf(marked.Spaces[0])
+	if want := []lifetime.StepSpan{{9, 38, "ProfilerStep#0"}, {39, 80, "ProfilerStep#1"}}; !slices.Equal(line.Steps, want) {
+		t.Errorf("steps %v, want %v", line.Steps, want)
+	}
+	if line.Spans[0].Step != -1 || line.Spans[1].Step != 0 || line.Spans[9].Step != 1 {
+		t.Errorf("steps of spans: %v", line.Spans)
+	}
+	within := program([]allocation{
+		{0, 9, 1, lifetime.Forward, 0}, {1, 9, 1, lifetime.Backward, 0}, {2, 3, 1, lifetime.OptimizerPhase, 0}, {4, 9, 1, lifetime.Backward, 0},
+		{5, 6, 1, lifetime.OptimizerPhase, 0}, {10, 19, 1, lifetime.Forward, 0},
+	})
+	if got := within.TimelineOf(within.Spaces[0]).Steps; !slices.Equal(got, []lifetime.StepSpan{{Begin: 0, End: 10}}) {
+		t.Errorf("steps of an optimizer in the backward pass: %v", got)
+	}
+	plain := program(training)
+	plain.Spaces[0].Purposes = nil
+	if got := plain.TimelineOf(plain.Spaces[0]); got.Spans != nil || got.Steps != nil {
+		t.Errorf("without purposes: %v", got)
+	}
+}
