@@ -1,0 +1,211 @@
+"""The recorder, the callbacks and the pytest plugin with the real libraries. Tests of libraries that are not installed are skipped.
+
+PyTorch's need a GPU, or a CUDA runtime that only counts memory.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import memlane
+import pytest
+
+pytest_plugins = ["pytester"]
+
+
+def torch_with_gpu() -> bool:
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+needs_torch = pytest.mark.skipif(not torch_with_gpu(), reason="no torch with a GPU")
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="no jax")
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not torch_with_gpu() or importlib.util.find_spec(name) is None, reason=f"no {name}")
+
+
+def run(folder: Path, program: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    file = folder / "program.py"
+    file.write_text(program)
+    return subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, env={**os.environ, **env})
+
+
+TRAIN = """
+import os, signal, sys, torch, memlane
+keep = []
+def activations(): return torch.empty(8 << 20, device="cuda")
+def train(steps, send=0):
+    for i in range(steps):
+        keep.append(activations())
+        other = torch.empty(1 << 20, device="cuda")
+        if i + 1 == send: os.kill(os.getpid(), signal.SIGUSR1)
+"""
+
+
+@needs_torch
+def test_end_and_signal(tmp_path: Path) -> None:
+    done = run(tmp_path, TRAIN + "with memlane.record('out') as r:\n    train(20, send=11)\n    r.dump('mid')\n", RANK="3")
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["rank3.pickle", "rank3_mid.pickle", "rank3_usr1_1.pickle"]
+    for name, count in (("rank3", 20), ("rank3_usr1_1", 11)):
+        (peak,) = memlane.open(tmp_path / "out" / f"{name}.pickle").peak(at="end", by="function")
+        row = peak["rows"][0]
+        assert (row["site"]["name"], row["count"], row["bytes"]) == ("activations (program.py)", count, count * 32 << 20)
+
+
+@needs_torch
+def test_out_of_memory_is_written_before_the_stack_unwinds(tmp_path: Path) -> None:
+    fill = """
+limit = torch.cuda.get_device_properties(0).total_memory
+torch.cuda.set_per_process_memory_fraction(min(1.0, (1 << 30) / limit))
+def deep(): big = [activations() for _ in range(1000)]
+for attempt in range(3):
+    try:
+        with memlane.record("out"):
+            try: deep()
+            except torch.cuda.OutOfMemoryError: pass
+            print(sorted(os.listdir("out")))
+    except RuntimeError as e: print(e)
+"""
+    done = run(tmp_path, TRAIN + fill)
+    assert done.returncode == 0, done.stderr
+    assert "rank0_oom.pickle" in done.stdout
+    (oom,) = memlane.open(tmp_path / "out/rank0_oom.pickle").oom()
+    assert oom["space"] == "cuda:0"
+    (held,) = memlane.open(tmp_path / "out/rank0_oom.pickle").peak(at="end", by="function")[0]["rows"]
+    assert held["site"]["name"] == "activations (program.py)" and held["count"] > 20  # the list of deep still holds them
+    (end,) = memlane.open(tmp_path / "out/rank0.pickle").peak(at="end")
+    assert end["bytes"] == 0  # and has lost them at the end
+
+
+@needs_torch
+def test_written_at_exit_without_with(tmp_path: Path) -> None:
+    done = run(tmp_path, TRAIN + "memlane.record('out').start()\ntrain(5)\nsys.exit(7)\n")
+    assert done.returncode == 7 and (tmp_path / "out/rank0.pickle").exists(), done.stderr
+
+
+@needs_torch
+def test_two_recorders_are_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, TRAIN + "with memlane.record('a'):\n    memlane.record('b').start()\n")
+    assert "another recorder uses PyTorch's history" in done.stderr
+
+
+@needs_jax
+def test_jax(tmp_path: Path) -> None:
+    program = """
+import os, signal, jax, jax.numpy as jnp, memlane
+def make(i): return jnp.ones((1 << 18,)) * i
+with memlane.record("out") as r:
+    keep = [make(i) for i in range(4)]
+    os.kill(os.getpid(), signal.SIGUSR1)
+"""
+    done = run(tmp_path, program, JAX_PLATFORMS="cpu")
+    assert done.returncode == 0, done.stderr
+    for name in ("rank0", "rank0_usr1_1"):
+        (peak,) = memlane.open(tmp_path / f"out/{name}.prof").peak(by="function")
+        assert [r["bytes"] for r in peak["rows"] if r["site"]["name"] == "make (program.py)"] == [4 << 20]
+    assert list((tmp_path / "out/rank0_trace").rglob("*.xplane.pb"))
+
+
+MODEL = """
+import os, torch, memlane
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 16
+    def __getitem__(self, i): return {"x": torch.zeros(4)}
+class Model(torch.nn.Module):
+    def __init__(self): super().__init__(); self.l = torch.nn.Linear(4, 4)
+    def forward(self, x=None): return {"loss": self.l(x).sum()}
+"""
+TRAINERS = {
+    "transformers": """
+import transformers
+args = transformers.TrainingArguments("scratch", max_steps=8, per_device_train_batch_size=2, report_to=[], save_strategy="no",
+                                      dataloader_pin_memory=False)
+transformers.Trainer(Model(), args, train_dataset=Data(), callbacks=[memlane.callbacks.trainer("out")]).train()
+""",
+    "lightning": """
+import lightning
+class Module(lightning.LightningModule):
+    def __init__(self): super().__init__(); self.model = Model()
+    def training_step(self, batch, i): return self.model(**batch)["loss"]
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), lr=0.1)
+lightning.Trainer(max_steps=8, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, accelerator="gpu",
+                  devices=1, callbacks=[memlane.callbacks.lightning("out")]).fit(Module(), torch.utils.data.DataLoader(Data(), batch_size=2))
+""",
+    "accelerate": """
+import accelerate
+a = accelerate.Accelerator(log_with=[memlane.callbacks.accelerate("out")])
+a.init_trackers("p", config={})
+model = Model()
+model, optimizer, loader = a.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.utils.data.DataLoader(Data(), batch_size=2))
+for batch in loader:
+    a.backward(model(**batch)["loss"]); optimizer.step(); optimizer.zero_grad(); a.log({"step": 1})
+a.end_training()
+""",
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=needs(n)) for n in TRAINERS])
+def test_callback(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, MODEL + TRAINERS[name] + 'assert not memlane._record._observed, "still recording"\n')
+    assert done.returncode == 0, done.stderr
+    capture = memlane.open(tmp_path / "out/rank0.pickle")
+    (space,) = capture.info()["captures"][0]["spaces"]
+    assert space["id"] == "cuda:0" and space["allocations"] > 50
+    assert any("Linear" in f["function"] or "forward" in f["function"] for p in capture.peak() for r in p["rows"] for f in r["site"]["stack"])
+
+
+PLUGIN = """
+import pytest, torch
+keep, cache = [], {}
+def activations(): return torch.empty(1 << 20, device="cuda")
+@pytest.mark.limit_gpu_leaks("1 MiB")
+def test_leaks():
+    keep.append(activations())
+    torch.empty(1 << 20, device="cuda")
+@pytest.mark.limit_gpu_leaks("1 MiB")
+def test_cache():
+    cache.setdefault("x", torch.empty(1 << 22, device="cuda"))
+    torch.empty(1 << 20, device="cuda")
+@pytest.mark.limit_gpu_leaks("1 GiB")
+def test_below():
+    keep.append(activations())
+@pytest.mark.limit_gpu_leaks("1 MiB")
+def test_fails(): assert False, "its own reason"
+@pytest.mark.limit_gpu_leaks("nonsense")
+def test_not_a_size(): pass
+"""
+
+
+@needs_torch
+def test_plugin(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(PLUGIN)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, failed=3)
+    result.stdout.fnmatch_lines(
+        ["*more than 1,048,576 B leak at activations (*: 83,886,080 B", "*20 buffers (80.0 MiB) were never freed*", "*its own reason*", "*'nonsense' is not a size*"]
+    )
+
+
+@pytest.mark.skipif(torch_with_gpu(), reason="there is a GPU")
+def test_plugin_without_a_gpu(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.limit_gpu_leaks('1 MiB')\ndef test_a(): pass\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*was not checked: PyTorch sees no GPU*"])
+
+
+def test_sizes() -> None:
+    from memlane.pytest_plugin import size
+
+    assert [size(t) for t in ("1 MiB", "500KB", "1.5 GiB", "7", 7, "2k", "3 m")] == [1 << 20, 500_000, 3 << 29, 7, 7, 2000, 3_000_000]
+    for wrong in ("", "MiB", "1 MB/s", "-1"):
+        with pytest.raises(ValueError):
+            size(wrong)
