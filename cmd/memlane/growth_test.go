@@ -124,7 +124,7 @@ func TestGrowth(t *testing.T) {
 			least := 1.6 * float64(len(contents[2])-len(contents[1])) / float64(len(contents[1])-len(contents[0]))
 			grows := func(y [3]float64, small float64) bool { return y[2]-y[1] > max(least*(y[1]-y[0]), small) }
 			written, taken := measure()
-			grown := func() bool { return grows(written, 64<<10) || grows(taken, 4<<20) }
+			grown := func() bool { return grows(written, 64<<10) || grows(taken, 6<<20) }
 			want := slices.Contains(growing[name], command)
 			for range 3 { // what encoders keep in pools is allocated again after a collection, so the least of a few runs counts
 				if grown() == want {
