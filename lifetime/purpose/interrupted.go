@@ -12,7 +12,7 @@ func (a *analysis) failures() (all []failure) {
 	for _, m := range a.s.Marks {
 		if m.Kind == lifetime.OOM {
 			last, _ := a.around(m.Begin)
-			all = append(all, failure{m.Begin, last})
+			all = append(all, failure{t: m.Begin, span: last})
 		}
 	}
 	return all
@@ -20,28 +20,58 @@ func (a *analysis) failures() (all []failure) {
 
 // soFar are the rules for what was alive when memory ran out. Others of its place may well have been freed before: what is left
 // is the rest.
-var soFar = map[string]bool{"gradient_so_far": true, "used_so_far": true, "recomputed_so_far": true, "kept_so_far": true}
+var soFar = map[string]bool{"gradient_so_far": true, "used_so_far": true, "recomputed_so_far": true, "kept_so_far": true, "alive_at_failure": true}
 
 // failure is an instant at which memory ran out, in the middle of a span.
 type failure struct {
 	t    int64
 	span int
+
+	counted, keeps bool // see keepsUntil
 }
 
-// interruptedPass reports whether memory ran out while the forward pass that allocated the buffer, or its backward pass, was
-// under way: when and by whom the buffer was freed then does not tell what it was for. The exception frees it, or nobody.
-func (v *view) interruptedPass() bool {
-	for _, f := range v.failed {
+// interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass; nil if
+// there is none. When and by whom the buffer was freed then does not tell what it was for: the exception frees it, or nobody.
+func (v *view) interruptedPass() *failure {
+	for i := range v.failed {
+		f := &v.failed[i]
 		if f.span < 0 || !v.aliveAt(f.t) {
 			continue
 		}
 		passes := v.crosses(v.next, f.t+1, lifetime.Backward)
 		if passes == 0 && v.spans[f.span].phase == lifetime.Forward || passes == 1 && v.spans[f.span].phase == lifetime.Backward {
-			return true
+			return f
 		}
 	}
-	return false
+	return nil
 }
+
+// keepsUntil reports whether a forward pass kept, until memory ran out, a quarter of the buffers that its modules allocated: so
+// does a graph.
+func (a *analysis) keepsUntil(f *failure) bool {
+	if !f.counted {
+		f.counted = true
+		first := f.span
+		for first > 0 && a.spans[first-1].phase == lifetime.Forward {
+			first--
+		}
+		kept, all := 0, 0
+		for i := range a.s.Buffers {
+			b := &a.s.Buffers[i]
+			if b.Edge&lifetime.BeginUnseen == 0 && a.spans[first].begin <= b.Begin && b.Begin <= f.t && a.at(b).within == inModule {
+				all++
+				if b.Edge&lifetime.EndOpen != 0 || b.End > f.t {
+					kept++
+				}
+			}
+		}
+		f.keeps = keepsEnough(kept, all)
+	}
+	return f.keeps
+}
+
+// keepsEnough reports whether so many kept buffers of a forward pass are those of a graph.
+func keepsEnough(kept, all int) bool { return kept > 10 && kept*4 >= all }
 
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about the rest.
 func (a *analysis) inFailedSpan(t int64) bool {
@@ -115,7 +145,7 @@ func (a *analysis) resumeSpan(span int) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if (v.interruptedPass() || v.interruptedSpan()) && from.Category != lifetime.UnknownCategory && from.Confidence >= weakest {
+		if (v.interruptedPass() != nil || v.interruptedSpan()) && from.Category != lifetime.UnknownCategory && from.Confidence >= weakest {
 			p.Category, p.Evidence, p.Confidence, p.Rule = from.Category, lifetime.FromLifetime, 0.9*from.Confidence, Repeats
 		}
 	}

@@ -182,7 +182,12 @@ var groups = []group{
 			always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.byGraph })},
 		{"kept_so_far", lifetime.FromLifetime, 0.7, "memory ran out before the backward pass of this forward pass was over; what it left until then is for that", "torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool {
-				return v.phase == lifetime.Forward && v.sure && v.interruptedPass() && v.follow(lifetime.Backward) > 0
+				f := v.interruptedPass()
+				return v.phase == lifetime.Forward && v.sure && f != nil && (v.follow(lifetime.Backward) > 0 || v.keepsUntil(f))
+			})},
+		{"alive_at_failure", lifetime.FromLifetime, 0.6, "memory ran out in this forward pass, which keeps little of what it allocates", "",
+			always(lifetime.TemporaryData, func(v *view) bool {
+				return v.phase == lifetime.Forward && v.sure && !v.open && v.interruptedPass() != nil
 			})},
 		{"kept_between_calls", lifetime.FromLifetime, 0.85, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
 			always(lifetime.Cache, func(v *view) bool {
@@ -282,7 +287,7 @@ func (a *analysis) keeps() bool {
 				}
 			}
 		}
-		a.manyKept = kept > 10 && kept*4 >= all
+		a.manyKept = keepsEnough(kept, all)
 	}
 	return a.manyKept
 }
