@@ -12,6 +12,7 @@ import (
 type span struct {
 	phase      lifetime.Phase
 	begin, end int64 // first and last allocation
+	returns    bool  // a backward pass of torch.autograd.grad, which gives the gradients to its caller
 }
 
 // timeline is the order of phases in a space.
@@ -27,24 +28,26 @@ type timeline struct {
 // optimizerStep begins the annotation that every optimizer of PyTorch makes (torch/optim/optimizer.py, profile_hook_step).
 const optimizerStep = "Optimizer.step#"
 
-// optimizerSteps returns the calls of steps of optimizers that marks record.
+// optimizerSteps finds the calls of steps of optimizers that marks record.
 func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 	for _, m := range marks {
 		name, ok := strings.CutPrefix(m.Text, optimizerStep)
 		if m.Kind == lifetime.OOM || !ok && !strings.HasPrefix(m.Text, "Optimizer.zero_grad#") {
 			continue
 		}
-		l.steps = append(l.steps, m)
+		if n := len(l.steps); n == 0 || m.Begin >= l.steps[n-1].End { // not that of a closure
+			l.steps = append(l.steps, m)
+		}
 		if name = strings.TrimSuffix(name, ".step"); ok && !slices.Contains(l.names, name) {
 			l.names = append(l.names, name)
 		}
 	}
 }
 
-// inStep reports whether t is in a call of an optimizer.
-func (l *timeline) inStep(t int64) bool {
+// stepAt returns the call of an optimizer that contains t.
+func (l *timeline) stepAt(t int64) (step int, ok bool) {
 	i, _ := slices.BinarySearchFunc(l.steps, t+1, func(m lifetime.Mark, t int64) int { return cmp.Compare(m.Begin, t) })
-	return i > 0 && t < l.steps[i-1].End
+	return i - 1, i > 0 && t < l.steps[i-1].End
 }
 
 // add adds an allocation whose phase is known. begins reports whether another call begins with it.
@@ -53,8 +56,26 @@ func (l *timeline) add(phase lifetime.Phase, t int64, begins bool) {
 		l.spans[n-1].end = t
 		return
 	}
-	l.spans = append(l.spans, span{phase, t, t})
+	l.spans = append(l.spans, span{phase: phase, begin: t, end: t})
 	l.trains = l.trains || phase == lifetime.Backward
+}
+
+// addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by a hook, is
+// a part of the pass.
+func (l *timeline) addSteps() {
+	var all []span
+	next := 0
+	for _, m := range l.steps {
+		for ; next < len(l.spans) && l.spans[next].begin <= m.Begin; next++ {
+			all = append(all, l.spans[next])
+		}
+		isStep := strings.HasPrefix(m.Text, optimizerStep)
+		if n := len(all); isStep && n > 0 && all[n-1].phase == lifetime.Backward && all[n-1].end < m.Begin &&
+			(next == len(l.spans) || l.spans[next].phase != lifetime.Backward && l.spans[next].begin >= m.End) {
+			all = append(all, span{phase: lifetime.OptimizerPhase, begin: m.Begin, end: max(m.Begin, m.End-1)})
+		}
+	}
+	l.spans = append(all, l.spans[next:]...)
 }
 
 // last returns the phase of the last span so far.

@@ -120,6 +120,8 @@ type analysis struct {
 	counted       bool                      // manyKept is known
 	manyKept      bool                      // the last pass keeps much of what it allocates
 	failed        []failure                 // when memory ran out
+	feeds         []bool                    // by span: see feedsNext; nil = not computed
+	leaves        []int32                   // by span: see leavesSeveral; nil = not computed
 	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
@@ -155,17 +157,21 @@ func (a *analysis) phaseOf(f *facts, t int64) lifetime.Phase {
 	switch {
 	case f.within == inOptimizer:
 		return lifetime.OptimizerPhase
-	case f.engine, f.python && !f.rooted && a.r.engine(), f.within == inBackwardCall, f.flags&recomputes != 0:
+	case a.r.inEngine(f), f.within == inBackwardCall, f.flags&recomputes != 0:
 		return lifetime.Backward
 	case f.within == inModule:
 		return lifetime.Forward
 	case f.within == inSetup:
 		return lifetime.OtherPhase
-	case a.inStep(t):
+	}
+	if _, ok := a.stepAt(t); ok {
 		return lifetime.OptimizerPhase
 	}
 	return lifetime.UnknownPhase
 }
+
+// inEngine reports whether a stack is of a thread of the autograd engine.
+func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.rooted && r.engine() }
 
 // engine reports whether a thread of the autograd engine is known by its empty stacks.
 func (r *reader) engine() bool {
@@ -206,16 +212,22 @@ func (a *analysis) phases() {
 		a.isTorch = true
 		a.out[i].Phase, a.sure[i] = phase, true
 		begins := phase == lifetime.Forward && calls.add(i, f, a.lasts) || phase == lifetime.Backward && between
-		if phase != lifetime.OtherPhase {
-			a.add(phase, b.Begin, begins)
-			between = false
+		if phase == lifetime.OtherPhase || phase == lifetime.OptimizerPhase && a.last() == lifetime.Backward && a.r.inEngine(f) {
+			continue // an optimizer that steps within the backward pass does not end it
 		}
+		a.add(phase, b.Begin, begins)
+		if phase == lifetime.Backward && f.flags&returnsGrads != 0 {
+			a.spans[len(a.spans)-1].returns = true
+		}
+		between = false
 	}
 	calls.end(a.lasts)
 	a.passesWithoutModules()
+	a.addSteps()
+	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != lifetime.OptimizerPhase })
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase {
+		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase || !hasPasses && !a.at(b).python {
 			continue
 		}
 		a.out[i].Phase, a.sure[i] = a.between(b)
@@ -273,7 +285,7 @@ func (a *analysis) passesWithoutModules() {
 	for _, s := range old {
 		if s.phase == lifetime.Backward {
 			if begin, end, ok := a.keptBetween(last, s); ok {
-				all = append(all, span{lifetime.Forward, begin, end})
+				all = append(all, span{phase: lifetime.Forward, begin: begin, end: end})
 			}
 		}
 		all = append(all, s)
@@ -458,10 +470,10 @@ func (a *analysis) repeat() {
 			continue
 		}
 		for _, i := range asked[k] {
-			if best == lifetime.TemporaryData && k.free && !a.beforeAll(a.s.Buffers[i].End) {
-				continue
-			}
 			p := &a.out[i]
+			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Rule != "") {
+				continue // others like it are temporary, but something says that this one is kept
+			}
 			p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), Repeats
 		}
 	}
@@ -526,7 +538,7 @@ func (a *analysis) survey() {
 		if a.byGraph(i) {
 			a.flags[i] |= heldByGraph
 		}
-		if next < len(a.spans) && a.spans[next].begin < b.End {
+		if next < len(a.spans) && (a.spans[next].begin < b.End || b.Edge&lifetime.EndOpen != 0) {
 			a.flags[i] |= outlives
 		}
 		if a.isLong(b, next) {
@@ -550,7 +562,8 @@ func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
 		return a.crosses(next, b.End, lifetime.Forward) >= longLived
 	}
 	n := a.crosses(next, b.End, lifetime.Backward)
-	return n >= longLived || open && n > 0 && next == 0
+	// Several backward passes may follow one forward pass.
+	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)])) || open && n > 0 && next == 0
 }
 
 func (a *analysis) view(i int) view {

@@ -99,8 +99,10 @@ var groups = []group{
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, masterWeight) })},
 		{"copied_weights", lifetime.FromSize, 0.75, "a line of the program copies all parameters and keeps the copies: the best weights, or those of an earlier step", "",
 			is(lifetime.Cache, lifetime.OtherPhase, func(v *view) bool { return v.sizes.is(v.i, weightCopy) })},
-		{"update", lifetime.FromSize, 0.85, "the program has no optimizer, and works on tensors of the gradients' sizes after the backward pass", "",
-			is(lifetime.TemporaryData, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, updateSized) })},
+		{"kept_by_update", lifetime.FromSize, 0.6, "a line that works on tensors of the gradients' sizes after the backward pass keeps it over passes", "",
+			is(lifetime.OptimizerState, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, updateSized) && (v.outlives || v.leftAtEnd()) && !v.byGraph })},
+		{"update", lifetime.FromSize, 0.85, "a line that is no optimizer of PyTorch works on tensors of the gradients' sizes after the backward pass", "",
+			is(lifetime.TemporaryData, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, updateSized) && !v.outlives && !v.open })},
 		{"counted_parameter", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first", "torch/optim, _init_group",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) && v.sizes.is(v.i, trained) })},
 		{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
@@ -127,6 +129,10 @@ var groups = []group{
 			is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool {
 				return v.f.within == inSetup && v.f.flags&converting != 0 && !v.open && !v.outlives && v.firstSpanAfter(v.b.Begin)
 			})},
+		{"converted", lifetime.FromFrames, 0.85, "Module._apply converts it; stacks without lines do not tell parameters from buffers", "torch/nn/modules/module.py, Module._apply",
+			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
+				return !v.hasLines() && v.f.within == inSetup && v.f.flags&converting != 0
+			})},
 		{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
 			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
 				return v.f.within == inSetup && v.f.flags&converting != 0 && !v.convertsBuffers(v.f.converts)
@@ -150,7 +156,7 @@ var groups = []group{
 			always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && (v.outlives || v.leftAtEnd()) })},
 		{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
 			always(lifetime.OptimizerState, func(v *view) bool {
-				return v.phase == lifetime.OptimizerPhase && v.sure && (v.outlives || v.leftAtEnd()) && !v.byGraph
+				return v.phase == lifetime.OptimizerPhase && v.sure && (v.outlives || v.leftAtEnd()) && !v.byGraph && !v.freedInStep()
 			})},
 		{"used_by_optimizer", lifetime.FromLifetime, 0.97, "the optimizer frees it before the step ends", "torch/optim/optimizer.py, profile_hook_step",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.sure && !v.open })},
@@ -162,6 +168,22 @@ var groups = []group{
 			always(lifetime.Activation, func(v *view) bool { return v.inRecomputation() && v.interruptedSpan() })},
 		{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it, or, if that is not recorded, the recomputation goes on after its free", "torch/utils/checkpoint.py",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
+		{"kept_for_next_backward", lifetime.FromLifetime, 0.9, "torch.autograd.grad made it, and the graph freed it in a later backward pass: create_graph=True", "torch/autograd/__init__.py, grad",
+			always(lifetime.Activation, func(v *view) bool { return v.isReturned() && v.byGraph })},
+		{"intermediate_gradient", lifetime.FromLifetime, 0.75, "torch.autograd.grad returned it, and a later backward pass goes through the same call: create_graph=True", "torch/autograd/__init__.py, grad",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.isReturned() && v.feedsNext(v.next-1) })},
+		{"returned_gradient", lifetime.FromLifetime, 0.85, "torch.autograd.grad returned it to the program", "torch/autograd/__init__.py, grad",
+			always(lifetime.Gradient, func(v *view) bool { return v.isReturned() })},
+		{"gradient_in_hook", lifetime.FromLifetime, 0.8, "the engine allocated it, a hook freed it, and it has the size of a parameter", "torch/csrc/autograd/functions/accumulate_grad.h, post hooks",
+			always(lifetime.Gradient, func(v *view) bool {
+				return v.freedByHook() && v.sizes != nil && v.sizes.parametersOf[v.b.Requested] > 0
+			})},
+		{"used_in_hook", lifetime.FromLifetime, 0.8, "a hook of the backward pass, or a backward function of the program, allocated it", "",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.inHook() && !v.outlives })},
+		{"used_by_hook", lifetime.FromLifetime, 0.5, "a hook freed it in the backward pass", "",
+			always(lifetime.TemporaryData, func(v *view) bool { return v.freedByHook() })},
+		{"kept_by_hook", lifetime.FromLifetime, 0.7, "a hook of the backward pass allocated it and kept it: a gradient in another place or precision", "",
+			always(lifetime.Gradient, func(v *view) bool { return v.inHook() && v.leftByBackward() })},
 		{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
 			always(lifetime.Gradient, func(v *view) bool {
 				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
@@ -191,7 +213,11 @@ var groups = []group{
 			})},
 		{"kept_between_calls", lifetime.FromLifetime, 0.85, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
 			always(lifetime.Cache, func(v *view) bool {
-				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.follow(lifetime.Forward) > 0
+				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.follow(lifetime.Forward) > 0 && v.leavesSeveral(v.next-1)
+			})},
+		{"left_by_call", lifetime.FromLifetime, 0.6, "no graph exists, and a call leaves only this: its result, which a variable holds until the next", "",
+			always(lifetime.TemporaryData, func(v *view) bool {
+				return v.phase == lifetime.Forward && v.sure && !v.trains && !v.open && v.f.within == inModule && v.follow(lifetime.Forward) > 0
 			})},
 		{"used_by_forward", lifetime.FromLifetime, 0.97, "it is freed before the backward pass begins", "",
 			always(lifetime.TemporaryData, func(v *view) bool {
@@ -212,7 +238,13 @@ var groups = []group{
 		{"loaded", lifetime.FromFrames, 0.9, "a data loader made it", "torch/utils/data",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
 		{"used_in_gap", lifetime.FromLifetime, 0.8, "it is freed before the next phase begins", "",
-			always(lifetime.TemporaryData, func(v *view) bool { return !v.unseen && !v.outlives && !v.open })},
+			always(lifetime.TemporaryData, func(v *view) bool {
+				return !v.unseen && !v.outlives && !v.open && v.phase != lifetime.UnknownPhase
+			})},
+		{"used_by_graph", lifetime.FromLifetime, 0.85, "made after torch.autograd.grad returned, and only the graph held it at last", "torch/csrc/autograd/saved_variable.cpp",
+			is(lifetime.Activation, lifetime.Forward, func(v *view) bool {
+				return !v.unseen && v.phase == lifetime.OtherPhase && v.byGraph && v.next > 0 && v.spans[v.next-1].returns
+			})},
 		{"for_forward", lifetime.FromLifetime, 0.85, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
 				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
@@ -225,7 +257,7 @@ var groups = []group{
 			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_by_program", lifetime.FromLifetime, 0.75, "the program keeps it beside its modules", "",
+		{"kept_by_program", lifetime.FromLifetime, 0.5, "the program keeps it beside its modules", "",
 			always(lifetime.Cache, func(v *view) bool {
 				return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
 			})},
@@ -292,6 +324,39 @@ func (a *analysis) keeps() bool {
 	return a.manyKept
 }
 
+// feedsNext reports whether a backward pass that returns gradients made something that the graph held until a later pass.
+func (a *analysis) feedsNext(span int) bool {
+	if a.feeds == nil {
+		a.feeds = make([]bool, len(a.spans))
+		for i := range a.s.Buffers {
+			if v := a.view(i); v.byGraph && v.isReturned() {
+				a.feeds[v.next-1] = true
+			}
+		}
+	}
+	return a.feeds[span]
+}
+
+// leavesSeveral reports whether several buffers that modules allocated in a call are alive when the next call begins.
+func (a *analysis) leavesSeveral(span int) bool {
+	if a.leaves == nil {
+		a.leaves = make([]int32, len(a.spans))
+		for i := range a.s.Buffers {
+			if v := a.view(i); v.phase == lifetime.Forward && v.next > 0 && v.f.within == inModule && v.follow(lifetime.Forward) > 0 {
+				a.leaves[v.next-1]++
+			}
+		}
+	}
+	return span >= 0 && a.leaves[span] > 1
+}
+
+// freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and backward
+// passes.
+func (v *view) freedInStep() bool {
+	i, ok := v.stepAt(v.b.Begin)
+	return ok && !v.open && v.b.End <= v.steps[i].End
+}
+
 // freedByNext reports whether the backward pass that follows a span freed buffers that the graph kept of it.
 func (a *analysis) freedByNext(span int) bool {
 	if a.freedNext == nil {
@@ -307,9 +372,28 @@ func (a *analysis) freedByNext(span int) bool {
 	return span >= 0 && a.freedNext[span]
 }
 
-// inRecomputation reports whether Python code allocated in the thread of the autograd engine.
-func (v *view) inRecomputation() bool {
+// byPythonInEngine reports whether Python code allocated in the thread of the autograd engine.
+func (v *view) byPythonInEngine() bool {
 	return v.phase == lifetime.Backward && v.sure && v.f.python && (v.f.engine || !v.f.rooted || v.f.flags&recomputes != 0) && v.f.within != inBackwardCall
+}
+
+// inRecomputation reports whether checkpointing allocated it.
+func (v *view) inRecomputation() bool {
+	return v.byPythonInEngine() && (v.f.within == inModule || v.f.flags&recomputes != 0)
+}
+
+// inHook reports whether a hook of the backward pass, or the backward function of a program, allocated it.
+func (v *view) inHook() bool { return v.byPythonInEngine() && !v.inRecomputation() }
+
+// freedByHook reports whether the engine allocated it and a hook freed it in the same pass.
+func (v *view) freedByHook() bool {
+	return v.phase == lifetime.Backward && v.sure && !v.f.python && !v.outlives && v.freed != nil && v.freed.python && v.freed.within != inBackwardCall &&
+		v.freed.flags&(clearsGrads|recomputes) == 0 && v.r.inEngine(v.freed)
+}
+
+// isReturned reports whether a backward pass that gives its gradients to its caller allocated it and left it.
+func (v *view) isReturned() bool {
+	return v.phase == lifetime.Backward && v.sure && v.outlives && !v.inRecomputation() && v.next > 0 && v.spans[v.next-1].returns
 }
 
 // freedInRecomputation reports, for frees without stacks, whether the next allocation after the free recomputes, too.
@@ -327,7 +411,7 @@ func (v *view) freedInRecomputation() bool {
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
-	return v.leftAtEnd() || v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
+	return v.leftAtEnd() || v.freed != nil && v.freed.flags&clearsGrads != 0 || v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
 }
 
 // convertsBuffers reports whether a line of Module._apply converts buffers: there is an earlier line that converts.

@@ -51,7 +51,7 @@ var statesOf = map[string]int{
 // measure compares sizes, after the rules that need no sizes.
 func (a *analysis) measure() *sizes {
 	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), copiesOf: map[int64]int{}, parametersOf: map[int64]int{}}
-	z.gradientsOf = a.together(lifetime.Gradient)
+	z.gradientsOf = a.inOnePass()
 	params := a.seenParameters()
 	for _, size := range params {
 		z.parametersOf[size]++
@@ -68,6 +68,26 @@ func (a *analysis) measure() *sizes {
 	a.updatesOf(z)
 	a.olderThanWindow(z, old)
 	return z
+}
+
+// inOnePass returns how many gradients of each size a backward pass makes, or are alive at once: an optimizer that steps within
+// the pass frees them one by one.
+func (a *analysis) inOnePass() map[int64]int {
+	most := a.together(lifetime.Gradient)
+	pass, made := int32(-1), map[int64]int{}
+	for i := range a.s.Buffers {
+		if a.out[i].Category != lifetime.Gradient || a.out[i].Phase != lifetime.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		if a.next[i] != pass {
+			pass = a.next[i]
+			clear(made)
+		}
+		size := a.s.Buffers[i].Requested
+		made[size]++
+		most[size] = max(most[size], made[size])
+	}
+	return most
 }
 
 // seenParameters returns the sizes of the parameters made in the window, in order.
@@ -230,21 +250,109 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 	}
 }
 
-// updatesOf finds temporaries with the sizes of gradients between a backward pass and the next forward pass of a program
-// without an optimizer.
+// update is what a line of the program's loop allocates.
+type update struct {
+	buffers []int
+	sizes   map[int64]bool // of gradients
+	others  bool           // it allocates before a backward pass, too
+}
+
+// updatesOf finds the lines of the program's loop, and what they call, that work on tensors of the sizes of gradients after a
+// backward pass: an optimizer that is none of PyTorch's, and of a program without any optimizer its temporaries.
 func (a *analysis) updatesOf(z *sizes) {
-	if a.optimizes() {
-		return
+	all := int64(0)
+	for size, n := range z.gradientsOf {
+		all += size * int64(n)
 	}
+	loop := a.loopFunctions()
+	updates := map[pathID]*update{}
 	for _, i := range a.candidates {
 		v := a.view(i)
-		if v.unseen || v.f.within != noPart || v.phase != lifetime.OtherPhase || v.outlives || z.gradientsOf[v.b.Requested] == 0 {
+		if v.unseen || v.f.within != noPart || v.f.path == 0 || v.sure && v.phase != lifetime.OtherPhase || z.marks[i] != 0 {
 			continue
 		}
-		if last := v.next - 1; last >= 0 && a.spans[last].phase == lifetime.Backward {
-			z.marks[i] |= updateSized
+		line := a.r.calledFrom(v.f.path, loop)
+		u := updates[line]
+		if u == nil {
+			u = &update{sizes: map[int64]bool{}}
+			updates[line] = u
+		}
+		u.buffers = append(u.buffers, i)
+		if z.gradientsOf[v.b.Requested] > 0 {
+			u.sizes[v.b.Requested] = true
+		}
+		u.others = u.others || v.next == 0 || a.spans[v.next-1].phase != lifetime.Backward
+	}
+	alone := !a.optimizes()
+	for _, u := range updates {
+		bytes := int64(0)
+		for size := range u.sizes {
+			bytes += size * int64(z.gradientsOf[size])
+		}
+		for _, i := range u.buffers {
+			v := a.view(i)
+			if !u.others && 2*bytes >= all && all > 0 ||
+				alone && !v.outlives && z.gradientsOf[v.b.Requested] > 0 && v.next > 0 && a.spans[v.next-1].phase == lifetime.Backward {
+				z.marks[i] |= updateSized
+			}
 		}
 	}
+}
+
+// function is a function of a Python file.
+type function struct{ file, name string }
+
+// loopFunctions returns the functions that call, perhaps by others, both forward and backward passes.
+func (a *analysis) loopFunctions() map[function]bool {
+	var passes [2]map[function]bool
+	for k := range passes {
+		passes[k] = map[function]bool{}
+	}
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		f, path := a.at(b), pathID(0)
+		k := 0
+		switch {
+		case f.within == inModule && a.out[i].Phase == lifetime.Forward:
+			path = f.rootCall
+		case f.within == inBackwardCall:
+			path, k = f.path, 1
+		}
+		for ; path != 0; path = a.r.callers[path] {
+			name := a.r.functionOf(path)
+			if passes[k][name] {
+				break
+			}
+			passes[k][name] = true
+		}
+	}
+	if len(passes[1]) == 0 { // the first gradient of a pass may have come with the call
+		return passes[0]
+	}
+	for name := range passes[0] {
+		if !passes[1][name] {
+			delete(passes[0], name)
+		}
+	}
+	return passes[0]
+}
+
+// functionOf returns the innermost function of a path.
+func (r *reader) functionOf(path pathID) function {
+	frame := &r.t.Frames[r.lines[path]]
+	return function{frame.File, frame.Function}
+}
+
+// calledFrom returns the part of a path up to the innermost of some functions, or up to its outermost frame.
+func (r *reader) calledFrom(path pathID, functions map[function]bool) pathID {
+	outermost := path
+	for ; path != 0; path = r.callers[path] {
+		if functions[r.functionOf(path)] {
+			return path
+		}
+		outermost = path
+	}
+	return outermost
 }
 
 // optimizes reports whether an optimizer of PyTorch, or of a known library, ran.
@@ -403,6 +511,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	persistent := whole && len(z.gradientsOf) == 0 // gradients are added to older ones
 	share := a.copiesOfEach(old)
 	sparse := slices.Contains(a.names, "SparseAdam")
+	bytes, pools := a.bytesOfStates(z, old), a.poolSizes(old)
 	order := sortedBySize(countsOf(old))
 	slices.SortStableFunc(order, func(x, y int64) int { // those with gradients first
 		return cmp.Compare(min(1, z.gradientsOf[y]), min(1, z.gradientsOf[x]))
@@ -415,16 +524,19 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		}
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
+		case !a.trains && a.optimizes(): // no stack tells the passes
 		case !a.trains:
 			if a.converted(old)[size] {
 				z.mark(quantized, buffers)
 			}
-			z.mark(noGradient, buffers)
+			if !pools[size] {
+				z.mark(noGradient, buffers)
+			}
 		case size <= 8 && g == 0: // counters of steps and batches
 			if size == 4 && known {
 				z.mark(stateSized, buffers)
 			}
-		case g == 0 && z.copiesOf[size] > 0:
+		case g == 0 && (z.copiesOf[size] > 0 || bytes[size]):
 			z.mark(stateSized, buffers)
 		case persistent && buckets && n%share == 0:
 			z.mark(trained, buffers[:n/share])
@@ -453,6 +565,62 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(stateSized, rest[len(rest)-states:])
 		}
 	}
+}
+
+// elements are the sizes of elements of gradients.
+var elements = []int64{4, 2}
+
+// bytesOfStates returns the sizes of states of one byte for each element, if nearly all gradients have some from before the
+// window: those of optimizers with 8 bits.
+func (a *analysis) bytesOfStates(z *sizes, old map[int64][]int) map[int64]bool {
+	for _, element := range elements {
+		found, all, have := map[int64]bool{}, int64(0), int64(0)
+		for size, n := range z.gradientsOf {
+			if size < smallWeight*element { // small ones have states of 32 bits
+				continue
+			}
+			all += size * int64(n)
+			if state := size / element; len(old[state]) >= n && z.gradientsOf[state] == 0 {
+				found[state] = true
+				have += size * int64(n)
+			}
+		}
+		if len(found) > 1 && have*10 >= all*9 {
+			return found
+		}
+	}
+	return nil
+}
+
+// poolRun is the number of buffers of one size in a row that may be the pools of a cache.
+const poolRun = 4
+
+// poolSizes returns the sizes of which several buffers in a row lie above all others of a program that infers. These may be caches
+// that it allocates, one or two for each layer, when the weights are loaded, or weights of equal layers.
+func (a *analysis) poolSizes(old map[int64][]int) map[int64]bool {
+	pools := map[int64]bool{}
+	if a.trains {
+		return pools
+	}
+	var large []int
+	for size, buffers := range old {
+		if size > lowMiB { // smaller ones have segments of their own
+			large = append(large, buffers...)
+		}
+	}
+	slices.SortFunc(large, func(x, y int) int { return cmp.Compare(a.s.Buffers[y].Addr, a.s.Buffers[x].Addr) })
+	if len(large) == 0 {
+		return pools
+	}
+	top := a.s.Buffers[large[0]].Requested
+	run := slices.IndexFunc(large, func(i int) bool { return a.s.Buffers[i].Requested != top })
+	if run < 0 {
+		run = len(large)
+	}
+	if run >= poolRun && run == len(old[top]) {
+		pools[top] = true
+	}
+	return pools
 }
 
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together.

@@ -60,9 +60,10 @@ const (
 	sendsGrads // buckets of DDP
 	cublas
 	cublasLt
-	linear      // torch.nn.functional.linear or Linear.forward
-	recomputes  // checkpointing runs a part of the forward pass again
-	callsModule // Module.__call__
+	linear       // torch.nn.functional.linear or Linear.forward
+	recomputes   // checkpointing runs a part of the forward pass again
+	callsModule  // Module.__call__
+	returnsGrads // torch.autograd.grad
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -99,7 +100,8 @@ var functions = []struct {
 	{"amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", noPart, makesState},
 	{"amp/grad_scaler.py", "unscale_ _unscale_grads_ step update _maybe_opt_step", inOptimizer, 0},
 	{"torch/_tensor.py", "backward", inBackwardCall, 0},
-	{"torch/autograd/__init__.py", "backward grad _make_grads", inBackwardCall, 0},
+	{"torch/autograd/__init__.py", "grad", inBackwardCall, returnsGrads},
+	{"torch/autograd/__init__.py", "backward _make_grads", inBackwardCall, 0},
 	{"torch/autograd/graph.py", "_engine_run_backward", inBackwardCall, 0},
 	{"torch/utils/checkpoint.py", "unpack_hook recompute_fn backward", noPart, recomputes},
 	{"torch/utils/data/", "", inSetup, loadsData},
@@ -141,7 +143,8 @@ type reader struct {
 	frames []frameFacts
 	paths  map[call]pathID
 
-	callers []pathID // by pathID
+	callers []pathID           // by pathID
+	lines   []lifetime.FrameID // by pathID: its innermost frame
 
 	calls   []moduleCallSite // by callID
 	callIDs map[moduleCallSite]callID
@@ -151,7 +154,7 @@ type reader struct {
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}, callers: []pathID{0},
+	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}, callers: []pathID{0}, lines: []lifetime.FrameID{0},
 		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]callID{}, chains: map[callID][]callID{}}
 }
 
@@ -244,6 +247,7 @@ func (r *reader) path(c call) pathID {
 		id = pathID(len(r.paths) + 1)
 		r.paths[c] = id
 		r.callers = append(r.callers, c.caller)
+		r.lines = append(r.lines, c.frame)
 	}
 	return id
 }

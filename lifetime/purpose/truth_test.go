@@ -198,6 +198,34 @@ const (
 	certain    = 0.95 // no answer with more confidence may be wrong at the peak
 )
 
+// leastAtPeak are percentages of single captures: of programs that do what others do not.
+var leastAtPeak = map[string]float64{
+	"k05": 99, // an optimizer that is none of PyTorch's
+	"k08": 94, // a backward pass through gradients
+	"k10": 99, // an optimizer in hooks of the backward pass
+	"k19": 99, // states of 8 bits
+	"k27": 97, // passes within the step of an optimizer, second derivatives
+	"k29": 99, // frees without stacks
+}
+
+// tooLittle are captures that do not tell enough: the caches of k16 are older than the recording, k30 has no stacks.
+var tooLittle = []string{"k16", "k30"}
+
+// TestUnknown: what a capture does not tell is unknown.
+func TestUnknown(t *testing.T) {
+	for _, name := range tooLittle {
+		all := readTruth(t, name)
+		one := newTable()
+		found := answers(t, name+".pickle.zst", all)
+		one.add(all, found)
+		t.Logf("%s: peak %v, unknown %v", name, &one.peak, &one.unknown)
+		if wrong := 100 - one.peak.percent() - one.unknown.percent(); wrong > 2 || one.unknown.percent() > 80 {
+			t.Errorf("%s: wrong for %.2f %% of the bytes at the peak, unknown for %.2f", name, wrong, one.unknown.percent())
+		}
+		wrongButCertain(t, name, all, found)
+	}
+}
+
 // TestTruth compares the answers about snapshots with what their programs knew.
 func TestTruth(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(meaning, "*.pickle.zst"))
@@ -207,12 +235,18 @@ func TestTruth(t *testing.T) {
 	total := newTable()
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".pickle.zst")
+		if slices.Contains(tooLittle, name) {
+			continue
+		}
 		all := readTruth(t, name)
 		found := answers(t, name+".pickle.zst", all)
 		total.add(all, found)
 		one := newTable()
 		one.add(all, found)
 		t.Logf("%s %-16s stacks %-6s %-14s peak %v phases %.2f %%", name, all.Program, all.Stacks, all.Window, &one.peak, one.phases.percent())
+		if got := one.peak.percent(); got < leastAtPeak[name] {
+			t.Errorf("%s: %.2f %% of the bytes at the peak have the right category, want %.2f", name, got, leastAtPeak[name])
+		}
 		wrongButCertain(t, name, all, found)
 	}
 	total.log(t)
@@ -239,12 +273,15 @@ func (t *table) check(tb testing.TB) {
 	}
 }
 
+// gradientsOfInputs are the sizes of .grad of tensors that are no parameters: the truth knows those of parameters only.
+var gradientsOfInputs = map[string]int64{"k27": 32000}
+
 // wrongButCertain reports wrong answers at the peak with a high confidence.
 func wrongButCertain(t *testing.T, name string, all truth, found []judged) {
 	t.Helper()
 	for i := range found {
 		j := &found[i]
-		if j.atPeak(all.PeakEvent) && !j.right() && j.Confidence >= certain && !slices.Contains(j.roles, j.Category.String()) {
+		if j.atPeak(all.PeakEvent) && !j.right() && j.Confidence >= certain && !slices.Contains(j.roles, j.Category.String()) && j.size != gradientsOfInputs[name] {
 			t.Errorf("%s: %d bytes of %s are said to be %s with confidence %.2f (%s)", name, j.size, j.category, j.Category, j.Confidence, j.Rule)
 		}
 	}
@@ -311,7 +348,7 @@ func TestLayers(t *testing.T) {
 	var named, oneModule, oneName score
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".pickle.zst")
-		if name == "a17" { // it has annotations
+		if name == "a17" || name == "k30" { // it has annotations, or no stacks
 			continue
 		}
 		var all int64
