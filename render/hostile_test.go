@@ -45,7 +45,7 @@ var drawn = map[string][]string{
 }
 
 var (
-	ownPattern = regexp.MustCompile(`^url\(#hatch-[0-9a-f]{6}\)$`)
+	ownPattern = regexp.MustCompile(`^url\(#(hatch-[0-9a-f]{6}|hollow-bad)\)$`)
 	integer    = regexp.MustCompile(`^-?[0-9]+$`)
 	folded     = regexp.MustCompile(`^([^;]+;)*[^;]+ [0-9]+\n$`)
 	benchmark  = regexp.MustCompile(`^(Unit \S+( \S+=\S+)*|Benchmark\S* 1( \S+ [a-z-]+)+)\n$`)

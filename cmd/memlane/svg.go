@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // The values of --view, --layout, --color and --theme.
@@ -109,7 +110,11 @@ func svg(c *cli.Context) error {
 // draw writes the picture that --view selects.
 func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, maxBlocks int) error {
 	o := chartOptions(c)
-	switch c.String("view") {
+	view := c.String("view")
+	if still := plot.Still(s); still && view == "usage" && len(s.Totals) == 0 || still && view == "blocks" && layouts[c.String("layout")] == blocks.Stacked {
+		view = "peak" // over time there is nothing to see
+	}
+	switch view {
 	case "usage":
 		return chart.Usage(w, capture, s, o)
 	case "peak":

@@ -34,7 +34,11 @@ func (p *picture) mapAddresses() *addressMap {
 	u.merge()
 	// Buffers outside all regions are rare, but happen: if the history has no regions,
 	// only those of the end state are recorded.
-	p.each(func(i int, _ uint8) { u.add(p.s.Buffers[i].Addr, p.s.Buffers[i].Size) })
+	for i := range p.s.Buffers {
+		if b := &p.s.Buffers[i]; p.cols.overlaps(b) {
+			u.add(b.Addr, b.Size)
+		}
+	}
 	u.merge()
 	m := &addressMap{extents: u.extents}
 	if len(p.s.Regions) == 0 {
@@ -42,19 +46,21 @@ func (p *picture) mapAddresses() *addressMap {
 		m.extents = join(m.extents, bytesOf(m.extents)/joinShare)
 	}
 	m.bytes = bytesOf(m.extents)
-	// With many regions, the gaps together take at most an eighth of the height.
-	height := p.Bottom - p.Top
-	if gaps := point(len(m.extents) - 1); gaps > 0 {
-		m.gap = min(30, height/8/gaps)
-		height -= m.gap * gaps
-	}
-	m.scale = plot.Scale{From: plot.WithLimit(max(m.bytes, 1), p.s.Limit), To: uint64(height)}
 	at := uint64(0)
 	for _, e := range m.extents {
 		m.below = append(m.below, at)
 		at += e.hi - e.lo
 	}
 	return m
+}
+
+// fit scales the map to a height. With many regions, the gaps together take at most an eighth of it.
+func (m *addressMap) fit(height point, ceiling uint64) {
+	if gaps := point(len(m.extents) - 1); gaps > 0 {
+		m.gap = min(30, height/8/gaps)
+		height -= m.gap * gaps
+	}
+	m.scale = plot.Scale{From: ceiling, To: uint64(height)}
 }
 
 func bytesOf(extents []extent) (sum uint64) {

@@ -109,7 +109,7 @@ func BenchmarkBlock(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := p.place(p.mapAddresses())
+	l := p.place(p.m)
 	b.ReportAllocs()
 	for b.Loop() {
 		if p.Page, err = canvas.New(canvas.SVG, canvas.Page{}); err != nil {

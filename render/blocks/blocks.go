@@ -100,7 +100,8 @@ type picture struct {
 	cols    columns
 	floors  []int64        // per column: bytes below the buffers
 	peak    lifetime.Level // highest level in the visible part
-	ceiling uint64         // bytes at the top of the plot in the stacked layout
+	ceiling uint64         // bytes at the top of the plot
+	m       *addressMap    // of the address layout
 	lowest  uint64         // first address of the space; offsets start here
 	buffers int            // number of buffers in the visible part
 	classes []class
@@ -129,20 +130,44 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 		Plot: plot.New(o.Width), c: c, s: s, o: o,
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
-	p.Space, p.From, p.To, p.Top, p.Bottom = s, o.From, o.To, 820, point(o.Height-62)*10
+	p.Space, p.From, p.To, p.Bottom = s, o.From, o.To, point(o.Height-62)*10
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err
 	}
 	p.floors = p.cols.floors(s)
 	p.peak = p.cols.peak()
-	p.ceiling = plot.WithLimit(uint64(max(p.peak.Bytes, 1)), s.Limit)
+	p.setCeiling()
+	p.Top = p.Labels(430, p.peak, p.most(), p.ceiling, p.Width-100) // in narrow pictures labels may extend above the legend
+	if p.m != nil {
+		p.m.fit(p.Bottom-p.Top, p.ceiling)
+	}
 	p.lowest = lowest(s)
 	p.classify()
 	if p.buffers == 0 {
 		return nil, errors.New("no buffer is alive between From and To")
 	}
 	return p, nil
+}
+
+// setCeiling sets the bytes at the top of the plot: bytes in use or, in the address layout, mapped addresses.
+func (p *picture) setCeiling() {
+	p.FindRefusals()
+	if p.o.Layout == Stacked {
+		p.ceiling = p.Ceiling(p.most())
+		return
+	}
+	p.m = p.mapAddresses()
+	capacity, _ := plot.Capacity(p.s)
+	p.ceiling = plot.WithLimit(p.most(), capacity)
+}
+
+// most returns the highest bytes of the vertical axis.
+func (p *picture) most() uint64 {
+	if p.m != nil {
+		return max(p.m.bytes, 1)
+	}
+	return uint64(max(p.peak.Bytes, 1))
 }
 
 // lowest returns the first recorded address of the space.

@@ -30,7 +30,7 @@ func (p *picture) addCategories(room int) {
 		case i < own:
 			p.classes = append(p.classes, class{name: list[i].name, look: list[i].look()})
 		case i == own:
-			p.classes = append(p.classes, class{name: "other categories (" + strconv.Itoa(len(list)-own) + ")", look: otherLook})
+			p.classes = append(p.classes, class{name: "other categories (" + strconv.Itoa(len(list)-own) + ")", look: plot.OtherLook})
 		default:
 			k--
 		}

@@ -25,10 +25,7 @@ var shades = [...]canvas.RGB{0xdcebf7, 0x97c4e0, 0x5a9fcd, 0x3574b0, 0x1c4780}
 // hatches are the colours below the stripes of leaks; the last one is for all others.
 var hatches = [...]canvas.RGB{0xd1495b, 0xe08e2b, 0x9a3a86, 0x6e3f12, 0x4a3a42}
 
-var (
-	otherLook = canvas.Look{RGB: 0xd8dce1}
-	stackLook = canvas.Look{RGB: 0xa8a29a}
-)
+var stackLook = canvas.Look{RGB: 0xa8a29a}
 
 // sizeLimits are the ends of the size classes. PyTorch's caching allocators change from
 // the small to the large pool at 1 MiB.
@@ -56,7 +53,7 @@ func (p *picture) classify() {
 		n++
 	}
 	leaks, others := sites[:n], sites[n:]
-	room := int((p.Bottom - p.Top) / plot.RowHeight)
+	room := int((p.Bottom-p.Top)/plot.RowHeight) - len(p.refusedRows())
 	if p.s.Base > 0 {
 		room--
 	}
@@ -115,7 +112,7 @@ func (p *picture) addSites(sites []usage, room int) {
 		p.addClass(class{name: sites[i].name, place: sites[i].place, look: look}, sites[i:i+1])
 	}
 	if more := len(sites) - own; more > 0 {
-		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: otherLook}, sites[own:])
+		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: plot.OtherLook}, sites[own:])
 	}
 }
 

@@ -13,9 +13,8 @@ import (
 // draw draws the picture on a page, from back to front.
 func (p *picture) draw() error {
 	var l layout
-	var m *addressMap
-	if p.o.Layout == Address {
-		m = p.mapAddresses()
+	m := p.m
+	if m != nil {
 		l = p.place(m)
 	} else {
 		l = p.stack()
@@ -23,19 +22,19 @@ func (p *picture) draw() error {
 	var err error
 	p.Page, err = canvas.New(p.o.Format, canvas.Page{
 		Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
-		Title: p.headline() + ": peak " + units.Bytes(p.peak.Bytes), Desc: p.explanation(&l),
+		Title: p.headline() + ": peak " + units.Bytes(p.peak.Bytes), Desc: p.Findings(p.peak) + p.explanation(&l),
 	})
 	if err != nil {
 		return err
 	}
-	name, height, ceiling := "bytes in use", p.height().At, p.ceiling
+	name, height := "bytes in use", p.height().At
 	if m != nil {
-		name, height, ceiling = "offset, without gaps", m.height, m.scale.From
+		name, height = "offset, without gaps", m.height
 	}
 	p.Heading(p.headline(), append(p.Source(p.c), units.Plural(p.buffers, "buffer"),
 		units.Span(p.To-max(p.From, plot.Origin(p.s)), p.s.Axis.Unit()), "peak "+units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
 	p.Upwards(name)
-	p.Sizes(ceiling, 500, height)
+	p.Sizes(p.ceiling, 500, height)
 	if m != nil {
 		p.regions(m)
 	} else {
@@ -47,10 +46,14 @@ func (p *picture) draw() error {
 		p.Page.Text(name)
 	}
 	p.Along()
-	p.Limit(height, ceiling)
 	p.peakLine()
+	p.Limit(height, p.ceiling)
+	if m != nil {
+		height = nil
+	}
+	p.Refusals(height, p.ceiling)
 	p.Steps()
-	p.OOMs()
+	p.DrawLabels()
 	p.legend()
 	p.Footer(p.o.Height, p.explanation(&l))
 	return nil
@@ -84,6 +87,9 @@ func (p *picture) explanation(l *layout) string {
 
 // peakLine marks the peak: its height in the stacked layout, its time in the other.
 func (p *picture) peakLine() {
+	if plot.Still(p.s) {
+		return
+	}
 	x, y := p.X(p.peak.At), p.Top
 	line := canvas.Line(x, p.Top, x, p.Bottom)
 	if p.o.Layout == Stacked {
@@ -91,7 +97,7 @@ func (p *picture) peakLine() {
 		line = canvas.Line(p.Left, y, p.Right, y)
 	}
 	p.Page.Stroke(line, canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}, nil)
-	p.Peak(p.peak, y, p.Width-100) // in narrow pictures the text may extend above the legend
+	p.Dot(p.peak, y)
 }
 
 // legend lists the classes, and the bytes below the buffers.
@@ -108,7 +114,15 @@ func (p *picture) legend() {
 	if len(p.s.Stack) > 0 {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, outside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
 	}
-	p.Legend(p.Top, rows)
+	p.Legend(p.Top, append(rows, p.refusedRows()...))
+}
+
+// refusedRows returns the row of failed allocations, which only the stacked layout draws.
+func (p *picture) refusedRows() []plot.Row {
+	if p.o.Layout == Stacked {
+		return p.RefusedRows()
+	}
+	return nil
 }
 
 func atPeak(bytes int64) string {

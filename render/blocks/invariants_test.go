@@ -193,7 +193,7 @@ func TestMillionBuffers(t *testing.T) {
 		}
 		lay := p.stack()
 		if l == Address {
-			lay = p.place(p.mapAddresses())
+			lay = p.place(p.m)
 		}
 		if got := int64(len(lay.shapes)) + lay.rest.count; got != int64(n) {
 			t.Errorf("layout %d: %d of %d buffers", l, got, n)

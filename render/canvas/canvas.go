@@ -72,6 +72,7 @@ type Look struct {
 	Role    Role // a colour of the page; Data selects RGB
 	RGB     RGB
 	Hatched bool // stripes over RGB
+	Hollow  bool // only stripes, in the colour of Role
 	Faint   bool // slightly paler
 	Pale    bool // much paler
 	Edged   bool // with a thin line in the page's colour around it

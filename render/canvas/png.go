@@ -64,7 +64,7 @@ func (c *raster) Group(l Look) {
 		outer = c.looks[n-1]
 	}
 	if l.Role == Data && l.RGB == 0 {
-		l.Role, l.RGB, l.Hatched = outer.Role, outer.RGB, outer.Hatched
+		l.Role, l.RGB, l.Hatched, l.Hollow = outer.Role, outer.RGB, outer.Hatched, outer.Hollow
 	}
 	l.Faint, l.Pale, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Pale || outer.Pale, l.Edged || outer.Edged, l.Crisp || outer.Crisp
 	c.looks = append(c.looks, l)
@@ -79,6 +79,9 @@ func (c *raster) Fill(p *Path, l Look, _ []byte) {
 	var ink image.Image = image.NewUniform(c.color(l))
 	if l.Hatched {
 		ink = hatching{c.color(l)}
+	}
+	if l.Hollow {
+		ink = stripes{c.color(l)}
 	}
 	c.area(p, ink)
 	if l.Edged {
@@ -126,6 +129,18 @@ func (h hatching) At(x, y int) color.Color {
 	}
 	pale := func(v uint8) uint8 { return v + (255-v)*2/5 }
 	return color.NRGBA{pale(h.c.R), pale(h.c.G), pale(h.c.B), h.c.A}
+}
+
+// stripes is an image of stripes without a ground, along the rising diagonal, so that it does not look like hatching.
+type stripes struct{ c color.NRGBA }
+
+func (h stripes) ColorModel() color.Model { return color.NRGBAModel }
+func (h stripes) Bounds() image.Rectangle { return image.Rect(-1e9, -1e9, 1e9, 1e9) }
+func (h stripes) At(x, y int) color.Color {
+	if across := math.Mod(float64(x-y)/dots/math.Sqrt2, 6); across >= 0 && across < 1.5 || across < -4.5 {
+		return h.c
+	}
+	return color.NRGBA{}
 }
 
 func (c *raster) Stroke(p *Path, pen Pen, _ []byte) {

@@ -10,10 +10,11 @@ import (
 type svg struct {
 	buf     []byte
 	hatches map[RGB]bool // colours whose pattern is defined
+	hollow  map[Role]bool
 }
 
 func newSVG(p Page) *svg {
-	c := &svg{hatches: map[RGB]bool{}}
+	c := &svg{hatches: map[RGB]bool{}, hollow: map[Role]bool{}}
 	w, h := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
 	c.str(`<svg xmlns="http://www.w3.org/2000/svg" class="memlane" role="img" width="`, w, `" height="`, h, `" viewBox="0 0 `, w, ` `, h,
 		`" font-family="system-ui,Segoe UI,Helvetica,Arial,sans-serif" font-size="`, strconv.Itoa(TextSize), "\">\n<title>")
@@ -40,6 +41,11 @@ func (c *svg) length(name string, v Length) {
 
 // define adds the pattern of a hatched colour if the file does not have it.
 func (c *svg) define(l Look) {
+	if l.Hollow && !c.hollow[l.Role] {
+		c.hollow[l.Role] = true
+		c.str(`<defs><pattern id="hollow-`, roles[l.Role].name, `" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><path class="line-`,
+			roles[l.Role].name, `" d="M1 0v6" stroke-width="1.5"/></pattern></defs>`, "\n")
+	}
 	if !l.Hatched || c.hatches[l.RGB] {
 		return
 	}
@@ -54,6 +60,8 @@ func (c *svg) attributes(l Look) {
 	switch {
 	case l == Look{}:
 		return
+	case l.Hollow:
+		c.str(` fill="url(#hollow-`, roles[l.Role].name, `)"`)
 	case l.Role != Data:
 		class = roles[l.Role].name
 	case l.Hatched:

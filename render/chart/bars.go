@@ -3,6 +3,7 @@ package chart
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -10,103 +11,130 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// panel is one of the bar charts below the curves. bars are indexes of peak.live.
-type panel struct {
-	title       string
-	bars        []int
-	height      func(b *lifetime.Buffer) int64
-	left, right canvas.Length
-	top, bottom canvas.Length
+// bar is a row of the list: the buffers of one call site and purpose, or one buffer of a compiled program.
+type bar struct {
+	name, place string
+	look        canvas.Look
+	bytes       int64
+	requested   int64
+	count       int64
+	buffer      int  // the first; -1 for the rest
+	chosen      bool // has the marked buffer
 }
 
-// bars draws the buffers at the peak in three orders, with the same colours.
-func (p *peak) bars() {
-	top, bottom := p.Bottom+900, canvas.Length(p.o.Height-34)*10
-	width := (p.Right - p.Left - 2*200) / 3
-	size := func(b *lifetime.Buffer) int64 { return b.Size }
-	padding := func(b *lifetime.Buffer) int64 { return b.Size - b.Requested }
-	most := int(width / 30) // each bar takes two pixels and a gap
-	largest := p.first(most, size)
-	order := slices.Clone(largest)
-	slices.Sort(order) // live is in order of allocation
-	_, padded := plot.Words(p.s)
-	inOrder := "oldest first"
-	if p.s.Axis == lifetime.ProgramOrder {
-		inOrder = "program order"
-	}
-	for i, pn := range []panel{
-		{title: "by size", bars: largest, height: size},
-		{title: "by " + padded, bars: p.first(most, padding), height: padding},
-		{title: inOrder, bars: order, height: size},
-	} {
-		pn.left = p.Left + canvas.Length(i)*(width+200)
-		pn.right, pn.top, pn.bottom = pn.left+width, top, bottom
-		p.panel(&pn)
-	}
-}
+// Sizes of the list.
+const (
+	listMost               = 20
+	barPitch canvas.Length = 200
+	barHigh  canvas.Length = 140
+)
 
-// first returns the n buffers with the largest figures, largest first, as indexes of
-// peak.live. It omits buffers whose figure is not positive.
-func (p *peak) first(n int, figure func(*lifetime.Buffer) int64) []int {
-	var list []int
+// group sums the buffers at the peak as bars, largest first. The last of room bars has the rest.
+func (p *peak) group(room int) {
+	type key struct {
+		name, place string
+		kind        *kind
+		buffer      int
+	}
+	index := map[key]*bar{}
 	for i, buffer := range p.live {
-		if figure(&p.s.Buffers[buffer]) > 0 {
-			list = append(list, i)
+		b := &p.s.Buffers[buffer]
+		k := key{kind: p.ofKind[i]}
+		k.name, k.place = plot.Name(p.c, p.s, b.Site)
+		if p.s.Axis == lifetime.ProgramOrder {
+			k.buffer = buffer
 		}
+		row := index[k]
+		if row == nil {
+			row = &bar{name: k.name, place: k.place, look: k.kind.look, buffer: buffer}
+			index[k], p.bars = row, append(p.bars, row)
+		}
+		row.add(b.Size, min(max(b.Requested, 0), b.Size), 1)
+		row.chosen = row.chosen || buffer == p.chosen
 	}
-	slices.SortFunc(list, func(i, j int) int {
-		return cmp.Or(cmp.Compare(figure(&p.s.Buffers[p.live[j]]), figure(&p.s.Buffers[p.live[i]])), cmp.Compare(i, j))
-	})
-	return list[:min(n, len(list))]
-}
-
-// panel draws one bar chart: its title, its highest figure and a bar per buffer.
-func (p *peak) panel(pn *panel) {
-	p.Page.Text(canvas.Text{X: pn.left, Y: pn.top - 220, Bold: true, S: pn.title}.Fit(pn.right - pn.left + 150))
-	most := int64(0)
-	for _, i := range pn.bars {
-		most = max(most, pn.height(&p.s.Buffers[p.live[i]]))
-	}
-	facts := "none"
-	switch {
-	case len(pn.bars) > 0 && len(pn.bars) < len(p.live):
-		facts = units.Count(int64(len(pn.bars))) + " of " + units.Count(int64(len(p.live))) + ", up to " + units.Bytes(most)
-	case len(pn.bars) > 0:
-		facts = "up to " + units.Bytes(most)
-	}
-	p.Page.Text(canvas.Text{X: pn.left, Y: pn.top - 70, Role: canvas.Dim, S: facts}.Fit(pn.right - pn.left + 150))
-	p.Page.Stroke(canvas.Line(pn.left, pn.bottom, pn.right, pn.bottom), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
-	if len(pn.bars) == 0 {
+	slices.SortFunc(p.bars, func(a, b *bar) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.buffer, b.buffer)) })
+	if len(p.bars) <= room {
 		return
 	}
-	step := min((pn.right-pn.left)/canvas.Length(len(pn.bars)), 240)
-	gap := max(step/6, 5)
-	scale := plot.Scale{From: uint64(max(most, 1)), To: uint64(pn.bottom - pn.top)}
-	p.Page.Group(canvas.Look{})
-	for k, i := range pn.bars {
-		x := pn.left + canvas.Length(k)*step
-		p.bar(x, x+step-gap, pn, i, scale)
+	// The bar with the marked buffer is always visible.
+	if at := slices.IndexFunc(p.bars, func(b *bar) bool { return b.chosen }); at >= room-1 && room > 1 {
+		p.bars = slices.Insert(slices.Delete(slices.Clone(p.bars), at, at+1), room-2, p.bars[at])
 	}
-	p.Page.End()
+	rest := &bar{name: units.Count(int64(len(p.bars)-room+1)) + " more", look: plot.OtherLook, buffer: -1}
+	for _, row := range p.bars[room-1:] {
+		rest.add(row.bytes, row.requested, row.count)
+	}
+	p.bars = append(p.bars[:room-1:room-1], rest)
 }
 
-// bar draws one buffer: the requested bytes, and in a paler colour the rest of its size.
-func (p *peak) bar(x, right canvas.Length, pn *panel, i int, scale plot.Scale) {
-	b := &p.s.Buffers[p.live[i]]
-	look := p.ofKind[i].look
-	if p.live[i] == p.chosen {
-		look = chosenLook
+func (b *bar) add(bytes, requested, count int64) {
+	b.bytes = units.AddSat(b.bytes, bytes)
+	b.requested = units.AddSat(b.requested, requested)
+	b.count += count
+}
+
+// list draws the bars. A row has a name, a bar, and the bytes with their share.
+func (p *peak) list() {
+	title := "by call site"
+	if p.s.Axis == lifetime.ProgramOrder {
+		title = "by buffer"
+	} else if p.s.Facts&lifetime.Stacks == 0 {
+		title = "by operation"
 	}
-	v := pn.height(b)
-	top := pn.bottom - max(scale.At(uint64(v)), 5)
-	solid := pn.bottom - min(scale.At(uint64(min(max(b.Requested, 0), v))), pn.bottom-top)
-	if v != b.Size { // this chart shows only the padding
-		solid = top
+	const left canvas.Length = 160
+	p.Page.Text(canvas.Text{X: left, Y: p.listTop - 130, Bold: true, S: title, Aside: "largest first"})
+	var rows []plot.Row
+	amounts := canvas.Length(0)
+	for _, b := range p.bars {
+		rows = append(rows, plot.Row{Name: b.name, Place: b.place})
+		amounts = max(amounts, canvas.Width(p.amount(b), canvas.TextSize))
 	}
-	title := []byte(p.hoverText(p.live[i]))
-	p.Page.Fill(canvas.Rect(x, solid, right, pn.bottom), look, title)
-	if solid > top {
-		look.Hatched, look.Pale = false, true
-		p.Page.Fill(canvas.Rect(x, top, right, solid), look, title)
+	wide := (p.Right - left) * 2 / 5
+	x := left + wide + 100
+	scale := plot.Scale{From: uint64(max(p.longest(), 1)), To: uint64(max(p.Right-x-amounts-60, 10))}
+	names, places := plot.FitNames(rows, wide)
+	for i, b := range p.bars {
+		y := p.listTop + canvas.Length(i)*barPitch
+		p.Page.Text(canvas.Text{X: left, Y: y + 110, S: names[i], Aside: places[i]})
+		end := p.bar(b, x, y, scale)
+		p.Page.Text(canvas.Text{X: end + 60, Y: y + 110, Role: canvas.Dim, S: p.amount(b)})
 	}
+}
+
+// amount returns the bytes of a bar, their share, and the number of buffers.
+func (p *peak) amount(b *bar) string {
+	text := units.Bytes(b.bytes) + ", " + p.share(b.bytes)
+	if b.count > 1 {
+		text += " in " + units.Count(b.count)
+	}
+	return text
+}
+
+// bar draws a bar and returns its end. The part beyond the requested bytes is paler.
+func (p *peak) bar(b *bar, x, y canvas.Length, scale plot.Scale) canvas.Length {
+	solid, end := x+scale.At(uint64(b.requested)), x+max(scale.At(uint64(b.bytes)), 5)
+	text := strings.TrimSpace(canvas.Cut(b.name, 80)+" "+canvas.Cut(b.place, 60)) + "\n" + p.amount(b)
+	if b.count == 1 && b.buffer >= 0 {
+		text = p.hoverText(b.buffer)
+	}
+	if solid > x {
+		p.Page.Fill(canvas.Rect(x, y, solid, y+barHigh), b.look, []byte(text))
+	}
+	if end > solid {
+		look := b.look
+		look.Pale = true
+		p.Page.Fill(canvas.Rect(solid, y, end, y+barHigh), look, []byte(text))
+	}
+	if b.chosen {
+		p.Page.Stroke(canvas.Rect(x-15, y-15, end+15, y+barHigh+15).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte("marked"))
+	}
+	return end
+}
+
+// longest returns the bytes of the longest bar.
+func (p *peak) longest() (most int64) {
+	for _, b := range p.bars {
+		most = max(most, b.bytes)
+	}
+	return most
 }

@@ -26,8 +26,9 @@ type comparison struct {
 // timeline is one side of a comparison.
 type timeline struct {
 	figure
-	word string // "before" or "after"
-	file string
+	word  string // "before" or "after"
+	file  string
+	named canvas.Length // y of these
 }
 
 // Diff draws the bytes in use of a pair of spaces under the verdict of the comparison.
@@ -57,7 +58,7 @@ func (p *comparison) open() bool {
 	files := plot.Apart([]string{fileOf(p.d.Before, p.pair.Before), fileOf(p.d.After, p.pair.After)})
 	used := false
 	for i, side := range []*diff.Side{p.pair.Before, p.pair.After} {
-		t := &timeline{figure{Plot: plot.New(p.o.Width)}, [...]string{"before", "after"}[i], files[i]}
+		t := &timeline{figure{Plot: plot.New(p.o.Width)}, [...]string{"before", "after"}[i], files[i], 0}
 		p.sides = append(p.sides, t)
 		if side == nil {
 			continue
@@ -80,24 +81,31 @@ func fileOf(c *lifetime.Capture, side *diff.Side) string {
 
 // layOut places both sides and samples their curves.
 func (p *comparison) layOut() {
-	const names, axis, footer = 460, 520, 160
+	const axis, footer = 520, 160
 	p.verdict = lines(p.d.Verdict(), 18, p.sides[0].Width-p.sides[0].Left-160, 3) // bold letters are wider than their size
 	top := canvas.Length(len(p.verdict))*200 + 330
-	height := (canvas.Length(p.o.Height)*10-top-footer)/2 - names - axis
-	most, limit := uint64(0), int64(0)
+	most := uint64(0)
 	for _, t := range p.sides {
 		t.Page = p.page
-		t.Top = top + names
-		t.Bottom = t.Top + height
-		top = t.Bottom + axis
 		if s := t.Space; s != nil {
 			t.To = p.endOfScale(s)
 			t.sample(max(int(t.X(s.End)-t.Left)/10, 1)) // a column for each pixel
-			most, limit = max(most, t.most()), max(limit, s.Limit)
+			t.FindRefusals()
+			most = max(most, t.Ceiling(t.most()))
 		}
 	}
+	names := canvas.Length(0) // above the plot of a side
 	for _, t := range p.sides {
-		t.ceiling = plot.WithLimit(most, limit)
+		if t.ceiling = most; t.Space != nil {
+			names = max(names, t.Labels(70, t.peak, t.most(), t.ceiling, t.Width-100))
+		}
+	}
+	height := (canvas.Length(p.o.Height)*10-top-footer)/2 - names - axis
+	for _, t := range p.sides {
+		t.named = top + 120
+		t.Top = top + names
+		t.Bottom = t.Top + height
+		top = t.Bottom + axis
 	}
 }
 
@@ -134,7 +142,7 @@ func (p *comparison) heading() {
 func (p *comparison) drawSide(t *timeline, marked bool) {
 	width := t.Width - t.Left - 160
 	file := canvas.Fit(t.file, canvas.TextSize+1, width-canvas.Width(t.word+" ", canvas.TextSize+1))
-	t.Page.Text(canvas.Text{X: t.Left, Y: t.Top - 340, Bold: true, S: t.word, Aside: file})
+	t.Page.Text(canvas.Text{X: t.Left, Y: t.named, Bold: true, S: t.word, Aside: file})
 	t.Sizes(t.ceiling, 400, t.height)
 	if t.Space == nil {
 		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not in this capture"})

@@ -81,9 +81,10 @@ func (f *figure) draw(c *curve, fill canvas.Look, line canvas.Pen, title string)
 func (f *figure) marks(rows []plot.Row) {
 	f.Along()
 	f.Limit(f.height, f.ceiling)
-	f.Peak(f.peak, f.level(f.peak.Bytes), f.Width-100)
+	f.Dot(f.peak, f.level(f.peak.Bytes))
+	f.Refusals(f.height, f.ceiling)
 	f.Steps()
-	f.OOMs()
+	f.DrawLabels()
 	f.Legend(f.Top, rows)
 }
 

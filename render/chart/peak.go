@@ -21,7 +21,10 @@ type peak struct {
 	live   []int   // buffers at the peak
 	kinds  []*kind // their purposes, most bytes first
 	ofKind []*kind // by index of live
-	chosen int     // index of the marked buffer of the space
+	chosen int     // index of the marked buffer of the space, -1 for none
+
+	bars    []*bar
+	listTop canvas.Length // of the first bar
 }
 
 // kind is a purpose of memory at a peak.
@@ -32,49 +35,90 @@ type kind struct {
 	count int64
 }
 
-// kindNames are the words for the parts of a compiled program's memory.
-var kindNames = map[lifetime.Kind]string{
-	lifetime.Parameter: "inputs", lifetime.Output: "outputs", lifetime.Temporary: "temporaries",
-	lifetime.Constant: "constants", lifetime.ThreadLocal: "thread-local",
-}
-
 // Errors of Peak.
 var (
 	errNoBuffers = errors.New("no buffers were recorded, so the peak cannot be broken down")
 	errNotFound  = errors.New("no buffer has this name")
 )
 
-// Peak draws the buffers at the peak as bars: by size, by padding and in order, with a
-// colour for each purpose. Above are the curves of the bytes in use with and without
-// padding. It marks the allocation and the free of one buffer. buffer is the number of
-// this buffer, or the name of its instruction, operation or function; "" is the largest.
-// Peak fails if there are no buffers or none has this name.
+// Peak draws what was alive at the peak as a list of bars with shares: a bar for each buffer of a compiled program, else
+// for each call site, in the colours of the categories. Above are the curves of the bytes in use with and without padding,
+// unless no history was recorded. buffer is the number of a buffer, or the name of its instruction, operation or function;
+// Peak marks it and its lifetime. "" marks none. Peak fails if there are no buffers or none has this name.
+//
+// The list determines the height unless Options has one. The same input gives the same bytes.
 func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o Options) error {
-	u, err := newUsage(c, s, o.withDefaults(640, 560))
+	height := o.Height
+	if o = o.withDefaults(0, peakLeast); height == 0 {
+		o.Height = 0
+	}
+	u, err := newUsage(c, s, o)
 	if err != nil {
 		return err
 	}
-	p := &peak{usage: *u}
+	p := &peak{usage: *u, chosen: -1}
 	if err := p.choose(buffer); err != nil {
 		return fmt.Errorf("space %s: %w", s.ID(), err)
 	}
 	p.reserved = nil
-	p.ceiling, p.Top, p.Bottom = p.most(), 1280, 3140
 	p.split()
-	if p.Page, err = p.o.page(p.headline()+": "+units.Bytes(p.peak.Bytes), p.explanation()); err != nil {
+	p.layOut()
+	if p.Page, err = p.o.page(p.headline()+": "+units.Bytes(p.peak.Bytes), p.finding()+p.explanation()); err != nil {
 		return err
 	}
-	p.Heading(p.headline(), append(p.Source(c), units.Count(int64(len(p.live)))+" buffers",
-		units.Bytes(p.peak.Bytes)+plot.OfLimit(s))...)
-	p.curves(curveLook, freeLine)
-	p.shares()
-	p.Along()
-	p.Peak(p.peak, p.level(p.peak.Bytes), p.Right)
-	p.lifetime()
-	p.bars()
-	p.Legend(620, p.legend())
+	p.Heading(p.headline(), append(p.Source(c), units.Plural(len(p.live), "buffer"), units.Bytes(p.peak.Bytes)+plot.OfLimit(s))...)
+	if p.told() {
+		p.shares()
+	}
+	if p.over() {
+		p.curves(curveLook, freeLine)
+		p.Along()
+		p.Limit(p.height, p.ceiling)
+		p.Dot(p.peak, p.level(p.peak.Bytes))
+		p.DrawLabels()
+		p.lifetime()
+	}
+	p.list()
+	p.Legend(sharesTop, p.legend())
 	p.Footer(p.o.Height, p.explanation())
 	return p.Page.Finish(w)
+}
+
+// Places of the parts.
+const (
+	sharesTop    canvas.Length = 620
+	sharesBottom canvas.Length = 820
+	curvesHeight canvas.Length = 1500
+	peakLeast                  = 480 // pixels
+)
+
+// over reports whether there is something to draw over the axis. Without a history there is one instant.
+func (p *peak) over() bool {
+	return p.s.Axis == lifetime.ProgramOrder || p.s.Facts&lifetime.History != 0
+}
+
+// layOut places the curves and the list.
+func (p *peak) layOut() {
+	below := sharesBottom
+	if !p.told() {
+		below = sharesTop - 160
+	}
+	p.listTop = below + 480
+	if p.over() {
+		p.ceiling = p.most()
+		p.Top = p.Labels(below-30, p.peak, p.most(), p.ceiling, p.Right)
+		p.Bottom = p.Top + curvesHeight
+		p.listTop = p.Bottom + 800
+	}
+	room := listMost
+	if p.o.Height > 0 {
+		room = max(int((canvas.Length(p.o.Height)*10-p.listTop-340)/barPitch), 1)
+	}
+	p.group(room)
+	if p.o.Height == 0 {
+		end := p.listTop + canvas.Length(len(p.bars))*barPitch
+		p.o.Height = int(max(end, sharesTop+canvas.Length(len(p.legend()))*plot.RowHeight)/10) + 34
+	}
 }
 
 // choose finds the buffers at the peak and the buffer to mark.
@@ -83,12 +127,11 @@ func (p *peak) choose(name string) error {
 	if len(p.live) == 0 {
 		return errNoBuffers
 	}
-	bySize := func(i, j int) int {
-		return cmp.Or(cmp.Compare(p.s.Buffers[j].Size, p.s.Buffers[i].Size), cmp.Compare(i, j))
-	}
-	p.chosen = slices.MinFunc(p.live, bySize)
 	if name == "" {
 		return nil
+	}
+	bySize := func(i, j int) int {
+		return cmp.Or(cmp.Compare(p.s.Buffers[j].Size, p.s.Buffers[i].Size), cmp.Compare(i, j))
 	}
 	// Exact names come before parts of names, then buffers at the peak before others.
 	all := make([]int, len(p.s.Buffers))
@@ -134,7 +177,7 @@ func (p *peak) split() {
 	for _, i := range p.live {
 		b := &p.s.Buffers[i]
 		category := p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, p.s.PurposeOf(i))
-		k := add(cmp.Or(kindNames[b.Kind], category, "buffers"), b.Size)
+		k := add(cmp.Or(category, noCategory), b.Size)
 		k.count++
 		k.look = plot.CategoryLook(category)
 		p.ofKind = append(p.ofKind, k)
@@ -149,25 +192,64 @@ func (p *peak) split() {
 	slices.SortFunc(p.kinds, func(a, b *kind) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
+	if !p.told() {
+		p.kinds[0].look = heapLook // as in pictures of the usage
+	}
 }
 
-func (p *peak) headline() string { return plot.Device(p.s) + " - peak by buffer" }
+const noCategory = "no category recorded"
+
+// told reports whether the purposes say something: there is more than one, or its name is known.
+func (p *peak) told() bool { return len(p.kinds) > 1 || p.kinds[0].name != noCategory }
+
+func (p *peak) headline() string {
+	if !p.over() {
+		return plot.Device(p.s) + " - memory at the end"
+	}
+	return plot.Device(p.s) + " - memory at the peak"
+}
+
+// finding returns sentences on the peak and its largest parts.
+func (p *peak) finding() string {
+	var parts []string
+	for _, k := range p.kinds[:min(len(p.kinds), 3)] {
+		parts = append(parts, canvas.Cut(k.name, 60)+" "+p.share(k.bytes))
+	}
+	text := p.Findings(p.peak)
+	if p.told() {
+		text += "It consists of " + strings.Join(parts, ", ") + ". "
+	}
+	return text + "The largest bar is " +
+		canvas.Cut(strings.TrimSpace(p.bars[0].name+" "+p.bars[0].place), 120) + ", " + p.share(p.bars[0].bytes) + ". "
+}
 
 func (p *peak) explanation() string {
 	_, padding := plot.Words(p.s)
-	return "One bar per buffer at the peak; its pale part is " + padding + ". The curves show the bytes in use with and without it."
+	text := "One bar per call site, with its share of all bytes; the pale part is " + padding + "."
+	if p.s.Axis == lifetime.ProgramOrder {
+		text = "One bar per buffer, with its share of the peak; the pale part is " + padding + "."
+	}
+	if !p.over() {
+		text += " No history was recorded."
+	}
+	return text
 }
 
-// shares draws one bar with all bytes at the peak, by purpose.
+// shares draws one bar with all bytes at the peak, by purpose. Parts that are long enough carry their names.
 func (p *peak) shares() {
 	scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
 	at := int64(0)
 	for _, k := range p.kinds {
 		x := p.Left + scale.At(uint64(at))
 		at = units.AddSat(at, k.bytes)
+		right := p.Left + scale.At(uint64(at))
 		l := k.look
 		l.Edged = true
-		p.Page.Fill(canvas.Rect(x, 620, p.Left+scale.At(uint64(at)), 800), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))
+		p.Page.Fill(canvas.Rect(x, sharesTop, right, sharesBottom), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))
+		name := canvas.Text{X: x + 60, Y: (sharesTop+sharesBottom)/2 + 40, Role: canvas.On(k.look), S: canvas.Clean(k.name + " " + p.share(k.bytes))}
+		if name.Extent()+100 <= right-x {
+			p.Page.Text(name)
+		}
 	}
 }
 
@@ -177,22 +259,24 @@ func (p *peak) share(bytes int64) string {
 
 // lifetime marks the allocation and the free of the chosen buffer.
 func (p *peak) lifetime() {
-	b := &p.s.Buffers[p.chosen]
-	from, to, end := p.X(b.Begin), p.Right, "alive at the end"
-	if b.Edge&lifetime.EndOpen == 0 {
-		to, end = p.X(b.End), "freed"
+	if p.chosen < 0 {
+		return
 	}
-	begin := "allocated"
-	if b.Edge&lifetime.BeginUnseen != 0 || b.Begin < plot.Origin(p.s) {
-		begin = "allocated before the start"
-	}
+	from, to := p.lifespan()
 	pen := canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}
 	p.Page.Fill(canvas.Rect(from, p.Bottom-60, max(to, from+10), p.Bottom), chosenLook, []byte(p.hoverText(p.chosen)))
 	for _, x := range []canvas.Length{from, to} {
 		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), pen, nil)
 	}
-	p.TextAt(from, p.Top+170, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: begin})
-	p.TextAt(to, p.Top+330, p.Right, canvas.Text{Role: canvas.Bad, Halo: true, S: end})
+}
+
+// lifespan returns the x of the allocation and of the free of the chosen buffer.
+func (p *peak) lifespan() (from, to canvas.Length) {
+	b := &p.s.Buffers[p.chosen]
+	if b.Edge&lifetime.EndOpen != 0 {
+		return p.X(b.Begin), p.Right
+	}
+	return p.X(b.Begin), p.X(b.End)
 }
 
 // The curve is grey because the colours mean purposes.
@@ -201,37 +285,30 @@ var curveLook = canvas.Look{Role: canvas.Stays}
 // It is not hatched, because that means a leak.
 var chosenLook = canvas.Look{RGB: 0xd1495b}
 
-// legend returns rows for the purposes, the curves and the largest buffers.
+// legend returns rows for the purposes, the curves and the marked buffer.
 func (p *peak) legend() []plot.Row {
 	var rows []plot.Row
 	for _, k := range p.kinds {
+		if !p.told() {
+			break
+		}
 		below := units.Bytes(k.bytes) + ", " + p.share(k.bytes)
 		if k.count > 0 {
 			below += " in " + units.Count(k.count)
 		}
 		rows = append(rows, plot.Row{Look: k.look, Name: k.name, Below: below})
 	}
-	const most = 6
-	rows = append(rows[:min(len(rows), most)], p.inUse(curveLook)...)
-	rows = append(rows, p.row(p.chosen, chosenLook, ", marked"))
-	// The largest buffers fill the rest of the page.
-	room := (p.o.Height - 62 - 40) / int(plot.RowHeight/10)
-	for _, i := range p.first(len(p.live), func(b *lifetime.Buffer) int64 { return b.Size }) {
-		if len(rows) == room {
-			break
-		}
-		if p.live[i] != p.chosen {
-			rows = append(rows, p.row(p.live[i], p.ofKind[i].look, ""))
-		}
+	const most = 8
+	rows = rows[:min(len(rows), most)]
+	if p.over() {
+		rows = append(rows, p.inUse(curveLook)...)
+	}
+	if p.chosen >= 0 {
+		b := &p.s.Buffers[p.chosen]
+		name, place := plot.Name(p.c, p.s, b.Site)
+		rows = append(rows, plot.Row{Look: chosenLook, Name: name, Place: place, Below: units.Bytes(b.Size) + ", marked"})
 	}
 	return rows
-}
-
-// row returns the legend row of one buffer.
-func (p *peak) row(buffer int, look canvas.Look, more string) plot.Row {
-	b := &p.s.Buffers[buffer]
-	name, place := plot.Name(p.c, p.s, b.Site)
-	return plot.Row{Look: look, Name: name, Place: place, Below: units.Bytes(b.Size) + more}
 }
 
 // hoverText returns the tooltip of a buffer.

@@ -56,7 +56,7 @@ func Tune(w io.Writer, info lifetime.SpaceInfo, file string, own, other *Tuned, 
 		return fmt.Errorf("space %s: %w", info.ID(), errNothing)
 	}
 	t.ceiling = plot.WithLimit(uint64(most), info.Limit)
-	t.layOut()
+	t.layOut(most)
 	var err error
 	if t.Page, err = t.o.page(t.headline()+": "+t.gain(), t.explanation()); err != nil {
 		return err
@@ -69,8 +69,8 @@ func Tune(w io.Writer, info lifetime.SpaceInfo, file string, own, other *Tuned, 
 }
 
 // layOut places the curves, and the maps below them.
-func (t *tuned) layOut() {
-	t.Top, t.Bottom = 620, 3300
+func (t *tuned) layOut(most int64) {
+	t.Top, t.Bottom = t.Labels(390, lifetime.Level{}, uint64(most), t.ceiling, t.Width-100), 3300
 	t.perRow = max(size(t.own.Segments), size(t.other.Segments))/mapRows + 1
 	y := t.Bottom + mapTop
 	for _, of := range []*Tuned{t.own, t.other} {
@@ -115,6 +115,7 @@ func (t *tuned) curves() {
 	t.draw(newCurve(w, slices.Values(t.other.Reserved)), canvas.Look{}, tunedLine, t.other.Name)
 	t.Along()
 	t.Limit(t.height, t.ceiling)
+	t.DrawLabels()
 	t.Legend(t.Top, []plot.Row{
 		{Look: canvas.Look{RGB: heapLine.RGB}, Name: t.own.Name, Below: t.result(t.own)},
 		{Look: canvas.Look{RGB: tunedLine.RGB}, Name: t.other.Name, Below: t.result(t.other)},

@@ -84,9 +84,11 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 		return err
 	}
 	u.pieces = newPieces(plot.Window{From: s.Begin, To: s.End, Columns: u.o.Width}, s)
-	u.ceiling = plot.WithLimit(u.most(), s.Limit)
-	u.Top, u.Bottom, u.Right = 820, canvas.Length(u.o.Height-66)*10, u.Right-u.pieces.room()
-	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.explanation()); err != nil {
+	u.FindRefusals()
+	u.ceiling = u.Ceiling(u.most())
+	u.Bottom, u.Right = canvas.Length(u.o.Height-66)*10, u.Right-u.pieces.room()
+	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
+	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.peak)+u.explanation()); err != nil {
 		return err
 	}
 	u.Heading(u.headline(), append(u.Source(c), units.Span(u.To-max(u.From, plot.Origin(s)), s.Axis.Unit()),
@@ -170,7 +172,7 @@ func (u *usage) legend() []plot.Row {
 	if u.s.Limit > 0 {
 		rows = append(rows, plot.Row{Look: u.free(), Name: "free", Below: units.Bytes(u.s.Limit-u.peak.Bytes) + " at the peak"})
 	}
-	return append(rows, u.pieces.legend()...)
+	return append(append(rows, u.pieces.legend()...), u.RefusedRows()...)
 }
 
 // swatch returns the look of a line in a legend.

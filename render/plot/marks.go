@@ -1,6 +1,10 @@
 package plot
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
@@ -30,61 +34,243 @@ func (p *Plot) Steps() {
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: p.Top - 90, Anchor: canvas.End, Role: canvas.Dim, S: "steps"})
 }
 
-// Limit draws the capacity of the device as a line, unless it exceeds ceiling, the
-// bytes at the top. height converts bytes to a distance from the bottom.
+// Limit draws the capacity as a line, unless it exceeds ceiling, the bytes at the top. height converts bytes to a
+// distance from the bottom.
 func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
-	if p.Space.Limit <= 0 || uint64(p.Space.Limit) > ceiling {
+	capacity, text := Capacity(p.Space)
+	if capacity <= 0 || uint64(capacity) > ceiling {
 		return
 	}
-	y := p.Bottom - height(uint64(p.Space.Limit))
-	text := "capacity " + units.Bytes(p.Space.Limit)
+	y := p.Bottom - height(uint64(capacity))
 	p.Page.Stroke(canvas.Line(p.Left, y, p.Right, y), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
-	base := y + 140
-	if base > p.Bottom-20 { // two spaces share the scale and this device is much smaller
-		base = y - 60
+	if p.limitAbove {
+		return // its label is above the plot
 	}
-	p.Page.Text(canvas.Text{X: p.Left + 60, Y: base, Role: canvas.Bad, Halo: true, S: text})
+	label := canvas.Text{X: p.Left + 60, Y: y - 50, Role: canvas.Bad, Halo: true, S: text}
+	for _, r := range p.refused {
+		if p.X(r.at) < label.X+label.Extent()+refusedWidth {
+			label.X, label.Anchor = p.Right-60, canvas.End
+		}
+	}
+	p.Page.Text(label)
 }
 
-// oomLabels is the maximum number of labelled failed allocations: each label takes a
-// line of text.
-const oomLabels = 4
+// atTop reports whether the line of a capacity leaves no room for a text above it.
+func atTop(capacity int64, ceiling uint64) bool {
+	return capacity > 0 && uint64(capacity) > ceiling/10*9
+}
 
-// OOMs draws failed allocations as vertical lines. Their labels are one below the
-// other, so that they cannot overlap.
-func (p *Plot) OOMs() {
-	labelled := canvas.Length(0)
-	for _, m := range p.Space.Marks {
+// Capacity returns the bytes that the device has for a space, with a text; 0 if they are not known. If they were not
+// recorded, these are the bytes that were reserved and free when an allocation failed.
+func Capacity(s *lifetime.Space) (bytes int64, text string) {
+	if s.Limit > 0 {
+		return s.Limit, "capacity " + units.Bytes(s.Limit)
+	}
+	for i := len(s.Marks) - 1; i >= 0; i-- {
+		m := &s.Marks[i]
+		if m.Kind != lifetime.OOM || m.Free < 0 {
+			continue
+		}
+		reserved := int64(0)
+		for _, level := range s.ReservedLevels() {
+			if level.At <= m.Begin {
+				reserved = level.Bytes
+			}
+		}
+		if reserved <= 0 {
+			return 0, ""
+		}
+		bytes = units.AddSat(reserved, m.Free)
+		return bytes, "reserved + free " + units.Bytes(bytes)
+	}
+	return 0, ""
+}
+
+// refusal is a failed allocation, or several equal ones.
+type refusal struct {
+	at        int64 // of the last
+	requested int64 // bytes; 0 = not known
+	level     int64 // bytes in use at that time
+	text      string
+	times     int64
+}
+
+// refusedMost is the maximum number of different failed allocations with labels and blocks.
+const refusedMost = 4
+
+// refusedWidth is the width of the block of a failed allocation. It has no lifetime.
+const refusedWidth canvas.Length = 140
+
+// FindRefusals collects the failed allocations in view for the other methods. Of many it keeps the last ones, because
+// these ended the program.
+func (p *Plot) FindRefusals() {
+	index := map[string]int{}
+	for i := range p.Space.Marks {
+		m := &p.Space.Marks[i]
 		if m.Kind != lifetime.OOM || m.Begin < p.From || m.Begin >= p.To {
 			continue
 		}
-		text := "out of memory"
-		if m.Requested > 0 {
-			text += ": " + units.Bytes(m.Requested) + " requested"
+		text := refusedText(m)
+		k, seen := index[text]
+		if !seen {
+			k = len(p.refused)
+			index[text] = k
+			p.refused = append(p.refused, refusal{text: text, requested: m.Requested})
 		}
-		if m.Free >= 0 {
-			text += ", " + units.Bytes(m.Free) + " free"
-		}
-		x := p.X(m.Begin)
-		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(text))
-		if labelled < oomLabels {
-			p.TextAt(x, p.Top+330+labelled*160, p.Right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: text})
-			labelled++
+		p.refused[k].at = m.Begin
+		p.refused[k].times++
+	}
+	slices.SortStableFunc(p.refused, func(a, b refusal) int { return cmp.Compare(a.at, b.at) })
+	p.refused = p.refused[max(len(p.refused)-refusedMost, 0):]
+	for i := range p.refused {
+		r := &p.refused[i]
+		r.level = max(p.Space.LevelAt(r.at, lifetime.Occupied), 0)
+		if r.times > 1 {
+			r.text += " (" + units.Count(r.times) + " times)"
 		}
 	}
 }
 
-// Peak marks the peak at y. A text above the plot gives the exact number of bytes; it
-// ends before right.
-func (p *Plot) Peak(peak lifetime.Level, y, right canvas.Length) {
-	x := p.X(peak.At)
-	p.Page.Dot(x, y, 30, canvas.Look{Role: canvas.Foreground})
-	when := " after " + units.Span(peak.At-p.Space.Begin, p.Space.Axis.Unit())
-	switch {
-	case p.Space.Axis == lifetime.ProgramOrder && peak.At < 0:
-		when = " from the beginning"
-	case p.Space.Axis == lifetime.ProgramOrder:
-		when = " at instruction " + units.Count(peak.At)
+func refusedText(m *lifetime.Mark) string {
+	text := "out of memory"
+	if m.Requested > 0 {
+		text += ": " + units.Bytes(m.Requested) + " requested"
 	}
-	p.TextAt(x, p.Top-180, right, canvas.Text{Halo: true, S: "peak " + units.Exact(peak.Bytes) + when})
+	if m.Free >= 0 {
+		text += ", " + units.Bytes(m.Free) + " free"
+	}
+	return text
+}
+
+// Ceiling returns the bytes at the top of a plot that must show most bytes, the capacity of the device, unless it would
+// leave more than half of the plot empty, and failed allocations. If these are very large, their blocks are cut.
+func (p *Plot) Ceiling(most uint64) uint64 {
+	capacity, _ := Capacity(p.Space)
+	ceiling := WithLimit(most, capacity)
+	cut := ceiling + ceiling/2
+	for _, r := range p.refused {
+		if r.requested > 0 {
+			ceiling = max(ceiling, min(uint64(r.level)+uint64(r.requested), cut))
+		}
+	}
+	return ceiling
+}
+
+// Refusals draws the failed allocations: a line, and where height is not nil a hollow block of the requested bytes above
+// the bytes in use. height converts bytes to a distance from the bottom.
+func (p *Plot) Refusals(height func(bytes uint64) canvas.Length, ceiling uint64) {
+	for i := range p.Space.Marks {
+		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM && m.Begin >= p.From && m.Begin < p.To {
+			x := p.X(m.Begin)
+			p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), canvas.Pen{Role: canvas.Bad, Width: 10}, []byte(refusedText(m)))
+		}
+	}
+	if height == nil {
+		return
+	}
+	for _, r := range p.refused {
+		top := min(uint64(r.level)+uint64(max(r.requested, 0)), ceiling)
+		if r.requested <= 0 || uint64(r.level) >= top {
+			continue
+		}
+		x, lo, hi := p.X(r.at), p.Bottom-height(uint64(r.level)), p.Bottom-height(top)
+		p.Page.Fill(canvas.Rect(x, hi, x+refusedWidth, lo), RefusedLook, []byte(r.text))
+		outline := canvas.Line(x, hi, x, lo)
+		outline.Line(x+refusedWidth, lo)
+		outline.Line(x+refusedWidth, hi)
+		if uint64(r.level)+uint64(r.requested) <= ceiling { // else the block is cut at the top
+			outline.Closed()
+		}
+		p.Page.Stroke(outline, canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(r.text))
+	}
+}
+
+// RefusedLook is the look of failed allocations. It is hollow because they got no memory.
+var RefusedLook = canvas.Look{Role: canvas.Bad, Hollow: true}
+
+// RefusedRows returns the legend row of failed allocations, none if there are none.
+func (p *Plot) RefusedRows() []Row {
+	if len(p.refused) == 0 || p.refused[len(p.refused)-1].requested <= 0 {
+		return nil
+	}
+	return []Row{{Look: RefusedLook, Name: "refused", Below: units.Bytes(p.refused[len(p.refused)-1].requested) + " requested"}}
+}
+
+// Labels arranges the labels above the plot in rows: of the peak, of failed allocations, and of a capacity whose line has
+// no free room above it, because it is at the top or below most, the highest bytes in the plot. No label is on another one
+// or on the plot. It returns the top of the plot for a heading that ends at y. A peak without bytes has no label.
+func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64, right canvas.Length) canvas.Length {
+	var all []canvas.Text
+	if peak.Bytes > 0 {
+		text := "peak " + units.Exact(peak.Bytes) + p.when(peak.At)
+		if Still(p.Space) {
+			text = units.Exact(peak.Bytes) + p.when(peak.At)
+		}
+		all = append(all, p.beside(p.X(peak.At), right, canvas.Text{Halo: true, S: text}))
+	}
+	for _, r := range p.refused {
+		all = append(all, p.beside(p.X(r.at), right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: r.text}))
+	}
+	capacity, text := Capacity(p.Space)
+	bytes := uint64(max(capacity, 0))
+	if p.limitAbove = bytes < most || bytes > ceiling/100*93; p.limitAbove && bytes > 0 && bytes <= ceiling {
+		all = append(all, p.beside(p.Left-60, right, canvas.Text{Role: canvas.Bad, Halo: true, S: text}))
+	}
+	var rows [][][2]canvas.Length // the ranges that are taken
+	for _, t := range all {
+		from, to := t.X, t.X+t.Extent()
+		if t.Anchor == canvas.End {
+			from, to = t.X-t.Extent(), t.X
+		}
+		row := 0
+		for row < len(rows) && slices.ContainsFunc(rows[row], func(taken [2]canvas.Length) bool { return from < taken[1]+80 && taken[0] < to+80 }) {
+			row++
+		}
+		if row == len(rows) {
+			rows = append(rows, nil)
+		}
+		rows[row] = append(rows[row], [2]canvas.Length{from, to})
+		t.Y = -180 - canvas.Length(row)*labelRow
+		p.labels = append(p.labels, t)
+	}
+	return y + 230 + canvas.Length(len(rows))*labelRow
+}
+
+// labelRow is the height of a row of labels.
+const labelRow canvas.Length = 160
+
+// when returns the time of a peak as text.
+func (p *Plot) when(at int64) string {
+	switch {
+	case Still(p.Space):
+		return " at the end"
+	case p.Space.Axis == lifetime.ProgramOrder && at < 0:
+		return " from the beginning"
+	case p.Space.Axis == lifetime.ProgramOrder:
+		return " at instruction " + units.Count(at)
+	}
+	return " after " + units.Span(at-p.Space.Begin, p.Space.Axis.Unit())
+}
+
+// DrawLabels draws what Labels arranged.
+func (p *Plot) DrawLabels() {
+	for _, t := range p.labels {
+		t.Y += p.Top
+		p.Page.Text(t)
+	}
+}
+
+// Dot marks the peak at y.
+func (p *Plot) Dot(peak lifetime.Level, y canvas.Length) {
+	p.Page.Dot(p.X(peak.At), y, 30, canvas.Look{Role: canvas.Foreground})
+}
+
+// Findings returns sentences on the failed allocations and the peak, for the description of the picture.
+func (p *Plot) Findings(peak lifetime.Level) string {
+	var b strings.Builder
+	for _, r := range p.refused {
+		b.WriteString(strings.ToUpper(r.text[:1]) + r.text[1:] + p.when(r.at) + ", with " + units.Bytes(r.level) + " in use. ")
+	}
+	b.WriteString("The peak is " + units.Bytes(peak.Bytes) + OfLimit(p.Space) + p.when(peak.At) + ". ")
+	return b.String()
 }

@@ -18,6 +18,9 @@ var Palette = [...]canvas.RGB{0x699bdd, 0xeac971, 0x1a8071, 0xb2afd9, 0xcaebf0, 
 // UnknownLook is the look of all buffers about which nothing is known: without a site, or without a category.
 var UnknownLook = canvas.Look{RGB: 0xb4bac1}
 
+// OtherLook is the look of groups that are too small for a colour of their own.
+var OtherLook = canvas.Look{RGB: 0xd8dce1}
+
 // Categories are the colours of what buffers are for, by the names of lifetime.Category and of the kinds of compiled
 // programs. They are the same in every picture and on the page, and people with common colour blindnesses can
 // distinguish them. Kinds that only compiled programs have share colours with categories that these do not have.

@@ -16,6 +16,10 @@ type Plot struct {
 
 	From, To                 int64 // the visible part of the axis: [From, To)
 	Left, Right, Top, Bottom canvas.Length
+
+	refused    []refusal
+	labels     []canvas.Text // above the plot
+	limitAbove bool          // the capacity has one of them
 }
 
 // New returns a plot for a page whose width is in pixels. It leaves room for labels on
@@ -79,8 +83,12 @@ func (p *Plot) Upwards(name string) {
 }
 
 // Along draws the horizontal axis and its name. Ticks are at round distances from the
-// origin, even if only a part of the window is visible.
+// origin, even if only a part of the window is visible. Without a history there is one instant and no axis.
 func (p *Plot) Along() {
+	if Still(p.Space) {
+		p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: "alive at the end; no history was recorded"})
+		return
+	}
 	ticks, name := Instants(p.Space, p.From, p.To, p.Right-p.Left)
 	for _, tick := range ticks {
 		at := p.X(int64(uint64(p.From) + tick.At))
@@ -90,16 +98,28 @@ func (p *Plot) Along() {
 	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
 }
 
+// Still reports whether a space shows one instant: its buffers were recorded, but no history.
+func Still(s *lifetime.Space) bool {
+	return s.Facts&lifetime.History == 0 && s.Axis != lifetime.ProgramOrder && len(s.Buffers) > 0
+}
+
 // TextAt writes a text after x if it then ends before right, otherwise before x. A text
 // that does not fit there either starts at the left edge of the plot.
 func (p *Plot) TextAt(x, y, right canvas.Length, t canvas.Text) {
+	t = p.beside(x, right, t)
+	t.Y = y
+	p.Page.Text(t)
+}
+
+// beside places a text as TextAt does.
+func (p *Plot) beside(x, right canvas.Length, t canvas.Text) canvas.Text {
 	t = t.Fit(right - p.Left)
 	width := t.Extent()
-	t.X, t.Y = x+60, y
+	t.X = x + 60
 	if t.X+width > right {
 		t.Anchor, t.X = canvas.End, max(x-60, p.Left+width)
 	}
-	p.Page.Text(t)
+	return t
 }
 
 // Row is a line of a legend.
@@ -117,7 +137,7 @@ const RowHeight canvas.Length = 340
 func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	x := p.legendLeft()
 	width := p.Width - x - 180 - 120
-	names, places := fitNames(rows, width)
+	names, places := FitNames(rows, width)
 	for i, r := range rows {
 		p.Page.Fill(canvas.Rect(x, y, x+120, y+120), r.Look, nil)
 		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: names[i], Aside: places[i]})
@@ -130,9 +150,9 @@ func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	}
 }
 
-// fitNames shortens the names and places of rows. A place identifies more than a long name, so it keeps at least three
+// FitNames shortens the names and places of rows. A place identifies more than a long name, so it keeps at least three
 // fifths of the width.
-func fitNames(rows []Row, width canvas.Length) (names, places []string) {
+func FitNames(rows []Row, width canvas.Length) (names, places []string) {
 	var rooms []canvas.Length
 	for _, r := range rows {
 		names, places = append(names, r.Name), append(places, r.Place)
