@@ -46,6 +46,11 @@ func (k FrameKind) Folded() bool { return k != User && k != Scope && k != Node }
 // Fold returns the frames of a stack that people read, and how many it leaves out: all that are Folded. A stack of
 // nothing else keeps those of libraries, without any its operators and runtimes, without any all.
 func Fold[F any](stack []F, kind func(F) FrameKind) (shown []F, hidden int) {
+	return foldTo(nil, stack, kind)
+}
+
+// foldTo is Fold that appends to an empty list, which may be at the beginning of the stack.
+func foldTo[F any](shown, stack []F, kind func(F) FrameKind) (_ []F, hidden int) {
 	for _, keep := range []func(FrameKind) bool{
 		func(k FrameKind) bool { return !k.Folded() },
 		func(k FrameKind) bool { return k == Framework },
@@ -56,7 +61,7 @@ func Fold[F any](stack []F, kind func(F) FrameKind) (shown []F, hidden int) {
 				shown = append(shown, f)
 			}
 		}
-		if shown != nil {
+		if len(shown) > 0 {
 			return shown, len(stack) - len(shown)
 		}
 	}

@@ -178,21 +178,36 @@ func (t *Tables) OperatorOf(stack StackID) string {
 // Shown returns the stack of a site as people read it, innermost first: its place, then the callers that Fold keeps. named
 // reports that the first frame stands for a place that is no function: it has the text of the place and no line.
 func (t *Tables) Shown(site SiteID) (frames []Frame, named bool) {
-	for f := range t.FramesOf(t.Sites[site].Stack) {
-		frames = append(frames, *f)
+	ids, named := t.ShownFrames(nil, site)
+	if named {
+		frames = append(frames, Frame{Function: t.PlaceOf(site).String(), Kind: Scope})
 	}
-	if len(frames) == 0 && !t.Sites[site].Unseen {
-		return nil, false
+	for _, id := range ids {
+		frames = append(frames, t.Frames[id])
 	}
-	frames, _ = Fold(frames, func(f Frame) FrameKind { return f.Kind })
+	return frames, named
+}
+
+// ShownFrames appends the frames of Shown to a list. If named, it leaves out the first one, which is not in the capture.
+func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named bool) {
+	all := to
+	for at := t.Sites[site].Stack; at != 0; at = t.Stacks[at].Caller {
+		all = append(all, t.Stacks[at].Frame)
+	}
+	if len(all) == len(to) && !t.Sites[site].Unseen {
+		return to, false
+	}
+	shown, _ := foldTo(all[len(to):len(to)], all[len(to):], func(id FrameID) FrameKind { return t.Frames[id].Kind })
 	p := t.PlaceOf(site)
 	if p.Node == "" && p.Op == "" && !p.Unseen {
-		return frames[max(0, slices.Index(frames, p.Frame)):], false // those inside it are of other libraries
+		inner := slices.IndexFunc(shown, func(id FrameID) bool { return t.Frames[id] == p.Frame })
+		return append(to, shown[max(0, inner):]...), false // those inside it are of other libraries
 	}
-	outer := slices.DeleteFunc(frames, func(f Frame) bool { // the rest is in the name
-		return p.Unseen || f.Kind.Folded() || f.Kind == Node
+	outer := slices.DeleteFunc(shown, func(id FrameID) bool { // the rest is in the name
+		kind := t.Frames[id].Kind
+		return p.Unseen || kind.Folded() || kind == Node
 	})
-	return append([]Frame{{Function: p.String(), Kind: Scope}}, outer...), true
+	return append(to, outer...), true
 }
 
 // FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one. ok is

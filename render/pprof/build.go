@@ -2,8 +2,8 @@ package pprof
 
 import (
 	"cmp"
-	"maps"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -28,18 +28,21 @@ const docURL = "https://github.com/memlane/memlane/blob/main/docs/manual/pprof.m
 // builder builds one profile of several spaces. Functions and locations are numbered in the order in which the
 // samples first use them.
 type builder struct {
-	profile   *profile.Profile
+	profile   *profile.Profile // without samples, if they are encoded at once
+	emit      func(*sample)
 	options   Options
 	functions map[functionKey]*profile.Function
-	locations map[locationKey]*profile.Location
-	numUnits  map[string][]string
+	locations map[locationKey]uint64 // IDs
 	mapping   *profile.Mapping
 	shared    map[string]int // spaces of the profile by memory ID
 
 	// Tables of one capture, by its IDs.
 	capture *lifetime.Capture
-	frames  []*profile.Location // nil where not used yet
-	index   []uint32            // scratch of merge
+	frames  []uint64           // IDs of locations; 0 where not used yet
+	index   []uint32           // scratch of merge
+	stacked []uint64           // scratch: the stack of a site
+	numbers []number           // scratch
+	shown   []lifetime.FrameID // scratch
 
 	inuse []int64 // bytes, by part
 }
@@ -55,7 +58,7 @@ func newBuilder(o Options) *builder {
 	// The frames have no binary. This mapping declares that its symbols are present; without one, pprof reports
 	// missing symbols on every run. It names no file, so that stacks of several profiles merge.
 	mapping := &profile.Mapping{ID: 1, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
-	return &builder{
+	b := &builder{
 		mapping: mapping,
 		profile: &profile.Profile{
 			SampleType: []*profile.ValueType{
@@ -71,10 +74,32 @@ func newBuilder(o Options) *builder {
 		},
 		options:   o,
 		functions: map[functionKey]*profile.Function{},
-		locations: map[locationKey]*profile.Location{},
-		numUnits:  map[string][]string{"bytes": {"bytes"}, "lifetime": {"nanoseconds"}},
+		locations: map[locationKey]uint64{},
 		shared:    map[string]int{},
 	}
+	b.emit = b.keep
+	return b
+}
+
+// keep adds a sample to the profile.
+func (b *builder) keep(s *sample) {
+	kept := &profile.Sample{Value: slices.Clone(s.values[:]), NumUnit: map[string][]string{}}
+	for _, id := range s.stack {
+		kept.Location = append(kept.Location, b.profile.Location[id-1])
+	}
+	if s.labels != nil {
+		kept.Label = map[string][]string{}
+	}
+	for _, l := range s.labels {
+		kept.Label[l.key] = []string{l.value}
+	}
+	if s.numbers != nil {
+		kept.NumLabel = map[string][]int64{}
+	}
+	for _, n := range s.numbers {
+		kept.NumLabel[n.key], kept.NumUnit[n.key] = []int64{n.value}, []string{n.unit}
+	}
+	b.profile.Sample = append(b.profile.Sample, kept)
 }
 
 // addSpace adds the samples of one space: the bytes from before the window, the bytes outside the heap, then
@@ -91,40 +116,37 @@ func (b *builder) addSpace(p part) {
 			continue
 		}
 		inuse = units.AddSat(inuse, extra.bytes)
-		b.profile.Sample = append(b.profile.Sample, b.extra([]*profile.Location{b.location(extra.name, "", 0), root}, extra.bytes, labels))
+		b.extra([]uint64{b.location(extra.name, "", 0), root}, extra.bytes, labels)
 	}
-	known := map[siteLabels]map[string][]string{} // sites with equal labels share one map
+	known := map[siteLabels][]label{} // sites with equal labels share them
 	for _, site := range merge(&p, b.index) {
 		own := b.siteLabels(p.space, &site)
 		if known[own] == nil {
 			known[own] = own.on(labels)
 		}
-		stack := append(b.stack(site.site), root)
+		b.stacked = append(b.stack(b.stacked[:0], site.site), root)
 		for i := range site.cells {
 			c := &site.cells[i]
 			inuse = units.AddSat(inuse, c.values[inuseSpace])
-			b.profile.Sample = append(b.profile.Sample, b.sample(c, stack, known[own], p.space.Axis))
+			b.cell(c, known[own], p.space.Axis)
 		}
 	}
 	b.inuse = append(b.inuse, inuse)
 }
 
-// extra returns a sample of bytes in use that no buffer represents.
-func (b *builder) extra(stack []*profile.Location, bytes int64, labels map[string][]string) *profile.Sample {
-	return &profile.Sample{Location: stack, Value: []int64{inuseSpace: bytes, leakedSpace: 0}, Label: labels}
+// extra adds a sample of bytes in use that no buffer represents.
+func (b *builder) extra(stack []uint64, bytes int64, labels []label) {
+	b.emit(&sample{stack: stack, values: values{inuseSpace: bytes}, labels: labels})
 }
 
-// sample returns the sample of a cell. Its numbers share one array, because a profile has tens of thousands of
-// samples.
-func (b *builder) sample(c *cell, stack []*profile.Location, labels map[string][]string, axis lifetime.Axis) *profile.Sample {
-	n := len(c.values)
-	figures := append(make([]int64, 0, n+2), c.values[:]...)
-	figures = append(figures, c.sizes.mean(c.count), c.lifes.mean(c.count))
-	numbers := map[string][]int64{"bytes": figures[n : n+1 : n+1]}
+// cell adds the sample of a cell of the site whose stack is at hand.
+func (b *builder) cell(c *cell, labels []label, axis lifetime.Axis) {
+	numbers := append(b.numbers[:0], number{"bytes", "bytes", c.sizes.mean(c.count)})
 	if axis == lifetime.Time {
-		numbers["lifetime"] = figures[n+1:]
+		numbers = append(numbers, number{"lifetime", "nanoseconds", c.lifes.mean(c.count)})
 	}
-	return &profile.Sample{Location: stack, Value: figures[:n:n], Label: labels, NumLabel: numbers, NumUnit: b.numUnits}
+	b.numbers = numbers
+	b.emit(&sample{stack: b.stacked, values: c.values, labels: labels, numbers: numbers})
 }
 
 // siteLabels are the labels of a site's samples, in addition to those of its space.
@@ -151,27 +173,19 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 }
 
 // on returns labels with those of a site.
-func (l siteLabels) on(labels map[string][]string) map[string][]string {
-	labels = with(labels, "kind", l.kind)
-	for _, more := range []struct{ key, value string }{{"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype},
-		{"category", l.category}, {"phase", l.phase}, {"module", l.module}} {
-		if more.value != "" {
-			labels[more.key] = []string{clean(more.value)}
-		}
-	}
-	return labels
+func (l siteLabels) on(labels []label) []label {
+	return with(labels, []label{{"kind", l.kind}, {"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype},
+		{"category", l.category}, {"phase", l.phase}, {"module", l.module}}...)
 }
 
 // labels returns the labels common to all samples of a space.
-func (b *builder) labels(p part) map[string][]string {
-	labels := with(nil, "device", p.space.Device)
-	labels = with(labels, "memory_id", p.space.ID())
-	labels = with(labels, "rank", strings.TrimPrefix(b.rank(p), "rank "))
+func (b *builder) labels(p part) []label {
+	labels := []label{{"device", p.space.Device}, {"memory_id", p.space.ID()}, {"rank", strings.TrimPrefix(b.rank(p), "rank ")}}
 	// Ranks that write one file each often use the same device name.
 	if b.shared[p.space.ID()] > 1 {
-		labels = with(labels, "file", p.capture.Sources[p.space.Source].File)
+		labels = append(labels, label{"file", p.capture.Sources[p.space.Source].File})
 	}
-	return labels
+	return with(nil, labels...)
 }
 
 // rank returns the rank of a space: of its process, else of the name of its file.
@@ -181,7 +195,7 @@ func (b *builder) rank(p part) string {
 
 // root returns the outermost frame of all stacks of a space: its memory ID, with the rank or file where several spaces
 // have this ID. The peaks of several spaces are at different instants, so their sum is no level of any memory.
-func (b *builder) root(p part) *profile.Location {
+func (b *builder) root(p part) uint64 {
 	name := p.space.ID()
 	switch rank := b.rank(p); {
 	case b.shared[name] < 2:
@@ -193,14 +207,16 @@ func (b *builder) root(p part) *profile.Location {
 	return b.location(cmp.Or(name, noName), "", 0)
 }
 
-// with returns a copy of labels with one more, or an equal copy if the value is empty.
-func with(labels map[string][]string, key, value string) map[string][]string {
-	more := make(map[string][]string, len(labels)+1)
-	maps.Copy(more, labels)
-	if value != "" {
-		more[key] = []string{clean(value)}
+// with returns labels and those of more that are not empty, by key.
+func with(labels []label, more ...label) []label {
+	all := slices.Clone(labels)
+	for _, l := range more {
+		if l.value != "" {
+			all = append(all, label{l.key, clean(l.value)})
+		}
 	}
-	return more
+	slices.SortFunc(all, func(x, y label) int { return cmp.Compare(x.key, y.key) })
+	return all
 }
 
 // enter prepares the tables of a capture.
@@ -209,59 +225,58 @@ func (b *builder) enter(c *lifetime.Capture) {
 		return
 	}
 	b.capture = c
-	b.frames = make([]*profile.Location, len(c.Frames))
+	b.frames = make([]uint64, len(c.Frames))
 	b.index = make([]uint32, len(c.Sites)*kinds)
 }
 
-// stack returns the frames of a site, leaf first. It never returns none, because pprof drops samples without
+// stack appends the frames of a site, leaf first. It never appends none, because pprof drops samples without
 // frames from its reports by function.
-func (b *builder) stack(id lifetime.SiteID) []*profile.Location {
+func (b *builder) stack(to []uint64, id lifetime.SiteID) []uint64 {
 	site := b.capture.Sites[id]
 	if site.Stack == 0 {
 		name := cmp.Or(site.Op, site.Instr, noStack)
 		if site.Unseen {
 			name = lifetime.BeforeWindow
 		}
-		return []*profile.Location{b.location(name, "", 0)}
+		return append(to, b.location(name, "", 0))
 	}
 	if b.options.UserFrames {
-		return b.byPlace(id)
+		return b.byPlace(to, id)
 	}
-	var stack []*profile.Location
 	for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
-		stack = append(stack, b.frame(b.capture.Stacks[at].Frame))
+		to = append(to, b.frame(b.capture.Stacks[at].Frame))
 	}
-	return stack
+	return to
 }
 
-// byPlace returns a folded stack that begins with the place of the site, so that flat values are sums by place.
-func (b *builder) byPlace(id lifetime.SiteID) (stack []*profile.Location) {
-	frames, named := b.capture.Shown(id)
-	for i := range frames {
-		if i > 0 || !named {
-			stack = append(stack, b.locationOf(&frames[i]))
-			continue
-		}
+// byPlace appends a folded stack that begins with the place of the site, so that flat values are sums by place.
+func (b *builder) byPlace(to []uint64, id lifetime.SiteID) []uint64 {
+	frames, named := b.capture.ShownFrames(b.shown[:0], id)
+	b.shown = frames
+	if named {
 		p := b.capture.PlaceOf(id)
-		name := frames[0].Function
+		name := p.String()
 		if b.options.byFunction {
 			name, _ = p.Parts()
 		}
-		stack = append(stack, b.location(name, p.Frame.File, int64(p.Frame.Line)))
+		to = append(to, b.location(name, p.Frame.File, int64(p.Frame.Line)))
 	}
-	return stack
+	for _, frame := range frames {
+		to = append(to, b.frame(frame))
+	}
+	return to
 }
 
-func (b *builder) frame(id lifetime.FrameID) *profile.Location {
-	if b.frames[id] == nil {
+func (b *builder) frame(id lifetime.FrameID) uint64 {
+	if b.frames[id] == 0 {
 		b.frames[id] = b.locationOf(&b.capture.Frames[id])
 	}
 	return b.frames[id]
 }
 
-// locationOf returns the location of a frame. Its function is named with the line, because go tool pprof adds up
+// locationOf returns the ID of the location of a frame. Its function is named with the line, because go tool pprof adds up
 // functions of one name, and two lines of a function are two call sites.
-func (b *builder) locationOf(f *lifetime.Frame) *profile.Location {
+func (b *builder) locationOf(f *lifetime.Frame) uint64 {
 	name := cmp.Or(f.Function, f.File, noName)
 	if f.Function != "" && f.Line > 0 && !b.options.byFunction {
 		name += " (" + f.Place() + ")"
@@ -269,9 +284,9 @@ func (b *builder) locationOf(f *lifetime.Frame) *profile.Location {
 	return b.location(name, f.File, int64(f.Line))
 }
 
-// location interns a line of a function. SystemName stays empty: if it equals Name, pprof treats the name as a
+// location interns a line of a function and returns its ID. SystemName stays empty: if it equals Name, pprof treats the name as a
 // mangled C++ name and prints Python's "<module>" as "<unknown>".
-func (b *builder) location(function, file string, line int64) *profile.Location {
+func (b *builder) location(function, file string, line int64) uint64 {
 	key := functionKey{clean(function), clean(file)}
 	f := b.functions[key]
 	if f == nil {
@@ -280,13 +295,13 @@ func (b *builder) location(function, file string, line int64) *profile.Location 
 		b.profile.Function = append(b.profile.Function, f)
 	}
 	at := locationKey{f.ID, line}
-	l := b.locations[at]
-	if l == nil {
-		l = &profile.Location{ID: uint64(len(b.profile.Location) + 1), Mapping: b.mapping, Line: []profile.Line{{Function: f, Line: line}}}
-		b.locations[at] = l
-		b.profile.Location = append(b.profile.Location, l)
+	id := b.locations[at]
+	if id == 0 {
+		id = uint64(len(b.profile.Location) + 1)
+		b.locations[at] = id
+		b.profile.Location = append(b.profile.Location, &profile.Location{ID: id, Mapping: b.mapping, Line: []profile.Line{{Function: f, Line: line}}})
 	}
-	return l
+	return id
 }
 
 // clean returns capture text that is safe in a profile and on the terminal that pprof prints to. proto3 strings

@@ -57,40 +57,33 @@ type Options struct {
 // it name the missing data.
 var ErrNoBuffers = errors.New("no buffers")
 
-// Write writes the spaces of captures as one gzipped profile.proto.
+// Write writes the spaces of captures as one gzipped profile.proto. Its memory does not grow with the stacks.
 func Write(w io.Writer, captures []*lifetime.Capture, o Options) error {
-	p, err := Profile(captures, o)
+	parts, err := choose(captures, o)
 	if err != nil {
 		return err
 	}
-	return compress(w, p)
+	return write(w, o, func(b *builder) { b.addParts(parts) })
 }
 
-// compress writes a profile. Profile.Write compresses harder: it takes three times as long to save a seventh.
-func compress(w io.Writer, p *profile.Profile) error {
-	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err == nil {
-		err = errors.Join(p.WriteUncompressed(z), z.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("writing the profile: %w", err)
-	}
-	return nil
-}
-
-// Profile returns the profile that Write writes. Samples share their stacks and maps of labels, so copy the
-// profile before changing one.
+// Profile returns the profile that Write writes.
 func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) {
 	parts, err := choose(captures, o)
 	if err != nil {
 		return nil, err
 	}
 	b := newBuilder(o)
+	b.addParts(parts)
+	return b.profile, nil
+}
+
+// addParts adds all spaces of a profile, and what describes it as a whole.
+func (b *builder) addParts(parts []part) {
 	for _, p := range parts {
 		b.shared[p.space.ID()]++
 	}
 	for _, p := range parts {
-		if all := o.Marks.Buffers(p.space); len(all) > 0 {
+		if all := b.options.Marks.Buffers(p.space); len(all) > 0 {
 			p.leaked = make([]bool, len(p.space.Buffers))
 			for _, i := range all {
 				p.leaked[i] = true
@@ -100,7 +93,6 @@ func Profile(captures []*lifetime.Capture, o Options) (*profile.Profile, error) 
 	}
 	b.addComments(parts)
 	setTimes(b.profile, parts)
-	return b.profile, nil
 }
 
 // WriteDiff writes after minus before, each with its own options, as one profile: the same numbers as pprof
@@ -115,14 +107,21 @@ func WriteDiff(w io.Writer, before, after *lifetime.Capture, ofBefore, ofAfter O
 	if err != nil {
 		return err
 	}
-	base = base.Copy() // samples share maps of labels
+	base, p = base.Copy(), p.Copy() // Merge takes profiles as they are read
 	base.Scale(-1)
-	d, err := profile.Merge([]*profile.Profile{p.Copy(), base})
+	d, err := profile.Merge([]*profile.Profile{p, base})
 	if err != nil {
 		return fmt.Errorf("comparing the profiles: %w", err)
 	}
 	d.DefaultSampleType, d.DocURL = p.DefaultSampleType, p.DocURL
-	return compress(w, d)
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err == nil {
+		err = errors.Join(d.WriteUncompressed(z), z.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the profile: %w", err)
+	}
+	return nil
 }
 
 // part is one space of the profile.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"io"
 
-	"github.com/google/pprof/profile"
-
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -28,33 +26,32 @@ var (
 // WriteSums writes sums as one gzipped profile.proto with the sample types of captures, one sample each. Its
 // numeric label "memories" is the number of memories that have the site. Equal sums give the same bytes.
 func WriteSums(w io.Writer, sums []Sum, comments []string) error {
-	b := newBuilder(Options{})
-	b.numUnits["memories"] = []string{"count"}
-	for i := range sums {
-		b.profile.Sample = append(b.profile.Sample, b.sumSample(&sums[i]))
-	}
-	b.profile.Comments = comments
-	return compress(w, b.profile)
+	return write(w, Options{}, func(b *builder) {
+		for i := range sums {
+			b.addSum(&sums[i])
+		}
+		b.profile.Comments = comments
+	})
 }
 
-func (b *builder) sumSample(s *Sum) *profile.Sample {
+func (b *builder) addSum(s *Sum) {
 	if s.Memories == 0 {
-		return b.extra([]*profile.Location{b.location(s.Frames[0].Function, "", 0)}, s.InUse.Bytes, nil)
+		b.extra([]uint64{b.location(s.Frames[0].Function, "", 0)}, s.InUse.Bytes, nil)
+		return
 	}
-	var stack []*profile.Location
+	var stack []uint64
 	op := s.Site.Op
 	for i := range s.Frames {
 		stack = append(stack, b.locationOf(&s.Frames[i]))
 	}
 	if len(stack) == 0 {
-		stack, op = []*profile.Location{b.location(cmp.Or(op, noStack), "", 0)}, ""
+		stack, op = []uint64{b.location(cmp.Or(op, noStack), "", 0)}, ""
 	}
-	return &profile.Sample{
-		Location: stack,
-		Value: []int64{allocObjects: s.Allocated.Count, allocSpace: s.Allocated.Bytes,
+	b.emit(&sample{
+		stack: stack,
+		values: values{allocObjects: s.Allocated.Count, allocSpace: s.Allocated.Bytes,
 			inuseObjects: s.InUse.Count, inuseSpace: s.InUse.Bytes, leakedSpace: s.Leaked},
-		Label:    siteLabels{kind: "buffer", op: op, region: s.Site.Region, shape: s.Site.Shape, dtype: s.Site.DType}.on(nil),
-		NumLabel: map[string][]int64{"memories": {int64(s.Memories)}},
-		NumUnit:  b.numUnits,
-	}
+		labels:  siteLabels{kind: "buffer", op: op, region: s.Site.Region, shape: s.Site.Shape, dtype: s.Site.DType}.on(nil),
+		numbers: []number{{"memories", "count", int64(s.Memories)}},
+	})
 }
