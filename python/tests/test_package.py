@@ -108,13 +108,6 @@ def test_shown_in_a_sandbox() -> None:
     assert bundle["image/svg+xml"].startswith("<svg") and "make_activation" in bundle["text/plain"]
 
 
-def test_types_are_those_of_the_schema() -> None:
-    if not (ROOT / "lifetime").exists():
-        pytest.skip("not a checkout")
-    text = command(sys.executable, "-c", "import sys; sys.path.insert(0, 'python'); import generate_types; print(generate_types.text(), end='')").stdout
-    assert text == (ROOT / "python/src/memlane/answers.py").read_text(), "run python3 python/generate_types.py"
-
-
 def test_readme() -> None:
     """The Python of both READMEs, with a recording that the test replaces by a shipped capture."""
     for page in (ROOT / "python/README.md", ROOT / "docs/manual/python.md"):

@@ -1,4 +1,4 @@
-"""The types of the program's answers. Made by generate_types.py; docs/manual/json.md describes the fields."""
+"""The types of the program's answers. Written by go test ./lifetime/answer -update; docs/manual/json.md describes the fields."""
 
 from __future__ import annotations
 
