@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"html"
 	"io/fs"
 	"net/http/httptest"
 	"net/url"
@@ -60,6 +61,25 @@ func TestPageLinks(t *testing.T) {
 			t.Errorf("%s: the peak reads %q", bad, got)
 		}
 	}
+}
+
+// TestPageInFrame checks the links of the page in the frame of a notebook, which has no address of its own.
+func TestPageInFrame(t *testing.T) {
+	page, err := os.ReadFile(strings.TrimPrefix(writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")), "file://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	notebook := filepath.Join(t.TempDir(), "notebook.html")
+	frame := `<!DOCTYPE html><title>notebook</title><body data-ready><iframe srcdoc="` + html.EscapeString(string(page)) + `"></iframe>`
+	if err := os.WriteFile(notebook, []byte(frame), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := browser.Open(t, browser.Start(t), "file://"+notebook)
+	p.WaitFor("frames[0].document.body?.dataset.ready === 'true'")
+	browser.Eval[any](p, "frames[0].document.querySelector('[data-tab=findings]').click()")
+	p.WaitFor("frames[0].location.hash.includes('tab=findings')")
+	browser.Eval[any](p, "frames[0].document.querySelector('#panel a.light').click()")
+	p.WaitFor("frames[0].location.hash.includes('finding=0') && frames[0].memlane.fields.finding === '0'")
 }
 
 // TestPageDamaged checks that the page of a capture that was cut off says so on top, and one of a whole capture does not.

@@ -7,6 +7,15 @@ export function read() {
 
 // link returns an address with fields. It omits fields without a value.
 export function link(fields) {
+  return here() + hash(fields);
+}
+
+// here returns the address of the page. In the frame of a notebook, "#..." alone would lead to the notebook.
+function here() {
+  return location.href.split('#', 1)[0];
+}
+
+function hash(fields) {
   const known = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined && value !== '');
   return '#' + new URLSearchParams(known).toString().replaceAll('%3A', ':').replaceAll('%2F', '/');
 }
@@ -23,10 +32,10 @@ const pause = 200; // ms; browsers block pages that write their address at every
 // write writes fields to the address, after a pause and without an entry in the browser's
 // history.
 export function write(fields) {
-  shown = link(fields);
+  shown = hash(fields);
   clearTimeout(waiting);
   const now = location.hash; // if a link changes it meanwhile, follow comes next
-  waiting = setTimeout(() => { if (now === location.hash && shown !== now) history.replaceState(history.state, '', shown); }, pause);
+  waiting = setTimeout(() => { if (now === location.hash && shown !== now) history.replaceState(history.state, '', here() + shown); }, pause);
 }
 
 // follow calls go for every address that write did not write: links and Back. It ends with
