@@ -35,11 +35,13 @@ type failure struct {
 func (v *view) interruptedPass() *failure {
 	for i := range v.failed {
 		f := &v.failed[i]
-		if f.span < 0 || !v.aliveAt(f.t) {
+		if f.span < 0 || !v.aliveAt(f.t) || v.spans[f.span].phase != lifetime.Forward && v.spans[f.span].phase != lifetime.Backward {
 			continue
 		}
-		passes := v.crosses(v.next, f.t+1, lifetime.Backward)
-		if passes == 0 && v.spans[f.span].phase == lifetime.Forward || passes == 1 && v.spans[f.span].phase == lifetime.Backward {
+		whole := func(s span) bool { // the graph of the pass is gone after it
+			return s.phase == lifetime.OptimizerPhase || s.phase == lifetime.Backward && !s.returns
+		}
+		if !slices.ContainsFunc(v.spans[min(v.next, f.span):f.span], whole) {
 			return f
 		}
 	}
@@ -116,7 +118,7 @@ func (a *analysis) resume() {
 	for _, f := range a.failed {
 		for span := f.span; span >= 0 && !done[span]; span-- {
 			done[span] = true
-			a.resumeSpan(span)
+			a.resumeSpan(span, f.t)
 			if a.spans[span].phase == lifetime.Forward && (span == 0 || a.spans[span-1].phase != lifetime.Forward) {
 				break
 			}
@@ -124,8 +126,9 @@ func (a *analysis) resume() {
 	}
 }
 
-// resumeSpan compares a span with the earlier one of its phase that begins with most of the same allocations.
-func (a *analysis) resumeSpan(span int) {
+// resumeSpan compares a span with the earlier one of its phase that begins with most of the same allocations, and changes what
+// was alive at an instant.
+func (a *analysis) resumeSpan(span int, at int64) {
 	var best []int
 	mine := a.allocatedIn(span)
 	for other, n := span-1, 0; other >= 0 && n < compared; other-- {
@@ -145,7 +148,7 @@ func (a *analysis) resumeSpan(span int) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if (v.interruptedPass() != nil || v.interruptedSpan()) && from.Category != lifetime.UnknownCategory && from.Confidence >= weakest {
+		if v.aliveAt(at) && from.Category != lifetime.UnknownCategory && from.Confidence >= weakest {
 			p.Category, p.Evidence, p.Confidence, p.Rule = from.Category, lifetime.FromLifetime, 0.9*from.Confidence, Repeats
 		}
 	}

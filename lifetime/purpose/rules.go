@@ -170,6 +170,8 @@ var groups = []group{
 			always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
 		{"kept_for_next_backward", lifetime.FromLifetime, 0.9, "torch.autograd.grad made it, and the graph freed it in a later backward pass: create_graph=True", "torch/autograd/__init__.py, grad",
 			always(lifetime.Activation, func(v *view) bool { return v.isReturned() && v.byGraph })},
+		{"returned_so_far", lifetime.FromLifetime, 0.6, "torch.autograd.grad returned it, and memory ran out in the next backward pass", "torch/autograd/__init__.py, grad",
+			always(lifetime.Activation, func(v *view) bool { return v.isReturned() && v.interruptedPass() != nil })},
 		{"intermediate_gradient", lifetime.FromLifetime, 0.75, "torch.autograd.grad returned it, and a later backward pass goes through the same call: create_graph=True", "torch/autograd/__init__.py, grad",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.isReturned() && v.feedsNext(v.next-1) })},
 		{"returned_gradient", lifetime.FromLifetime, 0.85, "torch.autograd.grad returned it to the program", "torch/autograd/__init__.py, grad",
