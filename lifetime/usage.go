@@ -339,6 +339,17 @@ func (s *Space) FreeAt(t int64) (free Holes) {
 	return free
 }
 
+// PiecesAt returns the holes at t between the buffers of regions that hold some. Regions that hold none are not among them:
+// an allocator with such regions gives them back to the device when it needs memory.
+func (s *Space) PiecesAt(t int64) (free Holes) {
+	for _, h := range s.holesAt(t) {
+		if r := &s.Regions[h.Val]; h.Lo != r.Addr || h.Size() < r.Size {
+			free.add(h)
+		}
+	}
+	return free
+}
+
 func (f *Holes) add(h spans.Span[int32]) {
 	size := h.Size()
 	f.Total = units.AddSat(f.Total, size)

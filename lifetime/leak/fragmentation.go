@@ -26,6 +26,7 @@ const (
 
 // fragmentation finds reserved memory that is free, but in pieces too small for the requests of the program. A gap
 // between reserved and allocated memory that grows and then stays is not a leak: the allocator keeps what it reserved.
+// Regions without a buffer, which it gives back before it fails, count only if more was reserved because of the pieces.
 func fragmentation(p *Pass) []Finding {
 	s := p.Space
 	switch {
@@ -36,8 +37,9 @@ func fragmentation(p *Pass) []Finding {
 	}
 	end := gapAt(s, s.AtEnd())
 	end.reserved, _ = s.Reserved()
+	pieces := gap{end.at, end.reserved, s.PiecesAt(end.at)}
 	if !p.dynamic() { // an end state without a history
-		if !end.large() {
+		if !pieces.large() {
 			return nil
 		}
 		f, text := end.finding("at the end")
@@ -52,7 +54,7 @@ func fragmentation(p *Pass) []Finding {
 	worst, when := worstGap(s, instants), "at the end"
 	if harmful := worst.large() && shareOf(forced, worst.reserved) >= minForced; harmful && (!end.large() || 2*end.used() < worst.used()) {
 		when = "at " + p.since(worst.at) // the program freed its buffers since then
-	} else if worst = end; !end.large() {
+	} else if worst = end; !end.large() || !pieces.large() && shareOf(forced, end.reserved) < minForced {
 		return nil
 	}
 	f, text := worst.finding(when)

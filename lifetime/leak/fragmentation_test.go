@@ -102,7 +102,9 @@ func TestFragmentation(t *testing.T) {
 		"half in the largest piece":      {fragments{regions: [][]int{{50, 1, 50, 1}}}, 0, "info 102 100 50 0"},
 		"more than half":                 {fragments{regions: [][]int{{51, 1, 50, 1}}}, 0, ""},
 		"nothing is free":                {fragments{regions: [][]int{{0, 100}}}, 0, ""},
-		"pieces do not reach over ends":  {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}}, 0, "info 161 160 40 0"},
+		"pieces do not reach over ends":  {fragments{regions: [][]int{{40, 1}, {40, 1}, {40, 1}, {0, 1, 40}}}, 0, "info 164 160 40 0"},
+		"regions without a buffer":       {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}}, 0, ""},
+		"those that others were forced":  {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}, forced: []int{50}}, 0, "warning 211 160 40 50"},
 		"a region that was filled first": {fragments{regions: append([][]int{{0, 100}}, cut...)}, 0, "info 300 190 10 0"},
 	} {
 		capture := c.program.capture(t)

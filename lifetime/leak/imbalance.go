@@ -18,7 +18,7 @@ func imbalance(p *Pass) []Finding {
 	f, most := Finding{Confidence: 1}, int64(0)
 	for site, h := range p.unexplained() {
 		unfreed := p.unfreed(h)
-		if len(unfreed) == 0 {
+		if len(unfreed) == 0 || p.haveRole(unfreed) || p.inOneCall(site) { // a forward pass needs what it saves
 			continue
 		}
 		before := f.Amount.Bytes

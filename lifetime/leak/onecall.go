@@ -69,15 +69,20 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 			if f.Kind > lifetime.Framework { // frames of the interpreter, if C++ is recorded
 				continue
 			}
-			module := strings.HasSuffix(f.File, "torch/nn/modules/module.py")
+			module := isModuleCall(f)
 			if inModule && !module && !yield(call{hash, f.Function, f.File}, f.Line) {
 				return
 			}
-			inModule = module
+			inModule = inModule || module
 			hash = (hash ^ uint64(id)) * 0x9E3779B97F4A7C15
 			hash ^= hash >> 29
 		}
 	}
+}
+
+// isModuleCall reports whether a frame calls the forward pass of a module.
+func isModuleCall(f *lifetime.Frame) bool {
+	return strings.HasSuffix(f.File, "torch/nn/modules/module.py")
 }
 
 // disjoint reports whether no two intervals overlap.
@@ -93,6 +98,9 @@ func disjoint(lines map[int]interval) bool {
 
 // inOneCall reports whether all allocations of a site are in one module call.
 func (p *Pass) inOneCall(site lifetime.SiteID) bool {
+	if !p.anyFrame(site, isModuleCall) {
+		return false
+	}
 	if p.calls == nil { // most captures have no growing site and need no calls
 		p.calls = newCalls(p.Capture, p.histories)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
 )
 
 // model runs a network whose forward function embeds, runs layers in a loop and ends with a head, with the frames of
@@ -33,7 +34,8 @@ func (p *program) model(layers int, caller lifetime.Frame) (saved []*tensor) {
 }
 
 // TestOneForwardPass: tensors that the layers of one forward pass save for a backward pass outside the recording are not a
-// leak. The same tensors, retained by each of many passes, are.
+// leak. The same tensors, retained by each of many passes, are. What one pass saves is neither out of balance nor a trend, and
+// its layers are not steps.
 func TestOneForwardPass(t *testing.T) {
 	caller := lifetime.Frame{Function: "main", File: "main.py", Line: 3}
 	for _, c := range []struct {
@@ -55,9 +57,18 @@ func TestOneForwardPass(t *testing.T) {
 					p.free(saved...)
 				}
 			}
-			_, findings := p.run(t, nil)
+			capture, findings := p.run(t, nil)
 			if got := len(findings) > 0; got != c.leaks {
 				t.Fatalf("%s, seed %d: %d findings", c.name, seed, len(findings))
+			}
+			if c.passes > 1 {
+				continue
+			}
+			for _, f := range find(t, capture, leak.Settings{}) {
+				t.Errorf("seed %d: %s: %s", seed, f.Rule, f.Description)
+			}
+			if _, inferred := leak.Changes(capture, capture.Spaces[0], leak.Settings{}); inferred {
+				t.Errorf("seed %d: layers are steps", seed)
 			}
 		}
 	}

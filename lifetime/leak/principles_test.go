@@ -281,12 +281,13 @@ func TestGrowsByFactor(t *testing.T) {
 }
 
 // TestGrowsByShape: without stacks the shape is a part of the site, so each buffer that grows has another site. The parameter is
-// the number of rows that a step adds.
+// the number of rows that a step adds. The operation also has a result of a fixed size, and so do others.
 func TestGrowsByShape(t *testing.T) {
 	for _, rows := range []int64{1, 7, 64} {
 		p := newProgram(uint64(rows))
 		p.steps = 60
 		var last *tensor
+		var fixed []*tensor
 		_, leaks := p.run(t, func(step int) {
 			shape := lifetime.Site{Op: "ConcatV2", Shape: fmt.Sprintf("[%d,256]", rows*int64(step+1))}
 			x := p.allocAt(p.b.Site(shape), rows*int64(step+1)<<10)
@@ -294,6 +295,11 @@ func TestGrowsByShape(t *testing.T) {
 				p.free(last)
 			}
 			last = x
+			p.free(fixed...)
+			fixed = nil
+			for _, op := range []string{"ConcatV2", "Fill", "MatMul", "Relu"}[min(step/(p.steps-1), 1):] { // the last one without it
+				fixed = append(fixed, p.allocAt(p.b.Site(lifetime.Site{Op: op, Shape: "[4]"}), 512))
+			}
 		})
 		if len(leaks) != 1 || leaks[0].Rule != "growing_buffer" || leaks[0].Amount.Count != 1 {
 			t.Errorf("%d rows: %v", rows, leaks)
@@ -328,4 +334,26 @@ func TestRolesAreNoCache(t *testing.T) {
 			t.Errorf("%s: %v, want %v", category, named, want)
 		}
 	}
+}
+
+// TestStepsOfTheLoop: nothing marks the steps, and a cache fills through as many call sites as the loop has. The parameter is the
+// number of its keys.
+func TestStepsOfTheLoop(t *testing.T) {
+	judge(t, []variants{{"prompts that repeat", false, []int{6, 12, 24}, func(p *program, keys int) func(int) {
+		p.steps = 120 + p.IntN(60)
+		p.idle = func(int) bool { return true }
+		cached := map[int]bool{}
+		return func(int) {
+			for range 2 {
+				p.free(p.alloc("linear", 1<<20))
+				p.free(p.alloc("zeros", 1<<18))
+			}
+			p.free(p.alloc("relu", 1<<20))
+			if key := p.IntN(keys); !cached[key] {
+				cached[key] = true
+				p.free(p.alloc("encode", 1<<16))
+				p.alloc("cache", 1<<16)
+			}
+		}
+	}}})
 }

@@ -2,6 +2,7 @@ package leak
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -93,7 +94,7 @@ type between struct {
 }
 
 // proportional reports whether o allocates, between each two buffers of h, one whose size is a fixed share of the buffer
-// of h before it (next = 0) or after it (next = 1).
+// of h before it (next = 0) or after it (next = 1). Buffers that do not grow are in proportion to any of a fixed size.
 func (c *comparison) proportional(h, o *history, next int) bool {
 	all := c.intervals(h, o, next)
 	if len(all) < minGrowths {
@@ -102,16 +103,17 @@ func (c *comparison) proportional(h, o *history, next int) bool {
 	middle := all[len(all)/2]
 	for _, size := range middle.sizes {
 		share := float64(size) / float64(max(middle.size, 1))
-		fits := 0
+		fits, least, most := 0, int64(math.MaxInt64), int64(0)
 		for _, b := range all {
 			if slices.ContainsFunc(b.sizes, func(x int64) bool {
 				off := float64(x) - share*float64(b.size)
 				return max(off, -off) < exactly*float64(x)
 			}) {
 				fits++
+				least, most = min(least, b.size), max(most, b.size)
 			}
 		}
-		if float64(fits) >= mostly*float64(len(all)) {
+		if float64(fits) >= mostly*float64(len(all)) && float64(most) >= minFactor*float64(least) {
 			return true
 		}
 	}
@@ -144,38 +146,29 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 	return all
 }
 
-// joinsPieces reports whether a site grows by the sizes of buffers that other sites allocated in between: the pieces of a
+// joinsPieces reports whether a site grows by the sizes of other buffers that were allocated in between: the pieces of a
 // concatenation. Sizes that are multiples of a block may be rounded.
 func (c *comparison) joinsPieces(h *history) bool {
 	const block = 512
-	buffers := c.p.Space.Buffers
-	grew, joined := 0, 0
-	for k := 1; k < len(h.buffers); k++ {
-		before, after := h.buffers[k-1], h.buffers[k]
-		x, y := buffers[before].Requested, buffers[after].Requested
-		if y <= x {
-			continue
-		}
-		grew++
-		rounded := x%block == 0 && y%block == 0
-		if c.isPiece(y-x, before, after) || rounded && (c.isPiece(y-x-block, before, after) || c.isPiece(y-x+block, before, after)) {
+	older := len(c.p.Space.Buffers) - c.p.histories.end.allocations
+	all, joined, before := h.growths(), 0, older-1
+	for _, g := range all {
+		after := older + g.at.allocations - 1 // the buffer that is larger
+		more := g.to - g.from
+		rounded := g.to%block == 0 && g.from%block == 0
+		if c.isPiece(more, before, after) || rounded && (c.isPiece(more-block, before, after) || c.isPiece(more+block, before, after)) {
 			joined++
 		}
+		before = after
 	}
-	return grew > 0 && float64(joined) >= nearlyEach*float64(grew)
+	return len(all) > 0 && float64(joined) >= nearlyEach*float64(len(all))
 }
 
-// isPiece reports whether another site than that of two buffers allocated a size in between.
+// isPiece reports whether a buffer of a size was allocated between two others.
 func (c *comparison) isPiece(size int64, before, after int) bool {
-	buffers := c.p.Space.Buffers
 	same := c.ofSize(size)
 	at, _ := slices.BinarySearch(same, int32(before+1))
-	for ; at < len(same) && int(same[at]) < after; at++ {
-		if buffers[same[at]].Site != buffers[after].Site {
-			return true
-		}
-	}
-	return false
+	return at < len(same) && int(same[at]) < after
 }
 
 // ofSize returns the buffers of a requested size, in order of allocation.

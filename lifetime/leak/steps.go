@@ -25,6 +25,7 @@ const (
 
 	minRecurrence = 2 // minimum number of sites with equally many allocations
 	leastSteps    = 4 // minimum number of inferred steps
+	maxTimes      = 4 // maximum number of allocations of a site in an iteration
 )
 
 // markedLoop returns the marked steps, else the steps of an optimizer. There may be none.
@@ -96,10 +97,13 @@ func (p *Pass) recurrence() []int64 {
 			often[n] += sites
 		}
 	}
+	all := maps.Clone(often)
+	maps.DeleteFunc(often, func(n, sites int) bool { return sites < minRecurrence })
 	counts := slices.SortedFunc(maps.Keys(often), func(x, y int) int {
-		return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(inLoopOf(y, all), inLoopOf(x, all)), cmp.Compare(x, y))
 	})
-	if len(counts) == 0 || often[counts[0]] < minRecurrence {
+	counts = slices.DeleteFunc(counts, p.areLayers)
+	if len(counts) == 0 {
 		return nil
 	}
 	var first []int // buffers of the site that begins the iteration
@@ -113,6 +117,31 @@ func (p *Pass) recurrence() []int64 {
 		begins = append(begins, p.Space.Buffers[i].Begin)
 	}
 	return begins
+}
+
+// inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times. Of two loops,
+// the one that does most is that of the program; the other may be what fills a cache.
+func inLoopOf(n int, often map[int]int) (allocations int) {
+	for times := 1; times <= maxTimes; times++ {
+		allocations += n * times * often[n*times]
+	}
+	return allocations
+}
+
+// areLayers reports whether most sites of modules with a number of allocations loop within one forward pass, over its layers. The
+// backward pass then has as many.
+func (p *Pass) areLayers(n int) bool {
+	looping, all := 0, 0
+	for _, site := range p.histories.order {
+		if len(p.histories.sites[site].buffers) != n || !p.anyFrame(site, isModuleCall) {
+			continue
+		}
+		all++
+		if p.inOneCall(site) {
+			looping++
+		}
+	}
+	return 2*looping > all
 }
 
 // markedSteps returns the marks of steps.

@@ -62,7 +62,11 @@ func trend(p *Pass) []Finding {
 	}
 	var who []string
 	if p.dynamic() {
-		who, f.Sites = p.growers(grew)
+		changes := p.changes()
+		if p.passes(changes) {
+			return nil
+		}
+		who, f.Sites = p.growers(changes, grew)
 	}
 	if len(who) > 0 {
 		unknown = "most by " + strings.Join(who, ", ")
@@ -71,26 +75,50 @@ func trend(p *Pass) []Finding {
 	return []Finding{f}
 }
 
-// growers returns the places that explain most of a rise of the lowest level after the first third of the window, with their
-// share, and their sites.
-func (p *Pass) growers(grew int64) (who []string, sites []lifetime.SiteID) {
+// changes returns by how much each site grew from the lowest level after the first third of the window to that at its end.
+func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	levels := p.usage()
 	lowest := func(from, to int) int64 {
 		return slices.MinFunc(levels[from:to], func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) }).At
 	}
 	n := len(levels)
 	each := max(n/maxSlices, 1)
-	change, first := map[lifetime.Place]int64{}, map[lifetime.Place]lifetime.SiteID{}
+	changes := map[lifetime.SiteID]int64{}
 	add := func(at, sign int64) {
 		for _, i := range p.Space.LiveAt(at) {
 			b := &p.Space.Buffers[i]
-			place := p.PlaceOf(b.Site)
-			change[place] = units.AddSat(change[place], sign*b.Size)
-			first[place] = b.Site
+			changes[b.Site] = units.AddSat(changes[b.Site], sign*b.Size)
 		}
 	}
 	add(lowest(n/3, n/3+each), -1)
 	add(lowest(n-each, n), 1)
+	return changes
+}
+
+// passes reports whether most of a rise is what one forward pass saves, or has a role: it ends with the pass, or with the first step.
+func (p *Pass) passes(changes map[lifetime.SiteID]int64) bool {
+	all, known := int64(0), int64(0)
+	for site, bytes := range changes {
+		if bytes > 0 {
+			all = units.AddSat(all, bytes)
+			if p.inOneCall(site) || p.haveRole(p.histories.sites[site].open) {
+				known = units.AddSat(known, bytes)
+			}
+		}
+	}
+	return known > all/2
+}
+
+// growers returns the places that explain most of a rise of the lowest level, with their share, and their sites.
+func (p *Pass) growers(changes map[lifetime.SiteID]int64, grew int64) (who []string, sites []lifetime.SiteID) {
+	change, first := map[lifetime.Place]int64{}, map[lifetime.Place]lifetime.SiteID{}
+	for _, site := range slices.Sorted(maps.Keys(changes)) {
+		place := p.PlaceOf(site)
+		change[place] = units.AddSat(change[place], changes[site])
+		if first[place] == 0 {
+			first[place] = site
+		}
+	}
 	places := slices.SortedFunc(maps.Keys(change), func(x, y lifetime.Place) int {
 		return cmp.Or(cmp.Compare(change[y], change[x]), cmp.Compare(first[x], first[y]))
 	})
