@@ -22,6 +22,8 @@ type multiples struct {
 	panels []panel
 	more   int  // omitted panels
 	chosen bool // a panel shows one of several memory IDs
+
+	byEvent bool // --axis event
 }
 
 // panel is the usage of a rank, or of a capture without ranks.
@@ -43,6 +45,9 @@ func drawMultiples(c *cli.Context, files []string) error {
 			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, len(files))
 		}
 	}
+	if c.IsSet("height") {
+		return usage("svg --height takes one capture (got %d); the panels of several determine the height", len(files))
+	}
 	ranks, err := ranksOf(c)
 	if err != nil {
 		return err
@@ -52,7 +57,7 @@ func drawMultiples(c *cli.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	m := &multiples{ranks: ranks}
+	m := &multiples{ranks: ranks, byEvent: axes[c.String("axis")].byEvent}
 	err = captures(0).eachOf(c, files, &selection, func(capture *lifetime.Capture) error { return m.add(&selection, capture) })
 	if err != nil {
 		return err
@@ -94,6 +99,9 @@ func (m *multiples) addPanel(capture *lifetime.Capture, rank string, spaces []*l
 	m.chosen = m.chosen || of > 1
 	if s == nil {
 		return noBuffers(capture, spaces)
+	}
+	if m.byEvent {
+		s = s.ByEvent()
 	}
 	drawn, err := chart.NewMiniature("", s)
 	if err != nil {

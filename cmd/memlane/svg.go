@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strconv"
 
@@ -15,11 +16,12 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// The values of --view, --layout, --color and --theme.
+// The values of --view, --layout, --color, --axis and --theme.
 var (
 	views   = map[string]struct{ usageOnly bool }{"blocks": {}, "usage": {usageOnly: true}, "peak": {}} // usageOnly: needs no buffers
 	layouts = map[string]blocks.Layout{"stacked": blocks.Stacked, "address": blocks.Address}
 	colors  = map[string]blocks.Color{"site": blocks.BySite, "size": blocks.BySize, "category": blocks.ByCategory, "leak": blocks.ByLeak}
+	axes    = map[string]struct{ byEvent bool }{"time": {}, "event": {byEvent: true}}
 	themes  = map[string]canvas.Theme{"auto": canvas.Auto, "light": canvas.Light, "dark": canvas.Dark}
 )
 
@@ -34,6 +36,8 @@ func svgCommand() *cli.Command {
 			"the memory in use; the address layout shows holes. --view usage draws curves\n" +
 			"of the memory in use, requested, reserved and free, and of the fragmentation\n" +
 			"of the free memory. --view peak draws the peak by buffer.\n\n" +
+			"--axis event gives each event the same width, so that a failure right after the\n" +
+			"start or at the end is visible.\n\n" +
 			"Of several memory IDs, the one with the highest peak is drawn. Compiled\n" +
 			"programs are drawn if they are selected or if there is nothing else. Several\n" +
 			"captures are drawn as usage, side by side on one scale of bytes. If the name\n" +
@@ -42,6 +46,7 @@ func svgCommand() *cli.Command {
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
 			"  memlane svg --color leak -o leaks.png snapshot.pickle\n" +
+			"  memlane svg --axis event --width 1600 -o oom.svg snapshot.pickle\n" +
 			"  memlane svg --view usage -o usage.svg trace.json\n" +
 			"  memlane svg -o ranks.svg rank*.json\n" +
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
@@ -51,7 +56,10 @@ func svgCommand() *cli.Command {
 			choiceFlag("view", "blocks", "VIEW", views),
 			choiceFlag("layout", "stacked", "LAYOUT", layouts),
 			colorFlag(),
+			choiceFlag("axis", "time", "AXIS", axes),
 			choiceFlag("theme", "auto", "THEME", themes),
+			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels, `N` from 480 to 4096"},
+			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels, `N` from 240 to 4096 (default: as the view needs)"},
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			&cli.StringFlag{Name: "max-blocks", Value: "10000", DefaultText: "10000", Usage: "draw at most `N` buffers separately"},
 			rankFlag(), outputFlag(), forceFlag()),
@@ -70,6 +78,9 @@ func svg(c *cli.Context) error {
 	maxBlocks, err := strconv.Atoi(c.String("max-blocks"))
 	if err != nil || maxBlocks < 1 {
 		return usage("--max-blocks %q: use a number of at least 1", c.String("max-blocks"))
+	}
+	if err := cmp.Or(checkPixels(c, "width", 480), checkPixels(c, "height", 240)); err != nil {
+		return err
 	}
 	if err := checkName(c, ".svg", ".png"); err != nil {
 		return err
@@ -107,9 +118,24 @@ func svg(c *cli.Context) error {
 	return writeOutput(c, func(w io.Writer) error { return nothingError(capture, draw(c, w, capture, space, maxBlocks)) })
 }
 
+// checkPixels checks that a flag, if it is set, is a number of pixels.
+func checkPixels(c *cli.Context, flag string, least int) error {
+	if n, err := strconv.Atoi(c.String(flag)); c.IsSet(flag) && (err != nil || n < least || n > mostPixels) {
+		return usage("--%s %q: use a number of pixels from %d to %d", flag, c.String(flag), least, mostPixels)
+	}
+	return nil
+}
+
+// mostPixels is the maximum width and height of a picture. A PNG needs 16 bytes of memory for each pixel.
+const mostPixels = 4096
+
 // draw writes the picture that --view selects.
 func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, maxBlocks int) error {
 	o := chartOptions(c)
+	of := s // what is known of the space, on its own axis
+	if axes[c.String("axis")].byEvent {
+		s = s.ByEvent()
+	}
 	view := c.String("view")
 	if still := plot.Still(s); still && view == "usage" && len(s.Totals) == 0 || still && view == "blocks" && layouts[c.String("layout")] == blocks.Stacked {
 		view = "peak" // over time there is nothing to see
@@ -120,9 +146,13 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	case "peak":
 		return chart.Peak(w, capture, s, c.String("buffer"), o)
 	}
+	found := leak.Find(capture, []*lifetime.Space{of}, leak.Settings{})
+	for i := range found {
+		found[i].Space = s
+	}
 	return blocks.Write(w, capture, s, blocks.Options{
-		Layout: layouts[c.String("layout")], Color: colorOf(c, capture, s), Theme: o.Theme,
-		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(leak.Find(capture, []*lifetime.Space{s}, leak.Settings{})),
+		Layout: layouts[c.String("layout")], Color: colorOf(c, capture, of), Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(found),
 	})
 }
 
@@ -140,9 +170,11 @@ func colorOf(c *cli.Context, capture *lifetime.Capture, s *lifetime.Space) block
 	return colors[c.String("color")]
 }
 
-// chartOptions returns the theme of --theme and the format that the name of -o selects.
+// chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the size.
 func chartOptions(c *cli.Context) chart.Options {
 	o := chart.Options{Format: canvas.SVG, Theme: themes[c.String("theme")]}
+	o.Width, _ = strconv.Atoi(c.String("width"))
+	o.Height, _ = strconv.Atoi(c.String("height"))
 	if outputEndsIn(c, ".png") {
 		o.Format = canvas.PNG
 	}
