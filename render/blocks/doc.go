@@ -8,8 +8,8 @@
 //
 //   - [Stacked] stacks the live buffers in order of their allocation, so that the
 //     upper edge is the usage. When a buffer ends, those above it move down. With
-//     [ByLeak], leaks are below all others. If most blocks would look like stripes,
-//     colours are stacked instead, with the buffers of each in order of allocation.
+//     [ByLeak], leaks are below all others. With [ByCategory], and if most blocks would
+//     look like stripes, colours are stacked, with the buffers of each in that order.
 //   - [Address] puts a buffer at its address, on the regions that the allocator
 //     reserved. Holes between buffers are fragmentation.
 //

@@ -36,8 +36,8 @@ func (p *picture) stack() layout {
 const thin = 40
 
 // tierOf returns the tier of each class, and the number of tiers. In a picture of leaks these are at the bottom, so that
-// they form one shape that other buffers do not move. If most of the picture would be stripes, each class has its own
-// tier: the longer its buffers live the lower, so that they move little.
+// they form one shape that other buffers do not move. In a picture by category, and if most of the picture would be
+// stripes, each class has its own tier: the longer its buffers live the lower, so that they move little.
 func (p *picture) tierOf(height plot.Scale) (tiers []int, n int) {
 	tiers = make([]int, len(p.classes))
 	if p.o.Color == ByLeak && p.leaks > 0 {
@@ -58,7 +58,7 @@ func (p *picture) tierOf(height plot.Scale) (tiers []int, n int) {
 			stripes += area
 		}
 	})
-	if p.o.Color == ByLeak || stripes < all/2 {
+	if p.o.Color == ByLeak || p.o.Color != ByCategory && stripes < all/2 {
 		return tiers, 1
 	}
 	order := make([]int, len(tiers))
