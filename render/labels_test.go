@@ -140,7 +140,8 @@ func TestLabels(t *testing.T) {
 
 // drawings returns functions that draw the pictures of a space.
 func drawings(c *lifetime.Capture, s *lifetime.Space) (all []func(w io.Writer, width, height int) error) {
-	for _, o := range []blocks.Options{{}, {Color: blocks.ByCategory}, {Layout: blocks.Address}} {
+	others := slices.DeleteFunc(slices.Clone(c.Spaces), func(o *lifetime.Space) bool { return o == s })
+	for _, o := range []blocks.Options{{}, {Color: blocks.ByCategory, Others: others}, {Layout: blocks.Address}} {
 		all = append(all, func(w io.Writer, width, height int) error {
 			o.Width, o.Height = width, height
 			return blocks.Write(w, c, s, o)
@@ -150,6 +151,8 @@ func drawings(c *lifetime.Capture, s *lifetime.Space) (all []func(w io.Writer, w
 		return chart.Usage(w, c, s, chart.Options{Width: width, Height: height})
 	}, func(w io.Writer, width, height int) error {
 		return chart.Peak(w, c, s, "", chart.Options{Width: width, Height: height})
+	}, func(w io.Writer, width, height int) error {
+		return blocks.Write(w, c, s.ByEvent(), blocks.Options{Width: width, Height: height})
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -115,7 +116,7 @@ func svg(c *cli.Context) error {
 	if of > 1 && !c.Bool("quiet") {
 		noteChoice(c.App.ErrWriter, "drawing", &space.SpaceInfo, of)
 	}
-	return writeOutput(c, func(w io.Writer) error { return nothingError(capture, draw(c, w, capture, space, maxBlocks)) })
+	return writeOutput(c, func(w io.Writer) error { return nothingError(capture, draw(c, w, capture, space, spaces, maxBlocks)) })
 }
 
 // checkPixels checks that a flag, if it is set, is a number of pixels.
@@ -129,8 +130,8 @@ func checkPixels(c *cli.Context, flag string, least int) error {
 // mostPixels is the maximum width and height of a picture. A PNG needs 16 bytes of memory for each pixel.
 const mostPixels = 4096
 
-// draw writes the picture that --view selects.
-func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, maxBlocks int) error {
+// draw writes the picture of s that --view selects. spaces are those of the selection.
+func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, spaces []*lifetime.Space, maxBlocks int) error {
 	o := chartOptions(c)
 	of := s // what is known of the space, on its own axis
 	if axes[c.String("axis")].byEvent {
@@ -152,7 +153,14 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	}
 	return blocks.Write(w, capture, s, blocks.Options{
 		Layout: layouts[c.String("layout")], Color: colorOf(c, capture, of), Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(found),
+		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(found), Others: othersOf(of, spaces),
+	})
+}
+
+// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none.
+func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
+	return slices.DeleteFunc(slices.Clone(spaces), func(o *lifetime.Space) bool {
+		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) || o.Peak(lifetime.Occupied).Bytes <= 0
 	})
 }
 

@@ -40,8 +40,14 @@ type Options struct {
 	Format canvas.Format
 	Theme  canvas.Theme
 
-	// Width and Height are in pixels. The default is 960 x 420, the minimum 480 x 240.
+	// Width and Height are in pixels. The default is 960 x 420, the minimum 480 x 240,
+	// without Others.
 	Width, Height int
+
+	// Others are other spaces of the capture. The bytes in use of up to eight of them are
+	// drawn below, each in a small panel, on the same scale of bytes, if a given Height has
+	// room for them.
+	Others []*lifetime.Space
 
 	// Title is the headline. The default names the device, the layout and the colours.
 	Title string
@@ -60,10 +66,13 @@ type Options struct {
 	Marks *answer.Marks
 }
 
-const defaultMaxBlocks = 10000
+const (
+	defaultMaxBlocks = 10000
+	leastHeight      = 240 // pixels
+)
 
 func (o Options) withDefaults(s *lifetime.Space) Options {
-	o.Width, o.Height = max(cmp.Or(o.Width, 960), 480), max(cmp.Or(o.Height, 420), 240)
+	o.Width, o.Height = max(cmp.Or(o.Width, 960), 480), max(cmp.Or(o.Height, 420), leastHeight)
 	if o.MaxBlocks <= 0 {
 		o.MaxBlocks = defaultMaxBlocks
 	}
@@ -122,6 +131,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	if err := checkFacts(s, o); err != nil {
 		return nil, err
 	}
+	free := o.Height == 0
 	o = o.withDefaults(s)
 	if o.From >= o.To {
 		return nil, errors.New("no part of the window is between From and To")
@@ -130,7 +140,14 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 		Plot: plot.New(o.Width), c: c, s: s, o: o,
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
-	p.Space, p.From, p.To, p.Bottom = s, o.From, o.To, point(o.Height-62)*10
+	p.Space, p.From, p.To = s, o.From, o.To
+	_, below := p.otherRows()
+	if free {
+		p.o.Height += int(below / 10)
+	} else if p.o.Height-int(below/10) < leastHeight {
+		p.o.Others, below = nil, 0
+	}
+	p.Bottom = point(p.o.Height-62)*10 - below
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ func (p *picture) draw() error {
 	p.Steps()
 	p.DrawLabels()
 	p.legend()
+	p.others()
 	p.Footer(p.o.Height, p.explanation(&l))
 	return nil
 }

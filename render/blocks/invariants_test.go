@@ -212,3 +212,44 @@ func TestMillionBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestOthers checks that panels of other spaces have the scale of the picture: their areas are as high as their levels.
+func TestOthers(t *testing.T) {
+	c, s := random(3, 300, cuda).finish(t)
+	for i, n := range []int{1, 5, 11} {
+		o := Options{}
+		var want []int64
+		for k := range n {
+			_, other := random(uint64(20*i+k), 60, lifetime.SpaceInfo{Device: fmt.Sprint("cuda:", k+1), Axis: lifetime.Time}).finish(t)
+			o.Others = append(o.Others, other)
+			want = append(want, other.Peak(lifetime.Occupied).Bytes)
+		}
+		p, err := newPicture(c, s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := read(t, render(t, c, s, o))
+		heights := map[string]int{} // an area may have several outlines
+		for _, a := range d.outlines {
+			if device, _, ok := strings.Cut(a.title, "\npeak "); ok {
+				low, high := a.points[0][1], a.points[0][1]
+				for _, q := range a.points {
+					low, high = max(low, q[1]), min(high, q[1])
+				}
+				heights[device] = max(heights[device], low-high)
+			}
+		}
+		if len(heights) != min(n, othersMost) {
+			t.Fatalf("%d panels, want %d", len(heights), min(n, othersMost))
+		}
+		for k := range len(heights) {
+			h := heights[fmt.Sprint("cuda:", k+1)]
+			if exact := float64(min(want[k], int64(p.ceiling))) * float64(othersHigh) / float64(p.ceiling); float64(h) < exact-1 || float64(h) > exact+1 {
+				t.Errorf("panel %d: %d high, want %.1f", k, h, exact)
+			}
+		}
+		if more := strings.Contains(string(render(t, c, s, o)), "3 more are not shown"); more != (n == 11) {
+			t.Errorf("%d panels: more are not shown: %v", n, more)
+		}
+	}
+}
