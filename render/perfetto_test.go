@@ -1,176 +1,282 @@
 package render_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"math/big"
-	"strings"
+	"iter"
+	"math"
+	"slices"
 	"testing"
+	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// traceEvent is an event of the Chrome format for the JSON importer of Perfetto's
-// trace_processor: pid and tid are numbers, ts is in microseconds.
-type traceEvent struct {
-	Phase    string                     `json:"ph"`
-	PID      int64                      `json:"pid"`
-	TID      int64                      `json:"tid"`
-	TS       json.Number                `json:"ts"`
-	Name     string                     `json:"name"`
-	Category string                     `json:"cat"`
-	ID       string                     `json:"id"`
-	Scope    string                     `json:"s"`
-	Args     map[string]json.RawMessage `json:"args"`
-}
+// fields are the values of a protocol buffer by field number: uint64 or []byte.
+type fields map[protowire.Number][]any
 
-type traceFile struct {
-	DisplayTimeUnit string            `json:"displayTimeUnit"`
-	OtherData       map[string]string `json:"otherData"`
-	TraceEvents     []traceEvent      `json:"traceEvents"`
-}
-
-// tracks is the importer's state of a process.
-type tracks struct {
-	name     string
-	counters map[string][]int64
-	last     map[string]*big.Rat // time of the last value of a counter
-	open     map[string]string   // begun slices: category and name
-	begun    map[string]*big.Rat
-	buffers  []traceEvent
-	points   int
-}
-
-// TestPerfetto checks the structure that trace_processor needs. Processes have one name,
-// and counters are in order of time. Every asynchronous slice begins once and ends once
-// after that, with the same name and category; ids are unique. Counters and slices match
-// the spaces.
-func TestPerfetto(t *testing.T) {
-	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
-		d := json.NewDecoder(strings.NewReader(string(written(t, c, "perfetto", ""))))
-		d.DisallowUnknownFields()
-		var file traceFile
-		if err := d.Decode(&file); err != nil || d.More() {
-			t.Fatal(err)
+func decoded(t *testing.T, message []byte) fields {
+	t.Helper()
+	all := fields{}
+	for len(message) > 0 {
+		field, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			t.Fatal(protowire.ParseError(n))
 		}
-		all := map[int64]*tracks{}
-		ids := map[string]bool{}
-		for i, e := range file.TraceEvents {
-			if all[e.PID] == nil {
-				all[e.PID] = &tracks{counters: map[string][]int64{}, last: map[string]*big.Rat{}, open: map[string]string{}, begun: map[string]*big.Rat{}}
-			}
-			if err := all[e.PID].add(e, ids); err != nil {
-				t.Fatalf("event %d, %+v: %v", i, e, err)
-			}
+		message = message[n:]
+		if kind == protowire.VarintType {
+			v, m := protowire.ConsumeVarint(message)
+			all[field], n = append(all[field], v), m
+		} else {
+			v, m := protowire.ConsumeBytes(message)
+			all[field], n = append(all[field], v), m
 		}
-		if len(all) != len(c.Spaces) {
-			t.Errorf("%d processes, %d spaces", len(all), len(c.Spaces))
+		if n < 0 {
+			t.Fatal(protowire.ParseError(n))
 		}
-		for i, s := range c.Spaces {
-			checkTracks(t, s, all[int64(i+1)])
-		}
-	})
-}
-
-// add processes an event like the importer.
-func (p *tracks) add(e traceEvent, ids map[string]bool) error {
-	ts, ok := new(big.Rat).SetString(string(e.TS))
-	if !ok || ts.Sign() < 0 || e.PID < 1 || e.TID != e.PID {
-		return fmt.Errorf("time %s", e.TS)
+		message = message[n:]
 	}
-	key := e.Category + " " + e.Name
-	switch e.Phase {
-	case "M":
-		if e.Name == "process_name" {
-			if p.name != "" {
-				return fmt.Errorf("a second name")
-			}
-			return json.Unmarshal(e.Args["name"], &p.name)
-		}
-	case "C":
-		var bytes int64
-		if err := json.Unmarshal(e.Args["bytes"], &bytes); err != nil || len(e.Args) != 1 {
-			return fmt.Errorf("no value: %v", err)
-		}
-		if last := p.last[e.Name]; last != nil && ts.Cmp(last) <= 0 {
-			return fmt.Errorf("a counter goes back in time")
-		}
-		p.last[e.Name] = ts
-		p.counters[e.Name] = append(p.counters[e.Name], bytes)
-	case "b":
-		if ids[e.ID] || !strings.HasPrefix(e.ID, "0x") || e.Category == "" {
-			return fmt.Errorf("an id that was used before, or no category")
-		}
-		ids[e.ID], p.open[e.ID], p.begun[e.ID] = true, key, ts
-		if e.Category == "buffer" {
-			p.buffers = append(p.buffers, e)
-		}
-	case "e":
-		if p.open[e.ID] != key || ts.Cmp(p.begun[e.ID]) < 0 {
-			return fmt.Errorf("ends what did not begin, or before")
-		}
-		delete(p.open, e.ID)
-	case "i":
-		if e.Scope != "p" {
-			return fmt.Errorf("a point of scope %q", e.Scope)
-		}
-		p.points++
-	default:
-		return fmt.Errorf("phase %q", e.Phase)
+	return all
+}
+
+// number returns the last value of a field, 0 without one.
+func (f fields) number(field protowire.Number) uint64 {
+	if all := f[field]; len(all) > 0 {
+		return all[len(all)-1].(uint64)
+	}
+	return 0
+}
+
+func (f fields) bytes(field protowire.Number) []byte {
+	if all := f[field]; len(all) > 0 {
+		return all[len(all)-1].([]byte)
 	}
 	return nil
 }
 
-// checkTracks compares a process with its space.
-func checkTracks(t *testing.T, s *lifetime.Space, p *tracks) {
+// importer reads a trace as trace_processor does. Field numbers are those of protos/perfetto/trace in
+// https://github.com/google/perfetto; TracePacket has a timestamp (8), a sequence (10), an event (11), interned data (12), flags
+// (13) and a track (60).
+type importer struct {
+	t        *testing.T
+	interned map[protowire.Number]map[uint64]fields // by field of InternedData and iid
+	tracks   map[uint64]*importedTrack
+	spaces   []*importedTrack
+}
+
+type importedTrack struct {
+	name     string
+	parent   *importedTrack
+	counters map[string][]int64 // of a process
+	buffers  []importedBuffer   // of a process
+
+	last uint64          // time of its last event
+	open *importedBuffer // the slice that did not end
+}
+
+type importedBuffer struct {
+	begin, end, bytes, requested uint64
+	mark                         bool
+	addr                         uint64
+	stack                        []lifetime.Frame
+}
+
+func imported(t *testing.T, trace []byte) *importer {
 	t.Helper()
-	if len(p.open) > 0 || p.name == "" || !strings.HasPrefix(p.name, s.ID()) {
-		t.Errorf("%s: %d slices do not end", p.name, len(p.open))
-	}
-	peak, last := int64(0), int64(0)
-	for i, n := range p.counters["in use"] {
-		if i == 0 {
-			peak = n
+	im := &importer{t: t, interned: map[protowire.Number]map[uint64]fields{}, tracks: map[uint64]*importedTrack{}}
+	for i, packet := range decoded(t, trace)[1] {
+		p := decoded(t, packet.([]byte))
+		if p.number(10) != 1 || i == 0 && p.number(13) != 1 {
+			t.Fatalf("packet %d: sequence %d, flags %d", i, p.number(10), p.number(13))
 		}
-		peak, last = max(peak, n), n
-	}
-	end := int64(0)
-	for level := range s.Levels(lifetime.Occupied) {
-		end = level.Bytes
-	}
-	if want := s.Peak(lifetime.Occupied).Bytes; peak != want || last != end {
-		t.Errorf("%s: the counter has a peak of %d and ends at %d, want %d and %d", p.name, peak, last, want, end)
-	}
-	reserved := int64(0)
-	for _, n := range p.counters["reserved"] {
-		reserved = max(reserved, n)
-	}
-	if _, want := s.Reserved(); reserved != want {
-		t.Errorf("%s: %d reserved, want %d", p.name, reserved, want)
-	}
-	var have, want int64
-	for _, e := range p.buffers {
-		var bytes int64
-		if err := json.Unmarshal(e.Args["bytes"], &bytes); err != nil {
-			t.Error(err)
+		for kind, all := range decoded(t, p.bytes(12)) {
+			for _, one := range all {
+				im.intern(kind, decoded(t, one.([]byte)))
+			}
 		}
-		have += bytes
+		if p[60] != nil {
+			im.describe(decoded(t, p.bytes(60)))
+		}
+		if p[11] != nil {
+			if p.number(13) != 2 {
+				t.Fatalf("packet %d: flags %d", i, p.number(13))
+			}
+			im.event(p.number(8), decoded(t, p.bytes(11)))
+		}
 	}
-	for i := range s.Buffers {
-		want += s.Buffers[i].Size
+	return im
+}
+
+func (im *importer) intern(kind protowire.Number, f fields) {
+	if im.interned[kind] == nil {
+		im.interned[kind] = map[uint64]fields{}
 	}
-	if len(p.buffers) != len(s.Buffers) || have != want {
-		t.Errorf("%s: %d buffers of %d bytes, want %d of %d", p.name, len(p.buffers), have, len(s.Buffers), want)
+	if id := f.number(1); id == 0 || im.interned[kind][id] != nil {
+		im.t.Fatalf("interned %d of kind %d: again", id, kind)
+	}
+	im.interned[kind][f.number(1)] = f
+}
+
+// text returns an interned text; every use must follow its packet.
+func (im *importer) text(kind protowire.Number, id uint64) string {
+	f := im.interned[kind][id]
+	if f == nil || !utf8.Valid(f.bytes(2)) {
+		im.t.Fatalf("text %d of kind %d: %v", id, kind, f)
+	}
+	return string(f.bytes(2))
+}
+
+func (im *importer) describe(f fields) {
+	id := f.number(1)
+	track := &importedTrack{name: string(f.bytes(2)), parent: im.tracks[f.number(5)], counters: map[string][]int64{}}
+	if id == 0 || im.tracks[id] != nil || (track.parent == nil) != (f[3] != nil) {
+		im.t.Fatalf("track %d", id)
+	}
+	im.tracks[id] = track
+	if f[3] != nil {
+		im.spaces = append(im.spaces, track)
 	}
 }
 
-// TestPerfettoTime checks that times are exact microseconds since the first window, even of
-// spaces that are farther apart than a float can express, and units for other axes.
+func (im *importer) event(ts uint64, f fields) {
+	track := im.tracks[f.number(11)]
+	if track == nil || ts < track.last {
+		im.t.Fatalf("event at %d: no track, or the track is at a later time", ts)
+	}
+	track.last = ts
+	switch f.number(9) {
+	case 1:
+		if track.open != nil {
+			im.t.Fatalf("two slices at once on track %q", track.name)
+		}
+		im.text(2, f.number(10))
+		track.open = &importedBuffer{begin: ts, mark: im.text(1, f.number(3)) == "mark", stack: im.stack(f.number(56))}
+		for _, one := range f[4] {
+			a := decoded(im.t, one.([]byte))
+			switch key := im.text(3, a.number(1)); key {
+			case "bytes":
+				track.open.bytes = a.number(4)
+			case "requested_bytes":
+				track.open.requested = a.number(4)
+			case "addr":
+				track.open.addr = a.number(7)
+			default:
+				if a[4] == nil { // else of a mark
+					im.text(29, a.number(17))
+				}
+			}
+		}
+	case 2:
+		if track.open == nil {
+			im.t.Fatalf("an end without a slice on track %q", track.name)
+		}
+		track.open.end = ts
+		track.parent.buffers = append(track.parent.buffers, *track.open)
+		track.open = nil
+	case 4:
+		track.parent.counters[track.name] = append(track.parent.counters[track.name], int64(f.number(30)))
+	}
+}
+
+// stack returns a callstack, innermost call first.
+func (im *importer) stack(id uint64) (frames []lifetime.Frame) {
+	if id == 0 {
+		return nil
+	}
+	for _, frame := range slices.Backward(im.interned[7][id][2]) {
+		f := im.interned[6][frame.(uint64)]
+		out := lifetime.Frame{Function: im.text(5, f.number(2)), Line: int(f.number(6))}
+		if f[5] != nil {
+			out.File = im.text(18, f.number(5))
+		}
+		frames = append(frames, out)
+	}
+	return frames
+}
+
+// TestPerfetto checks that the trace has each buffer, its stack and the levels of its space.
+func TestPerfetto(t *testing.T) {
+	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) { checkTrace(t, c, written(t, c, "perfetto", "")) })
+	for _, name := range hostile.Texts {
+		c := hostile.Capture(name)
+		checkTrace(t, c, written(t, c, "perfetto", ""))
+	}
+}
+
+func checkTrace(t *testing.T, c *lifetime.Capture, trace []byte) {
+	t.Helper()
+	im := imported(t, trace)
+	if len(im.spaces) != len(c.Spaces) {
+		t.Fatalf("%d processes, %d spaces", len(im.spaces), len(c.Spaces))
+	}
+	for i, s := range c.Spaces {
+		got := im.spaces[i]
+		in, reserved := levelsOf(s.Levels(lifetime.Occupied)), levelsOf(slices.Values(s.ReservedLevels()))
+		if !slices.Equal(got.counters["in use"], in) || !slices.Equal(got.counters["reserved"], reserved) {
+			t.Errorf("%s: counters %v, want %v and %v", got.name, got.counters, in, reserved)
+		}
+		var want []string
+		unit := int64(1000)
+		if s.Axis == lifetime.Time {
+			unit = 1
+		}
+		for k := range s.Buffers {
+			b := &s.Buffers[k]
+			addr := b.Addr
+			if s.Facts&lifetime.Addresses == 0 {
+				addr = 0
+			}
+			line := fmt.Sprint((b.End-b.Begin)*unit, b.Size, b.Requested, addr)
+			for f := range c.FramesOf(c.Sites[b.Site].Stack) {
+				line += fmt.Sprint(" ", max(f.Line, 0))
+			}
+			want = append(want, line)
+		}
+		var have []string
+		for _, b := range got.buffers {
+			if b.mark {
+				continue
+			}
+			line := fmt.Sprint(b.end-b.begin, b.bytes, b.requested, b.addr)
+			for _, f := range b.stack {
+				line += fmt.Sprint(" ", f.Line)
+			}
+			have = append(have, line)
+		}
+		slices.Sort(want)
+		slices.Sort(have)
+		if !slices.Equal(have, want) {
+			t.Errorf("%s: %d buffers, want %d", got.name, len(have), len(want))
+		}
+	}
+	for id, track := range im.tracks {
+		if track.open != nil {
+			t.Errorf("track %d: a slice does not end", id)
+		}
+	}
+}
+
+// levelsOf returns the last level of each instant.
+func levelsOf(levels iter.Seq[lifetime.Level]) (all []int64) {
+	last := int64(math.MinInt64)
+	for level := range levels {
+		if all != nil && level.At == last {
+			all = all[:len(all)-1]
+		}
+		all, last = append(all, level.Bytes), level.At
+	}
+	return all
+}
+
+// TestPerfettoTime checks that times are nanoseconds since the first window and end where those of the viewer end; one unit of
+// other axes is a microsecond. The clock of the capture is in the trace.
 func TestPerfettoTime(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "x"})
-	for i, at := range []int64{-1 << 62, 1 << 62, 7} {
+	for i, at := range []int64{1700000000000000000, 1 << 62, 7} {
 		s := b.Space()
 		b.Describe(s, lifetime.SpaceInfo{Device: fmt.Sprint("d", i), Axis: []lifetime.Axis{lifetime.Time, lifetime.Time, lifetime.Event}[i]})
 		b.Alloc(s, at, build.Block{Addr: 1 << 20, Requested: 1, Occupied: 1})
@@ -179,14 +285,16 @@ func TestPerfettoTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(written(t, c, "perfetto", ""))
-	for _, want := range []string{
-		`"origin_ns":"-4611686018427387905"`, `"name":"d2 (1 µs: 1 event)"`,
-		`{"ph":"b","pid":1,"tid":1,"ts":0.001,`, `{"ph":"e","pid":1,"tid":1,"ts":0.002,`,
-		`{"ph":"b","pid":2,"tid":2,"ts":9223372036854775.809,`, `{"ph":"b","pid":3,"tid":3,"ts":1,`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in\n%s", want, text)
-		}
+	trace := written(t, c, "perfetto", "")
+	var begins []uint64
+	for _, space := range imported(t, trace).spaces {
+		begins = append(begins, space.buffers[0].begin)
+	}
+	if want := []uint64{1, 1<<62 - 1700000000000000000 + 1, 1000}; !slices.Equal(begins, want) {
+		t.Errorf("buffers begin at %d, want %d", begins, want)
+	}
+	clocks := decoded(t, decoded(t, decoded(t, trace)[1][0].([]byte)).bytes(6))[1]
+	if origin := decoded(t, clocks[1].([]byte)); origin.number(1) != 128 || origin.number(2) != 1699999999999999999 {
+		t.Errorf("clocks %v", clocks)
 	}
 }

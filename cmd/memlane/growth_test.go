@@ -79,16 +79,16 @@ func chainOf(n int) string {
 	}, "\n") + "\n"
 }
 
-// growing are the commands that grow faster than a capture of a shape. peak --json and two
-// exports write a whole stack for each row, and tables a whole name.
+// growing are the commands that grow faster than a capture of a shape. peak --json and collapsed stacks have a whole stack for
+// each row, Perfetto's JSON for each buffer, and tables a whole name.
 var growing = map[string][]string{
-	"trace: calls inside calls": {"peak --json", "report", "report --json", "report --format markdown", "report --format html", "report --format sarif", "pprof",
-		"export --to perfetto", "export --to collapsed"},
+	"trace: calls inside calls": {"peak --json", "report", "report --json", "report --format markdown", "report --format html", "report --format sarif",
+		"export --to perfetto", "export --to perfetto.json", "export --to collapsed"},
 	"native: a buffer at each depth of a stack": {"peak --json", "report", "report --json", "report --format markdown", "report --format html", "report --format sarif",
-		"pprof", "export --to perfetto", "export --to collapsed"},
-	"native: many buffers with one deep stack": {"export --to perfetto"},
-	"native: many buffers with one long note":  {"export --to json", "export --to csv", "export --to perfetto"},
-	"native: many buffers with one long name":  {"export --to csv", "export --to perfetto"},
+		"export --to perfetto", "export --to perfetto.json", "export --to collapsed"},
+	"native: many buffers with one deep stack": {"export --to perfetto.json"},
+	"native: many buffers with one long note":  {"export --to json", "export --to csv", "export --to perfetto.json"},
+	"native: many buffers with one long name":  {"export --to csv", "export --to perfetto.json"},
 }
 
 // TestGrowth checks that neither output nor memory grows faster than a capture, except those

@@ -1,297 +1,76 @@
 package perfetto
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
-	"io"
 	"iter"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/model"
 )
 
-// Write writes c as one JSON document.
-func Write(w io.Writer, c *lifetime.Capture) error {
-	t := &trace{out: bufio.NewWriterSize(w, 64<<10), capture: c, origin: math.MaxInt64}
-	t.texts, t.frames = map[string]string{}, make([]string, len(c.Frames))
+// noOrigin is the origin of a capture without a clock.
+const noOrigin = math.MaxInt64
+
+// originOf returns the first instant of the capture on a clock.
+func originOf(c *lifetime.Capture) int64 {
+	origin := int64(noOrigin)
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.Time {
-			t.origin = min(t.origin, s.Begin)
+			origin = min(origin, s.Begin)
 		}
 	}
-	t.text(`{"displayTimeUnit":"ns","otherData":{"producer":"memlane"`)
-	if t.origin != math.MaxInt64 { // a string: it may exceed the range of JSON numbers
-		t.text(`,"origin_ns":"` + strconv.FormatInt(t.origin, 10) + `"`)
-	}
-	t.text(`},"traceEvents":[`)
-	for i, s := range c.Spaces {
-		t.space(i+1, s) // 0 is the process without a name
-	}
-	t.text("\n]}\n")
-	return t.out.Flush()
+	return origin
 }
 
-// trace writes the events of a capture. bufio.Writer keeps the first error until Flush.
-type trace struct {
-	out     *bufio.Writer
-	capture *lifetime.Capture
-	texts   map[string]string // arguments quoted so far
-	frames  []string          // JSON text of a frame in a stack, without quotes; "" until used
-	origin  int64             // time 0 of what is on a clock
-	events  bool              // an event was written
-	ids     int               // of asynchronous slices so far
-
-	// Of the space at hand.
-	process string // its number in JSON
-	zero    int64  // its time 0
-	unit    uint64
+// clock converts instants of a space to times of the trace.
+type clock struct {
+	origin int64  // time 0 of what is on a clock
+	zero   int64  // time 0 of the space at hand
+	unit   uint64 // of its axis, in nanoseconds of the trace
 }
 
-func (t *trace) text(s string) { t.out.WriteString(s) }
-
-// number writes a number in a base. Every buffer has about ten numbers, so they bypass package fmt.
-func (t *trace) number(n uint64, base int) {
-	t.out.Write(strconv.AppendUint(t.out.AvailableBuffer(), n, base))
-}
-
-// bytes writes a number of bytes, which may be negative.
-func (t *trace) bytes(n int64) { t.out.Write(strconv.AppendInt(t.out.AvailableBuffer(), n, 10)) }
-
-// quoted returns s as a JSON string that is safe to print on a terminal.
-func quoted(s string) string {
-	text, _ := model.Marshal(s, "") // a string never fails
-	return strings.TrimSuffix(string(text), "\n")
-}
-
-// quoted returns quoted(s). It caches the results, because the texts of sites repeat with every buffer.
-func (t *trace) quoted(s string) string {
-	q, ok := t.texts[s]
-	if !ok {
-		q = quoted(s)
-		if len(t.texts) < maxQuoted {
-			t.texts[s] = q
-		}
-	}
-	return q
-}
-
-// maxQuoted bounds the cached texts, because a program may have one per buffer.
-const maxQuoted = 1 << 14
-
-// event writes the fields common to all events. The caller adds the others and closes the object.
-func (t *trace) event(phase string, at int64, name string) {
-	if t.events {
-		t.text(",")
-	}
-	t.events = true
-	t.text("\n{\"ph\":\"")
-	t.text(phase)
-	t.text("\",\"pid\":")
-	t.text(t.process)
-	t.text(",\"tid\":")
-	t.text(t.process)
-	t.text(",\"ts\":")
-	t.microseconds(at)
-	t.text(",\"name\":")
-	t.text(name)
-}
-
-// microseconds writes the timestamp of an instant. Spans of damaged captures may exceed an int64.
-func (t *trace) microseconds(at int64) {
-	n := uint64(max(at, t.zero)) - uint64(t.zero) // a mark may begin before its window
-	if t.unit == 1000 {
-		t.number(n, 10)
-		return
-	}
-	t.number(n/1000, 10)
-	n %= 1000
-	t.out.Write(append(t.out.AvailableBuffer(), '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10)))
-}
-
-func (t *trace) space(pid int, s *lifetime.Space) {
-	t.process, t.zero, t.unit = strconv.Itoa(pid), s.Begin, 1000
+func (t *clock) enter(s *lifetime.Space) {
+	t.zero, t.unit = s.Begin, 1000
 	if s.Axis == lifetime.Time {
 		t.zero, t.unit = t.origin, 1
 	}
+}
+
+// since returns the units between time 0 and an instant. Spans of damaged captures may exceed an int64.
+func (t *clock) since(at int64) uint64 {
+	return uint64(max(at, t.zero)) - uint64(t.zero) // a mark may begin before its window
+}
+
+// title returns the name of the process of a space.
+func title(s *lifetime.Space) string {
 	name := cmp.Or(s.ID(), "(unnamed)")
 	if s.Axis != lifetime.Time {
 		name += " (1 µs: 1 " + s.Axis.Unit() + ")"
 	}
-	t.event("M", t.zero, `"process_name"`)
-	t.text(`,"args":{"name":` + quoted(name) + "}}")
-	t.event("M", t.zero, `"process_sort_index"`)
-	fmt.Fprintf(t.out, `,"args":{"sort_index":%d}}`, pid)
-	t.counter(`"in use"`, s.Levels(lifetime.Occupied))
-	t.counter(`"reserved"`, slices.Values(s.ReservedLevels()))
-	t.marks(s)
-	t.buffers(s)
+	return name
 }
 
-// counter writes the last level of each instant.
-func (t *trace) counter(name string, levels iter.Seq[lifetime.Level]) {
-	var last lifetime.Level
-	any := false
-	write := func() {
+// lastOfEach yields the last level of each instant.
+func lastOfEach(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
+	return func(yield func(lifetime.Level) bool) {
+		var last lifetime.Level
+		any := false
+		for level := range levels {
+			if any && level.At != last.At && !yield(last) {
+				return
+			}
+			last, any = level, true
+		}
 		if any {
-			t.event("C", last.At, name)
-			t.text(`,"args":{"bytes":`)
-			t.bytes(last.Bytes)
-			t.text("}}")
-		}
-	}
-	for level := range levels {
-		if level.At != last.At {
-			write()
-		}
-		last, any = level, true
-	}
-	write()
-}
-
-func (t *trace) marks(s *lifetime.Space) {
-	for i := range s.Marks {
-		m := &s.Marks[i]
-		if m.Kind == lifetime.Instruction {
-			continue
-		}
-		name := quoted(cmp.Or(m.Text, m.Kind.String()))
-		args := fmt.Sprintf(`,"cat":"mark","args":{"kind":%q`, m.Kind.String())
-		if m.Kind == lifetime.OOM {
-			args += fmt.Sprintf(`,"requested_bytes":%d`, m.Requested)
-			if m.Free >= 0 {
-				args += fmt.Sprintf(`,"free_bytes":%d`, m.Free)
-			}
-		}
-		args += "}"
-		if m.Begin == m.End {
-			t.event("i", m.Begin, name)
-			t.text(`,"s":"p"` + args + "}")
-			continue
-		}
-		t.ids++
-		t.event("b", m.Begin, name)
-		t.id(t.ids)
-		t.text(args + "}")
-		t.end(m.End, name, "mark", t.ids)
-	}
-}
-
-// end writes the end of an asynchronous slice, with the fields that identify its beginning.
-func (t *trace) end(at int64, name, category string, id int) {
-	t.event("e", at, name)
-	t.text(`,"cat":"`)
-	t.text(category)
-	t.text(`"`)
-	t.id(id)
-	t.text("}")
-}
-
-// id writes the number of an asynchronous slice.
-func (t *trace) id(id int) {
-	t.text(`,"id":"0x`)
-	t.number(uint64(id), 16)
-	t.text(`"`)
-}
-
-// buffers writes the buffers in order of time.
-func (t *trace) buffers(s *lifetime.Space) {
-	first := t.ids + 1
-	t.ids += len(s.Buffers)
-	names := map[lifetime.SiteID]string{}
-	nameOf := func(i int) string {
-		site := s.Buffers[i].Site
-		if names[site] == "" {
-			names[site] = quoted(t.capture.PlaceOf(site).String())
-		}
-		return names[site]
-	}
-	for c := range s.Changes() {
-		if c.Begin {
-			t.begin(s, c.Buffer, nameOf(c.Buffer), first+c.Buffer)
-		} else {
-			t.end(c.T, nameOf(c.Buffer), "buffer", first+c.Buffer)
-		}
-	}
-	for i := range s.Buffers {
-		if s.Buffers[i].Edge&lifetime.EndOpen != 0 {
-			t.end(s.Buffers[i].End, nameOf(i), "buffer", first+i)
+			yield(last)
 		}
 	}
 }
 
-// begin writes the beginning of a buffer with all its arguments.
-func (t *trace) begin(s *lifetime.Space, i int, name string, id int) {
-	b := &s.Buffers[i]
-	t.event("b", b.Begin, name)
-	t.text(`,"cat":"buffer"`)
-	t.id(id)
-	t.text(`,"args":{"bytes":`)
-	t.bytes(b.Size)
-	t.text(`,"requested_bytes":`)
-	t.bytes(b.Requested)
-	if s.Facts&lifetime.Addresses != 0 {
-		t.text(`,"addr":"0x`)
-		t.number(b.Addr, 16)
-		t.text(`"`)
+// textsOf yields the arguments of a buffer that its site has, by name. Some are empty.
+func textsOf(s *lifetime.Site) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		_ = yield("op", s.Op) && yield("shape", s.Shape) && yield("dtype", s.DType) && yield("region", s.Region) &&
+			yield("module", s.Module) && yield("instr", s.Instr) && yield("opcode", s.Opcode)
 	}
-	if b.Kind != lifetime.Plain {
-		t.arg("kind", b.Kind.String())
-	}
-	if b.Edge != 0 {
-		t.arg("edges", b.Edge.String())
-	}
-	if s.BufNotes != nil {
-		t.arg("note", t.capture.Notes[s.BufNotes[i]])
-	}
-	site := &t.capture.Sites[b.Site]
-	t.arg("op", site.Op)
-	t.arg("shape", site.Shape)
-	t.arg("dtype", site.DType)
-	t.arg("region", site.Region)
-	t.arg("module", site.Module)
-	t.arg("instr", site.Instr)
-	t.arg("opcode", site.Opcode)
-	t.stack(site.Stack)
-	t.text("}}")
-}
-
-// arg writes an argument if its value is not empty.
-func (t *trace) arg(name, value string) {
-	if value == "" {
-		return
-	}
-	t.text(`,"`)
-	t.text(name)
-	t.text(`":`)
-	t.text(t.quoted(value))
-}
-
-// stack writes a stack as the last argument, one line per call.
-func (t *trace) stack(id lifetime.StackID) {
-	if id == 0 {
-		return
-	}
-	t.text(`,"stack":"`)
-	for at := id; at != 0; at = t.capture.Stacks[at].Caller {
-		frame := t.capture.Stacks[at].Frame
-		if at != id {
-			t.text(`\n`)
-		}
-		if t.frames[frame] == "" {
-			f := t.capture.Frames[frame]
-			text := f.Function
-			if place := f.Place(); place != "" {
-				text += " (" + place + ")"
-			}
-			text = quoted(text)
-			t.frames[frame] = text[1 : len(text)-1]
-		}
-		t.text(t.frames[frame])
-	}
-	t.text(`"`)
 }

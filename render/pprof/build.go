@@ -243,10 +243,9 @@ func (b *builder) stack(to []uint64, id lifetime.SiteID) []uint64 {
 	if b.options.UserFrames {
 		return b.byPlace(to, id)
 	}
-	for at := site.Stack; at != 0; at = b.capture.Stacks[at].Caller {
-		to = append(to, b.frame(b.capture.Stacks[at].Frame))
-	}
-	return to
+	frames, cut := b.capture.Innermost(b.shown[:0], site.Stack)
+	b.shown = frames
+	return b.calls(to, frames, cut)
 }
 
 // byPlace appends a folded stack that begins with the place of the site, so that flat values are sums by place.
@@ -261,8 +260,16 @@ func (b *builder) byPlace(to []uint64, id lifetime.SiteID) []uint64 {
 		}
 		to = append(to, b.location(name, p.Frame.File, int64(p.Frame.Line)))
 	}
+	return b.calls(to, frames[:min(len(frames), lifetime.MaxDepth)], len(frames) > lifetime.MaxDepth)
+}
+
+// calls appends the locations of frames, and one for the calls that were cut off.
+func (b *builder) calls(to []uint64, frames []lifetime.FrameID, cut bool) []uint64 {
 	for _, frame := range frames {
 		to = append(to, b.frame(frame))
+	}
+	if cut {
+		to = append(to, b.location(lifetime.OuterCalls, "", 0))
 	}
 	return to
 }
