@@ -91,21 +91,34 @@ def test_a_capture_may_be_called_like_a_flag(tmp_path: Path, monkeypatch: pytest
 
 def test_tables() -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    buffers = memlane.open(LEAK).buffers()
+    capture = memlane.open(TRAINING)
+    (space,) = capture.info()["captures"][0]["spaces"]
+    buffers = capture.buffers()
     assert isinstance(buffers, pyarrow.Table)
-    (space,) = memlane.open(LEAK).info()["captures"][0]["spaces"]
-    assert buffers.num_rows >= space["allocations"]
+    live = [row["size"] for row in buffers.select(["size", "live"]).to_pylist() if row["live"]]
+    assert (len(live), sum(live)) == (space["live"]["count"], space["live"]["bytes"])
     pytest.importorskip("pandas")
-    frame = memlane.open(LEAK).to_pandas("sites")
-    assert frame["site"].str.contains("make_activation").any()
+    sites = capture.to_pandas("sites")
+    assert sites["live_bytes"].sum() == space["live"]["bytes"] and "forward" in set(sites["function"])
 
 
 def test_shown_in_a_sandbox() -> None:
     bundle = memlane.open(LEAK).show()._repr_mimebundle_()
     frame = bundle["text/html"]
-    assert 'sandbox="allow-scripts"' in frame and "allow-same-origin" not in frame
+    assert 'sandbox="allow-scripts allow-downloads"' in frame and "allow-same-origin" not in frame
     assert frame.count("<script") == 0  # the page is an attribute: nothing of it is markup of the notebook
     assert bundle["image/svg+xml"].startswith("<svg") and "make_activation" in bundle["text/plain"]
+
+
+def test_notebook() -> None:
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    nbformat = pytest.importorskip("nbformat")
+    cells = ["import memlane", f"capture = memlane.open({str(LEAK)!r})", "capture", "capture.show()"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    assert "cuda:0" in notebook.cells[2].outputs[0].data["text/plain"]
+    assert set(notebook.cells[3].outputs[0].data) == {"text/html", "image/svg+xml", "text/plain"}
 
 
 def test_readme() -> None:

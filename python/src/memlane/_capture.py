@@ -125,16 +125,17 @@ class Shown:
         return self._text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Called by IPython. The frame has no access to the notebook: allow-scripts without allow-same-origin gives it an origin of its own.
+        """Called by IPython. The frame has no access to the notebook: without allow-same-origin it has an origin of its own.
 
-        The frame covers the picture. Where frames are removed from outputs, the picture remains.
+        The picture is shown where frames are removed from outputs, and inside the frame where scripts are off.
         """
-        picture = base64.b64encode(self._svg.encode("utf-8")).decode("ascii")
+        code = base64.b64encode(self._svg.encode("utf-8")).decode("ascii")
+        picture = f'<img alt="buffers over time" width="100%" src="data:image/svg+xml;base64,{code}">'
+        page = html.escape(self._page.replace("<noscript>", "<noscript>" + picture, 1))
         frame = (
-            f'<div style="position:relative;min-height:{self._height}px">'
-            f'<img alt="buffers over time" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
-            f'<iframe sandbox="allow-scripts" title="memlane" style="position:absolute;top:0;left:0;width:100%;height:{self._height}px;border:0;'
-            f'background:white" srcdoc="{html.escape(self._page)}"></iframe></div>'
+            f'<div style="position:relative;min-height:{self._height}px">{picture}'
+            f'<iframe sandbox="allow-scripts allow-downloads" title="memlane" srcdoc="{page}" '
+            f'style="position:absolute;top:0;left:0;width:100%;height:{self._height}px;border:0;background:white"></iframe></div>'
         )
         return {"text/html": frame, "image/svg+xml": self._svg, "text/plain": self._text}
 
