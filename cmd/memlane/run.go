@@ -91,6 +91,11 @@ const gracePeriod = 3 * time.Second
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	ctx, done := untilSignal(stderr)
 	defer done()
+	return runIn(ctx, stdin, stdout, stderr, args)
+}
+
+// runIn runs the program until it ends, or ctx does.
+func runIn(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	out := &output{to: stdout, stop: func() error { return context.Cause(ctx) }}
 	app := newApp(stdin, out, stderr)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1)) // restore it: limitOf changes it
@@ -187,7 +192,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			toggle("version", "same as memlane version"),
 		},
 		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), oomCommand(), opsCommand(), tuneCommand(), reportCommand(), diffCommand(),
-			serveCommand(), svgCommand(), pprofCommand(), exportCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand()},
+			serveCommand(), mcpCommand(), svgCommand(), pprofCommand(), exportCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand()},
 		OnUsageError:   usageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {

@@ -34,9 +34,8 @@ func printVersion(c *cli.Context) error {
 // versionText returns the version of the module, and the commit if the program was built
 // in a checkout. go run and go test record neither.
 func versionText(info *debug.BuildInfo) string {
-	version, settings := "(devel)", map[string]string{}
+	settings := map[string]string{}
 	if info != nil {
-		version = cmp.Or(info.Main.Version, version)
 		for _, s := range info.Settings {
 			settings[s.Key] = s.Value
 		}
@@ -48,5 +47,13 @@ func versionText(info *debug.BuildInfo) string {
 	if commit != "" {
 		commit = fmt.Sprintf(" (commit %s, %s)", commit, settings["vcs.time"])
 	}
-	return fmt.Sprintf("memlane %s%s, %s, %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("memlane %s%s, %s, %s/%s", moduleVersion(info), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// moduleVersion returns the version of the module; info may be nil.
+func moduleVersion(info *debug.BuildInfo) string {
+	if info == nil {
+		return "(devel)"
+	}
+	return cmp.Or(info.Main.Version, "(devel)")
 }
