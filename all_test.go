@@ -67,7 +67,7 @@ var allowed = []struct {
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
 	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "internal/units"}, false},
-	{"lifetime/purpose", []string{"lifetime", "internal/units"}, false},
+	{"lifetime/purpose", []string{"lifetime", "lifetime/internal/", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "internal/chunked", "internal/units"}, false},
 	{"internal/chunked", nil, false},

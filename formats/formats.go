@@ -156,16 +156,15 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 
 // addPurposes tells what the buffers of an outline are for.
 func addPurposes(o *lifetime.Outline) {
+	judge := purpose.NewJudge(&o.Tables)
 	for _, s := range o.Spaces {
-		whole := cmp.Or(s.Recording, s.Program)
-		if whole == nil {
-			purpose.AddRows(&o.Tables, &s.SpaceInfo, s.PeakRows, s.EndRows)
-			continue
-		}
-		if purpose.Add(&o.Tables, []*lifetime.Space{whole}); whole.Purposes != nil {
-			s.PeakRows, s.EndRows = whole.Breakdown(s.Peak.At), whole.Breakdown(s.AtEnd())
+		if whole := s.Whole(); whole != nil {
+			judge.Add(whole)
+		} else {
+			judge.AddRows(&s.SpaceInfo, s.PeakRows, s.EndRows)
 		}
 	}
+	o.SetRows()
 }
 
 // origin describes the input of a capture.
@@ -217,7 +216,10 @@ func (o *origin) finish(file string, b *build.Builder) (*lifetime.Capture, error
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	o.complete(&c.Tables, spaces)
-	purpose.Add(&c.Tables, c.Spaces)
+	judge := purpose.NewJudge(&c.Tables)
+	for _, s := range c.Spaces {
+		judge.Add(s)
+	}
 	return c, nil
 }
 

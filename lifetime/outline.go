@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/memlane/memlane/internal/units"
@@ -60,12 +61,33 @@ func (c *Capture) Outline() *Outline {
 	for _, s := range c.Spaces {
 		o.Spaces = append(o.Spaces, s.Outline(nil))
 	}
+	o.SetRows()
 	return o
+}
+
+// SetRows sets the rows of the spaces that are kept whole, after their purposes are known.
+func (o *Outline) SetRows() {
+	for _, s := range o.Spaces {
+		if whole := s.Whole(); whole != nil {
+			s.setRows(whole)
+		}
+	}
+}
+
+// Whole returns the whole space if it is kept: Program or Recording. Otherwise it is nil.
+func (o *SpaceOutline) Whole() *Space { return cmp.Or(o.Program, o.Recording) }
+
+func (o *SpaceOutline) setRows(s *Space) {
+	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
+	o.EndBytes = 0
+	for _, row := range o.EndRows {
+		o.EndBytes = units.AddSat(o.EndBytes, row.Bytes)
+	}
 }
 
 // Outline returns s at its peak and at its end. o has the levels and amounts if s does
 // not have all buffers, but only those alive at the peak or at the end; nil means that
-// Outline computes them.
+// Outline computes them. It leaves the rows of a space that is kept whole to SetRows.
 func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 	whole := o == nil
 	if whole {
@@ -76,11 +98,6 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 	}
 	if whole && s.Facts&History != 0 && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
 		o.Recording = s
-	}
-	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
-	o.EndBytes = 0
-	for _, row := range o.EndRows {
-		o.EndBytes = units.AddSat(o.EndBytes, row.Bytes)
 	}
 	o.SpaceInfo, o.Marks = s.SpaceInfo, s.Marks
 	if o.UsageOnly = s.UsageOnly(); o.UsageOnly {
@@ -100,6 +117,9 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 		if o.Peak.At != s.AtEnd() {
 			o.PoolsAtPeak = s.PoolsAt(o.Peak.At)
 		}
+	}
+	if o.Whole() == nil {
+		o.setRows(s)
 	}
 	o.FragmentationAtPeak, o.FragmentationAtEnd = s.FragmentationAt(o.Peak.At), s.FragmentationAt(s.End)
 	for i := range s.Totals {

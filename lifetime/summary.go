@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 )
 
 // Amount is a number of buffers and their bytes.
@@ -109,16 +110,19 @@ func (s *Space) Breakdown(t int64) []Row {
 		}
 		return nil
 	}
-	var rows []Row
-	at := map[Row]int{} // by row without an amount
+	var keys []rowKey
+	ids := interned.New[rowKey, uint32](&keys)
+	rows := make([]Row, 1) // that of the zero key first
 	for i, b := range s.live(t) {
-		k := Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
-		n, ok := at[k]
-		if !ok {
-			n = len(rows)
-			at[k], rows = n, append(rows, k)
+		k := rowKey{b.Site, s.PurposeOf(i), b.Kind}
+		n := ids.ID(k)
+		if int(n) == len(rows) {
+			rows = append(rows, Row{Site: k.site, Kind: k.kind, Purpose: k.purpose})
 		}
 		rows[n].add(b)
+	}
+	if rows[0].Count == 0 {
+		rows = rows[1:]
 	}
 	if s.Base != 0 {
 		rows = append(rows, Row{Kind: FromBase, Amount: Amount{Bytes: s.Base, Requested: s.Base}})
@@ -126,11 +130,26 @@ func (s *Space) Breakdown(t int64) []Row {
 	if n := s.StackAt(t); n != 0 {
 		rows = append(rows, Row{Kind: FromStack, Amount: Amount{Bytes: n, Requested: n}})
 	}
-	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind),
-			cmp.Compare(a.Purpose, b.Purpose))
-	})
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, compareRows)
 	return rows
+}
+
+// rowKey is what the buffers of a row have in common.
+type rowKey struct {
+	site    SiteID
+	purpose PurposeID
+	kind    Kind
+}
+
+// compareRows orders rows by size, largest first. A compiled program has hundreds of thousands.
+func compareRows(a, b Row) int {
+	if c := cmp.Compare(b.Bytes, a.Bytes); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Purpose, b.Purpose))
 }
 
 // CategoryBytes is the memory of one category.

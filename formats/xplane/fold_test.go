@@ -55,6 +55,7 @@ func comparePeakAndEnd(t *testing.T, data []byte) {
 	if err != nil {
 		return
 	}
+	part.SetRows()
 	want := whole.Outline()
 	if len(part.Spaces) != len(want.Spaces) || !reflect.DeepEqual(part.Losses, want.Losses) || !reflect.DeepEqual(part.Sites, want.Sites) ||
 		!reflect.DeepEqual(part.Stacks, want.Stacks) || !reflect.DeepEqual(part.Frames, want.Frames) {

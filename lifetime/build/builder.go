@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -22,9 +23,9 @@ type Builder struct {
 	capture *lifetime.Capture
 	spaces  []*spaceLog
 
-	sites  interned[lifetime.Site, lifetime.SiteID]
-	frames interned[lifetime.Frame, lifetime.FrameID]
-	notes  interned[string, lifetime.NoteID]
+	sites  interned.Table[lifetime.Site, lifetime.SiteID]
+	frames interned.Table[lifetime.Frame, lifetime.FrameID]
+	notes  interned.Table[string, lifetime.NoteID]
 	stacks stacks
 	losses map[loss.Reason]*loss.Loss
 
@@ -58,12 +59,12 @@ func New(keep Keep) *Builder {
 	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]lifetime.Purpose, 1)}}
 	b := &Builder{
 		keep: keep, capture: c,
-		sites:  newInterned[lifetime.Site, lifetime.SiteID](&c.Sites),
-		frames: newInterned[lifetime.Frame, lifetime.FrameID](&c.Frames),
-		notes:  newInterned[string, lifetime.NoteID](&c.Notes),
+		sites:  interned.New[lifetime.Site, lifetime.SiteID](&c.Sites),
+		frames: interned.New[lifetime.Frame, lifetime.FrameID](&c.Frames),
+		notes:  interned.New[string, lifetime.NoteID](&c.Notes),
 		losses: map[loss.Reason]*loss.Loss{},
 	}
-	b.stacks.nodes = newInterned[lifetime.Stack, lifetime.StackID](&c.Stacks)
+	b.stacks.nodes = interned.New[lifetime.Stack, lifetime.StackID](&c.Stacks)
 	return b
 }
 
@@ -132,7 +133,7 @@ func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
 }
 
 // Frame interns a frame.
-func (b *Builder) Frame(f lifetime.Frame) lifetime.FrameID { return b.frames.id(f) }
+func (b *Builder) Frame(f lifetime.Frame) lifetime.FrameID { return b.frames.ID(f) }
 
 // Reclassify changes the kind of a frame, when a later part of the file tells it.
 func (b *Builder) Reclassify(frame lifetime.FrameID, kind lifetime.FrameKind) {
@@ -150,10 +151,10 @@ func (b *Builder) FreesName(space SpaceRef) {
 func (b *Builder) OperatorOf(stack lifetime.StackID) string { return b.capture.OperatorOf(stack) }
 
 // Site interns a site.
-func (b *Builder) Site(s lifetime.Site) lifetime.SiteID { return b.sites.id(s) }
+func (b *Builder) Site(s lifetime.Site) lifetime.SiteID { return b.sites.ID(s) }
 
 // Note interns the program's text about a buffer; "" is 0.
-func (b *Builder) Note(text string) lifetime.NoteID { return b.notes.id(text) }
+func (b *Builder) Note(text string) lifetime.NoteID { return b.notes.ID(text) }
 
 // size returns n, or 0 and counts a loss if n is negative.
 func (b *Builder) size(n int64) int64 {
@@ -401,7 +402,8 @@ func (b *Builder) Finish() (*lifetime.Capture, error) {
 	return b.capture, nil
 }
 
-// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd.
+// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd. It leaves the rows of spaces that are kept
+// whole to Outline.SetRows.
 // The Builder must not be used afterwards. It fails without a source.
 func (b *Builder) FinishOutline() (*lifetime.Outline, error) {
 	o := &lifetime.Outline{}

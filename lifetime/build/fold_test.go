@@ -91,6 +91,7 @@ func reported(t *testing.T, times []int64, reports []lifetime.AllocatorEvent, pe
 		if err != nil {
 			t.Fatal(err)
 		}
+		o.SetRows()
 		return outlineText(o), o.Losses, false
 	}
 	c, err := b.Finish()

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,8 +24,8 @@ func (b *Builder) nameForward(s *lifetime.Space) {
 			n.add(buffer)
 		}
 	}
-	for _, c := range n.calls {
-		n.settle(c)
+	for _, op := range slices.Sorted(maps.Keys(n.calls)) { // it makes sites: in an order that the file gives
+		n.settle(n.calls[op])
 	}
 }
 
@@ -91,7 +92,8 @@ func (n *forwardNames) settle(c *nodeCalls) {
 	for _, site := range c.calls {
 		oneLine = oneLine && n.of(site).forward == n.of(c.calls[0]).forward
 	}
-	for site, buffers := range c.nodes {
+	for _, site := range slices.Sorted(maps.Keys(c.nodes)) {
+		buffers := c.nodes[site]
 		calls := c.each(len(buffers))
 		for i, buffer := range buffers {
 			switch {

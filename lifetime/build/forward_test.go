@@ -62,6 +62,31 @@ func TestForwardOfNodes(t *testing.T) {
 	}
 }
 
+// TestForwardInOrder: the sites of nodes have the same numbers each time.
+func TestForwardInOrder(t *testing.T) {
+	var first []lifetime.Site
+	for range 10 {
+		b := New(0)
+		b.Source(lifetime.Source{})
+		s := b.Space()
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
+		for i, op := range []string{"mm 1", "add 2", "mul 3", "div 4", "Mm", "Add", "Mul", "Div"} {
+			op, line, _ := strings.Cut(op, " ")
+			b.Alloc(s, int64(10*(i+1)), sized(uint64(i+1)<<20, 512, stackOf(b, op, line)))
+		}
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = c.Sites
+		}
+		if !slices.Equal(c.Sites, first) {
+			t.Fatalf("sites\n%v\nand\n%v", c.Sites, first)
+		}
+	}
+}
+
 // stackOf returns the site of an operator called in a line, or of a node of the backward pass if line is "".
 func stackOf(b *Builder, op, line string) lifetime.SiteID {
 	functions := []string{"torch::unwind::unwind()", "at::_ops::" + op + "::call(at::Tensor const&)",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 )
 
 // Call interns a stack: its innermost frame, and the stack of the caller, 0 = none.
@@ -14,7 +15,7 @@ func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime
 	if frame == 0 {
 		return caller
 	}
-	return b.stacks.nodes.id(lifetime.Stack{Frame: frame, Caller: caller})
+	return b.stacks.nodes.ID(lifetime.Stack{Frame: frame, Caller: caller})
 }
 
 // Stack interns a call stack, innermost frame first; an empty one is 0. It does not keep
@@ -55,7 +56,7 @@ func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
 // stacks finds the ID of a stack: a hash table with open addressing. Most formats write
 // a whole stack for each event.
 type stacks struct {
-	nodes interned[lifetime.Stack, lifetime.StackID]
+	nodes interned.Table[lifetime.Stack, lifetime.StackID]
 	last  []call // of the last stack that was interned, outermost first
 
 	known  []knownStack // length a power of two, at most half full

@@ -1,6 +1,10 @@
 package purpose
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"math"
+
+	"github.com/memlane/memlane/lifetime"
+)
 
 // smallWeight is a size below which weights are not quantized: vectors.
 const smallWeight = 4096
@@ -14,7 +18,13 @@ func (a *analysis) converted(weights map[int64][]int) map[int64]bool {
 		return a.convertedOnce
 	}
 	a.convertedOnce = map[int64]bool{}
-	a.eachPass(func(made map[lifetime.Frame]map[int64]int) {
+	asked := map[int64]bool{} // sizes of the results of conversions
+	for size := range weights {
+		if size >= smallWeight && size < math.MaxInt64/4 {
+			asked[2*size], asked[4*size] = true, true
+		}
+	}
+	a.eachPass(asked, func(made map[lifetime.Frame]map[int64]int) {
 		for _, sizes := range made {
 			for _, way := range [...]struct {
 				factor int64
@@ -36,18 +46,18 @@ func (a *analysis) converted(weights map[int64][]int) map[int64]bool {
 	return a.convertedOnce
 }
 
-// eachPass calls take with the number of temporaries of each forward pass by line and size.
-func (a *analysis) eachPass(take func(made map[lifetime.Frame]map[int64]int)) {
-	pass, made := -1, map[lifetime.Frame]map[int64]int{}
+// eachPass calls take with the number of temporaries of each forward pass by line and size, for some sizes.
+func (a *analysis) eachPass(asked map[int64]bool, take func(made map[lifetime.Frame]map[int64]int)) {
+	pass, made := int32(-1), map[lifetime.Frame]map[int64]int{}
 	lines := map[lifetime.SiteID]lifetime.Frame{}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if a.out[i].Category != lifetime.TemporaryData || a.out[i].Phase != lifetime.Forward {
+		if a.out[i].Category != lifetime.TemporaryData || a.out[i].Phase != lifetime.Forward || !asked[b.Requested] {
 			continue
 		}
-		if last, _ := a.around(b.Begin); last != pass {
+		if a.next[i] != pass {
 			take(made)
-			pass = last
+			pass = a.next[i]
 			clear(made)
 		}
 		line, ok := lines[b.Site]

@@ -149,7 +149,7 @@ func (a *analysis) resumeSpan(span int, at int64) {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
 		if v.aliveAt(at) && from.Category != lifetime.UnknownCategory && from.Confidence >= weakest {
-			p.Category, p.Evidence, p.Confidence, p.Rule = from.Category, lifetime.FromLifetime, 0.9*from.Confidence, Repeats
+			p.Category, p.Evidence, p.Confidence, p.Rule = from.Category, lifetime.FromLifetime, 0.9*from.Confidence, repeats
 		}
 	}
 }

@@ -93,7 +93,7 @@ func cut(t *testing.T, c *lifetime.Capture, all truth, r *rand.Rand) (found []ju
 	part.Purposes = nil
 	tables := c.Tables
 	tables.Purposes = make([]lifetime.Purpose, 1)
-	purpose.Add(&tables, []*lifetime.Space{part})
+	purpose.NewJudge(&tables).Add(part)
 	next := 0
 	for i, b := range part.Buffers {
 		var of row

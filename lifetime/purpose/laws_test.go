@@ -77,7 +77,7 @@ func told(c *lifetime.Capture) (all []lifetime.Purpose) {
 	for _, s := range c.Spaces {
 		space := *s
 		space.Purposes = nil
-		purpose.Add(&tables, []*lifetime.Space{&space})
+		purpose.NewJudge(&tables).Add(&space)
 		for i := range space.Buffers {
 			all = append(all, tables.Purpose(space.PurposeOf(i)))
 		}

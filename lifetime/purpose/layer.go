@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 )
 
 // callID is a chain of calls of modules in the source: which line calls what, from which chain. 0 = none.
@@ -22,28 +23,40 @@ type moduleCallSite struct {
 // invocation is one run of a module: the n-th one of a chain in its caller's run.
 type invocation struct {
 	call   callID
-	caller int // index of the caller's run; -1: the program called it
-	number int
+	caller runID // 0: the program called it
+	number uint32
 }
+
+// runID is the number of an invocation; 0 = none.
+type runID uint32
 
 // layers numbers the calls of modules by the order of allocations. Stacks have the lines of calls, but not the modules: a
 // line in a loop calls one layer after the other. A layer begins again with the line that allocated first in it.
 type layers struct {
-	r     *reader
-	all   []invocation
-	known map[invocation]int
-	open  []openCall // enclosing calls, outermost first
-	most  map[callID]int
+	r    *reader
+	all  []invocation
+	ids  interned.Table[invocation, runID]
+	open []openCall // enclosing calls, outermost first
+	most []uint32   // by callID: the highest number of a run
+}
+
+func newLayers(r *reader) *layers {
+	l := &layers{r: r, most: make([]uint32, len(r.calls))}
+	l.ids = interned.New[invocation, runID](&l.all)
+	return l
 }
 
 // openCall is a call that goes on.
 type openCall struct {
-	run    int
+	run    runID
 	call   callID
 	first  firstOf
-	others bool                     // there were other allocations since then
-	calls  map[lifetime.FrameID]int // how often each line of it called a module
+	others bool                        // there were other allocations since then
+	calls  map[lifetime.FrameID]uint32 // how often each line of it called a module; kept for the next call at this depth
 }
+
+// maxKept bounds the lines of a map that is kept: it takes long to clear a large one.
+const maxKept = 64
 
 // firstOf is the first allocation of a call.
 type firstOf struct {
@@ -51,9 +64,9 @@ type firstOf struct {
 	size int64
 }
 
-// at returns the run of the innermost module that an allocation belongs to; -1 if there is none. begins reports whether the
+// at returns the run of the innermost module that an allocation belongs to; 0 if there is none. begins reports whether the
 // program calls a root module again.
-func (l *layers) at(f *facts, size int64, begins bool) int {
+func (l *layers) at(f *facts, size int64, begins bool) runID {
 	chain := l.r.chain(f.call)
 	if begins {
 		l.open = l.open[:0]
@@ -73,7 +86,7 @@ func (l *layers) at(f *facts, size int64, begins bool) int {
 	}
 	l.open = l.open[:len(chain)]
 	if len(chain) == 0 {
-		return -1
+		return 0
 	}
 	return l.open[len(chain)-1].run
 }
@@ -82,11 +95,11 @@ func (l *layers) at(f *facts, size int64, begins bool) int {
 // while the calls around it go on; 0 if there is none.
 func (l *layers) advances(chain []callID) (inner int) {
 	for depth := 0; depth < min(len(chain), len(l.open)); depth++ {
-		line := l.r.calls[chain[depth]].line
-		if l.r.calls[l.open[depth].call].line == line && strings.HasSuffix(l.r.t.Frames[line].File, "torch/nn/modules/container.py") {
+		is, was := chain[depth], l.open[depth].call
+		if l.r.sequential[is] && (is == was || l.r.calls[is].line == l.r.calls[was].line) {
 			inner = depth
 		}
-		if l.open[depth].call != chain[depth] {
+		if is != was {
 			break
 		}
 	}
@@ -95,24 +108,28 @@ func (l *layers) advances(chain []callID) (inner int) {
 
 // enter begins a call.
 func (l *layers) enter(call callID, first firstOf) {
-	run := invocation{call: call, caller: -1}
-	if n := len(l.open); n > 0 {
+	run := invocation{call: call}
+	n := len(l.open)
+	if n > 0 {
 		o := &l.open[n-1]
 		line := l.r.calls[call].line
 		run.caller, run.number = o.run, o.calls[line]
 		if o.calls == nil {
-			o.calls = map[lifetime.FrameID]int{}
+			o.calls = map[lifetime.FrameID]uint32{}
 		}
 		o.calls[line]++
 		l.most[call] = max(l.most[call], run.number)
 	}
-	i, ok := l.known[run]
-	if !ok {
-		i = len(l.all)
-		l.known[run] = i
-		l.all = append(l.all, run)
+	if n == cap(l.open) {
+		l.open = append(l.open, openCall{})
 	}
-	l.open = append(l.open, openCall{run: i, call: call, first: first})
+	l.open = l.open[:n+1]
+	calls := l.open[n].calls
+	if len(calls) > maxKept {
+		calls = nil
+	}
+	clear(calls)
+	l.open[n] = openCall{run: l.ids.ID(run), call: call, first: first, calls: calls}
 }
 
 // names returns the names of all runs: the lines that call the modules, outermost first, and numbers from 0 where a line calls
@@ -120,20 +137,20 @@ func (l *layers) enter(call callID, first firstOf) {
 func (l *layers) names() []string {
 	names := make([]string, len(l.all))
 	roots := map[string]bool{}
-	for _, run := range l.all {
-		if run.caller < 0 {
+	for _, run := range l.all[1:] {
+		if run.caller == 0 {
 			roots[l.line(run.call)] = true
 		}
 	}
-	for i, run := range l.all {
+	for i, run := range l.all[1:] {
 		name := l.line(run.call)
 		if l.most[run.call] > 0 {
 			name = fmt.Sprintf("%s[%d]", name, run.number)
 		}
-		if run.caller >= 0 && (len(roots) > 1 || l.all[run.caller].caller >= 0) {
+		if run.caller > 0 && (len(roots) > 1 || l.all[run.caller].caller > 0) {
 			name = names[run.caller] + "/" + name
 		}
-		names[i] = name
+		names[i+1] = name
 	}
 	return names
 }
@@ -146,17 +163,16 @@ func (l *layers) line(call callID) string {
 
 // chain returns the calls of a chain, outermost first, the first maxDepth of them.
 func (r *reader) chain(id callID) []callID {
-	chain, ok := r.chains[id]
-	if ok || id == 0 {
-		return chain
+	if id == 0 || r.chains[id] != nil {
+		return r.chains[id]
 	}
+	var chain []callID
 	for at := id; at != 0; at = r.calls[at].caller {
 		chain = append(chain, at)
 	}
 	slices.Reverse(chain)
-	chain = slices.Clone(chain[:min(len(chain), maxDepth)])
-	r.chains[id] = chain
-	return chain
+	r.chains[id] = slices.Clone(chain[:min(len(chain), maxDepth)])
+	return r.chains[id]
 }
 
 // maxDepth bounds the names of modules.
@@ -168,27 +184,33 @@ func (r *reader) called(c moduleCallSite) callID {
 	if !ok {
 		id = callID(len(r.calls))
 		r.callIDs[c] = id
-		r.calls = append(r.calls, c)
+		r.calls, r.chains = append(r.calls, c), append(r.chains, nil)
+		r.sequential = append(r.sequential, strings.HasSuffix(r.t.Frames[c.line].File, "torch/nn/modules/container.py"))
 	}
 	return id
 }
 
 // layers gives the buffers of forward passes the modules that their stacks tell.
 func (a *analysis) layers() {
-	l := layers{r: a.r, known: map[invocation]int{}, most: map[callID]int{}}
-	runs := make([]int, len(a.s.Buffers))
+	l := newLayers(a.r)
+	runs := make([]runID, len(a.s.Buffers))
 	last := int32(-1)
 	for i := range a.s.Buffers {
-		runs[i] = -1
+		if a.out[i].Phase != lifetime.Forward || a.out[i].Module != 0 {
+			continue
+		}
 		b := &a.s.Buffers[i]
-		if f := a.at(b); f.within == inModule && a.out[i].Phase == lifetime.Forward && a.out[i].Module == "" {
+		if f := a.at(b); f.within == inModule {
 			runs[i] = l.at(f, b.Requested, a.next[i] != last)
 			last = a.next[i]
 		}
 	}
-	names := l.names()
+	var names []textID // of runs
+	for _, name := range l.names() {
+		names = append(names, a.r.texts.ids.ID(name))
+	}
 	for i, run := range runs {
-		if run >= 0 {
+		if run > 0 {
 			a.out[i].Module, a.out[i].ModuleInferred = names[run], true
 		}
 	}

@@ -1,7 +1,6 @@
 package purpose
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -21,7 +20,6 @@ func (a *analysis) modules() {
 			marks = append(marks, m)
 		}
 	}
-	named := map[lifetime.StackID]string{}
 	var open []lifetime.Mark // enclosing ones, outermost first
 	next := 0
 	for i := range a.s.Buffers {
@@ -34,32 +32,17 @@ func (a *analysis) modules() {
 		}
 		open = slices.DeleteFunc(open, func(m lifetime.Mark) bool { return m.End <= b.Begin })
 		if n := len(open); n > 0 && a.out[i].Phase == lifetime.Forward {
-			a.out[i].Module, _ = moduleName(open[n-1].Text)
+			name, _ := moduleName(open[n-1].Text)
+			a.out[i].Module = a.r.texts.ids.ID(name)
 			continue
 		}
-		stack := a.t.Sites[b.Site].Stack
-		name, ok := named[stack]
-		if !ok {
-			name = a.moduleOf(stack)
-			named[stack] = name
-		}
-		a.out[i].Module = name
+		a.out[i].Module = a.r.place(b.Site).stack.module
 	}
 }
 
-// moduleName returns the module that an annotation names.
+// moduleName returns the module that an annotation or a frame names.
 func moduleName(text string) (string, bool) {
 	name, ok := strings.CutPrefix(text, moduleCall)
 	name = strings.TrimSpace(strings.TrimPrefix(name, ":"))
 	return name, ok && name != ""
-}
-
-// moduleOf returns the innermost module of a stack that a trace names.
-func (a *analysis) moduleOf(stack lifetime.StackID) string {
-	for f := range a.t.FramesOf(stack) {
-		if name, ok := moduleName(f.Function); ok && f.File == "" {
-			return path.Base(name)
-		}
-	}
-	return ""
 }

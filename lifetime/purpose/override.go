@@ -176,6 +176,7 @@ func (o *Overrides) Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 			if line.device != nil && !line.device.MatchString(s.Device) {
 				continue
 			}
+			known := make([]lifetime.PurposeID, len(t.Purposes)) // the new purpose of each
 			for i := range s.Buffers {
 				b := &s.Buffers[i]
 				if b.Requested < line.low || b.Requested > line.top || fits != nil && !fits[t.Sites[b.Site].Stack] {
@@ -184,7 +185,11 @@ func (o *Overrides) Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 				if s.Purposes == nil {
 					s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
 				}
-				s.Purposes[i] = number(line.purpose(t.Purpose(s.Purposes[i])), true)
+				id := &known[s.Purposes[i]]
+				if *id == 0 {
+					*id = number(line.purpose(t.Purpose(s.Purposes[i])), true)
+				}
+				s.Purposes[i] = *id
 			}
 		}
 	}

@@ -6,9 +6,12 @@ import "github.com/memlane/memlane/lifetime"
 func (a *analysis) parts() {
 	evaluates := a.evaluations()
 	for i := range a.s.Buffers {
-		if v := a.view(i); !v.unseen {
-			a.out[i].Part = v.part(evaluates)
+		b, next := &a.s.Buffers[i], a.next[i]
+		switch phase := a.out[i].Phase; { // most buffers have no part
+		case b.Edge&lifetime.BeginUnseen != 0, phase == lifetime.Forward && (next == 0 || !evaluates[next-1]), phase == lifetime.Backward && !a.at(b).python:
+			continue
 		}
+		a.out[i].Part = a.look(i).part(evaluates)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// of returns the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other programs of
+// judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other programs of
 // which nothing is known have no purpose.
-func of(t *lifetime.Tables, s *lifetime.Space) (found []lifetime.Purpose, isTorch bool) {
-	a := &analysis{t: t, s: s, r: newReader(t), out: make([]lifetime.Purpose, len(s.Buffers))}
+func (r *reader) judge(s *lifetime.Space) *analysis {
+	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers))}
 	a.phases()
 	a.survey()
 	if a.isTorch {
@@ -30,28 +30,36 @@ func of(t *lifetime.Tables, s *lifetime.Space) (found []lifetime.Purpose, isTorc
 		a.judge()
 		a.own()
 	}
-	return a.out, a.isTorch
+	return a
 }
 
-// Add sets the purposes of the buffers of spaces of programs of PyTorch. It reads every stack once and every buffer a few times.
-func Add(t *lifetime.Tables, spaces []*lifetime.Space) {
-	numberOf := numbered(t)
-	for _, s := range spaces {
-		found, isTorch := of(t, s)
-		if !isTorch && !slices.ContainsFunc(found, func(p lifetime.Purpose) bool { return p != lifetime.Purpose{} }) {
-			continue
-		}
-		s.Purposes = make([]lifetime.PurposeID, len(found))
-		for i, p := range found {
-			s.Purposes[i] = numberOf(p, isTorch)
-		}
+// Judge finds the purposes of buffers of a capture. It reads every stack once and every buffer a few times.
+type Judge struct {
+	r *reader
+	n *numbers
+}
+
+// NewJudge returns a judge of the spaces of t, which is complete but for purposes.
+func NewJudge(t *lifetime.Tables) *Judge {
+	r := newReader(t)
+	return &Judge{r, newNumbers(t, &r.texts)}
+}
+
+// Add sets the purposes of the buffers of a space of a program of PyTorch, and of other programs if any buffer has one.
+func (j *Judge) Add(s *lifetime.Space) {
+	a := j.r.judge(s)
+	if !a.isTorch && !slices.ContainsFunc(a.out, func(v verdict) bool { return v != verdict{} }) {
+		return
+	}
+	s.Purposes = make([]lifetime.PurposeID, len(a.out))
+	for i := range a.out {
+		s.Purposes[i] = j.n.of(&a.out[i], a.isTorch)
 	}
 }
 
 // AddRows sets the purposes of rows of a space whose other buffers were not kept. Only what the site of a buffer tells is known
 // then, so it does nothing for programs of PyTorch.
-func AddRows(t *lifetime.Tables, s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
-	numberOf := numbered(t)
+func (j *Judge) AddRows(s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
 	for _, rows := range all {
 		space := &lifetime.Space{SpaceInfo: *s}
 		for _, r := range rows {
@@ -59,44 +67,17 @@ func AddRows(t *lifetime.Tables, s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
 				space.Buffers = append(space.Buffers, lifetime.Buffer{Site: r.Site, Kind: r.Kind})
 			}
 		}
-		found, isTorch := of(t, space)
-		if isTorch {
+		a := j.r.judge(space)
+		if a.isTorch {
 			return
 		}
 		next := 0
 		for i := range rows {
 			if rows[i].Kind.OfBuffers() {
-				rows[i].Purpose = numberOf(found[next], isTorch)
+				rows[i].Purpose = j.n.of(&a.out[next], false)
 				next++
 			}
 		}
-	}
-}
-
-// numbered returns a function that returns the number of a purpose. The first time, it adds the purpose to t.
-// The zero Purpose gets a number only if the program was judged.
-func numbered(t *lifetime.Tables) func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
-	ids := map[lifetime.Purpose]lifetime.PurposeID{}
-	for id, p := range t.Purposes {
-		ids[p] = lifetime.PurposeID(id)
-	}
-	delete(ids, lifetime.Purpose{})   // 0 is for buffers that were not judged
-	var recent [64]lifetime.PurposeID // by what is quick to look at
-	return func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
-		if p == (lifetime.Purpose{}) && !isJudged {
-			return 0
-		}
-		slot := &recent[(len(p.Rule)*5+len(p.Module)*3+int(p.Phase)+int(p.Category)*7)%len(recent)]
-		if *slot > 0 && t.Purposes[*slot] == p {
-			return *slot
-		}
-		id, ok := ids[p]
-		if !ok {
-			id = lifetime.PurposeID(len(t.Purposes))
-			ids[p], t.Purposes = id, append(t.Purposes, p)
-		}
-		*slot = id
-		return id
 	}
 }
 
@@ -108,9 +89,10 @@ type analysis struct {
 	timeline
 	sure    []bool // the phase is known from frames, a record or the order of passes
 	lasts   []bool // last allocation of a call of a root module
-	out     []lifetime.Purpose
+	out     []verdict
 	next    []int32 // first span after the allocation
 	flags   []uint8 // heldByGraph and so on
+	scratch view    // of the buffer that rules look at: a view of its own for each would be allocated
 	sizes   *sizes  // nil in the first pass
 	isTorch bool
 
@@ -126,13 +108,35 @@ type analysis struct {
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
 
+// place is what a site says. There are few, so that each is read once.
+type place struct {
+	stack      *facts         // nil = not read
+	allocation *facts         // the same, of an allocation; before the window it is nothing
+	phase      lifetime.Phase // that the stack of an allocation tells
+	hasRegion  bool
+}
+
+// place returns what a site says.
+func (r *reader) place(id lifetime.SiteID) *place {
+	p := &r.places[id]
+	if p.stack == nil {
+		site := &r.t.Sites[id]
+		p.stack, p.hasRegion = r.of(site.Stack), site.Region != ""
+		p.allocation = p.stack
+		if site.Unseen {
+			p.allocation = &noFacts
+		}
+		p.phase = r.phaseOf(p.allocation)
+	}
+	return p
+}
+
 // at returns what the stack of an allocation says. Before the window it is nothing.
 func (a *analysis) at(b *lifetime.Buffer) *facts {
-	site := &a.t.Sites[b.Site]
-	if site.Unseen || b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
-		return &facts{}
+	if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+		return &noFacts
 	}
-	return a.r.of(site.Stack)
+	return a.r.place(b.Site).allocation
 }
 
 // freed returns what the stack of a free says; nil if it was not recorded.
@@ -141,7 +145,7 @@ func (a *analysis) freed(i int) *facts {
 	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 || a.s.FreeSites == nil {
 		return nil
 	}
-	return a.r.of(a.t.Sites[a.freeSite(i)].Stack)
+	return a.r.place(a.freeSite(i)).stack
 }
 
 // freeSite returns the site of a recorded free.
@@ -153,25 +157,36 @@ func (a *analysis) freeSite(i int) lifetime.SiteID {
 }
 
 // phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
-func (a *analysis) phaseOf(f *facts, t int64) lifetime.Phase {
+func (r *reader) phaseOf(f *facts) lifetime.Phase {
 	switch {
 	case f.within == inOptimizer:
 		return lifetime.OptimizerPhase
-	case a.r.inEngine(f), f.within == inBackwardCall, f.flags&recomputes != 0:
+	case r.inEngine(f), f.within == inBackwardCall, f.flags&recomputes != 0:
 		return lifetime.Backward
 	case f.within == inModule:
 		return lifetime.Forward
 	case f.within == inSetup:
 		return lifetime.OtherPhase
 	}
-	if _, ok := a.stepAt(t); ok {
-		return lifetime.OptimizerPhase
-	}
 	return lifetime.UnknownPhase
 }
 
 // inEngine reports whether a stack is of a thread of the autograd engine.
 func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.rooted && r.engine() }
+
+// phaseOf returns the phase that the stack of an allocation or a record of a step tells; UnknownPhase if none does.
+func (a *analysis) phaseOf(b *lifetime.Buffer) lifetime.Phase {
+	phase := lifetime.UnknownPhase
+	if b.Edge&lifetime.SiteFromFree == 0 {
+		phase = a.r.place(b.Site).phase
+	}
+	if phase == lifetime.UnknownPhase {
+		if _, ok := a.stepAt(b.Begin); ok {
+			return lifetime.OptimizerPhase
+		}
+	}
+	return phase
+}
 
 // engine reports whether a thread of the autograd engine is known by its empty stacks.
 func (r *reader) engine() bool {
@@ -199,8 +214,7 @@ func (a *analysis) phases() {
 		if b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		f := a.at(b)
-		phase := a.phaseOf(f, b.Begin)
+		f, phase := a.at(b), a.phaseOf(b)
 		if phase == lifetime.UnknownPhase {
 			calls.ended = calls.ended || f.python
 			between = between || f.rooted
@@ -344,10 +358,10 @@ func (a *analysis) byGraph(i int) bool {
 // judge gives each buffer the category of the first rule that fits.
 func (a *analysis) judge() {
 	for i := range a.s.Buffers {
-		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && a.t.Sites[b.Site].Region == "" {
+		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && !a.r.place(b.Site).hasRegion {
 			continue // no general rule fits
 		}
-		if p := &a.out[i]; p.Rule == "" || a.sizes != nil && (p.Confidence < weak || a.sizes.marks[i] != 0) {
+		if p := &a.out[i]; p.Rule == 0 || a.sizes != nil && (p.Confidence < weak || a.sizes.marks[i] != 0) {
 			a.apply(i)
 		}
 	}
@@ -363,17 +377,17 @@ func (a *analysis) own() {
 		}
 		switch region := a.t.Sites[b.Site].Region; {
 		case region == autogradDetail:
-			p.Own = region
+			p.Own = a.r.texts.ids.ID(region)
 		case b.Kind == lifetime.Parameter && a.isDonated(b):
-			p.Own = "donated argument"
+			p.Own = a.r.texts.ids.ID("donated argument")
 		case b.Kind == lifetime.Parameter:
-			p.Own = "argument"
+			p.Own = a.r.texts.ids.ID("argument")
 		case b.Kind == lifetime.Output, b.Kind == lifetime.Constant:
-			p.Own = b.Kind.String()
+			p.Own = a.r.texts.ids.ID(b.Kind.String())
 		default:
 			continue
 		}
-		p.Evidence, p.Confidence, p.Rule = lifetime.FromRecord, 1, Rules[0].Name
+		p.Evidence, p.Confidence, p.Rule = lifetime.FromRecord, 1, 1
 	}
 }
 
@@ -395,25 +409,29 @@ const weak = 0.65
 
 // apply applies the rules to one buffer.
 func (a *analysis) apply(i int) {
-	v := a.view(i)
+	v := a.look(i)
 	which := groups
 	if !a.isTorch {
 		which = general
 	}
+	id := ruleID(1)
 	for g := range which {
-		if !which[g].apply(&v) {
+		rules := which[g].rules
+		if !which[g].apply(v) {
+			id += ruleID(len(rules))
 			continue
 		}
-		for k := range which[g].rules {
-			r := &which[g].rules[k]
-			if category, phase, ok := r.match(&v); ok {
+		for k := range rules {
+			r := &rules[k]
+			if category, phase, ok := r.of(v); ok {
 				p := &a.out[i]
-				p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, r.Name
+				p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, id
 				if phase != lifetime.UnknownPhase {
 					p.Phase = phase
 				}
 				return
 			}
+			id++
 		}
 	}
 }
@@ -434,7 +452,7 @@ func (a *analysis) repeat() {
 		switch {
 		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && p.Confidence < 0.9:
 			k = key{a.s.FreeSites[i], b.Requested, true}
-		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8 && !soFar[p.Rule]:
+		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8 && !soFar[p.Rule.name()]:
 			k = key{b.Site, b.Requested, false}
 		default:
 			continue
@@ -443,7 +461,7 @@ func (a *analysis) repeat() {
 		sites[k.site] = true
 	}
 	counts := map[key]*[categories]int{}
-	count := func(k key, p *lifetime.Purpose) {
+	count := func(k key, p *verdict) {
 		if asked[k] == nil {
 			return
 		}
@@ -471,10 +489,10 @@ func (a *analysis) repeat() {
 		}
 		for _, i := range asked[k] {
 			p := &a.out[i]
-			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Rule != "") {
+			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Rule != 0) {
 				continue // others like it are temporary, but something says that this one is kept
 			}
-			p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), Repeats
+			p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), repeats
 		}
 	}
 }
@@ -528,6 +546,9 @@ func (a *analysis) survey() {
 	a.count()
 	a.failed = a.failures()
 	a.next, a.flags = make([]int32, len(a.s.Buffers)), make([]uint8, len(a.s.Buffers))
+	if !a.isTorch {
+		return // no general rule asks
+	}
 	next := 0
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -566,12 +587,26 @@ func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
 	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)])) || open && n > 0 && next == 0
 }
 
+// look returns the view of a buffer. It is good until the next call.
+func (a *analysis) look(i int) *view {
+	v := &a.scratch
+	v.analysis = a
+	v.set(i)
+	return v
+}
+
 func (a *analysis) view(i int) view {
-	b := &a.s.Buffers[i]
-	flags := a.flags[i]
-	return view{analysis: a, i: i, b: b, f: a.at(b), freed: a.freed(i), phase: a.out[i].Phase, sure: a.sure[i], next: int(a.next[i]),
-		unseen: b.Edge&lifetime.BeginUnseen != 0, open: b.Edge&lifetime.EndOpen != 0,
-		byGraph: flags&heldByGraph != 0, outlives: flags&outlives != 0, long: flags&isLong != 0}
+	v := view{analysis: a}
+	v.set(i)
+	return v
+}
+
+// set makes v the view of a buffer.
+func (v *view) set(i int) {
+	a, b, flags := v.analysis, &v.s.Buffers[i], v.flags[i]
+	v.i, v.b, v.f, v.freed, v.phase, v.sure, v.next = i, b, a.at(b), a.freed(i), a.out[i].Phase, a.sure[i], int(a.next[i])
+	v.unseen, v.open = b.Edge&lifetime.BeginUnseen != 0, b.Edge&lifetime.EndOpen != 0
+	v.byGraph, v.outlives, v.long = flags&heldByGraph != 0, flags&outlives != 0, flags&isLong != 0
 }
 
 // follow counts the spans of a phase that begin after the allocation and before the free.

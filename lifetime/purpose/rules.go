@@ -16,8 +16,25 @@ type Rule struct {
 	Reason     string // why it holds
 	Source     string // where that can be read; "" = measured on testdata/meaning
 
-	// match returns the category, and the phase if the rule knows it better. ok is false if the rule does not apply.
-	match func(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool)
+	match
+}
+
+// match is the answer of a rule and when it applies.
+type match struct {
+	category lifetime.Category
+	phase    lifetime.Phase // keep: that of the stack
+	fits     func(v *view) bool
+
+	// other is used instead if the answer depends on the buffer.
+	other func(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool)
+}
+
+// of returns the category, and the phase if the rule knows it better. ok is false if the rule does not apply.
+func (m *match) of(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool) {
+	if m.other != nil {
+		return m.other(v)
+	}
+	return m.category, m.phase, m.fits(v)
 }
 
 const (
@@ -45,20 +62,20 @@ var Rules = func() (all []Rule) {
 var general = groups[:1]
 
 var groups = []group{
-	{func(v *view) bool { return v.b.Kind != lifetime.Plain || v.t.Sites[v.b.Site].Region != "" }, []Rule{
+	{func(v *view) bool { return v.b.Kind != lifetime.Plain || v.r.place(v.b.Site).hasRegion }, []Rule{
 		{"recorded", lifetime.FromRecord, 1, "the producer wrote the category of the tensor", "torch/profiler/_memory_profiler.py, Category",
-			func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
 				return c, keep, c != lifetime.UnknownCategory
-			}},
+			}}},
 		{"argument_name", lifetime.FromFrames, 0.85, "an argument of a compiled program, by the name of the function's parameter", "jax/_src/api_util.py, names of arguments",
-			func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				if v.b.Kind != lifetime.Parameter {
 					return 0, 0, false
 				}
 				c := argument(v.t.Sites[v.b.Site].Op)
 				return c, keep, c != lifetime.UnknownCategory
-			}},
+			}}},
 		{"kept_for_derivatives", lifetime.FromLifetime, 0.85, "the forward part of a differentiated program computes it, and it is alive when the backward part begins", "jax/_src/interpreters/ad.py, jvp and transpose",
 			always(lifetime.Activation, func(v *view) bool {
 				return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward && v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
@@ -86,7 +103,7 @@ var groups = []group{
 		{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
 			is(lifetime.Gradient, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, gradientCopy) })},
 		{"bucket_sizes", lifetime.FromSize, 0.8, "buffers that no parameter explains have together exactly the bytes of all gradients", "",
-			func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				if !v.sizes.is(v.i, inBucket) {
 					return 0, 0, false
 				}
@@ -94,7 +111,7 @@ var groups = []group{
 					return lifetime.Bucket, lifetime.OtherPhase, true
 				}
 				return lifetime.Bucket, keep, true
-			}},
+			}}},
 		{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, masterWeight) })},
 		{"copied_weights", lifetime.FromSize, 0.75, "a line of the program copies all parameters and keeps the copies: the best weights, or those of an earlier step", "",
@@ -272,14 +289,12 @@ var recorded = map[string]lifetime.Category{
 	"optimizer state": lifetime.OptimizerState, "activation": lifetime.Activation, "gradient": lifetime.Gradient,
 }
 
-// always returns a rule for a category in the phase of the stack.
-func always(c lifetime.Category, fits func(v *view) bool) func(v *view) (lifetime.Category, lifetime.Phase, bool) {
-	return is(c, keep, fits)
-}
+// always returns the match of a category in the phase of the stack.
+func always(c lifetime.Category, fits func(v *view) bool) match { return is(c, keep, fits) }
 
-// is returns a rule for a category and a phase.
-func is(c lifetime.Category, phase lifetime.Phase, fits func(v *view) bool) func(v *view) (lifetime.Category, lifetime.Phase, bool) {
-	return func(v *view) (lifetime.Category, lifetime.Phase, bool) { return c, phase, fits(v) }
+// is returns the match of a category and a phase.
+func is(c lifetime.Category, phase lifetime.Phase, fits func(v *view) bool) match {
+	return match{category: c, phase: phase, fits: fits}
 }
 
 // momentary reports whether the buffer is freed before the next allocation, the workspace of a new cuBLAS handle aside.

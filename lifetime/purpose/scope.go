@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 )
 
 // scope is what the name of an operation of JAX or TensorFlow says: "jit(f)/transpose(jvp(Model))/layer_3/dot_general".
@@ -27,7 +28,16 @@ var structure = []string{"while", "body", "cond", "closed_call", "core_call", "c
 	"branch_0_fun", "branch_1_fun", "shard_map", "custom_vjp_call", "custom_jvp_call"}
 
 // updates are the scopes of optimizers in TensorFlow, and what people call the update in JAX.
-var updates = regexp.MustCompile(`^(Adam|AdamW|SGD|RMSprop|Adagrad|Adadelta|Adamax|Nadam|Ftrl|Adafactor|Lion|Lamb|optimizer|apply_updates|optax)(_\d+)?$`)
+var updates = []string{"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Adafactor", "Lion", "Lamb", "optimizer",
+	"apply_updates", "optax"}
+
+// isUpdate reports whether a scope is that of an optimizer: "Adam", or the third one, "Adam_2".
+func isUpdate(name string) bool {
+	if base := strings.TrimRight(name, "0123456789"); base != name && strings.HasSuffix(base, "_") {
+		name = base[:len(base)-1]
+	}
+	return slices.Contains(updates, name)
+}
 
 // gradientScopes begin the names of operations of the backward pass in TensorFlow. (tensorflow/python/eager/backprop.py)
 var gradientScopes = []string{"gradient_tape", "gradients"}
@@ -56,7 +66,7 @@ func scopeOf(op string) (s scope) {
 		case i == 0 && slices.Contains(gradientScopes, name):
 			s.phase, s.differentiate = lifetime.Backward, true
 			continue
-		case updates.MatchString(name) && i < len(parts)-1:
+		case i < len(parts)-1 && isUpdate(name):
 			s.phase = lifetime.OptimizerPhase
 		}
 		if name != "" && i < len(parts)-1 && !slices.Contains(structure, name) {
@@ -109,34 +119,59 @@ func argument(name string) lifetime.Category {
 	return lifetime.UnknownCategory
 }
 
-// scopes finds the phases and modules of buffers by the names of operations.
-func (a *analysis) scopes() {
-	byName := map[string]scope{}
-	a.firstBackward = a.s.End
-	differentiates := false
-	for i := range a.t.Sites { // of all buffers, also those that an outline has left out
-		op := a.t.Sites[i].Op
-		if _, ok := byName[op]; !ok && op != "" {
-			byName[op] = scopeOf(op)
-			differentiates = differentiates || byName[op].differentiate
-		}
+// opScope is what the name of the operation of a site says.
+type opScope struct {
+	module textID
+	phase  lifetime.Phase
+}
+
+// scopes returns what the names of operations say, by SiteID, and whether any is part of a pass with derivatives: of all sites, also
+// those of buffers that an outline has left out.
+func (r *reader) scopes() (all []opScope, differentiate bool) {
+	if r.opScopes != nil {
+		return r.opScopes, r.differentiates
 	}
-	for i := range a.s.Buffers {
-		b := &a.s.Buffers[i]
-		op := a.t.Sites[b.Site].Op
-		if op == "" || b.Kind == lifetime.Parameter {
+	r.opScopes = make([]opScope, len(r.t.Sites))
+	var prefixes []string
+	ids := interned.New[string, uint32](&prefixes)
+	read := make([]opScope, 1) // by prefix
+	for i := range r.t.Sites {
+		op := r.t.Sites[i].Op
+		if op == "" {
 			continue
 		}
-		s, p := byName[op], &a.out[i]
+		prefix := op
+		if end := strings.LastIndexByte(op, '/'); end >= 0 && !strings.ContainsAny(op[end:], "();") {
+			prefix = op[:end+1] // the operation itself tells nothing
+		}
+		id := ids.ID(prefix)
+		if int(id) == len(read) {
+			s := scopeOf(op)
+			read = append(read, opScope{r.texts.ids.ID(s.module), s.phase})
+			r.differentiates = r.differentiates || s.differentiate
+		}
+		r.opScopes[i] = read[id]
+	}
+	return r.opScopes, r.differentiates
+}
+
+// scopes finds the phases and modules of buffers by the names of operations.
+func (a *analysis) scopes() {
+	a.firstBackward = a.s.End
+	scopes, differentiates := a.r.scopes()
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Kind == lifetime.Parameter {
+			continue
+		}
+		s, p := scopes[b.Site], &a.out[i]
 		p.Phase, p.Module = s.phase, s.module
+		// Of TensorFlow, only the backward pass has a scope of its own.
+		if differentiates && p.Phase == lifetime.UnknownPhase && p.Module != 0 {
+			p.Phase = lifetime.Forward
+		}
 		if s.phase == lifetime.Backward && b.Kind == lifetime.Temporary {
 			a.firstBackward = min(a.firstBackward, b.Begin)
-		}
-	}
-	for i := range a.s.Buffers {
-		// Of TensorFlow, only the backward pass has a scope of its own.
-		if p := &a.out[i]; differentiates && p.Phase == lifetime.UnknownPhase && p.Module != "" {
-			p.Phase = lifetime.Forward
 		}
 	}
 }

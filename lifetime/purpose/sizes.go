@@ -181,12 +181,12 @@ func firstKey(counts map[int64]int) int64 {
 func (a *analysis) bySite(fits func(v *view) bool) (counts map[lifetime.SiteID]map[int64]int, buffers map[lifetime.SiteID][]int) {
 	counts, buffers = map[lifetime.SiteID]map[int64]int{}, map[lifetime.SiteID][]int{}
 	for _, i := range a.candidates {
-		v := a.view(i)
+		v := a.look(i)
 		site, f := v.b.Site, v.f
 		if v.unseen && v.freed != nil {
 			site, f = a.freeSite(i), v.freed
 		}
-		if f.within != noPart || f.engine || !f.python || !fits(&v) {
+		if f.within != noPart || f.engine || !f.python || !fits(v) {
 			continue
 		}
 		if counts[site] == nil {

@@ -1,9 +1,12 @@
 package purpose
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 )
 
 // facts is what a call stack says about an allocation or a free.
@@ -17,14 +20,16 @@ type facts struct {
 	flags flag
 
 	converts lifetime.FrameID // the innermost frame of Module._apply
+	isPart   bool             // it has frames that are not in path
 	path     pathID           // its Python frames
 	rootCall pathID           // those of the caller of the outermost call of a module
 	call     callID           // the calls of modules
 	caller   lifetime.FrameID // the line that calls a module whose forward is not yet on the stack; 0 = none
 	last     lifetime.FrameID // the innermost frame of Python
+	module   textID           // the innermost module that a trace names
 }
 
-// pathID is a list of Python frames. Stacks with frames of C++ differ where those of Python do not.
+// pathID is a list of Python frames: a StackID, or a number above these. Stacks with frames of C++ differ where those of Python do not.
 type pathID uint32
 
 // call is a frame and the path of its callers.
@@ -141,35 +146,50 @@ type reader struct {
 	t      *lifetime.Tables
 	stacks []facts
 	frames []frameFacts
-	paths  map[call]pathID
 
+	paths   map[call]pathID    // nil: all are stacks
 	callers []pathID           // by pathID
 	lines   []lifetime.FrameID // by pathID: its innermost frame
 
-	calls   []moduleCallSite // by callID
-	callIDs map[moduleCallSite]callID
-	chains  map[callID][]callID
+	calls      []moduleCallSite // by callID
+	callIDs    map[moduleCallSite]callID
+	chains     [][]callID // by callID; nil = not read
+	sequential []bool     // by callID: its line is that of a Sequential, which calls all its modules
 
-	engineKnown uint8 // 0: not yet looked, 1: no, 2: yes
+	places []place // by SiteID
+	texts  texts   // of verdicts
+
+	opScopes       []opScope // by SiteID; nil = not read
+	differentiates bool      // an operation is part of a pass with derivatives
+
+	todo        []lifetime.StackID // scratch space
+	engineKnown uint8              // 0: not yet looked, 1: no, 2: yes
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	return &reader{t: t, stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), paths: map[call]pathID{}, callers: []pathID{0}, lines: []lifetime.FrameID{0},
-		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]callID{}, chains: map[callID][]callID{}}
+	r := &reader{t: t, places: make([]place, len(t.Sites)), stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)),
+		callers: make([]pathID, len(t.Stacks)), lines: make([]lifetime.FrameID, len(t.Stacks)),
+		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]callID{}, chains: make([][]callID, 1), sequential: make([]bool, 1)}
+	r.texts.ids = interned.New[string, textID](&r.texts.all)
+	return r
 }
+
+// noFacts is what no stack says.
+var noFacts facts
 
 // of returns what a stack says.
 func (r *reader) of(id lifetime.StackID) *facts {
 	if id == 0 {
-		return &facts{}
+		return &noFacts
 	}
-	var todo []lifetime.StackID
+	todo := r.todo[:0]
 	for at := id; at != 0 && !r.stacks[at].known; at = r.t.Stacks[at].Caller {
 		todo = append(todo, at)
 	}
-	for i := len(todo) - 1; i >= 0; i-- {
-		r.stacks[todo[i]] = r.add(todo[i])
+	for _, at := range slices.Backward(todo) {
+		r.stacks[at] = r.add(at)
 	}
+	r.todo = todo
 	return &r.stacks[id]
 }
 
@@ -182,6 +202,13 @@ func (r *reader) add(id lifetime.StackID) facts {
 	}
 	f.known = true
 	l := &r.t.Frames[frame]
+	if l.File == "" {
+		if name, ok := moduleName(l.Function); ok {
+			f.module = r.texts.ids.ID(path.Base(name))
+		}
+	}
+	isPart := f.isPart
+	f.isPart = true // but for frames of Python
 	switch l.Kind {
 	case lifetime.Engine, lifetime.Node:
 		// Python frames outside of the engine made the node, or called the engine.
@@ -204,11 +231,12 @@ func (r *reader) add(id lifetime.StackID) facts {
 	if l.File == "" { // calls that a trace names
 		return f
 	}
+	f.isPart = isPart
 	if !f.python {
 		f.python, f.rooted = true, roots[l.Function]
 	}
 	callers := f.path
-	f.path = r.path(call{frame, callers})
+	f.path = r.path(id, call{frame, callers}, f.isPart)
 	k := &r.frames[frame]
 	if !k.known {
 		k.part, k.flags = partOf(l)
@@ -241,15 +269,26 @@ func (r *reader) add(id lifetime.StackID) facts {
 	return f
 }
 
-func (r *reader) path(c call) pathID {
-	id, ok := r.paths[c]
-	if !ok {
-		id = pathID(len(r.paths) + 1)
-		r.paths[c] = id
-		r.callers = append(r.callers, c.caller)
-		r.lines = append(r.lines, c.frame)
+// path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the stack.
+func (r *reader) path(id lifetime.StackID, c call, isPart bool) pathID {
+	if r.paths == nil {
+		if !isPart {
+			r.callers[id], r.lines[id] = c.caller, c.frame
+			return pathID(id)
+		}
+		r.paths = map[call]pathID{}
+		for i := range r.stacks {
+			if path := r.stacks[i].path; path > 0 && int(path) == i {
+				r.paths[call{r.t.Stacks[i].Frame, r.callers[path]}] = path
+			}
+		}
 	}
-	return id
+	path, ok := r.paths[c]
+	if !ok {
+		path = pathID(len(r.callers))
+		r.paths[c], r.callers, r.lines = path, append(r.callers, c.caller), append(r.lines, c.frame)
+	}
+	return path
 }
 
 // reaches reports whether path is at the end of a path that begins with caller.
