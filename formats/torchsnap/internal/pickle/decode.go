@@ -17,7 +17,8 @@ type Handler interface {
 	// Dict gets keys and values in turn. list is the list that receives the dict,
 	// or 0.
 	Dict(items []Value, list Value) (Value, error)
-	// List gets the items, without the dropped ones. list is the list itself.
+	// List gets the items, without the dropped ones. list is the list itself. A Record depends on the items alone: it may replace later
+	// lists with the same items, without a call.
 	List(items []Value, list Value) (Value, error)
 }
 
@@ -78,6 +79,8 @@ type Decoder struct {
 	strIDs map[string]int
 	floats []float64
 	wide   []*big.Int
+
+	repeats repeats
 
 	cut        map[Value]bool // truncated containers
 	unfinished bool
@@ -286,6 +289,8 @@ func (d *Decoder) put(i uint64) error {
 	entry := d.memo.make(int(i))
 	if *entry == 0 {
 		d.memo.n++
+	} else {
+		d.repeats.forget()
 	}
 	*entry = packed
 	return nil

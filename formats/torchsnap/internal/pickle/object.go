@@ -116,6 +116,9 @@ func (d *Decoder) complete(v Value, slot int, into Value) (Value, error) {
 		if to.Record() >= maxIndex {
 			return 0, d.errorf("more than %d records", maxIndex)
 		}
+		if v == d.repeats.list {
+			d.learn(d.slots[slot], to)
+		}
 		*o = newObject(records+to.Tag(), to.Record())
 	case Gone:
 		*o = newObject(gone, 0)

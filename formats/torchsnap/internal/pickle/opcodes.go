@@ -168,12 +168,19 @@ func (d *Decoder) fast() error {
 			}
 			memo = d.memo.pages
 			size = 5
-		case opEmptyDict, opEmptyList:
+		case opEmptyDict:
 			d.opAt, d.stack = d.base+int64(pos), stack
-			if err := d.makeEmpty(b[0]); err != nil {
+			if err := d.makeEmpty(opEmptyDict); err != nil {
 				return err
 			}
 			stack = d.stack
+		case opEmptyList:
+			d.opAt, d.stack = d.base+int64(pos), stack
+			n, err := d.list(buf[pos:])
+			if err != nil {
+				return err
+			}
+			size, stack, memo = n, d.stack, d.memo.pages
 		case opAppends, opSetItems:
 			d.opAt, d.stack = d.base+int64(pos), stack
 			if err := d.addItems(b[0]); err != nil {
