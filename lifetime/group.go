@@ -57,6 +57,7 @@ type groups struct {
 	by     By
 	sites  map[Site]SiteID   // the groups
 	frames map[Frame]StackID // stacks of one frame
+	layers *Layers           // for ByLayer
 	found  bool              // a buffer belongs to a recorded group
 }
 
@@ -122,7 +123,10 @@ func (g *groups) group(s *Space, k groupKey) SiteID {
 	case ByModule:
 		group.Op = g.from.ModuleOf(k.Site, k.Purpose)
 	case ByLayer:
-		group.Op = LayerOf(g.from.ModuleOf(k.Site, k.Purpose))
+		if g.layers == nil {
+			g.layers = g.from.Layers()
+		}
+		group.Op = g.layers.Of(g.from.ModuleOf(k.Site, k.Purpose))
 	default:
 		group = g.ofSite(k.Site)
 	}
@@ -198,11 +202,7 @@ var numbered = regexp.MustCompile(`(^|_)\d+$|\[\d+\]$|^\pL+\d+$`)
 // LayerOf returns the layer of a module: its path up to the first module that has a number, without the number that PyTorch's
 // profiler gives to the root. "" = the path has none.
 func LayerOf(module string) string {
-	separator := "/"
-	if !strings.Contains(module, separator) {
-		separator = "."
-	}
-	parts := strings.Split(module, separator)
+	parts, separator := splitModule(module)
 	for i, part := range parts {
 		isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0")
 		if numbered.MatchString(part) && !isRoot {

@@ -25,3 +25,27 @@ func TestLayerOf(t *testing.T) {
 		}
 	}
 }
+
+// TestLayers: a layer is the first module that is one of several, and modules that are known by their last name belong to the layer of
+// their path.
+func TestLayers(t *testing.T) {
+	c := lifetime.Tables{Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1), Purposes: make([]lifetime.Purpose, 1)}
+	for _, module := range []string{
+		"Net_0/Encoder_0/Layer_0/Linear_0", "Net_0/Encoder_0/Layer_1/Linear_1", "Net_0/Linear_2", "model.layers.0.mlp", "model.layers.1.mlp", "head",
+	} {
+		c.Sites = append(c.Sites, lifetime.Site{Module: module})
+	}
+	layers := c.Layers()
+	for module, want := range map[string]string{
+		"Net_0/Encoder_0/Layer_0/Linear_0": "Net_0/Encoder_0/Layer_0",
+		"Linear_1":                         "Net_0/Encoder_0/Layer_1",
+		"Net_0/Linear_2":                   "Net_0/Linear_2",
+		"model.layers.1.mlp":               "model.layers.1",
+		"head":                             "",
+		"":                                 "",
+	} {
+		if got := layers.Of(module); got != want {
+			t.Errorf("%q: layer %q, want %q", module, got, want)
+		}
+	}
+}

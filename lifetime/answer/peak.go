@@ -27,7 +27,9 @@ type Peak struct {
 	Bytes int64  `json:"bytes"` // occupied at that instant
 	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
 	Parts
-	Savings []Saving `json:"savings"` // what would lower the peak, most first, at most five; empty at other instants and without categories
+	Layers     []Layer     `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
+	PhasePeaks []PhasePeak `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
+	Savings    []Saving    `json:"savings"`     // what would lower the peak, most first, at most five; empty at other instants and without categories
 
 	When          string          `json:"-"`
 	Total         lifetime.Amount `json:"-"`
@@ -173,6 +175,7 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 // PeakOf breaks down the memory of a space at an instant.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
+	p.PhasePeaks = phasePeaksOf(t, s)
 	if at == s.Peak(lifetime.Occupied).At {
 		p.Savings = savingsOf(t, s)
 	}
@@ -182,15 +185,18 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
 func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak {
 	if m == AtEnd {
-		return peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
+		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
+		p.PhasePeaks = phasePeaksOf(t, s.Recording)
+		return p
 	}
 	p := peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
+	p.PhasePeaks = phasePeaksOf(t, s.Recording)
 	p.Savings = savingsOf(t, s.Recording)
 	return p
 }
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
-	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{},
+	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{}, PhasePeaks: []PhasePeak{},
 		When: when(s, at), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
@@ -206,6 +212,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 		out.Rows = append(out.Rows, row)
 	}
 	out.Parts = partsOf(t, s, rows)
+	out.Layers = layersOf(t, s, rows)
 	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
 		out.Program = programOf(s, rows)
@@ -239,33 +246,7 @@ func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) 
 
 // partsOf sums up rows by what they are for.
 func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Parts {
-	parts := func(name func(r *lifetime.Row) string) []Part {
-		all, total, any := []Part{}, int64(0), false
-		index := map[string]int{}
-		for k := range rows {
-			r := &rows[k]
-			text := name(r)
-			any = any || text != "" && r.Kind.OfBuffers()
-			text = cmp.Or(text, lifetime.UnknownCategory.String())
-			i, ok := index[text]
-			if !ok {
-				i = len(all)
-				index[text], all = i, append(all, Part{Name: text})
-			}
-			sum := lifetime.Amount{Count: all[i].Count, Bytes: all[i].Bytes, Requested: all[i].RequestedBytes}
-			sum.Add(r.Amount)
-			all[i].Count, all[i].Bytes, all[i].RequestedBytes = sum.Count, sum.Bytes, sum.Requested
-			total = units.AddSat(total, r.Bytes)
-		}
-		if !any {
-			return []Part{}
-		}
-		for i := range all {
-			all[i].Share = share(all[i].Bytes, total)
-		}
-		slices.SortStableFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
-		return all
-	}
+	parts := func(name func(r *lifetime.Row) string) []Part { return partsBy(rows, name) }
 	return Parts{
 		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
 			e := t.Purpose(r.Purpose).Evidence
@@ -280,6 +261,35 @@ func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Par
 		}),
 		Modules: parts(func(r *lifetime.Row) string { return t.ModuleOf(r.Site, r.Purpose) }),
 	}
+}
+
+// partsBy sums up rows by name, largest first. "" is unknown; if all buffers are, there are no parts.
+func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
+	all, total, any := []Part{}, int64(0), false
+	index := map[string]int{}
+	for k := range rows {
+		r := &rows[k]
+		text := name(r)
+		any = any || text != "" && r.Kind.OfBuffers()
+		text = cmp.Or(text, lifetime.UnknownCategory.String())
+		i, ok := index[text]
+		if !ok {
+			i = len(all)
+			index[text], all = i, append(all, Part{Name: text})
+		}
+		sum := lifetime.Amount{Count: all[i].Count, Bytes: all[i].Bytes, Requested: all[i].RequestedBytes}
+		sum.Add(r.Amount)
+		all[i].Count, all[i].Bytes, all[i].RequestedBytes = sum.Count, sum.Bytes, sum.Requested
+		total = units.AddSat(total, r.Bytes)
+	}
+	if !any {
+		return []Part{}
+	}
+	for i := range all {
+		all[i].Share = share(all[i].Bytes, total)
+	}
+	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+	return all
 }
 
 // maxParts is the number of categories that a text names.

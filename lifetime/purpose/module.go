@@ -31,7 +31,7 @@ func (a *analysis) modules() {
 			open = append(open, marks[next])
 		}
 		open = slices.DeleteFunc(open, func(m lifetime.Mark) bool { return m.End <= b.Begin })
-		if n := len(open); n > 0 && a.out[i].Phase == lifetime.Forward {
+		if n := len(open); n > 0 && (a.out[i].Phase == lifetime.Forward || a.out[i].Part == lifetime.Recomputation) {
 			name, _ := moduleName(open[n-1].Text)
 			a.out[i].Module = a.r.texts.ids.ID(name)
 			continue

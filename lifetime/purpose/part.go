@@ -39,7 +39,8 @@ func (v *view) part(evaluates []bool) lifetime.Part {
 	return lifetime.UnknownPart
 }
 
-// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps nothing. The last
+// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps nothing and which
+// no backward pass follows: a leak may hold the graphs of passes. The last
 // passes of a recording are left out: their graphs may be alive.
 func (a *analysis) evaluations() []bool {
 	is := make([]bool, len(a.spans))
@@ -50,7 +51,7 @@ func (a *analysis) evaluations() []bool {
 		}
 	}
 	for i := range is {
-		is[i] = i < last && a.spans[i].phase == lifetime.Forward
+		is[i] = i < last && a.spans[i].phase == lifetime.Forward && a.spans[i+1].phase != lifetime.Backward
 	}
 	for i := range a.s.Buffers {
 		if n := a.next[i]; n > 0 && a.flags[i]&heldByGraph != 0 && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {

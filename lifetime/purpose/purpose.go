@@ -25,6 +25,8 @@ func (r *reader) judge(s *lifetime.Space) *analysis {
 		if a.hasLines() {
 			a.layers()
 		}
+		a.backwardModules()
+		a.owners()
 	} else {
 		a.scopes()
 		a.judge()

@@ -186,7 +186,9 @@ var groups = []group{
 		{"used_in_recomputation", lifetime.FromLifetime, 0.9, "Python in the engine's thread freed it, or, if that is not recorded, the recomputation goes on after its free", "torch/utils/checkpoint.py",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.inRecomputation() && (!v.outlives || v.freedInRecomputation()) })},
 		{"kept_for_next_backward", lifetime.FromLifetime, 0.9, "torch.autograd.grad made it, and the graph freed it in a later backward pass: create_graph=True", "torch/autograd/__init__.py, grad",
-			always(lifetime.Activation, func(v *view) bool { return v.isReturned() && v.byGraph })},
+			always(lifetime.Activation, func(v *view) bool {
+				return v.isReturned() && v.byGraph && v.follow(lifetime.Backward) > 0 && v.feedsNext(v.next-1)
+			})},
 		{"returned_so_far", lifetime.FromLifetime, 0.6, "torch.autograd.grad returned it, and memory ran out in the next backward pass", "torch/autograd/__init__.py, grad",
 			always(lifetime.Activation, func(v *view) bool { return v.isReturned() && v.interruptedPass() != nil })},
 		{"intermediate_gradient", lifetime.FromLifetime, 0.75, "torch.autograd.grad returned it, and a later backward pass goes through the same call: create_graph=True", "torch/autograd/__init__.py, grad",
@@ -341,14 +343,27 @@ func (a *analysis) keeps() bool {
 	return a.manyKept
 }
 
-// feedsNext reports whether a backward pass that returns gradients made something that the graph held until a later pass.
+// feedsNext reports whether a backward pass that returns gradients made something that the graph held until a later pass. At least
+// half of such passes must do so: Python may collect garbage in the thread of the engine.
 func (a *analysis) feedsNext(span int) bool {
 	if a.feeds == nil {
 		a.feeds = make([]bool, len(a.spans))
 		for i := range a.s.Buffers {
-			if v := a.view(i); v.byGraph && v.isReturned() {
+			if v := a.view(i); v.byGraph && v.isReturned() && v.follow(lifetime.Backward) > 0 {
 				a.feeds[v.next-1] = true
 			}
+		}
+		passes, feed := 0, 0
+		for i, s := range a.spans {
+			if s.returns {
+				passes++
+			}
+			if a.feeds[i] {
+				feed++
+			}
+		}
+		if 2*feed < passes {
+			clear(a.feeds)
 		}
 	}
 	return a.feeds[span]

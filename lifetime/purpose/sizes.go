@@ -79,8 +79,8 @@ func (a *analysis) inOnePass() map[int64]int {
 		if a.out[i].Category != lifetime.Gradient || a.out[i].Phase != lifetime.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		if a.next[i] != pass {
-			pass = a.next[i]
+		if in := a.passOf(i); in != pass {
+			pass = in
 			clear(made)
 		}
 		size := a.s.Buffers[i].Requested
@@ -89,6 +89,9 @@ func (a *analysis) inOnePass() map[int64]int {
 	}
 	return most
 }
+
+// passOf returns a number that all backward passes without another phase in between have in common.
+func (a *analysis) passOf(i int) int32 { return a.next[i] - a.before[lifetime.Backward][a.next[i]] }
 
 // seenParameters returns the sizes of the parameters made in the window, in order.
 func (a *analysis) seenParameters() (all []int64) {

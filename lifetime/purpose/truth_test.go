@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -335,6 +336,50 @@ func TestAnnotatedModules(t *testing.T) {
 	t.Log(&got)
 	if got.percent() < moduleGoal || got.all < 100 {
 		t.Errorf("modules: %v", &got)
+	}
+}
+
+// TestBackwardModules: in a snapshot that names the modules of the forward pass, the order of allocations and frees tells those of the
+// backward pass, of gradients, parameters and states.
+func TestBackwardModules(t *testing.T) {
+	all := readTruth(t, "a17")
+	var modules, layers, owners score
+	found := answers(t, "a17.pickle.zst", all)
+	layer := regexp.MustCompile(`^.*?\d+`)
+	for i := range found {
+		j := &found[i]
+		switch {
+		case asksModule(j) && j.phase == "backward":
+			modules.add(j.Module == j.module, j.size)
+			layers.add(layer.FindString(j.Module) == layer.FindString(j.module), j.size)
+		case j.category == "parameter", j.category == "optimizer_state", j.category == "gradient" && j.alloc != nil:
+			owners.add(j.Module == j.module, j.size)
+		default:
+			continue
+		}
+		if j.Module != "" && !j.ModuleInferred {
+			t.Fatalf("the module of %d bytes of %s is not inferred", j.size, j.category)
+		}
+	}
+	t.Logf("modules %v, layers %v, owners %v", &modules, &layers, &owners)
+	if modules.percent() < 80 || layers.percent() < 99 || owners.percent() < 97 {
+		t.Error("modules of the backward pass are worse")
+	}
+}
+
+// TestOwners: gradients of a trace have the modules that own their parameters.
+func TestOwners(t *testing.T) {
+	all := readTruth(t, "a11")
+	var owners score
+	found := answers(t, "a11.trace.json.zst", all)
+	for i := range found {
+		if j := &found[i]; j.category == "gradient" {
+			owners.add(all.module(j.Module) == j.module, j.size)
+		}
+	}
+	t.Log(&owners)
+	if owners.percent() < moduleGoal {
+		t.Errorf("owners of gradients: %v", &owners)
 	}
 }
 

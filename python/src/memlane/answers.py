@@ -201,6 +201,17 @@ class Info(TypedDict, total=False):
     ranks: list[Rank]
 
 
+class Layer(TypedDict):
+    """Layer is the memory of one layer: its activations, parameters, gradients and so on."""
+
+    name: str
+    bytes: int
+    requested_bytes: int
+    count: int
+    share: float
+    categories: list[Part]
+
+
 class Leaks(TypedDict, total=False):
     """Leaks has the findings of captures."""
 
@@ -308,6 +319,8 @@ class Peak(TypedDict):
     phases: list[Part]
     modules: list[Part]
     inferred: bool
+    layers: list[Layer]
+    phase_peaks: list[PhasePeak]
     savings: list[Saving]
 
 
@@ -317,6 +330,18 @@ class Peaks(TypedDict):
     schema: str
     by: str
     peaks: list[Peak]
+
+
+class PhasePeak(TypedDict):
+    """PhasePeak is what the runs of one phase reach, and what one of them leaves behind."""
+
+    phase: str
+    part: str
+    runs: int
+    peak_at: int
+    peak_bytes: int
+    left_bytes: int
+    left: list[Part]
 
 
 class Pool(TypedDict):

@@ -1,0 +1,125 @@
+package answer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Layer is the memory of one layer: its activations, parameters, gradients and so on.
+type Layer struct {
+	Part
+	Categories []Part `json:"categories"` // by category, largest first
+}
+
+// PhasePeak is what the runs of one phase reach, and what one of them leaves behind.
+type PhasePeak struct {
+	Phase     string `json:"phase"`      // forward, backward, optimizer or other
+	Part      string `json:"part"`       // part of the phase: evaluation, setup, data and so on; "" if none is known
+	Runs      int64  `json:"runs"`       // runs of allocations of this phase
+	PeakAt    int64  `json:"peak_at"`    // instant of the peak
+	PeakBytes int64  `json:"peak_bytes"` // highest level in a run: occupied
+	LeftBytes int64  `json:"left_bytes"` // most that a run allocated and that was alive when the next phase began
+	Left      []Part `json:"left"`       // what that was, by category
+}
+
+// Name returns the phase and its part: "other, setup".
+func (p *PhasePeak) Name() string {
+	if p.Part == "" {
+		return p.Phase
+	}
+	return p.Phase + ", " + p.Part
+}
+
+// layersOf sums up rows by layer, and each layer by category.
+func layersOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Layer {
+	if !slices.ContainsFunc(rows, func(r lifetime.Row) bool { return t.ModuleOf(r.Site, r.Purpose) != "" }) {
+		return []Layer{}
+	}
+	layers := t.Layers()
+	of := map[string][]lifetime.Row{}
+	layer := func(r *lifetime.Row) string { return layers.Of(t.ModuleOf(r.Site, r.Purpose)) }
+	for i := range rows {
+		name := cmp.Or(layer(&rows[i]), lifetime.UnknownCategory.String())
+		of[name] = append(of[name], rows[i])
+	}
+	all := []Layer{}
+	for _, p := range partsBy(rows, layer) {
+		all = append(all, Layer{p, partsBy(of[p.Name], func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) })})
+	}
+	return all
+}
+
+// phasePeaksOf returns the peak of each phase, and what it leaves. s may be nil.
+func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
+	all := []PhasePeak{}
+	if s == nil {
+		return all
+	}
+	type phase struct {
+		lifetime.Phase
+		lifetime.Part
+	}
+	index := map[phase]int{}
+	var most []lifetime.PhaseSpan // of each phase: the run that leaves most
+	line := t.TimelineOf(s)
+	for _, span := range line.Spans {
+		k, ok := index[phase{span.Phase, span.Part}]
+		if !ok {
+			k = len(all)
+			index[phase{span.Phase, span.Part}] = k
+			all, most = append(all, PhasePeak{Phase: span.Phase.String(), Part: span.Part.String(), Left: []Part{}}), append(most, span)
+		}
+		p := &all[k]
+		p.Runs++
+		if span.Peak.Bytes > p.PeakBytes {
+			p.PeakAt, p.PeakBytes = span.Peak.At, span.Peak.Bytes
+		}
+		if span.Left > most[k].Left {
+			most[k] = span
+		}
+	}
+	for k, span := range most {
+		all[k].LeftBytes = span.Left
+		all[k].Left = partsBy(leftOf(s, span), func(r *lifetime.Row) string { return t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose) })
+	}
+	return all
+}
+
+// leftOf returns what a run leaves behind.
+func leftOf(s *lifetime.Space, span lifetime.PhaseSpan) (rows []lifetime.Row) {
+	from, _ := slices.BinarySearchFunc(s.Buffers, span.Begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	index := map[lifetime.Row]int{}
+	for i := from; i < len(s.Buffers) && s.Buffers[i].Begin < span.End; i++ {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 || b.End <= span.End && b.Edge&lifetime.EndOpen == 0 {
+			continue
+		}
+		key := lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
+		k, ok := index[key]
+		if !ok {
+			k = len(rows)
+			index[key], rows = k, append(rows, key)
+		}
+		rows[k].Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+	}
+	return rows
+}
+
+// LayerColumns are the categories that a table of layers shows, and what it calls them.
+var LayerColumns = []struct{ Category, Title string }{
+	{lifetime.Activation.String(), "kept"}, {lifetime.TemporaryData.String(), "transient"}, {lifetime.Gradient.String(), "grads"},
+	{lifetime.ModelParameter.String(), "weights"}, {lifetime.OptimizerState.String(), "optimizer"},
+}
+
+// Of returns the bytes of a category.
+func (l *Layer) Of(category string) (bytes int64) {
+	for _, p := range l.Categories {
+		if p.Name == category {
+			bytes = units.AddSat(bytes, p.Bytes)
+		}
+	}
+	return bytes
+}

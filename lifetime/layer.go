@@ -1,0 +1,76 @@
+package lifetime
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Layers tells the layers of the modules of a capture.
+type Layers struct {
+	siblings map[string]int    // modules that differ in a number only, by their path without it
+	paths    map[string]string // of modules that are known by their last name: "Linear_3"; "" = several
+}
+
+// Layers finds the modules of a capture.
+func (t *Tables) Layers() *Layers {
+	l := &Layers{siblings: map[string]int{}, paths: map[string]string{}}
+	seen := map[string]bool{}
+	add := func(module string) {
+		parts, separator := splitModule(module)
+		for i, part := range parts {
+			path := strings.Join(parts[:i+1], separator)
+			if !seen[path] {
+				seen[path] = true
+				l.siblings[strings.Join(parts[:i], separator)+separator+number.ReplaceAllString(part, "#")]++
+			}
+		}
+	}
+	for i := range t.Sites {
+		if module := t.ModuleOf(SiteID(i), 0); module != "" {
+			add(module)
+			parts, _ := splitModule(module)
+			last := parts[len(parts)-1]
+			if known, ok := l.paths[last]; ok && known != module {
+				l.paths[last] = ""
+			} else {
+				l.paths[last] = module
+			}
+		}
+	}
+	for i := range t.Purposes {
+		if module := t.Purposes[i].Module; module != "" {
+			add(module)
+		}
+	}
+	return l
+}
+
+// number is the number of a module in a name: Block_3, layers[3].
+var number = regexp.MustCompile(`\d+\]?$`)
+
+// Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there
+// is none, LayerOf.
+func (l *Layers) Of(module string) string {
+	if path := l.paths[module]; path != "" {
+		module = path
+	}
+	parts, separator := splitModule(module)
+	for i, part := range parts {
+		if numbered.MatchString(part) && l.siblings[strings.Join(parts[:i], separator)+separator+number.ReplaceAllString(part, "#")] > 1 {
+			return strings.Join(parts[:i+1], separator)
+		}
+	}
+	return LayerOf(module)
+}
+
+// splitModule returns the names in the path of a module, and what separates them.
+func splitModule(module string) (parts []string, separator string) {
+	separator = "/"
+	if !strings.Contains(module, separator) {
+		separator = "."
+		if strings.Contains(module, ".py:") { // a line
+			return []string{module}, separator
+		}
+	}
+	return strings.Split(module, separator), separator
+}
