@@ -262,11 +262,11 @@ func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 	}
 }
 
-// Category returns what memory is for: its kind in a compiled program and for kinds without buffers, else the category of its
-// purpose or, if that is not known, the producer's; "" = not recorded and not judged.
+// Category returns what memory is for: the category of its purpose or, if that is not known, its kind in a compiled program and for
+// kinds without buffers, else the producer's; "" = not recorded and not judged.
 func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) string {
 	switch {
-	case s.Axis == ProgramOrder || !k.OfBuffers():
+	case !k.OfBuffers(), s.Axis == ProgramOrder && t.Purpose(purpose).Name() == UnknownCategory.String():
 		return k.String()
 	case purpose == 0:
 		return t.Sites[site].Region

@@ -35,8 +35,9 @@ func svgCommand() *cli.Command {
 			"buffer, its height the bytes that it occupied. Hover over a block for its\n" +
 			"call site, size, offset and lifetime. In the stacked layout the upper edge is\n" +
 			"the memory in use; the address layout shows holes. --view usage draws curves\n" +
-			"of the memory in use, requested, reserved and free, and of the fragmentation\n" +
-			"of the free memory. --view peak draws the peak by buffer.\n\n" +
+			"of the memory in use (stacked by --color category), requested, reserved and\n" +
+			"free, and of the fragmentation of the free memory. --view peak draws the peak\n" +
+			"by buffer.\n\n" +
 			"--axis event gives each event the same width, so that a failure right after the\n" +
 			"start or at the end is visible.\n\n" +
 			"Of several memory IDs, the one with the highest peak is drawn. Compiled\n" +
@@ -143,6 +144,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	}
 	switch view {
 	case "usage":
+		o.Categories = colorOf(c, capture, of) == blocks.ByCategory
 		return chart.Usage(w, capture, s, o)
 	case "peak":
 		return chart.Peak(w, capture, s, c.String("buffer"), o)

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,6 +182,28 @@ func TestScopes(t *testing.T) {
 			if !found[want] {
 				t.Errorf("%s: no %q in %v", file, want, found)
 			}
+		}
+	}
+}
+
+// TestProgramCategories: arguments, donated arguments, results and temporaries of compiled programs are categories of their own.
+func TestProgramCategories(t *testing.T) {
+	for file, want := range map[string][]string{
+		"jax_donate.jit_donated.hlo.pb":   {"argument", "donated argument", "temporary"},
+		"jax_train.jit_train_step.hlo.pb": {"activation", "constant", "input", "output", "parameter", "temporary"},
+	} {
+		c, err := formats.Open("../../testdata/xplane/"+file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, s := range c.Spaces {
+			for i, b := range s.Buffers {
+				found[c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i))] = true
+			}
+		}
+		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
+			t.Errorf("%s: categories %q, want %q", file, got, want)
 		}
 	}
 }

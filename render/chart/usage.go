@@ -19,6 +19,8 @@ type Options struct {
 	Format        canvas.Format
 	Theme         canvas.Theme
 	Width, Height int // pixels; too small values are raised
+
+	Categories bool // Usage stacks the memory in use by category
 }
 
 // withDefaults returns o with a width of at least 480 and a height of at least least.
@@ -55,6 +57,7 @@ type usage struct {
 	requested *curve // nil if equal to occupied
 	stack     *curve // nil if there is none
 	pieces    pieces
+	bands     []band // by category, from bottom to top; none if they are not asked for
 }
 
 // newUsage returns a usage with its curves. It fails if no memory was in use.
@@ -68,6 +71,9 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 		if requested := newCurve(w, s.Levels(lifetime.Requested)); !requested.equal(u.occupied) {
 			u.requested = requested
 		}
+	}
+	if o.Categories {
+		u.bands = u.bandsOf(w)
 	}
 	if len(s.Stack) > 0 {
 		u.stack = newCurve(w, slices.Values(s.Stack))
@@ -119,10 +125,16 @@ func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 	u.Sizes(u.ceiling, 500, u.height)
 	u.upTo(u.s.Limit, freeLook)
 	u.draw(u.reserved, freeLook, freeLine, "")
+	if len(u.bands) > 0 {
+		area = canvas.Look{}
+		u.drawBands()
+	}
 	u.draw(u.occupied, area, edge, "")
 	u.upTo(u.s.Base, plot.BaseLook)
 	u.draw(u.stack, stackLook, canvas.Pen{}, "")
-	u.draw(u.requested, canvas.Look{}, requestLine, "")
+	if len(u.bands) == 0 {
+		u.draw(u.requested, canvas.Look{}, requestLine, "")
+	}
 	u.pieces.draw(u.Plot)
 }
 
@@ -152,6 +164,9 @@ func (u *usage) inUse(area canvas.Look) []plot.Row {
 		name = "heap"
 	}
 	rows := []plot.Row{{Look: area, Name: name, Below: units.Bytes(u.peak.Bytes-u.s.StackAt(u.peak.At)) + " at the peak"}}
+	if len(u.bands) > 0 {
+		return u.bandRows()
+	}
 	if u.requested != nil {
 		word, _ := plot.Words(u.s)
 		rows = append(rows, plot.Row{Look: swatch(requestLine), Name: word, Below: "maximum " + units.Bytes(u.requested.highest())})
