@@ -148,7 +148,7 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 	}
 	first, last := all[0], all[n-1]
 	return float64(last.to) >= minFactor*float64(max(first.to, 1)) && inEachThird(all[:n]) &&
-		!site.wasAbove(maxEarlier*float64(last.to), first.at) && largerSuccessors(s, site) >= minLarger
+		!site.wasDropped(first, last.to) && largerSuccessors(s, site) >= minLarger
 }
 
 // growsByFactor reports whether a site replaces its buffer by a larger one whenever it is full, and goes on: the pauses grow like
@@ -171,22 +171,23 @@ func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
 	}
 	last, before := all[len(all)-1], all[len(all)-2]
 	expected := float64(last.at.work-before.at.work) * float64(last.to) / float64(last.from)
-	return float64(h.end.work-last.at.work) <= expected*1.25 && !site.wasAbove(maxEarlier*float64(last.to), all[len(all)-n].at) &&
+	return float64(h.end.work-last.at.work) <= expected*1.25 && !site.wasDropped(all[len(all)-n], last.to) &&
 		largerSuccessors(s, site) >= minLarger
 }
 
-// inEachThird reports whether each third of the time has at least minThird of the growth.
+// inEachThird reports whether each third of the time has at least minThird of the growth. Between two growths the level counts as
+// rising evenly: with few growths, the bounds of the thirds would decide.
 func inEachThird(all []growth) bool {
 	first, last := all[0], all[len(all)-1]
-	low := first.from
+	low := float64(first.to)
 	for third := 1; third <= 3; third++ {
-		high := first.from
-		for _, g := range all {
-			if g.at.work <= first.at.work+(last.at.work-first.at.work)*third/3 {
-				high = g.to
-			}
+		until := first.at.work + (last.at.work-first.at.work)*third/3
+		high := float64(last.to)
+		if k := sort.Search(len(all), func(i int) bool { return all[i].at.work > until }); k > 0 && k < len(all) {
+			x, y := all[k-1], all[k]
+			high = float64(x.to) + float64(y.to-x.to)*float64(until-x.at.work)/float64(y.at.work-x.at.work)
 		}
-		if float64(high-low) < minThird*float64(last.to-first.from) {
+		if high-low < minThird*float64(last.to-first.to) {
 			return false
 		}
 		low = high
@@ -194,10 +195,12 @@ func inEachThird(all []growth) bool {
 	return true
 }
 
-// wasAbove reports whether the level of a site exceeded some bytes before a moment.
-func (h *history) wasAbove(bytes float64, before moment) bool {
-	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= before.allocations })
-	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > bytes })
+// wasDropped reports whether a site had more before its first growth, and more than a share of its last level. Until then it has a buffer
+// and, for a moment, the one that replaces it.
+func (h *history) wasDropped(first growth, last int64) bool {
+	most := max(maxEarlier*float64(last), 2*float64(first.from))
+	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= first.at.allocations })
+	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > most })
 }
 
 // largerSuccessors returns the share of the freed buffers of a site that a larger one replaced. The replacement is the last

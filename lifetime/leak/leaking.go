@@ -97,6 +97,11 @@ func (p *Pass) findLeaks() []Finding {
 		few := slices.DeleteFunc(lines[place].few, func(site lifetime.SiteID) bool { return leaks[site] })
 		for _, site := range p.leakTogether(lines[place], few) {
 			h := p.histories.sites[site]
+			leaks[site] = true
+			confirmed.at(place).merge(p.Space, site, p.survivors(h), h)
+		}
+		for _, site := range p.leakToo(lines[place], leaks) {
+			h := p.histories.sites[site]
 			confirmed.at(place).merge(p.Space, site, p.survivors(h), h)
 		}
 	}

@@ -67,6 +67,32 @@ func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.S
 	return with
 }
 
+// byChance is the probability below which it is no chance that a stack of a leaking line retains nothing more.
+const byChance = 0.01
+
+// leakToo returns the stacks of a line that free nothing and retain buffers like those of the line that leak, but whose last one is
+// long ago by chance: a line that leaks through many call paths goes on through others.
+func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime.SiteID) {
+	first, end := math.MaxInt, p.histories.end.work
+	for _, site := range l.sites {
+		if leaks[site] {
+			first = min(first, p.histories.sites[site].rises()[0].work)
+		}
+	}
+	for _, site := range l.sites {
+		h := p.histories.sites[site]
+		rises := h.rises()
+		if first == math.MaxInt || leaks[site] || len(h.freed) > 0 || len(rises) == 0 || len(p.survivors(h)) == 0 {
+			continue
+		}
+		going := float64(rises[len(rises)-1].work-first) / float64(max(end-first, 1)) // share of the time
+		if going > 0 && math.Pow(going, float64(len(rises)))*float64(len(l.sites)) >= byChance {
+			more = append(more, site)
+		}
+	}
+	return more
+}
+
 // gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds
 // buffers of several stacks, and the share of each varies.
 func (p *Pass) gains(l *line, own []moment) bool {

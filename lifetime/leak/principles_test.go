@@ -357,3 +357,67 @@ func TestStepsOfTheLoop(t *testing.T) {
 		}
 	}}})
 }
+
+// TestHandledFailures: a program that survives failures of the same request survives the last one too, unless they come one after the
+// other. The parameter is the number of steps that fail before the last.
+func TestHandledFailures(t *testing.T) {
+	for _, c := range []struct {
+		steps, burst int // failures, each in a step, and then together
+		want         leak.Severity
+	}{{0, 1, leak.Critical}, {3, 1, leak.Critical}, {4, 1, leak.Info}, {30, 1, leak.Info}, {0, 8, leak.Critical}, {3, 8, leak.Critical}} {
+		h := newByHand()
+		fail := func() {
+			h.at += 10
+			h.b.Mark(h.s, lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: 900 << 20, Free: -1, Site: h.site("attempt")})
+		}
+		work := func() {
+			h.step()
+			h.free(h.alloc("work", 1<<16))
+		}
+		work()
+		for range c.steps {
+			fail()
+			work()
+		}
+		for range c.burst {
+			fail()
+		}
+		_, found := h.find(t, "oom")
+		if len(found) != 1 || found[0].Severity != c.want {
+			t.Errorf("%+v: %v", c, found)
+		}
+	}
+}
+
+// TestLuckOfPaths: a line that leaks through many call paths, each of which has its own luck. All its buffers are found, those of an
+// unlucky path in nearly all programs. The parameter is the number of paths. What is retained in the first step is set-up.
+func TestLuckOfPaths(t *testing.T) {
+	for _, paths := range []int{2, 6, 12, 20} {
+		const seeds = 20
+		all := 0
+		for seed := range uint64(seeds) {
+			p := newProgram(seed)
+			p.steps = 150
+			at := func(name string) {
+				p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 2})}
+				p.alloc("leak", 1<<20)
+				p.frames = nil
+			}
+			_, leaks := p.run(t, func(step int) {
+				for i := 0; step == 0 && i < 8*int(seed%2); i++ {
+					at("warm_up")
+				}
+				at(fmt.Sprint("path", p.IntN(paths)))
+			})
+			if len(leaks) != 1 || leaks[0].Amount.Count > int64(p.steps) {
+				t.Errorf("%d paths, seed %d: %v", paths, seed, leaks)
+			} else if leaks[0].Amount.Count == int64(p.steps) {
+				all++
+			}
+		}
+		t.Logf("%2d paths: all buffers in %d of %d programs", paths, all, seeds)
+		if all < seeds*9/10 {
+			t.Errorf("%d paths: all buffers in %d of %d programs", paths, all, seeds)
+		}
+	}
+}

@@ -244,9 +244,26 @@ func Survived(s *lifetime.Space, m *lifetime.Mark) bool {
 	return wentOn(s, m)
 }
 
-// wentOn reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
-// call site, or began another step. What exception handlers allocate is less.
+// wentOn reports whether the program survived a recorded failure: it went on, or it went on after several failures of the same
+// request at the same call site before.
 func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
+	if continued(s, m) {
+		return true
+	}
+	before := 0
+	for i := range s.Marks { // by Begin
+		if o := &s.Marks[i]; o.Begin >= m.Begin || before == minRises {
+			break
+		} else if o.Kind == lifetime.OOM && m.Site != 0 && o.Site == m.Site && o.Requested == m.Requested && continued(s, o) {
+			before++
+		}
+	}
+	return before == minRises
+}
+
+// continued reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
+// call site, or began another step. What exception handlers allocate is less.
+func continued(s *lifetime.Space, m *lifetime.Mark) bool {
 	const often = 4096 // allocations; it also bounds the search
 	later := int64(0)
 	first := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin > m.Begin })
