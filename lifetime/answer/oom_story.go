@@ -36,7 +36,7 @@ func judgeRecording(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, f *
 		return
 	}
 	for _, found := range leak.Find(alone, alone.Spaces, leak.Settings{}) {
-		if found.IsLeak() && credible(&found) {
+		if found.IsLeak() && found.Credible() {
 			j.leaks = append(j.leaks, found)
 		}
 	}
@@ -48,13 +48,6 @@ func judgeRecording(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, f *
 		j.replay()
 	}
 	j.nameLeak()
-}
-
-// credible reports whether a leak may be named as a cause. A program that fails while it loads a model or fills its first forward
-// pass retains everything that it allocated, so a leak needs steps, and more certainty if no step was marked.
-func credible(f *leak.Finding) bool {
-	const marked, inferred = 0.35, 0.5 // confidence
-	return f.Value(leak.FigSteps) > 0 && (f.Confidence >= inferred || f.Confidence >= marked && f.Value(leak.FigInferred) == 0)
 }
 
 // retries returns the bytes that the allocator gave back to the device right before the failure, to make room, and how often it
@@ -125,17 +118,8 @@ func (j *judge) nameLeak() {
 	if top.BytesPerStep > 0 {
 		j.f.Leak += fmt.Sprintf(", %s per step", units.Bytes(int64(top.BytesPerStep)))
 	}
-	live, unallocated := j.until.LevelAt(j.m.Begin, lifetime.Occupied), valueOf(j.f.UnallocatedBytes)
-	const notable = 0.05 // of the live bytes
-	fits := units.AddSat(leaked, units.AddSat(unallocated, max(j.m.Free, 0))) >= j.m.Requested
-	switch leak.Reason(j.f.Reason) {
-	case leak.ReasonExhausted, leak.ReasonLimit, leak.ReasonOutside:
-	case leak.ReasonFragmented: // unless the leak weighs more than the request, and than the pieces if a setting would have joined them
-		fits = leaked >= j.m.Requested && (!j.fitted || leaked >= unallocated)
-	default:
-		return
-	}
-	if !fits || float64(leaked) < notable*float64(live) {
+	live := j.until.LevelAt(j.m.Begin, lifetime.Occupied)
+	if !leak.LeakFilled(j.until, j.m, leak.Reason(j.f.Reason), leaked, j.fitted) {
 		return
 	}
 	j.f.setReason(leak.ReasonLeak, top.Confidence)

@@ -2,9 +2,11 @@ package leak
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -70,13 +72,16 @@ func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.S
 // byChance is the probability below which it is no chance that a stack of a leaking line retains nothing more.
 const byChance = 0.01
 
-// leakToo returns the stacks of a line that free nothing and retain buffers like those of the line that leak, but whose last one is
-// long ago by chance: a line that leaks through many call paths goes on through others.
+// leakToo returns the stacks of a line that retain buffers like those of the line that leak. Some have the same frames but those of the
+// interpreter, which runs a call in another way when it has seen it often. Others free nothing, and their last buffer is long ago by
+// chance: a line that leaks through many call paths goes on through others.
 func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime.SiteID) {
 	first, end := math.MaxInt, p.histories.end.work
+	same := map[string]bool{}
 	for _, site := range l.sites {
 		if leaks[site] {
 			first = min(first, p.histories.sites[site].rises()[0].work)
+			same[p.callPath(site)] = true
 		}
 	}
 	for _, site := range l.sites {
@@ -86,11 +91,22 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 			continue
 		}
 		going := float64(rises[len(rises)-1].work-first) / float64(max(end-first, 1)) // share of the time
-		if going > 0 && math.Pow(going, float64(len(rises)))*float64(len(l.sites)) >= byChance {
+		if going > 0 && math.Pow(going, float64(len(rises)))*float64(len(l.sites)) >= byChance || same[p.callPath(site)] {
 			more = append(more, site)
 		}
 	}
 	return more
+}
+
+// callPath returns a key for the stack of a site without its native frames, "" if it has no others.
+func (p *Pass) callPath(site lifetime.SiteID) string {
+	var path strings.Builder
+	for f := range p.FramesOf(p.Sites[site].Stack) {
+		if f.Kind <= lifetime.Framework {
+			fmt.Fprintf(&path, "%s %s:%d\n", f.Function, f.File, f.Line)
+		}
+	}
+	return path.String()
 }
 
 // gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds

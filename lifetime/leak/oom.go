@@ -44,7 +44,7 @@ func outOfMemory(p *Pass) []Finding {
 	cause := WhyFailed(p.Space, last)
 	f.Cause = cause.Reason.Cause()
 	why := p.evidenceOfFailure(&f, last, level)
-	if leaks := p.filling(max(level, StateAt(p.Space, last).Reserved)); leaks != "" && (f.Cause == Fragmented || f.Cause == Exhausted) {
+	if leaks := p.filling(last, cause.Reason); leaks != "" {
 		f.Cause, why = Exhausted, append([]string{leaks}, why...)
 	}
 	if f.Cause == Recovered {
@@ -85,21 +85,45 @@ func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
 	return last, failed
 }
 
-// filling returns, as a part of the text, the largest leak if confirmed leaks are at least half of some bytes; else "".
-func (p *Pass) filling(bytes int64) string {
+// filling returns, as a part of the text, the largest leak if leaks are the reason for a failure that has another one without them;
+// else "".
+func (p *Pass) filling(failed *lifetime.Mark, without Reason) string {
 	sum, largest := int64(0), (*Finding)(nil)
 	for _, f := range p.leaking() {
-		if f.Severity > Info {
+		if f.Severity > Info && f.Credible() {
 			sum = units.AddSat(sum, f.Amount.Bytes)
 			if largest == nil || f.Amount.Bytes > largest.Amount.Bytes {
 				largest = &f
 			}
 		}
 	}
-	if largest == nil || shareOf(sum, bytes) < 0.5 {
+	if largest == nil || failed.Failure != nil || !LeakFilled(p.Space, failed, without, sum, true) {
 		return ""
 	}
 	return fmt.Sprintf("a leak filled it: %s %s", p.PlaceOf(largest.Sites[0]), units.Bytes(largest.Amount.Bytes))
+}
+
+// Credible reports whether a leak may be named as the cause of a failure. A program that fails while it loads a model or fills its
+// first forward pass retains everything that it allocated, so a leak needs steps, and more certainty if no step was marked.
+func (f *Finding) Credible() bool {
+	const marked, inferred = 0.35, 0.5 // confidence
+	return f.Value(FigSteps) > 0 && (f.Confidence >= inferred || f.Confidence >= marked && f.Value(FigInferred) == 0)
+}
+
+// LeakFilled reports whether a recorded failure is due to leaked bytes: without them the request would have fit. without is the
+// reason that the failure has else. Pieces of free memory must weigh less than the leak if they can be joined by other settings.
+func LeakFilled(s *lifetime.Space, failed *lifetime.Mark, without Reason, leaked int64, joined bool) bool {
+	const notable = 0.05 // of the live bytes
+	unallocated := max(StateAt(s, failed).Unallocated, 0)
+	fits := units.AddSat(leaked, units.AddSat(unallocated, max(failed.Free, 0))) >= failed.Requested
+	switch without {
+	case ReasonExhausted, ReasonLimit, ReasonOutside:
+	case ReasonFragmented:
+		fits = leaked >= failed.Requested && (!joined || leaked >= unallocated)
+	default:
+		return false
+	}
+	return fits && float64(leaked) >= notable*float64(s.LevelAt(failed.Begin, lifetime.Occupied))
 }
 
 // evidenceOfFailure adds the evidence of a failure with level bytes in use, and returns it as parts of the text. The site next to

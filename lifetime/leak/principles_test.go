@@ -421,3 +421,61 @@ func TestLuckOfPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestInterpreterFrames: with C++ stacks, a call path changes when the interpreter has seen the call often. It is one call path. The
+// parameter is the number of calls until then.
+func TestInterpreterFrames(t *testing.T) {
+	for _, until := range []int{2, 8, 30} {
+		p := newProgram(uint64(until))
+		p.steps = 70
+		c, _ := p.run(t, func(step int) {
+			native := "_PyEval_EvalFrameDefault"
+			if step < until {
+				native = "_PyObject_MakeTpCall"
+			}
+			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: native, File: "ceval.c", Kind: lifetime.Native})}
+			p.alloc("leak", 1<<20)
+			p.frames = nil
+		})
+		for _, f := range find(t, c, leak.Settings{}) {
+			frame, _ := c.FrameOf(f.Place())
+			if frame.Function == "leak" && (!f.IsLeak() || f.Amount.Count != int64(p.steps)) {
+				t.Errorf("until %d: %s", until, f.Description)
+			}
+		}
+	}
+}
+
+// TestLeakFilled: a leak is the reason of a failure if the request would have fit without it. 100 MiB are live.
+func TestLeakFilled(t *testing.T) {
+	h := newByHand()
+	for range 100 {
+		h.alloc("live", 1<<20)
+	}
+	const reserved = 160 << 20
+	h.b.Describe(h.s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.Addresses | lifetime.Regions})
+	h.b.Reserve(h.s, 1, lifetime.Region{Addr: 1 << 30, Size: reserved})
+	c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.Addresses | lifetime.Regions})
+	for _, x := range []struct {
+		without                 leak.Reason
+		leaked, requested, free int64 // MiB
+		joined, want            bool
+	}{
+		{leak.ReasonExhausted, 20, 70, 0, true, true},
+		{leak.ReasonExhausted, 20, 90, 0, true, false},
+		{leak.ReasonExhausted, 20, 90, 10, true, true},
+		{leak.ReasonExhausted, 4, 50, 0, true, false}, // less than a twentieth
+		{leak.ReasonLimit, 20, 70, 0, true, true},
+		{leak.ReasonFragmented, 70, 50, 0, true, true},
+		{leak.ReasonFragmented, 40, 50, 0, true, false},
+		{leak.ReasonFragmented, 55, 50, 0, true, false}, // 60 MiB are free in pieces that another setting joins
+		{leak.ReasonFragmented, 55, 50, 0, false, true},
+		{leak.ReasonLarger, 90, 50, 0, true, false},
+		{leak.ReasonSurvived, 90, 50, 0, true, false},
+	} {
+		failed := &lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: x.requested << 20, Free: x.free << 20}
+		if got := leak.LeakFilled(c.Spaces[0], failed, x.without, x.leaked<<20, x.joined); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
+	}
+}
