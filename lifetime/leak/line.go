@@ -84,10 +84,13 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 			same[p.callPath(site)] = true
 		}
 	}
+	if first == math.MaxInt {
+		return nil
+	}
 	for _, site := range l.sites {
 		h := p.histories.sites[site]
 		rises := h.rises()
-		if first == math.MaxInt || leaks[site] || len(h.freed) > 0 || len(rises) == 0 || len(p.survivors(h)) == 0 {
+		if leaks[site] || len(h.freed) > 0 || len(rises) == 0 || len(p.survivors(h)) == 0 {
 			continue
 		}
 		going := float64(rises[len(rises)-1].work-first) / float64(max(end-first, 1)) // share of the time
