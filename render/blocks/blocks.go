@@ -147,7 +147,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	} else if p.o.Height-int(below/10) < leastHeight {
 		p.o.Others, below = nil, 0
 	}
-	p.Bottom = point(p.o.Height-62)*10 - below
+	p.Bottom = point(p.o.Height-62)*10 - below - p.FindPhases(&c.Tables)
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ const noCategory = "no category recorded"
 // addCategories adds a class for each category with the largest area in view, and one for the rest.
 func (p *picture) addCategories(room int) {
 	list := p.categories()
-	own := ownRows(len(list), len(plot.Palette), room)
+	own := ownRows(len(list), len(list), room)
 	for i := range list {
 		k := len(p.classes)
 		switch {

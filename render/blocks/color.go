@@ -53,7 +53,7 @@ func (p *picture) classify() {
 		n++
 	}
 	leaks, others := sites[:n], sites[n:]
-	room := int((p.Bottom-p.Top)/plot.RowHeight) - len(p.refusedRows())
+	room := int((point(p.o.Height-30)*10-p.Top)/plot.RowHeight) - len(p.refusedRows())
 	if p.s.Base > 0 {
 		room--
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	othersMost          = 8   // panels
 	othersRow           = 4   // panels in a row
-	othersTop     point = 780 // from the bottom of the plot to that of the heading of the first row
+	othersTop     point = 780 // from the end of the axis to the first row, with the heading
 	othersHigh    point = 700
 	othersPitch   point = 1000
 	othersGap     point = 200
@@ -31,7 +31,7 @@ func (p *picture) otherRows() (inRow int, height point) {
 
 // others draws the bytes in use of other spaces in small panels, on the scale of bytes of the plot. Each has its own axis.
 func (p *picture) others() {
-	inRow, _ := p.otherRows()
+	inRow, height := p.otherRows()
 	if inRow == 0 {
 		return
 	}
@@ -40,7 +40,7 @@ func (p *picture) others() {
 	if more := len(p.o.Others) - len(shown); more > 0 {
 		title += "; " + units.Count(int64(more)) + " more are not shown"
 	}
-	y := p.Bottom + othersTop
+	y := point(p.o.Height-62)*10 - height + othersTop
 	p.Page.Text(canvas.Text{X: p.Left, Y: y - 200, Role: canvas.Dim, S: title}.Fit(p.Right - p.Left))
 	wide := (p.Right-p.Left+othersGap)/point(inRow) - othersGap
 	for i, s := range shown {

@@ -17,6 +17,7 @@ type Plot struct {
 	From, To                 int64 // the visible part of the axis: [From, To)
 	Left, Right, Top, Bottom canvas.Length
 
+	phases     lifetime.Timeline
 	refused    []refusal
 	labels     []canvas.Text // above the plot
 	limitAbove bool          // the capacity has one of them
@@ -89,13 +90,15 @@ func (p *Plot) Along() {
 		p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: "alive at the end; no history was recorded"})
 		return
 	}
+	p.Ribbon()
+	under := p.under()
 	ticks, name := Instants(p.Space, p.From, p.To, p.Right-p.Left)
 	for _, tick := range ticks {
 		at := p.X(int64(uint64(p.From) + tick.At))
-		p.Page.Stroke(canvas.Line(at, p.Bottom, at, p.Bottom+40), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
-		p.Page.Text(canvas.Text{X: at, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: tick.Label})
+		p.Page.Stroke(canvas.Line(at, under, at, under+40), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
+		p.Page.Text(canvas.Text{X: at, Y: under + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: tick.Label})
 	}
-	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
+	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: under + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
 }
 
 // Still reports whether a space shows one instant: its buffers were recorded, but no history.

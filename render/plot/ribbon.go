@@ -1,0 +1,125 @@
+package plot
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/canvas"
+)
+
+// ribbonHeight is the height that the ribbon of phases takes below a plot, and ribbonHigh that of its bar.
+const (
+	ribbonHeight canvas.Length = 220
+	ribbonHigh   canvas.Length = 140
+)
+
+// phaseLooks are the looks of the parts of a program over time. They differ in lightness. Categories have other colours.
+var phaseLooks = map[string]canvas.Look{
+	"forward": {RGB: 0xdbe4f0}, "backward": {RGB: 0x8fa6c4}, "optimizer": {RGB: 0x47618a}, "evaluation": {RGB: 0xc3d9cf}, "other": {RGB: 0xebedf0},
+}
+
+// phaseName returns the name of what a program does in a span.
+func phaseName(s *lifetime.PhaseSpan) string {
+	if s.Part == lifetime.Evaluation {
+		return s.Part.String()
+	}
+	return s.Phase.String()
+}
+
+// FindPhases finds the phases of the program for the ribbon below the plot. It returns the height that this needs; 0 if
+// fewer than two phases are known.
+func (p *Plot) FindPhases(t *lifetime.Tables) canvas.Length {
+	p.phases = t.TimelineOf(p.Space)
+	names := map[string]bool{}
+	for i := range p.phases.Spans {
+		names[phaseName(&p.phases.Spans[i])] = true
+	}
+	if len(names) < 2 {
+		p.phases = lifetime.Timeline{}
+		return 0
+	}
+	return ribbonHeight
+}
+
+// under returns the y of the axis: below the ribbon, if there is one.
+func (p *Plot) under() canvas.Length {
+	if len(p.phases.Spans) == 0 {
+		return p.Bottom
+	}
+	return p.Bottom + ribbonHeight
+}
+
+// run is a part of the ribbon with one phase.
+type run struct {
+	span     int // its first
+	from, to canvas.Length
+	several  bool // spans
+}
+
+// runs returns the ribbon in whole pixels. Of several phases in one pixel, the last one is visible.
+func (p *Plot) runs() (all []run) {
+	columns := make([]int, (p.Right-p.Left)/10) // span + 1
+	for i := range p.phases.Spans {
+		s := &p.phases.Spans[i]
+		if s.End <= p.From || s.Begin >= p.To {
+			continue
+		}
+		first, end := int((p.X(s.Begin)-p.Left)/10), int((p.X(s.End)-p.Left+9)/10)
+		for k := first; k < min(end, len(columns)); k++ {
+			columns[k] = i + 1
+		}
+	}
+	for k, span := range columns {
+		if span == 0 {
+			continue
+		}
+		x := p.Left + canvas.Length(k)*10
+		if n := len(all); n > 0 && all[n-1].to == x && phaseName(&p.phases.Spans[all[n-1].span]) == phaseName(&p.phases.Spans[span-1]) {
+			all[n-1].to = x + 10
+			all[n-1].several = all[n-1].several || all[n-1].span != span-1
+			continue
+		}
+		all = append(all, run{span: span - 1, from: x, to: x + 10})
+	}
+	return all
+}
+
+// Ribbon draws the phases of the program below the plot: forward, backward, optimizer and so on. Names that do not fit
+// are initials.
+func (p *Plot) Ribbon() {
+	if len(p.phases.Spans) == 0 {
+		return
+	}
+	top := p.Bottom + 70
+	p.Page.Text(canvas.Text{X: p.Left - 80, Y: top + 110, Anchor: canvas.End, Role: canvas.Dim, S: "phase"})
+	for _, r := range p.runs() {
+		s := &p.phases.Spans[r.span]
+		name := phaseName(s)
+		look := phaseLooks[name]
+		title := name
+		if !r.several {
+			title += p.stepText(s) + "\npeak " + units.Exact(s.Peak.Bytes) + "\n" + units.Exact(s.Left) + " of it stay after it"
+		}
+		look.Crisp = true
+		p.Page.Fill(canvas.Rect(r.from, top, r.to, top+ribbonHigh), look, []byte(title))
+		text := canvas.Text{X: (r.from + r.to) / 2, Y: top + 110, Anchor: canvas.Middle, Role: canvas.On(phaseLooks[name]), S: name}
+		if text.Extent()+40 > r.to-r.from {
+			text.S = strings.ToUpper(name[:1])
+		}
+		if text.Extent()+20 <= r.to-r.from {
+			p.Page.Text(text)
+		}
+	}
+}
+
+// stepText returns the step of a span as text.
+func (p *Plot) stepText(s *lifetime.PhaseSpan) string {
+	if s.Step < 0 {
+		return ""
+	}
+	if name := p.phases.Steps[s.Step].Name; name != "" {
+		return ", " + canvas.Cut(name, 60)
+	}
+	return ", step " + units.Count(int64(s.Step)+1)
+}
