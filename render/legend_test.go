@@ -22,7 +22,8 @@ var legendRow = regexp.MustCompile(`fill="#([0-9a-f]{6})" d="M[0-9.]+ [0-9.]+h12
 // peak or more has most of the height that its bytes need.
 func TestLegendColors(t *testing.T) {
 	checked := 0
-	for _, file := range append(pictured, "../testdata/torchsnap/leak_4mib_20steps.pickle") {
+	for _, file := range append(pictured, "../testdata/torchsnap/leak_4mib_20steps.pickle", "../testdata/torchsnap/oom_observer.pickle",
+		"../testdata/meaning/a17.pickle.zst", "../testdata/meaning/m05.pickle.zst", "../testdata/meaning/n07.pickle.zst") {
 		c, err := formats.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)

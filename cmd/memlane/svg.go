@@ -159,10 +159,12 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	})
 }
 
-// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none.
+// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with too
+// little memory to see on the scale of s.
 func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
+	least := s.Peak(lifetime.Occupied).Bytes / 200
 	return slices.DeleteFunc(slices.Clone(spaces), func(o *lifetime.Space) bool {
-		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) || o.Peak(lifetime.Occupied).Bytes <= 0
+		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) || o.Peak(lifetime.Occupied).Bytes <= least
 	})
 }
 

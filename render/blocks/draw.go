@@ -2,7 +2,9 @@ package blocks
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -22,7 +24,7 @@ func (p *picture) draw() error {
 	var err error
 	p.Page, err = canvas.New(p.o.Format, canvas.Page{
 		Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
-		Title: p.headline() + ": peak " + units.Bytes(p.peak.Bytes), Desc: p.Findings(p.peak) + p.explanation(&l),
+		Title: p.headline() + ": peak " + units.Bytes(p.peak.Bytes), Desc: p.finding() + p.explanation(&l),
 	})
 	if err != nil {
 		return err
@@ -72,6 +74,27 @@ func (p *picture) headline() string {
 		by = " by operation" // scopes are operations too
 	}
 	return plot.Device(p.s) + what + by
+}
+
+// finding says in sentences what the picture shows: failed allocations, leaks, and what fills the peak.
+func (p *picture) finding() string {
+	text := p.Findings(p.c, p.peak)
+	classes := slices.Clone(p.classes)
+	slices.SortStableFunc(classes, func(a, b class) int { return cmp.Compare(b.bytes, a.bytes) })
+	var parts []string
+	for _, c := range classes {
+		name := canvas.Cut(strings.TrimSpace(c.name+" "+c.place), 100)
+		if c.leak != "" {
+			text += name + ": " + c.leak + ". "
+		}
+		if c.bytes > 0 && len(parts) < 3 {
+			parts = append(parts, name+" "+units.Bytes(c.bytes))
+		}
+	}
+	if len(parts) > 0 {
+		text += "Largest at the peak: " + strings.Join(parts, ", ") + ". "
+	}
+	return text
 }
 
 // explanation explains the picture and counts the buffers without a separate block.

@@ -89,9 +89,13 @@ func (p *peak) list() {
 		rows = append(rows, plot.Row{Name: b.name, Place: b.place})
 		amounts = max(amounts, canvas.Width(p.amount(b), canvas.TextSize))
 	}
-	wide := (p.Right - left) * 2 / 5
+	right := p.Right
+	if len(p.legend()) == 0 {
+		right = p.Width - left
+	}
+	wide := (right - left) * 2 / 5
 	x := left + wide + 100
-	scale := plot.Scale{From: uint64(max(p.longest(), 1)), To: uint64(max(p.Right-x-amounts-60, 10))}
+	scale := plot.Scale{From: uint64(max(p.longest(), 1)), To: uint64(max(right-x-amounts-60, 10))}
 	names, places := plot.FitNames(rows, wide)
 	for i, b := range p.bars {
 		y := p.listTop + canvas.Length(i)*barPitch

@@ -215,7 +215,7 @@ func (p *peak) finding() string {
 	for _, k := range p.kinds[:min(len(p.kinds), 3)] {
 		parts = append(parts, canvas.Cut(k.name, 60)+" "+p.share(k.bytes))
 	}
-	text := p.Findings(p.peak)
+	text := p.Findings(p.c, p.peak)
 	if p.told() {
 		text += "It consists of " + strings.Join(parts, ", ") + ". "
 	}

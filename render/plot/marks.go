@@ -91,6 +91,7 @@ type refusal struct {
 	at        int64 // of the last
 	requested int64 // bytes; 0 = not known
 	level     int64 // bytes in use at that time
+	site      lifetime.SiteID
 	text      string
 	times     int64
 }
@@ -117,7 +118,7 @@ func (p *Plot) FindRefusals() {
 			index[text] = k
 			p.refused = append(p.refused, refusal{text: text, requested: m.Requested})
 		}
-		p.refused[k].at = m.Begin
+		p.refused[k].at, p.refused[k].site = m.Begin, m.Site
 		p.refused[k].times++
 	}
 	slices.SortStableFunc(p.refused, func(a, b refusal) int { return cmp.Compare(a.at, b.at) })
@@ -266,10 +267,16 @@ func (p *Plot) Dot(peak lifetime.Level, y canvas.Length) {
 }
 
 // Findings returns sentences on the failed allocations and the peak, for the description of the picture.
-func (p *Plot) Findings(peak lifetime.Level) string {
+func (p *Plot) Findings(c *lifetime.Capture, peak lifetime.Level) string {
 	var b strings.Builder
 	for _, r := range p.refused {
-		b.WriteString(strings.ToUpper(r.text[:1]) + r.text[1:] + p.when(r.at) + ", with " + units.Bytes(r.level) + " in use. ")
+		_, figures, _ := strings.Cut(r.text, ": ")
+		b.WriteString("Out of memory" + p.when(r.at) + ": " + strings.TrimPrefix(figures+", ", ", ") + units.Bytes(r.level) + " in use")
+		if r.site != 0 {
+			name, place := Name(c, p.Space, r.site)
+			b.WriteString("; the request is of " + canvas.Cut(strings.TrimSpace(name+" "+place), 120))
+		}
+		b.WriteString(". ")
 	}
 	b.WriteString("The peak is " + units.Bytes(peak.Bytes) + OfLimit(p.Space) + p.when(peak.At) + ". ")
 	return b.String()

@@ -32,7 +32,7 @@ func New(width int) Plot {
 }
 
 // legendLeft returns the x of the legend.
-func (p *Plot) legendLeft() canvas.Length { return p.Width - min(max(p.Width/10*24/100, 190), 260)*10 }
+func (p *Plot) legendLeft() canvas.Length { return p.Width - min(max(p.Width/10*24/100, 190), 360)*10 }
 
 // X returns the x coordinate of time t.
 func (p *Plot) X(t int64) canvas.Length {
