@@ -22,6 +22,7 @@ type Tables struct {
 	Sources []Source
 	Sites   []Site
 	Stacks  []Stack
+	Depth   int // most calls of a stack that Innermost returns; see SetDepth
 	Frames  []Frame
 	Notes   []string
 	// Purposes has the zero Purpose first. Package purpose adds those of programs whose buffers it can judge.

@@ -1,6 +1,10 @@
 package lifetime
 
-import "iter"
+import (
+	"cmp"
+	"iter"
+	"math"
+)
 
 // Stack is a call stack: its innermost frame, and the stack of its caller. Stacks share
 // their callers, so each call is one entry at any depth. In Tables.Stacks, a caller
@@ -21,20 +25,57 @@ func (t *Tables) FramesOf(id StackID) iter.Seq[*Frame] {
 	}
 }
 
-// MaxDepth is the most calls of a stack in outputs that write a whole stack for each row: the limit of Python's own
-// interpreter (sys.getrecursionlimit). Otherwise calls inside calls would make outputs grow with the square of their depth.
-const MaxDepth = 1000
-
-// OuterCalls is the name of the frame that stands for the calls beyond MaxDepth.
+// OuterCalls is the name of the frame that stands for calls that Innermost leaves out.
 const OuterCalls = "[outer calls left out]"
 
-// Innermost appends the frames of a stack, innermost first, without those beyond MaxDepth. cut reports that there were some.
+// Innermost appends the frames of a stack, innermost first, but no more than Tables.Depth. cut reports that there were more.
+// Outputs that write a whole stack for each call site use it: otherwise calls inside calls would make them grow with the
+// square of their depth.
 func (t *Tables) Innermost(to []FrameID, id StackID) (frames []FrameID, cut bool) {
 	for n := 0; id != 0; id = t.Stacks[id].Caller {
-		if n++; n > MaxDepth {
+		if n++; n > t.MaxDepth() {
 			return to, true
 		}
 		to = append(to, t.Stacks[id].Frame)
 	}
 	return to, false
+}
+
+// MaxDepth returns Depth, or PythonDepth if it is not set.
+func (t *Tables) MaxDepth() int { return cmp.Or(t.Depth, PythonDepth) }
+
+// PythonDepth is the limit of Python's own interpreter (sys.getrecursionlimit).
+const PythonDepth = 1000
+
+// Stacks of this depth are never cut. Stacks of all call sites may have this many frames, and more if they share few callers.
+const (
+	everyDepth  = 100
+	fewFrames   = 100_000
+	framesACall = 16
+)
+
+// SetDepth sets Depth to PythonDepth or, if the stacks of all call sites would then have far more frames than the tree has
+// calls, to less. It returns the number of call sites whose stacks are deeper.
+func (t *Tables) SetDepth() (cut int64) {
+	t.Depth = PythonDepth
+	if len(t.Stacks) <= everyDepth {
+		return 0
+	}
+	depths := make([]uint16, len(t.Stacks)) // saturated
+	for i := range t.Stacks[1:] {
+		depths[i+1] = min(depths[t.Stacks[i+1].Caller], math.MaxUint16-1) + 1
+	}
+	frames, most := 0, fewFrames+framesACall*len(t.Stacks)
+	for i := range t.Sites {
+		frames += min(int(depths[t.Sites[i].Stack]), PythonDepth)
+	}
+	if frames > most {
+		t.Depth = max(everyDepth, most/len(t.Sites))
+	}
+	for i := range t.Sites {
+		if int(depths[t.Sites[i].Stack]) > t.Depth {
+			cut++
+		}
+	}
+	return cut
 }

@@ -69,9 +69,14 @@ func siteOf(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) Site 
 }
 
 func framesOf(t *lifetime.Tables, stack lifetime.StackID) []Frame {
-	all := []Frame{}
-	for f := range t.FramesOf(stack) {
+	ids, cut := t.Innermost(nil, stack)
+	all := make([]Frame, 0, len(ids)+1)
+	for _, id := range ids {
+		f := &t.Frames[id]
 		all = append(all, Frame{f.Function, f.File, f.Line, f.Kind})
+	}
+	if cut {
+		all = append(all, Frame{Function: lifetime.OuterCalls, Kind: lifetime.Scope})
 	}
 	return all
 }

@@ -428,7 +428,10 @@ func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 	if b.beyond > 0 {
 		b.Lose(loss.TooManySpaces, b.beyond, 0, "")
 	}
-	b.stacks.known = nil // as large as the stacks
+	b.stacks.known = nil                                                          // as large as the stacks
+	if cut := b.capture.SetDepth(); cut > 0 && b.losses[loss.DeepStacks] == nil { // native text has it already
+		b.Lose(loss.DeepStacks, cut, 0, "")
+	}
 	for i, log := range b.spaces {
 		if log.described {
 			take(i, log)

@@ -51,6 +51,7 @@ const (
 	Overflow
 	InvalidSize
 	UnknownSize
+	DeepStacks
 )
 
 var reasons = [...]struct {
@@ -84,6 +85,7 @@ var reasons = [...]struct {
 	TooManySpaces: {"too-many-spaces", Missing, "the capture names too many devices, allocators or programs; those beyond the limit were left out"},
 	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB; sums are limited to that"},
 	InvalidSize:   {"odd-size", Damage, "sizes are negative or exceed 63 bits; they count as 0 or as the maximum"},
+	DeepStacks:    {"deep-stacks", Remark, "calls nest so deep that lists of call sites have their innermost calls only; exports of the model have all"},
 	UnknownSize:   {"unknown-size", Remark, "the device does not report the sizes of compiled programs (executables)"},
 	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }

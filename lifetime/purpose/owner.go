@@ -156,24 +156,34 @@ func (a *analysis) byAge(x, y int) int {
 // gradientModules returns the modules of the gradients of each size, in the order of the forward pass, of the backward pass that
 // makes most.
 func (a *analysis) gradientModules(sizeOf func(int64) int64) map[int64][]textID {
-	var best, made map[int64][]textID
-	most, count, pass := 0, 0, int32(-1)
-	for i := range a.s.Buffers {
-		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category != lifetime.Gradient || p.Phase != lifetime.Backward || b.Edge&lifetime.BeginUnseen != 0 {
-			continue
-		}
+	best, most, count, pass := int32(-1), 0, 0, int32(-1)
+	a.eachGradient(func(i int) {
 		if in := a.passOf(i); in != pass {
-			made, count, pass = map[int64][]textID{}, 0, in
+			count, pass = 0, in
 		}
-		size := sizeOf(b.Requested)
-		made[size] = append(made[size], p.Module)
 		if count++; count > most {
-			best, most = made, count
+			best, most = pass, count
 		}
-	}
-	for _, modules := range best {
+	})
+	made := map[int64][]textID{}
+	a.eachGradient(func(i int) {
+		if a.passOf(i) == best {
+			size := sizeOf(a.s.Buffers[i].Requested)
+			made[size] = append(made[size], a.out[i].Module)
+		}
+	})
+	for _, modules := range made {
 		slices.Reverse(modules)
 	}
-	return best
+	return made
+}
+
+// eachGradient calls take with the gradients that backward passes allocated, in order.
+func (a *analysis) eachGradient(take func(i int)) {
+	for i := range a.s.Buffers {
+		p := &a.out[i]
+		if p.Category == lifetime.Gradient && p.Phase == lifetime.Backward && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			take(i)
+		}
+	}
 }

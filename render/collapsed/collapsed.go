@@ -76,7 +76,9 @@ func frames(c *lifetime.Capture, row *lifetime.Row) string {
 		return clean(cmp.Or(site.Op, site.Instr, "[no stack recorded]"))
 	}
 	var names []string
-	for f := range c.FramesOf(site.Stack) {
+	calls, cut := c.Innermost(nil, site.Stack)
+	for _, id := range calls {
+		f := &c.Frames[id]
 		switch f.Kind {
 		case lifetime.Interpreter, lifetime.Plumbing, lifetime.Unwinder: // dozens on every stack of an "all" recording
 			continue
@@ -86,6 +88,9 @@ func frames(c *lifetime.Capture, row *lifetime.Row) string {
 		} else {
 			names = append(names, clean("[unknown function] ("+name+")"))
 		}
+	}
+	if cut {
+		names = append(names, lifetime.OuterCalls)
 	}
 	slices.Reverse(names)
 	return strings.Join(names, ";")

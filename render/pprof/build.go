@@ -260,7 +260,7 @@ func (b *builder) byPlace(to []uint64, id lifetime.SiteID) []uint64 {
 		}
 		to = append(to, b.location(name, p.Frame.File, int64(p.Frame.Line)))
 	}
-	return b.calls(to, frames[:min(len(frames), lifetime.MaxDepth)], len(frames) > lifetime.MaxDepth)
+	return b.calls(to, frames[:min(len(frames), b.capture.MaxDepth())], len(frames) > b.capture.MaxDepth())
 }
 
 // calls appends the locations of frames, and one for the calls that were cut off.

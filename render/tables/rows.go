@@ -197,9 +197,15 @@ func usedStacks(c *lifetime.Capture) []lifetime.StackID {
 func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 	return func(yield func(stackRow) bool) {
 		for _, id := range usedStacks(c) {
-			depth := -1
-			for f := range c.FramesOf(id) {
-				depth++
+			calls, cut := c.Innermost(nil, id)
+			if cut {
+				calls = append(calls, 0)
+			}
+			for depth, frame := range calls {
+				f := c.Frames[frame]
+				if frame == 0 {
+					f.Function = lifetime.OuterCalls
+				}
 				if !yield(stackRow{
 					uint32(id), int64(depth), Clean(f.Function), Clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),
 				}) {
