@@ -72,10 +72,10 @@ func serveMCP(c *cli.Context) error {
 	if ended := context.Cause(c.Context); ended != nil {
 		return ended
 	}
-	if errors.Is(err, io.EOF) {
-		return nil // the client ended
+	if err != nil && !errors.Is(err, io.EOF) { // the client ended
+		return inputError(fmt.Errorf("standard input: %w", err))
 	}
-	return err
+	return nil
 }
 
 // keepOpen is a writer that the protocol does not close.
