@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -296,6 +297,9 @@ func Marshal(v any, indent string) ([]byte, error) {
 func Escape(data []byte) []byte {
 	if bytes.Contains(data, []byte("##[")) {
 		data = bytes.ReplaceAll(data, []byte("##["), []byte(`#\u0023[`))
+	}
+	if !slices.ContainsFunc(data, func(c byte) bool { return c > '~' || c < ' ' && c != '\n' }) { // nearly all
+		return data
 	}
 	if !bytes.ContainsFunc(data, hidden) {
 		return data

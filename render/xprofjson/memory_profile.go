@@ -29,7 +29,7 @@ func WriteMemoryProfile(w io.Writer, c *lifetime.Capture) error {
 		return errors.New("this capture has no allocator reports: xprof.memory_profile needs an XProf capture (*.xplane.pb) of a program that " +
 			"allocates while it is profiled; TensorFlow on CPU reports with TF_CPU_ALLOCATOR_USE_BFC=1, JAX on CPU never reports")
 	}
-	s := &stream{w: bufio.NewWriter(w)}
+	s := &stream{w: bufio.NewWriter(w), html: true}
 	ids := slices.Sorted(maps.Keys(spaces))
 	s.text(`{"memoryProfilePerAllocator":{`)
 	for i, id := range ids {

@@ -2,6 +2,7 @@ package xprofjson
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -97,8 +98,10 @@ func (p *profile) summary() summaryJSON {
 
 // stream writes JSON piece by piece and keeps its first error.
 type stream struct {
-	w   *bufio.Writer
-	err error
+	w      *bufio.Writer
+	err    error
+	html   bool // escape characters of HTML
+	buffer bytes.Buffer
 }
 
 func (s *stream) text(t string) {
@@ -108,9 +111,13 @@ func (s *stream) text(t string) {
 }
 
 func (s *stream) value(v any) {
-	b, err := json.Marshal(v)
-	s.err = cmp.Or(s.err, err)
-	s.text(string(model.Escape(b)))
+	s.buffer.Reset()
+	e := json.NewEncoder(&s.buffer)
+	e.SetEscapeHTML(s.html)
+	s.err = cmp.Or(s.err, e.Encode(v))
+	if s.err == nil {
+		_, s.err = s.w.Write(bytes.TrimSuffix(model.Escape(s.buffer.Bytes()), []byte("\n")))
+	}
 }
 
 // streamList writes a member whose value is a list.

@@ -1,6 +1,8 @@
 package xprofjson
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/model"
 )
 
 // Selection names one memory space of one compiled program.
@@ -29,9 +30,10 @@ func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySp
 		return err
 	}
 	result := preprocessed{ModuleName: moduleName(spaces[0]), EntryComputationName: spaces[0].Entry}
+	v := &viewer{c: c}
 	memory := fmt.Sprintf("space%d", memorySpace)
 	if i := slices.IndexFunc(spaces, func(s *lifetime.Space) bool { return s.Memory == memory }); i >= 0 {
-		v := newViewer(c, spaces, spaces[i])
+		v = newViewer(c, spaces, spaces[i])
 		if v.s.Begin != -1 || v.s.End != int64(len(v.s.Marks)) || len(v.s.Buffers) != len(v.s.ValueIDs) {
 			return fmt.Errorf("%s was not read from a compiled program: its positions are not the events of a heap trace", v.s.ID())
 		}
@@ -40,11 +42,9 @@ func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySp
 		v.rows(&result, memorySpace == 0)
 		v.blocks(&result)
 	}
-	text, err := model.Marshal(&result, "")
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
+	s := &stream{w: bufio.NewWriterSize(w, 64<<10)}
+	v.write(s, &result)
+	return cmp.Or(s.err, s.w.Flush())
 }
 
 // spaces returns the memory spaces of the selected program.
@@ -102,6 +102,7 @@ type viewer struct {
 	members map[int64][]*lifetime.Value // of an allocation, by its index
 	whole   int64                       // bytes reserved for the whole program
 	peak    int64                       // position of the highest level of temporary buffers
+	calls   []byte                      // scratch
 }
 
 func newViewer(c *lifetime.Capture, spaces []*lifetime.Space, s *lifetime.Space) *viewer {
@@ -312,18 +313,16 @@ func (v *viewer) rows(out *preprocessed, withWhole bool) {
 			tiny = units.AddSat(tiny, value.Size)
 			continue
 		}
-		out.MaxHeap = append(out.MaxHeap, v.heapObject(value, len(out.MaxHeap)))
+		out.MaxHeap = append(out.MaxHeap, heapRow{len(out.MaxHeap), value, value.Size})
 	}
 	if tiny > 0 {
-		out.MaxHeap = append(out.MaxHeap, heapObject{
-			Numbered: len(out.MaxHeap), Label: fmt.Sprintf("small (<%d bytes)", small), LogicalBufferID: -1, LogicalBufferSizeMib: mib(tiny),
-		})
+		out.MaxHeap = append(out.MaxHeap, heapRow{len(out.MaxHeap), nil, tiny})
 	}
 	for i := range out.MaxHeap {
 		out.BySizeToMaxHeap = append(out.BySizeToMaxHeap, i)
 	}
 	slices.SortStableFunc(out.BySizeToMaxHeap, func(x, y int) int {
-		return cmp.Compare(out.MaxHeap[y].LogicalBufferSizeMib, out.MaxHeap[x].LogicalBufferSizeMib)
+		return cmp.Compare(mib(out.MaxHeap[y].bytes), mib(out.MaxHeap[x].bytes))
 	})
 	out.MaxHeapToBySize = make([]int, len(out.MaxHeap))
 	for place, i := range out.BySizeToMaxHeap {
@@ -332,12 +331,16 @@ func (v *viewer) rows(out *preprocessed, withWhole bool) {
 	}
 }
 
-func (v *viewer) heapObject(value *lifetime.Value, numbered int) heapObject {
+func (v *viewer) heapObject(r heapRow) heapObject {
+	value := r.value
+	if value == nil {
+		return heapObject{Numbered: r.number, Label: fmt.Sprintf("small (<%d bytes)", small), LogicalBufferID: -1, LogicalBufferSizeMib: mib(r.bytes)}
+	}
 	s := &v.c.Sites[value.Site]
 	name, _ := instruction(s)
 	shape, unpadded := v.shown(value.Site, value.Requested)
 	return heapObject{
-		Numbered: numbered, Label: fmt.Sprintf("%s: %s # %s", name, shape, s.Op), LogicalBufferID: value.ID,
+		Numbered: r.number, Label: name + ": " + shape + " # " + s.Op, LogicalBufferID: value.ID,
 		LogicalBufferSizeMib: mib(value.Size), UnpaddedShapeMib: mib(unpadded), InstructionName: s.Instr, ShapeString: shape,
 		TfOpName: s.Op, GroupName: category(v.regions[value.Allocation]), OpCode: s.Opcode, SourceInfo: v.sourceInfo(s),
 	}
@@ -349,11 +352,14 @@ func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
 	if leaf.File == "" {
 		return nil
 	}
-	var calls []string
+	calls := v.calls[:0]
 	for f := range v.c.FramesOf(s.Source) {
-		calls = append(calls, fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column))
+		calls = append(append(calls, f.File...), ':')
+		calls = append(strconv.AppendInt(calls, int64(f.Line), 10), ':')
+		calls = append(strconv.AppendInt(calls, int64(f.Column), 10), '\n')
 	}
-	return &sourceInfo{FileName: leaf.File, LineNumber: leaf.Line, StackFrame: strings.Join(calls, "\n")}
+	v.calls = calls
+	return &sourceInfo{FileName: leaf.File, LineNumber: leaf.Line, StackFrame: string(bytes.TrimSuffix(calls, []byte("\n")))}
 }
 
 // white is the color of the block of an allocation.
@@ -372,21 +378,27 @@ func (v *viewer) blocks(out *preprocessed) {
 		if indefinite(r) || len(members) == 0 {
 			continue
 		}
-		out.BufferBlocks = append(out.BufferBlocks, bufferBlock{
-			LogicalBufferID: -1, Name: category(r), Offset: offset, Size: r.Size, EndStep: v.s.End, Category: category(r), Color: white,
-		})
+		out.BufferBlocks = append(out.BufferBlocks, blockRow{r, nil, offset, white})
 		for _, m := range members {
-			s := &v.c.Sites[m.Site]
-			shape, unpadded := v.shown(m.Site, m.Requested)
-			out.BufferBlocks = append(out.BufferBlocks, bufferBlock{
-				LogicalBufferID: m.ID, Name: s.Instr, Offset: offset + uint64(m.Offset), Size: m.Size, StartStep: m.Begin, EndStep: m.End,
-				TfOpName: s.Op, Category: category(r), SourceInfo: v.sourceInfo(s), ShapeString: shape, UnpaddedSize: unpadded,
-				Color: colors[len(out.BufferBlocks)%len(colors)],
-			})
+			out.BufferBlocks = append(out.BufferBlocks, blockRow{r, m, offset, colors[len(out.BufferBlocks)%len(colors)]})
 		}
 		offset += uint64(r.Size)
 	}
 	if offset == 0 { // nothing to draw
 		out.BufferBlocks = nil
+	}
+}
+
+// block returns the rectangle of a row.
+func (v *viewer) block(row blockRow) bufferBlock {
+	r, m := row.region, row.value
+	if m == nil {
+		return bufferBlock{LogicalBufferID: -1, Name: category(r), Offset: row.offset, Size: r.Size, EndStep: v.s.End, Category: category(r), Color: row.color}
+	}
+	s := &v.c.Sites[m.Site]
+	shape, unpadded := v.shown(m.Site, m.Requested)
+	return bufferBlock{
+		LogicalBufferID: m.ID, Name: s.Instr, Offset: row.offset + uint64(m.Offset), Size: m.Size, StartStep: m.Begin, EndStep: m.End,
+		TfOpName: s.Op, Category: category(r), SourceInfo: v.sourceInfo(s), ShapeString: shape, UnpaddedSize: unpadded, Color: row.color,
 	}
 }

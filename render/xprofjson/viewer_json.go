@@ -1,11 +1,18 @@
 package xprofjson
 
+import (
+	"reflect"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
 // preprocessed is XProf's PreprocessResult. Fields with the default value are omitted, as in XProf's JSON.
 type preprocessed struct {
 	HeapSizes                     []float64         `json:"heapSizes,omitempty"`
 	UnpaddedHeapSizes             []float64         `json:"unpaddedHeapSizes,omitempty"`
-	MaxHeap                       []heapObject      `json:"maxHeap,omitempty"`
-	MaxHeapBySize                 []heapObject      `json:"maxHeapBySize,omitempty"`
+	MaxHeap                       []heapRow         `json:"maxHeap,omitempty"`
+	MaxHeapBySize                 []heapRow         `json:"maxHeapBySize,omitempty"`
 	LogicalBufferSpans            map[string]steps  `json:"logicalBufferSpans,omitempty"`
 	MaxHeapToBySize               []int             `json:"maxHeapToBySize,omitempty"`
 	BySizeToMaxHeap               []int             `json:"bySizeToMaxHeap,omitempty"`
@@ -21,7 +28,56 @@ type preprocessed struct {
 	TotalBufferAllocationMib      float64           `json:"totalBufferAllocationMib,omitempty"`
 	IndefiniteBufferAllocationMib float64           `json:"indefiniteBufferAllocationMib,omitempty"`
 	HloInstructionNames           []string          `json:"hloInstructionNames,omitempty"`
-	BufferBlocks                  []bufferBlock     `json:"bufferBlocks,omitempty"`
+	BufferBlocks                  []blockRow        `json:"bufferBlocks,omitempty"`
+}
+
+// heapRow and blockRow are what a heapObject and a bufferBlock are made of while they are written: there are as many as
+// values, each with a label and a stack.
+type (
+	heapRow struct {
+		number int
+		value  *lifetime.Value // nil: the row of small values
+		bytes  int64
+	}
+	blockRow struct {
+		region *lifetime.Region
+		value  *lifetime.Value // nil: the block of the allocation
+		offset uint64          // of the allocation
+		color  string
+	}
+)
+
+// write writes the result as one line, member by member. Lists are written element by element.
+func (v *viewer) write(s *stream, p *preprocessed) {
+	separator := "{"
+	value := reflect.ValueOf(p).Elem()
+	for i := range value.NumField() {
+		field := value.Field(i)
+		if field.IsZero() || (field.Kind() == reflect.Slice || field.Kind() == reflect.Map) && field.Len() == 0 { // omitempty
+			continue
+		}
+		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+		s.text(separator)
+		separator = ","
+		switch list := field.Interface().(type) {
+		case []heapRow:
+			streamList(s, name, list, func(r heapRow) any { return v.heapObject(r) })
+		case []blockRow:
+			streamList(s, name, list, func(r blockRow) any { return v.block(r) })
+		case []wholeAllocation:
+			streamList(s, name, list, func(a wholeAllocation) any { return a })
+		case []string:
+			streamList(s, name, list, func(text string) any { return text })
+		default:
+			s.value(name)
+			s.text(":")
+			s.value(list)
+		}
+	}
+	if separator == "{" {
+		s.text("{")
+	}
+	s.text("}\n")
 }
 
 type heapObject struct {
