@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/render"
 )
 
@@ -44,11 +45,77 @@ var shapes = map[string]func(n int) string{
 			return fmt.Sprintf("buffer +%d +%d 0x%x 512 512 site=1 edge=end-open", 1+i, n+10, 4096+512*i)
 		}, "\n")+"\n")
 	},
+	"native: a function that calls itself": func(n int) string {
+		return longNative(n, "frame 1 user \"f\" \"main.py\" 1\n"+repeated(n, func(i int) string {
+			return fmt.Sprintf("stack %d 1 caller=%d\nsite %d stack=%d op=\"\" module=\"\"\nbuffer +%d +%d 0x%x 512 512 site=%d edge=end-open",
+				i+1, i, i+1, i+1, 1+i, n+10, 4096+512*i, i+1)
+		}, "\n")+"\n")
+	},
+	"native: many call paths to one line": func(n int) string {
+		return longNative(n, "frame 1 user \"f\" \"main.py\" 1\n"+repeated(n, func(i int) string {
+			return fmt.Sprintf("frame %d user \"g\" \"main.py\" %d\nstack %d %d\nstack %d 1 caller=%d\nsite %d stack=%d op=\"\" module=\"\"\n"+
+				"buffer +%d +%d 0x%x 512 512 site=%d edge=end-open", i+2, i+2, 2*i+1, i+2, 2*i+2, 2*i+1, i+1, 2*i+2, 1+i, n+10, 4096+512*i, i+1)
+		}, "\n")+"\n")
+	},
+	"native: many operations": func(n int) string {
+		return longNative(n, repeated(n, func(i int) string {
+			return fmt.Sprintf("site %d stack=0 op=\"op%d\" module=\"\"\nbuffer +%d +%d 0x%x 512 512 site=%d edge=-", i+1, i, 1+i, n+5, 4096+512*i, i+1)
+		}, "\n")+"\n")
+	},
+	"native: many regions": func(n int) string {
+		return longNative(n, repeated(n, func(i int) string {
+			return fmt.Sprintf("region +%d +%d 0x%x 2097152 kind=\"small\" stream=0 pool=\"\" site=0 edge=end-open\nbuffer +%d +%d 0x%x 512 512 edge=end-open",
+				1+i, n+10, 4096*(i+1)*1024, 1+i, n+10, 4096*(i+1)*1024)
+		}, "\n")+"\n")
+	},
+	"native: marks inside marks": func(n int) string {
+		return longNative(n, repeated(n, func(i int) string {
+			return fmt.Sprintf("mark +%d +%d annotation site=0 requested=0 free=0 text=\"m%d\"\nbuffer +%d +%d 0x%x 512 512", i, 2*n-i, i, 1+i, n+5, 4096+512*i)
+		}, "\n")+"\n")
+	},
+	"snapshot: events of one stack": func(n int) string {
+		stack := pickletest.Share(stackOf(60, 0))
+		return allocationsOf(n, func(int) any { return stack })
+	},
+	"snapshot: a stack for each event": func(n int) string {
+		return allocationsOf(n, func(i int) any { return stackOf(10, i) })
+	},
+	"snapshot: live blocks": func(n int) string {
+		blocks := pickletest.List{}
+		for i := range n {
+			blocks = append(blocks, pickletest.Dict{"address", 1<<40 + 512*i, "size", 512, "requested_size", 500, "state", "active_allocated", "frames", stackOf(5, i%50)})
+		}
+		segment := pickletest.Dict{"device", 0, "address", 1 << 40, "total_size", 512 * n, "stream", 0, "segment_type", "large", "blocks", blocks}
+		return string(pickletest.Pickle(pickletest.Dict{"segments", pickletest.List{segment}, "device_traces", pickletest.List{pickletest.List{}}}))
+	},
+	"log: many failures": func(n int) string {
+		return repeated(n, func(i int) string {
+			return fmt.Sprintf("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %d.00 MiB. GPU 0 has a total capacity of 39.39 GiB of which %d.00 MiB is free.", 100+i, i)
+		}, "\n") + "\n"
+	},
 	"native: many devices": func(n int) string {
 		return "memlane native 2\nsource format=\"f\" producer=\"p\"\n" + repeated(n, func(i int) string {
 			return fmt.Sprintf("space source=0 device=\"cuda:%d\" axis=\"time\" begin=0 end=+100 facts=\"history\"\nbuffer +1 +9 0x200 512 512", i)
 		}, "\n") + "\n"
 	},
+}
+
+// allocationsOf returns a snapshot of n allocations.
+func allocationsOf(n int, frames func(i int) any) string {
+	events := pickletest.List{}
+	for i := range n {
+		events = append(events, pickletest.Dict{"action", "alloc", "addr", 1<<40 + 512*i, "size", 512, "stream", 0, "time_us", 10 * i, "frames", frames(i)})
+	}
+	return string(pickletest.Pickle(pickletest.Dict{"segments", pickletest.List{}, "device_traces", pickletest.List{events}}))
+}
+
+// stackOf returns the frames of a snapshot's stack; the innermost one is of a line.
+func stackOf(depth, line int) pickletest.List {
+	frames := pickletest.List{}
+	for i := range depth {
+		frames = append(frames, pickletest.Dict{"filename", "main.py", "line", line * max(1-i, 0), "name", fmt.Sprint("f", i)})
+	}
+	return frames
 }
 
 // longNative is nativeOf with room for n buffers.
@@ -112,7 +179,7 @@ func TestGrowth(t *testing.T) {
 					}
 					before := allocatedBytes()
 					stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
-					if status != 0 && status != statusNothing {
+					if status != 0 && status != statusNothing && !strings.Contains(stderr, "no buffers") { // of logs
 						t.Fatalf("%s: memlane %s: status %d: %s", name, command, status, stderr)
 					}
 					written[i], taken[i] = float64(len(stdout)), float64(allocatedBytes()-before)
