@@ -163,34 +163,59 @@ def test_callback(name: str, tmp_path: Path) -> None:
 
 
 PLUGIN = """
-import pytest, torch
+import unittest, pytest, torch
 keep, cache = [], {}
+mark = pytest.mark.limit_gpu_leaks
 def activations(): return torch.empty(1 << 20, device="cuda")
-@pytest.mark.limit_gpu_leaks("1 MiB")
+@mark("1 MiB")
 def test_leaks():
     keep.append(activations())
     torch.empty(1 << 20, device="cuda")
-@pytest.mark.limit_gpu_leaks("1 MiB")
-def test_cache():
-    cache.setdefault("x", torch.empty(1 << 22, device="cuda"))
+@mark("1 MiB")
+def test_leaks_and_nothing_else(): keep.append(activations())
+@mark("1 MiB")
+def test_leaks_at_each_third():
     torch.empty(1 << 20, device="cuda")
-@pytest.mark.limit_gpu_leaks("1 GiB")
-def test_below():
-    keep.append(activations())
-@pytest.mark.limit_gpu_leaks("1 MiB")
+    cache["n"] = cache.get("n", 0) + 1
+    if cache["n"] % 3 == 0: keep.append(activations())
+@mark("1 MiB")
+def test_fills_a_cache():
+    if len(cache) < 8: cache[len(cache)] = activations()
+    torch.empty(1 << 20, device="cuda")
+@mark("1 MiB")
+def test_leaves_garbage():
+    cycle = [activations()]
+    cycle.append(cycle)
+@mark("1 GiB")
+def test_below(): keep.append(activations())
+@mark("1 MiB")
 def test_fails(): assert False, "its own reason"
-@pytest.mark.limit_gpu_leaks("nonsense")
+@mark("nonsense")
 def test_not_a_size(): pass
+@mark("1 MiB")
+async def test_async(): keep.append(activations())
+class TestUnit(unittest.TestCase):
+    @mark("1 MiB")
+    def test_method(self): keep.append(activations())
 """
 
 
 @needs_torch
 def test_plugin(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PLUGIN)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=2, failed=3)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rf")
+    failed = ["test_leaks ", "test_leaks_and_nothing_else", "test_leaks_at_each_third", "test_fails", "test_not_a_size", "test_async"]
+    result.assert_outcomes(passed=3, failed=len(failed), errors=1)
+    for name in failed:
+        result.stdout.fnmatch_lines([f"FAILED *::{name}*"])
     result.stdout.fnmatch_lines(
-        ["*more than 1,048,576 B leak at activations (*: 83,886,080 B", "*20 buffers (80.0 MiB) were never freed*", "*its own reason*", "*'nonsense' is not a size*"]
+        [
+            "more than 1,048,576 B leak at activations (*: 83,886,080 B",
+            "*20 buffers (80.0 MiB) were never freed*",
+            "*its own reason*",
+            "*'nonsense' is not a size*",
+            "async def functions are not natively supported*",  # pytest's own message
+        ]
     )
 
 

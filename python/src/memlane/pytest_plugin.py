@@ -6,11 +6,15 @@ first run keeps, is no failure: only a call site whose memory still grows in the
 
 from __future__ import annotations
 
+import gc
+import inspect
 import re
 import sys
+import unittest
 import warnings
-from typing import Any, Generator
+from typing import Any, Callable, Generator
 
+import memlane
 import pytest
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -43,45 +47,64 @@ def _arguments(limit: str | int, repeat: int = 20) -> tuple[int, int]:
     return size(limit), repeat
 
 
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, None]:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("limit_gpu_leaks") and issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
+        pytest.fail("limit_gpu_leaks: methods of unittest.TestCase cannot be repeated; write a function or a plain class", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     mark = pyfuncitem.get_closest_marker("limit_gpu_leaks")
     if mark is None:
-        yield
-        return
+        return (yield)
     limit, repeat = _arguments(*mark.args, **mark.kwargs)
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         warnings.warn(pytest.PytestWarning(f"limit_gpu_leaks: {pyfuncitem.name} was not checked: PyTorch sees no GPU"), stacklevel=1)
-        yield
-        return
-    from memlane import record
-
+        return (yield)
     folder = pyfuncitem.config._tmp_path_factory.mktemp("memlane", numbered=True)  # type: ignore[attr-defined]
     body = pyfuncitem.obj
-
-    def repeated(*args: Any, **kwargs: Any) -> None:
-        for _ in range(repeat):
-            body(*args, **kwargs)
-
-    pyfuncitem.obj = repeated
-    recorder = record(folder, framework="torch", on_signal=None).start()
+    pyfuncitem.obj = _repeated(body, repeat, torch.profiler.record_function)
+    gc.collect()
+    gc.freeze()  # so that collections between runs look only at what the runs made
+    recorder = memlane.record(folder, framework="torch", on_signal=None).start()
     try:
-        outcome = yield
+        result = yield
     finally:
+        gc.unfreeze()
         pyfuncitem.obj = body
         capture = recorder.stop()
-    if outcome.excinfo is None and capture is not None:
-        failure = _judge(capture, limit)
-        if failure:
-            outcome.force_exception(GPULeak(failure))
+    assert capture is not None
+    failure = _judge(capture, limit)
+    if failure:
+        raise GPULeak(failure)
+    return result
+
+
+def _repeated(body: Callable[..., Any], repeat: int, named: Callable[[str], Any]) -> Callable[..., Any]:
+    """Returns a body that runs body repeat times. From PyTorch 2.8 on, the capture has the runs as steps.
+
+    Garbage is collected after each run: when Python would do so depends on what else runs in this process.
+    """
+
+    def repeated(*args: Any, **kwargs: Any) -> None:
+        for run in range(repeat):
+            with named(f"ProfilerStep#{run}"):
+                body(*args, **kwargs)
+                gc.collect()
+
+    async def repeated_async(*args: Any, **kwargs: Any) -> None:
+        for run in range(repeat):
+            with named(f"ProfilerStep#{run}"):
+                await body(*args, **kwargs)
+                gc.collect()
+
+    return repeated_async if inspect.iscoroutinefunction(body) else repeated
 
 
 def _judge(path: str, limit: int) -> str | None:
     """Returns the text of the call sites that leak more than limit bytes; None if none does."""
-    from memlane import open as open_capture
-
-    capture = open_capture(path)
+    capture = memlane.open(path)
     over = [f for f in capture.leaks() if f["leak"] and f["bytes"] > limit]
     if not over:
         return None
@@ -89,8 +112,9 @@ def _judge(path: str, limit: int) -> str | None:
     return f"more than {limit:,} B leak at {sites}\n\n{capture.text('leaks')}"
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    outcome = yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, GPULeak):
-        outcome.get_result().longrepr = str(call.excinfo.value)  # memlane's text, without a traceback of this plugin
+        report.longrepr = str(call.excinfo.value)  # memlane's text, without a traceback of this plugin
+    return report
