@@ -1,5 +1,6 @@
 """The installed package on the captures of testdata. .ci/python runs it in a fresh environment with the wheel."""
 
+import doctest
 import json
 import os
 import re
@@ -121,10 +122,15 @@ def test_notebook() -> None:
     assert set(notebook.cells[3].outputs[0].data) == {"text/html", "image/svg+xml", "text/plain"}
 
 
-def test_readme() -> None:
-    """The Python of both READMEs, with a recording that the test replaces by a shipped capture."""
+def test_manual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of both pages, with a recording that the test replaces by a shipped capture."""
+    monkeypatch.chdir(ROOT)
     for page in (ROOT / "python/README.md", ROOT / "docs/manual/python.md"):
         for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+            if code.startswith(">>>"):
+                session = doctest.DocTestParser().get_doctest(code, {}, page.name, str(page), 0)
+                assert doctest.DocTestRunner().run(session).failed == 0
+                continue
             compile(code, str(page), "exec")
             after = code.partition('capture = memlane.open("out/rank0.pickle")\n')[2]
             if after:

@@ -92,6 +92,20 @@ def test_written_at_exit_without_with(tmp_path: Path) -> None:
 
 
 @needs_torch
+def test_the_error_of_the_program_remains(tmp_path: Path) -> None:
+    program = TRAIN + "with memlane.record('out'):\n    os.rmdir('out'); open('out', 'w').close(); raise ValueError('mine')\n"
+    done = run(tmp_path, program)
+    assert done.returncode == 1 and "memlane: no capture written: " in done.stderr and done.stderr.endswith("ValueError: mine\n")
+
+
+@needs_torch
+def test_a_fork_writes_nothing(tmp_path: Path) -> None:
+    fork = "memlane.record('out').start()\nif not os.fork(): sys.exit(0)\nos.wait(); print(os.listdir('out'))\n"
+    done = run(tmp_path, TRAIN + fork)
+    assert done.stdout == "[]\n" and (tmp_path / "out/rank0.pickle").exists(), done.stderr
+
+
+@needs_torch
 def test_two_recorders_are_refused(tmp_path: Path) -> None:
     done = run(tmp_path, TRAIN + "with memlane.record('a'):\n    memlane.record('b').start()\n")
     assert "another recorder uses PyTorch's history" in done.stderr
@@ -112,6 +126,21 @@ with memlane.record("out") as r:
         (peak,) = memlane.open(tmp_path / f"out/{name}.prof").peak(by="function")
         assert [r["bytes"] for r in peak["rows"] if r["site"]["name"] == "make (program.py)"] == [4 << 20]
     assert list((tmp_path / "out/rank0_trace").rglob("*.xplane.pb"))
+
+
+@needs_jax
+def test_jax_out_of_memory(tmp_path: Path) -> None:
+    program = """
+import jax.numpy as jnp, memlane
+def work():
+    kept = jnp.ones(1 << 18)
+    return jnp.ones(1 << 57)
+with memlane.record("out"): work()
+"""
+    done = run(tmp_path, program, JAX_PLATFORMS="cpu")
+    assert "RESOURCE_EXHAUSTED" in done.stderr and "memlane: wrote out/rank0_oom.prof" in done.stderr
+    (peak,) = memlane.open(tmp_path / "out/rank0_oom.prof").peak(by="function")
+    assert (peak["rows"][0]["site"]["name"], peak["rows"][0]["bytes"] >> 20) == ("work (program.py)", 1)  # what work held when it failed
 
 
 MODEL = """
