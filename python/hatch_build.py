@@ -69,7 +69,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         program = ROOT / "build" / "python" / f"{system}_{machine}" / name
         program.parent.mkdir(parents=True, exist_ok=True)
         env = dict(os.environ, GOOS=system, GOARCH=machine, **FIXED)
-        command = ["go", "build", "-trimpath", "-ldflags", "-s -w", "-o", str(program), "./cmd/memlane"]
+        command = ["go", "build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w", "-o", str(program), "./cmd/memlane"]
         subprocess.run(command, cwd=ROOT, env=env, check=True)
         program.chmod(0o755)
         build_data["pure_python"] = False

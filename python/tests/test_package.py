@@ -147,6 +147,13 @@ def test_wheel_holds_what_it_needs() -> None:
     assert not [n for n in names if "test" in Path(n).name and not n.startswith("memlane/pytest_plugin") and "/licenses/" not in n]
 
 
+@pytest.mark.skipif("MEMLANE_WHEEL" not in os.environ, reason="MEMLANE_WHEEL names the wheel that is tested")
+@pytest.mark.skipif(not (ROOT / ".git").is_dir(), reason="Go records no commit in a linked worktree")
+def test_program_knows_its_commit() -> None:
+    commit = command("git", "rev-parse", "HEAD").stdout[:12]
+    assert commit and commit in command(sys.executable, "-m", "memlane", "version").stdout
+
+
 def test_nothing_is_imported_until_it_is_used() -> None:
     code = "import sys, memlane; print([m for m in ('torch', 'jax', 'pandas', 'pyarrow', 'IPython', 'pytest', 'transformers') if m in sys.modules])"
     assert command(sys.executable, "-c", code).stdout == "[]\n"
