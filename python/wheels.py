@@ -42,8 +42,10 @@ def main() -> None:
     for platform in platforms:
         command = [python, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
         env = dict(os.environ, MEMLANE_PLATFORM=platform)
-        built = subprocess.run(command, cwd=HERE, env=env, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout.split()[-1]
-        wheel = out / Path(built).name
+        built = subprocess.run(command, cwd=HERE, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if built.returncode:
+            sys.exit(f"{platform}:\n{built.stdout}")
+        wheel = out / Path(built.stdout.split()[-1]).name
         content = wheel.read_bytes()
         print(f"{hashlib.sha256(content).hexdigest()}  {len(content) / 1e6:5.2f} MB  {wheel.name}", flush=True)
 
