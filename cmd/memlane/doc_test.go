@@ -22,13 +22,13 @@ import (
 // manualFolder contains the pages of the manual.
 const manualFolder = "../../docs/manual"
 
-// markdown returns the names of the README and the pages of the manual.
+// markdown returns the names of the README, the skill for agents and the pages of the manual.
 func markdown(t *testing.T) []string {
 	pages, err := filepath.Glob(manualFolder + "/*.md")
 	if err != nil || len(pages) < 15 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
-	return append([]string{"../../README.md"}, pages...)
+	return append([]string{"../../README.md", "../../docs/skill/memlane/SKILL.md"}, pages...)
 }
 
 // block is a fenced block of a page.
