@@ -199,7 +199,7 @@ var groups = []group{
 			always(lifetime.Gradient, func(v *view) bool {
 				return v.freedByHook() && v.sizes != nil && v.sizes.parametersOf[v.b.Requested] > 0
 			})},
-		{"used_in_hook", lifetime.FromLifetime, 0.8, "a hook of the backward pass, or a backward function of the program, allocated it", "",
+		{"used_in_hook", lifetime.FromLifetime, 0.5, "a hook of the backward pass, or a backward function of the program, allocated it", "",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.inHook() && !v.outlives })},
 		{"used_by_hook", lifetime.FromLifetime, 0.5, "a hook freed it in the backward pass", "",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.freedByHook() })},

@@ -3,6 +3,7 @@ package purpose_test
 import (
 	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -18,15 +19,20 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-const meaning = "../../testdata/meaning"
+var meaning = "../../testdata/meaning"
+
+func init() {
+	flag.StringVar(&meaning, "meaning", meaning, "the folder with captures and truths that TestTruth reads")
+}
 
 // truth is what the program of a capture knew about each buffer. testdata/README.md has its origin.
 type truth struct {
 	Program, Stacks, Window string
-	PeakEvent               int64             `json:"peak_event"`
-	Rows                    []row             `json:"rows"`
-	Columns                 []any             `json:"columns"`
-	Modules                 map[string]string `json:"chrome_modules"` // path -> name in the trace
+	PeakEvent               int64               `json:"peak_event"`
+	Rows                    []row               `json:"-"`
+	Columns                 []string            `json:"columns"`
+	Cells                   [][]json.RawMessage `json:"rows"`
+	Modules                 map[string]string   `json:"chrome_modules"` // path -> name in the trace
 }
 
 // row is one buffer.
@@ -39,8 +45,23 @@ type row struct {
 	roles                   []string
 }
 
-func (r *row) UnmarshalJSON(data []byte) error {
-	return json.Unmarshal(data, &[]any{&r.alloc, &r.addr, &r.size, &r.free, &r.category, &r.phase, &r.module, &r.roles})
+// read sets the rows from cells.
+func (t *truth) read() error {
+	for _, cells := range t.Cells {
+		var r row
+		fields := map[string]any{
+			"alloc": &r.alloc, "addr": &r.addr, "size": &r.size, "free": &r.free, "category": &r.category, "phase": &r.phase, "module": &r.module, "roles": &r.roles,
+		}
+		for i, name := range t.Columns {
+			if field := fields[name]; field != nil {
+				if err := json.Unmarshal(cells[i], field); err != nil {
+					return err
+				}
+			}
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return nil
 }
 
 // atPeak reports whether the buffer was alive at the peak of the requested bytes.
@@ -62,6 +83,9 @@ func readTruth(t *testing.T, name string) truth {
 	defer plain.Close()
 	var all truth
 	if err := json.NewDecoder(plain).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	if err := all.read(); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -230,7 +254,7 @@ func TestUnknown(t *testing.T) {
 // TestTruth compares the answers about snapshots with what their programs knew.
 func TestTruth(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(meaning, "*.pickle.zst"))
-	if err != nil || len(files) < 20 {
+	if err != nil || len(files) == 0 {
 		t.Fatalf("%d captures: %v", len(files), err)
 	}
 	total := newTable()
@@ -268,7 +292,7 @@ func (t *table) check(tb testing.TB) {
 		}
 	}
 	for confidence, got := range t.steps {
-		if share := float64(got.rightBytes) / float64(got.bytes); share < float64(confidence)-0.05 {
+		if share := float64(got.rightBytes) / float64(got.bytes); share < float64(confidence)-0.05 && got.bytes >= 1<<20 {
 			tb.Errorf("%.3f of the bytes with confidence %.2f have the right category", share, confidence)
 		}
 	}
