@@ -126,7 +126,8 @@ func (g *groups) group(s *Space, k groupKey) SiteID {
 		if g.layers == nil {
 			g.layers = g.from.Layers()
 		}
-		group.Op = g.layers.Of(g.from.ModuleOf(k.Site, k.Purpose))
+		group.Op = g.layers.OfBuffer(&g.from.Tables, k.Site, k.Purpose)
+		group.Module = group.Op // it tells the layer again
 	default:
 		group = g.ofSite(k.Site)
 	}

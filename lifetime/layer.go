@@ -26,7 +26,7 @@ func (t *Tables) Layers() *Layers {
 		}
 	}
 	for i := range t.Sites {
-		if module := t.ModuleOf(SiteID(i), 0); module != "" {
+		if module := t.ModuleOf(SiteID(i), 0); module != "" && t.Sites[i].Instr == "" {
 			add(module)
 			parts, _ := splitModule(module)
 			last := parts[len(parts)-1]
@@ -47,6 +47,30 @@ func (t *Tables) Layers() *Layers {
 
 // number is the number of a module in a name: Block_3, layers[3].
 var number = regexp.MustCompile(`\d+\]?$`)
+
+// key is a name in the path of an argument in the tree of a JAX program: params['layers_0']['mlp']['kernel'].
+// (jax/_src/tree_util.py, keystr)
+var key = regexp.MustCompile(`\['([^']+)'\]|\.(\w+)`)
+
+// OfBuffer returns the layer of a buffer. In compiled programs it is that of the scope without transformations, such as jvp, and of
+// arguments that of their path: the name of the weight is its last part.
+func (l *Layers) OfBuffer(t *Tables, site SiteID, purpose PurposeID) string {
+	s := &t.Sites[site]
+	if s.Instr == "" {
+		return l.Of(t.ModuleOf(site, purpose))
+	}
+	if module := t.Purpose(purpose).Module; module != "" {
+		return l.Of(module)
+	}
+	var path []string
+	for _, m := range key.FindAllStringSubmatch(s.Op, -1) {
+		path = append(path, m[1]+m[2])
+	}
+	for len(path) > 0 && path[0] == "params" {
+		path = path[1:]
+	}
+	return l.Of(strings.Join(path[:max(len(path)-1, 0)], "/"))
+}
 
 // Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there
 // is none, LayerOf.

@@ -49,3 +49,23 @@ func TestLayers(t *testing.T) {
 		}
 	}
 }
+
+// TestLayersOfPrograms: the layer of an operation is that of its scope, that of an argument is in its path.
+func TestLayersOfPrograms(t *testing.T) {
+	c := lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1)}
+	c.Sites = []lifetime.Site{
+		{}, {Instr: "fusion.1", Op: "jit(step)/transpose(jvp(Model))/layers_1/dot"}, {Instr: "p.1", Op: "params['params']['layers_1']['mlp']['kernel']"},
+		{Instr: "p.2", Op: "state.params['layers_0']['bias']"}, {Instr: "p.3", Op: "x"}, {Instr: "p.4", Op: "params['head']['kernel']"},
+	}
+	c.Purposes = []lifetime.Purpose{{}, {Module: "Model/layers_1"}}
+	layers := c.Layers()
+	for site, want := range []string{1: "Model/layers_1", 2: "layers_1", 3: "layers_0", 4: "", 5: ""} {
+		purpose := lifetime.PurposeID(0)
+		if site == 1 {
+			purpose = 1
+		}
+		if got := layers.OfBuffer(&c, lifetime.SiteID(site), purpose); site > 0 && got != want {
+			t.Errorf("%s: layer %q, want %q", c.Sites[site].Op, got, want)
+		}
+	}
+}

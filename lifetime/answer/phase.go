@@ -40,7 +40,7 @@ func layersOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []
 	}
 	layers := t.Layers()
 	of := map[string][]lifetime.Row{}
-	layer := func(r *lifetime.Row) string { return layers.Of(t.ModuleOf(r.Site, r.Purpose)) }
+	layer := func(r *lifetime.Row) string { return layers.OfBuffer(t, r.Site, r.Purpose) }
 	for i := range rows {
 		name := cmp.Or(layer(&rows[i]), lifetime.UnknownCategory.String())
 		of[name] = append(of[name], rows[i])

@@ -46,7 +46,8 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		in = ""
 	}
 	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, k.When)
-	if k.Program != nil {
+	byLayer := by == string(lifetime.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
+	if k.Program != nil && !byLayer {
 		p.instructions(k)
 		return
 	}
@@ -56,7 +57,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
 		}
 	}
-	if by == string(lifetime.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0 {
+	if byLayer {
 		p.layers(k)
 		return
 	}
