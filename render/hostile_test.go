@@ -40,7 +40,7 @@ var drawn = map[string][]string{
 	"g":       {"class", "fill", "fill-opacity", "shape-rendering"},
 	"path":    {"class", "fill", "fill-opacity", "shape-rendering", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "d"},
 	"circle":  {"class", "fill", "fill-opacity", "shape-rendering", "r", "cx", "cy"},
-	"text":    {"class", "text-anchor", "font-size", "font-weight", "x", "y", "transform"},
+	"text":    {"class", "stroke", "text-anchor", "font-size", "font-weight", "x", "y", "transform"},
 	"tspan":   {"class"},
 }
 

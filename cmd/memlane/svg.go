@@ -38,8 +38,8 @@ func svgCommand() *cli.Command {
 			"of the memory in use (stacked by --color category), requested, reserved and\n" +
 			"free, and of the fragmentation of the free memory. --view peak draws the peak\n" +
 			"by buffer.\n\n" +
-			"--axis event gives each event the same width, so that a failure right after the\n" +
-			"start or at the end is visible.\n\n" +
+			"--axis event gives each event the same width. It is the default if half of the\n" +
+			"events take place in a twentieth of the time.\n\n" +
 			"Of several memory IDs, the one with the highest peak is drawn. Compiled\n" +
 			"programs are drawn if they are selected or if there is nothing else. Several\n" +
 			"captures are drawn as usage, side by side on one scale of bytes. If the name\n" +
@@ -58,7 +58,7 @@ func svgCommand() *cli.Command {
 			choiceFlag("view", "blocks", "VIEW", views),
 			choiceFlag("layout", "stacked", "LAYOUT", layouts),
 			colorFlag(),
-			choiceFlag("axis", "time", "AXIS", axes),
+			axisFlag(),
 			choiceFlag("theme", "auto", "THEME", themes),
 			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels, `N` from 480 to 4096"},
 			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels, `N` from 240 to 4096 (default: as the view needs)"},
@@ -135,7 +135,7 @@ const mostPixels = 4096
 func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, spaces []*lifetime.Space, maxBlocks int) error {
 	o := chartOptions(c)
 	of := s // what is known of the space, on its own axis
-	if axes[c.String("axis")].byEvent {
+	if axes[c.String("axis")].byEvent || !c.IsSet("axis") && answer.Crowded(s) {
 		s = s.ByEvent()
 	}
 	view := c.String("view")
@@ -157,6 +157,12 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 		Layout: layouts[c.String("layout")], Color: colorOf(c, capture, of), Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(found), Others: othersOf(of, spaces),
 	})
+}
+
+// axisFlag returns --axis.
+func axisFlag() cli.Flag {
+	words := wordsOf(axes)
+	return oneOf(&cli.StringFlag{Name: "axis", Value: "time", DefaultText: "by what is recorded", Usage: "`AXIS`: " + orList(words)}, words...)
 }
 
 // othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with too

@@ -1,6 +1,9 @@
 package answer
 
 import (
+	"math/bits"
+	"slices"
+
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
@@ -23,4 +26,30 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 		}
 	}
 	return all > 0 && known >= all/2 && most < all/10*9
+}
+
+// Crowded reports whether an axis of time says little: half of the allocations and frees of a space take place in a twentieth
+// of its window or less, because the program set up for long or failed within an instant. Pictures are by event then.
+func Crowded(s *lifetime.Space) bool {
+	length := uint64(s.End) - uint64(s.Begin)
+	events := 2 * len(s.Buffers)
+	parts := min(uint64(events)/4, 200)
+	if s.Axis != lifetime.Time || length == 0 || parts < 20 {
+		return false
+	}
+	counts, all := make([]int, parts), 0
+	for change := range s.Changes() {
+		if change.T > s.Begin {
+			hi, lo := bits.Mul64(uint64(change.T)-uint64(s.Begin), parts)
+			part, _ := bits.Div64(hi, lo, length)
+			counts[min(part, parts-1)]++
+			all++
+		}
+	}
+	slices.Sort(counts)
+	fullest := 0
+	for _, n := range counts[parts-parts/20:] {
+		fullest += n
+	}
+	return all > 0 && fullest >= all/2
 }

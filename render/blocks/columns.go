@@ -9,9 +9,9 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// columnWidth is the width of a column in tenths of a pixel. Half a pixel of the page is
-// one pixel of a high-density screen.
-const columnWidth = 5
+// columnWidth is the width of a column in tenths of a pixel. Browsers may leave out narrower
+// shapes without anti-aliasing, and a peak with them.
+const columnWidth = 10
 
 // mostBytes is the maximum number of bytes in use, so that no sum overflows.
 const mostBytes = 1 << 60

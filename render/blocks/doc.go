@@ -13,7 +13,7 @@
 //   - [Address] puts a buffer at its address, on the regions that the allocator
 //     reserved. Holes between buffers are fragmentation.
 //
-// Each column of the stacked layout is half a pixel wide. It shows the time of that
+// Each column of the stacked layout is a pixel wide. It shows the time of that
 // column at which most bytes are alive, so the peak is never lost and the upper edge
 // is exact to a tenth of a pixel. This also limits the work: the number of blocks in a
 // column depends on the height of the picture, not on the number of buffers.

@@ -35,6 +35,9 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.
 		}
 		for _, word := range words {
 			text := canvas.Text{S: canvas.Clean(word), Role: canvas.On(c.look), Halo: c.look.Hatched}
+			if !c.look.Hatched && c.look.Role == canvas.Data {
+				text.Over = c.look.RGB // hides edges of blocks
+			}
 			if spot, ok := p.onTop(text, all[k]); ok {
 				names = append(names, spot)
 				break
@@ -97,9 +100,9 @@ func (p *picture) profileOf(l *layout, sh shape) profile {
 }
 
 // widest returns the place of the given width where a profile is highest: its first column and its edges there. It tries
-// every second pixel.
+// every second column.
 func (f *profile) widest(columns int) (at int, lo, hi point) {
-	for k := 0; k+columns <= len(f.lo); k += 4 {
+	for k := 0; k+columns <= len(f.lo); k += 2 {
 		if f.hi[k]-f.lo[k] < nameHeight {
 			continue
 		}

@@ -105,6 +105,7 @@ type Text struct {
 	Bold   bool
 	Turned bool // reads upwards
 	Halo   bool // with the page's colour around it, to be readable on shapes
+	Over   RGB  // with this colour around it, that of the shape below; 0 = none
 	S      string
 	Aside  string // dimmed text after S
 }

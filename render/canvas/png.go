@@ -218,13 +218,21 @@ func (c *raster) Text(t Text) {
 		x -= width
 	}
 	at := fixed.Point26_6{X: x, Y: fixed.Int26_6(int(t.Y) * dots * 64 / 10)}
-	if t.Halo {
+	around := Look{Role: Background}
+	if t.Over != 0 {
+		around = Look{RGB: t.Over}
+	}
+	if t.Halo || t.Over != 0 {
 		for _, d := range [][2]int{{-3, 0}, {3, 0}, {0, -3}, {0, 3}, {-2, -2}, {2, -2}, {-2, 2}, {2, 2}} {
-			c.words(face, at.Add(fixed.P(d[0], d[1])), Background, s+aside)
+			c.words(face, at.Add(fixed.P(d[0], d[1])), around, s+aside)
 		}
 	}
-	at = c.words(face, at, t.Role, s)
-	c.words(face, at, Dim, aside)
+	role := t.Role
+	if role == Data {
+		role = Foreground
+	}
+	at = c.words(face, at, Look{Role: role}, s)
+	c.words(face, at, Look{Role: Dim}, aside)
 }
 
 // turned writes a text on a separate page and draws it turned.
@@ -249,11 +257,8 @@ func (u upwards) Bounds() image.Rectangle {
 func (u upwards) At(x, y int) color.Color { return u.line.At(u.line.Rect.Dx()-1-y, x) }
 
 // words draws s and returns its end.
-func (c *raster) words(face font.Face, at fixed.Point26_6, r Role, s string) fixed.Point26_6 {
-	if r == Data {
-		r = Foreground
-	}
-	d := font.Drawer{Dst: c.img, Src: image.NewUniform(c.color(Look{Role: r})), Face: face, Dot: at}
+func (c *raster) words(face font.Face, at fixed.Point26_6, l Look, s string) fixed.Point26_6 {
+	d := font.Drawer{Dst: c.img, Src: image.NewUniform(c.color(l)), Face: face, Dot: at}
 	d.DrawString(s)
 	return d.Dot
 }

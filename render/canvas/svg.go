@@ -148,11 +148,17 @@ func (c *svg) Text(t Text) {
 	if t.Role != Data && t.Role != Foreground {
 		class = " " + roles[t.Role].name
 	}
-	if t.Halo {
+	switch {
+	case t.Halo:
 		class += " halo"
+	case t.Over != 0:
+		class += " over"
 	}
 	if class != "" {
 		c.str(` class="`, class[1:], `"`)
+	}
+	if t.Over != 0 {
+		c.str(` stroke="`, t.Over.String(), `"`)
 	}
 	c.str([...]string{"", ` text-anchor="middle"`, ` text-anchor="end"`}[t.Anchor])
 	if t.Size != 0 && t.Size != TextSize {
