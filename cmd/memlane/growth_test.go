@@ -154,8 +154,14 @@ var growing = map[string][]string{
 	"native: many buffers with one long name":  {"export --to csv", "export --to perfetto.json"},
 }
 
+// The most bytes of output and of allocated memory for each byte by which a capture grows. peak --json has the whole stack of
+// each call site, a report as a page a few pictures of each device.
+const mostWritten, mostTaken = 150, 1500
+
+var costly = map[string][]string{"native: many devices": {"report --format html"}}
+
 // TestGrowth checks that neither output nor memory grows faster than a capture, except those
-// in growing.
+// in growing, and by how much.
 func TestGrowth(t *testing.T) {
 	commands := []string{"info", "info --json", "leaks", "leaks --json", "peak --json", "report", "report --json", "report --format markdown", "report --format html",
 		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "diff FILE", "diff --json FILE"}
@@ -200,6 +206,10 @@ func TestGrowth(t *testing.T) {
 				for i := range taken {
 					taken[i] = min(taken[i], again[i])
 				}
+			}
+			longer := float64(len(contents[2]) - len(contents[1]))
+			if w, m := (written[2]-written[1])/longer, (taken[2]-taken[1])/longer; !want && !slices.Contains(costly[name], command) && (w > mostWritten || m > mostTaken) {
+				t.Errorf("%s: memlane %s: %.0f bytes of output and %.0f bytes of memory for each byte of the capture", name, command, w, m)
 			}
 			got := grown()
 			if got != want {
