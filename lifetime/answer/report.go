@@ -2,7 +2,6 @@ package answer
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -109,7 +108,7 @@ func (r *Report) PeakTexts() (lines []string) {
 	}
 	slices.SortStableFunc(all, func(x, y *Peak) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	for _, p := range all[:min(len(all), maxPeakTexts)] {
-		lines = append(lines, fmt.Sprintf("The peak of %s is %s: %s.", p.Space, units.Bytes(p.Bytes), PartsText(p.Parts)))
+		lines = append(lines, p.sentence())
 	}
 	return lines
 }

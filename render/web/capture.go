@@ -24,6 +24,7 @@ type Capture struct {
 // without field names. Times are relative to the start of the window of their space.
 type document struct {
 	Name     string         `json:"name"`
+	Headline string         `json:"headline"` // the answer in one line
 	Info     answer.Capture `json:"info"`     // the same as memlane info --json
 	Frames   [][]any        `json:"frames"`   // name, file, line, kind, whether it is folded
 	Stacks   [][2]int       `json:"stacks"`   // frame, caller
@@ -87,7 +88,8 @@ type finding struct {
 
 // documentOf returns the document of c. place has the places of its spaces.
 func documentOf(c Capture, place []places) document {
-	d := document{Name: c.Tables.Name(), Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []finding{}, OOMs: []oom{}}
+	outline, failures := c.Outline(), answer.OOMsOf(c.Capture, c.Spaces, 0)
+	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []finding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -111,7 +113,6 @@ func documentOf(c Capture, place []places) document {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
 	}
 	const most = 8 // failures
-	failures := answer.OOMsOf(c.Capture, c.Spaces, 0)
 	for i := range failures[:min(len(failures), most)] {
 		o := oom{Head: failures[i].Head()}
 		for _, l := range failures[i].Lines() {

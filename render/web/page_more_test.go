@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -36,6 +37,28 @@ func TestPageTheme(t *testing.T) {
 
 func background(p *browser.Tab) string {
 	return browser.Eval[string](p, "getComputedStyle(document.body).backgroundColor")
+}
+
+// TestPageHeadline checks that the page begins with the answer and the findings, which light their buffers, and that Esc closes help.
+func TestPageHeadline(t *testing.T) {
+	chromium := browser.Start(t)
+	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
+	const first = "document.querySelector('main > :first-child').innerText.split(/\\n+/).slice(0, 2).join('|')"
+	want := "frag_oom.pickle|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20). Held: <listcomp> (frag.py:12) 108 MiB in 18. " +
+		"Use few sizes, and allocate long-lived buffers first."
+	if got := browser.Eval[string](p, first); got != want {
+		t.Errorf("the page of a failure begins with\n%q, want\n%q", got, want)
+	}
+	p.Do(chromedp.KeyEvent("?"), chromedp.KeyEvent(kb.Escape))
+	p.WaitFor("!document.querySelector('dialog').open")
+
+	p = browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle")))
+	want = "twodev.pickle|Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the end of the recording."
+	if got := browser.Eval[string](p, first); got != want {
+		t.Errorf("the page of a leak begins with\n%q, want\n%q", got, want)
+	}
+	p.Do(chromedp.Focus(".first a.light"), chromedp.KeyEvent(kb.Enter))
+	p.WaitFor("memlane.space.id === 'cuda:1' && memlane.space.site.filter((s) => memlane.options.lit?.[s]).length === 10")
 }
 
 // TestPageLinks checks that the address sets the state of the page, and mirrors it.

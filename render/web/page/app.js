@@ -17,7 +17,7 @@ import {BufferCharts} from './programs.js';
 import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
-import {damage, died, losses, summary} from './summary.js';
+import {damage, died, headline, losses, summary} from './summary.js';
 import {matcher} from './table.js';
 import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
@@ -125,7 +125,8 @@ export class App {
     const choice = (name, names, value, set) => el('label', {}, el('span', {}, name), el('select', {'aria-label': name, 'data-choice': name, onchange: (e) => set(e.target.value)},
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
-    replace(this.main, died(space.capture), damage(space.capture, () => this.showTab('capture')),
+    const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
+    replace(this.main, headline(space.capture, toFinding), died(space.capture), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
@@ -162,7 +163,7 @@ export class App {
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit)},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
-      {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}))})},
+      {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
       {key: 'capture', name: `Warnings (${count(space.capture.info.losses.length)})`, make: () => ({element: losses(space.capture)})},
     ].filter(Boolean);

@@ -19,6 +19,7 @@ export function help() {
 // listen calls actions by the name of a key, except while the user types. It ends with signal.
 export function listen(actions, signal) {
   document.addEventListener('keydown', (e) => {
+    if (document.querySelector('dialog[open]')) return; // Esc closes it
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, select, textarea, dialog') && e.key !== 'Escape') return;
     const action = actions[e.key];
     if (!action) return;

@@ -1,7 +1,16 @@
 // The profile summary of a space: the figures of "memlane info".
 
 import {button, el} from './dom.js';
+import {firstFindings} from './findings.js';
 import {bytes, count, exact, percent, several, since, span} from './format.js';
+
+// headline returns the name of the capture, the answer in one line, and its first findings. link(finding) returns the address
+// that shows a finding.
+export function headline(capture, link) {
+  const name = capture.name.split(/[\\/]/).pop();
+  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name),
+    capture.headline && el('p', {id: 'headline'}, capture.headline), firstFindings(capture, link));
+}
 
 // summary returns the figures. go(t) moves the page to time t.
 export function summary(space, go) {

@@ -1,0 +1,68 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who held it,
+// else what leaks, else what fills the highest peak. found are the findings, failures those of [OOMsOf], o the outline of the
+// capture. "" if the capture has no memory ID.
+func Headline(o *lifetime.Outline, found []leak.Finding, failures []Failure) string {
+	if len(failures) > 0 && failures[0].Reason != string(leak.ReasonSurvived) {
+		return failures[0].headline()
+	}
+	worst := -1
+	for i := range found {
+		if f := &found[i]; f.IsLeak() && f.Severity > leak.Info && (worst < 0 || f.Severity > found[worst].Severity) {
+			worst = i
+		}
+	}
+	if worst >= 0 {
+		f := &found[worst]
+		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
+	}
+	var highest *Peak
+	for _, i := range Choose(o, false).Spaces {
+		if p := OutlinePeakOf(&o.Tables, o.Spaces[i], AtPeak); highest == nil || p.Bytes > highest.Bytes {
+			highest = &p
+		}
+	}
+	if highest == nil {
+		return ""
+	}
+	return highest.sentence()
+}
+
+// headline says who asked, who held the memory, and what to do.
+func (f *Failure) headline() string {
+	text := "Out of memory: " + f.asked() + "."
+	if len(f.Holders) > 0 {
+		text += " Held: " + f.holding() + "."
+	}
+	if f.Advice != "" {
+		text += " " + f.Advice
+	}
+	return text
+}
+
+// sentence tells what the memory is for, by category or, if none is known, by place.
+func (p *Peak) sentence() string {
+	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
+	if len(p.Categories) > 0 {
+		return text + ": " + PartsText(p.Parts) + "."
+	}
+	const most = 3 // places
+	var names []string
+	for _, place := range p.Places[:min(len(p.Places), most)] {
+		names = append(names, units.Bytes(place.Bytes)+" "+place.Name)
+	}
+	if len(names) == 0 || p.UsageOnly || p.Unknown {
+		return text + "."
+	}
+	return text + "; the largest: " + strings.Join(names, ", ") + "."
+}
