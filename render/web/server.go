@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -144,6 +146,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 	case r.URL.Path == "/":
 		s.servePage(w)
+	case r.URL.Path == "/api":
+		serveList(w, api)
 	case r.URL.Path == "/api/status":
 		s.serveStatus(w)
 	case answer != nil:
@@ -171,6 +175,21 @@ func (s *Server) servePage(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", capturePage.policy("'self'")+"; frame-ancestors 'none'")
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	(&partWriter{to: w}).Write(page)
+}
+
+// serveList lists the addresses of the api with their parameters.
+func serveList(w http.ResponseWriter, api map[string]func(io.Writer, []Capture, url.Values) error) {
+	type path struct {
+		Path       string   `json:"path"`
+		Parameters []string `json:"parameters"`
+	}
+	list := []path{{"/api/status", []string{}}}
+	for _, name := range slices.Sorted(maps.Keys(api)) {
+		list = append(list, path{name, append([]string{}, parameters[name]...)})
+	}
+	data, _ := json.Marshal(map[string]any{"paths": list}) // it has only strings
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(append(model.Escape(data), '\n'))
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter) {

@@ -84,6 +84,15 @@ func TestServerProgress(t *testing.T) {
 	}
 }
 
+// TestServerList checks that /api lists the addresses and their parameters.
+func TestServerList(t *testing.T) {
+	server := &Server{api: map[string]func(io.Writer, []Capture, url.Values) error{"/api/peak": peakAPI, "/api/info": infoAPI}}
+	want := `{"paths":[{"path":"/api/status","parameters":[]},{"path":"/api/info","parameters":[]},{"path":"/api/peak","parameters":["at"]}]}`
+	if got := strings.TrimSpace(get(t, server, "/api")); got != want {
+		t.Errorf("/api answers\n%s, want\n%s", got, want)
+	}
+}
+
 // TestServerWatch checks that Watch reads captures again after their files stopped changing.
 func TestServerWatch(t *testing.T) {
 	stamps := []string{"a", "a", "b", "c", "c", "c"} // returned at the start, then at each interval
