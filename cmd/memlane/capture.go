@@ -115,8 +115,8 @@ func openAll(c *cli.Context) (all []*lifetime.Capture, selection lifetime.Select
 	return all, selection, err
 }
 
-// each reads the captures of a command line one after the other and passes the selected
-// part of each to take. It keeps none, as there may be a thousand.
+// each reads the captures of a command line, a few at once, and passes the selected
+// part of each to take, in order. It keeps none, as there may be a thousand.
 func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take func(C) error) error {
 	files, err := filesOf(c)
 	if err != nil {
@@ -137,11 +137,18 @@ func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.S
 	r.in.Stop = func() error {
 		return cmp.Or(context.Cause(c.Context), limit.Check())
 	}
+	if r.in.Progress == nil && len(files) > 1 {
+		n, err := r.eachAhead(c, files, selection, limit, take)
+		if err != nil {
+			return err
+		}
+		files = files[n:]
+	}
 	for _, file := range files {
 		limit.Reading(true)
-		capture, err := r.read(c, selection, file)
-		if err == nil {
-			limit.Reading(false)
+		capture, err := r.openShowing(c, file)
+		limit.Reading(false)
+		if capture, err = r.check(c, selection, file, capture, err); err == nil {
 			err = take(capture)
 		}
 		if err != nil {
@@ -171,9 +178,8 @@ func filesOf(c *cli.Context) ([]string, error) {
 	return files, checkOverwrite(c, files, c.String("output"))
 }
 
-// read returns the selected part of a capture, and warns about its losses.
-func (r reading[C]) read(c *cli.Context, selection *lifetime.Selection, file string) (C, error) {
-	capture, err := r.openShowing(c, file)
+// check returns the selected part of a capture that was read or failed with err, and warns about its losses.
+func (r reading[C]) check(c *cli.Context, selection *lifetime.Selection, file string, capture C, err error) (C, error) {
 	if err != nil {
 		if ended := context.Cause(c.Context); ended != nil && errors.Is(err, ended) || is[*lifetime.NothingError](err) {
 			return capture, err

@@ -27,7 +27,8 @@ type Limit struct {
 	next int64      // heap size in bytes at which to collect garbage and check again
 	full error      // the error of all further checks
 
-	reading atomic.Bool
+	reading atomic.Int64 // captures
+	began   atomic.Bool  // a capture was read
 }
 
 // watched is the part of a limit that objects may take while Watch watches. The rest is for garbage, stacks and gaps.
@@ -67,12 +68,21 @@ func (l *Limit) tooSmall(live int64, taken string) error {
 		units.Bytes(l.limit), l.of, units.Bytes(live), taken)
 }
 
-// Reading says whether a capture is being read. Then Check reports a full heap, which knows the capture, and Watch does not.
-func (l *Limit) Reading(now bool) {
-	if l != nil {
-		l.reading.Store(now)
+// Reading says that another capture is being read, or one no longer. While any is, Check reports a full heap, which knows the capture,
+// and Watch does not.
+func (l *Limit) Reading(begins bool) {
+	switch {
+	case l == nil:
+	case begins:
+		l.reading.Add(1)
+	default:
+		l.reading.Add(-1)
+		l.began.Store(true)
 	}
 }
+
+// Short reports whether the heap, garbage included, exceeds half of the part for captures: then only one is to be read at a time.
+func (l *Limit) Short() bool { return l != nil && heapBytes() > l.model/2 }
 
 // Watch calls full, with an error as Check returns it, if the heap without garbage exceeds the limit at any later
 // time: while captures are analysed or written, that is after the first Reading(false). It sets debug.SetMemoryLimit, so that garbage is collected in time, and
@@ -80,7 +90,6 @@ func (l *Limit) Reading(now bool) {
 func (l *Limit) Watch(full func(error)) (stop func()) {
 	l.model = int64(watched * float64(l.limit))
 	l.next = l.model
-	l.reading.Store(true)
 	debug.SetMemoryLimit(max(int64((1+watched)/2*float64(l.limit)), 1))
 	var stopped atomic.Bool
 	l.afterCollection(func() bool {
@@ -88,7 +97,7 @@ func (l *Limit) Watch(full func(error)) (stop func()) {
 			return false
 		}
 		live := liveBytes()
-		if live > l.model && !l.reading.Load() {
+		if live > l.model && l.began.Load() && l.reading.Load() <= 0 {
 			full(l.tooSmall(live, "are in use"))
 			return false
 		}

@@ -29,6 +29,7 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("reported while reading: %v", err)
 	default:
 	}
+	l.Reading(true)
 	l.Reading(false)
 	var err error
 	for err == nil {
