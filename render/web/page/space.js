@@ -202,9 +202,9 @@ export class Space {
   // categoryOf returns the category of a row, the same as "memlane peak --json".
   categoryOf(row) {
     if (row.category) return row.category;
-    if (this.static) return kinds[row.kind];
     const [name] = this.capture.purposes[row.purpose];
-    return name && name !== 'unknown' ? name : this.capture.sites[row.site].region || name;
+    if (name && name !== 'unknown') return name;
+    return this.static ? kinds[row.kind] : this.capture.sites[row.site].region || name;
   }
 
   // moduleOf returns the module that a purpose names.
