@@ -16,12 +16,11 @@ func (t *Tables) Layers() *Layers {
 	l := &Layers{siblings: map[string]int{}, paths: map[string]string{}}
 	seen := map[string]bool{}
 	add := func(module string) {
-		parts, separator := splitModule(module)
-		for i, part := range parts {
-			path := strings.Join(parts[:i+1], separator)
-			if !seen[path] {
+		parts, _ := splitModule(module)
+		for i := range parts {
+			if path := strings.Join(parts[:i+1], "/"); !seen[path] {
 				seen[path] = true
-				l.siblings[strings.Join(parts[:i], separator)+separator+number.ReplaceAllString(part, "#")]++
+				l.siblings[siblingsOf(parts, i)]++
 			}
 		}
 	}
@@ -80,11 +79,16 @@ func (l *Layers) Of(module string) string {
 	}
 	parts, separator := splitModule(module)
 	for i, part := range parts {
-		if numbered.MatchString(part) && l.siblings[strings.Join(parts[:i], separator)+separator+number.ReplaceAllString(part, "#")] > 1 {
+		if numbered.MatchString(part) && l.siblings[siblingsOf(parts, i)] > 1 {
 			return strings.Join(parts[:i+1], separator)
 		}
 	}
 	return LayerOf(module)
+}
+
+// siblingsOf returns what the paths of modules have in common that differ in the number of part i.
+func siblingsOf(parts []string, i int) string {
+	return strings.Join(parts[:i], "/") + "/" + number.ReplaceAllString(parts[i], "#")
 }
 
 // splitModule returns the names in the path of a module, and what separates them.

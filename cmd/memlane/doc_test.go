@@ -292,6 +292,9 @@ func TestPython(t *testing.T) {
 			code := strings.Join(b.lines, "\n") + "\n"
 			switch b.language {
 			case "python":
+				if strings.HasPrefix(code, ">>>") { // a session with the package, which python/tests runs
+					continue
+				}
 				n++
 				command := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read())")
 				command.Stdin = strings.NewReader(code)

@@ -38,8 +38,8 @@ func svgCommand() *cli.Command {
 			"of the memory in use (stacked by --color category), requested, reserved and\n" +
 			"free, and of the fragmentation of the free memory. --view peak draws the peak\n" +
 			"by buffer.\n\n" +
-			"--axis event gives each event the same width. It is the default if half of the\n" +
-			"events take place in a twentieth of the time.\n\n" +
+			"--axis event gives each event the same width. It is the default if half\n" +
+			"of the events take place in a twentieth of the time.\n\n" +
 			"Of several memory IDs, the one with the highest peak is drawn. Compiled\n" +
 			"programs are drawn if they are selected or if there is nothing else. Several\n" +
 			"captures are drawn as usage, side by side on one scale of bytes. If the name\n" +
@@ -60,8 +60,8 @@ func svgCommand() *cli.Command {
 			colorFlag(),
 			axisFlag(),
 			choiceFlag("theme", "auto", "THEME", themes),
-			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels, `N` from 480 to 4096"},
-			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels, `N` from 240 to 4096 (default: as the view needs)"},
+			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
+			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels: `N` from\n240 to 4096 (default: as the view needs)"},
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			&cli.StringFlag{Name: "max-blocks", Value: "10000", DefaultText: "10000", Usage: "draw at most `N` buffers separately"},
 			rankFlag(), outputFlag(), forceFlag()),
