@@ -55,7 +55,7 @@ var All = []Format{
 		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true,
 			Advice: "call torch.cuda.memory._record_memory_history() before the allocations, and _dump_snapshot() after them"}},
 	{Name: "xplane", Doc: "XProf profile of TensorFlow or JAX: *.xplane.pb, or the folder that the profiler wrote into",
-		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt},
+		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt, Traits: lifetime.Traits{Folded: true}},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
 		Sniff: hlo.Sniff, Read: hlo.Read},
 	{Name: "hlo-text", Doc: "XLA buffer assignment as text: *-buffer-assignment.txt and *-memory-usage-report.txt of --xla_dump_to",

@@ -71,6 +71,7 @@ type Traits struct {
 	Advice string // how to record a history of allocations and frees, as an imperative; "" if captures cannot have one
 	Stacks bool   // allocations are attributed to call stacks, not to operations
 	Calls  bool   // captures may have function calls and no memory events
+	Folded bool   // outlines have only what is alive at the peak and at the end, also of a history
 }
 
 // SpaceInfo names the memory of a space and describes it as a whole. Fields that do

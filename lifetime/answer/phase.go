@@ -52,11 +52,11 @@ func layersOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []
 	return all
 }
 
-// phasePeaksOf returns the peak of each phase, and what it leaves. s may be nil. XProf profiles have none: outlines of them keep
-// only the peak and the end, and an answer does not depend on what was kept.
+// phasePeaksOf returns the peak of each phase, and what it leaves. s may be nil. If outlines have no whole history, there are none: an
+// answer does not depend on what was read.
 func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 	all := []PhasePeak{}
-	if s == nil || t.Sources[s.Source].Format == "xplane" {
+	if s == nil || t.Sources[s.Source].Traits.Folded {
 		return all
 	}
 	type phase struct {
