@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,5 +95,32 @@ func TestOtherFailures(t *testing.T) {
 	}
 	if _, _, status := memlane("", "oom", "--capacity", "x", program); status != statusUsage {
 		t.Errorf("a wrong capacity: status %d", status)
+	}
+}
+
+// TestOneReason: leaks and oom give the same reason for a failure.
+func TestOneReason(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/replay/*.oom.pickle.zst")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		var failures struct {
+			OOMs []struct{ Reason, Why string }
+		}
+		var leaks struct {
+			Findings []struct{ Rule, Description string }
+		}
+		for command, to := range map[string]any{"oom": &failures, "leaks": &leaks} {
+			if err := json.Unmarshal([]byte(succeed(t, command, "--json", "--quiet", file)), to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := failures.OOMs[0]
+		for _, f := range leaks.Findings {
+			if f.Rule == "oom" && !strings.Contains(f.Description, ": "+want.Reason) && !strings.Contains(f.Description, ": "+want.Why) {
+				t.Errorf("%s: oom says %v, leaks %s", file, want, f.Description)
+			}
+		}
 	}
 }

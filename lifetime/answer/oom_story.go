@@ -176,10 +176,7 @@ func (j *judge) holding() {
 	j.f.Proof = &proof
 }
 
-const (
-	maxReplayed = 2_000_000 // buffers of a recording that are replayed for the answer
-	freeEnough  = 0.05      // share of the reserved bytes that must be free, if another setting is to be the remedy
-)
+const maxReplayed = 2_000_000 // buffers of a recording that are replayed for the answer
 
 // replay tries settings of PyTorch's allocator, and makes fragmentation the reason if the request would have fit with one.
 func (j *judge) replay() {
@@ -261,7 +258,7 @@ func (j *judge) proved(s replay.Settings, law *replay.Law) {
 	j.fitted = true
 	advice := "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
 	switch {
-	case j.f.Reason == string(leak.ReasonExhausted) && float64(valueOf(j.f.UnallocatedBytes)) >= freeEnough*float64(valueOf(j.f.ReservedBytes)):
+	case j.f.Reason == string(leak.ReasonExhausted) && leak.InPieces(valueOf(j.f.UnallocatedBytes), valueOf(j.f.ReservedBytes)):
 		j.f.setReason(leak.ReasonFragmented, 0.95)
 		j.f.Why = inPieces
 	case j.f.Reason == string(leak.ReasonExhausted):

@@ -44,7 +44,8 @@ func outOfMemory(p *Pass) []Finding {
 	cause := WhyFailed(p.Space, last)
 	f.Cause = cause.Reason.Cause()
 	why := p.evidenceOfFailure(&f, last, level)
-	if leaks := p.filling(last, cause.Reason); leaks != "" {
+	leaks := p.filling(last, cause.Reason)
+	if leaks != "" {
 		f.Cause, why = Exhausted, append([]string{leaks}, why...)
 	}
 	if f.Cause == Recovered {
@@ -52,15 +53,22 @@ func outOfMemory(p *Pass) []Finding {
 	}
 	reason := f.Cause.String()
 	f.Suggestions = []string{f.Cause.Advice()}
+	if cause.Reason == ReasonPrivatePools && leaks == "" { // no cause of its own
+		text += ": " + cause.Reason.Words()
+		f.Suggestions = []string{cause.Reason.Advice("")}
+	}
 	if said := last.Failure; said != nil { // a text, which has no regions
 		f.Cause, f.Confidence, reason, why = cause.Reason.Cause(), cause.Confidence, cause.Reason.Words(), nil
 		f.Suggestions = []string{cause.Reason.Advice(said.Source)}
 	}
-	f.add(textFigure(FigReason, reason))
-	p.fragmented = f.Cause == Fragmented
 	largest, sites, amount := p.holders(at)
 	f.Sites, f.Amount = distinct(append(f.Sites, sites...)), amount
 	replayed, place := p.replayed(&f, at), len(why)
+	if state := StateAt(p.Space, last); cause.Reason == ReasonExhausted && f.Cause == Exhausted && leaks == "" && f.Value(FigReplayedExact) == 1 && InPieces(state.Unallocated, state.Reserved) {
+		f.Cause, reason = Fragmented, Fragmented.String()
+	}
+	f.add(textFigure(FigReason, reason))
+	p.fragmented = f.Cause == Fragmented
 	if f.Text(FigReplayedConf) != "" {
 		place = min(1, place) // before details
 	}
@@ -68,6 +76,10 @@ func outOfMemory(p *Pass) []Finding {
 	f.describe("", text+": "+reason, append(why, largest...)...)
 	return []Finding{f}
 }
+
+// InPieces reports whether fragmentation is the reason for a failure that other settings prevent, as a replay shows: a twentieth of
+// the reserved bytes is free.
+func InPieces(unallocated, reserved int64) bool { return unallocated > 0 && unallocated >= reserved/20 }
 
 // lastFailure returns the first failed allocation that the program did not survive, else the last one, nil if there is none; and
 // the number of all.
