@@ -15,15 +15,6 @@ import (
 	"github.com/memlane/memlane/render"
 )
 
-func absolute(t *testing.T, file string) string {
-	t.Helper()
-	path, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // commandLines returns command lines for all forms of output: printed on standard output,
 // and written to a file with -o.
 func commandLines(t *testing.T) (printed, written []string) {

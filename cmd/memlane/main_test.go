@@ -168,3 +168,12 @@ func succeed(t *testing.T, args ...string) string {
 	}
 	return stdout
 }
+
+func absolute(t *testing.T, file string) string {
+	t.Helper()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
