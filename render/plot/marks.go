@@ -55,11 +55,6 @@ func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	p.Page.Text(label)
 }
 
-// atTop reports whether the line of a capacity leaves no room for a text above it.
-func atTop(capacity int64, ceiling uint64) bool {
-	return capacity > 0 && uint64(capacity) > ceiling/10*9
-}
-
 // Capacity returns the bytes that the device has for a space, with a text; 0 if they are not known. If they were not
 // recorded, these are the bytes that were reserved and free when an allocation failed.
 func Capacity(s *lifetime.Space) (bytes int64, text string) {
