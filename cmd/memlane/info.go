@@ -35,23 +35,25 @@ func info(c *cli.Context) error {
 	}
 	r := outlines(&selection)
 	r.warn = loss.Damage // the answer lists the others
-	out := answer.Info{Schema: answer.Schema}
+	var all []answer.Capture
 	err = r.each(c, &selection, func(o *lifetime.Outline) error {
 		ranks.Add(o, nil)
-		out.Captures = append(out.Captures, answer.InfoOf(o))
+		all = append(all, answer.InfoOf(o))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	summary := ranks.Summary(nil)
+	var rows []answer.Rank
 	if summary != nil {
-		out.Ranks = summary.Rows
+		rows = summary.Rows
 	}
+	out := answer.NewInfo(all, rows)
 	if c.Bool("json") {
 		return model.WriteJSON(c.App.Writer, out)
 	}
-	return text.Info(c.App.Writer, &out, summary, styleOf(c.App.Writer))
+	return text.Info(c.App.Writer, out, summary, styleOf(c.App.Writer))
 }
 
 func rankFlag() cli.Flag {

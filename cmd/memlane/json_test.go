@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,15 +32,19 @@ func TestJSON(t *testing.T) {
 	}
 	ranks := [][]string{{"../../testdata/chrome/cpu_rank0.json.gz", "../../testdata/chrome/cpu_rank1.json.gz"}}
 	series := [][]string{{pickles(t)["t215_leak_1mib_12steps"], pickles(t)["t212_leak"], pickles(t)["leak_4mib_20steps"]}} // 12, 14, 80 MiB
-	const program = "../../testdata/xplane/seed_oom.hlo.pb"
+	const program, replayed = "../../testdata/xplane/seed_oom.hlo.pb", "../../testdata/replay/"
 	pairs := [][]string{{pickles(t)["pair_before"], pickles(t)["pair_after"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss_fixed"]}, traces(t)[:2],
 		{pickles(t)["leak_loss_fixed"], pickles(t)["leak_loss"]}, {pickles(t)["leak_loss"], pickles(t)["leak_loss"]}, {"../../testdata/native/programs.native", "../../testdata/native/runtime.native"},
 		{damaged(t), pickles(t)["frag_oom"]}, {pickles(t)["frag_oom"], damaged(t)}, {program, program}, {traces(t)[0], program}}
+	quoted := filepath.Join(t.TempDir(), "it's $(a) capture.pickle")
+	if err := os.Symlink(absolute(t, pickles(t)["leak_loss"]), quoted); err != nil {
+		t.Fatal(err)
+	}
+	each = append(each, []string{quoted})
 	logs := [][]string{{pickles(t)["frag_oom"]}}
 	for _, log := range []string{"versions", "xla", "torchrun_4ranks", "bfc_frag"} {
 		logs = append(logs, []string{"../../testdata/oomtext/" + log + ".log"})
 	}
-	const replayed = "../../testdata/replay/"
 	schema := strictSchema(t)
 	written := map[string]bool{}
 	for _, d := range []struct {
@@ -46,7 +52,8 @@ func TestJSON(t *testing.T) {
 		of      [][]string
 	}{
 		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks}, {"leaks --json", series},
-		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
+		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"peak --json --by op", [][]string{{program}}}, {"peak --json --at end", each}, {"peak --json --by category", [][]string{{"../../testdata/meaning/a06.pickle.zst"}}},
+		{"peak --json --by stack --at oom", [][]string{{replayed + "b16.c2.oom.pickle.zst"}}}, {"leaks --json", logs}, {"info --json", logs}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"tune --json --scale activations=2 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},
@@ -69,6 +76,7 @@ func TestJSON(t *testing.T) {
 				t.Errorf("memlane %s %s: %v", d.command, of, err)
 			}
 			schema.mark(written, name, doc)
+			follow(t, append(strings.Fields(d.command), of...), doc)
 		}
 	}
 	for name, properties := range schema.properties {
@@ -149,4 +157,43 @@ func damaged(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// follow runs the command of the field "next" of an answer, as a shell would. It must tell something, and something else.
+func follow(t *testing.T, asked []string, doc any) {
+	t.Helper()
+	next, ok := doc.(map[string]any)["next"].(string)
+	if !ok {
+		t.Errorf("memlane %s: no next", asked)
+		return
+	}
+	line, ok := strings.CutPrefix(next, "memlane ")
+	if !ok || strings.Contains(next, ", then ") {
+		return // how to record more
+	}
+	args := shellWords(t, line)
+	if slices.Equal(slices.DeleteFunc(slices.Clone(asked), func(arg string) bool { return arg == "--json" || arg == "--quiet" }), args) {
+		t.Errorf("memlane %s: next asks the same", asked)
+	}
+	stdout, stderr, status := memlane("", append(args, "--json", "--quiet")...)
+	if status != 0 || len(stdout) == 0 {
+		t.Errorf("memlane %s: next is %s: status %d: %s", asked, next, status, stderr)
+	}
+	var told struct{ Peaks []struct{ Rows []any } }
+	if err := json.Unmarshal([]byte(stdout), &told); err != nil {
+		t.Errorf("%s: %v", next, err)
+	}
+	if strings.Contains(next, "--function") && !slices.ContainsFunc(told.Peaks, func(p struct{ Rows []any }) bool { return len(p.Rows) > 0 }) {
+		t.Errorf("memlane %s: next is %s, which shows nothing", asked, next)
+	}
+}
+
+// shellWords returns the words of a command line.
+func shellWords(t *testing.T, line string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "printf '%s\\0' "+line).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }

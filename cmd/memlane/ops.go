@@ -33,20 +33,21 @@ func opsCommand() *cli.Command {
 }
 
 func ops(c *cli.Context) error {
-	out := answer.Ops{Schema: answer.Schema}
+	var all []answer.CaptureOps
 	r := captures(build.Operations)
 	r.warn = loss.Damage // the other losses are about buffers
 	r.part = func(_ *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) { return capture, nil }
 	err := r.each(c, nil, func(capture *lifetime.Capture) error {
 		ops, err := answer.OpsOf(capture, c.String("sort"))
-		out.Captures = append(out.Captures, ops)
+		all = append(all, ops)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	out := answer.NewOps(all)
 	if c.Bool("json") {
 		return model.WriteJSON(c.App.Writer, out)
 	}
-	return text.Ops(c.App.Writer, &out, c.Bool("functions"), styleOf(c.App.Writer))
+	return text.Ops(c.App.Writer, out, c.Bool("functions"), styleOf(c.App.Writer))
 }

@@ -44,31 +44,32 @@ func peak(c *cli.Context) error {
 	if err != nil {
 		return usage("--at %w", err)
 	}
-	out := answer.Peaks{Schema: answer.Schema, By: c.String("by"), Peaks: []answer.Peak{}}
+	all := []answer.Peak{}
 	if at.OfOutline() && selection.AllBuffers() && selection.By == "" {
 		err = outlines(&selection).each(c, &selection, func(o *lifetime.Outline) error {
 			for _, i := range chooseSpaces(c, &selection, o) {
-				out.Peaks = append(out.Peaks, answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at))
+				all = append(all, answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at))
 			}
 			return nil
 		})
 	} else {
-		err = peaksAt(c, &selection, at, &out)
+		all, err = peaksAt(c, &selection, at)
 	}
 	if err != nil {
 		return err
 	}
+	out := answer.NewPeaks(lifetime.By(c.String("by")), at, all)
 	if c.Bool("json") {
 		return model.WriteJSON(c.App.Writer, out)
 	}
-	return text.Peaks(c.App.Writer, &out, styleOf(c.App.Writer))
+	return text.Peaks(c.App.Writer, out, styleOf(c.App.Writer))
 }
 
-// peaksAt adds a breakdown of every space that contains the moment. It fails if none
+// peaksAt returns a breakdown of every space that contains the moment. It fails if none
 // does.
-func peaksAt(c *cli.Context, selection *lifetime.Selection, at answer.Moment, out *answer.Peaks) error {
+func peaksAt(c *cli.Context, selection *lifetime.Selection, at answer.Moment) (all []answer.Peak, err error) {
 	var omitted error // why the first omitted space does not contain the moment
-	err := captures(0).each(c, selection, func(capture *lifetime.Capture) error {
+	err = captures(0).each(c, selection, func(capture *lifetime.Capture) error {
 		for _, i := range chooseSpaces(c, selection, capture.Outline()) {
 			s := capture.Spaces[i]
 			file := capture.Sources[s.Source].File
@@ -80,14 +81,14 @@ func peaksAt(c *cli.Context, selection *lifetime.Selection, at answer.Moment, ou
 				omitted = cmp.Or(omitted, err)
 				continue
 			}
-			out.Peaks = append(out.Peaks, answer.PeakOf(&capture.Tables, s, t))
+			all = append(all, answer.PeakOf(&capture.Tables, s, t))
 		}
 		return nil
 	})
-	if err == nil && len(out.Peaks) == 0 {
+	if err == nil && len(all) == 0 {
 		err = omitted
 	}
-	return err
+	return all, err
 }
 
 // chooseSpaces returns the indices of the spaces that the flags select, or else of the

@@ -90,7 +90,7 @@ func writeReport(c *cli.Context) error {
 		case jsonReport:
 			if r.report != nil {
 				return model.WriteJSON(w, answer.PresetReport{Schema: out.Schema, Rules: out.Rules, Optimization: r.report,
-					Findings: out.Findings, Functions: out.Functions, Ranks: out.Ranks})
+					Findings: out.Findings, Functions: out.Functions, Ranks: out.Ranks, Next: out.Next})
 			}
 			return model.WriteJSON(w, out)
 		case markdownReport:

@@ -13,6 +13,7 @@ import (
 // Diff lists the differences between two captures.
 type Diff struct {
 	Schema   string       `json:"schema"`         // "memlane/1"
+	Next     string       `json:"next"`           // command that tells more
 	Before   Capture      `json:"before"`         // first capture
 	After    Capture      `json:"after"`          // second capture
 	Rows     []DiffRow    `json:"rows"`           // call sites that differ
@@ -102,6 +103,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 		New: of(d.After, d.New, after), Still: of(d.After, d.Still, after),
 		Fixed: of(d.Before, d.Fixed, func(c diff.Change) *leak.Finding { return c.Before }),
 	}
+	out.Next = afterDiff(out)
 	return out
 }
 

@@ -16,6 +16,7 @@ import (
 // Info describes the contents of captures.
 type Info struct {
 	Schema   string    `json:"schema"`          // "memlane/1"
+	Next     string    `json:"next"`            // command that tells more; empty if none does
 	Captures []Capture `json:"captures"`        // in the order of the command line
 	Ranks    []Rank    `json:"ranks,omitempty"` // one for each rank, if there are several and every capture names its rank
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Leaks has the findings of captures.
 type Leaks struct {
 	Schema   string    `json:"schema"`   // "memlane/1"
+	Next     string    `json:"next"`     // command that tells more; empty if none does
 	Findings []Finding `json:"findings"` // most severe first
 	Score    Score     `json:"score"`    // grade for all findings
 
@@ -54,6 +56,7 @@ type CaptureLeaks struct {
 	Functions []Function
 	OOMs      []Failure // failed allocations
 
+	replayed bool     // memlane tune can replay it
 	unjudged string   // why no rule applies to the capture; "" if one does
 	gaps     []string // memory IDs in which leaks cannot be detected, beside others in which they can
 }
@@ -80,7 +83,7 @@ type Change struct {
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 // function selects functions; nil selects none.
 func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
-	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c)}
+	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c), replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
 	}
@@ -255,6 +258,7 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *L
 	SortFailures(out.OOMs)
 	about := RankFindingsOf(outliers)
 	out.Findings = append(out.Findings, about...)
+	out.Next = afterFindings(captures, out.Findings, out.OOMs)
 	if unjudged > 0 && unjudged == len(captures) {
 		out.Score = Score{Description: "leaks cannot be judged: " + captures[0].unjudged}
 		return out

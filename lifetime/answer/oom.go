@@ -16,6 +16,7 @@ import (
 // OOMs describes the failed allocations of captures.
 type OOMs struct {
 	Schema string    `json:"schema"` // "memlane/1"
+	Next   string    `json:"next"`   // that of the first; empty if there is none
 	OOMs   []Failure `json:"ooms"`   // one for each failure: the first that the program did not survive comes first, those that it survived last
 }
 
@@ -164,7 +165,11 @@ func NewOOMs(all []Failure) *OOMs {
 	if clock && all[0].Reason != string(leak.ReasonSurvived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
-	return &OOMs{Schema, all}
+	out := &OOMs{Schema: Schema, OOMs: all}
+	if len(all) > 0 {
+		out.Next = all[0].Next
+	}
+	return out
 }
 
 // last compares values so that those with true come last.
@@ -393,7 +398,7 @@ func bySize(s *lifetime.Space, live []int) string {
 func nextStep(f *Failure, recorded bool) string {
 	switch {
 	case recorded:
-		return "memlane peak --at oom " + f.File
+		return commandLine("peak", "--at", AtOOM.name, f.File)
 	case f.Source == lifetime.FromCompiler, f.Source == lifetime.FromXLA && f.NeededBytes != nil:
 		return `XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto", then memlane peak DIR`
 	case f.Source == lifetime.FromXLA:

@@ -12,6 +12,7 @@ import (
 // Ops lists the operations that changed the memory.
 type Ops struct {
 	Schema   string       `json:"schema"`   // "memlane/1"
+	Next     string       `json:"next"`     // command that tells more
 	Captures []CaptureOps `json:"captures"` // in the order of the command line
 }
 

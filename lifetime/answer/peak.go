@@ -15,6 +15,7 @@ import (
 // Peaks breaks down the memory of memory IDs at an instant.
 type Peaks struct {
 	Schema string `json:"schema"` // "memlane/1"
+	Next   string `json:"next"`   // command that tells more; empty if none does
 	By     string `json:"by"`     // what buffers are summed up by: "line", "op" and so on
 	Peaks  []Peak `json:"peaks"`  // one for each memory ID
 }
@@ -110,6 +111,9 @@ var (
 
 // Moments are the names of moments.
 var Moments = []string{AtPeak.name, AtEnd.name, AtOOM.name}
+
+// String returns the value of --at.
+func (m Moment) String() string { return cmp.Or(m.name, m.text) }
 
 // MomentError describes an invalid moment.
 type MomentError string

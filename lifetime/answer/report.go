@@ -14,6 +14,7 @@ import (
 // Report is the full report about captures: contents, findings, and peaks.
 type Report struct {
 	Schema    string      `json:"schema"`              // "memlane/1"
+	Next      string      `json:"next"`                // command that tells more; empty if none does
 	Rules     string      `json:"rules"`               // "default": memlane's own rules
 	Summary   Summary     `json:"summary"`             // figures of all captures together
 	Score     ReportScore `json:"optimization_score"`  // grade for all findings
@@ -56,6 +57,7 @@ type CaptureReport struct {
 // PresetReport is the report of another tool, with its rules and keys, plus the findings.
 type PresetReport struct {
 	Schema string `json:"schema"` // "memlane/1"
+	Next   string `json:"next"`   // command that tells more; empty if none does
 	Rules  string `json:"rules"`  // gpumemprof or stormlog
 	*preset.Optimization
 	Findings  []Finding  `json:"findings"`            // most severe first
@@ -83,7 +85,7 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.F
 		leaks = append(leaks, of[i].Leaks)
 	}
 	l := NewLeaks(leaks, ranks, outliers)
-	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Score: ReportScore{l.Score, len(l.Findings)},
+	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Next: l.Next, Score: ReportScore{l.Score, len(l.Findings)},
 		Captures: of, RankInfo: l.Summary, Outliers: RankFindingsOf(outliers)}
 	for i := range of {
 		r.Summary.join(of[i].summary)

@@ -15,6 +15,7 @@ import (
 // memory IDs are for all of them together: peaks are those of the memory ID that needs most.
 type Tune struct {
 	Schema      string        `json:"schema"`             // "memlane/1"
+	Next        string        `json:"next"`               // command that tells more, or what to record for it; empty if none does
 	Replay      Replay        `json:"replay"`             // how much of the recordings the rules of the allocator predict
 	Settings    []TuneSetting `json:"settings"`           // settings that were replayed: the recorded ones first, then the best first, or as given with --set
 	Recommended string        `json:"recommended"`        // the best settings, or the recorded ones if nothing gains 2 %; "" if nothing can be predicted
@@ -201,6 +202,7 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 			t.row(out, names[i], &all[i])
 		}
 	}
+	out.Next = afterTune(out, t.captures[0].File)
 	if len(t.captures) > 1 {
 		out.Captures = t.captures
 	}

@@ -84,10 +84,7 @@ func (h *History) FromStart() bool { return len(h.startRequests)+len(h.startSegm
 // Of returns the history of a space, whose source recorded these settings. It returns nil
 // if the space has no history of PyTorch's allocator with its segments.
 func Of(s *lifetime.Space, recorded []lifetime.Setting) *History {
-	const needed = lifetime.History | lifetime.Regions | lifetime.Addresses
-	kinds := []string{"small", "large", lifetime.Expandable}
-	if s.Facts&needed != needed || s.Axis == lifetime.ProgramOrder || s.Memory != "" || len(s.Buffers) >= math.MaxInt32/4 ||
-		!slices.ContainsFunc(s.Regions, func(r lifetime.Region) bool { return slices.Contains(kinds, r.Kind) }) {
+	if !Recorded(s) {
 		return nil
 	}
 	h := &historian{
@@ -97,6 +94,14 @@ func Of(s *lifetime.Space, recorded []lifetime.Setting) *History {
 	h.Settings = h.settings(recorded)
 	h.markEmptyCache()
 	return &h.History
+}
+
+// Recorded reports whether a space has what a History needs: the history of PyTorch's caching allocator, with its segments.
+func Recorded(s *lifetime.Space) bool {
+	const needed = lifetime.History | lifetime.Regions | lifetime.Addresses
+	kinds := []string{"small", "large", lifetime.Expandable}
+	return s.Facts&needed == needed && s.Axis != lifetime.ProgramOrder && s.Memory == "" && len(s.Buffers) < math.MaxInt32/4 &&
+		slices.ContainsFunc(s.Regions, func(r lifetime.Region) bool { return slices.Contains(kinds, r.Kind) })
 }
 
 // historian makes a History.

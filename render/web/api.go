@@ -64,11 +64,11 @@ func wrongParameter(address *url.URL) (why string) {
 }
 
 func infoAPI(w io.Writer, captures []Capture, _ url.Values) error {
-	out := answer.Info{Schema: answer.Schema}
+	var all []answer.Capture
 	for _, c := range captures {
-		out.Captures = append(out.Captures, answer.InfoOf(c.Outline()))
+		all = append(all, answer.InfoOf(c.Outline()))
 	}
-	return model.WriteJSON(w, out)
+	return model.WriteJSON(w, answer.NewInfo(all, nil))
 }
 
 func leaksAPI(w io.Writer, captures []Capture, _ url.Values) error {
@@ -88,7 +88,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 			return fmt.Errorf("at=%w", err)
 		}
 	}
-	out := answer.Peaks{Schema: answer.Schema, By: string(lifetime.ByLine), Peaks: []answer.Peak{}}
+	all := []answer.Peak{}
 	var none error
 	for _, c := range captures {
 		for _, s := range c.Spaces {
@@ -97,13 +97,13 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 				none = err
 				continue
 			}
-			out.Peaks = append(out.Peaks, answer.PeakOf(&c.Tables, s, t))
+			all = append(all, answer.PeakOf(&c.Tables, s, t))
 		}
 	}
-	if len(out.Peaks) == 0 && none != nil {
+	if len(all) == 0 && none != nil {
 		return none
 	}
-	return model.WriteJSON(w, out)
+	return model.WriteJSON(w, answer.NewPeaks(lifetime.ByLine, at, all))
 }
 
 // modelAPI answers /api/model?capture=N: the whole model of one capture.

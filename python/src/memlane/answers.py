@@ -37,6 +37,7 @@ class Diff(TypedDict):
     """Diff lists the differences between two captures."""
 
     schema: str
+    next: str
     before: Capture
     after: Capture
     rows: list[DiffRow]
@@ -197,6 +198,7 @@ class Info(TypedDict, total=False):
     """Info describes the contents of captures."""
 
     schema: str
+    next: str
     captures: list[Capture]
     ranks: list[Rank]
 
@@ -216,6 +218,7 @@ class Leaks(TypedDict, total=False):
     """Leaks has the findings of captures."""
 
     schema: str
+    next: str
     findings: list[Finding]
     score: Score
     ooms: list[Failure]
@@ -257,6 +260,7 @@ class OOMs(TypedDict):
     """OOMs describes the failed allocations of captures."""
 
     schema: str
+    next: str
     ooms: list[Failure]
 
 
@@ -285,6 +289,7 @@ class Ops(TypedDict):
     """Ops lists the operations that changed the memory."""
 
     schema: str
+    next: str
     captures: list[CaptureOps]
 
 
@@ -328,6 +333,7 @@ class Peaks(TypedDict):
     """Peaks breaks down the memory of memory IDs at an instant."""
 
     schema: str
+    next: str
     by: str
     peaks: list[Peak]
 
@@ -385,6 +391,7 @@ class Report(TypedDict, total=False):
     """Report is the full report about captures: contents, findings, and peaks."""
 
     schema: str
+    next: str
     rules: str
     summary: Summary
     optimization_score: ReportScore
@@ -509,6 +516,7 @@ class Tune(TypedDict, total=False):
     """Tune is the result of memlane tune: what programs would have needed under other settings of PYTORCH_CUDA_ALLOC_CONF."""
 
     schema: str
+    next: str
     replay: Replay
     settings: list[TuneSetting]
     recommended: str

@@ -1,0 +1,178 @@
+package answer
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/leak"
+)
+
+// What is asked next. The first that applies is the field "next" of an answer: one command that tells more than the answer does.
+//
+//	answer              next
+//	info                oom, if an allocation failed; leaks, if there is a history; else peak
+//	leaks, report       oom; the stacks of the largest leak; tune, if reserved memory is in pieces; the stacks of the first finding;
+//	                    peak, or what is alive at the end if leaks cannot be judged
+//	peak                by line, after other sums; else leaks, or oom at a failure; by category in a compiled program
+//	diff                the stacks of the first new finding or the largest change, in the second capture; else its peak
+//	tune                diff with a recording under the recommended settings; peak if nothing is gained
+//	ops                 peak by operation
+//	oom                 the peak at the failure, or how to record it: see nextStep
+
+// commandLine returns a command line of memlane, quoted for a shell.
+func commandLine(args ...string) string {
+	for i, arg := range args {
+		args[i] = quoted(arg)
+	}
+	return "memlane " + strings.Join(args, " ")
+}
+
+// plainArgument matches arguments that mean the same to every shell.
+var plainArgument = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// quoted returns an argument as a POSIX shell reads it.
+func quoted(arg string) string {
+	if plainArgument.MatchString(arg) {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// stacksOf returns the command that shows all stacks of the function or operation of a site at a moment, and "" if it has none.
+func stacksOf(s *Site, at, file string) string {
+	if s.Function == "" || s.Function != s.Op && !slices.ContainsFunc(s.Stack, func(f Frame) bool { return f.Function == s.Function }) {
+		return ""
+	}
+	args := []string{"peak", "--by", string(lifetime.ByStack), "--function", "^" + regexp.QuoteMeta(s.Function) + "$"}
+	if at != AtPeak.name {
+		args = append(args, "--at", at)
+	}
+	return commandLine(append(args, file)...)
+}
+
+// NewInfo combines the contents of captures.
+func NewInfo(captures []Capture, ranks []Rank) *Info {
+	return &Info{Schema: Schema, Captures: captures, Ranks: ranks, Next: afterInfo(captures)}
+}
+
+func afterInfo(captures []Capture) string {
+	has := func(is func(*Space) bool) (file string) {
+		for i := range captures {
+			for k := range captures[i].Spaces {
+				if is(&captures[i].Spaces[k]) {
+					return captures[i].File
+				}
+			}
+		}
+		return ""
+	}
+	if file := has(func(s *Space) bool { return len(s.OOMs) > 0 }); file != "" {
+		return commandLine("oom", file)
+	}
+	if file := has(func(s *Space) bool { return slices.Contains(s.Facts, lifetime.History.Names()[0]) && s.Module == "" }); file != "" {
+		return commandLine("leaks", file)
+	}
+	if file := has(func(*Space) bool { return true }); file != "" {
+		return commandLine("peak", file)
+	}
+	return ""
+}
+
+// afterFindings is what is asked after the findings of captures, most severe first.
+func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure) string {
+	if i := slices.IndexFunc(failures, func(f Failure) bool { return f.Reason != string(leak.ReasonSurvived) }); i >= 0 {
+		return commandLine("oom", failures[i].File)
+	}
+	replayed := func(file string) bool {
+		return slices.ContainsFunc(captures, func(c CaptureLeaks) bool { return c.File == file && c.replayed })
+	}
+	for _, leaks := range []bool{true, false} {
+		for i := range found {
+			f := &found[i]
+			if leaks && !f.Leak || f.File == "" {
+				continue
+			}
+			if next := stacksOf(&f.Site, AtEnd.name, f.File); f.Leak && next != "" {
+				return next
+			}
+			if f.Rule == "fragmentation" && replayed(f.File) {
+				return commandLine("tune", f.File)
+			}
+			if next := stacksOf(&f.Site, AtPeak.name, f.File); next != "" {
+				return next
+			}
+		}
+	}
+	switch {
+	case len(captures) == 0:
+		return ""
+	case captures[0].unjudged != "":
+		return commandLine("peak", "--at", AtEnd.name, captures[0].File)
+	}
+	return commandLine("peak", captures[0].File)
+}
+
+// NewPeaks combines the breakdowns of memory IDs at a moment.
+func NewPeaks(by lifetime.By, at Moment, peaks []Peak) *Peaks {
+	out := &Peaks{Schema: Schema, By: string(by), Peaks: peaks}
+	for i := range peaks {
+		if out.Next = afterPeak(by, at, &peaks[i]); out.Next != "" {
+			break
+		}
+	}
+	return out
+}
+
+func afterPeak(by lifetime.By, at Moment, p *Peak) string {
+	switch {
+	case by != lifetime.ByLine && by != lifetime.ByStack && at == AtPeak:
+		return commandLine("peak", p.File)
+	case by != lifetime.ByLine && by != lifetime.ByStack:
+		return commandLine("peak", "--at", at.String(), p.File)
+	case p.Program != nil && len(p.Categories) == 0:
+		return ""
+	case p.Program != nil:
+		return commandLine("peak", "--by", string(lifetime.ByCategory), p.File)
+	case at == AtOOM:
+		return commandLine("oom", p.File)
+	}
+	return commandLine("leaks", p.File)
+}
+
+func afterDiff(d *Diff) string {
+	for i := range d.Findings.New {
+		if next := stacksOf(&d.Findings.New[i].Site, AtEnd.name, d.After.File); next != "" {
+			return next
+		}
+	}
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		at := AtPeak
+		if r.DeltaPeakBytes == 0 {
+			at = AtEnd
+		}
+		if next := stacksOf(&r.Site, at.name, d.After.File); next != "" && (r.After.PeakBytes > 0 && at == AtPeak || r.After.EndBytes > 0 && at == AtEnd) {
+			return next
+		}
+	}
+	return commandLine("peak", d.After.File)
+}
+
+// afterTune is what is asked after settings were tried on the recording of a file.
+func afterTune(t *Tune, file string) string {
+	if t.Keep || t.Recommended == "" {
+		return commandLine("peak", file)
+	}
+	return "PYTORCH_CUDA_ALLOC_CONF=" + quoted(t.Recommended) + ", record it again, then " + commandLine("diff", file, "AFTER")
+}
+
+// NewOps combines the operations of captures.
+func NewOps(captures []CaptureOps) *Ops {
+	out := &Ops{Schema: Schema, Captures: captures}
+	if len(captures) > 0 {
+		out.Next = commandLine("peak", "--by", string(lifetime.ByOp), captures[0].File)
+	}
+	return out
+}
