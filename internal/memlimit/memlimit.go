@@ -97,13 +97,20 @@ func (l *Limit) Watch(full func(error)) (stop func()) {
 			return false
 		}
 		live := liveBytes()
-		if live > l.model && l.began.Load() && l.reading.Load() <= 0 {
+		if live > l.model && l.began.Load() && l.reading.Load() <= 0 && !l.reported() {
 			full(l.tooSmall(live, "are in use"))
 			return false
 		}
 		return true
 	})
 	return func() { stopped.Store(true) }
+}
+
+// reported reports whether Check returned an error, with which the command ends.
+func (l *Limit) reported() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.full != nil
 }
 
 // afterCollection calls check after each garbage collection until it returns false: when the finalizer of an

@@ -7,41 +7,56 @@ import (
 	"testing"
 )
 
-// TestWatch: a heap that exceeds the limit after the reading is reported once; while captures are read, Check reports it.
+// TestWatch: a heap that exceeds the limit after the reading is reported once. While captures are read, Check reports it, and then only
+// Check.
 func TestWatch(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	const limit = 64 << 20
-	l := New(limit, "--max-memory")
-	full := make(chan error, 2)
-	defer l.Watch(func(err error) { full <- err })()
+	taken := make([]byte, limit)
+	watched := func() (*Limit, chan error) {
+		l := New(limit, "--max-memory")
+		full := make(chan error, 2)
+		t.Cleanup(l.Watch(func(err error) { full <- err }))
+		return l, full
+	}
+	reading, none := watched()
 	if debug.SetMemoryLimit(-1) >= limit {
 		t.Error("garbage is collected beyond the limit only")
 	}
-	taken := make([]byte, limit)
-	for range 3 { // a finalizer runs after the collection
-		runtime.GC()
-	}
-	if err := l.Check(); err == nil || !strings.HasPrefix(err.Error(), "it does not fit in the 64.0 MiB of --max-memory: ") {
+	reading.Reading(true)
+	collect()
+	if err := reading.Check(); err == nil || !strings.HasPrefix(err.Error(), "it does not fit in the 64.0 MiB of --max-memory: ") {
 		t.Errorf("while reading: %v", err)
 	}
+	reading.Reading(false)
+	collect()
 	select {
-	case err := <-full:
-		t.Fatalf("reported while reading: %v", err)
+	case err := <-none:
+		t.Fatalf("reported again: %v", err)
 	default:
 	}
-	l.Reading(true)
-	l.Reading(false)
+
+	writing, full := watched()
+	writing.Reading(true)
+	writing.Reading(false)
 	var err error
 	for err == nil {
-		runtime.GC()
+		collect()
 		select {
 		case err = <-full:
 		default:
-			runtime.Gosched()
 		}
 	}
 	if !strings.Contains(err.Error(), "are in use; raise the limit") {
 		t.Errorf("after reading: %v", err)
 	}
 	runtime.KeepAlive(taken)
+}
+
+// collect collects garbage until finalizers have run.
+func collect() {
+	for range 3 {
+		runtime.GC()
+		runtime.Gosched()
+	}
 }
