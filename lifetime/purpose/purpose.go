@@ -133,9 +133,10 @@ func (r *reader) place(id lifetime.SiteID) *place {
 	return p
 }
 
-// at returns what the stack of an allocation says. Before the window it is nothing.
+// at returns what the stack of an allocation says. Before the window it is nothing, unless the allocator still knew the stack: a
+// program that begins to record again.
 func (a *analysis) at(b *lifetime.Buffer) *facts {
-	if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+	if b.Edge&lifetime.SiteFromFree != 0 {
 		return &noFacts
 	}
 	return a.r.place(b.Site).allocation
@@ -214,6 +215,8 @@ func (a *analysis) phases() {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
+			a.out[i].Phase = a.r.phaseOf(a.at(b))
+			a.sure[i] = a.out[i].Phase != lifetime.UnknownPhase
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)

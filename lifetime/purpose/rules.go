@@ -130,7 +130,7 @@ var groups = []group{
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
 		{"copied_parameter", lifetime.FromSize, 0.75, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, copied) })},
-		{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none", "",
+		{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none; or without a stack, as the engine's threads are, while parameters have one", "",
 			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, gradSized) })},
 		{"quantized_weights", lifetime.FromSize, 0.7, "older than the window; each pass makes a temporary of twice or four times its size: it converts them, and modules keep quantized weights as buffers", "",
 			is(lifetime.ModelBuffer, keep, func(v *view) bool { return v.sizes.is(v.i, quantized) })},

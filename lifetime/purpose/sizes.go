@@ -515,6 +515,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	share := a.copiesOfEach(old)
 	sparse := slices.Contains(a.names, "SparseAdam")
 	bytes, pools := a.bytesOfStates(z, old), a.poolSizes(old)
+	told := a.toldParameters()
 	order := sortedBySize(countsOf(old))
 	slices.SortStableFunc(order, func(x, y int64) int { // those with gradients first
 		return cmp.Compare(min(1, z.gradientsOf[y]), min(1, z.gradientsOf[x]))
@@ -527,6 +528,8 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		}
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
+		case size > 8 && g == 0 && n == told[size]: // the engine's threads have no stacks
+			z.mark(gradSized, buffers)
 		case !a.trains && a.optimizes(): // no stack tells the passes
 		case !a.trains:
 			if a.converted(old)[size] {
@@ -568,6 +571,17 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(stateSized, rest[len(rest)-states:])
 		}
 	}
+}
+
+// toldParameters returns how many parameters from before the window have a stack that tells it, by size.
+func (a *analysis) toldParameters() map[int64]int {
+	told := map[int64]int{}
+	for i := range a.s.Buffers {
+		if b := &a.s.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.ModelParameter {
+			told[b.Requested]++
+		}
+	}
+	return told
 }
 
 // elements are the sizes of elements of gradients.
