@@ -102,6 +102,8 @@ type analysis struct {
 	firstBackward int64                     // of a compiled program: first allocation of its backward part
 	convertedOnce map[int64]bool            // see converted; nil = not computed
 	counted       bool                      // manyKept is known
+	hopperKnown   bool                      // ofHopper is known
+	ofHopper      int                       // buffers that may be workspaces on Hopper, by their size
 	manyKept      bool                      // the last pass keeps much of what it allocates
 	failed        []failure                 // when memory ran out
 	feeds         []bool                    // by span: see feedsNext; nil = not computed
@@ -217,6 +219,7 @@ func (a *analysis) phases() {
 		if b.Edge&lifetime.BeginUnseen != 0 {
 			a.out[i].Phase = a.r.phaseOf(a.at(b))
 			a.sure[i] = a.out[i].Phase != lifetime.UnknownPhase
+			a.isTorch = a.isTorch || a.sure[i]
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)

@@ -92,10 +92,8 @@ var groups = []group{
 			always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
 		{"workspace_size", lifetime.FromSize, 0.97, "cuBLAS gets a workspace of this size for each handle and stream and keeps it", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
 			always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == workspace })},
-		{"workspace_size_hopper", lifetime.FromSize, 0.8, "on Hopper the workspace has another size; only the first matrix product makes one", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
-			always(lifetime.Workspace, func(v *view) bool {
-				return v.b.Requested == hopper && (v.unseen || v.long) && (v.unseen || v.phase == lifetime.Forward || v.phase == lifetime.Backward)
-			})},
+		{"workspace_size_hopper", lifetime.FromSize, 0.8, "on Hopper the workspace has another size; only the first matrix product of a pass makes one. More of this size are weights, such as 4096 x 4096 elements of 16 bits", "aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
+			always(lifetime.Workspace, func(v *view) bool { return v.mayServeHopper() && v.fewServeHopper() })},
 		{"linear_workspace", lifetime.FromSize, 0.95, "cuBLASLt takes 1 MiB for one product with bias and gives it back at once", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
 			always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.f.flags&linear != 0 && v.momentary() })},
 	}},
@@ -205,6 +203,8 @@ var groups = []group{
 			always(lifetime.TemporaryData, func(v *view) bool { return v.freedByHook() })},
 		{"kept_by_hook", lifetime.FromLifetime, 0.7, "a hook of the backward pass allocated it and kept it: a gradient in another place or precision", "",
 			always(lifetime.Gradient, func(v *view) bool { return v.inHook() && v.leftByBackward() })},
+		{"older_gradient", lifetime.FromFrames, 0.85, "older than the window; the engine allocated it, and it is still there when a pass ends", "torch/csrc/autograd/functions/accumulate_grad.h",
+			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.sure && v.leftByBackward() })},
 		{"gradient", lifetime.FromLifetime, 0.95, "the backward pass allocated it and left it to Python, as .grad", "torch/csrc/autograd/functions/accumulate_grad.h",
 			always(lifetime.Gradient, func(v *view) bool {
 				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation()
@@ -216,7 +216,7 @@ var groups = []group{
 		{"used_by_backward", lifetime.FromLifetime, 0.97, "the engine frees it before the backward pass ends", "torch/csrc/autograd/engine.cpp",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
 	}},
-	{func(v *view) bool { return v.phase == lifetime.Forward }, []Rule{
+	{func(v *view) bool { return v.phase == lifetime.Forward && !v.unseen }, []Rule{
 		{"carried", lifetime.FromLifetime, 0.75, "the graph of a later pass freed it, and its own pass freed what else the call left: a state that a step hands to the next", "",
 			always(lifetime.Cache, func(v *view) bool { return v.keptOver() && v.freedByNext(v.next-1) })},
 		{"kept_over_passes", lifetime.FromLifetime, 0.9, "the graph freed it in a later backward pass than the next: that of another loss", "torch/csrc/autograd/saved_variable.cpp",
@@ -313,6 +313,29 @@ func (v *view) momentary() bool {
 
 // isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.
 func isHandleWorkspace(size int64) bool { return size == workspace || size == hopper }
+
+// mayServeHopper reports whether a buffer has the size of a workspace on Hopper, and is kept like one.
+func (v *view) mayServeHopper() bool {
+	return v.b.Requested == hopper && (v.unseen || v.long && (v.phase == lifetime.Forward || v.phase == lifetime.Backward))
+}
+
+// fewServeHopper reports whether no more buffers may be workspaces on Hopper than the program has handles: one for the forward pass, one for the
+// backward pass.
+func (a *analysis) fewServeHopper() bool {
+	const most = 2
+	if !a.hopperKnown {
+		a.hopperKnown = true
+		for i := range a.s.Buffers {
+			if a.s.Buffers[i].Requested != hopper {
+				continue
+			}
+			if v := a.view(i); v.mayServeHopper() {
+				a.ofHopper++
+			}
+		}
+	}
+	return a.ofHopper <= most
+}
 
 // leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one, while it was
 // alive. If memory ran out, the phase had not ended.

@@ -129,12 +129,13 @@ func (a *analysis) together(c lifetime.Category) map[int64]int {
 	return most
 }
 
-// oldBySize returns the buffers that were there before the window and are there at its end, by size and address.
+// oldBySize returns the buffers that were there before the window and are there at its end, by size and address: those that no
+// forward pass made.
 func (a *analysis) oldBySize() map[int64][]int {
 	old := map[int64][]int{}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.UnknownCategory {
+		if b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.UnknownCategory && a.out[i].Phase != lifetime.Forward {
 			old[b.Requested] = append(old[b.Requested], i)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// TestRecordedAgain: a program stopped recording and began again. The allocator still knows the stacks of the buffers from before, and
-// they tell what the buffers are, also those of the engine's threads, which have no stack.
-func TestRecordedAgain(t *testing.T) {
-	for _, name := range []string{"python", "all"} {
-		data, err := os.ReadFile(filepath.Join("../../testdata/meaning/again", name+".categories.json"))
+// TestOlder: what buffers from before the recording are. A program stopped recording and began again, so that the allocator still knows
+// their stacks, also without any history; those of the engine's threads have no stack. And weights that are as large as a workspace.
+func TestOlder(t *testing.T) {
+	for _, name := range []string{"python", "all", "state_python", "state_all", "hopper"} {
+		data, err := os.ReadFile(filepath.Join("../../testdata/meaning/older", name+".categories.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestRecordedAgain(t *testing.T) {
 		if err := json.Unmarshal(data, &truth); err != nil {
 			t.Fatal(err)
 		}
-		c, err := formats.Open(filepath.Join("../../testdata/meaning/again", name+".pickle.zst"), formats.Input{})
+		c, err := formats.Open(filepath.Join("../../testdata/meaning/older", name+".pickle.zst"), formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
