@@ -2,8 +2,9 @@
 // mirrors.
 
 import {BlockView, layouts} from './blocks.js';
-import {bufferTable, siteTable} from './breakdown.js';
+import {bufferTable, siteTable, stackOf} from './breakdown.js';
 import {Timeline} from './chart.js';
+import {code, copyPicture, copyText, escape, picture, tableText} from './copy.js';
 import {Legend, modes, usualColor} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
@@ -11,6 +12,7 @@ import {button, el, replace} from './dom.js';
 import {findingsList} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several} from './format.js';
+import {Growth, growthText, rangeOf} from './growth.js';
 import {help, listen} from './keys.js';
 import {entry, follow, link, read, write} from './link.js';
 import {BufferCharts} from './programs.js';
@@ -18,7 +20,8 @@ import {fileName, save, timelineSVG} from './save.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
 import {damage, died, headline, losses, summary} from './summary.js';
-import {matcher} from './table.js';
+import {frameText} from './space.js';
+import {matcher, Table} from './table.js';
 import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
 
@@ -50,7 +53,7 @@ export class App {
     listen({
       ArrowLeft: () => this.timeline.move(-0.15), ArrowRight: () => this.timeline.move(0.15), '+': () => this.timeline.zoom(1 / 1.5, this.time), '=': () => this.timeline.zoom(1 / 1.5, this.time),
       '-': () => this.timeline.zoom(1.5, this.time), 0: () => this.whole(), p: jump('peak'), e: jump('end'), ',': () => this.step(-1), '.': () => this.step(1),
-      '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
+      '[': () => this.timeline.show(this.time, this.timeline.to), ']': () => this.timeline.show(this.timeline.from, this.time), g: () => this.showTab('growth'), '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
       l: () => cycle(this.layouts(), () => this.options.layout, (v) => this.setLayout(v))(), c: () => cycle(Object.keys(modes), () => this.color, (v) => this.setColor(v))(),
       Escape: () => { this.pin(null); this.unlight(); document.activeElement?.blur(); },
     }, this.closing.signal);
@@ -72,18 +75,30 @@ export class App {
 
   // go shows the state in an address, with defaults for missing fields.
   async go(fields) {
+    if (this.space && same(fields, this.state())) {
+      this.goTo(fields);
+      return;
+    }
     const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
     const finding = entry(capture.findings, fields.finding);
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
     await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : 'sites')});
   }
 
+  // goTo shows the range and the time of an address.
+  goTo(fields) {
+    const {space, timeline} = this, from = relative(space, fields.from), to = relative(space, fields.to);
+    this.setTime(relative(space, fields.t) ?? space.peak);
+    timeline.show(from ?? 0, to ?? space.length);
+    if (this.view) this.view.showBytes(...verticalOf(this.view, fields));
+  }
+
   async open(space, fields = {}) {
     await space.load();
-    const relative = (text) => (/^-?\d+$/.test(text || '') ? Number(BigInt(text) - space.origin) : null);
     this.space = space;
     this.selectors.show(space);
-    this.time = Math.max(0, Math.min(relative(fields.t) ?? space.peak, Math.max(space.length - 1, 0)));
+    this.time = Math.max(0, Math.min(relative(space, fields.t) ?? space.peak, Math.max(space.length - 1, 0)));
+    this.function = fields.function || null;
     this.fields = {}; // of the highlight: q, site or finding
     this.color = modes[fields.color] ? fields.color : usualColor(this.space);
     const layout = this.layouts().includes(fields.layout) ? fields.layout : space.static ? 'address' : 'stacked';
@@ -91,8 +106,9 @@ export class App {
     this.marks = {time: this.time, buffer: null};
     this.timeline = new Timeline(space, () => this.moved());
     this.build();
-    const from = relative(fields.from), to = relative(fields.to);
+    const from = relative(space, fields.from), to = relative(space, fields.to);
     if (from !== null && to !== null) this.timeline.show(from, to);
+    if (this.view && fields.low) this.view.showBytes(...verticalOf(this.view, fields));
     this.restore(fields);
     this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : 'sites');
   }
@@ -118,6 +134,7 @@ export class App {
     this.blockPlace = el('div', {class: 'graph', id: 'blocks', role: 'img', 'aria-label': 'every buffer over time; the table below has the same buffers'});
     this.legendPlace = el('span', {class: 'legend', id: 'legend'});
     this.moment = el('p', {class: 'moment', role: 'status', id: 'moment'});
+    this.rangePlace = el('p', {class: 'moment', id: 'range'});
     this.litPlace = el('p', {class: 'lit-bar', role: 'status', id: 'lit'});
     this.pinPlace = el('div', {id: 'pin'});
     this.tabPlace = el('div', {role: 'tablist', class: 'tabs'});
@@ -130,8 +147,10 @@ export class App {
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
-          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg()))),
-        this.graphPlace, el('div', {class: 'now'}, this.moment, this.litPlace),
+          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
+          doing('Copy picture', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())),
+          doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; })),
+        this.graphPlace, el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace),
         space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
           el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
           this.blockPlace, this.pinPlace]),
@@ -141,7 +160,7 @@ export class App {
     this.view = null;
     if (!space.noBlocks) {
       this.setLegend();
-      this.view = new BlockView(this.blockPlace, space, this.timeline, this.options, {hover: (id, e) => this.card.show(space, id, e), pick: (id, t) => this.pick(id, t)});
+      this.view = new BlockView(this.blockPlace, space, this.timeline, this.options, {hover: (id, e) => this.card.show(space, id, e), pick: (id, t) => this.pick(id, t), zoomed: () => this.write()});
     }
     this.buildTabs();
     this.observer?.disconnect();
@@ -157,11 +176,13 @@ export class App {
   buildTabs() {
     const {space} = this, on = {activate: (row) => this.chooseRow(row), lit: (row) => !row.category && (row.sites ?? [row.site]).some((site) => this.options.lit?.[site])};
     const lit = (sites, name) => (sites ? this.light(sites, name, {}) : this.unlight());
+    const chosen = (of) => { this.function = of; this.write(); };
     const n = space.capture.findings.length;
     this.tabs = [
       {key: 'sites', name: 'Breakdown', timed: true, make: () => siteTable(space, on)},
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
-      {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit)},
+      {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit, chosen)},
+      space.length > 1 && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
@@ -177,8 +198,10 @@ export class App {
     tab.part ||= tab.make();
     replace(this.panel, tab.part.element);
     this.csvButton.hidden = !(tab.part.csv || key === 'compare');
-    tab.part.show && key === 'compare' && tab.part.show();
+    if (key === 'compare' || key === 'growth') tab.part.show();
     this.fillTab();
+    const flame = tab.part.flame ?? tab.part;
+    if (flame instanceof Flame && flame.of !== this.function) flame.choose(this.function);
     this.write();
   }
 
@@ -215,7 +238,17 @@ export class App {
   moved() {
     this.graph.update();
     this.view?.update();
+    clearTimeout(this.settling); // once the wheel stops: it takes longer than a frame
+    this.settling = setTimeout(() => this.settled(), 100);
     this.write();
+  }
+
+  // settled shows what grew in the visible range.
+  settled() {
+    if (this.closing.signal.aborted) return;
+    const {space, timeline} = this;
+    replace(this.rangePlace, timeline.zoomed && space.length > 1 && [`${growthText(space, ...rangeOf(timeline))} `, button('what grew', 'g', () => this.showTab('growth'))]);
+    if (this.tab === 'growth') this.current().part.show();
   }
 
   whole() {
@@ -346,8 +379,38 @@ export class App {
   }
 
   csv() {
-    const {part, key} = this.current();
-    return (key === 'compare' ? part.table : part).csv();
+    return this.table().csv();
+  }
+
+  // table returns the table that is shown, by default that of call sites.
+  table() {
+    const {part} = this.current(), shown = part.table instanceof Table ? part.table : part;
+    if (shown instanceof Table) return shown;
+    const [sites] = this.tabs;
+    sites.part ||= sites.make();
+    sites.part.at(this.time);
+    return sites.part;
+  }
+
+  // picture returns the charts as shown on one canvas.
+  picture() {
+    const {space, graph, view, options: {legend}} = this;
+    const lines = {canvas: graph.plot.ctx.canvas, legend: graph.lines.map((line) => ({name: line.name, fill: style(line.color)}))};
+    const title = [space.capture.headline || space.capture.name, `${space.capture.name.split(/[\\/]/).pop()} ${space.id}`];
+    return picture(title, view ? [lines, {canvas: view.plot.ctx.canvas, legend: legend.rows}] : [lines]);
+  }
+
+  // markdown returns the answer, the first rows of the table and the stack of the pinned buffer, else of the first row.
+  markdown() {
+    const {space, timeline} = this, {capture} = space, table = this.table(), [rows, numbers] = table.first(10);
+    const growth = this.tab === 'growth' || timeline.zoomed;
+    const pinned = this.options.buffer, site = pinned !== null ? space.site[pinned] : table.shown[0]?.sites?.[0] ?? table.shown[0]?.site;
+    const frames = site ? capture.folded(stackOf(space, capture.sites[site])).frames.map(frameText) : [];
+    return [
+      `**${escape(capture.name.split(/[\\/]/).pop())}**, ${escape(space.id)}`, capture.headline && escape(capture.headline), escape(describe(space, this.time)),
+      growth && escape(growthText(space, ...rangeOf(timeline))), tableText(rows, numbers),
+      frames.length > 0 && `${pinned !== null ? 'The pinned buffer' : 'The first row'} was allocated by:\n\n${code(frames)}`, `View:\n\n${code([link(this.state()).replace(/^[^#]*/, '')])}`,
+    ].filter(Boolean).join('\n\n') + '\n';
   }
 
   // place returns the fields of the address for capture, space and time.
@@ -360,9 +423,14 @@ export class App {
   }
 
   write() {
-    const {space} = this;
-    write({...this.place(), ...this.fields, buffer: this.options.buffer, layout: this.options.layout === (space.static ? 'address' : 'stacked') ? null : this.options.layout,
-      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === 'sites' ? null : this.tab});
+    write(this.state());
+  }
+
+  // state returns the fields of the address.
+  state() {
+    const {space, view} = this, vertical = view?.zoomed && {low: Math.round(view.low), high: Math.round(view.high)};
+    return {...this.place(), ...vertical, ...this.fields, buffer: this.options.buffer, layout: this.options.layout === (space.static ? 'address' : 'stacked') ? null : this.options.layout,
+      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === 'sites' ? null : this.tab, function: this.tab === 'growth' || this.tab === 'flame' ? this.function : null};
   }
 
   async start() {
@@ -373,6 +441,27 @@ export class App {
     replace(this.main, this.captures.map((c) => damage(c, () => {})), el('p', {class: 'empty'}, 'No memory was recorded.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
 }
+
+// doing is a button that tells for a moment what it did.
+function doing(text, title, action) {
+  const one = button(text, title, async () => {
+    one.textContent = await action();
+    setTimeout(() => { one.textContent = text; }, 1500);
+  }, {'aria-live': 'polite'});
+  return one;
+}
+
+// same reports whether an address has the fields of a state, but for the range and the time.
+function same(fields, state) {
+  const rest = ({from, to, low, high, t, ...others}) => JSON.stringify(Object.entries(others).filter(([, value]) => value !== null && value !== undefined && value !== '').map(([name, value]) => [name, String(value)]).sort());
+  return rest(fields) === rest(state);
+}
+
+// relative returns the time in an address relative to the window of a space; null without one.
+const relative = (space, text) => (/^-?\d+$/.test(text || '') ? Number(BigInt(text) - space.origin) : null);
+
+// verticalOf returns the bytes or places that an address shows, by default all.
+const verticalOf = (view, {low, high}) => (/^\d+$/.test(low) && /^\d+$/.test(high) ? [Number(low), Number(high)] : [0, view.top]);
 
 const longestKey = 44; // characters of a name, which with "leak: " and bytes fit .key of page.css
 

@@ -10,7 +10,7 @@ import {style} from './theme.js';
 export const layouts = {stacked: 'stacked', address: 'by address'};
 const height = 340;
 
-// BlockView shows the buffers of a space. It calls on.hover(buffer, event) and on.pick(buffer, t).
+// BlockView shows the buffers of a space. It calls on.hover(buffer, event), on.pick(buffer, t) and on.zoomed() after bytes were zoomed.
 export class BlockView {
   constructor(parent, space, timeline, options, on) {
     this.parent = parent;
@@ -45,9 +45,16 @@ export class BlockView {
 
   showBytes(low, high) {
     const length = Math.min(Math.max(high - low, 64), this.top);
-    this.low = Math.max(0, Math.min(low, this.top - length));
-    this.high = this.low + length;
+    low = Math.max(0, Math.min(low, this.top - length));
+    if (low === this.low && low + length === this.high) return;
+    this.low = low;
+    this.high = low + length;
     this.update();
+    this.on.zoomed();
+  }
+
+  get zoomed() {
+    return this.low > 0 || this.high < this.top;
   }
 
   make() {
@@ -109,11 +116,7 @@ export class BlockView {
     const {left, top, width, height} = u.select;
     if (width < 4 && height < 4) return;
     u.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
-    if (height >= 4 && height < u.over.clientHeight) {
-      this.low = Math.max(0, u.posToVal(top + height, 'y'));
-      this.high = Math.max(this.low + 64, u.posToVal(top, 'y'));
-      this.update();
-    }
+    if (height >= 4 && height < u.over.clientHeight) this.showBytes(u.posToVal(top + height, 'y'), u.posToVal(top, 'y'));
     if (width >= 4 && width < u.over.clientWidth) this.timeline.show(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'));
   }
 

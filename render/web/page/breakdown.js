@@ -20,8 +20,8 @@ export const hiddenText = (n) => several(n, 'library frame');
 // stackOf returns the stack to show: of an instruction of a compiled program that in the source code.
 export const stackOf = (space, site) => (space.static && site.source ? site.source : site.stack);
 
-// columnsOfSites returns the columns that the tables of sites and of buffers share.
-function columnsOfSites(space) {
+// columnsOfSites returns the columns that the tables of sites, of buffers and of growth share.
+export function columnsOfSites(space) {
   const {capture} = space;
   const sites = (row) => (row.sites ?? [row.site]).map((id) => capture.sites[id]);
   const stacks = (row) => [...new Set(sites(row).map((site) => stackOf(space, site)))];

@@ -1,88 +1,205 @@
-// A flame graph of bytes by call stack at a time: callers above, callees below.
+// Flame graphs of bytes by call stack: callers above, callees below. They show an instant, or what grew and shrank between
+// two. One function has two graphs: its callers, and below it its callees.
 
-import {el, replace} from './dom.js';
-import {bytes, percent} from './format.js';
 import {stackOf} from './breakdown.js';
+import {button, el, replace} from './dom.js';
+import {bytes, percent, several} from './format.js';
 import {frameText} from './space.js';
 
-const rowHeight = 20;
+const rowHeight = 24;
 const narrowest = 0.0005; // narrower frames, as a share of the width, are not drawn
 
-// treeOf sums rows of a breakdown by their stacks, outermost call first.
-function treeOf(space, rows) {
-  const {capture} = space;
-  const root = {name: 'all', bytes: 0, children: new Map(), sites: []};
+// callsOf returns the calls of a row, outermost first: a name, and the function whatever its line.
+function callsOf(space, row) {
+  const {capture} = space, site = capture.sites[row.site];
+  capture.calls ||= [];
+  const calls = capture.calls[row.site] ||= site.unseen ? [call(capture.siteName(row.site))] : capture.folded(stackOf(space, site)).frames.map((f) => call(frameText(f), functionOf(f))).reverse();
+  const leaf = row.category || [site.instr || site.op, site.shape].filter(Boolean).join(' ');
+  const all = leaf ? [...calls, call(leaf)] : calls;
+  return all.length ? all : [call('(no stack recorded)')];
+}
+
+const call = (name, of = name) => ({name, of});
+
+// functionOf returns "function (file.py)".
+const functionOf = (frame) => frameText({...frame, line: 0});
+
+// pathsOf returns the stacks of rows with their bytes; rows of one stack are one.
+function pathsOf(space, rows) {
+  const paths = new Map();
   for (const row of rows) {
-    const site = capture.sites[row.site];
-    const path = site.unseen ? [capture.siteName(row.site)] : capture.folded(stackOf(space, site)).frames.map(frameText).reverse();
-    const leaf = row.category || [site.instr || site.op, site.shape].filter(Boolean).join(' ');
-    if (leaf) path.push(leaf);
-    if (!path.length) path.push('(no stack recorded)');
+    const calls = callsOf(space, row), key = calls.map((c) => c.name).join('\0');
+    if (!paths.has(key)) paths.set(key, {calls, bytes: 0, sites: []});
+    const path = paths.get(key);
+    path.bytes += row.bytes;
+    if (!row.category) path.sites.push(row.site);
+  }
+  return [...paths.values()].filter((path) => path.bytes);
+}
+
+// treeOf sums the sizes of paths by their first calls, the second, and so on.
+function treeOf(root, paths) {
+  for (const path of paths) {
     let node = root;
-    add(node, row);
-    for (const name of path) {
-      if (!node.children.has(name)) node.children.set(name, {name, bytes: 0, children: new Map(), sites: [], parent: node});
-      node = node.children.get(name);
-      add(node, row);
+    add(node, path);
+    for (const {name, of} of path.calls) {
+      if (!node.children.has(name)) node.children.set(name, nodeOf(name, {of, parent: node, kind: root.kind}));
+      add(node = node.children.get(name), path);
     }
   }
   return root;
 }
 
-function add(node, row) {
-  node.bytes += row.bytes;
-  if (!row.category) node.sites.push(row.site);
+const nodeOf = (name, more) => ({name, bytes: 0, children: new Map(), sites: [], ...more});
+
+function add(node, {bytes, sites}) {
+  node.bytes += Math.abs(bytes);
+  node.sites.push(...sites);
 }
 
-// Flame draws the graph. A click calls picked(sites, name).
+// forest returns the trees of paths: one of what an instant has, or one of what grew and one of what shrank.
+function forest(paths, change) {
+  if (!change) return [treeOf(nodeOf('all'), paths)];
+  return [treeOf(nodeOf('grew', {kind: 'grew'}), paths.filter((p) => p.bytes > 0)), treeOf(nodeOf('shrank', {kind: 'shrank'}), paths.filter((p) => p.bytes < 0))].filter((tree) => tree.bytes);
+}
+
+// Flame draws the graph. A click calls picked(sites, name), a chosen function chosen(function).
 export class Flame {
-  constructor(space, picked) {
-    this.space = space;
-    this.picked = picked;
+  constructor(space, picked, chosen) {
+    Object.assign(this, {space, picked, chosen, focus: [], of: null});
     this.graph = el('div', {class: 'flame', tabindex: 0, role: 'region', 'aria-label': 'bytes by call stack'});
-    this.note = el('p', {class: 'note'}, 'Click a call to zoom in and highlight its buffers above. Click "all" to go back.');
+    this.note = el('div', {class: 'bar note', role: 'status'});
     this.element = el('div', {}, this.note, this.graph);
   }
 
   at(t) {
-    this.root = treeOf(this.space, this.space.breakdown(t));
-    this.draw(this.root);
+    this.show(this.space.breakdown(t), false);
   }
 
-  draw(focus) {
+  // show draws rows with bytes; change tells that they are differences.
+  show(rows, change) {
+    this.paths = pathsOf(this.space, rows);
+    this.change = change;
+    this.draw();
+  }
+
+  // choose shows the callers and callees of a function; null shows all stacks.
+  choose(of) {
+    this.of = of || null;
+    this.focus = [];
+    if (this.paths) this.draw();
+    this.chosen(this.of);
+  }
+
+  draw() {
+    const {of} = this;
+    this.trees = forest(this.paths, this.change);
+    this.total = this.trees.reduce((sum, tree) => sum + tree.bytes, 0);
     const boxes = [];
-    const ancestors = [];
-    for (let node = focus.parent; node; node = node.parent) ancestors.unshift(node);
-    ancestors.forEach((node, depth) => boxes.push(this.box(node, 0, 1, depth)));
-    let deepest = ancestors.length;
-    const put = (node, left, width, depth) => {
+    let rows;
+    if (of) {
+      const [callers, callees] = sandwich(this.paths, of, this.change), above = Math.max(0, ...callers.map(depthOf));
+      this.place(callers, (depth) => above - depth, boxes);
+      rows = above + 1 + this.place(callees, (depth) => above + depth, boxes, 1);
+    } else {
+      rows = this.place(this.focused(), (depth) => depth, boxes) + 1;
+    }
+    this.graph.style.height = `${rows * rowHeight}px`;
+    replace(this.graph, boxes);
+    this.describe();
+  }
+
+  // focused returns the trees from the focus on, below its callers.
+  focused() {
+    let trees = this.trees;
+    this.top = null;
+    for (const name of this.focus) {
+      const next = (this.top ? [...this.top.children.values()] : trees).find((node) => node.name === name);
+      if (!next) break;
+      this.top = next;
+    }
+    if (this.top) trees = [this.top];
+    return trees;
+  }
+
+  // place adds the boxes of trees side by side, each as wide as its bytes, without the first rows skipped. It returns the depth.
+  place(trees, rowOf, boxes, skipped = 0) {
+    const total = trees.reduce((sum, tree) => sum + tree.bytes, 0);
+    let deepest = 0, base = 0;
+    for (let node = trees.length === 1 ? trees[0].parent : null; node; node = node.parent) base++;
+    for (let node = base ? trees[0].parent : null, depth = base - 1; node; node = node.parent, depth--) boxes.push(this.box(node, 0, 1, rowOf(depth)));
+    const put = (node, left, depth) => {
+      const width = total ? node.bytes / total : 0;
       if (width < narrowest) return;
       deepest = Math.max(deepest, depth);
-      boxes.push(this.box(node, left, width, depth));
-      const children = [...node.children.values()].sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1));
-      for (const child of children) {
-        const share = focus.bytes ? child.bytes / focus.bytes : 0;
-        put(child, left, share, depth + 1);
-        left += share;
+      if (depth - base >= skipped) boxes.push(this.box(node, left, width, rowOf(depth)));
+      for (const child of [...node.children.values()].sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1))) {
+        put(child, left, depth + 1);
+        left += child.bytes / total;
       }
     };
-    put(focus, 0, 1, ancestors.length);
-    this.graph.style.height = `${(deepest + 1) * rowHeight}px`;
-    replace(this.graph, boxes);
+    let left = 0;
+    for (const tree of trees) {
+      put(tree, left, base);
+      left += total ? tree.bytes / total : 0;
+    }
+    return deepest;
   }
 
-  box(node, left, width, depth) {
-    const share = this.root.bytes ? node.bytes / this.root.bytes : 0;
-    const text = `${node.name} · ${bytes(node.bytes)}, ${percent(share)}`;
+  box(node, left, width, row) {
+    const share = this.total ? node.bytes / this.total : 0;
+    const sign = {grew: '+', shrank: '−'}[node.kind] || '';
+    const text = `${node.name} · ${sign}${bytes(node.bytes)}, ${percent(share)}`;
     return el('button', {
-      type: 'button', title: text, class: `flame-${node.parent ? hue(node.name) : 'all'}`,
-      style: {left: `${100 * left}%`, width: `${100 * width}%`, top: `${depth * rowHeight}px`},
-      onclick: () => {
-        this.draw(node);
-        this.picked(node.parent ? [...new Set(node.sites)] : null, node.name);
-      },
+      type: 'button', title: text, class: node.parent ? node.kind || `flame-${hue(node.name)}` : 'flame-all', 'data-bytes': node.bytes,
+      style: {left: `${100 * left}%`, width: `${100 * width}%`, top: `${row * rowHeight}px`}, onclick: () => this.click(node),
     }, width > 0.02 ? text : '');
   }
+
+  // click zooms in to a call and highlights its buffers; a second click goes back.
+  click(node) {
+    if (this.of) {
+      if (node.of) this.choose(node.of);
+      return;
+    }
+    const again = this.top === node;
+    this.focus = [];
+    for (let at = again ? node.parent : node; at; at = at.parent) this.focus.unshift(at.name);
+    this.draw();
+    this.picked(this.top?.parent || this.top?.kind ? [...new Set(this.top.sites)] : null, node.name);
+    this.graph.querySelectorAll('button')[Math.max(0, this.focus.length - 1)]?.focus();
+  }
+
+  // describe writes what a click does, and offers the two graphs of the function that was clicked.
+  describe() {
+    const {top, of} = this;
+    if (of) {
+      const paths = this.paths.filter((path) => path.calls.some((c) => c.of === of)), sum = paths.reduce((n, path) => n + path.bytes, 0);
+      replace(this.note, el('span', {}, el('strong', {}, of), `: ${this.change && sum > 0 ? '+' : ''}${bytes(sum)} in ${several(paths.length, 'stack')}. Callers are above it, callees below. Click one for its own.`),
+        button('all stacks', 'back to the flame graph', () => this.choose(null)));
+    } else if (top?.parent) {
+      replace(this.note, el('span', {}, el('strong', {}, top.name), ': its buffers are highlighted above.'), button('callers and callees', `all stacks with ${top.of}`, () => this.choose(top.of)));
+    } else {
+      replace(this.note, 'Click a call to zoom in and highlight its buffers above. Click it again to go back.');
+    }
+  }
+}
+
+// depthOf returns the number of rows of a tree below its root.
+const depthOf = (node) => Math.max(0, ...[...node.children.values()].map((child) => 1 + depthOf(child)));
+
+// sandwich returns the trees of the callers of a function, from it outwards, and of its callees. A stack with the function
+// twice counts once: its callers are those of the outermost call.
+function sandwich(paths, of, change) {
+  const callers = [], callees = [];
+  for (const path of paths) {
+    const i = path.calls.findIndex((c) => c.of === of);
+    if (i < 0) continue;
+    callers.push({...path, calls: path.calls.slice(0, i).reverse()});
+    callees.push({...path, calls: path.calls.slice(i + 1)});
+  }
+  const named = (trees) => trees.map((tree) => Object.assign(tree, {name: change ? `${of} ${tree.kind}` : of, of}));
+  return [named(forest(callers, change)), named(forest(callees, change))];
 }
 
 // hue returns one of eight colour classes, always the same for a name.

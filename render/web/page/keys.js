@@ -4,14 +4,15 @@ import {el} from './dom.js';
 
 const list = [
   ['← →', 'move'], ['+ −', 'zoom in, zoom out'], ['0', 'show the whole window'], ['p', 'go to the peak'], ['e', 'go to the end'], [', .', 'previous change, next change'],
-  ['/', 'search'], ['1 … 7', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, clear highlight'], ['?', 'this help'],
+  ['[ ]', 'the range begins, ends at the chosen time'], ['g', 'what grew in the range'],
+  ['/', 'search'], ['1 … 8', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, clear highlight'], ['?', 'this help'],
 ];
 
 // help returns the dialog that explains keys and mouse.
 export function help() {
   return el('dialog', {class: 'help', 'aria-label': 'help'}, el('h2', {}, 'Keys and mouse'),
     el('dl', {class: 'facts'}, list.map(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])),
-    el('p', {}, 'Wheel: zoom at the cursor. Alt + wheel: zoom the bytes. Shift + wheel: move. Drag: zoom to the selection. Shift + drag: move. ' +
+    el('p', {}, 'Wheel: zoom at the cursor. Alt + wheel: zoom the bytes. Shift + wheel: move. Drag: zoom to the selection; Back undoes it. Shift + drag: move. ' +
       'Click the graph: go to that time. Click a block: pin it and show its stack. Search: type text or /a regular expression/.'),
     el('form', {method: 'dialog'}, el('button', {}, 'Close')));
 }

@@ -29,13 +29,22 @@ let shown = location.hash;
 let waiting = 0;
 const pause = 200; // ms; browsers block pages that write their address at every frame
 
-// write writes fields to the address, after a pause and without an entry in the browser's
-// history.
+// write writes fields to the address, after a pause. A zoom is a new entry in the browser's history, so that Back undoes it;
+// other changes are none.
 export function write(fields) {
   shown = hash(fields);
   clearTimeout(waiting);
   const now = location.hash; // if a link changes it meanwhile, follow comes next
-  waiting = setTimeout(() => { if (now === location.hash && shown !== now) history.replaceState(history.state, '', here() + shown); }, pause);
+  waiting = setTimeout(() => {
+    if (now !== location.hash || shown === now) return;
+    history[zoomOf(now) === zoomOf(shown) ? 'replaceState' : 'pushState'](history.state, '', here() + shown);
+  }, pause);
+}
+
+// zoomOf returns the visible range in an address.
+function zoomOf(hash) {
+  const fields = new URLSearchParams(hash.slice(1));
+  return ['from', 'to', 'low', 'high'].map((name) => fields.get(name)).join();
 }
 
 // follow calls go for every address that write did not write: links and Back. It ends with

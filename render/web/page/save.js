@@ -11,7 +11,11 @@ const escape = (s) => String(s).replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd]/g, '?
 
 // save offers a file to the browser.
 export function save(name, type, text) {
-  const url = URL.createObjectURL(new Blob([text], {type}));
+  saveBlob(name, new Blob([text], {type}));
+}
+
+export function saveBlob(name, blob) {
+  const url = URL.createObjectURL(blob);
   const a = document.createElement('a');
   a.href = url;
   a.download = name;

@@ -160,11 +160,31 @@ export class Space {
     return all.sort((a, b) => b.bytes - a.bytes || b.requested - a.requested || a.site - b.site || a.kind - b.kind || a.purpose - b.purpose);
   }
 
-  // places returns the breakdown by line or another key, as "memlane peak --by" groups it: rows of one name, however they were
-  // called. Their sites are in order of bytes.
+  // growth returns by how much the rows of a breakdown differ between two times, without those that do not. before and after
+  // are their bytes.
+  growth(from, to) {
+    const rows = new Map();
+    for (const [t, sign] of [[from, -1], [to, 1]]) {
+      for (const row of this.breakdown(t)) {
+        const key = [row.category, row.site, row.kind, row.purpose].join();
+        if (!rows.has(key)) rows.set(key, {...row, bytes: 0, requested: 0, count: 0, before: 0, after: 0});
+        const sum = rows.get(key);
+        for (const figure of ['bytes', 'requested', 'count']) sum[figure] += sign * row[figure];
+        sum[sign < 0 ? 'before' : 'after'] += row.bytes;
+      }
+    }
+    return [...rows.values()].filter((row) => row.bytes || row.count).sort((a, b) => b.bytes - a.bytes || a.site - b.site || a.kind - b.kind || a.purpose - b.purpose);
+  }
+
+  // places returns the breakdown by line or another key, as "memlane peak --by" groups it.
   places(t, by = 'line') {
+    return this.grouped(this.breakdown(t), by);
+  }
+
+  // grouped sums rows of one name, however they were called. Their sites are in order of bytes.
+  grouped(rows, by) {
     const places = new Map();
-    for (const row of this.breakdown(t)) {
+    for (const row of rows) {
       const site = this.capture.sites[row.site];
       const key = [row.category, row.kind, this.groupName(row, by), this.static && site.shape].join('\0');
       const place = places.get(key);
@@ -172,9 +192,7 @@ export class Space {
         places.set(key, {...row, sites: [row.site], rows: [row]});
         continue;
       }
-      place.bytes += row.bytes;
-      place.requested += row.requested;
-      place.count += row.count;
+      for (const figure of figures) if (figure in row) place[figure] += row[figure];
       place.sites.push(row.site);
       place.rows.push(row);
     }
@@ -232,6 +250,8 @@ export class Space {
     return (this.origin + BigInt(Math.round(t))).toString();
   }
 }
+
+const figures = ['bytes', 'requested', 'count', 'before', 'after'];
 
 // groups are the keys by which a breakdown can be summed up, with the name of a site's group. lifetime.GroupBy does the same.
 const groups = {

@@ -109,6 +109,12 @@ export class Table {
     e.stopPropagation();
   }
 
+  // first returns the names of the columns before the stack, the first n rows as shown, and whether each column is a number.
+  first(n) {
+    const columns = this.columns.filter((c) => c.name !== 'stack');
+    return [[columns.map((c) => c.name), ...this.shown.slice(0, n).map((row) => columns.map((c) => c.text(row)))], columns.map((c) => !!c.number)];
+  }
+
   // csv returns all rows as shown.
   csv() {
     const lines = [this.columns.map((c) => c.name), ...this.shown.map((row) => this.columns.map((c) => (c.csv ? c.csv(row) : c.number ? c.value(row) : c.text(row))))];

@@ -1,0 +1,177 @@
+package web_test
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/report"
+)
+
+// TestPageGrowth checks what grew in ranges of each kind of capture against the live buffers of the model at both ends.
+func TestPageGrowth(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, shown := range pages {
+		t.Run(shown.format+" "+shown.file, func(t *testing.T) {
+			c := open(t, "../../testdata/"+shown.file)
+			p := browser.Open(t, chromium, writePage(t, c))
+			s := c.Spaces[browser.Eval[int](p, "memlane.space.number")]
+			length := s.End - s.Begin
+			if length < 2 {
+				if browser.Eval[bool](p, "document.querySelector('[data-tab=growth]') !== null") {
+					t.Error("one instant has a range")
+				}
+				return
+			}
+			for _, r := range [][2]int64{{0, length - 1}, {length / 4, length / 2}, {length / 2, length - 1}, {length / 3, length/3 + length/10 + 1}} {
+				checkGrowth(p, c, s, r[0], r[1])
+			}
+		})
+	}
+}
+
+// checkGrowth compares the growth from one time of the window to another with the model.
+func checkGrowth(p *browser.Tab, c *lifetime.Capture, s *lifetime.Space, from, to int64) {
+	p.T.Helper()
+	type row struct {
+		Site  lifetime.SiteID
+		Bytes int64
+	}
+	want, wantOf := map[lifetime.SiteID]int64{}, map[string]int64{}
+	net := s.StackAt(s.Begin+to) - s.StackAt(s.Begin+from)
+	for sign, t := range map[int64]int64{-1: from, 1: to} {
+		for _, i := range s.LiveAt(s.Begin + t) {
+			b := &s.Buffers[i]
+			want[b.Site] += sign * b.Size
+			net += sign * b.Size
+			for f := range functionsOf(c, s, b.Site) {
+				wantOf[f] += sign * b.Size
+			}
+		}
+	}
+	maps.DeleteFunc(want, func(_ lifetime.SiteID, bytes int64) bool { return bytes == 0 })
+	got := map[lifetime.SiteID]int64{}
+	for _, r := range browser.Eval[[]row](p, "memlane.space.growth(%d, %d).filter((r) => !r.category).map((r) => ({Site: r.site, Bytes: r.bytes}))", from, to) {
+		got[r.Site] += r.Bytes
+	}
+	maps.DeleteFunc(got, func(_ lifetime.SiteID, bytes int64) bool { return bytes == 0 })
+	if !maps.Equal(got, want) {
+		p.T.Errorf("%s from %d to %d: growth by site is %v, want %v", s.ID(), from, to, got, want)
+	}
+	p.Set("memlane.timeline.from = %d; memlane.timeline.to = %d; memlane.moved(); memlane.function = null; memlane.showTab('growth')", from, to)
+	if s.UsageOnly() {
+		return // only the total is known
+	}
+	sums := browser.Eval[[]int64](p, `(() => { const {table, flame} = memlane.current().part; return [table.rows.reduce((sum, r) => sum + r.bytes, 0),
+		flame.trees.reduce((sum, tree) => sum + (tree.kind === 'grew' ? 1 : -1) * tree.bytes, 0)]; })()`)
+	if sums[0] != net || sums[1] != net {
+		p.T.Errorf("%s from %d to %d: the table and the flame graph have %d, want %d", s.ID(), from, to, sums, net)
+	}
+	for _, f := range slices.Sorted(maps.Keys(wantOf))[:min(len(wantOf), 5)] {
+		p.Set("memlane.current().part.flame.choose(%s)", browser.Quote(f))
+		if !strings.HasPrefix(p.Text("#panel .note"), f+": ") {
+			p.T.Errorf("the graphs of %s say %q", f, p.Text("#panel .note"))
+		}
+		boxes := browser.Eval[[]int64](p, `(() => { const boxes = [...document.querySelectorAll('.flame .flame-all')].map((b) => [b.title.includes(' shrank · '), Number(b.dataset.bytes)]);
+			return [boxes.reduce((sum, [shrank, bytes]) => sum + (shrank ? -bytes : bytes), 0)]; })()`)
+		if boxes[0] != wantOf[f] {
+			p.T.Errorf("%s from %d to %d: %s grew by %d, want %d", s.ID(), from, to, f, boxes[0], wantOf[f])
+		}
+	}
+}
+
+// functionsOf returns the functions in the folded stack of a site, whatever their lines.
+func functionsOf(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) map[string]bool {
+	site, all := &c.Sites[id], map[string]bool{}
+	stack := site.Stack
+	if s.Axis == lifetime.ProgramOrder && site.Source != 0 {
+		stack = site.Source
+	}
+	if site.Unseen {
+		return all
+	}
+	shown, _ := lifetime.Fold(slices.Collect(c.FramesOf(stack)), func(f *lifetime.Frame) lifetime.FrameKind { return f.Kind })
+	for _, f := range shown {
+		name := f.Name()
+		if f.File != "" {
+			name += " (" + path.Base(strings.ReplaceAll(f.File, `\`, "/")) + ")"
+		}
+		all[name] = true
+	}
+	return all
+}
+
+// TestPageZoomBack checks that Back undoes a zoom by the mouse, by the wheel and by keys, and that a link restores what grew.
+func TestPageZoomBack(t *testing.T) {
+	chromium := browser.Start(t)
+	address := writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle"))
+	p := browser.Open(t, chromium, address)
+	p.WaitFor("location.hash !== ''")
+	entries := browser.Eval[int](p, "history.length")
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width / 2, Y: b.top + b.height / 2}; })()")
+	p.Mouse(browser.Pressed, at, chromedp.ButtonLeft)
+	p.Mouse(browser.Moved, browser.Point{X: at.X + 200, Y: at.Y}, chromedp.ButtonLeft)
+	p.Mouse(browser.Released, browser.Point{X: at.X + 200, Y: at.Y}, chromedp.ButtonLeft)
+	p.WaitFor("location.hash.includes('&from=') && history.length === %d", entries+1)
+	brushed := browser.Eval[string](p, "location.hash")
+	p.WaitFor("document.querySelector('#range').textContent.includes(' in use (')")
+	for range 3 {
+		p.Wheel(at, -120)
+	}
+	p.WaitFor("history.length === %d", entries+2) // one entry for the turn of a wheel
+	p.Set("history.back()")
+	p.WaitFor("location.hash === %s && memlane.timeline.from > 0", browser.Quote(brushed))
+	if got, want := browser.Eval[string](p, "memlane.space.instant(memlane.timeline.from)"), browser.Eval[string](p, "new URLSearchParams(location.hash.slice(1)).get('from')"); got != want {
+		t.Errorf("Back shows the range from %s, want %s", got, want)
+	}
+	p.Set("history.back()")
+	p.WaitFor("!memlane.timeline.zoomed && !document.querySelector('#range button')")
+
+	p.Set("memlane.setTime(50000)")
+	p.Do(chromedp.KeyEvent("["))
+	p.Set("memlane.setTime(150000)")
+	p.Do(chromedp.KeyEvent("]"))
+	p.Do(chromedp.KeyEvent("g"))
+	p.WaitFor("memlane.tab === 'growth' && memlane.timeline.from === 50000 && memlane.timeline.to === 150000")
+	p.Do(chromedp.Focus(".flame button:last-of-type"), chromedp.KeyEvent(kb.Enter))
+	p.Do(chromedp.Focus("#panel .note button"), chromedp.KeyEvent(kb.Enter))
+	p.WaitFor("location.hash.includes('&function=')")
+	shown := p.Text("#panel .note")
+	p = browser.Open(t, chromium, address+browser.Eval[string](p, "location.hash"))
+	if got := p.Text("#panel .note"); got != shown || !strings.Contains(got, "Callers are above") {
+		t.Errorf("the link shows %q, want %q", got, shown)
+	}
+}
+
+// TestPageMarkdown checks what "Copy as Markdown" copies, and that names of a capture are text in it.
+func TestPageMarkdown(t *testing.T) {
+	names := []string{"a|b`c", "<img src=x onerror=1>", "@user and #12 and https://example.com www.example.com", "+1 item", "1. item", "::error::x", "##[command]", "a\u202eb\u0000c", `back\slash\@x`, "*bold* _it_ [x](y) ~s~ $m$ !x"}
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
+	for _, name := range names {
+		p.Set("memlane.space.capture.headline = %s", browser.Quote(name))
+		if got, want := strings.Split(browser.Eval[string](p, "memlane.markdown()"), "\n\n")[1], report.Escape(name); got != want {
+			t.Errorf("%q becomes %q, want %q", name, got, want)
+		}
+	}
+	p.Set("memlane.space.capture.headline = 'The answer'; memlane.pin(3)")
+	text := browser.Eval[string](p, "memlane.markdown()")
+	for _, want := range []string{"**leak\\_4mib\\_20steps.pickle**, cuda:0\n\nThe answer\n\n", "| bytes | share | buffers | requested | allocated by |", "|---:|---:|---:|---:|---|", "| 80.0 MiB | 76.9 % | 20 | 80.0 MiB | make\\_activation (",
+		"The pinned buffer was allocated by:\n\n```\n", "View:\n\n```\n#space=cuda:0&buffer=3\n```\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	p.Set("[...document.querySelectorAll('button')].find((b) => b.textContent === 'Copy as Markdown').click()")
+	p.WaitFor("[...document.querySelectorAll('button')].some((b) => b.textContent === 'copied')")
+	size := browser.Eval[[]int](p, "(() => { const c = memlane.picture(), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return [c.width, c.height, ...memlane.options.legend.rows.map((r) => seen.has(parseInt(r.fill.slice(1), 16)) ? 1 : 0)]; })()")
+	if size[0] < 800 || size[1] < 500 || slices.Contains(size[2:], 0) {
+		t.Errorf("the picture has %d x %d pixels; colours of the legend in it: %v", size[0], size[1], size[2:])
+	}
+}
