@@ -91,3 +91,63 @@ func checkBlockPixel(p *browser.Tab, b bufferBlock) {
 		}
 	}
 }
+
+// TestBlockPixels checks the stacked blocks against the live buffers of each column's time, found one by one, and that each colour of the
+// legend is on the screen as it is in the legend.
+func TestBlockPixels(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, file := range []string{"torchsnap/frag_oom.pickle", "meaning/a17.pickle.zst", "chrome/cuprof_leak.json.gz", "xplane/tf_leak.xplane.pb"} {
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			for _, part := range [][2]float64{{0, 1}, {.3, .4}, {.9, .95}} {
+				p.Set("memlane.timeline.show(memlane.space.length * %f, memlane.space.length * %f)", part[0], part[1])
+				p.WaitFor("memlane.view.pixels !== null")
+				if wrong := browser.Eval[string](p, "%s", wrongPixels); wrong != "" {
+					t.Errorf("from %v: %s", part, wrong)
+				}
+				if wrong := browser.Eval[string](p, "%s", wrongColours); wrong != "" {
+					t.Errorf("from %v: %s", part, wrong)
+				}
+			}
+		})
+	}
+}
+
+// wrongPixels describes the first pixel of a column whose buffer is not the one at its level at any instant of the column.
+const wrongPixels = `(() => {
+	const {space, view: {pixels, width, height, low, high}, timeline: {from, to}} = memlane;
+	for (let x = 3; x < width; x += 37) {
+		const begin = Math.max(0, from + (to - from) * x / width), end = from + (to - from) * (x + 1) / width;
+		let t = begin, most = -1;
+		const level = (t) => space.liveAt(t).reduce((sum, i) => sum + space.size[i], 0);
+		for (const at of [begin, ...space.curve.at.filter((at) => at > begin && at < end)]) if (level(at) > most) [t, most] = [at, level(at)];
+		const live = space.liveAt(t), foot = space.base + space.stackAt(t);
+		for (let y = 1; y < height; y += 11) {
+			const bytes = low + (high - low) * (height - y - .5) / height, slack = (high - low) / height;
+			let top = foot, near = bytes < foot + slack;
+			const shown = pixels[y * width + x];
+			for (const i of live) {
+				if (shown === i && bytes > top - slack && bytes < top + space.size[i] + slack) near = true;
+				top += space.size[i];
+			}
+			if (shown < 0 && bytes > top - slack) near = true;
+			if (!near) return 'column ' + x + ', row ' + y + ' has ' + shown + ' at ' + bytes + ' of ' + top + ' bytes';
+		}
+	}
+	return '';
+})()`
+
+// wrongColours describes the first group with a hundredth of the blocks or more of which less than half has the colour of the legend.
+const wrongColours = `(() => {
+	const {view, options: {legend}} = memlane, n = legend.rows.map(() => 0), same = [...n], image = new Uint32Array(view.paint().data.buffer);
+	let all = 0;
+	view.pixels.forEach((id, p) => {
+		if (id < 0) return;
+		const row = legend.classes[id], rgb = '#' + [0, 8, 16].map((s) => (image[p] >> s & 255).toString(16).padStart(2, '0')).join('');
+		all++;
+		n[row]++;
+		if (rgb === legend.rows[row].fill) same[row]++;
+	});
+	const bad = n.findIndex((k, row) => k >= all / 100 && same[row] < k / 2);
+	return bad < 0 ? '' : legend.rows[bad].name + ' has its colour on ' + same[bad] + ' of ' + n[bad] + ' pixels';
+})()`

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
 	"github.com/memlane/memlane/internal/browser"
@@ -36,18 +38,47 @@ func TestPageSpeed(t *testing.T) {
 	p := browser.Open(t, chromium, "file://"+file)
 	t.Logf("opened and interactive after %v", time.Since(began).Round(time.Millisecond))
 	t.Logf("interactive %.0f ms after navigation began, by the page's own clock", browser.Eval[float64](p, "memlane.ready"))
+	if _, err := chromedp.Call(p.Ctx, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+		t.Fatal(err)
+	}
+	before := mainThread(p)
+	p.Do(chromedp.Reload())
+	p.WaitFor("document.body?.dataset.ready === 'true'")
+	t.Logf("open again: %v of CPU in the main thread, interactive after %.0f ms", mainThread(p)-before, browser.Eval[float64](p, "memlane.ready"))
 	for _, layout := range []string{"stacked", "address"} {
-		p.Set("memlane.setLayout(%s)", browser.Quote(layout))
 		p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
+		before := mainThread(p)
+		p.Set("memlane.setLayout(%s)", browser.Quote(map[string]string{"stacked": "address", "address": "stacked"}[layout]))
+		p.Set("memlane.setLayout(%s)", browser.Quote(layout))
+		p.Set("await new Promise(requestAnimationFrame); await new Promise((done) => setTimeout(done))")
+		t.Logf("%s, two switches of the layout: %v of CPU", layout, mainThread(p)-before)
 		p.WaitFor("memlane.view.pixels !== null")
 		for what, action := range map[string]string{"hover": hoverSpeed, "wheel": wheelSpeed} {
+			before := mainThread(p)
 			times := browser.Eval[[]float64](p, "%s", action)
-			t.Logf("%s, %s: %.1f ms at most, %.1f ms in the middle of %d", layout, what, times[len(times)-1], times[len(times)/2], len(times))
+			t.Logf("%s, %s: %.1f ms at most, %.1f ms in the middle of %d, %v of CPU each", layout, what, times[len(times)-1], times[len(times)/2], len(times),
+				(mainThread(p)-before).Round(time.Millisecond)/time.Duration(len(times)))
 			if times[len(times)-1] > 10_000 {
 				t.Errorf("%s, %s hangs", layout, what)
 			}
 		}
 	}
+}
+
+// mainThread returns the CPU time that the main thread of a page has used.
+func mainThread(p *browser.Tab) time.Duration {
+	p.T.Helper()
+	all, err := chromedp.Call(p.Ctx, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	for _, m := range all.Metrics {
+		if m.Name == "TaskDuration" {
+			return time.Duration(m.Value * 1e9).Round(100 * time.Microsecond)
+		}
+	}
+	p.T.Fatal("the browser has no TaskDuration")
+	return 0
 }
 
 // Both return the milliseconds from the event to the next frame, in ascending order.

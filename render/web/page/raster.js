@@ -21,10 +21,11 @@ export function stacked(space, view) {
   const level = (row) => (height - row + 0.5) / scale + low;
   const column = new Int32Array(height).fill(NOTHING);
   let foot = -1;
-  for (let x = 0; x < width; x++) {
+  for (let x = 0, first = 0; x < width; x++) {
     const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width;
     if (end <= 0 || begin >= space.length) continue;
-    const t = highest(space, Math.max(begin, 0), end);
+    first = Math.max(lastUpTo(space.curve.at, Math.max(begin, 0), first), 0);
+    const t = highest(space, first, Math.max(begin, 0), end);
     let changed = live.goTo(t);
     const stackBytes = space.stackAt(t);
     if (foot !== space.base + stackBytes) {
@@ -55,11 +56,10 @@ function paint(column, live, first, foot, rowOf, level) {
   column.fill(NOTHING, 0, bottom);
 }
 
-// highest returns the time of the highest level in [begin, end).
-function highest(space, begin, end) {
-  const {at, bytes} = space.curve;
-  const first = Math.max(lastUpTo(at, begin), 0);
-  let last = lastUpTo(at, end);
+// highest returns the time of the highest level in [begin, end); first is the level at begin.
+function highest(space, first, begin, end) {
+  const {at} = space.curve;
+  let last = lastUpTo(at, end, first);
   if (at[last] === end) last--;
   if (last <= first) return begin;
   const {high} = space.extremes.between(first, last + 1);
@@ -80,32 +80,29 @@ class Stack {
 
   // goTo moves to time t and returns the first place that changed, or -1.
   goTo(t) {
-    const {space} = this;
-    const {begin, end, byEnd, count} = space;
-    let changed = this.n;
-    const before = this.n;
-    for (; this.ended < byEnd.length && end[byEnd[this.ended]] <= t; this.ended++) {
-      const i = byEnd[this.ended];
-      const place = i < this.next ? this.placeOf(i) : -1;
-      if (place >= 0) changed = Math.min(changed, place);
-    }
-    let any = changed < before;
+    const {begin, end, byEnd, endAt, count, size} = this.space, before = this.n;
+    let {ended, next} = this, oldest = next; // buffer that ended
+    if (!before) ended = lastUpTo(endAt, t, ended) + 1; // nothing is live that could end
+    for (; ended < endAt.length && endAt[ended] <= t; ended++) if (byEnd[ended] < oldest) oldest = byEnd[ended];
+    const changed = oldest < next ? this.placeOf(oldest) : before;
     let n = changed;
-    for (let k = changed; k < this.n; k++) {
+    for (let k = changed; k < before; k++) {
       if (end[this.ids[k]] > t) this.ids[n++] = this.ids[k];
     }
-    for (; this.next < count && begin[this.next] <= t; this.next++) {
-      if (end[this.next] <= t) continue;
+    const left = n;
+    for (; next < count && begin[next] <= t; next++) {
+      if (end[next] <= t) continue;
       if (n === this.ids.length) this.grow();
-      this.ids[n++] = this.next;
-      any = true;
+      this.ids[n++] = next;
     }
-    this.n = n;
-    for (let k = changed; k < n; k++) this.tops[k] = (k ? this.tops[k - 1] : 0) + space.size[this.ids[k]];
+    const any = changed < before || n > left;
+    Object.assign(this, {n, next, ended});
+    const {ids, tops} = this;
+    for (let k = changed, top = k ? tops[k - 1] : 0; k < n; k++) tops[k] = top += size[ids[k]];
     return any ? changed : -1;
   }
 
-  // placeOf returns the place of a buffer, or -1. Buffers are in the order of their numbers.
+  // placeOf returns the place of the first buffer from i on. Buffers are in the order of their numbers.
   placeOf(i) {
     let low = 0, high = this.n;
     while (low < high) {
@@ -113,7 +110,7 @@ class Stack {
       if (this.ids[middle] < i) low = middle + 1;
       else high = middle;
     }
-    return this.ids[low] === i && low < this.n ? low : -1;
+    return low;
   }
 
   grow() {
@@ -128,22 +125,25 @@ class Stack {
 // byAddress puts every buffer at its address, for its lifetime. Each has at least one
 // pixel.
 export function byAddress(space, view, places) {
-  const {from, to, low, high, width, height} = view;
+  const {from, to, low, high, width, height} = view, {begin, end, size, count} = space;
   const pixels = new Int32Array(width * height).fill(NOTHING);
   const sx = width / (to - from), sy = height / (high - low);
   const fill = (id, begin, end, bottom, top) => {
-    if (begin >= to || end <= from || bottom >= high || top <= low) return;
-    const x0 = Math.max(0, Math.floor((begin - from) * sx)), x1 = Math.min(width, Math.max(x0 + 1, Math.floor((end - from) * sx)));
+    const x0 = begin > from ? (begin - from) * sx | 0 : 0, x1 = end < to ? Math.max(x0 + 1, (end - from) * sx | 0) : width;
     const y1 = Math.min(height, Math.ceil(height - (bottom - low) * sy)), y0 = Math.max(0, Math.min(y1 - 1, Math.ceil(height - (top - low) * sy)));
-    for (let y = y0; y < y1; y++) {
-      const row = y * width;
-      if (x1 - x0 < 8) for (let x = x0; x < x1; x++) pixels[row + x] = id;
+    for (let row = y0 * width, last = y1 * width; row < last; row += width) {
+      if (x1 - x0 < 8) for (let p = row + x0; p < row + x1; p++) pixels[p] = id;
       else pixels.fill(id, row + x0, row + x1);
     }
   };
-  space.regions.forEach((r, i) => fill(REGION, r.begin, r.end, places.ofRegion[i], places.ofRegion[i] + r.size));
-  for (let i = 0; i < space.count && space.begin[i] < to; i++) {
-    fill(i, space.begin[i], space.end[i], places.of[i], places.of[i] + space.size[i]);
+  space.regions.forEach((r, i) => {
+    const bottom = places.ofRegion[i], top = bottom + r.size;
+    if (r.begin < to && r.end > from && bottom < high && top > low) fill(REGION, r.begin, r.end, bottom, top);
+  });
+  for (let i = 0; i < count && begin[i] < to; i++) {
+    if (end[i] <= from) continue;
+    const bottom = places.of[i], top = bottom + size[i];
+    if (bottom < high && top > low) fill(i, begin[i], end[i], bottom, top);
   }
   return pixels;
 }

@@ -55,44 +55,46 @@ export class Space {
     this.reserved = {at: columns.readSteps(this.levels), bytes: columns.readSteps(this.levels)};
     this.reported = {at: columns.readSteps(this.totals), bytes: columns.readSteps(this.totals),
       fragmentation: columns.read(this.totals)};
-    this.byEnd = ascending(this.end);
-    for (let i = 0; i < n; i++) if (this.edge[i] & END_OPEN) this.end[i] = Infinity;
-    this.byEnd = this.byEnd.filter((i) => this.end[i] !== Infinity); // only buffers that ended
+    this.orderEnds();
     this.curve = this.usageOnly ? this.usage() : this.changes();
     this.extremes = new Extremes(this.curve.bytes);
+  }
+
+  // orderEnds finds the buffers that end, byEnd, with their times, endAt. Others then end at Infinity.
+  orderEnds() {
+    const {end, edge} = this, order = ascending(end);
+    this.byEnd = order.filter((i) => !(edge[i] & END_OPEN));
+    this.endAt = new Float64Array(this.byEnd.length);
+    for (let k = 0; k < this.byEnd.length; k++) this.endAt[k] = end[this.byEnd[k]];
+    for (let i = 0; i < this.count; i++) if (edge[i] & END_OPEN) end[i] = Infinity;
   }
 
   // changes returns the levels at the start of the window and after every change: occupied
   // and requested.
   changes() {
-    const {count, byEnd, begin, end, size, requested, stack} = this;
-    const curve = newCurve(1 + 2 * count + stack.length);
+    const {count, byEnd, endAt, begin, size, requested, stack} = this;
+    const {at, bytes: levels, requested: requests} = newCurve(1 + 2 * count + stack.length);
     let bytes = this.base, requestedBytes = this.base, stackBytes = stack.length ? stack[0][1] : 0, n = 0, b = 0, e = 0, k = 1;
-    const put = (at) => {
-      if (!n || curve.at[n - 1] !== at) n++; // of one time the last level: ends come first
-      curve.at[n - 1] = at;
-      curve.bytes[n - 1] = bytes + stackBytes;
-      curve.requested[n - 1] = requestedBytes + stackBytes;
-    };
-    put(0);
-    while (b < count || e < byEnd.length || k < stack.length) {
-      const born = b < count ? begin[b] : Infinity;
-      const dies = e < byEnd.length ? end[byEnd[e]] : Infinity;
-      const stacked = k < stack.length ? stack[k][0] : Infinity;
+    for (let t = 0; ;) {
+      if (!n || at[n - 1] !== t) n++; // of one time the last level: ends come first
+      at[n - 1] = t;
+      levels[n - 1] = bytes + stackBytes;
+      requests[n - 1] = requestedBytes + stackBytes;
+      if (b >= count && e >= byEnd.length && k >= stack.length) break;
+      const born = b < count ? begin[b] : Infinity, dies = e < byEnd.length ? endAt[e] : Infinity, stacked = k < stack.length ? stack[k][0] : Infinity;
+      t = Math.max(0, Math.min(born, dies, stacked));
       if (stacked <= born && stacked <= dies) {
         stackBytes = stack[k++][1];
-        put(Math.max(stacked, 0));
       } else if (dies <= born) {
-        bytes -= size[byEnd[e]];
-        requestedBytes -= requested[byEnd[e++]];
-        put(Math.max(dies, 0));
+        const i = byEnd[e++];
+        bytes -= size[i];
+        requestedBytes -= requested[i];
       } else {
         bytes += size[b];
-        requestedBytes += requested[b];
-        put(Math.max(begin[b++], 0));
+        requestedBytes += requested[b++];
       }
     }
-    return cut(curve, n);
+    return cut({at, bytes: levels, requested: requests}, n);
   }
 
   // usage returns the levels if only totals were recorded: of one time the last.
@@ -289,9 +291,15 @@ function cut(curve, n) {
   return {at: curve.at.subarray(0, n), bytes: curve.bytes.subarray(0, n), requested: curve.requested.subarray(0, n)};
 }
 
-// lastUpTo returns the index of the last element of a sorted list that is at most t, or -1.
-export function lastUpTo(list, t) {
-  let low = 0, high = list.length;
+// lastUpTo returns the index of the last element of a sorted list that is at most t, or -1. near is an index from which the
+// search begins, if t is not before it: the one of an earlier time.
+export function lastUpTo(list, t, near = 0) {
+  let low = near > 0 && list[near] <= t ? near : 0, step = 1;
+  while (low && low + step < list.length && list[low + step] <= t) {
+    low += step;
+    step *= 2;
+  }
+  let high = low ? Math.min(low + step, list.length) : list.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (list[middle] <= t) low = middle + 1;

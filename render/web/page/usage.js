@@ -39,9 +39,8 @@ export class UsageGraph {
   data() {
     const {from, to} = this.timeline;
     const columns = Math.max(200, Math.round(this.parent.clientWidth * devicePixelRatio));
-    const times = new Set([from, to]);
-    for (const line of this.lines) for (const t of shownTimes(line, from, to, columns)) times.add(t);
-    const x = [...times].sort((a, b) => a - b);
+    const times = Float64Array.from([from, to, ...this.lines.flatMap((line) => shownTimes(line, from, to, columns))]).sort();
+    const x = times.filter((t, i) => i === 0 || t !== times[i - 1]);
     return [x, ...this.lines.map((line) => valuesAt(line, x))];
   }
 
@@ -147,8 +146,9 @@ export function shownTimes(line, from, to, columns) {
 
 // valuesAt returns the values of a line at these times, null before its first value.
 export function valuesAt(line, times) {
-  return times.map((t) => {
-    const i = lastUpTo(line.at, t);
+  let i = 0;
+  return Array.from(times, (t) => {
+    i = lastUpTo(line.at, t, i);
     return i < 0 || line.values[i] < 0 ? null : line.values[i] / (line.per || 1);
   });
 }
