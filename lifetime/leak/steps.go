@@ -161,3 +161,24 @@ func (p *Pass) markedSteps() []lifetime.Mark {
 func (s *steps) at(t int64) int {
 	return sort.Search(len(s.begins), func(i int) bool { return s.begins[i] > t }) - 1
 }
+
+// StepsOf returns the instants at which the iterations of the program's loop begin in a space: marked, those of an optimizer that PyTorch
+// annotates or that allocations tell, or inferred from call sites that allocate equally often. There are none if less than half of
+// the allocations are between inferred ones: that is a loop within an iteration.
+func StepsOf(c *lifetime.Capture, s *lifetime.Space) (begins []int64, inferred bool) {
+	found := newPass(c, s, Settings{}).steps
+	if !found.inferred {
+		return found.begins, false
+	}
+	if steps := c.TimelineOf(s).Steps; len(steps) > 1 {
+		for _, step := range steps {
+			begins = append(begins, step.Begin)
+		}
+		return begins, true
+	}
+	n := len(found.begins)
+	if n == 0 || float64(allocatedBefore(s, found.begins[n-1])-allocatedBefore(s, found.begins[0])) < inLoop*float64(len(s.Buffers)) {
+		return nil, true
+	}
+	return found.begins, true
+}

@@ -66,6 +66,8 @@ type space struct {
 	Regions     [][]any         `json:"regions"` // begin, end, address, size, kind, stream, pool, uses
 	Marks       [][]any         `json:"marks"`   // begin, end, kind, text, site, requested, free
 	PeakHoles   *lifetime.Holes `json:"peakHoles"`
+	StepTimes   []int64         `json:"stepTimes"` // at which steps begin, for a comparison
+	Inferred    bool            `json:"stepsInferred"`
 	NoBlocks    string          `json:"noBlocks"` // the reason if there are no blocks
 	NotRecorded bool            `json:"notRecorded"`
 }
@@ -86,8 +88,8 @@ type finding struct {
 	Leak         bool              `json:"leak"`
 }
 
-// documentOf returns the document of c. place has the places of its spaces.
-func documentOf(c Capture, place []places) document {
+// documentOf returns the document of c. place has the places of its spaces. If compared, it has what a comparison needs.
+func documentOf(c Capture, place []places, compared bool) document {
 	outline, failures := c.Outline(), answer.OOMsOf(c.Capture, c.Spaces, 0)
 	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []finding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
@@ -108,6 +110,9 @@ func documentOf(c Capture, place []places) document {
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
+		if compared {
+			d.Spaces[i].addSteps(c.Capture, s)
+		}
 	}
 	for i := range c.Findings {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
@@ -140,7 +145,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
 		Categories: answer.CategoriesTell(t, s), Values: s.ValueIDs != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
-		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{},
+		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),
 	}
 	if out.UsageOnly {
@@ -164,6 +169,21 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		out.PeakHoles = &holes
 	}
 	return out
+}
+
+// addSteps adds the beginnings of steps: that of the window for the one in which it begins.
+func (out *space) addSteps(c *lifetime.Capture, s *lifetime.Space) {
+	const most = 10_000
+	begins, inferred := leak.StepsOf(c, s)
+	for len(begins) > 1 && begins[1] <= s.Begin {
+		begins = begins[1:]
+	}
+	for _, t := range begins[:min(len(begins), most)] {
+		if t < s.End {
+			out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
+		}
+	}
+	out.Inferred = inferred
 }
 
 // memoryOf returns the parts of a memory ID after host, process and module.

@@ -124,7 +124,7 @@ func Parts(captures []Capture, take func(Part) error) error {
 		for _, s := range c.Spaces {
 			place = append(place, placesOf(s))
 		}
-		data, err := Encode(documentOf(c, place))
+		data, err := Encode(documentOf(c, place, len(captures) > 1))
 		if err != nil {
 			return err
 		}

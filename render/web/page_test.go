@@ -394,7 +394,7 @@ func checkCompare(p *browser.Tab) {
 	if sums[0] != sums[1] {
 		p.T.Errorf("the rows differ by %.0f bytes, the peaks by %.0f", sums[0], sums[1])
 	}
-	if browser.Eval[int](p, "document.querySelectorAll('.compare canvas').length") != 1 {
+	if browser.Eval[int](p, "document.querySelectorAll('.compare canvas').length") != 2 {
 		p.T.Error("no curves to compare")
 	}
 }

@@ -68,7 +68,7 @@ export class App {
   close() {
     this.closing.abort();
     this.observer?.disconnect();
-    for (const part of [this.graph, this.view, ...(this.tabs ?? []).map((tab) => tab.part)]) part?.plot?.destroy();
+    for (const part of [this.graph, this.view, ...(this.tabs ?? []).map((tab) => tab.part)]) for (const plot of part?.plots ?? [part?.plot]) plot?.destroy();
     for (const element of [this.header, this.help, this.card.element]) element.remove();
     replace(this.main);
   }
@@ -82,7 +82,8 @@ export class App {
     const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
     const finding = entry(capture.findings, fields.finding);
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
-    await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : 'sites')});
+    const two = this.captures.filter((c) => c.spaces.length).length === 2 && Object.keys(fields).length === 0;
+    await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : two ? 'compare' : 'sites')});
   }
 
   // goTo shows the range and the time of an address.
@@ -154,7 +155,7 @@ export class App {
         space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
           el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
           this.blockPlace, this.pinPlace]),
-      el('section', {'aria-label': 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
+      el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
     this.showLineKeys();
     this.view = null;
@@ -185,7 +186,7 @@ export class App {
       space.length > 1 && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
-      this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (after, sites, name) => this.lightIn(after, sites, name))},
+      this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (shown, sites, name) => this.lightIn(shown, sites, name))},
       {key: 'capture', name: `Warnings (${count(space.capture.info.losses.length)})`, make: () => ({element: losses(space.capture)})},
     ].filter(Boolean);
     replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
@@ -197,6 +198,7 @@ export class App {
     const tab = this.current();
     tab.part ||= tab.make();
     replace(this.panel, tab.part.element);
+    this.main.classList.toggle('comparing', key === 'compare');
     this.csvButton.hidden = !(tab.part.csv || key === 'compare');
     if (key === 'compare' || key === 'growth') tab.part.show();
     this.fillTab();
@@ -317,9 +319,11 @@ export class App {
     this.write();
   }
 
+  // lightIn leaves the comparison and highlights sites in a space.
   async lightIn(space, sites, name) {
-    if (space !== this.space) await this.open(space, {tab: 'compare'});
-    if (sites.length) this.light(sites, name, {});
+    if (space !== this.space) await this.open(space, {tab: 'sites'});
+    else this.showTab('sites');
+    this.light(sites, name, {});
   }
 
   setLayout(layout) {
@@ -365,7 +369,7 @@ export class App {
   }
 
   resized() {
-    if (this.width === this.graphPlace.clientWidth) return;
+    if (!this.graphPlace.clientWidth || this.width === this.graphPlace.clientWidth) return;
     this.width = this.graphPlace.clientWidth;
     this.graph.resize();
     this.view?.resize();

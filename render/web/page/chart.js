@@ -45,7 +45,7 @@ export class Timeline {
 
   // show shows [from, to), kept inside the window.
   show(from, to) {
-    const least = this.space.unit === 'ns' ? 10 : 4;
+    const least = this.space.least ?? (this.space.unit === 'ns' ? 10 : 4);
     const length = Math.min(Math.max(to - from, Math.min(least, this.space.length)), this.space.length);
     from = Math.max(0, Math.min(from, this.space.length - length));
     if (from === this.from && from + length === this.to) return;

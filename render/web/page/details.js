@@ -48,7 +48,7 @@ export function pinned(space, i, light, close) {
 }
 
 // stackList returns the folded list of a stack, and a button that shows all frames.
-function stackList(capture, stack) {
+export function stackList(capture, stack) {
   if (!stack) return [];
   const {frames, hidden} = capture.folded(stack);
   const items = (shown) => shown.map((f) => el('li', {class: f.kind, title: f.file ? `${f.file}:${f.line}` : ''}, frameText(f)));

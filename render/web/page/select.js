@@ -11,6 +11,12 @@ export function preferred(capture) {
   return [...capture.spaces].sort((a, b) => a.static - b.static || peak(b) - peak(a))[0];
 }
 
+// captureNames returns the names of captures, without folders if they differ then.
+export function captureNames(captures) {
+  const short = captures.map((c) => c.name.split(/[\\/]/).pop());
+  return new Map(captures.map((c, i) => [c, new Set(short).size === captures.length ? short[i] : c.name]));
+}
+
 // Selectors shows the choices and calls chosen(space).
 export class Selectors {
   constructor(captures, chosen) {
@@ -21,9 +27,12 @@ export class Selectors {
 
   show(space) {
     const all = [];
+    const names = captureNames(this.captures);
     if (this.captures.length > 1) {
-      all.push(this.select('capture', this.captures.map((c) => [String(c.number), c.info.damaged ? `${c.name} (damaged)` : c.name]), String(space.capture.number),
+      all.push(this.select('capture', this.captures.map((c) => [String(c.number), c.info.damaged ? `${names.get(c)} (damaged)` : names.get(c)]), String(space.capture.number),
         (number) => this.chosen(preferred(this.captures.find((c) => c.number === Number(number))))));
+    } else {
+      all.push(el('span', {class: 'fixed', title: space.capture.name}, names.get(space.capture)));
     }
     let spaces = space.capture.spaces;
     for (const [part, name] of parts) {
