@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/memlane/memlane/formats"
@@ -244,4 +245,23 @@ func TestServedPage(t *testing.T) {
 		}
 	}
 	t.Errorf("after the capture changed the peak reads %q", got)
+}
+
+// TestPagePaper checks that the page is one to three pages of A4 on paper, and that charts use the width of a phone.
+func TestPagePaper(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, file := range []string{"torchsnap/frag_oom.pickle", "meaning/a17.pickle.zst", "torchsnap/leak_4mib_20steps.pickle", "xplane/padded.hlo.pb"} {
+		p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+		width, height := 8.27, 11.69 // inches
+		paper, err := chromedp.Call(p.Ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PaperWidth: width, PaperHeight: height})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(paper.Data), "/Type /Page\n"); n < 1 || n > 3 {
+			t.Errorf("%s: %d pages", file, n)
+		}
+		p.Do(chromedp.EmulateViewport(390, 844))
+		p.WaitFor("memlane.graphPlace.clientWidth < 390")
+		p.WaitFor("memlane.graph.plot.over.clientWidth > 390 * .7 && document.documentElement.scrollWidth <= 390")
+	}
 }

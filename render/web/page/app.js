@@ -9,7 +9,7 @@ import {Legend, modes, usualColor} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
 import {button, el, replace} from './dom.js';
-import {findingsList} from './findings.js';
+import {findingsList, firstFindings} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several} from './format.js';
 import {Growth, growthText, rangeOf} from './growth.js';
@@ -144,9 +144,9 @@ export class App {
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
-    replace(this.main, headline(space.capture, toFinding), died(space.capture), damage(space.capture, () => this.showTab('capture')),
+    replace(this.main, headline(space.capture), died(space.capture), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
-      el('section', {'aria-label': 'memory over time'},
+      el('section', {'aria-label': 'memory over time', class: 'over'}, el('div', {class: 'charts'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
           button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
           doing('Copy picture', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())),
@@ -154,7 +154,7 @@ export class App {
         this.graphPlace, el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace),
         space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
           el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
-          this.blockPlace, this.pinPlace]),
+          this.blockPlace, this.pinPlace]), firstFindings(space.capture, toFinding)),
       el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
     this.showLineKeys();

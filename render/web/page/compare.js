@@ -2,7 +2,7 @@
 
 import {Alignment} from './align.js';
 import {stackOf, stackText} from './breakdown.js';
-import {axes, cursor, follow, Timeline, uPlot} from './chart.js';
+import {axes, cursor, follow, left, Timeline, uPlot} from './chart.js';
 import {stackList} from './details.js';
 import {button, el, replace} from './dom.js';
 import {bytes, count, several, since} from './format.js';
@@ -222,7 +222,7 @@ export class Compare {
     this.plots = [];
     const width = this.width = this.graph.clientWidth;
     if (!width) return;
-    const ratio = devicePixelRatio, sample = this.sample(Math.max(50, Math.round((width - 154) * ratio)));
+    const ratio = devicePixelRatio, sample = this.sample(Math.max(50, Math.round((width - left() - 50) * ratio)));
     const levels = this.shown.map((space, side) => this.groups.levels(space, side, sample.times[side]));
     const n = other + 1, difference = levels[1].map((v, k) => (sample.times.some((times) => times[Math.floor(k / n)] === null) ? 0 : v - levels[0][k]));
     let low = 0, high = 0;

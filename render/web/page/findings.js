@@ -3,16 +3,16 @@
 import {el} from './dom.js';
 import {bytes, several} from './format.js';
 
-const most = 4; // findings above the chart
+const most = 4; // findings beside the chart
 
-// firstFindings returns the findings that are more than notes, one a line, each with a link that highlights its buffers; null
-// without any. The tab of findings has the others.
+// firstFindings returns the findings that are more than notes, for beside the chart, each with a link that highlights its buffers;
+// null without any. It leaves out the failure that the page explains on top. The tab of findings has the others.
 export function firstFindings(capture, link) {
-  const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info');
+  const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info' && !(f.rule === 'oom' && capture.ooms.length));
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
-  return el('ul', {class: 'first', 'aria-label': 'first findings'}, all.slice(0, most).map(([f, i]) => el('li', {}, title(capture, f, i, link), `: ${textOf(capture, f)}`)),
-    rest > 0 && el('li', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
+  return el('aside', {class: 'beside', 'aria-label': 'first findings'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),
+    el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && el('p', {class: 'note'}, f.suggestions[0])))), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
 }
 
 // findingsList returns the list: notes about other memory IDs than space are folded. link(finding) returns the address that

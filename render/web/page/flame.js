@@ -6,7 +6,8 @@ import {button, el, replace} from './dom.js';
 import {bytes, percent, several} from './format.js';
 import {frameText} from './space.js';
 
-const rowHeight = 24;
+const rowHeight = 25;
+const smallest = 24; // narrower frames, in pixels, are no buttons: keys reach them after a zoom
 const narrowest = 0.0005; // narrower frames, as a share of the width, are not drawn
 
 // callsOf returns the calls of a row, outermost first: a name, and the function whatever its line.
@@ -150,8 +151,9 @@ export class Flame {
     const share = this.total ? node.bytes / this.total : 0;
     const sign = {grew: '+', shrank: '−'}[node.kind] || '';
     const text = `${node.name} · ${sign}${bytes(node.bytes)}, ${percent(share)}`;
-    return el('button', {
-      type: 'button', title: text, class: node.parent ? node.kind || `flame-${hue(node.name)}` : 'flame-all', 'data-bytes': node.bytes,
+    const small = width * this.graph.clientWidth < smallest;
+    return el(small ? 'div' : 'button', {
+      type: small ? null : 'button', title: text, class: node.parent ? node.kind || `flame-${hue(node.name)}` : 'flame-all', 'data-bytes': node.bytes,
       style: {left: `${100 * left}%`, width: `${100 * width}%`, top: `${row * rowHeight}px`}, onclick: () => this.click(node),
     }, width > 0.02 ? text : '');
   }

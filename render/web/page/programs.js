@@ -42,7 +42,7 @@ export class BufferCharts {
       width: this.target.clientWidth, height: 220, legend: {show: false}, cursor: {drag: {x: false, y: false}, points: {show: false}},
       scales: {x: {time: false, range: [-0.5, live.length - 0.5]}, y: {range: (u, low, high) => [0, Math.max(high, 1) * 1.05]}},
       axes: [{...axis, values: (u, ticks) => ticks.map((n) => (Number.isInteger(n) ? count(n + 1) : ''))},
-        {...axis, size: left, incrs: Array.from({length: 61}, (_, i) => 2 ** i), values: (u, ticks) => ticks.map(bytes)}],
+        {...axis, size: () => left(), incrs: Array.from({length: 61}, (_, i) => 2 ** i), values: (u, ticks) => ticks.map(bytes)}],
       series: [{}, {stroke: style('share'), fill: style('share'), paths: bars, points: {show: false}},
         {stroke: style('allocated'), fill: style('allocated'), paths: bars, points: {show: false}}],
       hooks: {setCursor: [(u) => this.hover(u.cursor.idx)]},

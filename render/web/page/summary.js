@@ -1,21 +1,18 @@
 // The profile summary of a space: the figures of "memlane info".
 
 import {button, el} from './dom.js';
-import {firstFindings} from './findings.js';
 import {bytes, count, exact, percent, several, since, span} from './format.js';
 
-// headline returns the name of the capture, the answer in one line, and its first findings. link(finding) returns the address
-// that shows a finding.
-export function headline(capture, link) {
+// headline returns the name of the capture and the answer in one line.
+export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
-  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name),
-    capture.headline && el('p', {id: 'headline'}, capture.headline), firstFindings(capture, link));
+  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name), capture.headline && el('p', {id: 'headline'}, capture.headline));
 }
 
 // summary returns the figures. go(t) moves the page to time t.
 export function summary(space, go) {
   const {info} = space;
-  const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('p', {}, more));
+  const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
   const figures = [
     figure('peak in the window', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, `, ${bytes(info.peak.requested_bytes)} ${space.static ? 'unpadded' : 'requested'}`), 'peak'),
@@ -69,12 +66,22 @@ function fragmentation(space, figure) {
     info.fragmentation_max !== null ? `maximum ${percent(info.fragmentation_max)}` : info.free_bytes !== null ? `${bytes(info.free_bytes)} free, largest hole ${bytes(info.largest_free_bytes)}` : null);
 }
 
-// died returns why an allocation failed, in five lines; null without a failure. Further failures are folded.
-export function died({ooms}) {
+// died returns why an allocation failed; null without a failure. It leaves out what the answer above tells. Further failures are folded.
+export function died({ooms, headline, name}) {
   if (!ooms?.length) return null;
-  const lines = (o) => [el('h3', {}, o.head), el('dl', {class: 'facts'}, o.lines.map(([label, text]) => [el('dt', {}, label), el('dd', {}, text)]))];
+  const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
+  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, untold(o.lines, headline).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   return el('section', {class: 'died', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
+}
+
+// untold returns the lines without what a headline tells.
+function untold(lines, headline) {
+  const next = ' Next: ';
+  return lines.filter(([, text]) => !headline.includes(text)).map(([label, text]) => {
+    const at = text.indexOf(next);
+    return at > 0 && headline.includes(text.slice(0, at)) ? ['next', text.slice(at + next.length)] : [label, text];
+  });
 }
 
 // damage returns a banner if the capture was read only in part, which opens the warnings; null otherwise.

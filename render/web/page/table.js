@@ -6,7 +6,7 @@ import {count, several} from './format.js';
 import {shorten} from './shorten.js';
 
 const rowHeight = 26;
-const printed = 500; // maximum number of printed rows
+const printed = 20; // rows on paper
 const longest = 60; // characters of a name, which fit the cells of page.css
 
 // Table shows rows under columns {name, title, value(row), text(row), number}. Columns with

@@ -91,9 +91,9 @@ export class UsageGraph {
     const {space} = this, {peak, curve} = space;
     const i = space.levelAt(peak);
     if (i < 0 || peak < this.timeline.from || peak > this.timeline.to) return;
-    const y = u.valToPos(curve.bytes[i], 'y', true);
+    const y = u.valToPos(curve.bytes[i], 'y', true), below = space.ooms.some((oom) => oom.begin >= this.timeline.from && oom.begin <= this.timeline.to) ? 26 : 0;
     dot(u, peak, y, style('fg'));
-    label(u, peak, y - 6 * devicePixelRatio, `peak ${bytes(curve.bytes[i])}`, style('fg'));
+    label(u, peak, Math.max(y - 6 * devicePixelRatio, u.bbox.top + below * devicePixelRatio), `peak ${bytes(curve.bytes[i])}`, style('fg'));
   }
 
   // drawBuffer marks where a buffer begins and ends on the curve, as XProf's buffer
