@@ -9,6 +9,18 @@
 // markup. The script adds it to the document only as text. A Content-Security-Policy names
 // the page's own script and style by hash, and forbids requests to other servers.
 //
+// # What is drawn by hand
+//
+// uPlot draws all curves, axes and bars, and handles the mouse. The rest is drawn here because uPlot has no such chart, and a second
+// library would be larger than the page:
+//
+//   - blocks (raster.js, blocks.js): up to a million rectangles. Each pixel looks up its buffer, so the cost depends on the screen.
+//   - the difference of two captures (compare.js): bands above and below zero, whose groups change their order.
+//   - marks, labels and the pinned buffer on curves (usage.js): they must not cover each other.
+//   - flame graphs (flame.js): buttons in the document, so that keys and screen readers reach them.
+//   - tables (table.js): only visible rows are in the document; a million rows would not fit.
+//   - the picture to copy and the saved SVG (copy.js, save.js): the same pixels and blocks with titles and legends.
+//
 // # Security of the server
 //
 // Everyone who can reach the address of a Server can read the captures, and cannot change

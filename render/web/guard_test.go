@@ -225,7 +225,7 @@ func TestParameters(t *testing.T) {
 			t.Errorf("?%s: status %d, want %d: %s", query, got.Code, want, got.Body)
 		}
 	}
-	if got := asked(s, "GET", "/api/x?%1b[31m=1", "localhost").Body.String(); got != "unknown parameter \"\\x1b[31m\"; known are: token, a\n" {
+	if got := asked(s, "GET", "/api/x?%1b[31m=1", "localhost").Body.String(); got != `{"error":"unknown parameter \"\\x1b[31m\"; known are: token, a"}`+"\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -249,7 +249,7 @@ func TestNoRoomForAnswer(t *testing.T) {
 		_, err := io.WriteString(w, strings.Repeat("x", 3<<20))
 		return err
 	}
-	if got := asked(s, "GET", "/api/large", "localhost"); got.Code != 507 || !strings.HasPrefix(got.Body.String(), "no room for the answer: ") {
+	if got := asked(s, "GET", "/api/large", "localhost"); got.Code != 507 || !strings.HasPrefix(got.Body.String(), `{"error":"no room for the answer: `) {
 		t.Errorf("status %d, %.100q", got.Code, got.Body)
 	}
 	if got := asked(s, "GET", "/api/x", "localhost"); got.Code != 200 {
@@ -329,11 +329,11 @@ func TestFaults(t *testing.T) {
 			if answer, _, err := get("/api/fault"); err == nil {
 				t.Errorf("a panic answers %s", answer.Status)
 			}
-			if answer, body, err := get("/api/half"); err != nil || answer.StatusCode != 400 || body != "no more\n" {
+			if answer, body, err := get("/api/half"); err != nil || answer.StatusCode != 400 || body != `{"error":"no more"}`+"\n" {
 				t.Errorf("half an answer: %v, %.100q, %v", answer, body, err)
 			}
 		}
-		if answer, body, err := get("/api/wrong"); err != nil || answer.StatusCode != 400 || body != "wrong?[2J?\n" {
+		if answer, body, err := get("/api/wrong"); err != nil || answer.StatusCode != 400 || body != `{"error":"wrong?[2J?"}`+"\n" {
 			t.Errorf("an invalid request: %v, %q, %v", answer, body, err)
 		}
 		if answer, body, err := get("/api/x"); err != nil || answer.StatusCode != 200 || body != secret {

@@ -15,9 +15,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
@@ -55,20 +57,26 @@ type Server struct {
 type status struct {
 	State   string `json:"state"`   // reading, ready or failed
 	Version string `json:"version"` // how often the captures were read
-	File    string `json:"file"`
-	Read    int64  `json:"read"` // bytes
-	Size    int64  `json:"size"` // bytes, 0 if not known
+	File    string `json:"file"`    // of Files, the last one that was begun
+	Read    int64  `json:"read"`    // bytes of it
+	Size    int64  `json:"size"`    // bytes, 0 if not known
 	Error   string `json:"error"`
+
+	Files   []fileStatus `json:"files"`   // in the order in which they were begun; several are read at once
+	Damaged []string     `json:"damaged"` // captures that were read only in part, since the last reading without an error
+}
+
+type fileStatus struct {
+	File string `json:"file"`
+	Read int64  `json:"read"`
+	Size int64  `json:"size"`
 }
 
 // Load reads the captures and builds their page. The old page stays until then, and also
 // if Load fails.
 func (s *Server) Load() error {
-	s.set(func(st *status) { st.State, st.Read, st.Size, st.Error = "reading", 0, 0, "" })
-	captures, err := s.Read(func(file string, size int64) func(n int) {
-		s.set(func(st *status) { st.File, st.Read, st.Size = file, 0, size })
-		return func(n int) { s.set(func(st *status) { st.Read += int64(n) }) }
-	})
+	s.set(func(st *status) { st.State, st.Read, st.Size, st.Error, st.Files = "reading", 0, 0, "", nil })
+	captures, err := s.Read(s.started)
 	var page bytes.Buffer
 	var version string
 	s.set(func(st *status) {
@@ -85,8 +93,31 @@ func (s *Server) Load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.captures, s.page = captures, page.Bytes()
-	s.status.State, s.status.Version = "ready", version
+	s.status.State, s.status.Version, s.status.Damaged = "ready", version, nil
+	for _, c := range captures {
+		if damage, _ := loss.Worst(c.Losses, loss.Damage); damage.Count > 0 {
+			s.status.Damaged = append(s.status.Damaged, c.Tables.Name())
+		}
+	}
 	return nil
+}
+
+// started adds a file to the status. The returned function adds bytes that were read.
+func (s *Server) started(file string, size int64) func(n int) {
+	number := 0
+	s.set(func(st *status) {
+		number = len(st.Files)
+		st.Files = append(st.Files, fileStatus{File: file, Size: size})
+		st.File, st.Read, st.Size = file, 0, size
+	})
+	return func(n int) {
+		s.set(func(st *status) {
+			one := &st.Files[number]
+			if one.Read += int64(n); number == len(st.Files)-1 {
+				st.Read = one.Read
+			}
+		})
+	}
 }
 
 // Watch reads the captures again when their files changed and then stayed the same for an
@@ -128,7 +159,7 @@ func (s *Server) set(change func(*status)) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	if status, why := s.refuse(r); why != "" {
-		http.Error(w, why, status)
+		fail(w, r, status, why)
 		return
 	}
 	api := s.api
@@ -143,18 +174,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch answer := api[r.URL.Path]; {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
+		fail(w, r, http.StatusMethodNotAllowed, "only GET and HEAD are allowed")
 	case r.URL.Path == "/":
 		s.servePage(w)
-	case r.URL.Path == "/api":
+	case r.URL.Path == apiRoot:
 		serveList(w, api)
 	case r.URL.Path == "/api/status":
 		s.serveStatus(w)
 	case answer != nil:
 		s.serveAPI(w, r, answer)
+	case strings.HasPrefix(r.URL.Path, apiRoot+"/"):
+		fail(w, r, http.StatusNotFound, "unknown address; "+apiRoot+" lists all")
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+const apiRoot = "/api"
+
+// fail answers with an error: below apiRoot as JSON, {"error": "..."}, else as text.
+func fail(w http.ResponseWriter, r *http.Request, code int, why string) {
+	if r.URL.Path != apiRoot && !strings.HasPrefix(r.URL.Path, apiRoot+"/") {
+		http.Error(w, why, code)
+		return
+	}
+	data, _ := json.Marshal(map[string]string{"error": why}) // it has only strings
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	w.Write(append(model.Escape(data), '\n'))
 }
 
 // waiting returns the page that shows the progress of the first Load.
@@ -195,6 +242,8 @@ func serveList(w http.ResponseWriter, api map[string]func(io.Writer, []Capture, 
 func (s *Server) serveStatus(w http.ResponseWriter) {
 	s.mu.Lock()
 	st := s.status
+	st.Files = append([]fileStatus{}, st.Files...)
+	st.Damaged = append([]string{}, st.Damaged...)
 	s.mu.Unlock()
 	if st.Version == "" {
 		st.Version = "0"
@@ -230,11 +279,11 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io
 	switch {
 	case errors.Is(err, errReading):
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		fail(w, r, http.StatusServiceUnavailable, err.Error())
 	case made.failed != nil:
-		http.Error(w, "no room for the answer: "+text.Printable(made.failed.Error()), http.StatusInsufficientStorage)
+		fail(w, r, http.StatusInsufficientStorage, "no room for the answer: "+text.Printable(made.failed.Error()))
 	case err != nil:
-		http.Error(w, text.Printable(err.Error()), http.StatusBadRequest)
+		fail(w, r, http.StatusBadRequest, text.Printable(err.Error()))
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		made.writeTo(&partWriter{to: w})

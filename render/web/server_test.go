@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ func get(t *testing.T, s http.Handler, path string) string {
 type serverStatus struct {
 	State, Version, File, Error string
 	Read, Size                  int64
+	Files                       []fileStatus
+	Damaged                     []string
 }
 
 func statusOf(t *testing.T, s http.Handler) (st serverStatus) {
@@ -38,8 +41,11 @@ func TestServerProgress(t *testing.T) {
 	began, goOn := make(chan bool), make(chan error)
 	s := &Server{
 		Read: func(started func(string, int64) func(int)) ([]Capture, error) {
+			first := started("first.pickle", 2000)
+			first(500)
 			add := started("big.pickle", 1000)
 			add(250)
+			first(700) // several are read at once
 			add(150)
 			began <- true
 			return []Capture{}, <-goOn
@@ -57,8 +63,9 @@ func TestServerProgress(t *testing.T) {
 	loaded := make(chan error)
 	go func() { loaded <- s.Load() }()
 	<-began
-	if st := statusOf(t, s); st != (serverStatus{State: "reading", Version: "0", File: "big.pickle", Read: 400, Size: 1000}) {
-		t.Errorf("while it reads the status is %+v", st)
+	want := serverStatus{State: "reading", Version: "0", File: "big.pickle", Read: 400, Size: 1000, Files: []fileStatus{{"first.pickle", 1200, 2000}, {"big.pickle", 400, 1000}}, Damaged: []string{}}
+	if st := statusOf(t, s); !reflect.DeepEqual(st, want) {
+		t.Errorf("while it reads the status is %+v, want %+v", st, want)
 	}
 	if got := get(t, s, "/api/x?a=1"); !strings.Contains(got, "still being read") {
 		t.Errorf("during Load the API answers %q", got)
@@ -117,5 +124,23 @@ func TestServerWatch(t *testing.T) {
 	close(done)
 	if len(read) > 0 {
 		t.Error("it read them once more")
+	}
+}
+
+// TestServerErrors checks that errors below /api are JSON, also those of refused requests, and that others are text.
+func TestServerErrors(t *testing.T) {
+	s := &Server{Token: "secret", api: map[string]func(io.Writer, []Capture, url.Values) error{"/api/peak": peakAPI}}
+	for path, want := range map[string]int{"/api/peak": 403, "/api/peak?token=secret": 503, "/api/nothing?token=secret": 404, "/api/peak?token=secret&x=1": 400, "/api?x=1&token=secret": 400} {
+		got := httptest.NewRecorder()
+		s.ServeHTTP(got, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))
+		var out struct{ Error string }
+		if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil || out.Error == "" || got.Code != want || got.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %s %q, want %d and JSON", path, got.Code, got.Header().Get("Content-Type"), got.Body, want)
+		}
+	}
+	got := httptest.NewRecorder()
+	s.ServeHTTP(got, httptest.NewRequest("GET", "http://127.0.0.1/nothing?token=secret", nil))
+	if got.Code != 400 && got.Code != 404 || !strings.HasPrefix(got.Header().Get("Content-Type"), "text/plain") {
+		t.Errorf("an unknown page: %d %s", got.Code, got.Header().Get("Content-Type"))
 	}
 }

@@ -165,7 +165,8 @@ export class Compare {
       `${bytes(level(after))} (${since(after, after.peak)}) after. Sites: ${['new', 'gone', 'grew', 'shrank', 'same'].map((s) => `${count(counted(s))} ${s}`).join(', ')}.`;
     this.axis = new Alignment(this.shown);
     this.timeline = new Timeline({length: this.axis.length, least: this.axis.length / 1e6}, () => this.draw());
-    this.note.textContent = `The captures are ${this.axis.describe()}. Each column of pixels shows the highest level of its part. Drag or turn the wheel to zoom; click on a colour to see both stacks.`;
+    this.note.textContent = `The captures are ${this.axis.describe()}. Each column of pixels shows the highest level of its part. Drag or turn the wheel to zoom; click on a colour to see both stacks.${
+      this.shown.filter((s) => s.capture.info.damaged).map((s) => ` ${nameOf(this.captures, s)} is damaged: figures cover only what was read.`).join('')}`;
     this.by.value = this.shown.some((s) => s.categories) ? 'category' : 'call site';
     this.table = tableOf((row) => this.showPair(row));
     this.table.show(rows);

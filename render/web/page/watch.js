@@ -35,10 +35,13 @@ function warn(text) {
   notice.textContent = text;
 }
 
-// progress shows the status of reading: bytes of a file, the step after that, or an error.
+// progress shows the status of reading: bytes of the files, the step after that, or an error.
 export function progress(status) {
   if (status.state === 'failed') return el('p', {class: 'empty', role: 'alert'}, status.error);
-  const share = status.size > 0 ? Math.min(1, status.read / status.size) : null;
-  const step = status.step ?? `reading ${status.file || 'captures'}: ${bytes(status.read)}${share === null ? '' : `, ${percent(share)}`}`;
-  return el('div', {class: 'loading'}, el('p', {role: 'status'}, step), el('progress', share === null ? {} : {value: share}));
+  const all = status.files?.length ? status.files : [status], sum = (key) => all.reduce((n, f) => n + f[key], 0);
+  const share = all.every((f) => f.size > 0) ? Math.min(1, sum('read') / sum('size')) : null;
+  const step = ({file, read, size}) => `reading ${file || 'captures'}: ${bytes(read)}${size > 0 ? `, ${percent(Math.min(1, read / size))}` : ''}`;
+  const reading = status.files?.filter((f) => !(f.size > 0 && f.read >= f.size)) ?? [];
+  const steps = status.step ? [status.step] : (reading.length ? reading : [status]).map(step);
+  return el('div', {class: 'loading'}, el('div', {role: 'status'}, steps.map((text) => el('p', {}, text))), el('progress', share === null ? {} : {value: share}));
 }
