@@ -216,6 +216,9 @@ func LayerOf(module string) string {
 // modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled
 // programs these are the scopes.
 func (t *Tables) modulesOf(s *Site) string {
+	if s.Instr != "" && t.areScopes(s.Op, s.Stack) {
+		return s.Op
+	}
 	var modules []string
 	for f := range t.FramesOf(s.Stack) {
 		switch name, ok := strings.CutPrefix(f.Function, moduleCall); {
@@ -227,6 +230,18 @@ func (t *Tables) modulesOf(s *Site) string {
 	}
 	slices.Reverse(modules)
 	return strings.Join(modules, "/")
+}
+
+// areScopes reports whether the parts of a path are the frames of a stack, which are all scopes.
+func (t *Tables) areScopes(path string, stack StackID) bool {
+	for f := range t.FramesOf(stack) {
+		at := strings.LastIndexByte(path, '/')
+		if at == 0 || f.Kind != Scope || path[at+1:] != f.Function || strings.HasPrefix(f.Function, moduleCall) {
+			return false
+		}
+		path = path[:max(at, 0)]
+	}
+	return path == ""
 }
 
 // stackText returns the frames of a site that people read, innermost first; "" without any, or if the place says more.

@@ -91,7 +91,7 @@ func (o *SpaceOutline) setRows(s *Space) {
 func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 	whole := o == nil
 	if whole {
-		sum := s.Summary()
+		sum := s.sums()
 		o = &SpaceOutline{
 			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
 		}

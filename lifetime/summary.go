@@ -46,8 +46,7 @@ type Summary struct {
 
 // Summary computes the totals of s.
 func (s *Space) Summary() Summary {
-	sum := Summary{}
-	sum.PeakRequested, sum.Peak = s.peaks()
+	sum := s.sums()
 	// A slice by ID has few gaps, because sites are numbered in order of appearance.
 	most := SiteID(0)
 	for i := range s.Buffers {
@@ -64,10 +63,6 @@ func (s *Space) Summary() Summary {
 			row.Freed.add(b)
 		} else {
 			row.AtEnd.add(b)
-			sum.Live.add(b)
-			if b.Edge&Pending != 0 {
-				sum.Pending.add(b)
-			}
 		}
 		if b.aliveAt(sum.Peak.At) {
 			row.AtPeak.add(b)
@@ -84,6 +79,22 @@ func (s *Space) Summary() Summary {
 		row.Site = SiteID(id)
 		if row.any() {
 			sum.Sites = append(sum.Sites, row)
+		}
+	}
+	return sum
+}
+
+// sums returns the summary without sites.
+func (s *Space) sums() (sum Summary) {
+	sum.PeakRequested, sum.Peak = s.peaks()
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		if b.Edge&EndOpen == 0 {
+			continue
+		}
+		sum.Live.add(b)
+		if b.Edge&Pending != 0 {
+			sum.Pending.add(b)
 		}
 	}
 	return sum

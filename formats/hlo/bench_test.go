@@ -59,7 +59,7 @@ func read(t testing.TB, proto []byte) {
 func TestAllocations(t *testing.T) {
 	const n = 20_000
 	proto := deep(n)
-	if per := testing.AllocsPerRun(1, func() { read(t, proto) }) / n; per > 5.5 {
+	if per := testing.AllocsPerRun(1, func() { read(t, proto) }) / n; per > 5.2 {
 		t.Errorf("%.2f allocations per buffer", per)
 	}
 }

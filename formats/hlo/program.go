@@ -26,7 +26,7 @@ type program struct {
 	values      []value
 	allocations []allocation
 	traces      []trace
-	byID        map[int64]int32 // values that have a place in an allocation
+	byID        valueIndex // values that have a place in an allocation
 
 	ofText []textValue // names and shapes of the values of a text
 	plain  bool        // the uses of allocations are not known
@@ -74,7 +74,7 @@ type event struct {
 
 // parse reads an HloProto.
 func parse(proto []byte) (*program, error) {
-	p := &program{proto: proto, byID: map[int64]int32{}}
+	p := &program{proto: proto}
 	m := wire.Scan(proto, wire.Span{End: len(proto)})
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
@@ -140,11 +140,7 @@ func (p *program) readComputation(at wire.Span) error {
 
 func (p *program) readAssignment(at wire.Span) error {
 	m := wire.Scan(p.proto, at)
-	buffers := wire.Count(p.proto, at, assignmentBuffers)
-	p.values = slices.Grow(p.values, buffers)
-	if len(p.byID) == 0 {
-		p.byID = make(map[int64]int32, buffers)
-	}
+	p.values = slices.Grow(p.values, wire.Count(p.proto, at, assignmentBuffers))
 	p.allocations = slices.Grow(p.allocations, wire.Count(p.proto, at, assignmentAllocations))
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
@@ -174,7 +170,7 @@ func (p *program) readValue(at wire.Span) error {
 			v.color = int64(f.Value)
 		}
 	}
-	p.byID[v.id] = int32(len(p.values))
+	p.byID.set(v.id, int32(len(p.values)))
 	p.values = append(p.values, v)
 	return m.Err
 }
@@ -263,8 +259,8 @@ func (p *program) link() error {
 	for i := range p.values {
 		if v := &p.values[i]; v.allocation < 0 {
 			p.skip("logical buffer %d: in no allocation", v.id)
-			if p.byID[v.id] == int32(i) {
-				delete(p.byID, v.id) // events cannot refer to it
+			if last, _ := p.byID.get(v.id); last == int32(i) {
+				p.byID.remove(v.id) // events cannot refer to it
 			}
 		}
 	}
@@ -272,7 +268,7 @@ func (p *program) link() error {
 		if len(t.events) == 0 {
 			continue
 		}
-		if v, ok := p.byID[t.events[0].buffer]; ok {
+		if v, ok := p.byID.get(t.events[0].buffer); ok {
 			p.allocations[p.values[v].allocation].trace = int32(i)
 		}
 	}
@@ -291,7 +287,7 @@ func (p *program) assign(allocation int32, at wire.Span) error {
 			offset = bytesOf(f)
 		}
 	}
-	i, ok := p.byID[id]
+	i, ok := p.byID.get(id)
 	switch {
 	case m.Err != nil:
 		return m.Err

@@ -15,10 +15,7 @@ type definition struct {
 	name, opcode, opName string
 	shape                wire.Span
 	stack, source        lifetime.StackID
-
-	whole   site            // of the whole result
-	isWhole bool            // whole is set
-	parts   map[string]site // of the parts of the result, by path: "{0,1}"
+	parts                map[string]site // of the parts of the result, by path: "{0,1}"
 }
 
 // site is the site of a value in the model.
@@ -27,6 +24,7 @@ type site struct {
 	unpadded int64 // bytes
 	stack    bool
 	known    bool // the instruction and the part of its result exist
+	made     bool
 }
 
 // array is the part of a site that depends on its shape. A program has some hundred shapes and tens of
@@ -37,20 +35,29 @@ type array struct {
 	known       bool
 }
 
+// scope is a part of an op_name, with the parts before it as its callers.
+type scope struct {
+	name  string
+	frame lifetime.FrameID
+	stack lifetime.StackID
+}
+
 // sites creates the sites of values, each once.
 type sites struct {
 	p           *program
 	b           *build.Builder
-	definitions []*definition             // by instruction; nil until used
+	whole       []site                    // of the whole results, by instruction
+	definitions map[int32]*definition     // of instructions whose parts are values; most instructions have one value
+	once        definition                // of others
 	tuples      map[wire.Span][]wire.Span // parts of the tuples read so far
 	shapes      map[string]array          // by their bytes in the proto
 	opcodes     map[string]string
-	frames      []lifetime.FrameID // scratch of scopes
+	path        []scope // the scopes of the last op_name, outermost first, but for its own
 	sources     map[int64]source
 }
 
 func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, definitions: make([]*definition, len(p.instructions)), tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
+	return &sites{p: p, b: b, whole: make([]site, len(p.instructions)), definitions: map[int32]*definition{}, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
 		shapes: map[string]array{}, opcodes: map[string]string{}}
 }
 
@@ -90,30 +97,33 @@ func (s *sites) of(v *value) (site, error) {
 
 // at returns the site of a part of an instruction's result.
 func (s *sites) at(instruction int32, path []int64) (site, error) {
-	d := s.definitions[instruction]
-	if d == nil {
-		var err error
-		if d, err = s.define(s.p.instructions[instruction].at); err != nil {
-			return site{}, err
-		}
-		s.definitions[instruction] = d
-	}
-	if len(path) == 0 && d.isWhole {
-		return d.whole, nil
+	if len(path) == 0 && s.whole[instruction].made {
+		return s.whole[instruction], nil
 	}
 	index := braced(path)
+	d := s.definitions[instruction]
+	if d == nil {
+		d = &definition{}
+		if len(path) == 0 {
+			d = &s.once
+		}
+		if err := s.define(d, s.p.instructions[instruction].at); err != nil {
+			return site{}, err
+		}
+	}
 	if found, ok := d.parts[index]; ok {
 		return found, nil
 	}
 	made, err := s.make(d, index, path)
-	switch {
-	case len(path) == 0:
-		d.whole, d.isWhole = made, true
-	case d.parts == nil:
-		d.parts = map[string]site{index: made}
-	default:
-		d.parts[index] = made
+	made.made = true
+	if len(path) == 0 {
+		s.whole[instruction] = made
+		return made, err
 	}
+	if d.parts == nil {
+		d.parts = map[string]site{}
+	}
+	d.parts[index], s.definitions[instruction] = made, d
 	return made, err
 }
 
@@ -222,8 +232,8 @@ func (s *sites) part(at wire.Span, path []int64) (wire.Span, bool, error) {
 }
 
 // define reads an instruction.
-func (s *sites) define(at wire.Span) (*definition, error) {
-	d := &definition{}
+func (s *sites) define(d *definition, at wire.Span) error {
+	*d = definition{}
 	var metadata wire.Span
 	m := wire.Scan(s.p.proto, at)
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
@@ -239,7 +249,7 @@ func (s *sites) define(at wire.Span) (*definition, error) {
 		}
 	}
 	m.Inside("metadata", -1, s.describe(d, metadata))
-	return d, m.Err
+	return m.Err
 }
 
 // opcode returns an opcode. Programs use about a hundred, so they are interned.
@@ -281,26 +291,41 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 	return m.Err
 }
 
-// scopes returns the parts of an op_name as a stack, innermost first. The innermost one carries the source
-// location. Without an op_name the instruction itself is the scope, if the location is known.
+// scopes returns the parts of an op_name as a stack; the innermost one carries the source location. Without an op_name the
+// instruction itself is the scope, if the location is known. It looks up only the scopes that are not those of the instruction before.
 func (s *sites) scopes(d *definition, leaf lifetime.Frame) lifetime.StackID {
-	ids := s.frames[:0]
-	for rest := d.opName; rest != ""; {
-		at := strings.LastIndexByte(rest, '/')
-		name := rest[at+1:]
-		if rest = rest[:max(at, 0)]; name == "" {
+	op := strings.TrimRight(d.opName, "/")
+	if op == "" {
+		if leaf.File == "" {
+			return 0
+		}
+		leaf.Function, leaf.Kind = d.name, lifetime.Scope
+		return s.b.Call(s.b.Frame(leaf), 0)
+	}
+	shared := 0 // scopes of the instruction before
+	path := s.path[:0]
+	for at := strings.IndexByte(op, '/'); at >= 0; at = strings.IndexByte(op, '/') {
+		name := op[:at]
+		if op = op[at+1:]; name == "" {
 			continue
 		}
-		f := lifetime.Frame{Function: name, Kind: lifetime.Scope}
-		if len(ids) == 0 {
-			f.File, f.Line, f.Column = leaf.File, leaf.Line, leaf.Column
+		if n := len(path); n == shared && n < len(s.path) && s.path[n].name == name {
+			path, shared = s.path[:n+1], n+1
+		} else {
+			path = append(path, scope{name: name})
 		}
-		ids = append(ids, s.b.Frame(f))
 	}
-	if len(ids) == 0 && leaf.File != "" {
-		leaf.Function, leaf.Kind = d.name, lifetime.Scope
-		ids = append(ids, s.b.Frame(leaf))
+	s.path = path
+	own := s.b.Frame(lifetime.Frame{Function: op, Kind: lifetime.Scope, File: leaf.File, Line: leaf.Line, Column: leaf.Column})
+	for i := len(path) - 1; i >= shared; i-- {
+		path[i].frame = s.b.Frame(lifetime.Frame{Function: path[i].name, Kind: lifetime.Scope})
 	}
-	s.frames = ids
-	return s.b.Stack(ids)
+	outer := lifetime.StackID(0)
+	for i := range path {
+		if i >= shared {
+			path[i].stack = s.b.Call(path[i].frame, outer)
+		}
+		outer = path[i].stack
+	}
+	return s.b.Call(own, outer)
 }

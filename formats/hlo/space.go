@@ -34,6 +34,7 @@ func addSpaces(p *program, b *build.Builder, m Module) error {
 		x.sites = p.textSites(b)
 	}
 	sites := newSites(p, b)
+	b.GrowSites(min(len(p.values), len(p.instructions))) // few values are parts of the results of others
 	for i := range p.values[len(p.ofText):] {
 		var err error
 		if x.sites[i], err = sites.of(&p.values[i]); err != nil {
@@ -106,8 +107,13 @@ func (x *builder) space(color int64, t trace) {
 	}
 	h := x.p.replay(t)
 	x.b.Grow(ref, len(t.events), len(h.blocks), values)
+	var last []byte // an instruction has several events in a row: it allocates, shares and frees
+	name := ""
 	for k, e := range t.events {
-		x.b.Mark(ref, lifetime.Mark{Begin: int64(k), End: int64(k), Kind: lifetime.Instruction, Text: x.p.text(e.instruction)})
+		if bytes := x.p.proto[e.instruction.At:e.instruction.End]; string(bytes) != string(last) {
+			last, name = bytes, x.p.text(e.instruction)
+		}
+		x.b.Mark(ref, lifetime.Mark{Begin: int64(k), End: int64(k), Kind: lifetime.Instruction, Text: name})
 	}
 	moving := x.blocks(ref, s.End, color, h.blocks)
 	for i := range x.p.allocations {

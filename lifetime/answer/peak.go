@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
 )
 
 // Peaks breaks down the memory of memory IDs at an instant.
@@ -270,16 +271,16 @@ func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Par
 // partsBy sums up rows by name, largest first. "" is unknown; if all buffers are, there are no parts.
 func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
 	all, total, any := []Part{}, int64(0), false
-	index := map[string]int{}
+	var names []string
+	index := interned.New[string, uint32](&names)
 	for k := range rows {
 		r := &rows[k]
 		text := name(r)
 		any = any || text != "" && r.Kind.OfBuffers()
 		text = cmp.Or(text, lifetime.UnknownCategory.String())
-		i, ok := index[text]
-		if !ok {
-			i = len(all)
-			index[text], all = i, append(all, Part{Name: text})
+		i := int(index.ID(text)) - 1 // no name is empty
+		if i == len(all) {
+			all = append(all, Part{Name: text})
 		}
 		sum := lifetime.Amount{Count: all[i].Count, Bytes: all[i].Bytes, Requested: all[i].RequestedBytes}
 		sum.Add(r.Amount)
@@ -292,7 +293,7 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
 	for i := range all {
 		all[i].Share = share(all[i].Bytes, total)
 	}
-	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
 	return all
 }
 

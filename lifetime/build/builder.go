@@ -239,6 +239,9 @@ func (b *Builder) Grow(space SpaceRef, marks, intervals, values int) {
 	log.space.Values = slices.Grow(log.space.Values, values)
 }
 
+// GrowSites prepares for n more sites.
+func (b *Builder) GrowSites(n int) { b.sites.Grow(n) }
+
 // Interval records a buffer with known begin, end and edges. Use either Intervals or
 // events for a space, not both.
 func (b *Builder) Interval(space SpaceRef, v Interval) {

@@ -3,9 +3,11 @@ package build
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
@@ -130,6 +132,25 @@ func reversed(f []lifetime.FrameID) []lifetime.FrameID {
 	r := slices.Clone(f)
 	slices.Reverse(r)
 	return r
+}
+
+// TestModelFreesBuilder: the model refers to nothing of the Builder, whose tables may be as large.
+func TestModelFreesBuilder(t *testing.T) {
+	b := New(PeakAndEnd)
+	space := b.Space()
+	b.Describe(space, lifetime.SpaceInfo{Source: b.Source(lifetime.Source{}), Device: "d"})
+	b.Alloc(space, 1, Block{Addr: 1, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Op: "op"})})
+	o, err := b.FinishOutline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := weak.Make(b)
+	b = nil
+	runtime.GC()
+	if builder.Value() != nil {
+		t.Error("the model keeps the Builder alive")
+	}
+	runtime.KeepAlive(o)
 }
 
 func TestFinishNeedsASource(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/internal/units"
@@ -47,7 +46,7 @@ const maxTime = 1 << 62
 // spaceLog collects the events of one space and makes the Space.
 type spaceLog struct {
 	b         *Builder
-	space     lifetime.Space
+	space     *lifetime.Space // of its own, because it outlives the log
 	described bool
 
 	inOrder bool
@@ -86,7 +85,7 @@ type spaceLog struct {
 }
 
 func newSpaceLog(b *Builder) *spaceLog {
-	log := &spaceLog{b: b}
+	log := &spaceLog{b: b, space: &lifetime.Space{}}
 	log.pairing = pairing{log: log, notes: map[int]notePair{}, late: map[int]int64{}}
 	log.regions = regionPairing{log: log}
 	return log
@@ -214,7 +213,7 @@ func (log *spaceLog) windowGiven() bool { return log.space.End > log.space.Begin
 // finish makes the space.
 func (log *spaceLog) finish() *lifetime.Space {
 	log.replay()
-	s := &log.space
+	s := log.space
 	given := log.windowGiven()
 	if !given && log.overflows() {
 		log.b.Lose(loss.Overflow, 1, 0, s.ID())
@@ -233,6 +232,7 @@ func (log *spaceLog) finish() *lifetime.Space {
 		log.fold.finish(s)
 	case len(log.intervals) > 0:
 		storeIntervals(s, log.intervals)
+		log.intervals = nil                                          // as large as s.Buffers
 		if log.b.losses[loss.Overflow] == nil && levelOverflows(s) { // else a model with this loss was read
 			log.b.Lose(loss.Overflow, 1, 0, s.ID())
 		}
@@ -248,7 +248,9 @@ func (log *spaceLog) finish() *lifetime.Space {
 		}
 	}
 	s.Marks = log.marks
-	sort.SliceStable(s.Marks, func(i, j int) bool { return s.Marks[i].Begin < s.Marks[j].Begin })
+	if byBegin := func(x, y lifetime.Mark) int { return cmp.Compare(x.Begin, y.Begin) }; !slices.IsSortedFunc(s.Marks, byBegin) {
+		slices.SortStableFunc(s.Marks, byBegin)
+	}
 	if len(s.Stack) == 1 && s.Stack[0].Bytes == 0 {
 		s.Stack = nil // as in a space without a stack
 	}

@@ -45,11 +45,8 @@ type texts struct {
 
 // numbers numbers the purposes of verdicts.
 type numbers struct {
-	texts    *texts
-	number   func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID
-	verdicts []verdict
-	ids      interned.Table[verdict, uint32]
-	purposes []lifetime.PurposeID // by the number of the verdict, from 1; 0 is that of a judged buffer about which nothing is known
+	texts  *texts
+	number func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID
 
 	recent [1024]struct { // by what is quick to look at
 		verdict verdict
@@ -58,9 +55,7 @@ type numbers struct {
 }
 
 func newNumbers(t *lifetime.Tables, texts *texts) *numbers {
-	n := &numbers{texts: texts, number: numbered(t), purposes: make([]lifetime.PurposeID, 1)}
-	n.ids = interned.New[verdict, uint32](&n.verdicts)
-	return n
+	return &numbers{texts: texts, number: numbered(t)}
 }
 
 // of returns the number of the purpose that a verdict says. isJudged is as for numbered.
@@ -69,38 +64,28 @@ func (n *numbers) of(v *verdict, isJudged bool) lifetime.PurposeID {
 		return 0
 	}
 	slot := &n.recent[(uint32(v.Rule)*37+uint32(v.Phase)*11+uint32(v.Part)*5+uint32(v.Module)*101)%uint32(len(n.recent))]
-	if slot.id > 0 && slot.verdict == *v {
-		return slot.id
+	if slot.id == 0 || slot.verdict != *v {
+		slot.verdict, slot.id = *v, n.number(lifetime.Purpose{
+			Category: v.Category, Phase: v.Phase, Part: v.Part, Evidence: v.Evidence, Confidence: v.Confidence, Rule: v.Rule.name(),
+			Own: n.texts.all[v.Own], Module: n.texts.all[v.Module], ModuleInferred: v.ModuleInferred,
+		}, true)
 	}
-	i := n.ids.ID(*v)
-	if int(i) == len(n.purposes) {
-		n.purposes = append(n.purposes, 0)
-	}
-	if n.purposes[i] == 0 {
-		n.purposes[i] = n.number(lifetime.Purpose{Category: v.Category, Phase: v.Phase, Part: v.Part, Evidence: v.Evidence, Confidence: v.Confidence,
-			Rule: v.Rule.name(), Own: n.texts.all[v.Own], Module: n.texts.all[v.Module], ModuleInferred: v.ModuleInferred}, true)
-	}
-	slot.verdict, slot.id = *v, n.purposes[i]
 	return slot.id
 }
 
 // numbered returns a function that returns the number of a purpose. The first time, it adds the purpose to t.
 // The zero Purpose gets a number only if the program was judged.
 func numbered(t *lifetime.Tables) func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
-	ids := map[lifetime.Purpose]lifetime.PurposeID{}
-	for id, p := range t.Purposes {
-		ids[p] = lifetime.PurposeID(id)
-	}
-	delete(ids, lifetime.Purpose{}) // 0 is for buffers that were not judged
+	ids := interned.Of[lifetime.Purpose, lifetime.PurposeID](&t.Purposes)
+	nothing := lifetime.PurposeID(0) // of a judged buffer about which nothing is known
 	return func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
-		if p == (lifetime.Purpose{}) && !isJudged {
-			return 0
+		if p != (lifetime.Purpose{}) || !isJudged {
+			return ids.ID(p)
 		}
-		id, ok := ids[p]
-		if !ok {
-			id = lifetime.PurposeID(len(t.Purposes))
-			ids[p], t.Purposes = id, append(t.Purposes, p)
+		if nothing == 0 {
+			nothing = lifetime.PurposeID(len(t.Purposes))
+			t.Purposes = append(t.Purposes, p)
 		}
-		return id
+		return nothing
 	}
 }

@@ -30,4 +30,15 @@ func TestTable(t *testing.T) {
 	if len(all) != len(want) || !slices.Equal(all[:1], []value{{}}) {
 		t.Errorf("%d entries, not %d; the first is %v", len(all), len(want), all[0])
 	}
+	values := slices.Clone(all)
+	again := Of[value, uint32](&values)
+	again.Grow(10_000)
+	for id, v := range all {
+		if got := again.ID(v); int(got) != id {
+			t.Errorf("%v: number %d in a table of the list, not %d", v, got, id)
+		}
+	}
+	if got := again.ID(value{"new", 1}); int(got) != len(all) || !slices.Equal(values[:len(all)], all) {
+		t.Errorf("a new value has number %d, not %d, or the list changed", got, len(all))
+	}
 }
