@@ -30,8 +30,8 @@ var notCaptures = []notCapture{
 	{prefixes: []string{"PK\x03\x04", "PK\x05\x06"}, what: "a zip archive, such as torch.save and numpy write. " +
 		"A checkpoint contains no memory history; " + useSnapshot + ". If it is another archive, unpack it first"},
 	{prefixes: []string{"version https://git-lfs"}, what: "a Git LFS pointer to a large file; git lfs pull downloads the file"},
-	{prefixes: []string{"\xff\xfe\x00\x00", "\x00\x00\xfe\xff"}, what: "UTF-32 text; save it as UTF-8"}, // before UTF-16, whose mark it begins with
-	{prefixes: []string{"\xff\xfe", "\xfe\xff"}, what: "UTF-16 text, as > writes it in Windows PowerShell; save it as UTF-8"},
+	{prefixes: []string{"\xff\xfe\x00\x00", "\x00\x00\xfe\xff"}, match: isWide(4), what: "UTF-32 text; save it as UTF-8"}, // before UTF-16, whose mark it begins with
+	{prefixes: []string{"\xff\xfe", "\xfe\xff"}, match: isWide(2), what: "UTF-16 text, as > writes it in Windows PowerShell; save it as UTF-8"},
 	{prefixes: []string{"BZh"}, what: "compressed with bzip2, but memlane decompresses only gzip and zstd: decompress it first"},
 	{prefixes: []string{"\xfd7zXZ"}, what: "compressed with xz, but memlane decompresses only gzip and zstd: decompress it first"},
 	{prefixes: []string{"7z\xbc\xaf"}, what: "a 7-Zip archive; unpack it first"},
@@ -85,6 +85,25 @@ func beginning(head []byte) string {
 
 func contains(text string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.Contains(head, []byte(text)) }
+}
+
+// isWide returns a test of whether the first four characters are printable ASCII in units of width bytes, in either order of bytes.
+func isWide(width int) func([]byte) bool {
+	return func(head []byte) bool {
+		if len(head) < 4*width {
+			return false
+		}
+		at := 0 // little-endian: the character is in the first byte
+		if head[0] == 0 {
+			at = width - 1
+		}
+		for i, b := range head[:4*width] {
+			if i%width == at && (b < ' ' || b > '~') || i%width != at && b != 0 {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 // isJSONSnapshot reports whether JSON begins with segments of torch.cuda.memory._snapshot, or contains them.

@@ -74,16 +74,20 @@ func checkName(c *cli.Context, written ...string) error {
 	return nil
 }
 
-// checkOverwrite refuses an output that is one of the captures to read, also by another name, or a capture that another
+// checkOverwrite refuses an output that is one of the files to read, also by another name, or a capture that another
 // program wrote. Unlike an output of memlane, it cannot be made again.
 func checkOverwrite(c *cli.Context, captures []string, output string) error {
 	info, err := os.Stat(output)
 	if c.Bool("force") || err != nil { // an error: it does not exist, or cannot be written either
 		return nil
 	}
-	for _, capture := range captures {
-		if read, err := os.Stat(capture); err == nil && os.SameFile(read, info) && info.Mode().IsRegular() {
-			return usage("-o %s: it is the capture to read; give another name, or --force to overwrite it", output)
+	what := "the capture to read"
+	for i, file := range append(slices.Clip(captures), c.String("categories")) {
+		if i == len(captures) {
+			what = "the file of --categories"
+		}
+		if read, err := os.Stat(file); err == nil && os.SameFile(read, info) && info.Mode().IsRegular() {
+			return usage("-o %s: it is %s; give another name, or --force to overwrite it", output, what)
 		}
 	}
 	if format := formats.Recorded(output); format != "" {

@@ -276,6 +276,25 @@ func TestCaptureAsOutput(t *testing.T) {
 	}
 }
 
+// TestCategoriesAsOutput checks that no command overwrites the categories that it reads without --force.
+func TestCategoriesAsOutput(t *testing.T) {
+	snapshot := absolute(t, snapshots+"/twodev.pickle")
+	t.Chdir(t.TempDir())
+	const own = "teacher frame=teacher.py\n"
+	if err := cmp.Or(os.WriteFile("own", []byte(own), 0o666), os.Symlink("own", "link"), os.Link("own", "own-1.pb.gz")); err != nil {
+		t.Fatal(err)
+	}
+	for args, output := range map[string]string{"report -o own": "own", "report -o link": "link", "export --to csv -o ./own": "./own",
+		"pprof --at 10us,20us -o own.pb.gz": "own-1.pb.gz"} {
+		_, stderr, status := memlane("", append(strings.Fields(args), "--categories", "own", snapshot)...)
+		want := "memlane: -o " + output + ": it is the file of --categories; give another name, or --force to overwrite it\n"
+		if got, err := os.ReadFile("own"); err != nil || string(got) != own || status != statusUsage || stderr != want {
+			t.Fatalf("memlane %s: status %d, %q; the file is %.40q (%v)", args, status, stderr, got, err)
+		}
+	}
+	succeed(t, "report", "--quiet", "--force", "-o", "own", "--categories", "own", snapshot)
+}
+
 // TestOwnOutput checks that every command overwrites a capture with --force, and then its
 // own output without.
 func TestOwnOutput(t *testing.T) {
