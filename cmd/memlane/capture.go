@@ -228,6 +228,8 @@ func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 // watch ends the program if a command exceeds a limit, until the command ends.
 func watch(c *cli.Context, limit *memlimit.Limit) *memlimit.Limit {
 	stop := limit.Watch(func(err error) {
+		ending.Lock()
+		defer ending.Unlock()
 		if c.Context.Err() == nil {
 			discardUnfinished()
 			os.Exit(printError(c.App.ErrWriter, inputError(err)))

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -94,6 +95,9 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	return runIn(ctx, stdin, stdout, stderr, args)
 }
 
+// ending decides whether the command ends, or the watch of its memory ends it: one of them prints an error.
+var ending sync.Mutex
+
 // runIn runs the program until it ends, or ctx does.
 func runIn(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	out := &output{to: stdout, stop: func() error { return context.Cause(ctx) }}
@@ -101,7 +105,11 @@ func runIn(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args 
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1)) // restore it: limitOf changes it
 	args, err := flagsFirst(app, args)
 	if err == nil {
-		err = app.RunContext(ctx, args)
+		running, ended := context.WithCancel(ctx)
+		err = app.RunContext(running, args)
+		ending.Lock()
+		ended()
+		ending.Unlock()
 	}
 	if out.err != nil {
 		if brokenPipe(out.err) {
