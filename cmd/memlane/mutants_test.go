@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/mutants"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/render"
@@ -32,11 +35,10 @@ func mutantsOf(t testing.TB) (captures [][]byte, commands []string) {
 	return captures, commands
 }
 
-// runMutant runs a command over a mutant: it must end with an answer or one line.
-func runMutant(t *testing.T, capture []byte, command string, seed uint64) {
+// runMutant runs a command over a mutant, which it writes to file: it must end with an answer or one line.
+func runMutant(t *testing.T, file string, capture []byte, command string, seed uint64) {
 	t.Helper()
 	data := mutants.Of(capture, rand.New(rand.NewPCG(seed, 0)))
-	file := filepath.Join(t.TempDir(), "mutant")
 	if err := os.WriteFile(file, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -53,24 +55,47 @@ func runMutant(t *testing.T, capture []byte, command string, seed uint64) {
 	})
 }
 
-// TestMutants runs commands over three mutants of each capture, or as many as MEMLANE_MUTANTS says. FuzzMutants looks for new
-// paths, which is much slower for each.
+// TestMutants runs commands over mutants of the captures of each reader: three of each capture, or as many as fit in the time that
+// MEMLANE_MUTANTS gives each reader. FuzzMutants looks for new paths, which is much slower for each.
 func TestMutants(t *testing.T) {
 	captures, commands := mutantsOf(t)
-	each := 3
+	var each time.Duration
 	if s := os.Getenv("MEMLANE_MUTANTS"); s != "" {
 		var err error
-		if each, err = strconv.Atoi(s); err != nil {
+		if each, err = time.ParseDuration(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := rand.New(rand.NewPCG(uint64(each), 0))
-	for _, capture := range captures {
-		for range each {
-			runMutant(t, capture, commands[r.IntN(len(commands))], r.Uint64())
+	readers := map[string][][]byte{}
+	for _, data := range captures {
+		reader := readerOf(data)
+		readers[reader] = append(readers[reader], data)
+	}
+	for _, f := range formats.All {
+		if len(readers[f.Name]) == 0 {
+			t.Errorf("no mutants of %s", f.Name)
 		}
 	}
-	t.Logf("%d mutants of %d captures", each*len(captures), len(captures))
+	for _, reader := range slices.Sorted(maps.Keys(readers)) {
+		t.Run(reader, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(each), 0))
+			file := filepath.Join(t.TempDir(), "mutant")
+			n, begin := 0, time.Now()
+			for ; n < 3*len(readers[reader]) || time.Since(begin) < each; n++ {
+				runMutant(t, file, readers[reader][n%len(readers[reader])], commands[r.IntN(len(commands))], r.Uint64())
+			}
+			t.Logf("%d mutants of %d captures", n, len(readers[reader]))
+		})
+	}
+}
+
+// readerOf returns the format of a capture, "none" if it cannot be read.
+func readerOf(data []byte) string {
+	c, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(data)})
+	if err != nil || len(c.Sources) == 0 {
+		return "none"
+	}
+	return c.Sources[0].Format
 }
 
 // FuzzMutants runs commands over mutants of captures.
@@ -80,6 +105,6 @@ func FuzzMutants(f *testing.F) {
 		f.Add(capture, uint16(n*7), uint64(n))
 	}
 	f.Fuzz(func(t *testing.T, capture []byte, command uint16, seed uint64) {
-		runMutant(t, capture, commands[int(command)%len(commands)], seed)
+		runMutant(t, filepath.Join(t.TempDir(), "mutant"), capture, commands[int(command)%len(commands)], seed)
 	})
 }
