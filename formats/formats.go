@@ -327,11 +327,13 @@ func compression(magic []byte) string {
 // decompress undoes gzip and zstd, also one inside the other.
 func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 	for range 3 {
-		magic, _ := in.Peek(4)
+		magic, err := in.Peek(4)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, err
+		}
 		packed := &counter{in: in}
 		how := compression(magic)
 		var plain io.Reader
-		var err error
 		switch how {
 		case "gzip":
 			plain, err = gzip.NewReader(packed)

@@ -20,13 +20,17 @@ import (
 func commandLines(t *testing.T) (printed, written []string) {
 	absolute := func(file string) string { return absolute(t, file) }
 	snapshot := absolute(snapshots + "/small_leak_cycles.pickle")
+	failed := absolute(snapshots + "/frag_oom.pickle")
 	trace := absolute("../../testdata/chrome/cpu_leak.json.gz")
 	profile := absolute("../../testdata/xplane/tf_leak.xplane.pb")
 	program := absolute("../../testdata/xplane/padded.hlo.pb")
-	for _, command := range []string{"info", "leaks", "peak", "report", "diff " + snapshot, "ops"} {
+	for _, command := range []string{"info", "leaks", "peak", "report", "diff " + snapshot, "ops", "oom", "tune"} {
 		capture := snapshot
-		if command == "ops" {
+		switch command {
+		case "ops":
 			capture = trace
+		case "oom":
+			capture = failed
 		}
 		printed = append(printed, command+" "+capture, command+" --json "+capture)
 	}
@@ -50,6 +54,9 @@ func commandLines(t *testing.T) (printed, written []string) {
 	for _, name := range []string{"out.svg", "out.png"} {
 		written = append(written, "svg -o "+name+" "+snapshot, "svg --view usage -o "+name+" "+snapshot, "svg --view peak -o "+name+" "+program,
 			"svg -o "+name+" "+snapshot+" "+snapshot, "diff -o "+name+" "+snapshot+" "+snapshot)
+	}
+	for _, name := range []string{"out", "out.md", "out.json", "out.svg", "out.png"} {
+		written = append(written, "tune -o "+name+" "+snapshot)
 	}
 	for _, name := range []string{"out", "out.md", "out.json", "out.html", "out.sarif"} {
 		written = append(written, "report -o "+name+" "+snapshot, "diff -o "+name+" "+snapshot+" "+snapshot)
