@@ -155,10 +155,8 @@ var growing = map[string][]string{
 }
 
 // The most bytes of output and of allocated memory for each byte by which a capture grows. peak --json has the whole stack of
-// each call site, a report as a page a few pictures of each device.
+// each call site.
 const mostWritten, mostTaken = 150, 1500
-
-var costly = map[string][]string{"native: many devices": {"report --format html"}}
 
 // TestGrowth checks that neither output nor memory grows faster than a capture, except those
 // in growing, and by how much.
@@ -208,7 +206,7 @@ func TestGrowth(t *testing.T) {
 				}
 			}
 			longer := float64(len(contents[2]) - len(contents[1]))
-			if w, m := (written[2]-written[1])/longer, (taken[2]-taken[1])/longer; !want && !slices.Contains(costly[name], command) && (w > mostWritten || m > mostTaken) {
+			if w, m := (written[2]-written[1])/longer, (taken[2]-taken[1])/longer; !want && (w > mostWritten || m > mostTaken) {
 				t.Errorf("%s: memlane %s: %.0f bytes of output and %.0f bytes of memory for each byte of the capture", name, command, w, m)
 			}
 			got := grown()

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"io"
 	"math"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -86,18 +88,17 @@ func perMillion(t lifetime.Total) int64 {
 	return int64(math.Round(share * 1e6))
 }
 
+// packers are compressors. A new one takes a megabyte, however little it compresses, and a page may have thousands of spaces.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
 // pack compresses data and writes it to w in base64.
 func pack(w io.Writer, data []byte) error {
 	encoder := base64.NewEncoder(base64.StdEncoding, w)
-	z, err := gzip.NewWriterLevel(encoder, gzip.DefaultCompression)
-	if err != nil {
-		return err
-	}
-	if _, err := z.Write(data); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return encoder.Close()
+	z := packers.Get().(*gzip.Writer)
+	z.Reset(encoder)
+	_, err := z.Write(data)
+	err = cmp.Or(err, z.Close())
+	z.Reset(io.Discard) // not to hold w
+	packers.Put(z)
+	return cmp.Or(err, encoder.Close())
 }
