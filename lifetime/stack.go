@@ -65,15 +65,19 @@ func (t *Tables) SetDepth() (cut int64) {
 	for i := range t.Stacks[1:] {
 		depths[i+1] = min(depths[t.Stacks[i+1].Caller], math.MaxUint16-1) + 1
 	}
-	frames, most := 0, fewFrames+framesACall*len(t.Stacks)
+	frames, lists, most := 0, len(t.Sites), fewFrames+framesACall*len(t.Stacks)
 	for i := range t.Sites {
-		frames += min(int(depths[t.Sites[i].Stack]), PythonDepth)
+		s := &t.Sites[i]
+		frames += min(int(depths[s.Stack]), PythonDepth) + min(int(depths[s.Source]), PythonDepth)
+		if s.Source != 0 {
+			lists++
+		}
 	}
 	if frames > most {
-		t.Depth = max(everyDepth, most/len(t.Sites))
+		t.Depth = max(everyDepth, most/lists)
 	}
 	for i := range t.Sites {
-		if int(depths[t.Sites[i].Stack]) > t.Depth {
+		if max(int(depths[t.Sites[i].Stack]), int(depths[t.Sites[i].Source])) > t.Depth {
 			cut++
 		}
 	}

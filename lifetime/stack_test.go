@@ -30,6 +30,13 @@ func TestSetDepth(t *testing.T) {
 		{"a site at each of 400 calls", Tables{Stacks: chain(400), Sites: each(400)}, PythonDepth, 0},
 		{"a site at each of 800 calls", Tables{Stacks: chain(800), Sites: each(800)}, (100_000 + 16*801) / 800, 800 - 141},
 		{"a site at each of 10,000 calls", Tables{Stacks: chain(10_000), Sites: each(10_000)}, 100, 9900},
+		{"an instruction at each of 800 calls", Tables{Stacks: chain(800), Sites: func() []Site {
+			sites := each(800)
+			for i := range sites {
+				sites[i] = Site{Source: sites[i].Stack}
+			}
+			return sites
+		}()}, 100, 700},
 		{"many sites of one stack of 100", Tables{Stacks: chain(100), Sites: append(make([]Site, 100_000), Site{Stack: 100})}, PythonDepth, 0},
 	} {
 		if cut := test.t.SetDepth(); cut != test.cut || test.t.Depth != test.depth {

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
@@ -17,9 +18,6 @@ type frameIndex struct {
 type location struct{ file, function, line, column int64 }
 
 type frame struct{ location, parent int64 }
-
-// maxStackDepth bounds the calls of one stack. Frames of a damaged file may form a cycle.
-const maxStackDepth = 256
 
 func (p *program) readFrames(at wire.Span) error {
 	x := &p.frames
@@ -60,30 +58,41 @@ type source struct {
 	leaf  lifetime.Frame   // file, line and column of the innermost call
 }
 
-// source returns the calls of a stack frame, innermost first.
+// source returns the calls of a stack frame. Calls that stack frames share are made once, so the cost does not grow with the square
+// of their depth.
 func (s *sites) source(id int64) source {
 	if found, ok := s.sources[id]; ok {
 		return found
 	}
-	x := &s.p.frames
-	var found source
-	var ids []lifetime.FrameID
-	for next := id; next > 0 && next <= int64(len(x.frames)) && len(ids) < maxStackDepth; {
-		fr := x.frames[next-1]
-		next = fr.parent
-		l := nth(x.locations, fr.location)
-		f := lifetime.Frame{
-			Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: lineNumber(l.line), Column: lineNumber(l.column),
+	var open []int64 // frames without calls yet, innermost first
+	var frames []lifetime.FrameID
+	caller := lifetime.StackID(0)
+	for next := id; next > 0 && next <= int64(len(s.p.frames.frames)); next = s.p.frames.frames[next-1].parent {
+		known, ok := s.sources[next]
+		if ok { // with an empty stack if it is open: a damaged file, whose frames form a circle
+			caller = known.stack
+			break
 		}
-		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
-		if len(ids) == 0 {
-			found.leaf = f
-		}
-		ids = append(ids, s.b.Frame(f))
+		f := s.frame(next)
+		s.sources[next] = source{leaf: f}
+		open, frames = append(open, next), append(frames, s.b.Frame(f))
 	}
-	found.stack = s.b.Stack(ids)
-	s.sources[id] = found
-	return found
+	for i, id := range slices.Backward(open) {
+		caller = s.b.Call(frames[i], caller)
+		s.sources[id] = source{caller, s.sources[id].leaf}
+	}
+	return s.sources[id]
+}
+
+// frame returns the call of a stack frame.
+func (s *sites) frame(id int64) lifetime.Frame {
+	x := &s.p.frames
+	l := nth(x.locations, x.frames[id-1].location)
+	f := lifetime.Frame{
+		Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: lineNumber(l.line), Column: lineNumber(l.column),
+	}
+	f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+	return f
 }
 
 // lineNumber limits a line or column number to the range of int32; 0 means not known.
