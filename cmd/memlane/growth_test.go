@@ -2,18 +2,26 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/pprof/profile"
+
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/render"
+	"github.com/memlane/memlane/render/web"
 )
 
-// shapes are captures that grow with n. A shape belongs here if it made something grow with
+// shapes are captures that grow with n, by the format and what grows. A shape belongs here if it made something grow with
 // the square of its size, or could.
 var shapes = map[string]func(n int) string{
 	"trace: calls one after the other": func(n int) string {
@@ -93,6 +101,74 @@ var shapes = map[string]func(n int) string{
 			return fmt.Sprintf("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %d.00 MiB. GPU 0 has a total capacity of 39.39 GiB of which %d.00 MiB is free.", 100+i, i)
 		}, "\n") + "\n"
 	},
+	"hlo: buffers of a deep network": func(n int) string {
+		return programOf(n, func(i int, m message) message { return m.text(2, fmt.Sprintf("jit(f)/layer%d/dot_general", i)) }, nil)
+	},
+	"hlo: a buffer at each depth of a stack": func(n int) string {
+		return programOf(n, func(i int, m message) message { return m.number(15, i+1) }, framesOf(n))
+	},
+	"hlo: scopes inside scopes": func(n int) string {
+		return programOf(n, func(_ int, m message) message { return m.text(2, strings.Repeat("while/body/", 20)+"add") }, nil)
+	},
+	"hlo-text: values of one allocation": assignmentOf,
+	"xplane: allocations of some operations": func(n int) string {
+		var events []message
+		for i := range n {
+			events = append(events, profiledAllocation(i, i%50))
+		}
+		return planeOf(50, lineOf(0, events...))
+	},
+	"xplane: an operation for each allocation": func(n int) string {
+		var events []message
+		for i := range n {
+			events = append(events, profiledAllocation(i, i))
+		}
+		return planeOf(n, lineOf(0, events...))
+	},
+	"xplane: a thread for each allocation": func(n int) string {
+		var lines []message
+		for i := range n {
+			lines = append(lines, lineOf(i, profiledAllocation(i, 0)))
+		}
+		return planeOf(1, lines...)
+	},
+	"xplane: calls inside calls": func(n int) string {
+		var events []message
+		for i := range n {
+			events = append(events, profiledCall(i, n-i), profiledAllocation(i, 0))
+		}
+		return planeOf(n, lineOf(0, events...))
+	},
+	"jaxprof: a call site for each buffer": func(n int) string {
+		return liveProfileOf(n, func(p *profile.Profile, _ int) []*profile.Location { return []*profile.Location{locationOf(p, 1)} })
+	},
+	"jaxprof: buffers of one stack": func(n int) string {
+		return liveProfileOf(n, func(p *profile.Profile, i int) []*profile.Location {
+			for i == 0 && len(p.Location) < 20 {
+				locationOf(p, 1)
+			}
+			return p.Location
+		})
+	},
+	"jaxprof: buffers of one location with many inlined calls": func(n int) string {
+		return liveProfileOf(n, func(p *profile.Profile, i int) []*profile.Location {
+			if i == 0 {
+				locationOf(p, n)
+			}
+			return p.Location
+		})
+	},
+	"gpumemprof: results of one function": func(n int) string {
+		return `{"results":[` + repeated(n, func(i int) string { return resultOf(i, "step") }, ",") + "]}"
+	},
+	"gpumemprof: a function for each result": func(n int) string {
+		return `{"results":[` + repeated(n, func(i int) string { return resultOf(i, fmt.Sprint("f", i)) }, ",") + "]}"
+	},
+	"gpumemprof: telemetry of many devices": func(n int) string {
+		return "[" + repeated(n, func(i int) string {
+			return fmt.Sprintf(`{"timestamp_ns":%d,"event_type":"sample","device_id":%d,"device_used_bytes":%d,"host":"h"}`, 1000*i, i, 512*i)
+		}, ",") + "]"
+	},
 	"native: many devices": func(n int) string {
 		return "memlane native 2\nsource format=\"f\" producer=\"p\"\n" + repeated(n, func(i int) string {
 			return fmt.Sprintf("space source=0 device=\"cuda:%d\" axis=\"time\" begin=0 end=+100 facts=\"history\"\nbuffer +1 +9 0x200 512 512", i)
@@ -100,127 +176,167 @@ var shapes = map[string]func(n int) string{
 	},
 }
 
-// allocationsOf returns a snapshot of n allocations.
-func allocationsOf(n int, frames func(i int) any) string {
-	events := pickletest.List{}
-	for i := range n {
-		events = append(events, pickletest.Dict{"action", "alloc", "addr", 1<<40 + 512*i, "size", 512, "stream", 0, "time_us", 10 * i, "frames", frames(i)})
-	}
-	return string(pickletest.Pickle(pickletest.Dict{"segments", pickletest.List{}, "device_traces", pickletest.List{events}}))
-}
-
-// stackOf returns the frames of a snapshot's stack; the innermost one is of a line.
-func stackOf(depth, line int) pickletest.List {
-	frames := pickletest.List{}
-	for i := range depth {
-		frames = append(frames, pickletest.Dict{"filename", "main.py", "line", line * max(1-i, 0), "name", fmt.Sprint("f", i)})
-	}
-	return frames
-}
-
-// longNative is nativeOf with room for n buffers.
-func longNative(n int, lines string) string {
-	return strings.Replace(nativeOf(lines), "end=+100", fmt.Sprintf("end=+%d", n+10), 1)
-}
-
-func eventsOf(n int, of func(i int) string) (all []string) {
-	for i := range n {
-		all = append(all, of(i))
-	}
-	return all
-}
-
-func callOf(i, ts, dur int) string {
-	return fmt.Sprintf(`{"ph": "X", "cat": "cpu_op", "name": "aten::f%d", "pid": 1, "tid": 1, "ts": %d, "dur": %d}`, i, ts, dur)
-}
-
-func allocationOf(ts, i int) string {
-	return fmt.Sprintf(`{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": %d, "args": {"Device Type": 1, "Device Id": 0, "Addr": %d, "Bytes": 512, "Total Allocated": %d}}`,
-		ts, 4096+512*i, 512*(i+1))
-}
-
-// chainOf returns n stacks, each the caller of the next one.
-func chainOf(n int) string {
-	return "frame 1 user \"main\" \"main.py\" 1\nstack 1 1\n" + repeated(n-1, func(i int) string {
-		return fmt.Sprintf("frame %d user \"f%d\" \"main.py\" %d\nstack %d %d caller=%d", i+2, i, i+2, i+2, i+2, i+1)
-	}, "\n") + "\n"
-}
-
 // growing are the commands that grow faster than a capture of a shape. Their formats have the whole text of each buffer: a note,
-// a name or, in Perfetto's JSON, a stack.
+// a name or, in Perfetto's JSON and XProf's, a stack.
 var growing = map[string][]string{
+	"hlo: a buffer at each depth of a stack":   {"export --to xprof.memory_viewer"},
 	"native: many buffers with one deep stack": {"export --to perfetto.json"},
-	"native: many buffers with one long note":  {"export --to json", "export --to csv", "export --to perfetto.json"},
+	"native: many buffers with one long note":  {"export --to json", "serve /api/model", "export --to csv", "export --to perfetto.json"},
 	"native: many buffers with one long name":  {"export --to csv", "export --to perfetto.json"},
 }
 
-// The most bytes of output and of allocated memory for each byte by which a capture grows. peak --json has the whole stack of
-// each call site.
-const mostWritten, mostTaken = 150, 1500
+// The most bytes of output and of allocated memory for each byte by which a capture grows, and the most allocations for each of its
+// records. peak --json has the whole stack of each call site, up to 100 calls.
+const mostWritten, mostTaken, mostAllocations, mostOfDeep = 150, 1500, 250, 1100
+
+// deep are shapes with about as many calls in a stack as records.
+var deep = []string{"trace: calls inside calls", "native: a buffer at each depth of a stack", "native: a function that calls itself", "hlo: a buffer at each depth of a stack",
+	"xplane: calls inside calls"}
+
+// growth is what commands need for captures of a shape with n, 4n and 16n records.
+type growth [3]cost
+
+// cost is what a command needs for a capture: bytes in, out and allocated, and the number of allocations.
+type cost struct{ in, out, taken, allocations float64 }
+
+// faster reports whether a figure grows faster than the capture, by more than small: more for a byte from 4n to 16n records than from n to
+// 4n, and than all of it for a byte of 4n. What is there at any size differs a little from size to size.
+func (g growth) faster(figure func(cost) float64, small float64) bool {
+	more := figure(g[2]) - figure(g[1])
+	last, first, all := more/(g[2].in-g[1].in), (figure(g[1])-figure(g[0]))/(g[1].in-g[0].in), figure(g[1])/g[1].in
+	return more > small && last > 1.6*first && last > 1.2*all
+}
+
+// grows reports whether the output or the memory of a command grows faster than the capture.
+func (g growth) grows() bool {
+	return g.faster(func(c cost) float64 { return c.out }, 64<<10) || g.faster(func(c cost) float64 { return c.taken }, 6<<20)
+}
+
+// perByte returns by how much output and memory grow for each byte of the capture, and allocations for each of more records.
+func (g growth) perByte(more int) (out, taken, allocations float64) {
+	in := g[2].in - g[1].in
+	return (g[2].out - g[1].out) / in, (g[2].taken - g[1].taken) / in, (g[2].allocations - g[1].allocations) / float64(more)
+}
 
 // TestGrowth checks that neither output nor memory grows faster than a capture, except those
-// in growing, and by how much.
+// in growing, and by how much. With -v it prints the most for each shape.
 func TestGrowth(t *testing.T) {
 	commands := []string{"info", "info --json", "leaks", "leaks --json", "peak --json", "report", "report --json", "report --format markdown", "report --format html",
-		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "diff FILE", "diff --json FILE"}
+		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "ops --json", "diff FILE", "diff --json FILE"}
 	for _, e := range render.Exports {
-		if e.Needs == render.Buffers {
-			commands = append(commands, "export --to "+e.Name)
-		}
+		commands = append(commands, "export --to "+e.Name)
 		for _, table := range e.Tables[min(len(e.Tables), 1):] {
 			commands = append(commands, "export --to "+e.Name+" --table "+table)
 		}
 	}
-	file := filepath.Join(t.TempDir(), "capture")
-	const n, times = 50, 4
-	for name, shape := range shapes {
-		contents := [...]string{shape(n), shape(n * times), shape(n * times * times)}
-		for _, command := range commands {
-			measure := func() (written, taken [len(contents)]float64) {
-				for i, content := range contents {
-					if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
-						t.Fatal(err)
-					}
-					before := allocatedBytes()
-					stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
-					if status != 0 && status != statusNothing && !strings.Contains(stderr, "no buffers") { // of logs
-						t.Fatalf("%s: memlane %s: status %d: %s", name, command, status, stderr)
-					}
-					written[i], taken[i] = float64(len(stdout)), float64(allocatedBytes()-before)
-				}
-				return written, taken
-			}
-			// From the difference of two sizes: what is there at any size does not count.
-			least := 1.6 * float64(len(contents[2])-len(contents[1])) / float64(len(contents[1])-len(contents[0]))
-			grows := func(y [3]float64, small float64) bool { return y[2]-y[1] > max(least*(y[1]-y[0]), small) }
-			written, taken := measure()
-			grown := func() bool { return grows(written, 64<<10) || grows(taken, 6<<20) }
-			want := slices.Contains(growing[name], command)
-			for range 3 { // what encoders keep in pools is allocated again after a collection, so the least of a few runs counts
-				if grown() == want {
-					break
-				}
-				_, again := measure()
-				for i := range taken {
-					taken[i] = min(taken[i], again[i])
-				}
-			}
-			longer := float64(len(contents[2]) - len(contents[1]))
-			if w, m := (written[2]-written[1])/longer, (taken[2]-taken[1])/longer; !want && (w > mostWritten || m > mostTaken) {
-				t.Errorf("%s: memlane %s: %.0f bytes of output and %.0f bytes of memory for each byte of the capture", name, command, w, m)
-			}
-			got := grown()
-			if got != want {
-				t.Errorf("%s: memlane %s: grows faster than its input: %v, listed: %v; from %d, %d and %d bytes it writes %.0f and allocates %.0f", name, command, got, want,
-					len(contents[0]), len(contents[1]), len(contents[2]), written, taken)
-			}
-		}
+	for _, path := range []string{"/", "/api/info", "/api/leaks", "/api/peak", "/api/model"} {
+		commands = append(commands, "serve "+path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		t.Run(name, func(t *testing.T) { testShape(t, name, commands) })
 	}
 }
 
-// allocatedBytes returns the bytes allocated since the program started.
-func allocatedBytes() uint64 {
+// testShape checks all commands with captures of a shape.
+func testShape(t *testing.T, name string, commands []string) {
+	const n, times = 50, 4
+	file, contents := filepath.Join(t.TempDir(), "capture"), [3]string{}
+	for i := range contents {
+		contents[i] = shapes[name](n * []int{1, times, times * times}[i])
+	}
+	var most [3]float64
+	var of [3]string
+	for _, command := range commands {
+		var g growth
+		collect := debug.SetGCPercent(-1)                                  // what encoders keep in pools would be allocated again after a collection
+		for i, content := range slices.Concat(contents[:1], contents[:]) { // the first time, pools are filled
+			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			g[max(i-1, 0)] = costOf(t, command, file)
+			g[max(i-1, 0)].in = float64(len(content))
+		}
+		debug.SetGCPercent(collect)
+		want := slices.Contains(growing[name], command)
+		if got := g.grows(); got != want {
+			t.Errorf("memlane %s: grows faster than its input: %v, listed: %v; %.0f", command, got, want, g)
+		}
+		if want {
+			continue
+		}
+		limit := float64(mostAllocations)
+		if slices.Contains(deep, name) {
+			limit = mostOfDeep
+		}
+		out, taken, allocations := g.perByte(n*times*times - n*times)
+		if out > mostWritten || taken > mostTaken || allocations > limit {
+			t.Errorf("memlane %s: %.0f bytes of output and %.0f bytes of memory for each byte of the capture, %.0f allocations for each record", command, out, taken, allocations)
+		}
+		for k, v := range []float64{out, taken, allocations} {
+			if v > most[k] {
+				most[k], of[k] = v, fmt.Sprintf("%.0f (%s)", v, command)
+			}
+		}
+	}
+	t.Logf("%d bytes; at most, output / byte %s, memory / byte %s, allocations / record %s", len(contents[2]), of[0], of[1], of[2])
+}
+
+// costOf runs a command, or asks the server for a path.
+func costOf(t *testing.T, command, file string) (c cost) {
+	t.Helper()
+	taken, allocations := allocatedHere()
+	if path, ok := strings.CutPrefix(command, "serve "); ok {
+		c.out = float64(answerLength(t, path, file))
+	} else {
+		stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+		if status != 0 && status != statusNothing && (status != statusUsage || !strings.HasPrefix(command, "export")) {
+			t.Fatalf("memlane %s: status %d: %s", command, status, stderr)
+		}
+		c.out = float64(len(stdout))
+	}
+	c.taken, c.allocations = allocatedHere()
+	c.taken -= taken
+	c.allocations -= allocations
+	return c
+}
+
+// answerLength returns the length of an answer of memlane serve.
+func answerLength(t *testing.T, path, file string) int {
+	t.Helper()
+	server := &web.Server{Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			return nil, err
+		}
+		return []web.Capture{withFindings(c)}, nil
+	}, Log: t.Output()}
+	if err := server.Load(); err != nil {
+		t.Fatal(err)
+	}
+	answer := lengthWriter{header: http.Header{}, status: http.StatusOK}
+	server.ServeHTTP(&answer, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+	if answer.status != http.StatusOK {
+		t.Fatalf("%s: status %d", path, answer.status)
+	}
+	return answer.length
+}
+
+// lengthWriter is the length of an answer.
+type lengthWriter struct {
+	header         http.Header
+	status, length int
+}
+
+func (w *lengthWriter) Header() http.Header    { return w.header }
+func (w *lengthWriter) WriteHeader(status int) { w.status = status }
+func (w *lengthWriter) Write(b []byte) (int, error) {
+	w.length += len(b)
+	return len(b), nil
+}
+
+// allocatedHere returns the bytes and the number of objects allocated since the program started.
+func allocatedHere() (bytes, objects float64) {
 	var all runtime.MemStats
 	runtime.ReadMemStats(&all)
-	return all.TotalAlloc
+	return float64(all.TotalAlloc), float64(all.Mallocs)
 }
