@@ -17,6 +17,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/pickletest"
+	"github.com/memlane/memlane/internal/race"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/web"
 )
@@ -221,6 +222,9 @@ func (g growth) perByte(more int) (out, taken, allocations float64) {
 // TestGrowth checks that neither output nor memory grows faster than a capture, except those
 // in growing, and by how much. With -v it prints the most for each shape.
 func TestGrowth(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates too")
+	}
 	commands := []string{"info", "info --json", "leaks", "leaks --json", "peak --json", "report", "report --json", "report --format markdown", "report --format html",
 		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "ops --json", "diff FILE", "diff --json FILE"}
 	for _, e := range render.Exports {
