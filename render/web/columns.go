@@ -54,6 +54,9 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 	if s.ValueIDs != nil {
 		c.AddSteps(n, func(i int) int64 { return s.ValueIDs[i] })
 	}
+	if s.FreeSites != nil {
+		c.Add(n, func(i int) int64 { return int64(s.FreeSites[i]) })
+	}
 	levels := s.ReservedLevels()
 	c.AddSteps(len(levels), func(i int) int64 { return levels[i].At - s.Begin })
 	c.AddSteps(len(levels), func(i int) int64 { return levels[i].Bytes })

@@ -15,6 +15,7 @@
 // library would be larger than the page:
 //
 //   - blocks (raster.js, blocks.js): up to a million rectangles. Each pixel looks up its buffer, so the cost depends on the screen.
+//   - segments (map.js): rows with lengths of their own, with blocks at addresses.
 //   - the difference of two captures (compare.js): bands above and below zero, whose groups change their order.
 //   - marks, labels and the pinned buffer on curves (usage.js): they must not cover each other.
 //   - flame graphs (flame.js): buttons in the document, so that keys and screen readers reach them.

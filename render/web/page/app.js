@@ -11,12 +11,14 @@ import {HoverCard, pinned} from './details.js';
 import {button, el, replace} from './dom.js';
 import {findingsList, firstFindings} from './findings.js';
 import {Flame} from './flame.js';
-import {bytes, count, several} from './format.js';
+import {bytes, count, several, since} from './format.js';
 import {Growth, growthText, rangeOf} from './growth.js';
 import {help, listen} from './keys.js';
 import {entry, follow, link, read, write} from './link.js';
+import {MemoryMap} from './map.js';
 import {BufferCharts} from './programs.js';
 import {fileName, save, timelineSVG} from './save.js';
+import {hasSegments} from './segments.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
 import {damage, died, headline, losses, summary} from './summary.js';
@@ -35,8 +37,8 @@ export class App {
     setTheme(this.dark.matches);
     this.card = new HoverCard();
     this.selectors = new Selectors(captures.filter((c) => c.spaces.length), (space) => this.open(space, {tab: this.tab}));
-    this.search = el('input', {type: 'search', class: 'find', placeholder: 'highlight buffers by function, op or /regexp/', 'aria-label': 'highlight buffers by function, operation or regular expression',
-      oninput: () => this.light(this.searched(this.search.value), this.search.value, {q: this.search.value})});
+    this.search = el('input', {type: 'search', class: 'find', placeholder: 'function, op, /regexp/ or 0x address', 'aria-label': 'highlight buffers by function, operation or regular expression, or find an address',
+      oninput: () => this.find(this.search.value)});
     this.help = help();
     this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search, tools,
       button('dark / light', 'd', () => this.toggleTheme(), {class: 'theme'}), button('?', 'keys and mouse', () => this.help.showModal()));
@@ -82,6 +84,11 @@ export class App {
     const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
     const finding = entry(capture.findings, fields.finding);
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
+    const failed = Object.keys(fields).length === 0 && failedSpace(capture);
+    if (failed) {
+      await this.open(failed, {t: failed.instant(failed.ooms[0].begin), tab: 'map'});
+      return;
+    }
     const two = this.captures.filter((c) => c.spaces.length).length === 2 && Object.keys(fields).length === 0;
     await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : two ? 'compare' : 'sites')});
   }
@@ -119,9 +126,18 @@ export class App {
     this.search.value = fields.q || '';
     const {capture} = this.space, f = entry(capture.findings, fields.finding);
     if (f) this.light(f.sites.length ? f.sites : null, `${f.rule.replaceAll('_', ' ')}: ${f.sites.length ? capture.siteName(f.sites[0]) : 'the whole memory'}`, {finding: fields.finding});
-    else if (fields.q) this.light(this.searched(fields.q), fields.q, {q: fields.q});
+    else if (fields.q) this.find(fields.q);
     else if (entry(capture.sites, fields.site)) this.light([Number(fields.site)], capture.siteName(Number(fields.site)), {site: fields.site});
     if (/^\d+$/.test(fields.buffer) && Number(fields.buffer) < this.space.count) this.pin(Number(fields.buffer));
+  }
+
+  // showFailure opens the memory map at the first request that failed.
+  async showFailure() {
+    const space = failedSpace(this.space.capture);
+    if (space !== this.space) await this.open(space, {tab: 'map'});
+    else this.showTab('map');
+    this.setTime(space.ooms[0].begin);
+    this.panel.scrollIntoView();
   }
 
   layouts() {
@@ -144,7 +160,7 @@ export class App {
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
-    replace(this.main, headline(space.capture), died(space.capture), damage(space.capture, () => this.showTab('capture')),
+    replace(this.main, headline(space.capture), died(space.capture, () => this.showFailure()), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time', class: 'over'}, el('div', {class: 'charts'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
@@ -184,6 +200,7 @@ export class App {
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit, chosen)},
       space.length > 1 && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
+      hasSegments(space) && {key: 'map', name: 'Memory map', timed: true, make: () => new MemoryMap(space, this.options, {hover: (id, e) => this.card.show(space, id, e), pin: (i) => this.pin(i), go: (t) => this.setTime(t)})},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (shown, sites, name) => this.lightIn(shown, sites, name))},
@@ -279,7 +296,28 @@ export class App {
     this.options.buffer = this.marks.buffer = i;
     replace(this.pinPlace, i === null ? null : pinned(this.space, i, () => this.light([this.space.site[i]], this.space.capture.siteName(this.space.site[i]), {site: this.space.site[i]}), () => this.pin(null)));
     this.redraw();
+    if (this.tab === 'map') this.current().part.draw();
     this.write();
+  }
+
+  // find highlights the buffers that match a text, or pins the buffer at an address.
+  find(text) {
+    if (/^0x[\da-f]+$/i.test(text) && this.space.addresses) this.findAddress(text);
+    else this.light(this.searched(text), text, {q: text});
+  }
+
+  // findAddress pins the buffer that covers an address at this time, or else the next one, and offers the others.
+  findAddress(text) {
+    const {space} = this, all = space.covering(Number(BigInt(text) - space.lowestAddress));
+    const chosen = all.find((i) => space.aliveAt(i, this.time)) ?? all.find((i) => space.begin[i] > this.time) ?? all.at(-1);
+    this.search.classList.remove('wrong');
+    this.options.lit = null;
+    this.fields = {q: text};
+    this.pin(chosen ?? null);
+    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${text}: ${all.length ? `in ${several(all.length, 'buffer')}` : 'in no recorded buffer'} `,
+      all.slice(0, 8).map((i) => button(`${bytes(space.size[i])} since ${since(space, Math.max(space.begin[i], 0))}`, 'go there and pin it', () => { this.setTime(Math.max(space.begin[i], 0)); this.pin(i); })),
+      button('×', 'clear (Esc)', () => this.unlight(), {class: 'close'}));
+    this.lightChanged();
   }
 
   searched(text) {
@@ -338,6 +376,7 @@ export class App {
     document.querySelector('[data-choice=colours]').value = color;
     this.setLegend();
     this.view?.redraw();
+    if (this.tab === 'map') this.current().part.draw();
     this.write();
   }
 
@@ -359,7 +398,7 @@ export class App {
     this.showLineKeys();
     this.view?.make();
     const tab = this.current();
-    if (tab.key === 'charts' || tab.key === 'compare') this.showTab(tab.key);
+    if (tab.key === 'charts' || tab.key === 'compare' || tab.key === 'map') this.showTab(tab.key);
   }
 
   // print prepares the page for printing: light, with all rows of its table.
@@ -445,6 +484,9 @@ export class App {
     replace(this.main, this.captures.map((c) => damage(c, () => {})), el('p', {class: 'empty'}, 'No memory was recorded.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
 }
+
+// failedSpace returns the first space with segments in which a request failed.
+const failedSpace = (capture) => capture.spaces.find((s) => s.ooms.length && s.regions.length && s.buffers);
 
 // doing is a button that tells for a moment what it did.
 function doing(text, title, action) {

@@ -135,34 +135,37 @@ export class BlockView {
     if (x >= u.bbox.left && x <= u.bbox.left + u.bbox.width) u.ctx.fillRect(Math.round(x), u.bbox.top, devicePixelRatio, u.bbox.height);
   }
 
-  // paint colours the map of pixels. The first pixels of a block that is large enough are darker, and leaks are hatched. If
-  // sites are highlighted, all others are paler.
   paint() {
-    const {width, height, pixels, space} = this, {legend, lit, buffer} = this.options;
-    const dark = style('scheme') === 'dark', grounded = grounds(dark), paper = grounded[-1];
-    const ground = new Uint32Array(8); // by -id
-    for (const [id, color] of Object.entries(grounded)) ground[-id] = pixelColor(color);
-    const tones = new Uint32Array(8 * legend.rows.length); // of each row: the fill, its edge, its hatch; the same paler
-    legend.rows.forEach(({fill, leak}, row) => {
-      const colors = [fill, mix(fill, dark ? '#000000' : '#28323c', 0.35), leak ? mix(fill, '#ffffff', 0.35) : fill];
-      [...colors, fill, ...[0.82, 0.7, 0.82].map((share) => mix(fill, paper, share))].forEach((color, k) => { tones[8 * row + k] = pixelColor(color); });
-    });
-    const chosen = pixelColor(style('accent')), pinned = buffer ?? -1;
-    const {classes} = legend, {site} = space, thick = 3;
-    const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
-    for (let y = 0, p = 0; y < height; y++) {
-      const top = y > 0 && y + thick < height;
-      for (let x = 0; x < width; x++, p++) {
-        const id = pixels[p];
-        if (id < 0) {
-          out[p] = ground[-id];
-          continue;
-        }
-        const edge = top && pixels[p - width] !== id && pixels[p + thick * width] === id || x > 0 && x + thick < width && pixels[p - 1] !== id && pixels[p + thick] === id;
-        const tone = 8 * classes[id] + (lit !== null && !lit[site[id]] ? 4 : 0);
-        out[p] = id === pinned ? chosen : tones[tone + (edge ? 1 : (x + y & 7) < 2 ? 2 : 0)];
-      }
-    }
-    return image;
+    return colored(this.space, this, this.options);
   }
+}
+
+// colored colours the map of pixels. The first pixels of a block that is large enough are darker, and leaks are hatched. If
+// sites are highlighted, all others are paler.
+export function colored(space, {width, height, pixels}, {legend, lit, buffer}) {
+  const dark = style('scheme') === 'dark', grounded = grounds(dark), paper = grounded[-1];
+  const ground = new Uint32Array(8); // by -id
+  for (const [id, color] of Object.entries(grounded)) ground[-id] = pixelColor(color);
+  const tones = new Uint32Array(8 * legend.rows.length); // of each row: the fill, its edge, its hatch; the same paler
+  legend.rows.forEach(({fill, leak}, row) => {
+    const colors = [fill, mix(fill, dark ? '#000000' : '#28323c', 0.35), leak ? mix(fill, '#ffffff', 0.35) : fill];
+    [...colors, fill, ...[0.82, 0.7, 0.82].map((share) => mix(fill, paper, share))].forEach((color, k) => { tones[8 * row + k] = pixelColor(color); });
+  });
+  const chosen = pixelColor(style('accent')), pinned = buffer ?? -1;
+  const {classes} = legend, {site} = space, thick = 3;
+  const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
+  for (let y = 0, p = 0; y < height; y++) {
+    const top = y > 0 && y + thick < height;
+    for (let x = 0; x < width; x++, p++) {
+      const id = pixels[p];
+      if (id < 0) {
+        out[p] = ground[-id];
+        continue;
+      }
+      const edge = top && pixels[p - width] !== id && pixels[p + thick * width] === id || x > 0 && x + thick < width && pixels[p - 1] !== id && pixels[p + thick] === id;
+      const tone = 8 * classes[id] + (lit !== null && !lit[site[id]] ? 4 : 0);
+      out[p] = id === pinned ? chosen : tones[tone + (edge ? 1 : (x + y & 7) < 2 ? 2 : 0)];
+    }
+  }
+  return image;
 }

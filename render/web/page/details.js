@@ -2,7 +2,7 @@
 
 import {facts, hiddenText, stackOf} from './breakdown.js';
 import {button, el, replace} from './dom.js';
-import {bytes} from './format.js';
+import {bytes, count} from './format.js';
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
 import {frameText} from './space.js';
 
@@ -30,7 +30,7 @@ function contentOf(space, id) {
     case BASE: return `before the window: ${bytes(space.base)}, without events`;
     case STACK: return 'stack of compiled programs, outside the heap';
     case REGION: return space.static ? 'unused part of an allocation' : 'reserved by the allocator, free';
-    default: return factList(space, id);
+    default: return typeof id === 'string' ? id : [factList(space, id), stackList(space.capture, stackOf(space, space.capture.sites[space.site[id]]), hovered)];
   }
 }
 
@@ -44,14 +44,17 @@ export function pinned(space, i, light, close) {
   return el('aside', {class: 'card pinned', 'aria-label': 'pinned buffer'},
     el('div', {class: 'bar'}, el('strong', {}, 'pinned buffer'), button('highlight its site', 'highlight all buffers of this site', light), button('×', 'unpin (Esc)', close, {class: 'close'})),
     factList(space, i),
-    ...stackList(space.capture, stackOf(space, site)));
+    ...stackList(space.capture, stackOf(space, site)), ...freeList(space, i));
 }
 
-// stackList returns the folded list of a stack, and a button that shows all frames.
-export function stackList(capture, stack) {
+const hovered = 5; // frames beside the mouse
+
+// stackList returns the folded list of a stack, and a button that shows all frames; with most, only so many frames.
+export function stackList(capture, stack, most = 0) {
   if (!stack) return [];
   const {frames, hidden} = capture.folded(stack);
   const items = (shown) => shown.map((f) => el('li', {class: f.kind, title: f.file ? `${f.file}:${f.line}` : ''}, frameText(f)));
+  if (most) return [el('ol', {class: 'stack'}, items(frames.slice(0, most)), frames.length > most && el('li', {}, `${count(frames.length - most)} more`))];
   const list = el('ol', {class: 'stack'}, items(frames));
   if (!hidden) return [list];
   const more = button(`+ ${hiddenText(hidden)}`, 'show all frames of the stack', () => {
@@ -59,4 +62,11 @@ export function stackList(capture, stack) {
     more.remove();
   }, {class: 'more'});
   return [list, more];
+}
+
+// freeList returns the stack of the free of a buffer, if it was recorded.
+function freeList(space, i) {
+  if (!space.freeSite || space.end[i] === Infinity) return [];
+  const {stack} = space.capture.sites[space.freeSite[i] || space.site[i]];
+  return stack ? [el('h3', {}, 'freed by'), ...stackList(space.capture, stack)] : [];
 }

@@ -13,7 +13,7 @@ export function help() {
   return el('dialog', {class: 'help', 'aria-label': 'help'}, el('h2', {}, 'Keys and mouse'),
     el('dl', {class: 'facts'}, list.map(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])),
     el('p', {}, 'Wheel: zoom at the cursor. Alt + wheel: zoom the bytes. Shift + wheel: move. Drag: zoom to the selection; Back undoes it. Shift + drag: move. ' +
-      'Click the graph: go to that time. Click a block: pin it and show its stack. Search: type text or /a regular expression/.'),
+      'Click the graph: go to that time. Click a block: pin it and show its stack. Search: type text, /a regular expression/ or an address such as 0x7f0000000000. In the memory map, ← and → step through events, ↑ and ↓ choose a hole.'),
     el('form', {method: 'dialog'}, el('button', {}, 'Close')));
 }
 

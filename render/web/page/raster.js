@@ -13,7 +13,24 @@ export const NOTHING = -1, BASE = -2, STACK = -3, REGION = -4;
 // is the memory in use. A pixel column shows the time of its highest level, so no peak is
 // lost.
 export function stacked(space, view) {
-  const {from, to, low, high, width, height} = view;
+  const {from, to, width} = view;
+  let first = 0;
+  return columns(space, view, (x) => {
+    const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width;
+    if (end <= 0 || begin >= space.length) return null;
+    first = Math.max(lastUpTo(space.curve.at, Math.max(begin, 0), first), 0);
+    return highest(space, first, Math.max(begin, 0), end);
+  });
+}
+
+// stackedAt is stacked for a list of times, each as wide as any other: the view has no from and to.
+export function stackedAt(space, view, times) {
+  return columns(space, view, (x) => times[Math.floor(x * times.length / view.width)]);
+}
+
+// columns puts the live buffers on top of each other at the time of each column of pixels. Times increase; null is outside of the window.
+function columns(space, view, timeOf) {
+  const {low, high, width, height} = view;
   const pixels = new Int32Array(width * height).fill(NOTHING);
   const live = new Stack(space);
   const scale = height / (high - low);
@@ -21,11 +38,9 @@ export function stacked(space, view) {
   const level = (row) => (height - row + 0.5) / scale + low;
   const column = new Int32Array(height).fill(NOTHING);
   let foot = -1;
-  for (let x = 0, first = 0; x < width; x++) {
-    const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width;
-    if (end <= 0 || begin >= space.length) continue;
-    first = Math.max(lastUpTo(space.curve.at, Math.max(begin, 0), first), 0);
-    const t = highest(space, first, Math.max(begin, 0), end);
+  for (let x = 0; x < width; x++) {
+    const t = timeOf(x);
+    if (t === null) continue;
     let changed = live.goTo(t);
     const stackBytes = space.stackAt(t);
     if (foot !== space.base + stackBytes) {

@@ -52,6 +52,7 @@ export class Space {
     }
     this.purpose = this.judged ? Uint32Array.from(columns.read(n)) : new Uint8Array(n); // index into capture.purposes
     this.value = this.values ? columns.readSteps(n) : null;
+    this.freeSite = this.freeSites ? Uint32Array.from(columns.read(n)) : null; // 0 = that of the allocation
     this.reserved = {at: columns.readSteps(this.levels), bytes: columns.readSteps(this.levels)};
     this.reported = {at: columns.readSteps(this.totals), bytes: columns.readSteps(this.totals),
       fragmentation: columns.read(this.totals)};
@@ -138,6 +139,13 @@ export class Space {
       if (this.end[i] > t) live.push(i);
     }
     return live;
+  }
+
+  // covering returns the buffers that had an address, in order of allocation.
+  covering(addr) {
+    const all = [];
+    for (let i = 0; i < this.count; i++) if (this.addr[i] <= addr && addr < this.addr[i] + this.size[i]) all.push(i);
+    return all;
   }
 
   // breakdown returns the memory at t by site and purpose, largest first, like lifetime.Breakdown.

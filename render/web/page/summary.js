@@ -67,11 +67,13 @@ function fragmentation(space, figure) {
 }
 
 // died returns why an allocation failed; null without a failure. It leaves out what the answer above tells. Further failures are folded.
-export function died({ooms, headline, name}) {
+// step opens the memory map at the failure; it is left out without segments.
+export function died({ooms, headline, name, spaces}, step) {
   if (!ooms?.length) return null;
   const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
   const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, untold(o.lines, headline).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   return el('section', {class: 'died', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
+    spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
 }
 
