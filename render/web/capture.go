@@ -56,6 +56,7 @@ type space struct {
 	Totals      int             `json:"totals"`
 	Judged      bool            `json:"judged"`     // whether buffers have purposes
 	Categories  bool            `json:"categories"` // whether the colours are by category unless the user chooses others
+	Crowded     bool            `json:"crowded"`    // whether the axis is of events unless the user chooses time
 	Values      bool            `json:"values"`     // whether buffers have value IDs of the compiler
 	FreeSites   bool            `json:"freeSites"`  // whether sites of frees were recorded
 	Static      bool            `json:"static"`
@@ -144,7 +145,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
 		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
-		Categories: answer.CategoriesTell(t, s), Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
+		Categories: answer.CategoriesTell(t, s), Crowded: answer.Crowded(s), Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),

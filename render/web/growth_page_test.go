@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -23,6 +24,9 @@ func TestPageGrowth(t *testing.T) {
 			c := open(t, "../../testdata/"+shown.file)
 			p := browser.Open(t, chromium, writePage(t, c))
 			s := c.Spaces[browser.Eval[int](p, "memlane.space.number")]
+			if browser.Eval[string](p, "memlane.axis") == "event" {
+				s = s.ByEvent()
+			}
 			length := s.End - s.Begin
 			if length < 2 {
 				if browser.Eval[bool](p, "document.querySelector('[data-tab=growth]') !== null") {
@@ -173,5 +177,54 @@ func TestPageMarkdown(t *testing.T) {
 	size := browser.Eval[[]int](p, "(() => { const c = memlane.picture(), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return [c.width, c.height, ...memlane.options.legend.rows.map((r) => seen.has(parseInt(r.fill.slice(1), 16)) ? 1 : 0)]; })()")
 	if size[0] < 800 || size[1] < 500 || slices.Contains(size[2:], 0) {
 		t.Errorf("the picture has %d x %d pixels; colours of the legend in it: %v", size[0], size[1], size[2:])
+	}
+}
+
+// TestPageEvents checks the axis of events against the model's, that it is the default of the captures whose pictures have it, and that a
+// link to a range keeps its times on both axes.
+func TestPageEvents(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, file := range []string{"torchsnap/oom_observer.pickle", "torchsnap/frag_oom.pickle", "torchsnap/twodev.pickle", "meaning/a17.pickle.zst"} {
+		t.Run(file, func(t *testing.T) {
+			c := open(t, "../../testdata/"+file)
+			address := writePage(t, c)
+			p := browser.Open(t, chromium, address)
+			s := c.Spaces[browser.Eval[int](p, "memlane.space.number")]
+			if got, want := browser.Eval[string](p, "memlane.axis"), map[bool]string{true: "event", false: "time"}[answer.Crowded(s)]; got != want {
+				t.Errorf("the axis is %s, want %s", got, want)
+			}
+			p.Set("const choice = document.querySelector('[data-choice=axis]'); choice.value = 'event'; choice.dispatchEvent(new Event('change'))")
+			p.WaitFor("memlane.space.unit === 'event' && memlane.view.pixels !== null")
+			events := s.ByEvent()
+			type times struct {
+				Length, Peak      float64
+				Begin, End, Marks []float64
+			}
+			got := browser.Eval[times](p, `(() => { const s = memlane.space; return {Length: s.length, Peak: s.peak, Begin: [...s.begin], End: [...s.end].map((t) => Math.min(t, s.length)),
+				Marks: s.marks.flatMap((m) => [m.begin, m.end])}; })()`)
+			want := times{Length: float64(events.End), Peak: float64(events.Peak(lifetime.Occupied).At)}
+			for i := range events.Buffers {
+				want.Begin, want.End = append(want.Begin, float64(events.Buffers[i].Begin)), append(want.End, float64(events.Buffers[i].End))
+			}
+			for _, m := range events.Marks {
+				want.Marks = append(want.Marks, float64(m.Begin), float64(m.End))
+			}
+			if !slices.Equal(got.Begin, want.Begin) || !slices.Equal(got.End, want.End) || !slices.Equal(got.Marks, want.Marks) || got.Length != want.Length || got.Peak != want.Peak {
+				t.Errorf("the page has\n%v, the model\n%v", got, want)
+			}
+			p.Set("memlane.setTime(3); memlane.timeline.show(2, 12)")
+			p.WaitFor("location.hash.includes('&from=')")
+			hash := browser.Eval[string](p, "location.hash")
+			p = browser.Open(t, chromium, address+hash)
+			if got := browser.Eval[[]float64](p, "[memlane.time, memlane.timeline.from, memlane.timeline.to]"); !slices.Equal(got, []float64{3, 2, 12}) {
+				t.Errorf("%s shows events %v", hash, got)
+			}
+			before := browser.Eval[[]string](p, "[memlane.space.instant(memlane.time), memlane.space.instant(memlane.timeline.from), memlane.space.instant(memlane.timeline.to)]")
+			p.Set("const choice = document.querySelector('[data-choice=axis]'); choice.value = 'time'; choice.dispatchEvent(new Event('change'))")
+			p.WaitFor("memlane.space.unit === 'ns'")
+			if got := browser.Eval[[]string](p, "[memlane.space.instant(memlane.time), memlane.space.instant(memlane.timeline.from), memlane.space.instant(memlane.timeline.to)]"); !slices.Equal(got, before) {
+				t.Errorf("on the axis of time it shows %v, want %v", got, before)
+			}
+		})
 	}
 }

@@ -134,7 +134,7 @@ func checkFigures(p *browser.Tab, s answer.Space) {
 		const {curve, peak, length, levelAt} = memlane.space;
 		let most = 0;
 		for (const v of curve.requested) most = Math.max(most, v);
-		return {Peak: curve.bytes[memlane.space.levelAt(peak)] || 0, Requested: most, End: curve.bytes[memlane.space.levelAt(length - 1)] || 0, At: Number(memlane.space.origin) + peak};
+		return {Peak: curve.bytes[memlane.space.levelAt(peak)] || 0, Requested: most, End: curve.bytes[memlane.space.levelAt(length - 1)] || 0, At: Number(memlane.space.instant(peak))};
 	})()`)
 	if int64(curve.Peak) != s.Peak.Bytes || int64(curve.Requested) != s.Peak.RequestedBytes || math.Abs(curve.At-float64(s.Peak.At)) > 512 {
 		p.T.Errorf("%s: the curve has its peak of %.0f (%.0f requested) at %.0f; info says %+v", s.ID, curve.Peak, curve.Requested, curve.At, s.Peak)

@@ -9,6 +9,7 @@ import {Legend, modes, usualColor} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
 import {button, el, replace} from './dom.js';
+import {byEvent} from './events.js';
 import {findingsList, firstFindings} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several, since} from './format.js';
@@ -102,8 +103,10 @@ export class App {
   }
 
   async open(space, fields = {}) {
+    space = space.time ?? space;
     await space.load();
-    this.space = space;
+    this.axis = axes[fields.axis] && timed(space) ? fields.axis : usualAxis(space);
+    this.space = space = this.axis === 'event' ? space.events ||= byEvent(space) : space;
     this.selectors.show(space);
     this.time = Math.max(0, Math.min(relative(space, fields.t) ?? space.peak, Math.max(space.length - 1, 0)));
     this.function = fields.function || null;
@@ -134,9 +137,9 @@ export class App {
   // showFailure opens the memory map at the first request that failed.
   async showFailure() {
     const space = failedSpace(this.space.capture);
-    if (space !== this.space) await this.open(space, {tab: 'map'});
+    if (space !== (this.space.time ?? this.space)) await this.open(space, {tab: 'map'});
     else this.showTab('map');
-    this.setTime(space.ooms[0].begin);
+    this.setTime(this.space.ooms[0].begin);
     this.panel.scrollIntoView();
   }
 
@@ -163,7 +166,7 @@ export class App {
     replace(this.main, headline(space.capture), died(space.capture, () => this.showFailure()), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time', class: 'over'}, el('div', {class: 'charts'},
-        el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
+        el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
           button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
           doing('Copy picture', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())),
           doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; })),
@@ -359,7 +362,7 @@ export class App {
 
   // lightIn leaves the comparison and highlights sites in a space.
   async lightIn(space, sites, name) {
-    if (space !== this.space) await this.open(space, {tab: 'sites'});
+    if (space !== (this.space.time ?? this.space)) await this.open(space, {tab: 'sites'});
     else this.showTab('sites');
     this.light(sites, name, {});
   }
@@ -460,7 +463,7 @@ export class App {
   place() {
     const {space, timeline} = this;
     return {
-      capture: space.capture.number || null, space: space.id, t: this.time === space.peak ? null : space.instant(this.time),
+      capture: space.capture.number || null, space: space.id, axis: this.axis === usualAxis(space) ? null : this.axis, t: this.time === space.peak ? null : space.instant(this.time),
       from: timeline.zoomed ? space.instant(timeline.from) : null, to: timeline.zoomed ? space.instant(timeline.to) : null,
     };
   }
@@ -504,7 +507,12 @@ function same(fields, state) {
 }
 
 // relative returns the time in an address relative to the window of a space; null without one.
-const relative = (space, text) => (/^-?\d+$/.test(text || '') ? Number(BigInt(text) - space.origin) : null);
+const relative = (space, text) => (/^-?\d+$/.test(text || '') ? space.placeOf(Number(BigInt(text) - (space.time ?? space).origin)) : null);
+
+// The axes of spaces with times. Events are usual if half of them take a twentieth of the time, as in pictures.
+const axes = {time: 'time', event: 'order of events'};
+const timed = (space) => space.unit === 'ns' && !space.usageOnly && space.count > 0;
+const usualAxis = (space) => (space.crowded ? 'event' : 'time');
 
 // verticalOf returns the bytes or places that an address shows, by default all.
 const verticalOf = (view, {low, high}) => (/^\d+$/.test(low) && /^\d+$/.test(high) ? [Number(low), Number(high)] : [0, view.top]);

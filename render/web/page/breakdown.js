@@ -94,7 +94,7 @@ export function bufferTable(space, on) {
 }
 
 export function lifeText(space, i) {
-  const text = span(Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0), space.unit);
+  const {time = space} = space, text = span(Math.min(time.end[i], time.length) - Math.max(time.begin[i], 0), time.unit);
   return space.end[i] === Infinity ? `${text}, to the end` : text;
 }
 

@@ -50,6 +50,7 @@ export function span(n, unit) {
 export function since(space, t) {
   if (space.unit === 'ns') return `+${span(t, 'ns')}`;
   const at = Number(space.origin) + t;
+  if (space.times) return `event ${count(t)} (+${span(space.timeOf(t), 'ns')})`;
   if (space.static) return at < 0 ? 'the beginning' : `instruction ${count(at)}`;
   return `${space.unit} ${count(at)}`;
 }

@@ -255,6 +255,11 @@ export class Space {
     return this.instructions.get(t) || '';
   }
 
+  // placeOf returns where a time relative to the window is on the axis.
+  placeOf(time) {
+    return time;
+  }
+
   // instant returns the absolute time of t, as in JSON.
   instant(t) {
     return (this.origin + BigInt(Math.round(t))).toString();

@@ -26,7 +26,7 @@ export function summary(space, go) {
     info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `maximum; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
     fragmentation(space, figure),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layout adds to the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
-    figure('window', space.static ? several(space.length, 'position') : span(space.length, space.unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
+    figure('window', space.static ? several(space.length, 'position') : span((space.time ?? space).length, (space.time ?? space).unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
   ];
   return el('dl', {class: 'summary'}, figures.filter(Boolean));
 }
