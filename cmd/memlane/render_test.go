@@ -67,6 +67,18 @@ func wellFormed(text string) error {
 	return nil
 }
 
+// TestSVGOthers checks that the curves of one of several devices tell that there are others.
+func TestSVGOthers(t *testing.T) {
+	file := "../../testdata/torchsnap/twodev.pickle"
+	const told = "1 other memory ID not drawn: choose with --space"
+	if picture := succeed(t, "svg", "--quiet", "--view", "usage", file); !strings.Contains(picture, told) {
+		t.Errorf("the picture of one of two devices lacks %q", told)
+	}
+	if picture := succeed(t, "svg", "--quiet", "--view", "usage", "--space", "cuda:0", file); strings.Contains(picture, "not drawn") {
+		t.Error("a picture of a chosen device tells of others")
+	}
+}
+
 // TestPprof checks that the totals of a profile equal those of info, for every capture.
 func TestPprof(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "heap.pb.gz")

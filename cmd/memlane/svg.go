@@ -144,7 +144,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	}
 	switch view {
 	case "usage":
-		o.Categories = colorOf(c, capture, of) == blocks.ByCategory
+		o.Categories, o.Others = colorOf(c, capture, of) == blocks.ByCategory, len(othersOf(of, spaces))
 		return chart.Usage(w, capture, s, o)
 	case "peak":
 		return chart.Peak(w, capture, s, c.String("buffer"), o)

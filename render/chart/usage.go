@@ -21,6 +21,7 @@ type Options struct {
 	Width, Height int // pixels; too small values are raised
 
 	Categories bool // Usage stacks the memory in use by category
+	Others     int  // number of memory IDs beside the one of Usage, which the picture then counts
 }
 
 // withDefaults returns o with a width of at least 480 and a height of at least least.
@@ -111,6 +112,9 @@ func (u *usage) explanation() string {
 	text := "Bytes in use over " + u.s.Axis.String()
 	if u.s.UsageOnly() {
 		text += "; no buffers were recorded"
+	}
+	if u.o.Others > 0 {
+		text += "; " + units.Plural(u.o.Others, "other memory ID") + " not drawn: choose with --space"
 	}
 	return text + columnNote
 }
