@@ -29,7 +29,8 @@ var kinds = map[string]struct {
 	"trace":      {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed, false) }},
 	"trace-gz":   {".json.gz", writeTraceGzip},
 	"trace-line": {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed, true) }},
-	"snapshot":   {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, in.n, in.stacks, in.seed) }},
+	"snapshot":   {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, shallow, in.n, in.stacks, in.seed) }},
+	"deep":       {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, deep, in.n, in.stacks, in.seed) }},
 	"hlo":        {".hlo_proto.pb", func(w io.Writer, in input) (truth, error) { return writeHLO(w, in.n) }},
 	"hlo-xspace": {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeHLOSpace(w, in.n) }},
 }

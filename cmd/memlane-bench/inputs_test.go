@@ -23,6 +23,7 @@ func TestInputs(t *testing.T) {
 		{kind: "snapshot", n: 60, seed: 1, stacks: 20}, // may end between the two records of a free
 		{kind: "snapshot", n: 61, seed: 1, stacks: 20},
 		{kind: "snapshot", n: 62, seed: 1, stacks: 20},
+		{kind: "deep", n: 5000, seed: 1, stacks: 300},
 		{kind: "hlo", n: 700, seed: 1},
 		{kind: "hlo-xspace", n: 700, seed: 1},
 	} {

@@ -8,10 +8,19 @@ import (
 	"github.com/memlane/memlane/internal/pickletest"
 )
 
-// Stacks have 4 to 8 frames. Each depth has some functions to call, the outer ones few.
-const (
-	minDepth, depths = 4, 5
-	functions        = 40
+// functions is the number of functions that a program calls at each depth; the outer ones are fewer.
+const functions = 40
+
+// shape is what snapshots of a kind have in common.
+type shape struct {
+	minDepth, depths int // stacks have minDepth to minDepth+depths-1 frames
+	write            func(w io.Writer, v any) error
+}
+
+// As of scripts, and as torch writes snapshots of models with stacks="python".
+var (
+	shallow = shape{4, 5, pickletest.Write}
+	deep    = shape{28, 41, pickletest.WriteFramed}
 )
 
 // snapshot is a PyTorch memory snapshot under construction. As in torch, all stacks
@@ -33,10 +42,10 @@ type snapshot struct {
 // writeSnapshot writes a snapshot of events records of allocations and frees on a number
 // of stacks. The file lists the blocks alive at the end before the records, so the program
 // runs twice.
-func writeSnapshot(w io.Writer, events, stacks int, seed uint64) (truth, error) {
+func writeSnapshot(w io.Writer, form shape, events, stacks int, seed uint64) (truth, error) {
 	s := &snapshot{heap: newHeap(seed, events, stacks), alive: map[int64]block{}, listed: map[int]*pickletest.Shared{},
 		clock: rand.New(rand.NewPCG(seed, 4)), now: 1_752_000_000_000_000}
-	s.makeStacks(stacks, seed)
+	s.makeStacks(form, stacks, seed)
 	for range events {
 		s.action()
 	}
@@ -49,7 +58,7 @@ func writeSnapshot(w io.Writer, events, stacks int, seed uint64) (truth, error) 
 		s.alive[b.addr] = b
 	}
 	s.heap = newHeap(seed, events, stacks)
-	err := pickletest.Write(w, pickletest.Dict{
+	err := form.write(w, pickletest.Dict{
 		"segments", pickletest.Stream{N: len(end.segments), Item: func(i int) any { return s.segment(end.segments[i]) }},
 		"device_traces", pickletest.List{pickletest.Stream{N: events, Item: func(int) any { return s.record() }}},
 		"allocator_settings", pickletest.Dict{"PYTORCH_CUDA_ALLOC_CONF", "", "expandable_segments", false},
@@ -59,9 +68,9 @@ func writeSnapshot(w io.Writer, events, stacks int, seed uint64) (truth, error) 
 }
 
 // makeStacks makes the functions of a program and the call stacks through them.
-func (s *snapshot) makeStacks(n int, seed uint64) {
+func (s *snapshot) makeStacks(form shape, n int, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	var frames [minDepth + depths][functions]any
+	frames := make([][functions]any, form.minDepth+form.depths)
 	for depth := range frames {
 		for i := range frames[depth] {
 			file := fmt.Sprintf("/app/model/layer_%d.py", i)
@@ -72,7 +81,7 @@ func (s *snapshot) makeStacks(n int, seed uint64) {
 		}
 	}
 	for range n {
-		stack := make([]any, minDepth+rnd.IntN(depths))
+		stack := make([]any, form.minDepth+rnd.IntN(form.depths))
 		for depth := range stack {
 			stack[len(stack)-1-depth] = frames[depth][rnd.IntN(min(functions, 1+8*depth))]
 		}

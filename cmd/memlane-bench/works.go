@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/memlane/memlane/internal/units"
@@ -36,14 +37,20 @@ func (b *bench) works() []work {
 	stacks := input{kind: "snapshot", n: scaled(1_000_000), seed: 1, stacks: 20_000}
 	program := input{kind: "hlo-xspace", n: scaled(80_000), seed: 1}
 	small := input{kind: "snapshot", n: 60, seed: 1, stacks: 20}
+	deep := input{kind: "deep", n: scaled(1_000_000), seed: 1, stacks: 5000}
+	one := input{kind: "deep", n: scaled(3500), seed: 1, stacks: 200}
+	large := input{kind: "hlo-xspace", n: scaled(300_000), seed: 1}
 	events := input{kind: "xspace", n: scaled(2_000_000), seed: 1}
 	return []work{
 		{"xspace", fmt.Sprintf("XProf profile, %s allocator events", count(events.n)), events, b.xspaceRows},
 		{"snapshot", fmt.Sprintf("PyTorch snapshot, %s records", count(snapshot.n)), snapshot, b.snapshotRows},
+		{"deep", fmt.Sprintf("PyTorch snapshot as torch writes it, %s records with stacks of 28 to 68 calls", count(deep.n)), deep, b.deepRows},
+		{"files", fmt.Sprintf("%d times one PyTorch snapshot of %s records", manyFiles, count(one.n)), one, b.filesRows},
 		{"plot", "the same snapshot, drawn", snapshot, b.plotRows},
 		{"trace", fmt.Sprintf("PyTorch trace, %s events", count(trace.n)), trace, func(file string) []row { return b.traceRows(file, trace.n) }},
 		{"trace-gz", "the same trace, gzip", packed, b.packedRows},
 		{"hlo", fmt.Sprintf("compiled program of %s buffers in an XProf profile", count(program.n)), program, b.programRows},
+		{"container", fmt.Sprintf("compiled program of %s buffers, in 512 MiB", count(large.n)), large, b.containerRows},
 		{"svg", fmt.Sprintf("picture of %s buffers, the snapshot again", count(snapshot.n/3)), snapshot, b.drawingRows},
 		{"pprof", fmt.Sprintf("PyTorch snapshot, %s records on %s stacks", count(stacks.n), count(stacks.stacks)), stacks, b.pprofRows},
 		{"start-up", "small PyTorch snapshot", small, b.startRows},
@@ -88,6 +95,38 @@ func (b *bench) snapshotRows(file string) []row {
 		{command: b.peers.viz("_memory_viz.py stats", "stats", file), targets: []target{lessCPU(8)}},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
+	}
+}
+
+// deepRows measures what torch writes for models: protocol 4, and a list of frames for each record.
+func (b *bench) deepRows(file string) []row {
+	return []row{
+		{command: b.memlane("memlane info", "info", file)},
+		{command: b.memlane("memlane pprof", "pprof", "-o", "{out}", file)},
+		{command: b.memlane("memlane export --to perfetto", "export", "--to", "perfetto", "-o", "{out}", file)},
+		{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(5), lessMemory(4)}},
+		b.limit("looking at every byte (memchr)", "memchr", file),
+		b.limit("reading the file", "read", file),
+	}
+}
+
+// manyFiles is the number of captures of one command.
+const manyFiles = 200
+
+func (b *bench) filesRows(file string) []row {
+	files := slices.Repeat([]string{file}, manyFiles)
+	return []row{
+		{command: b.memlane("memlane info FILE...", append([]string{"info"}, files...)...)},
+		{command: b.peers.script("a loop of pickle.load", "", "pickle_load", files...), targets: []target{lessCPU(3)}},
+	}
+}
+
+// containerRows measures the memory that a command takes if it may not take more.
+func (b *bench) containerRows(file string) []row {
+	const most = 512 << 20
+	return []row{
+		{command: b.memlane("memlane info --max-memory 512MiB", "info", "--max-memory", "512MiB", file), targets: []target{memoryAtMost("512 MiB", most)}},
+		{command: b.memlane("memlane info", "info", file)},
 	}
 }
 

@@ -57,10 +57,27 @@ func Write(w io.Writer, v any) error {
 	return p.pickle(v)
 }
 
+// WriteFramed is Write in protocol 4, the default of Python 3.8 to 3.13: PyTorch writes it.
+func WriteFramed(w io.Writer, v any) error {
+	p := &pickler{texts: map[string]int{}, framed: w}
+	p.Writer = bufio.NewWriter(&p.frame)
+	if _, err := io.WriteString(w, "\x80\x04"); err != nil {
+		return err
+	}
+	p.put(v)
+	p.WriteByte('.')
+	p.endFrame()
+	return p.err
+}
+
 type pickler struct {
 	*bufio.Writer                // keeps the first error
 	memo          int            // entries in the memo
-	texts         map[string]int // their indexes in the memo; nil except in Write
+	texts         map[string]int // their indexes in the memo; nil in Pickle
+
+	framed io.Writer    // gets the frames; nil in protocol 2
+	frame  bytes.Buffer // with what Writer holds, the frame so far
+	err    error        // of framed
 }
 
 func (p *pickler) pickle(v any) error {
@@ -70,7 +87,25 @@ func (p *pickler) pickle(v any) error {
 	return p.Flush()
 }
 
+// frameBytes is the size from which CPython ends a frame.
+const frameBytes = 64 << 10
+
+// endFrame writes a frame.
+func (p *pickler) endFrame() {
+	p.Flush() // a Buffer does not fail
+	head := binary.LittleEndian.AppendUint64([]byte{0x95}, uint64(p.frame.Len()))
+	if _, err := p.framed.Write(head); err != nil && p.err == nil {
+		p.err = err
+	}
+	if _, err := p.frame.WriteTo(p.framed); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
 func (p *pickler) put(v any) {
+	if p.framed != nil && p.frame.Len()+p.Buffered() >= frameBytes {
+		p.endFrame()
+	}
 	switch v := v.(type) {
 	case nil:
 		p.WriteByte('N')
@@ -147,7 +182,11 @@ func (p *pickler) text(s string) {
 		p.reference('h', 'j', at)
 		return
 	}
-	p.Write(binary.LittleEndian.AppendUint32([]byte{'X'}, uint32(len(s))))
+	if p.framed != nil && len(s) <= math.MaxUint8 {
+		p.Write([]byte{0x8c, byte(len(s))})
+	} else {
+		p.Write(binary.LittleEndian.AppendUint32([]byte{'X'}, uint32(len(s))))
+	}
 	p.WriteString(s)
 	if p.texts != nil {
 		p.texts[s] = p.memo
@@ -171,7 +210,11 @@ func (p *pickler) shared(s *Shared) {
 
 // remember puts the last value into the memo.
 func (p *pickler) remember() {
-	p.reference('q', 'r', p.memo)
+	if p.framed != nil {
+		p.WriteByte(0x94)
+	} else {
+		p.reference('q', 'r', p.memo)
+	}
 	p.memo++
 }
 

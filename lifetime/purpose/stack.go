@@ -115,12 +115,34 @@ var functions = []struct {
 	{"", "forward", inModule, 0}, // a module that another one calls by this name
 }
 
+// rowsOf has the rows of functions that may fit a function of a name, in order; those that fit all are under "".
+var rowsOf = func() map[string][]int {
+	all := map[string][]int{}
+	for i := range functions {
+		for _, name := range strings.Fields(functions[i].functions) {
+			all[name] = append(all[name], i)
+		}
+		if functions[i].functions == "" {
+			all[""] = append(all[""], i)
+		}
+	}
+	for name, rows := range all {
+		if name != "" {
+			all[name] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows, all[""]))))
+		}
+	}
+	return all
+}()
+
 // partOf returns what a frame of Python says. It is called once for each frame.
 func partOf(f *lifetime.Frame) (part, flag) {
 	file := strings.ReplaceAll(f.File, `\`, "/")
-	for i := range functions {
-		k := &functions[i]
-		if strings.Contains(file, k.file) && (k.functions == "" || strings.Contains(" "+k.functions+" ", " "+f.Function+" ")) {
+	rows, ok := rowsOf[f.Function]
+	if !ok {
+		rows = rowsOf[""]
+	}
+	for _, i := range rows {
+		if k := &functions[i]; strings.Contains(file, k.file) {
 			return k.part, k.flags
 		}
 	}

@@ -1,5 +1,6 @@
 import pickle
 import sys
 
-with open(sys.argv[1], "rb") as f:
-    snapshot = pickle.load(f)
+for path in sys.argv[1:]:
+    with open(path, "rb") as f:
+        snapshot = pickle.load(f)
