@@ -4,6 +4,18 @@
 cd "$(dirname "$0")/../.."
 here=$PWD/.ci/oss-fuzz
 
+# The compiler of targets replaces a file of the standard library. Go refuses that in a toolchain that it downloaded itself, because go.mod
+# needs a newer one than OSS-Fuzz has.
+goroot=$(go env GOROOT)
+case $goroot in
+  "$(go env GOMODCACHE)"/*)
+    GOROOT=$(mktemp -d)
+    cp -r "$goroot/." "$GOROOT"
+    chmod -R u+w "$GOROOT"
+    export GOROOT GOTOOLCHAIN=local PATH=$GOROOT/bin:$PATH
+    ;;
+esac
+
 # Captures that a target reads, and its dictionary, by its package.
 seeds() {
   case $1 in

@@ -175,8 +175,8 @@ func TestGoldenText(t *testing.T) {
 	nativetest.Golden(t, c, dumped+"/jit_loop.native")
 }
 
-// FuzzReadText reads arbitrary text: no panic, bounded memory, one clear error or a model that passes Check.
-func FuzzReadText(f *testing.F) {
+// FuzzText reads arbitrary text: no panic, bounded memory, one clear error or a model that passes Check.
+func FuzzText(f *testing.F) {
 	files, _ := filepath.Glob(dumped + "/text/*.txt")
 	for _, file := range files {
 		data, err := os.ReadFile(file)
