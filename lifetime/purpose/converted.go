@@ -24,7 +24,8 @@ func (a *analysis) converted(weights map[int64][]int) map[int64]bool {
 			asked[2*size], asked[4*size] = true, true
 		}
 	}
-	a.eachPass(asked, func(made map[lifetime.Frame]map[int64]int) {
+	isTemporary := func(p *verdict, size int64) bool { return p.Category == lifetime.TemporaryData && asked[size] }
+	a.eachPass(isTemporary, func(made map[lifetime.Frame]map[int64]int) {
 		for _, sizes := range made {
 			for _, way := range [...]struct {
 				factor int64
@@ -46,19 +47,21 @@ func (a *analysis) converted(weights map[int64][]int) map[int64]bool {
 	return a.convertedOnce
 }
 
-// eachPass calls take with the number of temporaries of each forward pass by line and size, for some sizes.
-func (a *analysis) eachPass(asked map[int64]bool, take func(made map[lifetime.Frame]map[int64]int)) {
+// eachPass calls take with the number of buffers of each forward pass by line and size, of those that are asked for.
+func (a *analysis) eachPass(asked func(p *verdict, size int64) bool, take func(made map[lifetime.Frame]map[int64]int)) {
 	pass, made := int32(-1), map[lifetime.Frame]map[int64]int{}
 	lines := map[lifetime.SiteID]lifetime.Frame{}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if a.out[i].Category != lifetime.TemporaryData || a.out[i].Phase != lifetime.Forward || !asked[b.Requested] {
+		if a.out[i].Phase != lifetime.Forward || b.Edge&lifetime.BeginUnseen != 0 || !asked(&a.out[i], b.Requested) {
 			continue
 		}
 		if a.next[i] != pass {
 			take(made)
 			pass = a.next[i]
-			clear(made)
+			for _, sizes := range made {
+				clear(sizes)
+			}
 		}
 		line, ok := lines[b.Site]
 		if !ok {

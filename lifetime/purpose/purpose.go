@@ -106,9 +106,10 @@ type analysis struct {
 	ofHopper      int                       // buffers that may be workspaces on Hopper, by their size
 	manyKept      bool                      // the last pass keeps much of what it allocates
 	failed        []failure                 // when memory ran out
+	growing       map[lifetime.SiteID]bool  // see grows; nil = not computed
 	feeds         []bool                    // by span: see feedsNext; nil = not computed
 	leaves        []int32                   // by span: see leavesSeveral; nil = not computed
-	freedNext     []bool                    // by span: the next backward pass freed what the graph kept of it
+	freedNext     []int32                   // by span: see handsOn; nil = not computed
 	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
 }
 

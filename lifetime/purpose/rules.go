@@ -96,6 +96,8 @@ var groups = []group{
 			always(lifetime.Workspace, func(v *view) bool { return v.mayServeHopper() && v.fewServeHopper() })},
 		{"linear_workspace", lifetime.FromSize, 0.95, "cuBLASLt takes 1 MiB for one product with bias and gives it back at once", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
 			always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.f.flags&linear != 0 && v.momentary() })},
+		{"product_workspace", lifetime.FromSize, 0.75, "1 MiB, allocated just after another buffer of the same line and given back at once: the workspace of a product whose result that is", "aten/src/ATen/cuda/CUDABlas.cpp, CublasLtWorkspace",
+			always(lifetime.Workspace, func(v *view) bool { return v.b.Requested == lowMiB && v.followsOwnLine() && v.momentary() })},
 	}},
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
 		{"copied_gradients", lifetime.FromSize, 0.75, "a line of the program copies all gradients before the step", "",
@@ -112,12 +114,16 @@ var groups = []group{
 			}}},
 		{"master_weights", lifetime.FromSize, 0.8, "copies of all parameters in another precision, whose size the optimizer's state has", "",
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, masterWeight) })},
+		{"swapped_parameter", lifetime.FromSize, 0.7, "a line copies all parameters in each step, and a copy is alive in the backward pass after the next copy: it became the parameter", "",
+			is(lifetime.ModelParameter, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, swapped) })},
 		{"copied_weights", lifetime.FromSize, 0.75, "a line of the program copies all parameters and keeps the copies: the best weights, or those of an earlier step", "",
 			is(lifetime.Cache, lifetime.OtherPhase, func(v *view) bool { return v.sizes.is(v.i, weightCopy) })},
 		{"kept_by_update", lifetime.FromSize, 0.6, "a line that works on tensors of the gradients' sizes after the backward pass keeps it over passes", "",
 			is(lifetime.OptimizerState, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, updateSized) && (v.outlives || v.leftAtEnd()) && !v.byGraph })},
 		{"update", lifetime.FromSize, 0.85, "a line that is no optimizer of PyTorch works on tensors of the gradients' sizes after the backward pass", "",
 			is(lifetime.TemporaryData, lifetime.OptimizerPhase, func(v *view) bool { return v.sizes.is(v.i, updateSized) && !v.outlives && !v.open })},
+		{"gathered_weights", lifetime.FromSize, 0.8, "a line makes, in one pass, a buffer for each parameter, as many times larger: weights put together from their shards", "torch/distributed/fsdp/_flat_param.py",
+			always(lifetime.ModelParameter, func(v *view) bool { return v.sizes.is(v.i, gathered) })},
 		{"counted_parameter", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first", "torch/optim, _init_group",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) && v.sizes.is(v.i, trained) })},
 		{"counted_state", lifetime.FromSize, 0.93, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and states came last", "torch/optim, _init_group",
@@ -126,7 +132,7 @@ var groups = []group{
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
 		{"state_size", lifetime.FromSize, 0.7, "older than the window, with the size of a gradient, and more than the parameters are; a copy of the model looks the same", "",
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
-		{"copied_parameter", lifetime.FromSize, 0.75, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model", "torch/optim/swa_utils.py",
+		{"copied_parameter", lifetime.FromSize, 0.6, "older than the window, with the size of a parameter, and neither that nor a state: a copy of the model, or a state that an option of the optimizer adds", "torch/optim/swa_utils.py",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, copied) })},
 		{"gradient_size", lifetime.FromSize, 0.65, "older than the window, with the size of a parameter, while backward passes leave none; or without a stack, as the engine's threads are, while parameters have one", "",
 			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, gradSized) })},
@@ -167,7 +173,7 @@ var groups = []group{
 
 		{"clipping", lifetime.FromFrames, 0.97, "clip_grad_norm_ keeps nothing but the norm that it returns", "torch/nn/utils/clip_grad.py",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.OptimizerPhase && v.f.flags&clips != 0 })},
-		{"made_state", lifetime.FromFrames, 0.98, "the optimizer or gradient scaler makes its state", "torch/optim, _init_group; torch/amp/grad_scaler.py",
+		{"made_state", lifetime.FromFrames, 0.98, "the optimizer makes its state", "torch/optim, _init_group",
 			always(lifetime.OptimizerState, func(v *view) bool { return v.f.flags&makesState != 0 && (v.outlives || v.leftAtEnd()) })},
 		{"kept_by_optimizer", lifetime.FromLifetime, 0.93, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
 			always(lifetime.OptimizerState, func(v *view) bool {
@@ -199,8 +205,8 @@ var groups = []group{
 			})},
 		{"used_in_hook", lifetime.FromLifetime, 0.5, "a hook of the backward pass, or a backward function of the program, allocated it", "",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.inHook() && !v.outlives })},
-		{"used_by_hook", lifetime.FromLifetime, 0.5, "a hook freed it in the backward pass", "",
-			always(lifetime.TemporaryData, func(v *view) bool { return v.freedByHook() })},
+		{"freed_by_hook", lifetime.FromLifetime, 0.6, "the engine made it and a hook freed it in the same pass: Python held it, as .grad does", "torch/csrc/autograd/functions/accumulate_grad.h, post hooks",
+			always(lifetime.Gradient, func(v *view) bool { return v.freedByHook() })},
 		{"kept_by_hook", lifetime.FromLifetime, 0.7, "a hook of the backward pass allocated it and kept it: a gradient in another place or precision", "",
 			always(lifetime.Gradient, func(v *view) bool { return v.inHook() && v.leftByBackward() })},
 		{"older_gradient", lifetime.FromFrames, 0.85, "older than the window; the engine allocated it, and it is still there when a pass ends", "torch/csrc/autograd/functions/accumulate_grad.h",
@@ -217,8 +223,10 @@ var groups = []group{
 			always(lifetime.TemporaryData, func(v *view) bool { return v.phase == lifetime.Backward && v.sure && !v.outlives })},
 	}},
 	{func(v *view) bool { return v.phase == lifetime.Forward && !v.unseen }, []Rule{
+		{"grown_cache", lifetime.FromLifetime, 0.9, "modules leave it after the call, at a place that leaves as many bytes more after each call: a cache to which each call adds", "transformers/cache_utils.py",
+			always(lifetime.Cache, func(v *view) bool { return v.grows() })},
 		{"carried", lifetime.FromLifetime, 0.75, "the graph of a later pass freed it, and its own pass freed what else the call left: a state that a step hands to the next", "",
-			always(lifetime.Cache, func(v *view) bool { return v.keptOver() && v.freedByNext(v.next-1) })},
+			always(lifetime.Cache, func(v *view) bool { return v.keptOver() && v.handsOn(v.next-1) })},
 		{"kept_over_passes", lifetime.FromLifetime, 0.9, "the graph freed it in a later backward pass than the next: that of another loss", "torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.keptOver() })},
 		{"kept_for_backward", lifetime.FromLifetime, 0.97, "the backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
@@ -244,7 +252,7 @@ var groups = []group{
 			always(lifetime.TemporaryData, func(v *view) bool {
 				return v.phase == lifetime.Forward && v.sure && !v.open && v.follow(lifetime.Backward) == 0
 			})},
-		{"held_by_python", lifetime.FromLifetime, 0.9, "a variable held it through the backward pass; the graph may have, too", "",
+		{"held_by_python", lifetime.FromLifetime, 0.8, "a variable held it through the backward pass; the graph may have, too", "",
 			always(lifetime.TemporaryData, func(v *view) bool {
 				return v.phase == lifetime.Forward && v.sure && !v.long && (!v.open || v.follow(lifetime.Backward) > 0)
 			})},
@@ -266,9 +274,15 @@ var groups = []group{
 			is(lifetime.Activation, lifetime.Forward, func(v *view) bool {
 				return !v.unseen && v.phase == lifetime.OtherPhase && v.byGraph && v.next > 0 && v.spans[v.next-1].returns
 			})},
-		{"for_forward", lifetime.FromLifetime, 0.85, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
+		{"replaced_in_growing", lifetime.FromLifetime, 0.9, "freed by a place that leaves more after each call of the model: the part of a cache to which it adds", "transformers/cache_utils.py",
+			always(lifetime.Cache, func(v *view) bool { return v.freedByGrowing() })},
+		{"for_forward", lifetime.FromLifetime, 0.75, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
 				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
+			})},
+		{"freed_before_backward", lifetime.FromSize, 0.75, "older than the window, with the size of a gradient, and gone before the first backward pass; frees have no stacks", "",
+			always(lifetime.Gradient, func(v *view) bool {
+				return v.unseen && !v.open && v.freed == nil && v.sizes != nil && v.sizes.gradientsOf[v.b.Requested] > 0 && v.beforeBackward()
 			})},
 		{"freed_by_graph", lifetime.FromLifetime, 0.85, "the backward pass freed it without Python", "torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.unseen && v.byGraph })},
@@ -278,7 +292,7 @@ var groups = []group{
 			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_by_program", lifetime.FromLifetime, 0.5, "the program keeps it beside its modules", "",
+		{"kept_by_program", lifetime.FromLifetime, 0.4, "the program keeps it beside its modules", "",
 			always(lifetime.Cache, func(v *view) bool {
 				return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
 			})},
@@ -309,6 +323,21 @@ func (v *view) momentary() bool {
 		next++
 	}
 	return next >= len(v.s.Buffers) || v.b.End <= v.s.Buffers[next].Begin
+}
+
+// followsOwnLine reports whether the allocation before was made by the same calls and is still alive.
+func (v *view) followsOwnLine() bool {
+	if v.i == 0 || v.unseen || v.at(v.b).path == 0 {
+		return false
+	}
+	last := &v.s.Buffers[v.i-1]
+	return last.Edge&lifetime.BeginUnseen == 0 && last.Site == v.b.Site && last.End > v.b.End
+}
+
+// beforeBackward reports whether the buffer ended before the first backward pass.
+func (v *view) beforeBackward() bool {
+	first := slices.IndexFunc(v.spans, func(s span) bool { return s.phase == lifetime.Backward })
+	return first >= 0 && v.b.End <= v.spans[first].begin
 }
 
 // isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.
@@ -412,19 +441,24 @@ func (v *view) freedInStep() bool {
 	return ok && !v.open && v.b.End <= v.steps[i].End
 }
 
-// freedByNext reports whether the backward pass that follows a span freed buffers that the graph kept of it.
-func (a *analysis) freedByNext(span int) bool {
+// handsOn reports whether the backward pass that follows a span freed most of the buffers that the graph kept of it. A pass
+// whose graph waits for its turn keeps nearly all.
+func (a *analysis) handsOn(span int) bool {
 	if a.freedNext == nil {
-		a.freedNext = make([]bool, len(a.spans))
+		a.freedNext = make([]int32, len(a.spans))
 		for i := range a.s.Buffers {
 			b := &a.s.Buffers[i]
 			last := int(a.next[i]) - 1
-			if b.Edge&lifetime.BeginUnseen == 0 && last >= 0 && a.out[i].Phase == lifetime.Forward && a.flags[i]&heldByGraph != 0 && a.crosses(int(a.next[i]), b.End, lifetime.Backward) == 1 {
-				a.freedNext[last] = true
+			if b.Edge&lifetime.BeginUnseen == 0 && last >= 0 && a.out[i].Phase == lifetime.Forward && a.flags[i]&heldByGraph != 0 {
+				if a.crosses(int(a.next[i]), b.End, lifetime.Backward) == 1 {
+					a.freedNext[last]++
+				} else {
+					a.freedNext[last]--
+				}
 			}
 		}
 	}
-	return span >= 0 && a.freedNext[span]
+	return span >= 0 && a.freedNext[span] > 0
 }
 
 // byPythonInEngine reports whether Python code allocated in the thread of the autograd engine.

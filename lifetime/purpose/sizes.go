@@ -11,6 +11,7 @@ import (
 type sizes struct {
 	marks                               []sizeMark // by buffer
 	gradientsOf, copiesOf, parametersOf map[int64]int
+	swapped                             map[int64]bool // sizes of parameters that copies replace
 
 	lowest, highest uint64 // addresses of the parameters from before the window
 }
@@ -31,6 +32,8 @@ const (
 	weightCopy  // kept copy of all parameters
 	updateSized // temporary of an update without an optimizer
 	quantized   // weight that each pass converts to a larger type
+	gathered    // weight that a pass puts together from shards
+	swapped     // copy that becomes the parameter
 )
 
 // is reports whether the size of a buffer tells any of marks. Before the sizes are known, it is false.
@@ -50,7 +53,7 @@ var statesOf = map[string]int{
 
 // measure compares sizes, after the rules that need no sizes.
 func (a *analysis) measure() *sizes {
-	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), copiesOf: map[int64]int{}, parametersOf: map[int64]int{}}
+	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), copiesOf: map[int64]int{}, parametersOf: map[int64]int{}, swapped: map[int64]bool{}}
 	z.gradientsOf = a.inOnePass()
 	params := a.seenParameters()
 	for _, size := range params {
@@ -66,7 +69,9 @@ func (a *analysis) measure() *sizes {
 	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
 	a.updatesOf(z)
+	a.swappedOf(z)
 	a.olderThanWindow(z, old)
+	a.gatheredOf(z, params)
 	return z
 }
 
@@ -150,6 +155,11 @@ var ratios = [][2]int64{{1, 1}, {2, 1}, {1, 2}}
 
 // sameSizes reports whether counts has the sizes of all, times a ratio: nearly all of them, and few others.
 func sameSizes(counts, all map[int64]int) (ratio [2]int64, ok bool) {
+	return sameSizesTimes(counts, all, ratios)
+}
+
+// sameSizesTimes is sameSizes for other ratios.
+func sameSizesTimes(counts, all map[int64]int, ratios [][2]int64) (ratio [2]int64, ok bool) {
 	if len(all) == 0 {
 		return ratio, false
 	}
@@ -243,7 +253,7 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 		all[size]++
 	}
 	counts, buffers := a.bySite(func(v *view) bool {
-		return v.unseen && !v.open || !v.unseen && !v.sure && v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+		return v.unseen && !v.open || !v.unseen && (!v.sure || v.phase == lifetime.OtherPhase && v.next > 0 && a.spans[v.next-1].phase == lifetime.Forward) && v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
 	})
 	for site, of := range counts {
 		for _, model := range []map[int64]int{all, z.gradientsOf} {
@@ -529,6 +539,8 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		}
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
+		case z.swapped[size]: // the parameters are younger
+			z.mark(stateSized, buffers)
 		case size > 8 && g == 0 && n == told[size]: // the engine's threads have no stacks
 			z.mark(gradSized, buffers)
 		case !a.trains && a.optimizes(): // no stack tells the passes

@@ -60,7 +60,7 @@ const (
 	initializes                  // torch.nn.init
 	clips                        // clip_grad_norm_
 	clearsGrads                  // zero_grad
-	makesState                   // the state of an optimizer or gradient scaler
+	makesState                   // the state of an optimizer
 	loadsData
 	sendsGrads // buckets of DDP
 	cublas
@@ -84,6 +84,7 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "_apply", inSetup, converting},
 	{"torch/nn/modules/module.py", "zero_grad", inOptimizer, clearsGrads},
 	{"torch/nn/modules/linear.py", "forward", noPart, linear},
+	{"torch/nn/modules/transformer.py", "forward", inModule, linear}, // the fast path of inference calls no module
 	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", noPart, linear},
 	{"torch/nn/modules/", "__init__", inSetup, constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", inSetup, initializes},
@@ -102,7 +103,7 @@ var functions = []struct {
 	{"/bitsandbytes/optim/", "", inOptimizer, 0},
 	{"/apex/optimizers/", "", inOptimizer, 0},
 	{"amp/grad_scaler.py", "scale", inModule, 0},
-	{"amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", noPart, makesState},
+	{"amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", noPart, 0},
 	{"amp/grad_scaler.py", "unscale_ _unscale_grads_ step update _maybe_opt_step", inOptimizer, 0},
 	{"torch/_tensor.py", "backward", inBackwardCall, 0},
 	{"torch/autograd/__init__.py", "grad", inBackwardCall, returnsGrads},
