@@ -63,7 +63,7 @@ var allowed = []struct {
 	{"lifetime/loss", nil, false},
 	{"lifetime/build", []string{"lifetime", "lifetime/loss", "lifetime/internal/", "internal/chunked", "internal/units"}, false},
 	{"lifetime/leak/preset", []string{"lifetime", "internal/units"}, true},
-	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/leak/preset", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
+	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/leak/preset", "lifetime/loss", "lifetime/internal/", "lifetime/replay", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
 	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "internal/units"}, false},
