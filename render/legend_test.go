@@ -3,6 +3,8 @@ package render_test
 import (
 	"bytes"
 	"fmt"
+	"image"
+	"image/draw"
 	"image/png"
 	"regexp"
 	"strconv"
@@ -73,16 +75,21 @@ func columnsOf(t *testing.T, picture []byte) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := map[string]int{}
+	rgba := image.NewRGBA(img.Bounds())
+	draw.Draw(rgba, rgba.Bounds(), img, image.Point{}, draw.Src)
+	columns := map[[3]byte]int{}
 	for x := 2 * 86; x < 2*700; x++ {
-		dots := map[string]int{}
+		dots := map[[3]byte]int{}
 		for y := 2 * 82; y < img.Bounds().Dy()-2*62; y++ {
-			r, g, b, _ := img.At(x, y).RGBA()
-			dots[fmt.Sprintf("%02x%02x%02x", r>>8, g>>8, b>>8)]++
+			dots[[3]byte(rgba.Pix[rgba.PixOffset(x, y):])]++
 		}
 		for color, n := range dots {
-			most[color] = max(most[color], n)
+			columns[color] = max(columns[color], n)
 		}
+	}
+	most := map[string]int{}
+	for color, n := range columns {
+		most[fmt.Sprintf("%02x", color)] = n
 	}
 	return most
 }
