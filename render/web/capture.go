@@ -65,7 +65,7 @@ type space struct {
 	Base        int64           `json:"base"`
 	Peak        int64           `json:"peak"` // time of the peak
 	Stack       [][2]int64      `json:"stack"`
-	Regions     [][]any         `json:"regions"` // begin, end, address, size, kind, stream, pool, uses
+	Regions     [][]any         `json:"regions"` // begin, end, address, size, kind, stream, pool, uses, whether it is for small requests
 	Marks       [][]any         `json:"marks"`   // begin, end, kind, text, site, requested, free
 	PeakHoles   *lifetime.Holes `json:"peakHoles"`
 	StepTimes   []int64         `json:"stepTimes"` // at which steps begin, for a comparison
@@ -161,7 +161,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 	for i := range s.Regions {
 		r := &s.Regions[i]
 		out.Regions = append(out.Regions, []any{r.Begin - s.Begin, r.End - s.Begin, place.of(r.Addr) - place.lowest, r.Size, r.Kind, r.Stream, r.Pool,
-			strings.Join(r.Uses.Names(), ", ")})
+			strings.Join(r.Uses.Names(), ", "), r.Small})
 	}
 	for _, m := range s.Marks {
 		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free})

@@ -86,7 +86,8 @@ export class MemoryMap {
 
   eventCard({action, size, addr, buffer, site}) {
     const {space} = this, {capture} = space;
-    const text = `${action}: ${bytes(size)}${addr >= 0 ? ` at ${hex(space, addr)}` : ''}`;
+    const segment = addr >= 0 && this.segments.find((s) => s.addr <= addr && addr < s.addr + s.size);
+    const text = `${action}: ${bytes(size)}${addr >= 0 ? ` at ${hex(space, addr)}` : ''}${segment ? `, ${groupOf(segment)}` : ''}`;
     const by = buffer >= 0 ? capture.siteName(space.site[buffer]) : site ? capture.siteName(site) : '';
     return el('section', {class: 'card', 'aria-label': 'event'}, el('strong', {}, text), by && el('p', {}, action === 'freed' ? `allocated by ${by}` : `by ${by}`),
       action === 'freed' && el('p', {class: 'note'}, site ? 'freed by' : 'the stack of the free was not recorded'), site > 0 && stackList(capture, capture.sites[site].stack));
@@ -256,15 +257,16 @@ export class MemoryMap {
     const levels = times.map((t) => space.curve.bytes[Math.max(0, space.levelAt(t))]), most = Math.max(...levels), now = levels[levels.length - 1];
     const capacity = request && request.free >= 0 ? (space.reservedAt(this.time) ?? now) + request.free : 0;
     const top = 1.05 * Math.max(most, capacity, Math.min(now + (request?.requested || 0), 1.5 * Math.max(most, capacity)), 1);
-    this.pastText.textContent = `the last ${several(times.length, 'event')}, in their order: ${bytes(Math.min(...levels))} to ${bytes(most)} in use${capacity ? `; line: ${bytes(capacity)} reserved and free on the device` : ''}`;
-    const room = request ? 40 : 0, view = {low: 0, high: top, width: Math.max(1, Math.round((width - room) * devicePixelRatio)), height: Math.round(pastHeight * devicePixelRatio)};
+    const least = Math.min(...levels), low = top - least < least / 2 ? Math.max(0, least - 2 * (top - least)) : 0; // else what changes is a hairline
+    this.pastText.textContent = `the last ${several(times.length, 'event')}, in their order: ${bytes(least)} to ${bytes(most)} in use${low > 0 ? `, drawn from ${bytes(low)} on` : ''}${capacity ? `; line: ${bytes(capacity)} reserved and free on the device` : ''}`;
+    const room = request ? 40 : 0, view = {low, high: top, width: Math.max(1, Math.round((width - room) * devicePixelRatio)), height: Math.round(pastHeight * devicePixelRatio)};
     past.width = Math.round(width * devicePixelRatio);
     past.height = view.height;
     past.style.width = `${width}px`;
     past.style.height = `${pastHeight}px`;
     ctx.putImageData(colored(space, {...view, pixels: stackedAt(space, view, times)}, options), 0, 0);
     ctx.scale(devicePixelRatio, devicePixelRatio);
-    const yOf = (n) => pastHeight - n / top * pastHeight;
+    const yOf = (n) => pastHeight - (n - low) / (top - low) * pastHeight;
     if (request) hatched(ctx, width - room + 2, Math.max(yOf(now + request.requested), 1), room - 4, yOf(now) - Math.max(yOf(now + request.requested), 1));
     if (!capacity) return;
     ctx.strokeStyle = style('bad');

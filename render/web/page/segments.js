@@ -14,9 +14,9 @@ export function segmentsAt(space, t) {
   const order = ascending(Float64Array.from(alive, (r) => r.addr));
   const segments = [], byAddress = [];
   for (const i of order) {
-    const {addr, size, kind, pool, stream, uses} = alive[i], last = byAddress[byAddress.length - 1];
-    if (last && kind === 'expandable' && last.addr + last.size === addr && last.kind === kind && last.pool === pool && last.stream === stream) last.size += size;
-    else byAddress.push({kind, pool, stream, uses, addr, size, used: 0, blocks: [], holes: []});
+    const {addr, size, kind, pool, stream, uses, small} = alive[i], last = byAddress[byAddress.length - 1];
+    if (last && kind === 'expandable' && last.addr + last.size === addr && groupOf(last) === groupOf(alive[i])) last.size += size;
+    else byAddress.push({kind, pool, stream, uses, small, addr, size, used: 0, blocks: [], holes: []});
   }
   const starts = Float64Array.from(byAddress, (s) => s.addr), outside = [];
   const live = space.liveAt(t), places = ascending(Float64Array.from(live, (i) => space.addr[i]));
@@ -35,8 +35,8 @@ export function segmentsAt(space, t) {
 }
 
 // groupOf returns the name of the pool and stream of a segment.
-export function groupOf({kind, pool, stream, uses}) {
-  return [`${kind || 'unnamed'} pool`, pool && `private ${pool}`, stream ? `stream ${stream}` : 'default stream', uses].filter(Boolean).join(', ');
+export function groupOf({kind, pool, stream, uses, small}) {
+  return [`${kind === 'expandable' ? `expandable ${small ? 'small' : 'large'}` : kind || 'unnamed'} pool`, pool && `private ${pool}`, stream ? `stream ${stream}` : 'default stream', uses].filter(Boolean).join(', ');
 }
 
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -48,7 +48,9 @@ function holesOf(space, segment) {
   const hole = (end, above) => { if (end > at) holes.push({addr: at, size: end - at, below, above, segment}); };
   for (const i of segment.blocks) {
     hole(space.addr[i], i);
-    at = Math.max(at, space.addr[i] + space.size[i]);
+    const end = space.addr[i] + space.size[i];
+    if (end < at) continue; // a damaged capture: it lies in another
+    at = end;
     below = i;
   }
   hole(segment.addr + segment.size, -1);

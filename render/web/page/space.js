@@ -21,7 +21,7 @@ export class Space {
     this.length = Math.max(head.length, 1);
     this.origin = BigInt(head.begin);
     this.lowestAddress = BigInt(head.lowest);
-    this.regions = head.regions.map(([begin, end, addr, size, kind, stream, pool, uses]) => ({begin, end, addr, size, kind, stream, pool, uses}));
+    this.regions = head.regions.map(([begin, end, addr, size, kind, stream, pool, uses, small]) => ({begin, end, addr, size, kind, stream, pool, uses, small}));
     this.marks = head.marks.map(([begin, end, kind, text, site, requested, free]) => ({begin, end, kind, text, site, requested, free}));
     this.steps = this.marks.filter((m) => m.kind === 'step');
     this.ooms = this.marks.filter((m) => m.kind === 'oom');
