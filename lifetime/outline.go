@@ -47,8 +47,8 @@ type SpaceOutline struct {
 
 	Program *Space // the whole space of a compiled program; nil for others
 
-	// Recording is the whole space if it has a history of all buffers, so that the allocator can be replayed and purposes be judged;
-	// nil for others, and above 2 million buffers.
+	// Recording is the whole space if it has a history or an end state of all buffers, so that purposes can be judged and, with a
+	// history, the allocator can be replayed; nil for others, and above 2 million buffers.
 	Recording *Space
 }
 
@@ -96,7 +96,7 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
 		}
 	}
-	if whole && s.Facts&History != 0 && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
+	if whole && s.Facts&(History|EndState) != 0 && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
 		o.Recording = s
 	}
 	o.SpaceInfo, o.Marks = s.SpaceInfo, s.Marks
