@@ -23,13 +23,13 @@ func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
 		p.rankedLeaks(a)
 		return p.To(w)
 	}
+	p.series(a.Series, a.All) // first: a capture alone often cannot be judged
 	for i := range a.Captures {
-		if i > 0 {
+		if i > 0 || len(a.Series) > 0 {
 			p.Line("")
 		}
 		p.leaks(&a.Captures[i], a.All)
 	}
-	p.series(a.Series, a.All)
 	p.ranks(a.Summary)
 	return p.To(w)
 }
@@ -39,7 +39,7 @@ func (p *Page) series(all []answer.Growth, each bool) {
 	if len(all) == 0 {
 		return
 	}
-	p.Line("\nover %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
+	p.Line("over %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
 	for i := range all {
 		if i == maxShown && !each {
 			p.Line("  and %s: --all", more(len(all)-i, "call site"))
