@@ -265,3 +265,19 @@ func TestPagePaper(t *testing.T) {
 		p.WaitFor("memlane.graph.plot.over.clientWidth > 390 * .7 && document.documentElement.scrollWidth <= 390")
 	}
 }
+
+// TestPageTabOrder reaches every control of every tab by Tab alone. What only the mouse can point at, blocks and curves, has a key, a button or a row.
+func TestPageTabOrder(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle"), open(t, "../../testdata/torchsnap/leak_loss.pickle")))
+	for _, tab := range browser.Eval[[]string](p, "memlane.tabs.map((tab) => tab.key)") {
+		p.Set("memlane.showTab(%s); document.activeElement.blur(); window.reached = new Set()", browser.Quote(tab))
+		const controls = `[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')].filter((e) => !e.disabled && e.checkVisibility() && e.tabIndex >= 0)`
+		for n := 0; n < browser.Eval[int](p, "%s.length", controls)+2; n++ { // tables come later
+			p.Do(chromedp.KeyEvent(kb.Tab))
+			p.Set("reached.add(document.activeElement)")
+		}
+		if missing := browser.Eval[[]string](p, "%s.filter((e) => !reached.has(e)).map((e) => e.outerHTML.slice(0, 120))", controls); len(missing) > 0 {
+			t.Errorf("%s: Tab does not reach %q", tab, missing)
+		}
+	}
+}
