@@ -148,7 +148,7 @@ func drawings(c *lifetime.Capture, s *lifetime.Space) (all []func(w io.Writer, w
 		})
 	}
 	return append(all, func(w io.Writer, width, height int) error {
-		return chart.Usage(w, c, s, chart.Options{Width: width, Height: height})
+		return chart.Usage(w, c, s, chart.Options{Width: width, Height: height, Others: others})
 	}, func(w io.Writer, width, height int) error {
 		return chart.Peak(w, c, s, "", chart.Options{Width: width, Height: height})
 	}, func(w io.Writer, width, height int) error {

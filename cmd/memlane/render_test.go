@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render"
 )
@@ -67,15 +68,24 @@ func wellFormed(text string) error {
 	return nil
 }
 
-// TestSVGOthers checks that the curves of one of several devices tell that there are others.
+// TestSVGOthers checks that a picture of one of several devices has panels of the others, unless the device is chosen.
 func TestSVGOthers(t *testing.T) {
 	file := "../../testdata/torchsnap/twodev.pickle"
-	const told = "1 other memory ID not drawn: choose with --space"
-	if picture := succeed(t, "svg", "--quiet", "--view", "usage", file); !strings.Contains(picture, told) {
-		t.Errorf("the picture of one of two devices lacks %q", told)
-	}
-	if picture := succeed(t, "svg", "--quiet", "--view", "usage", "--space", "cuda:0", file); strings.Contains(picture, "not drawn") {
-		t.Error("a picture of a chosen device tells of others")
+	spaces := decode[answer.Info](t, succeed(t, "info", "--json", file)).Captures[0].Spaces
+	for _, view := range []string{"usage", "blocks"} {
+		shown := 0
+		picture := succeed(t, "svg", "--quiet", "--view", view, file)
+		for _, s := range spaces {
+			if strings.Contains(picture, s.ID+"\npeak "+units.Exact(s.Peak.Bytes)+"</title>") {
+				shown++
+			}
+		}
+		if shown != 1 {
+			t.Errorf("%s: %d panels of other devices, want 1", view, shown)
+		}
+		if picture := succeed(t, "svg", "--quiet", "--view", view, "--space", "cuda:0", file); strings.Contains(picture, "other memory IDs") {
+			t.Errorf("%s: a picture of a chosen device has panels of others", view)
+		}
 	}
 }
 

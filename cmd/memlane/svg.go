@@ -40,10 +40,11 @@ func svgCommand() *cli.Command {
 			"by buffer.\n\n" +
 			"--axis event gives each event the same width. It is the default if half\n" +
 			"of the events take place in a twentieth of the time.\n\n" +
-			"Of several memory IDs, the one with the highest peak is drawn. Compiled\n" +
-			"programs are drawn if they are selected or if there is nothing else. Several\n" +
-			"captures are drawn as usage, side by side on one scale of bytes. If the name\n" +
-			"of FILE ends in .png, the picture is a PNG.\n\n" +
+			"Of several memory IDs, the one with the highest peak is drawn, and the others\n" +
+			"in small panels below, except with --view peak. Compiled programs are drawn\n" +
+			"if they are selected or if there is nothing else. Several captures are drawn\n" +
+			"as usage, side by side on one scale of bytes. If the name of FILE ends in\n" +
+			".png, the picture is a PNG.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
@@ -144,7 +145,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	}
 	switch view {
 	case "usage":
-		o.Categories, o.Others = colorOf(c, capture, of) == blocks.ByCategory, len(othersOf(of, spaces))
+		o.Categories, o.Others = colorOf(c, capture, of) == blocks.ByCategory, othersOf(of, spaces)
 		return chart.Usage(w, capture, s, o)
 	case "peak":
 		return chart.Peak(w, capture, s, c.String("buffer"), o)

@@ -131,7 +131,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	if err := checkFacts(s, o); err != nil {
 		return nil, err
 	}
-	free := o.Height == 0
+	fixed := o.Height != 0
 	o = o.withDefaults(s)
 	if o.From >= o.To {
 		return nil, errors.New("no part of the window is between From and To")
@@ -141,12 +141,8 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
 	p.Space, p.From, p.To = s, o.From, o.To
-	_, below := p.otherRows()
-	if free {
-		p.o.Height += int(below / 10)
-	} else if p.o.Height-int(below/10) < leastHeight {
-		p.o.Others, below = nil, 0
-	}
+	var below point
+	p.o.Height, below = p.FindOthers(o.Others, o.Height, leastHeight, fixed)
 	p.Bottom = point(p.o.Height-62)*10 - below - p.FindPhases(&c.Tables)
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {

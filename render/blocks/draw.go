@@ -57,7 +57,7 @@ func (p *picture) draw() error {
 	p.Steps()
 	p.DrawLabels()
 	p.legend()
-	p.others()
+	p.Others(p.o.Height, p.other)
 	p.Footer(p.o.Height, p.explanation(&l))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // usageAt counts the bytes alive at t, one buffer after the other.
@@ -239,12 +240,12 @@ func TestOthers(t *testing.T) {
 				heights[device] = max(heights[device], low-high)
 			}
 		}
-		if len(heights) != min(n, othersMost) {
-			t.Fatalf("%d panels, want %d", len(heights), min(n, othersMost))
+		if len(heights) != min(n, plot.MostOthers) {
+			t.Fatalf("%d panels, want %d", len(heights), min(n, plot.MostOthers))
 		}
 		for k := range len(heights) {
 			h := heights[fmt.Sprint("cuda:", k+1)]
-			if exact := float64(min(want[k], int64(p.ceiling))) * float64(othersHigh) / float64(p.ceiling); float64(h) < exact-1 || float64(h) > exact+1 {
+			if exact := float64(min(want[k], int64(p.ceiling))) * float64(plot.OtherHeight) / float64(p.ceiling); float64(h) < exact-1 || float64(h) > exact+1 {
 				t.Errorf("panel %d: %d high, want %.1f", k, h, exact)
 			}
 		}

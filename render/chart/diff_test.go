@@ -66,7 +66,7 @@ func TestDiffGoldens(t *testing.T) {
 }
 
 var (
-	areas  = regexp.MustCompile(`<path fill="#699bdd" d="([^"]*)"><title>(.*): peak [^<]*</title>`)
+	areas  = regexp.MustCompile(`<path fill="#699bdd" d="([^"]*)"><title>(.*)(?:: |\n)peak [^<]*</title>`)
 	labels = regexp.MustCompile(`<text class="dim" text-anchor="end" x="\S+" y="(\S+)">([^<]*)</text>`)
 	moves  = regexp.MustCompile(`([Mhvlz])(-?[\d.]+)?(?: (-?[\d.]+))?`)
 )

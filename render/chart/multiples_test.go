@@ -120,3 +120,36 @@ func TestMultiplesRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOthers checks that the panels of other spaces below a picture have its scale of bytes, and are inside it.
+func TestOthers(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	c := run(t, "a", 2<<30, 1<<30, 1<<30)
+	s := c.Spaces[0]
+	for n := 1; n <= plot.MostOthers; n++ {
+		o := Options{Width: 480 + r.IntN(1000)}
+		want := map[string]float64{}
+		u, err := newUsage(c, s, o.withDefaults(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			other := run(t, "a", sizes(r)[:4+r.IntN(4)]...).Spaces[0]
+			other.Device = fmt.Sprint("cuda:", i+1)
+			o.Others = append(o.Others, other)
+			peak := other.Peak(lifetime.Occupied).Bytes
+			want[other.Device] = float64(peak) / float64(u.Ceiling(u.most())) * float64(plot.OtherHeight) / 10
+		}
+		var picture bytes.Buffer
+		if err := Usage(&picture, c, s, o); err != nil {
+			t.Fatal(err)
+		}
+		peaks, pixel := peaksOf(t, picture.String())
+		for device, high := range want {
+			if drawn := peaks[device] / pixel; math.Abs(drawn-high) > 0.2 {
+				t.Errorf("%d panels: %q is %.1f pixels high, want %.1f", n, device, drawn, high)
+			}
+		}
+		inside(t, picture.String())
+	}
+}

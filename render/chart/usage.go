@@ -21,7 +21,9 @@ type Options struct {
 	Width, Height int // pixels; too small values are raised
 
 	Categories bool // Usage stacks the memory in use by category
-	Others     int  // number of memory IDs beside the one of Usage, which the picture then counts
+	// Others are other spaces of the capture. Usage draws the bytes in use of up to plot.MostOthers of them below, each in a small panel,
+	// on the same scale of bytes, if a given Height has room for them.
+	Others []*lifetime.Space
 }
 
 // withDefaults returns o with a width of at least 480 and a height of at least least.
@@ -86,14 +88,17 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 // reserved and free bytes and the fragmentation. It fails if no memory was in use. The
 // same input gives the same bytes.
 func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
-	u, err := newUsage(c, s, o.withDefaults(420, 240))
+	const least = 240 // pixels
+	u, err := newUsage(c, s, o.withDefaults(420, least))
 	if err != nil {
 		return err
 	}
+	var below canvas.Length
+	u.o.Height, below = u.FindOthers(o.Others, u.o.Height, least, o.Height != 0)
 	u.pieces = newPieces(plot.Window{From: s.Begin, To: s.End, Columns: u.o.Width}, s)
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())
-	u.Bottom, u.Right = canvas.Length(u.o.Height-66)*10-u.FindPhases(&c.Tables), u.Right-u.pieces.room()
+	u.Bottom, u.Right = canvas.Length(u.o.Height-66)*10-below-u.FindPhases(&c.Tables), u.Right-u.pieces.room()
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
 	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err
@@ -102,8 +107,16 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 		"peak "+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
 	u.marks(u.legend())
+	u.Others(u.o.Height, u.other)
 	u.Footer(u.o.Height, u.explanation())
 	return u.Page.Finish(w)
+}
+
+// other draws the bytes in use of another space in a small panel.
+func (u *usage) other(panel plot.Plot, title string) {
+	f := figure{Plot: panel, ceiling: u.ceiling}
+	levels := newCurve(plot.Window{From: f.From, To: f.To, Columns: int(f.Right-f.Left) / 10}, f.Space.Levels(lifetime.Occupied))
+	f.draw(levels, heapLook, heapLine, title)
 }
 
 func (u *usage) headline() string { return plot.Device(u.s) + " - memory in use" }
@@ -112,9 +125,6 @@ func (u *usage) explanation() string {
 	text := "Bytes in use over " + u.s.Axis.String()
 	if u.s.UsageOnly() {
 		text += "; no buffers were recorded"
-	}
-	if u.o.Others > 0 {
-		text += "; " + units.Plural(u.o.Others, "other memory ID") + " not drawn: choose with --space"
 	}
 	return text + columnNote
 }

@@ -18,6 +18,7 @@ type Plot struct {
 	Left, Right, Top, Bottom canvas.Length
 
 	phases     lifetime.Timeline
+	others     []*lifetime.Space // of small panels
 	refused    []refusal
 	labels     []canvas.Text // above the plot
 	limitAbove bool          // the capacity has one of them
