@@ -26,16 +26,20 @@ func Capture(t *testing.T, n int) *lifetime.Capture {
 		addr uint64
 		size int64
 	}
-	var free []block
+	free := map[int64][]block{} // by size
 	var open []block
-	now, top := int64(1_752_000_000_000_000_000), uint64(0x7f0000000000)
+	now, top, segment := int64(1_752_000_000_000_000_000), uint64(0x7f0000000000), uint64(0x7f0000000000)
 	alloc := func(site lifetime.SiteID, size int64) block {
 		now += 1000 * (1 + rng.Int64N(40))
 		a := block{top, size}
-		if k := len(free); k > 0 && free[k-1].size == size {
-			a, free = free[k-1], free[:k-1]
+		if k := len(free[size]); k > 0 {
+			a, free[size] = free[size][k-1], free[size][:k-1]
 		} else {
 			top += uint64(size)
+		}
+		if top > segment {
+			b.Reserve(s, now, lifetime.Region{Addr: segment, Size: 64 << 20})
+			segment += 64 << 20
 		}
 		b.Alloc(s, now, build.Block{Addr: a.addr, Requested: size - rng.Int64N(512), Occupied: size, Site: site})
 		return a
@@ -43,7 +47,7 @@ func Capture(t *testing.T, n int) *lifetime.Capture {
 	release := func(a block) {
 		now += 1000 * (1 + rng.Int64N(40))
 		b.Free(s, now, build.Block{Addr: a.addr, Requested: a.size, Occupied: a.size})
-		free = append(free, a)
+		free[a.size] = append(free[a.size], a)
 	}
 	for i := range n {
 		size := int64(512) << rng.IntN(14)

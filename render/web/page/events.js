@@ -9,7 +9,7 @@ export function byEvent(space) {
   const at = (t) => lastUpTo(times, t) + 1, end = (t) => (t >= space.length ? length : at(t));
   const all = (list) => {
     let near = 0;
-    return Float64Array.from(list, (t) => (near = lastUpTo(times, t, near)) + 1);
+    return new Float64Array(list).map((t) => (near = lastUpTo(times, t, near)) + 1);
   };
   const out = Object.assign(Object.create(Object.getPrototypeOf(space)), space, {
     time: space, times, length, unit: 'event', origin: 0n, peak: at(space.peak), begin: all(space.begin), endAt: all(space.endAt),

@@ -7,14 +7,21 @@ import {lastUpTo} from './space.js';
 // placesOf returns the place of each buffer (of) and region (ofRegion), the total height,
 // and a function from places to addresses.
 export function placesOf(space) {
-  const n = space.count, m = space.regions.length;
-  const begin = new Float64Array(n + m), end = new Float64Array(n + m);
-  for (let i = 0; i < n + m; i++) {
-    begin[i] = i < n ? space.addr[i] : space.regions[i - n].addr;
-    end[i] = begin[i] + (i < n ? space.size[i] : space.regions[i - n].size);
+  const {addr, size, count} = space, begin = [], end = [];
+  let bands = [];
+  const add = (from, to) => {
+    const band = bands[bandAt(bands, from)];
+    if (band && to <= band.end) return;
+    begin.push(from);
+    end.push(to);
+  };
+  // Most buffers are in a region, or where others were before: only the few that the bands so far do not cover are sorted.
+  for (const r of space.regions) add(r.addr, r.addr + r.size);
+  for (const step of [Math.ceil(count / 4096), 1]) {
+    bands = bandsOf(begin, end);
+    for (let i = 0; i < count; i += step) add(addr[i], addr[i] + size[i]);
   }
-  const order = ascending(begin);
-  const bands = bandsOf(begin, end, order);
+  bands = bandsOf(begin, end);
   const gap = bands.reduce((sum, band) => sum + band.end - band.begin, 0) / 100;
   let height = 0, last = 0;
   for (const band of bands) {
@@ -23,29 +30,42 @@ export function placesOf(space) {
     height += band.end - band.begin;
     last = band.end;
   }
-  const of = new Float64Array(n), ofRegion = new Float64Array(m);
-  for (let k = 0, b = 0; k < n + m; k++) {
-    const i = order[k];
-    while (b + 1 < bands.length && bands[b + 1].begin <= begin[i]) b++;
-    const place = bands[b].place + begin[i] - bands[b].begin;
-    if (i < n) of[i] = place;
-    else ofRegion[i - n] = place;
-  }
   const placed = bands.map((band) => band.place);
   const address = (place) => {
     const band = bands[Math.max(0, lastUpTo(placed, place))];
     return band ? band.begin + place - band.place : place;
   };
-  return {of, ofRegion, height, address, gaps: bands.length > 1};
+  return {of: placesIn(bands, addr), ofRegion: placesIn(bands, space.regions.map((r) => r.addr)), height, address, gaps: bands.length > 1};
+}
+
+// placesIn returns the places of addresses in bands. (Float64Array.from with a function takes ten times as long.)
+function placesIn(bands, addresses) {
+  const places = new Float64Array(addresses.length);
+  for (let i = 0; i < places.length; i++) {
+    const band = bands[bandAt(bands, addresses[i])];
+    places[i] = band.place + addresses[i] - band.begin;
+  }
+  return places;
 }
 
 // bandsOf merges ranges of addresses that touch.
-function bandsOf(begin, end, order) {
+function bandsOf(begin, end) {
   const bands = [];
-  for (const i of order) {
+  for (const i of ascending(begin)) {
     const band = bands[bands.length - 1];
     if (band && begin[i] <= band.end) band.end = Math.max(band.end, end[i]);
     else bands.push({begin: begin[i], end: end[i], place: 0});
   }
   return bands;
+}
+
+// bandAt returns the number of the last band that begins at or below an address, or -1.
+function bandAt(bands, address) {
+  let low = 0, high = bands.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (bands[middle].begin <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
