@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -15,33 +16,56 @@ import (
 // their stacks, also without any history; those of the engine's threads have no stack. And weights that are as large as a workspace.
 func TestOlder(t *testing.T) {
 	for _, name := range []string{"python", "all", "state_python", "state_all", "hopper"} {
-		data, err := os.ReadFile(filepath.Join("../../testdata/meaning/older", name+".categories.json"))
-		if err != nil {
-			t.Fatal(err)
+		checkAddresses(t, "older/"+name, lifetime.BeginUnseen)
+	}
+}
+
+// TestCompiled: what a compiled model keeps for a backward pass that is not recorded, though nearly all that it allocated was for the
+// compiler, which frees it. The functions of torch.compile that run it are no modules.
+func TestCompiled(t *testing.T) {
+	c := checkAddresses(t, "compiled/compiled", lifetime.EndOpen)
+	s := c.Spaces[0]
+	for i := range s.Buffers {
+		p := c.Purpose(s.PurposeOf(i))
+		if p.Category == lifetime.Activation && !strings.HasPrefix(p.Module, "compiled.py:") {
+			t.Errorf("an activation of module %q", p.Module)
 		}
-		truth := map[string]string{}
-		if err := json.Unmarshal(data, &truth); err != nil {
-			t.Fatal(err)
-		}
-		c, err := formats.Open(filepath.Join("../../testdata/meaning/older", name+".pickle.zst"), formats.Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := 0
-		s := c.Spaces[0]
-		for i := range s.Buffers {
-			b := &s.Buffers[i]
-			want := truth["0x"+strconv.FormatUint(b.Addr, 16)]
-			if b.Edge&lifetime.BeginUnseen == 0 || want == "" {
-				continue
-			}
-			found++
-			if p := c.Purpose(s.PurposeOf(i)); p.Category.String() != want {
-				t.Errorf("%s: %d bytes of site %d are %s with %v, want %s", name, b.Requested, b.Site, p.Category, p.Confidence, want)
-			}
-		}
-		if found != len(truth) {
-			t.Errorf("%s: %d buffers, want %d", name, found, len(truth))
+		if s.Buffers[i].Requested == 1024 && s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && (p.Category != lifetime.TemporaryData || p.Phase != lifetime.OtherPhase) {
+			t.Errorf("%d bytes of the compiler are %s of %s", s.Buffers[i].Requested, p.Category, p.Phase)
 		}
 	}
+}
+
+// checkAddresses compares the categories of buffers with an edge to what the program knew of their addresses.
+func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Capture {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../../testdata/meaning", name+".categories.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth := map[string]string{}
+	if err := json.Unmarshal(data, &truth); err != nil {
+		t.Fatal(err)
+	}
+	c, err := formats.Open(filepath.Join("../../testdata/meaning", name+".pickle.zst"), formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	s := c.Spaces[0]
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		want := truth["0x"+strconv.FormatUint(b.Addr, 16)]
+		if b.Edge&edge == 0 || want == "" {
+			continue
+		}
+		found++
+		if p := c.Purpose(s.PurposeOf(i)); p.Category.String() != want {
+			t.Errorf("%s: %d bytes of site %d are %s with %v, want %s", name, b.Requested, b.Site, p.Category, p.Confidence, want)
+		}
+	}
+	if found != len(truth) {
+		t.Errorf("%s: %d buffers, want %d", name, found, len(truth))
+	}
+	return c
 }

@@ -165,6 +165,8 @@ func (a *analysis) freeSite(i int) lifetime.SiteID {
 // phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
 func (r *reader) phaseOf(f *facts) lifetime.Phase {
 	switch {
+	case f.flags&compiles != 0:
+		return lifetime.OtherPhase
 	case f.within == inOptimizer:
 		return lifetime.OptimizerPhase
 	case r.inEngine(f), f.within == inBackwardCall, f.flags&recomputes != 0:

@@ -162,6 +162,8 @@ var groups = []group{
 			is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&converting != 0 })},
 		{"initialized", lifetime.FromFrames, 0.9, "an initializer works on a parameter that exists", "torch/nn/init.py",
 			is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&initializes != 0 && !v.long })},
+		{"compiling", lifetime.FromFrames, 0.95, "torch.compile allocates it while it compiles: constants, benchmarks, examples", "torch/_dynamo/convert_frame.py",
+			is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&compiles != 0 && !v.open })},
 		{"constructed", lifetime.FromFrames, 0.85, "the constructor of a module makes its parameters", "torch/nn/modules",
 			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&constructs != 0 && v.long })},
 	}},

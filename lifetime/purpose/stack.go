@@ -25,7 +25,8 @@ type facts struct {
 	rootCall pathID           // those of the caller of the outermost call of a module
 	call     callID           // the calls of modules
 	caller   lifetime.FrameID // the line that calls a module whose forward is not yet on the stack; 0 = none
-	last     lifetime.FrameID // the innermost frame of Python
+	last     lifetime.FrameID // the innermost frame of Python, but for those of runsCompiled
+	compiled bool             // such frames are inside of it
 	module   textID           // the innermost module that a trace names
 }
 
@@ -50,7 +51,7 @@ const (
 )
 
 // flag marks stacks of one purpose.
-type flag uint16
+type flag uint32
 
 const (
 	converting  flag = 1 << iota // Module._apply: to, cuda, half
@@ -69,11 +70,13 @@ const (
 	recomputes   // checkpointing runs a part of the forward pass again
 	callsModule  // Module.__call__
 	returnsGrads // torch.autograd.grad
+	compiles     // torch.compile compiles the code that called it
+	runsCompiled // torch.compile runs what it compiled
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
 // Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
-// torch/_tensor.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data, torch/nn/parallel/distributed.py.
+// torch/_tensor.py, torch/_dynamo/convert_frame.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data, torch/nn/parallel/distributed.py.
 var functions = []struct {
 	file      string // part of the path
 	functions string // separated by spaces; "" = all
@@ -96,6 +99,12 @@ var functions = []struct {
 	{"torch/optim/optimizer.py", "zero_grad", inOptimizer, clearsGrads},
 	{"torch/optim/optimizer.py", "load_state_dict add_param_group", inSetup, makesState},
 	{"torch/optim/lr_scheduler.py", "", noPart, 0},
+	{"torch/_dynamo/convert_frame.py", "", inSetup, compiles},
+	{"torch/_dynamo/eval_frame.py", "__call__", inModule, callsModule},
+	{"torch/_dynamo/", "", noPart, runsCompiled},
+	{"torch/_functorch/", "", noPart, runsCompiled},
+	{"torch/_inductor/", "", noPart, runsCompiled},
+	{"torch/autograd/function.py", "apply", noPart, runsCompiled},
 	{"torch/optim/swa_utils.py", "", noPart, 0},
 	{"torch/optim/", "__init__", inSetup, makesState},
 	{"torch/optim/", "_init_group", inOptimizer, makesState},
@@ -265,16 +274,25 @@ func (r *reader) add(id lifetime.StackID) facts {
 		k.part, k.flags = partOf(l)
 		k.known = true
 	}
+	if (f.flags|k.flags)&compiles != 0 { // a trial run of modules and of the code that is made
+		f.flags, f.within, f.last = f.flags|compiles, inSetup, frame
+		return f
+	}
+	if k.flags&runsCompiled != 0 {
+		f.compiled = true
+		return f
+	}
 	isCall := k.flags&callsModule != 0
 	switch {
+	case isCall && f.compiled: // the module that was compiled, not another
 	case isCall && (f.last == 0 || r.frames[f.last].flags&callsModule == 0):
 		f.caller = f.last
 	case !isCall && f.caller != 0:
 		f.call, f.caller = r.called(moduleCallSite{f.caller, l.File + " " + l.Function, f.call}), 0
-	case !isCall && k.part == inModule && f.last != 0: // by its name
+	case !isCall && k.part == inModule && f.last != 0 && !f.compiled: // by its name
 		f.call = r.called(moduleCallSite{f.last, l.File + " " + l.Function, f.call})
 	}
-	f.last = frame
+	f.last, f.compiled = frame, false
 	f.flags |= k.flags
 	if k.flags&converting != 0 {
 		f.converts = frame
