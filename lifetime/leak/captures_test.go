@@ -301,3 +301,14 @@ func truthOf(t *testing.T, file string) []leakAt {
 	}
 	return all
 }
+
+// TestCompiler: a compiler that allocates the same again and again works once.
+func TestCompiler(t *testing.T) {
+	c, err := formats.Open("../../testdata/meaning/compiled/compiled.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := find(t, c, leak.Settings{}); len(all) > 0 {
+		t.Errorf("%s: %s", all[0].Rule, all[0].Description)
+	}
+}

@@ -18,7 +18,7 @@ const (
 )
 
 // repeated finds buffers of one size that a site allocates and frees again and again within a step. One reused buffer
-// would be enough.
+// would be enough. Set-up, such as the work of a compiler, happens once.
 func repeated(p *Pass) (findings []Finding) {
 	all, steps := p.histories, len(p.steps.begins)
 	for _, site := range all.order {
@@ -28,7 +28,7 @@ func repeated(p *Pass) (findings []Finding) {
 			continue
 		}
 		size, often := p.commonSize(h)
-		if often < minOften || 2*often < n {
+		if often < minOften || 2*often < n || p.Purpose(p.Space.PurposeOf(h.buffers[0])).Part == lifetime.Setup {
 			continue
 		}
 		share, traffic := float64(often)/float64(all.end.allocations), size*int64(often)

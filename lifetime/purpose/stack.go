@@ -70,13 +70,13 @@ const (
 	recomputes   // checkpointing runs a part of the forward pass again
 	callsModule  // Module.__call__
 	returnsGrads // torch.autograd.grad
-	compiles     // torch.compile compiles the code that called it
+	compiles     // torch.compile compiles the code that called it, or tries which of its kernels is fastest
 	runsCompiled // torch.compile runs what it compiled
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
 // Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
-// torch/_tensor.py, torch/_dynamo/convert_frame.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data, torch/nn/parallel/distributed.py.
+// torch/_tensor.py, torch/_dynamo/convert_frame.py, torch/_inductor/runtime/triton_heuristics.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data, torch/nn/parallel/distributed.py.
 var functions = []struct {
 	file      string // part of the path
 	functions string // separated by spaces; "" = all
@@ -100,6 +100,7 @@ var functions = []struct {
 	{"torch/optim/optimizer.py", "load_state_dict add_param_group", inSetup, makesState},
 	{"torch/optim/lr_scheduler.py", "", noPart, 0},
 	{"torch/_dynamo/convert_frame.py", "", inSetup, compiles},
+	{"torch/_inductor/runtime/triton_heuristics.py", "autotune_to_one_config coordinate_descent_tuning", inSetup, compiles},
 	{"torch/_dynamo/eval_frame.py", "__call__", inModule, callsModule},
 	{"torch/_dynamo/", "", noPart, runsCompiled},
 	{"torch/_functorch/", "", noPart, runsCompiled},
