@@ -138,6 +138,10 @@ var groups = []group{
 			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, gradSized) })},
 		{"quantized_weights", lifetime.FromSize, 0.7, "older than the window; each pass makes a temporary of twice or four times its size: it converts them, and modules keep quantized weights as buffers", "",
 			is(lifetime.ModelBuffer, keep, func(v *view) bool { return v.sizes.is(v.i, quantized) })},
+		{"multiplied_weights", lifetime.FromSize, 0.9, "older than the window; at one number of rows the sizes of the input and the output of a linear module tell the size of its weight, and nearly all of its calls in a pass have a weight of that size", "torch/nn/modules/linear.py",
+			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, multiplied) })},
+		{"layer_caches", lifetime.FromSize, 0.6, "older than the window, and no weight of a linear module: one or two for each layer above all weights, allocated when these were there; or several of one size that the program frees after calls of the model", "",
+			is(lifetime.Cache, keep, func(v *view) bool { return v.sizes.is(v.i, layerCache) })},
 		{"older_weights", lifetime.FromSize, 0.55, "older than the window and still there at its end, with the size of no gradient", "",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
@@ -280,7 +284,7 @@ var groups = []group{
 			always(lifetime.Cache, func(v *view) bool { return v.freedByGrowing() })},
 		{"for_forward", lifetime.FromLifetime, 0.75, "made outside of modules before a forward pass that it lives to see, and gone a step later", "",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
-				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && !v.long
+				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && (!v.long || v.inOneStep())
 			})},
 		{"freed_before_backward", lifetime.FromSize, 0.75, "older than the window, with the size of a gradient, and gone before the first backward pass; frees have no stacks", "",
 			always(lifetime.Gradient, func(v *view) bool {
@@ -294,10 +298,12 @@ var groups = []group{
 			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_by_program", lifetime.FromLifetime, 0.4, "the program keeps it beside its modules", "",
-			always(lifetime.Cache, func(v *view) bool {
-				return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
+		{"kept_data", lifetime.FromFrames, 0.5, "a function that is no constructor makes it before the first pass, and training keeps it: a data set on the device. Objects make what they store in their constructors", "",
+			always(lifetime.Input, func(v *view) bool {
+				return v.trains && v.keptBeside() && v.firstSpanAfter(v.b.Begin) && !v.r.inConstructor(v.f.path)
 			})},
+		{"kept_by_program", lifetime.FromLifetime, 0.4, "the program keeps it beside its modules", "",
+			always(lifetime.Cache, func(v *view) bool { return v.keptBeside() })},
 	}},
 }
 

@@ -34,6 +34,8 @@ const (
 	quantized   // weight that each pass converts to a larger type
 	gathered    // weight that a pass puts together from shards
 	swapped     // copy that becomes the parameter
+	multiplied  // weight of a linear module, from before the window
+	layerCache  // one of one or two for each layer, from before the window
 )
 
 // is reports whether the size of a buffer tells any of marks. Before the sizes are known, it is false.
@@ -516,6 +518,9 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
 // the lowest addresses, then gradients, then states.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
+	if !a.trains && !a.optimizes() {
+		defer a.inferring(z, old)
+	}
 	k, known := 0, false
 	if len(a.names) == 1 {
 		k, known = statesOf[a.names[0]]
@@ -525,7 +530,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	persistent := whole && len(z.gradientsOf) == 0 // gradients are added to older ones
 	share := a.copiesOfEach(old)
 	sparse := slices.Contains(a.names, "SparseAdam")
-	bytes, pools := a.bytesOfStates(z, old), a.poolSizes(old)
+	bytes := a.bytesOfStates(z, old)
 	told := a.toldParameters()
 	order := sortedBySize(countsOf(old))
 	slices.SortStableFunc(order, func(x, y int64) int { // those with gradients first
@@ -544,13 +549,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		case size > 8 && g == 0 && n == told[size]: // the engine's threads have no stacks
 			z.mark(gradSized, buffers)
 		case !a.trains && a.optimizes(): // no stack tells the passes
-		case !a.trains:
-			if a.converted(old)[size] {
-				z.mark(quantized, buffers)
-			}
-			if !pools[size] {
-				z.mark(noGradient, buffers)
-			}
+		case !a.trains: // see inferring
 		case size <= 8 && g == 0: // counters of steps and batches
 			if size == 4 && known {
 				z.mark(stateSized, buffers)
@@ -629,9 +628,6 @@ const poolRun = 4
 // that it allocates, one or two for each layer, when the weights are loaded, or weights of equal layers.
 func (a *analysis) poolSizes(old map[int64][]int) map[int64]bool {
 	pools := map[int64]bool{}
-	if a.trains {
-		return pools
-	}
 	var large []int
 	for size, buffers := range old {
 		if size > lowMiB { // smaller ones have segments of their own

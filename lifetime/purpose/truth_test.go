@@ -237,10 +237,14 @@ var leastAtPeak = map[string]float64{
 	"q05": 98, // two graphs at a time
 	"q09": 99, // copies that become the parameters
 	"q10": 99, // the same, in the middle
+	"k16": 99, // caches older than the recording, told by the products of the weights
+	"v15": 97, // a data set on the device
+	"v18": 98, // states of layers older than the recording
+	"v27": 98, // weights of equal layers, told by products
 }
 
-// tooLittle are captures that do not tell enough: the caches of k16 are older than the recording, k30 has no stacks.
-var tooLittle = []string{"k16", "k30"}
+// tooLittle are captures that do not tell enough: k30 has no stacks.
+var tooLittle = []string{"k30"}
 
 // TestUnknown: what a capture does not tell is unknown.
 func TestUnknown(t *testing.T) {
@@ -426,7 +430,7 @@ func TestLayers(t *testing.T) {
 		switch name {
 		case "a17", "k30": // it has annotations, or no stacks
 			continue
-		case "q05", "q09", "q10": // two lines of the program call the same modules, or one line calls two models: lines cannot tell
+		case "q05", "q09", "q10", "v15", "v27": // two lines of the program call the same modules, or one line calls two models: lines cannot tell
 			continue
 		}
 		var all int64
