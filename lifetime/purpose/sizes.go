@@ -17,25 +17,27 @@ type sizes struct {
 }
 
 // sizeMark is a set of what the size of a buffer tells.
-type sizeMark uint16
+type sizeMark uint32
 
 const (
 	gradientCopy sizeMark = 1 << iota
 	inBucket
 	masterWeight
-	trained     // parameter, of memory from before the window or one that nothing else tells
-	stateSized  // as trained, with the size of a parameter
-	gradSized   // gradient from before the window
-	noGradient  // weight from before the window
-	copied      // of a parameter
-	counted     // with a number of parameters and states that is exactly that of the optimizer
-	weightCopy  // kept copy of all parameters
-	updateSized // temporary of an update without an optimizer
-	quantized   // weight that each pass converts to a larger type
-	gathered    // weight that a pass puts together from shards
-	swapped     // copy that becomes the parameter
-	multiplied  // weight of a linear module, from before the window
-	layerCache  // one of one or two for each layer, from before the window
+	trained       // parameter, of memory from before the window or one that nothing else tells
+	stateSized    // as trained, with the size of a parameter
+	gradSized     // gradient from before the window
+	noGradient    // weight from before the window
+	copied        // of a parameter
+	counted       // with a number of parameters and states that is exactly that of the optimizer
+	weightCopy    // kept copy of all parameters
+	updateSized   // temporary of an update without an optimizer
+	quantized     // weight that each pass converts to a larger type
+	gathered      // weight that a pass puts together from shards
+	swapped       // copy that becomes the parameter
+	multiplied    // weight of a linear module, from before the window
+	flatParameter // holds all parameters
+	flatGradient  // holds all gradients
+	layerCache    // one of one or two for each layer, from before the window
 )
 
 // is reports whether the size of a buffer tells any of marks. Before the sizes are known, it is false.
@@ -68,6 +70,7 @@ func (a *analysis) measure() *sizes {
 	}
 	a.bucketsOf(z, params)
 	a.mastersOf(z, params)
+	a.flatOf(z)
 	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
 	a.updatesOf(z)

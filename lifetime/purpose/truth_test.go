@@ -240,6 +240,8 @@ var leastAtPeak = map[string]float64{
 	"k16": 99, // caches older than the recording, told by the products of the weights
 	"v15": 97, // a data set on the device
 	"v18": 98, // states of layers older than the recording
+	"v24": 98, // parameters and gradients that are views of one buffer each
+	"v25": 98, // the same, in the middle
 	"v27": 98, // weights of equal layers, told by products
 }
 
