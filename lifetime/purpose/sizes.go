@@ -652,7 +652,8 @@ func (a *analysis) poolSizes(old map[int64][]int) map[int64]bool {
 	return pools
 }
 
-// amongParameters reports whether buffers lie between parameters: those of a model are allocated together.
+// amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings come first in
+// most models, and sparse gradients do not have the size of their table.
 func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 	if z.lowest == 0 {
 		for i, m := range z.marks {
@@ -663,7 +664,16 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
 		}
 	}
-	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < z.lowest || addr > z.highest })
+	lowest := z.lowest
+	if a.embeds() {
+		lowest = 0
+	}
+	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < lowest || addr > z.highest })
+}
+
+// embeds reports whether a pass looks up rows of embeddings.
+func (a *analysis) embeds() bool {
+	return slices.ContainsFunc(a.r.stacks, func(f facts) bool { return f.flags&embeds != 0 })
 }
 
 func countsOf(buffers map[int64][]int) map[int64]int {

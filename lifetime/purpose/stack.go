@@ -72,6 +72,7 @@ const (
 	returnsGrads // torch.autograd.grad
 	compiles     // torch.compile compiles the code that called it, or tries which of its kernels is fastest
 	runsCompiled // torch.compile runs what it compiled
+	embeds       // torch.nn.functional.embedding or embedding_bag
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -88,6 +89,7 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "zero_grad", inOptimizer, clearsGrads},
 	{"torch/nn/modules/linear.py", "forward", noPart, linear},
 	{"torch/nn/modules/transformer.py", "forward", inModule, linear}, // the fast path of inference calls no module
+	{"torch/nn/functional.py", "embedding embedding_bag", noPart, embeds},
 	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", noPart, linear},
 	{"torch/nn/modules/", "__init__", inSetup, constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", inSetup, initializes},
