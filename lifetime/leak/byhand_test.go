@@ -1,6 +1,7 @@
 package leak_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -40,7 +41,11 @@ func (h *byHand) allocPadded(name string, requested, occupied int64) madeBlock {
 }
 
 func (h *byHand) site(function string) lifetime.SiteID {
-	frame := h.b.Frame(lifetime.Frame{Function: function, File: "train.py", Kind: lifetime.User})
+	kind := lifetime.User
+	if strings.HasSuffix(function, "Backward0") {
+		kind = lifetime.Node
+	}
+	frame := h.b.Frame(lifetime.Frame{Function: function, File: "train.py", Kind: kind})
 	return h.b.Site(lifetime.Site{Stack: h.b.Stack([]lifetime.FrameID{frame})})
 }
 

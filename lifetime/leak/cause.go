@@ -19,6 +19,7 @@ const (
 	ReferenceCycle
 	LossGraph
 	UnboundedCache
+	Retracing
 	Collection // if no other fits
 	Concatenation
 
@@ -48,6 +49,8 @@ var causes = [...]struct {
 		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
 	UnboundedCache: {"cache without bound", "each buffer has a different size, none was freed, and new ones get rarer, as in a cache keyed by shape",
 		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
+	Retracing: {"tf.function traced again", "new traces of a tf.function allocated the buffers; TensorFlow keeps each trace",
+		"Pass tensors of few shapes, no Python numbers; or set reduce_retracing=True.", (*Pass).ofRetracing},
 	Collection: {"kept in a list, dict or attribute", "something still refers to them, and no other cause fits",
 		"Find what still refers to them (gc.get_referrers); clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
 	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
@@ -80,13 +83,13 @@ func (c Cause) Doc() string { return causes[c].doc }
 // Advice returns what to do about the cause, in one line of at most 76 columns.
 func (c Cause) Advice() string { return causes[c].advice }
 
-// causeOf returns the first cause that fits a group of leaks. Most causes are specific to PyTorch, so leaks of
-// operations (XProf) get Collection.
+// causeOf returns the first cause that fits a group of leaks. The causes before Retracing are specific to PyTorch, so leaks of
+// operations (XProf) have none of them.
 func (p *Pass) causeOf(g *causeGroup) Cause {
-	if site := g.findings[0].Sites[0]; p.PlaceOf(site).Op != "" && p.OperatorOf(p.Sites[site].Stack) == "" {
-		return Collection
-	}
 	c := FailedAllocations
+	if site := g.findings[0].Sites[0]; p.PlaceOf(site).Op != "" && p.OperatorOf(p.Sites[site].Stack) == "" {
+		c = Retracing
+	}
 	for !causes[c].fits(p, g) {
 		c++
 	}

@@ -11,6 +11,7 @@ import (
 type growth struct {
 	size   func(step int) int64 // of the buffer of history
 	piece  func(step int) int64 // of a buffer that is joined to it; 0 = none
+	bias   func(step int) int64 // of a gradient
 	others []func(step int) int64
 	short  func(step int) bool // whether history also makes a buffer that nothing replaces
 	first  int64               // size of a buffer that history drops before it grows; 0 = none
@@ -39,6 +40,9 @@ func (g growth) found(t *testing.T) bool {
 		}
 		if g.piece != nil {
 			temporary("piece", g.piece(step))
+		}
+		if g.bias != nil {
+			temporary("AddmmBackward0", g.bias(step))
 		}
 		if g.short != nil && g.short(step) {
 			temporary("history", 1)
@@ -117,6 +121,7 @@ func TestGrowingBufferThresholds(t *testing.T) {
 		"all grow, and pieces are joined":       {growth{size: linear, others: sites(9), piece: pieces(1, 1)}, true},
 		"all grow, and 9 of 11 are joined":      {growth{size: linear, others: sites(9), piece: pieces(9, 11)}, true},
 		"all grow, and 7 of 10 are joined":      {growth{size: linear, others: sites(9), piece: pieces(7, 10)}, false},
+		"all grow, by the size of a gradient":   {growth{size: linear, others: sites(9), bias: pieces(1, 1)}, false},
 		"all grow, almost in proportion":        {growth{size: linear, others: []func(int) int64{like(2), like(-2)}}, false},
 		"all grow, but not in proportion":       {growth{size: linear, others: []func(int) int64{like(8), like(-8)}}, true},
 		"others have a fixed size":              {growth{size: linear, others: sites(0)}, true},

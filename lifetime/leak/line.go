@@ -58,7 +58,7 @@ func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.S
 			kept, with = append(kept, more...), append(with, site)
 		}
 	}
-	if len(kept) < minTogether || len(kept) <= len(with) || len(with) < 2 {
+	if len(kept) < minTogether || len(with) < 2 || len(kept) <= len(with) && len(kept) <= p.callers(with) {
 		return nil
 	}
 	all := p.merged(sites)

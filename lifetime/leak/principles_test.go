@@ -3,6 +3,7 @@ package leak_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -418,6 +419,41 @@ func TestLuckOfPaths(t *testing.T) {
 		t.Logf("%2d paths: all buffers in %d of %d programs", paths, all, seeds)
 		if all < seeds*9/10 {
 			t.Errorf("%d paths: all buffers in %d of %d programs", paths, all, seeds)
+		}
+	}
+}
+
+// TestTraces: TensorFlow numbers the traces of a tf.function. One that is traced again and again leaks; functions that each keep a buffer
+// do not. The parameter is the number of steps between two traces.
+func TestTraces(t *testing.T) {
+	traced := func(name string) func(p *program, every int) func(int) {
+		return func(p *program, every int) func(int) {
+			p.steps = 60
+			return p.marked(func(step int) {
+				if step%every == 0 {
+					p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: fmt.Sprintf(name, 100+96*step), Kind: lifetime.Scope})}
+					p.alloc("leak", 1<<18)
+					p.frames = nil
+				}
+			})
+		}
+	}
+	steps := []int{1, 2, 5}
+	judge(t, []variants{
+		{"a function is traced again", true, steps, traced("__inference_step_%d")},
+		{"its gradient is", true, steps, traced("__backward_step_%d")},
+		{"other functions", false, steps, traced("layer_%d_call")},
+	})
+	for name, want := range map[string]leak.Cause{"__inference_step_%d": leak.Retracing, "tf.function-graph_building": leak.Retracing, "step": leak.Collection} {
+		p := newProgram(4)
+		p.steps = 60
+		f := only(t, findingsOf(t, p, leak.Settings{}, p.marked(func(step int) {
+			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: strings.ReplaceAll(name, "%d", fmt.Sprint(step)), Kind: lifetime.Scope})}
+			p.alloc("leak", 1<<18)
+			p.frames = nil
+		})), "leak")
+		if f.Cause != want {
+			t.Errorf("%s: %s", name, f.Cause)
 		}
 	}
 }

@@ -83,8 +83,13 @@ func (c *comparison) othersGrow(own growingSite) bool {
 // dependsOnBatch reports whether the sizes of a site may depend on the size of a batch. Those of scalars and of optimizers
 // (which have the sizes of weights) do not.
 func (p *Pass) dependsOnBatch(site lifetime.SiteID, h *history) bool {
-	return !p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/optim/") }) &&
+	return !p.inOptimizer(site) &&
 		slices.ContainsFunc(h.buffers, func(i int) bool { return p.Space.Buffers[i].Requested > scalar })
+}
+
+// inOptimizer reports whether an optimizer allocated the buffers of a site.
+func (p *Pass) inOptimizer(site lifetime.SiteID) bool {
+	return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/optim/") })
 }
 
 // between lists the sizes that a site allocates between two buffers of another site.
@@ -147,7 +152,8 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 }
 
 // joinsPieces reports whether a site grows by the sizes of other buffers that were allocated in between: the pieces of a
-// concatenation. Sizes that are multiples of a block may be rounded.
+// concatenation. Sizes that are multiples of a block may be rounded. What a backward pass or an optimizer allocates is no piece: a sequence that
+// grows by one token grows by the size of a bias, and its gradient is allocated in each step.
 func (c *comparison) joinsPieces(h *history) bool {
 	const block = 512
 	older := len(c.p.Space.Buffers) - c.p.histories.end.allocations
@@ -171,13 +177,22 @@ func (c *comparison) isPiece(size int64, before, after int) bool {
 	return at < len(same) && int(same[at]) < after
 }
 
-// ofSize returns the buffers of a requested size, in order of allocation.
+// ofSize returns the buffers of a requested size that may be pieces, in order of allocation.
 func (c *comparison) ofSize(size int64) []int32 {
 	buffers := c.p.Space.Buffers
 	if c.bySize == nil {
-		c.bySize = make([]int32, len(buffers))
-		for i := range c.bySize {
-			c.bySize[i] = int32(i)
+		c.bySize = make([]int32, 0, len(buffers))
+		piece := map[lifetime.SiteID]bool{}
+		for i := range buffers {
+			site := buffers[i].Site
+			is, known := piece[site]
+			if !known {
+				is = !c.p.isBackward(site) && !c.p.inOptimizer(site)
+				piece[site] = is
+			}
+			if is {
+				c.bySize = append(c.bySize, int32(i))
+			}
 		}
 		slices.SortFunc(c.bySize, func(x, y int32) int {
 			return cmp.Or(cmp.Compare(buffers[x].Requested, buffers[y].Requested), cmp.Compare(x, y))
