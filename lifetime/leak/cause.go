@@ -50,7 +50,7 @@ var causes = [...]struct {
 	UnboundedCache: {"cache without bound", "each buffer has a different size, none was freed, and new ones get rarer, as in a cache keyed by shape",
 		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
 	Retracing: {"tf.function traced again", "new traces of a tf.function allocated the buffers; TensorFlow keeps each trace",
-		"Pass tensors of few shapes, no Python numbers; or set reduce_retracing=True.", (*Pass).ofRetracing},
+		"Pass tensors, not Python numbers; set reduce_retracing=True.", (*Pass).ofRetracing},
 	Collection: {"kept in a list, dict or attribute", "something still refers to them, and no other cause fits",
 		"Find what still refers to them (gc.get_referrers); clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
 	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
