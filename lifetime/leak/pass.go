@@ -38,6 +38,7 @@ type Pass struct {
 	// Computed when first needed.
 	leaksFound []Finding // of the rule leak
 	calls      *calls
+	paths      *tracedPaths
 	marked     []lifetime.Mark   // marks of steps
 	reserved   []lifetime.Region // reserved at the end of the window, by address
 	releases   []int64           // when regions were given back to the device, sorted

@@ -1,7 +1,6 @@
 package leak
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,22 +20,53 @@ func traceOf(name string) (function string, ok bool) {
 	return function, len(function) < len(name) && strings.HasSuffix(function, "_")
 }
 
+// tracedPath is a call path in which all traces of one tf.function have one name.
+type tracedPath struct {
+	caller   int // number of the path; 0 = none
+	function string
+	file     string
+	line     int
+}
+
+// tracedPaths numbers call paths. Stacks of deep recursion share most of their frames, so each frame is looked at once.
+type tracedPaths struct {
+	numbers map[tracedPath]int
+	of      map[lifetime.StackID]int
+}
+
 // callers returns the number of distinct stacks of some sites. Traces of one tf.function are one: TensorFlow numbers them, so each would be
 // another caller.
 func (p *Pass) callers(sites []lifetime.SiteID) int {
-	distinct := map[string]bool{}
+	if p.paths == nil {
+		p.paths = &tracedPaths{map[tracedPath]int{}, map[lifetime.StackID]int{}}
+	}
+	distinct := map[int]bool{}
 	for _, site := range sites {
-		var path strings.Builder
-		for f := range p.FramesOf(p.Sites[site].Stack) {
-			name := f.Function
-			if function, ok := traceOf(name); ok {
-				name = function
-			}
-			fmt.Fprintf(&path, "%s %s:%d\n", name, f.File, f.Line)
-		}
-		distinct[path.String()] = true
+		distinct[p.pathOf(p.Sites[site].Stack)] = true
 	}
 	return len(distinct)
+}
+
+// pathOf returns the number of the path of a stack.
+func (p *Pass) pathOf(stack lifetime.StackID) int {
+	var unknown []lifetime.StackID
+	for ; stack != 0 && p.paths.of[stack] == 0; stack = p.Stacks[stack].Caller {
+		unknown = append(unknown, stack)
+	}
+	number := p.paths.of[stack]
+	for _, stack := range slices.Backward(unknown) {
+		f := &p.Frames[p.Stacks[stack].Frame]
+		path := tracedPath{number, f.Function, f.File, f.Line}
+		if function, ok := traceOf(f.Function); ok {
+			path.function = function
+		}
+		if p.paths.numbers[path] == 0 {
+			p.paths.numbers[path] = len(p.paths.numbers) + 1
+		}
+		number = p.paths.numbers[path]
+		p.paths.of[stack] = number
+	}
+	return number
 }
 
 // ofRetracing reports whether each leak of a group is of new traces of a tf.function: allocated while it is traced, or by its traces,
