@@ -107,6 +107,7 @@ type analysis struct {
 	manyKept      bool                      // the last pass keeps much of what it allocates
 	failed        []failure                 // when memory ran out
 	growing       map[lifetime.SiteID]bool  // see grows; nil = not computed
+	inPasses      map[lifetime.SiteID]bool  // sites that allocate after the first pass began; nil = not computed
 	feeds         []bool                    // by span: see feedsNext; nil = not computed
 	leaves        []int32                   // by span: see leavesSeveral; nil = not computed
 	freedNext     []int32                   // by span: see handsOn; nil = not computed

@@ -302,9 +302,9 @@ var groups = []group{
 			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_data", lifetime.FromFrames, 0.5, "a function that is no constructor makes it before the first pass, and training keeps it: a data set on the device. Objects make what they store in their constructors", "",
+		{"kept_data", lifetime.FromFrames, 0.5, "a function that is no constructor makes it before the first pass and nothing like it later, and training keeps it: a data set on the device. Objects make what they store in their constructors", "",
 			always(lifetime.Input, func(v *view) bool {
-				return v.trains && v.keptBeside() && v.firstSpanAfter(v.b.Begin) && !v.r.inConstructor(v.f.path)
+				return v.trains && v.keptBeside() && !v.r.inConstructor(v.f.path) && v.madeBeforePasses()
 			})},
 		{"kept_by_program", lifetime.FromLifetime, 0.4, "the program keeps it beside its modules", "",
 			always(lifetime.Cache, func(v *view) bool { return v.keptBeside() })},
