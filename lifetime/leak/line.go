@@ -2,11 +2,9 @@ package leak
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -77,7 +75,7 @@ const byChance = 0.01
 // chance: a line that leaks through many call paths goes on through others.
 func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime.SiteID) {
 	first, end := math.MaxInt, p.histories.end.work
-	same := map[string]bool{}
+	same := map[int]bool{}
 	for _, site := range l.sites {
 		if leaks[site] {
 			first = min(first, p.histories.sites[site].rises()[0].work)
@@ -101,15 +99,9 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 	return more
 }
 
-// callPath returns a key for the stack of a site without its native frames, "" if it has no others.
-func (p *Pass) callPath(site lifetime.SiteID) string {
-	var path strings.Builder
-	for f := range p.FramesOf(p.Sites[site].Stack) {
-		if f.Kind <= lifetime.Framework {
-			fmt.Fprintf(&path, "%s %s:%d\n", f.Function, f.File, f.Line)
-		}
-	}
-	return path.String()
+// callPath returns the number of the stack of a site without its native frames, 0 if it has no others.
+func (p *Pass) callPath(site lifetime.SiteID) int {
+	return p.python.number(&p.Tables, p.Sites[site].Stack, func(f *lifetime.Frame) (string, bool) { return f.Function, f.Kind <= lifetime.Framework })
 }
 
 // gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds

@@ -38,7 +38,8 @@ type Pass struct {
 	// Computed when first needed.
 	leaksFound []Finding // of the rule leak
 	calls      *calls
-	paths      *tracedPaths
+	traced     callPaths         // with one name for all traces of a tf.function
+	python     callPaths         // without native frames
 	marked     []lifetime.Mark   // marks of steps
 	reserved   []lifetime.Region // reserved at the end of the window, by address
 	releases   []int64           // when regions were given back to the device, sorted

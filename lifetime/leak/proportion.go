@@ -152,8 +152,8 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 }
 
 // joinsPieces reports whether a site grows by the sizes of other buffers that were allocated in between: the pieces of a
-// concatenation. Sizes that are multiples of a block may be rounded. What a backward pass or an optimizer allocates is no piece: a sequence that
-// grows by one token grows by the size of a bias, and its gradient is allocated in each step.
+// concatenation. Sizes that are multiples of a block may be rounded. Buffers of backward passes and optimizers
+// are left out: a sequence that grows by one token grows by the size of a bias, whose gradient each step allocates.
 func (c *comparison) joinsPieces(h *history) bool {
 	const block = 512
 	older := len(c.p.Space.Buffers) - c.p.histories.end.allocations
