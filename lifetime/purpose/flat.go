@@ -15,8 +15,11 @@ func (a *analysis) flatOf(z *sizes) {
 		total += size * int64(n)
 		count += n
 	}
+	if count < minFlat {
+		return
+	}
 	kept := a.keptBySize()
-	if count < minFlat || len(kept[total]) == 0 {
+	if len(kept[total]) == 0 {
 		return
 	}
 	for size, n := range z.gradientsOf {
@@ -24,7 +27,8 @@ func (a *analysis) flatOf(z *sizes) {
 			return
 		}
 	}
-	states := a.statesOfOptimizer()
+	states, _ := a.statesOfOptimizer()
+	stepped := a.sizesOfStates()
 	z.mark(flatParameter, kept[total][:1])
 	kept[total] = kept[total][1:]
 	gradients := int64(0)
@@ -37,13 +41,13 @@ func (a *analysis) flatOf(z *sizes) {
 	for size, buffers := range kept {
 		older := len(buffers) > 0 && a.s.Buffers[buffers[0]].Edge&lifetime.BeginUnseen != 0
 		// the weights in the optimizer's precision, and states
-		if n := len(buffers); size != gradients && size >= smallWeight && (older && states > 0 && n == 1+states || n == 1 && a.stepsWith(size)) {
+		if n := len(buffers); size != gradients && size >= smallWeight && (older && states > 0 && n == 1+states || n == 1 && stepped[size]) {
 			z.mark(stateSized, buffers)
 		}
 	}
 }
 
-// minFlat is the number of gradients from which it is no chance that a buffer has exactly the bytes of all.
+// minFlat is the number of gradients from which a buffer with exactly the bytes of all is unlikely to be a coincidence.
 const minFlat = 4
 
 // flatGradients divides buffers with the bytes of all gradients. Gradients are made with the parameters, the weights in the optimizer's
@@ -57,22 +61,24 @@ func (a *analysis) flatGradients(z *sizes, buffers []int, states int) {
 	z.mark(stateSized, buffers)
 }
 
-// statesOfOptimizer returns how many states the optimizer keeps for each parameter; 0 if that is not known.
-func (a *analysis) statesOfOptimizer() int {
+// statesOfOptimizer returns how many states the optimizer keeps for each parameter, if that is known.
+func (a *analysis) statesOfOptimizer() (states int, known bool) {
 	if len(a.names) != 1 {
-		return 0
+		return 0, false
 	}
-	return statesOf[a.names[0]]
+	states, known = statesOf[a.names[0]]
+	return states, known
 }
 
-// stepsWith reports whether steps of the optimizer make states of a size.
-func (a *analysis) stepsWith(size int64) bool {
+// sizesOfStates returns the sizes of the states that steps of the optimizer make.
+func (a *analysis) sizesOfStates() map[int64]bool {
+	sizes := map[int64]bool{}
 	for i := range a.out {
-		if a.out[i].Category == lifetime.OptimizerState && a.s.Buffers[i].Requested == size {
-			return true
+		if a.out[i].Category == lifetime.OptimizerState {
+			sizes[a.s.Buffers[i].Requested] = true
 		}
 	}
-	return false
+	return sizes
 }
 
 // keptBySize returns the buffers that the program makes outside of its modules before the first pass, and keeps, by size and age.

@@ -22,14 +22,15 @@ type product struct {
 	output int64
 }
 
-// weight returns the bytes of the weight if input k is the input. The input has rows x in elements, the output rows x out, the weight
-// in x out, all of some bytes each: the product of the sizes of input and output is the weight's times scale = rows x rows x bytes.
-func (p *product) weight(k int, scale int64) (int64, bool) {
+// over divides the product of the sizes of input k and the output; ok is false if there is no such input or a remainder. The input has
+// rows x in elements, the output rows x out, the weight in x out, all of some bytes each: the product over the size of the weight is
+// scale = rows x rows x bytes, and over scale it is the size of the weight.
+func (p *product) over(k int, divisor int64) (quotient int64, ok bool) {
 	if p.inputs[k] == 0 || p.inputs[k] > math.MaxInt64/p.output {
 		return 0, false
 	}
 	both := p.inputs[k] * p.output
-	return both / scale, both%scale == 0
+	return both / divisor, both%divisor == 0
 }
 
 // products is what the calls of linear modules tell about weights from before the window, in a program that infers.
@@ -125,7 +126,7 @@ func explained(calls []product, weights map[int64]int) (best map[int64]int) {
 	scales := map[int64]bool{}
 	for size := range weights {
 		for k := range triedInputs {
-			if scale := calls[0].scale(k, size); isScale(scale) {
+			if scale, ok := calls[0].over(k, size); ok && isScale(scale) {
 				scales[scale] = true
 			}
 		}
@@ -143,15 +144,6 @@ func explained(calls []product, weights map[int64]int) (best map[int64]int) {
 	return best
 }
 
-// scale returns the scale at which a weight of a size belongs to input k; 0 if there is none.
-func (p *product) scale(k int, size int64) int64 {
-	scale, ok := p.weight(k, size)
-	if !ok {
-		return 0
-	}
-	return scale
-}
-
 // isScale reports whether n is a square of rows times the bytes of an element of 16 or 32 bits.
 func isScale(n int64) bool {
 	return slices.ContainsFunc(elements, func(element int64) bool {
@@ -165,7 +157,7 @@ func weightsAt(calls []product, weights map[int64]int, scale int64) (counts map[
 	counts = map[int64]int{}
 	for i := range calls {
 		for k := range triedInputs {
-			if size, ok := calls[i].weight(k, scale); ok && weights[size] > 0 {
+			if size, ok := calls[i].over(k, scale); ok && weights[size] > 0 {
 				counts[size]++
 				found++
 				distance += k

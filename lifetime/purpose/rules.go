@@ -144,7 +144,7 @@ var groups = []group{
 			is(lifetime.ModelBuffer, keep, func(v *view) bool { return v.sizes.is(v.i, quantized) })},
 		{"multiplied_weights", lifetime.FromSize, 0.9, "older than the window; at one number of rows the sizes of the input and the output of a linear module tell the size of its weight, and nearly all of its calls in a pass have a weight of that size", "torch/nn/modules/linear.py",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, multiplied) })},
-		{"layer_caches", lifetime.FromSize, 0.6, "older than the window, and no weight of a linear module: one or two for each layer above all weights, allocated when these were there; or several of one size that the program frees after calls of the model", "",
+		{"layer_caches", lifetime.FromSize, 0.6, "older than the window; linear modules have no weight of its size, and there are one or two for each layer, at addresses above all weights; or several of one size that the program frees after calls of the model", "",
 			is(lifetime.Cache, keep, func(v *view) bool { return v.sizes.is(v.i, layerCache) })},
 		{"older_weights", lifetime.FromSize, 0.55, "older than the window and still there at its end, with the size of no gradient", "",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
@@ -302,7 +302,7 @@ var groups = []group{
 			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, 0.97, "zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_data", lifetime.FromFrames, 0.5, "a function that is no constructor makes it before the first pass and nothing like it later, and training keeps it: a data set on the device. Objects make what they store in their constructors", "",
+		{"kept_data", lifetime.FromFrames, 0.5, "allocated before the first pass, by a function other than a constructor, at a place that allocates nothing later, and kept while the program trains: a data set on the device. Objects allocate what they store in their constructors", "",
 			always(lifetime.Input, func(v *view) bool {
 				return v.trains && v.keptBeside() && !v.r.inConstructor(v.f.path) && v.madeBeforePasses()
 			})},

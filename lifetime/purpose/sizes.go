@@ -521,13 +521,7 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
 // the lowest addresses, then gradients, then states.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
-	if !a.trains && !a.optimizes() {
-		defer a.inferring(z, old)
-	}
-	k, known := 0, false
-	if len(a.names) == 1 {
-		k, known = statesOf[a.names[0]]
-	}
+	k, known := a.statesOfOptimizer()
 	buckets := slices.ContainsFunc(z.marks, func(m sizeMark) bool { return m&inBucket != 0 })
 	whole := a.wholeBackward()
 	persistent := whole && len(z.gradientsOf) == 0 // gradients are added to older ones
@@ -551,8 +545,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(stateSized, buffers)
 		case size > 8 && g == 0 && n == told[size]: // the engine's threads have no stacks
 			z.mark(gradSized, buffers)
-		case !a.trains && a.optimizes(): // no stack tells the passes
-		case !a.trains: // see inferring
+		case !a.trains: // see inferring; with an optimizer, no stack tells the passes
 		case size <= 8 && g == 0: // counters of steps and batches
 			if size == 4 && known {
 				z.mark(stateSized, buffers)
@@ -585,6 +578,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(copied, rest[:len(rest)-states])
 			z.mark(stateSized, rest[len(rest)-states:])
 		}
+	}
+	if !a.trains && !a.optimizes() {
+		a.inferring(z, old)
 	}
 }
 
@@ -655,7 +651,7 @@ func (a *analysis) poolSizes(old map[int64][]int) map[int64]bool {
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings come first in
 // most models, and sparse gradients do not have the size of their table.
 func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
-	if z.lowest == 0 {
+	if z.highest == 0 {
 		for i, m := range z.marks {
 			if m&trained == 0 {
 				continue
@@ -663,12 +659,11 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 			addr := a.s.Buffers[i].Addr
 			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
 		}
+		if a.embeds() {
+			z.lowest = 0
+		}
 	}
-	lowest := z.lowest
-	if a.embeds() {
-		lowest = 0
-	}
-	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < lowest || addr > z.highest })
+	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < z.lowest || addr > z.highest })
 }
 
 // embeds reports whether a pass looks up rows of embeddings.
