@@ -8,9 +8,9 @@ import {lastUpTo} from './space.js';
 // and a function from places to addresses.
 export function placesOf(space) {
   const {addr, size, count} = space, begin = [], end = [];
-  let bands = [];
+  let bands = [], starts = [];
   const add = (from, to) => {
-    const band = bands[bandAt(bands, from)];
+    const band = bands[lastUpTo(starts, from)];
     if (band && to <= band.end) return;
     begin.push(from);
     end.push(to);
@@ -19,6 +19,7 @@ export function placesOf(space) {
   for (const r of space.regions) add(r.addr, r.addr + r.size);
   for (const step of [Math.ceil(count / 4096), 1]) {
     bands = bandsOf(begin, end);
+    starts = bands.map((band) => band.begin);
     for (let i = 0; i < count; i += step) add(addr[i], addr[i] + size[i]);
   }
   bands = bandsOf(begin, end);
@@ -40,9 +41,9 @@ export function placesOf(space) {
 
 // placesIn returns the places of addresses in bands. (Float64Array.from with a function takes ten times as long.)
 function placesIn(bands, addresses) {
-  const places = new Float64Array(addresses.length);
+  const places = new Float64Array(addresses.length), starts = bands.map((band) => band.begin);
   for (let i = 0; i < places.length; i++) {
-    const band = bands[bandAt(bands, addresses[i])];
+    const band = bands[lastUpTo(starts, addresses[i])];
     places[i] = band.place + addresses[i] - band.begin;
   }
   return places;
@@ -57,15 +58,4 @@ function bandsOf(begin, end) {
     else bands.push({begin: begin[i], end: end[i], place: 0});
   }
   return bands;
-}
-
-// bandAt returns the number of the last band that begins at or below an address, or -1.
-function bandAt(bands, address) {
-  let low = 0, high = bands.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (bands[middle].begin <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
 }
