@@ -142,11 +142,11 @@ func KindOfFrame(function, file string) FrameKind {
 	case strings.HasPrefix(function, "<built-in "), strings.HasPrefix(function, "nn.Module:"),
 		strings.HasPrefix(slashed, "<frozen "), strings.HasPrefix(slashed, "<eval_with_key>"):
 		return Framework
-	case slashed == "", slashed == "??", strings.Contains(slashed, ".so."), program.MatchString(slashed), !strings.Contains(slashed, ".py") && compiledName.MatchString(function),
+	case slashed == "", slashed == "??", strings.Contains(slashed, ".so."), isProgram(slashed), !strings.Contains(slashed, ".py") && compiledName.MatchString(function),
 		slices.ContainsFunc(compiledSuffixes, func(suffix string) bool { return strings.HasSuffix(slashed, suffix) }):
 		return kindOfCode(function, slashed)
-	case strings.Contains(slashed, "/lib/") && windowsLibrary.MatchString(slashed),
-		slices.ContainsFunc(frameworkPaths, func(part string) bool { return strings.Contains(slashed, part) }):
+	case slices.ContainsFunc(frameworkPaths, func(part string) bool { return strings.Contains(slashed, part) }),
+		strings.Contains(slashed, "/lib/") && windowsLibrary.MatchString(slashed):
 		return Framework
 	}
 	return User
@@ -155,11 +155,14 @@ func KindOfFrame(function, file string) FrameKind {
 // compiledName matches names that only compiled code has. The symbolizer may cut the name of their file.
 var compiledName = regexp.MustCompile(`::.*\(|^\?\?$|^_start$|^__libc_`)
 
-// library matches shared libraries, and program the interpreter's own file.
-var (
-	library = regexp.MustCompile(`\.so(\.[0-9.]+)?$|\.dylib$|\.dll$`)
-	program = regexp.MustCompile(`/python[0-9.]*$`)
-)
+// library matches shared libraries.
+var library = regexp.MustCompile(`\.so(\.[0-9.]+)?$|\.dylib$|\.dll$`)
+
+// isProgram reports whether a file is the interpreter's own: /usr/bin/python3.12.
+func isProgram(file string) bool {
+	version, ok := strings.CutPrefix(file[max(0, strings.LastIndexByte(file, '/')):], "/python")
+	return ok && strings.Trim(version, "0123456789.") == ""
+}
 
 // libraries are the kinds of unnamed code by library.
 var libraries = []struct {

@@ -171,7 +171,7 @@ func (r *savings) chunk() {
 	}
 	var best key
 	for k, bytes := range held {
-		if k.size >= int64(largePart*float64(r.peak.Bytes)) && (bytes > held[best] || bytes == held[best] && k.site < best.site) {
+		if k.size >= int64(largePart*float64(r.peak.Bytes)) && cmp.Or(cmp.Compare(bytes, held[best]), cmp.Compare(best.site, k.site), cmp.Compare(k.size, best.size)) > 0 {
 			best = k
 		}
 	}

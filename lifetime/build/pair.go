@@ -51,8 +51,8 @@ type pairing struct {
 	notes              map[int]notePair
 	late               map[int]int64 // time of the FreeRequested of buffers whose Free came after other events, or not at all
 	paired, repeated   int           // frees with a site and a recorded allocation; those with the same site as the allocation
-	unseen             []int         // without a recorded begin
-	lost               []int         // without a recorded end
+	unseen             []uint32      // without a recorded begin
+	lost               []uint32      // without a recorded end
 	replaced           counted       // frees lost because the address was allocated again
 }
 
@@ -173,7 +173,7 @@ func (p *pairing) find(e *event) openBuffer {
 	}
 	b := e.buffer(p.log.begin)
 	b.Edge |= lifetime.BeginUnseen
-	p.unseen = append(p.unseen, p.bufs.N)
+	p.unseen = append(p.unseen, uint32(p.bufs.N))
 	return p.begin(b)
 }
 
@@ -220,6 +220,9 @@ func (p *pairing) at(addr uint64) string { return fmt.Sprintf("%s: address %#x",
 func (p *pairing) reconcile() {
 	live := &p.log.live
 	ascending := p.liveAscends()
+	if p.bufs.N == 0 {
+		p.unseen = make([]uint32, 0, live.N) // no history: all are
+	}
 	for i := range live.N {
 		live.Release(i) // it may be as large as the model
 		p.reconcileLive(live.At(i), ascending)
@@ -248,7 +251,7 @@ func (p *pairing) reconcile() {
 // requested, else settleEnds finds its end.
 func (p *pairing) contradict(o openBuffer) {
 	if o.requested == notRequested {
-		p.lost = append(p.lost, o.index)
+		p.lost = append(p.lost, uint32(o.index))
 		return
 	}
 	b := p.bufs.At(o.index)
@@ -296,7 +299,7 @@ func (p *pairing) reconcileLive(l *Block, once bool) {
 		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" has another size in the end state")
 		p.contradict(*o)
 	}
-	p.unseen = append(p.unseen, p.bufs.N)
+	p.unseen = append(p.unseen, uint32(p.bufs.N))
 	b := lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | lifetime.BeginUnseen}
 	if once && o == nil {
 		p.add(b)
@@ -322,19 +325,19 @@ func (p *pairing) settleEnds() {
 		return
 	}
 	for _, i := range p.lost {
-		b := p.bufs.At(i)
+		b := p.bufs.At(int(i))
 		b.End, b.Edge = max(p.s.AtEnd(), b.Begin+1), b.Edge|lifetime.EndInferred
-		p.ends = append(p.ends, uint32(i))
+		p.ends = append(p.ends, i)
 		p.log.b.Lose(loss.LostFree, 1, b.Size, p.at(b.Addr))
 	}
-	isLost := map[int]bool{}
+	isLost := map[uint32]bool{}
 	for _, i := range p.lost {
 		isLost[i] = true
 	}
 	// Going back in time, used has the begin of the next buffer at each address.
 	var used spans.Map[int64]
 	for _, i := range p.near(p.lost, func(x, y *lifetime.Buffer) int { return cmp.Compare(y.Begin, x.Begin) }) {
-		b := p.bufs.At(i)
+		b := p.bufs.At(int(i))
 		lo, hi := extent(b)
 		if isLost[i] {
 			for sp := range used.Overlapping(lo, hi) {
@@ -365,7 +368,7 @@ func (p *pairing) settleBegins() {
 	for _, i := range p.near(p.unseen, func(x, y *lifetime.Buffer) int {
 		return cmp.Or(cmp.Compare(end(x), end(y)), cmp.Compare(y.Edge&lifetime.BeginUnseen, x.Edge&lifetime.BeginUnseen))
 	}) {
-		b := p.bufs.At(i)
+		b := p.bufs.At(int(i))
 		lo, hi := extent(b)
 		if b.Edge&lifetime.BeginUnseen != 0 {
 			for sp := range used.Overlapping(lo, hi) {
@@ -381,21 +384,21 @@ func (p *pairing) settleBegins() {
 }
 
 // near returns the buffers that share addresses with any of the given ones, in order.
-func (p *pairing) near(given []int, order func(x, y *lifetime.Buffer) int) []int {
+func (p *pairing) near(given []uint32, order func(x, y *lifetime.Buffer) int) []uint32 {
 	var union spans.Map[bool]
 	for _, i := range given {
-		lo, hi := extent(p.bufs.At(i))
+		lo, hi := extent(p.bufs.At(int(i)))
 		union.Set(lo, hi, true)
 	}
-	var near []int
-	i := 0
+	var near []uint32
+	i := uint32(0)
 	for b := range p.bufs.All() {
 		if union.Overlaps(extent(b)) {
 			near = append(near, i)
 		}
 		i++
 	}
-	slices.SortStableFunc(near, func(x, y int) int { return order(p.bufs.At(x), p.bufs.At(y)) })
+	slices.SortStableFunc(near, func(x, y uint32) int { return order(p.bufs.At(int(x)), p.bufs.At(int(y))) })
 	return near
 }
 
@@ -436,7 +439,7 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
 	}
 	unseen := slices.Clone(p.unseen)
-	byOrder := func(x, y int) int { return order(p.bufs.At(x), p.bufs.At(y)) }
+	byOrder := func(x, y uint32) int { return order(p.bufs.At(int(x)), p.bufs.At(int(y))) }
 	if !slices.IsSortedFunc(unseen, byOrder) {
 		slices.SortStableFunc(unseen, byOrder)
 	}
@@ -449,17 +452,17 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 		k := 0
 		for i := range p.bufs.N {
 			if k < len(first) {
-				p.bufs.Release(min(i, first[k]))
+				p.bufs.Release(min(i, int(first[k])))
 			} else {
 				p.bufs.Release(i)
 			}
-			if len(added) > 0 && added[0] == i {
+			if len(added) > 0 && int(added[0]) == i {
 				added = added[1:]
 				continue
 			}
 			b := p.bufs.At(i)
-			for ; k < len(unseen) && order(p.bufs.At(unseen[k]), b) <= 0; k++ {
-				if !yield(unseen[k], p.bufs.At(unseen[k])) {
+			for ; k < len(unseen) && order(p.bufs.At(int(unseen[k])), b) <= 0; k++ {
+				if !yield(int(unseen[k]), p.bufs.At(int(unseen[k]))) {
 					return
 				}
 			}
@@ -468,7 +471,8 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 			}
 		}
 		for ; k < len(unseen); k++ {
-			if !yield(unseen[k], p.bufs.At(unseen[k])) {
+			p.bufs.Release(int(first[k]))
+			if !yield(int(unseen[k]), p.bufs.At(int(unseen[k]))) {
 				return
 			}
 		}

@@ -149,18 +149,27 @@ var rowsOf = func() map[string][]int {
 }()
 
 // partOf returns what a frame of Python says. It is called once for each frame.
-func partOf(f *lifetime.Frame) (part, flag) {
-	file := strings.ReplaceAll(f.File, `\`, "/")
-	rows, ok := rowsOf[f.Function]
-	if !ok {
-		rows = rowsOf[""]
+func (r *reader) partOf(f *lifetime.Frame) frameFacts {
+	if rows, ok := rowsOf[f.Function]; ok {
+		return partIn(rows, f.File)
 	}
+	said, ok := r.files[f.File]
+	if !ok {
+		said = partIn(rowsOf[""], f.File)
+		r.files[f.File] = said
+	}
+	return said
+}
+
+// partIn returns what the first of some rows that fits a file says.
+func partIn(rows []int, file string) frameFacts {
+	file = strings.ReplaceAll(file, `\`, "/")
 	for _, i := range rows {
 		if k := &functions[i]; strings.Contains(file, k.file) {
-			return k.part, k.flags
+			return frameFacts{true, k.part, k.flags}
 		}
 	}
-	return noPart, 0
+	return frameFacts{known: true}
 }
 
 // roots are the functions that start a program or a thread of Python. The autograd engine calls hooks, custom
@@ -182,6 +191,7 @@ type reader struct {
 	t      *lifetime.Tables
 	stacks []facts
 	frames []frameFacts
+	files  map[string]frameFacts // what a function says of which no row speaks
 
 	paths   map[call]pathID    // nil: all are stacks
 	callers []pathID           // by pathID
@@ -203,7 +213,7 @@ type reader struct {
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	r := &reader{t: t, places: make([]place, len(t.Sites)), stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)),
+	r := &reader{t: t, places: make([]place, len(t.Sites)), stacks: make([]facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), files: map[string]frameFacts{},
 		callers: make([]pathID, len(t.Stacks)), lines: make([]lifetime.FrameID, len(t.Stacks)),
 		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]callID{}, chains: make([][]callID, 1), sequential: make([]bool, 1)}
 	r.texts.ids = interned.New[string, textID](&r.texts.all)
@@ -275,8 +285,7 @@ func (r *reader) add(id lifetime.StackID) facts {
 	f.path = r.path(id, call{frame, callers}, f.isPart)
 	k := &r.frames[frame]
 	if !k.known {
-		k.part, k.flags = partOf(l)
-		k.known = true
+		*k = r.partOf(l)
 	}
 	if (f.flags|k.flags)&compiles != 0 { // a trial run of modules and of the code that is made
 		f.flags, f.within, f.last = f.flags|compiles, inSetup, frame

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSameAgain: a command that runs again over the same capture writes the same. Go ranges over maps in random order, also within a
+// process.
+func TestSameAgain(t *testing.T) {
+	const times = 2 // of two orders, every other pair of runs has both
+	captures, commands := mutantsOf(t)
+	for i, capture := range captures {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "capture")
+			if err := os.WriteFile(file, capture, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range commands {
+				var first string
+				for n := range times {
+					stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+					text := fmt.Sprintf("status %d\n%s\n%s", status, stderr, stdout)
+					if n == 0 {
+						first = text
+					} else if text != first {
+						t.Errorf("memlane %s: run %d differs: %s", command, n+1, firstDifference(first, text))
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// firstDifference returns the first lines that differ.
+func firstDifference(x, y string) string {
+	xs, ys := strings.Split(x, "\n"), strings.Split(y, "\n")
+	for i := range min(len(xs), len(ys)) {
+		if xs[i] != ys[i] {
+			return fmt.Sprintf("line %d: %.300q, %.300q", i+1, xs[i], ys[i])
+		}
+	}
+	return fmt.Sprintf("%d and %d lines", len(xs), len(ys))
+}
