@@ -17,7 +17,7 @@ type input struct {
 	kind   string // a key of kinds
 	n      int    // number of events, records or buffers
 	seed   uint64
-	stacks int // of a snapshot
+	stacks int // of a snapshot; of "shared", the lists of frames
 }
 
 var kinds = map[string]struct {
@@ -31,6 +31,10 @@ var kinds = map[string]struct {
 	"trace-line": {".json", func(w io.Writer, in input) (truth, error) { return writeTrace(w, in.n, in.seed, true) }},
 	"snapshot":   {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, shallow, in.n, in.stacks, in.seed) }},
 	"deep":       {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, deep, in.n, in.stacks, in.seed) }},
+	"all":        {".pickle", func(w io.Writer, in input) (truth, error) { return writeSnapshot(w, all, in.n, in.stacks, in.seed) }},
+	"blocks":     {".pickle", func(w io.Writer, in input) (truth, error) { return writeBlocks(w, in.n, in.stacks, in.seed, false) }},
+	"shared":     {".pickle", func(w io.Writer, in input) (truth, error) { return writeBlocks(w, in.n, in.stacks, in.seed, true) }},
+	"nested":     {".json", func(w io.Writer, in input) (truth, error) { return writeNested(w, in.n, in.seed) }},
 	"hlo":        {".hlo_proto.pb", func(w io.Writer, in input) (truth, error) { return writeHLO(w, in.n) }},
 	"hlo-xspace": {".xplane.pb", func(w io.Writer, in input) (truth, error) { return writeHLOSpace(w, in.n) }},
 }

@@ -19,6 +19,9 @@ func machine() []string {
 	if kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
 		facts = append(facts, fmt.Sprintf("%.1f GB of memory", float64(kib<<10)/1e9))
 	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		facts = append(facts, "load in the minute before the first run: "+strings.Fields(string(load))[0])
+	}
 	return facts
 }
 

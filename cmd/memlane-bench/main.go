@@ -52,7 +52,7 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "memory-viz", Usage: "use PyTorch's _memory_viz.py at `PATH` (default: from --python's torch)"},
 			&cli.StringFlag{Name: "dir", Usage: "keep inputs in `DIR`, and reuse those in it"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of standard output"},
-			&cli.StringFlag{Name: "only", Usage: "measure only works that match `REGEXP`: xspace, snapshot, plot, trace, trace-gz, hlo, svg, pprof, start-up, huge-xspace ..., growth ..."},
+			&cli.StringFlag{Name: "only", Usage: "measure only works that match `REGEXP`: xspace, snapshot, deep, stacks, blocks, shared, files, plot, trace, nested, trace-gz, hlo, container, svg, pprof, start-up, huge-xspace ..., growth ..."},
 		},
 		Action: measureAll,
 		Commands: []*cli.Command{ // subprocesses of this program
@@ -127,7 +127,7 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
+	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"), tmp)
 	b.peers.memlane = memlane
 	return b, nil
 }

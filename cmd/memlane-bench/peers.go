@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-//go:embed peers/*.py
+//go:embed peers/*.py peers/*.cpp
 var scripts embed.FS
 
-// source returns the text of a script in folder peers.
+// source returns the text of a file in folder peers.
 func source(script string) string {
-	text, err := scripts.ReadFile("peers/" + script + ".py")
+	text, err := scripts.ReadFile("peers/" + script)
 	if err != nil {
 		panic(err) // it is embedded
 	}
@@ -27,14 +27,14 @@ func source(script string) string {
 
 // peers are the programs found on this machine; the others are "".
 type peers struct {
-	memlane, python, memoryViz, pprof, gunzip, grep string
+	memlane, python, memoryViz, pprof, gunzip, grep, simdjson string
 
 	modules  map[string]string // versions of Python modules
 	versions []string          // of everything that was found, for the heading
 }
 
-// findPeers looks for the peers. It installs nothing.
-func findPeers(ctx context.Context, python, memoryViz string) peers {
+// findPeers looks for the peers. It installs nothing, and compiles into a folder.
+func findPeers(ctx context.Context, python, memoryViz, folder string) peers {
 	p := peers{modules: map[string]string{}, memoryViz: memoryViz}
 	p.findPython(ctx, python)
 	if p.memoryViz != "" {
@@ -51,11 +51,12 @@ func findPeers(ctx context.Context, python, memoryViz string) peers {
 	p.gunzip, p.grep = found("gunzip"), found("grep")
 	p.note(ctx, "", p.gunzip, "--version")
 	p.note(ctx, "", p.grep, "--version")
+	p.compileSimdjson(ctx, folder)
 	return p
 }
 
 func (p *peers) findPython(ctx context.Context, python string) {
-	out, err := exec.CommandContext(ctx, python, "-c", source("probe")).Output()
+	out, err := exec.CommandContext(ctx, python, "-c", source("probe.py")).Output()
 	if err != nil {
 		return
 	}
@@ -70,6 +71,17 @@ func (p *peers) findPython(ctx context.Context, python string) {
 		}
 		p.modules[name] = value
 		p.versions = append(p.versions, name+" "+value)
+	}
+}
+
+// compileSimdjson needs a compiler and simdjson of the system: libsimdjson-dev of Debian.
+func (p *peers) compileSimdjson(ctx context.Context, folder string) {
+	program := filepath.Join(folder, "simdjson")
+	compiler := exec.CommandContext(ctx, "c++", "-O3", "-x", "c++", "-o", program, "-", "-lsimdjson")
+	compiler.Stdin = strings.NewReader(source("simdjson.cpp"))
+	if compiler.Run() == nil {
+		p.simdjson = program
+		p.note(ctx, "", program)
 	}
 }
 
@@ -100,7 +112,7 @@ func torchVersion(file string) string {
 
 // script returns a command that runs a Python script of folder peers. The script needs a module ("" for none).
 func (p *peers) script(name, module, script string, args ...string) command {
-	c := command{name: name, args: append([]string{p.python, "-c", source(script)}, args...)}
+	c := command{name: name, args: append([]string{p.python, "-c", source(script + ".py")}, args...)}
 	switch {
 	case p.python == "":
 		c.missing = "python"

@@ -17,10 +17,11 @@ type shape struct {
 	write            func(w io.Writer, v any) error
 }
 
-// As of scripts, and as torch writes snapshots of models with stacks="python".
+// As of scripts, and as torch writes snapshots of models with stacks="python" and stacks="all".
 var (
 	shallow = shape{4, 5, pickletest.Write}
 	deep    = shape{28, 41, pickletest.WriteFramed}
+	all     = shape{60, 61, pickletest.WriteFramed}
 )
 
 // snapshot is a PyTorch memory snapshot under construction. As in torch, all stacks
@@ -65,6 +66,44 @@ func writeSnapshot(w io.Writer, form shape, events, stacks int, seed uint64) (tr
 		"external_annotations", pickletest.List{},
 	})
 	return s.truth, err
+}
+
+// blocksOfSegment is how many blocks a segment of writeBlocks has.
+const blocksOfSegment = 1000
+
+// writeBlocks writes a snapshot without history: n live blocks. Each has its own list of frames, or, if they are shared, blocks of the
+// same stack refer to one list.
+func writeBlocks(w io.Writer, n, stacks int, seed uint64, shared bool) (truth, error) {
+	s := &snapshot{}
+	s.makeStacks(deep, stacks, seed)
+	lists := make([]*pickletest.Shared, stacks)
+	for i := range lists {
+		lists[i] = s.frameList(i)
+	}
+	rnd := rand.New(rand.NewPCG(seed, 6))
+	next, inUse := int64(heapBase), int64(0)
+	segments := (n + blocksOfSegment - 1) / blocksOfSegment
+	err := deep.write(w, pickletest.Dict{
+		"segments", pickletest.Stream{N: segments, Item: func(i int) any {
+			var blocks pickletest.List
+			begin := next
+			for range min(blocksOfSegment, n-i*blocksOfSegment) {
+				size, site := int64(smallest)<<rnd.IntN(classes), rnd.IntN(stacks)
+				frames := lists[site]
+				if !shared {
+					frames = s.frameList(site)
+				}
+				blocks = append(blocks, pickletest.Dict{"address", next, "size", size, "requested_size", size, "state", "active_allocated", "frames", frames})
+				next += size
+			}
+			inUse += next - begin
+			return segmentOf(segment{addr: begin, size: next - begin}, next-begin, "large", blocks)
+		}},
+		"device_traces", pickletest.List{pickletest.List{}},
+		"allocator_settings", pickletest.Dict{"PYTORCH_CUDA_ALLOC_CONF", "", "expandable_segments", false},
+		"external_annotations", pickletest.List{},
+	})
+	return truth{allocations: n, frees: n, peak: inUse}, err
 }
 
 // makeStacks makes the functions of a program and the call stacks through them.
@@ -156,10 +195,13 @@ func (s *snapshot) segment(g segment) any {
 			blocks = append(blocks, block{addr: at, size: g.slot, serial: -1})
 		}
 	}
+	return segmentOf(g, inUse, choice(g.slot <= 1<<20, "small", "large"), pickletest.Stream{N: len(blocks), Item: func(i int) any { return s.block(blocks[i]) }})
+}
+
+func segmentOf(g segment, inUse int64, kind string, blocks any) any {
 	return pickletest.Dict{
 		"device", 0, "address", g.addr, "total_size", g.size, "allocated_size", inUse, "active_size", inUse, "requested_size", inUse, "stream", 0,
-		"segment_type", choice(g.slot <= 1<<20, "small", "large"), "is_expandable", false, "frames", pickletest.List{},
-		"blocks", pickletest.Stream{N: len(blocks), Item: func(i int) any { return s.block(blocks[i]) }},
+		"segment_type", kind, "is_expandable", false, "frames", pickletest.List{}, "blocks", blocks,
 	}
 }
 

@@ -17,7 +17,8 @@ CPU time and memory of memlane, compared with the programs that read the same fi
     go run ./cmd/memlane-bench%s -o docs/%s
 
 It generates its inputs from seeds and runs memlane and its peers on them in turns. It installs nothing: a missing peer is "not found".
-`+"`--python` gives an interpreter with xprof, orjson and protobuf. `--memory-viz`"+` gives PyTorch's _memory_viz.py.
+`+"`--python` gives an interpreter with xprof, orjson and protobuf. `--memory-viz`"+` gives PyTorch's _memory_viz.py. simdjson is the library
+of the system, if it has a C++ compiler.
 
 `, b.flags, b.page)
 	for _, fact := range append(machine(), "memlane "+memlaneVersion(b.peers.memlane)) {
@@ -37,7 +38,7 @@ func (b *bench) sideBySideHead(w io.Writer) {
 ## Side by side
 
 - CPU is the user and system time of a whole command with its children. RSS is its peak resident memory. MB are 10^6 bytes.
-- CPU and wall are the minimum, and RSS the maximum, of %d runs in turns, %s. A command of more than a minute runs less
+- CPU and wall are the minimum, and RSS the maximum, of %d runs in turns, %s if nothing else is said. A command of more than a minute runs less
   often, a command of less than ten seconds in total up to five times as often.
 - "CPU x" and "RSS x" are multiples of the first row of the same work, which is memlane.
 - A limit is the work that every reader of the file must do. Limits are measured as processes too; an empty process takes %s s and

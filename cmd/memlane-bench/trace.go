@@ -43,6 +43,33 @@ func writeTrace(w io.Writer, events int, seed uint64, oneLine bool) (truth, erro
 	return t.truth, t.w.Flush()
 }
 
+// nestedDepth is how deep the calls of writeNested are.
+const nestedDepth = 10_000
+
+// writeNested writes a trace of n nested Python calls, in towers of nestedDepth. The innermost call of each tower runs operators that
+// allocate.
+func writeNested(w io.Writer, n int, seed uint64) (truth, error) {
+	t := &trace{w: bufio.NewWriterSize(w, 1<<20), heap: newHeap(seed, 1000, 1), rnd: rand.New(rand.NewPCG(seed, 5)), now: 5_000_000_000}
+	t.write([]byte(traceHead))
+	for towers := max(1, n/nestedDepth); towers > 0; towers-- {
+		const operations, duration = 100, 1000
+		length := int64(2*nestedDepth + operations*duration)
+		for d := range int64(nestedDepth) {
+			t.begin("X", "python_function", hostThread, fmt.Sprintf("model.py(%d): walk_%d", d+1, d), t.now+d, length-2*d)
+			t.args(`"Ev Idx": %d`, t.events)
+		}
+		for i := range int64(operations) {
+			at := t.now + nestedDepth + i*duration
+			t.begin("X", "cpu_op", hostThread, operators[i%int64(len(operators))], at, duration/2)
+			t.args(`"Ev Idx": %d`, t.events)
+			t.memory(at + duration/4)
+		}
+		t.now += length + 1000
+	}
+	t.write([]byte(traceFoot))
+	return t.truth, t.w.Flush()
+}
+
 // trace is a trace under construction.
 type trace struct {
 	*heap

@@ -39,15 +39,23 @@ func (b *bench) works() []work {
 	small := input{kind: "snapshot", n: 60, seed: 1, stacks: 20}
 	deep := input{kind: "deep", n: scaled(1_000_000), seed: 1, stacks: 5000}
 	one := input{kind: "deep", n: scaled(3500), seed: 1, stacks: 200}
+	whole := input{kind: "all", n: scaled(500_000), seed: 1, stacks: 20_000}
+	blocks := input{kind: "blocks", n: scaled(600_000), seed: 1, stacks: 20_000}
+	shared := input{kind: "shared", n: scaled(300_000), seed: 1, stacks: 1000}
+	nested := input{kind: "nested", n: scaled(20_000), seed: 1}
 	large := input{kind: "hlo-xspace", n: scaled(300_000), seed: 1}
 	events := input{kind: "xspace", n: scaled(2_000_000), seed: 1}
 	return []work{
 		{"xspace", fmt.Sprintf("XProf profile, %s allocator events", count(events.n)), events, b.xspaceRows},
 		{"snapshot", fmt.Sprintf("PyTorch snapshot, %s records", count(snapshot.n)), snapshot, b.snapshotRows},
 		{"deep", fmt.Sprintf("PyTorch snapshot as torch writes it, %s records with stacks of 28 to 68 calls", count(deep.n)), deep, b.deepRows},
+		{"stacks", fmt.Sprintf("PyTorch snapshot, %s records on %s stacks of 60 to 120 calls", count(whole.n), count(whole.stacks)), whole, b.stacksRows},
+		{"blocks", fmt.Sprintf("PyTorch snapshot without history, %s blocks", count(blocks.n)), blocks, b.blocksRows(4)},
+		{"shared", fmt.Sprintf("PyTorch snapshot without history, %s blocks that share %s stacks", count(shared.n), count(shared.stacks)), shared, b.blocksRows(3)},
 		{"files", fmt.Sprintf("%d times one PyTorch snapshot of %s records", manyFiles, count(one.n)), one, b.filesRows},
 		{"plot", "the same snapshot, drawn", snapshot, b.plotRows},
 		{"trace", fmt.Sprintf("PyTorch trace, %s events", count(trace.n)), trace, func(file string) []row { return b.traceRows(file, trace.n) }},
+		{"nested", fmt.Sprintf("PyTorch trace, %s calls, %s deep", count(nested.n), count(nestedDepth)), nested, b.nestedRows},
 		{"trace-gz", "the same trace, gzip", packed, b.packedRows},
 		{"hlo", fmt.Sprintf("compiled program of %s buffers in an XProf profile", count(program.n)), program, b.programRows},
 		{"container", fmt.Sprintf("compiled program of %s buffers, in 512 MiB", count(large.n)), large, b.containerRows},
@@ -100,13 +108,46 @@ func (b *bench) snapshotRows(file string) []row {
 
 // deepRows measures what torch writes for models: protocol 4, and a list of frames for each record.
 func (b *bench) deepRows(file string) []row {
+	opcodes := b.limit("looking at every opcode", "opcodes", file)
+	opcodes.targets = []target{nearLimit(3)}
 	return []row{
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.memlane("memlane pprof", "pprof", "-o", "{out}", file)},
 		{command: b.memlane("memlane export --to perfetto", "export", "--to", "perfetto", "-o", "{out}", file)},
 		{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(5), lessMemory(4)}},
-		b.limit("looking at every byte (memchr)", "memchr", file),
+		opcodes,
 		b.limit("reading the file", "read", file),
+	}
+}
+
+// stacksRows measures what stacks="all" leaves to the writers of stacks.
+func (b *bench) stacksRows(file string) []row {
+	return []row{
+		{command: b.memlane("memlane info", "info", file)},
+		{command: b.memlane("memlane pprof", "pprof", "-o", "{out}", file), targets: []target{cpuAtMost(2500 * time.Millisecond), memoryAtMost("350 MB", 350e6)}},
+		{command: b.memlane("memlane export --to perfetto", "export", "--to", "perfetto", "-o", "{out}", file), targets: []target{cpuAtMost(2 * time.Second), outputAtMost(100e6)}},
+		{command: b.peers.script("pickle.load alone", "", "pickle_load", file)},
+		b.limit("looking at every opcode", "opcodes", file),
+	}
+}
+
+// blocksRows measures snapshots that have the end state only. The peer shall take at least x times the CPU.
+func (b *bench) blocksRows(x float64) func(file string) []row {
+	return func(file string) []row {
+		return []row{
+			{command: b.memlane("memlane info", "info", file)},
+			{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(x), lessMemory(2)}},
+			b.limit("looking at every opcode", "opcodes", file),
+		}
+	}
+}
+
+// nestedRows measures calls so deep that the file is small beside the sum of their stacks.
+func (b *bench) nestedRows(file string) []row {
+	return []row{
+		{command: b.memlane("memlane info", "info", file), targets: []target{memoryAtMost("64 MB", 64e6)}},
+		{command: b.memlane("memlane pprof", "pprof", "-o", "{out}", file), targets: []target{memoryAtMost("64 MB", 64e6)}},
+		{command: b.peers.script("json.load", "", "json_load", file)},
 	}
 }
 
@@ -115,8 +156,12 @@ const manyFiles = 200
 
 func (b *bench) filesRows(file string) []row {
 	files := slices.Repeat([]string{file}, manyFiles)
+	info := b.memlane("memlane info FILE...", append([]string{"info"}, files...)...)
+	wide := info
+	wide.name, wide.all = info.name+", on all processors", true
 	return []row{
-		{command: b.memlane("memlane info FILE...", append([]string{"info"}, files...)...)},
+		{command: info},
+		{command: wide},
 		{command: b.peers.script("a loop of pickle.load", "", "pickle_load", files...), targets: []target{lessCPU(3)}},
 	}
 }
@@ -144,6 +189,7 @@ func (b *bench) traceRows(file string, events int) []row {
 			targets: []target{memoryAtMost(fmt.Sprintf("64 MiB + model (%s MB)", megabytes(model)), 64<<20+model)}},
 		{command: b.peers.script("json.load", "", "json_load", file), targets: []target{lessCPU(10)}},
 		{command: b.peers.script("orjson.loads", "orjson", "orjson_loads", file)},
+		{command: program("simdjson", b.peers.simdjson, file)},
 		{command: b.peers.grepCount(file)},
 		b.limit("looking at every byte (memchr)", "memchr", file),
 		b.limit("reading the file", "read", file),
