@@ -122,11 +122,16 @@ func (p *Pass) gains(l *line, own []moment) bool {
 // retains nothing.
 func (p *Pass) merged(sites []lifetime.SiteID) *history {
 	all := &history{}
+	var buffers, open runs[int]
+	var frees runs[freed]
+	var changes runs[level]
 	for _, site := range sites {
 		h := p.histories.sites[site]
 		all.allocated += h.allocated
-		all.buffers, all.open = append(all.buffers, h.buffers...), append(all.open, h.open...)
-		all.freed, all.lifetimes = append(all.freed, h.freed...), append(all.lifetimes, h.lifetimes...)
+		buffers.add(h.buffers)
+		open.add(h.open)
+		frees.add(h.freed)
+		all.lifetimes = append(all.lifetimes, h.lifetimes...)
 		levels, alive := h.levels, int32(h.older)
 		if levels == nil {
 			levels, alive = p.levelsOf(h), 0
@@ -136,14 +141,22 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 		for _, l := range levels {
 			l.alive, alive = l.alive-alive, l.alive // the change
 			l.bytes, bytes = l.bytes-bytes, l.bytes
-			all.levels = append(all.levels, l)
+			changes.all = append(changes.all, l)
 		}
+		changes.add(nil)
 	}
-	slices.Sort(all.buffers)
-	slices.Sort(all.open)
-	slices.SortFunc(all.freed, func(x, y freed) int { return cmp.Compare(p.Space.Buffers[x.buffer].End, p.Space.Buffers[y.buffer].End) })
-	slices.SortStableFunc(all.levels, func(x, y level) int { // frees come after the allocation that they are counted from
-		return cmp.Or(cmp.Compare(x.allocations, y.allocations), cmp.Compare(y.alive, x.alive), cmp.Compare(x.work, y.work))
+	all.buffers, all.open = buffers.merged(cmp.Compare), open.merged(cmp.Compare)
+	all.freed = frees.merged(func(x, y freed) int {
+		if c := cmp.Compare(x.allocations, y.allocations); c != 0 { // allocations and ends grow with time
+			return c
+		}
+		return cmp.Compare(p.Space.Buffers[x.buffer].End, p.Space.Buffers[y.buffer].End)
+	})
+	all.levels = changes.merged(func(x, y level) int { // frees come after the allocation that they are counted from
+		if c := cmp.Compare(x.allocations, y.allocations); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(y.alive, x.alive), cmp.Compare(x.work, y.work))
 	})
 	alive, bytes := int32(all.older), int64(0)
 	for i := range all.levels {
@@ -152,6 +165,41 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 		l.alive, l.bytes = alive, bytes
 	}
 	return all
+}
+
+// runs are sorted lists, one after the other. A stable sort, which does not know where they begin, takes three times as long to merge them.
+type runs[T any] struct {
+	all  []T
+	ends []int
+}
+
+// add adds a list.
+func (r *runs[T]) add(list []T) {
+	r.all = append(r.all, list...)
+	r.ends = append(r.ends, len(r.all))
+}
+
+// merged returns the elements of all lists in order, equal ones in that of their lists.
+func (r *runs[T]) merged(compare func(x, y T) int) []T {
+	from, to, ends := r.all, make([]T, len(r.all)), r.ends
+	for len(ends) > 1 {
+		begin, longer := 0, ends[:0] // in the places of those that are merged
+		for i := 0; i < len(ends); i += 2 {
+			middle, end := ends[i], ends[min(i+1, len(ends)-1)]
+			first, second, out := from[begin:middle], from[middle:end], to[begin:begin]
+			for len(first) > 0 && len(second) > 0 {
+				if compare(first[0], second[0]) <= 0 {
+					out, first = append(out, first[0]), first[1:]
+				} else {
+					out, second = append(out, second[0]), second[1:]
+				}
+			}
+			out = append(append(out, first...), second...)
+			begin, longer = end, append(longer, end)
+		}
+		from, to, ends = to, from, longer
+	}
+	return from
 }
 
 // levelsOf returns the levels of a site that retains nothing, which newHistories omits.

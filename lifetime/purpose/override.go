@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -76,7 +77,10 @@ func ReadOverrides(file string, in io.Reader) (*Overrides, error) {
 	return o, nil
 }
 
-var ownName = regexp.MustCompile(`^[\pL\pN_-]{1,64}$`)
+// ownName matches the names of categories, up to maxName characters: a repetition in the pattern would copy the classes of Unicode.
+var ownName = regexp.MustCompile(`^[\pL\pN_-]+$`)
+
+const maxName = 64
 
 // parseOverride reads a line; nil if it is empty.
 func parseOverride(text string) (*override, error) {
@@ -84,8 +88,8 @@ func parseOverride(text string) (*override, error) {
 	if name == "" {
 		return nil, nil
 	}
-	if !ownName.MatchString(name) {
-		return nil, fmt.Errorf("category %q: use letters, digits, _ and -, at most 64", name)
+	if !ownName.MatchString(name) || utf8.RuneCountInString(name) > maxName {
+		return nil, fmt.Errorf("category %q: use letters, digits, _ and -, at most %d", name, maxName)
 	}
 	o := &override{name: name, category: lifetime.CategoryOf(name), top: math.MaxInt64}
 	for given := map[string]bool{}; ; {

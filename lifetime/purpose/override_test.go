@@ -65,19 +65,20 @@ elsewhere size=0.. device=cuda:7
 // TestOverrideErrors: a bad file has one error, which names the line.
 func TestOverrideErrors(t *testing.T) {
 	for lines, want := range map[string]string{
-		"":                                 "f: no categories; write lines such as: teacher frame=teacher.py",
-		"# only a comment\n":               "f: no categories; write lines such as: teacher frame=teacher.py",
-		"a frame=x\nteacher\n":             "f:2: category teacher has no condition: frame=, size= or device=",
-		"a frame=(x":                       `f:1: frame=(x: missing closing ) near "(x"`,
-		"a frame=":                         "f:1: frame= has no value",
-		"a size=1..x":                      "f:1: size=1..x: use a size such as 1MiB, or a range such as 1MiB..2GiB",
-		"a size=..":                        "f:1: size=..: use a size such as 1MiB, or a range such as 1MiB..2GiB",
-		"a size=2MiB..1MiB":                "f:1: size=2MiB..1MiB: the range ends before it begins",
-		"a frame=x frame=y":                "f:1: frame= is given twice",
-		"a color=red":                      `f:1: unknown condition "color": use frame=, size= or device=`,
-		"<b> frame=x":                      `f:1: category "<b>": use letters, digits, _ and -, at most 64`,
-		strings.Repeat("x", 70<<10):        "f:1: the line is longer than 65536 bytes",
-		strings.Repeat("a size=1\n", 1001): "f:1001: more than 1000 categories",
+		"":                                   "f: no categories; write lines such as: teacher frame=teacher.py",
+		"# only a comment\n":                 "f: no categories; write lines such as: teacher frame=teacher.py",
+		"a frame=x\nteacher\n":               "f:2: category teacher has no condition: frame=, size= or device=",
+		"a frame=(x":                         `f:1: frame=(x: missing closing ) near "(x"`,
+		"a frame=":                           "f:1: frame= has no value",
+		"a size=1..x":                        "f:1: size=1..x: use a size such as 1MiB, or a range such as 1MiB..2GiB",
+		"a size=..":                          "f:1: size=..: use a size such as 1MiB, or a range such as 1MiB..2GiB",
+		"a size=2MiB..1MiB":                  "f:1: size=2MiB..1MiB: the range ends before it begins",
+		"a frame=x frame=y":                  "f:1: frame= is given twice",
+		"a color=red":                        `f:1: unknown condition "color": use frame=, size= or device=`,
+		"<b> frame=x":                        `f:1: category "<b>": use letters, digits, _ and -, at most 64`,
+		strings.Repeat("ä", 65) + " frame=x": `f:1: category "` + strings.Repeat("ä", 65) + `": use letters, digits, _ and -, at most 64`,
+		strings.Repeat("x", 70<<10):          "f:1: the line is longer than 65536 bytes",
+		strings.Repeat("a size=1\n", 1001):   "f:1001: more than 1000 categories",
 	} {
 		if _, err := purpose.ReadOverrides("f", strings.NewReader(lines)); err == nil || err.Error() != want {
 			t.Errorf("%.30q: %v, want %s", lines, err, want)
