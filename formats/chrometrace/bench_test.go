@@ -32,7 +32,7 @@ func BenchmarkRead(b *testing.B) {
 	packed := plain + ".gz"
 	compress(b, plain, packed)
 	peer := loadInPython(b, plain)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the setting of memlane
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as memlane does while the heap is large
 	b.Run("plain", func(b *testing.B) {
 		took := readFile(b, plain)
 		b.ReportMetric(float64(peer)/float64(took), "x-python")

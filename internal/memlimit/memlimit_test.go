@@ -3,8 +3,10 @@ package memlimit
 import (
 	"runtime"
 	"runtime/debug"
+	heap "runtime/metrics"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestWatch: a heap that exceeds the limit after the reading is reported once. While captures are read, Check reports it, and then only
@@ -59,4 +61,28 @@ func collect() {
 		runtime.GC()
 		runtime.Gosched()
 	}
+}
+
+// TestPace: garbage is collected earlier while the heap is large.
+func TestPace(t *testing.T) {
+	Pace()
+	percent := func() uint64 {
+		sample := []heap.Sample{{Name: "/gc/gogc:percent"}}
+		heap.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	becomes := func(want uint64) {
+		t.Helper()
+		for begin := time.Now(); percent() != want; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 10*time.Second {
+				t.Fatalf("%d %%, want %d", percent(), want)
+			}
+			runtime.GC() // the pace follows in a goroutine
+		}
+	}
+	becomes(100)
+	large := make([]byte, 64<<20)
+	becomes(50)
+	runtime.KeepAlive(large)
+	becomes(100)
 }
