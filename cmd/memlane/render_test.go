@@ -86,6 +86,9 @@ func TestSVGOthers(t *testing.T) {
 		if picture := succeed(t, "svg", "--quiet", "--view", view, "--space", "cuda:0", file); strings.Contains(picture, "other memory IDs") {
 			t.Errorf("%s: a picture of a chosen device has panels of others", view)
 		}
+		if picture := succeed(t, "svg", "--quiet", "--view", view, "--height", "300", file); !strings.Contains(picture, "1 other memory ID not shown") {
+			t.Errorf("%s: a picture without room for another device does not say so", view)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ const (
 )
 
 // FindOthers chooses the spaces that are drawn in small panels below the plot, and returns the height of the page in pixels and of all
-// panels. The page grows for them; if its height is fixed, they are left out if the rest would be less than least pixels.
+// panels. The page grows for them; if its height is fixed, they are left out, and Source says so, if the
+// rest would be less than least pixels.
 func (p *Plot) FindOthers(spaces []*lifetime.Space, height, least int, fixed bool) (page int, panels canvas.Length) {
 	p.others = spaces
 	_, panels = p.otherRows()
@@ -30,7 +31,7 @@ func (p *Plot) FindOthers(spaces []*lifetime.Space, height, least int, fixed boo
 		return height + int(panels/10), panels
 	}
 	if height-int(panels/10) < least {
-		p.others = nil
+		p.others, p.noRoom = nil, len(spaces)
 		return height, 0
 	}
 	return height, panels

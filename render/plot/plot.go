@@ -19,6 +19,7 @@ type Plot struct {
 
 	phases     lifetime.Timeline
 	others     []*lifetime.Space // of small panels
+	noRoom     int               // other spaces that no panel has room for
 	refused    []refusal
 	labels     []canvas.Text // above the plot
 	limitAbove bool          // the capacity has one of them
@@ -51,7 +52,7 @@ func (p *Plot) Heading(title string, facts ...string) {
 	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
 }
 
-// Source returns the file name and the memory ID of the space, cut to fit in a heading.
+// Source returns the file name and the memory ID of the space, cut to fit in a heading, and how many others have no room below.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	width := (p.Width - p.Left - 160) / 3
 	file := c.Sources[p.Space.Source].File
@@ -59,6 +60,9 @@ func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 		if name != "" {
 			facts = append(facts, canvas.Fit(name, canvas.TextSize, width))
 		}
+	}
+	if p.noRoom > 0 {
+		facts = append(facts, units.Plural(p.noRoom, "other memory ID")+" not shown")
 	}
 	return facts
 }
