@@ -254,7 +254,7 @@ func confOf(s, own replay.Settings) string {
 
 // proved sets the advice and its proof.
 func (j *judge) proved(s replay.Settings, law *replay.Law) {
-	proof := fmt.Sprintf("with %s it would have fit, replayed exactly (%d of %d addresses)", confOf(s, replay.Default()), law.Equal, law.Addresses)
+	proof := fmt.Sprintf("with %s it would have fit, replayed exactly (%s of %s addresses)", confOf(s, replay.Default()), units.Count(int64(law.Equal)), units.Count(int64(law.Addresses)))
 	j.fitted = true
 	advice := "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
 	switch {

@@ -1,6 +1,10 @@
 package replay
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/memlane/memlane/internal/units"
+)
 
 // Law says how much of a recording the rules of the allocator predict. Only events of the
 // recording count.
@@ -96,8 +100,8 @@ func (h *History) Refusal(l *Law) string {
 	case len(h.pools) > 0 && h.poolsUnknown:
 		return "the program uses private pools (CUDA graphs or MemPool), and PyTorch before 2.15 does not record which allocations are theirs"
 	case l.Rate() < minRate:
-		return fmt.Sprintf("only %d of %d recorded addresses follow the rules of PyTorch's allocator: the capture is damaged, was not made by it, "+
-			"or its version has other rules", l.Equal, l.Addresses)
+		return fmt.Sprintf("only %s of %s recorded addresses follow the rules of PyTorch's allocator: the capture is damaged, was not made by it, "+
+			"or its version has other rules", units.Count(int64(l.Equal)), units.Count(int64(l.Addresses)))
 	}
 	return ""
 }
