@@ -186,15 +186,15 @@ func (r *runs[T]) merged(compare func(x, y T) int) []T {
 		begin, longer := 0, ends[:0] // in the places of those that are merged
 		for i := 0; i < len(ends); i += 2 {
 			middle, end := ends[i], ends[min(i+1, len(ends)-1)]
-			first, second, out := from[begin:middle], from[middle:end], to[begin:begin]
-			for len(first) > 0 && len(second) > 0 {
+			first, second, out := from[begin:middle], from[middle:end], to[begin:end]
+			for ; len(first) > 0 && len(second) > 0; out = out[1:] {
 				if compare(first[0], second[0]) <= 0 {
-					out, first = append(out, first[0]), first[1:]
+					out[0], first = first[0], first[1:]
 				} else {
-					out, second = append(out, second[0]), second[1:]
+					out[0], second = second[0], second[1:]
 				}
 			}
-			out = append(append(out, first...), second...)
+			copy(out[copy(out, first):], second)
 			begin, longer = end, append(longer, end)
 		}
 		from, to, ends = to, from, longer
