@@ -103,10 +103,12 @@ func (r *reader) readHost(p *plane) error {
 	}
 }
 
-// unordered returns the lines whose relevant events are not in order of time.
+// unordered returns the lines whose relevant events are not in order of time: those that merge reads, and launches are some of them.
 func (h *host) unordered() (map[span]bool, error) {
 	found := map[span]bool{}
+	nesting := &nesting{spare: &h.calls.spare}
 	err := h.eachLine(func(l *line) error {
+		l.nesting = nesting
 		l.window(windowBytes)
 		err := l.each(l.next, func() {})
 		var order *errOrder

@@ -51,9 +51,12 @@ func (c *countingReader) ReadAt(p []byte, at int64) (int, error) {
 // TestDisorder: the number of passes over a profile does not depend on how many threads have unordered events,
 // or how badly.
 func TestDisorder(t *testing.T) {
-	var threads []xline
-	for range 1000 {
+	var threads, launching []xline
+	for i := range int64(1000) {
 		threads = append(threads, xline{timestamp: 1000, events: []xevent{story[1], story[0]}})
+		launching = append(launching, xline{timestamp: 1000, events: []xevent{
+			alloc(5e6, 0x1000*(i+1), 512, 512*(i+1), ""), around("launch", 1, 2, launches(5, i)...), alloc(6e6, 0x800000+0x1000*i, 512, 512*(i+1), ""),
+		}})
 	}
 	backwards := xline{timestamp: 1000}
 	for i := range int64(20_000) {
@@ -62,7 +65,7 @@ func TestDisorder(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines   []xline
 		perByte int
-	}{"many lines": {threads, 10}, "one line": {[]xline{backwards}, 40}} {
+	}{"many lines": {threads, 10}, "launches only": {launching, 10}, "one line": {[]xline{backwards}, 40}} {
 		data := xspace{{name: "/host:CPU", lines: c.lines}}.encode()
 		in := &countingReader{Reader: bytes.NewReader(data)}
 		b := build.New(build.Everything)
