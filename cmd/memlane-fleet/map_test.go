@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -57,6 +58,7 @@ func (i *interrupts) Read(b []byte) (int, error) {
 			i.t.Error(err)
 		}
 		<-heard
+		time.Sleep(100 * time.Millisecond) // the program hears it too, but may be scheduled later
 	}
 	return i.names.Read(b)
 }

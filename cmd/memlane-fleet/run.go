@@ -43,13 +43,13 @@ func runCommand() *cli.Command {
 				all.Add(r)
 				return nil
 			})
-			if errors.Is(err, errInterrupted) {
+			if err == nil {
+				err = writeResults(ctx, m.stores, output, all, m.by)
+			}
+			if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && context.Cause(ctx) == errInterrupted {
 				return fail(statusInterrupted, "interrupted; the same command continues from here")
 			}
 			if err != nil {
-				return err
-			}
-			if err := writeResults(ctx, m.stores, output, all, m.by); err != nil {
 				return err
 			}
 			if !c.Bool("quiet") {
