@@ -127,8 +127,11 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"), tmp)
+	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
 	b.peers.memlane = memlane
+	if b.only.MatchString("trace") { // the only work that needs it
+		b.peers.compileSimdjson(c.Context, tmp)
+	}
 	return b, nil
 }
 

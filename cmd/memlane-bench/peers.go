@@ -33,8 +33,8 @@ type peers struct {
 	versions []string          // of everything that was found, for the heading
 }
 
-// findPeers looks for the peers. It installs nothing, and compiles into a folder.
-func findPeers(ctx context.Context, python, memoryViz, folder string) peers {
+// findPeers looks for the peers but simdjson. It installs nothing.
+func findPeers(ctx context.Context, python, memoryViz string) peers {
 	p := peers{modules: map[string]string{}, memoryViz: memoryViz}
 	p.findPython(ctx, python)
 	if p.memoryViz != "" {
@@ -51,7 +51,6 @@ func findPeers(ctx context.Context, python, memoryViz, folder string) peers {
 	p.gunzip, p.grep = found("gunzip"), found("grep")
 	p.note(ctx, "", p.gunzip, "--version")
 	p.note(ctx, "", p.grep, "--version")
-	p.compileSimdjson(ctx, folder)
 	return p
 }
 

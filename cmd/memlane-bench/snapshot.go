@@ -59,13 +59,18 @@ func writeSnapshot(w io.Writer, form shape, events, stacks int, seed uint64) (tr
 		s.alive[b.addr] = b
 	}
 	s.heap = newHeap(seed, events, stacks)
-	err := form.write(w, pickletest.Dict{
-		"segments", pickletest.Stream{N: len(end.segments), Item: func(i int) any { return s.segment(end.segments[i]) }},
-		"device_traces", pickletest.List{pickletest.Stream{N: events, Item: func(int) any { return s.record() }}},
+	err := form.writeParts(w, pickletest.Stream{N: len(end.segments), Item: func(i int) any { return s.segment(end.segments[i]) }},
+		pickletest.Stream{N: events, Item: func(int) any { return s.record() }})
+	return s.truth, err
+}
+
+// writeParts writes a snapshot of one device.
+func (form shape) writeParts(w io.Writer, segments, records pickletest.Stream) error {
+	return form.write(w, pickletest.Dict{
+		"segments", segments, "device_traces", pickletest.List{records},
 		"allocator_settings", pickletest.Dict{"PYTORCH_CUDA_ALLOC_CONF", "", "expandable_segments", false},
 		"external_annotations", pickletest.List{},
 	})
-	return s.truth, err
 }
 
 // blocksOfSegment is how many blocks a segment of writeBlocks has.
@@ -81,29 +86,23 @@ func writeBlocks(w io.Writer, n, stacks int, seed uint64, shared bool) (truth, e
 		lists[i] = s.frameList(i)
 	}
 	rnd := rand.New(rand.NewPCG(seed, 6))
-	next, inUse := int64(heapBase), int64(0)
-	segments := (n + blocksOfSegment - 1) / blocksOfSegment
-	err := deep.write(w, pickletest.Dict{
-		"segments", pickletest.Stream{N: segments, Item: func(i int) any {
-			var blocks pickletest.List
-			begin := next
-			for range min(blocksOfSegment, n-i*blocksOfSegment) {
-				size, site := int64(smallest)<<rnd.IntN(classes), rnd.IntN(stacks)
-				frames := lists[site]
-				if !shared {
-					frames = s.frameList(site)
-				}
-				blocks = append(blocks, pickletest.Dict{"address", next, "size", size, "requested_size", size, "state", "active_allocated", "frames", frames})
-				next += size
+	next := int64(heapBase)
+	segments := pickletest.Stream{N: (n + blocksOfSegment - 1) / blocksOfSegment, Item: func(i int) any {
+		var blocks pickletest.List
+		begin := next
+		for range min(blocksOfSegment, n-i*blocksOfSegment) {
+			size, site := int64(smallest)<<rnd.IntN(classes), rnd.IntN(stacks)
+			frames := lists[site]
+			if !shared {
+				frames = s.frameList(site)
 			}
-			inUse += next - begin
-			return segmentOf(segment{addr: begin, size: next - begin}, next-begin, "large", blocks)
-		}},
-		"device_traces", pickletest.List{pickletest.List{}},
-		"allocator_settings", pickletest.Dict{"PYTORCH_CUDA_ALLOC_CONF", "", "expandable_segments", false},
-		"external_annotations", pickletest.List{},
-	})
-	return truth{allocations: n, frees: n, peak: inUse}, err
+			blocks = append(blocks, pickletest.Dict{"address", next, "size", size, "requested_size", size, "state", "active_allocated", "frames", frames})
+			next += size
+		}
+		return segmentOf(segment{addr: begin, size: next - begin}, next-begin, "large", blocks)
+	}}
+	err := deep.writeParts(w, segments, pickletest.Stream{})
+	return truth{allocations: n, frees: n, peak: next - heapBase}, err
 }
 
 // makeStacks makes the functions of a program and the call stacks through them.

@@ -34,13 +34,11 @@ var breaks = strings.NewReplacer("\n      ", "", "\n    ", "", "\n  ", "", "\n",
 // events events. It consists of rounds of nested Python calls. The innermost call runs operators, each with a kernel, some with an
 // allocation or a free. oneLine leaves out all line breaks, as programs do whose output is not for people.
 func writeTrace(w io.Writer, events int, seed uint64, oneLine bool) (truth, error) {
-	t := &trace{w: bufio.NewWriterSize(w, 1<<20), oneLine: oneLine, heap: newHeap(seed, events/20, 1), rnd: rand.New(rand.NewPCG(seed, 5)), now: 5_000_000_000}
-	t.write([]byte(traceHead))
+	t := newTrace(w, events/20, seed, oneLine)
 	for t.events < events {
 		t.round()
 	}
-	t.write([]byte(traceFoot))
-	return t.truth, t.w.Flush()
+	return t.end()
 }
 
 // nestedDepth is how deep the calls of writeNested are.
@@ -49,8 +47,7 @@ const nestedDepth = 10_000
 // writeNested writes a trace of n nested Python calls, in towers of nestedDepth. The innermost call of each tower runs operators that
 // allocate.
 func writeNested(w io.Writer, n int, seed uint64) (truth, error) {
-	t := &trace{w: bufio.NewWriterSize(w, 1<<20), heap: newHeap(seed, 1000, 1), rnd: rand.New(rand.NewPCG(seed, 5)), now: 5_000_000_000}
-	t.write([]byte(traceHead))
+	t := newTrace(w, 1000, seed, false)
 	for towers := max(1, n/nestedDepth); towers > 0; towers-- {
 		const operations, duration = 100, 1000
 		length := int64(2*nestedDepth + operations*duration)
@@ -66,8 +63,7 @@ func writeNested(w io.Writer, n int, seed uint64) (truth, error) {
 		}
 		t.now += length + 1000
 	}
-	t.write([]byte(traceFoot))
-	return t.truth, t.w.Flush()
+	return t.end()
 }
 
 // trace is a trace under construction.
@@ -79,6 +75,18 @@ type trace struct {
 	now     int64 // nanoseconds
 	events  int
 	buf     []byte
+}
+
+// newTrace begins a trace of a program with about steps allocations and frees.
+func newTrace(w io.Writer, steps int, seed uint64, oneLine bool) *trace {
+	t := &trace{w: bufio.NewWriterSize(w, 1<<20), oneLine: oneLine, heap: newHeap(seed, steps, 1), rnd: rand.New(rand.NewPCG(seed, 5)), now: 5_000_000_000}
+	t.write([]byte(traceHead))
+	return t
+}
+
+func (t *trace) end() (truth, error) {
+	t.write([]byte(traceFoot))
+	return t.truth, t.w.Flush()
 }
 
 func (t *trace) write(b []byte) {

@@ -47,6 +47,14 @@ func main() {
 // errInterrupted is the cause after a signal. A second signal ends the program at once.
 var errInterrupted = fail(statusInterrupted, "interrupted")
 
+// stopped returns why ctx ended if err only says that it did; otherwise err.
+func stopped(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
 // run executes the command line and returns the exit status.
 func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -70,9 +78,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-		err = cause
-	}
+	err = stopped(ctx, err)
 	fmt.Fprintln(stderr, "memlane-fleet:", text.Printable(withoutSecrets(err.Error())))
 	var status *statusError
 	if errors.As(err, &status) {

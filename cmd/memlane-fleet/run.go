@@ -46,7 +46,7 @@ func runCommand() *cli.Command {
 			if err == nil {
 				err = writeResults(ctx, m.stores, output, all, m.by)
 			}
-			if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && context.Cause(ctx) == errInterrupted {
+			if errors.Is(stopped(ctx, err), errInterrupted) {
 				return fail(statusInterrupted, "interrupted; the same command continues from here")
 			}
 			if err != nil {

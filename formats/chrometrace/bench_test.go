@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime/build"
 )
 
@@ -32,7 +32,7 @@ func BenchmarkRead(b *testing.B) {
 	packed := plain + ".gz"
 	compress(b, plain, packed)
 	peer := loadInPython(b, plain)
-	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as memlane does while the heap is large
+	memlimit.Pace() // as memlane does
 	b.Run("plain", func(b *testing.B) {
 		took := readFile(b, plain)
 		b.ReportMetric(float64(peer)/float64(took), "x-python")

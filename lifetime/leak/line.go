@@ -143,7 +143,7 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 			l.bytes, bytes = l.bytes-bytes, l.bytes
 			changes.all = append(changes.all, l)
 		}
-		changes.add(nil)
+		changes.end()
 	}
 	all.buffers, all.open = buffers.merged(cmp.Compare), open.merged(cmp.Compare)
 	all.freed = frees.merged(func(x, y freed) int {
@@ -176,8 +176,11 @@ type runs[T any] struct {
 // add adds a list.
 func (r *runs[T]) add(list []T) {
 	r.all = append(r.all, list...)
-	r.ends = append(r.ends, len(r.all))
+	r.end()
 }
+
+// end ends a list whose elements were appended to all.
+func (r *runs[T]) end() { r.ends = append(r.ends, len(r.all)) }
 
 // merged returns the elements of all lists in order, equal ones in that of their lists.
 func (r *runs[T]) merged(compare func(x, y T) int) []T {

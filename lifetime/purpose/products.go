@@ -22,9 +22,9 @@ type product struct {
 	output int64
 }
 
-// over divides the product of the sizes of input k and the output; ok is false if there is no such input or a remainder. The input has
-// rows x in elements, the output rows x out, the weight in x out, all of some bytes each: the product over the size of the weight is
-// scale = rows x rows x bytes, and over scale it is the size of the weight.
+// over returns size(input k) * size(output) / divisor; ok is false without such an input, or with a remainder. With rows x in elements in
+// the input, rows x out in the output and in x out in the weight, size(input) * size(output) = size(weight) * scale, where scale is
+// rows * rows * bytes of an element: over(k, scale) is the size of the weight, over(k, size of the weight) the scale.
 func (p *product) over(k int, divisor int64) (quotient int64, ok bool) {
 	if p.inputs[k] == 0 || p.inputs[k] > math.MaxInt64/p.output {
 		return 0, false

@@ -191,7 +191,7 @@ type reader struct {
 	t      *lifetime.Tables
 	stacks []facts
 	frames []frameFacts
-	files  map[string]frameFacts // what a function says of which no row speaks
+	files  map[string]frameFacts // what functions that rowsOf does not name say, by their file
 
 	paths   map[call]pathID    // nil: all are stacks
 	callers []pathID           // by pathID
