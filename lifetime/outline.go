@@ -55,6 +55,12 @@ type SpaceOutline struct {
 // maxRecording is the number of buffers up to which an outline keeps a whole space: 200 MB.
 const maxRecording = 2_000_000
 
+// TooLarge reports whether an outline of s does not keep it whole because of the number of its buffers.
+func (s *Space) TooLarge() bool { return s.recorded() && len(s.Buffers) > maxRecording }
+
+// recorded reports whether s has a history or an end state of all buffers.
+func (s *Space) recorded() bool { return s.Facts&(History|EndState) != 0 && s.Axis != ProgramOrder }
+
 // Outline returns the peak and the end of each space of c.
 func (c *Capture) Outline() *Outline {
 	o := &Outline{Tables: c.Tables}
@@ -96,7 +102,7 @@ func (s *Space) Outline(o *SpaceOutline) *SpaceOutline {
 			Peak: sum.Peak, PeakRequested: sum.PeakRequested, BeginBytes: s.LevelAt(s.Begin, Occupied), Live: sum.Live, Pending: sum.Pending,
 		}
 	}
-	if whole && s.Facts&(History|EndState) != 0 && s.Axis != ProgramOrder && len(s.Buffers) <= maxRecording {
+	if whole && s.recorded() && !s.TooLarge() {
 		o.Recording = s
 	}
 	o.SpaceInfo, o.Marks = s.SpaceInfo, s.Marks

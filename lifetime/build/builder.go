@@ -415,6 +415,9 @@ func (b *Builder) FinishOutline() (*lifetime.Outline, error) {
 		if log.fold != nil {
 			o.Spaces = append(o.Spaces, log.fold.outline(space))
 		} else {
+			if space.TooLarge() {
+				b.Lose(loss.ManyBuffers, 1, 0, space.ID())
+			}
 			o.Spaces = append(o.Spaces, space.Outline(nil))
 		}
 	})

@@ -498,3 +498,26 @@ func TestFreeRequests(t *testing.T) {
 		t.Errorf("requests at %v, want %v", got, want)
 	}
 }
+
+// TestManyBuffers: an outline that leaves out what buffers are for says so.
+func TestManyBuffers(t *testing.T) {
+	for _, n := range []int{2_000_000, 2_000_001} {
+		b := New(PeakAndEnd)
+		space := b.Space()
+		b.InOrder(space)
+		b.Describe(space, lifetime.SpaceInfo{Source: b.Source(lifetime.Source{}), Device: "cuda:0"})
+		for i := range n {
+			block := Block{Addr: 1, Requested: 1, Occupied: 1}
+			b.Alloc(space, int64(2*i), block)
+			b.Free(space, int64(2*i+1), block)
+		}
+		o, err := b.FinishOutline()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(o.Losses, func(l loss.Loss) bool { return l.Reason == loss.ManyBuffers && l.First == o.Spaces[0].ID() })
+		if kept := o.Spaces[0].Whole() != nil; kept == said || said != (n > 2_000_000) {
+			t.Errorf("%d buffers: kept whole: %t, losses %v", n, kept, o.Losses)
+		}
+	}
+}

@@ -52,6 +52,7 @@ const (
 	InvalidSize
 	UnknownSize
 	DeepStacks
+	ManyBuffers
 )
 
 var reasons = [...]struct {
@@ -86,6 +87,7 @@ var reasons = [...]struct {
 	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB; sums are limited to that"},
 	InvalidSize:   {"odd-size", Damage, "sizes are negative or exceed 63 bits; they count as 0 or as the maximum"},
 	DeepStacks:    {"deep-stacks", Remark, "calls nest so deep that lists of call sites have their innermost calls only; exports of the model have all"},
+	ManyBuffers:   {"many-buffers", Remark, "info and peak do not tell what more than 2 million buffers are for; peak --by category does, and tune replays them"},
 	UnknownSize:   {"unknown-size", Remark, "the device does not report the sizes of compiled programs (executables)"},
 	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
