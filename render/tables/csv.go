@@ -72,6 +72,8 @@ func cell(v reflect.Value) string {
 		return strconv.FormatInt(v.Int(), 10)
 	case reflect.Uint32, reflect.Uint64:
 		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Float32:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 32)
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
 	}
