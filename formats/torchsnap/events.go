@@ -20,6 +20,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	action := f.get(keyAction).Int()
 	if action < actAlloc || action > actAnnotate {
 		r.time(tr, f) // it counts as an event
+		tr.used = true
 		r.b.Lose(loss.UnknownAction, 1, 0, fmt.Sprintf("%.40q, %s", r.d.Str(f.get(keyAction)), r.place()))
 		return pickle.Forget
 	}
@@ -29,6 +30,7 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	}
 	t := r.time(tr, f)
 	size := r.size(f.get(keySize))
+	tr.used = tr.used || action != actSnapshot || size != 0
 	block := build.Block{Addr: addr, Requested: size, Occupied: rounded(size), Inferred: true}
 	switch action {
 	case actAlloc:

@@ -40,6 +40,7 @@ func (r *reader) finish(root pickle.Value) error {
 	for _, tr := range devices {
 		recorded = recorded || tr.events > 1
 	}
+	maps.DeleteFunc(devices, func(_ int64, tr *trace) bool { return !tr.used }) // PyTorch lists all devices of the machine
 	for _, n := range slices.Sorted(maps.Keys(devices)) {
 		r.describe(devices[n], lifetime.SpaceInfo{Device: fmt.Sprintf("cuda:%d", n)}, r.complete(top, keySegments), recorded)
 	}
@@ -139,6 +140,7 @@ func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 		tr = &trace{space: r.b.Space(), named: true}
 		devices[n] = tr
 	}
+	tr.used = true
 	return tr
 }
 

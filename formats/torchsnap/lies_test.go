@@ -37,6 +37,8 @@ func TestLies(t *testing.T) {
 		{"sound", snapshot(list{seg}, list{alloc(1), event("snapshot", 0, mib, 2)}), "cuda:0 1/1/0", losses{}},
 		{"nothing recorded", snapshot(list{seg}, empty), "cuda:0 1/0/0", losses{loss.NotAHistory: 1}},
 		{"no device", snapshot(empty), "", losses{}},
+		{"a device that the program did not use", snapshot(list{segment(1, base, mib, block(base, mib, mib, "active_allocated"))}, list{event("snapshot", 0, 0, 1)}, list{alloc(1), event("snapshot", 0, mib, 2)}), "cuda:1 1/1/0", losses{}},
+		{"a device whose memory was freed", snapshot(empty, list{alloc(1), free(2), event("snapshot", 0, 0, 3)}), "cuda:0 1/1/1", losses{}},
 
 		// Sizes.
 		{"negative sizes", snapshot(list{segment(0, base, -1, block(base, -5, -7, "active_allocated"))}, list{event("alloc", base+mib, -9, 1), event("free_completed", base+mib, -9, 2)}),

@@ -84,6 +84,7 @@ type trace struct {
 	requests bool // frees are requested before they complete
 	cut      bool // the file ends in the history
 	named    bool // its device is known
+	used     bool // the program used the device: it has a segment, or an event other than a snapshot of no bytes
 }
 
 type block struct {
