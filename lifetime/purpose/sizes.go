@@ -491,7 +491,7 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 // maxSteps bounds the search of subset.
 const maxSteps = 10000
 
-// subset returns the sizes of fewer than most candidates that sum up to total; nil if there are none.
+// subset returns sizes of which all candidates, fewer than most, sum up to total; nil if there are none.
 func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 	sizes := sortedBySize(candidates)
 	used := map[int64]bool{}
@@ -501,16 +501,16 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 		if left == 0 {
 			return true
 		}
-		if steps++; k == len(sizes) || most == 0 || steps > maxSteps {
+		if steps++; k == len(sizes) || most <= 0 || steps > maxSteps {
 			return false
 		}
-		for n := min(int64(candidates[sizes[k]]), left/sizes[k], int64(most)); n >= 0; n-- {
-			if used[sizes[k]] = n > 0; from(k+1, left-n*sizes[k], most-int(n)) {
-				return true
-			}
+		n := candidates[sizes[k]]
+		used[sizes[k]] = n <= most && int64(n) <= left/sizes[k]
+		if used[sizes[k]] && from(k+1, left-int64(n)*sizes[k], most-n) {
+			return true
 		}
 		used[sizes[k]] = false
-		return false
+		return from(k+1, left, most)
 	}
 	if !from(0, total, most) {
 		return nil
@@ -579,7 +579,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(stateSized, rest[len(rest)-states:])
 		}
 	}
-	if !a.trains && !a.optimizes() {
+	if !a.trains && !a.optimizes() && a.s.Facts&lifetime.History != 0 { // at one instant alone, a buffer may be anything
 		a.inferring(z, old)
 	}
 }
