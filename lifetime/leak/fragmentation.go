@@ -133,15 +133,17 @@ func (g *gap) finding(when string) (Finding, string) {
 
 // forced returns the bytes that were reserved although as much reserved memory was free, these reservations, and the instant
 // of the last reservation of all, 0 if there was none. Regions for small buffers do not count: large requests cannot use them.
+// The same free bytes may be too small for many requests; in one piece they would have met no more than their own size.
 func (p *Pass) forced() (bytes int64, reservations []lifetime.Level, last int64) {
 	s := p.Space
 	steps := s.ReservedLevels()
-	reserved, next, used := int64(0), 0, s.Base
+	reserved, next, used, free := int64(0), 0, s.Base, int64(0)
 	take := func(until int64) {
 		for ; next < len(steps) && steps[next].At <= until; next++ {
 			more := steps[next].Bytes - reserved
 			if more >= smallSegment && reserved-used >= more && steps[next].At > s.Begin+1 {
 				bytes = units.AddSat(bytes, more)
+				free = max(free, reserved-used)
 				reservations = append(reservations, lifetime.Level{At: steps[next].At, Bytes: more})
 			}
 			if more > 0 && steps[next].At > s.Begin+1 {
@@ -155,7 +157,7 @@ func (p *Pass) forced() (bytes int64, reservations []lifetime.Level, last int64)
 		used = level.Bytes
 		take(level.At)
 	}
-	return bytes, reservations, last
+	return min(bytes, free), reservations, last
 }
 
 // smallSegment is the minimum size of regions for large buffers in PyTorch. Those for small buffers have 2 MiB.

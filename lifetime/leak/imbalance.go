@@ -33,7 +33,7 @@ func imbalance(p *Pass) []Finding {
 	}
 	s := p.Space
 	f.Evidence = []Evidence{figure(FigAllocations, s.Allocations), figure(FigFrees, s.Frees)}
-	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("%s (%s) allocated after warm-up were never freed, most bytes by this call site; "+
+	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("%s (%s) allocated after warm-up and never freed, most bytes by this call site; "+
 		"the number does not grow as in a leak", units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)),
 		fmt.Sprintf("%s and %s in total", units.Plural(int64(s.Allocations), "allocation"), units.Plural(int64(s.Frees), "free")))
 	f.Suggestions = []string{"Record longer: a slow leak continues, a single allocation does not."}

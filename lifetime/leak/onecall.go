@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -96,8 +97,11 @@ func disjoint(lines map[int]interval) bool {
 	return true
 }
 
-// inOneCall reports whether all allocations of a site are in one module call.
+// inOneCall reports whether all allocations of a site are in one module call or one backward pass.
 func (p *Pass) inOneCall(site lifetime.SiteID) bool {
+	if p.inOneBackward(site) {
+		return true
+	}
 	if !p.anyFrame(site, isModuleCall) {
 		return false
 	}
@@ -110,4 +114,31 @@ func (p *Pass) inOneCall(site lifetime.SiteID) bool {
 		}
 	}
 	return false
+}
+
+// inOneBackward reports whether all allocations of a site are in one backward pass, which goes through the layers once.
+func (p *Pass) inOneBackward(site lifetime.SiteID) bool {
+	if p.backward == nil {
+		p.backward = p.backwardPasses()
+	}
+	buffers := p.histories.sites[site].buffers
+	first, last := buffers[0], buffers[len(buffers)-1]
+	i := sort.Search(len(p.backward), func(i int) bool { return p.backward[i].last >= last })
+	return i < len(p.backward) && p.backward[i].first <= first
+}
+
+// backwardPasses returns the runs of buffers that were allocated by backward passes.
+func (p *Pass) backwardPasses() []interval {
+	runs := []interval{}
+	for i := range p.Space.Buffers {
+		if p.Purpose(p.Space.PurposeOf(i)).Phase != lifetime.Backward {
+			continue
+		}
+		if n := len(runs); n > 0 && runs[n-1].last == i-1 {
+			runs[n-1].last = i
+		} else {
+			runs = append(runs, interval{i, i})
+		}
+	}
+	return runs
 }

@@ -3,6 +3,7 @@ package leak_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -70,6 +71,47 @@ func TestOneForwardPass(t *testing.T) {
 			if _, inferred := leak.Changes(capture, capture.Spaces[0], leak.Settings{}); inferred {
 				t.Errorf("seed %d: layers are steps", seed)
 			}
+		}
+	}
+}
+
+// TestOneBackwardPass: the gradients that one backward pass makes are not a leak, and its layers are not steps, though each layer
+// unpacks several weights. If each of many passes retains its gradients, that is a leak.
+func TestOneBackwardPass(t *testing.T) {
+	phases := map[string]lifetime.PurposeID{"linear": 1, "scratch": 1, "scale": 2, "unpack": 2, "mm": 2}
+	for _, c := range []struct{ passes, layers int }{{1, 22}, {1, 60}, {12, 1}, {12, 8}} {
+		p := newProgram(uint64(c.layers))
+		p.steps = 0
+		for range c.passes {
+			var saved []*tensor
+			for range c.layers {
+				p.free(p.alloc("scratch", 1<<19))
+				saved = append(saved, p.alloc("linear", 1<<20))
+			}
+			for _, x := range slices.Backward(saved) {
+				for k := range 7 {
+					p.free(p.alloc("scale", 1<<14), p.alloc("unpack", 1<<19))
+					if k%3 == 0 {
+						p.alloc("mm", 1<<17)
+					}
+				}
+				p.free(x)
+			}
+		}
+		capture, _ := p.run(t, nil)
+		s := capture.Spaces[0]
+		capture.Purposes = []lifetime.Purpose{{}, {Phase: lifetime.Forward}, {Phase: lifetime.Backward}}
+		s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
+		for i := range s.Buffers {
+			frame, _ := capture.FrameOf(s.Buffers[i].Site)
+			s.Purposes[i] = phases[frame.Function]
+		}
+		leaks := slices.DeleteFunc(find(t, capture, leak.Settings{}), func(f leak.Finding) bool { return !f.IsLeak() })
+		if (len(leaks) > 0) != (c.passes > 1) {
+			t.Errorf("%d passes of %d layers: %v", c.passes, c.layers, leaks)
+		}
+		if steps, _ := leak.StepsOf(capture, s); len(steps) > 0 && c.passes == 1 {
+			t.Errorf("%d layers are %d steps", c.layers, len(steps))
 		}
 	}
 }

@@ -38,6 +38,7 @@ type Pass struct {
 	// Computed when first needed.
 	leaksFound []Finding // of the rule leak
 	calls      *calls
+	backward   []interval        // runs of buffers of backward passes
 	traced     callPaths         // with one name for all traces of a tf.function
 	python     callPaths         // without native frames
 	marked     []lifetime.Mark   // marks of steps

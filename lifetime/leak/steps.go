@@ -128,17 +128,21 @@ func inLoopOf(n int, often map[int]int) (allocations int) {
 	return allocations
 }
 
-// areLayers reports whether most sites of modules with a number of allocations loop within one forward pass, over its layers. The
-// backward pass then has as many.
+// areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one pass, over its
+// layers.
 func (p *Pass) areLayers(n int) bool {
 	looping, all := 0, 0
 	for _, site := range p.histories.order {
-		if len(p.histories.sites[site].buffers) != n || !p.anyFrame(site, isModuleCall) {
+		buffers := p.histories.sites[site].buffers
+		if len(buffers) != n {
 			continue
 		}
-		all++
-		if p.inOneCall(site) {
+		switch {
+		case p.inOneCall(site):
 			looping++
+			all++
+		case p.anyFrame(site, isModuleCall) || p.Purpose(p.Space.PurposeOf(buffers[0])).Phase == lifetime.Backward:
+			all++
 		}
 	}
 	return 2*looping > all
