@@ -20,6 +20,12 @@ func TestOlder(t *testing.T) {
 	}
 }
 
+// TestMoved: a model is moved to the device with its gradients and buffers, with a history and without.
+func TestMoved(t *testing.T) {
+	checkAddresses(t, "older/moved", lifetime.EndOpen)
+	checkAddresses(t, "older/state_moved", lifetime.BeginUnseen)
+}
+
 // TestCompiled: what a compiled model keeps for a backward pass that is not recorded, though nearly all that it allocated was for the
 // compiler, which frees it. The functions of torch.compile that run it are no modules.
 func TestCompiled(t *testing.T) {

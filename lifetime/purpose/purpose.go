@@ -98,20 +98,20 @@ type analysis struct {
 	sizes   *sizes  // nil in the first pass
 	isTorch bool
 
-	candidates    []int                     // from before the window, or allocated by a part of the program that tells no category
-	firstBackward int64                     // of a compiled program: first allocation of its backward part
-	convertedOnce map[int64]bool            // see converted; nil = not computed
-	counted       bool                      // manyKept is known
-	hopperKnown   bool                      // ofHopper is known
-	ofHopper      int                       // buffers that may be workspaces on Hopper, by their size
-	manyKept      bool                      // the last pass keeps much of what it allocates
-	failed        []failure                 // when memory ran out
-	growing       map[lifetime.SiteID]bool  // see grows; nil = not computed
-	inPasses      map[lifetime.SiteID]bool  // sites that allocate after the first pass began; nil = not computed
-	feeds         []bool                    // by span: see feedsNext; nil = not computed
-	leaves        []int32                   // by span: see leavesSeveral; nil = not computed
-	freedNext     []int32                   // by span: see handsOn; nil = not computed
-	firstConverts map[lifetime.FrameID]bool // the frames of Module._apply that convert parameters
+	candidates    []int                                  // from before the window, or allocated by a part of the program that tells no category
+	firstBackward int64                                  // of a compiled program: first allocation of its backward part
+	convertedOnce map[int64]bool                         // see converted; nil = not computed
+	counted       bool                                   // manyKept is known
+	hopperKnown   bool                                   // ofHopper is known
+	ofHopper      int                                    // buffers that may be workspaces on Hopper, by their size
+	manyKept      bool                                   // the last pass keeps much of what it allocates
+	failed        []failure                              // when memory ran out
+	growing       map[lifetime.SiteID]bool               // see grows; nil = not computed
+	inPasses      map[lifetime.SiteID]bool               // sites that allocate after the first pass began; nil = not computed
+	feeds         []bool                                 // by span: see feedsNext; nil = not computed
+	leaves        []int32                                // by span: see leavesSeveral; nil = not computed
+	freedNext     []int32                                // by span: see handsOn; nil = not computed
+	converts      map[lifetime.FrameID]lifetime.Category // by frame of Module._apply; nil = not computed
 }
 
 // place is what a site says. There are few, so that each is read once.

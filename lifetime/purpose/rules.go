@@ -164,7 +164,11 @@ var groups = []group{
 			})},
 		{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
 			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
-				return v.f.within == inSetup && v.f.flags&converting != 0 && !v.convertsBuffers(v.f.converts)
+				return v.f.within == inSetup && v.f.flags&converting != 0 && v.convertedBy(v.f.converts) == lifetime.ModelParameter
+			})},
+		{"converted_gradient", lifetime.FromFrames, 0.9, "Module._apply converts the gradient of a parameter right after it, in a line of its own", "torch/nn/modules/module.py, Module._apply",
+			is(lifetime.Gradient, lifetime.OtherPhase, func(v *view) bool {
+				return v.f.within == inSetup && v.f.flags&converting != 0 && v.convertedBy(v.f.converts) == lifetime.Gradient
 			})},
 		{"converted_buffer", lifetime.FromFrames, 0.95, "Module._apply converts buffers in a later line than parameters", "torch/nn/modules/module.py, Module._apply",
 			is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&converting != 0 })},
@@ -515,30 +519,56 @@ func (v *view) leftByBackward() bool {
 	return v.leftAtEnd() || v.freed != nil && v.freed.flags&clearsGrads != 0 || v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
 }
 
-// convertsBuffers reports whether a line of Module._apply converts buffers: there is an earlier line that converts.
-func (a *analysis) convertsBuffers(line lifetime.FrameID) bool {
-	if a.firstConverts == nil {
-		a.firstConverts = a.linesOfParameters()
+// convertedBy returns what a line of Module._apply converts.
+func (a *analysis) convertedBy(line lifetime.FrameID) lifetime.Category {
+	if a.converts == nil {
+		a.converts = a.linesOfApply()
 	}
-	return !a.firstConverts[line]
+	return a.converts[line]
 }
 
-// linesOfParameters returns the first line of each file of Module._apply that converts tensors.
-func (a *analysis) linesOfParameters() map[lifetime.FrameID]bool {
+// linesOfApply returns what the lines of Module._apply convert: the first one parameters, then one their gradients, each right after its
+// parameter, then one buffers.
+func (a *analysis) linesOfApply() map[lifetime.FrameID]lifetime.Category {
 	first := map[string]lifetime.FrameID{}
-	for i := range a.s.Buffers {
-		f := a.at(&a.s.Buffers[i])
-		if f.flags&converting == 0 {
-			continue
-		}
+	a.eachConverted(func(f *facts, _ int64) {
 		l := &a.t.Frames[f.converts]
 		if old, ok := first[l.File]; !ok || a.t.Frames[old].Line > l.Line {
 			first[l.File] = f.converts
 		}
-	}
-	lines := map[lifetime.FrameID]bool{}
+	})
+	lines := map[lifetime.FrameID]lifetime.Category{}
 	for _, line := range first {
-		lines[line] = true
+		lines[line] = lifetime.ModelParameter
+	}
+	all, after := map[lifetime.FrameID]int{}, map[lifetime.FrameID]int{} // after a parameter of the same size
+	parameter := int64(-1)                                               // size of the tensor before, if it is a parameter
+	a.eachConverted(func(f *facts, size int64) {
+		all[f.converts]++
+		if size == parameter {
+			after[f.converts]++
+		}
+		if parameter = -1; lines[f.converts] == lifetime.ModelParameter {
+			parameter = size
+		}
+	})
+	for line, n := range all {
+		switch {
+		case lines[line] == lifetime.ModelParameter:
+		case after[line]*10 >= n*9:
+			lines[line] = lifetime.Gradient
+		default:
+			lines[line] = lifetime.ModelBuffer
+		}
 	}
 	return lines
+}
+
+// eachConverted calls take with the tensors that Module._apply converts, in order of time or, at one time, of their addresses.
+func (a *analysis) eachConverted(take func(f *facts, size int64)) {
+	for i := range a.s.Buffers {
+		if f := a.at(&a.s.Buffers[i]); f.flags&converting != 0 {
+			take(f, a.s.Buffers[i].Requested)
+		}
+	}
 }
