@@ -45,7 +45,7 @@ func (p *Pass) replayed(f *Finding, at int64) (parts []string) {
 	if better {
 		conf := cmp.Or(best.Settings.String(), `""`)
 		f.add(textFigure(FigReplayedConf, conf), figure(FigReplayed, best.PeakReserved), figure(FigReplayedExact, certain(&best)))
-		parts, advice = []string{gives("other settings", &own, &best)}, fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s.", conf)
+		parts, advice = []string{f.gives("other settings", &own, &best)}, fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s.", conf)
 		if !own.OOM {
 			advice = fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s to save %s.", conf, units.Bytes(own.PeakReserved-best.High))
 		}
@@ -91,8 +91,8 @@ func certain(o *replay.Outcome) int {
 	return 0
 }
 
-// gives says what a change gives, compared with the recorded outcome.
-func gives(change string, own, other *replay.Outcome) string {
+// gives says what a change gives, compared with the recorded outcome, if that is not what the finding is about.
+func (f *Finding) gives(change string, own, other *replay.Outcome) string {
 	how := "replayed exactly"
 	switch {
 	case other.Low < other.High:
@@ -103,7 +103,11 @@ func gives(change string, own, other *replay.Outcome) string {
 	if own.OOM {
 		return fmt.Sprintf("with %s it fits, %s", change, how)
 	}
-	return fmt.Sprintf("with %s %s suffice, %s", change, units.Bytes(other.PeakReserved), how)
+	least := units.Bytes(other.PeakReserved)
+	if float64(own.PeakReserved) != f.Value(FigReserved) {
+		least += " instead of " + units.Bytes(own.PeakReserved)
+	}
+	return fmt.Sprintf("with %s %s suffice, %s", change, least, how)
 }
 
 // pinned is a place and what its buffers pin at one instant.
@@ -171,7 +175,7 @@ func (p *Pass) apart(f *Finding, h *replay.History, d replay.Device, own *replay
 	if least.OOM || !own.OOM && float64(least.High) > (1-leastApart)*float64(own.PeakReserved) {
 		return []string{fmt.Sprintf("%s is next to %s of holes", name, units.Bytes(best.holes))}, ""
 	}
-	return []string{gives(name+" in its own pool", own, &least)}, fmt.Sprintf("Allocate %s in a pool of its own: torch.cuda.use_mem_pool.", name)
+	return []string{f.gives(name+" in its own pool", own, &least)}, fmt.Sprintf("Allocate %s in a pool of its own: torch.cuda.use_mem_pool.", name)
 }
 
 // allOf returns the buffers of some sites.
