@@ -122,6 +122,9 @@ func (p *Pass) inOneBackward(site lifetime.SiteID) bool {
 		p.backward = p.backwardPasses()
 	}
 	buffers := p.histories.sites[site].buffers
+	if len(buffers) == 0 { // all are older than the recording
+		return false
+	}
 	first, last := buffers[0], buffers[len(buffers)-1]
 	i := sort.Search(len(p.backward), func(i int) bool { return p.backward[i].last >= last })
 	return i < len(p.backward) && p.backward[i].first <= first
