@@ -124,3 +124,30 @@ func TestOneReason(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsOfDevices: what is advised exists for the device.
+func TestToolsOfDevices(t *testing.T) {
+	const elsewhere = " out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 29.50 GiB of which 1.00 GiB is free. " +
+		"Of the allocated memory 20.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated."
+	for text, want := range map[string][]string{
+		"CUDA" + elsewhere: {"nvidia-smi", "torch.cuda.memory._record_memory_history()"},
+		"HIP" + elsewhere:  {"rocm-smi", "torch.cuda.memory._record_memory_history()"},
+		"XPU" + elsewhere:  {"xpu-smi", "torch.xpu.memory._record_memory_history()"},
+		"NPU" + elsewhere:  {"npu-smi", "torch.npu.memory._record_memory_history()"},
+		"MPS backend out of memory (MPS allocated: 6.04 GB, other allocations: 1.04 GB, max allowed: 6.77 GB). Tried to allocate 459.07 MB on private pool.": {
+			"watermark", "torch.mps.current_allocated_memory()"},
+	} {
+		answer, stderr, status := memlane("RuntimeError: "+text+"\n", "oom", "--quiet", "-")
+		if status != statusOK {
+			t.Errorf("status %d: %s", status, stderr)
+		}
+		for _, name := range want {
+			if !strings.Contains(answer, name) {
+				t.Errorf("no %s: %s", name, answer)
+			}
+		}
+		if want[0] != "nvidia-smi" && strings.Contains(answer, "nvidia-smi") || want[0] == "watermark" && strings.Contains(answer, "a recording") {
+			t.Errorf("tools of another device: %s", answer)
+		}
+	}
+}

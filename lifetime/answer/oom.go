@@ -76,7 +76,8 @@ type Failure struct {
 
 // setReason sets the reason, its words and its advice.
 func (f *Failure) setReason(r leak.Reason, confidence float64) {
-	f.Reason, f.Confidence, f.Why, f.Advice = string(r), confidence, r.Words(), r.Advice(f.Source)
+	f.Reason, f.Confidence, f.Why = string(r), confidence, r.Words()
+	f.Advice = strings.ReplaceAll(r.Advice(f.Source), "nvidia-smi", f.platform().monitor)
 }
 
 // Holder is the memory that one call site or operation held.
@@ -408,7 +409,27 @@ func nextStep(f *Failure, recorded bool) string {
 	case f.Source == lifetime.FromHost:
 		return "memlane reads accelerator memory; use memray or tracemalloc for host memory"
 	}
-	return "torch.cuda.memory._record_memory_history(), _dump_snapshot(FILE) when it fails, then memlane oom FILE"
+	module := f.platform().module
+	if module == "" {
+		return "PyTorch does not record this memory: print torch.mps.current_allocated_memory() between the parts of a step"
+	}
+	return fmt.Sprintf("torch.%s.memory._record_memory_history(), _dump_snapshot(FILE) when it fails, then memlane oom FILE", module)
+}
+
+// platform is what PyTorch and the maker of a device call their tools.
+type platform struct {
+	module  string // in torch, that records memory; "" if none does
+	monitor string // shows who uses the device
+}
+
+// platforms are those of the devices whose tools are not CUDA's, by the device's name without its number.
+var platforms = map[string]platform{
+	"hip": {"cuda", "rocm-smi"}, "xpu": {"xpu", "xpu-smi"}, "npu": {"npu", "npu-smi"}, "mps": {"", "Activity Monitor"},
+}
+
+func (f *Failure) platform() platform {
+	device, _, _ := strings.Cut(f.Device, ":")
+	return cmp.Or(platforms[device], platform{"cuda", "nvidia-smi"})
 }
 
 // Largest returns the names and bytes of the largest holders, for one line of text.

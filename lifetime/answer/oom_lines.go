@@ -116,7 +116,10 @@ func (f *Failure) there() string {
 
 // holding describes who held the memory.
 func (f *Failure) holding() string {
-	if len(f.Holders) == 0 {
+	switch {
+	case len(f.Holders) == 0 && f.platform().module == "":
+		return "the text does not say"
+	case len(f.Holders) == 0:
 		return "the text does not say; a recording does"
 	}
 	if f.BySize != "" {
