@@ -527,8 +527,8 @@ func (a *analysis) convertedBy(line lifetime.FrameID) lifetime.Category {
 	return a.converts[line]
 }
 
-// linesOfApply returns what the lines of Module._apply convert: the first one parameters, then one their gradients, each right after its
-// parameter, then one buffers.
+// linesOfApply returns what the lines of Module._apply convert. The first converts parameters, a later one their gradients, each right
+// after its parameter, and the last one buffers.
 func (a *analysis) linesOfApply() map[lifetime.FrameID]lifetime.Category {
 	first := map[string]lifetime.FrameID{}
 	a.eachConverted(func(f *facts, _ int64) {
