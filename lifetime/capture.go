@@ -161,6 +161,8 @@ type Space struct {
 	// Reports are the reports of the allocator in file order. Readers record them
 	// instead of buffers if the Builder keeps build.Reports.
 	Reports chunked.List[AllocatorEvent]
+
+	Ungrouped *Space // the space with its call sites, if it is one of GroupBy; else nil
 }
 
 // Axis is the unit of Begin and End.

@@ -74,7 +74,7 @@ func (c *Capture) groupsBy(by By) *groups {
 
 func (g *groups) space(s *Space) *Space {
 	grouped := *s
-	grouped.Buffers = slices.Clone(s.Buffers)
+	grouped.Buffers, grouped.Ungrouped = slices.Clone(s.Buffers), s
 	known := map[groupKey]SiteID{}
 	var pool func(buffer int) PoolID
 	if g.by == ByPool || g.by == ByStream {

@@ -30,7 +30,7 @@ var programs = map[string]func(){"memlane": main}
 // snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"
 
-// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS and $REPLAY.
+// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS, $REPLAY and $MEANING.
 func TestScripts(t *testing.T) {
 	dir, err := filepath.Abs(snapshots)
 	if err != nil {
@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SNAPSHOTS", dir)
 			e.Setenv("REPLAY", filepath.Join(filepath.Dir(dir), "replay"))
+			e.Setenv("MEANING", filepath.Join(filepath.Dir(dir), "meaning"))
 			return nil
 		},
 		Condition: shellThere,

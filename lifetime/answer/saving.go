@@ -34,6 +34,9 @@ func (r *Saving) String() string {
 // savingsOf returns what would lower the peak of a space, most first. It needs categories.
 func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 	all := []Saving{}
+	if s != nil {
+		s = cmp.Or(s.Ungrouped, s)
+	}
 	if s == nil || s.Purposes == nil || s.Axis == lifetime.ProgramOrder {
 		return all
 	}
@@ -180,7 +183,7 @@ func (r *savings) chunk() {
 	}
 	before := len(r.all)
 	place := r.t.PlaceOf(best.site).String()
-	r.add("chunk", "compute "+place+" in "+units.Count(chunks)+" chunks", func(i int) (int64, bool) {
+	r.add("chunk", "compute in "+units.Count(chunks)+" chunks what "+place+" allocates", func(i int) (int64, bool) {
 		b := &r.s.Buffers[i]
 		return b.Size / chunks, b.Site == best.site && b.Size == best.size
 	})

@@ -2,6 +2,7 @@ package answer_test
 
 import (
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -31,6 +32,7 @@ func TestSavings(t *testing.T) {
 			if len(savings) > 5 {
 				t.Errorf("%s: %d changes", file, len(savings))
 			}
+			sameForGroups(t, c, s, savings)
 			for _, saving := range savings {
 				found[saving.Action]++
 				if saving.SavesBytes+saving.PeakBytes != peak.Bytes || saving.SavesBytes > last || float64(saving.SavesBytes) < 0.05*float64(peak.Bytes) {
@@ -47,6 +49,21 @@ func TestSavings(t *testing.T) {
 	for _, action := range []string{"checkpoint", "offload", "cache", "zero_grad"} {
 		if found[action] == 0 {
 			t.Errorf("no capture has %s; found %v", action, found)
+		}
+	}
+}
+
+// sameForGroups checks that what is advised does not depend on what the memory is summed up by.
+func sameForGroups(t *testing.T, c *lifetime.Capture, s *lifetime.Space, savings []answer.Saving) {
+	t.Helper()
+	for _, by := range []lifetime.By{lifetime.ByFunction, lifetime.ByLayer, lifetime.ByPhase} {
+		grouped, err := c.GroupBy(by)
+		if err != nil { // no buffer has a group
+			continue
+		}
+		g := grouped.Spaces[slices.Index(c.Spaces, s)]
+		if got := answer.PeakOf(&grouped.Tables, g, g.Peak(lifetime.Occupied).At).Savings; !reflect.DeepEqual(got, savings) {
+			t.Errorf("%s by %s: %+v, want %+v", c.Name(), by, got, savings)
 		}
 	}
 }
