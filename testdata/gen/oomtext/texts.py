@@ -4,7 +4,8 @@ the programs that print them, with figures that are made up here. The truth is w
 Format strings: c10/cuda/CUDACachingAllocator.cpp, c10/cuda/CUDAMallocAsyncAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp,
 aten/src/ATen/mps/MPSAllocator.mm of github.com/pytorch/pytorch; NPUCachingAllocator.cpp of github.com/Ascend/pytorch;
 src/include/alloc.h of github.com/NVIDIA/nccl; xla/stream_executor/integrations/tf_allocator_adapter.cc and
-xla/service/buffer_assignment.cc of github.com/openxla/xla.
+xla/service/buffer_assignment.cc of github.com/openxla/xla; tensorflow/core/common_runtime/gpu/gpu_cudamallocasync_allocator.cc of
+github.com/tensorflow/tensorflow.
 """
 import json, os
 
@@ -196,6 +197,13 @@ Program hbm requirement 17.10G:
     driver = "\n".join(f"2019-07-21 23:26:35.0{i}0216: E tensorflow/stream_executor/cuda/cuda_driver.cc:828] failed to allocate {n / M:.2f}M ({n} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
                        for i, n in enumerate([167444480, 150700032, 135630080, 122067200]))
     log.add(driver, device="gpu", requested=[167444480, 0], reason="not_granted", requester="enlarge the pool", times=4)
+    sizes = {512: 8, 1 * M: 24, 32 * M: 12}
+    live, reserved = sum(size * n for size, n in sizes.items()), 512 * M
+    pool = ["70] Histogram of current allocation: (allocation_size_in_bytes, nb_allocation_of_that_sizes), ...;"] + [f"73] {size}, {n}" for size, n in sizes.items()]
+    pool += [f"103] CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: {reserved}", f"105] CU_MEMPOOL_ATTR_USED_MEM_CURRENT: {live}",
+             f"106] CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: {reserved}", f"108] CU_MEMPOOL_ATTR_USED_MEM_HIGH: {live}"]
+    log.add("\n".join(f"E0412 09:12:31.00000{i} 4021 gpu_cudamallocasync_allocator.cc:{line}" for i, line in enumerate(pool)),
+            device="gpu", live=[live, 0], reserved=[reserved, 0], unallocated=[reserved - live, 0], reason="unknown", requester=None)
     log.write("xla")
 
 
