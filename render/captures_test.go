@@ -270,3 +270,20 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("%d lines for %d stacks", n, len(names))
 	}
 }
+
+// TestIDs: the memory IDs of a source differ, so that every output can tell them apart.
+func TestIDs(t *testing.T) {
+	type key struct {
+		source int
+		id     string
+	}
+	ofCaptures(t, func(t *testing.T, c *lifetime.Capture) {
+		seen := map[key]bool{}
+		for _, s := range c.Spaces {
+			if seen[key{s.Source, s.ID()}] {
+				t.Errorf("two memory IDs are %s", s.ID())
+			}
+			seen[key{s.Source, s.ID()}] = true
+		}
+	})
+}

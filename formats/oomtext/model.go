@@ -38,7 +38,7 @@ func (r *reader) model(source int) {
 	var owners []owner
 	for _, f := range r.failures {
 		f.First = r.first > 0 && f.writer.rank == r.first-1
-		o := owner{f.writer.name, f.device, f.memory, f.allocator, "", ""}
+		o := owner{f.writer.name, cmp.Or(f.device, "gpu"), f.memory, f.allocator, "", ""}
 		if f.program {
 			o.module = f.module
 			if len(spaces[o]) > 0 && !f.sameProgram(spaces[o][0]) {
@@ -71,7 +71,7 @@ type modeller struct {
 }
 
 func (m *modeller) describe(source int, o owner) {
-	info := lifetime.SpaceInfo{Source: source, Process: o.process, Device: cmp.Or(o.device, "gpu"), Memory: o.memory, Allocator: o.allocator,
+	info := lifetime.SpaceInfo{Source: source, Process: o.process, Device: o.device, Memory: o.memory, Allocator: o.allocator,
 		Module: strings.TrimSpace(o.module + " " + o.program), Axis: lifetime.Event, End: int64(len(m.failures))}
 	if m.failures[0].program {
 		info.Axis = lifetime.ProgramOrder
