@@ -254,3 +254,13 @@ func TestFragmentationOverTime(t *testing.T) {
 		}
 	}
 }
+
+// TestForcedOnce: the same holes are too small for many requests, but in one piece they would have met no more than their own size.
+func TestForcedOnce(t *testing.T) {
+	c := fragments{regions: [][]int{{30, 1, 30, 1, 30, 1}}, forced: []int{40, 40, 40, 40}}.capture(t)
+	found := find(t, c, leak.Settings{})
+	i := slices.IndexFunc(found, func(f leak.Finding) bool { return f.Rule == "fragmentation" })
+	if i < 0 || int64(found[i].Value(leak.FigForced)) != 90*mib {
+		t.Errorf("%v, want %d forced bytes", found, 90*mib)
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // TestOlder: what buffers from before the recording are. A program stopped recording and began again, so that the allocator still knows
@@ -74,4 +76,41 @@ func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Cap
 		t.Errorf("%s: %d buffers, want %d", name, found, len(truth))
 	}
 	return c
+}
+
+// TestOneInstant: what is alive when a snapshot without history is taken may be anything, though a backward pass has run.
+func TestOneInstant(t *testing.T) {
+	b := build.New(build.Everything)
+	space := b.Space()
+	b.NoHistory(space)
+	b.Describe(space, lifetime.SpaceInfo{Source: b.Source(lifetime.Source{Format: "torch-snapshot"}), Device: "cuda:0", Facts: lifetime.EndState})
+	var frames []lifetime.FrameID
+	for _, function := range []string{"at::cuda::getNewWorkspace()", "at::_ops::mm::redispatch(c10::DispatchKeySet, at::Tensor const&, at::Tensor const&)",
+		"torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"} {
+		frames = append(frames, b.Frame(lifetime.Frame{Function: function, Kind: lifetime.KindOfFrame(function, "")}))
+	}
+	site := b.Site(lifetime.Site{Stack: b.Stack(frames)})
+	b.Live(space, build.Block{Addr: 1 << 40, Requested: 8519680, Occupied: 8519680, Site: site})
+	for i := range 40 {
+		size := int64(1+i%4) << 20
+		b.Live(space, build.Block{Addr: 1<<41 + uint64(i)<<23, Requested: size, Occupied: size})
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	purpose.NewJudge(&c.Tables).Add(c.Spaces[0])
+	workspaces := 0
+	for i := range c.Spaces[0].Buffers {
+		switch p := c.Purpose(c.Spaces[0].PurposeOf(i)); p.Category {
+		case lifetime.Workspace:
+			workspaces++
+		case lifetime.UnknownCategory:
+		default:
+			t.Fatalf("a buffer is %s by %s", p.Category, p.Rule)
+		}
+	}
+	if workspaces != 1 {
+		t.Errorf("%d workspaces", workspaces)
+	}
 }
