@@ -34,12 +34,10 @@ func (r *Saving) String() string {
 // savingsOf returns what would lower the peak of a space, most first. It needs categories.
 func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 	all := []Saving{}
-	if s != nil {
-		s = cmp.Or(s.Ungrouped, s)
-	}
 	if s == nil || s.Purposes == nil || s.Axis == lifetime.ProgramOrder {
 		return all
 	}
+	s = cmp.Or(s.Ungrouped, s)
 	peak := s.Peak(lifetime.Occupied)
 	r := savings{t: t, s: s, peak: peak, live: s.LiveAt(peak.At)}
 	if !r.trains() {

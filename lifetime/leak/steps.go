@@ -137,12 +137,11 @@ func (p *Pass) areLayers(n int) bool {
 		if len(buffers) != n {
 			continue
 		}
-		switch {
-		case p.inOneCall(site):
-			looping++
+		if p.anyFrame(site, isModuleCall) || p.Purpose(p.Space.PurposeOf(buffers[0])).Phase == lifetime.Backward {
 			all++
-		case p.anyFrame(site, isModuleCall) || p.Purpose(p.Space.PurposeOf(buffers[0])).Phase == lifetime.Backward:
-			all++
+			if p.inOneCall(site) {
+				looping++
+			}
 		}
 	}
 	return 2*looping > all

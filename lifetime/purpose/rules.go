@@ -163,15 +163,11 @@ var groups = []group{
 				return !v.hasLines() && v.f.within == inSetup && v.f.flags&converting != 0
 			})},
 		{"converted_parameter", lifetime.FromFrames, 0.97, "Module._apply converts parameters first, in a line of their own", "torch/nn/modules/module.py, Module._apply",
-			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool {
-				return v.f.within == inSetup && v.f.flags&converting != 0 && v.convertedBy(v.f.converts) == lifetime.ModelParameter
-			})},
+			is(lifetime.ModelParameter, lifetime.OtherPhase, func(v *view) bool { return v.isConverted(lifetime.ModelParameter) })},
 		{"converted_gradient", lifetime.FromFrames, 0.9, "Module._apply converts the gradient of a parameter right after it, in a line of its own", "torch/nn/modules/module.py, Module._apply",
-			is(lifetime.Gradient, lifetime.OtherPhase, func(v *view) bool {
-				return v.f.within == inSetup && v.f.flags&converting != 0 && v.convertedBy(v.f.converts) == lifetime.Gradient
-			})},
+			is(lifetime.Gradient, lifetime.OtherPhase, func(v *view) bool { return v.isConverted(lifetime.Gradient) })},
 		{"converted_buffer", lifetime.FromFrames, 0.95, "Module._apply converts buffers in a later line than parameters", "torch/nn/modules/module.py, Module._apply",
-			is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&converting != 0 })},
+			is(lifetime.ModelBuffer, lifetime.OtherPhase, func(v *view) bool { return v.isConverted(lifetime.ModelBuffer) })},
 		{"initialized", lifetime.FromFrames, 0.9, "an initializer works on a parameter that exists", "torch/nn/init.py",
 			is(lifetime.TemporaryData, lifetime.OtherPhase, func(v *view) bool { return v.f.within == inSetup && v.f.flags&initializes != 0 && !v.long })},
 		{"compiling", lifetime.FromFrames, 0.95, "torch.compile allocates it while it compiles: constants, benchmarks, examples", "torch/_dynamo/convert_frame.py",
@@ -519,12 +515,15 @@ func (v *view) leftByBackward() bool {
 	return v.leftAtEnd() || v.freed != nil && v.freed.flags&clearsGrads != 0 || v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
 }
 
-// convertedBy returns what a line of Module._apply converts.
-func (a *analysis) convertedBy(line lifetime.FrameID) lifetime.Category {
-	if a.converts == nil {
-		a.converts = a.linesOfApply()
+// isConverted reports whether Module._apply converts the buffer, in a line for tensors of a category.
+func (v *view) isConverted(c lifetime.Category) bool {
+	if v.f.within != inSetup || v.f.flags&converting == 0 {
+		return false
 	}
-	return a.converts[line]
+	if v.converts == nil {
+		v.converts = v.linesOfApply()
+	}
+	return v.converts[v.f.converts] == c
 }
 
 // linesOfApply returns what the lines of Module._apply convert. The first converts parameters, a later one their gradients, each right

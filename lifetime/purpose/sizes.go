@@ -504,12 +504,14 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 		if steps++; k == len(sizes) || most <= 0 || steps > maxSteps {
 			return false
 		}
-		n := candidates[sizes[k]]
-		used[sizes[k]] = n <= most && int64(n) <= left/sizes[k]
-		if used[sizes[k]] && from(k+1, left-int64(n)*sizes[k], most-n) {
-			return true
+		size, n := sizes[k], candidates[sizes[k]]
+		if n <= most && int64(n) <= left/size {
+			used[size] = true
+			if from(k+1, left-int64(n)*size, most-n) {
+				return true
+			}
+			delete(used, size)
 		}
-		used[sizes[k]] = false
 		return from(k+1, left, most)
 	}
 	if !from(0, total, most) {
