@@ -70,6 +70,7 @@ var allowed = []struct {
 	{"lifetime/purpose", []string{"lifetime", "lifetime/internal/", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "internal/chunked", "internal/units"}, false},
+	{"internal/atomicfile", nil, true},
 	{"internal/chunked", nil, false},
 	{"internal/units", nil, true},
 	{"internal/shorten", nil, false},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/memlane/memlane/internal/atomicfile"
 )
 
 // input is a file to measure with. Equal fields make equal bytes.
@@ -70,21 +72,12 @@ func inputOf(args []string) (in input, err error) {
 	return in, nil
 }
 
-// write makes the input. Until the file is complete it has a temporary name.
-func (in input) write(file string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".part*")
-	if err != nil {
+// write makes the input. The file is not there until it is complete.
+func (in input) write(ctx context.Context, file string) error {
+	return atomicfile.Write(ctx, []string{file}, func(w io.Writer, _ int) error {
+		_, err := kinds[in.kind].write(w, in)
 		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err := kinds[in.kind].write(f, in); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	})
 }
 
 // makeInput makes an input unless it exists, and returns its file. It does so in a subprocess, because the kernel counts the peak

@@ -61,7 +61,7 @@ func newApp() *cli.App {
 				if err != nil {
 					return err
 				}
-				return in.write(c.Args().First())
+				return in.write(c.Context, c.Args().First())
 			}},
 			{Name: "limit", Hidden: true, Action: func(c *cli.Context) error { return limit(c.Args().Get(0), c.Args().Get(1)) }},
 		},

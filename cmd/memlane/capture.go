@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -231,7 +232,7 @@ func watch(c *cli.Context, limit *memlimit.Limit) *memlimit.Limit {
 		ending.Lock()
 		defer ending.Unlock()
 		if c.Context.Err() == nil {
-			discardUnfinished()
+			atomicfile.Abandon()
 			os.Exit(printError(c.App.ErrWriter, inputError(err)))
 		}
 	})

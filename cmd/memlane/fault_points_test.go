@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/atomicfile"
 )
 
 // fewestPoints is how many operations TestFaultPoints made fail when it was written. A lower
@@ -46,7 +47,7 @@ func TestCommandLines(t *testing.T) {
 // it was and nothing else. It may also succeed in another way, with the whole output.
 func TestFaultPoints(t *testing.T) {
 	_, written := commandLines(t)
-	t.Cleanup(func() { inject = nil })
+	t.Cleanup(func() { atomicfile.Inject = nil })
 	points := map[string]int{}
 	for name, prepare := range map[string]func(file string) error{
 		"a new file":       func(string) error { return nil },
@@ -72,14 +73,14 @@ func TestFaultPoints(t *testing.T) {
 					}
 				}
 				before = contentsOf(t)
-				inject = func(operation string) error {
+				atomicfile.Inject = func(operation string) error {
 					if visited = append(visited, operation); len(visited) == fails {
 						return &os.PathError{Op: operation, Path: "hidden", Err: syscall.EIO}
 					}
 					return nil
 				}
 				_, stderr, status = memlane("", append(strings.Fields(args), "--quiet")...)
-				inject = nil
+				atomicfile.Inject = nil
 				return visited, before, contentsOf(t), stderr, status
 			}
 			all, _, whole, stderr, status := run(0)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -37,15 +37,6 @@ func (o *output) Write(b []byte) (n int, err error) {
 	}
 	o.err = cmp.Or(o.err, err)
 	return n, err
-}
-
-// writeError returns the error of a command that could not write to the output called
-// name.
-func writeError(name string, err error) error {
-	if isSignal(err) {
-		return err
-	}
-	return outputError(fmt.Errorf("%s: %w", name, withoutPath(err)))
 }
 
 // brokenPipe reports whether a write failed because the reader closed the pipe.
@@ -146,49 +137,17 @@ func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 	return writeFiles(c.Context, []string{c.String("output")}, func(w io.Writer, _ int) error { return write(w) })
 }
 
-// writeFiles calls write for each file, with its index. The files get their names when
-// all are complete: half a series next to an older one would look complete.
-func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i int) error) (err error) {
-	var done []*unfinishedFile
-	defer func() {
-		for _, d := range done {
-			d.discard() // does nothing after publish
-		}
-	}()
-	for i, file := range files {
-		d, err := createUnfinished(file)
-		if err != nil {
-			return writeError("-o "+file, err)
-		}
-		done = append(done, d)
-		out := &output{to: d, stop: func() error { return context.Cause(ctx) }}
-		err = write(out, i)
-		if failed := cmp.Or(out.err, d.complete()); failed != nil {
-			return writeError("-o "+file, failed)
-		}
-		if err != nil {
-			return err
-		}
+// writeFiles calls write for each file, with its index. The files get their names when all are complete.
+func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i int) error) error {
+	err := atomicfile.Write(ctx, files, write)
+	e, ok := errors.AsType[*atomicfile.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Folder != "":
+		return outputError(fmt.Errorf("-o %w; give -o a file in an existing folder with write permission", e))
 	}
-	if d, err := publish(done); err != nil {
-		return writeError("-o "+d.file, err)
-	}
-	return nil
-}
-
-// withoutPath removes the operation and the file name from an error. The message already
-// has the name, or the file is a temporary one that the user does not know.
-func withoutPath(err error) error {
-	if n, ok := errors.AsType[*net.OpError](err); ok {
-		return n.Err
-	}
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		return p.Err
-	}
-	if l, ok := errors.AsType[*os.LinkError](err); ok {
-		return l.Err
-	}
-	return err
+	return outputError(fmt.Errorf("-o %w", e))
 }
 
 // terminalOf returns the terminal that w writes to, or nil.

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/text"
@@ -115,7 +116,9 @@ func runIn(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args 
 		if brokenPipe(out.err) {
 			return statusOutput // without a message: the reader closed the pipe, like head
 		}
-		err = writeError("standard output", out.err)
+		if err = out.err; !isSignal(err) {
+			err = outputError(fmt.Errorf("standard output: %w", atomicfile.Cause(err)))
+		}
 	}
 	if err == nil {
 		return statusOK
@@ -157,7 +160,7 @@ func untilSignal(stderr io.Writer) (ctx context.Context, done func()) {
 		case <-signals: // Ctrl-C twice ends it at once
 		case <-time.After(gracePeriod): // for example while it reads from a terminal
 		}
-		discardUnfinished()
+		atomicfile.Abandon()
 		if terminalOf(stderr) != nil {
 			fmt.Fprint(stderr, clearLine) // the line of the progress
 		}

@@ -73,7 +73,10 @@ func serve(c *cli.Context) error {
 	}
 	listener, err := net.Listen("tcp", c.String("http"))
 	if err != nil {
-		return outputError(fmt.Errorf("--http %s: %w", c.String("http"), withoutPath(err)))
+		if failed, ok := errors.AsType[*net.OpError](err); ok {
+			err = failed.Err // without the address
+		}
+		return outputError(fmt.Errorf("--http %s: %w", c.String("http"), err))
 	}
 	if c.NArg() == 0 {
 		return serveLocal(c, listener)

@@ -1,4 +1,4 @@
-package main
+package atomicfile
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAccessList checks that an existing output keeps its access list. The mode of such a
+// TestAccessList checks that an existing file keeps its access list. The mode of such a
 // file does not say who may use it: its group bits are only a mask.
 func TestAccessList(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -1,7 +1,8 @@
-package main
+package atomicfile
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"syscall"
 )
 
-// unfinishedFile is an output while it is written. A file has no name, or a temporary one,
+// unfinishedFile is a file while it is written. A file has no name, or a temporary one,
 // until it is complete. Descriptors, pipes and devices are written directly.
 //
 // An existing file stays what it is to others, as after > in a shell or curl -o: its mode,
@@ -22,12 +23,15 @@ import (
 // half of it. Where a new file would lose something (hard links, an access list, an owner
 // that only root can give, a mount), the complete content is copied into the existing one.
 type unfinishedFile struct {
-	file     string      // name from -o
+	file     string      // name that the caller gave
 	f        *os.File    // the content
 	temp     string      // temporary name of f, "" if it has none
 	target   string      // final name; "" if f is the output itself
 	existing os.FileInfo // of target, nil if it is new
 	keep     bool        // write into the existing file
+
+	ctx context.Context // stops the writing
+	err error           // the first of Write: most printing code ignores it
 }
 
 // unfinished are the files with temporary names. They are removed if a signal ends the
@@ -37,21 +41,21 @@ var unfinished = struct {
 	open map[*unfinishedFile]bool
 }{open: map[*unfinishedFile]bool{}}
 
-// inject, if a test sets it, is called before each operation on an output, and makes it fail
+// Inject, if a test sets it, is called before each operation on a file, and makes it fail
 // with its error.
-var inject func(operation string) error
+var Inject func(operation string) error
 
-// attempt runs an operation on an output.
+// attempt runs an operation on a file.
 func attempt(operation string, do func() error) error {
-	if inject != nil {
-		if err := inject(operation); err != nil {
+	if Inject != nil {
+		if err := Inject(operation); err != nil {
 			return err
 		}
 	}
 	return do()
 }
 
-// createUnfinished opens the output called file.
+// createUnfinished opens the file called file.
 func createUnfinished(file string) (*unfinishedFile, error) {
 	if f, err := openDescriptor(file); f != nil || err != nil {
 		return &unfinishedFile{file: file, f: f}, err
@@ -87,12 +91,15 @@ func openExisting(name string) (f *os.File, err error) {
 	return f, err
 }
 
-// Write writes a part of the content.
+// Write writes a part of the content. It fails if the context has ended.
 func (d *unfinishedFile) Write(b []byte) (n int, err error) {
-	err = attempt("write", func() error {
-		n, err = d.f.Write(b)
-		return err
-	})
+	if err = context.Cause(d.ctx); err == nil {
+		err = attempt("write", func() error {
+			n, err = d.f.Write(b)
+			return err
+		})
+	}
+	d.err = cmp.Or(d.err, err)
 	return n, err
 }
 
@@ -124,7 +131,7 @@ func (d *unfinishedFile) create(dir string) (err error) {
 	case errors.Is(err, syscall.EMFILE): // no other folder helps
 		return err
 	case err != nil:
-		return fmt.Errorf("cannot create a file in %s: %w; give -o a file in an existing folder with write permission", dir, withoutPath(err))
+		return &Error{Folder: dir, Err: Cause(err)}
 	}
 	return nil
 }
@@ -260,9 +267,9 @@ func (d *unfinishedFile) remove() {
 	}
 }
 
-// discardUnfinished removes all unfinished files. It keeps the lock, so no more can be
-// created.
-func discardUnfinished() {
+// Abandon removes what was written of files that are not complete. It keeps the lock, so no more can be
+// created: the program must end.
+func Abandon() {
 	unfinished.Lock()
 	for d := range unfinished.open {
 		d.remove()

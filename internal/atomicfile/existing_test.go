@@ -1,0 +1,174 @@
+//go:build unix
+
+package atomicfile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// identity is what others see of a file besides its content.
+type identity struct {
+	mode     os.FileMode
+	uid, gid uint32
+	links    uint64
+}
+
+func identityOf(t *testing.T, file string) identity {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := info.Sys().(*syscall.Stat_t)
+	return identity{info.Mode(), s.Uid, s.Gid, uint64(s.Nlink)}
+}
+
+func writeText(file, text string) error {
+	return Write(context.Background(), []string{file}, func(w io.Writer, _ int) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// TestExistingFile checks that an existing file stays what it is to others: only its
+// content changes.
+func TestExistingFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, prepare := range map[string]func() error{
+		"plain":         func() error { return nil },
+		"for all":       func() error { return os.Chmod("out", 0o666) }, // more than the umask leaves
+		"private":       func() error { return os.Chmod("out", 0o600) },
+		"executable":    func() error { return os.Chmod("out", 0o750) },
+		"of another":    func() error { return os.Chown("out", 65534, 65534) }, // fails unless root runs the tests
+		"of a group":    func() error { return cmp.Or(os.Chown("out", -1, anotherGroup()), os.Chmod("out", 0o664)) },
+		"hard link":     func() error { return os.Link("out", "other") },
+		"symbolic link": func() error { return cmp.Or(os.Rename("out", "folder/file"), os.Symlink("folder/file", "out")) },
+		"closed folder": func() error {
+			return cmp.Or(os.Rename("out", "folder/file"), os.Symlink("folder/file", "out"), os.Chmod("folder", 0o555))
+		},
+	} {
+		for _, text := range []string{"short", "much longer than the old content"} {
+			if err := cmp.Or(os.Mkdir("folder", 0o777), os.WriteFile("out", []byte("old content"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			if err := prepare(); err != nil {
+				t.Logf("%s: %v", name, err)
+			} else {
+				before := identityOf(t, "out")
+				if err := writeText("out", text); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				got, err := os.ReadFile("out")
+				if now := identityOf(t, "out"); err != nil || string(got) != text || now != before {
+					t.Errorf("%s: %q, %v; it was %+v and is %+v", name, got, err, before, now)
+				}
+				if other, err := os.ReadFile("other"); err == nil && string(other) != text {
+					t.Errorf("%s: the other name has %q", name, other)
+				}
+			}
+			os.Chmod("folder", 0o777)
+			for file := range contentsBelow(t, ".") {
+				if !slices.Contains([]string{"out", "other", "folder/file"}, file) {
+					t.Errorf("%s: leaves %s", name, file)
+				}
+			}
+			if err := cmp.Or(os.RemoveAll("folder"), os.Remove("out"), os.RemoveAll("other")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// anotherGroup returns a group that this user may give to a file.
+func anotherGroup() int {
+	groups, _ := os.Getgroups()
+	return append(groups, os.Getgid())[0]
+}
+
+// contentsBelow returns the files in a folder and in those below.
+func contentsBelow(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all[path] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestReadOnlyFile checks that a read-only file is refused, as > in a shell does.
+func TestReadOnlyFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("out", []byte("old"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.OpenFile("out", os.O_WRONLY, 0); err == nil {
+		f.Close()
+		t.Skip("it may be written: by root")
+	}
+	if err := writeText("out", "new"); err == nil || err.Error() != "out: permission denied" {
+		t.Errorf("error %v", err)
+	}
+	if got, err := os.ReadFile("out"); err != nil || string(got) != "old" {
+		t.Errorf("the file is %q (%v)", got, err)
+	}
+}
+
+// TestKilledWhileWriting checks that not even SIGKILL leaves a part of a file, if the
+// system has files without a name.
+func TestKilledWhileWriting(t *testing.T) {
+	if os.Getenv(killedHere) != "" {
+		killedWhileWriting(t)
+	}
+	dir := t.TempDir()
+	f, name, err := createTemp(dir, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if name != "" {
+		t.Skip("no files without a name here")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "existing"), []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileWriting$")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), killedHere+"=1")
+	if out, err := cmd.CombinedOutput(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if old, err := os.ReadFile(filepath.Join(dir, "existing")); err != nil || string(old) != "old" || len(contentsBelow(t, dir)) != 1 {
+		t.Errorf("leaves %v, with %q (%v)", contentsBelow(t, dir), old, err)
+	}
+}
+
+// killedHere is the variable that makes TestKilledWhileWriting write and be killed.
+const killedHere = "MEMLANE_KILLED"
+
+// killedWhileWriting writes files, and is killed when the last one is nearly complete.
+func killedWhileWriting(t *testing.T) {
+	err := Write(t.Context(), []string{"new", "existing"}, func(w io.Writer, i int) error {
+		fmt.Fprint(w, "some of it")
+		if i == 1 {
+			syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+			select {} // until it has arrived
+		}
+		return nil
+	})
+	t.Fatal("not killed:", err)
+}
