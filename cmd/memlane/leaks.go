@@ -49,9 +49,6 @@ func leaks(c *cli.Context) error {
 	if len(out.Ranks) == 0 && r.preset == nil {
 		out.Series = series.Growing()
 	}
-	if r.report != nil {
-		out.Score = r.score()
-	}
 	if c.Bool("json") {
 		err = model.WriteJSON(c.App.Writer, out)
 	} else {

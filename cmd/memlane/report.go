@@ -47,7 +47,7 @@ func reportCommand() *cli.Command {
 			"  memlane report snapshot.pickle\n" +
 			"  memlane report -o report.md snapshot.pickle\n" +
 			"  memlane report -o report.html before.pickle after.pickle\n" +
-			"  memlane report --json snapshot.pickle | jq .optimization_score\n" +
+			"  memlane report --json snapshot.pickle | jq .summary\n" +
 			"  memlane report --format github snapshot.pickle\n" +
 			"  memlane report --rules gpumemprof --json results.json\n" +
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
@@ -83,14 +83,13 @@ func writeReport(c *cli.Context) error {
 	}
 	out := answer.NewReport(r.name(), of, r.ranks, r.outliers)
 	if r.report != nil {
-		out.Score = answer.ReportScore{Score: r.score(), Findings: r.report.OptimizationScore.IssuesFound}
+		out.Grade = r.report.OptimizationScore.String()
 	}
 	err = writeOutput(c, func(w io.Writer) error {
 		switch format {
 		case jsonReport:
 			if r.report != nil {
-				return model.WriteJSON(w, answer.PresetReport{Schema: out.Schema, Rules: out.Rules, Optimization: r.report,
-					Findings: out.Findings, Functions: out.Functions, Ranks: out.Ranks, Next: out.Next})
+				return model.WriteJSON(w, r.report.Answer(out))
 			}
 			return model.WriteJSON(w, out)
 		case markdownReport:

@@ -15,7 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/preset"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -250,7 +250,7 @@ func (r *rules) find(capture *lifetime.Capture) []leak.Finding {
 		calls = slices.DeleteFunc(slices.Clone(calls), func(call lifetime.Call) bool { return !matches(call.Site) })
 	}
 	r.report = r.preset.Optimize(capture, calls, r.thresholds)
-	return answer.PresetFindings(capture, calls, r.report)
+	return r.report.Findings(capture, calls)
 }
 
 func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.CaptureLeaks {
@@ -259,12 +259,6 @@ func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.
 		out.Findings[i].AllFrames = r.allFrames
 	}
 	return out
-}
-
-// score returns the score that another tool gives.
-func (r *rules) score() answer.Score {
-	s := r.report.OptimizationScore
-	return answer.Score{Score: new(int64(s.Score)), Grade: s.Grade, Description: s.Description}
 }
 
 // meetFailOn counts the findings that meet --fail-on.

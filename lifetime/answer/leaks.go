@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/leak/preset"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -19,7 +17,7 @@ type Leaks struct {
 	Schema   string    `json:"schema"`   // "memlane/1"
 	Next     string    `json:"next"`     // command that tells more; empty if none does
 	Findings []Finding `json:"findings"` // most severe first
-	Score    Score     `json:"score"`    // grade for all findings
+	Unjudged string    `json:"unjudged"` // what could not be judged; empty if everything was
 
 	OOMs      []Failure  `json:"ooms,omitempty"`      // failed allocations, as memlane oom answers them; the first ended the program
 	Functions []Function `json:"functions,omitempty"` // with --function
@@ -30,21 +28,8 @@ type Leaks struct {
 	All      bool           `json:"-"` // texts show all findings, and those with one cause apart
 	Captures []CaptureLeaks `json:"-"` // the same findings by capture
 	Summary  *RankSummary   `json:"-"` // nil without several ranks
-}
 
-// Score grades all findings together.
-type Score struct {
-	Score       *int64 `json:"score"`       // 0 to 100; null if nothing could be judged
-	Grade       string `json:"grade"`       // A, B, C, D or F; empty if nothing could be judged
-	Description string `json:"description"` // one sentence; it names what could not be judged
-}
-
-// String returns the score in one line.
-func (s Score) String() string {
-	if s.Score == nil {
-		return "not graded: " + s.Description
-	}
-	return fmt.Sprintf("%s, %d of 100: %s", s.Grade, *s.Score, s.Description)
+	nothing bool // no capture could be judged
 }
 
 // CaptureLeaks has the findings of one capture.
@@ -56,6 +41,7 @@ type CaptureLeaks struct {
 	Functions []Function
 	OOMs      []Failure // failed allocations
 
+	foreign  bool     // the rules are those of another tool, which judges everything
 	replayed bool     // memlane tune can replay it
 	unjudged string   // why no rule applies to the capture; "" if one does
 	gaps     []string // memory IDs in which leaks cannot be detected, beside others in which they can
@@ -83,7 +69,7 @@ type Change struct {
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 // function selects functions; nil selects none.
 func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
-	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c), replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
+	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "", replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
 	}
@@ -242,15 +228,14 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *L
 	if out.Summary != nil {
 		out.Ranks = out.Summary.Rows
 	}
-	points, unjudged := 0, 0
+	unjudged := 0
 	var gaps []string
 	for i := range captures {
-		if captures[i].unjudged != "" {
+		if captures[i].unjudged != "" && !captures[i].foreign {
 			unjudged++
 			gaps = append(gaps, captures[i].File)
 		}
 		gaps = append(gaps, captures[i].gaps...)
-		points += cost(captures[i].Findings)
 		out.Findings = append(out.Findings, captures[i].Findings...)
 		out.Functions = append(out.Functions, captures[i].Functions...)
 		out.OOMs = append(out.OOMs, captures[i].OOMs...)
@@ -259,36 +244,12 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *L
 	about := RankFindingsOf(outliers)
 	out.Findings = append(out.Findings, about...)
 	out.Next = afterFindings(captures, out.Findings, out.OOMs)
-	if unjudged > 0 && unjudged == len(captures) {
-		out.Score = Score{Description: "leaks cannot be judged: " + captures[0].unjudged}
-		return out
-	}
-	out.Score = scoreOf(points + cost(about))
-	if slices.Sort(gaps); len(gaps) > 0 {
-		gaps = slices.Compact(gaps)
-		out.Score.Description += "; not judged: " + listed(gaps)
+	slices.Sort(gaps)
+	switch gaps = slices.Compact(gaps); {
+	case unjudged > 0 && unjudged == len(captures):
+		out.nothing, out.Unjudged = true, "leaks cannot be judged: "+captures[0].unjudged
+	case len(gaps) > 0:
+		out.Unjudged = "not judged: " + listed(gaps)
 	}
 	return out
-}
-
-// costs are the points that a finding takes off the score, once for each cause. Info costs nothing: a full cache is not a
-// fault.
-var costs = [...]int{leak.Info: 0, leak.Warning: 15, leak.Critical: 40}
-
-// cost returns the points that the findings of one capture take off the score.
-func cost(found []Finding) (points int) {
-	var causes []string
-	for i := range found { // the most severe of a cause comes first
-		f := &found[i]
-		if f.Cause == "" || !slices.Contains(causes, f.Cause) {
-			causes = append(causes, f.Cause)
-			points += costs[f.Level]
-		}
-	}
-	return points
-}
-
-func scoreOf(points int) Score {
-	s := preset.ScoreOf(points)
-	return Score{new(int64(s.Score)), s.Grade, s.Description}
 }

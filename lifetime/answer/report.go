@@ -8,26 +8,28 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
 // Report is the full report about captures: contents, findings, and peaks.
 type Report struct {
-	Schema    string      `json:"schema"`              // "memlane/1"
-	Next      string      `json:"next"`                // command that tells more; empty if none does
-	Rules     string      `json:"rules"`               // "default": memlane's own rules
-	Summary   Summary     `json:"summary"`             // figures of all captures together
-	Score     ReportScore `json:"optimization_score"`  // grade for all findings
-	Findings  []Finding   `json:"findings"`            // most severe first; each is listed once
-	OOMs      []Failure   `json:"ooms,omitempty"`      // failed allocations, as memlane oom answers them; the first ended the program
-	Functions []Function  `json:"functions,omitempty"` // with --function
-	Ranks     []Rank      `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
+	Schema    string     `json:"schema"`              // "memlane/1"
+	Next      string     `json:"next"`                // command that tells more; empty if none does
+	Rules     string     `json:"rules"`               // "default": memlane's own rules
+	Summary   Summary    `json:"summary"`             // figures of all captures together
+	Unjudged  string     `json:"unjudged"`            // what could not be judged; empty if everything was
+	Findings  []Finding  `json:"findings"`            // most severe first; each is listed once
+	OOMs      []Failure  `json:"ooms,omitempty"`      // failed allocations, as memlane oom answers them; the first ended the program
+	Functions []Function `json:"functions,omitempty"` // with --function
+	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
+	Grade    string          `json:"-"` // what the tool whose rules these are says of all findings; "" for memlane's own rules
 	Counts   string          `json:"-"` // "1 critical, 2 warnings, 3 notes"
 	First    []Finding       `json:"-"` // most severe findings, one for each cause
 	Captures []CaptureReport `json:"-"`
 	RankInfo *RankSummary    `json:"-"`
 	Outliers []Finding       `json:"-"` // about ranks
+
+	nothing bool // no capture could be judged
 }
 
 // Summary has the figures of all captures of a report together.
@@ -39,12 +41,6 @@ type Summary struct {
 	Timestamp      *float64 `json:"analysis_timestamp"`       // end of the last recording, in seconds since 1970; null without a clock
 }
 
-// ReportScore is a Score with the number of findings.
-type ReportScore struct {
-	Score
-	Findings int `json:"issues_found"` // number of findings
-}
-
 // CaptureReport is the part of a report about one capture.
 type CaptureReport struct {
 	Info  Capture
@@ -52,17 +48,6 @@ type CaptureReport struct {
 	Peaks []Peak // of spaces of the run, else of the compiled program with the highest peak
 
 	summary Summary
-}
-
-// PresetReport is the report of another tool, with its rules and keys, plus the findings.
-type PresetReport struct {
-	Schema string `json:"schema"` // "memlane/1"
-	Next   string `json:"next"`   // command that tells more; empty if none does
-	Rules  string `json:"rules"`  // gpumemprof or stormlog
-	*preset.Optimization
-	Findings  []Finding  `json:"findings"`            // most severe first
-	Functions []Function `json:"functions,omitempty"` // with --function
-	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 }
 
 // maxFirst is the maximum number of findings in Report.First.
@@ -85,7 +70,7 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.F
 		leaks = append(leaks, of[i].Leaks)
 	}
 	l := NewLeaks(leaks, ranks, outliers)
-	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Next: l.Next, Score: ReportScore{l.Score, len(l.Findings)},
+	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Next: l.Next, Unjudged: l.Unjudged, nothing: l.nothing,
 		Captures: of, RankInfo: l.Summary, Outliers: RankFindingsOf(outliers)}
 	for i := range of {
 		r.Summary.join(of[i].summary)
@@ -190,13 +175,26 @@ func (r *Report) counts(all []CaptureLeaks) string {
 	return "no finding"
 }
 
+// Verdict sums the findings up, in one or two phrases.
+func (r *Report) Verdict() []string {
+	switch {
+	case r.Grade != "":
+		return []string{r.Grade, r.Counts}
+	case r.nothing:
+		return []string{r.Unjudged, r.Counts}
+	case r.Unjudged != "":
+		return []string{r.Counts, r.Unjudged}
+	}
+	return []string{r.Counts}
+}
+
 // OfCaptures returns the findings without those about ranks.
 func (r *Report) OfCaptures() []Finding { return r.Findings[:len(r.Findings)-len(r.Outliers)] }
 
 // None explains why there are no findings.
 func (r *Report) None() string {
-	if r.Score.Score.Score == nil {
-		return "None: " + r.Score.Description + "."
+	if r.nothing {
+		return "None: " + r.Unjudged + "."
 	}
 	return "None: no leak and no other problem was found."
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/preset"
 )
 
 // leakAt is a leak in the form of the truth tables.

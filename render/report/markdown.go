@@ -22,11 +22,12 @@ const (
 func WriteMarkdown(w io.Writer, r *answer.Report) error {
 	m := &markdown{}
 	m.line("# Memory report\n")
-	if score := r.Score.Score; score.Score == nil {
-		m.line("**Not graded** · %s · %s", Escape(score.Description), r.Counts)
-	} else {
-		m.line("**%s** · %d of 100 · %s · %s", score.Grade, *score.Score, Escape(score.Description), r.Counts)
+	verdict := r.Verdict()
+	for i := range verdict {
+		verdict[i] = Escape(verdict[i])
 	}
+	verdict[0] = "**" + verdict[0] + "**"
+	m.line("%s", strings.Join(verdict, " · "))
 	m.ooms(r)
 	m.categories(r)
 	m.first(r)

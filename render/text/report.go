@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -12,7 +13,7 @@ import (
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
 	p.failuresFirst(r.OOMs)
-	p.Para("", "  ", fmt.Sprintf("%s; %s", r.Score.Score, r.Counts))
+	p.Para("", "  ", strings.Join(r.Verdict(), "; "))
 	for _, line := range r.PeakTexts() {
 		p.Para("", "  ", line)
 	}

@@ -220,7 +220,7 @@ class Leaks(TypedDict, total=False):
     schema: str
     next: str
     findings: list[Finding]
-    score: Score
+    unjudged: str
     ooms: list[Failure]
     functions: list[Function]
     ranks: list[Rank]
@@ -394,20 +394,11 @@ class Report(TypedDict, total=False):
     next: str
     rules: str
     summary: Summary
-    optimization_score: ReportScore
+    unjudged: str
     findings: list[Finding]
     ooms: list[Failure]
     functions: list[Function]
     ranks: list[Rank]
-
-
-class ReportScore(TypedDict):
-    """ReportScore is a Score with the number of findings."""
-
-    score: int | None
-    grade: str
-    description: str
-    issues_found: int
 
 
 class Row(TypedDict):
@@ -435,14 +426,6 @@ class Saving(TypedDict):
     buffers: int
     site: Site | None
     text: str
-
-
-class Score(TypedDict):
-    """Score grades all findings together."""
-
-    score: int | None
-    grade: str
-    description: str
 
 
 class Site(TypedDict):

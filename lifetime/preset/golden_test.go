@@ -11,10 +11,10 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/preset"
 )
 
-const goldens = "../../../testdata/gpumemprof/golden/"
+const goldens = "../../testdata/gpumemprof/golden/"
 
 // goldenCase is an input and the output of the original, by preset.
 type goldenCase struct {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/leak/preset"
+	"github.com/memlane/memlane/lifetime/preset"
 )
 
 // twoSteps returns a space with two steps. "keep" retains 100 bytes per step, "pass" frees its buffers, and the second step

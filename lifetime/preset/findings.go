@@ -1,12 +1,12 @@
-package answer
+package preset
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/lifetime/leak/preset"
 )
 
 // insightRules are the rules of insights by title. Two rules share a category.
@@ -15,8 +15,8 @@ var insightRules = map[string]string{
 	"Time-Memory Correlation": "time_memory_correlation", "Memory Growth Trend": "memory_growth_trend",
 }
 
-// PresetFindings converts the report of a preset to findings.
-func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *preset.Optimization) (all []leak.Finding) {
+// Findings returns the report as findings of a capture. calls are those that the report is about.
+func (r *Optimization) Findings(capture *lifetime.Capture, calls []lifetime.Call) (all []leak.Finding) {
 	if len(capture.Spaces) == 0 {
 		return nil
 	}
@@ -27,7 +27,7 @@ func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *prese
 			sites[name], spaces[name] = call.Site, call.Space
 		}
 	}
-	add := func(rule, severity string, confidence float64, names []string, figures preset.Figures, description string, suggestions []string) {
+	add := func(rule, severity string, confidence float64, names []string, figures Figures, description string, suggestions []string) {
 		f := leak.Finding{Rule: rule, Confidence: confidence, Space: capture.Spaces[0], Description: description, Suggestions: suggestions}
 		f.Severity, _ = leak.ParseSeverity(severity)
 		for i, name := range names {
@@ -41,14 +41,14 @@ func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *prese
 		}
 		all = append(all, f)
 	}
-	for _, p := range rep.AllPatterns {
+	for _, p := range r.AllPatterns {
 		add(p.PatternType, p.Severity, 1, p.AffectedFunctions, p.Metrics, p.Description, p.Suggestions)
 	}
 	severities := map[string]string{"high": "critical", "medium": "warning", "low": "info"}
-	for _, i := range rep.AllInsights {
+	for _, i := range r.AllInsights {
 		add(insightRules[i.Title], severities[i.Impact], float64(i.Confidence), nil, i.Data, i.Title+": "+i.Description, i.Recommendations)
 	}
-	for _, g := range rep.GapAnalysis {
+	for _, g := range r.GapAnalysis {
 		add(g.Classification, g.Severity, float64(g.Confidence), nil, g.Evidence, g.Description, g.Remediation)
 	}
 	leak.Sort(all)
@@ -56,10 +56,10 @@ func PresetFindings(capture *lifetime.Capture, calls []lifetime.Call, rep *prese
 }
 
 // evidenceOf converts a figure of a preset to evidence.
-func evidenceOf(f preset.Figure) leak.Evidence {
+func evidenceOf(f Figure) leak.Evidence {
 	e := leak.Evidence{Figure: leak.ForeignFigure(f.Name)}
 	switch v := f.Value.(type) {
-	case preset.Float:
+	case Float:
 		e.Value = float64(v)
 	case int64:
 		e.Value = float64(v)
@@ -72,4 +72,25 @@ func evidenceOf(f preset.Figure) leak.Evidence {
 		e.Value, e.Text = 0, fmt.Sprint(e.Value)
 	}
 	return e
+}
+
+// Answer is the report of another tool, with its rules and keys, plus the findings as memlane writes them.
+type Answer struct {
+	Schema string `json:"schema"` // "memlane/1"
+	Next   string `json:"next"`   // command that tells more
+	Rules  string `json:"rules"`  // gpumemprof or stormlog
+	*Optimization
+	Findings  []answer.Finding  `json:"findings"`            // most severe first
+	Functions []answer.Function `json:"functions,omitempty"` // with --function
+	Ranks     []answer.Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
+}
+
+// Answer returns the report with the findings of memlane's report about the same captures.
+func (r *Optimization) Answer(of *answer.Report) Answer {
+	return Answer{Schema: of.Schema, Next: of.Next, Rules: of.Rules, Optimization: r, Findings: of.Findings, Functions: of.Functions, Ranks: of.Ranks}
+}
+
+// String returns the score in one line.
+func (s Score) String() string {
+	return fmt.Sprintf("%s, %d of 100: %s", s.Grade, s.Score, s.Description)
 }
