@@ -99,7 +99,7 @@ var allowed = []struct {
 	{"render/canvas", []string{"internal/shorten"}, true},
 	{"render/plot", []string{"lifetime", "internal/units", "render/canvas"}, false},
 	{"render", []string{"lifetime", "lifetime/", "internal/shorten", "internal/units", "render/"}, true},
-	{"docs", nil, false},
+	{"docs", nil, true},
 	{"cmd", []string{""}, true},
 }
 

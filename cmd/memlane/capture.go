@@ -204,26 +204,21 @@ func (r reading[C]) check(c *cli.Context, selection *lifetime.Selection, file st
 	return capture, nil
 }
 
-// limitOf returns the limit of --max-memory, or else that of ulimit -v or of the control group (the container), which
-// would end the program with a crash. A command that exceeds it later, while it analyses or writes, ends with the same error.
+// limitOf returns the limit of --max-memory, or else that of the system; nil if there is none. A command that exceeds it
+// later, while it analyses or writes, ends with the same error.
 func limitOf(c *cli.Context) (*memlimit.Limit, error) {
-	size := c.String("max-memory")
-	if size == "" {
-		of := "ulimit -v"
-		left, limited := addressSpaceLeft()
-		if group, ok := groupMemory("/"); ok && (!limited || group < left) {
-			left, limited, of = group, true, "the control group"
+	limit := memlimit.System()
+	if size := c.String("max-memory"); size != "" {
+		n, err := units.ParseBytes(size)
+		if err != nil || n <= 0 {
+			return nil, usage("--max-memory %q: use a size such as 2GiB", size)
 		}
-		if !limited {
-			return nil, nil
-		}
-		return watch(c, memlimit.New(left, of)), nil
+		limit = memlimit.New(n, "--max-memory")
 	}
-	limit, err := units.ParseBytes(size)
-	if err != nil || limit <= 0 {
-		return nil, usage("--max-memory %q: use a size such as 2GiB", size)
+	if limit == nil {
+		return nil, nil
 	}
-	return watch(c, memlimit.New(limit, "--max-memory")), nil
+	return watch(c, limit), nil
 }
 
 // watch ends the program if a command exceeds a limit, until the command ends.

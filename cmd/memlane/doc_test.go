@@ -424,14 +424,14 @@ func TestCommandsPage(t *testing.T) {
 
 // TestPagesListed checks that the first page names every page.
 func TestPagesListed(t *testing.T) {
-	front := manualText(frontPage)
+	front := manual.Text(manual.Front)
 	files, err := fs.Glob(manual.Pages, "*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".md")
-		if row := fmt.Sprintf("| [%s](%s) |", name, file); name != frontPage && !strings.Contains(front, row) {
+		if row := fmt.Sprintf("| [%s](%s) |", name, file); name != manual.Front && !strings.Contains(front, row) {
 			t.Errorf("README.md of the manual does not list %s", name)
 		}
 	}
@@ -440,7 +440,7 @@ func TestPagesListed(t *testing.T) {
 // TestMan formats every manual page with groff and mandoc. It fails for warnings and for
 // lines longer than 80 columns.
 func TestMan(t *testing.T) {
-	pages := append([]string{""}, manualPages()...)
+	pages := append([]string{""}, manual.Names()...)
 	_, noGroff := exec.LookPath("groff")
 	_, noMandoc := exec.LookPath("mandoc")
 	if noGroff != nil && noMandoc != nil {
@@ -462,7 +462,7 @@ func TestMan(t *testing.T) {
 				}
 			}
 			if name != "" {
-				text := manualText(name)
+				text := manual.Text(name)
 				rows := strings.Count(text, "\n|") - 2*strings.Count(text, "\n|---")
 				if n := strings.Count(page, "\n.TP\n"); n != rows {
 					t.Errorf("%d entries of lists, %d rows of tables", n, rows)
@@ -508,7 +508,7 @@ var quoted = map[string]struct {
 
 // TestDocumentedFormats checks that formats.md documents exactly the keys of the readers.
 func TestDocumentedFormats(t *testing.T) {
-	sections := strings.Split(manualText("formats"), "\n## ")
+	sections := strings.Split(manual.Text("formats"), "\n## ")
 	for name, reader := range quoted {
 		source, err := os.ReadFile("../../formats/" + reader.file)
 		if err != nil {
@@ -563,7 +563,7 @@ func inReader(t *testing.T, file, key string) bool {
 // TestDocumentedRules checks that leaks.md has every rule with its kind, its silence and
 // its advice, and every cause, and that json.md has every figure of evidence.
 func TestDocumentedRules(t *testing.T) {
-	page := manualText("leaks")
+	page := manual.Text("leaks")
 	sections := regexp.MustCompile(`(?m)^##+ `).Split(page, -1)
 	lacks := func(name, page, row string) {
 		if !strings.Contains(page, row) {
@@ -581,13 +581,13 @@ func TestDocumentedRules(t *testing.T) {
 		lacks("leaks", page, fmt.Sprintf("\n| `%s` | %s | %s |\n", c, c.Doc(), c.Advice()))
 	}
 	for _, f := range leak.Figures {
-		lacks("json", manualText("json"), fmt.Sprintf("\n| `%s` | %s | %s |\n", f.Name, f.Unit, f.Doc))
+		lacks("json", manual.Text("json"), fmt.Sprintf("\n| `%s` | %s | %s |\n", f.Name, f.Unit, f.Doc))
 	}
 }
 
 // TestDocumentedLosses checks that reference.md has every loss reason, in the words of info.
 func TestDocumentedLosses(t *testing.T) {
-	page := manualText(backPage)
+	page := manual.Text(backPage)
 	for r := loss.Reason(0); r <= loss.ManyBuffers; r++ {
 		if row := fmt.Sprintf("| `%s` | %s | %s |\n", r, r.Class(), r.Doc()); !strings.Contains(page, row) {
 			t.Errorf("reference.md lacks\n%s", row)

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/docs/manual"
@@ -18,7 +13,7 @@ import (
 // pageList lists the pages, eight per line.
 func pageList() string {
 	var b strings.Builder
-	for some := range slices.Chunk(manualPages(), 8) {
+	for some := range slices.Chunk(manual.Names(), 8) {
 		b.WriteString("  " + strings.Join(some, ", ") + "\n")
 	}
 	return b.String()
@@ -43,21 +38,9 @@ func manCommand() *cli.Command {
 // The pages in memlane(1). The page of the commands is generated, because its file is
 // for the web.
 const (
-	frontPage    = "README"
 	commandsPage = "commands"
 	backPage     = "reference"
 )
-
-// manualPages returns the names of all pages except the first one.
-func manualPages() (names []string) {
-	files, _ := fs.Glob(manual.Pages, "*.md") // fails only for a wrong pattern
-	for _, file := range files {
-		if name := strings.TrimSuffix(file, ".md"); name != frontPage {
-			names = append(names, name)
-		}
-	}
-	return names
-}
 
 func man(c *cli.Context) error {
 	name := c.Args().First()
@@ -66,27 +49,19 @@ func man(c *cli.Context) error {
 	case c.NArg() > 1:
 		return usage("man takes one page (got %d); see memlane man --help", c.NArg())
 	case name == "":
-		page = manualText(frontPage) + "\n" + commandsMarkdown(c.App) + "\n" + manualText(backPage)
+		page = manual.Text(manual.Front) + "\n" + commandsMarkdown(c.App) + "\n" + manual.Text(backPage)
 	case name == commandsPage:
 		page = commandsMarkdown(c.App)
-	case !slices.Contains(manualPages(), name):
-		return usage("man: unknown page %q; the pages are %s", name, strings.Join(manualPages(), ", "))
+	case !slices.Contains(manual.Names(), name):
+		return usage("man: unknown page %q; the pages are %s", name, strings.Join(manual.Names(), ", "))
 	default:
-		page = manualText(name)
+		page = manual.Text(name)
 	}
 	if terminalOf(c.App.Writer) == nil {
-		page = string(roff(name, c.App.Usage, page))
+		page = string(manual.Roff(name, c.App.Usage, page))
 	}
 	_, err := fmt.Fprint(c.App.Writer, page)
 	return err
-}
-
-func manualText(name string) string {
-	text, err := manual.Pages.ReadFile(name + ".md")
-	if err != nil {
-		panic(err) // the callers check the name
-	}
-	return string(text)
 }
 
 // commonTo is the number of commands from which on a shared flag is described only once.
@@ -153,112 +128,4 @@ func describe(page *strings.Builder, text string) {
 	if fenced {
 		page.WriteString("```\n")
 	}
-}
-
-var (
-	pictureLink = regexp.MustCompile(`!\[([^\]]*)\]\([^)]*\)`)
-	pageLink    = regexp.MustCompile(`\[([^\]]*)\]\(([a-z]*)\.md(?:#[^)]*)?\)`)
-	otherLink   = regexp.MustCompile(`\[([^\]]*)\]\((?:#|\.\.)[^)]*\)`)
-	codeSpan    = regexp.MustCompile(`\\fB.*?\\fR`)
-	codeBlock   = regexp.MustCompile(`(?s)\.EX\n.*?\.EE\n`)
-)
-
-// roff converts a page of the manual, or memlane(1) if name is "", whose one-line
-// description is summary. Tables become lists, which fit on any terminal. Links become
-// names of pages.
-func roff(name, summary, markdown string) []byte {
-	title, section := "memlane-"+name, "7"
-	if name == "" {
-		title, section = "memlane", "1"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s %s \"\" memlane \"Manual of memlane\"\n\n## NAME\n\n", strings.ToUpper(title), section)
-	first, fenced, tabled := true, false, false
-	var code []string // the lines of the fenced block
-	for source := range strings.Lines(markdown) {
-		line := source
-		heading, isTitle := strings.CutPrefix(line, "# ")
-		switch {
-		case strings.HasPrefix(line, "```"):
-			if fenced = !fenced; fenced {
-				code = nil
-				continue
-			}
-			line = "```\n" + strings.Join(code, "\n") + "\n```\n"
-		case fenced:
-			code = append(code, fold(strings.TrimSuffix(line, "\n"))...)
-			continue
-		case isTitle && first:
-			first = false
-			if name == "" {
-				heading = summary + "\n"
-			}
-			line = title + " - " + heading + "\n## DESCRIPTION\n"
-		case isTitle:
-			line = "## " + strings.ToUpper(heading)
-		case !strings.HasPrefix(line, "|"):
-			line = manLinks(line)
-		case !tabled || strings.HasPrefix(line, "|---"):
-			line = "" // the header, and the line below it
-		default:
-			line = manLinks(definition(line))
-		}
-		tabled = !fenced && strings.HasPrefix(source, "|")
-		b.WriteString(line)
-	}
-	page := md2man.Render([]byte(b.String()))
-	page = codeSpan.ReplaceAllFunc(page, literal)
-	return codeBlock.ReplaceAllFunc(page, func(code []byte) []byte {
-		widest := 0
-		for line := range bytes.Lines(code) {
-			widest = max(widest, utf8.RuneCount(bytes.TrimRight(line, "\n")))
-		}
-		return fmt.Appendf(nil, ".in %dn\n%s.in\n", min(max(manWidth-widest, 0), 7), literal(code))
-	})
-}
-
-// manWidth is the maximum width of a manual page in columns.
-const manWidth = 80
-
-// fold breaks a line of code that is too long for a manual page, with backslashes if it
-// is a command.
-func fold(line string) (lines []string) {
-	end := ""
-	if strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "memlane ") {
-		end = " \\"
-	}
-	for utf8.RuneCountInString(line) > manWidth {
-		at := strings.LastIndexByte(string([]rune(line)[:manWidth-len(end)]), ' ')
-		if strings.TrimSpace(line[:max(at, 0)]) == "" {
-			break
-		}
-		lines = append(lines, line[:at]+end)
-		line = "    " + line[at+1:]
-	}
-	return append(lines, line)
-}
-
-// literal escapes the characters that formatters turn into typographic quotation marks
-// and hyphens.
-func literal(text []byte) []byte {
-	return []byte(strings.NewReplacer("-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(string(text)))
-}
-
-// definition returns a row of a table as an entry of a list: the first cell is the term,
-// the others are its text.
-func definition(row string) string {
-	cells := strings.Split(strings.ReplaceAll(strings.Trim(row, "|\n"), `\|`, "\x00"), "|")
-	var text []string
-	for _, cell := range cells[1:] {
-		if cell = strings.TrimSpace(cell); cell != "" {
-			text = append(text, cell)
-		}
-	}
-	return strings.ReplaceAll(strings.TrimSpace(cells[0])+"\n: "+strings.Join(text, "; ")+"\n\n", "\x00", "|")
-}
-
-func manLinks(line string) string {
-	line = pictureLink.ReplaceAllString(line, "(Picture: $1)")
-	line = pageLink.ReplaceAllString(line, "$1 (`memlane man $2`)")
-	return otherLink.ReplaceAllString(line, "$1")
 }

@@ -5,14 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -96,15 +93,18 @@ func serveLocal(c *cli.Context, listener net.Listener) error {
 
 // serveOn serves until the context is done, or the captures cannot be read.
 func serveOn(c *cli.Context, selection *lifetime.Selection, listener net.Listener, host string) error {
-	read := false
+	files, read := c.Args().Slice(), false
 	server := &web.Server{
 		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
-			if err := stillFiles(c.Args().Slice(), &read); err != nil {
-				return nil, err
+			if read { // the first read may wait for a pipe
+				if err := web.StillFiles(files); err != nil {
+					return nil, err
+				}
 			}
+			read = true
 			return readForPage(c, selection, started)
 		},
-		Stamp: func() string { return stamp(c.Args().Slice()) },
+		Stamp: func() string { return web.Stamp(files) },
 		Host:  host,
 		Log:   c.App.ErrWriter,
 	}
@@ -156,43 +156,6 @@ func readForPage(c *cli.Context, selection *lifetime.Selection, started func(str
 		return nil
 	})
 	return all, err
-}
-
-// stillFiles returns an error if a capture was replaced by something that a second read
-// would wait for, such as a pipe. The first read may wait.
-func stillFiles(captures []string, read *bool) error {
-	if !*read {
-		*read = true
-		return nil
-	}
-	for _, file := range captures {
-		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-			return fmt.Errorf("%s: is not a file any more", file)
-		}
-	}
-	return nil
-}
-
-// stamp returns what the system knows of files, and of all files in folders. It changes
-// when a file does, also if size and time of the new content are the old ones.
-func stamp(files []string) string {
-	var all strings.Builder
-	for _, file := range files {
-		err := filepath.WalkDir(file, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := os.Stat(path)
-			if err == nil && !d.IsDir() {
-				fmt.Fprintf(&all, "%s %v %d %d %v\n", path, info.Mode().Type(), info.Size(), info.ModTime().UnixNano(), change(info))
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(&all, "%s %v\n", file, err)
-		}
-	}
-	return all.String()
 }
 
 // openBrowser tries to open a page. It ignores failure, because the address was printed.

@@ -3,13 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/memlane/memlane/internal/race"
 )
 
 // limited runs a program under a limit of ulimit. It returns its status and standard error.
@@ -20,30 +17,6 @@ func limited(limit, command string) (status int, message string) {
 		status = exit.ExitCode()
 	}
 	return status, string(out)
-}
-
-func init() {
-	programs["address-space-left"] = func() {
-		left, limited := addressSpaceLeft()
-		fmt.Fprint(os.Stderr, left, limited)
-	}
-}
-
-// TestAddressSpace checks what ulimit -v leaves. How close a program can come to it without
-// a crash depends on Go's runtime.
-func TestAddressSpace(t *testing.T) {
-	if race.Enabled {
-		t.Skip("the race detector reserves terabytes")
-	}
-	if status, message := limited("-v unlimited", "address-space-left"); status != 0 || message != "0 false" {
-		t.Errorf("without a limit: status %d, %q", status, message)
-	}
-	const limit = int64(16 << 30)
-	status, message := limited(fmt.Sprint("-v ", limit>>10), "address-space-left")
-	var left int64
-	if _, err := fmt.Sscanf(message, "%d true", &left); status != 0 || err != nil || left < limit/8 || left > limit/2 {
-		t.Errorf("of %d bytes: status %d, %q", limit, status, message)
-	}
 }
 
 // TestOpenFiles checks that the limit of open files is named, and that a series of files

@@ -44,6 +44,20 @@ func New(limit int64, of string) *Limit {
 	return &Limit{limit: limit, of: of, model: model, next: model}
 }
 
+// System returns the limit of ulimit -v or of the control group (the container), which would end the program with a
+// crash; nil if there is none.
+func System() *Limit {
+	of := "ulimit -v"
+	left, limited := addressSpaceLeft()
+	if group, ok := groupMemory("/"); ok && (!limited || group < left) {
+		left, limited, of = group, true, "the control group"
+	}
+	if !limited {
+		return nil
+	}
+	return New(left, of)
+}
+
 // Check returns an error if the heap without garbage exceeds the part for captures.
 func (l *Limit) Check() error {
 	if l == nil {

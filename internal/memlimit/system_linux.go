@@ -1,8 +1,7 @@
-package main
+package memlimit
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,13 +10,6 @@ import (
 	"strings"
 	"syscall"
 )
-
-// change returns what differs after any change of a file: its number, and the time of its
-// last change, which no program can set.
-func change(info fs.FileInfo) any {
-	s := info.Sys().(*syscall.Stat_t)
-	return [...]any{s.Dev, s.Ino, s.Ctim}
-}
 
 // addressSpaceLeft returns how many bytes this program can use under ulimit -v; limited is
 // false if there is no such limit. Half of what is left: the heap also has garbage and gaps.

@@ -1,11 +1,6 @@
 //go:build !linux
 
-package main
-
-import "io/fs"
-
-// change returns nothing: size and time must do.
-func change(fs.FileInfo) any { return "" }
+package memlimit
 
 // groupMemory returns false: only Linux has control groups.
 func groupMemory(string) (int64, bool) { return 0, false }

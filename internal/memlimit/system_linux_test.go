@@ -1,10 +1,47 @@
-package main
+package memlimit
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/memlane/memlane/internal/race"
 )
+
+// printLeft is the variable that makes TestAddressSpace print what is left.
+const printLeft = "MEMLANE_LEFT"
+
+// TestAddressSpace checks what ulimit -v leaves. How close a program can come to it without
+// a crash depends on Go's runtime.
+func TestAddressSpace(t *testing.T) {
+	if os.Getenv(printLeft) != "" {
+		fmt.Println(addressSpaceLeft())
+		os.Exit(0)
+	}
+	if race.Enabled {
+		t.Skip("the race detector reserves terabytes")
+	}
+	leftOf := func(limit string) string {
+		cmd := exec.Command("sh", "-c", "ulimit -v "+limit+"; exec \"$0\" -test.run '^TestAddressSpace$'", os.Args[0])
+		cmd.Env = append(os.Environ(), printLeft+"=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("ulimit -v %s: %v, %s", limit, err, out)
+		}
+		return string(out)
+	}
+	if got := leftOf("unlimited"); got != "0 false\n" {
+		t.Errorf("without a limit: %q", got)
+	}
+	const limit = int64(16 << 30)
+	var left int64
+	got := leftOf(fmt.Sprint(limit >> 10))
+	if _, err := fmt.Sscanf(got, "%d true", &left); err != nil || left < limit/8 || left > limit/2 {
+		t.Errorf("of %d bytes: %q", limit, got)
+	}
+}
 
 // TestGroupMemory: limits of both versions of control groups, of groups around the process, and of containers that see
 // their group as the root.
