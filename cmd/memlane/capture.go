@@ -116,6 +116,15 @@ func openAll(c *cli.Context) (all []*lifetime.Capture, selection lifetime.Select
 	return all, selection, err
 }
 
+// openOne reads one file of a command line and returns the part that its flags select.
+func (r reading[C]) openOne(c *cli.Context, files []string, selection *lifetime.Selection) (one C, err error) {
+	err = r.eachOf(c, files, selection, func(capture C) error {
+		one = capture
+		return nil
+	})
+	return one, err
+}
+
 // each reads the captures of a command line, a few at once, and passes the selected
 // part of each to take, in order. It keeps none, as there may be a thousand.
 func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take func(C) error) error {

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -37,7 +39,7 @@ func diffCommand() *cli.Command {
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(functionFlag(), byFlag(),
 			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{},
-				Usage: "exit status 1 if `RULE` is met: 'peak>+5%',\n'end>+64MiB', new-leak; can be repeated"}, named(newLeak)...),
+				Usage: "exit status 1 if `RULE` is met: 'peak>+5%',\n'end>+64MiB', new-leak; can be repeated"}, named(diff.NewLeak)...),
 			toggle("per-step", "compare bytes allocated per step, not in total"),
 			formatFlag(),
 			toggle("json", "same as --format json"), outputFlag(), forceFlag()),
@@ -76,6 +78,36 @@ func diffCaptures(c *cli.Context) error {
 		return err
 	}
 	return checkGates(gates, d)
+}
+
+// gatesOf parses the values of --fail-on.
+func gatesOf(all []string) (gates []diff.Gate, err error) {
+	words := named(append(diff.Metrics(), diff.NewLeak)...)
+	for _, text := range all {
+		g, err := diff.ParseGate(text)
+		if err != nil {
+			hint := ""
+			if metric, _, ok := strings.Cut(text, ">+"); !ok || !hasWord(words, metric) {
+				hint = suggestion(metric, words)
+			}
+			return nil, usage("--fail-on %q: %w%s", text, err, hint)
+		}
+		gates = append(gates, g)
+	}
+	return gates, nil
+}
+
+// checkGates returns an error with all gates that a comparison meets; nil if it meets none.
+func checkGates(gates []diff.Gate, d *diff.Result) error {
+	if met := d.Met(gates); met != nil {
+		return failOnMet("%s", strings.Join(met, "; "))
+	}
+	for _, c := range []*lifetime.Capture{d.Before, d.After} {
+		if why := answer.Unjudged(c); why != "" && slices.ContainsFunc(gates, diff.Gate.OfLeaks) {
+			return &lifetime.NothingError{File: c.Name(), Why: "--fail-on new-leak cannot be judged: " + why}
+		}
+	}
+	return nil
 }
 
 func wrongCount(got int) error {

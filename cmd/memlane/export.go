@@ -78,11 +78,7 @@ func export(c *cli.Context) error {
 	case render.Reports:
 		r.in.Keep |= build.Reports
 	}
-	var capture *lifetime.Capture
-	err = r.eachOf(c, files, &selection, func(next *lifetime.Capture) error {
-		capture = next
-		return nil
-	})
+	capture, err := r.openOne(c, files, &selection)
 	if err != nil {
 		return err
 	}

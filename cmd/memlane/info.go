@@ -1,11 +1,12 @@
 package main
 
 import (
+	"io"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
 	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -50,10 +51,7 @@ func info(c *cli.Context) error {
 		rows = summary.Rows
 	}
 	out := answer.NewInfo(all, rows)
-	if c.Bool("json") {
-		return model.WriteJSON(c.App.Writer, out)
-	}
-	return text.Info(c.App.Writer, out, summary, styleOf(c.App.Writer))
+	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Info(w, out, summary, s) })
 }
 
 func rankFlag() cli.Flag {

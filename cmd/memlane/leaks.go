@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"io"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/leak"
-	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -49,13 +51,6 @@ func leaks(c *cli.Context) error {
 	if len(out.Ranks) == 0 && r.preset == nil {
 		out.Series = series.Growing()
 	}
-	if c.Bool("json") {
-		err = model.WriteJSON(c.App.Writer, out)
-	} else {
-		err = text.Leaks(c.App.Writer, out, styleOf(c.App.Writer))
-	}
-	if err != nil {
-		return err
-	}
-	return r.checkFailOn()
+	err = printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Leaks(w, out, s) })
+	return cmp.Or(err, r.checkFailOn())
 }

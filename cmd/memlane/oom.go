@@ -1,11 +1,12 @@
 package main
 
 import (
+	"io"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -62,8 +63,5 @@ func oom(c *cli.Context) error {
 		return &lifetime.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
 	}
 	out := answer.NewOOMs(all)
-	if c.Bool("json") {
-		return model.WriteJSON(c.App.Writer, out)
-	}
-	return text.OOMs(c.App.Writer, out, styleOf(c.App.Writer))
+	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.OOMs(w, out, s) })
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"io"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -46,8 +47,5 @@ func ops(c *cli.Context) error {
 		return err
 	}
 	out := answer.NewOps(all)
-	if c.Bool("json") {
-		return model.WriteJSON(c.App.Writer, out)
-	}
-	return text.Ops(c.App.Writer, out, c.Bool("functions"), styleOf(c.App.Writer))
+	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Ops(w, out, c.Bool("functions"), s) })
 }

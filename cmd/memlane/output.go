@@ -20,6 +20,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
+	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -148,6 +149,14 @@ func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i i
 		return outputError(fmt.Errorf("-o %w; give -o a file in an existing folder with write permission", e))
 	}
 	return outputError(fmt.Errorf("-o %w", e))
+}
+
+// printAnswer writes an answer to standard output: as JSON with --json, else with write.
+func printAnswer(c *cli.Context, answer any, write func(w io.Writer, s text.Style) error) error {
+	if c.Bool("json") {
+		return model.WriteJSON(c.App.Writer, answer)
+	}
+	return write(c.App.Writer, styleOf(c.App.Writer))
 }
 
 // terminalOf returns the terminal that w writes to, or nil.

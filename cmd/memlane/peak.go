@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -59,10 +59,7 @@ func peak(c *cli.Context) error {
 		return err
 	}
 	out := answer.NewPeaks(lifetime.By(c.String("by")), at, all)
-	if c.Bool("json") {
-		return model.WriteJSON(c.App.Writer, out)
-	}
-	return text.Peaks(c.App.Writer, out, styleOf(c.App.Writer))
+	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Peaks(w, out, s) })
 }
 
 // peaksAt returns a breakdown of every space that contains the moment. It fails if none

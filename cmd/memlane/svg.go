@@ -99,11 +99,7 @@ func svg(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var capture *lifetime.Capture
-	err = captures(0).eachOf(c, files, &selection, func(only *lifetime.Capture) error {
-		capture = only
-		return nil
-	})
+	capture, err := captures(0).openOne(c, files, &selection)
 	if err != nil {
 		return err
 	}
