@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -16,7 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-var update = flag.Bool("update", false, "regenerate schema.json and the tables of docs/manual/json.md")
+var update = flag.Bool("update", false, "regenerate schema.json and the types of the Python package")
 
 // commands are the commands with --json and their answers, in the order of the manual.
 var commands = []struct {
@@ -116,71 +114,4 @@ func golden(t *testing.T, file string, got []byte) {
 	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is out of date (%v): go test ./lifetime/answer -update", file, err)
 	}
-}
-
-// TestManual: the tables of docs/manual/json.md are up to date.
-func TestManual(t *testing.T) {
-	const file, begin, end = "../../docs/manual/json.md", "## memlane info\n", "## Evidence\n"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s does not have %q and %q", file, begin, end)
-	}
-	golden(t, file, []byte(before+tables(schema(t))+end+after))
-}
-
-// tables returns a table for each object: first the answers of commands, then the objects in them, in order of appearance.
-func tables(all *jsonschema.Schema) string {
-	var b strings.Builder
-	var names []string
-	done := map[string]bool{}
-	for _, c := range commands {
-		names = append(names, reflect.TypeOf(c.answer).Name())
-		done[names[len(names)-1]] = true
-	}
-	for i := 0; i < len(names); i++ {
-		def := all.Definitions[names[i]]
-		title := names[i]
-		if i < len(commands) {
-			title = "memlane " + commands[i].name
-		}
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", title, def.Description)
-		for p := def.Properties.Oldest(); p != nil; p = p.Next() {
-			kind, object := kindOf(p.Value)
-			if object != "" && !done[object] {
-				done[object] = true
-				names = append(names, object)
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Key, kind, cell(p.Value.Description))
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
-// cell formats flags in a table as code.
-func cell(text string) string {
-	return regexp.MustCompile(`--[a-z-]+`).ReplaceAllString(strings.ReplaceAll(text, "|", `\|`), "`$0`")
-}
-
-// kindOf returns the type of a field, and the object in it, if any.
-func kindOf(s *jsonschema.Schema) (kind, object string) {
-	switch {
-	case s.Ref != "":
-		object = strings.TrimPrefix(s.Ref, "#/$defs/")
-		return fmt.Sprintf("[%s](#%s)", object, strings.ToLower(object)), object
-	case len(s.OneOf) > 0:
-		kind, object = kindOf(s.OneOf[0])
-		return kind + " or null", object
-	case s.Type == "array":
-		kind, object = kindOf(s.Items)
-		return "list of " + kind, object
-	case s.Type == "string":
-		return "text", ""
-	}
-	return s.Type, ""
 }
