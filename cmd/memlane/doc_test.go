@@ -197,14 +197,14 @@ func runExample(t *testing.T, command string) string {
 	args := words(t, strings.TrimPrefix(command, "go run ./cmd/"))
 	switch args[0] {
 	case "memlane":
-		var terminal bytes.Buffer
-		got := run(strings.NewReader(""), &terminal, &terminal, args)
+		var out terminal
+		got := run(strings.NewReader(""), &out, &out, args)
 		if status {
-			fmt.Fprintln(&terminal, got)
+			fmt.Fprintln(&out, got)
 		} else if got != 0 {
-			t.Fatalf("status %d: %s", got, &terminal)
+			t.Fatalf("status %d: %s", got, &out)
 		}
-		return terminal.String()
+		return out.String()
 	case "go":
 		out, err := exec.Command(args[0], args[1:]...).Output()
 		if err != nil {

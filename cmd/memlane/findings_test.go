@@ -32,7 +32,7 @@ func TestShortFindings(t *testing.T) {
 	}
 	findings := 0
 	for _, file := range files {
-		text := succeed(t, "leaks", "--threshold", "limit_bytes=64MiB", file)
+		text := onTerminal(t, "leaks", "--threshold", "limit_bytes=64MiB", file)
 		for _, paragraph := range strings.Split(text, "\n\n") {
 			lines := strings.Split(strings.TrimSuffix(paragraph, "\n"), "\n")
 			if !findingHead.MatchString(lines[0]) {
