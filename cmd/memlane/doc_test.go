@@ -162,9 +162,15 @@ func samePicture(t *testing.T, made, want string) {
 
 // words splits a command as a shell does. It supports the syntax that the manual uses.
 func words(t *testing.T, command string) (all []string) {
-	word, quote, any := "", rune(0), false
+	t.Helper()
+	word, quote, any, escaped := "", rune(0), false, false
 	for _, c := range command {
 		switch {
+		case escaped:
+			word += string(c)
+			escaped = false
+		case quote == 0 && c == '\\':
+			escaped = true
 		case quote != 0 && c == quote:
 			quote = 0
 		case quote == 0 && (c == '"' || c == '\''):
@@ -174,7 +180,7 @@ func words(t *testing.T, command string) (all []string) {
 				all = append(all, word)
 			}
 			word, any = "", false
-		case quote == 0 && strings.ContainsRune("|<>;&$`*\\", c):
+		case quote == 0 && strings.ContainsRune("|<>;&$`*", c):
 			t.Fatalf("do not know what %q means in %q", c, command)
 		default:
 			word += string(c)

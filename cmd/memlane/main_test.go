@@ -186,6 +186,15 @@ func onTerminal(t *testing.T, args ...string) string {
 	return out.String()
 }
 
+// argsOf returns the words of a command line, with file in the place of FILE. Its path may have blanks.
+func argsOf(line, file string) []string {
+	args := strings.Fields(line)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "FILE", file)
+	}
+	return args
+}
+
 func absolute(t *testing.T, file string) string {
 	t.Helper()
 	path, err := filepath.Abs(file)
