@@ -11,6 +11,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
+// schemaURL is the name of the schema. A relative one would be below this folder, whose name may have blanks.
+const schemaURL = "test:///schema.json"
+
 // modelSchema returns the schema of the JSON export.
 func modelSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
@@ -24,10 +27,10 @@ func modelSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
+	if err := c.AddResource(schemaURL, doc); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := c.Compile("schema.json")
+	schema, err := c.Compile(schemaURL)
 	if err != nil {
 		t.Fatal(err)
 	}

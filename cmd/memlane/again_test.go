@@ -20,7 +20,7 @@ func TestSameAgain(t *testing.T) {
 			}
 			for _, command := range commands {
 				written := func() string {
-					stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+					stdout, stderr, status := memlane("", argsOf(command+" --quiet FILE", file)...)
 					return fmt.Sprintf("status %d\n%s\n%s", status, stderr, stdout)
 				}
 				if first, second := written(), written(); first != second {

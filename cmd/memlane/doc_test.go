@@ -162,9 +162,15 @@ func samePicture(t *testing.T, made, want string) {
 
 // words splits a command as a shell does. It supports the syntax that the manual uses.
 func words(t *testing.T, command string) (all []string) {
-	word, quote, any := "", rune(0), false
+	t.Helper()
+	word, quote, any, escaped := "", rune(0), false, false
 	for _, c := range command {
 		switch {
+		case escaped:
+			word += string(c)
+			escaped = false
+		case quote == 0 && c == '\\':
+			escaped = true
 		case quote != 0 && c == quote:
 			quote = 0
 		case quote == 0 && (c == '"' || c == '\''):
@@ -174,7 +180,7 @@ func words(t *testing.T, command string) (all []string) {
 				all = append(all, word)
 			}
 			word, any = "", false
-		case quote == 0 && strings.ContainsRune("|<>;&$`*\\", c):
+		case quote == 0 && strings.ContainsRune("|<>;&$`*", c):
 			t.Fatalf("do not know what %q means in %q", c, command)
 		default:
 			word += string(c)
@@ -197,14 +203,14 @@ func runExample(t *testing.T, command string) string {
 	args := words(t, strings.TrimPrefix(command, "go run ./cmd/"))
 	switch args[0] {
 	case "memlane":
-		var terminal bytes.Buffer
-		got := run(strings.NewReader(""), &terminal, &terminal, args)
+		var out terminal
+		got := run(strings.NewReader(""), &out, &out, args)
 		if status {
-			fmt.Fprintln(&terminal, got)
+			fmt.Fprintln(&out, got)
 		} else if got != 0 {
-			t.Fatalf("status %d: %s", got, &terminal)
+			t.Fatalf("status %d: %s", got, &out)
 		}
-		return terminal.String()
+		return out.String()
 	case "go":
 		out, err := exec.Command(args[0], args[1:]...).Output()
 		if err != nil {

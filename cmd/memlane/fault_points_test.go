@@ -21,6 +21,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // fewestPoints is how many operations TestFaultPoints made fail when it was written. A lower
@@ -60,7 +61,7 @@ func TestFaultPoints(t *testing.T) {
 			if command, _, _ := strings.Cut(args, " "); name != "a new file" && command != "report" && command != "pprof" {
 				continue // how a file gets its name does not depend on the command
 			}
-			file := strings.Fields(args[strings.Index(args, "-o ")+3:])[0]
+			file := words(t, args[strings.Index(args, "-o ")+3:])[0]
 			files := []string{file}
 			if strings.HasPrefix(args, "pprof --at") {
 				files = []string{numbered(file, 1), numbered(file, 2), numbered(file, 3)}
@@ -79,7 +80,7 @@ func TestFaultPoints(t *testing.T) {
 					}
 					return nil
 				}
-				_, stderr, status = memlane("", append(strings.Fields(args), "--quiet")...)
+				_, stderr, status = memlane("", append(words(t, args), "--quiet")...)
 				atomicfile.Inject = nil
 				return visited, before, contentsOf(t), stderr, status
 			}
@@ -94,7 +95,7 @@ func TestFaultPoints(t *testing.T) {
 			for k := 1; k <= len(all); k++ {
 				visited, before, after, stderr, status := run(k)
 				at := fmt.Sprintf("memlane %s over %s, %d of %d (%s)", args, name, k, len(all), visited[k-1])
-				points[strings.Fields(args)[0]+" "+visited[k-1]]++
+				points[words(t, args)[0]+" "+visited[k-1]]++
 				switch {
 				case status == 0 && maps.Equal(after, whole):
 				case status != statusOutput || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "memlane: -o out") || !strings.Contains(stderr, ": input/output error"):
@@ -130,12 +131,12 @@ const fewestReads = 530
 func TestReadFaults(t *testing.T) {
 	printed, written := commandLines(t)
 	for _, format := range formats.All {
-		printed = append(printed, "info "+absolute(t, "../../testdata/"+ofFormats[format.Name]))
+		printed = append(printed, "info "+answer.Quoted(absolute(t, "../../testdata/"+ofFormats[format.Name])))
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	points := map[string]int{}
 	for _, args := range append(printed, written...) {
-		fields := append(strings.Fields(args), "--quiet")
+		fields := append(words(t, args), "--quiet")
 		i := slices.IndexFunc(fields, filepath.IsAbs)
 		if i < 0 {
 			continue // help

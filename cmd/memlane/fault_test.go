@@ -12,13 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render"
 )
 
 // commandLines returns command lines for all forms of output: printed on standard output,
-// and written to a file with -o.
+// and written to a file with -o. They are quoted for a shell.
 func commandLines(t *testing.T) (printed, written []string) {
-	absolute := func(file string) string { return absolute(t, file) }
+	absolute := func(file string) string { return answer.Quoted(absolute(t, file)) }
 	snapshot := absolute(snapshots + "/small_leak_cycles.pickle")
 	failed := absolute(snapshots + "/frag_oom.pickle")
 	trace := absolute("../../testdata/chrome/cpu_leak.json.gz")
@@ -78,7 +79,7 @@ func TestNoRoom(t *testing.T) {
 	defer full.Close()
 	for _, args := range printed {
 		var stderr bytes.Buffer
-		status := run(strings.NewReader(""), full, &stderr, append([]string{"memlane"}, strings.Fields(args)...))
+		status := run(strings.NewReader(""), full, &stderr, append([]string{"memlane"}, words(t, args)...))
 		if status != statusOutput || stderr.String() != "memlane: standard output: no space left on device\n" {
 			t.Errorf("memlane %s > /dev/full: status %d, %q", args, status, stderr.String())
 		}
@@ -130,11 +131,11 @@ func TestClosedFolder(t *testing.T) {
 func TestSurroundings(t *testing.T) {
 	printed, _ := commandLines(t)
 	for _, args := range printed {
-		cmd := exec.Command("memlane", strings.Fields(args)...)
+		cmd := exec.Command("memlane", words(t, args)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=tr_TR.UTF-8", "LANG=tr_TR.UTF-8", "LANGUAGE=tr", "TZ=Asia/Kathmandu", "TERM=dumb", "COLUMNS=20",
 			"NO_COLOR=1", "HOME=/nonexistent", "TMPDIR=/nonexistent", "GODEBUG=", "LC_NUMERIC=de_DE.UTF-8"}
 		got, err := cmd.Output()
-		if want := succeed(t, strings.Fields(args)...); err != nil || string(got) != want {
+		if want := succeed(t, words(t, args)...); err != nil || string(got) != want {
 			t.Errorf("memlane %s: %v, and writes other bytes in Turkey:\n%.200s\nwant\n%.200s", args, err, got, want)
 		}
 	}
@@ -183,7 +184,11 @@ func TestNamesOfFiles(t *testing.T) {
 			t.Errorf("-o %q: another table (%v)", out, err)
 		}
 	}
-	_, stderr, status := memlane("", "info", strings.Repeat("deep/", 2000)+"file")
+	_, stderr, status := memlane("", "two words")
+	if want := "memlane: unknown command \"two words\"; to inspect this capture: memlane info 'two words'\n"; status != statusUsage || stderr != want {
+		t.Errorf("a capture as the command: status %d, %q", status, stderr)
+	}
+	_, stderr, status = memlane("", "info", strings.Repeat("deep/", 2000)+"file")
 	if status != statusInput || !strings.HasSuffix(stderr, ": file name too long\n") {
 		t.Errorf("a name that is too long: status %d, %.100q", status, stderr)
 	}

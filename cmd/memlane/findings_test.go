@@ -32,7 +32,7 @@ func TestShortFindings(t *testing.T) {
 	}
 	findings := 0
 	for _, file := range files {
-		text := succeed(t, "leaks", "--threshold", "limit_bytes=64MiB", file)
+		text := onTerminal(t, "leaks", "--threshold", "limit_bytes=64MiB", file)
 		for _, paragraph := range strings.Split(text, "\n\n") {
 			lines := strings.Split(strings.TrimSuffix(paragraph, "\n"), "\n")
 			if !findingHead.MatchString(lines[0]) {
@@ -92,7 +92,7 @@ func TestSmallLeaks(t *testing.T) {
 func TestOutputNames(t *testing.T) {
 	dir, file := t.TempDir(), pickles(t)["leak_loss"]
 	for _, args := range []string{"svg -o x.pdf", "svg -o x.html", "svg -o x.JSON.gz", "report -o r.pdf", "report -o r.svg", "pprof -o p.svg", "export --to json -o x.csv", "diff -o d.parquet " + file} {
-		words := strings.Fields(strings.Replace(args, "-o ", "-o "+dir+"/", 1))
+		words := argsOf(strings.Replace(args, "-o ", "-o FILE/", 1), dir)
 		_, stderr, status := memlane("", append(words, "--quiet", file)...)
 		if status != statusUsage || !strings.Contains(stderr, "does not write") {
 			t.Errorf("%s: status %d, %s", args, status, stderr)

@@ -64,7 +64,7 @@ func memlaneResident() {
 // residentOf returns the most memory in bytes that a command had at a time.
 func residentOf(t *testing.T, command, file string) (bytes int) {
 	t.Helper()
-	cmd := exec.Command("memlane-resident", strings.Fields(command+" --quiet "+file)...)
+	cmd := exec.Command("memlane-resident", argsOf(command+" --quiet FILE", file)...)
 	out, err := cmd.Output()
 	if status := cmd.ProcessState.ExitCode(); status != 0 && status != statusNothing {
 		t.Fatalf("memlane %s: %v", command, err)

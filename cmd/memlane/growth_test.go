@@ -292,7 +292,7 @@ func costOf(t *testing.T, command, file string) (c cost) {
 	if path, ok := strings.CutPrefix(command, "serve "); ok {
 		c.out = float64(answerLength(t, path, file))
 	} else {
-		stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+		stdout, stderr, status := memlane("", argsOf(command+" --quiet FILE", file)...)
 		if status != 0 && status != statusNothing && (status != statusUsage || !strings.HasPrefix(command, "export")) {
 			t.Fatalf("memlane %s: status %d: %s", command, status, stderr)
 		}

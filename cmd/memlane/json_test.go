@@ -41,7 +41,11 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	each = append(each, []string{quoted})
-	logs := [][]string{{pickles(t)["frag_oom"]}}
+	fitted := filepath.Join(t.TempDir(), "it's $(a) failure.pickle.zst") // which tune proves
+	if err := os.Symlink(absolute(t, replayed+"b03.c2.oom.pickle.zst"), fitted); err != nil {
+		t.Fatal(err)
+	}
+	logs := [][]string{{pickles(t)["frag_oom"]}, {fitted}}
 	for _, log := range []string{"versions", "xla", "torchrun_4ranks", "bfc_frag"} {
 		logs = append(logs, []string{"../../testdata/oomtext/" + log + ".log"})
 	}
@@ -59,7 +63,7 @@ func TestJSON(t *testing.T) {
 		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},
 	} {
 		name := answers[strings.Fields(d.command)[0]]
-		compiled, err := schema.compiler.Compile("schema.json#/$defs/" + name)
+		compiled, err := schema.compiler.Compile(schemaURL + "#/$defs/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,6 +92,9 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// schemaURL is the name of the schema. A relative one would be below this folder, whose name may have blanks.
+const schemaURL = "test:///schema.json"
+
 // answerSchema is the schema of the JSON output.
 type answerSchema struct {
 	compiler   *jsonschema.Compiler
@@ -111,7 +118,7 @@ func strictSchema(t *testing.T) answerSchema {
 		def["additionalProperties"] = false
 		s.properties[name] = def["properties"].(map[string]any)
 	}
-	if err := s.compiler.AddResource("schema.json", doc); err != nil {
+	if err := s.compiler.AddResource(schemaURL, doc); err != nil {
 		t.Fatal(err)
 	}
 	return s

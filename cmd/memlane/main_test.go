@@ -170,6 +170,31 @@ func succeed(t *testing.T, args ...string) string {
 	return stdout
 }
 
+// terminal is a terminal of 80 columns without colours.
+type terminal struct{ bytes.Buffer }
+
+func (*terminal) columns() int { return 80 }
+
+// onTerminal is succeed with a terminal as the standard output.
+func onTerminal(t *testing.T, args ...string) string {
+	t.Helper()
+	var out terminal
+	var err bytes.Buffer
+	if status := run(strings.NewReader(""), &out, &err, append([]string{"memlane"}, args...)); status != 0 {
+		t.Fatalf("memlane %s: status %d: %s", strings.Join(args, " "), status, &err)
+	}
+	return out.String()
+}
+
+// argsOf returns the words of a command line, with file in the place of FILE. Its path may have blanks.
+func argsOf(line, file string) []string {
+	args := strings.Fields(line)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "FILE", file)
+	}
+	return args
+}
+
 func absolute(t *testing.T, file string) string {
 	t.Helper()
 	path, err := filepath.Abs(file)

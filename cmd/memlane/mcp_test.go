@@ -117,7 +117,7 @@ func TestMCP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := succeed(t, strings.Fields(strings.ReplaceAll(q.command, "FILE", file)+" --quiet")...)
+		want := succeed(t, argsOf(q.command+" --quiet", file)...)
 		got := whole(t, client, q.tool, q.arguments)
 		if got != want {
 			t.Errorf("%s: %.300q, want %.300q", q.tool, got, want)

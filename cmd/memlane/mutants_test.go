@@ -43,7 +43,7 @@ func runMutant(t *testing.T, file string, capture []byte, command string, seed u
 		t.Fatal(err)
 	}
 	nativetest.Bounded(t, len(data), 256<<20, 40000, func() {
-		stdout, stderr, status := memlane("", strings.Fields(strings.ReplaceAll(command, "FILE", file)+" --quiet "+file)...)
+		stdout, stderr, status := memlane("", argsOf(command+" --quiet FILE", file)...)
 		switch {
 		case !slices.Contains([]int{statusOK, statusFound, statusInput, statusNothing, statusUsage}, status):
 			t.Errorf("memlane %s, seed %d: status %d: %.500s", command, seed, status, stderr)

@@ -173,13 +173,22 @@ func terminalOf(w io.Writer) *os.File {
 	return nil
 }
 
-// styleOf returns the width and colours of the terminal that w writes to.
+// screen is a terminal that knows its width. Tests write to one.
+type screen interface{ columns() int }
+
+// styleOf returns the width and colours of the terminal that w writes to; without one, the style of files and pipes.
 func styleOf(w io.Writer) (s text.Style) {
+	if out, ok := w.(*output); ok {
+		if to, ok := out.to.(screen); ok {
+			s.Width = to.columns()
+		}
+	}
 	f := terminalOf(w)
 	if f == nil {
 		return s
 	}
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+	s.Width = text.UsualWidth // many terminals inside other programs do not know their width
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 		s.Width = width
 	}
 	s.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // TestDescriptors checks that a name of a descriptor stands for the descriptor. What
@@ -30,13 +32,13 @@ func TestDescriptors(t *testing.T) {
 		if err := os.WriteFile("log", []byte("earlier\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command("sh", "-c", "(memlane report --quiet "+redirected+" "+snapshot+"; echo later) >>log").CombinedOutput()
+		out, err := exec.Command("sh", "-c", "(memlane report --quiet "+redirected+" "+answer.Quoted(snapshot)+"; echo later) >>log").CombinedOutput()
 		got, _ := os.ReadFile("log")
 		if err != nil || string(got) != "earlier\n"+want+"later\n" {
 			t.Errorf("memlane report %s >>log: %v %s; the log is\n%.300s", redirected, err, out, got)
 		}
 	}
-	out, err := exec.Command("sh", "-c", "memlane svg --quiet -o /dev/fd/99 "+snapshot).CombinedOutput()
+	out, err := exec.Command("sh", "-c", "memlane svg --quiet -o /dev/fd/99 "+answer.Quoted(snapshot)).CombinedOutput()
 	if err == nil || string(out) != "memlane: -o /dev/fd/99: bad file descriptor\n" {
 		t.Errorf("a descriptor that is not open: %v: %s", err, out)
 	}
@@ -85,7 +87,7 @@ func TestCaptureAsOutput(t *testing.T) {
 			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			_, stderr, status := memlane("", strings.Fields(args)...)
+			_, stderr, status := memlane("", words(t, args)...)
 			if status != statusUsage || !strings.HasPrefix(stderr, "memlane: -o "+why) || !strings.HasSuffix(stderr, "; give another name, or --force to overwrite it\n") {
 				t.Errorf("memlane %s over a %s: status %d, %q", args, name, status, stderr)
 			}
@@ -104,7 +106,7 @@ func TestCaptureAsOutput(t *testing.T) {
 			}
 		}
 		for _, args := range written {
-			file := strings.Fields(args[strings.Index(args, "-o ")+3:])[0]
+			file := words(t, args[strings.Index(args, "-o ")+3:])[0]
 			if strings.HasPrefix(args, "pprof --at") {
 				file = "out-2.pb.gz" // of a series
 			}
@@ -142,20 +144,20 @@ func TestOwnOutput(t *testing.T) {
 	capture := absolute(t, "../../testdata/chrome/cpu_leak.json.gz")
 	t.Chdir(t.TempDir())
 	for _, args := range written {
-		file := strings.Fields(args[strings.Index(args, "-o ")+3:])[0]
+		file := words(t, args[strings.Index(args, "-o ")+3:])[0]
 		if err := os.Symlink(capture, file); err != nil { // followed to detect a capture
 			t.Skip(err)
 		}
-		if _, stderr, status := memlane("", strings.Fields(args)...); status != statusUsage && !strings.HasPrefix(args, "pprof --at") {
+		if _, stderr, status := memlane("", words(t, args)...); status != statusUsage && !strings.HasPrefix(args, "pprof --at") {
 			t.Errorf("memlane %s: status %d, %s", args, status, stderr)
 		}
 		os.Remove(file)
-		first := succeed(t, append(strings.Fields(args), "--force", "--quiet")...)
+		first := succeed(t, append(words(t, args), "--force", "--quiet")...)
 		if strings.Contains(args, "memory_timeline") { // which looks like PyTorch's own
 			os.Remove(file)
 			continue
 		}
-		if again := succeed(t, append(strings.Fields(args), "--quiet")...); again != first {
+		if again := succeed(t, append(words(t, args), "--quiet")...); again != first {
 			t.Errorf("memlane %s prints %q, then %q", args, first, again)
 		}
 		os.Remove(file)

@@ -109,7 +109,7 @@ func checkRows(t *testing.T, file string, s answer.Space, p answer.Peak) {
 func TestProfileWidth(t *testing.T) {
 	for _, file := range profiles(t) {
 		for _, command := range []string{"leaks", "peak"} {
-			for line := range strings.Lines(succeed(t, command, "--quiet", file)) {
+			for line := range strings.Lines(onTerminal(t, command, "--quiet", file)) {
 				if n := len([]rune(line)); n > 82 && !strings.Contains(line, "  on ") && !strings.HasPrefix(line, file) {
 					t.Errorf("memlane %s %s: %d wide: %s", command, file, n-1, line)
 				}

@@ -37,8 +37,8 @@ func TestManyRanks(t *testing.T) {
 	text := succeed(t, append([]string{"leaks", "--rank-from", `worker(\d+)`}, files...)...)
 	for _, want := range []string{
 		"\n6 ranks: highest peak 104 MiB on rank 4, lowest 19.1 MiB on rank 2\nmedian 43.6 MiB, median deviation 0 B\n",
-		"  4 of 6 ranks, 64.0 MiB in total, median 2.00 MiB per step; not on rank 2,\n  rank 4; shown is worker0.pickle\n",
-		"  1 of 6 ranks, 80.0 MiB in total, median 4.00 MiB per step; on rank 4; shown\n  is worker4.pickle\n",
+		"  4 of 6 ranks, 64.0 MiB in total, median 2.00 MiB per step; not on rank 2, rank 4; shown is worker0.pickle\n",
+		"  1 of 6 ranks, 80.0 MiB in total, median 4.00 MiB per step; on rank 4; shown is worker4.pickle\n",
 		"\nwarning  rank_outlier\n  rank 4 differs from the other 5 ranks: peak 104 MiB, ",
 	} {
 		if !strings.Contains(text, want) {
@@ -94,7 +94,7 @@ func TestReportOfRanks(t *testing.T) {
 	if n := strings.Count(text, "\nwarning  leak  make_activation (leak.py:8) on cuda:0\n"); n != 5 {
 		t.Errorf("the leak is described %d times, want once for each capture", n)
 	}
-	if !strings.Contains(text, "\nleak make_activation (leak.py:8): 5 of 5 ranks, 400 MiB in total, median 4.00\n  MiB per step\n") {
+	if !strings.Contains(text, "\nleak make_activation (leak.py:8): 5 of 5 ranks, 400 MiB in total, median 4.00 MiB per step\n") {
 		t.Error("no line for the leak of all ranks")
 	}
 }

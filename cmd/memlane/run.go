@@ -18,6 +18,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/text"
 )
@@ -257,7 +258,7 @@ func commandWords(app *cli.App) (words []word) {
 // that of a capture.
 func unknownCommand(app *cli.App, name string) error {
 	if _, err := os.Stat(name); err == nil {
-		return usage("unknown command %q; to inspect this capture: memlane info %s", name, name)
+		return usage("unknown command %q; to inspect this capture: memlane info %s", name, answer.Quoted(name))
 	}
 	return usage("unknown command %q%s; see memlane --help", name, suggestion(name, commandWords(app)))
 }

@@ -178,7 +178,7 @@ func TestProgress(t *testing.T) {
 // TestWidth checks that text fits a terminal.
 func TestWidth(t *testing.T) {
 	fits := func(args ...string) {
-		for line := range strings.Lines(succeed(t, append(args, "--quiet")...)) {
+		for line := range strings.Lines(onTerminal(t, append(args, "--quiet")...)) {
 			if n := utf8.RuneCountInString(line) - 1; n > 80 {
 				t.Errorf("memlane %s: %d columns: %s", strings.Join(args, " "), n, line)
 			}

@@ -55,9 +55,9 @@ func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for signal, message := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated", syscall.SIGHUP: "hung up"} {
-		for _, args := range []string{"info -", "leaks -", "svg -o " + filepath.Join(dir, "x.svg") + " -", "info --input-format xplane -"} {
+		for _, args := range []string{"info -", "leaks -", "svg -o FILE -", "info --input-format xplane -"} {
 			var stdout, stderr bytes.Buffer
-			status := run(&interrupting{rest: bytes.NewReader(endless), with: signal}, &stdout, &stderr, append([]string{"memlane"}, strings.Fields(args)...))
+			status := run(&interrupting{rest: bytes.NewReader(endless), with: signal}, &stdout, &stderr, append([]string{"memlane"}, argsOf(args, filepath.Join(dir, "x.svg"))...))
 			if status != 128+int(signal) || stderr.String() != "memlane: -: "+message+"\n" || stdout.Len() > 0 {
 				t.Errorf("memlane %s: status %d, stderr %q, stdout %q", args, status, stderr.String(), stdout.String())
 			}

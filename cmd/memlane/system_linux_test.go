@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime/answer"
 )
 
 // limited runs a program under a limit of ulimit. It returns its status and standard error.
@@ -28,7 +30,7 @@ func TestOpenFiles(t *testing.T) {
 	for i := range 300 {
 		many = append(many, fmt.Sprintf("%dns", 1000+i))
 	}
-	args := "memlane pprof --quiet -o heap.pb.gz --at " + strings.Join(many, ",") + " " + capture
+	args := "memlane pprof --quiet -o heap.pb.gz --at " + strings.Join(many, ",") + " " + answer.Quoted(capture)
 	if status, message := limited("-n 100", args); status != 0 {
 		t.Errorf("with 100 open files: status %d: %s", status, message)
 	}

@@ -24,7 +24,7 @@ import (
 // commandLine returns a command line of memlane, quoted for a shell.
 func commandLine(args ...string) string {
 	for i, arg := range args {
-		args[i] = quoted(arg)
+		args[i] = Quoted(arg)
 	}
 	return "memlane " + strings.Join(args, " ")
 }
@@ -32,8 +32,8 @@ func commandLine(args ...string) string {
 // plainArgument matches arguments that mean the same to every shell.
 var plainArgument = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
-// quoted returns an argument as a POSIX shell reads it.
-func quoted(arg string) string {
+// Quoted returns an argument as a POSIX shell reads it.
+func Quoted(arg string) string {
 	if plainArgument.MatchString(arg) {
 		return arg
 	}
@@ -165,7 +165,7 @@ func afterTune(t *Tune, file string) string {
 	if t.Keep || t.Recommended == "" {
 		return commandLine("peak", file)
 	}
-	return "PYTORCH_CUDA_ALLOC_CONF=" + quoted(t.Recommended) + ", record it again, then " + commandLine("diff", file, "AFTER")
+	return "PYTORCH_CUDA_ALLOC_CONF=" + Quoted(t.Recommended) + ", record it again, then " + commandLine("diff", file, "AFTER")
 }
 
 // NewOps combines the operations of captures.

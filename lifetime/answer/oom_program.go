@@ -28,7 +28,7 @@ func TooLarge(c *lifetime.Capture, capacity int64) (all []Failure) {
 		space := *s
 		space.Marks = append(slices.Clone(s.Marks), m)
 		f := failureOf(&c.Tables, &space, &m, true, new(int))
-		f.Source, f.Line, f.Next = "recording", nil, "memlane peak "+f.File
+		f.Source, f.Line, f.Next = "recording", nil, commandLine("peak", f.File)
 		all = append(all, f)
 	}
 	SortFailures(all)
@@ -53,7 +53,7 @@ func NearLimit(c *lifetime.Capture) (all []Failure) {
 			f.setReason(leak.ReasonExhausted, 0.5)
 		}
 		f.Why = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(s.Limit-peak.Bytes, 0)))
-		f.Next = "memlane peak " + f.File
+		f.Next = commandLine("peak", f.File)
 		all = append(all, f)
 	}
 	return all

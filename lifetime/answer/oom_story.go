@@ -265,7 +265,7 @@ func (j *judge) proved(s replay.Settings, law *replay.Law) {
 		j.f.Why += ", but for a little that is free in pieces"
 		advice += " It helps a little; then: " + j.f.Advice
 	}
-	j.f.Advice, j.f.Next, j.f.Proof = advice, "memlane tune "+j.f.File, &proof
+	j.f.Advice, j.f.Next, j.f.Proof = advice, commandLine("tune", j.f.File), &proof
 }
 
 // unproved removes advice that the capture already follows.

@@ -81,7 +81,10 @@ func TestGoTool(t *testing.T) {
 func runTool(t *testing.T, args, file string) []byte {
 	t.Helper()
 	dir := filepath.Dir(file)
-	all := append([]string{"tool", "pprof"}, strings.Fields(strings.ReplaceAll(args, "SELF", file))...)
+	all := append([]string{"tool", "pprof"}, strings.Fields(args)...)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "SELF", file)
+	}
 	cmd := exec.Command("go", append(all, file)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+dir, "TZ=UTC")

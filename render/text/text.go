@@ -1,13 +1,15 @@
 // Package text writes answers for a terminal.
 //
 // Its place in the pipeline: the last step, after package lifetime/answer. It only lays
-// out text for a given width. In names from captures, it replaces characters that do not
-// print.
+// out text for a terminal of a given width. Without one, programs and searches read the
+// text, so no line break is inside a sentence. In names from captures, it replaces
+// characters that do not print.
 package text
 
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,31 +19,33 @@ import (
 	"github.com/memlane/memlane/lifetime/leak"
 )
 
-// Style is the layout of text. The zero value is 80 columns without colours.
+// Style is the layout of text. The zero value is that of files and pipes.
 type Style struct {
-	Width int // of a line, in columns; 0 = 80
+	Width int // of the terminal, in columns; 0 = no terminal: each paragraph is a line, and tables have UsualWidth
 	Color bool
 }
 
 // The default and the maximum width of lines. Wider lines are hard to read.
 const (
-	usualWidth = 80
+	UsualWidth = 80
 	maxWidth   = 120
 )
 
 // Page collects text.
 type Page struct {
 	strings.Builder
-	width int
+	width int // of tables, and of paragraphs if they are wrapped
+	wraps bool
 	color bool
 }
 
 // NewPage returns an empty page.
 func NewPage(s Style) *Page {
-	if s.Width <= 0 {
-		s.Width = usualWidth
+	p := &Page{width: UsualWidth, wraps: s.Width > 0, color: s.Color}
+	if p.wraps {
+		p.width = max(min(s.Width, maxWidth), 40)
 	}
-	return &Page{width: max(min(s.Width, maxWidth), 40), color: s.Color}
+	return p
 }
 
 // To writes the text to w.
@@ -55,7 +59,11 @@ func (p *Page) Line(format string, args ...any) { fmt.Fprintf(p, format+"\n", ar
 
 // Para writes a paragraph. first precedes its first line, indent the other lines.
 func (p *Page) Para(first, indent, text string) {
-	p.Line("%s%s", first, wrap(text, indent, utf8.RuneCountInString(first), p.width))
+	width := math.MaxInt
+	if p.wraps {
+		width = p.width
+	}
+	p.Line("%s%s", first, wrap(text, indent, utf8.RuneCountInString(first), width))
 }
 
 // Table writes rows under a head, or without a head if it is nil. The cells of a row are
@@ -121,24 +129,36 @@ func (p *Page) severity(s leak.Severity) string {
 
 // Wrap breaks text at spaces so that lines with indent fit 80 columns, and makes it
 // printable.
-func Wrap(text, indent string) string { return wrap(text, indent, len(indent), usualWidth) }
+func Wrap(text, indent string) string { return wrap(text, indent, len(indent), UsualWidth) }
 
 // wrap is Wrap for text that begins in column at. It leaves two columns free, so that no
-// terminal breaks the line.
+// terminal breaks the line. Blanks inside a line remain: they may be those of a file name.
 func wrap(text, indent string, at, width int) string {
 	var b strings.Builder
-	for i, word := range strings.Fields(text) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	gap := 0
+	for _, word := range strings.Split(strings.TrimSpace(text), " ") {
+		if word == "" {
+			gap++
+			continue
+		}
 		word = Printable(word)
 		n := utf8.RuneCountInString(word)
-		if i > 0 && at+1+n > width-2 {
+		if gap > 0 && at+gap+n > width-2 {
 			b.WriteString("\n" + indent)
 			at = len(indent)
-		} else if i > 0 {
-			b.WriteByte(' ')
-			at++
+		} else {
+			b.WriteString(strings.Repeat(" ", gap))
+			at += gap
 		}
 		b.WriteString(word)
 		at += n
+		gap = 1
 	}
 	return b.String()
 }

@@ -34,6 +34,26 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// TestPara: a terminal gets lines that fit, files and pipes a line for each paragraph. Blanks of a file name remain.
+func TestPara(t *testing.T) {
+	const file = "/home/me/my  runs/a.pickle"
+	words := file + ": " + strings.Repeat("twelve chars ", 8) + "end"
+	for _, c := range []struct {
+		style text.Style
+		want  string
+	}{
+		{text.Style{}, "> " + words + "\n"},
+		{text.Style{Width: 80}, "> " + file + ": twelve chars twelve chars twelve chars twelve\n  chars twelve chars twelve chars twelve chars twelve chars end\n"},
+		{text.Style{Width: 40}, "> " + file + ": twelve\n  chars twelve chars twelve chars\n  twelve chars twelve chars twelve\n  chars twelve chars twelve chars end\n"},
+	} {
+		p := text.NewPage(c.style)
+		p.Para("> ", "  ", words)
+		if got := p.String(); got != c.want {
+			t.Errorf("%d columns: %q, want %q", c.style.Width, got, c.want)
+		}
+	}
+}
+
 func TestRanks(t *testing.T) {
 	of := func(process string, peak int64) *lifetime.Capture {
 		return &lifetime.Capture{Tables: lifetime.Tables{Sources: make([]lifetime.Source, 1)}, Spaces: []*lifetime.Space{

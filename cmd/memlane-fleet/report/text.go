@@ -32,7 +32,7 @@ const textName = 76
 // writeText writes the report for a terminal: ranks that differ, shared findings, the largest
 // places, and captures that were not read. It has at most about 200 lines of 80 columns.
 func writeText(w io.Writer, d *Data) error {
-	t := &page{text.NewPage(text.Style{})}
+	t := &page{text.NewPage(text.Style{Width: text.UsualWidth})}
 	t.para("", "", d.Headline())
 	t.standsOut(d)
 	t.findings(d)

@@ -99,7 +99,7 @@ class Capture:
         return self.table(name, **options).to_pandas()
 
     def text(self, command: str = "leaks", **options: Any) -> str:
-        """Returns what a command prints in the terminal."""
+        """Returns what a command prints. Each paragraph is one line, as in a file."""
         return _program.run(command, "--quiet", *_flags(options), "--", self.path).decode("utf-8")
 
     def svg(self, **options: Any) -> str:
