@@ -19,7 +19,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render"
 )
 
@@ -62,12 +62,12 @@ var allowed = []struct {
 	{"lifetime/internal", nil, false},
 	{"lifetime/loss", nil, false},
 	{"lifetime/build", []string{"lifetime", "lifetime/loss", "lifetime/internal/", "internal/chunked", "internal/units"}, false},
-	{"lifetime/preset", []string{"lifetime", "lifetime/answer", "lifetime/leak", "internal/units"}, true},
-	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/leak", "lifetime/loss", "lifetime/internal/", "lifetime/replay", "internal/units"}, false},
-	{"lifetime/diff", []string{"lifetime", "lifetime/leak", "internal/units"}, false},
-	{"lifetime/leak", []string{"lifetime", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
+	{"lifetime/preset", []string{"lifetime", "lifetime/answer", "lifetime/finding", "internal/units"}, true},
+	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/finding", "lifetime/loss", "lifetime/internal/", "lifetime/replay", "internal/units"}, false},
+	{"lifetime/diff", []string{"lifetime", "lifetime/finding", "internal/units"}, false},
+	{"lifetime/finding", []string{"lifetime", "lifetime/loss", "lifetime/replay", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "internal/units"}, false},
-	{"lifetime/purpose", []string{"lifetime", "lifetime/internal/", "internal/units"}, false},
+	{"lifetime/category", []string{"lifetime", "lifetime/internal/", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/build", "lifetime/loss", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "internal/chunked", "internal/units"}, false},
 	{"internal/atomicfile", nil, true},
@@ -95,7 +95,7 @@ var allowed = []struct {
 	{"formats/xplane", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/hlo", "internal/units"}, false},
 	{"formats/internal/wire", nil, true},
 	{"formats/hlo", []string{"lifetime", "lifetime/build", "lifetime/loss", "formats/internal/wire", "internal/units"}, true},
-	{"formats", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/native", "lifetime/purpose", "formats/"}, true},
+	{"formats", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/native", "lifetime/category", "formats/"}, true},
 	{"render/canvas", []string{"internal/shorten"}, true},
 	{"render/plot", []string{"lifetime", "internal/units", "render/canvas"}, false},
 	{"render", []string{"lifetime", "lifetime/", "internal/shorten", "internal/units", "render/"}, true},
@@ -253,9 +253,9 @@ func TestFormatPlaces(t *testing.T) {
 
 // TestRulePlaces: TestDocumentedRules in cmd/memlane checks the manual.
 func TestRulePlaces(t *testing.T) {
-	for _, r := range leak.Rules {
+	for _, r := range finding.Rules {
 		missing(t, r.Name, place{"CHANGELOG.md", r.Name})
-		inTests(t, r.Name, "lifetime/leak", r.Name)
+		inTests(t, r.Name, "lifetime/finding", r.Name)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/web"
@@ -22,7 +22,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	found := leak.Find(capture, capture.Spaces, leak.Settings{})
+	found := finding.Find(capture, capture.Spaces, finding.Settings{})
 	leaks := answer.LeaksOf(capture, found, "", nil)
 	fmt.Println(leaks.Verdict)
 	for _, f := range leaks.Findings {

@@ -22,9 +22,9 @@ import (
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/native"
-	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Format is one kind of capture.
@@ -90,7 +90,7 @@ type Input struct {
 	// The function that it returns is called with the number of bytes of each read.
 	Progress func(file string, size int64) func(n int)
 	// Categories, if set, replace the categories of buffers that memlane finds.
-	Categories *purpose.Overrides
+	Categories *category.Overrides
 	// Stop, if set, is called before each read. Its first error ends the reading, and
 	// Open returns it. Later calls must return an error too.
 	Stop func() error
@@ -156,7 +156,7 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 
 // addPurposes tells what the buffers of an outline are for.
 func addPurposes(o *lifetime.Outline) {
-	judge := purpose.NewJudge(&o.Tables)
+	judge := category.NewJudge(&o.Tables)
 	for _, s := range o.Spaces {
 		if whole := s.Whole(); whole != nil {
 			judge.Add(whole)
@@ -216,7 +216,7 @@ func (o *origin) finish(file string, b *build.Builder) (*lifetime.Capture, error
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	o.complete(&c.Tables, spaces)
-	judge := purpose.NewJudge(&c.Tables)
+	judge := category.NewJudge(&c.Tables)
 	for _, s := range c.Spaces {
 		judge.Add(s)
 	}

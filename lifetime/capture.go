@@ -152,7 +152,7 @@ type Space struct {
 	FreeSites []SiteID    // site of the free
 	BufNotes  []NoteID    // the program's text about the buffer
 	ValueIDs  []int64     // ID of its Value
-	Purposes  []PurposeID // what it is for; package purpose sets it
+	Purposes  []PurposeID // what it is for; package category sets it
 
 	// FreeRequests has the instant at which the program freed a buffer. It is before End
 	// if other events came in between, because other streams still used the memory.

@@ -5,7 +5,7 @@
 //
 //  1. A reader (package formats) reads events and states from a file.
 //  2. Package [github.com/memlane/memlane/lifetime/build] turns them into a [Capture].
-//  3. Methods of [Space] and the rules of package leak answer questions. Package
+//  3. Methods of [Space] and the rules of package finding answer questions. Package
 //     answer turns the answers into text and numbers.
 //  4. Renderers (package render) write them.
 //

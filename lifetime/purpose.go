@@ -10,7 +10,7 @@ type Purpose struct {
 	Evidence Evidence
 	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
 	Confidence float32
-	Rule       string // name of the rule of package purpose, or FILE:LINE of a person's own; "" if not known
+	Rule       string // name of the rule of package category, or FILE:LINE of a person's own; "" if not known
 	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
 	Module     string // the module that allocated it: a path, a name, or the lines that call it, outermost first; "" = not known
 
@@ -28,7 +28,7 @@ func (t *Tables) Purpose(id PurposeID) Purpose {
 	return t.Purposes[id]
 }
 
-// PurposeOf returns the purpose of a buffer; 0 if package purpose did not judge the space.
+// PurposeOf returns the purpose of a buffer; 0 if package category did not judge the space.
 func (s *Space) PurposeOf(buffer int) PurposeID {
 	if s.Purposes == nil {
 		return 0

@@ -22,7 +22,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/blocks"
@@ -100,13 +100,13 @@ func TestHostilePictures(t *testing.T) {
 	pictures := func(name string) (all [][]byte) {
 		c := hostile.Capture(name)
 		device, program := c.Spaces[0], c.Spaces[1]
-		d := diff.Compare(hostile.Capture("other"), c, leak.Settings{})
+		d := diff.Compare(hostile.Capture("other"), c, finding.Settings{})
 		m, err := chart.NewMiniature(name, device)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.Outlier, m.Why = name, name
-		leaks := []leak.Finding{{Rule: name, Kind: leak.KindLeak, Severity: leak.Warning, Space: device, Sites: []lifetime.SiteID{device.Buffers[0].Site}}}
+		leaks := []finding.Finding{{Rule: name, Kind: finding.KindLeak, Severity: finding.Warning, Space: device, Sites: []lifetime.SiteID{device.Buffers[0].Site}}}
 		for _, draw := range []func(io.Writer) error{
 			func(w io.Writer) error {
 				return blocks.Write(w, c, device, blocks.Options{Marks: answer.MarksOf(leaks), Title: name})

@@ -23,7 +23,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -125,7 +125,7 @@ func pictures(t *testing.T, file string) (list []picture) {
 	if s == nil {
 		s = c.Spaces[0]
 	} else {
-		marks := answer.MarksOf([]leak.Finding{{Rule: "leak", Kind: leak.KindLeak, Severity: leak.Warning, Space: s, Sites: []lifetime.SiteID{s.Buffers[len(s.Buffers)/2].Site},
+		marks := answer.MarksOf([]finding.Finding{{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: []lifetime.SiteID{s.Buffers[len(s.Buffers)/2].Site},
 			Amount: lifetime.Amount{Count: 1234, Bytes: 5 << 28}}})
 		for name, o := range map[string]blocks.Options{
 			"stacked": {Marks: marks}, "address": {Layout: blocks.Address, Color: blocks.ByCategory}, "few": {MaxBlocks: 3, Color: blocks.ByLeak, Marks: marks},
@@ -142,7 +142,7 @@ func pictures(t *testing.T, file string) (list []picture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := diff.Compare(other, c, leak.Settings{})
+	d := diff.Compare(other, c, finding.Settings{})
 	list = append(list, picture{"diff", func(w io.Writer, width int) error { return chart.Diff(w, d, d.Main(), chart.Options{Width: width}) }})
 	return append(list, picture{"multiples", func(w io.Writer, width int) error {
 		var panels []*chart.Miniature

@@ -5,7 +5,7 @@
 //	memlane-fleet map    reads captures and writes a record of each: for the workers of an engine
 //	memlane-fleet merge  reads records and writes results: the last step on an engine
 //
-// Its place in the pipeline: formats reads a capture, lifetime/leak analyses it, and package
+// Its place in the pipeline: formats reads a capture, lifetime/finding analyses it, and package
 // fleet reduces it to a record of about ten kilobytes. This program finds the captures
 // (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
 // memory (map.go), caches their records (cache.go), and writes the results of all records

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -148,8 +148,8 @@ func outputFlag() cli.Flag {
 }
 
 // rankNames parses --rank-from.
-func rankNames(c *cli.Command) (leak.RankNames, error) {
-	by, err := leak.ParseRankNames(c.String("rank-from"))
+func rankNames(c *cli.Command) (finding.RankNames, error) {
+	by, err := finding.ParseRankNames(c.String("rank-from"))
 	if err != nil {
 		return by, fail(statusUsage, "--rank-from %w", err)
 	}

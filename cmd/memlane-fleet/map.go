@@ -28,7 +28,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 func mapCommand() *cli.Command {
@@ -75,7 +75,7 @@ type line struct {
 type mapper struct {
 	stores  *stores
 	cache   *cache
-	by      leak.RankNames
+	by      finding.RankNames
 	workers int
 	budget  int64               // of --max-memory, in bytes
 	left    *semaphore.Weighted // the unused part of it
@@ -334,7 +334,7 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 	case err != nil:
 		return refused("", errors.Unwrap(err)), false, nil // which does not name the file
 	}
-	r = fleet.Of(capture, leak.Find(capture, capture.Spaces, leak.Settings{}))
+	r = fleet.Of(capture, finding.Find(capture, capture.Spaces, finding.Settings{}))
 	if len(capture.Spaces) == 0 {
 		r.State, r.Reason = fleet.Refused, whyEmpty(capture)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/cmd/memlane-fleet/report"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 func mergeCommand() *cli.Command {
@@ -185,7 +185,7 @@ func allThere(ctx context.Context, all *fleet.Fleet, list string, in *stores) er
 const pages = "pages/"
 
 // writeResults writes all results of a fleet to a folder. If it fails, it writes none.
-func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fleet, by leak.RankNames) (err error) {
+func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fleet, by finding.RankNames) (err error) {
 	bucket, err := in.folder(ctx, output)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -103,7 +103,7 @@ func serverAnswer(t *testing.T, address string, files ...string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		captures = append(captures, web.Capture{Capture: c, Findings: leak.Find(c, c.Spaces, leak.Settings{})})
+		captures = append(captures, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
 	}
 	var out bytes.Buffer
 	if err := web.Answer(&out, captures, address); err != nil {

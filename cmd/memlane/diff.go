@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/pprof"
@@ -66,7 +66,7 @@ func diffCaptures(c *cli.Context) error {
 	if len(both) != 2 { // an argument is a pattern or a folder
 		return wrongCount(len(both))
 	}
-	d := diff.Compare(both[0], both[1], leak.Settings{})
+	d := diff.Compare(both[0], both[1], finding.Settings{})
 	switch {
 	case outputEndsIn(c, profileExtension):
 		format = profileDiff
@@ -144,7 +144,7 @@ func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error
 
 // withFindings returns a capture with the findings of memlane's own rules.
 func withFindings(capture *lifetime.Capture) web.Capture {
-	return web.Capture{Capture: capture, Findings: leak.Find(capture, capture.Spaces, leak.Settings{})}
+	return web.Capture{Capture: capture, Findings: finding.Find(capture, capture.Spaces, finding.Settings{})}
 }
 
 func profileOptions(capture *lifetime.Capture) pprof.Options {

@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/docs/manual"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -576,14 +576,14 @@ func TestDocumentedRules(t *testing.T) {
 			t.Errorf("%s.md lacks\n%s", name, row)
 		}
 	}
-	for _, r := range leak.Rules {
+	for _, r := range finding.Rules {
 		lacks("leaks", page, fmt.Sprintf("\n| [%s](#%s) | %s | %s |\n", r.Name, r.Name, r.Kind, r.Doc))
 		i := slices.IndexFunc(sections, func(s string) bool { return strings.HasPrefix(s, r.Name+"\n") })
 		if i < 0 || !strings.Contains(sections[i], "\n- Silent: ") || !strings.Contains(sections[i], "\n- Do: ") {
 			t.Errorf("leaks.md lacks Silent or Do of %s", r.Name)
 		}
 	}
-	for _, c := range leak.Causes() {
+	for _, c := range finding.Causes() {
 		lacks("leaks", page, fmt.Sprintf("\n| `%s` | %s | %s |\n", c, c.Doc(), c.Advice()))
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
@@ -60,7 +60,7 @@ func rankFlag() cli.Flag {
 
 // ranksOf returns an empty summary of captures by rank, with the rule of --rank-from.
 func ranksOf(c *cli.Context) (*answer.Ranks, error) {
-	by, err := leak.ParseRankNames(c.String("rank-from"))
+	by, err := finding.ParseRankNames(c.String("rank-from"))
 	if err != nil {
 		return nil, usage("--rank-from %w", err)
 	}

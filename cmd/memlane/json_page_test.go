@@ -12,7 +12,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // documented are the answers in the order of json.md, and commands that give examples of all objects in them. The page shows the first.
@@ -107,7 +107,7 @@ func jsonPage(t *testing.T) string {
 	}
 	b.WriteString("## Evidence\n\nEach finding has the figures of its rule. Times are nanoseconds, or events if the capture has no clock. Steps count from 0. One change may\n" +
 		"fix all findings with the same `cause`.\n\n| figure | unit | |\n|---|---|---|\n")
-	for _, f := range leak.Figures {
+	for _, f := range finding.Figures {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Unit, f.Doc)
 	}
 	return b.String() + "\n"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -71,7 +71,7 @@ func drawMultiples(c *cli.Context, files []string) error {
 
 // add adds a panel for each rank in a capture.
 func (m *multiples) add(selection *lifetime.Selection, capture *lifetime.Capture) error {
-	m.ranks.Add(capture.Outline(), leak.Find(capture, capture.Spaces, leak.Settings{}))
+	m.ranks.Add(capture.Outline(), finding.Find(capture, capture.Spaces, finding.Settings{}))
 	ofRank := map[string][]*lifetime.Space{}
 	var order []string
 	for _, s := range runtimeSpaces(selection, capture.Spaces) {
@@ -124,9 +124,9 @@ func (m *multiples) miniatures() (what string, all []*chart.Miniature) {
 	if m.ranks.Known() && len(seen) == len(m.panels) {
 		what = "ranks"
 	}
-	outliers := map[memory]leak.Finding{}
+	outliers := map[memory]finding.Finding{}
 	for _, f := range m.ranks.Outliers() {
-		outliers[memory{f.Text(leak.FigRank), f.Text(leak.FigFile), f.Space.ID()}] = f
+		outliers[memory{f.Text(finding.FigRank), f.Text(finding.FigFile), f.Space.ID()}] = f
 	}
 	for i, name := range plot.Apart(files) {
 		p := m.panels[i]
@@ -135,7 +135,7 @@ func (m *multiples) miniatures() (what string, all []*chart.Miniature) {
 			p.Name = p.of.rank
 		}
 		outlier := outliers[p.of]
-		p.Outlier, p.Why = outlier.Text(leak.FigMeasure), outlier.Description
+		p.Outlier, p.Why = outlier.Text(finding.FigMeasure), outlier.Description
 		all = append(all, p.Miniature)
 	}
 	return what, all

@@ -11,7 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -66,7 +66,7 @@ func writePprof(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var found []leak.Finding
+	var found []finding.Finding
 	for _, capture := range all {
 		spaces := runtimeSpaces(&selection, capture.Spaces)
 		o.Spaces = append(o.Spaces, spaces...)
@@ -75,7 +75,7 @@ func writePprof(c *cli.Context) error {
 				o.Comments = append(o.Comments, s.ID()+": omitted: only its usage was recorded")
 			}
 		}
-		found = append(found, leak.Find(capture, spaces, leak.Settings{})...)
+		found = append(found, finding.Find(capture, spaces, finding.Settings{})...)
 	}
 	o.Marks = answer.MarksOf(found)
 	instants, err := instantsOf(c, o.Spaces)

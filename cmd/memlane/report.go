@@ -5,7 +5,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
@@ -72,7 +72,7 @@ func writeReport(c *cli.Context) error {
 	}
 	var of []answer.CaptureReport
 	var pages []web.Capture
-	err = r.each(c, func(capture *lifetime.Capture, outline *lifetime.Outline, found []leak.Finding) {
+	err = r.each(c, func(capture *lifetime.Capture, outline *lifetime.Outline, found []finding.Finding) {
 		if format == htmlReport {
 			pages = append(pages, web.Capture{Capture: capture, Findings: found})
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/preset"
 	"github.com/memlane/memlane/render/text"
 )
@@ -40,7 +40,7 @@ func ruleFlags() []cli.Flag {
 }
 
 func severities() []word {
-	return named(leak.Critical.String(), leak.Warning.String(), leak.Info.String())
+	return named(finding.Critical.String(), finding.Warning.String(), finding.Info.String())
 }
 
 // texts is the value of a flag that can be repeated.
@@ -58,13 +58,13 @@ func (t *texts) Set(value string) error {
 var ownThresholds = []struct {
 	name, doc string
 	usual     string // default value
-	set       func(s *leak.Settings, value string) error
+	set       func(s *finding.Settings, value string) error
 }{
 	{"critical_bytes", "leak, growing_buffer: a leak of at least this size is critical", "1GiB",
-		func(s *leak.Settings, value string) error { return setSize(&s.Critical, value) }},
-	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *leak.Settings, value string) error { return setSize(&s.Limit, value) }},
-	{"min_leak_bytes", "leak, growing_buffer: a smaller leak is info", "32KiB", func(s *leak.Settings, value string) error { return setSize(&s.Least, value) }},
-	{"min_confidence", "leak, growing_buffer: a leak with less confidence is info", "0", func(s *leak.Settings, value string) error { return setShare(&s.Sure, value) }},
+		func(s *finding.Settings, value string) error { return setSize(&s.Critical, value) }},
+	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *finding.Settings, value string) error { return setSize(&s.Limit, value) }},
+	{"min_leak_bytes", "leak, growing_buffer: a smaller leak is info", "32KiB", func(s *finding.Settings, value string) error { return setSize(&s.Least, value) }},
+	{"min_confidence", "leak, growing_buffer: a leak with less confidence is info", "0", func(s *finding.Settings, value string) error { return setShare(&s.Sure, value) }},
 }
 
 func setSize(to *int64, value string) error {
@@ -89,13 +89,13 @@ func setShare(to *float64, value string) error {
 type rules struct {
 	preset     *preset.Preset // nil = memlane's own
 	thresholds preset.Thresholds
-	settings   leak.Settings
+	settings   finding.Settings
 	failOn     string
 	allFrames  bool
 
 	ranks    *answer.Ranks
 	report   *preset.Optimization   // of the last capture; nil for memlane's own rules
-	outliers []leak.Finding         // about ranks that differ from the others
+	outliers []finding.Finding      // about ranks that differ from the others
 	met      int                    // findings that meet --fail-on
 	unjudged *lifetime.NothingError // the first capture to which no rule applies, with --fail-on
 }
@@ -170,7 +170,7 @@ func (r *rules) list() (all []word) {
 		}
 		return all
 	}
-	for _, rule := range leak.Rules {
+	for _, rule := range finding.Rules {
 		all = append(all, word{rule.Name, rule.Doc})
 	}
 	return all
@@ -207,7 +207,7 @@ func printWords(w io.Writer, words ...word) {
 // each reads the captures of a command line, applies the rules to each and passes it to
 // take. The rules of other tools apply to calls, so they also accept captures without
 // memory.
-func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outline, []leak.Finding)) error {
+func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outline, []finding.Finding)) error {
 	selection, err := selectionOf(c)
 	if err != nil {
 		return err
@@ -240,9 +240,9 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outl
 }
 
 // find applies the rules to a capture.
-func (r *rules) find(capture *lifetime.Capture) []leak.Finding {
+func (r *rules) find(capture *lifetime.Capture) []finding.Finding {
 	if r.preset == nil {
-		return leak.Find(capture, capture.Spaces, r.settings)
+		return finding.Find(capture, capture.Spaces, r.settings)
 	}
 	calls := preset.CallsOf(capture)
 	if r.settings.Function != nil {
@@ -253,7 +253,7 @@ func (r *rules) find(capture *lifetime.Capture) []leak.Finding {
 	return r.report.Findings(capture, calls)
 }
 
-func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.CaptureLeaks {
+func (r *rules) leaksOf(capture *lifetime.Capture, found []finding.Finding) answer.CaptureLeaks {
 	out := answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
 	for i := range out.Findings {
 		out.Findings[i].AllFrames = r.allFrames
@@ -262,8 +262,8 @@ func (r *rules) leaksOf(capture *lifetime.Capture, found []leak.Finding) answer.
 }
 
 // meetFailOn counts the findings that meet --fail-on.
-func (r *rules) meetFailOn(found []leak.Finding) (n int) {
-	severity, isSeverity := leak.ParseSeverity(r.failOn)
+func (r *rules) meetFailOn(found []finding.Finding) (n int) {
+	severity, isSeverity := finding.ParseSeverity(r.failOn)
 	for _, f := range found {
 		if r.failOn != "" && (isSeverity && f.Severity >= severity || !isSeverity && f.Rule == r.failOn) {
 			n++

@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -59,7 +59,7 @@ func categoriesFlag() cli.Flag {
 }
 
 // categoriesOf reads the file of --categories; nil without the flag.
-func categoriesOf(c *cli.Context) (*purpose.Overrides, error) {
+func categoriesOf(c *cli.Context) (*category.Overrides, error) {
 	name := c.String("categories")
 	if name == "" {
 		return nil, nil
@@ -69,7 +69,7 @@ func categoriesOf(c *cli.Context) (*purpose.Overrides, error) {
 		return nil, inputError(err)
 	}
 	defer f.Close()
-	own, err := purpose.ReadOverrides(name, f)
+	own, err := category.ReadOverrides(name, f)
 	if err != nil {
 		return nil, inputError(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -146,7 +146,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	case "peak":
 		return chart.Peak(w, capture, s, c.String("buffer"), o)
 	}
-	found := leak.Find(capture, []*lifetime.Space{of}, leak.Settings{})
+	found := finding.Find(capture, []*lifetime.Space{of}, finding.Settings{})
 	for i := range found {
 		found[i].Space = s
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -66,7 +66,7 @@ func TestHolders(t *testing.T) {
 }
 
 func checkHolders(t fataler, file string, c *lifetime.Capture) (n int) {
-	for _, f := range leak.Find(c, c.Spaces, leak.Settings{}) {
+	for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
 		_, largest, found := strings.Cut(f.Description, "largest: ")
 		if f.Rule != "oom" || !found || strings.HasPrefix(largest, "code without a recorded stack") { // peak lists these by type and shape
 			continue

@@ -15,7 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/model"
 )
@@ -32,7 +32,7 @@ func TestSums(t *testing.T) {
 var signed = []string{"padding_bytes"}
 
 func checkSums(t fataler, file string, c *lifetime.Capture) {
-	found := leak.Find(c, c.Spaces, leak.Settings{})
+	found := finding.Find(c, c.Spaces, finding.Settings{})
 	leaks := answer.LeaksOf(c, found, "", nil)
 	ranks := &answer.Ranks{}
 	peaks := answer.Peaks{}
@@ -54,7 +54,7 @@ func checkSums(t fataler, file string, c *lifetime.Capture) {
 			t.Fatalf("%s: %s at %d: %d bytes, in text %d; the rows sum to %s", file, p.Space, p.At, p.Bytes, p.Total.Bytes, sum)
 		}
 	}
-	d := diff.Compare(c, c, leak.Settings{})
+	d := diff.Compare(c, c, finding.Settings{})
 	if belowZero(c) {
 		return
 	}

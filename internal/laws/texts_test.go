@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -29,7 +29,7 @@ func TestTexts(t *testing.T) {
 
 func checkTexts(t fataler, file string, c *lifetime.Capture) {
 	var out bytes.Buffer
-	found := leak.Find(c, c.Spaces, leak.Settings{})
+	found := finding.Find(c, c.Spaces, finding.Settings{})
 	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, found, "", nil)}, &answer.Ranks{}, nil)
 	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(c.Outline())}}
 	if text.Leaks(&out, answers, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {

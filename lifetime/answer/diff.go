@@ -7,7 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Diff lists the differences between two captures.
@@ -91,17 +91,17 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 	for i := range d.Rows {
 		out.Rows = append(out.Rows, diffRowOf(d, &d.Rows[i], perStep))
 	}
-	of := func(c *lifetime.Capture, changes []diff.Change, side func(diff.Change) *leak.Finding) []Finding {
-		var found []leak.Finding
+	of := func(c *lifetime.Capture, changes []diff.Change, side func(diff.Change) *finding.Finding) []Finding {
+		var found []finding.Finding
 		for _, change := range changes {
 			found = append(found, *side(change))
 		}
 		return FindingsOf(c, found)
 	}
-	after := func(c diff.Change) *leak.Finding { return c.After }
+	after := func(c diff.Change) *finding.Finding { return c.After }
 	out.Findings = DiffFindings{
 		New: of(d.After, d.New, after), Still: of(d.After, d.Still, after),
-		Fixed: of(d.Before, d.Fixed, func(c diff.Change) *leak.Finding { return c.Before }),
+		Fixed: of(d.Before, d.Fixed, func(c diff.Change) *finding.Finding { return c.Before }),
 	}
 	out.Next = afterDiff(out)
 	return out

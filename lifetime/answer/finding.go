@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Finding is one problem, at one place of the program or in a whole memory ID.
@@ -27,11 +27,11 @@ type Finding struct {
 	Evidence       map[string]any `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
 	Suggestions    []string       `json:"suggestions"`     // advice, one line each
 
-	Level leak.Severity `json:"-"`
-	Name  string        `json:"-"` // of the place; "" for a finding about the whole space
-	Text  string        `json:"-"` // description without the place
-	Cause string        `json:"-"` // place of the largest finding that one change may fix together with this one
-	Code  Code          `json:"-"`
+	Level finding.Severity `json:"-"`
+	Name  string           `json:"-"` // of the place; "" for a finding about the whole space
+	Text  string           `json:"-"` // description without the place
+	Cause string           `json:"-"` // place of the largest finding that one change may fix together with this one
+	Code  Code             `json:"-"`
 
 	// Call stacks or, for a compiled program, the first instruction and the number of others.
 	Stacks           []Stack      `json:"-"`
@@ -59,7 +59,7 @@ type Code struct {
 }
 
 // FindingsOf converts the findings of a capture. The result is never nil.
-func FindingsOf(c *lifetime.Capture, found []leak.Finding) []Finding {
+func FindingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
 	all, folder := []Finding{}, commonFolder(&c.Tables)
 	for i := range found {
 		all = append(all, findingOf(&c.Tables, &found[i], folder))
@@ -68,22 +68,22 @@ func FindingsOf(c *lifetime.Capture, found []leak.Finding) []Finding {
 }
 
 // RankFindingsOf converts findings about ranks, which do not belong to a single capture.
-func RankFindingsOf(found []leak.Finding) []Finding {
+func RankFindingsOf(found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
-		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(leak.FigFile)}}, Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
+		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(finding.FigFile)}}, Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
 		all = append(all, findingOf(none, &found[i], ""))
 	}
 	return all
 }
 
-func findingOf(t *lifetime.Tables, f *leak.Finding, folder string) Finding {
+func findingOf(t *lifetime.Tables, f *finding.Finding, folder string) Finding {
 	out := Finding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
 		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
-		Level: f.Severity, Leak: f.IsLeak(), Cause: f.Text(leak.FigCausePlace), Code: codeOf(t, f.Place(), folder),
+		Level: f.Severity, Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place(), folder),
 		Text: strings.TrimPrefix(f.Description, t.PlaceOf(f.Place()).String()+": "),
 	}
 	if f.BytesPerStep > 0 {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // TestHeadline checks the answer about a failure, a leak, categories, places and totals.
@@ -22,7 +22,7 @@ func TestHeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := answer.Headline(c.Outline(), leak.Find(c, c.Spaces, leak.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
+		got := answer.Headline(c.Outline(), finding.Find(c, c.Spaces, finding.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -68,7 +68,7 @@ type Change struct {
 
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 // function selects functions; nil selects none.
-func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
+func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
 	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "", replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
@@ -85,10 +85,10 @@ func LeaksOf(c *lifetime.Capture, found []leak.Finding, rules string, function *
 
 // adviseAlike gives findings about failed allocations the advice of the answer about the failure, which knows more. Advice that
 // names a place does not fit the line of a finding.
-func (l *CaptureLeaks) adviseAlike(found []leak.Finding) {
+func (l *CaptureLeaks) adviseAlike(found []finding.Finding) {
 	for i := range found {
 		for k := range l.OOMs {
-			if o := &l.OOMs[k]; found[i].Kind == leak.KindFailure && o.Space == l.Findings[i].Space && len(o.Advice) <= adviceWidth && len(l.Findings[i].Suggestions) > 0 {
+			if o := &l.OOMs[k]; found[i].Kind == finding.KindFailure && o.Space == l.Findings[i].Space && len(o.Advice) <= adviceWidth && len(l.Findings[i].Suggestions) > 0 {
 				l.Findings[i].Suggestions = []string{o.Advice}
 				break
 			}
@@ -209,7 +209,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 			}
 		}
 		if !out.Calls {
-			changes, inferred := leak.Changes(c, s, leak.Settings{Function: function})
+			changes, inferred := finding.Changes(c, s, finding.Settings{Function: function})
 			out.Inferred = inferred
 			for _, change := range changes {
 				out.Steps = append(out.Steps, Change{change.Begin, change.Allocated.Bytes, change.Freed.Bytes, change.Bytes()})
@@ -223,7 +223,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 }
 
 // NewLeaks combines the answers for several captures. outliers are the findings about ranks.
-func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []leak.Finding) *Leaks {
+func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []finding.Finding) *Leaks {
 	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Summary: ranks.Summary(captures)}
 	if out.Summary != nil {
 		out.Ranks = out.Summary.Rows

@@ -5,7 +5,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Marks are the findings by call site and buffer, for labels in profiles and hatching in pictures. nil has no marks.
@@ -27,11 +27,11 @@ type Mark struct {
 }
 
 // MarksOf returns the marks of findings.
-func MarksOf(found []leak.Finding) *Marks {
+func MarksOf(found []finding.Finding) *Marks {
 	m := &Marks{spaces: map[*lifetime.Space]spaceMarks{}}
 	for i := range found {
 		f := &found[i]
-		if f.Severity > leak.Info {
+		if f.Severity > finding.Info {
 			m.Comments = append(m.Comments, f.Space.ID()+": "+f.Severity.String()+": "+f.Rule+": "+f.Description)
 		}
 		if !f.IsLeak() {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // OOMs describes the failed allocations of captures.
@@ -75,7 +75,7 @@ type Failure struct {
 }
 
 // setReason sets the reason, its words and its advice.
-func (f *Failure) setReason(r leak.Reason, confidence float64) {
+func (f *Failure) setReason(r finding.Reason, confidence float64) {
 	f.Reason, f.Confidence, f.Why = string(r), confidence, r.Words()
 	f.Advice = strings.ReplaceAll(r.Advice(f.Source), "nvidia-smi", f.platform().monitor)
 }
@@ -124,7 +124,7 @@ func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Fai
 		whole, judged := map[bool]int{}, 0 // survived ones apart: they must not hide the one that ended the program
 		for i := range s.Marks {
 			if m := &s.Marks[i]; m.Kind == lifetime.OOM {
-				survived := leak.Survived(s, m)
+				survived := finding.Survived(s, m)
 				all = append(all, failureOf(&c.Tables, s, m, whole[survived] < most, &judged))
 				whole[survived]++
 			}
@@ -145,7 +145,7 @@ func SortFailures(all []Failure) {
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Failure) int {
-		order := cmp.Or(last(!x.First, !y.First), last(x.Reason == string(leak.ReasonSurvived), y.Reason == string(leak.ReasonSurvived)))
+		order := cmp.Or(last(!x.First, !y.First), last(x.Reason == string(finding.ReasonSurvived), y.Reason == string(finding.ReasonSurvived)))
 		switch {
 		case order != 0:
 			return order
@@ -163,7 +163,7 @@ func SortFailures(all []Failure) {
 func NewOOMs(all []Failure) *OOMs {
 	SortFailures(all)
 	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
-	if clock && all[0].Reason != string(leak.ReasonSurvived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
+	if clock && all[0].Reason != string(finding.ReasonSurvived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
 	out := &OOMs{Schema: Schema, OOMs: all}
@@ -195,22 +195,22 @@ func figureOf(n int64) *int64 {
 // failureOf describes one failure; only the request and whether it was survived unless whole. judged counts the failures that were
 // judged.
 func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bool, judged *int) Failure {
-	state, why := lifetime.UnknownFailure(""), leak.Why{Reason: leak.ReasonUnknown}
+	state, why := lifetime.UnknownFailure(""), finding.Why{Reason: finding.ReasonUnknown}
 	switch {
 	case whole:
-		state, why = leak.StateAt(s, m), leak.WhyFailed(s, m)
+		state, why = finding.StateAt(s, m), finding.WhyFailed(s, m)
 	case m.Failure != nil:
 		state = *m.Failure
 	}
-	if !whole && leak.Survived(s, m) {
-		why = leak.Why{Reason: leak.ReasonSurvived, Confidence: 0.9}
+	if !whole && finding.Survived(s, m) {
+		why = finding.Why{Reason: finding.ReasonSurvived, Confidence: 0.9}
 	}
 	out := figuresOf(t, s, m, &state)
 	out.setReason(why.Reason, why.Confidence)
 	switch {
 	case state.Absurd:
 		out.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
-	case m.Failure != nil && strings.Contains(m.Text, "KV ") && why.Reason == leak.ReasonExhausted:
+	case m.Failure != nil && strings.Contains(m.Text, "KV ") && why.Reason == finding.ReasonExhausted:
 		out.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
 	}
 	out.Next = nextStep(&out, m.Failure == nil)
@@ -222,7 +222,7 @@ func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bo
 	if static(&s.SpaceInfo) {
 		out.remedies(t, s)
 	}
-	if m.Failure == nil && why.Reason != leak.ReasonSurvived && *judged < maxJudged {
+	if m.Failure == nil && why.Reason != finding.ReasonSurvived && *judged < maxJudged {
 		*judged++
 		judgeRecording(t, s, m, &out)
 	}
@@ -245,7 +245,7 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *l
 	} else if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
 		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
 	}
-	if rank, err := strconv.ParseInt(strings.TrimPrefix((leak.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
+	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
 	}
 	if state.InProcess >= 0 && state.Live >= 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // TooLarge describes the compiled programs of a capture that need more memory than a device has, in bytes. Programs whose compiler
@@ -49,8 +49,8 @@ func NearLimit(c *lifetime.Capture) (all []Failure) {
 		}
 		m := lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}
 		f := failureOf(&c.Tables, s, &m, true, new(int))
-		if f.Reason != string(leak.ReasonLeak) {
-			f.setReason(leak.ReasonExhausted, 0.5)
+		if f.Reason != string(finding.ReasonLeak) {
+			f.setReason(finding.ReasonExhausted, 0.5)
 		}
 		f.Why = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(s.Limit-peak.Bytes, 0)))
 		f.Next = commandLine("peak", f.File)
@@ -87,9 +87,9 @@ func (f *Failure) remedies(t *lifetime.Tables, s *lifetime.Space) {
 	fits := func(r remedy) bool { return r.peak <= capacity }
 	slices.SortStableFunc(all, func(x, y remedy) int { return cmp.Or(last(!fits(x), !fits(y)), cmp.Compare(x.peak, y.peak)) })
 	switch {
-	case len(all) > 0 && (fits(all[0]) || f.Reason == string(leak.ReasonPadding)):
+	case len(all) > 0 && (fits(all[0]) || f.Reason == string(finding.ReasonPadding)):
 		f.Advice = all[0].advice
-	case f.Reason != string(leak.ReasonPadding):
+	case f.Reason != string(finding.ReasonPadding):
 		f.Advice = f.spread(t, s, needed, capacity)
 	}
 	if len(all) == 0 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -20,8 +20,8 @@ type judge struct {
 	m *lifetime.Mark
 	f *Failure
 
-	until *lifetime.Space // the recording up to the failure
-	leaks []leak.Finding  // confirmed ones, in until
+	until *lifetime.Space   // the recording up to the failure
+	leaks []finding.Finding // confirmed ones, in until
 
 	fitted bool // with another setting the request would have fitted
 }
@@ -35,16 +35,16 @@ func judgeRecording(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, f *
 	if static(&s.SpaceInfo) {
 		return
 	}
-	for _, found := range leak.Find(alone, alone.Spaces, leak.Settings{}) {
+	for _, found := range finding.Find(alone, alone.Spaces, finding.Settings{}) {
 		if found.IsLeak() && found.Credible() {
 			j.leaks = append(j.leaks, found)
 		}
 	}
 	j.holding()
-	if f.Reason == string(leak.ReasonFragmented) && valueOf(f.UnallocatedBytes) < m.Requested {
+	if f.Reason == string(finding.ReasonFragmented) && valueOf(f.UnallocatedBytes) < m.Requested {
 		f.Why = inPieces
 	}
-	if f.Reason != string(leak.ReasonLimit) && f.Reason != string(leak.ReasonLarger) {
+	if f.Reason != string(finding.ReasonLimit) && f.Reason != string(finding.ReasonLarger) {
 		j.replay()
 	}
 	j.nameLeak()
@@ -111,7 +111,7 @@ func (j *judge) nameLeak() {
 			seen[b] = true
 		}
 	}
-	slices.SortStableFunc(j.leaks, func(x, y leak.Finding) int { return cmp.Compare(y.Amount.Bytes, x.Amount.Bytes) })
+	slices.SortStableFunc(j.leaks, func(x, y finding.Finding) int { return cmp.Compare(y.Amount.Bytes, x.Amount.Bytes) })
 	top := &j.leaks[0]
 	name := SiteName(j.t, &j.s.SpaceInfo, top.Place())
 	j.f.Leak = fmt.Sprintf("%s leaked %s in %s", name, units.Bytes(top.Amount.Bytes), units.Plural(top.Amount.Count, "buffer"))
@@ -119,10 +119,10 @@ func (j *judge) nameLeak() {
 		j.f.Leak += fmt.Sprintf(", %s per step", units.Bytes(int64(top.BytesPerStep)))
 	}
 	live := j.until.LevelAt(j.m.Begin, lifetime.Occupied)
-	if !leak.LeakFilled(j.until, j.m, leak.Reason(j.f.Reason), leaked, j.fitted) {
+	if !finding.LeakFilled(j.until, j.m, finding.Reason(j.f.Reason), leaked, j.fitted) {
 		return
 	}
-	j.f.setReason(leak.ReasonLeak, top.Confidence)
+	j.f.setReason(finding.ReasonLeak, top.Confidence)
 	j.f.Next = nextStep(j.f, true)
 	j.f.Why = "a leak filled the memory"
 	j.f.Advice = "Fix the leak in " + name + "."
@@ -135,7 +135,7 @@ func (j *judge) nameLeak() {
 
 // holding advises to hold less at the place that held most, and computes the peak up to the failure without its buffers.
 func (j *judge) holding() {
-	if j.f.Reason != string(leak.ReasonExhausted) || len(j.f.Holders) == 0 || j.until.UsageOnly() {
+	if j.f.Reason != string(finding.ReasonExhausted) || len(j.f.Holders) == 0 || j.until.UsageOnly() {
 		return
 	}
 	top := slices.IndexFunc(j.f.Holders, func(h Holder) bool {
@@ -207,7 +207,7 @@ func (j *judge) replay() {
 			return
 		}
 	}
-	if j.f.Reason != string(leak.ReasonFragmented) || len(tried) == 0 || fits || j.otherStreams() >= j.m.Requested {
+	if j.f.Reason != string(finding.ReasonFragmented) || len(tried) == 0 || fits || j.otherStreams() >= j.m.Requested {
 		j.unproved()
 		return
 	}
@@ -258,10 +258,10 @@ func (j *judge) proved(s replay.Settings, law *replay.Law) {
 	j.fitted = true
 	advice := "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
 	switch {
-	case j.f.Reason == string(leak.ReasonExhausted) && leak.InPieces(valueOf(j.f.UnallocatedBytes), valueOf(j.f.ReservedBytes)):
-		j.f.setReason(leak.ReasonFragmented, 0.95)
+	case j.f.Reason == string(finding.ReasonExhausted) && finding.InPieces(valueOf(j.f.UnallocatedBytes), valueOf(j.f.ReservedBytes)):
+		j.f.setReason(finding.ReasonFragmented, 0.95)
 		j.f.Why = inPieces
-	case j.f.Reason == string(leak.ReasonExhausted):
+	case j.f.Reason == string(finding.ReasonExhausted):
 		j.f.Why += ", but for a little that is free in pieces"
 		advice += " It helps a little; then: " + j.f.Advice
 	}
@@ -270,7 +270,7 @@ func (j *judge) proved(s replay.Settings, law *replay.Law) {
 
 // unproved removes advice that the capture already follows.
 func (j *judge) unproved() {
-	if j.f.Reason != string(leak.ReasonFragmented) {
+	if j.f.Reason != string(finding.ReasonFragmented) {
 		return
 	}
 	settings := j.t.Sources[j.s.Source].SettingsByKey()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Rank has the figures of one of several ranks, in occupied bytes.
@@ -21,10 +21,10 @@ type Rank struct {
 
 // Ranks collects the figures of captures of several ranks. It does not retain captures.
 type Ranks struct {
-	By     leak.RankNames
+	By     finding.RankNames
 	Judged bool // findings are added too
 
-	figures []leak.RankFigures
+	figures []finding.RankFigures
 	names   []string // in order of appearance
 	unknown bool     // the rank of a capture is unknown
 	groups  []RankGroup
@@ -47,8 +47,8 @@ func (r *Ranks) RankOf(t *lifetime.Tables, s *lifetime.SpaceInfo) string {
 }
 
 // Add adds a capture and its findings.
-func (r *Ranks) Add(o *lifetime.Outline, found []leak.Finding) {
-	r.figures = append(r.figures, leak.FiguresOf(o, found, func(s *lifetime.SpaceInfo) string {
+func (r *Ranks) Add(o *lifetime.Outline, found []finding.Finding) {
+	r.figures = append(r.figures, finding.FiguresOf(o, found, func(s *lifetime.SpaceInfo) string {
 		rank := r.RankOf(&o.Tables, s)
 		if rank == "" {
 			r.unknown = true
@@ -71,7 +71,7 @@ func (r *Ranks) Add(o *lifetime.Outline, found []leak.Finding) {
 }
 
 // addTo adds a finding to the group g, or to an equal one that exists.
-func (r *Ranks) addTo(g RankGroup, rank string, f *leak.Finding) {
+func (r *Ranks) addTo(g RankGroup, rank string, f *finding.Finding) {
 	i := slices.IndexFunc(r.groups, func(l RankGroup) bool { return l.What == g.What })
 	if i < 0 {
 		i = len(r.groups)
@@ -108,11 +108,11 @@ func (r *Ranks) rows() (rows []Rank) {
 }
 
 // Outliers returns findings about ranks that differ; nil unless Known.
-func (r *Ranks) Outliers() []leak.Finding {
+func (r *Ranks) Outliers() []finding.Finding {
 	if !r.Known() {
 		return nil
 	}
-	return leak.CompareRanks(r.figures)
+	return finding.CompareRanks(r.figures)
 }
 
 // RankSummary compares several ranks.
@@ -140,7 +140,7 @@ func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 	for _, row := range s.Rows {
 		peaks = append(peaks, float64(row.Peak))
 	}
-	middle, deviation := leak.Spread(peaks)
+	middle, deviation := finding.Spread(peaks)
 	s.Median, s.Deviation = int64(middle), int64(deviation)
 	for i := range r.groups {
 		g := &r.groups[i]
@@ -157,7 +157,7 @@ const maxNamed = 4
 // escaped.
 func (l *RankGroup) Text(all []string) string {
 	text := fmt.Sprintf("%s of %s, %s in total", units.Count(int64(len(l.Ranks))), units.Plural(len(all), "rank"), units.Bytes(l.Bytes))
-	if perStep, _ := leak.Spread(l.PerStep); perStep > 0 {
+	if perStep, _ := finding.Spread(l.PerStep); perStep > 0 {
 		text += fmt.Sprintf(", median %s per step", units.Bytes(int64(perStep)))
 	}
 	without := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(l.Ranks, name) })

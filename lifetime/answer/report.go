@@ -7,7 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Report is the full report about captures: contents, findings, and peaks.
@@ -64,7 +64,7 @@ func CaptureReportOf(c *lifetime.Capture, o *lifetime.Outline, leaks CaptureLeak
 }
 
 // NewReport combines the reports about captures. outliers are the findings about ranks.
-func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []leak.Finding) *Report {
+func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []finding.Finding) *Report {
 	var leaks []CaptureLeaks
 	for i := range of {
 		leaks = append(leaks, of[i].Leaks)
@@ -136,7 +136,7 @@ func (sum *Summary) join(o Summary) {
 // firstOf returns the most severe findings above Info, one for each cause, at most maxFirst.
 func firstOf(all []CaptureLeaks) (first []Finding) {
 	var causes []string
-	for severity := leak.Critical; severity > leak.Info; severity-- {
+	for severity := finding.Critical; severity > finding.Info; severity-- {
 		for i := range all {
 			for _, f := range all[i].Findings {
 				if f.Level != severity || f.Cause != "" && slices.Contains(causes, f.Cause) || len(first) == maxFirst {
@@ -152,21 +152,21 @@ func firstOf(all []CaptureLeaks) (first []Finding) {
 
 // counts returns the numbers of findings by severity: "1 critical, 2 warnings, 3 notes".
 func (r *Report) counts(all []CaptureLeaks) string {
-	var n [leak.Critical + 1]int
+	var n [finding.Critical + 1]int
 	for i := range all {
 		for k := range all[i].Findings {
 			n[all[i].Findings[k].Level]++
 		}
 	}
 	var parts []string
-	if n[leak.Critical] > 0 {
-		parts = append(parts, units.Count(int64(n[leak.Critical]))+" critical")
+	if n[finding.Critical] > 0 {
+		parts = append(parts, units.Count(int64(n[finding.Critical]))+" critical")
 	}
-	if n[leak.Warning] > 0 {
-		parts = append(parts, units.Plural(n[leak.Warning], "warning"))
+	if n[finding.Warning] > 0 {
+		parts = append(parts, units.Plural(n[finding.Warning], "warning"))
 	}
-	if n[leak.Info] > 0 {
-		parts = append(parts, units.Plural(n[leak.Info], "note"))
+	if n[finding.Info] > 0 {
+		parts = append(parts, units.Plural(n[finding.Info], "note"))
 	}
 	switch {
 	case parts != nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // twoCaptures returns two equal captures with buffers of several sites. The sites that keeps selects leak.
@@ -46,7 +46,7 @@ func noLeak(int) bool { return false }
 func TestAllocations(t *testing.T) {
 	const n = 100_000
 	c := twoCaptures(t, 1, 50, n, noLeak)
-	per := testing.AllocsPerRun(1, func() { diff.Compare(c[0], c[1], leak.Settings{}) }) / (2 * n)
+	per := testing.AllocsPerRun(1, func() { diff.Compare(c[0], c[1], finding.Settings{}) }) / (2 * n)
 	if per > 0.03 { // the sites have some dozens each
 		t.Errorf("%.3f allocations per buffer", per)
 	}
@@ -65,7 +65,7 @@ func BenchmarkCompare(b *testing.B) {
 			c := twoCaptures(b, bench.spaces, bench.sites, n, bench.keeps)
 			b.ReportAllocs()
 			for b.Loop() {
-				diff.Compare(c[0], c[1], leak.Settings{})
+				diff.Compare(c[0], c[1], finding.Settings{})
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(2*n), "ns/buffer")
 		})

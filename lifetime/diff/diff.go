@@ -7,7 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Result is the comparison of two captures.
@@ -104,7 +104,7 @@ func (r *Row) weight() int64 {
 }
 
 // Compare compares two captures. settings are for the rules.
-func Compare(before, after *lifetime.Capture, settings leak.Settings) *Result {
+func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result {
 	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
 		pair := Pair{Name: p.name()}

@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 func open(t testing.TB, file string) *lifetime.Capture {
@@ -26,7 +26,7 @@ func open(t testing.TB, file string) *lifetime.Capture {
 
 func compare(t testing.TB, before, after string) *diff.Result {
 	t.Helper()
-	return diff.Compare(open(t, before), open(t, after), leak.Settings{})
+	return diff.Compare(open(t, before), open(t, after), finding.Settings{})
 }
 
 // words returns rows as text: status, place, changes in bytes.
@@ -64,7 +64,7 @@ func TestFixed(t *testing.T) {
 		t.Errorf("%d new, %d still, %d fixed: %s", len(d.New), len(d.Still), len(d.Fixed), d.Verdict())
 	}
 	d = compare(t, "torchsnap/leak_loss_fixed.pickle", "torchsnap/leak_loss.pickle")
-	if len(d.New) != 3 || d.Leaks(leak.Warning) != 3 || d.Leaks(leak.Critical) != 0 {
+	if len(d.New) != 3 || d.Leaks(finding.Warning) != 3 || d.Leaks(finding.Critical) != 0 {
 		t.Errorf("%d new", len(d.New))
 	}
 }
@@ -83,7 +83,7 @@ func TestSelf(t *testing.T) {
 				t.Fatal(err)
 			}
 			n++
-			d := diff.Compare(c, c, leak.Settings{})
+			d := diff.Compare(c, c, finding.Settings{})
 			if len(d.Rows)+len(d.New)+len(d.Fixed) > 0 || d.NoPlaces {
 				t.Errorf("%s: %q, %d new, %d fixed", file, words(d), len(d.New), len(d.Fixed))
 			}
@@ -156,7 +156,7 @@ func TestMovedCode(t *testing.T) {
 		{"forward", "/ci/build/proj/lib/model.py", 13, 400}, {"forward", "/ci/build/proj/model.py", 13, 100}, {"forward", "/ci/build/proj/model.py", 15, 200},
 		{"load", "/ci/build/proj/data.py", 5, 801}, {"main", "main.py", 5, 900}, {"tool", "/ci/build/tool.py", 5, 900},
 	}
-	d := diff.Compare(captureOf(t, before), captureOf(t, after), leak.Settings{})
+	d := diff.Compare(captureOf(t, before), captureOf(t, after), finding.Settings{})
 	if got := words(d); !slices.Equal(got, []string{"grew load (data.py:5) 1 1"}) {
 		t.Errorf("%q", got)
 	}
@@ -184,7 +184,7 @@ func TestOtherDevices(t *testing.T) {
 		{"cuda:0 cuda:1", "hip:3", "cuda:0, cuda:1,  hip:3"},
 		{"cuda:0", "hip:3 hip:4", "cuda:0,  hip:3,  hip:4"},
 	} {
-		d := diff.Compare(of(strings.Fields(c.before)...), of(strings.Fields(c.after)...), leak.Settings{})
+		d := diff.Compare(of(strings.Fields(c.before)...), of(strings.Fields(c.after)...), finding.Settings{})
 		var pairs []string
 		for _, p := range d.Pairs {
 			pair := ""
@@ -260,7 +260,7 @@ func TestStatus(t *testing.T) {
 		{history{5, 5, 2, 1}, history{5, 5, 4, 2}, ""},
 		{history{5, 5, 2, 0}, history{5, 5, 4, 0}, ""},
 	} {
-		d := diff.Compare(c.before.capture(t), c.after.capture(t), leak.Settings{})
+		d := diff.Compare(c.before.capture(t), c.after.capture(t), finding.Settings{})
 		if have := strings.Join(words(d), ", "); have != c.want {
 			t.Errorf("%v, then %v: %q, want %q", c.before, c.after, have, c.want)
 		}
@@ -281,7 +281,7 @@ func TestSiteOfRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := diff.Compare(captureOf(t, []line{{"g", "g.py", 1, 5}}), after, leak.Settings{})
+	d := diff.Compare(captureOf(t, []line{{"g", "g.py", 1, 5}}), after, finding.Settings{})
 	i := slices.IndexFunc(d.Rows, func(r diff.Row) bool { return r.Status == diff.New })
 	if i < 0 || after.Frames[after.Stacks[after.Stacks[after.Sites[d.Rows[i].SiteAfter].Stack].Caller].Frame].Function != "caller 1" {
 		t.Errorf("%+v", d.Rows)
@@ -308,7 +308,7 @@ func TestUnknownPlaces(t *testing.T) {
 		}
 		return c
 	}
-	d := diff.Compare(of(100, "f"), of(300, "f"), leak.Settings{})
+	d := diff.Compare(of(100, "f"), of(300, "f"), finding.Settings{})
 	if len(d.Rows) != 1 || !d.Rows[0].Unseen || d.Rows[0].DeltaEnd() != 200 || d.NoPlaces {
 		t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
 	}
@@ -317,7 +317,7 @@ func TestUnknownPlaces(t *testing.T) {
 		rows    int
 		unknown bool
 	}{{of(0, ""), 0, true}, {of(0, "f", ""), 1, false}, {of(0), 1, false}} {
-		if d := diff.Compare(of(0, "f"), c.after, leak.Settings{}); len(d.Rows) != c.rows || d.NoPlaces != c.unknown {
+		if d := diff.Compare(of(0, "f"), c.after, finding.Settings{}); len(d.Rows) != c.rows || d.NoPlaces != c.unknown {
 			t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
 		}
 	}
@@ -344,7 +344,7 @@ func TestSameLines(t *testing.T) {
 		{"several lines of the framework", of("a", f(1), f(2)), of("b", f(1), g(1), g(2)), false},
 		{"a line that is not known", of("a", f(1), f(2)), of("b", f(1), f(0)), false},
 	} {
-		if have := diff.Compare(c.before, c.after, leak.Settings{}).Lines; have != c.want {
+		if have := diff.Compare(c.before, c.after, finding.Settings{}).Lines; have != c.want {
 			t.Errorf("%s: %t", c.name, have)
 		}
 	}
@@ -366,7 +366,7 @@ func TestSums(t *testing.T) {
 				after = append(after, l)
 			}
 		}
-		d := diff.Compare(captureOf(t, append(before, line{"x", "/x/x.py", 1, 1})), captureOf(t, append(after, line{"x", "/x/x.py", 1, 1})), leak.Settings{})
+		d := diff.Compare(captureOf(t, append(before, line{"x", "/x/x.py", 1, 1})), captureOf(t, append(after, line{"x", "/x/x.py", 1, 1})), finding.Settings{})
 		var sum int64
 		for i := range d.Rows {
 			sum += d.Rows[i].DeltaEnd()
@@ -392,7 +392,7 @@ func TestMovedLines(t *testing.T) {
 		{"a line is gone", []numbered{{10, 100}, {11, 700}, {12, 200}}, []numbered{{10, 100}, {11, 200}}, []string{"gone f (a.py:11)"}},
 	} {
 		var got []string
-		d := diff.Compare(of(c.before...), of(c.after...), leak.Settings{})
+		d := diff.Compare(of(c.before...), of(c.after...), finding.Settings{})
 		for i := range d.Rows {
 			got = append(got, d.Rows[i].Status.String()+" "+d.Rows[i].Place().String())
 		}

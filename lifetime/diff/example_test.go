@@ -6,7 +6,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // List the changes of a fix: the places that differ at the peak, and the leaks that are gone.
@@ -19,7 +19,7 @@ func ExampleCompare() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result := diff.Compare(before, after, leak.Settings{})
+	result := diff.Compare(before, after, finding.Settings{})
 	for i := range result.Rows {
 		row := &result.Rows[i]
 		fmt.Printf("%+d bytes %s %s\n", row.DeltaPeak(), row.Place(), row.Status)

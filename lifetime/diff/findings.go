@@ -2,12 +2,12 @@ package diff
 
 import (
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Change is a finding on one side or on both.
 type Change struct {
-	Before, After *leak.Finding // nil if the side lacks it
+	Before, After *finding.Finding // nil if the side lacks it
 }
 
 // findingKey is equal for findings about the same problem.
@@ -20,9 +20,9 @@ type findingKey struct {
 }
 
 // compareFindings determines which findings are new, fixed or still there, by rule, space and place.
-func (r *Result) compareFindings(settings leak.Settings) {
-	before := leak.Find(r.Before, r.Before.Spaces, settings)
-	after := leak.Find(r.After, r.After.Spaces, settings)
+func (r *Result) compareFindings(settings finding.Settings) {
+	before := finding.Find(r.Before, r.Before.Spaces, settings)
+	after := finding.Find(r.After, r.After.Spaces, settings)
 	partner := map[*lifetime.Space]*lifetime.Space{}
 	for _, p := range r.Pairs {
 		if p.Before != nil && p.After != nil {
@@ -64,7 +64,7 @@ func (r *Result) compareFindings(settings leak.Settings) {
 }
 
 // keys returns the keys of a finding: with its line if lines are compared, and without, because code moves.
-func (r *Result) keys(c *lifetime.Capture, f *leak.Finding, space *lifetime.Space) (keys []findingKey) {
+func (r *Result) keys(c *lifetime.Capture, f *finding.Finding, space *lifetime.Space) (keys []findingKey) {
 	p := c.PlaceOf(f.Place())
 	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function, file: pathOf(p.Frame.File)[0], line: anyLine}
 	if r.Lines {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Gate is a condition for a comparison: an increase of a metric, or new leaks.
@@ -67,7 +67,7 @@ func (g Gate) OfLeaks() bool { return g.metric == "" }
 func (r *Result) Met(gates []Gate) (met []string) {
 	for _, g := range gates {
 		if g.OfLeaks() {
-			if n := r.Leaks(leak.Warning); n > 0 {
+			if n := r.Leaks(finding.Warning); n > 0 {
 				met = append(met, fmt.Sprintf("%s: %s", g.text, units.Plural(n, "leak")))
 			}
 			continue

@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // maxNamed is the maximum number of places in a verdict.
@@ -29,7 +29,7 @@ func (r *Result) Verdict() string {
 	if n := len(r.Rows) - maxNamed; n > 0 {
 		parts = append(parts, fmt.Sprintf("%s more", units.Count(int64(n))))
 	}
-	add := func(format string, c *lifetime.Capture, f *leak.Finding) {
+	add := func(format string, c *lifetime.Capture, f *finding.Finding) {
 		part := fmt.Sprintf(format, name(c.PlaceOf(f.Place()).String()))
 		if f.IsLeak() && !slices.Contains(parts, part) {
 			parts = append(parts, part)
@@ -107,7 +107,7 @@ func name(place string) string {
 }
 
 // Leaks returns the number of new leaks of at least a severity.
-func (r *Result) Leaks(severity leak.Severity) (n int) {
+func (r *Result) Leaks(severity finding.Severity) (n int) {
 	for _, c := range r.New {
 		if c.After.IsLeak() && c.After.Severity >= severity {
 			n++

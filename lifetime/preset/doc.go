@@ -1,6 +1,6 @@
 // Package preset has the rules of gpumemprof (gpu-memory-profiler 0.2.3.post1) and of its successor stormlog 0.4.3.
 //
-// Its place in the pipeline: beside package leak, which has memlane's own rules. Nothing but the flag --rules needs it. A [Preset] turns the calls and
+// Its place in the pipeline: beside package finding, which has memlane's own rules. Nothing but the flag --rules needs it. A [Preset] turns the calls and
 // samples of a capture into the [Optimization] that generate_optimization_report of the original returns, with the same keys,
 // texts, order and figures, down to the rounding of sums, so that it can replace the original report.
 //

@@ -6,7 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // insightRules are the rules of insights by title. Two rules share a category.
@@ -16,7 +16,7 @@ var insightRules = map[string]string{
 }
 
 // Findings returns the report as findings of a capture. calls are those that the report is about.
-func (r *Optimization) Findings(capture *lifetime.Capture, calls []lifetime.Call) (all []leak.Finding) {
+func (r *Optimization) Findings(capture *lifetime.Capture, calls []lifetime.Call) (all []finding.Finding) {
 	if len(capture.Spaces) == 0 {
 		return nil
 	}
@@ -28,8 +28,8 @@ func (r *Optimization) Findings(capture *lifetime.Capture, calls []lifetime.Call
 		}
 	}
 	add := func(rule, severity string, confidence float64, names []string, figures Figures, description string, suggestions []string) {
-		f := leak.Finding{Rule: rule, Confidence: confidence, Space: capture.Spaces[0], Description: description, Suggestions: suggestions}
-		f.Severity, _ = leak.ParseSeverity(severity)
+		f := finding.Finding{Rule: rule, Confidence: confidence, Space: capture.Spaces[0], Description: description, Suggestions: suggestions}
+		f.Severity, _ = finding.ParseSeverity(severity)
 		for i, name := range names {
 			if i == 0 {
 				f.Space = capture.Spaces[spaces[name]]
@@ -51,13 +51,13 @@ func (r *Optimization) Findings(capture *lifetime.Capture, calls []lifetime.Call
 	for _, g := range r.GapAnalysis {
 		add(g.Classification, g.Severity, float64(g.Confidence), nil, g.Evidence, g.Description, g.Remediation)
 	}
-	leak.Sort(all)
+	finding.Sort(all)
 	return all
 }
 
 // evidenceOf converts a figure of a preset to evidence.
-func evidenceOf(f Figure) leak.Evidence {
-	e := leak.Evidence{Figure: leak.ForeignFigure(f.Name)}
+func evidenceOf(f Figure) finding.Evidence {
+	e := finding.Evidence{Figure: finding.ForeignFigure(f.Name)}
 	switch v := f.Value.(type) {
 	case Float:
 		e.Value = float64(v)

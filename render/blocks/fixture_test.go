@@ -8,7 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // program builds captures of made-up programs. Its allocator returns the lowest free
@@ -81,9 +81,9 @@ func (p *program) finish(t testing.TB) (*lifetime.Capture, *lifetime.Space) {
 
 // marks marks the sites that leak.
 func (p *program) marks(s *lifetime.Space) *answer.Marks {
-	var found []leak.Finding
+	var found []finding.Finding
 	for _, site := range p.leaks {
-		f := leak.Finding{Rule: "leak", Kind: leak.KindLeak, Severity: leak.Warning, Space: s, Sites: []lifetime.SiteID{site}}
+		f := finding.Finding{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: []lifetime.SiteID{site}}
 		for i := range s.Buffers {
 			if b := &s.Buffers[i]; b.Site == site {
 				f.Amount.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})

@@ -10,7 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -39,7 +39,7 @@ func TestExtremes(t *testing.T) {
 		if before == nil {
 			before = c
 		}
-		d := diff.Compare(before, c, leak.Settings{})
+		d := diff.Compare(before, c, finding.Settings{})
 		before = c
 		for _, draw := range []func(w *bytes.Buffer, o Options) error{
 			func(w *bytes.Buffer, o Options) error { return Usage(w, c, c.Spaces[0], o) },

@@ -13,7 +13,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Instant selects the instant at which inuse_objects and inuse_space are taken.
@@ -44,7 +44,7 @@ type Options struct {
 	UserFrames bool
 
 	// Ranks finds the rank of a space. The zero value uses the capture, else the name of its file.
-	Ranks leak.RankNames
+	Ranks finding.RankNames
 
 	// Comments are lines that pprof prints above every text report, after the lines on files, spaces and losses.
 	// pprof hides lines that begin with '#'.

@@ -16,7 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // finish returns the capture and checks it.
@@ -200,7 +200,7 @@ func TestFixedTimeOfOne(t *testing.T) {
 
 // leaking marks sites of a space.
 func leaking(s *lifetime.Space, sites ...lifetime.SiteID) *answer.Marks {
-	return answer.MarksOf([]leak.Finding{{Rule: "leak", Kind: leak.KindLeak, Severity: leak.Warning, Space: s, Sites: sites, Description: "it keeps 2 MiB of every step"}})
+	return answer.MarksOf([]finding.Finding{{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: sites, Description: "it keeps 2 MiB of every step"}})
 }
 
 func TestRoundTripAndSameBytes(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // maxChanged is the maximum number of places in a comparison.
@@ -59,7 +59,7 @@ func (m *markdown) changed(d *answer.Diff) {
 
 func (m *markdown) changes(title string, all []answer.Finding) {
 	for i := range all {
-		if f := &all[i]; f.Level > leak.Info {
+		if f := &all[i]; f.Level > finding.Info {
 			if title != "" {
 				m.line("\n## %s\n", title)
 				title = ""

@@ -15,7 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/report"
 )
@@ -52,16 +52,16 @@ func leaking(t *testing.T, name string) *lifetime.Capture {
 func reportOf(captures ...*lifetime.Capture) *answer.Report {
 	var of []answer.CaptureReport
 	for _, c := range captures {
-		of = append(of, reportOn(c, leak.Find(c, c.Spaces, leak.Settings{})))
+		of = append(of, reportOn(c, finding.Find(c, c.Spaces, finding.Settings{})))
 	}
 	return answer.NewReport("default", of, &answer.Ranks{}, nil)
 }
 
 func diffOf(before, after *lifetime.Capture, perStep bool) *answer.Diff {
-	return answer.DiffOf(diff.Compare(before, after, leak.Settings{}), perStep)
+	return answer.DiffOf(diff.Compare(before, after, finding.Settings{}), perStep)
 }
 
-func reportOn(c *lifetime.Capture, found []leak.Finding) answer.CaptureReport {
+func reportOn(c *lifetime.Capture, found []finding.Finding) answer.CaptureReport {
 	return answer.CaptureReportOf(c, c.Outline(), answer.LeaksOf(c, found, "", nil))
 }
 
@@ -239,8 +239,8 @@ func markdown(t *testing.T, r *answer.Report) string {
 // without a place, and losses.
 func TestReport(t *testing.T) {
 	c := mixed(t)
-	outlier := leak.Finding{Rule: "rank_outlier", Kind: leak.KindUsage, Description: "rank 3 needs more", Space: c.Spaces[0]}
-	r := answer.NewReport("default", []answer.CaptureReport{reportOn(c, nil)}, &answer.Ranks{}, []leak.Finding{outlier})
+	outlier := finding.Finding{Rule: "rank_outlier", Kind: finding.KindUsage, Description: "rank 3 needs more", Space: c.Spaces[0]}
+	r := answer.NewReport("default", []answer.CaptureReport{reportOn(c, nil)}, &answer.Ranks{}, []finding.Finding{outlier})
 	r.RankInfo = &answer.RankSummary{Median: 2 << 20, Deviation: 1 << 20,
 		Rows: []answer.Rank{{Rank: "0", Peak: 1 << 20, Leaked: new(int64)}, {Rank: "1", Peak: 3 << 20, Leaked: new(int64(7))}}}
 	got := markdown(t, r)
@@ -282,9 +282,9 @@ func TestUsageAlone(t *testing.T) {
 // TestManyFindings checks that the table has all findings, and the details a limited number.
 func TestManyFindings(t *testing.T) {
 	c := mixed(t)
-	var found []leak.Finding
+	var found []finding.Finding
 	for i := range 23 {
-		f := leak.Finding{Rule: "trend", Kind: leak.KindUsage, Severity: leak.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
+		f := finding.Finding{Rule: "trend", Kind: finding.KindUsage, Severity: finding.Severity(min(i, 2)), Description: "grows", Space: c.Spaces[1], BytesPerStep: 1.6, Confidence: 0.5, Suggestions: []string{"look"}}
 		if i > 0 {
 			f.Sites = []lifetime.SiteID{1}
 		}
@@ -395,7 +395,7 @@ func TestSARIF(t *testing.T) {
 	c.Frames[2].File = "/home/a/proj/main.py"
 	all := report.All(reportOf(c).Findings)
 	all[0].State, all[1].State = "new", "absent"
-	all = append(all, report.All(answer.FindingsOf(c, []leak.Finding{{Rule: "trend", Severity: leak.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}))...)
+	all = append(all, report.All(answer.FindingsOf(c, []finding.Finding{{Rule: "trend", Severity: finding.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}))...)
 	var text strings.Builder
 	if err := report.WriteSARIF(&text, all); err != nil {
 		t.Fatal(err)

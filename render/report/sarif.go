@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
@@ -104,12 +104,12 @@ type (
 // noEmbedded breaks links (SARIF 2.1.0, 3.11.6) and placeholders (3.11.5) in a message.
 var noEmbedded = strings.NewReplacer("](", "] (", "{", "{{", "}", "}}")
 
-var sarifLevels = [...]string{leak.Info: "note", leak.Warning: "warning", leak.Critical: "error"}
+var sarifLevels = [...]string{finding.Info: "note", finding.Warning: "warning", finding.Critical: "error"}
 
 // WriteSARIF writes findings as SARIF 2.1.0, which code hosts show next to the code.
 func WriteSARIF(w io.Writer, all []Located) error {
 	driver := sarifDriver{Name: "memlane", Rules: []sarifRule{}}
-	for _, r := range leak.Rules {
+	for _, r := range finding.Rules {
 		driver.Rules = append(driver.Rules, sarifRule{r.Name, sarifText{r.Doc}})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
@@ -126,7 +126,7 @@ func WriteSARIF(w io.Writer, all []Located) error {
 }
 
 // commands are the workflow commands of GitHub Actions, by severity.
-var commands = [...]string{leak.Info: "notice", leak.Warning: "warning", leak.Critical: "error"}
+var commands = [...]string{finding.Info: "notice", finding.Warning: "warning", finding.Critical: "error"}
 
 // A command ends with its line; values of its properties end with a comma or colon.
 var (
@@ -142,7 +142,7 @@ func WriteAnnotations(w io.Writer, all []Located) error {
 		command, title := commands[f.Level], f.Rule
 		switch f.State {
 		case "absent":
-			command, title = commands[leak.Info], "fixed: "+title
+			command, title = commands[finding.Info], "fixed: "+title
 		case "new":
 			title = "new: " + title
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // maxPairs is the maximum number of memory IDs of a comparison.
@@ -66,7 +66,7 @@ func (p *Page) changedSites(d *answer.Diff) {
 // changes lists the findings above Info severity.
 func (p *Page) changes(what string, all []answer.Finding) {
 	for i := range all {
-		if f := &all[i]; f.Level > leak.Info {
+		if f := &all[i]; f.Level > finding.Info {
 			p.Line("")
 			p.Para(what+": ", "  ", fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, f.Description))
 		}

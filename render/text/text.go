@@ -16,7 +16,7 @@ import (
 
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Style is the layout of text. The zero value is that of files and pipes.
@@ -117,10 +117,10 @@ func more(n int, thing string) string {
 }
 
 // colors are the terminal codes of severities.
-var colors = [...]string{leak.Info: "1", leak.Warning: "1;33", leak.Critical: "1;31"}
+var colors = [...]string{finding.Info: "1", finding.Warning: "1;33", finding.Critical: "1;31"}
 
 // severity returns a severity, in colour if the style has colours.
-func (p *Page) severity(s leak.Severity) string {
+func (p *Page) severity(s finding.Severity) string {
 	if !p.color {
 		return s.String()
 	}

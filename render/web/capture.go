@@ -11,13 +11,13 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Capture is one capture and its findings.
 type Capture struct {
 	*lifetime.Capture
-	Findings []leak.Finding
+	Findings []finding.Finding
 }
 
 // document is the data of a capture for decode.js. Records that occur often are lists
@@ -31,7 +31,7 @@ type document struct {
 	Sites    [][]any        `json:"sites"`    // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
 	Purposes [][3]string    `json:"purposes"` // category, phase, module; the first is for buffers that were not judged
 	Spaces   []space        `json:"spaces"`
-	Findings []finding      `json:"findings"`
+	Findings []shownFinding `json:"findings"`
 	OOMs     []oom          `json:"ooms"` // failed allocations: the first ended the program
 }
 
@@ -74,7 +74,7 @@ type space struct {
 	NotRecorded bool            `json:"notRecorded"`
 }
 
-type finding struct {
+type shownFinding struct {
 	Rule         string            `json:"rule"`
 	Severity     string            `json:"severity"`
 	Confidence   float64           `json:"confidence"`
@@ -93,7 +93,7 @@ type finding struct {
 // documentOf returns the document of c. place has the places of its spaces. If compared, it has what a comparison needs.
 func documentOf(c Capture, place []places, compared bool) document {
 	outline, failures := c.Outline(), answer.OOMsOf(c.Capture, c.Spaces, 0)
-	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []finding{}, OOMs: []oom{}}
+	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -176,7 +176,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 // addSteps adds the beginnings of steps: that of the window for the one in which it begins.
 func (out *space) addSteps(c *lifetime.Capture, s *lifetime.Space) {
 	const most = 10_000
-	begins, inferred := leak.StepsOf(c, s)
+	begins, inferred := finding.StepsOf(c, s)
 	for len(begins) > 1 && begins[1] <= s.Begin {
 		begins = begins[1:]
 	}
@@ -194,8 +194,8 @@ func memoryOf(s *lifetime.Space) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
-func findingOf(f *leak.Finding, index map[*lifetime.Space]int) finding {
-	out := finding{
+func findingOf(f *finding.Finding, index map[*lifetime.Space]int) shownFinding {
+	out := shownFinding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space], Sites: append([]lifetime.SiteID{}, f.Sites...),
 		Bytes: f.Amount.Bytes, Requested: f.Amount.Requested, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
 		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(),

@@ -1,7 +1,7 @@
 // Package web writes the interactive page: one HTML file that shows captures in a browser,
 // from a disk or from [Server]. [Bundle] writes such a page for other data.
 //
-// Its place in the pipeline: after the model and the rules (lifetime/leak). Captures are
+// Its place in the pipeline: after the model and the rules (lifetime/finding). Captures are
 // in the page as columns (columns.go). The script (folder page, plain JavaScript) computes
 // levels, breakdowns and pictures of any time from them.
 //

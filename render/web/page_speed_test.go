@@ -13,7 +13,7 @@ import (
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/trainingtest"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -112,7 +112,7 @@ func writeLarge(t *testing.T, file string, n int) (size int64, took time.Duratio
 	t.Helper()
 	c := trainingtest.Capture(t, n)
 	began := time.Now()
-	html := page(t, web.Capture{Capture: c, Findings: leak.Find(c, c.Spaces, leak.Settings{})})
+	html := page(t, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
 	took = time.Since(began)
 	if err := os.WriteFile(file, []byte(html), 0o666); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -51,7 +51,7 @@ func writePage(t *testing.T, captures ...*lifetime.Capture) string {
 	t.Helper()
 	var all []web.Capture
 	for _, c := range captures {
-		all = append(all, web.Capture{Capture: c, Findings: leak.Find(c, c.Spaces, leak.Settings{})})
+		all = append(all, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
 	}
 	file := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(file, []byte(page(t, all...)), 0o666); err != nil {

@@ -1,6 +1,6 @@
 // Package fleet summarizes the captures of many ranks and runs without keeping any of them.
 //
-// Its place in the pipeline: after the model and the rules (lifetime/leak). Of reduces a
+// Its place in the pipeline: after the model and the rules (lifetime/finding). Of reduces a
 // capture and its findings to a Record of about ten kilobytes. A Fleet is a set of records;
 // the results over all of them (Kinds, Sites, Findings, Outliers) are computed from the set.
 //

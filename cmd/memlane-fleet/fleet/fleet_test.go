@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // randomRecords makes records of n captures. Equal seeds give equal records.
@@ -181,8 +181,8 @@ func TestOfCaptures(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
-		found := leak.Find(c, c.Spaces, leak.Settings{})
-		r := fleet.Of(c, found).Named(fmt.Sprintf("rank%d.pickle", i), leak.RankNames{})
+		found := finding.Find(c, c.Spaces, finding.Settings{})
+		r := fleet.Of(c, found).Named(fmt.Sprintf("rank%d.pickle", i), finding.RankNames{})
 		for j := range found {
 			if found[j].IsLeak() {
 				leaked += found[j].Amount.Bytes
@@ -255,7 +255,7 @@ func TestRanksThatAreAbsent(t *testing.T) {
 			if state == fleet.Read {
 				r.Memories = make([]fleet.Memory, 2)
 			}
-			f.Add(r.Named(fmt.Sprintf("job/rank%d.pickle", n), leak.RankNames{}))
+			f.Add(r.Named(fmt.Sprintf("job/rank%d.pickle", n), finding.RankNames{}))
 		}
 		return f
 	}
@@ -270,7 +270,7 @@ func TestRanksThatAreAbsent(t *testing.T) {
 		{nil, 0, nil},
 	} {
 		f := named(c.states)
-		if got := f.Gaps(leak.RankNames{}); len(f.Ranks()) != c.ranks || !slices.Equal(got, c.want) {
+		if got := f.Gaps(finding.RankNames{}); len(f.Ranks()) != c.ranks || !slices.Equal(got, c.want) {
 			t.Errorf("%v: %d ranks, absent %q; want %d and %q", c.states, len(f.Ranks()), got, c.ranks, c.want)
 		}
 	}

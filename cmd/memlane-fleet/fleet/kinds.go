@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Kind is one kind of memory of all captures, for example GPU memory. Figures of two kinds
 // are not comparable. Sums saturate.
 type Kind struct {
-	Name     string     `json:"name"` // from leak.KindOf
+	Name     string     `json:"name"` // from finding.KindOf
 	Memories int        `json:"memories"`
 	Peaks    Spread     `json:"peaks"`       // occupied bytes
 	Total    int64      `json:"total_bytes"` // sum of the peaks
@@ -45,7 +45,7 @@ func (f *Fleet) Kinds() []Kind {
 	for _, k := range f.inOrder() {
 		for i := range k.Memories {
 			m := &k.Memories[i]
-			name := leak.KindOf(m.Space())
+			name := finding.KindOf(m.Space())
 			s := sums[name]
 			if s == nil {
 				s = &sum{Kind: Kind{Name: name, Places: []PlaceSum{}}, places: map[string][]int64{}}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -128,7 +128,7 @@ func (t *SiteTotals) add(o *SiteTotals) {
 	t.Leaked.Add(o.Leaked)
 }
 
-// Finding is a leak.Finding with the name of its place, which is equal on all ranks.
+// Finding is a finding.Finding with the name of its place, which is equal on all ranks.
 type Finding struct {
 	Rule, Severity, Place string
 	Memory                int // index into Memories
@@ -143,7 +143,7 @@ const usageParts = 64
 // Of returns the record of a capture that was read. It has no name (see Named) and no
 // Content, so that a cache can keep it by content. Compiled programs are left out: they are
 // equal on all ranks.
-func Of(c *lifetime.Capture, found []leak.Finding) *Record {
+func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 	r := &Record{State: Read}
 	if len(c.Sources) > 0 {
 		r.Format, r.Producer = c.Sources[0].Format, c.Sources[0].Producer
@@ -152,7 +152,7 @@ func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
 	}
 	number := map[*lifetime.Space]int{}
-	figures := leak.FiguresOf(c.Outline(), found, func(*lifetime.SpaceInfo) string { return "" })
+	figures := finding.FiguresOf(c.Outline(), found, func(*lifetime.SpaceInfo) string { return "" })
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
@@ -175,7 +175,7 @@ func Of(c *lifetime.Capture, found []leak.Finding) *Record {
 }
 
 // Named returns the record with the name of its capture, and with the ranks that by finds.
-func (r *Record) Named(name string, by leak.RankNames) *Record {
+func (r *Record) Named(name string, by finding.RankNames) *Record {
 	named := *r
 	named.Name = name
 	named.Memories = slices.Clone(r.Memories)
@@ -187,14 +187,14 @@ func (r *Record) Named(name string, by leak.RankNames) *Record {
 }
 
 // placeOf returns the name of the place of a finding, "" if the finding is about the whole memory.
-func placeOf(c *lifetime.Capture, f *leak.Finding) string {
+func placeOf(c *lifetime.Capture, f *finding.Finding) string {
 	if f.Place() == 0 && len(f.Sites) == 0 {
 		return ""
 	}
 	return c.PlaceOf(f.Place()).String()
 }
 
-func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures, found []leak.Finding) Memory {
+func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigures, found []finding.Finding) Memory {
 	sum := s.Summary()
 	m := Memory{
 		Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
@@ -243,7 +243,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *leak.RankFigures,
 
 // leakedBySite returns the amounts that leaked in a space. A buffer of several findings counts
 // once.
-func leakedBySite(s *lifetime.Space, found []leak.Finding) map[lifetime.SiteID]lifetime.Amount {
+func leakedBySite(s *lifetime.Space, found []finding.Finding) map[lifetime.SiteID]lifetime.Amount {
 	of, counted := map[lifetime.SiteID]lifetime.Amount{}, map[int]bool{}
 	for i := range found {
 		if f := &found[i]; f.Space != s || !f.IsLeak() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Records returns all records in the order of their names, without the sites of their
@@ -89,7 +89,7 @@ func (r *Record) RankOf(memory int) string { return cmp.Or(r.Memories[memory].Ra
 // CompareRanks orders the names of ranks by their numbers, those without one last.
 func CompareRanks(a, b string) int {
 	number := func(rank string) int {
-		if n, ok := leak.RankNumber(rank); ok {
+		if n, ok := finding.RankNumber(rank); ok {
 			return n
 		}
 		return math.MaxInt
@@ -113,10 +113,10 @@ func (f *Fleet) Ranks() []string {
 // captures were never written, or not given. by finds the ranks of captures that were not
 // read. If more numbers are absent than present, Gaps returns none: such numbers do not
 // count ranks.
-func (f *Fleet) Gaps(by leak.RankNames) (absent []string) {
+func (f *Fleet) Gaps(by finding.RankNames) (absent []string) {
 	var numbers []int
 	add := func(rank string) {
-		if n, ok := leak.RankNumber(rank); ok && n >= 0 {
+		if n, ok := finding.RankNumber(rank); ok && n >= 0 {
 			numbers = append(numbers, n)
 		}
 	}
@@ -213,7 +213,7 @@ type Where struct {
 }
 
 // severities in the order in which groups are listed.
-var severities = []string{leak.Critical.String(), leak.Warning.String(), leak.Info.String()}
+var severities = []string{finding.Critical.String(), finding.Warning.String(), finding.Info.String()}
 
 // Findings returns the findings by rule and place: the worst first, then those
 // that most memories have, then those of most bytes.
@@ -242,7 +242,7 @@ func (f *Fleet) Findings() []*Group {
 	all := make([]*Group, 0, len(groups))
 	for _, g := range groups {
 		if len(steps[g]) > 0 {
-			g.BytesPerStep, _ = leak.Spread(steps[g])
+			g.BytesPerStep, _ = finding.Spread(steps[g])
 		}
 		all = append(all, g)
 	}
@@ -254,16 +254,16 @@ func (f *Fleet) Findings() []*Group {
 }
 
 // Outliers compares the memories of all captures that were read, as
-// leak.CompareRanks does.
-func (f *Fleet) Outliers() []leak.Finding {
-	var figures []leak.RankFigures
+// finding.CompareRanks does.
+func (f *Fleet) Outliers() []finding.Finding {
+	var figures []finding.RankFigures
 	for _, k := range f.inOrder() {
 		for i := range k.Memories {
 			m := &k.Memories[i]
-			figures = append(figures, leak.RankFigures{
+			figures = append(figures, finding.RankFigures{
 				Rank: k.RankOf(i), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(), Categories: m.Categories,
 			})
 		}
 	}
-	return leak.CompareRanks(figures)
+	return finding.CompareRanks(figures)
 }

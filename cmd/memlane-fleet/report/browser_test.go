@@ -16,7 +16,7 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // jobOf makes a fleet of n ranks with text in their names. Rank 3 needs twice the memory, all
@@ -75,7 +75,7 @@ func fleetPage(t *testing.T, f *fleet.Fleet) string {
 		return ""
 	}
 	var page bytes.Buffer
-	if err := writePage(&page, Of(f, leak.RankNames{}, pages)); err != nil {
+	if err := writePage(&page, Of(f, finding.RankNames{}, pages)); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "fleet.html")

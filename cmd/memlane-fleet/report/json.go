@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/model"
 )
 
@@ -110,9 +110,9 @@ type outlierJSON struct {
 	Description string  `json:"description"`
 }
 
-func outlierToJSON(f *leak.Finding) any {
-	return outlierJSON{f.Text(leak.FigFile), f.Text(leak.FigRank), f.Space.ID(), f.Severity.String(), f.Text(leak.FigMeasure), whole(f.Value(leak.FigValue)),
-		whole(f.Value(leak.FigMedian)), whole(f.Value(leak.FigMedianDeviation)), whole(f.Value(leak.FigRanks)), f.Confidence, f.Description}
+func outlierToJSON(f *finding.Finding) any {
+	return outlierJSON{f.Text(finding.FigFile), f.Text(finding.FigRank), f.Space.ID(), f.Severity.String(), f.Text(finding.FigMeasure), whole(f.Value(finding.FigValue)),
+		whole(f.Value(finding.FigMedian)), whole(f.Value(finding.FigMedianDeviation)), whole(f.Value(finding.FigRanks)), f.Confidence, f.Description}
 }
 
 // whole rounds a figure in bytes.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -63,7 +63,7 @@ func (m *markdown) outliers(d *Data) {
 	m.line("| severity | capture | memory ID | |\n|---|---|---|---|")
 	for i := range d.Outliers[:min(maxListed, len(d.Outliers))] {
 		f := &d.Outliers[i]
-		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(leak.FigFile)), report.Escape(f.Space.ID()), report.Escape(f.Description))
+		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(finding.FigFile)), report.Escape(f.Space.ID()), report.Escape(f.Description))
 	}
 	m.more(len(d.Outliers), "outlier")
 }

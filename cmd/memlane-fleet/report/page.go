@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -124,7 +124,9 @@ func documentOf(d *Data) (doc document, usage *web.Columns) {
 // memoryName identifies a memory of a capture, as in outliers.
 type memoryName struct{ capture, id string }
 
-func outlierName(f *leak.Finding) memoryName { return memoryName{f.Text(leak.FigFile), f.Space.ID()} }
+func outlierName(f *finding.Finding) memoryName {
+	return memoryName{f.Text(finding.FigFile), f.Space.ID()}
+}
 
 // heatRows returns the rows in order, and adds captures and kinds to doc.
 func heatRows(d *Data, doc *document) (rows []heatRow) {
@@ -152,7 +154,7 @@ func heatRows(d *Data, doc *document) (rows []heatRow) {
 			if !ok {
 				place = len(d.Outliers)
 			}
-			rows = append(rows, heatRow{r, i, len(doc.Captures) - 1, kinds[leak.KindOf(space)], place})
+			rows = append(rows, heatRow{r, i, len(doc.Captures) - 1, kinds[finding.KindOf(space)], place})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b heatRow) int {

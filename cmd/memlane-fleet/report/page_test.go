@@ -10,7 +10,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/browser"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // TestBundle compares the committed script and style with a new build of the sources.
@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 			f.Add(r)
 		}
 		var out bytes.Buffer
-		if err := writePage(&out, Of(f, leak.RankNames{}, func(string) string { return "//evil.example/" + evil })); err != nil {
+		if err := writePage(&out, Of(f, finding.RankNames{}, func(string) string { return "//evil.example/" + evil })); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -13,7 +13,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -32,8 +32,8 @@ func TestProfile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := leak.Find(c, c.Spaces, leak.Settings{})
-		records = append(records, fleet.Of(c, found).Named(fmt.Sprint("rank", i), leak.RankNames{}))
+		found := finding.Find(c, c.Spaces, finding.Settings{})
+		records = append(records, fleet.Of(c, found).Named(fmt.Sprint("rank", i), finding.RankNames{}))
 		p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Marks: answer.MarksOf(found), UserFrames: true})
 		if err != nil {
 			if strings.Contains(err.Error(), pprof.ErrNoBuffers.Error()) {
@@ -62,7 +62,7 @@ func TestProfile(t *testing.T) {
 			f.Add(r)
 		}
 		var b bytes.Buffer
-		if err := writeProfile(&b, Of(f, leak.RankNames{}, nil)); err != nil {
+		if err := writeProfile(&b, Of(f, finding.RankNames{}, nil)); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

@@ -18,7 +18,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -46,7 +46,7 @@ type Data struct {
 	Damaged                []*fleet.Record // of those read
 	Ranks                  []string        // that were read, by number
 	Absent                 []string        // ranks without a capture, between the others
-	Outliers               []leak.Finding
+	Outliers               []finding.Finding
 	Findings               []Finding // worst first
 	Kinds                  []fleet.Kind
 	Sites                  []fleet.SiteSum
@@ -67,7 +67,7 @@ type Loss struct {
 
 // Of returns the data of a fleet. by finds the ranks of captures that were not read. pages
 // is nil if captures have no pages.
-func Of(f *fleet.Fleet, by leak.RankNames, pages func(capture string) string) *Data {
+func Of(f *fleet.Fleet, by finding.RankNames, pages func(capture string) string) *Data {
 	if pages == nil {
 		pages = func(string) string { return "" }
 	}
@@ -144,7 +144,7 @@ func (f *Finding) What() string { return f.Rule + " " + cmp.Or(f.Place, "of a wh
 
 // Grave returns the findings above Info severity, which come first.
 func (d *Data) Grave() []Finding {
-	n := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Severity == leak.Info.String() })
+	n := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Severity == finding.Info.String() })
 	if n < 0 {
 		return d.Findings
 	}

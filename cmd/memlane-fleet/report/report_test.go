@@ -18,7 +18,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 var update = flag.Bool("update", false, "write testdata again")
@@ -81,7 +81,7 @@ func fleetOf(records []*fleet.Record) *Data {
 	for _, r := range records {
 		f.Add(r)
 	}
-	return Of(f, leak.RankNames{}, nil)
+	return Of(f, finding.RankNames{}, nil)
 }
 
 // reports returns all reports about a fleet by file name.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // ranksOnly makes the records of n ranks in a random order. Every seventh was not read.
@@ -36,7 +36,7 @@ func ranksOnly(n int, seed uint64) *fleet.Fleet {
 			}
 			r.Findings = []fleet.Finding{{Rule: "growing_buffer", Severity: "warning", Place: "step (t.py:1)", Memory: 1, Amount: lifetime.Amount{Count: 3, Bytes: 7}}}
 		}
-		f.Add(r.Named(fmt.Sprintf("job/rank%05d.pickle", i), leak.RankNames{}))
+		f.Add(r.Named(fmt.Sprintf("job/rank%05d.pickle", i), finding.RankNames{}))
 	}
 	return f
 }
@@ -47,7 +47,7 @@ func TestTables(t *testing.T) {
 	const n = 2*shard + 100
 	write := func(f *fleet.Fleet, to func(io.Writer, *Data) error) []byte {
 		var b bytes.Buffer
-		if err := to(&b, Of(f, leak.RankNames{}, nil)); err != nil {
+		if err := to(&b, Of(f, finding.RankNames{}, nil)); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

@@ -7,7 +7,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -76,7 +76,7 @@ func (t *page) standsOut(d *Data) {
 	}
 	for i := range d.Outliers[:min(textOutliers, len(d.Outliers))] {
 		f := &d.Outliers[i]
-		t.Line("\n%s  %s  %s", f.Severity, f.Rule, shorten.Name(text.Printable(f.Text(leak.FigFile)), 50))
+		t.Line("\n%s  %s  %s", f.Severity, f.Rule, shorten.Name(text.Printable(f.Text(finding.FigFile)), 50))
 		t.para("  ", "  ", short(f.Description, textSentence))
 	}
 	t.more("\n", len(d.Outliers)-textOutliers, "outlier")

@@ -24,7 +24,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
-	"github.com/memlane/memlane/lifetime/leak"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -95,7 +95,7 @@ func read(chosen js.Value) (captures []web.Capture, err error) {
 			return nil, err
 		}
 		post("step", "looking for leaks in "+c.Tables.Name())
-		captures = append(captures, web.Capture{Capture: c, Findings: leak.Find(c, c.Spaces, leak.Settings{})})
+		captures = append(captures, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
 	}
 	return captures, nil
 }

@@ -1,0 +1,104 @@
+package category_test
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/category"
+)
+
+// TestLaws: answers are complete and of one piece for parts of captures, and for captures in which buffers have the stacks, sizes
+// and frees of others. They are the same each time.
+func TestLaws(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(meaning, "*[0-9].*.zst"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for n, file := range files {
+		if filepath.Ext(file[:len(file)-len(".zst")]) == ".json" && filepath.Base(file) != "a11.trace.json.zst" {
+			continue // the truth
+		}
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLaws(t, file, c)
+		r := rand.New(rand.NewPCG(uint64(n), 1))
+		for _, s := range c.Spaces {
+			if len(s.Buffers) == 0 {
+				continue
+			}
+			from := s.Begin + r.Int64N(max(s.End-s.Begin, 1))
+			checkLaws(t, file+", a part", c.Slice(from, from+r.Int64N(max(s.End-from, 1))+1))
+		}
+		checkLaws(t, file+", shuffled", shuffled(c, r))
+	}
+}
+
+// shuffled returns a capture in which buffers have stacks, sizes, edges and frees of others.
+func shuffled(c *lifetime.Capture, r *rand.Rand) *lifetime.Capture {
+	with := *c
+	with.Spaces = slices.Clone(c.Spaces)
+	for k, s := range c.Spaces {
+		space := *s
+		space.Buffers = slices.Clone(s.Buffers)
+		space.FreeSites = slices.Clone(s.FreeSites)
+		for i := range space.Buffers {
+			other := &s.Buffers[r.IntN(len(s.Buffers))]
+			b := &space.Buffers[i]
+			switch r.IntN(6) {
+			case 0:
+				b.Site = other.Site
+			case 1:
+				b.Size, b.Requested = other.Size, other.Requested
+			case 2:
+				b.Edge = other.Edge
+			case 3:
+				b.End = max(other.End, b.Begin)
+			case 4:
+				if space.FreeSites != nil {
+					space.FreeSites[i] = s.FreeSites[r.IntN(len(s.FreeSites))]
+				}
+			}
+		}
+		with.Spaces[k] = &space
+	}
+	return &with
+}
+
+// told returns the answers about all buffers of a copy of c.
+func told(c *lifetime.Capture) (all []lifetime.Purpose) {
+	tables := c.Tables
+	tables.Purposes = make([]lifetime.Purpose, 1)
+	for _, s := range c.Spaces {
+		space := *s
+		space.Purposes = nil
+		category.NewJudge(&tables).Add(&space)
+		for i := range space.Buffers {
+			all = append(all, tables.Purpose(space.PurposeOf(i)))
+		}
+	}
+	return all
+}
+
+func checkLaws(t *testing.T, what string, c *lifetime.Capture) {
+	t.Helper()
+	evidence := map[string]lifetime.Evidence{category.Repeats: lifetime.FromLifetime}
+	for _, r := range category.Rules {
+		evidence[r.Name] = r.Evidence
+	}
+	all := told(c)
+	if !slices.Equal(all, told(c)) {
+		t.Errorf("%s: other answers the second time", what)
+	}
+	for i, p := range all {
+		e, known := evidence[p.Rule]
+		if isKnown := p.Name() != "unknown"; isKnown != known || isKnown != (p.Confidence > 0) || p.Confidence > 1 || e != p.Evidence {
+			t.Fatalf("%s: buffer %d: %+v", what, i, p)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package category_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime/category"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of rules in the manual")
+
+// TestRulesPage: the manual has the table of rules.
+func TestRulesPage(t *testing.T) {
+	const page = "../../docs/manual/categories.md"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), "<!-- rules: generated -->\n")
+	_, after, ended := strings.Cut(rest, "<!-- end -->")
+	if !ok || !ended {
+		t.Fatal("no place for the table")
+	}
+	var b strings.Builder
+	b.WriteString("| rule | evidence | confidence | reason | source |\n|---|---|---|---|---|\n")
+	seen := map[string]bool{category.Repeats: true}
+	for _, r := range category.Rules {
+		if seen[r.Name] || r.Reason == "" || r.Confidence <= 0 || r.Confidence > 1 {
+			t.Errorf("rule %s is there twice or incomplete", r.Name)
+		}
+		seen[r.Name] = true
+		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %s | %s |\n", r.Name, r.Evidence, r.Confidence, r.Reason, cmp.Or(r.Source, "measured: testdata/meaning"))
+	}
+	want := before + "<!-- rules: generated -->\n" + b.String() + "<!-- end -->" + after
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(data) {
+		t.Error("the table of rules is not that of the package; run go test ./lifetime/category -update")
+	}
+}

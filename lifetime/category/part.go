@@ -1,0 +1,62 @@
+package category
+
+import "github.com/memlane/memlane/lifetime"
+
+// parts finds the parts of phases, after the categories.
+func (a *analysis) parts() {
+	evaluates := a.evaluations()
+	for i := range a.s.Buffers {
+		b, next := &a.s.Buffers[i], a.next[i]
+		switch phase := a.out[i].Phase; { // most buffers have no part
+		case b.Edge&lifetime.BeginUnseen != 0, phase == lifetime.Forward && (next == 0 || !evaluates[next-1]), phase == lifetime.Backward && !a.at(b).python:
+			continue
+		}
+		a.out[i].Part = a.look(i).part(evaluates)
+	}
+}
+
+// part returns the part of a phase that allocated the buffer. evaluates has the spans that are evaluations.
+func (v *view) part(evaluates []bool) lifetime.Part {
+	p := &v.out[v.i]
+	switch {
+	case v.inRecomputation() && (v.f.within == inModule || v.f.flags&recomputes != 0): // and not a hook
+		return lifetime.Recomputation
+	case p.Phase == lifetime.OptimizerPhase && v.f.flags&clearsGrads != 0:
+		return lifetime.ZeroGrad
+	case p.Phase == lifetime.OptimizerPhase && v.f.flags&clips != 0:
+		return lifetime.Clipping
+	case p.Phase == lifetime.Forward && v.next > 0 && evaluates[v.next-1] && v.b.Begin <= v.spans[v.next-1].end:
+		return lifetime.Evaluation
+	case p.Phase != lifetime.OtherPhase:
+		return lifetime.UnknownPart
+	case p.Category == lifetime.Input || v.f.flags&loadsData != 0:
+		return lifetime.DataLoading
+	case v.sizes.is(v.i, weightCopy):
+		return lifetime.Checkpoint
+	case v.f.within == inSetup, v.firstSpanAfter(v.b.Begin) && v.long:
+		return lifetime.Setup
+	}
+	return lifetime.UnknownPart
+}
+
+// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps nothing and which
+// no backward pass follows: a leak may hold the graphs of passes. The last
+// passes of a recording are left out: their graphs may be alive.
+func (a *analysis) evaluations() []bool {
+	is := make([]bool, len(a.spans))
+	last := 0 // after the last backward pass
+	for i, s := range a.spans {
+		if s.phase == lifetime.Backward {
+			last = i
+		}
+	}
+	for i := range is {
+		is[i] = i < last && a.spans[i].phase == lifetime.Forward && a.spans[i+1].phase != lifetime.Backward
+	}
+	for i := range a.s.Buffers {
+		if n := a.next[i]; n > 0 && a.flags[i]&heldByGraph != 0 && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			is[n-1] = false
+		}
+	}
+	return is
+}

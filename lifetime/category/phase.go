@@ -1,0 +1,145 @@
+package category
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// span is a run of allocations of one phase: the call of a root module, a backward pass, a step of the optimizer.
+type span struct {
+	phase      lifetime.Phase
+	begin, end int64 // first and last allocation
+	returns    bool  // a backward pass of torch.autograd.grad, which gives the gradients to its caller
+}
+
+// timeline is the order of phases in a space.
+type timeline struct {
+	spans  []span
+	steps  []lifetime.Mark // calls of Optimizer.step, by Begin
+	names  []string        // classes of optimizers
+	trains bool            // a backward pass allocated
+
+	before [lifetime.OtherPhase + 1][]int32 // spans of each phase before a span
+}
+
+// optimizerStep begins the annotation that every optimizer of PyTorch makes (torch/optim/optimizer.py, profile_hook_step).
+const optimizerStep = "Optimizer.step#"
+
+// optimizerSteps finds the calls of steps of optimizers that marks record.
+func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
+	for _, m := range marks {
+		name, ok := strings.CutPrefix(m.Text, optimizerStep)
+		if m.Kind == lifetime.OOM || !ok && !strings.HasPrefix(m.Text, "Optimizer.zero_grad#") {
+			continue
+		}
+		if n := len(l.steps); n == 0 || m.Begin >= l.steps[n-1].End { // not that of a closure
+			l.steps = append(l.steps, m)
+		}
+		if name = strings.TrimSuffix(name, ".step"); ok && !slices.Contains(l.names, name) {
+			l.names = append(l.names, name)
+		}
+	}
+}
+
+// stepAt returns the call of an optimizer that contains t.
+func (l *timeline) stepAt(t int64) (step int, ok bool) {
+	i, _ := slices.BinarySearchFunc(l.steps, t+1, func(m lifetime.Mark, t int64) int { return cmp.Compare(m.Begin, t) })
+	return i - 1, i > 0 && t < l.steps[i-1].End
+}
+
+// add adds an allocation whose phase is known. begins reports whether another call begins with it.
+func (l *timeline) add(phase lifetime.Phase, t int64, begins bool) {
+	if n := len(l.spans); n > 0 && l.spans[n-1].phase == phase && !begins {
+		l.spans[n-1].end = t
+		return
+	}
+	l.spans = append(l.spans, span{phase: phase, begin: t, end: t})
+	l.trains = l.trains || phase == lifetime.Backward
+}
+
+// addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by a hook, is
+// a part of the pass.
+func (l *timeline) addSteps() {
+	var all []span
+	next := 0
+	for _, m := range l.steps {
+		for ; next < len(l.spans) && l.spans[next].begin <= m.Begin; next++ {
+			all = append(all, l.spans[next])
+		}
+		isStep := strings.HasPrefix(m.Text, optimizerStep)
+		if n := len(all); isStep && n > 0 && all[n-1].phase == lifetime.Backward && all[n-1].end < m.Begin &&
+			(next == len(l.spans) || l.spans[next].phase != lifetime.Backward && l.spans[next].begin >= m.End) {
+			all = append(all, span{phase: lifetime.OptimizerPhase, begin: m.Begin, end: max(m.Begin, m.End-1)})
+		}
+	}
+	l.spans = append(all, l.spans[next:]...)
+}
+
+// last returns the phase of the last span so far.
+func (l *timeline) last() lifetime.Phase {
+	if len(l.spans) == 0 {
+		return lifetime.UnknownPhase
+	}
+	return l.spans[len(l.spans)-1].phase
+}
+
+// around returns the last span that begins at or before t, and the next one; -1 and len(spans) if there is none.
+func (l *timeline) around(t int64) (last, next int) {
+	i, _ := slices.BinarySearchFunc(l.spans, t+1, func(s span, t int64) int { return cmp.Compare(s.begin, t) })
+	return i - 1, i
+}
+
+// crosses counts the spans of a phase from span number i on that begin before an instant.
+func (l *timeline) crosses(i int, end int64, phase lifetime.Phase) int {
+	if i >= len(l.spans) || l.spans[i].begin >= end {
+		return 0
+	}
+	n, _ := slices.BinarySearchFunc(l.spans[i:], end, func(s span, t int64) int { return cmp.Compare(s.begin, t) })
+	return int(l.before[phase][i+n] - l.before[phase][i])
+}
+
+// count counts the spans of each phase, when all are known.
+func (l *timeline) count() {
+	for phase := range l.before {
+		l.before[phase] = make([]int32, len(l.spans)+1)
+		for i, s := range l.spans {
+			l.before[phase][i+1] = l.before[phase][i]
+			if s.phase == lifetime.Phase(phase) {
+				l.before[phase][i+1]++
+			}
+		}
+	}
+}
+
+// longLived is the number of passes after which a buffer is no longer data of a step.
+const longLived = 3
+
+// between returns the phase of an allocation whose stack has no part of PyTorch that tells it, from the phases before and
+// after it, and whether the order of the passes leaves no other.
+func (l *timeline) between(b *lifetime.Buffer) (phase lifetime.Phase, sure bool) {
+	last, next := l.around(b.Begin)
+	before, after := lifetime.OtherPhase, lifetime.OtherPhase
+	if last >= 0 {
+		before = l.spans[last].phase
+		if before != lifetime.Backward && b.Begin <= l.spans[last].end { // inside a span
+			return before, true
+		}
+	}
+	if next < len(l.spans) {
+		after = l.spans[next].phase
+	}
+	switch {
+	case before == lifetime.Forward && after == lifetime.Backward: // the loss
+		return lifetime.Forward, true
+	case before == lifetime.Forward && after != lifetime.OptimizerPhase && (next == len(l.spans) || b.End <= l.spans[next].begin):
+		return lifetime.Forward, false // works on a result
+	case after == lifetime.OptimizerPhase && before != lifetime.Forward: // clips, casts or reduces gradients
+		return lifetime.OptimizerPhase, false
+	case before == lifetime.OptimizerPhase && after == lifetime.Backward: // a program without modules
+		return lifetime.Forward, true
+	}
+	return lifetime.OtherPhase, true
+}

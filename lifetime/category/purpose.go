@@ -1,0 +1,640 @@
+package category
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other programs of
+// which nothing is known have no purpose.
+func (r *reader) judge(s *lifetime.Space) *analysis {
+	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers))}
+	a.phases()
+	a.survey()
+	if a.isTorch {
+		a.judge()
+		a.sizes = a.measure()
+		a.judge()
+		a.repeat()
+		a.resume()
+		a.parts()
+		a.modules()
+		if a.hasLines() {
+			a.layers()
+		}
+		a.backwardModules()
+		a.owners()
+	} else {
+		a.scopes()
+		a.judge()
+		a.own()
+	}
+	return a
+}
+
+// Judge finds the purposes of buffers of a capture. It reads every stack once and every buffer a few times.
+type Judge struct {
+	r *reader
+	n *numbers
+}
+
+// NewJudge returns a judge of the spaces of t, which is complete but for purposes.
+func NewJudge(t *lifetime.Tables) *Judge {
+	r := newReader(t)
+	return &Judge{r, newNumbers(t, &r.texts)}
+}
+
+// Add sets the purposes of the buffers of a space of a program of PyTorch, and of other programs if any buffer has one.
+func (j *Judge) Add(s *lifetime.Space) {
+	a := j.r.judge(s)
+	if !a.isTorch && !slices.ContainsFunc(a.out, func(v verdict) bool { return v != verdict{} }) {
+		return
+	}
+	s.Purposes = make([]lifetime.PurposeID, len(a.out))
+	for i := range a.out {
+		s.Purposes[i] = j.n.of(&a.out[i], a.isTorch)
+	}
+}
+
+// AddRows sets the purposes of rows of a space whose other buffers were not kept. Only what the site of a buffer tells is known
+// then, so it does nothing for programs of PyTorch.
+func (j *Judge) AddRows(s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
+	for _, rows := range all {
+		space := &lifetime.Space{SpaceInfo: *s}
+		for _, r := range rows {
+			if r.Kind.OfBuffers() {
+				space.Buffers = append(space.Buffers, lifetime.Buffer{Site: r.Site, Kind: r.Kind})
+			}
+		}
+		a := j.r.judge(space)
+		if a.isTorch {
+			return
+		}
+		next := 0
+		for i := range rows {
+			if rows[i].Kind.OfBuffers() {
+				rows[i].Purpose = j.n.of(&a.out[next], false)
+				next++
+			}
+		}
+	}
+}
+
+// analysis finds the purposes of one space.
+type analysis struct {
+	t *lifetime.Tables
+	s *lifetime.Space
+	r *reader
+	timeline
+	sure    []bool // the phase is known from frames, a record or the order of passes
+	lasts   []bool // last allocation of a call of a root module
+	out     []verdict
+	next    []int32 // first span after the allocation
+	flags   []uint8 // heldByGraph and so on
+	scratch view    // of the buffer that rules look at: a view of its own for each would be allocated
+	sizes   *sizes  // nil in the first pass
+	isTorch bool
+
+	candidates    []int                                  // from before the window, or allocated by a part of the program that tells no category
+	firstBackward int64                                  // of a compiled program: first allocation of its backward part
+	convertedOnce map[int64]bool                         // see converted; nil = not computed
+	counted       bool                                   // manyKept is known
+	hopperKnown   bool                                   // ofHopper is known
+	ofHopper      int                                    // buffers that may be workspaces on Hopper, by their size
+	manyKept      bool                                   // the last pass keeps much of what it allocates
+	failed        []failure                              // when memory ran out
+	growing       map[lifetime.SiteID]bool               // see grows; nil = not computed
+	inPasses      map[lifetime.SiteID]bool               // sites that allocate after the first pass began; nil = not computed
+	feeds         []bool                                 // by span: see feedsNext; nil = not computed
+	leaves        []int32                                // by span: see leavesSeveral; nil = not computed
+	freedNext     []int32                                // by span: see handsOn; nil = not computed
+	converts      map[lifetime.FrameID]lifetime.Category // by frame of Module._apply; nil = not computed
+}
+
+// place is what a site says. There are few, so that each is read once.
+type place struct {
+	stack      *facts         // nil = not read
+	allocation *facts         // the same, of an allocation; before the window it is nothing
+	phase      lifetime.Phase // that the stack of an allocation tells
+	hasRegion  bool
+}
+
+// place returns what a site says.
+func (r *reader) place(id lifetime.SiteID) *place {
+	p := &r.places[id]
+	if p.stack == nil {
+		site := &r.t.Sites[id]
+		p.stack, p.hasRegion = r.of(site.Stack), site.Region != ""
+		p.allocation = p.stack
+		if site.Unseen {
+			p.allocation = &noFacts
+		}
+		p.phase = r.phaseOf(p.allocation)
+	}
+	return p
+}
+
+// at returns what the stack of an allocation says. Before the window it is nothing, unless the allocator still knew the stack: a
+// program that begins to record again.
+func (a *analysis) at(b *lifetime.Buffer) *facts {
+	if b.Edge&lifetime.SiteFromFree != 0 {
+		return &noFacts
+	}
+	return a.r.place(b.Site).allocation
+}
+
+// freed returns what the stack of a free says; nil if it was not recorded.
+func (a *analysis) freed(i int) *facts {
+	b := &a.s.Buffers[i]
+	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 || a.s.FreeSites == nil {
+		return nil
+	}
+	return a.r.place(a.freeSite(i)).stack
+}
+
+// freeSite returns the site of a recorded free.
+func (a *analysis) freeSite(i int) lifetime.SiteID {
+	if site := a.s.FreeSites[i]; site != 0 {
+		return site
+	}
+	return a.s.Buffers[i].Site // freed where it was allocated
+}
+
+// phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
+func (r *reader) phaseOf(f *facts) lifetime.Phase {
+	switch {
+	case f.flags&compiles != 0:
+		return lifetime.OtherPhase
+	case f.within == inOptimizer:
+		return lifetime.OptimizerPhase
+	case r.inEngine(f), f.within == inBackwardCall, f.flags&recomputes != 0:
+		return lifetime.Backward
+	case f.within == inModule:
+		return lifetime.Forward
+	case f.within == inSetup:
+		return lifetime.OtherPhase
+	}
+	return lifetime.UnknownPhase
+}
+
+// inEngine reports whether a stack is of a thread of the autograd engine.
+func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.rooted && r.engine() }
+
+// phaseOf returns the phase that the stack of an allocation or a record of a step tells; UnknownPhase if none does.
+func (a *analysis) phaseOf(b *lifetime.Buffer) lifetime.Phase {
+	phase := lifetime.UnknownPhase
+	if b.Edge&lifetime.SiteFromFree == 0 {
+		phase = a.r.place(b.Site).phase
+	}
+	if phase == lifetime.UnknownPhase {
+		if _, ok := a.stepAt(b.Begin); ok {
+			return lifetime.OptimizerPhase
+		}
+	}
+	return phase
+}
+
+// engine reports whether a thread of the autograd engine is known by its empty stacks.
+func (r *reader) engine() bool {
+	if r.engineKnown == 0 {
+		r.engineKnown = 1
+		for i := range r.t.Frames {
+			if r.t.Frames[i].Kind == lifetime.Engine {
+				r.engineKnown = 2
+				break
+			}
+		}
+	}
+	return r.engineKnown == 2
+}
+
+// phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
+func (a *analysis) phases() {
+	a.optimizerSteps(a.s.Marks)
+	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
+	calls := rootCalls{last: -1}
+	lines := a.hasLines()
+	between := false // the program allocated outside of all passes since the last span
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			a.out[i].Phase = a.r.phaseOf(a.at(b))
+			a.sure[i] = a.out[i].Phase != lifetime.UnknownPhase
+			a.isTorch = a.isTorch || a.sure[i]
+			continue
+		}
+		f, phase := a.at(b), a.phaseOf(b)
+		if phase == lifetime.UnknownPhase {
+			calls.ended = calls.ended || f.python
+			between = between || f.rooted
+			if !lines || !calls.sameLine(f) || a.last() != lifetime.Forward {
+				continue
+			}
+			phase, between = lifetime.Forward, false // works on the result of the call
+		}
+		a.isTorch = true
+		a.out[i].Phase, a.sure[i] = phase, true
+		begins := phase == lifetime.Forward && calls.add(i, f, a.lasts) || phase == lifetime.Backward && between
+		if phase == lifetime.OtherPhase || phase == lifetime.OptimizerPhase && a.last() == lifetime.Backward && a.r.inEngine(f) {
+			continue // an optimizer that steps within the backward pass does not end it
+		}
+		a.add(phase, b.Begin, begins)
+		if phase == lifetime.Backward && f.flags&returnsGrads != 0 {
+			a.spans[len(a.spans)-1].returns = true
+		}
+		between = false
+	}
+	calls.end(a.lasts)
+	a.passesWithoutModules()
+	a.addSteps()
+	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != lifetime.OptimizerPhase })
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase || !hasPasses && !a.at(b).python {
+			continue
+		}
+		a.out[i].Phase, a.sure[i] = a.between(b)
+		if a.out[i].Phase == lifetime.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
+			a.out[i].Phase, a.sure[i] = lifetime.Forward, true
+		}
+	}
+}
+
+// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of modules
+// ends a call.
+type rootCalls struct {
+	root  pathID
+	last  int  // buffer of the current call; -1 = none
+	ended bool // the program allocated outside since then
+}
+
+// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last allocation of
+// the call before.
+func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
+	if f.within != inModule {
+		return false
+	}
+	begins := r.last < 0 || r.ended || f.rootCall != r.root
+	if begins {
+		r.end(lasts)
+	}
+	r.root, r.last, r.ended = f.rootCall, i, false
+	return begins
+}
+
+// sameLine reports whether the line that made the last call allocated.
+func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && f.path == r.root }
+
+// hasLines reports whether stacks have the lines of calls. Those of traces have functions.
+func (a *analysis) hasLines() bool {
+	return a.s.Source < len(a.t.Sources) && a.t.Sources[a.s.Source].Traits.Stacks
+}
+
+func (r *rootCalls) end(lasts []bool) {
+	if r.last >= 0 {
+		lasts[r.last] = true
+	}
+}
+
+// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the graph
+// keeps to the backward pass.
+func (a *analysis) passesWithoutModules() {
+	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == lifetime.Forward }) {
+		return
+	}
+	old := a.spans
+	var all []span
+	last := int64(math.MinInt64) // end of the span before
+	for _, s := range old {
+		if s.phase == lifetime.Backward {
+			if begin, end, ok := a.keptBetween(last, s); ok {
+				all = append(all, span{phase: lifetime.Forward, begin: begin, end: end})
+			}
+		}
+		all = append(all, s)
+		last = s.end
+	}
+	a.spans = all
+}
+
+// keptBetween returns the first allocation after an instant that a backward pass frees without Python, and the last allocation
+// before the pass. Allocations of its callers just before it belong to the pass.
+func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok bool) {
+	var callers []lifetime.Buffer
+	from, _ := slices.BinarySearchFunc(a.s.Buffers, after+1, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	for i := from; i < len(a.s.Buffers) && a.s.Buffers[i].Begin < backward.begin; i++ {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		switch kept := !ok && b.End >= backward.begin && a.byGraph(i); {
+		case kept:
+			begin, ok = b.Begin, true
+			for _, c := range slices.Backward(callers) {
+				if !a.r.reaches(a.at(&c).path, a.at(b).path) {
+					break
+				}
+				begin = c.Begin
+			}
+		case !ok:
+			callers = append(callers, *b)
+		}
+		end = b.Begin
+	}
+	return begin, end, ok
+}
+
+// afterForward reports whether the last phase before t is a forward pass.
+func (a *analysis) afterForward(t int64) bool {
+	last, _ := a.around(t)
+	return last >= 0 && a.spans[last].phase == lifetime.Forward
+}
+
+// byGraph reports whether the autograd graph was the last to hold a buffer: the engine freed it without any Python. If
+// frees have no stacks, the time tells.
+func (a *analysis) byGraph(i int) bool {
+	b := &a.s.Buffers[i]
+	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 {
+		return false
+	}
+	if f := a.freed(i); f != nil {
+		return f.engine && !f.python || f.within == inBackwardCall
+	}
+	last, _ := a.around(b.End)
+	return last >= 0 && a.spans[last].phase == lifetime.Backward && b.End <= a.spans[last].end
+}
+
+// judge gives each buffer the category of the first rule that fits.
+func (a *analysis) judge() {
+	for i := range a.s.Buffers {
+		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && !a.r.place(b.Site).hasRegion {
+			continue // no general rule fits
+		}
+		if p := &a.out[i]; p.Rule == 0 || a.sizes != nil && (p.Confidence < weak || a.sizes.marks[i] != 0) {
+			a.apply(i)
+		}
+	}
+}
+
+// own keeps the categories of producers that are none of memlane: "autograd detail" of PyTorch's memory timeline, and the
+// arguments, results and constants of compiled programs whose role is not known.
+func (a *analysis) own() {
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		if p.Category != lifetime.UnknownCategory {
+			continue
+		}
+		switch region := a.t.Sites[b.Site].Region; {
+		case region == autogradDetail:
+			p.Own = a.r.texts.ids.ID(region)
+		case b.Kind == lifetime.Parameter && a.isDonated(b):
+			p.Own = a.r.texts.ids.ID("donated argument")
+		case b.Kind == lifetime.Parameter:
+			p.Own = a.r.texts.ids.ID("argument")
+		case b.Kind == lifetime.Output, b.Kind == lifetime.Constant:
+			p.Own = a.r.texts.ids.ID(b.Kind.String())
+		default:
+			continue
+		}
+		p.Evidence, p.Confidence, p.Rule = lifetime.FromRecord, 1, 1
+	}
+}
+
+// autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd. (torch/profiler/_memory_profiler.py)
+const autogradDetail = "autograd detail"
+
+// isDonated reports whether a result of the program may overwrite an argument.
+func (a *analysis) isDonated(b *lifetime.Buffer) bool {
+	return slices.ContainsFunc(a.s.Regions, func(r lifetime.Region) bool {
+		return r.Uses&lifetime.ForOutput != 0 && b.Addr >= r.Addr && b.Addr-r.Addr < uint64(max(r.Size, 0))
+	})
+}
+
+// weakest is the confidence of the answers that repeat counts.
+const weakest = 0.6
+
+// weak is the confidence below which sizes may change an answer.
+const weak = 0.65
+
+// apply applies the rules to one buffer.
+func (a *analysis) apply(i int) {
+	v := a.look(i)
+	which := groups
+	if !a.isTorch {
+		which = general
+	}
+	id := ruleID(1)
+	for g := range which {
+		rules := which[g].rules
+		if !which[g].apply(v) {
+			id += ruleID(len(rules))
+			continue
+		}
+		for k := range rules {
+			r := &rules[k]
+			if category, phase, ok := r.of(v); ok {
+				p := &a.out[i]
+				p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, id
+				if phase != lifetime.UnknownPhase {
+					p.Phase = phase
+				}
+				return
+			}
+			id++
+		}
+	}
+}
+
+// repeat gives buffers without an answer the category of the buffers with the same size and site, or, from before the window,
+// with the same size and place of their free.
+func (a *analysis) repeat() {
+	type key struct {
+		site lifetime.SiteID
+		size int64
+		free bool
+	}
+	asked := map[key][]int{} // buffers without an answer
+	sites := make([]bool, len(a.t.Sites))
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		var k key
+		switch {
+		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && p.Confidence < 0.9:
+			k = key{a.s.FreeSites[i], b.Requested, true}
+		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8 && !soFar[p.Rule.name()]:
+			k = key{b.Site, b.Requested, false}
+		default:
+			continue
+		}
+		asked[k] = append(asked[k], i)
+		sites[k.site] = true
+	}
+	counts := map[key]*[categories]int{}
+	count := func(k key, p *verdict) {
+		if asked[k] == nil {
+			return
+		}
+		if counts[k] == nil {
+			counts[k] = &[categories]int{}
+		}
+		counts[k][p.Category]++
+	}
+	for i := range a.s.Buffers {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
+			continue
+		}
+		if sites[b.Site] {
+			count(key{b.Site, b.Requested, false}, p)
+		}
+		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && sites[a.s.FreeSites[i]] {
+			count(key{a.s.FreeSites[i], b.Requested, true}, p)
+		}
+	}
+	for k, c := range counts {
+		best, share := most(c)
+		if share < 0.75 {
+			continue
+		}
+		for _, i := range asked[k] {
+			p := &a.out[i]
+			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Rule != 0) {
+				continue // others like it are temporary, but something says that this one is kept
+			}
+			p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), repeats
+		}
+	}
+}
+
+// beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older than the
+// window.
+func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.spans[1].begin }
+
+// categories is the number of categories.
+const categories = int(lifetime.Cache) + 1
+
+// most returns the most frequent category and its share.
+func most(counts *[categories]int) (best lifetime.Category, share float64) {
+	sum := 0
+	for k, n := range counts {
+		if sum += n; n > counts[best] {
+			best = lifetime.Category(k)
+		}
+	}
+	return best, float64(counts[best]) / float64(max(sum, 1))
+}
+
+// Repeats is the name of the rule that compares buffers with others of their size and place.
+const Repeats = "repeats"
+
+// view is one buffer and what is known about it.
+type view struct {
+	*analysis
+	i     int
+	b     *lifetime.Buffer
+	f     *facts // of the allocation
+	freed *facts // of the free; nil = not recorded
+	phase lifetime.Phase
+	sure  bool
+	next  int // first span after the allocation
+
+	unseen, open, byGraph bool
+	outlives              bool // it was alive when another phase began
+	long                  bool // it was alive in several steps, or from the set-up to the end
+}
+
+// flags of buffers
+const (
+	heldByGraph = 1 << iota // the autograd graph was the last to hold it
+	outlives                // it was alive when another phase began
+	isLong                  // it was alive in several steps, or from the set-up to the end
+)
+
+// survey finds what rules ask of every buffer, after the phases.
+func (a *analysis) survey() {
+	a.count()
+	a.failed = a.failures()
+	a.next, a.flags = make([]int32, len(a.s.Buffers)), make([]uint8, len(a.s.Buffers))
+	if !a.isTorch {
+		return // no general rule asks
+	}
+	next := 0
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		for next < len(a.spans) && a.spans[next].begin <= b.Begin {
+			next++
+		}
+		a.next[i] = int32(next)
+		if a.byGraph(i) {
+			a.flags[i] |= heldByGraph
+		}
+		if next < len(a.spans) && (a.spans[next].begin < b.End || b.Edge&lifetime.EndOpen != 0) {
+			a.flags[i] |= outlives
+		}
+		if a.isLong(b, next) {
+			a.flags[i] |= isLong
+		}
+		f := a.at(b)
+		lives := a.flags[i] != 0 || a.out[i].Phase == lifetime.OtherPhase || !a.sure[i]
+		if b.Edge&lifetime.BeginUnseen != 0 || f.python && f.within == noPart && (lives || f.engine || !f.rooted) {
+			a.candidates = append(a.candidates, i)
+		}
+	}
+}
+
+// isLong reports whether a buffer was alive in several steps. next is the span after its allocation.
+func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
+	open := b.Edge&lifetime.EndOpen != 0
+	switch {
+	case b.Edge&lifetime.BeginUnseen != 0:
+		return open
+	case !a.trains:
+		return a.crosses(next, b.End, lifetime.Forward) >= longLived
+	}
+	n := a.crosses(next, b.End, lifetime.Backward)
+	// Several backward passes may follow one forward pass.
+	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)])) || open && n > 0 && next == 0
+}
+
+// look returns the view of a buffer. It is good until the next call.
+func (a *analysis) look(i int) *view {
+	v := &a.scratch
+	v.analysis = a
+	v.set(i)
+	return v
+}
+
+func (a *analysis) view(i int) view {
+	v := view{analysis: a}
+	v.set(i)
+	return v
+}
+
+// set makes v the view of a buffer.
+func (v *view) set(i int) {
+	a, b, flags := v.analysis, &v.s.Buffers[i], v.flags[i]
+	v.i, v.b, v.f, v.freed, v.phase, v.sure, v.next = i, b, a.at(b), a.freed(i), a.out[i].Phase, a.sure[i], int(a.next[i])
+	v.unseen, v.open = b.Edge&lifetime.BeginUnseen != 0, b.Edge&lifetime.EndOpen != 0
+	v.byGraph, v.outlives, v.long = flags&heldByGraph != 0, flags&outlives != 0, flags&isLong != 0
+}
+
+// follow counts the spans of a phase that begin after the allocation and before the free.
+func (v *view) follow(phase lifetime.Phase) int { return v.crosses(v.next, v.b.End, phase) }
+
+// nextIs reports whether the next phase after the allocation is phase, and whether the buffer lived to see it.
+func (v *view) nextIs(phase lifetime.Phase) bool {
+	return v.outlives && v.spans[v.next].phase == phase
+}
+
+// sortedBySize orders pairs of a size and a count.
+func sortedBySize(counts map[int64]int) []int64 {
+	var all []int64
+	for size := range counts {
+		all = append(all, size)
+	}
+	slices.SortFunc(all, func(x, y int64) int { return cmp.Compare(y, x) })
+	return all
+}

@@ -1,0 +1,177 @@
+package category
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
+)
+
+// scope is what the name of an operation of JAX or TensorFlow says: "jit(f)/transpose(jvp(Model))/layer_3/dot_general".
+type scope struct {
+	module        string // "Model/layer_3"
+	phase         lifetime.Phase
+	differentiate bool // it is part of a pass with derivatives
+}
+
+// transformations wrap the names of scopes in JAX. (jax/_src/interpreters, name stacks)
+var transformations = map[string]lifetime.Phase{
+	"jit": lifetime.UnknownPhase, "pjit": lifetime.UnknownPhase, "vmap": lifetime.UnknownPhase, "remat": lifetime.UnknownPhase,
+	"checkpoint": lifetime.UnknownPhase, "custom_jvp": lifetime.UnknownPhase, "custom_vjp": lifetime.UnknownPhase,
+	"jvp": lifetime.Forward, "transpose": lifetime.Backward,
+}
+
+// structure are parts of names that control flow and calls add.
+var structure = []string{"while", "body", "cond", "closed_call", "core_call", "checkpoint", "rematted_computation", "remat", "pjit",
+	"branch_0_fun", "branch_1_fun", "shard_map", "custom_vjp_call", "custom_jvp_call"}
+
+// updates are the scopes of optimizers in TensorFlow, and what people call the update in JAX.
+var updates = []string{"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Adafactor", "Lion", "Lamb", "optimizer",
+	"apply_updates", "optax"}
+
+// isUpdate reports whether a scope is that of an optimizer: "Adam", or the third one, "Adam_2".
+func isUpdate(name string) bool {
+	if base := strings.TrimRight(name, "0123456789"); base != name && strings.HasSuffix(base, "_") {
+		name = base[:len(base)-1]
+	}
+	return slices.Contains(updates, name)
+}
+
+// gradientScopes begin the names of operations of the backward pass in TensorFlow. (tensorflow/python/eager/backprop.py)
+var gradientScopes = []string{"gradient_tape", "gradients"}
+
+// scopeOf reads the name of an operation. Its last part is the operation itself.
+func scopeOf(op string) (s scope) {
+	op, _, _ = strings.Cut(op, ";") // of a fusion, the first operation counts
+	parts := splitScope(op)
+	var path []string
+	for i, part := range parts {
+		name := part
+		for {
+			outer, inner, ok := strings.Cut(name, "(")
+			phase, known := transformations[outer]
+			if !ok || !known || !strings.HasSuffix(inner, ")") {
+				break
+			}
+			s.phase = max(s.phase, phase)
+			s.differentiate = s.differentiate || phase != lifetime.UnknownPhase
+			name = strings.TrimSuffix(inner, ")")
+			if outer == "jit" || outer == "pjit" { // the name of a function, not of a scope
+				name = ""
+			}
+		}
+		switch {
+		case i == 0 && slices.Contains(gradientScopes, name):
+			s.phase, s.differentiate = lifetime.Backward, true
+			continue
+		case i < len(parts)-1 && isUpdate(name):
+			s.phase = lifetime.OptimizerPhase
+		}
+		if name != "" && i < len(parts)-1 && !slices.Contains(structure, name) {
+			path = append(path, name)
+		}
+	}
+	s.module = strings.Join(path, "/")
+	return s
+}
+
+// splitScope splits a name at each / outside of parentheses.
+func splitScope(op string) (parts []string) {
+	depth, from := 0, 0
+	for i := range len(op) {
+		switch op[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '/':
+			if depth <= 0 {
+				parts = append(parts, op[from:i])
+				from = i + 1
+			}
+		}
+	}
+	return append(parts, op[from:])
+}
+
+// argumentNames tell what JAX programs call their arguments: the name of a function's parameter, and the path into it.
+var argumentNames = []struct {
+	category lifetime.Category
+	name     *regexp.Regexp
+}{
+	{lifetime.OptimizerState, regexp.MustCompile(`(?i)(^|[.\[\]'_])(opt|optimizer|opt_state|optimizer_state|optim|mu|nu|momentum|velocity)($|[.\[\]'_])`)},
+	{lifetime.ModelBuffer, regexp.MustCompile(`(?i)(^|[.\[\]'])(batch_stats|running_(mean|var)|buffers)($|[.\[\]'])`)},
+	{lifetime.Cache, regexp.MustCompile(`(?i)(^|[.\[\]'_])(kv_?cache|cache|caches)($|[.\[\]'_])`)},
+	{lifetime.Gradient, regexp.MustCompile(`(?i)(^|[.\[\]'])(grads?|gradients?)($|[.\[\]'])`)},
+	{lifetime.ModelParameter, regexp.MustCompile(`(?i)(^|[.\[\]'_])(params?|parameters?|weights?)($|[.\[\]'_])`)},
+	{lifetime.Input, regexp.MustCompile(`(?i)^(batch|inputs?|x|xs|y|ys|images?|labels?|tokens?|targets?|ids|input_ids|data)($|[.\[])`)},
+}
+
+// argument returns the category of an argument by its name.
+func argument(name string) lifetime.Category {
+	for _, a := range argumentNames {
+		if a.name.MatchString(name) {
+			return a.category
+		}
+	}
+	return lifetime.UnknownCategory
+}
+
+// opScope is what the name of the operation of a site says.
+type opScope struct {
+	module textID
+	phase  lifetime.Phase
+}
+
+// scopes returns what the names of operations say, by SiteID, and whether any is part of a pass with derivatives: of all sites, also
+// those of buffers that an outline has left out.
+func (r *reader) scopes() (all []opScope, differentiate bool) {
+	if r.opScopes != nil {
+		return r.opScopes, r.differentiates
+	}
+	r.opScopes = make([]opScope, len(r.t.Sites))
+	var prefixes []string
+	ids := interned.New[string, uint32](&prefixes)
+	read := make([]opScope, 1) // by prefix
+	for i := range r.t.Sites {
+		op := r.t.Sites[i].Op
+		if op == "" {
+			continue
+		}
+		prefix := op
+		if end := strings.LastIndexByte(op, '/'); end >= 0 && !strings.ContainsAny(op[end:], "();") {
+			prefix = op[:end+1] // the operation itself tells nothing
+		}
+		id := ids.ID(prefix)
+		if int(id) == len(read) {
+			s := scopeOf(op)
+			read = append(read, opScope{r.texts.ids.ID(s.module), s.phase})
+			r.differentiates = r.differentiates || s.differentiate
+		}
+		r.opScopes[i] = read[id]
+	}
+	return r.opScopes, r.differentiates
+}
+
+// scopes finds the phases and modules of buffers by the names of operations.
+func (a *analysis) scopes() {
+	a.firstBackward = a.s.End
+	scopes, differentiates := a.r.scopes()
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Kind == lifetime.Parameter {
+			continue
+		}
+		s, p := scopes[b.Site], &a.out[i]
+		p.Phase, p.Module = s.phase, s.module
+		// Of TensorFlow, only the backward pass has a scope of its own.
+		if differentiates && p.Phase == lifetime.UnknownPhase && p.Module != 0 {
+			p.Phase = lifetime.Forward
+		}
+		if s.phase == lifetime.Backward && b.Kind == lifetime.Temporary {
+			a.firstBackward = min(a.firstBackward, b.Begin)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// cache finds sites whose survivors grew in number like those of a leak and then stopped: full caches and pools,
+// replay buffers, loaded data.
+func cache(p *Pass) []Finding {
+	all, last, end := newPlaces(), map[lifetime.Place]moment{}, p.histories.end.work
+	for site, h := range p.unexplained() {
+		rises := h.rises()
+		if until := end - h.lag(); len(h.lifetimes) > 0 { // younger buffers may still be freed
+			rises = rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
+		}
+		if moments(rises) < minRises || p.inOneCall(site) {
+			continue
+		}
+		kept := p.survivors(h)
+		if len(kept) < minRises {
+			continue
+		}
+		if p.haveRole(kept) {
+			p.explained[site] = true
+			continue
+		}
+		place := p.PlaceOf(site)
+		all.at(place).merge(p.Space, site, kept, h)
+		if at := rises[len(rises)-1]; at.work >= last[place].work {
+			last[place] = at
+		}
+	}
+	return all.conclude(func(place lifetime.Place, f *Finding) bool {
+		f.Confidence = 0.5 + 0.5*float64(end-last[place].work)/float64(max(end, 1))
+		f.add(figure(FigSurvivors, f.Amount.Count))
+		size := units.Bytes(f.Amount.Bytes)
+		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
+			"so this is not a leak", units.Count(f.Amount.Count), size))
+		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
+		return p.isNotable(f.Amount.Bytes)
+	})
+}
+
+// roles are the categories of buffers that a program needs, so that retaining them is no cache.
+var roles = []lifetime.Category{lifetime.ModelParameter, lifetime.ModelBuffer, lifetime.Gradient, lifetime.OptimizerState, lifetime.Activation,
+	lifetime.Workspace, lifetime.Bucket}
+
+// haveRole reports whether at least half of the bytes of some buffers have a role.
+func (p *Pass) haveRole(buffers []int) bool {
+	bytes, all := int64(0), int64(0)
+	for _, i := range buffers {
+		size := p.Space.Buffers[i].Size
+		all = units.AddSat(all, size)
+		if purpose := p.Space.PurposeOf(i); purpose != 0 && slices.Contains(roles, p.Purposes[purpose].Category) {
+			bytes = units.AddSat(bytes, size)
+		}
+	}
+	return all > 0 && 2*bytes >= all
+}
+
+// moments returns the number of distinct moments, by work, among rises.
+func moments(rises []moment) int {
+	return len(slices.CompactFunc(slices.Clone(rises), func(x, y moment) bool { return x.work == y.work }))
+}

@@ -1,0 +1,200 @@
+package finding
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Cause is the probable reason why the buffers of a leak stay alive, or why an allocation failed. The list is closed.
+type Cause uint8
+
+const (
+	NoCause Cause = iota // for findings that are neither leaks nor failed allocations
+
+	FailedAllocations // causes of leaks, in the order in which causeOf tries them
+	Gradients
+	Hook
+	ReferenceCycle
+	LossGraph
+	UnboundedCache
+	Retracing
+	Collection // if no other fits
+	Concatenation
+
+	Fragmented // causes of failed allocations
+	HeldOutside
+	LargerThanDevice
+	Recovered
+	Exhausted
+)
+
+// causes describes each cause: its name, how a capture shows it, what to do, and whether a group of leaks fits.
+// fits is nil for causes that causeOf never tries.
+var causes = [...]struct {
+	name, doc, advice string
+	fits              func(*Pass, *causeGroup) bool
+}{
+	NoCause: {},
+	FailedAllocations: {"other allocations failed", "the call site retained a buffer for most failed allocations",
+		"Delete the exception: its traceback retains the variables of every frame.", (*Pass).ofFailures},
+	Gradients: {"gradients", "a backward pass allocated the buffers",
+		"Call zero_grad(set_to_none=True) in every step; do not store gradients.", (*Pass).ofGradients},
+	Hook: {"hook", "a function that a module or autograd called as a hook allocated the buffers",
+		"Store .detach().cpu() in the hook, limit how much it stores, remove() it.", (*Pass).ofHook},
+	ReferenceCycle: {"reference cycle", "the call site frees other buffers in bursts and at various places, as the garbage collector frees cycles",
+		"Break the reference cycle with del or weakref.", (*Pass).ofCycle},
+	LossGraph: {"graph of a loss", "call sites of a forward pass with gradients retain tensors from the same steps, as the graph of a loss does",
+		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
+	UnboundedCache: {"cache without bound", "each buffer has a different size, none was freed, and new ones get rarer, as in a cache keyed by shape",
+		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
+	Retracing: {"tf.function traced again", "new traces of a tf.function allocated the buffers; TensorFlow keeps each trace",
+		"Pass tensors, not Python numbers; set reduce_retracing=True.", (*Pass).ofRetracing},
+	Collection: {"kept in a list, dict or attribute", "something still refers to them, and no other cause fits",
+		"Find what still refers to them (gc.get_referrers); clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
+	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
+		"Keep only the last entries, or allocate the full size once and fill it.", nil},
+	Fragmented: {"fragmented", "the allocator had enough free memory, but in smaller pieces", adviceFragmented, nil},
+	HeldOutside: {"held outside the allocator", "at least a tenth of the device memory is in use outside this allocator",
+		"Run nvidia-smi to see who else uses the device.", nil},
+	LargerThanDevice: {"larger than the device", "the request alone is larger than the memory of the device",
+		"Split the operation: smaller chunks, a shorter sequence, no full matrix.", nil},
+	Recovered: {"recovered", "the program went on allocating after the failure",
+		"Nothing must be done; a smaller batch avoids the retry.", nil},
+	Exhausted: {"exhausted", "the program needs more memory than is available",
+		"Use a smaller batch or checkpointing; see memlane peak --at oom.", nil},
+}
+
+// Causes returns all causes but NoCause.
+func Causes() (all []Cause) {
+	for c := range causes[1:] {
+		all = append(all, Cause(c+1))
+	}
+	return all
+}
+
+// String returns the name used in JSON.
+func (c Cause) String() string { return causes[c].name }
+
+// Doc returns how a capture shows the cause, in one line.
+func (c Cause) Doc() string { return causes[c].doc }
+
+// Advice returns what to do about the cause, in one line of at most 76 columns.
+func (c Cause) Advice() string { return causes[c].advice }
+
+// causeOf returns the first cause that fits a group of leaks. The causes before Retracing are specific to PyTorch, so leaks of
+// operations (XProf) have none of them.
+func (p *Pass) causeOf(g *causeGroup) Cause {
+	c := FailedAllocations
+	if site := g.findings[0].Sites[0]; p.PlaceOf(site).Op != "" && p.OperatorOf(p.Sites[site].Stack) == "" {
+		c = Retracing
+	}
+	for !causes[c].fits(p, g) {
+		c++
+	}
+	return c
+}
+
+// ofFailures reports whether at least half of the steps with a retained buffer have a failed allocation.
+func (p *Pass) ofFailures(g *causeGroup) bool {
+	_, failed := p.lastFailure()
+	return failed >= minRises && 2*failed > len(g.steps)
+}
+
+// anySite reports whether is returns true for a site of a group.
+func (g *causeGroup) anySite(is func(lifetime.SiteID) bool) bool {
+	return slices.ContainsFunc(g.findings, func(f *Finding) bool { return slices.ContainsFunc(f.Sites, is) })
+}
+
+// ofGradients reports whether a backward pass allocated the buffers.
+func (p *Pass) ofGradients(g *causeGroup) bool {
+	if slices.ContainsFunc(g.findings, func(f *Finding) bool { return strings.EqualFold(p.Sites[f.Sites[0]].Region, "gradient") }) {
+		return true
+	}
+	return g.anySite(p.isBackward)
+}
+
+// ofHook reports whether a hook allocated the buffers: a function of the program that module.py or autograd calls, and which is
+// not the forward pass of the module.
+func (p *Pass) ofHook(g *causeGroup) bool {
+	return g.anySite(func(site lifetime.SiteID) bool {
+		called := (*lifetime.Frame)(nil)
+		return p.anyFrame(site, func(f *lifetime.Frame) bool { // innermost first
+			callee := called
+			called = f
+			return callee != nil && callee.Kind == lifetime.User && callee.Function != "forward" &&
+				(strings.HasSuffix(f.File, "torch/nn/modules/module.py") && f.Function != "_apply" || strings.HasSuffix(f.File, "torch/utils/hooks.py"))
+		})
+	})
+}
+
+// collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
+const collections = 3
+
+// ofCycle reports whether a site of the group frees its other buffers in bursts, at various places. A session that ends frees
+// its buffers at once too, but always at the same place.
+func (p *Pass) ofCycle(g *causeGroup) bool {
+	return g.anySite(func(site lifetime.SiteID) bool {
+		h := p.histories.sites[site]
+		if p.Space.FreeSites == nil || p.bursts(h).share < burstShare {
+			return false
+		}
+		places := map[lifetime.Place]bool{}
+		for _, f := range h.freed {
+			if at := p.Space.FreeSites[f.buffer]; at != 0 {
+				places[p.PlaceOf(at)] = true
+			}
+		}
+		return len(places) >= collections
+	})
+}
+
+// ofGraph reports whether several places retain buffers from the same steps, in a program with a backward pass. A graph retains
+// what modules compute, or at least three tensors; two leaks of one program are not a graph. Code without gradients has none.
+func (p *Pass) ofGraph(g *causeGroup) bool {
+	const manyTensors = 3
+	inModule := func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/nn/modules/") })
+	}
+	withoutGrad := func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.HasSuffix(f.File, "torch/utils/_contextlib.py") })
+	}
+	return len(g.findings) > 1 && (len(g.findings) >= manyTensors || g.anySite(inModule)) && !g.anySite(withoutGrad) && p.hasBackward()
+}
+
+// hasBackward reports whether the program ran a backward pass.
+func (p *Pass) hasBackward() bool {
+	return slices.ContainsFunc(p.histories.order, p.isBackward)
+}
+
+// isBackward reports whether a backward pass allocated the buffers of a site.
+func (p *Pass) isBackward(site lifetime.SiteID) bool {
+	return p.anyFrame(site, func(f *lifetime.Frame) bool {
+		return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
+			strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
+	})
+}
+
+// misses is the value of Laplace's test below which the allocations of a cache get rarer, because its keys repeat.
+const misses = -1
+
+// ofCache reports whether no two allocations of the group have the same size, none was freed, and allocations get rarer. A list of
+// results whose sizes vary grows in every step.
+func (p *Pass) ofCache(g *causeGroup) bool {
+	sizes, n := map[int64]bool{}, 0
+	for _, f := range g.findings {
+		for _, site := range f.Sites {
+			h := p.histories.sites[site]
+			if len(h.freed) > 0 {
+				return false
+			}
+			for _, i := range h.buffers {
+				sizes[p.Space.Buffers[i].Requested] = true
+				n++
+			}
+		}
+	}
+	all := p.merged(g.findings[0].Sites)
+	return n >= leastSteps && len(sizes) == n && laplace(all.rises(), p.histories.end.work) < misses
+}

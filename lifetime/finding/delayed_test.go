@@ -1,0 +1,96 @@
+package finding_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime/finding"
+)
+
+// TestBurstsAtLimits: at least two bursts of three buffers with half of the frees of a function, the oldest three steps old.
+func TestBurstsAtLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps, every int // the retained buffers are freed every so many steps
+		soon         int // buffers per step that are freed at once
+		want         string
+	}{
+		"three":            {21, 3, 0, "3 of 30720, share 1"},
+		"two":              {20, 2, 0, ""},
+		"five":             {21, 5, 0, "5 of 51200, share 1"},
+		"once":             {21, 15, 0, ""},
+		"twice":            {21, 10, 0, "10 of 102400, share 1"},
+		"half of them":     {21, 5, 1, "5 of 51200, share 0.5"},
+		"a third of them":  {21, 5, 2, ""},
+		"nothing is freed": {21, 100, 0, ""},
+	} {
+		h := newByHand()
+		var left []madeBlock
+		for step := range c.steps {
+			h.step()
+			h.free(h.alloc("work", 1<<12)) // between the frees of two steps
+			if step > 0 && step%c.every == 0 {
+				for _, x := range left {
+					h.free(x)
+				}
+				left = nil
+			}
+			left = append(left, h.alloc("cycle", 10<<10))
+			for range min(c.soon, step) {
+				h.free(h.alloc("cycle", 10<<10))
+			}
+		}
+		_, found := h.find(t, "delayed_free")
+		var got string
+		for _, f := range found {
+			share := evidence(f, "share_in_bursts").(float64)
+			got += fmt.Sprintf("%d of %d, share %.2g", f.Amount.Count, f.Amount.Bytes, share)
+			if f.Confidence != share {
+				t.Errorf("%s: confidence %v", name, f.Confidence)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestGrowingByHand: a larger buffer replaces the previous one in every step, and similar patterns without a leak.
+func TestGrowingByHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		size  func(step int) int64
+		grows bool
+	}{
+		"each step":          {func(step int) int64 { return int64(1+step) << 10 }, true},
+		"every third step":   {func(step int) int64 { return int64(1+step/3) << 10 }, false}, // the other steps replace it by one of equal size
+		"lengths that vary":  {func(step int) int64 { return int64(1+step*37%60) << 10 }, false},
+		"it stays as it is":  {func(step int) int64 { return 40 << 10 }, false},
+		"it stops half way":  {func(step int) int64 { return int64(1+min(step, 30)) << 10 }, false},
+		"it begins half way": {func(step int) int64 { return int64(1+max(step-30, 0)) << 10 }, false},
+		"it falls back":      {func(step int) int64 { return int64(1+step%30) << 10 }, false},
+		"it hardly grows":    {func(step int) int64 { return 1<<20 + int64(step)<<9 }, false},
+		"most of it at last": {func(step int) int64 { return int64(1+step*step) << 8 }, false},
+	} {
+		h := newByHand()
+		old := h.alloc("hist", 1<<9)
+		for step := range 60 {
+			h.step()
+			next := h.alloc("hist", c.size(step))
+			h.free(old)
+			old = next
+			h.free(h.alloc("work", 1<<12))
+		}
+		_, found := h.find(t, "growing_buffer")
+		if len(found) > 0 != c.grows {
+			t.Errorf("%s: %d findings", name, len(found))
+			continue
+		}
+		if !c.grows {
+			continue
+		}
+		f, last := found[0], c.size(59)
+		if f.Severity != finding.Warning || f.Confidence != 64.0/65 || evidence(f, "first_bytes") != float64(1<<9) || evidence(f, "last_bytes") != float64(last) ||
+			f.Amount.Count != 1 || f.Amount.Bytes != last || f.BytesPerStep != float64(last)/60 {
+			t.Errorf("%s: %s %v %v, %v bytes a step, %v", name, f.Severity, f.Confidence, f.Amount, f.BytesPerStep, f.Evidence)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// causeGroup is a group of leaks that probably have one cause: they retain buffers from the same steps.
+type causeGroup struct {
+	findings []*Finding
+	steps    []int // in which the retained buffers of the first leak were allocated, sorted
+}
+
+// together is the minimum share of common steps of two leaks with one cause.
+const together = 0.9
+
+// explain groups leaks by cause and sets the probable cause of each group. Example: a summed loss whose graph retains
+// several tensors of every step.
+func (p *Pass) explain(findings []Finding) {
+	for _, g := range p.causeGroups(findings) {
+		largest := slices.MaxFunc(g.findings, func(x, y *Finding) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
+		place, cause := p.PlaceOf(largest.Sites[0]), p.causeOf(g)
+		for _, f := range g.findings {
+			f.blame(cause, place)
+			if f != largest {
+				f.Suggestions = []string{fmt.Sprintf("Fix %s first; it may fix this too.", place)}
+			}
+		}
+	}
+}
+
+// blame sets the cause of a finding. place is that of the largest finding with the same cause.
+func (f *Finding) blame(cause Cause, place lifetime.Place) {
+	f.Cause = cause
+	f.add(textFigure(FigCausePlace, place.String()), textFigure(FigLikelyCause, cause.String()))
+	f.Suggestions = []string{cause.Advice()}
+}
+
+// causeGroups groups leaks that retain buffers from the same steps. Suspected and confirmed leaks stay apart.
+func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
+	for i := range findings {
+		f := &findings[i]
+		kept := p.stepsOf(f.Kept)
+		same := func(g *causeGroup) bool {
+			return len(kept) >= leastSteps && g.findings[0].Severity > Info == (f.Severity > Info) && overlaps(g.steps, kept)
+		}
+		if at := slices.IndexFunc(groups, same); at >= 0 {
+			groups[at].findings = append(groups[at].findings, f)
+		} else {
+			groups = append(groups, &causeGroup{[]*Finding{f}, kept})
+		}
+	}
+	return groups
+}
+
+// stepsOf returns the distinct steps in which buffers were allocated, sorted.
+func (p *Pass) stepsOf(buffers []int) []int {
+	steps := make([]int, len(buffers))
+	for i, b := range buffers {
+		steps[i] = p.steps.at(p.Space.Buffers[b].Begin)
+	}
+	slices.Sort(steps)
+	return slices.Compact(steps)
+}
+
+// overlaps reports whether two sorted lists of steps have enough in common. It stops early once they differ too much:
+// programs with thousands of leaks compare each with many others.
+func overlaps(x, y []int) bool {
+	differ := 0 // steps in only one list
+	most := (1 - together) * float64(len(x)+len(y))
+	i, j := 0, 0
+	for i < len(x) && j < len(y) && float64(differ) <= most {
+		switch {
+		case x[i] < y[j]:
+			i++
+			differ++
+		case x[i] > y[j]:
+			j++
+			differ++
+		default:
+			i++
+			j++
+		}
+	}
+	differ += len(x) - i + len(y) - j
+	both := (len(x) + len(y) - differ) / 2
+	return float64(both)/float64(len(x)+len(y)-both) >= together
+}

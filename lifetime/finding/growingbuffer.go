@@ -1,0 +1,222 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The thresholds of growingBuffer.
+const (
+	minGrowths = 6   // minimum number of rises of the floor of the bytes of a site
+	minFactor  = 1.5 // minimum ratio of the last floor to the first
+	minLarger  = 0.8 // minimum share of the freed buffers that a larger one replaced
+	// maxEarlier is the maximum level before the growth as a share of the last floor: a cache that is dropped and grows
+	// again does not leak.
+	maxEarlier = 0.2
+	// maxProportional is the maximum share of other sites whose buffers grow in proportion. With more, the program
+	// processes more and more data, such as longer sequences.
+	maxProportional = 0.4
+	// minThird is the minimum share of the growth in each third of the time: growth that slows down ends.
+	minThird = 0.15
+	// A buffer grows by a factor if it does so minDoublings times, at least by leastFactor, and if the pauses grow like the
+	// sizes, within the factor maxOff: it is a log whose capacity grows by a factor when it is full.
+	minDoublings = 4
+	leastFactor  = 1.4
+	maxOff       = 2
+)
+
+// growingBuffer finds sites that replace their buffer by a larger one again and again:
+//
+//	hist = torch.cat([hist, x])
+//
+// No buffer lives long, so their number is stable. But the floor of the live bytes of the site keeps rising, like the floor
+// of the number in a leak, and a larger buffer replaces each freed one. Sequences whose lengths vary or grow leave nothing
+// between two steps: their floor is level.
+//
+// A site is a line: the shape of a result is a part of the site of an operation, so each of its buffers may have another site.
+func growingBuffer(p *Pass) []Finding {
+	growing := p.growingSites()
+	if len(growing) == 0 {
+		return nil
+	}
+	all, compare := newPlaces(), p.newComparison(len(growing))
+	for _, g := range growing {
+		if compare.othersGrow(g) && !compare.joinsPieces(g.history) {
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(g.open), func(i int) bool { return p.Space.Buffers[i].Edge&lifetime.Pending != 0 })
+		if len(kept) > 0 {
+			f := all.at(p.PlaceOf(g.sites[0]))
+			f.merge(p.Space, p.Space.Buffers[kept[0]].Site, kept, g.history)
+			f.first = p.Space.Buffers[g.buffers[0]]
+		}
+	}
+	return all.conclude(func(place lifetime.Place, f *Finding) bool {
+		oldest := &f.first
+		first, last := oldest.Requested, p.Space.Buffers[f.Kept[0]].Requested
+		n := f.Value(FigFreed)
+		f.Severity = Warning
+		f.Confidence = p.trust(n)
+		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
+		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
+		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)
+		f.blame(Concatenation, place)
+		return true
+	})
+}
+
+// growingSite is one or several sites of a line with their common history.
+type growingSite struct {
+	*history
+	sites []lifetime.SiteID
+}
+
+// growingSites returns the sites, and else the lines, whose buffers are each larger than the previous one.
+func (p *Pass) growingSites() (growing []growingSite) {
+	lines, order := p.linesOf()
+	for _, place := range order {
+		l, found := lines[place], len(growing)
+		for _, site := range l.sites {
+			if g := (growingSite{p.histories.sites[site], []lifetime.SiteID{site}}); p.grows(g) {
+				growing = append(growing, g)
+			}
+		}
+		if len(growing) > found || len(l.sites) < 2 || place == (lifetime.Place{}) || !p.holds(l) {
+			continue
+		}
+		if g := (growingSite{p.merged(l.sites), l.sites}); p.grows(g) {
+			growing = append(growing, g)
+		}
+	}
+	return growing
+}
+
+// holds reports whether a line retains a buffer.
+func (p *Pass) holds(l *line) bool {
+	return slices.ContainsFunc(l.sites, func(site lifetime.SiteID) bool { return len(p.histories.sites[site].open) > 0 })
+}
+
+// grows reports whether each buffer is larger than the previous one.
+func (p *Pass) grows(g growingSite) bool {
+	if len(g.lifetimes) < minDoublings || !p.histories.growsBySize(p.Space, g.history) && !p.histories.growsByFactor(p.Space, g.history) {
+		return false
+	}
+	least, _ := p.verdict(g.history) // it may also grow in number
+	return least == 0 && !slices.ContainsFunc(g.sites, p.inOneCall)
+}
+
+// growth is a rise of the floor of the bytes of a site.
+type growth struct {
+	at       moment
+	from, to int64
+}
+
+// growths returns the rises of the floor of the live bytes, in order.
+func (h *history) growths() (all []growth) {
+	if len(h.levels) == 0 {
+		return nil
+	}
+	floor := h.levels[len(h.levels)-1].bytes
+	for i := len(h.levels) - 2; i >= 0; i-- {
+		if bytes := h.levels[i].bytes; bytes < floor {
+			all = append(all, growth{h.levels[i+1].at(), bytes, floor})
+			floor = bytes
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// growsBySize applies the thresholds of growingBuffer to a site.
+func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
+	all := site.growths()
+	until := h.end.work - site.lag()
+	n := 0
+	var rises []moment
+	for _, g := range all {
+		if g.at.work <= until {
+			n++
+		}
+		rises = append(rises, g.at)
+	}
+	if n < minGrowths || len(site.lifetimes) < minGrowths || !h.keepsRising(rises, site.lag(), minGrowths) {
+		return false
+	}
+	first, last := all[0], all[n-1]
+	return float64(last.to) >= minFactor*float64(max(first.to, 1)) && inEachThird(all[:n]) &&
+		!site.wasDropped(first, last.to) && largerSuccessors(s, site) >= minLarger
+}
+
+// growsByFactor reports whether a site replaces its buffer by a larger one whenever it is full, and goes on: the pauses grow like
+// the sizes, and the next one is not overdue.
+func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
+	all := site.growths()
+	n := 1 // growths at the end that fit
+	for i := len(all) - 1; i > 0 && float64(all[i].to) >= leastFactor*float64(all[i].from) && all[i].from == all[i-1].to; i-- {
+		if i < len(all)-1 {
+			pause, next := all[i].at.work-all[i-1].at.work, all[i+1].at.work-all[i].at.work
+			factor := float64(all[i+1].to) / float64(all[i].to)
+			if grew := float64(next) / float64(max(pause, 1)); pause <= 0 || grew > maxOff*factor || maxOff*grew < factor {
+				break
+			}
+		}
+		n++
+	}
+	if n < minDoublings {
+		return false
+	}
+	last, before := all[len(all)-1], all[len(all)-2]
+	expected := float64(last.at.work-before.at.work) * float64(last.to) / float64(last.from)
+	return float64(h.end.work-last.at.work) <= expected*1.25 && !site.wasDropped(all[len(all)-n], last.to) &&
+		largerSuccessors(s, site) >= minLarger
+}
+
+// inEachThird reports whether each third of the time has at least minThird of the growth. Between two growths the level counts as
+// rising evenly: with few growths, the bounds of the thirds would decide.
+func inEachThird(all []growth) bool {
+	first, last := all[0], all[len(all)-1]
+	low := float64(first.to)
+	for third := 1; third <= 3; third++ {
+		until := first.at.work + (last.at.work-first.at.work)*third/3
+		high := float64(last.to)
+		if k := sort.Search(len(all), func(i int) bool { return all[i].at.work > until }); k > 0 && k < len(all) {
+			x, y := all[k-1], all[k]
+			high = float64(x.to) + float64(y.to-x.to)*float64(until-x.at.work)/float64(y.at.work-x.at.work)
+		}
+		if high-low < minThird*float64(last.to-first.to) {
+			return false
+		}
+		low = high
+	}
+	return true
+}
+
+// wasDropped reports whether a site had more before its first growth, and more than a share of its last level. Until then it has a buffer
+// and, for a moment, the one that replaces it.
+func (h *history) wasDropped(first growth, last int64) bool {
+	most := max(maxEarlier*float64(last), 2*float64(first.from))
+	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= first.at.allocations })
+	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > most })
+}
+
+// largerSuccessors returns the share of the freed buffers of a site that a larger one replaced. The replacement is the last
+// buffer of the site that was allocated before the free.
+func largerSuccessors(s *lifetime.Space, h *history) float64 {
+	freed, larger := 0, 0
+	for k, i := range h.buffers {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.EndOpen != 0 {
+			continue
+		}
+		freed++
+		later := h.buffers[k+1:]
+		if n := sort.Search(len(later), func(j int) bool { return s.Buffers[later[j]].Begin > b.End }); n > 0 && s.Buffers[later[n-1]].Requested > b.Requested {
+			larger++
+		}
+	}
+	return shareOf(int64(larger), int64(freed))
+}

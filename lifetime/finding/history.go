@@ -1,0 +1,182 @@
+package finding
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// moment is a point of the window on two clocks. work counts the allocations so far whose buffers were freed within the
+// window, or runs evenly through the steps (see stepClock); allocations counts all.
+type moment struct {
+	work, allocations int
+}
+
+// histories are the histories of all sites of a space.
+type histories struct {
+	sites   []*history        // by SiteID
+	order   []lifetime.SiteID // sites with buffers, sorted
+	end     moment
+	done    int               // allocations so far whose buffers were freed within the window
+	unknown map[int64][]int64 // instants of frees of buffers older than the window without a site, by requested size
+	borns   []int32           // work at the beginning of each buffer
+	steps   []int             // work at the beginning of each step; nil if steps are unknown
+}
+
+// history is the live buffers of one site over the window.
+type history struct {
+	levels    []level // none if no buffer of the site is alive at the end: then no floor rises
+	holds     bool    // a buffer is alive at the end
+	now       level   // current level while newHistories walks through the window
+	buffers   []int   // buffers that began in the window, by index
+	open      []int   // those that are alive at its end
+	freed     []freed
+	lifetimes []int32 // of the freed buffers, in work
+	allocated int
+	older     int // buffers of the site that are older than the window
+
+	sorted    bool  // lifetimes are sorted
+	survivors []int // cache of Pass.survivors
+	counted   bool  // survivors is set
+}
+
+// freed is a buffer that was allocated and freed in the window. Lists are in order of the frees.
+type freed struct {
+	buffer      int32 // index
+	allocations int32 // in the space before the free
+	work        int32 // before the free
+}
+
+// level is the number and size of live buffers from a moment on. It is compact because there is one for each change.
+type level struct {
+	work, allocations int32 // the moment
+	alive             int32
+	bytes             int64 // requested
+}
+
+func (l *level) at() moment { return moment{int(l.work), int(l.allocations)} }
+
+// newHistories builds the histories of a space. clock is nil for the clock of work.
+func newHistories(s *lifetime.Space, sites []lifetime.Site, clock *stepClock) *histories {
+	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers))}
+	h.preallocate(s)
+	for c := range s.Changes() {
+		h.end.work = clock.at(c.T, h.done)
+		b := &s.Buffers[c.Buffer]
+		site := h.sites[b.Site]
+		older := b.Edge&lifetime.BeginUnseen != 0
+		sign := 1
+		switch {
+		case !c.Begin:
+			sign = -1
+			h.free(site, c, b, older && (b.Site == 0 || sites[b.Site].Unseen), older)
+		case older:
+			site.older++
+		default:
+			h.allocate(site, c.Buffer, b)
+		}
+		site.now.alive += int32(sign)
+		site.now.bytes = units.AddSat(site.now.bytes, int64(sign)*b.Requested)
+		if site.holds && !(c.Begin && older) { // older buffers are the start of the floor, not a rise
+			site.now.work, site.now.allocations = int32(h.end.work), int32(h.end.allocations)
+			site.levels = append(site.levels, site.now)
+		}
+	}
+	h.end.work = clock.at(math.MaxInt64, h.done)
+	return h
+}
+
+// allocate records the allocation of a buffer.
+func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
+	site.allocated++
+	site.buffers = append(site.buffers, buffer)
+	h.borns[buffer] = int32(h.end.work)
+	h.end.allocations++
+	if b.Edge&lifetime.EndOpen == 0 {
+		h.done++
+	} else {
+		site.open = append(site.open, buffer)
+	}
+}
+
+// free records the free of a buffer. unknown: the site of its allocation is not known.
+func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, unknown, older bool) {
+	if !older {
+		site.lifetimes = append(site.lifetimes, int32(h.age(c.Buffer)))
+		site.freed = append(site.freed, freed{int32(c.Buffer), int32(h.end.allocations), int32(h.end.work)})
+	} else if unknown {
+		h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
+	}
+}
+
+// stepOf returns the step in which an amount of work is reached, from 1; 0 before the first step.
+func (h *histories) stepOf(work int) int {
+	return sort.Search(len(h.steps), func(k int) bool { return h.steps[k] > work })
+}
+
+// replaced returns how many freed buffers of unknown origin, with the sizes of kept, the buffers of a site may have
+// replaced. Frees before the second allocation of the site do not count: these buffers were in flight when the window
+// opened.
+func (h *histories) replaced(s *lifetime.Space, hist *history, kept []int) int64 {
+	if len(hist.buffers) < 2 {
+		return 0
+	}
+	from, sizes, n := s.Buffers[hist.buffers[1]].Begin, map[int64]bool{}, int64(0)
+	for _, i := range kept {
+		sizes[s.Buffers[i].Requested] = true
+	}
+	for size := range sizes {
+		for _, t := range h.unknown[size] {
+			if t > from {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// lag returns the age, in work, from which a live buffer of the site is overdue.
+func (h *history) lag() int { return int(patience * float64(h.quantile(usual))) }
+
+// quantile returns a quantile of the lifetimes of the freed buffers, in work; 0 if none was freed.
+func (h *history) quantile(share float64) int {
+	if len(h.lifetimes) == 0 {
+		return 0
+	}
+	if !h.sorted {
+		slices.Sort(h.lifetimes)
+		h.sorted = true
+	}
+	return int(h.lifetimes[int(share*float64(len(h.lifetimes)-1))])
+}
+
+// rises returns the moments at which the floor rises, in order, one for each buffer. The floor at a moment is the lowest
+// number of live buffers from then to the end.
+func (h *history) rises() []moment {
+	var at []moment
+	floor := 0
+	if n := len(h.levels); n > 0 {
+		floor = int(h.levels[n-1].alive)
+	}
+	for i := len(h.levels) - 1; i >= 0; i-- {
+		for ; floor > int(h.levels[i].alive); floor-- {
+			at = append(at, h.levels[i+1].at())
+		}
+	}
+	for ; floor > h.older; floor-- {
+		at = append(at, h.levels[0].at())
+	}
+	slices.Reverse(at)
+	return at
+}
+
+// age returns the work from the allocation of a buffer until now or, after newHistories, the end of the window.
+func (h *histories) age(buffer int) int { return h.end.work - int(h.borns[buffer]) }
+
+// allocatedBefore returns the number of buffers that began before an instant.
+func allocatedBefore(s *lifetime.Space, t int64) int {
+	return sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin >= t })
+}

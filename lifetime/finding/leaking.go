@@ -1,0 +1,327 @@
+package finding
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The thresholds of leaking.
+const (
+	// minRises is the minimum number of rises of the floor. Three retained buffers are too common in healthy programs.
+	minRises = 4
+	// fewSteps is the number of marked steps of a short capture. If each of them retains the same, three are enough.
+	fewSteps = 3
+	// minSpan is the minimum spread of the rises as a share of the window: a burst is loaded data, not a leak.
+	minSpan = 0.2
+	// A floor has plateaued if its last rise is longer ago than maxSilence times the longest pause between two rises, or
+	// than maxSilentShare of the window.
+	maxSilence     = 3
+	maxSilentShare = 1.0 / 3
+	// minTailRate is the minimum rate of rises in the last third of the growth, as a share of the mean rate: a cache fills
+	// more and more slowly. minFadingRate replaces it if the rises come early by Laplace's trend test at fading (the
+	// one-sided 10 % point of the normal distribution): a cache may have filled at the site of a leak.
+	minTailRate   = 0.25
+	minFadingRate = 0.6
+	fading        = -1.28
+	// With fewer than enough rises, the longest pause is at most regular mean pauses: a few random rises may be a pool
+	// that reaches its size.
+	enough  = 6
+	regular = 2
+	// late is the age of an overdue buffer in lags.
+	late = 1.3
+	// queueShare is the minimum share of buffers that a queue frees in order of allocation.
+	queueShare = 0.9
+	// longer is the minimum ratio of the last waiting times of a backlog to the first ones.
+	longer = 1.5
+	// settled is the value of Laplace's test from which the second half of a rise is steady.
+	settled = -1
+	// lag is patience times the usual quantile of the lifetimes of the freed buffers.
+	patience = 1.5
+	usual    = 0.9
+	// suspected is the number of rises that makes a suspected leak if the site freed nothing.
+	suspected = minRises - 1
+)
+
+// leaking finds sites whose survivors grow in number until the end of the window.
+//
+// It measures progress in steps if the program marks them (see stepClock), else in work: the number of allocations so far,
+// anywhere in the space, whose buffers were freed again. If nothing is ever freed, there are no iterations to compare and no
+// verdict. For each stack, the floor at a moment is the lowest number of live buffers from then on: the buffers that were
+// never freed. A leak is a floor that
+//
+//   - rises at least minRises times, spread over the window (not a burst, not a single allocation),
+//   - rises until the end (not a plateau: a full cache, a buffer pool), at a rate that does not fade,
+//   - without counting buffers that may still be freed, given the usual lifetime of their site (late frees: reference
+//     cycles, buffers that are flushed from time to time, work in flight).
+//
+// The floor of a bounded cache is level, whichever of its buffers survive. Buffers that one forward pass retains until its
+// end do not leak either: see calls.
+//
+// Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise too few
+// is suspected.
+func leaking(p *Pass) []Finding { return p.leaking() }
+
+// leaking returns the findings of the rule, which runs once: an OOM may be the consequence of a leak.
+func (p *Pass) leaking() []Finding {
+	if !p.dynamic() || p.leaksFound != nil {
+		return p.leaksFound
+	}
+	p.leaksFound = p.findLeaks()
+	return p.leaksFound
+}
+
+// findLeaks finds the leaks of all sites that no rule has explained yet.
+func (p *Pass) findLeaks() []Finding {
+	confirmed, suspicions := newPlaces(), newPlaces()
+	lines, order := p.linesOf()
+	leaks := map[lifetime.SiteID]bool{}
+	for site, h := range p.unexplained() {
+		least, sure := p.verdict(h)
+		if least == 0 || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], h.rises()) {
+			continue
+		}
+		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
+			to := suspicions
+			if sure {
+				to, leaks[site] = confirmed, true
+			}
+			to.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
+		}
+	}
+	for _, place := range order {
+		few := slices.DeleteFunc(lines[place].few, func(site lifetime.SiteID) bool { return leaks[site] })
+		for _, site := range p.leakTogether(lines[place], few) {
+			h := p.histories.sites[site]
+			leaks[site] = true
+			confirmed.at(place).merge(p.Space, site, p.survivors(h), h)
+		}
+		for _, site := range p.leakToo(lines[place], leaks) {
+			h := p.histories.sites[site]
+			confirmed.at(place).merge(p.Space, site, p.survivors(h), h)
+		}
+	}
+	findings := confirmed.conclude(func(place lifetime.Place, f *Finding) bool {
+		doubt := ""
+		if p.loading(f) {
+			doubt, f.loads = ", nothing else but their staging was freed: a leak, or a model that is loaded", true
+		} else {
+			f.Severity = Warning
+		}
+		p.concludeLeak(place, f, doubt)
+		return true
+	})
+	findings = append(findings, suspicions.conclude(func(place lifetime.Place, f *Finding) bool {
+		p.concludeLeak(place, f, ", too few to confirm a leak")
+		return confirmed.found[place] == nil // a place has one finding
+	})...)
+	p.explain(findings)
+	for i := range findings {
+		if findings[i].loads {
+			findings[i].Suggestions = []string{"Record the iterations after it too: loading ends, a leak goes on."}
+		}
+	}
+	return findings
+}
+
+// verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the site
+// does not leak.
+func (p *Pass) verdict(h *history) (least int, sure bool) {
+	switch rises, all := h.rises(), p.histories; {
+	case p.keepsMore(rises, h):
+		return minRises, true
+	case p.inEveryStep(h):
+		return fewSteps, true
+	case len(h.lifetimes) == 0 && h.older == 0 && len(rises) == suspected && all.keepsRising(rises, 0, suspected):
+		return suspected, false
+	}
+	return 0, false
+}
+
+// grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new
+// buffers have a site, but those that they replace are older and of unknown origin. The rest is growth; it must be at least
+// half.
+func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) bool {
+	n := int64(len(kept))
+	return n >= least && (site == 0 || n-p.histories.replaced(p.Space, h, kept) >= max(least, n/2))
+}
+
+// concludeLeak completes the finding of a place. doubt is the text of a suspected leak; it halves the confidence.
+func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
+	n := float64(f.Amount.Count)
+	f.Confidence = p.trust(n)
+	if doubt != "" {
+		f.Confidence /= 2
+	}
+	f.add(figure(FigSurvivors, n), figure(FigMeanBytes, float64(f.Amount.Bytes)/n))
+	number := units.Count(f.Amount.Count)
+	if f.Value(FigFreed) > 0 {
+		number += " of " + units.Count(int64(f.Value(FigAllocated)))
+	}
+	kept := fmt.Sprintf("%s buffers (%s) were never freed", number, units.Bytes(f.Amount.Bytes)) + doubt
+	f.describe(place.String(), kept, p.outlook(f, p.began(f))...)
+}
+
+// began returns the instant at which a leak began: when its first survivor was allocated. The survivors of a backlog are
+// recent, so there it is the first rise of its floor.
+func (p *Pass) began(f *Finding) int64 {
+	first := slices.Min(f.Kept) // buffers are in order of allocation
+	older := len(p.Space.Buffers) - p.histories.end.allocations
+	for _, site := range f.Sites {
+		h := p.histories.sites[site]
+		if rises := h.rises(); len(rises) > 0 && len(h.freed) > len(h.open) && h.inOrder() {
+			first = min(first, older+max(rises[0].allocations-1, 0))
+		}
+	}
+	return p.Space.Buffers[first].Begin
+}
+
+// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site with
+// long, random lifetimes that is still filling. A backlog frees in order, later and later, and leaks without an overdue buffer.
+func (p *Pass) keepsMore(rises []moment, h *history) bool {
+	all, lag := p.histories, h.lag()
+	if all.keepsRising(rises, lag, minRises) {
+		return p.overdue(h) >= minRises || h.inOrder() && p.waitsLonger(h)
+	}
+	return all.steadyAtLast(rises, lag) && p.overdue(h) >= minRises
+}
+
+// overdue counts the survivors that are too old for a free that is merely late.
+func (p *Pass) overdue(h *history) (n int) {
+	lag := h.lag()
+	for _, i := range h.open {
+		if p.Space.Buffers[i].Edge&lifetime.Pending == 0 && float64(p.histories.age(i)) >= late*float64(lag) {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder reports whether a site frees its buffers in order of allocation.
+func (h *history) inOrder() bool {
+	n, last := 0, int32(-1)
+	for _, f := range h.freed {
+		if f.buffer > last {
+			n++
+			last = f.buffer
+		}
+	}
+	return float64(n) >= queueShare*float64(len(h.freed))
+}
+
+// waitsLonger reports whether a site frees its buffers later and later, as a backlog does. A working set that is replaced in
+// every step may grow too, but each buffer lives as many steps as before. Without steps, work is the time.
+func (p *Pass) waitsLonger(h *history) bool {
+	third := len(h.freed) / 3
+	if third == 0 {
+		return true
+	}
+	wait := func(all []freed) (sum int) {
+		for _, f := range all {
+			b := &p.Space.Buffers[f.buffer]
+			if len(p.steps.begins) < leastLoop {
+				sum += int(f.work - p.histories.borns[f.buffer])
+				continue
+			}
+			sum += p.steps.at(b.End) - p.steps.at(b.Begin)
+		}
+		return sum
+	}
+	early, late := wait(h.freed[:third]), wait(h.freed[len(h.freed)-third:])
+	return float64(late) > longer*float64(early) && late-early >= third // by a step, or an allocation, on average
+}
+
+// steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache that
+// fills does not.
+func (h *histories) steadyAtLast(rises []moment, lag int) bool {
+	if len(rises) == 0 {
+		return false
+	}
+	until := h.end.work - lag
+	middle := (rises[0].work + until) / 2
+	half := rises[sort.Search(len(rises), func(i int) bool { return rises[i].work >= middle }):]
+	return len(half) >= 2*minRises && h.keepsRising(half, lag, minRises) && laplace(half, until) > settled
+}
+
+// inEveryStep reports whether a site retains the same number of buffers from each of fewSteps steps, and no others.
+func (p *Pass) inEveryStep(h *history) bool {
+	steps := p.markedSteps()
+	if len(h.lifetimes) > 0 || h.older > 0 || len(steps) != fewSteps {
+		return false
+	}
+	kept := map[int]int{} // buffers by step
+	for _, i := range h.buffers {
+		begin := p.Space.Buffers[i].Begin
+		step := slices.IndexFunc(steps, func(m lifetime.Mark) bool { return m.Begin <= begin && begin < m.End })
+		if step < 0 {
+			return false
+		}
+		kept[step]++
+	}
+	for _, n := range kept {
+		if len(kept) != fewSteps || n*fewSteps != len(h.buffers) {
+			return false
+		}
+	}
+	return len(kept) > 0
+}
+
+// keepsRising applies the thresholds to the moments at which a floor rose. Buffers allocated less than lag (in work)
+// before the end may still be freed, so rises since then do not count.
+func (h *histories) keepsRising(rises []moment, lag, least int) bool {
+	until := h.end.work - lag
+	counted := rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
+	n := len(counted)
+	if n < least {
+		return false
+	}
+	first, last := counted[0], counted[n-1]
+	distinct, pause := h.pauses(counted)
+	minRate := minTailRate
+	if laplace(counted, until) < fading {
+		minRate = minFadingRate
+	}
+	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
+	silent := until - last.work
+	// Rises after until show that the floor is not level yet. The floor of a cache of long-lived buffers rises only before.
+	level := h.end.work - rises[len(rises)-1].work
+	return distinct >= least &&
+		float64(last.work-first.work) >= minSpan*float64(until) &&
+		max(silent, level) <= maxSilence*pause.work &&
+		float64(silent) <= maxSilentShare*float64(until) && float64(level) <= maxSilentShare*float64(h.end.work) &&
+		(n >= enough || float64(pause.work)*float64(n-1) <= regular*float64(last.work-first.work)) &&
+		// Without lag, the other clock shows whether the program moved on to other work.
+		(lag > 0 || h.end.allocations-last.allocations <= maxSilence*pause.allocations) &&
+		float64(tail) >= minRate*float64(n)/3
+}
+
+// pauses returns the number of rises at distinct moments (in distinct steps, if steps are known) and the longest pause
+// between two rises on each clock.
+func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
+	distinct = 1
+	for i := 1; i < len(rises); i++ {
+		x, y := rises[i-1], rises[i]
+		if y.work != x.work && (h.steps == nil || h.stepOf(y.work) != h.stepOf(x.work)) {
+			distinct++
+		}
+		longest.work = max(longest.work, y.work-x.work)
+		longest.allocations = max(longest.allocations, y.allocations-x.allocations)
+	}
+	return distinct, longest
+}
+
+// laplace returns the statistic of Laplace's trend test for a series of events, observed from the first one until a
+// moment: about standard normal at a steady rate, negative if the events get rarer.
+func laplace(rises []moment, until int) float64 {
+	first := rises[0].work
+	sum := 0.0
+	for _, r := range rises {
+		sum += float64(r.work - first)
+	}
+	n := float64(len(rises))
+	return (sum/n/float64(max(until-first, 1)) - 0.5) * math.Sqrt(12*n)
+}

@@ -1,0 +1,87 @@
+package finding
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The thresholds of loading.
+const (
+	maxStaging       = 1    // lines that allocate staging buffers
+	maxStagingFailed = 3    // the same, if memory runs out in the function that retains buffers
+	stagingShare     = 4    // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
+	maxPerKept       = 1.25 // freed buffers for each retained one
+)
+
+// loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program frees, on
+// all devices, are staging buffers that the retaining function allocates or, if memory runs out there, its caller. One layer
+// after the other, and one step after the other of a leak, then look the same.
+func (p *Pass) loading(f *Finding) bool {
+	loaders := p.userFrames(f.Sites[0])
+	if len(loaders) == 0 || p.computes(f.Sites[0]) || len(p.steps.begins) > 0 && !p.steps.inferred {
+		return false
+	}
+	inside := func(site lifetime.SiteID) bool {
+		return p.anyFrame(site, func(o *lifetime.Frame) bool {
+			return slices.ContainsFunc(loaders, func(f lifetime.Frame) bool { return o.Function == f.Function && o.File == f.File })
+		})
+	}
+	most := maxStagingFailed
+	if last, _ := p.lastFailure(); last == nil || !inside(last.Site) {
+		loaders, most = loaders[:1], maxStaging
+	}
+	freed := p.freedSites()
+	lines := map[lifetime.Place]int64{}
+	for site, n := range freed {
+		lines[p.PlaceOf(site)] += n
+	}
+	loop, all := map[lifetime.Place]bool{}, int64(0)
+	for place, n := range lines {
+		if n*stagingShare >= f.Amount.Count {
+			loop[place] = true
+			all += n
+		}
+	}
+	if most == maxStaging && float64(all) > maxPerKept*float64(f.Amount.Count) {
+		return false
+	}
+	for site := range freed {
+		if loop[p.PlaceOf(site)] && (p.computes(site) || !inside(site)) {
+			return false
+		}
+	}
+	return len(loop) > 0 && len(loop) <= most
+}
+
+// userFrames returns the innermost two functions of the program on the stack of a site.
+func (p *Pass) userFrames(site lifetime.SiteID) (frames []lifetime.Frame) {
+	for f := range p.FramesOf(p.Sites[site].Stack) {
+		if f.Kind == lifetime.User && f.Function != "<module>" && len(frames) < 2 {
+			frames = append(frames, *f)
+		}
+	}
+	return frames
+}
+
+// freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices.
+func (p *Pass) freedSites() map[lifetime.SiteID]int64 {
+	freed := map[lifetime.SiteID]int64{}
+	for _, s := range p.Spaces {
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) == 0 {
+				freed[b.Site]++
+			}
+		}
+	}
+	return freed
+}
+
+// computes reports whether a site is in a forward or backward pass of modules, or in an optimizer.
+func (p *Pass) computes(site lifetime.SiteID) bool {
+	return p.anyFrame(site, func(f *lifetime.Frame) bool {
+		return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
+			slices.ContainsFunc([]string{"torch/nn/modules/", "torch/autograd/", "torch/optim/"}, func(of string) bool { return strings.Contains(f.File, of) })
+	})
+}

@@ -1,0 +1,137 @@
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+const (
+	criticalBytes  = 1 << 30  // occupied bytes from which a leak is critical
+	leastLeakBytes = 32 << 10 // occupied bytes below which a leak is not worth a warning
+	certainSteps   = 50       // steps that make a leak certain: caches of a few dozen entries are full by then
+
+	// A leak is critical if it reaches the limit of the device within horizon steps, or within windows times the
+	// recorded steps.
+	horizon = 1000
+	windows = 10
+
+	early = 10 // the text omits where a leak began if that is in the first tenth of the steps
+)
+
+// outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same
+// as parts of the text, the most important first.
+func (p *Pass) outlook(f *Finding, began int64) []string {
+	n := len(p.steps.begins)
+	f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSteps, n))
+	if f.Severity == Warning && f.Amount.Bytes >= p.critical() {
+		f.Severity = Critical
+	}
+	growth, few, limit := "it grows until the end of the recording", "", ""
+	if n > 0 {
+		first := max(p.steps.at(began), 0)
+		f.add(figure(FigBeganStep, first+p.steps.lost))
+		if p.steps.inferred {
+			f.add(figure(FigInferred, 1))
+		}
+		growth, limit = p.growth(f, n, first), p.project(f, n, first)
+	}
+	f.Confidence *= p.doubt(f)
+	if n > 0 && n < certainSteps {
+		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
+	}
+	if lost := p.steps.lost; lost > 0 {
+		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before", units.Count(int64(lost)), units.Count(int64(lost+n)))
+	}
+	if f.Severity == Critical { // perhaps because of the limit
+		few, limit = limit, few
+	}
+	return []string{growth, few, limit, p.released(f, began)}
+}
+
+// trust returns how sure a number of rises makes a leak. Few rises may be chance; in marked steps, the rest of the program shows
+// that its iterations go on, and fewer are enough.
+func (p *Pass) trust(rises float64) float64 {
+	if p.areTime() {
+		return (rises + 4) / (rises + 5)
+	}
+	return rises / (rises + 4)
+}
+
+// doubt returns the factor by which few steps lower the confidence: a cache may still be filling. Without steps, an allocation
+// of the call sites stands for one.
+func (p *Pass) doubt(f *Finding) float64 {
+	steps, least := float64(len(p.steps.begins)), 0.5
+	switch {
+	case p.areTime():
+		least = 0.8
+	case steps == 0:
+		steps = f.Value(FigAllocated)
+	}
+	return least + (1-least)*math.Min(1, steps/certainSteps)
+}
+
+// undecidable reports whether a leak may as well be a cache or pool that is still filling: nothing marks the steps, fewer than enough
+// buffers were retained, and nothing but their number shows a leak.
+func (p *Pass) undecidable(f *Finding) bool {
+	return f.Rule == "leak" && f.Amount.Count < enough && (len(p.steps.begins) == 0 || p.steps.inferred) &&
+		(f.Cause == Collection || f.Cause == UnboundedCache)
+}
+
+// growth sets BytesPerStep and returns it as a part of the text.
+func (p *Pass) growth(f *Finding, n, first int) string {
+	f.BytesPerStep = float64(f.Amount.Requested) / float64(n)
+	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
+	if first > n/early {
+		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first+p.steps.lost)),
+			units.Count(int64(n+p.steps.lost)), rate)
+	}
+	return fmt.Sprintf("it grows %s per step until the end of the recording", rate)
+}
+
+func (p *Pass) critical() int64 { return cmp.Or(p.Critical, criticalBytes) }
+
+func (p *Pass) leastLeak() int64 { return cmp.Or(p.Least, leastLeakBytes) }
+
+// project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since its
+// first step; "" if the limit is unknown.
+func (p *Pass) project(f *Finding, n, first int) string {
+	limit := p.limit()
+	rate := float64(f.Amount.Bytes) / float64(n-first)
+	if limit <= 0 || rate <= 0 {
+		return ""
+	}
+	left := math.Max(0, float64(limit-p.atEnd()))
+	more := math.Ceil(left / rate)
+	at := float64(n+p.steps.lost) + more
+	f.add(figure(FigLimit, limit), figure(FigProjected, at))
+	if f.Severity == Warning && more <= math.Max(horizon, windows*float64(n)) {
+		f.Severity = Critical
+	}
+	return fmt.Sprintf("it reaches the limit of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))
+}
+
+// released returns, as a part of the text, how many regions the allocator returned to the device after an instant (for
+// empty_cache, or to make room); "" for none.
+func (p *Pass) released(f *Finding, since int64) string {
+	if p.releases == nil {
+		p.releases = []int64{}
+		for i := range p.Space.Regions {
+			if r := &p.Space.Regions[i]; r.Edge&lifetime.EndOpen == 0 {
+				p.releases = append(p.releases, r.End)
+			}
+		}
+		slices.Sort(p.releases)
+	}
+	n := len(p.releases) - sort.Search(len(p.releases), func(i int) bool { return p.releases[i] > since })
+	if n == 0 {
+		return ""
+	}
+	f.add(figure(FigOutlives, n))
+	return fmt.Sprintf("empty_cache does not help: the buffers outlived %s of cached memory", units.Plural(n, "release"))
+}

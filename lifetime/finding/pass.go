@@ -1,0 +1,165 @@
+package finding
+
+import (
+	"cmp"
+	"iter"
+	"regexp"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Settings are the options of the rules. The zero value has the defaults.
+type Settings struct {
+	Critical int64          // occupied bytes from which a leak is critical; 0 = 1 GiB
+	Limit    int64          // bytes of the device; 0 = the limit in the capture, if any
+	Least    int64          // occupied bytes below which a leak is only Info; 0 = 32 KiB
+	Sure     float64        // confidence below which a leak is only Info
+	Function *regexp.Regexp // considers only functions that match, and the functions that they call; nil = all
+}
+
+// Pass is one run of the rules over a space of a capture. It caches what several rules need.
+type Pass struct {
+	*lifetime.Capture
+	Settings
+	Space *lifetime.Space
+
+	Highest int64 // highest peak of all compiled programs of this run, in the memory of Space
+
+	histories *histories // of a dynamic space
+	steps     steps      // of a dynamic space
+
+	// State from the rules that already ran.
+	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
+	leaks      bool                     // there is a leak or a suspected one
+	fragmented bool                     // an allocation failed because of fragmentation
+
+	// Computed when first needed.
+	leaksFound []Finding // of the rule leak
+	calls      *calls
+	backward   []interval        // runs of buffers of backward passes
+	traced     callPaths         // with one name for all traces of a tf.function
+	python     callPaths         // without native frames
+	marked     []lifetime.Mark   // marks of steps
+	reserved   []lifetime.Region // reserved at the end of the window, by address
+	releases   []int64           // when regions were given back to the device, sorted
+	levels     []lifetime.Level  // of the space, in occupied bytes
+	peak       *lifetime.Level
+	matches    func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
+}
+
+func newPass(c *lifetime.Capture, s *lifetime.Space, settings Settings) *Pass {
+	p := &Pass{Capture: c, Settings: settings, Space: s, explained: map[lifetime.SiteID]bool{}}
+	if p.dynamic() {
+		p.newTimeline()
+	}
+	return p
+}
+
+// dynamic reports whether the space has a history of allocations and frees.
+func (p *Pass) dynamic() bool { return p.Space.Facts&lifetime.History != 0 && !p.compiled() }
+
+// compiled reports whether the space belongs to a compiled program.
+func (p *Pass) compiled() bool { return p.Space.Axis == lifetime.ProgramOrder }
+
+// unexplained yields the selected sites that no earlier rule has explained, with their histories.
+func (p *Pass) unexplained() iter.Seq2[lifetime.SiteID, *history] {
+	return func(yield func(lifetime.SiteID, *history) bool) {
+		for _, site := range p.histories.order {
+			if !p.explained[site] && p.selected(site) && !yield(site, p.histories.sites[site]) {
+				return
+			}
+		}
+	}
+}
+
+// selected reports whether Settings.Function matches a function on the stack of a site, or its operation.
+func (p *Pass) selected(site lifetime.SiteID) bool {
+	if p.matches == nil {
+		p.matches = p.Matching(p.Function)
+	}
+	return p.matches(site)
+}
+
+// anyFrame reports whether is returns true for a frame on the stack of a site.
+func (p *Pass) anyFrame(site lifetime.SiteID, is func(*lifetime.Frame) bool) bool {
+	for f := range p.FramesOf(p.Sites[site].Stack) {
+		if is(f) {
+			return true
+		}
+	}
+	return false
+}
+
+// limit returns the bytes of the device, 0 if neither the settings nor the capture have a limit.
+func (p *Pass) limit() int64 { return cmp.Or(p.Limit, p.Space.Limit) }
+
+// usage returns the levels of the space in occupied bytes. They are cached: computing them takes longer than the rules.
+func (p *Pass) usage() []lifetime.Level {
+	if p.levels == nil {
+		p.levels = make([]lifetime.Level, 0, 1+2*len(p.Space.Buffers)+len(p.Space.Stack))
+		for level := range p.Space.Levels(lifetime.Occupied) {
+			p.levels = append(p.levels, level)
+		}
+	}
+	return p.levels
+}
+
+// highest returns the peak of the space in occupied bytes, the same as Space.Peak.
+func (p *Pass) highest() lifetime.Level {
+	if p.peak == nil {
+		peak := lifetime.Level{At: p.Space.Begin}
+		for i, level := range p.usage() {
+			if level.Bytes > peak.Bytes || i == 0 && !p.Space.UsageOnly() {
+				peak = level
+			}
+		}
+		p.peak = &peak
+	}
+	return *p.peak
+}
+
+// notable is the share of the peak below which rules of severity Info are silent about a site.
+const notable = 0.01
+
+// isNotable reports whether bytes are at least that share of the peak.
+func (p *Pass) isNotable(bytes int64) bool { return shareOf(bytes, p.highest().Bytes) >= notable }
+
+// atEnd returns the level at the end of the window, in occupied bytes.
+func (p *Pass) atEnd() int64 {
+	levels := p.usage()
+	n := sort.Search(len(levels), func(i int) bool { return levels[i].At > p.Space.End })
+	if n == 0 {
+		return 0
+	}
+	return levels[n-1].Bytes
+}
+
+// since formats an instant as the time since the window began: "+14.8 ms".
+func (p *Pass) since(t int64) string {
+	if t < p.Space.Begin { // marks may be older than the window
+		return "the start of the recording"
+	}
+	return "+" + units.Span(t-p.Space.Begin, p.Space.Axis.Unit())
+}
+
+// shareOf returns part / whole; 0 if whole is not positive.
+func shareOf(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// distinct removes duplicate sites and keeps their order.
+func distinct(sites []lifetime.SiteID) (all []lifetime.SiteID) {
+	seen := map[lifetime.SiteID]bool{}
+	for _, site := range sites {
+		if !seen[site] {
+			seen[site] = true
+			all = append(all, site)
+		}
+	}
+	return all
+}

@@ -1,0 +1,113 @@
+package finding
+
+import "github.com/memlane/memlane/lifetime"
+
+// Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name of
+// a rule.
+type Kind uint8
+
+const (
+	KindForeign   Kind = iota // a rule of another tool
+	KindLeak                  // memory that grows until the end of the recording: confirmed and suspected leaks
+	KindFailure               // an allocation that failed, or a peak close to the limit
+	KindRetention             // memory that is retained or freed late, but does not grow without end
+	KindUsage                 // the run as a whole: trends, spikes, ranks that differ
+	KindWaste                 // memory or time that another way of allocating would save
+	KindProgram               // memory that a compiled program needs for its whole run
+)
+
+// String returns the name of the kind in the manual.
+func (k Kind) String() string {
+	return [...]string{"foreign", "leak", "failure", "retention", "usage", "waste", "program"}[k]
+}
+
+// Rule is one way to find problems in a space.
+type Rule struct {
+	Name     string // as in JSON and labels
+	Kind     Kind
+	Doc      string                // what it finds, in one line
+	Explains bool                  // its findings explain why buffers are alive: later rules skip their sites
+	Run      func(*Pass) []Finding // nil for a rule that compares captures
+}
+
+// Rules are all rules, in the order in which they run.
+var Rules = []Rule{
+	{"oom", KindFailure, "failed allocations and their cause: exhausted, fragmented, or held outside the allocator", false, wholeSpace(outOfMemory)},
+	{"leak", KindLeak, "call sites whose buffers grow in number until the end of the recording", true, withHistory(leaking)},
+	{"growing_buffer", KindLeak, "call sites that replace their buffer by a larger one again and again", true, withHistory(growingBuffer)},
+	{"delayed_free", KindRetention, "buffers that are freed many at a time, long after most of them were allocated", true, withHistory(delayedFree)},
+	{"cache", KindRetention, "call sites whose buffers grew in number and then stopped: full caches, not leaks", true, withHistory(cache)},
+	{"long_lived", KindRetention, "a few buffers that live far longer than the others of their call site", true, withHistory(longLived)},
+	{"imbalance", KindRetention, "allocations that were never freed and that no other rule explains", false, withHistory(imbalance)},
+	{"trend", KindUsage, "memory in use that rises without a call site that explains it, or that stays flat", false, wholeSpace(trend)},
+	{"spike", KindUsage, "steps whose peak is much higher than that of the median step", false, wholeSpace(withHistory(spike))},
+	{"fragmentation", KindWaste, "reserved memory that is free, but in pieces", false, wholeSpace(fragmentation)},
+	{"inefficient_allocation", KindWaste, "call sites whose buffers are much larger than requested", false, withHistory(inefficient)},
+	{"repeated_allocation", KindWaste, "buffers of one size that are allocated and freed again and again", false, withHistory(repeated)},
+	{"whole_program", KindProgram, "inputs, outputs and constants that are in use for the whole run of a compiled program", false, inProgram(wholeProgram)},
+	{"padding", KindWaste, "buffers of a compiled program that are much larger than their elements", false, inProgram(padding)},
+	rankOutlier,
+}
+
+// onlyIf returns a rule that skips spaces that do not qualify.
+func onlyIf(qualifies func(*Pass) bool, run func(*Pass) []Finding) func(*Pass) []Finding {
+	return func(p *Pass) []Finding {
+		if !qualifies(p) {
+			return nil
+		}
+		return run(p)
+	}
+}
+
+// withHistory limits a rule to spaces with a history of allocations and frees.
+func withHistory(run func(*Pass) []Finding) func(*Pass) []Finding {
+	return onlyIf((*Pass).dynamic, run)
+}
+
+// inProgram limits a rule to compiled programs.
+func inProgram(run func(*Pass) []Finding) func(*Pass) []Finding { return onlyIf((*Pass).compiled, run) }
+
+// wholeSpace limits a rule about a whole space to runs without Settings.Function.
+func wholeSpace(run func(*Pass) []Finding) func(*Pass) []Finding {
+	return onlyIf(func(p *Pass) bool { return p.Function == nil }, run)
+}
+
+// Find runs every rule on the spaces and returns the findings in the order of Sort.
+func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
+	highest := map[string]int64{} // by memory
+	for _, s := range spaces {
+		if s.Axis == lifetime.ProgramOrder {
+			highest[s.Memory] = max(highest[s.Memory], s.Peak(lifetime.Occupied).Bytes)
+		}
+	}
+	var all []Finding
+	for _, s := range spaces {
+		p := newPass(c, s, settings)
+		p.Highest = highest[s.Memory]
+		for _, r := range Rules {
+			all = append(all, p.run(r)...)
+		}
+	}
+	Sort(all)
+	return all
+}
+
+// run returns the findings of a rule and records what later rules need.
+func (p *Pass) run(r Rule) []Finding {
+	if r.Run == nil {
+		return nil
+	}
+	found := r.Run(p)
+	for i := range found {
+		f := &found[i]
+		f.Rule, f.Kind, f.Space = r.Name, r.Kind, p.Space
+		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || p.undecidable(f)) {
+			f.Severity, f.minor = Info, true
+		}
+		for _, site := range f.Sites {
+			p.explained[site] = p.explained[site] || r.Explains
+		}
+	}
+	p.leaks = p.leaks || r.Kind == KindLeak && len(found) > 0
+	return found
+}

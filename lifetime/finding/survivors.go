@@ -1,0 +1,96 @@
+package finding
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The bounds of set-up.
+const (
+	maxSetUp = 3 // sizes of a site
+	earliest = 4 // set-up is among the first so many buffers of its site on its stream
+)
+
+// survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size that is
+// allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product. Set-up is
+// few sizes, and early. A site with more sizes that occur once is one whose sizes vary.
+func (p *Pass) survivors(h *history) []int {
+	if h.counted { // several rules need them
+		return h.survivors
+	}
+	h.counted = true
+	setUp := p.setUp(h)
+	for _, i := range h.open {
+		if p.Space.Buffers[i].Edge&lifetime.Pending == 0 && !setUp[i] {
+			h.survivors = append(h.survivors, i)
+		}
+	}
+	return h.survivors
+}
+
+// setUp returns the buffers of a site that are set-up.
+func (p *Pass) setUp(h *history) map[int]bool {
+	once, n, sizes := p.oncePerStream(h), 0, 0
+	for _, streams := range once {
+		n += len(streams)
+		sizes += min(len(streams), 1) // none for a size that repeats
+	}
+	if n == 0 || sizes > maxSetUp || 2*n > len(h.buffers) {
+		return nil
+	}
+	all, seen := map[int]bool{}, map[int64]int{} // buffers so far by stream
+	for _, i := range h.buffers {
+		b := &p.Space.Buffers[i]
+		on := p.streamOf(b)
+		if seen[on]++; seen[on] <= earliest && once[b.Requested] != nil {
+			all[i] = true
+		}
+	}
+	return all
+}
+
+// oncePerStream returns the requested sizes that a site allocated once per stream and never freed, with their streams.
+func (p *Pass) oncePerStream(h *history) map[int64]map[int64]bool {
+	once := map[int64]map[int64]bool{} // nil for sizes that repeat on a stream
+	for _, i := range h.open {
+		b := &p.Space.Buffers[i]
+		on, seen := once[b.Requested]
+		stream := p.streamOf(b)
+		switch {
+		case !seen:
+			once[b.Requested] = map[int64]bool{stream: true}
+		case on[stream]:
+			once[b.Requested] = nil
+		case on != nil:
+			on[stream] = true
+		}
+	}
+	for _, f := range h.freed {
+		if len(once) == 0 {
+			break
+		}
+		delete(once, p.Space.Buffers[f.buffer].Requested)
+	}
+	return once
+}
+
+// streamOf returns the stream of the region that contains a live buffer, 0 if there is none.
+func (p *Pass) streamOf(b *lifetime.Buffer) int64 {
+	if p.reserved == nil {
+		p.reserved = []lifetime.Region{}
+		for _, r := range p.Space.Regions {
+			if r.Edge&lifetime.EndOpen != 0 {
+				p.reserved = append(p.reserved, r)
+			}
+		}
+		slices.SortFunc(p.reserved, func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) })
+	}
+	after := sort.Search(len(p.reserved), func(i int) bool { return p.reserved[i].Addr > b.Addr })
+	if after == 0 {
+		return 0
+	}
+	return p.reserved[after-1].Stream
+}

@@ -1,0 +1,187 @@
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The thresholds of trend.
+const (
+	maxSlices  = 48   // slices of the window whose lowest levels are compared
+	minSlices  = 18   // minimum number of slices after the first third
+	leastShare = 0.1  // of the growth that a named call site must have
+	leastGrown = 0.05 // minimum growth as a share of the peak
+
+	flatFrom       = 0.1 // share of the window that has all allocations and frees of a flat line
+	minAllocations = 10  // minimum number of allocations of a flat line
+)
+
+// trend finds memory in use whose lowest level rises from slice to slice of the window, if no site leaks or sites are
+// unknown. It compares lowest levels because a regression over all levels finds trends in noise.
+//
+// It also reports the opposite: a flat line, because everything was allocated at the beginning.
+func trend(p *Pass) []Finding {
+	if p.compiled() {
+		return nil
+	}
+	if share, flat := p.flat(); flat {
+		return []Finding{p.flatLine(share)}
+	}
+	if p.leaks || p.Space.Facts&lifetime.History == 0 && !p.Space.UsageOnly() {
+		return nil
+	}
+	floors := p.floors()
+	tail := floors[len(floors)/3:]
+	if len(tail) < minSlices {
+		return nil
+	}
+	fell := 0
+	for i := 1; i < len(tail); i++ {
+		if tail[i] <= tail[i-1] {
+			fell++
+		}
+	}
+	grew := tail[len(tail)-1] - tail[0]
+	if fell > 1 || shareOf(grew, p.highest().Bytes) < leastGrown { // of 17 coins at most one tails: 1 in 7,000
+		return nil
+	}
+	f := Finding{Confidence: 1 - float64(fell+1)/float64(len(tail)), Amount: lifetime.Amount{Bytes: grew},
+		Evidence:    []Evidence{figure(FigSlices, len(tail)), figure(FigNotHigher, fell), figure(FigGrown, grew)},
+		Suggestions: []string{"Record allocations one by one with stacks, over more steps."}}
+	unknown := "no call site shows why"
+	if p.Space.UsageOnly() {
+		f.Severity = Warning
+		unknown = "only totals were recorded, no call sites"
+	}
+	var who []string
+	if p.dynamic() {
+		changes := p.changes()
+		if p.passes(changes) {
+			return nil
+		}
+		who, f.Sites = p.growers(changes, grew)
+	}
+	if len(who) > 0 {
+		unknown = "most by " + strings.Join(who, ", ")
+	}
+	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew), len(tail)), unknown)
+	return []Finding{f}
+}
+
+// changes returns by how much each site grew from the lowest level after the first third of the window to that at its end.
+func (p *Pass) changes() map[lifetime.SiteID]int64 {
+	levels := p.usage()
+	lowest := func(from, to int) int64 {
+		return slices.MinFunc(levels[from:to], func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) }).At
+	}
+	n := len(levels)
+	each := max(n/maxSlices, 1)
+	changes := map[lifetime.SiteID]int64{}
+	add := func(at, sign int64) {
+		for _, i := range p.Space.LiveAt(at) {
+			b := &p.Space.Buffers[i]
+			changes[b.Site] = units.AddSat(changes[b.Site], sign*b.Size)
+		}
+	}
+	add(lowest(n/3, n/3+each), -1)
+	add(lowest(n-each, n), 1)
+	return changes
+}
+
+// passes reports whether most of a rise is what one forward pass saves, or has a role: it ends with the pass, or with the first step.
+func (p *Pass) passes(changes map[lifetime.SiteID]int64) bool {
+	all, known := int64(0), int64(0)
+	for site, bytes := range changes {
+		if bytes > 0 {
+			all = units.AddSat(all, bytes)
+			if p.inOneCall(site) || p.haveRole(p.histories.sites[site].open) {
+				known = units.AddSat(known, bytes)
+			}
+		}
+	}
+	return known > all/2
+}
+
+// growers returns the places that explain most of a rise of the lowest level, with their share, and their sites.
+func (p *Pass) growers(changes map[lifetime.SiteID]int64, grew int64) (who []string, sites []lifetime.SiteID) {
+	change, first := map[lifetime.Place]int64{}, map[lifetime.Place]lifetime.SiteID{}
+	for _, site := range slices.Sorted(maps.Keys(changes)) {
+		place := p.PlaceOf(site)
+		change[place] = units.AddSat(change[place], changes[site])
+		if first[place] == 0 {
+			first[place] = site
+		}
+	}
+	places := slices.SortedFunc(maps.Keys(change), func(x, y lifetime.Place) int {
+		return cmp.Or(cmp.Compare(change[y], change[x]), cmp.Compare(first[x], first[y]))
+	})
+	for _, place := range places[:min(len(places), maxHolders)] {
+		if share := shareOf(change[place], grew); share >= leastShare && first[place] != 0 {
+			who = append(who, fmt.Sprintf("%s (%.0f %%)", place, 100*min(share, 1)))
+			sites = append(sites, first[place])
+		}
+	}
+	return who, sites
+}
+
+// floors returns the lowest level of each slice of the window. Slices have equal numbers of changes.
+func (p *Pass) floors() []int64 {
+	levels := p.usage()
+	n := min(maxSlices, len(levels)/2)
+	floors := make([]int64, n)
+	for i := range floors {
+		floors[i] = math.MaxInt64
+		for _, level := range levels[i*len(levels)/n : (i+1)*len(levels)/n] {
+			floors[i] = min(floors[i], level.Bytes)
+		}
+	}
+	return floors
+}
+
+// flat reports whether all allocations and frees happened at the beginning of the window, and in which share of it.
+func (p *Pass) flat() (share float64, flat bool) {
+	s := p.Space
+	if s.Facts&lifetime.History == 0 || s.Allocations < minAllocations || s.Axis != lifetime.Time || len(s.Buffers) == 0 {
+		return 0, false
+	}
+	share = p.busyShare()
+	return share, share < flatFrom
+}
+
+// busyShare returns the share of the window up to the last allocation or free. Marks may follow the last event.
+func (p *Pass) busyShare() float64 {
+	end := p.Space.End
+	for i := range p.Space.Marks {
+		end = max(end, p.Space.Marks[i].End)
+	}
+	return float64(p.lastChange()-p.Space.Begin) / float64(end-p.Space.Begin)
+}
+
+// lastChange returns the instant of the last allocation or free.
+func (p *Pass) lastChange() (t int64) {
+	for i := range p.Space.Buffers {
+		b := &p.Space.Buffers[i]
+		t = max(t, b.Begin)
+		if b.Edge&lifetime.EndOpen == 0 {
+			t = max(t, b.End)
+		}
+	}
+	return t
+}
+
+func (p *Pass) flatLine(share float64) Finding {
+	s := p.Space
+	f := Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: p.atEnd()}, Evidence: []Evidence{figure(FigShareOfWindow, share)},
+		Suggestions: []string{"Look at the compiled programs: memlane peak --module NAME."}}
+	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; memory in use is flat afterwards, "+
+		"as in programs whose memory is planned at compile time (TPU), so this is not a leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
+		math.Max(0.1, 100*share)))
+	return f
+}

@@ -1,0 +1,105 @@
+package finding
+
+import (
+	"fmt"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Thresholds of wholeProgram.
+const (
+	minWhole = 0.05 // minimum share of the peak
+
+	// minProgram is the minimum peak of a program as a share of the highest peak in the same memory. Programs run one
+	// after the other, and a profile has dozens of small ones.
+	minProgram = 0.1
+	// warnWhole is the share of that highest peak from which criticalBytes are a warning.
+	warnWhole = 0.5
+)
+
+// wholeProgram finds memory in use for the whole run of a compiled program: inputs, outputs and constants. The schedule
+// cannot reuse it, so every byte of it is in the peak. It is not a leak; the findings suggest how to need less.
+//
+// A group gets a finding if it has at least smallBytes and minWhole of the peak. The others together get one finding on
+// the same condition: a model may have hundreds of small weights.
+func wholeProgram(p *Pass) (findings []Finding) {
+	s, peak := p.Space, p.highest()
+	if shareOf(peak.Bytes, p.Highest) < minProgram {
+		return nil
+	}
+	groups := groupBuffers(p.Capture, s, s.LiveAt(peak.At), func(i int) int64 {
+		switch b := &s.Buffers[i]; b.Kind {
+		case lifetime.Parameter, lifetime.Output, lifetime.Constant:
+			return b.Size
+		}
+		return 0
+	})
+	large := func(g *group) bool { return g.bytes >= smallBytes && shareOf(g.bytes, peak.Bytes) >= minWhole }
+	own, rest := pick(groups, large)
+	for i := range own {
+		g := &own[i]
+		f := g.wholeRun(peak.Bytes, g.String(), g.advice())
+		if g.bytes >= criticalBytes && shareOf(g.bytes, p.Highest) > warnWhole {
+			f.Severity = Warning
+		}
+		findings = append(findings, f)
+	}
+	if large(&rest) {
+		number := units.Count(rest.amount.Count)
+		if len(own) > 0 {
+			number += " further"
+		}
+		name := fmt.Sprintf("%s inputs, outputs and constants (largest: %s)", number, rest.alone())
+		findings = append(findings, rest.wholeRun(peak.Bytes, name, adviceShard))
+	}
+	return findings
+}
+
+// wholeRun returns the finding for buffers that are in use for the whole run.
+func (g *group) wholeRun(peak int64, name, advice string) Finding {
+	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler reports it
+		Evidence:    []Evidence{figure(FigPeakBytes, peak), figure(FigShareOfPeak, shareOf(g.bytes, peak))},
+		Suggestions: []string{advice}}
+	f.describe(name, units.Bytes(g.bytes)+", in use for the whole run of the program")
+	return f
+}
+
+// alone returns a copy without buffers, whose name is in the singular.
+func (g *group) alone() *group { return &group{groupKey: g.groupKey} }
+
+// String returns a name such as "input x f32[64,256]{1,0}".
+func (g *group) String() string {
+	what := map[lifetime.Kind]string{lifetime.Parameter: "input", lifetime.Output: "output", lifetime.Constant: "constant"}[g.kind]
+	if what == "" {
+		what = "buffer"
+	}
+	if g.amount.Count > 1 {
+		what = units.Count(g.amount.Count) + " " + what + "s"
+	}
+	name := what + " " + g.place.String()
+	if g.shape != "" && g.place.Shape == "" {
+		name += " " + g.shape
+	}
+	return name
+}
+
+// Advice for memory in use for the whole run.
+const (
+	adviceShard  = "Shard it over more devices, or use a narrower type or a smaller batch."
+	adviceDonate = "Donate it (donate_argnums) if the program replaces it; otherwise shard it."
+	adviceOutput = "Return only what you use; donate_argnums lets an output reuse an argument."
+	adviceConst  = "Pass large arrays as arguments: a closure turns them into constants."
+)
+
+func (g *group) advice() string {
+	switch {
+	case g.kind == lifetime.Constant:
+		return adviceConst
+	case g.kind == lifetime.Output:
+		return adviceOutput
+	case g.donated:
+		return adviceShard
+	}
+	return adviceDonate
+}
