@@ -22,7 +22,6 @@ import (
 	"github.com/memlane/memlane/formats/xplane"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/native"
 )
@@ -89,8 +88,6 @@ type Input struct {
 	// Progress, if set, is called for each file with its size in bytes (0 = unknown).
 	// The function that it returns is called with the number of bytes of each read.
 	Progress func(file string, size int64) func(n int)
-	// Categories, if set, replace the categories of buffers that memlane finds.
-	Categories *category.Overrides
 	// Stop, if set, is called before each read. Its first error ends the reading, and
 	// Open returns it. Later calls must return an error too.
 	Stop func() error
@@ -112,23 +109,12 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := from.finish(file, b)
-	if err == nil && in.Categories != nil {
-		in.Categories.Add(&c.Tables, c.Spaces)
-	}
-	return c, err
+	return from.finish(file, b)
 }
 
 // OpenOutline returns the same as the Outline of Open's result: the peak and the end of
 // each space. It takes less time and memory than Open, and fails like it.
 func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
-	if in.Categories != nil { // they need the whole capture
-		c, err := Open(file, in)
-		if err != nil {
-			return nil, err
-		}
-		return c.Outline(), nil
-	}
 	b := build.New(in.Keep | build.PeakAndEnd)
 	from, err := readAll(file, in, b)
 	if err != nil {
@@ -150,21 +136,8 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	from.complete(&o.Tables, spaces)
-	addPurposes(o)
-	return o, nil
-}
-
-// addPurposes tells what the buffers of an outline are for.
-func addPurposes(o *lifetime.Outline) {
-	judge := category.NewJudge(&o.Tables)
-	for _, s := range o.Spaces {
-		if whole := s.Whole(); whole != nil {
-			judge.Add(whole)
-		} else {
-			judge.AddRows(&s.SpaceInfo, s.PeakRows, s.EndRows)
-		}
-	}
 	o.SetRows()
+	return o, nil
 }
 
 // origin describes the input of a capture.
@@ -216,10 +189,6 @@ func (o *origin) finish(file string, b *build.Builder) (*lifetime.Capture, error
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	o.complete(&c.Tables, spaces)
-	judge := category.NewJudge(&c.Tables)
-	for _, s := range c.Spaces {
-		judge.Add(s)
-	}
 	return c, nil
 }
 

@@ -2,7 +2,7 @@ package lifetime
 
 import "slices"
 
-// Purpose says what a buffer is for. Package purpose finds it.
+// Purpose says what a buffer is for. Package category finds it, and package finding marks what leaks.
 type Purpose struct {
 	Category Category
 	Phase    Phase
@@ -60,9 +60,10 @@ const (
 	Workspace      // of a library: cuBLAS
 	Bucket         // gradients that are sent together
 	Cache          // kept by the program beside its modules: keys and values of attention, replay
+	Leaked         // a finding says that it leaks, whatever it was for
 )
 
-var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "optimizer_state", "activation", "temporary", "input", "workspace", "bucket", "cache"}
+var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "optimizer_state", "activation", "temporary", "input", "workspace", "bucket", "cache", "leaked"}
 
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }

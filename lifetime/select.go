@@ -28,6 +28,9 @@ type Selection struct {
 	Function *regexp.Regexp // a function of the call stack, or the operation
 
 	By By // what buffers are summed up by; "" = ByLine
+
+	// Judge, if set, is called with the selected memory IDs and window, before Of selects buffers and groups them.
+	Judge func(*Capture)
 }
 
 // Instant is a point on the axis of a space.
@@ -101,6 +104,9 @@ func (s *Selection) Of(c *Capture) (*Capture, error) {
 	part, err := s.cut(part)
 	if err != nil {
 		return nil, err
+	}
+	if s.Judge != nil {
+		s.Judge(part)
 	}
 	if part, err = s.filter(part); err != nil || s.By == "" {
 		return part, err

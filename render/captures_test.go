@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/render"
@@ -36,7 +37,7 @@ var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			c, err := formats.Open(file, formats.Input{})
+			c, err := judged.Open(file, formats.Input{})
 			if err != nil && !strings.HasPrefix(file, ours) {
 				continue // some files are invalid on purpose
 			} else if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
@@ -112,7 +113,7 @@ func TestLabels(t *testing.T) {
 			t.Fatal(glob, err)
 		}
 		for _, file := range files {
-			if all[file], err = formats.Open(file, formats.Input{}); err != nil {
+			if all[file], err = judged.Open(file, formats.Input{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/blocks"
@@ -26,7 +27,7 @@ func TestLegendColors(t *testing.T) {
 	checked := 0
 	for _, file := range append(pictured, "../testdata/torchsnap/leak_4mib_20steps.pickle", "../testdata/torchsnap/oom_observer.pickle",
 		"../testdata/meaning/a17.pickle.zst", "../testdata/meaning/m05.pickle.zst", "../testdata/meaning/n07.pickle.zst") {
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

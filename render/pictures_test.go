@@ -19,6 +19,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
@@ -117,7 +118,7 @@ type picture struct {
 // with another capture.
 func pictures(t *testing.T, file string) (list []picture) {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{})
+	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func pictures(t *testing.T, file string) (list []picture) {
 		list = append(list, picture{"peak", func(w io.Writer, width int) error { return chart.Peak(w, c, s, "", chart.Options{Width: width}) }})
 	}
 	list = append(list, picture{"usage", func(w io.Writer, width int) error { return chart.Usage(w, c, s, chart.Options{Width: width}) }})
-	other, err := formats.Open(pictured[0], formats.Input{})
+	other, err := judged.Open(pictured[0], formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestTextsOnScreen(t *testing.T) {
 // differ because the fonts do.
 func TestSamePicture(t *testing.T) {
 	chromium := browser.Start(t)
-	c, err := formats.Open("../testdata/torchsnap/leak_loss.pickle", formats.Input{})
+	c, err := judged.Open("../testdata/torchsnap/leak_loss.pickle", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
@@ -334,7 +335,10 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 	case err != nil:
 		return refused("", errors.Unwrap(err)), false, nil // which does not name the file
 	}
-	r = fleet.Of(capture, finding.Find(capture, capture.Spaces, finding.Settings{}))
+	category.Of(capture, nil)
+	found := finding.Find(capture, capture.Spaces, finding.Settings{})
+	finding.Mark(capture, found)
+	r = fleet.Of(capture, found)
 	if len(capture.Spaces) == 0 {
 		r.State, r.Reason = fleet.Refused, whyEmpty(capture)
 	}

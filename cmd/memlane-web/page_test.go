@@ -18,6 +18,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -99,7 +100,7 @@ func serverAnswer(t *testing.T, address string, files ...string) string {
 	t.Helper()
 	var captures []web.Capture
 	for _, file := range files {
-		c, err := formats.Open(filepath.Base(file), formats.Input{File: func(string) (formats.File, error) { return diskFile(file) }})
+		c, err := judged.Open(filepath.Base(file), formats.Input{File: func(string) (formats.File, error) { return diskFile(file) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,7 @@ func captureFiles(t *testing.T) []string {
 		if info, err := os.Stat(file); err != nil || info.IsDir() { // a browser gives files
 			return true
 		}
-		_, err := formats.Open(file, formats.Input{})
+		_, err := judged.Open(file, formats.Input{})
 		return err != nil
 	})
 }
@@ -164,7 +165,7 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%s: %s is not that of memlane:\n%.300s\n%.300s", file, address, got, want)
 			}
 		}
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

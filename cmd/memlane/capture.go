@@ -18,6 +18,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/text"
 )
@@ -51,7 +53,8 @@ func forceFlag() cli.Flag { return toggle("force", "overwrite FILE even if it is
 
 // reading is how a command reads its captures: whole, or as outlines.
 type reading[C any] struct {
-	open   func(file string, in formats.Input) (C, error)
+	open   func(file string, in formats.Input, own *category.Overrides) (C, error) // with categories
+	own    *category.Overrides                                                     // of --categories
 	tables func(C) *lifetime.Tables
 	part   func(*lifetime.Selection, C) (C, error)
 	in     formats.Input
@@ -61,37 +64,65 @@ type reading[C any] struct {
 // captures reads whole captures.
 func captures(keep build.Keep) reading[*lifetime.Capture] {
 	return reading[*lifetime.Capture]{
-		open: formats.Open, tables: func(c *lifetime.Capture) *lifetime.Tables { return &c.Tables },
-		part: (*lifetime.Selection).Of, in: formats.Input{Keep: keep}, warn: loss.Missing,
+		open: openWhole, tables: func(c *lifetime.Capture) *lifetime.Tables { return &c.Tables },
+		part: selected, in: formats.Input{Keep: keep}, warn: loss.Missing,
 	}
+}
+
+// openWhole opens a capture and finds what its buffers are for.
+func openWhole(file string, in formats.Input, own *category.Overrides) (*lifetime.Capture, error) {
+	c, err := formats.Open(file, in)
+	if err == nil {
+		category.Of(c, own)
+	}
+	return c, err
+}
+
+// selected returns the selected part of a capture, in which leaked buffers have that category.
+func selected(selection *lifetime.Selection, c *lifetime.Capture) (*lifetime.Capture, error) {
+	judged := *selection
+	judged.Judge = finding.MarkLeaks
+	return judged.Of(c)
 }
 
 // outlines reads only the peak and the end of captures. If the selection leaves out
 // buffers, it reads whole captures and reduces them.
 func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
 	r := reading[*lifetime.Outline]{
-		open: formats.OpenOutline, tables: func(o *lifetime.Outline) *lifetime.Tables { return &o.Tables },
-		part: (*lifetime.Selection).OfOutline, warn: loss.Missing,
+		tables: func(o *lifetime.Outline) *lifetime.Tables { return &o.Tables }, part: (*lifetime.Selection).OfOutline, warn: loss.Missing,
 	}
-	if !selection.AllBuffers() || selection.By != "" {
+	isPart := !selection.AllBuffers() || selection.By != ""
+	if isPart {
 		r.part = func(_ *lifetime.Selection, o *lifetime.Outline) (*lifetime.Outline, error) { return o, nil }
-		r.open = func(file string, in formats.Input) (*lifetime.Outline, error) {
-			whole, err := formats.Open(file, in)
-			if err != nil {
-				return nil, err
+	}
+	r.open = func(file string, in formats.Input, own *category.Overrides) (*lifetime.Outline, error) {
+		if !isPart && own == nil {
+			o, err := formats.OpenOutline(file, in)
+			if err == nil {
+				category.OfOutline(o)
+				finding.MarkOutline(o)
 			}
-			c, err := selection.Of(whole)
-			if err != nil {
-				return nil, err
-			}
-			o := c.Outline()
-			for _, s := range o.Spaces {
-				if s.Recording != nil && !has(whole, s.Recording) { // a part of a recording cannot be replayed
-					s.Recording = nil
-				}
-			}
-			return o, nil
+			return o, err
 		}
+		whole, err := openWhole(file, in, own)
+		if err != nil {
+			return nil, err
+		}
+		if !isPart {
+			finding.MarkLeaks(whole)
+			return whole.Outline(), nil
+		}
+		c, err := selected(selection, whole)
+		if err != nil {
+			return nil, err
+		}
+		o := c.Outline()
+		for _, s := range o.Spaces {
+			if s.Recording != nil && !has(whole, s.Recording) { // a part of a recording cannot be replayed
+				s.Recording = nil
+			}
+		}
+		return o, nil
 	}
 	return r
 }
@@ -141,7 +172,7 @@ func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.S
 	if err != nil {
 		return err
 	}
-	if r.in.Categories, err = categoriesOf(c); err != nil {
+	if r.own, err = categoriesOf(c); err != nil {
 		return err
 	}
 	r.in.Stop = func() error {
@@ -259,7 +290,7 @@ func (r reading[C]) openShowing(c *cli.Context, file string) (C, error) {
 			return bar.add
 		}
 	}
-	capture, err := r.open(file, in)
+	capture, err := r.open(file, in, r.own)
 	if bar != nil {
 		bar.clear()
 	}

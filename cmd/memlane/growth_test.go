@@ -16,6 +16,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/internal/race"
 	"github.com/memlane/memlane/render"
@@ -308,7 +309,7 @@ func costOf(t *testing.T, command, file string) (c cost) {
 func answerLength(t *testing.T, path, file string) int {
 	t.Helper()
 	server := &web.Server{Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/mutants"
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/render"
@@ -91,7 +92,7 @@ func TestMutants(t *testing.T) {
 
 // readerOf returns the format of a capture, "none" if it cannot be read.
 func readerOf(data []byte) string {
-	c, err := formats.Open("-", formats.Input{Stdin: bytes.NewReader(data)})
+	c, err := judged.Open("-", formats.Input{Stdin: bytes.NewReader(data)})
 	if err != nil || len(c.Sources) == 0 {
 		return "none"
 	}

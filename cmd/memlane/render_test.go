@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render"
@@ -167,7 +168,7 @@ func TestGoToolPprof(t *testing.T) {
 // from the model.
 func allocations(t *testing.T, file string) (bytes, count int64) {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{})
+	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	for name, file := range pickles(t) {
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

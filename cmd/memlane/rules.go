@@ -220,7 +220,7 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outl
 		if len(capture.Spaces) == 0 && capture.Sources[0].Traits.Calls {
 			return capture, nil
 		}
-		return selection.Of(capture)
+		return selected(selection, capture)
 	}
 	err = reading.each(c, &selection, func(capture *lifetime.Capture) error {
 		outline, found := capture.Outline(), r.find(capture)

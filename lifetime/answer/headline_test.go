@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 )
@@ -18,7 +19,7 @@ func TestHeadline(t *testing.T) {
 		"gpumemprof/spike.json":           "The peak of h/cuda:0 is 4.00 GiB.",
 		"jaxprof/leak_before.memory.prof": "The peak of cpu:0 is 256 KiB; the largest: 256 KiB <module> (gen_jax.py:146), 8 B <module> (gen_jax.py:18).",
 	} {
-		c, err := formats.Open("../../testdata/"+file, formats.Input{})
+		c, err := judged.Open("../../testdata/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

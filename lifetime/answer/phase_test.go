@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 )
@@ -18,7 +19,7 @@ func TestPhasePeaks(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for _, file := range files {
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func leftBehind(s *lifetime.Space, span lifetime.PhaseSpan) (bytes int64) {
 
 // TestLayers: layers and their categories sum to the whole, and the layers of a model of equal blocks hold the same.
 func TestLayers(t *testing.T) {
-	c, err := formats.Open("../../testdata/meaning/a17.pickle.zst", formats.Input{})
+	c, err := judged.Open("../../testdata/meaning/a17.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 )
@@ -21,7 +22,7 @@ func TestSavings(t *testing.T) {
 	categories := map[string]lifetime.Category{"checkpoint": lifetime.Activation, "offload": lifetime.OptimizerState, "cache": lifetime.Cache}
 	found := map[string]int{}
 	for _, file := range files {
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

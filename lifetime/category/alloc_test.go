@@ -11,7 +11,7 @@ import (
 // TestAllocations: more steps of the same program take memory for their buffers, and hardly any allocations.
 func TestAllocations(t *testing.T) {
 	for _, name := range []string{"a07", "m01", "n07"} {
-		c, err := formats.Open(meaning+"/"+name+".pickle.zst", formats.Input{})
+		c, err := open(meaning+"/"+name+".pickle.zst", formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

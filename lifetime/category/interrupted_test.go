@@ -26,7 +26,7 @@ func TestInterrupted(t *testing.T) {
 	rules := map[string]*score{}
 	for n, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".pickle.zst")
-		c, err := formats.Open(file, formats.Input{})
+		c, err := open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestLaws(t *testing.T) {
 		if filepath.Ext(file[:len(file)-len(".zst")]) == ".json" && filepath.Base(file) != "a11.trace.json.zst" {
 			continue // the truth
 		}
-		c, err := formats.Open(file, formats.Input{})
+		c, err := open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Cap
 	if err := json.Unmarshal(data, &truth); err != nil {
 		t.Fatal(err)
 	}
-	c, err := formats.Open(filepath.Join("../../testdata/meaning", name+".pickle.zst"), formats.Input{})
+	c, err := open(filepath.Join("../../testdata/meaning", name+".pickle.zst"), formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

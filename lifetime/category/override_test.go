@@ -21,14 +21,15 @@ elsewhere size=0.. device=cuda:7
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := formats.Open(meaning+"/n07.pickle.zst", formats.Input{})
+	plain, err := open(meaning+"/n07.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := formats.Open(meaning+"/n07.pickle.zst", formats.Input{Categories: own})
+	c, err := formats.Open(meaning+"/n07.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	category.Of(c, own)
 	counts := map[string]int{}
 	s := c.Spaces[0]
 	for i := range s.Buffers {

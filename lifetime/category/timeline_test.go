@@ -45,7 +45,7 @@ func TestTimelines(t *testing.T) {
 	}
 	for _, file := range append(files, file) {
 		want := rawChanges(t, file)
-		c, err := formats.Open(file, formats.Input{})
+		c, err := open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestTimelineSums(t *testing.T) {
 	if json.Unmarshal(columns[0], &times) != nil || json.Unmarshal(columns[1], &sums) != nil {
 		t.Fatal("not a timeline")
 	}
-	c, err := formats.Open(file, formats.Input{})
+	c, err := open(file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestTimelineSums(t *testing.T) {
 // TestScopes: names of operations of JAX and TensorFlow tell modules and phases.
 func TestScopes(t *testing.T) {
 	for _, file := range []string{"jax_train.jit_train_step.hlo.pb", "tf_graph.xplane.pb"} {
-		c, err := formats.Open("../../testdata/xplane/"+file, formats.Input{})
+		c, err := open("../../testdata/xplane/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestProgramCategories(t *testing.T) {
 		"jax_donate.jit_donated.hlo.pb":   {"argument", "donated argument", "temporary"},
 		"jax_train.jit_train_step.hlo.pb": {"activation", "constant", "input", "output", "parameter", "temporary"},
 	} {
-		c, err := formats.Open("../../testdata/xplane/"+file, formats.Input{})
+		c, err := open("../../testdata/xplane/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func (j *judged) right() bool { return j.category == j.Category.String() }
 // answers returns the answers of a capture. A trace has no buffers from before the recording.
 func answers(t *testing.T, file string, all truth) (found []judged) {
 	t.Helper()
-	c, err := formats.Open(filepath.Join(meaning, file), formats.Input{})
+	c, err := open(filepath.Join(meaning, file), formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
@@ -17,7 +18,7 @@ import (
 
 func open(t testing.TB, file string) *lifetime.Capture {
 	t.Helper()
-	c, err := formats.Open(filepath.Join("../../testdata", file), formats.Input{})
+	c, err := judged.Open(filepath.Join("../../testdata", file), formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestSelf(t *testing.T) {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, file := range files {
-			c, err := formats.Open(file, formats.Input{})
+			c, err := judged.Open(file, formats.Input{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,17 +5,18 @@ import (
 	"log"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // List the changes of a fix: the places that differ at the peak, and the leaks that are gone.
 func ExampleCompare() {
-	before, err := formats.Open("../../testdata/torchsnap/leak_loss.pickle", formats.Input{})
+	before, err := judged.Open("../../testdata/torchsnap/leak_loss.pickle", formats.Input{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	after, err := formats.Open("../../testdata/torchsnap/leak_loss_fixed.pickle", formats.Input{})
+	after, err := judged.Open("../../testdata/torchsnap/leak_loss_fixed.pickle", formats.Input{})
 	if err != nil {
 		log.Fatal(err)
 	}

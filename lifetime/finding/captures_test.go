@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/preset"
@@ -31,7 +32,7 @@ func (l leakAt) site() string {
 // found returns the leaks in a capture, sorted by place.
 func found(t *testing.T, file string) []leakAt {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{})
+	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func functionsOf(all []leakAt) (out []leakAt) {
 // foundBy returns the leaking functions according to a preset.
 func foundBy(t *testing.T, p preset.Preset, file string) (all []leakAt) {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{Keep: build.Calls})
+	c, err := judged.Open(file, formats.Input{Keep: build.Calls})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestTraceCaptures(t *testing.T) {
 // kept returns the leaks of a profile as text: operation, count, bytes.
 func kept(t *testing.T, file string) []string {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{})
+	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func truthOf(t *testing.T, file string) []leakAt {
 
 // TestCompiler: a compiler that allocates the same again and again works once.
 func TestCompiler(t *testing.T) {
-	c, err := formats.Open("../../testdata/meaning/compiled/compiled.pickle.zst", formats.Input{})
+	c, err := judged.Open("../../testdata/meaning/compiled/compiled.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -397,7 +398,7 @@ func TestNoCause(t *testing.T) {
 // TestOOM: the cause of failed allocations, in captures of programs with a known cause.
 func TestOOM(t *testing.T) {
 	for name, want := range map[string]string{"frag_oom": "fragmented", "t215_frag_oom": "fragmented", "oom_observer": "exhausted"} {
-		c, err := formats.Open("../../testdata/torchsnap/"+name+".pickle", formats.Input{})
+		c, err := judged.Open("../../testdata/torchsnap/"+name+".pickle", formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +411,7 @@ func TestOOM(t *testing.T) {
 		}
 	}
 	// The same failure on a device with a larger limit.
-	c, err := formats.Open("../../testdata/torchsnap/oom_observer.pickle", formats.Input{})
+	c, err := judged.Open("../../testdata/torchsnap/oom_observer.pickle", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +423,7 @@ func TestOOM(t *testing.T) {
 
 // TestTooLargeProgram: a compiled program that does not fit.
 func TestTooLargeProgram(t *testing.T) {
-	c, err := formats.Open("../../testdata/xplane/seed_oom.hlo.pb", formats.Input{})
+	c, err := judged.Open("../../testdata/xplane/seed_oom.hlo.pb", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

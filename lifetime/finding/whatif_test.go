@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -16,7 +17,7 @@ import (
 // findingOf returns the finding of a rule in a capture of testdata.
 func findingOf(t *testing.T, file, rule string) finding.Finding {
 	t.Helper()
-	c, err := formats.Open("../../testdata/"+file, formats.Input{})
+	c, err := judged.Open("../../testdata/"+file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

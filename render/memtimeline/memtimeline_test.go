@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/memtimeline"
 )
@@ -42,7 +43,7 @@ func levels(c *lifetime.Capture, s *lifetime.Space) map[int64]map[string]int64 {
 // TestRoundTrip: what memlane reads from the timeline that it writes has the same sums by category at every instant.
 func TestRoundTrip(t *testing.T) {
 	for _, file := range []string{"meaning/a02.pickle.zst", "meaning/a14.pickle.zst", "meaning/m07.pickle.zst", "torchsnap/leak_loss.pickle"} {
-		c, err := formats.Open("../../testdata/"+file, formats.Input{})
+		c, err := judged.Open("../../testdata/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func TestRoundTrip(t *testing.T) {
 		if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again, err := formats.Open(name, formats.Input{})
+		again, err := judged.Open(name, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}

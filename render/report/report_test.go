@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
@@ -336,7 +337,7 @@ func TestWriteDiff(t *testing.T) {
 
 // TestWriteTune checks the recommendation and the table of settings as Markdown, with a name that is markup.
 func TestWriteTune(t *testing.T) {
-	c, err := formats.Open("../../testdata/replay/b16.pickle.zst", formats.Input{})
+	c, err := judged.Open("../../testdata/replay/b16.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/web"
 )
@@ -159,7 +160,7 @@ func TestPagesOfCaptures(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			return nil // not a capture
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -39,7 +40,7 @@ var pages = []struct{ format, file, other string }{
 
 func open(t *testing.T, file string) *lifetime.Capture {
 	t.Helper()
-	c, err := formats.Open(file, formats.Input{})
+	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

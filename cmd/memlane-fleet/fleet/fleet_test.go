@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -174,7 +175,7 @@ func TestOfCaptures(t *testing.T) {
 	all := &fleet.Fleet{}
 	atPeak, leaked := int64(0), int64(0)
 	for i, file := range files {
-		c, err := formats.Open(file, formats.Input{})
+		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			if strings.Contains(err.Error(), "no memory data") {
 				continue

@@ -24,6 +24,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
+	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
@@ -95,7 +96,10 @@ func read(chosen js.Value) (captures []web.Capture, err error) {
 			return nil, err
 		}
 		post("step", "looking for leaks in "+c.Tables.Name())
-		captures = append(captures, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
+		category.Of(c, nil)
+		found := finding.Find(c, c.Spaces, finding.Settings{})
+		finding.Mark(c, found)
+		captures = append(captures, web.Capture{Capture: c, Findings: found})
 	}
 	return captures, nil
 }

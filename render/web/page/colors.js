@@ -6,7 +6,7 @@ import {BASE, NOTHING, REGION, STACK} from './raster.js';
 const palette = ['#699bdd', '#eac971', '#1a8071', '#b2afd9', '#caebf0', '#8b8a3d', '#c39da7', '#546081'];
 const categories = {
   parameter: '#0b7969', gradient: '#7eb3ef', optimizer_state: '#f6dd8b', activation: '#dc8f4b', temporary: '#c3d3ff',
-  buffer: '#c4f2fc', input: '#445368', workspace: '#757833', bucket: '#aa8e98', cache: '#7c509a',
+  buffer: '#c4f2fc', input: '#445368', workspace: '#757833', bucket: '#aa8e98', cache: '#7c509a', leaked: '#d1495b',
   output: '#aa8e98', constant: '#c4f2fc', 'thread-local': '#757833',
 };
 const unknownFill = '#b4bac1', otherFill = '#d8dce1';

@@ -1,0 +1,27 @@
+package category
+
+import "github.com/memlane/memlane/lifetime"
+
+// Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules find.
+func Of(c *lifetime.Capture, own *Overrides) {
+	judge := NewJudge(&c.Tables)
+	for _, s := range c.Spaces {
+		judge.Add(s)
+	}
+	if own != nil {
+		own.Add(&c.Tables, c.Spaces)
+	}
+}
+
+// OfOutline is Of for an outline. A person's own categories need the whole capture.
+func OfOutline(o *lifetime.Outline) {
+	judge := NewJudge(&o.Tables)
+	for _, s := range o.Spaces {
+		if whole := s.Whole(); whole != nil {
+			judge.Add(whole)
+		} else {
+			judge.AddRows(&s.SpaceInfo, s.PeakRows, s.EndRows)
+		}
+	}
+	o.SetRows()
+}

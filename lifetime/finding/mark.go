@@ -1,0 +1,63 @@
+package finding
+
+import "github.com/memlane/memlane/lifetime"
+
+// Mark gives the buffers that findings call leaked the category lifetime.Leaked, with the rule and the confidence of the finding, so
+// that sums by category and findings agree. It needs categories: where none are known, and in formats whose outlines do not have
+// the history (lifetime.Traits.Folded), nothing changes. A person's own categories stay.
+func Mark(c *lifetime.Capture, found []Finding) {
+	for i := range found {
+		f := &found[i]
+		if !f.IsLeak() || f.Space.Purposes == nil || c.Sources[f.Space.Source].Traits.Folded {
+			continue
+		}
+		marked := map[lifetime.PurposeID]lifetime.PurposeID{}
+		for _, b := range f.Kept {
+			was := f.Space.Purposes[b]
+			if _, known := marked[was]; !known {
+				marked[was] = leaked(&c.Tables, f, was)
+			}
+			f.Space.Purposes[b] = marked[was]
+		}
+	}
+}
+
+// MarkLeaks finds what leaks and marks it: see Mark.
+func MarkLeaks(c *lifetime.Capture) {
+	for _, s := range c.Spaces {
+		if s.Purposes == nil || c.Sources[s.Source].Traits.Folded {
+			continue
+		}
+		p, found := newPass(c, s, Settings{}), []Finding(nil)
+		for _, r := range Rules {
+			if r.Kind == KindLeak {
+				found = append(found, p.run(r)...)
+			}
+		}
+		Mark(c, found)
+	}
+}
+
+// MarkOutline is MarkLeaks for an outline: where it keeps whole spaces.
+func MarkOutline(o *lifetime.Outline) {
+	c := &lifetime.Capture{Tables: o.Tables}
+	for _, s := range o.Spaces {
+		if s.Recording != nil {
+			c.Spaces = append(c.Spaces, s.Recording)
+		}
+	}
+	MarkLeaks(c)
+	o.Tables = c.Tables
+	o.SetRows()
+}
+
+// leaked returns the number of a purpose as a leak.
+func leaked(t *lifetime.Tables, f *Finding, was lifetime.PurposeID) lifetime.PurposeID {
+	p := t.Purpose(was)
+	if p.Evidence == lifetime.FromUser {
+		return was
+	}
+	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = lifetime.Leaked, "", lifetime.FromLifetime, float32(f.Confidence), f.Rule
+	t.Purposes = append(t.Purposes, p)
+	return lifetime.PurposeID(len(t.Purposes) - 1)
+}
