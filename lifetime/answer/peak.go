@@ -180,7 +180,11 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 // PeakOf breaks down the memory of a space at an instant.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
-	p.PhasePeaks = phasePeaksOf(t, s)
+	if s.Ungrouped != nil { // groups have no categories of the producer
+		rows := s.Ungrouped.Breakdown(at)
+		p.Parts, p.Layers = partsOf(t, &s.SpaceInfo, rows), layersOf(t, &s.SpaceInfo, rows)
+	}
+	p.PhasePeaks = phasePeaksOf(t, cmp.Or(s.Ungrouped, s))
 	if at == s.Peak(lifetime.Occupied).At {
 		p.Savings = savingsOf(t, s)
 	}

@@ -355,6 +355,9 @@ func (t *Tune) Verdict() (verdict, reason string) {
 		reason = "no other settings avoid the OOM"
 	case t.Keep:
 		reason = fmt.Sprintf("no other settings need less by %.0f %%", 100*replay.MinGain)
+		if perhaps := t.perhaps(); perhaps != nil {
+			reason = fmt.Sprintf("with %s it may need less (%s), which the recording does not prove", perhaps.Conf, perhaps.Result())
+		}
 	}
 	if t.Keep {
 		return "keep what you have: PYTORCH_CUDA_ALLOC_CONF=" + confValue(own.Conf), reason
@@ -368,6 +371,18 @@ func (t *Tune) Verdict() (verdict, reason string) {
 		how = "replayed exactly"
 	}
 	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + ", " + how
+}
+
+// perhaps returns the first row whose peak is lower than the recorded one by enough to recommend it; nil if there is none.
+func (t *Tune) perhaps() *TuneSetting {
+	own := float64(t.Settings[0].PeakReservedBytes)
+	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool {
+		return s.Outcome == "ok" && float64(s.PeakReservedBytes) <= own*(1-replay.MinGain)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &t.Settings[i]
 }
 
 // confValue returns a value of PYTORCH_CUDA_ALLOC_CONF for a shell.
