@@ -165,7 +165,7 @@ func TestFormatNames(t *testing.T) {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			for _, f := range formats.All {
+			for _, f := range formats.All() {
 				if bytes.Contains(text, []byte("== "+strconv.Quote(f.Name))) || bytes.Contains(text, []byte("case "+strconv.Quote(f.Name))) {
 					t.Errorf("%s compares the name of the format %s", path, f.Name)
 				}
@@ -222,7 +222,7 @@ func TestFormatPlaces(t *testing.T) {
 			return err
 		}
 		head, err := io.ReadAll(io.LimitReader(in, 4096))
-		for _, f := range formats.All {
+		for _, f := range formats.All() {
 			if f.Sniff(head) {
 				captures[f.Name] = append(captures[f.Name], strings.Split(filepath.ToSlash(path), "/")[1])
 				break
@@ -233,7 +233,7 @@ func TestFormatPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		source, _, _ := strings.Cut(strings.TrimPrefix(runtime.FuncForPC(reflect.ValueOf(f.Sniff).Pointer()).Name(), module+"/"), ".")
 		missing(t, f.Name, place{source + "/doc.go", "// Package " + path.Base(source)}, place{"README.md", "| `" + f.Name + "` |"}, place{"docs/manual/formats.md", "(#" + f.Name + ")"},
 			place{"docs/manual/formats.md", "\n## " + f.Name + "\n"}, place{"CHANGELOG.md", f.Name})

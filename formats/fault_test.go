@@ -32,7 +32,7 @@ func TestBrokenDisk(t *testing.T) {
 		}
 		covered[c.Sources[0].Format] = true
 	}
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		if !covered[f.Name] {
 			t.Errorf("kinds has no capture of %s", f.Name)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -48,8 +49,10 @@ type Format struct {
 	Traits lifetime.Traits
 }
 
-// All lists the formats in the order in which Open tries them.
-var All = []Format{
+// All returns memlane's formats in the order in which Open tries them.
+func All() []Format { return slices.Clone(all) }
+
+var all = []Format{
 	{Name: "torch-snapshot", Doc: "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one",
 		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true,
 			Advice: "call torch.cuda.memory._record_memory_history() before the allocations, and _dump_snapshot() after them"}},
@@ -83,6 +86,8 @@ type Input struct {
 	// folder or standard input.
 	File   func(name string) (File, error)
 	Format string // name of a Format; "" detects it
+	// Formats are those that may be read, in the order in which they are tried; nil = All. A program adds its own to All.
+	Formats []Format
 	// Keep selects what to keep besides the buffers. OpenOutline adds PeakAndEnd.
 	Keep build.Keep
 	// Progress, if set, is called for each file with its size in bytes (0 = unknown).
@@ -145,12 +150,22 @@ type origin struct {
 	local  bool // not opened by Input.File
 	folder bool
 	states bool // Format.States of one of its files
+
+	formats []Format // that may be read
+}
+
+// formats returns the formats that may be read.
+func (in *Input) formats() []Format {
+	if in.Formats != nil {
+		return in.Formats
+	}
+	return all
 }
 
 // readAll reads the file, or the files of the folder, into b.
 func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	files := []string{file}
-	from.local = in.File == nil
+	from.local, from.formats = in.File == nil, in.formats()
 	info, err := os.Stat(file)
 	from.folder = from.local && file != "-" && err == nil && info.IsDir()
 	if from.folder {
@@ -202,7 +217,7 @@ func (o *origin) complete(t *lifetime.Tables, spaces []*lifetime.SpaceInfo) {
 		}
 	}
 	for i := range sources {
-		for _, f := range All {
+		for _, f := range o.formats {
 			if f.Name == sources[i].Format {
 				sources[i].Traits = f.Traits
 			}
@@ -233,7 +248,7 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 	if err != nil {
 		return Format{}, err
 	}
-	format, err := choose(file, head, in.Format)
+	format, err := choose(file, head, in.Format, in.formats())
 	if err != nil {
 		return Format{}, err
 	}
@@ -246,7 +261,7 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 		}
 		err := format.Read(file, content, b)
 		if errors.Is(err, oomtext.ErrNone) && in.Format == "" {
-			err = unknownCapture(opening, err)
+			err = unknownCapture(opening, err, in.formats())
 		}
 		return format, err
 	}
@@ -367,42 +382,42 @@ func (e *expansion) Read(p []byte) (int, error) {
 
 // choose returns the format with the given name, or without a name the first format
 // that recognises head. It fails if there is none, and describes the file.
-func choose(file string, head []byte, name string) (Format, error) {
+func choose(file string, head []byte, name string, all []Format) (Format, error) {
 	if name == "" && isJSONSnapshot(head) { // a list would pass as a trace
 		return Format{}, errors.New("a memory snapshot written as JSON, which memlane does not read; write the same object with pickle.dump, or call " + `torch.cuda.memory._dump_snapshot("FILE")`)
 	}
-	for _, f := range All {
+	for _, f := range all {
 		if name == f.Name || name == "" && f.Sniff(head) {
 			return f, nil
 		}
 	}
 	if name != "" {
-		return Format{}, fmt.Errorf("unknown input format %q; known formats: %s", name, known())
+		return Format{}, fmt.Errorf("unknown input format %q; known formats: %s", name, known(all))
 	}
 	if what := describeNotCapture(file, head); what != "" {
 		return Format{}, errors.New("not a capture: it is " + what)
 	}
-	for _, f := range All {
+	for _, f := range all {
 		if f.Perhaps != nil && f.Perhaps(head) {
 			return f, nil
 		}
 	}
-	return Format{}, unknownCapture(head, nil)
+	return Format{}, unknownCapture(head, nil, all)
 }
 
 // unknownCapture returns the error for a file of no known format; why adds a reason, nil if there is none.
-func unknownCapture(head []byte, why error) error {
+func unknownCapture(head []byte, why error, all []Format) error {
 	text := beginning(head)
 	if why != nil {
 		text += ", and " + why.Error()
 	}
-	return fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", text, known())
+	return fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", text, known(all))
 }
 
-// known lists the names of the formats.
-func known() string {
+// known lists the names of formats.
+func known(all []Format) string {
 	var names []string
-	for _, f := range All {
+	for _, f := range all {
 		names = append(names, f.Name)
 	}
 	return strings.Join(names, ", ")

@@ -372,7 +372,7 @@ func TestTruncatedCompressed(t *testing.T) {
 // TestTable checks that the names and docs in All fit help texts and flags.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		if f.Name == "" || strings.ContainsAny(f.Name, " ,\n") || f.Doc == "" || strings.Contains(f.Doc, "\n") || seen[f.Name] {
 			t.Errorf("format %+v", fmt.Sprint(f.Name, f.Doc))
 		}

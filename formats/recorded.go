@@ -18,7 +18,7 @@ func Recorded(file string) string {
 	if err != nil {
 		return ""
 	}
-	format, err := choose(file, head, "")
+	format, err := choose(file, head, "", all)
 	switch {
 	case err == nil && !format.Sniff(head): // any text, such as a report of memlane
 		return ""

@@ -55,7 +55,7 @@ func ofCaptures(t *testing.T, each func(t *testing.T, c *lifetime.Capture)) {
 	if err != nil || len(all) < 70 {
 		t.Fatal(len(all), err)
 	}
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		if !f.States && !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(c *lifetime.Capture) bool { return c.Sources[0].Format == f.Name }) {
 			t.Errorf("no capture of %s is tried", f.Name)
 		}

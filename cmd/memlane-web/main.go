@@ -115,7 +115,7 @@ func pageOf() ([]byte, error) {
 		return nil, err
 	}
 	var docs []string
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		docs = append(docs, f.Doc)
 	}
 	list, err := json.Marshal(docs)

@@ -181,7 +181,7 @@ func TestCaptures(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		if !seen[f.Name] {
 			t.Errorf("no capture of %s was opened", f.Name)
 		}

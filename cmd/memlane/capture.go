@@ -27,7 +27,7 @@ import (
 // inputFlags returns the flags that control reading.
 func inputFlags() []cli.Flag {
 	var names []word
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		names = append(names, word{f.Name, f.Doc})
 	}
 	return []cli.Flag{

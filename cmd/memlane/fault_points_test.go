@@ -130,7 +130,7 @@ const fewestReads = 530
 // with one line and status 3, keep the old output, and leave nothing else. It may also succeed, with the whole output.
 func TestReadFaults(t *testing.T) {
 	printed, written := commandLines(t)
-	for _, format := range formats.All {
+	for _, format := range formats.All() {
 		printed = append(printed, "info "+answer.Quoted(absolute(t, "../../testdata/"+ofFormats[format.Name])))
 	}
 	t.Setenv("TMPDIR", t.TempDir())

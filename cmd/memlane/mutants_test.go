@@ -72,7 +72,7 @@ func TestMutants(t *testing.T) {
 		reader := readerOf(data)
 		readers[reader] = append(readers[reader], data)
 	}
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		if len(readers[f.Name]) == 0 {
 			t.Errorf("no mutants of %s", f.Name)
 		}

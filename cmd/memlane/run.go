@@ -178,7 +178,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		return usage("%w; see memlane --help", err)
 	}
 	var readers strings.Builder
-	for _, f := range formats.All {
+	for _, f := range formats.All() {
 		fmt.Fprintf(&readers, "  %-15s %s\n", f.Name, text.Wrap(f.Doc, strings.Repeat(" ", 18)))
 	}
 	app := &cli.App{

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -205,7 +206,7 @@ func shipped(t *testing.T) iter.Seq2[string, *lifetime.Capture] {
 			if err != nil || d.IsDir() || strings.Contains(file, "/gen/") {
 				return err
 			}
-			if c, err := formats.Open(file, formats.Input{}); err == nil && !yield(file, c) {
+			if c, err := judged.Open(file, formats.Input{}); err == nil && !yield(file, c) {
 				return fs.SkipAll
 			}
 			return nil

@@ -17,7 +17,7 @@ import (
 // Capture is one capture and its findings.
 type Capture struct {
 	*lifetime.Capture
-	Findings []finding.Finding
+	Findings []finding.Finding // nil = those of memlane's rules
 }
 
 // document is the data of a capture for decode.js. Records that occur often are lists
@@ -92,6 +92,9 @@ type shownFinding struct {
 
 // documentOf returns the document of c. place has the places of its spaces. If compared, it has what a comparison needs.
 func documentOf(c Capture, place []places, compared bool) document {
+	if c.Findings == nil {
+		c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
+	}
 	outline, failures := c.Outline(), answer.OOMsOf(c.Capture, c.Spaces, 0)
 	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {

@@ -1,0 +1,191 @@
+package laws
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/finding"
+)
+
+// TestAgreement: answers that speak of the same thing say the same, for every shipped capture and for random ones.
+func TestAgreement(t *testing.T) {
+	a := &agreement{}
+	for file, c := range shipped(t) {
+		a.file = file
+		o, err := judged.OpenOutline(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.compare(c, o)
+	}
+	if a.captures < 100 {
+		t.Errorf("only %d captures", a.captures)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyCapture(t, usual)
+		category.Of(c, nil)
+		finding.MarkLeaks(c)
+		a.file = "a random capture"
+		a.compare(c, c.Outline())
+		if len(a.contradictions) > 0 {
+			t.Fatal(strings.Join(a.contradictions, "\n"))
+		}
+	})
+	t.Logf("%d captures, %d pairs of answers, %d contradictions", a.captures, a.pairs, len(a.contradictions))
+	for _, text := range a.contradictions {
+		t.Error(text)
+	}
+}
+
+// agreement compares answers.
+type agreement struct {
+	file            string
+	captures, pairs int
+	contradictions  []string
+}
+
+// same compares what two answers say of one thing.
+func (a *agreement) same(space, what string, x, y any) {
+	if a.pairs++; !reflect.DeepEqual(x, y) {
+		a.contradictions = append(a.contradictions, fmt.Sprintf("%s %s: %s: %.300s and %.300s", a.file, space, what, fmt.Sprint(x), fmt.Sprint(y)))
+	}
+}
+
+// compare compares all answers about a capture and its outline, which are judged.
+func (a *agreement) compare(c *lifetime.Capture, o *lifetime.Outline) {
+	a.captures++
+	found := finding.Find(c, c.Spaces, finding.Settings{})
+	leaks, info := answer.LeaksOf(c, found, "", nil), answer.InfoOf(o)
+	whole := c.Outline()
+	grouped := map[lifetime.By]*lifetime.Capture{}
+	for _, by := range lifetime.Bys {
+		if g, err := c.GroupBy(by); err == nil && by != lifetime.ByLine {
+			grouped[by] = g
+		}
+	}
+	a.same("", "memory IDs of a capture and its outline", len(c.Spaces), len(o.Spaces))
+	for i, s := range c.Spaces[:min(len(c.Spaces), len(o.Spaces))] {
+		id, said := s.ID(), info.Spaces[i]
+		peak := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At)
+		a.same(id, "the peak of info and peak", []any{said.Peak.Bytes, said.Peak.At}, []any{peak.Bytes, peak.At})
+		a.same(id, "what the peak is for, of info and peak", said.AtPeak, peak.Parts)
+		a.same(id, "the capacity of info and peak", limitOf(said.LimitBytes), peak.Limit)
+		for _, other := range []*lifetime.Outline{o, whole} {
+			short := answer.OutlinePeakOf(&other.Tables, other.Spaces[i], answer.AtPeak)
+			a.same(id, "what the peak of an outline is for", short.Parts, peak.Parts)
+			a.same(id, "the layers of an outline", short.Layers, peak.Layers)
+			a.same(id, "the phases of an outline", short.PhasePeaks, peak.PhasePeaks)
+			a.same(id, "what would help, of an outline", short.Savings, peak.Savings)
+		}
+		for _, by := range lifetime.Bys {
+			if g := grouped[by]; g != nil {
+				p := answer.PeakOf(&g.Tables, g.Spaces[i], peak.At)
+				a.same(id, "the peak by "+string(by), p.Bytes, peak.Bytes)
+				a.same(id, "what the peak is for, by "+string(by), p.Parts, peak.Parts)
+				a.same(id, "what would help, by "+string(by), p.Savings, peak.Savings)
+			}
+		}
+		a.leaked(c, s, found)
+		a.steps(c, s, found)
+	}
+	a.failures(c, found, &leaks)
+	a.reports(c, whole, found, leaks)
+	a.diff(c, info)
+}
+
+func limitOf(bytes *int64) int64 {
+	if bytes == nil {
+		return 0
+	}
+	return *bytes
+}
+
+// leaked compares what findings count as leaked with the buffers of that category. A person's or an unjudged space has none.
+func (a *agreement) leaked(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) {
+	if s.Purposes == nil || c.Sources[s.Source].Traits.Folded {
+		return
+	}
+	of := map[int]bool{}
+	for i := range found {
+		if f := &found[i]; f.IsLeak() && f.Space == s {
+			for _, b := range f.Kept {
+				of[b] = true
+			}
+		}
+	}
+	marked := map[int]bool{}
+	for i := range s.Buffers {
+		if c.Purpose(s.PurposeOf(i)).Category == lifetime.Leaked {
+			marked[i] = true
+		}
+	}
+	a.same(s.ID(), "the buffers that findings and categories call leaked", of, marked)
+}
+
+// steps compares the steps that findings count with those of the page.
+func (a *agreement) steps(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) {
+	counts := map[float64]bool{}
+	for i := range found {
+		if f := &found[i]; f.Space == s && f.Kind == finding.KindLeak && f.Value(finding.FigSteps) > 0 {
+			counts[f.Value(finding.FigSteps)] = true
+		}
+	}
+	begins, _ := finding.StepsOf(c, s)
+	for n := range counts {
+		a.same(s.ID(), "the steps of a finding and of the page", int(n), len(begins))
+	}
+}
+
+// failures compares what findings and memlane oom say about failed allocations.
+func (a *agreement) failures(c *lifetime.Capture, found []finding.Finding, leaks *answer.CaptureLeaks) {
+	failures := answer.OOMsOf(c, c.Spaces, 0)
+	a.same("", "the failures of leaks and oom", leaks.OOMs, failures)
+	for i := range found {
+		f := &found[i]
+		if f.Kind != finding.KindFailure || f.Text(finding.FigReason) == "" {
+			continue
+		}
+		for k := range failures {
+			if o := &failures[k]; o.Space == f.Space.ID() {
+				a.same(o.Space, "the reason of a failure", f.Text(finding.FigReason), o.Reason)
+				a.same(o.Space, "the confidence of a reason", leaks.Findings[i].Confidence, o.Confidence)
+				break
+			}
+		}
+	}
+}
+
+// reports compares the report with its parts.
+func (a *agreement) reports(c *lifetime.Capture, o *lifetime.Outline, found []finding.Finding, leaks answer.CaptureLeaks) {
+	ranks := &answer.Ranks{}
+	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, o, leaks)}, ranks, nil)
+	l := answer.NewLeaks([]answer.CaptureLeaks{leaks}, ranks, nil)
+	a.same("", "the findings of report and leaks", r.Findings, l.Findings)
+	a.same("", "the failures of report and leaks", r.OOMs, l.OOMs)
+	a.same("", "what comes next in report and leaks", r.Next, l.Next)
+	headline := answer.Headline(o, found, l.OOMs)
+	died := len(l.OOMs) > 0 && l.OOMs[0].Reason != "survived"
+	a.same("", "the headline and the failures", strings.HasPrefix(headline, "Out of memory"), died)
+}
+
+// diff compares a capture with itself: nothing differs, and its figures are those of info.
+func (a *agreement) diff(c *lifetime.Capture, info answer.Capture) {
+	d := answer.DiffOf(diff.Compare(c, c, finding.Settings{}), false)
+	a.same("", "a comparison with itself", len(d.Rows)+len(d.Findings.New)+len(d.Findings.Fixed), 0)
+	for _, side := range []answer.Capture{d.Before, d.After} {
+		a.same("", "the memory IDs of diff and info", side.Spaces, info.Spaces)
+	}
+	for _, of := range d.Categories {
+		a.same(of.Space, "the change of a category in itself", of.DeltaBytes, int64(0))
+	}
+}
