@@ -93,7 +93,7 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 	f.add(figure(FigPeak, p.highest().Bytes), figure(FigLimit, d.State.Capacity))
 	if !p.compiled() {
 		f.Severity = Info
-		f.describe("", d.Why(), append([]string{d.Proof}, largest...)...)
+		f.describe("", d.Why(), append(largest, d.Proof)...)
 		return []Finding{f}
 	}
 	waste, padded := newWaste(p.Space), int64(0)
@@ -104,7 +104,7 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)
 	}
 	f.describe("", fmt.Sprintf("the program needs %s, %s more than the limit of %s: %s", units.Bytes(d.State.Needed), units.Bytes(d.State.Exceeded),
-		units.Bytes(d.State.Capacity), d.Why()), append([]string{d.Proof}, largest...)...)
+		units.Bytes(d.State.Capacity), d.Why()), append(largest, d.Proof)...)
 	return []Finding{f}
 }
 
