@@ -122,14 +122,14 @@ func NearLimit(c *lifetime.Capture, capacity int64) []Failure {
 // failuresOf returns the failures of some spaces, and apart those that are inferred from a peak close to the limit.
 func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, found []finding.Finding) (all, near []Failure) {
 	all = []Failure{}
-	known := map[string][]oom.Diagnosis{}
+	known := map[*lifetime.Space][]oom.Diagnosis{}
 	for i := range found {
 		if f := &found[i]; f.Failures != nil {
-			known[f.Space.ID()] = f.Failures
+			known[f.Space] = f.Failures
 		}
 	}
 	for _, s := range spaces {
-		of := known[s.ID()]
+		of := known[s]
 		if of == nil {
 			of = finding.Failures(&c.Tables, s, capacity)
 		}
