@@ -16,6 +16,7 @@ import (
 
 	"github.com/memlane/memlane/docs/manual"
 	"github.com/memlane/memlane/lifetime/finding"
+	failures "github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -585,6 +586,9 @@ func TestDocumentedRules(t *testing.T) {
 	}
 	for _, c := range finding.Causes() {
 		lacks("leaks", page, fmt.Sprintf("\n| `%s` | %s | %s |\n", c, c.Doc(), c.Advice()))
+	}
+	for _, r := range failures.Reasons() {
+		lacks("json", manual.Text("json"), fmt.Sprintf("\n| `%s` | %s |\n", r, r.Words()))
 	}
 }
 

@@ -2,6 +2,8 @@ package oom
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -111,17 +113,20 @@ var reasons = map[Reason]struct {
 // fewSizes is the advice about fragmentation if no setting helps.
 const fewSizes = "Use few sizes, and allocate long-lived buffers first."
 
+// Reasons returns all reasons.
+func Reasons() []Reason { return slices.Sorted(maps.Keys(reasons)) }
+
 // Words returns the reason as a clause.
 func (r Reason) Words() string { return reasons[r].words }
 
 // advice returns what to do, in one line of at most 80 columns.
 func (r Reason) advice(f framework, device string) string {
 	all := reasons[r].advice
-	return strings.ReplaceAll(cmp.Or(all[f], all[other]), "MONITOR", MonitorOf(device))
+	return strings.ReplaceAll(cmp.Or(all[f], all[other]), "MONITOR", monitorOf(device))
 }
 
-// MonitorOf returns the tool that shows who uses a device.
-func MonitorOf(device string) string {
+// monitorOf returns the tool that shows who uses a device.
+func monitorOf(device string) string {
 	kind, _, _ := strings.Cut(device, ":")
 	tools := map[string]string{"hip": "rocm-smi", "xpu": "xpu-smi", "npu": "npu-smi", "mps": "Activity Monitor", "tpu": "tpu-info", "cpu": "top"}
 	return cmp.Or(tools[kind], "nvidia-smi")

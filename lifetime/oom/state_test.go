@@ -1,6 +1,7 @@
 package oom
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -30,6 +31,31 @@ func TestLeakFilled(t *testing.T) {
 		failed := &lifetime.Mark{Requested: x.requested << 20, Free: x.free << 20}
 		if got := leakFilled(&state, failed, x.without, x.leaked<<20, x.joined); got != x.want {
 			t.Errorf("%+v: %v", x, got)
+		}
+	}
+}
+
+// TestAdvice: advice names only tools of the framework and the device.
+func TestAdvice(t *testing.T) {
+	for producer, foreign := range map[string]string{
+		"PyTorch": "jax XLA TF_ tf.", "stormlog": "jax XLA TF_ tf.", "XProf profiler": "PYTORCH tf. per_process", "JAX": "PYTORCH tf. per_process",
+		"RMM": "PYTORCH jax XLA TF_ tf. per_process memory_history", "": "PYTORCH jax XLA TF_ tf. per_process", "TensorFlow 2.16": "PYTORCH jax XLA per_process",
+	} {
+		for _, r := range Reasons() {
+			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info"} {
+				advice := r.advice(frameworkOf("", &lifetime.Source{Producer: producer}), device)
+				if advice == "" || len(advice) > 80 || r.Words() == "" {
+					t.Errorf("%s: %q", r, advice)
+				}
+				for _, word := range strings.Fields(foreign) {
+					if strings.Contains(advice, word) {
+						t.Errorf("%s is told %q", producer, advice)
+					}
+				}
+				if r == Other && !strings.Contains(advice, tool) {
+					t.Errorf("%s is told %q", device, advice)
+				}
+			}
 		}
 	}
 }
