@@ -222,6 +222,18 @@ func (t *Tables) FrameOf(site SiteID) (f Frame, ok bool) {
 	return Frame{}, false
 }
 
+// SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
+// The compiler may record a line of a library, so the source stack is searched first.
+func (t *Tables) SourcePlace(site SiteID) string {
+	for f := range t.FramesOf(t.Sites[site].Source) {
+		if f.Kind == User {
+			return f.Place()
+		}
+	}
+	f, _ := t.FrameOf(site)
+	return f.Place()
+}
+
 // FunctionName returns the name of the place of a site without its file and line.
 func (t *Tables) FunctionName(site SiteID) string {
 	if name, _ := t.PlaceOf(site).Parts(); name != "" {

@@ -382,3 +382,18 @@ func (r *Region) grows(next *Region) bool {
 
 // Expandable is the Kind of regions that grow in place.
 const Expandable = "expandable"
+
+// PeakWith returns the peak that the space would have if its buffers had other sizes.
+func (s *Space) PeakWith(size func(buffer int) int64) (peak int64) {
+	level := s.Base
+	peak = level
+	for c := range s.Changes() {
+		if n := size(int(c.Buffer)); c.Begin {
+			level = units.AddSat(level, n)
+		} else {
+			level -= n
+		}
+		peak = max(peak, level)
+	}
+	return peak
+}

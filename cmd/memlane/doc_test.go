@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/docs/manual"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
+	failures "github.com/memlane/memlane/lifetime/oom"
 )
 
 // manualFolder contains the pages of the manual.
@@ -585,6 +586,9 @@ func TestDocumentedRules(t *testing.T) {
 	}
 	for _, c := range finding.Causes() {
 		lacks("leaks", page, fmt.Sprintf("\n| `%s` | %s | %s |\n", c, c.Doc(), c.Advice()))
+	}
+	for _, r := range failures.Reasons() {
+		lacks("json", manual.Text("json"), fmt.Sprintf("\n| `%s` | %s |\n", r, r.Words()))
 	}
 }
 

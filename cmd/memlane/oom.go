@@ -45,11 +45,8 @@ func oom(c *cli.Context) error {
 	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
 		last = capture.Name()
 		all = append(all, answer.OOMsOf(capture, capture.Spaces, capacity)...)
-		if capacity > 0 {
-			all = append(all, answer.TooLarge(capture, capacity)...)
-		}
 		if len(all) == 0 {
-			near = append(near, answer.NearLimit(capture)...)
+			near = append(near, answer.NearLimit(capture, capacity)...)
 		}
 		return nil
 	})

@@ -77,26 +77,10 @@ func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, functio
 		out.Verdict = units.Plural(len(found), "finding") + " by the rules of " + rules
 		return out
 	}
-	out.OOMs = OOMsOf(c, c.Spaces, 0)
-	out.adviseAlike(found)
+	out.OOMs = FoundOOMs(c, found)
 	out.judge(c)
 	return out
 }
-
-// adviseAlike gives findings about failed allocations the advice of the answer about the failure, which knows more. Advice that
-// names a place does not fit the line of a finding.
-func (l *CaptureLeaks) adviseAlike(found []finding.Finding) {
-	for i := range found {
-		for k := range l.OOMs {
-			if o := &l.OOMs[k]; found[i].Kind == finding.KindFailure && o.Space == l.Findings[i].Space && len(o.Advice) <= adviceWidth && len(l.Findings[i].Suggestions) > 0 {
-				l.Findings[i].Suggestions = []string{o.Advice}
-				break
-			}
-		}
-	}
-}
-
-const adviceWidth = 76 // columns
 
 // judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.
 func (l *CaptureLeaks) judge(c *lifetime.Capture) {

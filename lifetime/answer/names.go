@@ -53,18 +53,6 @@ func tensorName(s *lifetime.Site) string {
 	return name + s.Region
 }
 
-// sourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
-// The compiler may record a line of a library, so the source stack is searched first.
-func sourcePlace(t *lifetime.Tables, site lifetime.SiteID) string {
-	for f := range t.FramesOf(t.Sites[site].Source) {
-		if f.Kind == lifetime.User {
-			return f.Place()
-		}
-	}
-	f, _ := t.FrameOf(site)
-	return f.Place()
-}
-
 // Instruction is the instruction of a compiled program whose result is in a buffer.
 type Instruction struct {
 	Name  string // "fusion.3"
@@ -74,7 +62,7 @@ type Instruction struct {
 
 func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {
 	s := &t.Sites[site]
-	return Instruction{s.Instr, s.Op, sourcePlace(t, site)}
+	return Instruction{s.Instr, s.Op, t.SourcePlace(site)}
 }
 
 // Bare reports whether only the name is known.

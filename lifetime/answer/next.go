@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // What is asked next. The first that applies is the field "next" of an answer: one command that tells more than the answer does.
@@ -82,7 +82,7 @@ func afterInfo(captures []Capture) string {
 
 // afterFindings is what is asked after the findings of captures, most severe first.
 func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure) string {
-	if i := slices.IndexFunc(failures, func(f Failure) bool { return f.Reason != string(finding.ReasonSurvived) }); i >= 0 {
+	if i := slices.IndexFunc(failures, func(f Failure) bool { return f.Reason != string(oom.Survived) }); i >= 0 {
 		return commandLine("oom", failures[i].File)
 	}
 	replayed := func(file string) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // OOMs describes the failed allocations of captures.
@@ -66,18 +68,12 @@ type Failure struct {
 	Context string `json:"-"` // operator, stream, step and phase
 	Leak    string `json:"-"` // largest leak below it; "" = none found
 	AtLeast bool   `json:"-"` // CapacityBytes is what is known of a recording
-	Why     string `json:"-"` // the reason in words
+	Why     string `json:"-"` // the reason, and in words
 	BySize  string `json:"-"` // the held buffers by size, if their origin was not recorded
 	Absurd  bool   `json:"-"` // the request was for more than 2^60 bytes
 
 	axis       lifetime.Axis
 	categories []Holder // live bytes by category; nil if the capture has none
-}
-
-// setReason sets the reason, its words and its advice.
-func (f *Failure) setReason(r finding.Reason, confidence float64) {
-	f.Reason, f.Confidence, f.Why = string(r), confidence, r.Words()
-	f.Advice = strings.ReplaceAll(r.Advice(f.Source), "nvidia-smi", f.platform().monitor)
 }
 
 // Holder is the memory that one call site or operation held.
@@ -103,35 +99,50 @@ type FailureBuffer struct {
 // maxHeld limits the holders and buffers of a failure.
 const maxHeld = 20
 
-// Of many failures in one space only the first are described as a whole, and fewer are judged with a replay: each costs as much as
-// reading the space again.
-const (
-	leastWhole = 8
-	mostWork   = 10_000_000 // buffers to look at
-	maxJudged  = 4
-)
-
-// OOMsOf describes the failed allocations of some spaces of a capture. capacity is that of their device in bytes; 0 = as recorded.
+// OOMsOf describes the failed allocations of some spaces of a capture, and the compiled programs that are larger than the device.
+// capacity is that of their device in bytes; 0 = as recorded.
 func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Failure {
-	all := []Failure{}
-	for _, s := range spaces {
-		if capacity > 0 && s.Limit == 0 && !static(&s.SpaceInfo) {
-			limited := *s
-			limited.Limit = capacity
-			s = &limited
+	all, _ := failuresOf(c, spaces, capacity, nil)
+	return all
+}
+
+// FoundOOMs returns the same as OOMsOf for all spaces of a capture whose findings are known.
+func FoundOOMs(c *lifetime.Capture, found []finding.Finding) []Failure {
+	all, _ := failuresOf(c, c.Spaces, 0, found)
+	return all
+}
+
+// NearLimit describes the spaces whose recording ends close to the limit, for profilers that do not record a request that fails. The
+// failure is inferred, and so named.
+func NearLimit(c *lifetime.Capture, capacity int64) []Failure {
+	_, near := failuresOf(c, c.Spaces, capacity, nil)
+	return near
+}
+
+// failuresOf returns the failures of some spaces, and apart those that are inferred from a peak close to the limit.
+func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, found []finding.Finding) (all, near []Failure) {
+	all = []Failure{}
+	known := map[*lifetime.Space][]oom.Diagnosis{}
+	for i := range found {
+		if f := &found[i]; f.Failures != nil {
+			known[f.Space] = f.Failures
 		}
-		most := max(leastWhole, mostWork/(len(s.Buffers)+1))
-		whole, judged := map[bool]int{}, 0 // survived ones apart: they must not hide the one that ended the program
-		for i := range s.Marks {
-			if m := &s.Marks[i]; m.Kind == lifetime.OOM {
-				survived := finding.Survived(s, m)
-				all = append(all, failureOf(&c.Tables, s, m, whole[survived] < most, &judged))
-				whole[survived]++
+	}
+	for _, s := range spaces {
+		of := known[s]
+		if of == nil {
+			of = finding.Failures(&c.Tables, s, capacity)
+		}
+		for i := range of {
+			if f := failureOf(&c.Tables, &of[i]); of[i].Inferred && !static(&s.SpaceInfo) {
+				near = append(near, f)
+			} else {
+				all = append(all, f)
 			}
 		}
 	}
 	SortFailures(all)
-	return all
+	return all, near
 }
 
 // SortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
@@ -145,7 +156,7 @@ func SortFailures(all []Failure) {
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Failure) int {
-		order := cmp.Or(last(!x.First, !y.First), last(x.Reason == string(finding.ReasonSurvived), y.Reason == string(finding.ReasonSurvived)))
+		order := cmp.Or(last(!x.First, !y.First), last(x.Reason == string(oom.Survived), y.Reason == string(oom.Survived)))
 		switch {
 		case order != 0:
 			return order
@@ -163,7 +174,7 @@ func SortFailures(all []Failure) {
 func NewOOMs(all []Failure) *OOMs {
 	SortFailures(all)
 	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
-	if clock && all[0].Reason != string(finding.ReasonSurvived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
+	if clock && all[0].Reason != string(oom.Survived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
 	out := &OOMs{Schema: Schema, OOMs: all}
@@ -192,39 +203,32 @@ func figureOf(n int64) *int64 {
 	return &n
 }
 
-// failureOf describes one failure; only the request and whether it was survived unless whole. judged counts the failures that were
-// judged.
-func failureOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, whole bool, judged *int) Failure {
-	state, why := lifetime.UnknownFailure(""), finding.Why{Reason: finding.ReasonUnknown}
+// failureOf describes one failure.
+func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
+	s, m := d.Space, d.Mark
+	out := figuresOf(t, s, m, &d.State)
+	out.Reason, out.Confidence, out.Why, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Why(), d.Advice
+	out.ReleasedBytes, out.Retries = d.Released, d.Retries
+	if d.Proof != "" {
+		out.Proof = &d.Proof
+	}
+	if l := d.Leak; l != nil {
+		out.Leak = fmt.Sprintf("%s leaked %s in %s", SiteName(t, &s.SpaceInfo, l.Site), units.Bytes(l.Amount.Bytes), units.Plural(l.Amount.Count, "buffer"))
+		if l.PerStep > 0 {
+			out.Leak += fmt.Sprintf(", %s per step", units.Bytes(int64(l.PerStep)))
+		}
+	}
 	switch {
-	case whole:
-		state, why = finding.StateAt(s, m), finding.WhyFailed(s, m)
-	case m.Failure != nil:
-		state = *m.Failure
+	case d.Inferred:
+		out.Source, out.Line, out.Next = "recording", nil, commandLine("peak", out.File)
+	case d.Replayed != nil && d.Replayed.Conf != "" && d.Reason != oom.Leak:
+		out.Next = commandLine("tune", out.File)
+	default:
+		out.Next = nextStep(&out, m.Failure == nil)
 	}
-	if !whole && finding.Survived(s, m) {
-		why = finding.Why{Reason: finding.ReasonSurvived, Confidence: 0.9}
-	}
-	out := figuresOf(t, s, m, &state)
-	out.setReason(why.Reason, why.Confidence)
-	switch {
-	case state.Absurd:
-		out.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
-	case m.Failure != nil && strings.Contains(m.Text, "KV ") && why.Reason == finding.ReasonExhausted:
-		out.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
-	}
-	out.Next = nextStep(&out, m.Failure == nil)
-	if !whole {
-		return out
-	}
-	out.Context = contextOf(t, s, m)
-	out.held(t, s, m)
-	if static(&s.SpaceInfo) {
-		out.remedies(t, s)
-	}
-	if m.Failure == nil && why.Reason != finding.ReasonSurvived && *judged < maxJudged {
-		*judged++
-		judgeRecording(t, s, m, &out)
+	if !d.Brief {
+		out.Context = contextOf(t, s, m)
+		out.held(t, s, m)
 	}
 	return out
 }
@@ -298,7 +302,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 	if len(f.Holders) == 1 && len(live) > 0 && s.Buffers[live[0]].Site == 0 {
 		f.BySize = bySize(s, live)
 	}
-	live = slices.DeleteFunc(live, func(i int) bool { return !isBuffer(s, i) })
+	live = slices.DeleteFunc(live, func(i int) bool { return s.BufNotes != nil && s.BufNotes[i] != 0 }) // sums
 	if !static(&s.SpaceInfo) {
 		slices.SortStableFunc(live, func(x, y int) int { return cmp.Compare(s.Buffers[y].Size, s.Buffers[x].Size) })
 	}
@@ -360,20 +364,12 @@ func (f *Failure) sumCategories() {
 	f.categories = f.categories[:min(len(f.categories), most)]
 }
 
-// holderName returns the name of a holder. Of a compiled program's buffer it is the end of the operation, the line and the shape
-// without its layout.
+// holderName returns the name of a holder.
 func holderName(t *lifetime.Tables, s *lifetime.Space, id lifetime.SiteID) string {
-	site := &t.Sites[id]
-	if !static(&s.SpaceInfo) || site.Shape == "" {
+	if !static(&s.SpaceInfo) || t.Sites[id].Shape == "" {
 		return SiteName(t, &s.SpaceInfo, id)
 	}
-	op, _, _ := strings.Cut(site.Op, "[")
-	name := cmp.Or(op[strings.LastIndex(op, "/")+1:], site.Instr)
-	if place := sourcePlace(t, id); place != "" {
-		name += " (" + place + ")"
-	}
-	shape, _, _ := strings.Cut(site.Shape, "{")
-	return strings.TrimSpace(name + " " + shape)
+	return oom.BufferName(t, id)
 }
 
 // bySize returns the largest groups of buffers of one size, for one line of text.
@@ -409,27 +405,22 @@ func nextStep(f *Failure, recorded bool) string {
 	case f.Source == lifetime.FromHost:
 		return "memlane reads accelerator memory; use memray or tracemalloc for host memory"
 	}
-	module := f.platform().module
+	module := f.module()
 	if module == "" {
 		return "PyTorch does not record this memory: print torch.mps.current_allocated_memory() between the parts of a step"
 	}
 	return fmt.Sprintf("torch.%s.memory._record_memory_history(), _dump_snapshot(FILE) when it fails, then memlane oom FILE", module)
 }
 
-// platform is what PyTorch and the maker of a device call their tools.
-type platform struct {
-	module  string // in torch, that records memory; "" if none does
-	monitor string // shows who uses the device
-}
-
-// platforms are those of the devices whose tools are not CUDA's, by the device's name without its number.
-var platforms = map[string]platform{
-	"hip": {"cuda", "rocm-smi"}, "xpu": {"xpu", "xpu-smi"}, "npu": {"npu", "npu-smi"}, "mps": {"", "Activity Monitor"},
-}
-
-func (f *Failure) platform() platform {
-	device, _, _ := strings.Cut(f.Device, ":")
-	return cmp.Or(platforms[device], platform{"cuda", "nvidia-smi"})
+// module returns the part of torch that records the memory of a device; "" if none does.
+func (f *Failure) module() string {
+	switch device, _, _ := strings.Cut(f.Device, ":"); device {
+	case "xpu", "npu":
+		return device
+	case "mps":
+		return ""
+	}
+	return "cuda"
 }
 
 // Largest returns the names and bytes of the largest holders, for one line of text.
@@ -448,4 +439,48 @@ func (f *Failure) Largest(n int) string {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// step returns the step of a failure and what the program named around it: "in step 7", "during eval"; "" if nothing was marked.
+func stepOf(s *lifetime.Space, at int64) string {
+	steps, name, inner := 0, "", (*lifetime.Mark)(nil)
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		if m.Begin > at {
+			break
+		}
+		switch {
+		case m.Kind == lifetime.Step && (m.End > at || m.End == m.Begin):
+			name = m.Text
+			fallthrough
+		case m.Kind == lifetime.Step:
+			steps++
+		case m.Kind == lifetime.Annotation && m.End > at:
+			inner = m
+		}
+	}
+	var parts []string
+	if steps > 0 {
+		parts = append(parts, "in step "+units.Count(int64(steps)))
+		if name != "" && !strings.HasSuffix(name, fmt.Sprint(steps)) {
+			parts[0] += " (" + name + ")"
+		}
+	}
+	if inner != nil && inner.Text != "" {
+		parts = append(parts, "during "+inner.Text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// phaseOf returns the phase of training that a call stack is in; "" if it does not show.
+func phaseOf(t *lifetime.Tables, site lifetime.SiteID) string {
+	for f := range t.FramesOf(t.Sites[site].Stack) {
+		switch file := slashed(f.File); {
+		case f.Kind == lifetime.Node, f.Kind == lifetime.Engine, strings.Contains(file, "/torch/autograd/") && strings.Contains(f.Function, "backward"):
+			return "backward pass"
+		case strings.Contains(file, "/torch/optim/"):
+			return "optimizer step"
+		}
+	}
+	return ""
 }

@@ -13,7 +13,7 @@ type FailureLine struct{ Label, Text string }
 // Lines returns the five lines that answer why an allocation failed, the same everywhere: who asked, what was there, who held it,
 // why, and what to do.
 func (f *Failure) Lines() []FailureLine {
-	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Why
+	why := f.Why
 	if f.Proof != nil {
 		why += "; " + *f.Proof
 	}
@@ -117,7 +117,7 @@ func (f *Failure) there() string {
 // holding describes who held the memory.
 func (f *Failure) holding() string {
 	switch {
-	case len(f.Holders) == 0 && f.platform().module == "":
+	case len(f.Holders) == 0 && f.module() == "":
 		return "the text does not say"
 	case len(f.Holders) == 0:
 		return "the text does not say; a recording does"

@@ -259,7 +259,7 @@ func TestRemedies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := answer.TooLarge(capture, 16*gib)
+		all := answer.OOMsOf(capture, capture.Spaces, 16*gib)
 		if len(all) != 1 || !strings.HasPrefix(all[0].Advice, c.advice) {
 			t.Errorf("%s: %+v", c.name, all)
 			continue
@@ -271,7 +271,7 @@ func TestRemedies(t *testing.T) {
 		if !strings.Contains(proof, c.proof) {
 			t.Errorf("%s: %q, want %q", c.name, proof, c.proof)
 		}
-		if len(answer.TooLarge(capture, 64*gib)) != 0 {
+		if len(answer.OOMsOf(capture, capture.Spaces, 64*gib)) != 0 {
 			t.Errorf("%s fits 64 GiB", c.name)
 		}
 	}

@@ -99,7 +99,7 @@ func (r *savings) add(action, text string, size func(i int) (int64, bool)) {
 	if gradients {
 		left = r.without(size)
 	} else {
-		left = peakWith(r.s, func(i int) int64 {
+		left = r.s.PeakWith(func(i int) int64 {
 			if small, ok := size(i); ok {
 				return small
 			}

@@ -7,13 +7,13 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Cause is the probable reason why the buffers of a leak stay alive, or why an allocation failed. The list is closed.
+// Cause is the probable reason why the buffers of a leak stay alive. The list is closed.
 type Cause uint8
 
 const (
-	NoCause Cause = iota // for findings that are neither leaks nor failed allocations
+	NoCause Cause = iota // for findings that are no leaks
 
-	FailedAllocations // causes of leaks, in the order in which causeOf tries them
+	FailedAllocations // in the order in which causeOf tries them
 	Gradients
 	Hook
 	ReferenceCycle
@@ -22,12 +22,6 @@ const (
 	Retracing
 	Collection // if no other fits
 	Concatenation
-
-	Fragmented // causes of failed allocations
-	HeldOutside
-	LargerThanDevice
-	Recovered
-	Exhausted
 )
 
 // causes describes each cause: its name, how a capture shows it, what to do, and whether a group of leaks fits.
@@ -55,15 +49,6 @@ var causes = [...]struct {
 		"Find what still refers to them (gc.get_referrers); clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
 	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
 		"Keep only the last entries, or allocate the full size once and fill it.", nil},
-	Fragmented: {"fragmented", "the allocator had enough free memory, but in smaller pieces", adviceFragmented, nil},
-	HeldOutside: {"held outside the allocator", "at least a tenth of the device memory is in use outside this allocator",
-		"Run nvidia-smi to see who else uses the device.", nil},
-	LargerThanDevice: {"larger than the device", "the request alone is larger than the memory of the device",
-		"Split the operation: smaller chunks, a shorter sequence, no full matrix.", nil},
-	Recovered: {"recovered", "the program went on allocating after the failure",
-		"Nothing must be done; a smaller batch avoids the retry.", nil},
-	Exhausted: {"exhausted", "the program needs more memory than is available",
-		"Use a smaller batch or checkpointing; see memlane peak --at oom.", nil},
 }
 
 // Causes returns all causes but NoCause.

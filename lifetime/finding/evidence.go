@@ -59,11 +59,11 @@ var (
 // Figures about failed allocations, reserved memory and limits.
 var (
 	FigFailures         = newFigure("failures", UnitCount, "allocations that failed")
-	FigAfter            = newFigure("after", UnitTime, "when the last allocation failed, since the recording began")
-	FigRequested        = newFigure("requested", UnitBytes, "size of the last failed allocation")
-	FigInUse            = newFigure("in_use", UnitBytes, "memory in use when the last allocation failed")
-	FigReason           = newFigure("reason", UnitText, "cause of the failure")
-	FigDeviceFree       = newFigure("device_free", UnitBytes, "memory of the device that was free when the last allocation failed")
+	FigAfter            = newFigure("after", UnitTime, "when the allocation failed, since the recording began")
+	FigRequested        = newFigure("requested", UnitBytes, "size of the failed allocation")
+	FigInUse            = newFigure("in_use", UnitBytes, "memory in use when the allocation failed")
+	FigReason           = newFigure("reason", UnitText, "reason of the failure, as memlane oom names it")
+	FigDeviceFree       = newFigure("device_free", UnitBytes, "memory of the device that was free when the allocation failed")
 	FigOutside          = newFigure("outside", UnitBytes, "memory of the device in use outside this allocator")
 	FigLimit            = newFigure("limit", UnitBytes, "memory of the device")
 	FigReserved         = newFigure("reserved", UnitBytes, "memory that the allocator took from the device")

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // Severity is the urgency of a finding.
@@ -40,10 +41,12 @@ type Finding struct {
 	Amount     lifetime.Amount   // affected buffers
 
 	BytesPerStep float64 // requested bytes; 0 if steps are unknown
-	Cause        Cause   // of a leak or a failed allocation
+	Cause        Cause   // of a leak
 	Description  string
 	Evidence     []Evidence
 	Suggestions  []string // advice, each at most 76 columns unless it names a place or settings
+
+	Failures []oom.Diagnosis // of a finding of the rule oom: those of the space; the first is what it is about
 
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 

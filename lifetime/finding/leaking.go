@@ -64,19 +64,7 @@ const (
 //
 // Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise too few
 // is suspected.
-func leaking(p *Pass) []Finding { return p.leaking() }
-
-// leaking returns the findings of the rule, which runs once: an OOM may be the consequence of a leak.
-func (p *Pass) leaking() []Finding {
-	if !p.dynamic() || p.leaksFound != nil {
-		return p.leaksFound
-	}
-	p.leaksFound = p.findLeaks()
-	return p.leaksFound
-}
-
-// findLeaks finds the leaks of all sites that no rule has explained yet.
-func (p *Pass) findLeaks() []Finding {
+func leaking(p *Pass) []Finding {
 	confirmed, suspicions := newPlaces(), newPlaces()
 	lines, order := p.linesOf()
 	leaks := map[lifetime.SiteID]bool{}

@@ -36,17 +36,16 @@ type Pass struct {
 	fragmented bool                     // an allocation failed because of fragmentation
 
 	// Computed when first needed.
-	leaksFound []Finding // of the rule leak
-	calls      *calls
-	backward   []interval        // runs of buffers of backward passes
-	traced     callPaths         // with one name for all traces of a tf.function
-	python     callPaths         // without native frames
-	marked     []lifetime.Mark   // marks of steps
-	reserved   []lifetime.Region // reserved at the end of the window, by address
-	releases   []int64           // when regions were given back to the device, sorted
-	levels     []lifetime.Level  // of the space, in occupied bytes
-	peak       *lifetime.Level
-	matches    func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
+	calls    *calls
+	backward []interval        // runs of buffers of backward passes
+	traced   callPaths         // with one name for all traces of a tf.function
+	python   callPaths         // without native frames
+	marked   []lifetime.Mark   // marks of steps
+	reserved []lifetime.Region // reserved at the end of the window, by address
+	releases []int64           // when regions were given back to the device, sorted
+	levels   []lifetime.Level  // of the space, in occupied bytes
+	peak     *lifetime.Level
+	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 
 func newPass(c *lifetime.Capture, s *lifetime.Space, settings Settings) *Pass {

@@ -481,37 +481,3 @@ func TestInterpreterFrames(t *testing.T) {
 		}
 	}
 }
-
-// TestLeakFilled: a leak is the reason of a failure if the request would have fit without it. 100 MiB are live.
-func TestLeakFilled(t *testing.T) {
-	h := newByHand()
-	for range 100 {
-		h.alloc("live", 1<<20)
-	}
-	const reserved = 160 << 20
-	h.b.Describe(h.s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.Addresses | lifetime.Regions})
-	h.b.Reserve(h.s, 1, lifetime.Region{Addr: 1 << 30, Size: reserved})
-	c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.Addresses | lifetime.Regions})
-	for _, x := range []struct {
-		without                 finding.Reason
-		leaked, requested, free int64 // MiB
-		joined, want            bool
-	}{
-		{finding.ReasonExhausted, 20, 70, 0, true, true},
-		{finding.ReasonExhausted, 20, 90, 0, true, false},
-		{finding.ReasonExhausted, 20, 90, 10, true, true},
-		{finding.ReasonExhausted, 4, 50, 0, true, false}, // less than a twentieth
-		{finding.ReasonLimit, 20, 70, 0, true, true},
-		{finding.ReasonFragmented, 70, 50, 0, true, true},
-		{finding.ReasonFragmented, 40, 50, 0, true, false},
-		{finding.ReasonFragmented, 55, 50, 0, true, false}, // 60 MiB are free in pieces that another setting joins
-		{finding.ReasonFragmented, 55, 50, 0, false, true},
-		{finding.ReasonLarger, 90, 50, 0, true, false},
-		{finding.ReasonSurvived, 90, 50, 0, true, false},
-	} {
-		failed := &lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: x.requested << 20, Free: x.free << 20}
-		if got := finding.LeakFilled(c.Spaces[0], failed, x.without, x.leaked<<20, x.joined); got != x.want {
-			t.Errorf("%+v: %v", x, got)
-		}
-	}
-}

@@ -30,11 +30,17 @@ type Rule struct {
 	Run      func(*Pass) []Finding // nil for a rule that compares captures
 }
 
-// Rules are all rules, in the order in which they run.
-var Rules = []Rule{
-	{"oom", KindFailure, "failed allocations and their cause: exhausted, fragmented, or held outside the allocator", false, wholeSpace(outOfMemory)},
+// leakRules are the rules of kind leak. The rule oom runs them on the recording until a failure.
+var leakRules = []Rule{
 	{"leak", KindLeak, "call sites whose buffers grow in number until the end of the recording", true, withHistory(leaking)},
 	{"growing_buffer", KindLeak, "call sites that replace their buffer by a larger one again and again", true, withHistory(growingBuffer)},
+}
+
+// Rules are all rules, in the order in which they run.
+var Rules = []Rule{
+	{"oom", KindFailure, "failed allocations and their reason, as memlane oom gives it", false, wholeSpace(outOfMemory)},
+	leakRules[0],
+	leakRules[1],
 	{"delayed_free", KindRetention, "buffers that are freed many at a time, long after most of them were allocated", true, withHistory(delayedFree)},
 	{"cache", KindRetention, "call sites whose buffers grew in number and then stopped: full caches, not leaks", true, withHistory(cache)},
 	{"long_lived", KindRetention, "a few buffers that live far longer than the others of their call site", true, withHistory(longLived)},

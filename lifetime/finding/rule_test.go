@@ -74,13 +74,15 @@ func checkFinding(t testing.TB, f *finding.Finding) {
 			t.Errorf("%s: evidence %+v", f.Rule, e)
 		}
 	}
-	reason := f.Text(finding.FigLikelyCause) + f.Text(finding.FigReason)
-	if reason != f.Cause.String() || (f.Kind == finding.KindLeak) != (f.Text(finding.FigLikelyCause) != "") {
-		t.Errorf("%s: cause %q, evidence has %q", f.Rule, f.Cause, reason)
+	if f.Text(finding.FigLikelyCause) != f.Cause.String() || (f.Kind == finding.KindLeak) != (f.Cause != finding.NoCause) {
+		t.Errorf("%s: cause %q, evidence has %q", f.Rule, f.Cause, f.Text(finding.FigLikelyCause))
+	}
+	if d := f.Failures; d != nil && (f.Text(finding.FigReason) != string(d[0].Reason) || f.Confidence != d[0].Confidence || f.Suggestions[0] != d[0].Advice) {
+		t.Errorf("%s is not as %+v", f.Description, d[0])
 	}
 	for _, advice := range f.Suggestions {
 		long := func(text string) bool { return text != "" && strings.Contains(advice, text) } // it names a place or settings
-		if !isLine(advice) && !long(f.Text(finding.FigCausePlace)) && !long(f.Text(finding.FigPinnedBy)) && !long(f.Text(finding.FigReplayedConf)) {
+		if !isLine(advice) && f.Failures == nil && !long(f.Text(finding.FigCausePlace)) && !long(f.Text(finding.FigPinnedBy)) && !long(f.Text(finding.FigReplayedConf)) {
 			t.Errorf("%s: advice of %d columns: %s", f.Rule, len(advice), advice)
 		}
 	}

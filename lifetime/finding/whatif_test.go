@@ -60,8 +60,8 @@ func TestReplayedAdvice(t *testing.T) {
 	}
 	f = findingOf(t, "replay/b16.c2.oom.pickle.zst", "oom")
 	if !truth.Settings["c2:expandable"].Passes ||
-		f.Suggestions[0] != "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True." || !strings.Contains(f.Description, "it fits, replayed exactly") {
-		t.Errorf("%s: %q", f.Description, f.Suggestions)
+		f.Suggestions[0] != "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True." || !strings.Contains(f.Failures[0].Proof, "it would have fit, replayed exactly") {
+		t.Errorf("%+v", f.Failures[0])
 	}
 }
 

@@ -95,7 +95,7 @@ func documentOf(c Capture, place []places, compared bool) document {
 	if c.Findings == nil {
 		c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
 	}
-	outline, failures := c.Outline(), answer.OOMsOf(c.Capture, c.Spaces, 0)
+	outline, failures := c.Outline(), answer.FoundOOMs(c.Capture, c.Findings)
 	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})

@@ -1,4 +1,4 @@
-package answer
+package oom
 
 import (
 	"cmp"
@@ -10,54 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/finding"
 )
-
-// TooLarge describes the compiled programs of a capture that need more memory than a device has, in bytes. Programs whose compiler
-// said so are in OOMsOf.
-func TooLarge(c *lifetime.Capture, capacity int64) (all []Failure) {
-	for _, s := range c.Spaces {
-		refused := slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM })
-		peak := s.Peak(lifetime.Occupied)
-		if !static(&s.SpaceInfo) || refused || peak.Bytes <= capacity {
-			continue
-		}
-		said := lifetime.UnknownFailure(lifetime.FromCompiler)
-		said.Needed, said.Capacity, said.Exceeded = peak.Bytes, capacity, peak.Bytes-capacity
-		m := lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1, Failure: &said}
-		space := *s
-		space.Marks = append(slices.Clone(s.Marks), m)
-		f := failureOf(&c.Tables, &space, &m, true, new(int))
-		f.Source, f.Line, f.Next = "recording", nil, commandLine("peak", f.File)
-		all = append(all, f)
-	}
-	SortFailures(all)
-	return all
-}
-
-// NearLimit describes the spaces whose recording ends close to the limit, for profilers that do not record a request that fails. The
-// failure is inferred, and so named.
-func NearLimit(c *lifetime.Capture) (all []Failure) {
-	const (
-		close = 0.95 // share of the limit
-		late  = 0.9  // share of the recording
-	)
-	for _, s := range c.Spaces {
-		peak := s.Peak(lifetime.Occupied)
-		if static(&s.SpaceInfo) || s.Limit <= 0 || float64(peak.Bytes) < close*float64(s.Limit) || float64(peak.At-s.Begin) < late*float64(s.End-s.Begin) {
-			continue
-		}
-		m := lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}
-		f := failureOf(&c.Tables, s, &m, true, new(int))
-		if f.Reason != string(finding.ReasonLeak) {
-			f.setReason(finding.ReasonExhausted, 0.5)
-		}
-		f.Why = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(s.Limit-peak.Bytes, 0)))
-		f.Next = commandLine("peak", f.File)
-		all = append(all, f)
-	}
-	return all
-}
 
 // remedy is a change of a program and the peak that it would have, in bytes.
 type remedy struct {
@@ -67,13 +20,13 @@ type remedy struct {
 
 // remedies sets the advice for a compiled program to the change that lowers its peak most, of those that suffice if any does; its
 // proof is the peak on the program's own timeline.
-func (f *Failure) remedies(t *lifetime.Tables, s *lifetime.Space) {
-	if f.NeededBytes == nil || f.CapacityBytes == nil {
+func (d *Diagnosis) remedies(t *lifetime.Tables) {
+	s, needed, capacity := d.Space, d.State.Needed, d.State.Capacity
+	if needed < 0 || capacity < 0 {
 		return
 	}
-	needed, capacity := *f.NeededBytes, *f.CapacityBytes
-	peak := peakWith(s, func(i int) int64 { return s.Buffers[i].Size })
-	if peak == 0 || peak > units.AddSat(needed, f.RoundingBytes) {
+	peak := s.PeakWith(func(i int) int64 { return s.Buffers[i].Size })
+	if peak == 0 || peak > units.AddSat(needed, d.State.Rounding) {
 		return
 	}
 	var all []remedy
@@ -84,39 +37,59 @@ func (f *Failure) remedies(t *lifetime.Tables, s *lifetime.Space) {
 			all = append(all, r)
 		}
 	}
-	fits := func(r remedy) bool { return r.peak <= capacity }
-	slices.SortStableFunc(all, func(x, y remedy) int { return cmp.Or(last(!fits(x), !fits(y)), cmp.Compare(x.peak, y.peak)) })
-	switch {
-	case len(all) > 0 && (fits(all[0]) || f.Reason == string(finding.ReasonPadding)):
-		f.Advice = all[0].advice
-	case f.Reason != string(finding.ReasonPadding):
-		f.Advice = f.spread(t, s, needed, capacity)
+	tooMuch := func(r remedy) int {
+		if r.peak > capacity {
+			return 1
+		}
+		return 0
 	}
-	if len(all) == 0 {
-		return
+	slices.SortStableFunc(all, func(x, y remedy) int { return cmp.Or(tooMuch(x)-tooMuch(y), cmp.Compare(x.peak, y.peak)) })
+	switch {
+	case len(all) > 0 && (tooMuch(all[0]) == 0 || d.Reason == Padding):
+		d.Advice = all[0].advice
+	case d.Reason != Padding:
+		d.Advice = spread(t, s, d.Mark.Begin, needed, capacity)
 	}
 	var parts []string
 	for _, r := range all[:min(len(all), maxRemedies)] {
 		parts = append(parts, fmt.Sprintf("%s %s instead of %s", r.how, units.Bytes(r.peak), units.Bytes(needed)))
 	}
-	proof := "peak " + strings.Join(parts, ", ")
-	f.Proof = &proof
+	if parts != nil {
+		d.Proof = "peak " + strings.Join(parts, ", ")
+	}
 }
 
 // spread returns the advice for a program for which no remedy suffices.
-func (f *Failure) spread(t *lifetime.Tables, s *lifetime.Space, needed, capacity int64) string {
-	if s.Memory == "vmem" || s.Memory == "smem" {
+func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) string {
+	if onChip(s) {
 		return "Use smaller tiles or blocks in the kernel: this memory is on the chip."
 	}
 	if float64(needed-capacity) < nearMiss*float64(capacity) {
 		return fmt.Sprintf("Save %s: a slightly smaller batch, or recompute one block (jax.checkpoint).", units.Bytes(needed-capacity))
 	}
 	shard := fmt.Sprintf("hard it over at least %s devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
-	largest := slices.IndexFunc(f.Holders, func(h Holder) bool { return h.Bytes > capacity && t.Sites[h.site].Shape != "" })
-	if largest >= 0 {
-		return fmt.Sprintf("Compute %s in blocks and keep only a reduction: it alone is %s. Or s%s", f.Holders[largest].Name, units.Bytes(f.Holders[largest].Bytes), shard)
+	var largest lifetime.Row
+	for _, row := range s.Breakdown(at) {
+		if row.Bytes > max(capacity, largest.Bytes) && t.Sites[row.Site].Shape != "" {
+			largest = row
+		}
+	}
+	if largest.Bytes > 0 {
+		return fmt.Sprintf("Compute %s in blocks and keep only a reduction: it alone is %s. Or s%s", BufferName(t, largest.Site), units.Bytes(largest.Bytes), shard)
 	}
 	return "S" + shard
+}
+
+// BufferName returns the name of a buffer of a compiled program: the end of the operation, the line, and the shape without its
+// layout.
+func BufferName(t *lifetime.Tables, id lifetime.SiteID) string {
+	site := &t.Sites[id]
+	op, _, _ := strings.Cut(site.Op, "[")
+	name := cmp.Or(op[strings.LastIndex(op, "/")+1:], site.Instr)
+	if place := t.SourcePlace(id); place != "" {
+		name += " (" + place + ")"
+	}
+	return strings.TrimSpace(name + " " + shortShape(site.Shape))
 }
 
 const (
@@ -124,21 +97,6 @@ const (
 	leastDrop   = 0.01 // share of the peak: less is no remedy
 	maxRemedies = 3
 )
-
-// peakWith returns the peak of a program whose buffers have other sizes.
-func peakWith(s *lifetime.Space, size func(buffer int) int64) (peak int64) {
-	level := s.Base
-	peak = level
-	for c := range s.Changes() {
-		if n := size(int(c.Buffer)); c.Begin {
-			level = units.AddSat(level, n)
-		} else {
-			level -= n
-		}
-		peak = max(peak, level)
-	}
-	return peak
-}
 
 // isBuffer reports whether a buffer is one, not the sum of what a text does not list.
 func isBuffer(s *lifetime.Space, i int) bool { return s.BufNotes == nil || s.BufNotes[i] == 0 }
@@ -168,7 +126,7 @@ func lessPadding(t *lifetime.Tables, s *lifetime.Space) remedy {
 		}
 	}
 	return remedy{advice: fmt.Sprintf("%s: it has %s of padding.", advice, units.Bytes(most)), how: "without padding",
-		peak: peakWith(s, func(i int) int64 { return s.Buffers[i].Requested })}
+		peak: s.PeakWith(func(i int) int64 { return s.Buffers[i].Requested })}
 }
 
 func indivisible(dimension, tile string) bool {
@@ -202,7 +160,7 @@ func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
 		return remedy{}
 	}
 	return remedy{advice: fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(n, "input")), how: "with donated inputs",
-		peak: peakWith(s, func(i int) int64 {
+		peak: s.PeakWith(func(i int) int64 {
 			if donated[i] {
 				return 0
 			}
@@ -216,7 +174,7 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 		shape := t.Sites[site].Shape
 		return strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")
 	}
-	return remedy{advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: peakWith(s, func(i int) int64 {
+	return remedy{advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: s.PeakWith(func(i int) int64 {
 		if b := &s.Buffers[i]; wide(b.Site) && isBuffer(s, i) {
 			return b.Size / 2
 		}
@@ -237,7 +195,7 @@ func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
 		seen[shape] = true
 	}
 	return remedy{advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
-		peak: peakWith(s, func(i int) int64 {
+		peak: s.PeakWith(func(i int) int64 {
 			if dropped[i] {
 				return 0
 			}

@@ -1,0 +1,69 @@
+package laws
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/report"
+)
+
+// TestOneReason: leaks, oom, report and the headline of the page give one reason, confidence and advice for each failure, whatever
+// the capacity of the device.
+func TestOneReason(t *testing.T) {
+	captures, failures := 0, 0
+	for file, c := range shipped(t) {
+		captures++
+		for _, capacity := range []int64{0, 64 << 20, 1 << 30} {
+			failures += checkReasons(t, file, c, capacity)
+		}
+	}
+	if t.Logf("%d captures, %d failures, 0 contradictions", captures, failures); failures < 100 {
+		t.Error("few failures")
+	}
+	rapid.Check(t, func(t *rapid.T) { checkReasons(t, "", anyCapture(t, usual), 0) })
+}
+
+// checkReasons returns the number of failures in a capture.
+func checkReasons(t fataler, file string, c *lifetime.Capture, capacity int64) int {
+	found := finding.Find(c, c.Spaces, finding.Settings{Limit: capacity})
+	leaks := answer.LeaksOf(c, found, "", nil)
+	all := answer.OOMsOf(c, c.Spaces, capacity)
+	if !reflect.DeepEqual(leaks.OOMs, all) {
+		t.Fatalf("%s: leaks and oom differ:\n%+v\n%+v", file, leaks.OOMs, all)
+	}
+	for i := range leaks.Findings {
+		f := &leaks.Findings[i]
+		reason, ok := f.Evidence[finding.FigReason.Name]
+		if !ok {
+			continue
+		}
+		alone := *c
+		alone.Spaces = []*lifetime.Space{found[i].Space}
+		of := append(answer.OOMsOf(&alone, alone.Spaces, capacity), answer.NearLimit(&alone, capacity)...)
+		if len(of) == 0 {
+			t.Fatalf("%s: only leaks says %s", file, f.Description)
+		}
+		if o := &of[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Why) {
+			t.Fatalf("%s: leaks says %q, %v, %v, %q; oom %+v", file, f.Description, reason, f.Confidence, f.Suggestions, o)
+		}
+	}
+	if len(all) == 0 || all[0].Reason == "survived" {
+		return len(all)
+	}
+	if line := answer.Headline(c.Outline(), found, all); !strings.Contains(line, all[0].Advice) {
+		t.Fatalf("%s: the headline is %q", file, line)
+	}
+	var text strings.Builder
+	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, c.Outline(), leaks)}, &answer.Ranks{}, nil)
+	if err := report.WriteMarkdown(&text, r); err != nil || !strings.Contains(text.String(), report.Escape(all[0].Lines()[3].Text)) {
+		t.Fatalf("%s: the report lacks %q: %v", file, all[0].Lines()[3].Text, err)
+	}
+	return len(all)
+}

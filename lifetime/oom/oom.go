@@ -1,0 +1,193 @@
+// Package oom says why allocations failed: in recordings, in the texts that programs print, and in plans of compiled programs
+// that are larger than a device. It gives the one diagnosis that every answer prints.
+package oom
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Diagnosis is why an allocation failed, and what to do.
+type Diagnosis struct {
+	Space *lifetime.Space
+	Mark  *lifetime.Mark   // the failed request
+	State lifetime.Failure // at that instant: what a text says, else what the recording has
+
+	Reason     Reason
+	Confidence float64 // of the reason, 0 to 1, as measured
+	Words      string  // the reason as a clause
+	Advice     string  // one thing to do
+	Proof      string  // how it is known that the advice helps; "" if it is not
+
+	Inferred bool // no failed request was recorded: a peak is compared with a limit
+	Brief    bool // one of very many failures: only its request and whether it was survived are known
+
+	Leak     *Grown    // the largest leak below it; nil if there is none
+	Released int64     // bytes given back to the device right before, to make room
+	Retries  int64     // earlier requests that fitted only after the allocator gave memory back
+	Replayed *Replayed // nil if the recording cannot be replayed
+}
+
+// Grown is a leak below a failure.
+type Grown struct {
+	Site       lifetime.SiteID
+	Amount     lifetime.Amount
+	PerStep    float64 // bytes; 0 if steps are unknown
+	Confidence float64
+	Advice     string
+	Kept       []int // its buffers, indices into the space
+}
+
+// Replayed is what a replay of PyTorch's allocator says about a failure.
+type Replayed struct {
+	Recorded int64  // peak of reserved memory with the recorded settings
+	Conf     string // PYTORCH_CUDA_ALLOC_CONF with which the request would have fit; "" = none is known
+	Peak     int64  // of reserved memory with Conf
+}
+
+// Why returns the reason with its words: "fragmented: enough is reserved and free, but in smaller pieces".
+func (d *Diagnosis) Why() string {
+	return strings.ReplaceAll(string(d.Reason), "_", " ") + ": " + d.Words
+}
+
+// Caught reports whether the program went on.
+func (d *Diagnosis) Caught() bool { return d.Reason == Survived }
+
+// Of many failures in one space only the first are described as a whole, and fewer are judged with a replay: each costs as much as
+// reading the space again.
+const (
+	leastWhole = 8
+	mostWork   = 10_000_000 // buffers to look at
+	maxJudged  = 4
+)
+
+// Of returns the failures of a space, first the one that ended the program: what a launcher names as the first, then what was not
+// survived, in order. Without any, it returns an inferred one for a compiled program that is larger than the device, and for a
+// recording that ends close to the limit. capacity is that of the device in bytes, 0 = as recorded. leaks finds the leaks in the
+// recording until a failure.
+func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until *lifetime.Capture) []Grown) []Diagnosis {
+	if s.Axis == lifetime.ProgramOrder {
+		capacity = cmp.Or(capacity, s.Limit)
+	} else if capacity > 0 && s.Limit == 0 {
+		limited := *s
+		limited.Limit = capacity
+		s = &limited
+	}
+	var all []Diagnosis
+	most := max(leastWhole, mostWork/(len(s.Buffers)+1))
+	whole, judged := map[bool]int{}, 0 // survived ones apart: they must not hide the one that ended the program
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		if m.Kind != lifetime.OOM {
+			continue
+		}
+		survived := DidSurvive(s, m)
+		d := Diagnosis{Space: s, Mark: m, Brief: whole[survived] >= most}
+		whole[survived]++
+		d.judge(t)
+		if m.Failure == nil && !d.Brief && !survived && judged < maxJudged {
+			judged++
+			judgeRecording(t, &d, leaks)
+		}
+		all = append(all, d)
+	}
+	if all == nil {
+		return inferred(t, s, capacity, leaks)
+	}
+	order := func(d *Diagnosis) int {
+		switch {
+		case d.State.First:
+			return 0
+		case !d.Caught():
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(all, func(x, y Diagnosis) int {
+		return cmp.Or(order(&x)-order(&y), cmp.Compare(x.Mark.Begin, y.Mark.Begin))
+	})
+	return all
+}
+
+// judge sets the state and the reason.
+func (d *Diagnosis) judge(t *lifetime.Tables) {
+	s, m := d.Space, d.Mark
+	switch {
+	case !d.Brief:
+		d.State = stateAt(s, m)
+		d.because(t, factsOf(s, m, &d.State).reason(d.evidence()))
+	case m.Failure != nil:
+		d.State = *m.Failure
+		d.because(t, factsOf(s, m, &d.State).reason(d.evidence()))
+	default:
+		d.State = lifetime.UnknownFailure("")
+		d.because(t, Unknown)
+		if DidSurvive(s, m) {
+			d.because(t, Survived)
+		}
+	}
+	switch {
+	case d.State.Absurd:
+		d.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
+	case m.Failure != nil && strings.Contains(m.Text, "KV ") && d.Reason == Exhausted:
+		d.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
+	}
+	if s.Axis == lifetime.ProgramOrder && !d.Brief {
+		d.remedies(t)
+	}
+}
+
+// evidence returns the kind of evidence.
+func (d *Diagnosis) evidence() string { return cmp.Or(d.State.Source, fromRecording) }
+
+// because sets the reason, with its confidence, words and advice.
+func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
+	d.Reason, d.Words = r, r.Words()
+	d.Confidence = confidenceOf(d.evidence(), r)
+	d.Advice = r.advice(frameworkOf(d.State.Source, &t.Sources[d.Space.Source]), d.Space.Device)
+}
+
+// inferred returns the failure of a space without a recorded one, if its peak shows one.
+func inferred(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(*lifetime.Capture) []Grown) []Diagnosis {
+	const (
+		close = 0.95 // share of the limit
+		late  = 0.9  // share of the recording
+	)
+	program := s.Axis == lifetime.ProgramOrder
+	if !program {
+		capacity = s.Limit
+	}
+	if capacity <= 0 {
+		return nil
+	}
+	peak := s.Peak(lifetime.Occupied)
+	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}, Inferred: true}
+	switch {
+	case program && peak.Bytes > capacity:
+		said := lifetime.UnknownFailure(lifetime.FromCompiler)
+		said.Needed, said.Capacity, said.Exceeded = peak.Bytes, capacity, peak.Bytes-capacity
+		d.Mark.Failure = &said
+		space := *s
+		space.Marks = append(slices.Clone(s.Marks), *d.Mark)
+		d.Space = &space
+		d.judge(t)
+	case !program && float64(peak.Bytes) >= close*float64(capacity) && float64(peak.At-s.Begin) >= late*float64(s.End-s.Begin):
+		d.State = stateAt(s, d.Mark)
+		d.State.Survived = false
+		d.because(t, Exhausted)
+		judgeRecording(t, &d, leaks)
+		if d.Reason != Leak {
+			d.Reason = Exhausted
+		}
+		d.Confidence = min(d.Confidence, confidenceOf(fromPeak, d.Reason))
+		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(capacity-peak.Bytes, 0)))
+	default:
+		return nil
+	}
+	return []Diagnosis{d}
+}

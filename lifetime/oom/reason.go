@@ -1,0 +1,133 @@
+package oom
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Reason is why an allocation failed, as JSON names it. The list is closed.
+type Reason string
+
+const (
+	Exhausted    Reason = "exhausted"          // the program needs more than is available
+	Leak         Reason = "leak"               // exhausted by a leak
+	Fragmented   Reason = "fragmented"         // enough was free, but in smaller pieces
+	Larger       Reason = "larger_than_device" // the request or the program is larger than the memory
+	Limit        Reason = "limit"              // a limit that the program set for itself
+	Other        Reason = "other_process"      // other processes hold the memory
+	Outside      Reason = "outside"            // held outside the allocator: contexts, libraries, unlisted processes
+	PrivatePools Reason = "private_pools"      // idle in the private pools of CUDA graphs
+	Padding      Reason = "padding"            // most of it is padding of layouts
+	NotGranted   Reason = "not_granted"        // refused although enough was free
+	Host         Reason = "host"               // host memory, not the device's
+	Survived     Reason = "survived"           // the program went on without it
+	Unknown      Reason = "unknown"
+)
+
+// framework is who allocates: advice differs.
+type framework uint8
+
+const (
+	other framework = iota // RMM, or unknown
+	torch
+	xla
+	tensorflow
+)
+
+// frameworkOf returns the framework of a failure.
+func frameworkOf(said string, source *lifetime.Source) framework {
+	from := func(names ...string) bool {
+		for _, name := range names {
+			if strings.HasPrefix(source.Producer, name) || source.Producer == "" && strings.HasPrefix(source.Format, name) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case said == lifetime.FromTorch, said == lifetime.FromLibrary:
+		return torch
+	case said == lifetime.FromTensorFlow:
+		return tensorflow
+	case said == lifetime.FromCompiler, said == lifetime.FromXLA:
+		return xla
+	case from("PyTorch", "torch", "gpumemprof", "stormlog"):
+		return torch
+	case from("TensorFlow"):
+		return tensorflow
+	case from("XLA", "JAX", "XProf", "hlo", "jax", "xplane"):
+		return xla
+	}
+	return other
+}
+
+// reasons describe each reason: in words, and what to do by framework; "" = as for others. MONITOR is the tool of the device.
+var reasons = map[Reason]struct {
+	words  string
+	advice [4]string
+}{
+	Exhausted: {"the memory is full of live buffers", [4]string{
+		other:      "Use a smaller batch, a narrower type, or free what is not needed any more.",
+		torch:      "Use a smaller batch, activation checkpointing or a narrower type.",
+		xla:        "Free arrays of earlier steps, donate arguments, or use a smaller batch.",
+		tensorflow: "Use a smaller batch, mixed precision, or tf.recompute_grad."}},
+	Leak: {"a leak filled the memory", [4]string{other: "Fix the leak first; see memlane leaks."}},
+	Fragmented: {"enough is reserved and free, but in smaller pieces", [4]string{
+		other:      fewSizes,
+		torch:      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes.",
+		xla:        "Allocate large buffers first; on GPU, TF_GPU_ALLOCATOR=cuda_malloc_async.",
+		tensorflow: "Set TF_GPU_ALLOCATOR=cuda_malloc_async, or allocate large buffers first."}},
+	Larger: {"it is larger than the memory, so freeing does not help", [4]string{
+		other: "Split the operation: smaller chunks, a shorter sequence, no full matrix.",
+		xla:   "Shard it, recompute (jax.checkpoint), donate arguments, or use narrower types."}},
+	Limit: {"the program's own limit was reached", [4]string{
+		other:      "Raise the limit of the memory pool.",
+		torch:      "Raise set_per_process_memory_fraction, or the watermark on MPS.",
+		xla:        "Raise XLA_CLIENT_MEM_FRACTION.",
+		tensorflow: "Raise the memory limit of the logical device."}},
+	Other: {"other processes hold memory of the device", [4]string{other: "End the other processes, or use another device; see MONITOR."}},
+	Outside: {"memory outside of this allocator is missing", [4]string{
+		other: "Run MONITOR on the host; leave room for other users.",
+		torch: "Run MONITOR on the host; leave room for contexts, NCCL and cuBLAS."}},
+	PrivatePools: {"private pools keep idle memory that others cannot use", [4]string{
+		other: "Capture fewer sizes of CUDA graphs, or let them share one pool."}},
+	Padding: {"most of it is padding", [4]string{other: "Make the last two dimensions multiples of 8 x 128, or transpose."}},
+	NotGranted: {"the request was refused although enough was free", [4]string{
+		other:      "Check the page file, container limits and the driver; do not shrink the batch.",
+		tensorflow: "See MONITOR: another process may hold what the pool needs to grow."}},
+	Host: {"host memory ran out, not the device's", [4]string{
+		other: "Reduce pinned host memory, or add memory.",
+		torch: "Reduce workers and pinned memory, or add memory."}},
+	Survived: {"the program went on without it", [4]string{other: "Nothing must be done; more memory may make it faster."}},
+	Unknown: {"the text does not say", [4]string{
+		other:      "Keep what the allocator prints above the error, or record a profile.",
+		torch:      "Record a snapshot with _record_memory_history and _dump_snapshot.",
+		xla:        "Keep the allocator's dump above the error, or record a profile.",
+		tensorflow: "Keep the allocator's dump above the error, or record a profile."}},
+}
+
+// fewSizes is the advice about fragmentation if no setting helps.
+const fewSizes = "Use few sizes, and allocate long-lived buffers first."
+
+// Reasons returns all reasons.
+func Reasons() []Reason { return slices.Sorted(maps.Keys(reasons)) }
+
+// Words returns the reason as a clause.
+func (r Reason) Words() string { return reasons[r].words }
+
+// advice returns what to do, in one line of at most 80 columns.
+func (r Reason) advice(f framework, device string) string {
+	all := reasons[r].advice
+	return strings.ReplaceAll(cmp.Or(all[f], all[other]), "MONITOR", monitorOf(device))
+}
+
+// monitorOf returns the tool that shows who uses a device.
+func monitorOf(device string) string {
+	kind, _, _ := strings.Cut(device, ":")
+	tools := map[string]string{"hip": "rocm-smi", "xpu": "xpu-smi", "npu": "npu-smi", "mps": "Activity Monitor", "tpu": "tpu-info", "cpu": "top"}
+	return cmp.Or(tools[kind], "nvidia-smi")
+}

@@ -1,0 +1,307 @@
+package oom
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+// recorded judges a recorded failure from the recording until it: a leak, other settings of the allocator, or less memory of the
+// largest holder would have helped.
+type recorded struct {
+	*Diagnosis
+	t      *lifetime.Tables
+	until  *lifetime.Space // the recording up to the failure
+	fitted bool            // with another setting the request would have fitted
+}
+
+// judgeRecording completes the diagnosis of a recorded failure.
+func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Capture) []Grown) {
+	alone := &lifetime.Capture{Tables: *t, Spaces: []*lifetime.Space{d.Space}}
+	alone = alone.Slice(d.Space.Begin, d.Mark.Begin+1)
+	j := &recorded{Diagnosis: d, t: t, until: alone.Spaces[0]}
+	d.Released, d.Retries = j.retries()
+	if d.Space.Axis == lifetime.ProgramOrder {
+		return
+	}
+	found := leaks(alone)
+	j.holding()
+	if d.Reason == Fragmented && d.State.Unallocated < d.Mark.Requested {
+		d.Words = inPieces
+	}
+	if d.Reason != Limit && d.Reason != Larger {
+		j.replay()
+	}
+	j.nameLeak(found)
+}
+
+// retries returns the bytes that the allocator gave back to the device right before the failure, to make room, and how often it
+// had done this before with success.
+func (j *recorded) retries() (released, earlier int64) {
+	s := j.until
+	type event struct {
+		t    int64
+		kind int8 // 0 = a buffer began or ended, or a request failed, 1 = a segment was reserved, 2 = one was given back
+		size int64
+	}
+	var events []event
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		if r.Begin > s.Begin {
+			events = append(events, event{r.Begin, 1, 0})
+		}
+		if r.Edge&(lifetime.EndOpen|lifetime.EndInferred) == 0 {
+			events = append(events, event{r.End, 2, r.Size})
+		}
+	}
+	if !slices.ContainsFunc(events, func(e event) bool { return e.kind == 2 }) {
+		return 0, 0
+	}
+	for i := range s.Marks {
+		if mark := &s.Marks[i]; mark.Kind == lifetime.OOM && mark.Begin < j.Mark.Begin {
+			events = append(events, event{mark.Begin, 0, 0})
+		}
+	}
+	for c := range s.Changes() {
+		if c.T > s.Begin && c.T < s.End {
+			events = append(events, event{c.T, 0, 0})
+		}
+	}
+	slices.SortStableFunc(events, func(x, y event) int { return cmp.Compare(x.t, y.t) })
+	for _, e := range events {
+		switch {
+		case e.kind == 2:
+			released = units.AddSat(released, e.size)
+			continue
+		case e.kind == 1 && released > 0:
+			earlier++
+		}
+		released = 0
+	}
+	return released, earlier
+}
+
+// nameLeak makes leaks the reason if the request would have fit without them, and names the largest in any case.
+func (j *recorded) nameLeak(found []Grown) {
+	if len(found) == 0 {
+		return
+	}
+	leaked := int64(0)
+	seen := map[int]bool{}
+	for i := range found {
+		for _, b := range found[i].Kept {
+			if !seen[b] {
+				leaked = units.AddSat(leaked, j.until.Buffers[b].Size)
+			}
+			seen[b] = true
+		}
+	}
+	top := slices.MaxFunc(found, func(x, y Grown) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
+	j.Leak = &top
+	if !leakFilled(&j.State, j.Mark, j.Reason, leaked, j.fitted) {
+		return
+	}
+	j.because(j.t, Leak)
+	j.Confidence = min(j.Confidence, top.Confidence)
+	j.Advice = cmp.Or(top.Advice, "Fix the leak in "+j.t.PlaceOf(top.Site).String()+".")
+	j.Proof = fmt.Sprintf("without it %s would be in use instead of %s", units.Bytes(j.State.Live-leaked), units.Bytes(j.State.Live))
+}
+
+// leakFilled reports whether a recorded failure is due to leaked bytes: without them the request would have fit. without is the
+// reason that the failure has else. Pieces of free memory must weigh less than the leak if they can be joined by other settings.
+func leakFilled(state *lifetime.Failure, failed *lifetime.Mark, without Reason, leaked int64, joined bool) bool {
+	const notable = 0.05 // of the live bytes
+	unallocated := max(state.Unallocated, 0)
+	fits := units.AddSat(leaked, units.AddSat(unallocated, max(failed.Free, 0))) >= failed.Requested
+	switch without {
+	case Exhausted, Limit, Outside:
+	case Fragmented:
+		fits = leaked >= failed.Requested && (!joined || leaked >= unallocated)
+	default:
+		return false
+	}
+	return fits && float64(leaked) >= notable*float64(state.Live)
+}
+
+// holding advises to hold less at the place that held most, and computes the peak up to the failure without its buffers.
+func (j *recorded) holding() {
+	if j.Reason != Exhausted || j.until.UsageOnly() {
+		return
+	}
+	held := map[lifetime.Place]int64{}
+	var top lifetime.Place
+	for _, row := range j.Space.Breakdown(j.Mark.Begin) {
+		place := j.t.PlaceOf(row.Site)
+		if !row.Kind.OfBuffers() || place.Frame.Kind != lifetime.User || place.Frame == (lifetime.Frame{}) || place.Node != "" {
+			continue
+		}
+		if held[place] = units.AddSat(held[place], row.Bytes); held[place] > held[top] {
+			top = place
+		}
+	}
+	if held[top] == 0 {
+		return
+	}
+	name := top.String()
+	matches := map[lifetime.SiteID]bool{}
+	is := func(site lifetime.SiteID) bool {
+		yes, known := matches[site]
+		if !known {
+			yes = j.t.PlaceOf(site) == top
+			matches[site] = yes
+		}
+		return yes
+	}
+	all, without := int64(0), int64(0)
+	level, its := j.until.Base, int64(0)
+	for c := range j.until.Changes() {
+		b := &j.until.Buffers[c.Buffer]
+		size := b.Size
+		if !c.Begin {
+			size = -size
+		}
+		if c.T >= j.until.End {
+			break
+		}
+		if level += size; is(b.Site) {
+			its += size
+		}
+		all, without = max(all, level), max(without, level-its)
+	}
+	j.Advice = fmt.Sprintf("Hold less at %s: a smaller batch, activation checkpointing, or a narrower type.", name)
+	j.Proof = fmt.Sprintf("without the buffers of %s the peak until then is %s instead of %s", name, units.Bytes(without), units.Bytes(all))
+}
+
+const maxReplayed = 2_000_000 // buffers of a recording that are replayed
+
+// replay tries settings of PyTorch's allocator, and makes fragmentation the reason if the request would have fit with one.
+func (j *recorded) replay() {
+	if len(j.until.Buffers) > maxReplayed {
+		return
+	}
+	h := replay.Of(j.until, j.t.Sources[j.Space.Source].Settings)
+	if h == nil || h.Capacity() == 0 {
+		j.unproved()
+		return
+	}
+	law := h.Verify()
+	if h.Refusal(&law) != "" {
+		j.unproved()
+		return
+	}
+	device := replay.Device{Capacity: h.Capacity()}
+	own := h.RunBoth(h.Settings, device)
+	if !own.OOM { // the replay does not have the failure
+		j.unproved()
+		return
+	}
+	j.Replayed = &Replayed{Recorded: own.PeakReserved}
+	tried, exact, fits := candidates(h.Settings), true, false
+	for _, s := range tried {
+		o := h.RunBoth(s, device)
+		exact, fits = exact && o.Exact, fits || !o.OOM
+		if o.Exact && !o.OOM {
+			j.Replayed.Conf, j.Replayed.Peak = s.String(), o.PeakReserved
+			j.proved(s, &law)
+			return
+		}
+	}
+	if j.Reason != Fragmented || len(tried) == 0 || fits || j.otherStreams() >= j.Mark.Requested {
+		j.unproved()
+		return
+	}
+	j.Advice = fewSizes
+	if exact {
+		j.Proof = fmt.Sprintf("%s would not have helped, replayed exactly", confOf(tried[0], h.Settings))
+	}
+	if pool := Apart(j.t, j.until, h, device, &own, j.Mark.Begin); pool != nil && !pool.Least.OOM && pool.Least.Exact {
+		j.Advice = pool.Advice()
+		j.Proof = strings.TrimPrefix(fmt.Sprintf("%s; with %s in a pool of its own it would have fit", j.Proof, pool.Place), "; ")
+	}
+}
+
+// inPieces are the words of fragmentation if the reserved but free bytes alone do not suffice.
+const inPieces = "enough is free, but in pieces: on the device and in the allocator"
+
+// candidates returns the settings to try: those that serve most programs, and that the capture does not have.
+func candidates(own replay.Settings) (all []replay.Settings) {
+	if !own.Expandable {
+		s := own
+		s.Expandable = true
+		all = append(all, s)
+	}
+	for _, split := range []int64{512 << 20, 128 << 20} {
+		if s := own; split < own.MaxSplit {
+			s.MaxSplit = split
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// confOf returns the part of the settings that is not in own.
+func confOf(s, own replay.Settings) string {
+	had := strings.Split(own.String(), ",")
+	var parts []string
+	for _, part := range strings.Split(s.String(), ",") {
+		if !slices.Contains(had, part) {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// proved sets the advice and its proof.
+func (j *recorded) proved(s replay.Settings, law *replay.Law) {
+	before := j.Advice
+	j.fitted = true
+	if j.Reason == Exhausted && j.State.Unallocated > 0 && j.State.Unallocated >= j.State.Reserved/20 {
+		j.because(j.t, Fragmented)
+		j.Words = inPieces
+	}
+	j.Advice = "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
+	if j.Reason == Exhausted {
+		j.Words += ", but for a little that is free in pieces"
+		j.Advice += " It helps a little; then: " + before
+	}
+	j.Proof = fmt.Sprintf("with %s it would have fit, replayed exactly (%s of %s addresses)", confOf(s, replay.Default()), units.Count(int64(law.Equal)),
+		units.Count(int64(law.Addresses)))
+}
+
+// unproved removes advice that the capture already follows.
+func (j *recorded) unproved() {
+	if j.Reason != Fragmented {
+		return
+	}
+	settings := j.t.Sources[j.Space.Source].SettingsByKey()
+	if other := j.otherStreams(); other >= j.Mark.Requested {
+		j.Words = units.Bytes(other) + " are free, but for other streams"
+		j.Advice = "Allocate on one stream: each stream keeps its own free memory."
+		return
+	}
+	if strings.EqualFold(settings["expandable_segments"], "true") || strings.Contains(settings["PYTORCH_CUDA_ALLOC_CONF"], "expandable_segments:True") {
+		j.Advice = fewSizes
+	}
+}
+
+// otherStreams returns the reserved but free bytes of other streams than that of the request, if its own has too little; else 0.
+func (j *recorded) otherStreams() (other int64) {
+	own := int64(0)
+	for _, use := range j.until.PoolsAt(j.Mark.Begin) {
+		switch {
+		case use.Stream == j.Mark.Stream:
+			own = units.AddSat(own, use.Free.Total)
+		case use.Pool == "":
+			other = units.AddSat(other, use.Free.Total)
+		}
+	}
+	if own >= j.Mark.Requested {
+		return 0
+	}
+	return other
+}

@@ -1,0 +1,194 @@
+package oom
+
+import (
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// The kinds of evidence for a reason: the kinds of texts (lifetime.Failure.Source), and these.
+const (
+	fromRecording = "recording"  // a recorded event, whose state is exact
+	fromPeak      = "near_limit" // the peak at the end of a recording without a failed request
+)
+
+// The thresholds of the reasons. Those of texts are also in docs/manual/oom.md.
+const (
+	absurd        = 1 << 44  // bytes of a request that no device has
+	clearlyFree   = 64 << 20 // free bytes beyond the request that show a refusal
+	othersShare   = 0.1      // of the device, that others hold
+	outsideAtOnce = 1 << 30  // bytes that no listed process explains
+	freeShare     = 0.1      // of the reserved bytes, that are free
+	littleShare   = 0.01     // the same, if it is twice the request
+	oftenFree     = 0.25     // the same, if the request is not known
+	paddedShare   = 0.6      // of the listed buffers, that are not padding
+)
+
+// facts are what the rows of the table look at. Figures that are not known are -1, unless a comment says else.
+type facts struct {
+	lifetime.Failure
+	requested, free int64 // of the mark
+	cpu             bool
+
+	size, padding, exceeded int64 // of a program that did not compile
+	onChip                  bool
+
+	usable        lifetime.Holes // of a recording: reserved, free and of the stream and pool of the request
+	privatePools  int64          // of a recording: free in private pools
+	reachable     int64          // of a recording: what the allocator could have if it were empty
+	pool          int64          // of TensorFlow: what its pool could use if it split small rests
+	held          int64          // of a text of PyTorch: reserved, also if only its parts are known
+	idle, unalloc int64          // of a text of PyTorch, 0 if not known
+	unexplained   int64          // of a text of PyTorch: used, but by neither the allocator nor a listed process
+}
+
+// factsOf returns the facts about a failure.
+func factsOf(s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) *facts {
+	f := &facts{Failure: *state, requested: m.Requested, free: m.Free, cpu: s.Device == "cpu", onChip: onChip(s)}
+	f.idle, f.unalloc, f.held = max(f.Idle, 0), max(f.Unallocated, 0), f.Reserved
+	switch f.Source {
+	case lifetime.FromCompiler:
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; isBuffer(s, i) {
+				f.size, f.padding = units.AddSat(f.size, b.Size), units.AddSat(f.padding, b.Size-b.Requested)
+			}
+		}
+		for i := range s.Marks {
+			if said := s.Marks[i].Failure; said != nil {
+				f.exceeded = max(f.exceeded, said.Exceeded)
+			}
+		}
+	case "":
+		f.usable, f.privatePools = freeFor(s, m)
+		f.reachable = units.AddSat(max(f.Reserved, f.Live), max(m.Free, 0))
+	}
+	if f.pool = f.Unallocated; f.Requested >= 0 && f.Live >= f.Requested {
+		f.pool = units.AddSat(f.pool, f.Live-f.Requested) // the allocator rounds up, and does not split small rests
+	}
+	if f.held < 0 {
+		f.held = max(f.Live, 0) + f.idle
+	}
+	if f.unexplained = f.Capacity - f.free - f.held; f.InProcess >= 0 || f.Others >= 0 {
+		f.unexplained = f.Capacity - f.free - max(f.InProcess, 0) - max(f.Others, 0)
+	}
+	return f
+}
+
+func onChip(s *lifetime.Space) bool { return s.Memory == "vmem" || s.Memory == "smem" }
+
+func share(part, whole int64) float64 { return float64(part) / float64(max(whole, 1)) }
+
+// row is one way to recognize a reason. from is the kind of evidence, "" for all.
+type row struct {
+	from   string
+	reason Reason
+	fits   func(f *facts) bool
+}
+
+// rows are tried in order; the first that fits is the reason. Texts are judged with care: PyTorch rounds the request to a
+// segment, reads the free bytes after it gave back its cache, counts idle blocks of private pools as allocated, and always
+// prints the hint about fragmentation.
+var rows = []row{
+	{"", Survived, func(f *facts) bool { return f.Survived }},
+
+	{fromRecording, Unknown, func(f *facts) bool { return f.requested == 0 }},
+	{fromRecording, Larger, func(f *facts) bool { return f.requested >= absurd || f.Capacity > 0 && f.requested > f.Capacity }},
+	{fromRecording, Host, func(f *facts) bool { return f.cpu }},
+	{fromRecording, Outside, func(f *facts) bool {
+		return f.free >= 0 && f.requested > f.reachable && f.Capacity > 0 && f.Capacity-f.reachable >= f.requested
+	}},
+	{fromRecording, Larger, func(f *facts) bool { return f.free >= 0 && f.requested > f.reachable }},
+	{fromRecording, PrivatePools, func(f *facts) bool {
+		return f.privatePools >= f.requested && f.privatePools > f.usable.Total && share(f.privatePools, f.Reserved) >= freeShare
+	}},
+	{fromRecording, Fragmented, func(f *facts) bool { return f.inPieces() && share(f.Unallocated, f.Reserved) >= freeShare }},
+	{fromRecording, Limit, func(f *facts) bool { return f.free >= segmentFor(f.requested) }}, // refused, although the device had it
+	{fromRecording, Fragmented, (*facts).inPieces},
+	{fromRecording, Fragmented, func(f *facts) bool { // of other streams or of the other size class
+		return f.Unallocated >= f.requested && f.usable.Largest < f.requested && share(f.Unallocated, f.Reserved) >= freeShare
+	}},
+	{fromRecording, Fragmented, func(f *facts) bool { // with what the device has free
+		return f.Unallocated+max(f.free, 0) >= f.requested && f.LargestFree < f.requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved)
+	}},
+	{fromRecording, Outside, func(f *facts) bool {
+		return f.Capacity > 0 && f.free >= 0 && f.Reserved > 0 && float64(f.Capacity-f.reachable) >= othersShare*float64(f.Capacity)
+	}},
+	{fromRecording, Exhausted, always},
+
+	{lifetime.FromHost, Host, always},
+	{lifetime.FromLibrary, Outside, always},
+
+	{lifetime.FromCompiler, Padding, func(f *facts) bool {
+		return f.padding > 0 && !f.onChip && (f.exceeded > 0 && f.padding >= f.exceeded || float64(f.size-f.padding) < paddedShare*float64(f.size))
+	}},
+	{lifetime.FromCompiler, Larger, always},
+
+	{lifetime.FromXLA, Fragmented, func(f *facts) bool { return f.free >= 0 && f.free >= f.requested }}, // on TPU, whose text has the free bytes
+	{lifetime.FromXLA, Exhausted, func(f *facts) bool { return f.free >= 0 }},
+
+	{"", Larger, func(f *facts) bool { return f.Absurd }},
+	{lifetime.FromTorch, Fragmented, func(f *facts) bool { // the state may be that after the failure
+		return f.requested == 0 && f.Reserved > 0 && float64(f.Unallocated) >= oftenFree*float64(f.Reserved)
+	}},
+	{lifetime.FromTorch, Exhausted, func(f *facts) bool { return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 }},
+	{"", Unknown, func(f *facts) bool { return f.requested == 0 }},
+
+	// TensorFlow's pool has a limit and grows by requests to the driver.
+	{lifetime.FromTensorFlow, NotGranted, func(f *facts) bool { return f.noFigures() && f.Growth }},
+	{lifetime.FromTensorFlow, Unknown, (*facts).noFigures},
+	{lifetime.FromTensorFlow, Larger, func(f *facts) bool { return f.Allowed >= 0 && f.requested > f.Allowed }},
+	{lifetime.FromTensorFlow, NotGranted, func(f *facts) bool {
+		return f.Allowed >= 0 && f.Reserved < 0 && f.Allowed-f.Live >= f.requested || f.Allowed-f.Reserved >= f.requested && f.Reserved >= 0
+	}},
+	{lifetime.FromTensorFlow, Fragmented, func(f *facts) bool {
+		return f.pool >= f.requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved) ||
+			f.Unallocated/2 >= f.requested && float64(f.Unallocated) >= littleShare*float64(f.Reserved)
+	}},
+	{lifetime.FromTensorFlow, Exhausted, always},
+
+	{lifetime.FromXLA, Exhausted, func(f *facts) bool { return f.Needed >= 0 }},
+
+	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
+	{"", Outside, func(f *facts) bool { return f.ofMPS() && f.InProcess-f.Live > f.InProcess/2 }},
+	{"", Limit, (*facts).ofMPS},
+	{"", Unknown, func(f *facts) bool { return f.Live < 0 || f.Capacity < 0 }},
+	{"", Limit, func(f *facts) bool {
+		return f.Allowed >= 0 && f.held+f.requested > f.Allowed-2*f.Rounding && f.free >= f.requested
+	}},
+	{"", Exhausted, func(f *facts) bool { return f.Live+f.idle > f.Capacity }}, // Windows moves memory to the host
+	{"", NotGranted, func(f *facts) bool { return f.free >= f.requested+max(clearlyFree, 2*f.Rounding) }},
+	{"", Other, func(f *facts) bool { return share(f.Others, f.Capacity) > othersShare }},
+	{"", Outside, func(f *facts) bool {
+		return f.free >= 0 && f.unexplained > max(outsideAtOnce, int64(othersShare*float64(f.Capacity)))
+	}},
+	{"", PrivatePools, func(f *facts) bool {
+		of := share(f.idle, f.held)
+		return f.idle > 0 && f.idle >= f.unalloc && (of > freeShare || f.idle >= f.requested && of >= littleShare)
+	}},
+	{"", Fragmented, func(f *facts) bool {
+		of := share(f.unalloc, f.held)
+		return f.unalloc >= f.requested && of >= freeShare || f.unalloc/2 >= f.requested && of >= littleShare
+	}},
+	{"", Exhausted, always},
+}
+
+func always(*facts) bool { return true }
+
+// inPieces reports whether the request would fit the free memory of its stream and pool if it were in one piece.
+func (f *facts) inPieces() bool {
+	return f.usable.Total >= f.requested && f.usable.Largest < f.requested
+}
+
+func (f *facts) noFigures() bool { return f.Allowed < 0 && f.Live < 0 && f.Reserved < 0 }
+
+// ofMPS reports whether a text is of PyTorch on Apple's GPUs.
+func (f *facts) ofMPS() bool { return f.Allowed >= 0 && f.InProcess >= 0 && f.Reserved < 0 }
+
+// reason returns the reason of the first row that fits.
+func (f *facts) reason(from string) Reason {
+	for _, r := range rows {
+		if (r.from == "" || r.from == from) && r.fits(f) {
+			return r.reason
+		}
+	}
+	return Unknown
+}

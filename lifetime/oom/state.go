@@ -1,0 +1,119 @@
+package oom
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// manyCaught is the number of equal failures that a program survived, from which the next one is no surprise to it.
+const manyCaught = 4
+
+// stateAt returns what is known about a failed allocation: what a text says, and else the state of the space at that
+// instant, whatever was freed later. Figures that are not known are -1.
+func stateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
+	if m.Failure != nil {
+		return *m.Failure
+	}
+	f := lifetime.UnknownFailure("")
+	f.Survived, f.Absurd = wentOn(s, m), m.Requested >= absurd
+	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
+	if s.Limit > 0 {
+		f.Capacity = s.Limit
+	}
+	reserved := int64(0)
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Begin <= m.Begin && (r.End > m.Begin || r.Edge&lifetime.EndOpen != 0) {
+			reserved = units.AddSat(reserved, r.Size)
+		}
+	}
+	if len(s.Regions) > 0 {
+		f.Reserved = reserved
+	}
+	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
+		holes := s.FreeAt(m.Begin)
+		f.Unallocated, f.LargestFree = holes.Total, holes.Largest
+		if _, idle := freeFor(s, m); idle > 0 {
+			f.Idle, f.Unallocated = idle, max(holes.Total-idle, 0)
+		}
+	}
+	return f
+}
+
+// freeFor returns the reserved but free memory that a request could use, and the free memory of private pools, which it could
+// not. Without recorded pools, all is usable.
+func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable lifetime.Holes, idle int64) {
+	if len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0 {
+		return usable, 0
+	}
+	for _, use := range s.PoolsAt(m.Begin) {
+		switch {
+		case use.Pool != "":
+			idle = units.AddSat(idle, use.Free.Total)
+		case use.Stream == m.Stream && use.Free.Total > 0:
+			usable.Total = units.AddSat(usable.Total, use.Free.Total)
+			usable.Largest = max(usable.Largest, use.Free.Largest)
+		}
+	}
+	return usable, idle
+}
+
+// segmentFor returns what PyTorch asks of the driver for a request (get_allocation_size in c10/cuda/CUDACachingAllocator.cpp):
+// a segment is larger than a small request.
+func segmentFor(requested int64) int64 {
+	const mib = 1 << 20
+	switch {
+	case requested <= mib:
+		return 2 * mib
+	case requested < 10*mib:
+		return 20 * mib
+	}
+	return units.AddSat(requested, 2*mib-1) / (2 * mib) * (2 * mib)
+}
+
+// DidSurvive reports whether the program went on after a failed allocation, as far as the text or the recording shows.
+func DidSurvive(s *lifetime.Space, m *lifetime.Mark) bool {
+	if m.Failure != nil {
+		return m.Failure.Survived
+	}
+	return wentOn(s, m)
+}
+
+// wentOn reports whether the program survived a recorded failure: it went on, or it went on after several failures of the same
+// request at the same call site before.
+func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
+	if continued(s, m) {
+		return true
+	}
+	before := 0
+	for i := range s.Marks { // by Begin
+		if o := &s.Marks[i]; o.Begin >= m.Begin || before == manyCaught {
+			break
+		} else if o.Kind == lifetime.OOM && m.Site != 0 && o.Site == m.Site && o.Requested == m.Requested && continued(s, o) {
+			before++
+		}
+	}
+	return before == manyCaught
+}
+
+// continued reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
+// call site, or began another step. What exception handlers allocate is less.
+func continued(s *lifetime.Space, m *lifetime.Mark) bool {
+	const often = 4096 // allocations; it also bounds the search
+	later := int64(0)
+	first := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin > m.Begin })
+	for n, b := range s.Buffers[first:] {
+		later = units.AddSat(later, b.Size)
+		if m.Site != 0 && b.Site == m.Site || later >= max(m.Requested, 1) || n >= often {
+			return true
+		}
+	}
+	for n, mark := range slices.Backward(s.Marks) { // by Begin
+		if mark.Begin <= m.Begin || mark.Kind == lifetime.Step || len(s.Marks)-n >= often {
+			return mark.Begin > m.Begin && mark.Kind == lifetime.Step
+		}
+	}
+	return false
+}

@@ -1,0 +1,61 @@
+package oom
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// TestLeakFilled: a leak is the reason of a failure if the request would have fit without it. 100 MiB are live, 60 MiB free.
+func TestLeakFilled(t *testing.T) {
+	for _, x := range []struct {
+		without                 Reason
+		leaked, requested, free int64 // MiB
+		joined, want            bool
+	}{
+		{Exhausted, 20, 70, 0, true, true},
+		{Exhausted, 20, 90, 0, true, false},
+		{Exhausted, 20, 90, 10, true, true},
+		{Exhausted, 4, 50, 0, true, false}, // less than a twentieth
+		{Limit, 20, 70, 0, true, true},
+		{Fragmented, 70, 50, 0, true, true},
+		{Fragmented, 40, 50, 0, true, false},
+		{Fragmented, 55, 50, 0, true, false}, // 60 MiB are free in pieces that another setting joins
+		{Fragmented, 55, 50, 0, false, true},
+		{Larger, 90, 50, 0, true, false},
+		{Survived, 90, 50, 0, true, false},
+	} {
+		state := lifetime.UnknownFailure("")
+		state.Live, state.Unallocated = 100<<20, 60<<20
+		failed := &lifetime.Mark{Requested: x.requested << 20, Free: x.free << 20}
+		if got := leakFilled(&state, failed, x.without, x.leaked<<20, x.joined); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
+	}
+}
+
+// TestAdvice: advice names only tools of the framework and the device.
+func TestAdvice(t *testing.T) {
+	for producer, foreign := range map[string]string{
+		"PyTorch": "jax XLA TF_ tf.", "stormlog": "jax XLA TF_ tf.", "XProf profiler": "PYTORCH tf. per_process", "JAX": "PYTORCH tf. per_process",
+		"RMM": "PYTORCH jax XLA TF_ tf. per_process memory_history", "": "PYTORCH jax XLA TF_ tf. per_process", "TensorFlow 2.16": "PYTORCH jax XLA per_process",
+	} {
+		for _, r := range Reasons() {
+			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info"} {
+				advice := r.advice(frameworkOf("", &lifetime.Source{Producer: producer}), device)
+				if advice == "" || len(advice) > 80 || r.Words() == "" {
+					t.Errorf("%s: %q", r, advice)
+				}
+				for _, word := range strings.Fields(foreign) {
+					if strings.Contains(advice, word) {
+						t.Errorf("%s is told %q", producer, advice)
+					}
+				}
+				if r == Other && !strings.Contains(advice, tool) {
+					t.Errorf("%s is told %q", device, advice)
+				}
+			}
+		}
+	}
+}
