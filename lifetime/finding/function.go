@@ -3,6 +3,7 @@ package finding
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Change sums up what functions allocated and freed in one step of the program.
@@ -17,7 +18,7 @@ func (c *Change) Bytes() int64 { return units.AddSat(c.Allocated.Bytes, -c.Freed
 // Changes returns, for each step, what the functions selected by settings.Function allocated and freed. Events before the
 // first step count towards it; without steps the whole window is one step. inferred is true for unmarked steps.
 func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
-	p := newPass(c, s, settings)
+	p := newPass(program.Of(c), s, settings)
 	if !p.dynamic() {
 		return nil, false
 	}

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // minOtherLines is the minimum number of lines, besides the looping one, of a function that was called once. A single line
@@ -70,7 +70,7 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 			if f.Kind > lifetime.Framework { // frames of the interpreter, if C++ is recorded
 				continue
 			}
-			module := isModuleCall(f)
+			module := program.CallsModules(f)
 			if inModule && !module && !yield(call{hash, f.Function, f.File}, f.Line) {
 				return
 			}
@@ -79,11 +79,6 @@ func (k *calls) of(site lifetime.SiteID) func(yield func(call, int) bool) {
 			hash ^= hash >> 29
 		}
 	}
-}
-
-// isModuleCall reports whether a frame calls the forward pass of a module.
-func isModuleCall(f *lifetime.Frame) bool {
-	return strings.HasSuffix(f.File, "torch/nn/modules/module.py")
 }
 
 // disjoint reports whether no two intervals overlap.
@@ -102,7 +97,7 @@ func (p *Pass) inOneCall(site lifetime.SiteID) bool {
 	if p.inOneBackward(site) {
 		return true
 	}
-	if !p.anyFrame(site, isModuleCall) {
+	if p.program.At(site).All&program.CallsModule == 0 {
 		return false
 	}
 	if p.calls == nil { // most captures have no growing site and need no calls

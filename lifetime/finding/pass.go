@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Settings are the options of the rules. The zero value has the defaults.
@@ -24,6 +25,8 @@ type Pass struct {
 	*lifetime.Capture
 	Settings
 	Space *lifetime.Space
+
+	program *program.Program
 
 	Highest int64 // highest peak of all compiled programs of this run, in the memory of Space
 
@@ -49,8 +52,8 @@ type Pass struct {
 	matches    func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 
-func newPass(c *lifetime.Capture, s *lifetime.Space, settings Settings) *Pass {
-	p := &Pass{Capture: c, Settings: settings, Space: s, explained: map[lifetime.SiteID]bool{}}
+func newPass(c *program.Program, s *lifetime.Space, settings Settings) *Pass {
+	p := &Pass{Capture: c.Capture, program: c, Settings: settings, Space: s, explained: map[lifetime.SiteID]bool{}}
 	if p.dynamic() {
 		p.newTimeline()
 	}

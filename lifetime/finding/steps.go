@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // steps are the iterations of the loop of the program in the window.
@@ -137,7 +138,7 @@ func (p *Pass) areLayers(n int) bool {
 		if len(buffers) != n {
 			continue
 		}
-		if p.anyFrame(site, isModuleCall) || p.Purpose(p.Space.PurposeOf(buffers[0])).Phase == lifetime.Backward {
+		if p.program.At(site).All&program.CallsModule != 0 || p.Purpose(p.Space.PurposeOf(buffers[0])).Phase == lifetime.Backward {
 			all++
 			if p.inOneCall(site) {
 				looping++
@@ -169,7 +170,7 @@ func (s *steps) at(t int64) int {
 // annotates or that allocations tell, or inferred from call sites that allocate equally often. There are none if less than half of
 // the allocations are between inferred ones: that is a loop within an iteration.
 func StepsOf(c *lifetime.Capture, s *lifetime.Space) (begins []int64, inferred bool) {
-	found := newPass(c, s, Settings{}).steps
+	found := newPass(program.Of(c), s, Settings{}).steps
 	if !found.inferred {
 		return found.begins, false
 	}
