@@ -159,6 +159,9 @@ func (p *Pass) hasBackward() bool {
 // isBackward reports whether a backward pass allocated the buffers of a site.
 func (p *Pass) isBackward(site lifetime.SiteID) bool { return p.program.At(site).Backward() }
 
+// leastSteps is the minimum number of steps from which sites with one cause retain buffers, and of buffers of a cache.
+const leastSteps = 4
+
 // misses is the value of Laplace's test below which the allocations of a cache get rarer, because its keys repeat.
 const misses = -1
 

@@ -22,7 +22,7 @@ func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []C
 	if !p.dynamic() {
 		return nil, false
 	}
-	for _, begin := range p.steps.begins {
+	for _, begin := range p.steps.Begins {
 		all = append(all, Change{Begin: begin})
 	}
 	if len(all) == 0 {
@@ -33,12 +33,12 @@ func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []C
 		if !p.selected(b.Site) || change.Begin && b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		step := &all[max(p.steps.at(change.T), 0)]
+		step := &all[max(p.steps.At(change.T), 0)]
 		if change.Begin {
 			step.Allocated.Add(amountOf(b))
 		} else {
 			step.Freed.Add(amountOf(b))
 		}
 	}
-	return all, p.steps.inferred && len(p.steps.begins) > 0
+	return all, p.steps.Inferred() && len(p.steps.Begins) > 0
 }

@@ -19,7 +19,7 @@ const (
 // after the other, and one step after the other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	loaders := p.userFrames(f.Sites[0])
-	if len(loaders) == 0 || p.program.At(f.Sites[0]).Computes() || len(p.steps.begins) > 0 && !p.steps.inferred {
+	if len(loaders) == 0 || p.program.At(f.Sites[0]).Computes() || len(p.steps.Begins) > 0 && !p.steps.Inferred() {
 		return false
 	}
 	inside := func(site lifetime.SiteID) bool {
@@ -76,4 +76,3 @@ func (p *Pass) freedSites() map[lifetime.SiteID]int64 {
 	}
 	return freed
 }
-

@@ -30,8 +30,8 @@ type Pass struct {
 
 	Highest int64 // highest peak of all compiled programs of this run, in the memory of Space
 
-	histories *histories // of a dynamic space
-	steps     steps      // of a dynamic space
+	histories *histories     // of a dynamic space
+	steps     *program.Steps // of a dynamic space
 
 	// State from the rules that already ran.
 	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
@@ -39,12 +39,9 @@ type Pass struct {
 	fragmented bool                     // an allocation failed because of fragmentation
 
 	// Computed when first needed.
-	leaksFound []Finding // of the rule leak
-	calls      *calls
-	backward   []interval        // runs of buffers of backward passes
+	leaksFound []Finding         // of the rule leak
 	traced     callPaths         // with one name for all traces of a tf.function
 	python     callPaths         // without native frames
-	marked     []lifetime.Mark   // marks of steps
 	reserved   []lifetime.Region // reserved at the end of the window, by address
 	releases   []int64           // when regions were given back to the device, sorted
 	levels     []lifetime.Level  // of the space, in occupied bytes
@@ -94,6 +91,9 @@ func (p *Pass) anyFrame(site lifetime.SiteID, is func(*lifetime.Frame) bool) boo
 	}
 	return false
 }
+
+// inOneCall reports whether all allocations of a site are in one module call or one backward pass.
+func (p *Pass) inOneCall(site lifetime.SiteID) bool { return p.program.InOneCall(p.Space, site) }
 
 // limit returns the bytes of the device, 0 if neither the settings nor the capture have a limit.
 func (p *Pass) limit() int64 { return cmp.Or(p.Limit, p.Space.Limit) }

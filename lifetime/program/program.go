@@ -5,11 +5,15 @@ import "github.com/memlane/memlane/lifetime"
 // Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it at a time.
 type Program struct {
 	*lifetime.Capture
-	stacks *Stacks
+	stacks    *Stacks
+	steps     map[*lifetime.Space]*Steps
+	histories map[*lifetime.Space]*history
 }
 
 // Of returns the program of a capture.
-func Of(c *lifetime.Capture) *Program { return &Program{Capture: c, stacks: NewStacks(&c.Tables)} }
+func Of(c *lifetime.Capture) *Program {
+	return &Program{Capture: c, stacks: NewStacks(&c.Tables), steps: map[*lifetime.Space]*Steps{}, histories: map[*lifetime.Space]*history{}}
+}
 
 // At returns what the stack of a site says.
 func (p *Program) At(site lifetime.SiteID) *Facts { return p.stacks.Of(p.Sites[site].Stack) }

@@ -161,11 +161,6 @@ func ofFrame(f *lifetime.Frame) frameFacts {
 	return partIn(rows, f.File)
 }
 
-// CallsModules reports whether a frame calls the forward pass of a module.
-func CallsModules(f *lifetime.Frame) bool {
-	return ofFrame(f).flags&CallsModule != 0
-}
-
 // Of returns what a stack says.
 func (r *Stacks) Of(id lifetime.StackID) *Facts {
 	if id == 0 {
