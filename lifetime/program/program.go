@@ -8,11 +8,12 @@ type Program struct {
 	stacks    *Stacks
 	steps     map[*lifetime.Space]*Steps
 	histories map[*lifetime.Space]*history
+	waits     map[*lifetime.Space]*waiting
 }
 
 // Of returns the program of a capture.
 func Of(c *lifetime.Capture) *Program {
-	return &Program{Capture: c, stacks: NewStacks(&c.Tables), steps: map[*lifetime.Space]*Steps{}, histories: map[*lifetime.Space]*history{}}
+	return &Program{c, NewStacks(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{}}
 }
 
 // At returns what the stack of a site says.
