@@ -61,7 +61,7 @@ func (p *Program) historyOf(s *lifetime.Space) *history {
 // do not agree: a line with many may allocate equally often through several by chance.
 func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	steps := &Steps{Source: Recurrence}
-	if s.Facts&lifetime.History == 0 {
+	if s.Facts&lifetime.History == 0 || p.waitingOf(s).all {
 		return steps
 	}
 	h := p.historyOf(s)

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -94,7 +95,13 @@ func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
 			}
 		}
 		if len(best.Begins) > 0 {
-			best.dropLost(p.lostSteps(group, best.Begins))
+			best.Lost = p.lostSteps(group, best.Begins)
+			before := best.Lost
+			if before == 0 { // marks may be older than the window
+				begin := slices.MinFunc(group, func(x, y *lifetime.Space) int { return cmp.Compare(x.Begin, y.Begin) }).Begin
+				before = max(0, sort.Search(len(best.Begins), func(i int) bool { return best.Begins[i] > begin })-1)
+			}
+			best.drop(before)
 			return best
 		}
 	}
@@ -189,9 +196,9 @@ func (p *Program) lostSteps(group []*lifetime.Space, begins []int64) int {
 	return max(0, sort.Search(len(begins), func(i int) bool { return begins[i] > first })-1)
 }
 
-// dropLost removes the first n steps.
-func (s *Steps) dropLost(n int) {
-	s.Begins, s.Ends, s.Lost = s.Begins[n:], s.Ends[n:], n
+// drop removes the first n steps.
+func (s *Steps) drop(n int) {
+	s.Begins, s.Ends = s.Begins[n:], s.Ends[n:]
 	if s.Names != nil {
 		s.Names = s.Names[n:]
 	}

@@ -2,7 +2,9 @@ package program
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -10,12 +12,16 @@ import (
 type waiting struct {
 	passes []interval // forward passes
 	first  int        // index in passes of the first that waits; len(passes) = none
+	all    bool       // nothing tells passes of PyTorch apart, and most of what operators allocated is alive
 }
 
 // Settled returns the live buffers of a line without those that a forward pass keeps for a backward pass that has not come: the recording
 // ends in a pass, or before its backward pass. They stay if earlier passes left buffers of the line too.
 func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	w := p.waitingOf(s)
+	if w.all {
+		return nil
+	}
 	if len(alive) == 0 || w.first == len(w.passes) || alive[len(alive)-1] < w.passes[w.first].first {
 		return alive
 	}
@@ -53,17 +59,27 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 	}
 	w := &waiting{passes: p.forwardPasses(s)}
 	p.waits[s] = w
-	usual, now, k, trains := 1, 0, 0, false
+	usual, now, k, trains, python := 1, 0, 0, false, false
+	allocated, open := int64(0), int64(0)
 	for i := range s.Buffers {
 		for k < len(w.passes) && w.passes[k].first <= i {
 			k++
 			now++
 		}
 		b := &s.Buffers[i]
-		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) == 0 && p.stacks.PhaseOf(p.At(b.Site)) == lifetime.Backward {
+		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+			continue
+		}
+		f := p.At(b.Site)
+		if p.stacks.PhaseOf(f) == lifetime.Backward || p.Purpose(s.PurposeOf(i)).Phase == lifetime.Backward {
 			usual, now, trains = max(usual, now), 0, true
 		}
+		python = python || f.Python || !strings.HasPrefix(p.PlaceOf(b.Site).Op, "aten::")
+		if allocated = units.AddSat(allocated, b.Size); b.Edge&lifetime.EndOpen != 0 {
+			open = units.AddSat(open, b.Size)
+		}
 	}
+	w.all = !trains && !python && open > allocated/2
 	if w.first = len(w.passes) - min(now, usual); !trains && len(w.passes) == 1 && p.takeTurns(s, w.passes[0]) {
 		w.first = 1
 	}

@@ -178,14 +178,8 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 func (out *space) addSteps(p *program.Program, s *lifetime.Space) {
 	const most = 10_000
 	steps := p.Steps(s)
-	begins := steps.Begins
-	for len(begins) > 1 && begins[1] <= s.Begin {
-		begins = begins[1:]
-	}
-	for _, t := range begins[:min(len(begins), most)] {
-		if t < s.End {
-			out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
-		}
+	for _, t := range steps.Begins[:min(len(steps.Begins), most)] {
+		out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
 	}
 	out.Inferred = steps.Inferred()
 }
