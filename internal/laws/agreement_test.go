@@ -96,9 +96,8 @@ func (a *agreement) compare(c *lifetime.Capture, o *lifetime.Outline) {
 			}
 		}
 		a.leaked(c, s, found)
-		a.steps(c, s, found)
 	}
-	a.failures(c, found, &leaks)
+	a.failures(c, &leaks)
 	a.reports(c, whole, found, leaks)
 	a.diff(c, info)
 }
@@ -132,37 +131,10 @@ func (a *agreement) leaked(c *lifetime.Capture, s *lifetime.Space, found []findi
 	a.same(s.ID(), "the buffers that findings and categories call leaked", of, marked)
 }
 
-// steps compares the steps that findings count with those of the page.
-func (a *agreement) steps(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) {
-	counts := map[float64]bool{}
-	for i := range found {
-		if f := &found[i]; f.Space == s && f.Kind == finding.KindLeak && f.Value(finding.FigSteps) > 0 {
-			counts[f.Value(finding.FigSteps)] = true
-		}
-	}
-	begins, _ := finding.StepsOf(c, s)
-	for n := range counts {
-		a.same(s.ID(), "the steps of a finding and of the page", int(n), len(begins))
-	}
-}
-
-// failures compares what findings and memlane oom say about failed allocations.
-func (a *agreement) failures(c *lifetime.Capture, found []finding.Finding, leaks *answer.CaptureLeaks) {
+// failures compares the failed allocations of leaks and oom. TestReasons compares findings with them, TestSteps all steps.
+func (a *agreement) failures(c *lifetime.Capture, leaks *answer.CaptureLeaks) {
 	failures := answer.OOMsOf(c, c.Spaces, 0)
 	a.same("", "the failures of leaks and oom", leaks.OOMs, failures)
-	for i := range found {
-		f := &found[i]
-		if f.Kind != finding.KindFailure || f.Text(finding.FigReason) == "" {
-			continue
-		}
-		for k := range failures {
-			if o := &failures[k]; o.Space == f.Space.ID() {
-				a.same(o.Space, "the reason of a failure", f.Text(finding.FigReason), o.Reason)
-				a.same(o.Space, "the confidence of a reason", leaks.Findings[i].Confidence, o.Confidence)
-				break
-			}
-		}
-	}
 }
 
 // reports compares the report with its parts.

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -79,6 +80,7 @@ type Space struct {
 
 	File    string   `json:"-"`
 	Steps   int      `json:"-"`
+	Counted bool     `json:"-"` // Steps are inferred
 	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
 	Program *Program `json:"-"` // nil for the recording of a run
 }
@@ -146,8 +148,13 @@ func InfoOf(o *lifetime.Outline) Capture {
 		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(), Damaged: damage.Count > 0,
 		Losses: lossesOf(&o.Tables),
 	}
+	of := recorded(o)
 	for _, s := range o.Spaces {
 		space := spaceOf(s)
+		if whole := of.spaces[s]; !static(&s.SpaceInfo) {
+			steps := of.Steps(whole)
+			space.Steps, space.Counted = len(steps.Begins), steps.Inferred()
+		}
 		space.File = o.Sources[s.Source].File
 		if s.Recording != nil {
 			if h := replay.Of(s.Recording, o.Sources[s.Source].Settings); h != nil {
@@ -159,6 +166,21 @@ func InfoOf(o *lifetime.Outline) Capture {
 		info.Spaces = append(info.Spaces, space)
 	}
 	return info
+}
+
+// recording is the program of an outline, with what it has of the spaces: marks, and all buffers if they were kept.
+type recording struct {
+	*program.Program
+	spaces map[*lifetime.SpaceOutline]*lifetime.Space
+}
+
+func recorded(o *lifetime.Outline) recording {
+	c, spaces := &lifetime.Capture{Tables: o.Tables}, map[*lifetime.SpaceOutline]*lifetime.Space{}
+	for _, s := range o.Spaces {
+		spaces[s] = cmp.Or(s.Recording, s.Program, &lifetime.Space{SpaceInfo: s.SpaceInfo, Marks: s.Marks})
+		c.Spaces = append(c.Spaces, spaces[s])
+	}
+	return recording{program.Of(c), spaces}
 }
 
 func lossesOf(t *lifetime.Tables) []Loss {
@@ -182,7 +204,7 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
 	}
 	if static(&s.SpaceInfo) {
-		info.Program = programOf(&s.SpaceInfo, s.PeakRows)
+		info.Program = compiledOf(&s.SpaceInfo, s.PeakRows)
 		info.PaddingBytes = &info.Program.Padding
 		if n, ok := s.MemorySpace(); ok {
 			info.MemorySpace = &n
@@ -201,8 +223,6 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 	}
 	for _, m := range s.Marks {
 		switch m.Kind {
-		case lifetime.Step:
-			info.Steps++
 		case lifetime.OOM:
 			o := OOM{At: m.Begin, RequestedBytes: m.Requested, When: when(&s.SpaceInfo, m.Begin)}
 			if m.Free >= 0 {
@@ -263,8 +283,8 @@ func poolMemory(u *lifetime.PoolUse) PoolMemory {
 	return PoolMemory{u.Live, u.Reserved, u.Free.Total, u.Free.Largest}
 }
 
-// programOf sums up the rows of an instant of a compiled program by purpose.
-func programOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
+// compiledOf sums up the rows of an instant of a compiled program by purpose.
+func compiledOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
 	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space")}
 	for _, r := range rows {
 		purpose := &p.Temporaries

@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // OOMs describes the failed allocations of captures.
@@ -474,13 +475,5 @@ func stepOf(s *lifetime.Space, at int64) string {
 
 // phaseOf returns the phase of training that a call stack is in; "" if it does not show.
 func phaseOf(t *lifetime.Tables, site lifetime.SiteID) string {
-	for f := range t.FramesOf(t.Sites[site].Stack) {
-		switch file := slashed(f.File); {
-		case f.Kind == lifetime.Node, f.Kind == lifetime.Engine, strings.Contains(file, "/torch/autograd/") && strings.Contains(f.Function, "backward"):
-			return "backward pass"
-		case strings.Contains(file, "/torch/optim/"):
-			return "optimizer step"
-		}
-	}
-	return ""
+	return [...]string{lifetime.Backward: "backward pass", lifetime.OptimizerPhase: "optimizer step", lifetime.OtherPhase: ""}[program.PhaseOf(t, site)]
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Layer is the memory of one layer: its activations, parameters, gradients and so on.
@@ -64,9 +65,8 @@ func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 		lifetime.Part
 	}
 	index := map[phase]int{}
-	var most []lifetime.PhaseSpan // of each phase: the run that leaves most
-	line := t.TimelineOf(s)
-	for _, span := range line.Spans {
+	var most []program.PhaseSpan // of each phase: the run that leaves most
+	for _, span := range program.PhasesOf(t, s) {
 		k, ok := index[phase{span.Phase, span.Part}]
 		if !ok {
 			k = len(all)
@@ -90,7 +90,7 @@ func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 }
 
 // leftOf returns what a run leaves behind.
-func leftOf(s *lifetime.Space, span lifetime.PhaseSpan) (rows []lifetime.Row) {
+func leftOf(s *lifetime.Space, span program.PhaseSpan) (rows []lifetime.Row) {
 	from, _ := slices.BinarySearchFunc(s.Buffers, span.Begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
 	index := map[lifetime.Row]int{}
 	for i := from; i < len(s.Buffers) && s.Buffers[i].Begin < span.End; i++ {

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	did "github.com/memlane/memlane/lifetime/program"
 )
 
 // TestPhasePeaks: the peak of a memory ID is that of a phase or of memory from before the first one. What a phase leaves are buffers
@@ -25,7 +26,7 @@ func TestPhasePeaks(t *testing.T) {
 		}
 		for _, s := range c.Spaces {
 			peak := s.Peak(lifetime.Occupied)
-			line := c.TimelineOf(s)
+			line := did.Of(c).Timeline(s)
 			highest := int64(0)
 			for _, p := range answer.PeakOf(&c.Tables, s, peak.At).PhasePeaks {
 				names[p.Name()] = true
@@ -58,7 +59,7 @@ func TestPhasePeaks(t *testing.T) {
 	}
 }
 
-func leftBehind(s *lifetime.Space, span lifetime.PhaseSpan) (bytes int64) {
+func leftBehind(s *lifetime.Space, span did.PhaseSpan) (bytes int64) {
 	for _, i := range s.LiveAt(min(span.End, s.AtEnd())) {
 		if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 && b.Begin >= span.Begin && b.Begin < span.End {
 			bytes += b.Size

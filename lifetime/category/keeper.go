@@ -8,11 +8,12 @@ var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>"
 // inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates there what it
 // keeps: a replay store, a cache. Data comes from a function that loads it.
 func (r *reader) inConstructor(path pathID) bool {
-	for ; path != 0; path = r.callers[path] {
-		frame := &r.t.Frames[r.lines[path]]
+	for path != 0 {
+		callers, frame := r.Callers(path)
 		if frame.Kind != lifetime.Framework && !nested[frame.Function] {
 			return frame.Function == "__init__"
 		}
+		path = callers
 	}
 	return false
 }

@@ -3,22 +3,10 @@ package category
 import (
 	"fmt"
 	"path"
-	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 )
-
-// callID is a chain of calls of modules in the source: which line calls what, from which chain. 0 = none.
-type callID uint32
-
-// moduleCallSite is one element of a chain.
-type moduleCallSite struct {
-	line   lifetime.FrameID // that calls the module
-	callee string           // file and function of its forward: a line in a loop may call several classes
-	caller callID
-}
 
 // invocation is one run of a module: the n-th one of a chain in its caller's run.
 type invocation struct {
@@ -41,7 +29,7 @@ type layers struct {
 }
 
 func newLayers(r *reader) *layers {
-	l := &layers{r: r, most: make([]uint32, len(r.calls))}
+	l := &layers{r: r, most: make([]uint32, r.Calls())}
 	l.ids = interned.New[invocation, runID](&l.all)
 	return l
 }
@@ -67,7 +55,7 @@ type firstOf struct {
 // at returns the run of the innermost module that an allocation belongs to; 0 if there is none. begins reports whether the
 // program calls a root module again.
 func (l *layers) at(f *facts, size int64, begins bool) runID {
-	chain := l.r.chain(f.call)
+	chain := l.r.Chain(f.call)
 	if begins {
 		l.open = l.open[:0]
 	}
@@ -96,7 +84,7 @@ func (l *layers) at(f *facts, size int64, begins bool) runID {
 func (l *layers) advances(chain []callID) (inner int) {
 	for depth := 0; depth < min(len(chain), len(l.open)); depth++ {
 		is, was := chain[depth], l.open[depth].call
-		if l.r.sequential[is] && (is == was || l.r.calls[is].line == l.r.calls[was].line) {
+		if l.r.IsSequential(is) && (is == was || l.r.LineOf(is) == l.r.LineOf(was)) {
 			inner = depth
 		}
 		if is != was {
@@ -112,7 +100,7 @@ func (l *layers) enter(call callID, first firstOf) {
 	n := len(l.open)
 	if n > 0 {
 		o := &l.open[n-1]
-		line := l.r.calls[call].line
+		line := l.r.LineOf(call)
 		run.caller, run.number = o.run, o.calls[line]
 		if o.calls == nil {
 			o.calls = map[lifetime.FrameID]uint32{}
@@ -157,37 +145,8 @@ func (l *layers) names() []string {
 
 // line returns the line that makes a call.
 func (l *layers) line(call callID) string {
-	frame := &l.r.t.Frames[l.r.calls[call].line]
+	frame := &l.r.t.Frames[l.r.LineOf(call)]
 	return fmt.Sprintf("%s:%d", path.Base(frame.File), frame.Line)
-}
-
-// chain returns the calls of a chain, outermost first, the first maxDepth of them.
-func (r *reader) chain(id callID) []callID {
-	if id == 0 || r.chains[id] != nil {
-		return r.chains[id]
-	}
-	var chain []callID
-	for at := id; at != 0; at = r.calls[at].caller {
-		chain = append(chain, at)
-	}
-	slices.Reverse(chain)
-	r.chains[id] = slices.Clone(chain[:min(len(chain), maxDepth)])
-	return r.chains[id]
-}
-
-// maxDepth bounds the names of modules.
-const maxDepth = 48
-
-// called returns the chain that a line and the function that it calls add to a chain.
-func (r *reader) called(c moduleCallSite) callID {
-	id, ok := r.callIDs[c]
-	if !ok {
-		id = callID(len(r.calls))
-		r.callIDs[c] = id
-		r.calls, r.chains = append(r.calls, c), append(r.chains, nil)
-		r.sequential = append(r.sequential, strings.HasSuffix(r.t.Frames[c.line].File, "torch/nn/modules/container.py"))
-	}
-	return id
 }
 
 // layers gives the buffers of forward passes the modules that their stacks tell.

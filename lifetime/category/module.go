@@ -2,21 +2,17 @@ package category
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
-
-// moduleCall begins the name of a call of a module: of the profiler's own events, and of annotations that hooks of a program
-// make (docs/manual/pytorch.md).
-const moduleCall = "nn.Module"
 
 // modules finds the module of each buffer: the innermost one whose call encloses the allocation, by annotations or by the
 // stack.
 func (a *analysis) modules() {
 	var marks []lifetime.Mark
 	for _, m := range a.s.Marks {
-		if _, ok := moduleName(m.Text); ok && m.Kind == lifetime.Annotation {
+		if _, ok := program.ModuleName(m.Text); ok && m.Kind == lifetime.Annotation {
 			marks = append(marks, m)
 		}
 	}
@@ -32,17 +28,10 @@ func (a *analysis) modules() {
 		}
 		open = slices.DeleteFunc(open, func(m lifetime.Mark) bool { return m.End <= b.Begin })
 		if n := len(open); n > 0 && (a.out[i].Phase == lifetime.Forward || a.out[i].Part == lifetime.Recomputation) {
-			name, _ := moduleName(open[n-1].Text)
+			name, _ := program.ModuleName(open[n-1].Text)
 			a.out[i].Module = a.r.texts.ids.ID(name)
 			continue
 		}
 		a.out[i].Module = a.r.place(b.Site).stack.module
 	}
-}
-
-// moduleName returns the module that an annotation or a frame names.
-func moduleName(text string) (string, bool) {
-	name, ok := strings.CutPrefix(text, moduleCall)
-	name = strings.TrimSpace(strings.TrimPrefix(name, ":"))
-	return name, ok && name != ""
 }

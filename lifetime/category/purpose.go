@@ -116,6 +116,7 @@ type analysis struct {
 
 // place is what a site says. There are few, so that each is read once.
 type place struct {
+	own        facts          // of the stack
 	stack      *facts         // nil = not read
 	allocation *facts         // the same, of an allocation; before the window it is nothing
 	phase      lifetime.Phase // that the stack of an allocation tells
@@ -127,12 +128,11 @@ func (r *reader) place(id lifetime.SiteID) *place {
 	p := &r.places[id]
 	if p.stack == nil {
 		site := &r.t.Sites[id]
-		p.stack, p.hasRegion = r.of(site.Stack), site.Region != ""
-		p.allocation = p.stack
+		p.own, p.phase = r.of(site.Stack)
+		p.stack, p.allocation, p.hasRegion = &p.own, &p.own, site.Region != ""
 		if site.Unseen {
-			p.allocation = &noFacts
+			p.allocation, p.phase = &noFacts, lifetime.UnknownPhase
 		}
-		p.phase = r.phaseOf(p.allocation)
 	}
 	return p
 }
@@ -163,26 +163,6 @@ func (a *analysis) freeSite(i int) lifetime.SiteID {
 	return a.s.Buffers[i].Site // freed where it was allocated
 }
 
-// phaseOf returns the phase that a stack tells; UnknownPhase if it does not.
-func (r *reader) phaseOf(f *facts) lifetime.Phase {
-	switch {
-	case f.flags&compiles != 0:
-		return lifetime.OtherPhase
-	case f.within == inOptimizer:
-		return lifetime.OptimizerPhase
-	case r.inEngine(f), f.within == inBackwardCall, f.flags&recomputes != 0:
-		return lifetime.Backward
-	case f.within == inModule:
-		return lifetime.Forward
-	case f.within == inSetup:
-		return lifetime.OtherPhase
-	}
-	return lifetime.UnknownPhase
-}
-
-// inEngine reports whether a stack is of a thread of the autograd engine.
-func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.rooted && r.engine() }
-
 // phaseOf returns the phase that the stack of an allocation or a record of a step tells; UnknownPhase if none does.
 func (a *analysis) phaseOf(b *lifetime.Buffer) lifetime.Phase {
 	phase := lifetime.UnknownPhase
@@ -197,20 +177,6 @@ func (a *analysis) phaseOf(b *lifetime.Buffer) lifetime.Phase {
 	return phase
 }
 
-// engine reports whether a thread of the autograd engine is known by its empty stacks.
-func (r *reader) engine() bool {
-	if r.engineKnown == 0 {
-		r.engineKnown = 1
-		for i := range r.t.Frames {
-			if r.t.Frames[i].Kind == lifetime.Engine {
-				r.engineKnown = 2
-				break
-			}
-		}
-	}
-	return r.engineKnown == 2
-}
-
 // phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
 func (a *analysis) phases() {
 	a.optimizerSteps(a.s.Marks)
@@ -221,7 +187,9 @@ func (a *analysis) phases() {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
-			a.out[i].Phase = a.r.phaseOf(a.at(b))
+			if b.Edge&lifetime.SiteFromFree == 0 {
+				a.out[i].Phase = a.r.place(b.Site).phase
+			}
 			a.sure[i] = a.out[i].Phase != lifetime.UnknownPhase
 			a.isTorch = a.isTorch || a.sure[i]
 			continue
@@ -334,7 +302,7 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 		case kept:
 			begin, ok = b.Begin, true
 			for _, c := range slices.Backward(callers) {
-				if !a.r.reaches(a.at(&c).path, a.at(b).path) {
+				if !a.r.Reaches(a.at(&c).path, a.at(b).path) {
 					break
 				}
 				begin = c.Begin

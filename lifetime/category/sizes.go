@@ -337,7 +337,7 @@ func (a *analysis) loopFunctions() map[function]bool {
 		case f.within == inBackwardCall:
 			path, k = f.path, 1
 		}
-		for ; path != 0; path = a.r.callers[path] {
+		for ; path != 0; path, _ = a.r.Callers(path) {
 			name := a.r.functionOf(path)
 			if passes[k][name] {
 				break
@@ -358,14 +358,14 @@ func (a *analysis) loopFunctions() map[function]bool {
 
 // functionOf returns the innermost function of a path.
 func (r *reader) functionOf(path pathID) function {
-	frame := &r.t.Frames[r.lines[path]]
+	_, frame := r.Callers(path)
 	return function{frame.File, frame.Function}
 }
 
 // calledFrom returns the part of a path up to the innermost of some functions, or up to its outermost frame.
 func (r *reader) calledFrom(path pathID, functions map[function]bool) pathID {
 	outermost := path
-	for ; path != 0; path = r.callers[path] {
+	for ; path != 0; path, _ = r.Callers(path) {
 		if functions[r.functionOf(path)] {
 			return path
 		}
@@ -670,7 +670,7 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 
 // embeds reports whether a pass looks up rows of embeddings.
 func (a *analysis) embeds() bool {
-	return slices.ContainsFunc(a.r.stacks, func(f facts) bool { return f.flags&embeds != 0 })
+	return a.r.Any(embeds)
 }
 
 func countsOf(buffers map[int64][]int) map[int64]int {

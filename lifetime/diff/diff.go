@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Result is the comparison of two captures.
@@ -106,13 +107,14 @@ func (r *Row) weight() int64 {
 // Compare compares two captures. settings are for the rules.
 func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result {
 	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
+	was, is := program.Of(before), program.Of(after)
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
 		pair := Pair{Name: p.name()}
 		if p.before != nil {
-			pair.Before = sideOf(&before.Tables, p.before)
+			pair.Before = sideOf(was, p.before)
 		}
 		if p.after != nil {
-			pair.After = sideOf(&after.Tables, p.after)
+			pair.After = sideOf(is, p.after)
 		}
 		r.Pairs = append(r.Pairs, pair)
 		r.compareSpaces(len(r.Pairs) - 1)
@@ -125,10 +127,10 @@ func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result
 }
 
 // sideOf returns the figures of a space.
-func sideOf(t *lifetime.Tables, s *lifetime.Space) *Side {
+func sideOf(p *program.Program, s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
-		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: stepsOf(s), Window: s.End - s.Begin,
+		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: len(p.Steps(s).Begins), Window: s.End - s.Begin,
 		Fragmentation: math.NaN(), sites: sum.Sites}
 	_, side.Reserved = s.Reserved()
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
@@ -139,22 +141,12 @@ func sideOf(t *lifetime.Tables, s *lifetime.Space) *Side {
 	for _, site := range sum.Sites {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
-	side.Categories = t.CategoriesOf(&s.SpaceInfo, s.Breakdown(sum.Peak.At))
+	side.Categories = p.CategoriesOf(&s.SpaceInfo, s.Breakdown(sum.Peak.At))
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End
 	}
 	return side
-}
-
-// stepsOf returns the number of marked steps.
-func stepsOf(s *lifetime.Space) (n int) {
-	for i := range s.Marks {
-		if s.Marks[i].Kind == lifetime.Step {
-			n++
-		}
-	}
-	return n
 }
 
 // compareSpaces adds the rows of a pair.

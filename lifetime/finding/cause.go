@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Cause is the probable reason why the buffers of a leak stay alive. The list is closed.
@@ -100,18 +101,9 @@ func (p *Pass) ofGradients(g *causeGroup) bool {
 	return g.anySite(p.isBackward)
 }
 
-// ofHook reports whether a hook allocated the buffers: a function of the program that module.py or autograd calls, and which is
-// not the forward pass of the module.
+// ofHook reports whether a hook allocated the buffers.
 func (p *Pass) ofHook(g *causeGroup) bool {
-	return g.anySite(func(site lifetime.SiteID) bool {
-		called := (*lifetime.Frame)(nil)
-		return p.anyFrame(site, func(f *lifetime.Frame) bool { // innermost first
-			callee := called
-			called = f
-			return callee != nil && callee.Kind == lifetime.User && callee.Function != "forward" &&
-				(strings.HasSuffix(f.File, "torch/nn/modules/module.py") && f.Function != "_apply" || strings.HasSuffix(f.File, "torch/utils/hooks.py"))
-		})
-	})
+	return g.anySite(func(site lifetime.SiteID) bool { return p.program.At(site).Hook })
 }
 
 // collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
@@ -139,12 +131,8 @@ func (p *Pass) ofCycle(g *causeGroup) bool {
 // what modules compute, or at least three tensors; two leaks of one program are not a graph. Code without gradients has none.
 func (p *Pass) ofGraph(g *causeGroup) bool {
 	const manyTensors = 3
-	inModule := func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/nn/modules/") })
-	}
-	withoutGrad := func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.HasSuffix(f.File, "torch/utils/_contextlib.py") })
-	}
+	inModule := func(site lifetime.SiteID) bool { return p.program.At(site).InModule() }
+	withoutGrad := func(site lifetime.SiteID) bool { return p.program.At(site).All&program.WithoutGrad != 0 }
 	return len(g.findings) > 1 && (len(g.findings) >= manyTensors || g.anySite(inModule)) && !g.anySite(withoutGrad) && p.hasBackward()
 }
 
@@ -154,12 +142,10 @@ func (p *Pass) hasBackward() bool {
 }
 
 // isBackward reports whether a backward pass allocated the buffers of a site.
-func (p *Pass) isBackward(site lifetime.SiteID) bool {
-	return p.anyFrame(site, func(f *lifetime.Frame) bool {
-		return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
-			strings.Contains(f.File, "/torch/autograd/") && strings.Contains(f.Function, "backward")
-	})
-}
+func (p *Pass) isBackward(site lifetime.SiteID) bool { return p.program.At(site).Backward() }
+
+// leastSteps is the minimum number of steps from which sites with one cause retain buffers, and of buffers of a cache.
+const leastSteps = 4
 
 // misses is the value of Laplace's test below which the allocations of a cache get rarer, because its keys repeat.
 const misses = -1

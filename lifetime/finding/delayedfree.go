@@ -46,7 +46,7 @@ type bursts struct {
 
 // bursts finds the bursts of a site. No allocation of the space lies between the frees of one burst.
 func (p *Pass) bursts(h *history) (found bursts) {
-	steps := len(p.steps.begins)
+	steps := len(p.steps.Begins)
 	if len(h.lifetimes) == 0 || steps < burstSteps || h.quantile(1) < (burstSteps-1)*p.histories.end.work/steps {
 		return found // fast path: in most sites nothing lives that long
 	}
@@ -55,7 +55,7 @@ func (p *Pass) bursts(h *history) (found bursts) {
 		for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
 			to++
 		}
-		if to-from < minBurst || p.steps.livedThrough(p.Space, h.freed[from:to]) < burstSteps {
+		if to-from < minBurst || p.livedThrough(h.freed[from:to]) < burstSteps {
 			continue
 		}
 		found.n++
@@ -78,11 +78,11 @@ func (p *Pass) buffersOf(all []freed) (buffers []int, bytes int64) {
 }
 
 // livedThrough returns the age of the oldest of several buffers, in steps.
-func (s *steps) livedThrough(space *lifetime.Space, all []freed) int {
+func (p *Pass) livedThrough(all []freed) int {
 	oldest := all[0].buffer
 	for _, f := range all {
 		oldest = min(oldest, f.buffer) // buffers are in order of allocation
 	}
-	b := &space.Buffers[oldest]
-	return s.at(b.End) - s.at(b.Begin)
+	b := &p.Space.Buffers[oldest]
+	return p.steps.At(b.End) - p.steps.At(b.Begin)
 }

@@ -60,7 +60,7 @@ func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
 func (p *Pass) stepsOf(buffers []int) []int {
 	steps := make([]int, len(buffers))
 	for i, b := range buffers {
-		steps[i] = p.steps.at(p.Space.Buffers[b].Begin)
+		steps[i] = p.steps.At(p.Space.Buffers[b].Begin)
 	}
 	slices.Sort(steps)
 	return slices.Compact(steps)

@@ -3,6 +3,7 @@ package finding
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Change sums up what functions allocated and freed in one step of the program.
@@ -17,11 +18,11 @@ func (c *Change) Bytes() int64 { return units.AddSat(c.Allocated.Bytes, -c.Freed
 // Changes returns, for each step, what the functions selected by settings.Function allocated and freed. Events before the
 // first step count towards it; without steps the whole window is one step. inferred is true for unmarked steps.
 func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
-	p := newPass(c, s, settings)
+	p := newPass(program.Of(c), s, settings)
 	if !p.dynamic() {
 		return nil, false
 	}
-	for _, begin := range p.steps.begins {
+	for _, begin := range p.steps.Begins {
 		all = append(all, Change{Begin: begin})
 	}
 	if len(all) == 0 {
@@ -32,12 +33,12 @@ func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []C
 		if !p.selected(b.Site) || change.Begin && b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		step := &all[max(p.steps.at(change.T), 0)]
+		step := &all[max(p.steps.At(change.T), 0)]
 		if change.Begin {
 			step.Allocated.Add(amountOf(b))
 		} else {
 			step.Freed.Add(amountOf(b))
 		}
 	}
-	return all, p.steps.inferred && len(p.steps.begins) > 0
+	return all, p.steps.Inferred() && len(p.steps.Begins) > 0
 }

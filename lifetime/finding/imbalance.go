@@ -45,8 +45,8 @@ func (p *Pass) unfreed(h *history) (all []int) {
 	for _, i := range p.survivors(h) {
 		age, end := p.histories.age(i), p.histories.end.work
 		warmup := float64(end-age) <= maxWarmup*float64(end)
-		if len(p.steps.begins) > 1 {
-			warmup = p.Space.Buffers[i].Begin < p.steps.begins[1]
+		if len(p.steps.Begins) > 1 {
+			warmup = p.Space.Buffers[i].Begin < p.steps.Begins[1]
 		}
 		if !warmup && age > h.lag() {
 			all = append(all, i)

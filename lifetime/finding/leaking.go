@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // The thresholds of leaking.
@@ -218,11 +219,11 @@ func (p *Pass) waitsLonger(h *history) bool {
 	wait := func(all []freed) (sum int) {
 		for _, f := range all {
 			b := &p.Space.Buffers[f.buffer]
-			if len(p.steps.begins) < leastLoop {
+			if len(p.steps.Begins) < leastLoop {
 				sum += int(f.work - p.histories.borns[f.buffer])
 				continue
 			}
-			sum += p.steps.at(b.End) - p.steps.at(b.Begin)
+			sum += p.steps.At(b.End) - p.steps.At(b.Begin)
 		}
 		return sum
 	}
@@ -244,15 +245,15 @@ func (h *histories) steadyAtLast(rises []moment, lag int) bool {
 
 // inEveryStep reports whether a site retains the same number of buffers from each of fewSteps steps, and no others.
 func (p *Pass) inEveryStep(h *history) bool {
-	steps := p.markedSteps()
-	if len(h.lifetimes) > 0 || h.older > 0 || len(steps) != fewSteps {
+	steps := p.steps
+	if len(h.lifetimes) > 0 || h.older > 0 || steps.Source != program.Marked || len(steps.Begins) != fewSteps {
 		return false
 	}
 	kept := map[int]int{} // buffers by step
 	for _, i := range h.buffers {
 		begin := p.Space.Buffers[i].Begin
-		step := slices.IndexFunc(steps, func(m lifetime.Mark) bool { return m.Begin <= begin && begin < m.End })
-		if step < 0 {
+		step := steps.At(begin)
+		if step < 0 || begin >= steps.Ends[step] {
 			return false
 		}
 		kept[step]++

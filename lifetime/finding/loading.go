@@ -2,7 +2,6 @@ package finding
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -20,7 +19,7 @@ const (
 // after the other, and one step after the other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	loaders := p.userFrames(f.Sites[0])
-	if len(loaders) == 0 || p.computes(f.Sites[0]) || len(p.steps.begins) > 0 && !p.steps.inferred {
+	if len(loaders) == 0 || p.program.At(f.Sites[0]).Computes() || len(p.steps.Begins) > 0 && !p.steps.Inferred() {
 		return false
 	}
 	inside := func(site lifetime.SiteID) bool {
@@ -48,7 +47,7 @@ func (p *Pass) loading(f *Finding) bool {
 		return false
 	}
 	for site := range freed {
-		if loop[p.PlaceOf(site)] && (p.computes(site) || !inside(site)) {
+		if loop[p.PlaceOf(site)] && (p.program.At(site).Computes() || !inside(site)) {
 			return false
 		}
 	}
@@ -76,12 +75,4 @@ func (p *Pass) freedSites() map[lifetime.SiteID]int64 {
 		}
 	}
 	return freed
-}
-
-// computes reports whether a site is in a forward or backward pass of modules, or in an optimizer.
-func (p *Pass) computes(site lifetime.SiteID) bool {
-	return p.anyFrame(site, func(f *lifetime.Frame) bool {
-		return f.Kind == lifetime.Node || f.Kind == lifetime.Engine ||
-			slices.ContainsFunc([]string{"torch/nn/modules/", "torch/autograd/", "torch/optim/"}, func(of string) bool { return strings.Contains(f.File, of) })
-	})
 }

@@ -1,6 +1,9 @@
 package finding
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
+)
 
 // Mark gives the buffers that findings call leaked the category lifetime.Leaked, with the rule and the confidence of the finding, so
 // that sums by category and findings agree. It needs categories: where none are known, and in formats whose outlines do not have
@@ -24,15 +27,14 @@ func Mark(c *lifetime.Capture, found []Finding) {
 
 // MarkLeaks finds what leaks and marks it: see Mark.
 func MarkLeaks(c *lifetime.Capture) {
+	of := program.Of(c)
 	for _, s := range c.Spaces {
 		if s.Purposes == nil || c.Sources[s.Source].Traits.Folded {
 			continue
 		}
-		p, found := newPass(c, s, Settings{}), []Finding(nil)
-		for _, r := range Rules {
-			if r.Kind == KindLeak {
-				found = append(found, p.run(r)...)
-			}
+		p, found := newPass(of, s, Settings{}), []Finding(nil)
+		for _, r := range leakRules {
+			found = append(found, p.run(r)...)
 		}
 		Mark(c, found)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	did "github.com/memlane/memlane/lifetime/program"
 )
 
 // model runs a network whose forward function embeds, runs layers in a loop and ends with a head, with the frames of
@@ -110,7 +111,7 @@ func TestOneBackwardPass(t *testing.T) {
 		if (len(leaks) > 0) != (c.passes > 1) {
 			t.Errorf("%d passes of %d layers: %v", c.passes, c.layers, leaks)
 		}
-		if steps, _ := finding.StepsOf(capture, s); len(steps) > 0 && c.passes == 1 {
+		if steps := did.Of(capture).Steps(s).Begins; len(steps) > 0 && c.passes == 1 {
 			t.Errorf("%d layers are %d steps", c.layers, len(steps))
 		}
 	}

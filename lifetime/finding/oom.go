@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 const (
@@ -26,7 +27,7 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 // step was marked.
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const marked, inferred = 0.35, 0.5 // confidence
-	p := newPass(c, c.Spaces[0], Settings{})
+	p := newPass(program.Of(c), c.Spaces[0], Settings{})
 	for _, r := range leakRules {
 		for _, f := range p.run(r) {
 			if f.IsLeak() && f.Value(FigSteps) > 0 && (f.Confidence >= inferred || f.Confidence >= marked && f.Value(FigInferred) == 0) {

@@ -27,16 +27,16 @@ const (
 // outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same
 // as parts of the text, the most important first.
 func (p *Pass) outlook(f *Finding, began int64) []string {
-	n := len(p.steps.begins)
+	n := len(p.steps.Begins)
 	f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSteps, n))
 	if f.Severity == Warning && f.Amount.Bytes >= p.critical() {
 		f.Severity = Critical
 	}
 	growth, few, limit := "it grows until the end of the recording", "", ""
 	if n > 0 {
-		first := max(p.steps.at(began), 0)
-		f.add(figure(FigBeganStep, first+p.steps.lost))
-		if p.steps.inferred {
+		first := max(p.steps.At(began), 0)
+		f.add(figure(FigBeganStep, first+p.steps.Lost))
+		if p.steps.Inferred() {
 			f.add(figure(FigInferred, 1))
 		}
 		growth, limit = p.growth(f, n, first), p.project(f, n, first)
@@ -45,7 +45,7 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 	if n > 0 && n < certainSteps {
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
 	}
-	if lost := p.steps.lost; lost > 0 {
+	if lost := p.steps.Lost; lost > 0 {
 		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before", units.Count(int64(lost)), units.Count(int64(lost+n)))
 	}
 	if f.Severity == Critical { // perhaps because of the limit
@@ -66,7 +66,7 @@ func (p *Pass) trust(rises float64) float64 {
 // doubt returns the factor by which few steps lower the confidence: a cache may still be filling. Without steps, an allocation
 // of the call sites stands for one.
 func (p *Pass) doubt(f *Finding) float64 {
-	steps, least := float64(len(p.steps.begins)), 0.5
+	steps, least := float64(len(p.steps.Begins)), 0.5
 	switch {
 	case p.areTime():
 		least = 0.8
@@ -79,7 +79,7 @@ func (p *Pass) doubt(f *Finding) float64 {
 // undecidable reports whether a leak may as well be a cache or pool that is still filling: nothing marks the steps, fewer than enough
 // buffers were retained, and nothing but their number shows a leak.
 func (p *Pass) undecidable(f *Finding) bool {
-	return f.Rule == "leak" && f.Amount.Count < enough && (len(p.steps.begins) == 0 || p.steps.inferred) &&
+	return f.Rule == "leak" && f.Amount.Count < enough && (len(p.steps.Begins) == 0 || p.steps.Inferred()) &&
 		(f.Cause == Collection || f.Cause == UnboundedCache)
 }
 
@@ -88,8 +88,8 @@ func (p *Pass) growth(f *Finding, n, first int) string {
 	f.BytesPerStep = float64(f.Amount.Requested) / float64(n)
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
-		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first+p.steps.lost)),
-			units.Count(int64(n+p.steps.lost)), rate)
+		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first+p.steps.Lost)),
+			units.Count(int64(n+p.steps.Lost)), rate)
 	}
 	return fmt.Sprintf("it grows %s per step until the end of the recording", rate)
 }
@@ -108,7 +108,7 @@ func (p *Pass) project(f *Finding, n, first int) string {
 	}
 	left := math.Max(0, float64(limit-p.atEnd()))
 	more := math.Ceil(left / rate)
-	at := float64(n+p.steps.lost) + more
+	at := float64(n+p.steps.Lost) + more
 	f.add(figure(FigLimit, limit), figure(FigProjected, at))
 	if f.Severity == Warning && more <= math.Max(horizon, windows*float64(n)) {
 		f.Severity = Critical

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Settings are the options of the rules. The zero value has the defaults.
@@ -25,10 +26,12 @@ type Pass struct {
 	Settings
 	Space *lifetime.Space
 
+	program *program.Program
+
 	Highest int64 // highest peak of all compiled programs of this run, in the memory of Space
 
-	histories *histories // of a dynamic space
-	steps     steps      // of a dynamic space
+	histories *histories     // of a dynamic space
+	steps     *program.Steps // of a dynamic space
 
 	// State from the rules that already ran.
 	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
@@ -36,11 +39,8 @@ type Pass struct {
 	fragmented bool                     // an allocation failed because of fragmentation
 
 	// Computed when first needed.
-	calls    *calls
-	backward []interval        // runs of buffers of backward passes
 	traced   callPaths         // with one name for all traces of a tf.function
 	python   callPaths         // without native frames
-	marked   []lifetime.Mark   // marks of steps
 	reserved []lifetime.Region // reserved at the end of the window, by address
 	releases []int64           // when regions were given back to the device, sorted
 	levels   []lifetime.Level  // of the space, in occupied bytes
@@ -48,8 +48,8 @@ type Pass struct {
 	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 
-func newPass(c *lifetime.Capture, s *lifetime.Space, settings Settings) *Pass {
-	p := &Pass{Capture: c, Settings: settings, Space: s, explained: map[lifetime.SiteID]bool{}}
+func newPass(c *program.Program, s *lifetime.Space, settings Settings) *Pass {
+	p := &Pass{Capture: c.Capture, program: c, Settings: settings, Space: s, explained: map[lifetime.SiteID]bool{}}
 	if p.dynamic() {
 		p.newTimeline()
 	}
@@ -90,6 +90,9 @@ func (p *Pass) anyFrame(site lifetime.SiteID, is func(*lifetime.Frame) bool) boo
 	}
 	return false
 }
+
+// inOneCall reports whether all allocations of a site are in one module call or one backward pass.
+func (p *Pass) inOneCall(site lifetime.SiteID) bool { return p.program.InOneCall(p.Space, site) }
 
 // limit returns the bytes of the device, 0 if neither the settings nor the capture have a limit.
 func (p *Pass) limit() int64 { return cmp.Or(p.Limit, p.Space.Limit) }

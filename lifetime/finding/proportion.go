@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -83,13 +82,8 @@ func (c *comparison) othersGrow(own growingSite) bool {
 // dependsOnBatch reports whether the sizes of a site may depend on the size of a batch. Those of scalars and of optimizers
 // (which have the sizes of weights) do not.
 func (p *Pass) dependsOnBatch(site lifetime.SiteID, h *history) bool {
-	return !p.inOptimizer(site) &&
+	return !p.program.At(site).Optimizes() &&
 		slices.ContainsFunc(h.buffers, func(i int) bool { return p.Space.Buffers[i].Requested > scalar })
-}
-
-// inOptimizer reports whether an optimizer allocated the buffers of a site.
-func (p *Pass) inOptimizer(site lifetime.SiteID) bool {
-	return p.anyFrame(site, func(f *lifetime.Frame) bool { return strings.Contains(f.File, "torch/optim/") })
 }
 
 // between lists the sizes that a site allocates between two buffers of another site.
@@ -187,7 +181,8 @@ func (c *comparison) ofSize(size int64) []int32 {
 			site := buffers[i].Site
 			is, known := piece[site]
 			if !known {
-				is = !c.p.isBackward(site) && !c.p.inOptimizer(site)
+				of := c.p.program.At(site)
+				is = !of.Backward() && !of.Optimizes()
 				piece[site] = is
 			}
 			if is {

@@ -20,7 +20,7 @@ const (
 // repeated finds buffers of one size that a site allocates and frees again and again within a step. One reused buffer
 // would be enough. Set-up, such as the work of a compiler, happens once.
 func repeated(p *Pass) (findings []Finding) {
-	all, steps := p.histories, len(p.steps.begins)
+	all, steps := p.histories, len(p.steps.Begins)
 	for _, site := range all.order {
 		h := all.sites[site]
 		n := len(h.lifetimes)

@@ -1,6 +1,9 @@
 package finding
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
+)
 
 // Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name of
 // a rule.
@@ -87,8 +90,9 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 		}
 	}
 	var all []Finding
+	of := program.Of(c)
 	for _, s := range spaces {
-		p := newPass(c, s, settings)
+		p := newPass(of, s, settings)
 		p.Highest = highest[s.Memory]
 		for _, r := range Rules {
 			all = append(all, p.run(r)...)

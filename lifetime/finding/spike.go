@@ -18,7 +18,7 @@ const (
 
 // spike finds steps whose peak is far above the median step: an evaluation, a long sequence. They set the peak of the job.
 func spike(p *Pass) []Finding {
-	if p.leaks || len(p.steps.begins) < minSteps { // a leak makes the last steps the highest
+	if p.leaks || len(p.steps.Begins) < minSteps { // a leak makes the last steps the highest
 		return nil
 	}
 	peaks := p.stepPeaks()
@@ -47,7 +47,7 @@ func spike(p *Pass) []Finding {
 
 // stepPeaks returns the highest level of each step.
 func (p *Pass) stepPeaks() []lifetime.Level {
-	begins := p.steps.begins
+	begins := p.steps.Begins
 	peaks := make([]lifetime.Level, len(begins))
 	step := 0
 	for _, level := range p.usage() {

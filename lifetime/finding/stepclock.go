@@ -2,8 +2,10 @@ package finding
 
 import (
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 const (
@@ -74,19 +76,16 @@ func workAt(s *lifetime.Space, instants []int64) []int {
 // get rare.
 func (p *Pass) newTimeline() {
 	s := p.Space
-	if p.steps = p.markedLoop(); p.areTime() {
+	if p.steps = p.program.Steps(s); p.areTime() {
 		p.useClock()
 		return
 	}
 	p.histories = newHistories(s, p.Sites, nil)
-	if p.steps.begins == nil {
-		p.steps = steps{begins: p.recurrence(), inferred: true}
-	}
-	n := len(p.steps.begins)
+	n := len(p.steps.Begins)
 	if n < leastLoop {
 		return
 	}
-	p.histories.steps = workAt(s, p.steps.begins)
+	p.histories.steps = workAt(s, p.steps.Begins)
 	third := n / 3
 	if at := p.histories.steps; at[n]-at[n-third] >= uneven*(at[third]-at[0]) {
 		p.useClock()
@@ -95,9 +94,9 @@ func (p *Pass) newTimeline() {
 
 // useClock builds the histories on the clock of the steps.
 func (p *Pass) useClock() {
-	clock := newStepClock(p.Space, p.steps.begins)
+	clock := newStepClock(p.Space, p.steps.Begins)
 	p.histories = newHistories(p.Space, p.Sites, clock)
-	for k := range len(p.steps.begins) + 1 {
+	for k := range len(p.steps.Begins) + 1 {
 		p.histories.steps = append(p.histories.steps, clock.each*(k+1))
 	}
 }
@@ -105,10 +104,10 @@ func (p *Pass) useClock() {
 // areTime reports whether the steps are those of the loop of the program: the program marks them, and most allocations are
 // in them.
 func (p *Pass) areTime() bool {
-	s, n := p.Space, len(p.steps.begins)
-	if n < leastLoop || p.steps.end == 0 {
+	s, n := p.Space, len(p.steps.Begins)
+	if n < leastLoop || p.steps.Source != program.Marked {
 		return false
 	}
-	from, to := allocatedBefore(s, p.steps.begins[0]), allocatedBefore(s, p.steps.end)
+	from, to := allocatedBefore(s, p.steps.Begins[0]), allocatedBefore(s, slices.Max(p.steps.Ends))
 	return float64(to-from) >= inLoop*float64(len(s.Buffers))
 }

@@ -16,7 +16,7 @@ const (
 
 // survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size that is
 // allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product. Set-up is
-// few sizes, and early. A site with more sizes that occur once is one whose sizes vary.
+// few sizes, and early. A site with more sizes that occur once is one whose sizes vary. What waits for a backward pass is left out too.
 func (p *Pass) survivors(h *history) []int {
 	if h.counted { // several rules need them
 		return h.survivors
@@ -28,6 +28,7 @@ func (p *Pass) survivors(h *history) []int {
 			h.survivors = append(h.survivors, i)
 		}
 	}
+	h.survivors = p.program.Settled(p.Space, h.survivors)
 	return h.survivors
 }
 

@@ -143,7 +143,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	p.Space, p.From, p.To = s, o.From, o.To
 	var below point
 	p.o.Height, below = p.FindOthers(o.Others, o.Height, leastHeight, fixed)
-	p.Bottom = point(p.o.Height-62)*10 - below - p.FindPhases(&c.Tables)
+	p.Bottom = point(p.o.Height-62)*10 - below - p.FindPhases(c)
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err

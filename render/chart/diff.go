@@ -66,6 +66,7 @@ func (p *comparison) open() bool {
 		if t.figure = newFigure(side.Space, p.o.Width); t.From >= t.To {
 			return false
 		}
+		t.FindSteps([]*lifetime.Capture{p.d.Before, p.d.After}[i])
 		used = used || t.peak.Bytes > 0
 	}
 	return used

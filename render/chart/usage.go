@@ -98,7 +98,7 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	u.pieces = newPieces(plot.Window{From: s.Begin, To: s.End, Columns: u.o.Width}, s)
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())
-	u.Bottom, u.Right = canvas.Length(u.o.Height-66)*10-below-u.FindPhases(&c.Tables), u.Right-u.pieces.room()
+	u.Bottom, u.Right = canvas.Length(u.o.Height-66)*10-below-u.FindPhases(c), u.Right-u.pieces.room()
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
 	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err

@@ -16,12 +16,15 @@ func (p *Plot) Steps() {
 	last := canvas.Length(-100)
 	count := int64(0)
 	var path canvas.Path
-	for _, m := range p.Space.Marks {
-		if m.Kind != lifetime.Step || m.Begin < p.From || m.Begin >= p.To {
+	if p.phases.Steps == nil {
+		return // of several captures
+	}
+	for _, begin := range p.phases.Steps.Begins {
+		if begin < p.From || begin >= p.To {
 			continue
 		}
 		count++
-		if x := p.X(m.Begin); x-last >= 20 {
+		if x := p.X(begin); x-last >= 20 {
 			path.Move(x, p.Top-100)
 			path.Line(x, p.Top-40)
 			last = x
@@ -30,7 +33,11 @@ func (p *Plot) Steps() {
 	if count == 0 {
 		return
 	}
-	p.Page.Stroke(&path, canvas.Pen{Role: canvas.Dim, Width: 10}, []byte(units.Count(count)+" steps"))
+	how := ""
+	if p.phases.Steps.Inferred() {
+		how = ", inferred"
+	}
+	p.Page.Stroke(&path, canvas.Pen{Role: canvas.Dim, Width: 10}, []byte(units.Count(count)+" steps"+how))
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: p.Top - 90, Anchor: canvas.End, Role: canvas.Dim, S: "steps"})
 }
 

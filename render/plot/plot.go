@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -17,7 +18,7 @@ type Plot struct {
 	From, To                 int64 // the visible part of the axis: [From, To)
 	Left, Right, Top, Bottom canvas.Length
 
-	phases     lifetime.Timeline
+	phases     program.Timeline
 	others     []*lifetime.Space // of small panels
 	noRoom     int               // other spaces that no panel has room for
 	refused    []refusal

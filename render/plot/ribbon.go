@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -20,7 +21,7 @@ var phaseLooks = map[string]canvas.Look{
 }
 
 // phaseName returns the name of what a program does in a span.
-func phaseName(s *lifetime.PhaseSpan) string {
+func phaseName(s *program.PhaseSpan) string {
 	if s.Part == lifetime.Evaluation {
 		return s.Part.String()
 	}
@@ -29,18 +30,21 @@ func phaseName(s *lifetime.PhaseSpan) string {
 
 // FindPhases finds the phases of the program for the ribbon below the plot. It returns the height that this needs; 0 if
 // fewer than two phases are known.
-func (p *Plot) FindPhases(t *lifetime.Tables) canvas.Length {
-	p.phases = t.TimelineOf(p.Space)
+func (p *Plot) FindPhases(c *lifetime.Capture) canvas.Length {
+	p.phases = program.Of(c).Timeline(p.Space)
 	names := map[string]bool{}
 	for i := range p.phases.Spans {
 		names[phaseName(&p.phases.Spans[i])] = true
 	}
 	if len(names) < 2 {
-		p.phases = lifetime.Timeline{}
+		p.phases.Spans = nil
 		return 0
 	}
 	return ribbonHeight
 }
+
+// FindSteps finds only the steps of the program.
+func (p *Plot) FindSteps(c *lifetime.Capture) { p.phases.Steps = program.Of(c).Steps(p.Space) }
 
 // under returns the y of the axis: below the ribbon, if there is one.
 func (p *Plot) under() canvas.Length {
@@ -114,12 +118,12 @@ func (p *Plot) Ribbon() {
 }
 
 // stepText returns the step of a span as text.
-func (p *Plot) stepText(s *lifetime.PhaseSpan) string {
+func (p *Plot) stepText(s *program.PhaseSpan) string {
 	if s.Step < 0 {
 		return ""
 	}
-	if name := p.phases.Steps[s.Step].Name; name != "" {
+	if name := p.phases.Steps.Name(s.Step); name != "" {
 		return ", " + canvas.Cut(name, 60)
 	}
-	return ", step " + units.Count(int64(s.Step)+1)
+	return ", step " + units.Count(int64(s.Step+p.phases.Steps.Lost)+1)
 }

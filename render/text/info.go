@@ -64,7 +64,11 @@ func (p *Page) space(s *answer.Space) {
 		p.row("window", "none: no allocation or free was recorded")
 	}
 	if s.Steps > 0 {
-		p.row("", "%s", units.Plural(s.Steps, "step"))
+		how := ""
+		if s.Counted {
+			how = " (inferred)"
+		}
+		p.row("", "%s%s", units.Plural(s.Steps, "step"), how)
 	}
 	p.levels(s)
 	p.reserved(s)

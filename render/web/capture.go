@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Capture is one capture and its findings.
@@ -111,12 +112,12 @@ func documentOf(c Capture, place []places, compared bool) document {
 	for _, p := range c.Purposes[1:] {
 		d.Purposes = append(d.Purposes, [3]string{p.Name(), p.Phase.String(), p.Module})
 	}
-	index := map[*lifetime.Space]int{}
+	index, of := map[*lifetime.Space]int{}, program.Of(c.Capture)
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
 		if compared {
-			d.Spaces[i].addSteps(c.Capture, s)
+			d.Spaces[i].addSteps(of, s)
 		}
 	}
 	for i := range c.Findings {
@@ -177,18 +178,13 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 }
 
 // addSteps adds the beginnings of steps: that of the window for the one in which it begins.
-func (out *space) addSteps(c *lifetime.Capture, s *lifetime.Space) {
+func (out *space) addSteps(p *program.Program, s *lifetime.Space) {
 	const most = 10_000
-	begins, inferred := finding.StepsOf(c, s)
-	for len(begins) > 1 && begins[1] <= s.Begin {
-		begins = begins[1:]
+	steps := p.Steps(s)
+	for _, t := range steps.Begins[:min(len(steps.Begins), most)] {
+		out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
 	}
-	for _, t := range begins[:min(len(begins), most)] {
-		if t < s.End {
-			out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
-		}
-	}
-	out.Inferred = inferred
+	out.Inferred = steps.Inferred()
 }
 
 // memoryOf returns the parts of a memory ID after host, process and module.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // TestPageCompare checks the differences by category and by call site, at places along the axis, against the live buffers of both captures at
@@ -53,7 +53,7 @@ func TestPageCompare(t *testing.T) {
 func checkSteps(p *browser.Tab, captures []*lifetime.Capture, spaces []*lifetime.Space) {
 	p.T.Helper()
 	for side, s := range spaces {
-		begins, _ := finding.StepsOf(captures[side], s)
+		begins := program.Of(captures[side]).Steps(s).Begins
 		for k, begin := range begins {
 			if !browser.Eval[bool](p, "memlane.current().part.axis.bySteps") {
 				return

@@ -1,10 +1,11 @@
-package lifetime_test
+package program_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // allocation is a buffer of a program: begin, end and size, and the phase that allocated it.
@@ -15,7 +16,7 @@ type allocation struct {
 }
 
 // program returns a capture of allocations; end 0 stands for the end of the window, 100.
-func program(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
+func ofPhases(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
 	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]lifetime.Purpose, 1)}}
 	s := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{End: 100}}
 	s.Marks = marks
@@ -51,10 +52,10 @@ var training = []allocation{
 }
 
 func TestTimeline(t *testing.T) {
-	c := program(training)
-	line := c.TimelineOf(c.Spaces[0])
-	want := []lifetime.PhaseSpan{
-		{Begin: 0, End: 10, Phase: lifetime.OtherPhase, Part: lifetime.Setup, Step: 0, Peak: lifetime.Level{At: 0, Bytes: 8}, Left: 8},
+	c := ofPhases(training)
+	line := program.Of(c).Timeline(c.Spaces[0])
+	want := []program.PhaseSpan{
+		{Begin: 0, End: 10, Phase: lifetime.OtherPhase, Part: lifetime.Setup, Step: -1, Peak: lifetime.Level{At: 0, Bytes: 8}, Left: 8},
 		{Begin: 10, End: 12, Phase: lifetime.OtherPhase, Part: lifetime.DataLoading, Step: 0, Peak: lifetime.Level{At: 10, Bytes: 10}, Left: 2},
 		{Begin: 12, End: 20, Phase: lifetime.Forward, Step: 0, Peak: lifetime.Level{At: 14, Bytes: 15}, Left: 4},
 		{Begin: 20, End: 25, Phase: lifetime.Backward, Step: 0, Peak: lifetime.Level{At: 21, Bytes: 22}, Left: 3},
@@ -68,8 +69,8 @@ func TestTimeline(t *testing.T) {
 	if !slices.Equal(line.Spans, want) {
 		t.Errorf("spans:\n%v, want\n%v", line.Spans, want)
 	}
-	if want := []lifetime.StepSpan{{Begin: 0, End: 40}, {Begin: 40, End: 70}}; !slices.Equal(line.Steps, want) {
-		t.Errorf("steps %v, want %v", line.Steps, want)
+	if got := line.Steps; got.Source != program.Phases || !slices.Equal(got.Begins, []int64{10, 40}) || !slices.Equal(got.Ends, []int64{40, 70}) {
+		t.Errorf("steps %v", got)
 	}
 	for at, want := range map[int64]int{0: 0, 9: 0, 10: 1, 24: 3, 99: 9, 100: -1, -1: -1} {
 		if got := line.At(at); got != want {
@@ -80,24 +81,24 @@ func TestTimeline(t *testing.T) {
 
 // TestTimelineOfMarks: marked steps count, and an optimizer that steps within the backward pass ends no step.
 func TestTimelineOfMarks(t *testing.T) {
-	marked := program(training, lifetime.Mark{Begin: 9, End: 38, Kind: lifetime.Step, Text: "ProfilerStep#0"}, lifetime.Mark{Begin: 39, End: 80, Kind: lifetime.Step, Text: "ProfilerStep#1"})
-	line := marked.TimelineOf(marked.Spaces[0])
-	if want := []lifetime.StepSpan{{9, 38, "ProfilerStep#0"}, {39, 80, "ProfilerStep#1"}}; !slices.Equal(line.Steps, want) {
-		t.Errorf("steps %v, want %v", line.Steps, want)
+	marked := ofPhases(training, lifetime.Mark{Begin: 9, End: 38, Kind: lifetime.Step, Text: "ProfilerStep#0"}, lifetime.Mark{Begin: 39, End: 80, Kind: lifetime.Step, Text: "ProfilerStep#1"})
+	line := program.Of(marked).Timeline(marked.Spaces[0])
+	if got := line.Steps; !slices.Equal(got.Begins, []int64{9, 39}) || !slices.Equal(got.Ends, []int64{38, 80}) || got.Name(1) != "ProfilerStep#1" || got.Inferred() {
+		t.Errorf("steps %v", got)
 	}
 	if line.Spans[0].Step != -1 || line.Spans[1].Step != 0 || line.Spans[9].Step != 1 {
 		t.Errorf("steps of spans: %v", line.Spans)
 	}
-	within := program([]allocation{
+	within := ofPhases([]allocation{
 		{0, 9, 1, lifetime.Forward, 0}, {1, 9, 1, lifetime.Backward, 0}, {2, 3, 1, lifetime.OptimizerPhase, 0}, {4, 9, 1, lifetime.Backward, 0},
 		{5, 6, 1, lifetime.OptimizerPhase, 0}, {10, 19, 1, lifetime.Forward, 0},
 	})
-	if got := within.TimelineOf(within.Spaces[0]).Steps; !slices.Equal(got, []lifetime.StepSpan{{Begin: 0, End: 10}}) {
+	if got := program.Of(within).Timeline(within.Spaces[0]).Steps; !slices.Equal(got.Begins, []int64{0}) || !slices.Equal(got.Ends, []int64{10}) {
 		t.Errorf("steps of an optimizer in the backward pass: %v", got)
 	}
-	plain := program(training)
+	plain := ofPhases(training)
 	plain.Spaces[0].Purposes = nil
-	if got := plain.TimelineOf(plain.Spaces[0]); got.Spans != nil || got.Steps != nil {
+	if got := program.Of(plain).Timeline(plain.Spaces[0]); got.Spans != nil || len(got.Steps.Begins) > 0 {
 		t.Errorf("without purposes: %v", got)
 	}
 }

@@ -1,0 +1,100 @@
+package laws
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/finding"
+	did "github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/render/web"
+)
+
+// TestSteps: every answer has the same steps: findings, phases, info, a comparison, the page and all devices of a process.
+func TestSteps(t *testing.T) {
+	spaces, known, answers := 0, map[did.Source]int{}, 0
+	for file, c := range shipped(t) {
+		of, findings := did.Of(c), finding.Find(c, c.Spaces, finding.Settings{})
+		compared := diff.Compare(c, c, finding.Settings{})
+		info, page := answer.InfoOf(c.Outline()), stepsOfPage(t, c)
+		for i, s := range c.Spaces {
+			steps := of.Steps(s)
+			want := len(steps.Begins)
+			spaces++
+			known[steps.Source]++
+			check := func(who string, got int) {
+				t.Helper()
+				if answers++; got != want {
+					t.Errorf("%s: %s: %s has %d steps, not %d (%v)", file, s.ID(), who, got, want, steps.Source)
+				}
+			}
+			if !slices.IsSorted(steps.Begins) || len(steps.Ends) != want {
+				t.Errorf("%s: %s: steps %v", file, s.ID(), steps)
+			}
+			check("a program of its own", len(did.Of(c).Timeline(s).Steps.Begins))
+			if s.Axis != lifetime.ProgramOrder {
+				check("info", info.Spaces[i].Steps)
+			}
+			check("the page", page[i])
+			for _, o := range c.Spaces {
+				if s.Axis == lifetime.Time && o.Axis == s.Axis && o.Source == s.Source && o.Host == s.Host && o.Process == s.Process {
+					check(o.ID(), len(of.Steps(o).Begins))
+				}
+			}
+			for k := range findings {
+				f := &findings[k]
+				if f.Space == s && slices.ContainsFunc(f.Evidence, func(e finding.Evidence) bool { return e.Name == finding.FigSteps.Name }) {
+					check(f.Rule, int(f.Value(finding.FigSteps)))
+				}
+				if text := stepOf.FindStringSubmatch(f.Description); f.Space == s && text != nil && steps.Lost == 0 {
+					n, _ := strconv.Atoi(strings.ReplaceAll(text[1], ",", ""))
+					check("the text of "+f.Rule, n)
+				}
+			}
+			for k := range compared.Pairs {
+				for _, side := range []*diff.Side{compared.Pairs[k].Before, compared.Pairs[k].After} {
+					if side != nil && side.Space == s {
+						check("diff", side.Steps)
+					}
+				}
+			}
+		}
+	}
+	if t.Logf("%d answers about the steps of %d memory IDs agree: %d marked, %d annotated, %d by phases, %d recurring, %d without steps", answers, spaces,
+		known[did.Marked], known[did.Annotated], known[did.Phases], known[did.Recurrence], known[did.NoSteps]); answers < 1000 {
+		t.Errorf("only %d answers", answers)
+	}
+}
+
+// stepOf matches a step in the text of a finding.
+var stepOf = regexp.MustCompile(`began at step [0-9,]+ of ([0-9,]+)`)
+
+// stepsOfPage returns the number of steps that the page of two captures has, by space.
+func stepsOfPage(t *testing.T, c *lifetime.Capture) (steps []int) {
+	t.Helper()
+	err := web.Parts([]web.Capture{{Capture: c}, {Capture: c}}, func(p web.Part) error {
+		if p.ID != "capture-0" {
+			return nil
+		}
+		var document struct {
+			Spaces []struct {
+				StepTimes []int64 `json:"stepTimes"`
+			} `json:"spaces"`
+		}
+		err := json.Unmarshal(p.Data, &document)
+		for _, s := range document.Spaces {
+			steps = append(steps, len(s.StepTimes))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}

@@ -1,0 +1,142 @@
+package program
+
+import (
+	"slices"
+	"strings"
+)
+
+// Part is a part of PyTorch that tells the phase of an allocation.
+type Part uint8
+
+const (
+	NoPart         Part = iota
+	InModule            // the forward pass of a module
+	InOptimizer         // a step, or what belongs to it
+	InBackwardCall      // the caller of a backward pass
+	InSetup             // makes or moves modules, optimizers, data
+)
+
+// Flag marks stacks of one purpose.
+type Flag uint32
+
+const (
+	Converting  Flag = 1 << iota // Module._apply: to, cuda, half
+	OfParameter                  // a Parameter is converted or copied
+	OfTensor                     // a tensor that is not a Parameter is converted or copied
+	Constructs                   // the constructor of a module of PyTorch
+	Initializes                  // torch.nn.init
+	Clips                        // clip_grad_norm_
+	ClearsGrads                  // zero_grad
+	MakesState                   // the state of an optimizer
+	LoadsData
+	SendsGrads // buckets of DDP
+	Cublas
+	CublasLt
+	Linear       // torch.nn.functional.linear or Linear.forward
+	Recomputes   // checkpointing runs a part of the forward pass again
+	CallsModule  // Module.__call__
+	ReturnsGrads // torch.autograd.grad
+	Compiles     // torch.compile compiles the code that called it, or tries which of its kernels is fastest
+	RunsCompiled // torch.compile runs what it compiled
+	Embeds       // torch.nn.functional.embedding or embedding_bag
+	WithoutGrad  // a function that no_grad or inference_mode decorates
+	RunsHooks    // calls hooks of modules or of autograd
+	OfModules    // any other function of torch.nn.modules
+	OfAutograd   // any other function of torch.autograd
+)
+
+// functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
+// Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
+// torch/_tensor.py, torch/_dynamo/convert_frame.py, torch/_inductor/runtime/triton_heuristics.py, torch/autograd/__init__.py,
+// torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data, torch/nn/parallel/distributed.py, torch/utils/_contextlib.py, torch/utils/hooks.py.
+var functions = []struct {
+	file      string // part of the path
+	functions string // separated by spaces; "" = all
+	part      Part
+	flags     Flag
+}{
+	{"torch/nn/modules/module.py", "_call_impl _wrapped_call_impl", InModule, CallsModule},
+	{"torch/nn/modules/module.py", "_apply", InSetup, Converting},
+	{"torch/nn/modules/module.py", "zero_grad", InOptimizer, ClearsGrads},
+	{"torch/nn/modules/linear.py", "forward", NoPart, Linear},
+	{"torch/nn/modules/transformer.py", "forward", InModule, Linear}, // the fast path of inference calls no module
+	{"torch/nn/functional.py", "embedding embedding_bag", NoPart, Embeds},
+	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear},
+	{"torch/nn/modules/", "__init__", InSetup, Constructs},
+	{"torch/nn/modules/", "reset_parameters _reset_parameters", InSetup, Initializes},
+	{"torch/nn/parameter.py", "__deepcopy__", InSetup, OfParameter},
+	{"torch/nn/parameter.py", "__new__ materialize", InSetup, Constructs},
+	{"torch/_tensor.py", "__deepcopy__", InSetup, OfTensor},
+	{"torch/nn/init.py", "", InSetup, Initializes},
+	{"torch/nn/utils/clip_grad.py", "", InOptimizer, Clips},
+	{"torch/optim/optimizer.py", "zero_grad", InOptimizer, ClearsGrads},
+	{"torch/optim/optimizer.py", "load_state_dict add_param_group", InSetup, MakesState},
+	{"torch/optim/lr_scheduler.py", "", NoPart, 0},
+	{"torch/_dynamo/convert_frame.py", "", InSetup, Compiles},
+	{"torch/_inductor/runtime/triton_heuristics.py", "autotune_to_one_config coordinate_descent_tuning", InSetup, Compiles},
+	{"torch/_dynamo/eval_frame.py", "__call__", InModule, CallsModule},
+	{"torch/_dynamo/", "", NoPart, RunsCompiled},
+	{"torch/_functorch/", "", NoPart, RunsCompiled},
+	{"torch/_inductor/", "", NoPart, RunsCompiled},
+	{"torch/autograd/function.py", "apply", NoPart, RunsCompiled},
+	{"torch/optim/swa_utils.py", "", NoPart, 0},
+	{"torch/optim/", "__init__", InSetup, MakesState},
+	{"torch/optim/", "_init_group", InOptimizer, MakesState},
+	{"torch/optim/", "", InOptimizer, 0},
+	{"/bitsandbytes/optim/", "", InOptimizer, 0},
+	{"/apex/optimizers/", "", InOptimizer, 0},
+	{"amp/grad_scaler.py", "scale", InModule, 0},
+	{"amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", NoPart, 0},
+	{"amp/grad_scaler.py", "unscale_ _unscale_grads_ step update _maybe_opt_step", InOptimizer, 0},
+	{"torch/_tensor.py", "backward", InBackwardCall, 0},
+	{"torch/autograd/__init__.py", "grad", InBackwardCall, ReturnsGrads},
+	{"torch/autograd/__init__.py", "backward _make_grads", InBackwardCall, 0},
+	{"torch/autograd/graph.py", "_engine_run_backward", InBackwardCall, 0},
+	{"torch/utils/checkpoint.py", "unpack_hook recompute_fn backward", NoPart, Recomputes},
+	{"torch/utils/data/", "", InSetup, LoadsData},
+	{"/accelerate/data_loader.py", "", InSetup, LoadsData},
+	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", InSetup, SendsGrads},
+	{"", "forward", InModule, 0}, // a module that another one calls by this name
+	{"torch/nn/modules/module.py", "inner", NoPart, RunsHooks},
+	{"torch/utils/hooks.py", "", NoPart, RunsHooks},
+	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},
+	{"torch/nn/modules/", "", NoPart, OfModules},
+	{"torch/autograd/", "", NoPart, OfAutograd},
+}
+
+// rowsOf has the rows of functions that may fit a function of a name, in order; those that fit all are under "".
+var rowsOf = func() map[string][]int {
+	all := map[string][]int{}
+	for i := range functions {
+		for _, name := range strings.Fields(functions[i].functions) {
+			all[name] = append(all[name], i)
+		}
+		if functions[i].functions == "" {
+			all[""] = append(all[""], i)
+		}
+	}
+	for name, rows := range all {
+		if name != "" {
+			all[name] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows, all[""]))))
+		}
+	}
+	return all
+}()
+
+// partIn returns what the first of some rows that fits a file says.
+func partIn(rows []int, file string) frameFacts {
+	file = strings.ReplaceAll(file, `\`, "/")
+	for _, i := range rows {
+		if k := &functions[i]; strings.Contains(file, k.file) {
+			return frameFacts{true, k.part, k.flags}
+		}
+	}
+	return frameFacts{known: true}
+}
+
+// roots are the functions that start a program or a thread of Python. The autograd engine calls hooks, custom
+// functions and recomputations from a thread whose stack begins with none of them.
+var roots = map[string]bool{
+	"<module>": true, "_run_module_as_main": true, "_run_code": true, "run_code": true, "_bootstrap": true, "_bootstrap_inner": true, "run": true,
+	"_start": true, "main": true, "_run_once": true,
+}

@@ -1,0 +1,68 @@
+package program
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// CallID is a chain of calls of modules in the source: which line calls what, from which chain. 0 = none.
+type CallID uint32
+
+// moduleCallSite is one element of a chain.
+type moduleCallSite struct {
+	line   lifetime.FrameID // that calls the module
+	callee string           // file and function of its forward: a line in a loop may call several classes
+	caller CallID
+}
+
+// Chain returns the calls of a chain, outermost first, the first maxDepth of them.
+func (r *Stacks) Chain(id CallID) []CallID {
+	if id == 0 || r.chains[id] != nil {
+		return r.chains[id]
+	}
+	var chain []CallID
+	for at := id; at != 0; at = r.calls[at].caller {
+		chain = append(chain, at)
+	}
+	slices.Reverse(chain)
+	r.chains[id] = slices.Clone(chain[:min(len(chain), maxDepth)])
+	return r.chains[id]
+}
+
+// maxDepth bounds the names of modules.
+const maxDepth = 48
+
+// called returns the chain that a line and the function that it calls add to a chain.
+func (r *Stacks) called(c moduleCallSite) CallID {
+	id, ok := r.callIDs[c]
+	if !ok {
+		id = CallID(len(r.calls))
+		r.callIDs[c] = id
+		r.calls, r.chains = append(r.calls, c), append(r.chains, nil)
+	}
+	return id
+}
+
+// Calls returns how many chains are known; their IDs are below.
+func (r *Stacks) Calls() int { return len(r.calls) }
+
+// LineOf returns the line that makes the innermost call of a chain.
+func (r *Stacks) LineOf(id CallID) lifetime.FrameID { return r.calls[id].line }
+
+// IsSequential reports whether that line is of a Sequential, which calls all its modules in it.
+func (r *Stacks) IsSequential(id CallID) bool {
+	return strings.HasSuffix(r.t.Frames[r.LineOf(id)].File, "torch/nn/modules/container.py")
+}
+
+// moduleCall begins the name of a call of a module: of the profiler's own events, and of annotations that hooks of a program
+// make (docs/manual/pytorch.md).
+const moduleCall = "nn.Module"
+
+// ModuleName returns the module that an annotation or a frame names.
+func ModuleName(text string) (string, bool) {
+	name, ok := strings.CutPrefix(text, moduleCall)
+	name = strings.TrimSpace(strings.TrimPrefix(name, ":"))
+	return name, ok && name != ""
+}

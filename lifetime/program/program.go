@@ -1,0 +1,20 @@
+package program
+
+import "github.com/memlane/memlane/lifetime"
+
+// Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it at a time.
+type Program struct {
+	*lifetime.Capture
+	stacks    *Stacks
+	steps     map[*lifetime.Space]*Steps
+	histories map[*lifetime.Space]*history
+	waits     map[*lifetime.Space]*waiting
+}
+
+// Of returns the program of a capture.
+func Of(c *lifetime.Capture) *Program {
+	return &Program{c, NewStacks(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{}}
+}
+
+// At returns what the stack of a site says.
+func (p *Program) At(site lifetime.SiteID) *Facts { return p.stacks.Of(p.Sites[site].Stack) }

@@ -1,0 +1,184 @@
+package program
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+const (
+	minRecurrence = 2 // minimum number of sites with equally many allocations
+	leastSteps    = 4 // minimum number of steps that recur
+	maxTimes      = 4 // maximum number of allocations of a site in an iteration
+)
+
+// history is the buffers of a space that began in the window, by site.
+type history struct {
+	s       *lifetime.Space
+	buffers [][]int           // by SiteID
+	order   []lifetime.SiteID // sites with such buffers, sorted
+
+	// Computed when first needed.
+	calls    map[moduleFunction]map[int]interval // see callsOf
+	backward []interval                          // runs of buffers of backward passes
+	passes   int                                 // backward passes or, if there are none, forward passes; 0 = not counted
+}
+
+// historyOf returns the history of a space.
+func (p *Program) historyOf(s *lifetime.Space) *history {
+	h := p.histories[s]
+	if h == nil {
+		h = &history{s: s, buffers: make([][]int, len(p.Sites))}
+		p.histories[s] = h
+		counts, total := make([]int, len(p.Sites)), 0
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
+				counts[b.Site]++
+				total++
+			}
+		}
+		all := make([]int, 0, total)
+		for site, n := range counts {
+			if n > 0 {
+				h.order = append(h.order, lifetime.SiteID(site))
+				h.buffers[site], all = all[len(all):len(all):len(all)+n], all[:len(all)+n]
+			}
+		}
+		for i := range s.Buffers {
+			if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
+				h.buffers[b.Site] = append(h.buffers[b.Site], i)
+			}
+		}
+	}
+	return h
+}
+
+// recurrentSteps infers steps from the most common number of allocations per site: most sites of a loop
+// allocate once in each iteration, and the others agree less with each other. Call paths of a line count as one if most of them
+// do not agree: a line with many may allocate equally often through several by chance.
+func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
+	steps := &Steps{Source: Recurrence}
+	if s.Facts&lifetime.History == 0 || p.waitingOf(s).all {
+		return steps
+	}
+	h := p.historyOf(s)
+	paths, equal := map[lifetime.Place]int{}, map[lifetime.Place]map[int]int{} // of a line: all, and by number of allocations
+	for _, site := range h.order {
+		n, at := len(h.buffers[site]), p.PlaceOf(site)
+		if n < leastSteps {
+			continue
+		}
+		paths[at]++
+		if equal[at] == nil {
+			equal[at] = map[int]int{}
+		}
+		equal[at][n]++
+	}
+	often := map[int]int{} // number of sites by number of allocations
+	for at, counts := range equal {
+		for n, sites := range counts {
+			if 2*sites < paths[at] {
+				sites = 1
+			}
+			often[n] += sites
+		}
+	}
+	all := maps.Clone(often)
+	maps.DeleteFunc(often, func(n, sites int) bool { return sites < minRecurrence })
+	counts := slices.SortedFunc(maps.Keys(often), func(x, y int) int {
+		return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(inLoopOf(y, all), inLoopOf(x, all)), cmp.Compare(x, y))
+	})
+	for _, n := range counts {
+		if p.areLayers(h, n) {
+			continue
+		}
+		var first []int // buffers of the site that begins the iteration
+		for _, site := range h.order {
+			if b := h.buffers[site]; len(b) == n && (first == nil || b[0] < first[0]) {
+				first = b
+			}
+		}
+		if from, to := s.Buffers[first[0]].Begin, s.Buffers[first[n-1]].Begin; 2*allocatedBetween(s, from, to) < allocatedBetween(s, s.Begin, s.End) {
+			continue // a loop within an iteration
+		}
+		for k, i := range first {
+			end := s.End
+			if k+1 < n {
+				end = s.Buffers[first[k+1]].Begin
+			}
+			steps.add(s.Buffers[i].Begin, end)
+		}
+		break
+	}
+	return steps
+}
+
+// inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times. Of two loops,
+// the one that does most is that of the program; the other may be what fills a cache.
+func inLoopOf(n int, often map[int]int) (allocations int) {
+	for times := 1; times <= maxTimes; times++ {
+		allocations += n * times * often[n*times]
+	}
+	return allocations
+}
+
+// areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one pass, over its
+// layers: all of them are in one call, or there are fewer passes.
+func (p *Program) areLayers(h *history, n int) bool {
+	looping, all := 0, 0
+	for _, site := range h.order {
+		if len(h.buffers[site]) != n {
+			continue
+		}
+		if p.At(site).All&CallsModule != 0 || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == lifetime.Backward {
+			all++
+			if n > p.passesOf(h)+1 || p.inOneCall(h, site) {
+				looping++
+			}
+		}
+	}
+	return 2*looping > all
+}
+
+// passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than two are known.
+func (p *Program) passesOf(h *history) int {
+	if h.passes == 0 {
+		for _, span := range phaseSpans(&p.Tables, h.s) {
+			if span.Phase == lifetime.Backward {
+				h.passes++
+			}
+		}
+		if h.passes == 0 {
+			h.passes = len(p.forwardPasses(h.s))
+		}
+		if h.passes < 2 {
+			h.passes = math.MaxInt - 1
+		}
+	}
+	return h.passes
+}
+
+// forwardPasses returns the calls of root modules: runs of buffers below one call. What the program allocates outside of modules
+// ends a call.
+func (p *Program) forwardPasses(s *lifetime.Space) (all []interval) {
+	ended, root := true, PathID(0)
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+			continue
+		}
+		switch f := p.At(b.Site); {
+		case p.stacks.PhaseOf(f) == lifetime.Forward:
+			if ended || f.RootCall != root {
+				all = append(all, interval{i, i})
+			}
+			all[len(all)-1].last, root, ended = i, f.RootCall, false
+		case f.Python || f.Engine:
+			ended = true
+		}
+	}
+	return all
+}

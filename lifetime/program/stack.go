@@ -1,0 +1,314 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Facts is what a call stack says about an allocation or a free.
+type Facts struct {
+	known  bool
+	Python bool  // it has Python frames
+	Engine bool  // the autograd engine ran it
+	Within Part  // the innermost part of PyTorch that tells the phase
+	Rooted bool  // the outermost Python frame starts a program or thread
+	Hook   bool  // a module or autograd called a function of the program as a hook
+	parts  uint8 // bits of the parts of all frames
+
+	Flags Flag // of the innermost part
+	All   Flag // of all frames
+
+	Converts lifetime.FrameID // the innermost frame of Module._apply
+	isPart   bool             // it has frames that are not in Path
+	Path     PathID           // its Python frames
+	RootCall PathID           // those of the caller of the outermost call of a module
+	Call     CallID           // the calls of modules
+	caller   lifetime.FrameID // the line that calls a module whose forward is not yet on the stack; 0 = none
+	last     lifetime.FrameID // the innermost frame of Python, but for those of RunsCompiled
+	compiled bool             // such frames are inside of it
+	Module   lifetime.FrameID // that of the innermost module that a trace names; 0 = none
+}
+
+// Has reports whether any frame is of a part.
+func (f *Facts) Has(p Part) bool { return f.parts&(1<<p) != 0 }
+
+// Backward reports whether a backward pass allocated, in Python or below.
+func (f *Facts) Backward() bool { return f.Engine || f.Has(InBackwardCall) }
+
+// Optimizes reports whether a step of an optimizer allocated, or what makes its state.
+func (f *Facts) Optimizes() bool { return f.Has(InOptimizer) || f.All&MakesState != 0 }
+
+// Computes reports whether a pass of modules, autograd or an optimizer allocated.
+func (f *Facts) Computes() bool {
+	return f.Backward() || f.Optimizes() || f.InModule() || f.All&OfAutograd != 0
+}
+
+// InModule reports whether a module of PyTorch is on the stack, or a call of one.
+func (f *Facts) InModule() bool { return f.All&(CallsModule|OfModules|Linear) != 0 }
+
+// PathID is a list of Python frames: a StackID, or a number above these. Stacks with frames of C++ differ where those of Python do not.
+type PathID uint32
+
+// call is a frame and the path of its callers.
+type call struct {
+	frame  lifetime.FrameID
+	caller PathID
+}
+
+// frameFacts is what a frame says.
+type frameFacts struct {
+	known bool
+	part  Part
+	flags Flag
+}
+
+// Stacks reads call stacks, each call and each frame once.
+type Stacks struct {
+	t      *lifetime.Tables
+	stacks []Facts
+	frames []frameFacts
+	files  map[string]frameFacts // what functions that rowsOf does not name say, by their file
+
+	paths   map[call]PathID    // nil: all are stacks
+	callers []PathID           // by PathID
+	lines   []lifetime.FrameID // by PathID: its innermost frame
+
+	calls   []moduleCallSite // by CallID
+	callIDs map[moduleCallSite]CallID
+	chains  [][]CallID // by CallID; nil = not read
+
+	todo        []lifetime.StackID // scratch space
+	engineKnown uint8              // 0: not yet looked, 1: no, 2: yes
+}
+
+// NewStacks returns a reader of the stacks of t.
+func NewStacks(t *lifetime.Tables) *Stacks {
+	return &Stacks{t: t, stacks: make([]Facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), files: map[string]frameFacts{},
+		callers: make([]PathID, len(t.Stacks)), lines: make([]lifetime.FrameID, len(t.Stacks)),
+		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]CallID{}, chains: make([][]CallID, 1)}
+}
+
+// Callers returns the path of the callers of a path, 0 for its outermost frame, and its innermost frame.
+func (r *Stacks) Callers(path PathID) (PathID, *lifetime.Frame) {
+	return r.callers[path], &r.t.Frames[r.lines[path]]
+}
+
+// Any reports whether a stack that was read has a flag.
+func (r *Stacks) Any(flags Flag) bool {
+	return slices.ContainsFunc(r.stacks, func(f Facts) bool { return f.Flags&flags != 0 })
+}
+
+// HasEngine reports whether a thread of the autograd engine is known by its empty stacks.
+func (r *Stacks) HasEngine() bool {
+	if r.engineKnown == 0 {
+		r.engineKnown = 1
+		for i := range r.t.Frames {
+			if r.t.Frames[i].Kind == lifetime.Engine {
+				r.engineKnown = 2
+				break
+			}
+		}
+	}
+	return r.engineKnown == 2
+}
+
+// InEngine reports whether a stack is of a thread of the autograd engine.
+func (r *Stacks) InEngine(f *Facts) bool { return f.Engine || f.Python && !f.Rooted && r.HasEngine() }
+
+// PhaseOf returns the phase that a stack tells; UnknownPhase if it does not.
+func (r *Stacks) PhaseOf(f *Facts) lifetime.Phase {
+	switch {
+	case f.Flags&Compiles != 0:
+		return lifetime.OtherPhase
+	case f.Within == InOptimizer:
+		return lifetime.OptimizerPhase
+	case r.InEngine(f), f.Within == InBackwardCall, f.Flags&Recomputes != 0:
+		return lifetime.Backward
+	case f.Within == InModule:
+		return lifetime.Forward
+	case f.Within == InSetup:
+		return lifetime.OtherPhase
+	}
+	return lifetime.UnknownPhase
+}
+
+// noFacts is what no stack says.
+var noFacts Facts
+
+// PhaseOf returns the phase of training that one stack tells: a backward pass or a step of an optimizer, whatever it calls.
+func PhaseOf(t *lifetime.Tables, site lifetime.SiteID) lifetime.Phase {
+	for f := range t.FramesOf(t.Sites[site].Stack) { // innermost first
+		if f.Kind == lifetime.Node || f.Kind == lifetime.Engine {
+			return lifetime.Backward
+		}
+		switch said := ofFrame(f); {
+		case said.part == InBackwardCall:
+			return lifetime.Backward
+		case said.part == InOptimizer || said.flags&MakesState != 0:
+			return lifetime.OptimizerPhase
+		}
+	}
+	return lifetime.UnknownPhase
+}
+
+// ofFrame returns what a frame says.
+func ofFrame(f *lifetime.Frame) frameFacts {
+	rows, ok := rowsOf[f.Function]
+	if !ok {
+		rows = rowsOf[""]
+	}
+	return partIn(rows, f.File)
+}
+
+// Of returns what a stack says.
+func (r *Stacks) Of(id lifetime.StackID) *Facts {
+	if id == 0 {
+		return &noFacts
+	}
+	todo := r.todo[:0]
+	for at := id; at != 0 && !r.stacks[at].known; at = r.t.Stacks[at].Caller {
+		todo = append(todo, at)
+	}
+	for _, at := range slices.Backward(todo) {
+		r.stacks[at] = r.add(at)
+	}
+	r.todo = todo
+	return &r.stacks[id]
+}
+
+// add adds a frame to what its callers say.
+func (r *Stacks) add(id lifetime.StackID) Facts {
+	frame, caller := r.t.Stacks[id].Frame, r.t.Stacks[id].Caller
+	var f Facts
+	if caller != 0 {
+		f = r.stacks[caller]
+	}
+	f.known = true
+	l := &r.t.Frames[frame]
+	if l.File == "" {
+		if _, ok := ModuleName(l.Function); ok {
+			f.Module = frame
+		}
+	}
+	isPart := f.isPart
+	f.isPart = true // but for frames of Python
+	switch l.Kind {
+	case lifetime.Engine, lifetime.Node:
+		// Python frames outside of the engine made the node, or called the engine.
+		f.Engine, f.Python, f.Within, f.Flags = true, false, NoPart, 0
+		return f
+	case lifetime.Runtime:
+		switch l.Name() {
+		case "cuBLASLt workspace":
+			f.Flags |= CublasLt
+		case "cuBLAS workspace":
+			f.Flags |= Cublas
+		case "DDP buckets":
+			f.Flags |= SendsGrads
+		}
+		return f
+	case lifetime.User, lifetime.Framework:
+	default:
+		return f
+	}
+	if l.File == "" { // calls that a trace names
+		return f
+	}
+	f.isPart = isPart
+	if !f.Python {
+		f.Python, f.Rooted = true, roots[l.Function]
+	}
+	callers := f.Path
+	f.Path = r.path(id, call{frame, callers}, f.isPart)
+	k := &r.frames[frame]
+	if !k.known {
+		*k = r.partOf(l)
+	}
+	f.All, f.parts = f.All|k.flags, f.parts|1<<k.part
+	switch before := r.frames[f.last].flags; {
+	case l.Function == "forward" && l.Kind == lifetime.User: // what decorates a forward pass calls it
+		f.Hook = false
+	case f.last != 0 && before&(CallsModule|RunsHooks) != 0 && l.Kind == lifetime.User:
+		f.Hook = true
+	}
+	if (f.Flags|k.flags)&Compiles != 0 { // a trial run of modules and of the code that is made
+		f.Flags, f.Within, f.last = f.Flags|Compiles, InSetup, frame
+		return f
+	}
+	if k.flags&RunsCompiled != 0 {
+		f.compiled = true
+		return f
+	}
+	isCall := k.flags&CallsModule != 0
+	switch {
+	case isCall && f.compiled: // the module that was compiled, not another
+	case isCall && (f.last == 0 || r.frames[f.last].flags&CallsModule == 0):
+		f.caller = f.last
+	case !isCall && f.caller != 0:
+		f.Call, f.caller = r.called(moduleCallSite{f.caller, l.File + " " + l.Function, f.Call}), 0
+	case !isCall && k.part == InModule && f.last != 0 && !f.compiled: // by its name
+		f.Call = r.called(moduleCallSite{f.last, l.File + " " + l.Function, f.Call})
+	}
+	f.last, f.compiled = frame, false
+	f.Flags |= k.flags
+	if k.flags&Converting != 0 {
+		f.Converts = frame
+	}
+	switch k.part {
+	case NoPart:
+		return f
+	case InModule:
+		if f.Within != InModule {
+			f.RootCall = callers
+		}
+		f.Flags &^= MakesState | Clips | ClearsGrads
+	}
+	f.Within = k.part
+	return f
+}
+
+// path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the stack.
+func (r *Stacks) path(id lifetime.StackID, c call, isPart bool) PathID {
+	if r.paths == nil {
+		if !isPart {
+			r.callers[id], r.lines[id] = c.caller, c.frame
+			return PathID(id)
+		}
+		r.paths = map[call]PathID{}
+		for i := range r.stacks {
+			if path := r.stacks[i].Path; path > 0 && int(path) == i {
+				r.paths[call{r.t.Stacks[i].Frame, r.callers[path]}] = path
+			}
+		}
+	}
+	path, ok := r.paths[c]
+	if !ok {
+		path = PathID(len(r.callers))
+		r.paths[c], r.callers, r.lines = path, append(r.callers, c.caller), append(r.lines, c.frame)
+	}
+	return path
+}
+
+// Reaches reports whether path is at the end of a path that begins with caller.
+func (r *Stacks) Reaches(caller, path PathID) bool {
+	for ; path != 0; path = r.callers[path] {
+		if path == caller {
+			return true
+		}
+	}
+	return false
+}
+
+// partOf returns what a frame of Python says. It is called once for each frame.
+func (r *Stacks) partOf(f *lifetime.Frame) frameFacts {
+	if rows, ok := rowsOf[f.Function]; ok {
+		return partIn(rows, f.File)
+	}
+	said, ok := r.files[f.File]
+	if !ok {
+		said = partIn(rowsOf[""], f.File)
+		r.files[f.File] = said
+	}
+	return said
+}

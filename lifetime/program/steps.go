@@ -1,0 +1,216 @@
+package program
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// Source is how steps are known, best first.
+type Source uint8
+
+// Sources of steps.
+const (
+	NoSteps    Source = iota
+	Marked            // the program marks them
+	Annotated         // PyTorch annotates the steps of an optimizer
+	Phases            // allocations tell the steps of an optimizer
+	Recurrence        // call sites allocate equally often
+)
+
+// Steps are the iterations of the loop of a program. All memory IDs of a process have the same.
+type Steps struct {
+	Begins, Ends []int64
+	Names        []string // of the marks; nil if nothing marks them
+	Source       Source
+	Lost         int // marked steps before these, whose events the ring buffer dropped
+}
+
+// Inferred reports whether neither the program nor PyTorch recorded the steps.
+func (s *Steps) Inferred() bool { return s.Source >= Phases }
+
+// At returns the index of the last step that begins at or before an instant; -1 before the first.
+func (s *Steps) At(t int64) int {
+	return sort.Search(len(s.Begins), func(i int) bool { return s.Begins[i] > t }) - 1
+}
+
+// Name returns the name of a step; "" if nothing marks it.
+func (s *Steps) Name(step int) string {
+	if s.Names == nil {
+		return ""
+	}
+	return s.Names[step]
+}
+
+func (s *Steps) add(begin, end int64) {
+	s.Begins, s.Ends = append(s.Begins, begin), append(s.Ends, end)
+}
+
+// optimizerStep is the prefix of an annotation that PyTorch records in each iteration.
+const optimizerStep = "Optimizer.step#"
+
+// Steps returns the steps of the process that a space belongs to, from any of its devices: marked steps, else those that end with annotated
+// steps of an optimizer, else those that end with steps of an optimizer that allocations tell, else those of the call sites that allocate
+// equally often. Nothing is known of a space without a history.
+func (p *Program) Steps(s *lifetime.Space) *Steps {
+	if p.steps[s] == nil {
+		group := p.processOf(s)
+		steps := p.stepsOf(group)
+		for _, of := range group {
+			p.steps[of] = steps
+		}
+	}
+	return p.steps[s]
+}
+
+// processOf returns the spaces of a process on one clock, that with most allocations first.
+func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
+	group := []*lifetime.Space{s}
+	for _, o := range p.Spaces {
+		if o != s && s.Axis == lifetime.Time && o.Axis == s.Axis && o.Source == s.Source && o.Host == s.Host && o.Process == s.Process {
+			group = append(group, o)
+		}
+	}
+	slices.SortStableFunc(group, func(x, y *lifetime.Space) int { return y.Allocations - x.Allocations })
+	return group
+}
+
+// stepsOf returns the steps of a process by the best evidence.
+func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
+	if group[0].Axis == lifetime.ProgramOrder {
+		return &Steps{}
+	}
+	for _, find := range []func(*lifetime.Space) *Steps{markedSteps, p.annotatedSteps, p.phaseSteps, p.recurrentSteps} {
+		var best *Steps
+		for _, s := range group {
+			if found := find(s); best == nil || len(found.Begins) > len(best.Begins) && !found.Inferred() {
+				best = found
+			}
+			if len(best.Begins) > 0 && best.Inferred() {
+				return best // of the busiest device
+			}
+		}
+		if len(best.Begins) > 0 {
+			best.Lost = p.lostSteps(group, best.Begins)
+			before := best.Lost
+			if before == 0 { // marks may be older than the window
+				begin := slices.MinFunc(group, func(x, y *lifetime.Space) int { return cmp.Compare(x.Begin, y.Begin) }).Begin
+				before = max(0, sort.Search(len(best.Begins), func(i int) bool { return best.Begins[i] > begin })-1)
+			}
+			best.drop(before)
+			return best
+		}
+	}
+	return &Steps{}
+}
+
+// markedSteps returns the steps that a program marks.
+func markedSteps(s *lifetime.Space) *Steps {
+	steps := &Steps{Source: Marked}
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		if n := len(steps.Ends); m.Kind == lifetime.Step && m.Begin < s.End && (n == 0 || m.End > steps.Ends[n-1] && m.Begin > steps.Begins[n-1]) {
+			steps.add(m.Begin, m.End)
+			steps.Names = append(steps.Names, m.Text)
+		}
+	}
+	return steps
+}
+
+// annotatedSteps returns the steps that end with annotated steps of an optimizer. The first one begins with the first pass.
+func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
+	steps := &Steps{Source: Annotated}
+	begin := int64(-1)
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		n := len(steps.Ends)
+		if !strings.HasPrefix(m.Text, optimizerStep) || m.Begin >= s.End || n > 0 && m.Begin < steps.Ends[n-1] {
+			continue
+		}
+		if n == 0 {
+			if begin = m.Begin; s.Purposes != nil {
+				begin = min(begin, p.firstPass(s))
+			}
+		}
+		steps.add(begin, max(m.End, m.Begin+1))
+		begin = steps.Ends[n]
+	}
+	return steps
+}
+
+// firstPass returns when a space first allocates something else than set-up.
+func (p *Program) firstPass(s *lifetime.Space) int64 {
+	for i := range s.Buffers {
+		if at := p.Purpose(s.PurposeOf(i)); s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && at.Phase != lifetime.UnknownPhase && at.Part != lifetime.Setup {
+			return s.Buffers[i].Begin
+		}
+	}
+	return s.End
+}
+
+// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. Later allocations are fewer: an
+// optimizer may allocate only in its first step.
+func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
+	steps := &Steps{Source: Phases}
+	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == lifetime.Setup })
+	begin, backward := int64(0), false
+	for i, span := range spans {
+		if i == 0 {
+			begin = span.Begin
+		}
+		backward = backward || span.Phase == lifetime.Backward
+		last := i+1 == len(spans) || spans[i+1].Phase != lifetime.OptimizerPhase && spans[i+1].Phase != lifetime.Backward
+		if span.Phase == lifetime.OptimizerPhase && backward && last {
+			steps.add(begin, span.End)
+			begin, backward = span.End, false
+		}
+	}
+	if n := len(steps.Begins); n == 0 || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
+		return &Steps{Source: Phases}
+	}
+	return steps
+}
+
+// lostSteps returns how many steps ended before the history begins, if a ring buffer dropped its beginning: marks are kept elsewhere
+// and may reach back further. Rates count only the steps that the history covers.
+func (p *Program) lostSteps(group []*lifetime.Space, begins []int64) int {
+	if !slices.ContainsFunc(p.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow }) {
+		return 0
+	}
+	first := group[0].End
+	for _, s := range group {
+		for i := range s.Buffers {
+			switch b := &s.Buffers[i]; {
+			case b.Edge&lifetime.BeginUnseen == 0:
+				first = min(first, b.Begin)
+			case b.Edge&(lifetime.EndOpen|lifetime.EndInferred) == 0:
+				first = min(first, b.End)
+			}
+		}
+	}
+	// The history begins in the last step that begins before its first event.
+	return max(0, sort.Search(len(begins), func(i int) bool { return begins[i] > first })-1)
+}
+
+// drop removes the first n steps.
+func (s *Steps) drop(n int) {
+	s.Begins, s.Ends = s.Begins[n:], s.Ends[n:]
+	if s.Names != nil {
+		s.Names = s.Names[n:]
+	}
+}
+
+// allocatedBetween returns the number of buffers that began in the window at or after from, and before to.
+func allocatedBetween(s *lifetime.Space, from, to int64) (n int) {
+	at := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin >= from })
+	for i := at; i < len(s.Buffers) && s.Buffers[i].Begin < to; i++ {
+		if s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			n++
+		}
+	}
+	return n
+}

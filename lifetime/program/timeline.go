@@ -1,0 +1,115 @@
+package program
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Timeline is what a program did while a memory ID was recorded, as its allocations tell.
+type Timeline struct {
+	Spans []PhaseSpan // in order of time, each one up to the next; none if no phase is known
+	Steps *Steps
+}
+
+// PhaseSpan is a run of allocations of one phase.
+type PhaseSpan struct {
+	Begin, End int64 // first allocation; that of the next span, or the end of the window
+	Phase      lifetime.Phase
+	Part       lifetime.Part  // the only one of its allocations, or of those that have one; Recomputation is none
+	Step       int            // index of the step in which it begins; -1 = none
+	Peak       lifetime.Level // highest level of occupied bytes in it
+	Left       int64          // bytes that it allocated and that were alive at its end
+}
+
+// Timeline returns the phases and steps of a space by the purposes of its buffers. It costs as much as Peak.
+func (p *Program) Timeline(s *lifetime.Space) Timeline {
+	line := Timeline{Spans: PhasesOf(&p.Tables, s), Steps: p.Steps(s)}
+	for i := range line.Spans {
+		span := &line.Spans[i]
+		if k := line.Steps.At(span.Begin); k >= 0 && span.Begin < line.Steps.Ends[k] {
+			span.Step = k
+		}
+	}
+	return line
+}
+
+// PhasesOf returns the phases of a space, of no step.
+func PhasesOf(t *lifetime.Tables, s *lifetime.Space) []PhaseSpan {
+	spans := phaseSpans(t, s)
+	measure(s, spans)
+	return spans
+}
+
+// At returns the index of the span that contains an instant; -1 = none.
+func (l *Timeline) At(t int64) int {
+	i, _ := slices.BinarySearchFunc(l.Spans, t, func(p PhaseSpan, t int64) int {
+		if p.Begin <= t {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || t >= l.Spans[i-1].End {
+		return -1
+	}
+	return i - 1
+}
+
+// phaseSpans returns the runs of phases.
+func phaseSpans(t *lifetime.Tables, s *lifetime.Space) (spans []PhaseSpan) {
+	if s.Purposes == nil || s.Axis == lifetime.ProgramOrder {
+		return nil
+	}
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		p := t.Purpose(s.PurposeOf(i))
+		if b.Edge&lifetime.BeginUnseen != 0 || p.Phase == lifetime.UnknownPhase {
+			continue
+		}
+		part := p.Part
+		if part == lifetime.Recomputation { // it takes turns with the backward pass
+			part = lifetime.UnknownPart
+		}
+		if n := len(spans); n > 0 {
+			last := &spans[n-1]
+			if last.Phase == p.Phase && (part == last.Part || part == lifetime.UnknownPart || last.Part == lifetime.UnknownPart) {
+				last.Part = cmp.Or(last.Part, part)
+				continue
+			}
+			if last.Begin == b.Begin { // the clock does not tell the order
+				continue
+			}
+			last.End = b.Begin
+		}
+		spans = append(spans, PhaseSpan{Begin: b.Begin, End: s.End, Phase: p.Phase, Part: part, Step: -1})
+	}
+	return spans
+}
+
+// measure finds the peak of each span, and what it leaves.
+func measure(s *lifetime.Space, spans []PhaseSpan) {
+	k, level := 0, int64(0)
+	for l := range s.Levels(lifetime.Occupied) {
+		for k < len(spans) && l.At >= spans[k].End {
+			k++
+			if k < len(spans) {
+				spans[k].Peak = lifetime.Level{At: spans[k].Begin, Bytes: level}
+			}
+		}
+		if level = l.Bytes; k < len(spans) && l.At >= spans[k].Begin && level > spans[k].Peak.Bytes {
+			spans[k].Peak = l
+		}
+	}
+	k = 0
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		for k < len(spans) && b.Begin >= spans[k].End {
+			k++
+		}
+		if k < len(spans) && b.Edge&lifetime.BeginUnseen == 0 && b.Begin >= spans[k].Begin && (b.End > spans[k].End || b.Edge&lifetime.EndOpen != 0) {
+			spans[k].Left = units.AddSat(spans[k].Left, b.Size)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package program
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// waiting are the passes of a space whose backward pass may still come.
+type waiting struct {
+	passes []interval // forward passes
+	first  int        // index in passes of the first that waits; len(passes) = none
+	all    bool       // nothing tells passes of PyTorch apart, and most of what operators allocated is alive
+}
+
+// Settled returns the live buffers of a line without those that a forward pass keeps for a backward pass that has not come: the recording
+// ends in a pass, or before its backward pass. They stay if earlier passes left buffers of the line too.
+func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
+	w := p.waitingOf(s)
+	if w.all {
+		return nil
+	}
+	if len(alive) == 0 || w.first == len(w.passes) || alive[len(alive)-1] < w.passes[w.first].first {
+		return alive
+	}
+	rest := slices.DeleteFunc(slices.Clone(alive), func(i int) bool {
+		return i >= w.passes[w.first].first && p.forward(s, i)
+	})
+	left, last, k := 0, -1, 0 // passes that left buffers, with what the program allocates after them
+	for _, i := range rest {
+		for k < w.first && w.passes[k].first <= i {
+			k++
+		}
+		if k != last {
+			left, last = left+1, k
+		}
+	}
+	if left > 0 && (left > 1 || w.first < 3) { // a single one may be set-up
+		return alive
+	}
+	return rest
+}
+
+// forward reports whether a forward pass allocated a buffer.
+func (p *Program) forward(s *lifetime.Space, i int) bool {
+	if s.Purposes != nil {
+		return p.Purpose(s.PurposeOf(i)).Phase == lifetime.Forward
+	}
+	return p.stacks.PhaseOf(p.At(s.Buffers[i].Site)) == lifetime.Forward
+}
+
+// waitingOf finds the passes after the last backward pass: at most as many as one backward pass had before, at least one. Without
+// a backward pass, lines that take turns in a root module are several calls of it, and none waits.
+func (p *Program) waitingOf(s *lifetime.Space) *waiting {
+	if w := p.waits[s]; w != nil {
+		return w
+	}
+	w := &waiting{passes: p.forwardPasses(s)}
+	p.waits[s] = w
+	usual, now, k, trains, python := 1, 0, 0, false, false
+	allocated, open := int64(0), int64(0)
+	for i := range s.Buffers {
+		for k < len(w.passes) && w.passes[k].first <= i {
+			k++
+			now++
+		}
+		b := &s.Buffers[i]
+		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+			continue
+		}
+		f := p.At(b.Site)
+		if p.stacks.PhaseOf(f) == lifetime.Backward || p.Purpose(s.PurposeOf(i)).Phase == lifetime.Backward {
+			usual, now, trains = max(usual, now), 0, true
+		}
+		python = python || f.Python || !strings.HasPrefix(p.PlaceOf(b.Site).Op, "aten::")
+		if allocated = units.AddSat(allocated, b.Size); b.Edge&lifetime.EndOpen != 0 {
+			open = units.AddSat(open, b.Size)
+		}
+	}
+	w.all = !trains && !python && open > allocated/2
+	if w.first = len(w.passes) - min(now, usual); !trains && len(w.passes) == 1 && p.takeTurns(s, w.passes[0]) {
+		w.first = 1
+	}
+	return w
+}
+
+// takeTurns reports whether a line of the root module of a pass allocates again after another one did.
+func (p *Program) takeTurns(s *lifetime.Space, pass interval) bool {
+	seen, last := map[lifetime.FrameID]bool{}, lifetime.FrameID(0)
+	for i := pass.first; i <= pass.last; i++ {
+		f := p.At(s.Buffers[i].Site)
+		line := lifetime.FrameID(0)
+		for path := f.Path; path != 0 && path != f.RootCall; path = p.stacks.callers[path] {
+			if frame := p.stacks.lines[path]; p.stacks.frames[frame].flags&(CallsModule|RunsHooks) == 0 {
+				line = frame
+			}
+		}
+		if line != last && seen[line] {
+			return true
+		}
+		seen[line], last = true, line
+	}
+	return false
+}
