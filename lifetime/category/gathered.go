@@ -1,6 +1,11 @@
 package category
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"maps"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
 
 // maxShards bounds the number of times that a gathered weight is larger than its shard.
 const maxShards = 1 << 12
@@ -76,8 +81,8 @@ func multiplesOf(shards map[int64]int) func(p *verdict, size int64) bool {
 // gatheredSizes returns the sizes of a line that makes a buffer for each of the shards, as many times larger; nil if it does not.
 func gatheredSizes(counts, shards map[int64]int) map[int64]bool {
 	tried := map[int64]bool{}
-	for size := range counts {
-		for shard := range shards {
+	for _, size := range slices.Sorted(maps.Keys(counts)) {
+		for _, shard := range slices.Sorted(maps.Keys(shards)) {
 			times := size / shard
 			if size%shard != 0 || times < 2 || times > maxShards || tried[times] {
 				continue

@@ -173,27 +173,21 @@ func sameSizesTimes(counts, all map[int64]int, ratios [][2]int64) (ratio [2]int6
 		others += size * int64(n)
 	}
 	for _, ratio := range ratios {
-		known, bytes, have, sum := 0, int64(0), int64(0), int64(0)
+		known, alike, bytes, have, sum := 0, 0, int64(0), int64(0), int64(0)
 		for size, n := range all {
 			sum += size * int64(n)
 			if k := size * ratio[0] / ratio[1]; counts[k] >= n {
 				known++
+				alike = counts[k]
 				bytes += size * int64(n)
 				have += k * int64(counts[k])
 			}
 		}
-		if have*10 >= others*9 && bytes*10 >= sum*9 && (known > 1 || counts[firstKey(counts)] > 3) {
+		if have*10 >= others*9 && bytes*10 >= sum*9 && (known > 1 || alike > 3) {
 			return ratio, true
 		}
 	}
 	return ratio, false
-}
-
-func firstKey(counts map[int64]int) int64 {
-	for size := range counts {
-		return size
-	}
-	return 0
 }
 
 // bySite sums up the sizes of the buffers that fit, by the line that allocated them or, before the window, freed them.
@@ -428,7 +422,7 @@ func (a *analysis) oldParameters(z *sizes, old map[int64][]int) (params []int64)
 			all = append(all, at{a.s.Buffers[i].Addr, size})
 		}
 	}
-	slices.SortFunc(all, func(x, y at) int { return cmp.Compare(x.addr, y.addr) })
+	slices.SortFunc(all, func(x, y at) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.size, y.size)) })
 	for _, p := range all {
 		params = append(params, p.size)
 	}
@@ -635,7 +629,9 @@ func (a *analysis) poolSizes(old map[int64][]int) map[int64]bool {
 			large = append(large, buffers...)
 		}
 	}
-	slices.SortFunc(large, func(x, y int) int { return cmp.Compare(a.s.Buffers[y].Addr, a.s.Buffers[x].Addr) })
+	slices.SortFunc(large, func(x, y int) int {
+		return cmp.Or(cmp.Compare(a.s.Buffers[y].Addr, a.s.Buffers[x].Addr), cmp.Compare(x, y))
+	})
 	if len(large) == 0 {
 		return pools
 	}
