@@ -145,6 +145,30 @@ func (k *known) judge() []lifetime.Purpose {
 	return all
 }
 
+// mistakes names what is not right for at least a hundredth of the bytes at the peak.
+func (k *known) mistakes() string {
+	all, bytes := 0.0, map[string]float64{}
+	for n, p := range k.judge() {
+		r := &k.truth[n]
+		all += float64(r.size)
+		if p.Category.String() == r.category {
+			continue
+		}
+		age := ""
+		if r.alloc == nil {
+			age = " older"
+		}
+		bytes[fmt.Sprintf("%s%s -> %s (%s)", r.category, age, p.Category, p.Rule)] += float64(r.size)
+	}
+	var text []string
+	for _, what := range slices.Sorted(maps.Keys(bytes)) {
+		if share := 100 * bytes[what] / all; share >= 1 {
+			text = append(text, fmt.Sprintf("%s %.1f", what, share))
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
 // shares are the shares of the bytes at the peak with a right, a wrong and no answer.
 type shares struct {
 	right, wrong, unknown float64
@@ -234,7 +258,7 @@ func TestRules(t *testing.T) {
 		t.Logf("%s: %d captures: right %.2f wrong %.2f unknown %.2f; said with 0.9 or more %.2f, of these wrong %.3f", s.name, len(s.all), m.right, m.wrong, m.unknown, m.sure, m.sureWrong)
 		for _, k := range s.all {
 			if o := s.base[k]; *each {
-				t.Logf("  %s %-20s right %6.2f wrong %6.2f unknown %6.2f", k.name, k.program, o.right, o.wrong, o.unknown)
+				t.Logf("  %s %-20s right %6.2f wrong %6.2f unknown %6.2f %s", k.name, k.program, o.right, o.wrong, o.unknown, k.mistakes())
 			}
 		}
 	}
