@@ -145,7 +145,7 @@ var groups = []group{
 	{func(v *view) bool { return v.phase == lifetime.Forward || v.phase == lifetime.Backward || v.byGraph }, []Rule{
 		{"kept_for_backward", lifetime.FromLifetime, "a backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.onlyByGraph() })},
-		{"saved_by_function", lifetime.FromLifetime, "made in a forward pass; Python in the thread of the autograd engine freed it: the backward of a function that had saved it",
+		{"saved_by_function", lifetime.FromLifetime, "made in a forward pass; the backward of a torch.autograd.Function, also of one that torch.compile makes, freed it: the function had saved it",
 			"torch/autograd/function.py, save_for_backward",
 			always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.freedByFunction() })},
 		{"kept_by_pass", lifetime.FromLifetime, "no whole backward pass follows, and the pass keeps a quarter of what its modules allocate until its end: so does a graph",
@@ -166,9 +166,9 @@ var groups = []group{
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
 		{"temporary", lifetime.FromLifetime, "it is freed before the phase that allocated it ends", "",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.usedWithinPhase() })},
-		{"for_forward", lifetime.FromLifetime, "made outside of modules before a forward pass that it lives to see, and gone a step later; the program keeps no more data on the device", "",
+		{"for_forward", lifetime.FromLifetime, "made outside of modules before a forward pass that it lives to see, and gone a step later; no parameter has its size, and the optimizer is known", "",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
-				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && (!v.long || v.inOneStep()) && v.f.within == noPart
+				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && (!v.long || v.inOneStep()) && v.mayBeData()
 			})},
 		{"replaced_state", lifetime.FromFrames, "older than the window; a step of the optimizer freed it, and not zero_grad: the step replaced its state",
 			"torch/optim/optimizer.py, profile_hook_step",
@@ -177,8 +177,10 @@ var groups = []group{
 			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, "older than the window; zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_by_constructor", lifetime.FromFrames, "the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own", "",
-			always(lifetime.Cache, func(v *view) bool { return v.keptBeside() && v.r.inConstructor(v.f.path) })},
+		{"kept_by_constructor", lifetime.FromFrames, "the constructor of an object that is no module allocated it, and a program whose parameters are known keeps it over passes: a store of its own", "",
+			always(lifetime.Cache, func(v *view) bool {
+				return v.keptBeside() && v.r.inConstructor(v.f.path) && (!v.trains || len(v.sizes.parametersOf) > 0)
+			})},
 	}},
 }
 
@@ -201,7 +203,7 @@ func isHandleWorkspace(size int64) bool { return size == workspace || size == ho
 
 // mayServeHopper reports whether a buffer has the size of a workspace on Hopper, and is kept like one.
 func (v *view) mayServeHopper() bool {
-	return v.b.Requested == hopper && (v.unseen || v.long && (v.phase == lifetime.Forward || v.phase == lifetime.Backward))
+	return v.b.Requested == hopper && (v.unseen || (v.long || v.open && v.outlives) && (v.phase == lifetime.Forward || v.phase == lifetime.Backward))
 }
 
 // fewServeHopper reports whether no more buffers may be workspaces on Hopper than the program has handles: one for the forward pass, one for the
@@ -264,9 +266,9 @@ func (v *view) onlyByGraph() bool {
 	return true
 }
 
-// freedByFunction reports whether Python in the thread of the autograd engine freed it in a backward pass.
+// freedByFunction reports whether the backward of a torch.autograd.Function freed it.
 func (v *view) freedByFunction() bool {
-	if v.freed == nil || v.open || !v.freed.python || v.freed.flags&recomputes != 0 || v.freed.within == inBackwardCall || !v.r.inEngine(v.freed) {
+	if v.freed == nil || v.open || !v.freed.python || v.freed.flags&(recomputes|ofFunction) != ofFunction || v.freed.within == inBackwardCall || !v.r.inEngine(v.freed) {
 		return false
 	}
 	last, _ := v.around(v.b.End)
@@ -285,6 +287,12 @@ func (v *view) usedWithinPhase() bool {
 		return v.sure && v.trains && v.follow(lifetime.Backward) == 0 && v.follow(lifetime.OptimizerPhase) == 0
 	}
 	return v.phase == lifetime.OptimizerPhase && v.sure && v.freedInStep()
+}
+
+// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the update; in the size of a
+// parameter, a copy of it.
+func (v *view) mayBeData() bool {
+	return v.sizes != nil && v.f.within == noPart && (v.optimizes() || !v.trains) && v.sizes.parametersOf[v.b.Requested]+v.sizes.gradientsOf[v.b.Requested] == 0
 }
 
 // ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer. Traces record blocks,

@@ -122,13 +122,14 @@ func (a *analysis) together(c lifetime.Category) map[int64]int {
 	return most
 }
 
-// oldBySize returns the buffers that were there before the window and are there at its end, by size and address: those that no
+// oldBySize returns the buffers that were there before the window and are there after its last pass, by size and address: those that no
 // forward pass made.
 func (a *analysis) oldBySize() map[int64][]int {
 	old := map[int64][]int{}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.UnknownCategory && a.out[i].Phase != lifetime.Forward {
+		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
+		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == lifetime.UnknownCategory && a.out[i].Phase != lifetime.Forward {
 			old[b.Requested] = append(old[b.Requested], i)
 		}
 	}
@@ -340,10 +341,7 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have the lowest
 // addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be gradients or copies of the model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
-	states, known := a.statesOfOptimizer()
-	if !known && a.exactly(z, old, 1) {
-		states, known = 1, true // momentum
-	}
+	states := a.statesOfOptimizers(z, old)
 	share := 1
 	if len(z.gradientsOf) == 0 { // gradients are added to older ones
 		share = a.copiesOfEach(old)
@@ -355,37 +353,54 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		case z.is(buffers[0], inBucket):
 		case g > 0:
 			z.mark(trained, buffers[:min(g, n)])
-			if known && n == g*(1+states) {
+			if n%g == 0 && slices.Contains(states, n/g-1) {
 				z.mark(stateSized, buffers[g:])
 			}
 		case share > 1 && n%share == 0:
 			z.mark(trained, buffers[:n/share])
 		}
 	}
+	counted := len(states) > 0 && a.share(z, old, states) >= nearly
 	for _, buffers := range old {
-		if z.marks[buffers[0]] == 0 && a.amongParameters(z, buffers) {
+		if z.marks[buffers[0]] == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
 			z.mark(noGradient, buffers)
 		}
 	}
 }
 
-// exactly reports whether each size of gradients has as many older buffers as parameters with a number of states each.
-func (a *analysis) exactly(z *sizes, old map[int64][]int, states int) bool {
+// nearly is the share of the bytes that is as good as all: sizes may agree by chance.
+const nearly = 0.9
+
+// share returns the share of the bytes of all gradients whose size has as many older buffers as parameters with some numbers of states.
+func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
+	all, same := int64(0), int64(0)
 	for size, g := range z.gradientsOf {
-		if n := len(old[size]); n > 0 && n != g*(1+states) {
-			return false
+		bytes := size * int64(g)
+		all += bytes
+		if n := len(old[size]); n > 0 && n%g == 0 && slices.Contains(states, n/g-1) {
+			same += bytes
 		}
 	}
-	return true
+	return float64(same) / float64(max(all, 1))
 }
 
-// statesOfOptimizer returns how many states the optimizer keeps for each parameter, if that is known.
-func (a *analysis) statesOfOptimizer() (states int, known bool) {
-	if len(a.names) != 1 {
-		return 0, false
+// statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD keeps one with momentum.
+func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int) (states []int) {
+	for _, name := range a.names {
+		k, known := statesOf[name]
+		switch {
+		case known:
+			states = append(states, k)
+		case name == "SGD":
+			states = append(states, 0)
+			if a.share(z, old, []int{1}) >= nearly {
+				states = append(states, 1)
+			}
+		default:
+			return nil
+		}
 	}
-	states, known = statesOf[a.names[0]]
-	return states, known
+	return states
 }
 
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings come first in

@@ -73,6 +73,7 @@ const (
 	compiles     // torch.compile compiles the code that called it, or tries which of its kernels is fastest
 	runsCompiled // torch.compile runs what it compiled
 	embeds       // torch.nn.functional.embedding or embedding_bag
+	ofFunction   // the forward or backward of a torch.autograd.Function
 )
 
 // known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -108,7 +109,7 @@ var functions = []struct {
 	{"torch/_dynamo/", "", noPart, runsCompiled},
 	{"torch/_functorch/", "", noPart, runsCompiled},
 	{"torch/_inductor/", "", noPart, runsCompiled},
-	{"torch/autograd/function.py", "apply", noPart, runsCompiled},
+	{"torch/autograd/function.py", "apply", noPart, runsCompiled | ofFunction},
 	{"torch/optim/swa_utils.py", "", noPart, 0},
 	{"torch/optim/", "__init__", inSetup, makesState},
 	{"torch/optim/", "_init_group", inOptimizer, makesState},
@@ -125,6 +126,7 @@ var functions = []struct {
 	{"torch/utils/checkpoint.py", "unpack_hook recompute_fn backward", noPart, recomputes},
 	{"torch/utils/data/", "", inSetup, loadsData},
 	{"/accelerate/data_loader.py", "", inSetup, loadsData},
+	{"/torch_geometric/data/", "", inSetup, loadsData},
 	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", inSetup, sendsGrads},
 	{"", "forward", inModule, 0}, // a module that another one calls by this name
 }
@@ -293,6 +295,7 @@ func (r *reader) add(id lifetime.StackID) facts {
 	}
 	if k.flags&runsCompiled != 0 {
 		f.compiled = true
+		f.flags |= k.flags & ofFunction
 		return f
 	}
 	isCall := k.flags&callsModule != 0
