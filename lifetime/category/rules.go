@@ -107,7 +107,10 @@ var groups = []group{
 		{"counted_state", lifetime.FromSize, "older than the window; each size has exactly the parameters and the states that the optimizer keeps, and states came last",
 			"torch/optim, _init_group",
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
-		{"among_parameters", lifetime.FromSize, "older than the window and still there at its end, at addresses between those of trained parameters", "",
+		{"without_stack", lifetime.FromFrames, "older than the window; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
+			"torch/csrc/autograd/functions/accumulate_grad.h",
+			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, byEngine) })},
+		{"among_parameters", lifetime.FromSize, "older than the window and still there at its end; the optimizer has no more states, and others have its size, or it lies between parameters", "",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
 	{func(v *view) bool { return v.f.within == inSetup }, []Rule{

@@ -24,6 +24,7 @@ const (
 	trained             // parameter, of memory from before the window or one that nothing else tells
 	stateSized          // state from before the window
 	noGradient          // weight from before the window
+	byEngine            // without a stack, as the engine's threads are, while parameters have one
 	weightCopy          // kept copy of all parameters
 )
 
@@ -57,9 +58,7 @@ func (a *analysis) measure() *sizes {
 	a.bucketsOf(z, params)
 	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
-	if a.trains {
-		a.olderThanWindow(z, old)
-	}
+	a.olderThanWindow(z, old)
 	return z
 }
 
@@ -342,7 +341,7 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 // addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be gradients or copies of the model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	states := a.statesOfOptimizers(z, old)
-	share := 1
+	told, share := a.toldParameters(), 1
 	if len(z.gradientsOf) == 0 { // gradients are added to older ones
 		share = a.copiesOfEach(old)
 	}
@@ -356,9 +355,14 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			if n%g == 0 && slices.Contains(states, n/g-1) {
 				z.mark(stateSized, buffers[g:])
 			}
-		case share > 1 && n%share == 0:
+		case size > counter && n == told[size]:
+			z.mark(byEngine, buffers)
+		case a.trains && share > 1 && n%share == 0:
 			z.mark(trained, buffers[:n/share])
 		}
+	}
+	if !a.trains {
+		return
 	}
 	counted := len(states) > 0 && a.share(z, old, states) >= nearly
 	for _, buffers := range old {
@@ -366,6 +370,20 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(noGradient, buffers)
 		}
 	}
+}
+
+// counter is the size of a counter of steps or batches.
+const counter = 8
+
+// toldParameters returns how many parameters from before the window have a stack that tells it, by size.
+func (a *analysis) toldParameters() map[int64]int {
+	told := map[int64]int{}
+	for i := range a.s.Buffers {
+		if b := &a.s.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.ModelParameter {
+			told[b.Requested]++
+		}
+	}
+	return told
 }
 
 // nearly is the share of the bytes that is as good as all: sizes may agree by chance.

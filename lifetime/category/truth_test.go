@@ -19,7 +19,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-var meaning = "../../testdata/meaning"
+const testdata = "../../testdata/meaning"
+
+var meaning = testdata
 
 func init() {
 	flag.StringVar(&meaning, "meaning", meaning, "the folder with captures and truths that TestTruth reads")
