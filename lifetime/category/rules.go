@@ -173,11 +173,6 @@ var groups = []group{
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
 				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && (!v.long || v.inOneStep()) && v.mayBeData()
 			})},
-		{"replaced_state", lifetime.FromFrames, "older than the window; a step of the optimizer freed it, and not zero_grad: the step replaced its state",
-			"torch/optim/optimizer.py, profile_hook_step",
-			always(lifetime.OptimizerState, func(v *view) bool {
-				return v.unseen && v.freed != nil && v.freed.within == inOptimizer && v.freed.flags&(clearsGrads|clips) == 0
-			})},
 		{"freed_by_zero_grad", lifetime.FromFrames, "older than the window; zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
 		{"kept_by_constructor", lifetime.FromFrames, "the constructor of an object that is no module allocated it, and a program whose parameters are known keeps it over passes: a store of its own", "",
@@ -285,7 +280,7 @@ func (v *view) usedWithinPhase() bool {
 	case v.unseen, v.open, v.phase == lifetime.UnknownPhase, v.interruptedSpan(), v.interruptedPass() != nil, v.freed == nil && v.inRecomputation():
 		return false
 	case !v.outlives:
-		return v.sure || v.phase != lifetime.Backward
+		return v.phase != lifetime.Backward || v.sure && !v.leftByBackward()
 	case v.phase == lifetime.Forward:
 		return v.sure && v.trains && v.follow(lifetime.Backward) == 0 && v.follow(lifetime.OptimizerPhase) == 0
 	}
@@ -301,6 +296,9 @@ func (v *view) mayBeData() bool {
 // ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer. Traces record blocks,
 // which may have up to 1 MiB more.
 func (v *view) ofParameterSize() bool {
+	if v.s.Facts&lifetime.EndState == 0 {
+		return true // a trace has nothing from before the window
+	}
 	if v.lasting == nil {
 		v.lasting = map[int64]bool{}
 		for i := range v.s.Buffers {

@@ -194,6 +194,9 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 		for _, model := range []map[int64]int{all, z.gradientsOf} {
 			if sameSizes(of, model) {
 				z.mark(weightCopy, buffers[site])
+				for _, i := range buffers[site] {
+					a.out[i].Phase = lifetime.OtherPhase // and no part of a step
+				}
 			}
 		}
 	}
