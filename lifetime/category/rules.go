@@ -279,6 +279,8 @@ func (v *view) usedWithinPhase() bool {
 	switch {
 	case v.unseen, v.open, v.phase == lifetime.UnknownPhase, v.interruptedSpan(), v.interruptedPass() != nil, v.freed == nil && v.inRecomputation():
 		return false
+	case v.phase == lifetime.Forward && !v.trains && v.handedOut():
+		return false // to the next call, perhaps
 	case !v.outlives:
 		return v.phase != lifetime.Backward || v.sure && !v.leftByBackward()
 	case v.phase == lifetime.Forward:
@@ -287,10 +289,15 @@ func (v *view) usedWithinPhase() bool {
 	return v.phase == lifetime.OptimizerPhase && v.sure && v.freedInStep()
 }
 
-// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the update; in the size of a
-// parameter, a copy of it.
+// handedOut reports whether something that an inner module made is alive after the call of the model.
+func (v *view) handedOut() bool {
+	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && v.b.End > v.spans[v.next-1].end
+}
+
+// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the update or work on
+// a result; in the size of a parameter, a copy of it.
 func (v *view) mayBeData() bool {
-	return v.sizes != nil && v.f.within == noPart && (v.optimizes() || !v.trains) && v.sizes.parametersOf[v.b.Requested]+v.sizes.gradientsOf[v.b.Requested] == 0
+	return v.sizes != nil && v.f.within == noPart && v.trains && v.optimizes() && v.sizes.parametersOf[v.b.Requested]+v.sizes.gradientsOf[v.b.Requested] == 0
 }
 
 // ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer. Traces record blocks,
