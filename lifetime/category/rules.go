@@ -102,6 +102,9 @@ var groups = []group{
 				}
 				return lifetime.Bucket, keep, true
 			}}},
+		{"counted_parameter", lifetime.FromSize, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first",
+			"torch/optim, _init_group",
+			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) })},
 		{"trained_size", lifetime.FromSize, "long-lived, and each size has as many as gradients; parameters were allocated first", "torch/optim, _init_group",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
 		{"counted_state", lifetime.FromSize, "older than the window; each size has exactly the parameters and the states that the optimizer keeps, and states came last",

@@ -22,7 +22,8 @@ type sizeMark uint8
 const (
 	inBucket   sizeMark = 1 << iota
 	trained             // parameter, of memory from before the window or one that nothing else tells
-	stateSized          // state from before the window
+	counted             // parameter from before the window, with exactly the states that the optimizer keeps
+	stateSized          // such a state
 	noGradient          // weight from before the window
 	byEngine            // without a stack, as the engine's threads are, while parameters have one
 	weightCopy          // kept copy of all parameters
@@ -356,6 +357,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		case g > 0:
 			z.mark(trained, buffers[:min(g, n)])
 			if n%g == 0 && slices.Contains(states, n/g-1) {
+				z.mark(counted, buffers[:g])
 				z.mark(stateSized, buffers[g:])
 			}
 		case size > counter && n == told[size]:
