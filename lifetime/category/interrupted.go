@@ -42,8 +42,8 @@ func (v *view) interruptedPass() *failure {
 	return nil
 }
 
-// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded, keeps it to the end of the call, as it does
-// a quarter of what it allocates.
+// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded, keeps it to the end of
+// the call, as it does a quarter of what it allocates.
 func (v *view) keptByPass() bool {
 	if v.phase != lifetime.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
 		return false
@@ -58,8 +58,8 @@ func (v *view) keptByPass() bool {
 	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, end)
 }
 
-// backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in it, what is alive then
-// does not tell who holds it.
+// backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in it, what is
+// alive then does not tell who holds it.
 func (v *view) backwardFollows() bool {
 	i := v.next
 	for i < len(v.spans) && v.spans[i].phase == lifetime.Forward {
@@ -175,7 +175,9 @@ func (a *analysis) isInterrupted(span int) bool {
 
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
 func (a *analysis) allocatedIn(span int) (all []int) {
-	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int {
+		return cmp.Compare(b.Begin, t)
+	})
 	for i := from; i < len(a.s.Buffers) && (span+1 == len(a.spans) || a.s.Buffers[i].Begin < a.spans[span+1].begin); i++ {
 		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
 			all = append(all, i)

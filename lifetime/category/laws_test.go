@@ -104,8 +104,8 @@ func checkLaws(t *testing.T, what string, c *lifetime.Capture) {
 	}
 }
 
-// checkSizes: what is said to be a gradient has the size of something that is alive over passes, as a parameter is, and nothing is said to be data because it
-// lives like that if it has the size of a gradient.
+// checkSizes: what is said to be a gradient has the size of something that is alive over passes, as a parameter is, and nothing is
+// said to be data because it lives like that if it has the size of a gradient.
 func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []lifetime.Purpose) {
 	t.Helper()
 	n := 0

@@ -59,8 +59,9 @@ func triedOn(all []*known) map[string]category.Tried {
 	return tried
 }
 
-// TestMeasured: the confidence of a rule is how often it was right on programs of libraries, which it was not made from (testdata/README.md). The
-// test fails if the share leaves the interval of two standard deviations; with -update it writes the table.
+// TestMeasured: the confidence of a rule is how often it was right on programs of libraries, which it was not made from
+// (testdata/README.md). The test fails if the share leaves the interval of two standard deviations; with -update it writes the
+// table.
 func TestMeasured(t *testing.T) {
 	libraries := triedOn(readKnown(t, filepath.Join(testdata, "libraries")))
 	if *update {
@@ -85,7 +86,8 @@ func TestMeasured(t *testing.T) {
 		share := float64(got.Confidence())
 		t.Logf("%-22s right for %.2f of %d programs, said %.3f", name, got.Right, got.Programs, said)
 		if math.Abs(share-said) > 2*deviation || got.Programs == 0 && stored.Programs > 0 {
-			t.Errorf("rule %s is right for %.2f of %d programs: %.3f, said %.3f; run go test ./lifetime/category -run TestMeasured -update, if that is better", name, got.Right, got.Programs, share, said)
+			t.Errorf("rule %s is right for %.2f of %d programs: %.3f, said %.3f; run this with -update, if that is better",
+				name, got.Right, got.Programs, share, said)
 		}
 	}
 	if len(category.Measured) != len(rules()) {
@@ -101,13 +103,14 @@ func rules() (names []string) {
 	return append(names, category.Repeats)
 }
 
-// TestLibraries: programs of libraries, each of which counts once, by the bytes at the peak: what is said is right, and enough is said. And what is
-// said with confidence is right.
+// TestLibraries: programs of libraries, each of which counts once, by the bytes at the peak: what is said is right, and enough is
+// said. And what is said with confidence is right.
 func TestLibraries(t *testing.T) {
 	s := set{name: "libraries", all: readKnown(t, filepath.Join(testdata, "libraries"))}
 	s.base = s.judge("")
 	m := s.mean(s.base)
-	t.Logf("right %.2f %%, wrong %.2f %%, unknown %.2f %%; said with 0.9 or more %.2f %%, of these wrong %.3f %%", m.right, m.wrong, m.unknown, m.sure, m.sureWrong)
+	t.Logf("right %.2f %%, wrong %.2f %%, unknown %.2f %%; said with 0.9 or more %.2f %%, of these wrong %.3f %%",
+		m.right, m.wrong, m.unknown, m.sure, m.sureWrong)
 	if m.right < 95 || m.wrong > 1 || m.sureWrong > 0.2 || m.sure < 80 {
 		t.Error("categories of programs of libraries are worse")
 	}
@@ -118,8 +121,8 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// TestCorresponding: buffers that one line allocates and one frees, of one size and in one phase, have one category in all steps, where it is known.
-// c47 has second derivatives: backward passes go through others.
+// TestCorresponding: buffers that one line allocates and one frees, of one size and in one phase, have one category in all steps,
+// where it is known. c47 has second derivatives: backward passes go through others.
 func TestCorresponding(t *testing.T) {
 	for _, k := range readKnown(t, filepath.Join(testdata, "libraries")) {
 		k.judge()

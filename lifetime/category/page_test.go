@@ -39,7 +39,8 @@ func TestRulesPage(t *testing.T) {
 		if r.Evidence == lifetime.FromRecord {
 			confidence = 1
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %.2f of %d | %s | %s |\n", r.Name, r.Evidence, confidence, m.Right, m.Programs, r.Reason, cmp.Or(r.Source, "the order of phases"))
+		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %.2f of %d | %s | %s |\n",
+			r.Name, r.Evidence, confidence, m.Right, m.Programs, r.Reason, cmp.Or(r.Source, "the order of phases"))
 	}
 	want := before + "<!-- rules: generated -->\n" + b.String() + "<!-- end -->" + after
 	if *update {

@@ -98,7 +98,7 @@ type analysis struct {
 	sizes   *sizes  // nil in the first pass
 	isTorch bool
 
-	candidates    []int                                  // from before the window, or allocated by a part of the program that tells no category
+	candidates    []int                                  // older than the window, or of a part of the program that tells no category
 	firstBackward int64                                  // of a compiled program: first allocation of its backward part
 	hopperKnown   bool                                   // ofHopper is known
 	ofHopper      int                                    // buffers that may be workspaces on Hopper, by their size
@@ -451,7 +451,8 @@ func (a *analysis) repeat() {
 		b, p := &a.s.Buffers[i], &a.out[i]
 		var k key
 		switch {
-		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && (p.Rule == 0 || p.Evidence == lifetime.FromSize):
+		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 &&
+			(p.Rule == 0 || p.Evidence == lifetime.FromSize):
 			k = key{a.s.FreeSites[i], b.Requested, true}
 		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Rule == 0:
 			k = key{b.Site, b.Requested, false}
@@ -585,7 +586,8 @@ func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
 	}
 	n := a.crosses(next, b.End, lifetime.Backward)
 	// Several backward passes may follow one forward pass.
-	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)])) || open && n > 0 && next == 0
+	passes := min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)]))
+	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= passes || open && n > 0 && next == 0
 }
 
 // look returns the view of a buffer. It is good until the next call.

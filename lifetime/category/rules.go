@@ -60,13 +60,16 @@ var general = groups[:1]
 
 var groups = []group{
 	{func(v *view) bool { return v.b.Kind != lifetime.Plain || v.r.place(v.b.Site).hasRegion }, []Rule{
-		{"recorded", lifetime.FromRecord, "the producer wrote the category of the tensor, or the region temp of an operation's kernel",
+		{"recorded", lifetime.FromRecord,
+			"the producer wrote the category of the tensor, or the region temp of an operation's kernel",
 			"torch/profiler/_memory_profiler.py, Category; tensorflow/core/framework/op_kernel.cc, allocate_temp",
 			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
 				return c, keep, c != lifetime.UnknownCategory
 			}}},
-		{"argument_name", lifetime.FromFrames, "an argument of a compiled program, by the name of the function's parameter", "jax/_src/api_util.py, names of arguments",
+		{"argument_name", lifetime.FromFrames,
+			"an argument of a compiled program, by the name of the function's parameter",
+			"jax/_src/api_util.py, names of arguments",
 			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				if v.b.Kind != lifetime.Parameter {
 					return 0, 0, false
@@ -74,25 +77,34 @@ var groups = []group{
 				c := argument(v.t.Sites[v.b.Site].Op)
 				return c, keep, c != lifetime.UnknownCategory
 			}}},
-		{"kept_for_derivatives", lifetime.FromLifetime, "the forward part of a differentiated program computes it, and it is alive when the backward part begins",
+		{"kept_for_derivatives", lifetime.FromLifetime,
+			"the forward part of a differentiated program computes it, and it is alive when the backward part begins",
 			"jax/_src/interpreters/ad.py, jvp and transpose",
 			always(lifetime.Activation, func(v *view) bool {
-				return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward && v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
+				return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward &&
+					v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
 			})},
-		{"program_temporary", lifetime.FromRecord, "the compiler's assignment says that it lives between two instructions", "xla/service/buffer_assignment.h",
+		{"program_temporary", lifetime.FromRecord,
+			"the compiler's assignment says that it lives between two instructions",
+			"xla/service/buffer_assignment.h",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
 	}},
 	{func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 || isHandleWorkspace(v.b.Requested) }, []Rule{
-		{"library_workspace", lifetime.FromFrames, "a function of the library allocates its workspace", "aten/src/ATen/cuda/CublasHandlePool.cpp",
+		{"library_workspace", lifetime.FromFrames,
+			"a function of the library allocates its workspace",
+			"aten/src/ATen/cuda/CublasHandlePool.cpp",
 			always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
-		{"workspace_size", lifetime.FromSize, "cuBLAS gets a workspace of this size for each handle and stream and keeps it",
+		{"workspace_size", lifetime.FromSize,
+			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
 			"aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
 			always(lifetime.Workspace, func(v *view) bool {
 				return v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper()
 			})},
 	}},
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
-		{"bucket_sizes", lifetime.FromSize, "buffers that no parameter explains have together exactly the bytes of all gradients", "torch/csrc/distributed/c10d/reducer.cpp",
+		{"bucket_sizes", lifetime.FromSize,
+			"buffers that no parameter explains have together exactly the bytes of all gradients",
+			"torch/csrc/distributed/c10d/reducer.cpp",
 			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				if !v.sizes.is(v.i, inBucket) {
 					return 0, 0, false
@@ -102,22 +114,31 @@ var groups = []group{
 				}
 				return lifetime.Bucket, keep, true
 			}}},
-		{"counted_parameter", lifetime.FromSize, "older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first",
+		{"counted_parameter", lifetime.FromSize,
+			"older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first",
 			"torch/optim, _init_group",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) })},
-		{"trained_size", lifetime.FromSize, "long-lived, and each size has as many as gradients; parameters were allocated first", "torch/optim, _init_group",
+		{"trained_size", lifetime.FromSize,
+			"long-lived, and each size has as many as gradients; parameters were allocated first",
+			"torch/optim, _init_group",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
-		{"counted_state", lifetime.FromSize, "older than the window; each size has exactly the parameters and the states that the optimizer keeps, and states came last",
+		{"counted_state", lifetime.FromSize,
+			"older than the window; each size has exactly the parameters and the states that the optimizer keeps, and states came last",
 			"torch/optim, _init_group",
 			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
-		{"without_stack", lifetime.FromFrames, "older than the window; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
+		{"without_stack", lifetime.FromFrames,
+			"older than the window; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
 			"torch/csrc/autograd/functions/accumulate_grad.h",
 			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, byEngine) })},
-		{"among_parameters", lifetime.FromSize, "older than the window and still there at its end; the optimizer has no more states, and others have its size, or it lies between parameters", "",
+		{"among_parameters", lifetime.FromSize,
+			"older than the window and never freed; the optimizer has no more states, and others have its size, or it lies between parameters",
+			"",
 			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
 	{func(v *view) bool { return v.f.within == inSetup }, []Rule{
-		{"made_by_module", lifetime.FromFrames, "a Parameter or another tensor of a module is made or copied", "torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules",
+		{"made_by_module", lifetime.FromFrames,
+			"a Parameter or another tensor of a module is made or copied",
+			"torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules",
 			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				switch {
 				case v.f.within != inSetup:
@@ -130,7 +151,8 @@ var groups = []group{
 				}
 				return 0, 0, false
 			}}},
-		{"moved_by_module", lifetime.FromFrames, "Module._apply converts parameters, the gradient of each right after it, and then buffers, each in a line of its own",
+		{"moved_by_module", lifetime.FromFrames,
+			"Module._apply converts parameters, the gradient of each right after it, and then buffers, each in a line of its own",
 			"torch/nn/modules/module.py, Module._apply",
 			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
 				c := v.converted()
@@ -140,45 +162,68 @@ var groups = []group{
 	{func(v *view) bool {
 		return v.phase == lifetime.OptimizerPhase || v.f.flags&(sendsGrads|makesState) != 0
 	}, []Rule{
-		{"ddp_bucket", lifetime.FromFrames, "DistributedDataParallel makes buckets for gradients", "torch/csrc/distributed/c10d/reducer.cpp",
+		{"ddp_bucket", lifetime.FromFrames,
+			"DistributedDataParallel makes buckets for gradients",
+			"torch/csrc/distributed/c10d/reducer.cpp",
 			always(lifetime.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
-		{"kept_by_optimizer", lifetime.FromLifetime, "what a step of the optimizer allocates and keeps is its state", "torch/optim/optimizer.py, profile_hook_step",
+		{"kept_by_optimizer", lifetime.FromLifetime,
+			"what a step of the optimizer allocates and keeps is its state",
+			"torch/optim/optimizer.py, profile_hook_step",
 			always(lifetime.OptimizerState, func(v *view) bool {
-				return (v.f.flags&makesState != 0 || v.phase == lifetime.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep()) &&
-					(v.outlives || v.leftAtEnd())
+				return (v.f.flags&makesState != 0 || v.inStep()) && (v.outlives || v.leftAtEnd())
 			})},
 	}},
 	{func(v *view) bool { return v.phase == lifetime.Forward || v.phase == lifetime.Backward || v.byGraph }, []Rule{
-		{"kept_for_backward", lifetime.FromLifetime, "a backward pass frees it without Python: only the graph held it", "torch/csrc/autograd/saved_variable.cpp",
+		{"kept_for_backward", lifetime.FromLifetime,
+			"a backward pass frees it without Python: only the graph held it",
+			"torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.onlyByGraph() })},
-		{"saved_by_function", lifetime.FromLifetime, "made in a forward pass; the backward of a torch.autograd.Function, also of one that torch.compile makes, freed it: the function had saved it",
+		{"saved_by_function", lifetime.FromLifetime,
+			"made in a forward pass; the backward of a torch.autograd.Function, also one of torch.compile, freed it: it was saved",
 			"torch/autograd/function.py, save_for_backward",
 			always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.freedByFunction() })},
-		{"kept_by_pass", lifetime.FromLifetime, "no whole backward pass follows, and the pass keeps a quarter of what its modules allocate until its end: so does a graph",
+		{"kept_by_pass", lifetime.FromLifetime,
+			"no whole backward pass follows, and the pass keeps a quarter of what its modules allocate until its end: so does a graph",
 			"torch/csrc/autograd/saved_variable.cpp",
 			always(lifetime.Activation, func(v *view) bool { return v.keptByPass() })},
-		{"kept_between_calls", lifetime.FromLifetime, "no graph exists; a later call of the model uses what an inner module left", "transformers/cache_utils.py",
+		{"kept_between_calls", lifetime.FromLifetime,
+			"no graph exists; a later call of the model uses what an inner module left",
+			"transformers/cache_utils.py",
 			always(lifetime.Cache, func(v *view) bool {
-				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] && v.follow(lifetime.Forward) > 0 && v.leavesSeveral(v.next-1)
+				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] &&
+					v.follow(lifetime.Forward) > 0 && v.leavesSeveral(v.next-1)
 			})},
-		{"gradient", lifetime.FromLifetime, "the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
+		{"gradient", lifetime.FromLifetime,
+			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
 			"torch/csrc/autograd/functions/accumulate_grad.h",
 			always(lifetime.Gradient, func(v *view) bool {
-				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() && !v.inRecomputation() && !v.isReturned() && v.ofParameterSize()
+				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() &&
+					!v.inRecomputation() && !v.isReturned() && v.ofParameterSize()
 			})},
 	}},
 	{func(v *view) bool { return true }, []Rule{
-		{"loaded", lifetime.FromFrames, "a data loader made it", "torch/utils/data",
+		{"loaded", lifetime.FromFrames,
+			"a data loader made it",
+			"torch/utils/data",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
-		{"temporary", lifetime.FromLifetime, "it is freed before the phase that allocated it ends", "",
+		{"temporary", lifetime.FromLifetime,
+			"it is freed before the phase that allocated it ends",
+			"",
 			always(lifetime.TemporaryData, func(v *view) bool { return v.usedWithinPhase() })},
-		{"for_forward", lifetime.FromLifetime, "made outside of modules before a forward pass that it lives to see, and gone a step later; no parameter has its size, and the optimizer is known", "",
+		{"for_forward", lifetime.FromLifetime,
+			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
+			"",
 			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
-				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) && (!v.long || v.inOneStep()) && v.mayBeData()
+				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) &&
+					(!v.long || v.inOneStep()) && v.mayBeData()
 			})},
-		{"freed_by_zero_grad", lifetime.FromFrames, "older than the window; zero_grad freed it", "torch/optim/optimizer.py, zero_grad",
+		{"freed_by_zero_grad", lifetime.FromFrames,
+			"older than the window; zero_grad freed it",
+			"torch/optim/optimizer.py, zero_grad",
 			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_by_constructor", lifetime.FromFrames, "the constructor of an object that is no module allocated it, and a program whose parameters are known keeps it over passes: a store of its own", "",
+		{"kept_by_constructor", lifetime.FromFrames,
+			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
+			"",
 			always(lifetime.Cache, func(v *view) bool {
 				return v.keptBeside() && v.r.inConstructor(v.f.path) && (!v.trains || len(v.sizes.parametersOf) > 0)
 			})},
@@ -187,8 +232,9 @@ var groups = []group{
 
 // recorded maps the categories of PyTorch's memory timeline, and of other producers, to categories.
 var recorded = map[string]lifetime.Category{
-	"parameter": lifetime.ModelParameter, "optimizer_state": lifetime.OptimizerState, "input": lifetime.Input, "temporary": lifetime.TemporaryData,
-	"optimizer state": lifetime.OptimizerState, "temp": lifetime.TemporaryData, "activation": lifetime.Activation, "gradient": lifetime.Gradient,
+	"parameter": lifetime.ModelParameter, "optimizer_state": lifetime.OptimizerState, "optimizer state": lifetime.OptimizerState,
+	"input": lifetime.Input, "activation": lifetime.Activation, "gradient": lifetime.Gradient,
+	"temporary": lifetime.TemporaryData, "temp": lifetime.TemporaryData,
 }
 
 // always returns the match of a category in the phase of the stack.
@@ -204,11 +250,12 @@ func isHandleWorkspace(size int64) bool { return size == workspace || size == ho
 
 // mayServeHopper reports whether a buffer has the size of a workspace on Hopper, and is kept like one.
 func (v *view) mayServeHopper() bool {
-	return v.b.Requested == hopper && (v.unseen || (v.long || v.open && v.outlives) && (v.phase == lifetime.Forward || v.phase == lifetime.Backward))
+	inPass := v.phase == lifetime.Forward || v.phase == lifetime.Backward
+	return v.b.Requested == hopper && (v.unseen || inPass && (v.long || v.open && v.outlives))
 }
 
-// fewServeHopper reports whether no more buffers may be workspaces on Hopper than the program has handles: one for the forward pass, one for the
-// backward pass.
+// fewServeHopper reports whether no more buffers may be workspaces on Hopper than the program has handles: one for the forward
+// pass, one for the backward pass.
 func (a *analysis) fewServeHopper() bool {
 	const most = 2
 	if !a.hopperKnown {
@@ -242,6 +289,11 @@ func (a *analysis) leavesSeveral(span int) bool {
 	return span >= 0 && a.leaves[span] > 1
 }
 
+// inStep reports whether a step of an optimizer allocated it and did not free it.
+func (v *view) inStep() bool {
+	return v.phase == lifetime.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep()
+}
+
 // freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and backward
 // passes.
 func (v *view) freedInStep() bool {
@@ -251,12 +303,13 @@ func (v *view) freedInStep() bool {
 
 // byPythonInEngine reports whether Python code allocated in the thread of the autograd engine.
 func (v *view) byPythonInEngine() bool {
-	return v.phase == lifetime.Backward && v.sure && v.f.python && (v.f.engine || !v.f.rooted || v.f.flags&recomputes != 0) && v.f.within != inBackwardCall
+	inEngine := v.f.engine || !v.f.rooted || v.f.flags&recomputes != 0
+	return v.phase == lifetime.Backward && v.sure && v.f.python && inEngine && v.f.within != inBackwardCall
 }
 
-// onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it that checkpointing
-// runs again, of a backward pass through which a later one goes, or of a pass before the window. Without stacks of frees, only a forward pass
-// tells it.
+// onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it that
+// checkpointing runs again, of a backward pass through which a later one goes, or of a pass before the window. Without stacks of
+// frees, only a forward pass tells it.
 func (v *view) onlyByGraph() bool {
 	switch {
 	case !v.byGraph || v.phase == lifetime.OptimizerPhase:
@@ -269,18 +322,21 @@ func (v *view) onlyByGraph() bool {
 
 // freedByFunction reports whether the backward of a torch.autograd.Function freed it.
 func (v *view) freedByFunction() bool {
-	if v.freed == nil || v.open || !v.freed.python || v.freed.flags&(recomputes|ofFunction) != ofFunction || v.freed.within == inBackwardCall || !v.r.inEngine(v.freed) {
+	f := v.freed
+	if f == nil || v.open || !f.python || f.flags&(recomputes|ofFunction) != ofFunction || f.within == inBackwardCall || !v.r.inEngine(f) {
 		return false
 	}
 	last, _ := v.around(v.b.End)
 	return last >= 0 && v.spans[last].phase == lifetime.Backward && v.b.End <= v.spans[last].end
 }
 
-// usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program that trains may be several
-// calls. What an exception frees because memory ran out tells nothing; nor does the time of a free in a recomputation.
+// usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program that trains
+// may be several calls. What an exception frees because memory ran out tells nothing; nor does the time of a free in a
+// recomputation.
 func (v *view) usedWithinPhase() bool {
 	switch {
-	case v.unseen, v.open, v.phase == lifetime.UnknownPhase, v.interruptedSpan(), v.interruptedPass() != nil, v.freed == nil && v.inRecomputation():
+	case v.unseen, v.open, v.phase == lifetime.UnknownPhase,
+		v.interruptedSpan(), v.interruptedPass() != nil, v.freed == nil && v.inRecomputation():
 		return false
 	case v.phase == lifetime.Forward && !v.trains && v.handedOut():
 		return false // to the next call, perhaps
@@ -297,14 +353,15 @@ func (v *view) handedOut() bool {
 	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && v.b.End > v.spans[v.next-1].end
 }
 
-// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the update or work on
-// a result; in the size of a parameter, a copy of it.
+// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the
+// update or work on a result; in the size of a parameter, a copy of it.
 func (v *view) mayBeData() bool {
-	return v.sizes != nil && v.f.within == noPart && v.trains && v.optimizes() && v.sizes.parametersOf[v.b.Requested]+v.sizes.gradientsOf[v.b.Requested] == 0
+	z, size := v.sizes, v.b.Requested
+	return z != nil && v.f.within == noPart && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
 }
 
-// ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer. Traces record blocks,
-// which may have up to 1 MiB more.
+// ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer. Traces
+// record blocks, which may have up to 1 MiB more.
 func (v *view) ofParameterSize() bool {
 	if v.s.Facts&lifetime.EndState == 0 {
 		return true // a trace has nothing from before the window
@@ -332,7 +389,8 @@ func (v *view) isReturned() bool {
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
-	return v.leftAtEnd() || v.freed != nil && v.freed.flags&clearsGrads != 0 || v.outlives && !v.byGraph || v.outlives && v.follow(lifetime.Backward) > 0 || v.freed != nil && v.freed.rooted && v.freed.within != inBackwardCall
+	byPython := v.freed != nil && (v.freed.flags&clearsGrads != 0 || v.freed.rooted && v.freed.within != inBackwardCall)
+	return v.leftAtEnd() || byPython || v.outlives && (!v.byGraph || v.follow(lifetime.Backward) > 0)
 }
 
 // overPasses reports whether a buffer that no backward pass made is alive over one, as parameters are.
@@ -342,11 +400,15 @@ func (a *analysis) overPasses(i int) bool {
 		return true
 	}
 	next := int(a.next[i])
-	return a.out[i].Phase != lifetime.Backward && a.flags[i]&heldByGraph == 0 && (a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, lifetime.Backward) > 0)
+	if a.out[i].Phase == lifetime.Backward || a.flags[i]&heldByGraph != 0 {
+		return false
+	}
+	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, lifetime.Backward) > 0
 }
 
-// converted returns the category of the tensors for which Module._apply has the line that converts the buffer; UnknownCategory if there is none.
-// Stacks without lines do not tell parameters from buffers. A module may be converted twice: the first copy is gone before the first pass.
+// converted returns the category of the tensors for which Module._apply has the line that converts the buffer; UnknownCategory if
+// there is none. Stacks without lines do not tell parameters from buffers. A module may be converted twice: the first copy is gone
+// before the first pass.
 func (v *view) converted() lifetime.Category {
 	if v.f.within != inSetup || v.f.flags&converting == 0 || !v.open && !v.outlives {
 		return lifetime.UnknownCategory

@@ -176,7 +176,9 @@ type shares struct {
 }
 
 func (s shares) plus(o shares, times float64) shares {
-	return shares{s.right + times*o.right, s.wrong + times*o.wrong, s.unknown + times*o.unknown, s.sure + times*o.sure, s.sureWrong + times*o.sureWrong}
+	return shares{
+		s.right + times*o.right, s.wrong + times*o.wrong, s.unknown + times*o.unknown, s.sure + times*o.sure, s.sureWrong + times*o.sureWrong,
+	}
 }
 
 // worth is what an answer is worth to a reader: a wrong one costs three right ones.
@@ -255,7 +257,8 @@ func TestRules(t *testing.T) {
 	for _, s := range sets {
 		s.base = s.judge("")
 		m := s.mean(s.base)
-		t.Logf("%s: %d captures: right %.2f wrong %.2f unknown %.2f; said with 0.9 or more %.2f, of these wrong %.3f", s.name, len(s.all), m.right, m.wrong, m.unknown, m.sure, m.sureWrong)
+		t.Logf("%s: %d captures: right %.2f wrong %.2f unknown %.2f; said with 0.9 or more %.2f, of these wrong %.3f",
+			s.name, len(s.all), m.right, m.wrong, m.unknown, m.sure, m.sureWrong)
 		for _, k := range s.all {
 			if o := s.base[k]; *each {
 				t.Logf("  %s %-20s right %6.2f wrong %6.2f unknown %6.2f %s", k.name, k.program, o.right, o.wrong, o.unknown, k.mistakes())

@@ -41,7 +41,8 @@ func (z *sizes) mark(m sizeMark, buffers []int) {
 // statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with options
 // that change it are left out. (torch/optim, _init_group)
 var statesOf = map[string]int{
-	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2, "Lion": 1, "FusedAdam": 2,
+	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2,
+	"Lion": 1, "FusedAdam": 2,
 }
 
 // measure compares sizes, after the rules that need no sizes.
@@ -189,7 +190,8 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 	}
 	counts, buffers := a.bySite(func(v *view) bool {
 		after := !v.sure || v.phase == lifetime.OtherPhase && v.next > 0 && a.spans[v.next-1].phase == lifetime.Forward
-		return v.unseen && !v.open || !v.unseen && after && v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+		kept := v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+		return v.unseen && !v.open || !v.unseen && after && kept
 	})
 	for site, of := range counts {
 		for _, model := range []map[int64]int{all, z.gradientsOf} {
@@ -342,7 +344,8 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 }
 
 // olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have the lowest
-// addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be gradients or copies of the model, too.
+// addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be gradients or copies of the
+// model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	states := a.statesOfOptimizers(z, old)
 	told, share := a.toldParameters(), 1
@@ -384,7 +387,8 @@ const counter = 8
 func (a *analysis) toldParameters() map[int64]int {
 	told := map[int64]int{}
 	for i := range a.s.Buffers {
-		if b := &a.s.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.ModelParameter {
+		b, through := &a.s.Buffers[i], lifetime.BeginUnseen|lifetime.EndOpen
+		if b.Edge&through == through && a.out[i].Category == lifetime.ModelParameter {
 			told[b.Requested]++
 		}
 	}
@@ -407,7 +411,8 @@ func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 	return float64(same) / float64(max(all, 1))
 }
 
-// statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD keeps one with momentum.
+// statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD keeps one with
+// momentum.
 func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int) (states []int) {
 	for _, name := range a.names {
 		k, known := statesOf[name]
@@ -447,12 +452,4 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 // embeds reports whether a pass looks up rows of embeddings.
 func (a *analysis) embeds() bool {
 	return slices.ContainsFunc(a.r.stacks, func(f facts) bool { return f.flags&embeds != 0 })
-}
-
-func countsOf(buffers map[int64][]int) map[int64]int {
-	counts := map[int64]int{}
-	for size, of := range buffers {
-		counts[size] = len(of)
-	}
-	return counts
 }

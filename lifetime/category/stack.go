@@ -66,7 +66,6 @@ const (
 	sendsGrads // buckets of DDP
 	cublas
 	cublasLt
-	linear       // torch.nn.functional.linear or Linear.forward
 	recomputes   // checkpointing runs a part of the forward pass again
 	callsModule  // Module.__call__
 	returnsGrads // torch.autograd.grad
@@ -89,10 +88,9 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "_call_impl _wrapped_call_impl", inModule, callsModule},
 	{"torch/nn/modules/module.py", "_apply", inSetup, converting},
 	{"torch/nn/modules/module.py", "zero_grad", inOptimizer, clearsGrads},
-	{"torch/nn/modules/linear.py", "forward", noPart, linear},
-	{"torch/nn/modules/transformer.py", "forward", inModule, linear}, // the fast path of inference calls no module
+	{"torch/nn/modules/linear.py", "forward", noPart, 0},
+	{"torch/nn/modules/transformer.py", "forward", inModule, 0}, // the fast path of inference calls no module
 	{"torch/nn/functional.py", "embedding embedding_bag", noPart, embeds},
-	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", noPart, linear},
 	{"torch/nn/modules/", "__init__", inSetup, constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", inSetup, initializes},
 	{"torch/nn/parameter.py", "__deepcopy__", inSetup, ofParameter},

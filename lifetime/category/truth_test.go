@@ -214,7 +214,8 @@ func (t *table) log(tb testing.TB) {
 	}
 }
 
-// goals are percentages of bytes, over all captures: these programs do what others do not, and many begin before the recording, so much is unknown.
+// goals are percentages of bytes, over all captures: these programs do what others do not, and many begin before the recording, so
+// much is unknown.
 const (
 	peakGoal  = 80.0
 	endGoal   = 67.0 // mostly from before the recording
@@ -295,8 +296,8 @@ func (t *table) check(tb testing.TB) {
 // gradientsOfInputs are the sizes of .grad of tensors that are no parameters: the truth knows those of parameters only.
 var gradientsOfInputs = map[string]int64{"k27": 32000}
 
-// wrongButCertain reports wrong answers at the peak with a high confidence, if they are more than a thousandth of it: a buffer of a module may have the size of
-// a parameter, and a small one often does.
+// wrongButCertain reports wrong answers at the peak with a high confidence, if they are more than a thousandth of it: a buffer of
+// a module may have the size of a parameter, and a small one often does.
 func wrongButCertain(t *testing.T, name string, all truth, found []judged) {
 	t.Helper()
 	peak, wrong := int64(0), map[string]int64{}
