@@ -104,6 +104,7 @@ type analysis struct {
 	ofHopper      int                                    // buffers that may be workspaces on Hopper, by their size
 	failed        []failure                              // when memory ran out
 	lasting       map[int64]bool                         // see ofParameterSize; nil = not computed
+	rebound       map[int64]bool                         // see rebinds; nil = not computed
 	keeping       []int8                                 // by span: see keepsMost; nil = not computed
 	leaves        []int32                                // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]lifetime.Category // by frame of Module._apply; nil = not computed
@@ -491,7 +492,7 @@ func (a *analysis) repeat() {
 		}
 		for _, i := range asked[k] {
 			p := &a.out[i]
-			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Rule != 0) {
+			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == lifetime.OptimizerPhase) {
 				continue // others like it are temporary, but something says that this one is kept
 			}
 			p.Category, p.Evidence, p.Rule = best, lifetime.FromLifetime, repeats

@@ -146,7 +146,7 @@ var groups = []group{
 					return lifetime.ModelParameter, lifetime.OtherPhase, true
 				case v.f.flags&ofTensor != 0:
 					return lifetime.ModelBuffer, lifetime.OtherPhase, true
-				case v.f.flags&constructs != 0 && v.f.flags&(initializes|compiles) == 0 && v.long:
+				case v.f.flags&constructs != 0 && v.f.flags&(initializes|compiles) == 0 && (v.long || v.overPasses(v.i)):
 					return lifetime.ModelParameter, lifetime.OtherPhase, true
 				}
 				return 0, 0, false
@@ -291,7 +291,25 @@ func (a *analysis) leavesSeveral(span int) bool {
 
 // inStep reports whether a step of an optimizer allocated it and did not free it.
 func (v *view) inStep() bool {
-	return v.phase == lifetime.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep()
+	return v.phase == lifetime.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.rebinds()
+}
+
+// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as parameters are.
+// Then a step puts other parameters in their place, and what it keeps may be one.
+func (v *view) rebinds() bool {
+	if v.rebound == nil {
+		v.rebound = map[int64]bool{}
+		for i := range v.s.Buffers {
+			b, f := &v.s.Buffers[i], v.analysis.freed(i)
+			if v.analysis.next[i] > 0 || b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || !v.overPasses(i) {
+				continue
+			}
+			if _, inStep := v.stepAt(b.End - 1); inStep || f != nil && f.within == inOptimizer && f.flags&clearsGrads == 0 {
+				v.rebound[b.Requested] = true
+			}
+		}
+	}
+	return v.rebound[v.b.Requested]
 }
 
 // freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and backward

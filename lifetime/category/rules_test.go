@@ -37,9 +37,19 @@ type known struct {
 	fired         map[string]bool
 }
 
-// readKnown reads the captures of a folder.
+var (
+	reading sync.Mutex
+	read    = map[string][]*known{} // by folder
+)
+
+// readKnown reads the captures of a folder, once.
 func readKnown(tb testing.TB, folder string) []*known {
 	tb.Helper()
+	reading.Lock()
+	defer reading.Unlock()
+	if all := read[folder]; all != nil {
+		return all
+	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.pickle.zst"))
 	if err != nil || len(files) == 0 {
 		tb.Fatalf("%d captures in %s: %v", len(files), folder, err)
@@ -56,6 +66,7 @@ func readKnown(tb testing.TB, folder string) []*known {
 	if tb.Failed() {
 		tb.FailNow()
 	}
+	read[folder] = all
 	return all
 }
 
@@ -246,6 +257,9 @@ func (s *set) judge(rule string) map[*known]shares {
 // TestRules switches each rule off in turn, and prints what it adds and breaks: shares of the bytes at the peak in percent, means over
 // programs, of the captures that rules were made from and of those that are left out.
 func TestRules(t *testing.T) {
+	if !testing.Verbose() {
+		t.Skip("it prints a table: -v")
+	}
 	sets := []*set{{name: "own", all: readKnown(t, meaning)}}
 	for _, folder := range strings.FieldsFunc(*leftOut, func(r rune) bool { return r == ',' }) {
 		sets = append(sets, &set{name: filepath.Base(folder), all: readKnown(t, folder)})
@@ -264,9 +278,6 @@ func TestRules(t *testing.T) {
 				t.Logf("  %s %-20s right %6.2f wrong %6.2f unknown %6.2f %s", k.name, k.program, o.right, o.wrong, o.unknown, k.mistakes())
 			}
 		}
-	}
-	if !testing.Verbose() {
-		return
 	}
 	for _, r := range category.Rules {
 		if slices.Contains(off, r.Name) {
