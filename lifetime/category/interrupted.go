@@ -18,16 +18,10 @@ func (a *analysis) failures() (all []failure) {
 	return all
 }
 
-// soFar are the rules for what was alive when memory ran out. Others of its place may well have been freed before: what is left
-// is the rest.
-var soFar = map[string]bool{"gradient_so_far": true, "used_so_far": true, "recomputed_so_far": true, "kept_so_far": true, "alive_at_failure": true}
-
 // failure is an instant at which memory ran out, in the middle of a span.
 type failure struct {
 	t    int64
 	span int
-
-	counted, keeps bool // see keepsUntil
 }
 
 // interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass; nil if
@@ -48,28 +42,59 @@ func (v *view) interruptedPass() *failure {
 	return nil
 }
 
-// keepsUntil reports whether a forward pass kept, until memory ran out, a quarter of the buffers that its modules allocated: so
-// does a graph.
-func (a *analysis) keepsUntil(f *failure) bool {
-	if !f.counted {
-		f.counted = true
-		first := f.span
-		for first > 0 && a.spans[first-1].phase == lifetime.Forward {
-			first--
-		}
+// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded, keeps it to the end of
+// the call, as it does a quarter of what it allocates.
+func (v *view) keptByPass() bool {
+	if v.phase != lifetime.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
+		return false
+	}
+	end, f := v.spans[v.next-1].end, v.interruptedPass()
+	switch {
+	case f == nil && v.backwardFollows():
+		return false
+	case f != nil && f.span == v.next-1:
+		end = f.t
+	}
+	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, end)
+}
+
+// backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in it, what is
+// alive then does not tell who holds it.
+func (v *view) backwardFollows() bool {
+	i := v.next
+	for i < len(v.spans) && v.spans[i].phase == lifetime.Forward {
+		i++
+	}
+	if i == len(v.spans) || v.spans[i].phase != lifetime.Backward {
+		return false
+	}
+	for i < len(v.spans) && v.spans[i].phase == lifetime.Backward {
+		i++
+	}
+	return !v.open || i < len(v.spans)
+}
+
+// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocated in it: so does a graph.
+func (a *analysis) keepsMost(span int, until int64) bool {
+	if a.keeping == nil {
+		a.keeping = make([]int8, len(a.spans))
+	}
+	if a.keeping[span] == 0 {
 		kept, all := 0, 0
-		for i := range a.s.Buffers {
-			b := &a.s.Buffers[i]
-			if b.Edge&lifetime.BeginUnseen == 0 && a.spans[first].begin <= b.Begin && b.Begin <= f.t && a.at(b).within == inModule {
+		for _, i := range a.allocatedIn(span) {
+			if b := &a.s.Buffers[i]; b.Begin <= until && a.at(b).within == inModule {
 				all++
-				if b.Edge&lifetime.EndOpen != 0 || b.End > f.t {
+				if b.Edge&lifetime.EndOpen != 0 || b.End > until {
 					kept++
 				}
 			}
 		}
-		f.keeps = keepsEnough(kept, all)
+		a.keeping[span] = -1
+		if keepsEnough(kept, all) {
+			a.keeping[span] = 1
+		}
 	}
-	return f.keeps
+	return a.keeping[span] > 0
 }
 
 // keepsEnough reports whether so many kept buffers of a forward pass are those of a graph.
@@ -91,22 +116,6 @@ func (v *view) interruptedSpan() bool {
 }
 
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
-
-// parameterSized reports whether a parameter has the size of the buffer.
-func (v *view) parameterSized() bool {
-	return v.sizes != nil && (v.sizes.parametersOf[v.b.Requested] > 0 || v.sizes.gradientsOf[v.b.Requested] > 0)
-}
-
-// wholeBackward reports whether a backward pass was recorded to its end.
-func (a *analysis) wholeBackward() bool {
-	last := len(a.spans) - 1
-	for i, s := range a.spans {
-		if s.phase == lifetime.Backward && !a.isInterrupted(i) && (i < last || len(a.failed) == 0) {
-			return true
-		}
-	}
-	return false
-}
 
 // compared is how many earlier spans an interrupted one is compared with.
 const compared = 8
@@ -148,8 +157,8 @@ func (a *analysis) resumeSpan(span int, at int64) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if v.aliveAt(at) && from.Category != lifetime.UnknownCategory && from.Confidence >= weakest {
-			p.Category, p.Evidence, p.Confidence, p.Rule = from.Category, lifetime.FromLifetime, 0.9*from.Confidence, repeats
+		if v.aliveAt(at) && from.Category != lifetime.UnknownCategory {
+			p.Category, p.Evidence, p.Rule = from.Category, lifetime.FromLifetime, repeats
 		}
 	}
 }
@@ -166,7 +175,9 @@ func (a *analysis) isInterrupted(span int) bool {
 
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
 func (a *analysis) allocatedIn(span int) (all []int) {
-	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int {
+		return cmp.Compare(b.Begin, t)
+	})
 	for i := from; i < len(a.s.Buffers) && (span+1 == len(a.spans) || a.s.Buffers[i].Begin < a.spans[span+1].begin); i++ {
 		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
 			all = append(all, i)

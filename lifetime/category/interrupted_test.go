@@ -15,7 +15,7 @@ import (
 )
 
 // TestInterrupted: a recording that ends in the middle of a step, because memory ran out, tells what was alive nearly as well
-// as the whole one.
+// as the whole one: what is said is right. Much is from before the recording, and unknown.
 func TestInterrupted(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(meaning, "*.pickle.zst"))
 	if err != nil || len(files) == 0 {
@@ -60,7 +60,7 @@ func TestInterrupted(t *testing.T) {
 	for _, k := range slices.SortedFunc(maps.Keys(confusion), func(x, y string) int { return cmp.Compare(confusion[y], confusion[x]) }) {
 		t.Logf("wrong: %8.2f MiB %s", float64(confusion[k])/(1<<20), k)
 	}
-	if all.percent() < 85 || answered.percent() < 92 {
+	if all.percent() < 64 || answered.percent() < 95 {
 		t.Errorf("%v are right, %v of the answers", &all, &answered)
 	}
 	for confidence, got := range steps {

@@ -27,16 +27,3 @@ func (v *view) inOneStep() bool {
 func (v *view) keptBeside() bool {
 	return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
 }
-
-// madeBeforePasses reports whether what made a buffer allocated nothing after the first pass began.
-func (v *view) madeBeforePasses() bool {
-	if v.inPasses == nil {
-		v.inPasses = map[lifetime.SiteID]bool{}
-		for i := range v.s.Buffers {
-			if b := &v.s.Buffers[i]; !v.firstSpanAfter(b.Begin) {
-				v.inPasses[b.Site] = true
-			}
-		}
-	}
-	return !v.inPasses[v.b.Site]
-}

@@ -95,10 +95,40 @@ func checkLaws(t *testing.T, what string, c *lifetime.Capture) {
 	if !slices.Equal(all, told(c)) {
 		t.Errorf("%s: other answers the second time", what)
 	}
+	checkSizes(t, what, c, all)
 	for i, p := range all {
 		e, known := evidence[p.Rule]
 		if isKnown := p.Name() != "unknown"; isKnown != known || isKnown != (p.Confidence > 0) || p.Confidence > 1 || e != p.Evidence {
 			t.Fatalf("%s: buffer %d: %+v", what, i, p)
+		}
+	}
+}
+
+// checkSizes: what is said to be a gradient has the size of something that is alive over passes, as a parameter is, and nothing is
+// said to be data because it lives like that if it has the size of a gradient.
+func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []lifetime.Purpose) {
+	t.Helper()
+	n := 0
+	for _, s := range c.Spaces {
+		lasting, gradients := map[int64]bool{}, map[int64]bool{}
+		of := all[n : n+len(s.Buffers)]
+		n += len(s.Buffers)
+		for i := range s.Buffers {
+			switch b := &s.Buffers[i]; {
+			case of[i].Rule == "gradient":
+				gradients[b.Requested] = true
+			case b.Edge&lifetime.BeginUnseen != 0 || of[i].Category != lifetime.TemporaryData:
+				lasting[b.Requested] = true
+			}
+		}
+		for i := range s.Buffers {
+			size := s.Buffers[i].Requested
+			if s.Facts&lifetime.EndState != 0 && gradients[size] && !lasting[size] {
+				t.Fatalf("%s: nothing but a gradient has %d bytes", what, size)
+			}
+			if of[i].Rule == "for_forward" && gradients[size] {
+				t.Fatalf("%s: buffer %d of %d bytes is data, and others are gradients", what, i, size)
+			}
 		}
 	}
 }

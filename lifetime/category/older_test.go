@@ -44,6 +44,9 @@ func TestCompiled(t *testing.T) {
 	}
 }
 
+// untold are captures that do not tell parameters from before the recording: they have no gradients.
+var untold = map[string]bool{"older/hopper": true, "compiled/compiled": true}
+
 // checkAddresses compares the categories of buffers with an edge to what the program knew of their addresses.
 func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Capture {
 	t.Helper()
@@ -68,7 +71,11 @@ func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Cap
 			continue
 		}
 		found++
-		if p := c.Purpose(s.PurposeOf(i)); p.Category.String() != want {
+		p := c.Purpose(s.PurposeOf(i))
+		if untold[name] && want == "parameter" && b.Edge&lifetime.BeginUnseen != 0 && p.Category == lifetime.UnknownCategory {
+			continue
+		}
+		if p.Category.String() != want {
 			t.Errorf("%s: %d bytes of site %d are %s with %v, want %s", name, b.Requested, b.Site, p.Category, p.Confidence, want)
 		}
 	}

@@ -25,7 +25,7 @@ elsewhere size=0.. device=cuda:7
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := formats.Open(meaning+"/n07.pickle.zst", formats.Input{})
+	c, err := open(meaning+"/n07.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}

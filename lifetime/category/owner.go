@@ -69,7 +69,9 @@ func (a *analysis) nextModules() []textID {
 func (a *analysis) keptBySelf(i int, t int64) bool {
 	b := &a.s.Buffers[i]
 	for k := i - 1; k >= max(0, i-2); k-- {
-		if other := &a.s.Buffers[k]; other.Site == b.Site && other.Edge&lifetime.BeginUnseen == 0 && a.flags[k]&heldByGraph != 0 && other.End <= t && other.Size > b.Size {
+		other := &a.s.Buffers[k]
+		held := other.Edge&lifetime.BeginUnseen == 0 && a.flags[k]&heldByGraph != 0
+		if held && other.Site == b.Site && other.End <= t && other.Size > b.Size {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
 )
 
@@ -26,14 +27,20 @@ func TestRulesPage(t *testing.T) {
 		t.Fatal("no place for the table")
 	}
 	var b strings.Builder
-	b.WriteString("| rule | evidence | confidence | reason | source |\n|---|---|---|---|---|\n")
+	b.WriteString("| rule | evidence | confidence | right of programs | reason | source |\n|---|---|---|---|---|---|\n")
 	seen := map[string]bool{category.Repeats: true}
 	for _, r := range category.Rules {
-		if seen[r.Name] || r.Reason == "" || r.Confidence <= 0 || r.Confidence > 1 {
+		if seen[r.Name] || r.Reason == "" {
 			t.Errorf("rule %s is there twice or incomplete", r.Name)
 		}
 		seen[r.Name] = true
-		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %s | %s |\n", r.Name, r.Evidence, r.Confidence, r.Reason, cmp.Or(r.Source, "measured: testdata/meaning"))
+		m := category.Measured[r.Name]
+		confidence := m.Confidence()
+		if r.Evidence == lifetime.FromRecord {
+			confidence = 1
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %.2f of %d | %s | %s |\n",
+			r.Name, r.Evidence, confidence, m.Right, m.Programs, r.Reason, cmp.Or(r.Source, "the order of phases"))
 	}
 	want := before + "<!-- rules: generated -->\n" + b.String() + "<!-- end -->" + after
 	if *update {

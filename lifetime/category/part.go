@@ -8,7 +8,8 @@ func (a *analysis) parts() {
 	for i := range a.s.Buffers {
 		b, next := &a.s.Buffers[i], a.next[i]
 		switch phase := a.out[i].Phase; { // most buffers have no part
-		case b.Edge&lifetime.BeginUnseen != 0, phase == lifetime.Forward && (next == 0 || !evaluates[next-1]), phase == lifetime.Backward && !a.at(b).python:
+		case b.Edge&lifetime.BeginUnseen != 0,
+			phase == lifetime.Forward && (next == 0 || !evaluates[next-1]), phase == lifetime.Backward && !a.at(b).python:
 			continue
 		}
 		a.out[i].Part = a.look(i).part(evaluates)

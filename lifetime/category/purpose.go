@@ -98,19 +98,15 @@ type analysis struct {
 	sizes   *sizes  // nil in the first pass
 	isTorch bool
 
-	candidates    []int                                  // from before the window, or allocated by a part of the program that tells no category
+	candidates    []int                                  // older than the window, or of a part of the program that tells no category
 	firstBackward int64                                  // of a compiled program: first allocation of its backward part
-	convertedOnce map[int64]bool                         // see converted; nil = not computed
-	counted       bool                                   // manyKept is known
 	hopperKnown   bool                                   // ofHopper is known
 	ofHopper      int                                    // buffers that may be workspaces on Hopper, by their size
-	manyKept      bool                                   // the last pass keeps much of what it allocates
 	failed        []failure                              // when memory ran out
-	growing       map[lifetime.SiteID]bool               // see grows; nil = not computed
-	inPasses      map[lifetime.SiteID]bool               // sites that allocate after the first pass began; nil = not computed
-	feeds         []bool                                 // by span: see feedsNext; nil = not computed
+	lasting       map[int64]bool                         // see ofParameterSize; nil = not computed
+	rebound       map[int64]bool                         // see rebinds; nil = not computed
+	keeping       []int8                                 // by span: see keepsMost; nil = not computed
 	leaves        []int32                                // by span: see leavesSeveral; nil = not computed
-	freedNext     []int32                                // by span: see handsOn; nil = not computed
 	converts      map[lifetime.FrameID]lifetime.Category // by frame of Module._apply; nil = not computed
 }
 
@@ -341,7 +337,7 @@ func (a *analysis) judge() {
 		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && !a.r.place(b.Site).hasRegion {
 			continue // no general rule fits
 		}
-		if p := &a.out[i]; p.Rule == 0 || a.sizes != nil && (p.Confidence < weak || a.sizes.marks[i] != 0) {
+		if p := &a.out[i]; p.Rule == 0 || a.sizes != nil && a.sizes.marks[i] != 0 {
 			a.apply(i)
 		}
 	}
@@ -367,7 +363,7 @@ func (a *analysis) own() {
 		default:
 			continue
 		}
-		p.Evidence, p.Confidence, p.Rule = lifetime.FromRecord, 1, 1
+		p.Evidence, p.Rule = lifetime.FromRecord, 1
 	}
 }
 
@@ -380,12 +376,6 @@ func (a *analysis) isDonated(b *lifetime.Buffer) bool {
 		return r.Uses&lifetime.ForOutput != 0 && b.Addr >= r.Addr && b.Addr-r.Addr < uint64(max(r.Size, 0))
 	})
 }
-
-// weakest is the confidence of the answers that repeat counts.
-const weakest = 0.6
-
-// weak is the confidence below which sizes may change an answer.
-const weak = 0.65
 
 // apply applies the rules to one buffer.
 func (a *analysis) apply(i int) {
@@ -405,7 +395,7 @@ func (a *analysis) apply(i int) {
 			r := &rules[k]
 			if category, phase, ok := r.of(v); ok {
 				p := &a.out[i]
-				p.Category, p.Evidence, p.Confidence, p.Rule = category, r.Evidence, r.Confidence, id
+				p.Category, p.Evidence, p.Rule = category, r.Evidence, id
 				if phase != lifetime.UnknownPhase {
 					p.Phase = phase
 				}
@@ -430,9 +420,10 @@ func (a *analysis) repeat() {
 		b, p := &a.s.Buffers[i], &a.out[i]
 		var k key
 		switch {
-		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && p.Confidence < 0.9:
+		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 &&
+			(p.Rule == 0 || p.Evidence == lifetime.FromSize):
 			k = key{a.s.FreeSites[i], b.Requested, true}
-		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Confidence < 0.8 && !soFar[p.Rule.name()]:
+		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Rule == 0:
 			k = key{b.Site, b.Requested, false}
 		default:
 			continue
@@ -452,7 +443,7 @@ func (a *analysis) repeat() {
 	}
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category == lifetime.UnknownCategory || p.Confidence < weakest || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
+		if p.Category == lifetime.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
 			continue
 		}
 		if sites[b.Site] {
@@ -469,10 +460,10 @@ func (a *analysis) repeat() {
 		}
 		for _, i := range asked[k] {
 			p := &a.out[i]
-			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Rule != 0) {
+			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == lifetime.OptimizerPhase) {
 				continue // others like it are temporary, but something says that this one is kept
 			}
-			p.Category, p.Evidence, p.Confidence, p.Rule = best, lifetime.FromLifetime, 0.9*float32(share), repeats
+			p.Category, p.Evidence, p.Rule = best, lifetime.FromLifetime, repeats
 		}
 	}
 }
@@ -564,7 +555,8 @@ func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
 	}
 	n := a.crosses(next, b.End, lifetime.Backward)
 	// Several backward passes may follow one forward pass.
-	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)])) || open && n > 0 && next == 0
+	passes := min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)]))
+	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= passes || open && n > 0 && next == 0
 }
 
 // look returns the view of a buffer. It is good until the next call.

@@ -2,6 +2,7 @@ package category
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -9,35 +10,23 @@ import (
 
 // sizes is what the sizes of buffers tell: gradients have the sizes of their parameters, and so have most states.
 type sizes struct {
-	marks                               []sizeMark // by buffer
-	gradientsOf, copiesOf, parametersOf map[int64]int
-	swapped                             map[int64]bool // sizes of parameters that copies replace
+	marks                     []sizeMark // by buffer
+	gradientsOf, parametersOf map[int64]int
 
 	lowest, highest uint64 // addresses of the parameters from before the window
 }
 
 // sizeMark is a set of what the size of a buffer tells.
-type sizeMark uint32
+type sizeMark uint8
 
 const (
-	gradientCopy sizeMark = 1 << iota
-	inBucket
-	masterWeight
-	trained       // parameter, of memory from before the window or one that nothing else tells
-	stateSized    // as trained, with the size of a parameter
-	gradSized     // gradient from before the window
-	noGradient    // weight from before the window
-	copied        // of a parameter
-	counted       // with a number of parameters and states that is exactly that of the optimizer
-	weightCopy    // kept copy of all parameters
-	updateSized   // temporary of an update without an optimizer
-	quantized     // weight that each pass converts to a larger type
-	gathered      // weight that a pass puts together from shards
-	swapped       // copy that becomes the parameter
-	multiplied    // weight of a linear module, from before the window
-	flatParameter // holds all parameters
-	flatGradient  // holds all gradients
-	layerCache    // one of one or two for each layer, from before the window
+	inBucket   sizeMark = 1 << iota
+	trained             // parameter, of memory from before the window or one that nothing else tells
+	counted             // parameter from before the window, with exactly the states that the optimizer keeps
+	stateSized          // such a state
+	noGradient          // weight from before the window
+	byEngine            // without a stack, as the engine's threads are, while parameters have one
+	weightCopy          // kept copy of all parameters
 )
 
 // is reports whether the size of a buffer tells any of marks. Before the sizes are known, it is false.
@@ -52,31 +41,26 @@ func (z *sizes) mark(m sizeMark, buffers []int) {
 // statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with options
 // that change it are left out. (torch/optim, _init_group)
 var statesOf = map[string]int{
-	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2, "Lion": 1, "FusedAdam": 2,
+	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2,
+	"Lion": 1, "FusedAdam": 2,
 }
 
 // measure compares sizes, after the rules that need no sizes.
 func (a *analysis) measure() *sizes {
-	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), copiesOf: map[int64]int{}, parametersOf: map[int64]int{}, swapped: map[int64]bool{}}
+	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), parametersOf: map[int64]int{}}
 	z.gradientsOf = a.inOnePass()
 	params := a.seenParameters()
 	for _, size := range params {
 		z.parametersOf[size]++
 	}
 	old := a.oldBySize()
-	a.copiedGradients(z)
 	if len(params) == 0 {
 		params = a.oldParameters(z, old)
 	}
 	a.bucketsOf(z, params)
-	a.mastersOf(z, params)
-	a.flatOf(z)
 	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
-	a.updatesOf(z)
-	a.swappedOf(z)
 	a.olderThanWindow(z, old)
-	a.gatheredOf(z, params)
 	return z
 }
 
@@ -139,13 +123,14 @@ func (a *analysis) together(c lifetime.Category) map[int64]int {
 	return most
 }
 
-// oldBySize returns the buffers that were there before the window and are there at its end, by size and address: those that no
+// oldBySize returns the buffers that were there before the window and are there after its last pass, by size and address: those that no
 // forward pass made.
 func (a *analysis) oldBySize() map[int64][]int {
 	old := map[int64][]int{}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.UnknownCategory && a.out[i].Phase != lifetime.Forward {
+		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
+		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == lifetime.UnknownCategory && a.out[i].Phase != lifetime.Forward {
 			old[b.Requested] = append(old[b.Requested], i)
 		}
 	}
@@ -158,42 +143,22 @@ func (a *analysis) oldBySize() map[int64][]int {
 // ratios are the quotients of the sizes of elements: 16 and 32 bits.
 var ratios = [][2]int64{{1, 1}, {2, 1}, {1, 2}}
 
-// sameSizes reports whether counts has the sizes of all, times a ratio: nearly all of them, and few others.
-func sameSizes(counts, all map[int64]int) (ratio [2]int64, ok bool) {
-	return sameSizesTimes(counts, all, ratios)
-}
-
-// sameSizesTimes is sameSizes for other ratios.
-func sameSizesTimes(counts, all map[int64]int, ratios [][2]int64) (ratio [2]int64, ok bool) {
-	if len(all) == 0 {
-		return ratio, false
-	}
-	others := int64(0)
+// sameSizes reports whether counts has nearly all sizes of all, as often, and few others.
+func sameSizes(counts, all map[int64]int) bool {
+	known, alike := 0, 0
+	same, sum, others := int64(0), int64(0), int64(0)
 	for size, n := range counts {
 		others += size * int64(n)
 	}
-	for _, ratio := range ratios {
-		known, bytes, have, sum := 0, int64(0), int64(0), int64(0)
-		for size, n := range all {
-			sum += size * int64(n)
-			if k := size * ratio[0] / ratio[1]; counts[k] >= n {
-				known++
-				bytes += size * int64(n)
-				have += k * int64(counts[k])
-			}
-		}
-		if have*10 >= others*9 && bytes*10 >= sum*9 && (known > 1 || counts[firstKey(counts)] > 3) {
-			return ratio, true
+	for size, n := range all {
+		sum += size * int64(n)
+		if counts[size] >= n {
+			known++
+			alike = counts[size]
+			same += size * int64(n)
 		}
 	}
-	return ratio, false
-}
-
-func firstKey(counts map[int64]int) int64 {
-	for size := range counts {
-		return size
-	}
-	return 0
+	return same > 0 && same*10 >= sum*9 && same*10 >= others*9 && (known > 1 || alike > 3)
 }
 
 // bySite sums up the sizes of the buffers that fit, by the line that allocated them or, before the window, freed them.
@@ -217,40 +182,6 @@ func (a *analysis) bySite(fits func(v *view) bool) (counts map[lifetime.SiteID]m
 	return counts, buffers
 }
 
-// copiedGradients finds lines between backward pass and optimizer that allocate the sizes of all gradients.
-func (a *analysis) copiedGradients(z *sizes) {
-	counts, buffers := a.bySite(func(v *view) bool { return !v.unseen && v.phase == lifetime.OptimizerPhase && !v.sure && v.outlives })
-	for site, of := range counts {
-		if _, ok := sameSizes(of, z.gradientsOf); ok {
-			for _, i := range buffers[site] {
-				z.marks[i] |= gradientCopy
-				z.copiesOf[a.s.Buffers[i].Requested] = 1
-			}
-		}
-	}
-}
-
-// mastersOf finds copies of all parameters, in another precision, of which the optimizer keeps states.
-func (a *analysis) mastersOf(z *sizes, params []int64) {
-	all := map[int64]int{}
-	for _, size := range params {
-		all[size]++
-	}
-	states := a.together(lifetime.OptimizerState)
-	counts, buffers := a.bySite(func(v *view) bool { return !v.unseen && v.long && v.phase == lifetime.OtherPhase })
-	for site, of := range counts {
-		ratio, ok := sameSizes(of, all)
-		if !ok || ratio[0] == ratio[1] {
-			continue
-		}
-		if stepped, other := statesWith(states, of), statesWith(states, all); stepped > other {
-			for _, i := range buffers[site] {
-				z.marks[i] |= masterWeight
-			}
-		}
-	}
-}
-
 // weightCopiesOf finds lines that copy all parameters after the first pass, and keep the copies.
 func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 	all := map[int64]int{}
@@ -258,120 +189,20 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 		all[size]++
 	}
 	counts, buffers := a.bySite(func(v *view) bool {
-		return v.unseen && !v.open || !v.unseen && (!v.sure || v.phase == lifetime.OtherPhase && v.next > 0 && a.spans[v.next-1].phase == lifetime.Forward) && v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+		after := !v.sure || v.phase == lifetime.OtherPhase && v.next > 0 && a.spans[v.next-1].phase == lifetime.Forward
+		kept := v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+		return v.unseen && !v.open || !v.unseen && after && kept
 	})
 	for site, of := range counts {
 		for _, model := range []map[int64]int{all, z.gradientsOf} {
-			if ratio, ok := sameSizes(of, model); ok && ratio[0] == ratio[1] {
+			if sameSizes(of, model) {
 				z.mark(weightCopy, buffers[site])
+				for _, i := range buffers[site] {
+					a.out[i].Phase = lifetime.OtherPhase // and no part of a step
+				}
 			}
 		}
 	}
-}
-
-// update is what a line of the program's loop allocates.
-type update struct {
-	buffers []int
-	sizes   map[int64]bool // of gradients
-	others  bool           // it allocates before a backward pass, too
-}
-
-// updatesOf finds the lines of the program's loop, and what they call, that work on tensors of the sizes of gradients after a
-// backward pass: an optimizer that is none of PyTorch's, and of a program without any optimizer its temporaries.
-func (a *analysis) updatesOf(z *sizes) {
-	all := int64(0)
-	for size, n := range z.gradientsOf {
-		all += size * int64(n)
-	}
-	loop := a.loopFunctions()
-	updates := map[pathID]*update{}
-	for _, i := range a.candidates {
-		v := a.view(i)
-		if v.unseen || v.f.within != noPart || v.f.path == 0 || v.sure && v.phase != lifetime.OtherPhase || z.marks[i] != 0 {
-			continue
-		}
-		line := a.r.calledFrom(v.f.path, loop)
-		u := updates[line]
-		if u == nil {
-			u = &update{sizes: map[int64]bool{}}
-			updates[line] = u
-		}
-		u.buffers = append(u.buffers, i)
-		if z.gradientsOf[v.b.Requested] > 0 {
-			u.sizes[v.b.Requested] = true
-		}
-		u.others = u.others || v.next == 0 || a.spans[v.next-1].phase != lifetime.Backward
-	}
-	alone := !a.optimizes()
-	for _, u := range updates {
-		bytes := int64(0)
-		for size := range u.sizes {
-			bytes += size * int64(z.gradientsOf[size])
-		}
-		for _, i := range u.buffers {
-			v := a.view(i)
-			if !u.others && 2*bytes >= all && all > 0 ||
-				alone && !v.outlives && z.gradientsOf[v.b.Requested] > 0 && v.next > 0 && a.spans[v.next-1].phase == lifetime.Backward {
-				z.marks[i] |= updateSized
-			}
-		}
-	}
-}
-
-// function is a function of a Python file.
-type function struct{ file, name string }
-
-// loopFunctions returns the functions that call, perhaps by others, both forward and backward passes.
-func (a *analysis) loopFunctions() map[function]bool {
-	var passes [2]map[function]bool
-	for k := range passes {
-		passes[k] = map[function]bool{}
-	}
-	for i := range a.s.Buffers {
-		b := &a.s.Buffers[i]
-		f, path := a.at(b), pathID(0)
-		k := 0
-		switch {
-		case f.within == inModule && a.out[i].Phase == lifetime.Forward:
-			path = f.rootCall
-		case f.within == inBackwardCall:
-			path, k = f.path, 1
-		}
-		for ; path != 0; path, _ = a.r.Callers(path) {
-			name := a.r.functionOf(path)
-			if passes[k][name] {
-				break
-			}
-			passes[k][name] = true
-		}
-	}
-	if len(passes[1]) == 0 { // the first gradient of a pass may have come with the call
-		return passes[0]
-	}
-	for name := range passes[0] {
-		if !passes[1][name] {
-			delete(passes[0], name)
-		}
-	}
-	return passes[0]
-}
-
-// functionOf returns the innermost function of a path.
-func (r *reader) functionOf(path pathID) function {
-	_, frame := r.Callers(path)
-	return function{frame.File, frame.Function}
-}
-
-// calledFrom returns the part of a path up to the innermost of some functions, or up to its outermost frame.
-func (r *reader) calledFrom(path pathID, functions map[function]bool) pathID {
-	outermost := path
-	for ; path != 0; path, _ = r.Callers(path) {
-		if functions[r.functionOf(path)] {
-			return path
-		}
-		outermost = path
-	}
-	return outermost
 }
 
 // optimizes reports whether an optimizer of PyTorch, or of a known library, ran.
@@ -379,20 +210,12 @@ func (a *analysis) optimizes() bool {
 	return len(a.names) > 0 || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == lifetime.OptimizerPhase })
 }
 
-// statesWith returns how many bytes of states have one of the sizes.
-func statesWith(states, sizes map[int64]int) (bytes int64) {
-	for size := range sizes {
-		bytes += size * int64(states[size])
-	}
-	return bytes
-}
-
 // unaccounted finds long-lived buffers with the size of a gradient whose parameter is not known.
 func (a *analysis) unaccounted(z *sizes) {
 	for _, i := range a.candidates {
 		v := a.view(i)
 		size := v.b.Requested
-		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.is(i, masterWeight|inBucket) &&
+		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.is(i, inBucket) &&
 			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
@@ -428,7 +251,7 @@ func (a *analysis) oldParameters(z *sizes, old map[int64][]int) (params []int64)
 			all = append(all, at{a.s.Buffers[i].Addr, size})
 		}
 	}
-	slices.SortFunc(all, func(x, y at) int { return cmp.Compare(x.addr, y.addr) })
+	slices.SortFunc(all, func(x, y at) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.size, y.size)) })
 	for _, p := range all {
 		params = append(params, p.size)
 	}
@@ -466,7 +289,7 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 		}
 	}
 	isCandidate := func(v *view) bool {
-		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && !z.is(v.i, masterWeight) && v.b.Requested > slices.Min(params) &&
+		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && v.b.Requested > slices.Min(params) &&
 			(v.unseen && v.open || !v.unseen && (v.f.within == noPart || v.inRecomputation()) && v.phase != lifetime.Forward)
 	}
 	candidates := map[int64]int{}
@@ -520,134 +343,92 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 	return used
 }
 
-// olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have
-// the lowest addresses, then gradients, then states.
+// olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have the lowest
+// addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be gradients or copies of the
+// model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
-	k, known := a.statesOfOptimizer()
-	buckets := slices.ContainsFunc(z.marks, func(m sizeMark) bool { return m&inBucket != 0 })
-	whole := a.wholeBackward()
-	persistent := whole && len(z.gradientsOf) == 0 // gradients are added to older ones
-	share := a.copiesOfEach(old)
-	sparse := slices.Contains(a.names, "SparseAdam")
-	bytes := a.bytesOfStates(z, old)
-	told := a.toldParameters()
-	order := sortedBySize(countsOf(old))
-	slices.SortStableFunc(order, func(x, y int64) int { // those with gradients first
-		return cmp.Compare(min(1, z.gradientsOf[y]), min(1, z.gradientsOf[x]))
-	})
-	frozen := slices.ContainsFunc(order, func(size int64) bool { return z.gradientsOf[size] == 0 && size > 8 && len(old[size]) > 2 })
-	for _, size := range order {
+	states := a.statesOfOptimizers(z, old)
+	told, share := a.toldParameters(), 1
+	if len(z.gradientsOf) == 0 { // gradients are added to older ones
+		share = a.copiesOfEach(old)
+	}
+	for _, size := range slices.Sorted(maps.Keys(old)) {
 		buffers := old[size]
-		if z.is(buffers[0], inBucket) {
-			continue
-		}
 		n, g := len(buffers), z.gradientsOf[size]
 		switch {
-		case z.swapped[size]: // the parameters are younger
-			z.mark(stateSized, buffers)
-		case size > 8 && g == 0 && n == told[size]: // the engine's threads have no stacks
-			z.mark(gradSized, buffers)
-		case !a.trains: // see inferring; with an optimizer, no stack tells the passes
-		case size <= 8 && g == 0: // counters of steps and batches
-			if size == 4 && known {
-				z.mark(stateSized, buffers)
-			}
-		case g == 0 && (z.copiesOf[size] > 0 || bytes[size]):
-			z.mark(stateSized, buffers)
-		case persistent && buckets && n%share == 0:
-			z.mark(trained, buffers[:n/share])
-			z.mark(stateSized, buffers[n/share:])
-		case persistent && n%share == 0 && share > 1:
-			z.mark(trained, buffers[:n/share])
-			z.mark(gradSized, buffers[n/share:2*n/share])
-			z.mark(stateSized, buffers[2*n/share:])
-		case g == 0 && sparse && n%3 == 0:
-			z.mark(trained, buffers[:n/3])
-			z.mark(stateSized, buffers[n/3:])
-		case g == 0 && (frozen || a.amongParameters(z, buffers)):
-			z.mark(noGradient, buffers)
-		case g == 0:
-		default:
+		case z.is(buffers[0], inBucket):
+		case g > 0:
 			z.mark(trained, buffers[:min(g, n)])
-			rest := buffers[min(g, n):]
-			states := len(rest)
-			if known {
-				states = min(states, k*g)
+			if n%g == 0 && slices.Contains(states, n/g-1) {
+				z.mark(counted, buffers[:g])
+				z.mark(stateSized, buffers[g:])
 			}
-			if known && n == g*(1+k) {
-				z.mark(counted, buffers)
-			}
-			z.mark(copied, rest[:len(rest)-states])
-			z.mark(stateSized, rest[len(rest)-states:])
+		case size > counter && n == told[size]:
+			z.mark(byEngine, buffers)
+		case a.trains && share > 1 && n%share == 0:
+			z.mark(trained, buffers[:n/share])
 		}
 	}
-	if !a.trains && !a.optimizes() && a.s.Facts&lifetime.History != 0 { // at one instant alone, a buffer may be anything
-		a.inferring(z, old)
+	if !a.trains {
+		return
+	}
+	counted := len(states) > 0 && a.share(z, old, states) >= nearly
+	for _, buffers := range old {
+		if z.marks[buffers[0]] == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
+			z.mark(noGradient, buffers)
+		}
 	}
 }
+
+// counter is the size of a counter of steps or batches.
+const counter = 8
 
 // toldParameters returns how many parameters from before the window have a stack that tells it, by size.
 func (a *analysis) toldParameters() map[int64]int {
 	told := map[int64]int{}
 	for i := range a.s.Buffers {
-		if b := &a.s.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && b.Edge&lifetime.EndOpen != 0 && a.out[i].Category == lifetime.ModelParameter {
+		b, through := &a.s.Buffers[i], lifetime.BeginUnseen|lifetime.EndOpen
+		if b.Edge&through == through && a.out[i].Category == lifetime.ModelParameter {
 			told[b.Requested]++
 		}
 	}
 	return told
 }
 
-// elements are the sizes of elements of gradients.
-var elements = []int64{4, 2}
+// nearly is the share of the bytes that is as good as all: sizes may agree by chance.
+const nearly = 0.9
 
-// bytesOfStates returns the sizes of states of one byte for each element, if nearly all gradients have some from before the
-// window: those of optimizers with 8 bits.
-func (a *analysis) bytesOfStates(z *sizes, old map[int64][]int) map[int64]bool {
-	for _, element := range elements {
-		found, all, have := map[int64]bool{}, int64(0), int64(0)
-		for size, n := range z.gradientsOf {
-			if size < smallWeight*element { // small ones have states of 32 bits
-				continue
-			}
-			all += size * int64(n)
-			if state := size / element; len(old[state]) >= n && z.gradientsOf[state] == 0 {
-				found[state] = true
-				have += size * int64(n)
-			}
-		}
-		if len(found) > 1 && have*10 >= all*9 {
-			return found
+// share returns the share of the bytes of all gradients whose size has as many older buffers as parameters with some numbers of states.
+func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
+	all, same := int64(0), int64(0)
+	for size, g := range z.gradientsOf {
+		bytes := size * int64(g)
+		all += bytes
+		if n := len(old[size]); n > 0 && n%g == 0 && slices.Contains(states, n/g-1) {
+			same += bytes
 		}
 	}
-	return nil
+	return float64(same) / float64(max(all, 1))
 }
 
-// poolRun is the number of buffers of one size in a row that may be the pools of a cache.
-const poolRun = 4
-
-// poolSizes returns the sizes of which several buffers in a row lie above all others of a program that infers. These may be caches
-// that it allocates, one or two for each layer, when the weights are loaded, or weights of equal layers.
-func (a *analysis) poolSizes(old map[int64][]int) map[int64]bool {
-	pools := map[int64]bool{}
-	var large []int
-	for size, buffers := range old {
-		if size > lowMiB { // smaller ones have segments of their own
-			large = append(large, buffers...)
+// statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD keeps one with
+// momentum.
+func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int) (states []int) {
+	for _, name := range a.names {
+		k, known := statesOf[name]
+		switch {
+		case known:
+			states = append(states, k)
+		case name == "SGD":
+			states = append(states, 0)
+			if a.share(z, old, []int{1}) >= nearly {
+				states = append(states, 1)
+			}
+		default:
+			return nil
 		}
 	}
-	slices.SortFunc(large, func(x, y int) int { return cmp.Compare(a.s.Buffers[y].Addr, a.s.Buffers[x].Addr) })
-	if len(large) == 0 {
-		return pools
-	}
-	top := a.s.Buffers[large[0]].Requested
-	run := slices.IndexFunc(large, func(i int) bool { return a.s.Buffers[i].Requested != top })
-	if run < 0 {
-		run = len(large)
-	}
-	if run >= poolRun && run == len(old[top]) {
-		pools[top] = true
-	}
-	return pools
+	return states
 }
 
 // amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings come first in
@@ -671,12 +452,4 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 // embeds reports whether a pass looks up rows of embeddings.
 func (a *analysis) embeds() bool {
 	return a.r.Any(embeds)
-}
-
-func countsOf(buffers map[int64][]int) map[int64]int {
-	counts := map[int64]int{}
-	for size, of := range buffers {
-		counts[size] = len(of)
-	}
-	return counts
 }

@@ -38,3 +38,12 @@ func TestSubset(t *testing.T) {
 		}
 	}
 }
+
+// TestSameSizes: a line that clones five equal gradients and the loss has the sizes of all gradients, each time that it is asked.
+func TestSameSizes(t *testing.T) {
+	for range 100 {
+		if ok := sameSizes(map[int64]int{1000: 5, 10: 1}, map[int64]int{1000: 5}); !ok {
+			t.Fatal("the sizes of the gradients are not found")
+		}
+	}
+}

@@ -45,7 +45,7 @@ const (
 	sendsGrads     = program.SendsGrads
 	cublas         = program.Cublas
 	cublasLt       = program.CublasLt
-	linear         = program.Linear
+	ofFunction     = program.OfFunction
 	recomputes     = program.Recomputes
 	compiles       = program.Compiles
 	returnsGrads   = program.ReturnsGrads

@@ -11,7 +11,6 @@ type verdict struct {
 	Phase          lifetime.Phase
 	Part           lifetime.Part
 	Evidence       lifetime.Evidence
-	Confidence     float32
 	Rule           ruleID
 	ModuleInferred bool
 	Own, Module    textID
@@ -66,7 +65,7 @@ func (n *numbers) of(v *verdict, isJudged bool) lifetime.PurposeID {
 	slot := &n.recent[(uint32(v.Rule)*37+uint32(v.Phase)*11+uint32(v.Part)*5+uint32(v.Module)*101)%uint32(len(n.recent))]
 	if slot.id == 0 || slot.verdict != *v {
 		slot.verdict, slot.id = *v, n.number(lifetime.Purpose{
-			Category: v.Category, Phase: v.Phase, Part: v.Part, Evidence: v.Evidence, Confidence: v.Confidence, Rule: v.Rule.name(),
+			Category: v.Category, Phase: v.Phase, Part: v.Part, Evidence: v.Evidence, Confidence: measured[v.Rule], Rule: v.Rule.name(),
 			Own: n.texts.all[v.Own], Module: n.texts.all[v.Module], ModuleInferred: v.ModuleInferred,
 		}, true)
 	}

@@ -39,6 +39,7 @@ const (
 	Compiles     // torch.compile compiles the code that called it, or tries which of its kernels is fastest
 	RunsCompiled // torch.compile runs what it compiled
 	Embeds       // torch.nn.functional.embedding or embedding_bag
+	OfFunction   // the forward or backward of a torch.autograd.Function
 	WithoutGrad  // a function that no_grad or inference_mode decorates
 	RunsHooks    // calls hooks of modules or of autograd
 	OfModules    // any other function of torch.nn.modules
@@ -78,7 +79,7 @@ var functions = []struct {
 	{"torch/_dynamo/", "", NoPart, RunsCompiled},
 	{"torch/_functorch/", "", NoPart, RunsCompiled},
 	{"torch/_inductor/", "", NoPart, RunsCompiled},
-	{"torch/autograd/function.py", "apply", NoPart, RunsCompiled},
+	{"torch/autograd/function.py", "apply", NoPart, RunsCompiled | OfFunction},
 	{"torch/optim/swa_utils.py", "", NoPart, 0},
 	{"torch/optim/", "__init__", InSetup, MakesState},
 	{"torch/optim/", "_init_group", InOptimizer, MakesState},
@@ -95,6 +96,7 @@ var functions = []struct {
 	{"torch/utils/checkpoint.py", "unpack_hook recompute_fn backward", NoPart, Recomputes},
 	{"torch/utils/data/", "", InSetup, LoadsData},
 	{"/accelerate/data_loader.py", "", InSetup, LoadsData},
+	{"/torch_geometric/data/", "", InSetup, LoadsData},
 	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", InSetup, SendsGrads},
 	{"", "forward", InModule, 0}, // a module that another one calls by this name
 	{"torch/nn/modules/module.py", "inner", NoPart, RunsHooks},

@@ -238,6 +238,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	}
 	if k.flags&RunsCompiled != 0 {
 		f.compiled = true
+		f.Flags |= k.flags & OfFunction
 		return f
 	}
 	isCall := k.flags&CallsModule != 0
