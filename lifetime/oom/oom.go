@@ -143,7 +143,12 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 }
 
 // evidence returns the kind of evidence.
-func (d *Diagnosis) evidence() string { return cmp.Or(d.State.Source, fromRecording) }
+func (d *Diagnosis) evidence() string {
+	if d.Inferred && d.State.Source == "" {
+		return fromPeak
+	}
+	return cmp.Or(d.State.Source, fromRecording)
+}
 
 // because sets the reason, with its confidence, words and advice.
 func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
@@ -181,10 +186,6 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(
 		d.State.Survived = false
 		d.because(t, Exhausted)
 		judgeRecording(t, &d, leaks)
-		if d.Reason != Leak {
-			d.Reason = Exhausted
-		}
-		d.Confidence = min(d.Confidence, confidenceOf(fromPeak, d.Reason))
 		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(capacity-peak.Bytes, 0)))
 	default:
 		return nil
