@@ -16,8 +16,8 @@ import (
 
 	"github.com/memlane/memlane/docs/manual"
 	"github.com/memlane/memlane/lifetime/finding"
-	failures "github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/loss"
+	failures "github.com/memlane/memlane/lifetime/oom"
 )
 
 // manualFolder contains the pages of the manual.
