@@ -80,7 +80,7 @@ func TestOtherFailures(t *testing.T) {
 		t.Errorf("%v, %+v", got, all[0])
 	}
 	f := decode[answer.OOMs](t, succeed(t, "oom", "--json", "../../testdata/xplane/tf_oom.xplane.pb")).OOMs[0]
-	if f.Reason != "leak" || f.Confidence > 0.5 || f.RequestedBytes != nil || *f.CapacityBytes != 64<<20 || f.Holders[0].Buffers != 15 {
+	if f.Reason != "leak" || f.Confidence > 0.7 || f.RequestedBytes != nil || *f.CapacityBytes != 64<<20 || f.Holders[0].Buffers != 15 {
 		t.Errorf("%+v", f)
 	}
 	// A program is explained if it does not fit, and only then.

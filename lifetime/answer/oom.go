@@ -107,7 +107,7 @@ func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Fai
 	return all
 }
 
-// FoundOOMs returns the same as OOMsOf for all spaces of a capture whose findings are known.
+// FoundOOMs returns the same for all spaces of a capture whose findings are known.
 func FoundOOMs(c *lifetime.Capture, found []finding.Finding) []Failure {
 	all, _ := failuresOf(c, c.Spaces, 0, found)
 	return all

@@ -71,7 +71,7 @@ func leaking(p *Pass) []Finding {
 	leaks := map[lifetime.SiteID]bool{}
 	for site, h := range p.unexplained() {
 		least, sure := p.verdict(h)
-		if least == 0 || p.isNameless(site) || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], h.rises()) {
+		if least == 0 || p.isState(site) || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], h.rises()) {
 			continue
 		}
 		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
@@ -83,9 +83,6 @@ func leaking(p *Pass) []Finding {
 		}
 	}
 	for _, place := range order {
-		if place == (lifetime.Place{}) {
-			continue
-		}
 		few := slices.DeleteFunc(lines[place].few, func(site lifetime.SiteID) bool { return leaks[site] })
 		for _, site := range p.leakTogether(lines[place], few) {
 			h := p.histories.sites[site]
@@ -119,10 +116,6 @@ func leaking(p *Pass) []Finding {
 	}
 	return findings
 }
-
-// isNameless reports whether nothing tells what allocated the buffers of a site. Then it is no call site, but all that has no name: trend
-// judges it.
-func (p *Pass) isNameless(site lifetime.SiteID) bool { return p.PlaceOf(site) == lifetime.Place{} }
 
 // verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the site
 // does not leak.

@@ -25,6 +25,9 @@ const minTogether = 2 * minRises
 func (p *Pass) linesOf() (lines map[lifetime.Place]*line, order []lifetime.Place) {
 	lines = map[lifetime.Place]*line{}
 	for site, h := range p.unexplained() {
+		if p.isState(site) {
+			continue
+		}
 		place := p.PlaceOf(site)
 		l := lines[place]
 		if l == nil {
@@ -38,6 +41,16 @@ func (p *Pass) linesOf() (lines map[lifetime.Place]*line, order []lifetime.Place
 		}
 	}
 	return lines, order
+}
+
+// isState reports whether the producer recorded that the buffers of a site are parameters or the state of an optimizer.
+func (p *Pass) isState(site lifetime.SiteID) bool {
+	h := p.histories.sites[site]
+	if len(h.buffers) == 0 {
+		return false
+	}
+	of := p.Purpose(p.Space.PurposeOf(h.buffers[0]))
+	return of.Evidence == lifetime.FromRecord && (of.Category == lifetime.ModelParameter || of.Category == lifetime.OptimizerState)
 }
 
 // recent reports whether a floor rose in the last third of the window.

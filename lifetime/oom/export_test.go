@@ -8,12 +8,7 @@ var (
 	ConfidenceOf = confidenceOf
 )
 
-func (d *Diagnosis) Count() Count {
-	if d.Inferred && d.State.Source == "" {
-		return Count{fromPeak, d.Reason}
-	}
-	return Count{d.evidence(), d.Reason}
-}
+func (d *Diagnosis) Count() Count { return Count{d.evidence(), d.Reason} }
 
 func (c measure) From() string   { return c.from }
 func (c measure) Reason() Reason { return c.why }

@@ -71,9 +71,7 @@ const (
 // recording that ends close to the limit. capacity is that of the device in bytes, 0 = as recorded. leaks finds the leaks in the
 // recording until a failure.
 func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until *lifetime.Capture) []Grown) []Diagnosis {
-	if s.Axis == lifetime.ProgramOrder {
-		capacity = cmp.Or(capacity, s.Limit)
-	} else if capacity > 0 && s.Limit == 0 {
+	if capacity > 0 {
 		limited := *s
 		limited.Limit = capacity
 		s = &limited
@@ -97,7 +95,7 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until 
 		all = append(all, d)
 	}
 	if all == nil {
-		return inferred(t, s, capacity, leaks)
+		return inferred(t, s, leaks)
 	}
 	order := func(d *Diagnosis) int {
 		switch {
@@ -118,18 +116,15 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until 
 func (d *Diagnosis) judge(t *lifetime.Tables) {
 	s, m := d.Space, d.Mark
 	switch {
-	case !d.Brief:
+	case !d.Brief || m.Failure != nil:
 		d.State = stateAt(s, m)
 		d.because(t, factsOf(s, m, &d.State).reason(d.evidence()))
-	case m.Failure != nil:
-		d.State = *m.Failure
-		d.because(t, factsOf(s, m, &d.State).reason(d.evidence()))
+	case DidSurvive(s, m):
+		d.State = lifetime.UnknownFailure("")
+		d.because(t, Survived)
 	default:
 		d.State = lifetime.UnknownFailure("")
 		d.because(t, Unknown)
-		if DidSurvive(s, m) {
-			d.because(t, Survived)
-		}
 	}
 	switch {
 	case d.State.Absurd:
@@ -143,7 +138,12 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 }
 
 // evidence returns the kind of evidence.
-func (d *Diagnosis) evidence() string { return cmp.Or(d.State.Source, fromRecording) }
+func (d *Diagnosis) evidence() string {
+	if d.Inferred && d.State.Source == "" {
+		return fromPeak
+	}
+	return cmp.Or(d.State.Source, fromRecording)
+}
 
 // because sets the reason, with its confidence, words and advice.
 func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
@@ -153,15 +153,12 @@ func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
 }
 
 // inferred returns the failure of a space without a recorded one, if its peak shows one.
-func inferred(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(*lifetime.Capture) []Grown) []Diagnosis {
+func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Capture) []Grown) []Diagnosis {
 	const (
 		close = 0.95 // share of the limit
 		late  = 0.9  // share of the recording
 	)
-	program := s.Axis == lifetime.ProgramOrder
-	if !program {
-		capacity = s.Limit
-	}
+	program, capacity := s.Axis == lifetime.ProgramOrder, s.Limit
 	if capacity <= 0 {
 		return nil
 	}
@@ -181,10 +178,6 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(
 		d.State.Survived = false
 		d.because(t, Exhausted)
 		judgeRecording(t, &d, leaks)
-		if d.Reason != Leak {
-			d.Reason = Exhausted
-		}
-		d.Confidence = min(d.Confidence, confidenceOf(fromPeak, d.Reason))
 		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(capacity-peak.Bytes, 0)))
 	default:
 		return nil

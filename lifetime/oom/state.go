@@ -18,7 +18,7 @@ func stateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 		return *m.Failure
 	}
 	f := lifetime.UnknownFailure("")
-	f.Survived, f.Absurd = wentOn(s, m), m.Requested >= absurd
+	f.Survived, f.Absurd = DidSurvive(s, m), m.Requested >= absurd
 	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
 	if s.Limit > 0 {
 		f.Capacity = s.Limit
@@ -73,19 +73,11 @@ func segmentFor(requested int64) int64 {
 	return units.AddSat(requested, 2*mib-1) / (2 * mib) * (2 * mib)
 }
 
-// DidSurvive reports whether the program went on after a failed allocation, as far as the text or the recording shows.
+// DidSurvive reports whether the program survived a failure: the text says so, or it went on, or it went on after several failures of
+// the same request at the same call site before.
 func DidSurvive(s *lifetime.Space, m *lifetime.Mark) bool {
-	if m.Failure != nil {
-		return m.Failure.Survived
-	}
-	return wentOn(s, m)
-}
-
-// wentOn reports whether the program survived a recorded failure: it went on, or it went on after several failures of the same
-// request at the same call site before.
-func wentOn(s *lifetime.Space, m *lifetime.Mark) bool {
-	if continued(s, m) {
-		return true
+	if m.Failure != nil || continued(s, m) {
+		return m.Failure == nil || m.Failure.Survived
 	}
 	before := 0
 	for i := range s.Marks { // by Begin
