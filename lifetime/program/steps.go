@@ -152,24 +152,29 @@ func (p *Program) firstPass(s *lifetime.Space) int64 {
 	return s.End
 }
 
-// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. Later allocations are fewer: an
-// optimizer may allocate only in its first step.
+// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have about as many
+// backward passes each, and contain most allocations: an optimizer may allocate only in its first step.
 func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 	steps := &Steps{Source: Phases}
 	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == lifetime.Setup })
-	begin, backward := int64(0), false
+	begin, backward := int64(0), 0
+	var passes []int // backward passes of each step
 	for i, span := range spans {
 		if i == 0 {
 			begin = span.Begin
 		}
-		backward = backward || span.Phase == lifetime.Backward
+		if span.Phase == lifetime.Backward && (backward == 0 || spans[i-1].Phase != lifetime.OptimizerPhase) { // not of an optimizer within it
+			backward++
+		}
 		last := i+1 == len(spans) || spans[i+1].Phase != lifetime.OptimizerPhase && spans[i+1].Phase != lifetime.Backward
-		if span.Phase == lifetime.OptimizerPhase && backward && last {
+		if span.Phase == lifetime.OptimizerPhase && backward > 0 && last {
 			steps.add(begin, span.End)
-			begin, backward = span.End, false
+			passes = append(passes, backward)
+			begin, backward = span.End, 0
 		}
 	}
-	if n := len(steps.Begins); n == 0 || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
+	n := len(passes)
+	if n == 0 || n == 1 && passes[0] > 1 || slices.Max(passes) > 2*slices.Min(passes) || backward > slices.Max(passes) || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
 		return &Steps{Source: Phases}
 	}
 	return steps
