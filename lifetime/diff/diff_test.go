@@ -224,7 +224,7 @@ func (h history) capture(t testing.TB) *lifetime.Capture {
 		b.Free(s, now, build.Block{Addr: addr, Requested: 0, Occupied: 0})
 	}
 	for i := range h.steps {
-		b.Mark(s, lifetime.Mark{Begin: 100 * i, End: 100*i + 100, Kind: lifetime.Step})
+		b.Mark(s, lifetime.Mark{Begin: i, End: i + 1, Kind: lifetime.Step})
 	}
 	for range h.passes {
 		alloc("f", 1<<32, 7)

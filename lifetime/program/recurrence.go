@@ -18,7 +18,7 @@ const (
 // history is the buffers of a space that began in the window, by site.
 type history struct {
 	s       *lifetime.Space
-	buffers [][]int           // by SiteID
+	buffers map[lifetime.SiteID][]int
 	order   []lifetime.SiteID // sites with such buffers, sorted
 
 	// Computed when first needed.
@@ -31,26 +31,21 @@ type history struct {
 func (p *Program) historyOf(s *lifetime.Space) *history {
 	h := p.histories[s]
 	if h == nil {
-		h = &history{s: s, buffers: make([][]int, len(p.Sites))}
+		h = &history{s: s, buffers: map[lifetime.SiteID][]int{}}
 		p.histories[s] = h
-		counts, total := make([]int, len(p.Sites)), 0
+		var began []int
 		for i := range s.Buffers {
-			if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
-				counts[b.Site]++
-				total++
+			if s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+				began = append(began, i)
 			}
 		}
-		all := make([]int, 0, total)
-		for site, n := range counts {
-			if n > 0 {
-				h.order = append(h.order, lifetime.SiteID(site))
-				h.buffers[site], all = all[len(all):len(all):len(all)+n], all[:len(all)+n]
+		slices.SortStableFunc(began, func(x, y int) int { return cmp.Compare(s.Buffers[x].Site, s.Buffers[y].Site) })
+		for from, to := 0, 0; from < len(began); from = to {
+			site := s.Buffers[began[from]].Site
+			for to < len(began) && s.Buffers[began[to]].Site == site {
+				to++
 			}
-		}
-		for i := range s.Buffers {
-			if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
-				h.buffers[b.Site] = append(h.buffers[b.Site], i)
-			}
+			h.order, h.buffers[site] = append(h.order, site), began[from:to]
 		}
 	}
 	return h
@@ -60,9 +55,8 @@ func (p *Program) historyOf(s *lifetime.Space) *history {
 // allocate once in each iteration, and the others agree less with each other. Call paths of a line count as one if most of them
 // do not agree: a line with many may allocate equally often through several by chance.
 func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
-	steps := &Steps{Source: Recurrence}
-	if s.Facts&lifetime.History == 0 || p.waitingOf(s).all {
-		return steps
+	if s.Facts&lifetime.History == 0 || len(s.Buffers) < minRecurrence*leastSteps || p.waitingOf(s).all {
+		return noSteps
 	}
 	h := p.historyOf(s)
 	paths, equal := map[lifetime.Place]int{}, map[lifetime.Place]map[int]int{} // of a line: all, and by number of allocations
@@ -104,6 +98,7 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 		if from, to := s.Buffers[first[0]].Begin, s.Buffers[first[n-1]].Begin; 2*allocatedBetween(s, from, to) < allocatedBetween(s, s.Begin, s.End) {
 			continue // a loop within an iteration
 		}
+		steps := &Steps{Source: Recurrence}
 		for k, i := range first {
 			end := s.End
 			if k+1 < n {
@@ -111,9 +106,9 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 			}
 			steps.add(s.Buffers[i].Begin, end)
 		}
-		break
+		return steps
 	}
-	return steps
+	return noSteps
 }
 
 // inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times. Of two loops,

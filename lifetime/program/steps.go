@@ -82,19 +82,19 @@ func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
 // stepsOf returns the steps of a process by the best evidence.
 func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
 	if group[0].Axis == lifetime.ProgramOrder {
-		return &Steps{}
+		return noSteps
 	}
 	for _, find := range []func(*lifetime.Space) *Steps{markedSteps, p.annotatedSteps, p.phaseSteps, p.recurrentSteps} {
-		var best *Steps
+		best := noSteps
 		for _, s := range group {
-			if found := find(s); best == nil || len(found.Begins) > len(best.Begins) && !found.Inferred() {
+			if found := find(s); len(found.Begins) > len(best.Begins) {
 				best = found
 			}
-			if len(best.Begins) > 0 && best.Inferred() {
+			if best.Inferred() {
 				return best // of the busiest device
 			}
 		}
-		if len(best.Begins) > 0 {
+		if best != noSteps {
 			best.Lost = p.lostSteps(group, best.Begins)
 			before := best.Lost
 			if before == 0 { // marks may be older than the window
@@ -105,11 +105,17 @@ func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
 			return best
 		}
 	}
-	return &Steps{}
+	return noSteps
 }
+
+// noSteps are those of a program of which none is known.
+var noSteps = &Steps{}
 
 // markedSteps returns the steps that a program marks.
 func markedSteps(s *lifetime.Space) *Steps {
+	if len(s.Marks) == 0 {
+		return noSteps
+	}
 	steps := &Steps{Source: Marked}
 	for i := range s.Marks {
 		m := &s.Marks[i]
@@ -123,6 +129,9 @@ func markedSteps(s *lifetime.Space) *Steps {
 
 // annotatedSteps returns the steps that end with annotated steps of an optimizer. The first one begins with the first pass.
 func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
+	if len(s.Marks) == 0 {
+		return noSteps
+	}
 	steps := &Steps{Source: Annotated}
 	begin := int64(-1)
 	for i := range s.Marks {
@@ -152,25 +161,33 @@ func (p *Program) firstPass(s *lifetime.Space) int64 {
 	return s.End
 }
 
-// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. Later allocations are fewer: an
-// optimizer may allocate only in its first step.
+// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have about as many
+// backward passes each, and contain most allocations: an optimizer may allocate only in its first step.
 func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
+	if s.Purposes == nil {
+		return noSteps
+	}
 	steps := &Steps{Source: Phases}
 	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == lifetime.Setup })
-	begin, backward := int64(0), false
+	begin, backward := int64(0), 0
+	var passes []int // backward passes of each step
 	for i, span := range spans {
 		if i == 0 {
 			begin = span.Begin
 		}
-		backward = backward || span.Phase == lifetime.Backward
+		if span.Phase == lifetime.Backward && (backward == 0 || spans[i-1].Phase != lifetime.OptimizerPhase) { // not of an optimizer within it
+			backward++
+		}
 		last := i+1 == len(spans) || spans[i+1].Phase != lifetime.OptimizerPhase && spans[i+1].Phase != lifetime.Backward
-		if span.Phase == lifetime.OptimizerPhase && backward && last {
+		if span.Phase == lifetime.OptimizerPhase && backward > 0 && last {
 			steps.add(begin, span.End)
-			begin, backward = span.End, false
+			passes = append(passes, backward)
+			begin, backward = span.End, 0
 		}
 	}
-	if n := len(steps.Begins); n == 0 || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
-		return &Steps{Source: Phases}
+	n := len(passes)
+	if n == 0 || n == 1 && passes[0] > 1 || slices.Max(passes) > 2*slices.Min(passes) || backward > slices.Max(passes) || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
+		return noSteps
 	}
 	return steps
 }

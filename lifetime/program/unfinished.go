@@ -12,17 +12,20 @@ import (
 type waiting struct {
 	passes []interval // forward passes
 	first  int        // index in passes of the first that waits; len(passes) = none
-	all    bool       // nothing tells passes of PyTorch apart, and most of what operators allocated is alive
+	all    bool       // nothing tells passes of PyTorch apart, and most of what several operators allocated is alive
 }
 
 // Settled returns the live buffers of a line without those that a forward pass keeps for a backward pass that has not come: the recording
 // ends in a pass, or before its backward pass. They stay if earlier passes left buffers of the line too.
 func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
+	if len(alive) == 0 {
+		return alive
+	}
 	w := p.waitingOf(s)
 	if w.all {
 		return nil
 	}
-	if len(alive) == 0 || w.first == len(w.passes) || alive[len(alive)-1] < w.passes[w.first].first {
+	if w.first == len(w.passes) || alive[len(alive)-1] < w.passes[w.first].first {
 		return alive
 	}
 	rest := slices.DeleteFunc(slices.Clone(alive), func(i int) bool {
@@ -60,7 +63,7 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 	w := &waiting{passes: p.forwardPasses(s)}
 	p.waits[s] = w
 	usual, now, k, trains, python := 1, 0, 0, false, false
-	allocated, open := int64(0), int64(0)
+	allocated, open, sites := int64(0), int64(0), map[lifetime.SiteID]bool{}
 	for i := range s.Buffers {
 		for k < len(w.passes) && w.passes[k].first <= i {
 			k++
@@ -76,10 +79,10 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 		}
 		python = python || f.Python || !strings.HasPrefix(p.PlaceOf(b.Site).Op, "aten::")
 		if allocated = units.AddSat(allocated, b.Size); b.Edge&lifetime.EndOpen != 0 {
-			open = units.AddSat(open, b.Size)
+			open, sites[b.Site] = units.AddSat(open, b.Size), true
 		}
 	}
-	w.all = !trains && !python && open > allocated/2
+	w.all = !trains && !python && open > allocated/2 && len(sites) > 2
 	if w.first = len(w.passes) - min(now, usual); !trains && len(w.passes) == 1 && p.takeTurns(s, w.passes[0]) {
 		w.first = 1
 	}

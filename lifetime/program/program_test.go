@@ -1,0 +1,194 @@
+package program_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/program"
+)
+
+// recorder records allocations on several devices, one each microsecond.
+type recorder struct {
+	b      *build.Builder
+	spaces map[string]build.SpaceRef
+	t      int64
+	live   map[string][]build.Block
+}
+
+func record() *recorder {
+	r := &recorder{build.New(build.Everything), map[string]build.SpaceRef{}, 0, map[string][]build.Block{}}
+	r.b.Source(lifetime.Source{File: "f"})
+	return r
+}
+
+func (r *recorder) space(device string) build.SpaceRef {
+	if _, ok := r.spaces[device]; !ok {
+		r.spaces[device] = r.b.Space()
+		r.b.Describe(r.spaces[device], lifetime.SpaceInfo{Device: device, Facts: lifetime.Clock | lifetime.History})
+	}
+	return r.spaces[device]
+}
+
+// torch are frames that stacks name in short.
+var torch = map[string]lifetime.Frame{
+	"call":     {Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Line: 1},
+	"inner":    {Function: "inner", File: "/site-packages/torch/nn/modules/module.py", Line: 2},
+	"_apply":   {Function: "_apply", File: "/site-packages/torch/nn/modules/module.py", Line: 3},
+	"backward": {Function: "backward", File: "/site-packages/torch/autograd/__init__.py", Line: 4},
+	"adam":     {Function: "step", File: "/site-packages/torch/optim/adam.py", Line: 5},
+	"no_grad":  {Function: "decorate_context", File: "/site-packages/torch/utils/_contextlib.py", Line: 6},
+	"C":        {Function: "_PyEval_EvalFrameDefault", File: "ceval.c"},
+	"engine":   {Function: "torch::autograd::Engine::thread_main()", File: "engine.cpp"},
+}
+
+// site returns the site of a stack, outermost frame first: names of torch, or functions of the program.
+func (r *recorder) site(stack string) lifetime.SiteID {
+	var frames []lifetime.FrameID
+	for _, name := range strings.Fields("<module> " + stack) {
+		f, ok := torch[name]
+		if !ok {
+			f = lifetime.Frame{Function: name, File: "train.py", Line: len(name)}
+		}
+		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+		frames = append(frames, r.b.Frame(f))
+	}
+	slices.Reverse(frames)
+	return r.b.Site(lifetime.Site{Stack: r.b.Stack(frames)})
+}
+
+// alloc allocates and, unless it keeps, frees what the stack allocated before.
+func (r *recorder) alloc(device, stack string, keeps bool) {
+	r.t += 1000
+	block := build.Block{Addr: uint64(r.t) << 20, Requested: 1 << 16, Occupied: 1 << 16, Site: r.site(stack)}
+	r.b.Alloc(r.space(device), r.t, block)
+	if !keeps {
+		r.free(device + stack)
+		r.live[device+stack] = []build.Block{block}
+	}
+}
+
+func (r *recorder) free(key string) {
+	device, _, _ := strings.Cut(key, " ")
+	for _, b := range r.live[key] {
+		r.b.Free(r.space(device), r.t, b)
+	}
+}
+
+func (r *recorder) program(t *testing.T) (*program.Program, func(device string) *lifetime.Space) {
+	t.Helper()
+	c, err := r.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program.Of(c), func(device string) *lifetime.Space {
+		return c.Spaces[slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Device == device })]
+	}
+}
+
+// TestFrames: what stacks of PyTorch say.
+func TestFrames(t *testing.T) {
+	for stack, want := range map[string]string{
+		"train": "", "train call forward": "module computes", "train call call hook": "module computes hook", "train call C hook": "module computes hook",
+		"train call inner hook": "module computes hook", "train call wrapper forward": "module computes", "train _apply cast": "",
+		"train backward": "backward computes", "engine": "backward computes", "train adam": "optimizer computes", "eval no_grad call forward": "module computes without",
+	} {
+		r := record()
+		site := r.site(stack)
+		r.alloc("cuda:0", stack, true)
+		p, _ := r.program(t)
+		f, got := p.At(site), []string{}
+		for _, is := range []struct {
+			is   bool
+			name string
+		}{{f.InModule(), "module"}, {f.Backward(), "backward"}, {f.Optimizes(), "optimizer"}, {f.Computes(), "computes"}, {f.Hook, "hook"}, {f.All&program.WithoutGrad != 0, "without"}} {
+			if is.is {
+				got = append(got, is.name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", stack, got, want)
+		}
+	}
+}
+
+// TestStepsOfProcess: steps of one device are those of all, however they are known.
+func TestStepsOfProcess(t *testing.T) {
+	for source, mark := range map[program.Source]string{program.Marked: "ProfilerStep#", program.Annotated: "Optimizer.step#SGD.step", program.Recurrence: ""} {
+		r := record()
+		for range 20 {
+			begin := r.t + 1
+			r.alloc("cuda:0", "train load", false)
+			r.alloc("cuda:0", "train compute", false)
+			r.alloc("cuda:1", "train keep", true)
+			kind := lifetime.Annotation
+			if source == program.Marked {
+				kind = lifetime.Step
+			}
+			if r.t++; mark != "" {
+				r.b.Mark(r.space("cuda:0"), lifetime.Mark{Begin: begin, End: r.t, Kind: kind, Text: mark})
+			}
+		}
+		p, space := r.program(t)
+		for _, device := range []string{"cuda:1", "cuda:0"} {
+			if steps := p.Steps(space(device)); steps.Source != source || len(steps.Begins) != 20 || len(steps.Ends) != 20 {
+				t.Errorf("%s: %v", device, steps)
+			}
+		}
+	}
+}
+
+// TestLayersAreNoSteps: the layers of one pass, of several passes, and steps that allocate nothing else.
+func TestLayersAreNoSteps(t *testing.T) {
+	for _, c := range []struct{ passes, layers, steps int }{{2, 30, 0}, {9, 30, 9}, {20, 1, 20}} {
+		r := record()
+		for range c.passes {
+			r.alloc("cuda:0", "train load", false)
+			r.alloc("cuda:0", "train target", false)
+			for range c.layers {
+				r.alloc("cuda:0", "train call forward call layer", false)
+				r.alloc("cuda:0", "train call forward call relu", false)
+			}
+			r.alloc("cuda:0", "train backward", false)
+		}
+		p, space := r.program(t)
+		if steps := p.Steps(space("cuda:0")); len(steps.Begins) != c.steps {
+			t.Errorf("%d passes of %d layers have %d steps", c.passes, c.layers, len(steps.Begins))
+		}
+	}
+}
+
+// TestSettled: a pass without its backward pass keeps its buffers, but not if earlier ones left theirs.
+func TestSettled(t *testing.T) {
+	for _, c := range []struct {
+		before  int // passes with a backward pass
+		keeps   bool
+		settled int
+	}{{0, false, 0}, {3, false, 0}, {3, true, 20}} {
+		r := record()
+		for pass := range c.before + 1 {
+			r.alloc("cuda:0", "train load", false)
+			for range 5 {
+				r.alloc("cuda:0", "train call forward call layer", c.keeps || pass == c.before)
+			}
+			if pass < c.before {
+				r.alloc("cuda:0", "train backward", false)
+			}
+		}
+		p, space := r.program(t)
+		s, alive := space("cuda:0"), []int{}
+		for i, b := range s.Buffers {
+			if b.Edge&lifetime.EndOpen != 0 && p.At(b.Site).InModule() {
+				alive = append(alive, i)
+			}
+		}
+		if !c.keeps { // the last buffer of an earlier pass is freed only by the next
+			alive = alive[max(0, len(alive)-5):]
+		}
+		if got := p.Settled(s, alive); len(got) != c.settled {
+			t.Errorf("%+v: %d of %d", c, len(got), len(alive))
+		}
+	}
+}
