@@ -25,6 +25,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/native"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Format is one kind of capture.
@@ -119,7 +120,7 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 
 // OpenOutline returns the same as the Outline of Open's result: the peak and the end of
 // each space. It takes less time and memory than Open, and fails like it.
-func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
+func OpenOutline(file string, in Input) (*outline.Outline, error) {
 	b := build.New(in.Keep | build.PeakAndEnd)
 	from, err := readAll(file, in, b)
 	if err != nil {
@@ -130,7 +131,7 @@ func OpenOutline(file string, in Input) (*lifetime.Outline, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.Outline(), nil
+		return outline.Of(c), nil
 	}
 	o, err := b.FinishOutline()
 	if err != nil {

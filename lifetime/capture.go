@@ -1,11 +1,15 @@
 package lifetime
 
 import (
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/chunked"
+	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // IDs are indexes into Tables; 0 = none.
@@ -22,12 +26,21 @@ type Tables struct {
 	Sources []Source
 	Sites   []Site
 	Stacks  []Stack
-	Depth   int // most calls of a stack that Innermost returns; see SetDepth
-	Frames  []Frame
+	Depth   int // most calls of a stack that Innermost returns; package build sets it
+	Frames  []frame.Frame
 	Notes   []string
-	// Purposes has the zero Purpose first. Package purpose adds those of programs whose buffers it can judge.
-	Purposes []Purpose
+	// Purposes has the zero purpose first. Package category adds those of programs whose buffers it can judge.
+	Purposes []purpose.Purpose
 	Losses   []loss.Loss // by class, worst first, then by reason
+}
+
+// Name returns the name of the capture: its file, or the folder of its files.
+func (t *Tables) Name() string {
+	file := t.Sources[0].File
+	if len(t.Sources) > 1 {
+		return filepath.Dir(file)
+	}
+	return file
 }
 
 // Capture is the model of one capture. Package build makes it; nothing changes it
@@ -162,7 +175,7 @@ type Space struct {
 	// instead of buffers if the Builder keeps build.Reports.
 	Reports chunked.List[AllocatorEvent]
 
-	Ungrouped *Space // the space with its call sites, if it is one of GroupBy; else nil
+	Ungrouped *Space // the space with its call sites, if it is one of selection.GroupBy; else nil
 }
 
 // Axis is the unit of Begin and End.
@@ -355,57 +368,7 @@ type Mark struct {
 	Free       int64 // OOM: free bytes of the device; -1 = not known
 	Stream     int64 // OOM: the stream of the request, as in Region
 
-	Failure *Failure // OOM: what the program printed about it; nil = nothing
-}
-
-// Failure is what the text of an out-of-memory error says about a failed allocation, besides the requested and the free
-// bytes of its Mark. Sizes are bytes; -1 = not known.
-type Failure struct {
-	Source string // kind of text: one of the constants below
-	Line   int64  // line of the file on which the text begins, from 1
-	Times  int64  // how often the same failure was printed
-	First  bool   // the launcher names its process as the first that failed
-
-	Survived bool  // the text says that the program went on
-	Absurd   bool  // the request was for more than 2^60 bytes: a wrong size
-	Growth   bool  // an allocator asked the driver for more, and did not get it
-	Rounding int64 // largest rounding error of the figures: half a unit of their last digit
-
-	Capacity    int64 // of the device
-	Allowed     int64 // limit that the program set for itself
-	Live        int64 // in live buffers, without Idle
-	Requested   int64 // of Live, by the program: without rounding
-	Idle        int64 // in blocks that private pools keep for their next use
-	Reserved    int64 // by the allocator from the device, holes included
-	InProcess   int64 // used by the process on the device, the allocator included
-	Others      int64 // used by other processes on the device
-	Unallocated int64 // reserved, but in no buffer
-	LargestFree int64 // largest free block
-	Needed      int64 // by a compiled program as a whole
-	Exceeded    int64 // bytes by which it exceeds the capacity
-}
-
-// Kinds of texts about failed allocations.
-const (
-	FromTorch      = "torch"         // PyTorch's allocator
-	FromLibrary    = "torch-library" // NCCL, cuBLAS, cuDNN and the driver, outside of PyTorch's allocator
-	FromTensorFlow = "tensorflow"    // TensorFlow's allocator, which JAX uses on GPU
-	FromCompiler   = "xla-compile"   // XLA, at compile time
-	FromXLA        = "xla-run"       // XLA, at run time
-	FromHost       = "host"          // allocators of host memory
-)
-
-// UnknownFailure returns a Failure of a kind of text without figures.
-func UnknownFailure(source string) Failure {
-	return Failure{Source: source, Times: 1, Capacity: -1, Allowed: -1, Live: -1, Requested: -1, Idle: -1, Reserved: -1, InProcess: -1, Others: -1,
-		Unallocated: -1, LargestFree: -1, Needed: -1, Exceeded: -1}
-}
-
-// Figures returns the figures of a failure by their names in native text.
-func (f *Failure) Figures() map[string]*int64 {
-	return map[string]*int64{"line": &f.Line, "times": &f.Times, "rounding": &f.Rounding, "capacity": &f.Capacity, "allowed": &f.Allowed,
-		"live": &f.Live, "live_requested": &f.Requested, "idle": &f.Idle, "reserved": &f.Reserved, "in_process": &f.InProcess, "others": &f.Others,
-		"unallocated": &f.Unallocated, "largest_free": &f.LargestFree, "needed": &f.Needed, "exceeded": &f.Exceeded}
+	Failure *failure.Failure // OOM: what the program printed about it; nil = nothing
 }
 
 // Site is the origin of an allocation: a stack, an operation, or both. Sites are

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // damaged returns a capture that passes Check, for tests to damage.
@@ -33,7 +34,7 @@ func damaged(t *testing.T) (*lifetime.Capture, *lifetime.Space) {
 		b.Total(s, lifetime.Total{T: 46 + at, Bytes: 200, Measure: lifetime.Requested})
 	}
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
-	b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"}), b.Frame(lifetime.Frame{Function: "g"})})
+	b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: "f"}), b.Frame(frame.Frame{Function: "g"})})
 	c, err := b.Finish()
 	if err == nil {
 		err = c.Check()

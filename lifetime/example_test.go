@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Print the buffers that are alive at the end of the window.
@@ -31,7 +32,7 @@ func ExampleBuilder() {
 	file := b.Source(lifetime.Source{File: "pool.log", Format: "pool"})
 	pool := b.Space()
 	b.Describe(pool, lifetime.SpaceInfo{Source: file, Device: "npu:0"})
-	load := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "load", File: "model.py", Line: 3})})
+	load := b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: "load", File: "model.py", Line: 3})})
 	weights := b.Site(lifetime.Site{Stack: load})
 	b.Alloc(pool, 10, build.Block{Addr: 0x1000, Requested: 1000, Occupied: 1024, Site: weights})
 	b.Alloc(pool, 20, build.Block{Addr: 0x2000, Requested: 4096, Occupied: 4096})

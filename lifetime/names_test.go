@@ -7,7 +7,7 @@ import (
 )
 
 // reads verifies that Parse is the inverse of text for the first n values.
-func reads[T Axis | Edge | Facts | FrameKind | Kind | MarkKind | Measure | Uses](t *testing.T, n int, text func(T) string) {
+func reads[T Axis | Edge | Facts | Kind | MarkKind | Measure | Uses](t *testing.T, n int, text func(T) string) {
 	t.Helper()
 	for i := range n {
 		if got, ok := Parse[T](text(T(i))); !ok || got != T(i) {
@@ -29,7 +29,6 @@ func TestNames(t *testing.T) {
 	reads(t, len(axisNames), Axis.String)
 	reads(t, len(measureNames), Measure.String)
 	reads(t, len(markNames), MarkKind.String)
-	reads(t, len(frameKindNames), FrameKind.String)
 	reads(t, int(FromBase), Kind.String)
 	if _, ok := Parse[Kind](fmt.Sprint(FromBase)); ok {
 		t.Error("a buffer is of a kind that rows alone have")

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Place is the place of an allocation in the program, or what it was for. Places can be compared.
 type Place struct {
 	// Frame is the innermost user frame, else the innermost frame of a library. With Node it is the line of the
 	// forward pass that made the node.
-	Frame Frame
+	Frame frame.Frame
 
 	// Node is what a backward pass ran: "MmBackward0", an operator outside of nodes, a library's workspace.
 	Node     string
@@ -34,13 +36,13 @@ func (t *Tables) PlaceOf(site SiteID) Place {
 
 // callers are the frames of a stack that can name a place, the innermost of each kind.
 type callers struct {
-	user, node, engine, runtime, library, framework, scope, native, first *Frame
+	user, node, engine, runtime, library, framework, scope, native, first *frame.Frame
 
 	operator bool // there is an operator
 }
 
 func (t *Tables) callersOf(stack StackID) (c callers) {
-	set := func(to **Frame, f *Frame) {
+	set := func(to **frame.Frame, f *frame.Frame) {
 		if *to == nil {
 			*to = f
 		}
@@ -48,23 +50,23 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 	for f := range t.FramesOf(stack) {
 		set(&c.first, f)
 		switch f.Kind {
-		case User:
+		case frame.User:
 			set(&c.user, f)
-		case Node:
+		case frame.Node:
 			if c.user == nil {
 				set(&c.node, f)
 			}
-		case Engine:
+		case frame.Engine:
 			set(&c.engine, f)
-		case Runtime:
+		case frame.Runtime:
 			set(&c.runtime, f)
-		case Scope:
+		case frame.Scope:
 			set(&c.scope, f)
-		case Native:
+		case frame.Native:
 			set(&c.native, f)
-		case Operator:
+		case frame.Operator:
 			c.operator = true
-		case Framework:
+		case frame.Framework:
 			set(&c.framework, f)
 			if !general(f) {
 				set(&c.library, f)
@@ -76,13 +78,13 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 
 // general reports whether a frame of a library serves all programs: the standard library or PyTorch itself. Other
 // packages, such as transformers or vllm, say more about an allocation.
-func general(f *Frame) bool {
+func general(f *frame.Frame) bool {
 	return !strings.Contains(f.File, "-packages") || strings.Contains(f.File, "-packages/torch/") || strings.Contains(f.File, `-packages\torch\`)
 }
 
 func (t *Tables) placeOf(s *Site) Place {
 	c := t.callersOf(s.Stack)
-	if c.node != nil && c.node.Name() == CustomNode {
+	if c.node != nil && c.node.Name() == frame.CustomNode {
 		// Its code is in Python. Frames that the interpreter inlined are recorded at the outer end of the stack.
 		switch {
 		case c.user != nil:
@@ -111,22 +113,13 @@ func (t *Tables) placeOf(s *Site) Place {
 	case c.scope != nil: // an operator or region has no place in the program
 		return Place{Op: cmp.Or(s.Op, c.scope.Function)}
 	case c.native != nil:
-		return Place{Frame: c.native.code()}
+		return Place{Frame: c.native.Code()}
 	case c.first == nil && s.Op != "":
 		return Place{Op: s.Op}
 	case c.first == nil:
 		return Place{Shape: s.Shape}
 	}
-	return Place{Frame: c.first.code()}
-}
-
-// code returns a frame of compiled code under its short name. The offset in a library is left out.
-func (f *Frame) code() Frame {
-	named := Frame{Function: f.Name(), File: f.File, Line: f.Line, Kind: f.Kind}
-	if library.MatchString(f.File) {
-		named.Line = 0
-	}
-	return named
+	return Place{Frame: c.first.Code()}
 }
 
 // placeInBackward returns the place of an allocation that a backward pass made.
@@ -139,7 +132,7 @@ func (t *Tables) placeInBackward(s *Site, c *callers) Place {
 		p.Node = c.node.Name()
 	default:
 		p.Node = cmp.Or(t.OperatorOf(s.Stack), c.engine.Name())
-		p.Inferred = c.engine.Function == NoPython
+		p.Inferred = c.engine.Function == frame.NoPython
 	}
 	switch {
 	case s.Source != 0:
@@ -152,18 +145,15 @@ func (t *Tables) placeInBackward(s *Site, c *callers) Place {
 	return p
 }
 
-// NoPython is the function of the only frame of a stack that a thread without Python recorded.
-const NoPython = "thread without Python"
-
 // OperatorOf returns the operator that allocated: the outermost one inside the innermost Python function or node.
 // It is "" if the stack has no operators.
 func (t *Tables) OperatorOf(stack StackID) string {
-	var operator *Frame
+	var operator *frame.Frame
 	for f := range t.FramesOf(stack) {
 		switch f.Kind {
-		case Operator:
+		case frame.Operator:
 			operator = f
-		case User, Framework, Node, Engine:
+		case frame.User, frame.Framework, frame.Node, frame.Engine:
 			if operator != nil {
 				return operator.Name()
 			}
@@ -175,12 +165,12 @@ func (t *Tables) OperatorOf(stack StackID) string {
 	return operator.Name()
 }
 
-// Shown returns the stack of a site as people read it, innermost first: its place, then the callers that Fold keeps. named
+// Shown returns the stack of a site as people read it, innermost first: its place, then the callers that frame.Fold keeps. named
 // reports that the first frame stands for a place that is no function: it has the text of the place and no line.
-func (t *Tables) Shown(site SiteID) (frames []Frame, named bool) {
+func (t *Tables) Shown(site SiteID) (frames []frame.Frame, named bool) {
 	ids, named := t.ShownFrames(nil, site)
 	if named {
-		frames = append(frames, Frame{Function: t.PlaceOf(site).String(), Kind: Scope})
+		frames = append(frames, frame.Frame{Function: t.PlaceOf(site).String(), Kind: frame.Scope})
 	}
 	for _, id := range ids {
 		frames = append(frames, t.Frames[id])
@@ -197,7 +187,7 @@ func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named
 	if len(all) == len(to) && !t.Sites[site].Unseen {
 		return to, false
 	}
-	shown, _ := foldTo(all[len(to):len(to)], all[len(to):], func(id FrameID) FrameKind { return t.Frames[id].Kind })
+	shown, _ := frame.FoldTo(all[len(to):len(to)], all[len(to):], func(id FrameID) frame.Kind { return t.Frames[id].Kind })
 	p := t.PlaceOf(site)
 	if p.Node == "" && p.Op == "" && !p.Unseen {
 		inner := slices.IndexFunc(shown, func(id FrameID) bool { return t.Frames[id] == p.Frame })
@@ -205,28 +195,28 @@ func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named
 	}
 	outer := slices.DeleteFunc(shown, func(id FrameID) bool { // the rest is in the name
 		kind := t.Frames[id].Kind
-		return p.Unseen || kind.Folded() || kind == Node
+		return p.Unseen || kind.Folded() || kind == frame.Node
 	})
 	return append(to, outer...), true
 }
 
 // FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one. ok is
 // false if there is none.
-func (t *Tables) FrameOf(site SiteID) (f Frame, ok bool) {
-	if p := t.PlaceOf(site); p.Frame != (Frame{}) {
+func (t *Tables) FrameOf(site SiteID) (f frame.Frame, ok bool) {
+	if p := t.PlaceOf(site); p.Frame != (frame.Frame{}) {
 		return p.Frame, true
 	}
 	if c := t.callersOf(t.Sites[site].Stack); c.scope != nil {
 		return *c.scope, true
 	}
-	return Frame{}, false
+	return frame.Frame{}, false
 }
 
 // SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
 // The compiler may record a line of a library, so the source stack is searched first.
 func (t *Tables) SourcePlace(site SiteID) string {
 	for f := range t.FramesOf(t.Sites[site].Source) {
-		if f.Kind == User {
+		if f.Kind == frame.User {
 			return f.Place()
 		}
 	}
@@ -251,7 +241,7 @@ func (p Place) String() string {
 		return "code without a recorded stack"
 	case p.Unseen && where != "":
 		return name + ", " + where
-	case p.Node != "" && p.Frame != (Frame{}):
+	case p.Node != "" && p.Frame != (frame.Frame{}):
 		return name + " of " + where
 	case where == "":
 		return name
@@ -270,7 +260,7 @@ func (p Place) Parts() (name, where string) {
 	}
 	if p.Node != "" {
 		name = p.Node + " (backward)"
-		if p.Frame != (Frame{}) {
+		if p.Frame != (frame.Frame{}) {
 			where = cmp.Or(p.Frame.Place(), p.Frame.Function)
 			if p.Inferred {
 				where += ", inferred"

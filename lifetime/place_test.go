@@ -5,25 +5,26 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestPlaceOf: the place of an allocation and its text.
 func TestPlaceOf(t *testing.T) {
 	for _, c := range []struct {
-		frame lifetime.Frame // none without a function
+		frame frame.Frame // none without a function
 		site  lifetime.Site
 		want  string
 	}{
-		{lifetime.Frame{Function: "step", File: "/x/train.py", Line: 12}, lifetime.Site{Op: "add"}, "step (train.py:12)"},
-		{lifetime.Frame{Function: "step", File: "/x/train.py"}, lifetime.Site{}, "step (train.py)"},
-		{lifetime.Frame{Function: "step"}, lifetime.Site{}, "step"},
-		{lifetime.Frame{Function: "mlp", Kind: lifetime.Scope}, lifetime.Site{Op: "add", Shape: "f32[2]", Instr: "add.1"}, "add f32[2]"},
-		{lifetime.Frame{Function: "train", Kind: lifetime.Scope}, lifetime.Site{Op: "ConcatV2", Shape: "[2,64]"}, "ConcatV2"},
-		{lifetime.Frame{Function: "PjitFunction(dot)", Kind: lifetime.Scope}, lifetime.Site{}, "PjitFunction(dot)"},
-		{lifetime.Frame{Function: "mlp", File: "a.py", Line: 3, Kind: lifetime.Scope}, lifetime.Site{Op: "add"}, "mlp (a.py:3)"},
-		{lifetime.Frame{}, lifetime.Site{Op: "add"}, "add"},
-		{lifetime.Frame{}, lifetime.Site{Shape: "f32[2]"}, "code without a recorded stack"},
-		{lifetime.Frame{}, lifetime.Site{}, "code without a recorded stack"},
+		{frame.Frame{Function: "step", File: "/x/train.py", Line: 12}, lifetime.Site{Op: "add"}, "step (train.py:12)"},
+		{frame.Frame{Function: "step", File: "/x/train.py"}, lifetime.Site{}, "step (train.py)"},
+		{frame.Frame{Function: "step"}, lifetime.Site{}, "step"},
+		{frame.Frame{Function: "mlp", Kind: frame.Scope}, lifetime.Site{Op: "add", Shape: "f32[2]", Instr: "add.1"}, "add f32[2]"},
+		{frame.Frame{Function: "train", Kind: frame.Scope}, lifetime.Site{Op: "ConcatV2", Shape: "[2,64]"}, "ConcatV2"},
+		{frame.Frame{Function: "PjitFunction(dot)", Kind: frame.Scope}, lifetime.Site{}, "PjitFunction(dot)"},
+		{frame.Frame{Function: "mlp", File: "a.py", Line: 3, Kind: frame.Scope}, lifetime.Site{Op: "add"}, "mlp (a.py:3)"},
+		{frame.Frame{}, lifetime.Site{Op: "add"}, "add"},
+		{frame.Frame{}, lifetime.Site{Shape: "f32[2]"}, "code without a recorded stack"},
+		{frame.Frame{}, lifetime.Site{}, "code without a recorded stack"},
 	} {
 		b := build.New(0)
 		b.Source(lifetime.Source{})
@@ -43,7 +44,7 @@ func TestPlaceOf(t *testing.T) {
 
 // TestUnseenNode: the node is of the free, so it follows "freed in".
 func TestUnseenNode(t *testing.T) {
-	p := lifetime.Place{Frame: lifetime.Frame{File: "model.py", Line: 3}, Node: "MmBackward0", Unseen: true}
+	p := lifetime.Place{Frame: frame.Frame{File: "model.py", Line: 3}, Node: "MmBackward0", Unseen: true}
 	if got, want := p.String(), "allocated before the recording, freed in MmBackward0 (backward) of model.py:3"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -1,29 +1,16 @@
 package lifetime
 
-import "slices"
+import (
+	"github.com/memlane/memlane/lifetime/purpose"
+)
 
-// Purpose says what a buffer is for. Package category finds it, and package finding marks what leaks.
-type Purpose struct {
-	Category Category
-	Phase    Phase
-	Part     Part
-	Evidence Evidence
-	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
-	Confidence float32
-	Rule       string // name of the rule of package category, or FILE:LINE of a person's own; "" if not known
-	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
-	Module     string // the module that allocated it: a path, a name, or the lines that call it, outermost first; "" = not known
-
-	ModuleInferred bool // Module was found by the order of calls, not recorded
-}
-
-// PurposeID is the number of a Purpose in Tables.
+// PurposeID is the number of a purpose.Purpose in Tables.
 type PurposeID uint32
 
-// Purpose returns the purpose of a number; the zero Purpose for 0.
-func (t *Tables) Purpose(id PurposeID) Purpose {
+// Purpose returns the purpose of a number; the zero one for 0.
+func (t *Tables) Purpose(id PurposeID) purpose.Purpose {
 	if id == 0 {
-		return Purpose{}
+		return purpose.Purpose{}
 	}
 	return t.Purposes[id]
 }
@@ -36,92 +23,18 @@ func (s *Space) PurposeOf(buffer int) PurposeID {
 	return s.Purposes[buffer]
 }
 
-// Name returns the name of the category: of Category, or Own.
-func (p Purpose) Name() string {
-	if p.Own != "" {
-		return p.Own
+// Category returns what memory is for: the category of its purpose or, if that is not known, its kind in a compiled program and for
+// kinds without buffers, else the producer's; "" = not recorded and not judged.
+func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, id PurposeID) string {
+	switch {
+	case !k.OfBuffers(), s.Axis == ProgramOrder && t.Purpose(id).Name() == purpose.UnknownCategory.String():
+		return k.String()
+	case id == 0:
+		return t.Sites[site].Region
 	}
-	return p.Category.String()
+	p := t.Purpose(id)
+	if p.Category == purpose.UnknownCategory && p.Own == "" && t.Sites[site].Region != "" {
+		return t.Sites[site].Region // in the producer's words
+	}
+	return p.Name()
 }
-
-// Category is the role of a buffer in a training or inference program.
-type Category uint8
-
-// Categories of buffers.
-const (
-	UnknownCategory Category = iota
-	ModelParameter
-	ModelBuffer    // of a module: running statistics, masks, quantized weights
-	Gradient       // of a parameter
-	OptimizerState // moments, momentum, master weights, the scale of losses
-	Activation     // kept by autograd for the backward pass
-	TemporaryData  // used within its phase
-	Input          // data of the program
-	Workspace      // of a library: cuBLAS
-	Bucket         // gradients that are sent together
-	Cache          // kept by the program beside its modules: keys and values of attention, replay
-	Leaked         // a finding says that it leaks, whatever it was for
-)
-
-var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "optimizer_state", "activation", "temporary", "input", "workspace", "bucket", "cache", "leaked"}
-
-// String returns the name used in JSON.
-func (c Category) String() string { return categoryNames[c] }
-
-// CategoryOf returns the category of a name; UnknownCategory if there is none.
-func CategoryOf(name string) Category { return Category(max(0, slices.Index(categoryNames[:], name))) }
-
-// Phase is the part of a step that allocated a buffer.
-type Phase uint8
-
-// Phases of a step.
-const (
-	UnknownPhase Phase = iota
-	Forward
-	Backward
-	OptimizerPhase // step, clipping, zero_grad
-	OtherPhase     // set-up, data
-)
-
-var phaseNames = [...]string{"unknown", "forward", "backward", "optimizer", "other"}
-
-// String returns the name used in JSON.
-func (p Phase) String() string { return phaseNames[p] }
-
-// Part is a part of a phase.
-type Part uint8
-
-// Parts of phases.
-const (
-	UnknownPart   Part = iota // none of the others, or not known
-	Setup                     // models, optimizers and their states are made
-	DataLoading               // input is made or moved
-	Evaluation                // a forward pass of a training program for which the graph keeps nothing
-	Recomputation             // a forward pass that checkpointing repeats in the backward pass
-	Clipping                  // of gradients
-	ZeroGrad
-	Checkpoint // all weights are copied
-)
-
-var partNames = [...]string{"", "setup", "data", "evaluation", "recomputation", "clipping", "zero_grad", "checkpoint"}
-
-// String returns the name used in JSON.
-func (p Part) String() string { return partNames[p] }
-
-// Evidence is how a category is known, weakest first.
-type Evidence uint8
-
-// Evidence of categories.
-const (
-	NoEvidence   Evidence = iota
-	FromSize              // its size, or the order of sizes
-	FromLifetime          // when it was allocated and freed, and by whom
-	FromFrames            // its call stack
-	FromRecord            // the program or the producer said so
-	FromUser              // a person's rule says so
-)
-
-var evidenceNames = [...]string{"none", "size", "lifetime", "frames", "recorded", "given"}
-
-// String returns the name used in JSON.
-func (e Evidence) String() string { return evidenceNames[e] }

@@ -2,7 +2,6 @@ package lifetime
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -46,7 +45,7 @@ type Summary struct {
 
 // Summary computes the totals of s.
 func (s *Space) Summary() Summary {
-	sum := s.sums()
+	sum := s.Sums()
 	// A slice by ID has few gaps, because sites are numbered in order of appearance.
 	most := SiteID(0)
 	for i := range s.Buffers {
@@ -84,8 +83,8 @@ func (s *Space) Summary() Summary {
 	return sum
 }
 
-// sums returns the summary without sites.
-func (s *Space) sums() (sum Summary) {
+// Sums returns the summary without sites.
+func (s *Space) Sums() (sum Summary) {
 	sum.PeakRequested, sum.Peak = s.peaks()
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
@@ -124,7 +123,7 @@ func (s *Space) Breakdown(t int64) []Row {
 	var keys []rowKey
 	ids := interned.New[rowKey, uint32](&keys)
 	rows := make([]Row, 1) // that of the zero key first
-	for i, b := range s.live(t) {
+	for i, b := range s.Live(t) {
 		k := rowKey{b.Site, s.PurposeOf(i), b.Kind}
 		n := ids.ID(k)
 		if int(n) == len(rows) {
@@ -161,30 +160,4 @@ func compareRows(a, b Row) int {
 		return c
 	}
 	return cmp.Or(cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Purpose, b.Purpose))
-}
-
-// CategoryBytes is the memory of one category.
-type CategoryBytes struct {
-	Name  string
-	Bytes int64 // occupied
-}
-
-// CategoriesOf sums up the rows of a breakdown by category, in order of names. Memory of no category is "unknown". It returns
-// nil if no buffer has a category.
-func (t *Tables) CategoriesOf(s *SpaceInfo, rows []Row) []CategoryBytes {
-	sums, known := map[string]int64{}, false
-	for _, r := range rows {
-		name := t.Category(s, r.Kind, r.Site, r.Purpose)
-		known = known || name != "" && r.Kind.OfBuffers()
-		name = cmp.Or(name, UnknownCategory.String())
-		sums[name] = units.AddSat(sums[name], r.Bytes)
-	}
-	if !known {
-		return nil
-	}
-	var all []CategoryBytes
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		all = append(all, CategoryBytes{name, sums[name]})
-	}
-	return all
 }

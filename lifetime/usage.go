@@ -8,7 +8,6 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/internal/spans"
 )
 
 // Change is the begin or the end of one buffer.
@@ -258,14 +257,14 @@ func (b *Buffer) aliveAt(t int64) bool {
 // LiveAt returns the indexes of the buffers that are alive at t, in order of Begin.
 func (s *Space) LiveAt(t int64) []int {
 	var live []int
-	for i := range s.live(t) {
+	for i := range s.Live(t) {
 		live = append(live, i)
 	}
 	return live
 }
 
-// live yields the same as LiveAt, with the buffers.
-func (s *Space) live(t int64) iter.Seq2[int, *Buffer] {
+// Live yields the same as LiveAt, with the buffers.
+func (s *Space) Live(t int64) iter.Seq2[int, *Buffer] {
 	return func(yield func(int, *Buffer) bool) {
 		for i := range s.Buffers {
 			b := &s.Buffers[i]
@@ -276,124 +275,5 @@ func (s *Space) live(t int64) iter.Seq2[int, *Buffer] {
 	}
 }
 
-// Reserved returns the bytes that the allocator had reserved from the device at the end
-// of the window, and the peak. Both are 0 without regions and totals of them.
-func (s *Space) Reserved() (end, peak int64) {
-	for _, level := range s.ReservedLevels() {
-		end, peak = level.Bytes, max(peak, level.Bytes)
-	}
-	return end, peak
-}
-
-// ReservedLevels returns the bytes reserved from the device after every change, in order
-// of time. It uses the regions or, without any, the totals.
-func (s *Space) ReservedLevels() []Level {
-	var levels []Level
-	if len(s.Regions) == 0 {
-		for _, t := range s.Totals {
-			if t.Measure == Reserved {
-				levels = append(levels, Level{t.T, t.Bytes})
-			}
-		}
-		return levels
-	}
-	for i := range s.Regions {
-		r := &s.Regions[i]
-		levels = append(levels, Level{r.Begin, r.Size})
-		if r.Edge&EndOpen == 0 {
-			levels = append(levels, Level{r.End, -r.Size})
-		}
-	}
-	// At the same instant, releases come first: a split region ends where its parts begin.
-	slices.SortFunc(levels, func(x, y Level) int { return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.Bytes, y.Bytes)) })
-	var sum units.Sum
-	for i := range levels {
-		sum.Add(levels[i].Bytes)
-		levels[i].Bytes = sum.Value()
-	}
-	return levels
-}
-
-// Holes is unused reserved memory, in bytes.
-type Holes struct {
-	Total   int64
-	Largest int64  // the largest hole
-	At      uint64 // its address
-}
-
-// Fragmentation returns the share of the free reserved bytes outside the largest hole,
-// 0 to 1: (free - largest) / free, as XProf defines it. ok is false without free bytes.
-func (h Holes) Fragmentation() (share float64, ok bool) {
-	if h.Total == 0 {
-		return 0, false
-	}
-	return float64(h.Total-h.Largest) / float64(h.Total), true
-}
-
-// FreeAt returns the holes of the reserved memory at t. A hole lies in one region, except
-// in adjacent expandable regions of one stream and pool.
-func (s *Space) FreeAt(t int64) (free Holes) {
-	for _, h := range s.holesAt(t) {
-		free.add(h)
-	}
-	return free
-}
-
-// PiecesAt returns the holes at t between the buffers of regions that hold some. Regions that hold none are not among them:
-// an allocator with such regions gives them back to the device when it needs memory.
-func (s *Space) PiecesAt(t int64) (free Holes) {
-	for _, h := range s.holesAt(t) {
-		if r := &s.Regions[h.Val]; h.Lo != r.Addr || h.Size() < r.Size {
-			free.add(h)
-		}
-	}
-	return free
-}
-
-func (f *Holes) add(h spans.Span[int32]) {
-	size := h.Size()
-	f.Total = units.AddSat(f.Total, size)
-	if size > f.Largest {
-		f.Largest, f.At = size, h.Lo
-	}
-}
-
-// holesAt returns the holes at t by address, with the index of the region in which each begins.
-func (s *Space) holesAt(t int64) []spans.Span[int32] {
-	open := s.regionsAt(t)
-	for _, b := range s.live(t) {
-		open.Remove(b.Addr, spans.End(b.Addr, b.Size))
-	}
-	var holes []spans.Span[int32]
-	for h := range open.All() {
-		if last := len(holes) - 1; last >= 0 && holes[last].Hi == h.Lo && s.Regions[holes[last].Val].grows(&s.Regions[h.Val]) {
-			holes[last].Hi = h.Hi
-			continue
-		}
-		holes = append(holes, h)
-	}
-	return holes
-}
-
-// grows reports whether an adjacent region continues r: the allocator may place a buffer across both.
-func (r *Region) grows(next *Region) bool {
-	return r.Kind == Expandable && next.Kind == Expandable && r.Small == next.Small && r.PoolID() == next.PoolID()
-}
-
 // Expandable is the Kind of regions that grow in place.
 const Expandable = "expandable"
-
-// PeakWith returns the peak that the space would have if its buffers had other sizes.
-func (s *Space) PeakWith(size func(buffer int) int64) (peak int64) {
-	level := s.Base
-	peak = level
-	for c := range s.Changes() {
-		if n := size(int(c.Buffer)); c.Begin {
-			level = units.AddSat(level, n)
-		} else {
-			level -= n
-		}
-		peak = max(peak, level)
-	}
-	return peak
-}

@@ -16,6 +16,8 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render"
 )
 
@@ -198,7 +200,7 @@ func TestTables(t *testing.T) {
 		for _, s := range c.Spaces {
 			id := s.ID()
 			sum := s.Summary()
-			_, reserved := s.Reserved()
+			_, reserved := region.Reserved(s)
 			want := figures{peak: sum.Peak.Bytes, requested: sum.PeakRequested.Bytes, reserved: reserved}
 			if s.UsageOnly() {
 				want.requested = 0
@@ -240,7 +242,7 @@ func TestHostileNames(t *testing.T) {
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Device: "=1 \x1b\n;"})
 	for i, name := range names {
-		stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, File: name, Line: 1})})
+		stack := b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: name, File: name, Line: 1})})
 		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 20, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: stack, Op: name, Shape: name})})
 		b.Annotate(s, int64(i), uint64(i+1)<<20, b.Note(name))
 		b.Mark(s, lifetime.Mark{Begin: int64(i), End: int64(i) + 1, Text: name})

@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -153,7 +154,7 @@ func drawings(c *lifetime.Capture, s *lifetime.Space) (all []func(w io.Writer, w
 	}, func(w io.Writer, width, height int) error {
 		return chart.Peak(w, c, s, "", chart.Options{Width: width, Height: height})
 	}, func(w io.Writer, width, height int) error {
-		return blocks.Write(w, c, s.ByEvent(), blocks.Options{Width: width, Height: height})
+		return blocks.Write(w, c, selection.ByEvent(s), blocks.Options{Width: width, Height: height})
 	})
 }
 

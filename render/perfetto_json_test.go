@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // traceEvent is an event of the Chrome format for the JSON importer of Perfetto's
@@ -146,7 +147,7 @@ func checkTracks(t *testing.T, s *lifetime.Space, p *tracks) {
 	for _, n := range p.counters["reserved"] {
 		reserved = max(reserved, n)
 	}
-	if _, want := s.Reserved(); reserved != want {
+	if _, want := region.Reserved(s); reserved != want {
 		t.Errorf("%s: %d reserved, want %d", p.name, reserved, want)
 	}
 	var have, want int64

@@ -13,6 +13,8 @@ import (
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // fields are the values of a protocol buffer by field number: uint64 or []byte.
@@ -81,7 +83,7 @@ type importedBuffer struct {
 	begin, end, bytes, requested uint64
 	mark                         bool
 	addr                         uint64
-	stack                        []lifetime.Frame
+	stack                        []frame.Frame
 }
 
 func imported(t *testing.T, trace []byte) *importer {
@@ -182,13 +184,13 @@ func (im *importer) event(ts uint64, f fields) {
 }
 
 // stack returns a callstack, innermost call first.
-func (im *importer) stack(id uint64) (frames []lifetime.Frame) {
+func (im *importer) stack(id uint64) (frames []frame.Frame) {
 	if id == 0 {
 		return nil
 	}
-	for _, frame := range slices.Backward(im.interned[7][id][2]) {
-		f := im.interned[6][frame.(uint64)]
-		out := lifetime.Frame{Function: im.text(5, f.number(2)), Line: int(f.number(6))}
+	for _, iid := range slices.Backward(im.interned[7][id][2]) {
+		f := im.interned[6][iid.(uint64)]
+		out := frame.Frame{Function: im.text(5, f.number(2)), Line: int(f.number(6))}
 		if f[5] != nil {
 			out.File = im.text(18, f.number(5))
 		}
@@ -214,7 +216,7 @@ func checkTrace(t *testing.T, c *lifetime.Capture, trace []byte) {
 	}
 	for i, s := range c.Spaces {
 		got := im.spaces[i]
-		in, reserved := levelsOf(s.Levels(lifetime.Occupied)), levelsOf(slices.Values(s.ReservedLevels()))
+		in, reserved := levelsOf(s.Levels(lifetime.Occupied)), levelsOf(slices.Values(region.Levels(s)))
 		if !slices.Equal(got.counters["in use"], in) || !slices.Equal(got.counters["reserved"], reserved) {
 			t.Errorf("%s: counters %v, want %v and %v", got.name, got.counters, in, reserved)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -169,7 +170,7 @@ func TestCaptures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info := answer.InfoOf(c.Outline())
+		info := answer.InfoOf(outline.Of(c))
 		seen[info.Format] = true
 		if len(info.Spaces) == 0 {
 			continue

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/internal/memlimit"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 const (
@@ -36,7 +36,7 @@ type aheadRead[C any] struct {
 
 // eachAhead is eachOf for the first captures: it reads several at once. It ends before the first one for which memory is short, and returns
 // its number.
-func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *lifetime.Selection, limit *memlimit.Limit, take func(C) error) (n int, err error) {
+func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *selection.Selection, limit *memlimit.Limit, take func(C) error) (n int, err error) {
 	in := newAhead[C](c, len(files), limit)
 	defer in.end()
 	for i, file := range files {

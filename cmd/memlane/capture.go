@@ -21,6 +21,8 @@ import (
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -56,7 +58,7 @@ type reading[C any] struct {
 	open   func(file string, in formats.Input, own *category.Overrides) (C, error) // with categories
 	own    *category.Overrides                                                     // of --categories
 	tables func(C) *lifetime.Tables
-	part   func(*lifetime.Selection, C) (C, error)
+	part   func(*selection.Selection, C) (C, error)
 	in     formats.Input
 	warn   loss.Class // lowest class of losses to warn about
 }
@@ -79,7 +81,7 @@ func openWhole(file string, in formats.Input, own *category.Overrides) (*lifetim
 }
 
 // selected returns the selected part of a capture, in which leaked buffers have that category.
-func selected(selection *lifetime.Selection, c *lifetime.Capture) (*lifetime.Capture, error) {
+func selected(selection *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) {
 	judged := *selection
 	judged.Judge = finding.MarkLeaks
 	return judged.Of(c)
@@ -87,15 +89,15 @@ func selected(selection *lifetime.Selection, c *lifetime.Capture) (*lifetime.Cap
 
 // outlines reads only the peak and the end of captures. If the selection leaves out
 // buffers, it reads whole captures and reduces them.
-func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
-	r := reading[*lifetime.Outline]{
-		tables: func(o *lifetime.Outline) *lifetime.Tables { return &o.Tables }, part: (*lifetime.Selection).OfOutline, warn: loss.Missing,
+func outlines(chosen *selection.Selection) reading[*outline.Outline] {
+	r := reading[*outline.Outline]{
+		tables: func(o *outline.Outline) *lifetime.Tables { return &o.Tables }, part: (*selection.Selection).OfOutline, warn: loss.Missing,
 	}
-	isPart := !selection.AllBuffers() || selection.By != ""
+	isPart := !chosen.AllBuffers() || chosen.By != ""
 	if isPart {
-		r.part = func(_ *lifetime.Selection, o *lifetime.Outline) (*lifetime.Outline, error) { return o, nil }
+		r.part = func(_ *selection.Selection, o *outline.Outline) (*outline.Outline, error) { return o, nil }
 	}
-	r.open = func(file string, in formats.Input, own *category.Overrides) (*lifetime.Outline, error) {
+	r.open = func(file string, in formats.Input, own *category.Overrides) (*outline.Outline, error) {
 		if !isPart && own == nil {
 			o, err := formats.OpenOutline(file, in)
 			if err == nil {
@@ -110,13 +112,13 @@ func outlines(selection *lifetime.Selection) reading[*lifetime.Outline] {
 		}
 		if !isPart {
 			finding.MarkLeaks(whole)
-			return whole.Outline(), nil
+			return outline.Of(whole), nil
 		}
-		c, err := selected(selection, whole)
+		c, err := selected(chosen, whole)
 		if err != nil {
 			return nil, err
 		}
-		o := c.Outline()
+		o := outline.Of(c)
 		for _, s := range o.Spaces {
 			if s.Recording != nil && !has(whole, s.Recording) { // a part of a recording cannot be replayed
 				s.Recording = nil
@@ -136,7 +138,7 @@ func has(c *lifetime.Capture, s *lifetime.Space) bool {
 
 // openAll reads the captures of a command line and returns the parts that its flags
 // select.
-func openAll(c *cli.Context) (all []*lifetime.Capture, selection lifetime.Selection, err error) {
+func openAll(c *cli.Context) (all []*lifetime.Capture, selection selection.Selection, err error) {
 	if selection, err = selectionOf(c); err != nil {
 		return nil, selection, err
 	}
@@ -148,7 +150,7 @@ func openAll(c *cli.Context) (all []*lifetime.Capture, selection lifetime.Select
 }
 
 // openOne reads one file of a command line and returns the part that its flags select.
-func (r reading[C]) openOne(c *cli.Context, files []string, selection *lifetime.Selection) (one C, err error) {
+func (r reading[C]) openOne(c *cli.Context, files []string, selection *selection.Selection) (one C, err error) {
 	err = r.eachOf(c, files, selection, func(capture C) error {
 		one = capture
 		return nil
@@ -158,7 +160,7 @@ func (r reading[C]) openOne(c *cli.Context, files []string, selection *lifetime.
 
 // each reads the captures of a command line, a few at once, and passes the selected
 // part of each to take, in order. It keeps none, as there may be a thousand.
-func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take func(C) error) error {
+func (r reading[C]) each(c *cli.Context, selection *selection.Selection, take func(C) error) error {
 	files, err := filesOf(c)
 	if err != nil {
 		return err
@@ -167,7 +169,7 @@ func (r reading[C]) each(c *cli.Context, selection *lifetime.Selection, take fun
 }
 
 // eachOf is each for the files that filesOf returned.
-func (r reading[C]) eachOf(c *cli.Context, files []string, selection *lifetime.Selection, take func(C) error) error {
+func (r reading[C]) eachOf(c *cli.Context, files []string, selection *selection.Selection, take func(C) error) error {
 	limit, err := limitOf(c)
 	if err != nil {
 		return err
@@ -220,9 +222,9 @@ func filesOf(c *cli.Context) ([]string, error) {
 }
 
 // check returns the selected part of a capture that was read or failed with err, and warns about its losses.
-func (r reading[C]) check(c *cli.Context, selection *lifetime.Selection, file string, capture C, err error) (C, error) {
+func (r reading[C]) check(c *cli.Context, chosen *selection.Selection, file string, capture C, err error) (C, error) {
 	if err != nil {
-		if ended := context.Cause(c.Context); ended != nil && errors.Is(err, ended) || is[*lifetime.NothingError](err) {
+		if ended := context.Cause(c.Context); ended != nil && errors.Is(err, ended) || is[*selection.NothingError](err) {
 			return capture, err
 		}
 		return capture, inputError(err)
@@ -231,7 +233,7 @@ func (r reading[C]) check(c *cli.Context, selection *lifetime.Selection, file st
 	if worst.Reason.Class() == loss.Damage && c.Bool("strict") {
 		return capture, inputError(fmt.Errorf("%s: %s", file, answer.LossText(worst)))
 	}
-	if capture, err = r.part(selection, capture); err != nil {
+	if capture, err = r.part(chosen, capture); err != nil {
 		return capture, err
 	}
 	if worst.Count > 0 && !c.Bool("quiet") {

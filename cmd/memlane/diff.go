@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/pprof"
@@ -104,7 +105,7 @@ func checkGates(gates []diff.Gate, d *diff.Result) error {
 	}
 	for _, c := range []*lifetime.Capture{d.Before, d.After} {
 		if why := answer.Unjudged(c); why != "" && slices.ContainsFunc(gates, diff.Gate.OfLeaks) {
-			return &lifetime.NothingError{File: c.Name(), Why: "--fail-on new-leak cannot be judged: " + why}
+			return &selection.NothingError{File: c.Name(), Why: "--fail-on new-leak cannot be judged: " + why}
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/tables"
 	"github.com/memlane/memlane/render/text"
@@ -120,7 +121,7 @@ func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int6
 	}
 	s, of := answer.Largest(programs)
 	if s == nil {
-		return o, &lifetime.NothingError{File: capture.Name(), Why: "no compiled program, which " + c.String("to") +
+		return o, &selection.NothingError{File: capture.Name(), Why: "no compiled program, which " + c.String("to") +
 			" needs; give a *.hlo.pb, or a profile that contains the programs"}
 	}
 	if of > 1 && !c.Bool("quiet") {

@@ -3,10 +3,10 @@ package main
 import (
 	"io"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -37,7 +37,7 @@ func info(c *cli.Context) error {
 	r := outlines(&selection)
 	r.warn = loss.Damage // the answer lists the others
 	var all []answer.Capture
-	err = r.each(c, &selection, func(o *lifetime.Outline) error {
+	err = r.each(c, &selection, func(o *outline.Outline) error {
 		ranks.Add(o, nil)
 		all = append(all, answer.InfoOf(o))
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -39,7 +40,7 @@ func leaks(c *cli.Context) error {
 	}
 	var all []answer.CaptureLeaks
 	var series answer.Series
-	err = r.each(c, func(capture *lifetime.Capture, _ *lifetime.Outline, found []finding.Finding) {
+	err = r.each(c, func(capture *lifetime.Capture, _ *outline.Outline, found []finding.Finding) {
 		all = append(all, r.leaksOf(capture, found))
 		series.Add(capture)
 	})

@@ -9,6 +9,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -70,8 +72,8 @@ func drawMultiples(c *cli.Context, files []string) error {
 }
 
 // add adds a panel for each rank in a capture.
-func (m *multiples) add(selection *lifetime.Selection, capture *lifetime.Capture) error {
-	m.ranks.Add(capture.Outline(), finding.Find(capture, capture.Spaces, finding.Settings{}))
+func (m *multiples) add(selection *selection.Selection, capture *lifetime.Capture) error {
+	m.ranks.Add(outline.Of(capture), finding.Find(capture, capture.Spaces, finding.Settings{}))
 	ofRank := map[string][]*lifetime.Space{}
 	var order []string
 	for _, s := range runtimeSpaces(selection, capture.Spaces) {
@@ -101,7 +103,7 @@ func (m *multiples) addPanel(capture *lifetime.Capture, rank string, spaces []*l
 		return noBuffers(capture, spaces)
 	}
 	if m.byEvent {
-		s = s.ByEvent()
+		s = selection.ByEvent(s)
 	}
 	drawn, err := chart.NewMiniature("", s)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/urfave/cli/v2"
 )
 
@@ -82,7 +82,7 @@ func TestWarnedOnceServing(t *testing.T) {
 	app := newApp(nil, &bytes.Buffer{}, &stderr)
 	app.Command("serve").Action = func(c *cli.Context) error {
 		for range 3 {
-			if _, err := readForPage(c, &lifetime.Selection{}, nil); err != nil {
+			if _, err := readForPage(c, &selection.Selection{}, nil); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -29,7 +30,7 @@ func oomCommand() *cli.Command {
 }
 
 func oom(c *cli.Context) error {
-	selection, err := selectionOf(c)
+	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func oom(c *cli.Context) error {
 	all := []answer.Failure{}
 	var near []answer.Failure // inferred ones
 	last := ""
-	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
+	err = captures(0).each(c, &chosen, func(capture *lifetime.Capture) error {
 		last = capture.Name()
 		all = append(all, answer.OOMsOf(capture, capture.Spaces, capacity)...)
 		if len(all) == 0 {
@@ -57,7 +58,7 @@ func oom(c *cli.Context) error {
 		all = append(all, near...)
 	}
 	if len(all) == 0 {
-		return &lifetime.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
+		return &selection.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
 	}
 	out := answer.NewOOMs(all)
 	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.OOMs(w, out, s) })

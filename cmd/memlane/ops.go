@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -37,7 +38,9 @@ func ops(c *cli.Context) error {
 	var all []answer.CaptureOps
 	r := captures(build.Operations)
 	r.warn = loss.Damage // the other losses are about buffers
-	r.part = func(_ *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) { return capture, nil }
+	r.part = func(_ *selection.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
+		return capture, nil
+	}
 	err := r.each(c, nil, func(capture *lifetime.Capture) error {
 		ops, err := answer.OpsOf(capture, c.String("sort"))
 		all = append(all, ops)

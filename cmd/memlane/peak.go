@@ -8,6 +8,8 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -36,7 +38,7 @@ func peakCommand() *cli.Command {
 }
 
 func peak(c *cli.Context) error {
-	selection, err := selectionOf(c)
+	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -45,29 +47,29 @@ func peak(c *cli.Context) error {
 		return usage("--at %w", err)
 	}
 	all := []answer.Peak{}
-	if at.OfOutline() && selection.AllBuffers() && selection.By == "" {
-		err = outlines(&selection).each(c, &selection, func(o *lifetime.Outline) error {
-			for _, i := range chooseSpaces(c, &selection, o) {
+	if at.OfOutline() && chosen.AllBuffers() && chosen.By == "" {
+		err = outlines(&chosen).each(c, &chosen, func(o *outline.Outline) error {
+			for _, i := range chooseSpaces(c, &chosen, o) {
 				all = append(all, answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at))
 			}
 			return nil
 		})
 	} else {
-		all, err = peaksAt(c, &selection, at)
+		all, err = peaksAt(c, &chosen, at)
 	}
 	if err != nil {
 		return err
 	}
-	out := answer.NewPeaks(lifetime.By(c.String("by")), at, all)
+	out := answer.NewPeaks(selection.By(c.String("by")), at, all)
 	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Peaks(w, out, s) })
 }
 
 // peaksAt returns a breakdown of every space that contains the moment. It fails if none
 // does.
-func peaksAt(c *cli.Context, selection *lifetime.Selection, at answer.Moment) (all []answer.Peak, err error) {
+func peaksAt(c *cli.Context, selection *selection.Selection, at answer.Moment) (all []answer.Peak, err error) {
 	var omitted error // why the first omitted space does not contain the moment
 	err = captures(0).each(c, selection, func(capture *lifetime.Capture) error {
-		for _, i := range chooseSpaces(c, selection, capture.Outline()) {
+		for _, i := range chooseSpaces(c, selection, outline.Of(capture)) {
 			s := capture.Spaces[i]
 			file := capture.Sources[s.Source].File
 			t, err := at.In(file, s)
@@ -90,7 +92,7 @@ func peaksAt(c *cli.Context, selection *lifetime.Selection, at answer.Moment) (a
 
 // chooseSpaces returns the indices of the spaces that the flags select, or else of the
 // most informative ones, with a notice about the omitted ones.
-func chooseSpaces(c *cli.Context, selection *lifetime.Selection, o *lifetime.Outline) []int {
+func chooseSpaces(c *cli.Context, selection *selection.Selection, o *outline.Outline) []int {
 	choice := answer.Choose(o, selection.BySpace())
 	switch {
 	case c.Bool("quiet"):

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -154,7 +155,7 @@ func stepsOf(every string, s *lifetime.Space) (instants []int64, err error) {
 	}
 	if instants == nil {
 		why := fmt.Sprintf("--every %d: no steps were recorded; give instants instead: --at 20ms,40ms", n)
-		return nil, &lifetime.NothingError{File: s.ID(), Why: why}
+		return nil, &selection.NothingError{File: s.ID(), Why: why}
 	}
 	return instants, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
@@ -72,7 +73,7 @@ func writeReport(c *cli.Context) error {
 	}
 	var of []answer.CaptureReport
 	var pages []web.Capture
-	err = r.each(c, func(capture *lifetime.Capture, outline *lifetime.Outline, found []finding.Finding) {
+	err = r.each(c, func(capture *lifetime.Capture, outline *outline.Outline, found []finding.Finding) {
 		if format == htmlReport {
 			pages = append(pages, web.Capture{Capture: capture, Findings: found})
 		}

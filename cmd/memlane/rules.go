@@ -15,7 +15,9 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/preset"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -94,10 +96,10 @@ type rules struct {
 	allFrames  bool
 
 	ranks    *answer.Ranks
-	report   *preset.Optimization   // of the last capture; nil for memlane's own rules
-	outliers []finding.Finding      // about ranks that differ from the others
-	met      int                    // findings that meet --fail-on
-	unjudged *lifetime.NothingError // the first capture to which no rule applies, with --fail-on
+	report   *preset.Optimization    // of the last capture; nil for memlane's own rules
+	outliers []finding.Finding       // about ranks that differ from the others
+	met      int                     // findings that meet --fail-on
+	unjudged *selection.NothingError // the first capture to which no rule applies, with --fail-on
 }
 
 func rulesOf(c *cli.Context) (r *rules, err error) {
@@ -207,8 +209,8 @@ func printWords(w io.Writer, words ...word) {
 // each reads the captures of a command line, applies the rules to each and passes it to
 // take. The rules of other tools apply to calls, so they also accept captures without
 // memory.
-func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outline, []finding.Finding)) error {
-	selection, err := selectionOf(c)
+func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *outline.Outline, []finding.Finding)) error {
+	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -216,16 +218,16 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *lifetime.Outl
 	if r.preset != nil {
 		reading.in.Keep = build.Calls
 	}
-	reading.part = func(selection *lifetime.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
+	reading.part = func(selection *selection.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
 		if len(capture.Spaces) == 0 && capture.Sources[0].Traits.Calls {
 			return capture, nil
 		}
 		return selected(selection, capture)
 	}
-	err = reading.each(c, &selection, func(capture *lifetime.Capture) error {
-		outline, found := capture.Outline(), r.find(capture)
+	err = reading.each(c, &chosen, func(capture *lifetime.Capture) error {
+		outline, found := outline.Of(capture), r.find(capture)
 		if why := answer.Unjudged(capture); why != "" && r.failOn != "" && r.unjudged == nil {
-			r.unjudged = &lifetime.NothingError{File: capture.Name(), Why: "--fail-on cannot be judged: " + why}
+			r.unjudged = &selection.NothingError{File: capture.Name(), Why: "--fail-on cannot be judged: " + why}
 		}
 		r.met += r.meetFailOn(found)
 		r.ranks.Add(outline, found)
@@ -246,7 +248,7 @@ func (r *rules) find(capture *lifetime.Capture) []finding.Finding {
 	}
 	calls := preset.CallsOf(capture)
 	if r.settings.Function != nil {
-		matches := capture.Matching(r.settings.Function)
+		matches := selection.Matching(&capture.Tables, r.settings.Function)
 		calls = slices.DeleteFunc(slices.Clone(calls), func(call lifetime.Call) bool { return !matches(call.Site) })
 	}
 	r.report = r.preset.Optimize(capture, calls, r.thresholds)

@@ -17,8 +17,8 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/text"
 )
@@ -68,7 +68,7 @@ func statusOf(err error) int {
 	if e, ok := errors.AsType[exitError](err); ok {
 		return e.status
 	}
-	if is[*lifetime.NothingError](err) || errors.Is(err, pprof.ErrNoBuffers) {
+	if is[*selection.NothingError](err) || errors.Is(err, pprof.ErrNoBuffers) {
 		return statusNothing
 	}
 	return statusUsage // from cli

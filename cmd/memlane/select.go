@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -35,10 +36,10 @@ func functionFlag() cli.Flag {
 // byFlag returns --by of the commands that sum up buffers.
 func byFlag() cli.Flag {
 	var names []word
-	for _, by := range lifetime.Bys {
+	for _, by := range selection.Bys {
 		names = append(names, word{string(by), ""})
 	}
-	return oneOf(&cli.StringFlag{Name: "by", Value: string(lifetime.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool\nor stream"}, names...)
+	return oneOf(&cli.StringFlag{Name: "by", Value: string(selection.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool\nor stream"}, names...)
 }
 
 // spaceFlags returns the flags of captureFlags except those that limit the window.
@@ -81,9 +82,9 @@ func categoriesOf(c *cli.Context) (*category.Overrides, error) {
 var categories = named(lifetime.Parameter.String(), lifetime.Output.String(), lifetime.Temporary.String(), lifetime.Constant.String())
 
 // selectionOf reads the flags that select a part of the captures.
-func selectionOf(c *cli.Context) (s lifetime.Selection, err error) {
-	s = lifetime.Selection{Space: c.String("space"), Module: c.String("module"), Category: c.String("category")}
-	if by := lifetime.By(c.String("by")); by != lifetime.ByLine {
+func selectionOf(c *cli.Context) (s selection.Selection, err error) {
+	s = selection.Selection{Space: c.String("space"), Module: c.String("module"), Category: c.String("category")}
+	if by := selection.By(c.String("by")); by != selection.ByLine {
 		s.By = by
 	}
 	if _, err := path.Match(s.Space, ""); err != nil {
@@ -118,7 +119,7 @@ func selectionOf(c *cli.Context) (s lifetime.Selection, err error) {
 }
 
 // instantOf reads a flag that is an instant; nil if it is not given.
-func instantOf(c *cli.Context, flag string) (*lifetime.Instant, error) {
+func instantOf(c *cli.Context, flag string) (*selection.Instant, error) {
 	value := c.String(flag)
 	if value == "" {
 		return nil, nil
@@ -132,7 +133,7 @@ func instantOf(c *cli.Context, flag string) (*lifetime.Instant, error) {
 
 // runtimeSpaces returns the spaces recorded while a program ran. It returns all spaces
 // if there are none, or if the flags select spaces.
-func runtimeSpaces(selection *lifetime.Selection, all []*lifetime.Space) []*lifetime.Space {
+func runtimeSpaces(selection *selection.Selection, all []*lifetime.Space) []*lifetime.Space {
 	recorded := slices.DeleteFunc(slices.Clone(all), func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder })
 	if len(recorded) == 0 || selection.BySpace() {
 		return all

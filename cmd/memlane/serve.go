@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 	"github.com/memlane/memlane/render/web"
 )
@@ -92,7 +93,7 @@ func serveLocal(c *cli.Context, listener net.Listener) error {
 }
 
 // serveOn serves until the context is done, or the captures cannot be read.
-func serveOn(c *cli.Context, selection *lifetime.Selection, listener net.Listener, host string) error {
+func serveOn(c *cli.Context, selection *selection.Selection, listener net.Listener, host string) error {
 	files, read := c.Args().Slice(), false
 	server := &web.Server{
 		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
@@ -148,7 +149,7 @@ func localAddress(listening net.Addr) string {
 }
 
 // readForPage reads the captures of a command line, with their findings.
-func readForPage(c *cli.Context, selection *lifetime.Selection, started func(string, int64) func(int)) (all []web.Capture, err error) {
+func readForPage(c *cli.Context, selection *selection.Selection, started func(string, int64) func(int)) (all []web.Capture, err error) {
 	r := captures(0)
 	r.in.Progress = started
 	err = r.each(c, selection, func(capture *lifetime.Capture) error {

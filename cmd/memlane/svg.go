@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -133,7 +134,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	o := chartOptions(c)
 	of := s // what is known of the space, on its own axis
 	if axes[c.String("axis")].byEvent || !c.IsSet("axis") && answer.Crowded(s) {
-		s = s.ByEvent()
+		s = selection.ByEvent(s)
 	}
 	view := c.String("view")
 	if still := plot.Still(s); still && view == "usage" && len(s.Totals) == 0 || still && view == "blocks" && layouts[c.String("layout")] == blocks.Stacked {
@@ -202,7 +203,7 @@ func nothingError(capture *lifetime.Capture, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &lifetime.NothingError{File: capture.Name(), Why: err.Error()}
+	return &selection.NothingError{File: capture.Name(), Why: err.Error()}
 }
 
 // noBuffers returns the error for spaces without anything to draw.
@@ -214,5 +215,5 @@ func noBuffers(capture *lifetime.Capture, spaces []*lifetime.Space) error {
 			break
 		}
 	}
-	return &lifetime.NothingError{File: capture.Name(), Why: why}
+	return &selection.NothingError{File: capture.Name(), Why: why}
 }

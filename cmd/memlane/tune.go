@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/report"
@@ -84,7 +85,7 @@ func tune(c *cli.Context) error {
 func drawTune(c *cli.Context, w io.Writer, t *answer.Tuning) error {
 	p, ok := t.Picture()
 	if !ok {
-		return &lifetime.NothingError{Why: "no settings to compare: nothing could be replayed"}
+		return &selection.NothingError{Why: "no settings to compare: nothing could be replayed"}
 	}
 	return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded}, &chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
 }

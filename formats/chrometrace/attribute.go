@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // origin is the operator that encloses an allocation on its own thread.
@@ -88,7 +89,7 @@ func (r *reader) attribute() {
 		for _, q := range inBackward[t] {
 			o := &trails[q.id].origin
 			name := strings.TrimPrefix(r.names.text(o.backward), "autograd::engine::evaluate_function: ")
-			node := r.b.Frame(lifetime.Frame{Function: name, Kind: lifetime.Node})
+			node := r.b.Frame(frame.Frame{Function: name, Kind: frame.Node})
 			r.memory[q.id].site = r.site(o, r.b.Call(node, a.stack(t, &forward[q.id])))
 		}
 	}

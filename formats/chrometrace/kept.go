@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // keepCalls adds each call of a user function during which memory changed, with the
@@ -63,7 +64,7 @@ func (r *reader) keptKind() func(c *call) bool {
 	user := map[uint32]bool{} // names of user functions
 	for _, t := range r.order {
 		for c := range t.all(&r.store) {
-			if c.kind == python && !user[c.name] && frameOf(r.names.text(c.name)).Kind == lifetime.User {
+			if c.kind == python && !user[c.name] && frameOf(r.names.text(c.name)).Kind == frame.User {
 				user[c.name] = true
 			}
 		}
@@ -74,11 +75,11 @@ func (r *reader) keptKind() func(c *call) bool {
 	return func(c *call) bool { return c.kind == python && user[c.name] }
 }
 
-func (r *reader) frameOfCall(kind callKind, name uint32) lifetime.Frame {
+func (r *reader) frameOfCall(kind callKind, name uint32) frame.Frame {
 	if kind == python {
 		return frameOf(r.names.text(name))
 	}
-	return lifetime.Frame{Function: r.names.text(name), Kind: lifetime.Scope}
+	return frame.Frame{Function: r.names.text(name), Kind: frame.Scope}
 }
 
 // heapEvents are the events of a heap in order of time.

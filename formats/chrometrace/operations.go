@@ -198,9 +198,9 @@ type ran struct {
 	children     int
 }
 
-// frame is an open call. Its first child waits: if it remains the only child, and has
+// running is an open call. Its first child waits: if it remains the only child, and has
 // the same name, it gets no row.
-type frame struct {
+type running struct {
 	ran
 	waiting ran
 }
@@ -234,7 +234,7 @@ func (t *table) thread(th *thread, outside []lone) {
 }
 
 // nesting is the open calls of a thread, innermost last.
-type nesting []frame
+type nesting []running
 
 // open closes what ends before a call, and opens the call.
 func (n *nesting) open(t *table, c *call, from, to int) {
@@ -244,7 +244,7 @@ func (n *nesting) open(t *table, c *call, from, to int) {
 		}
 		n.close(t)
 	}
-	*n = append(*n, frame{ran: ran{
+	*n = append(*n, running{ran: ran{
 		name: c.name, kind: c.kind, end: c.end, host: t.every.host.in(from, to), device: t.every.device.in(from, to),
 		time: c.end - c.begin, self: c.end - c.begin,
 	}})

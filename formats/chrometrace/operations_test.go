@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // TestOperations compares the table of operations with the one that PyTorch printed for
@@ -199,7 +200,7 @@ func TestShared(t *testing.T) {
 	c := open(t, file)
 	var got []string
 	for _, s := range c.Spaces {
-		_, reserved := s.Reserved()
+		_, reserved := region.Reserved(s)
 		got = append(got, fmt.Sprint(s.ID(), " ", s.Allocations, " ", s.Frees, " ", s.Peak(lifetime.Occupied).Bytes, " ", reserved))
 	}
 	if want := []string{"cpu 2 1 512 0", "cpu/shared 2 1 33024 0"}; !slices.Equal(got, want) || len(c.Losses) > 0 {

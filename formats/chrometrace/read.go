@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/formats/chrometrace/internal/scan"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -229,25 +230,25 @@ func (n *interner) text(id uint32) string { return n.all[id] }
 
 // frameOf parses the name of a Python call, "file.py(12): function". The line is that
 // of the def.
-func frameOf(name string) lifetime.Frame {
-	f := lifetime.Frame{Function: name}
+func frameOf(name string) frame.Frame {
+	f := frame.Frame{Function: name}
 	if strings.Contains(name, " at 0x") {
 		f.Function = objectAddress.ReplaceAllString(name, ">")
 	}
 	if place, function, ok := strings.Cut(name, "): "); ok {
 		if at := strings.LastIndexByte(place, '('); at >= 0 {
 			if line, err := strconv.Atoi(place[at+1:]); err == nil {
-				f = lifetime.Frame{Function: function, File: place[:at], Line: line}
+				f = frame.Frame{Function: function, File: place[:at], Line: line}
 			}
 		}
 	}
 	switch {
 	case f.File == "":
-		f.Kind = lifetime.Framework // "<built-in ...>", "nn.Module: ..."
+		f.Kind = frame.Framework // "<built-in ...>", "nn.Module: ..."
 	case strings.HasPrefix(f.File, "torch/"), strings.HasPrefix(f.File, "<"): // the profiler cut the path of the package
-		f.Kind = lifetime.KindOfFrame(f.Function, "/site-packages/"+f.File)
+		f.Kind = frame.KindOf(f.Function, "/site-packages/"+f.File)
 	default:
-		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+		f.Kind = frame.KindOf(f.Function, f.File)
 	}
 	return f
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 const captures = "../../testdata/chrome"
@@ -127,7 +128,7 @@ func TestSites(t *testing.T) {
 		if len(s.Marks) != 1 || s.Marks[0].Kind != lifetime.Step || s.Marks[0].Begin != 1e18+5000 || s.Buffers[0].Begin != 1e18+15500 {
 			t.Errorf("marks %+v, buffer %+v", s.Marks, s.Buffers[0])
 		}
-		if end, peak := s.Reserved(); end != 4096 || peak != 4096 {
+		if end, peak := region.Reserved(s); end != 4096 || peak != 4096 {
 			t.Errorf("%d bytes reserved, at most %d", end, peak)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -174,7 +175,7 @@ func (r *reader) result(rec *record) bool {
 		return false
 	}
 	before, after, peak := &rec.MemoryBefore, &rec.MemoryAfter, &rec.MemoryPeak
-	frame := r.b.Frame(lifetime.Frame{Function: rec.FunctionName, Kind: lifetime.User})
+	frame := r.b.Frame(frame.Frame{Function: rec.FunctionName, Kind: frame.User})
 	r.b.FunctionCall(u.space, lifetime.Call{
 		Site:  r.b.Site(lifetime.Site{Stack: r.b.Stack([]lifetime.FrameID{frame})}),
 		Begin: before.Timestamp.float, End: after.Timestamp.float, Seconds: rec.ExecutionTime.float,

@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 const captures = "../../testdata/gpumemprof/"
@@ -125,8 +126,8 @@ func TestFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := c.Calls[0]
-	if frame, ok := c.FrameOf(call.Site); !ok || frame != (lifetime.Frame{Function: "f", Kind: lifetime.User}) {
-		t.Errorf("site %+v", frame)
+	if f, ok := c.FrameOf(call.Site); !ok || f != (frame.Frame{Function: "f", Kind: frame.User}) {
+		t.Errorf("site %+v", f)
 	}
 	call.Site, call.Space = 0, 0
 	if want := (lifetime.Call{Begin: 10, End: 10.5, Seconds: 0.5, Before: 100, After: 300, Peak: 350, Reserved: 400, Inactive: 7, Allocated: 250, Freed: 50}); call != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // three is the base of most cases: three instructions with one array each, and one buffer for each.
@@ -282,7 +283,7 @@ func stackText(c *lifetime.Capture, id lifetime.StackID) string {
 		if f.File != "" {
 			text += fmt.Sprintf("(%s:%d)", f.Place(), f.Column)
 		}
-		if f.Kind == lifetime.Framework {
+		if f.Kind == frame.Framework {
 			text += "framework"
 		}
 		list = append(list, text)

@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/internal/nativetest"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 const dumped = "../../testdata/hlotext"
@@ -98,8 +99,8 @@ func TestTextEqualsProto(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, s := range want.Spaces {
-			_, sum := s.Reserved()
-			if _, have := report.Spaces[i].Reserved(); have != sum || len(report.Spaces[i].Regions) != len(s.Regions) {
+			_, sum := region.Reserved(s)
+			if _, have := region.Reserved(report.Spaces[i]); have != sum || len(report.Spaces[i].Regions) != len(s.Regions) {
 				t.Errorf("%s %s: the report has %d bytes in %d allocations, want %d in %d", filepath.Base(file), s.Memory, have,
 					len(report.Spaces[i].Regions), sum, len(s.Regions))
 			}

@@ -6,18 +6,19 @@ import (
 
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // frameIndex is a StackFrameIndexProto: the Python calls behind the instructions. All ids count from 1.
 type frameIndex struct {
 	files, functions []wire.Span
 	locations        []location
-	frames           []frame
+	frames           []frameRecord
 }
 
 type location struct{ file, function, line, column int64 }
 
-type frame struct{ location, parent int64 }
+type frameRecord struct{ location, parent int64 }
 
 func (p *program) readFrames(at wire.Span) error {
 	x := &p.frames
@@ -35,7 +36,7 @@ func (p *program) readFrames(at wire.Span) error {
 			m.Inside("file_locations", len(x.locations), err)
 			x.locations = append(x.locations, l)
 		case framesFrames:
-			var fr frame
+			var fr frameRecord
 			err := wire.Numbers(p.proto, f.Body, map[uint64]*int64{frameLocation: &fr.location, frameParent: &fr.parent})
 			m.Inside("stack_frames", len(x.frames), err)
 			x.frames = append(x.frames, fr)
@@ -55,7 +56,7 @@ func nth[T any](list []T, id int64) (v T) {
 // source is the place in the Python program that an instruction comes from.
 type source struct {
 	stack lifetime.StackID // empty in old files
-	leaf  lifetime.Frame   // file, line and column of the innermost call
+	leaf  frame.Frame      // file, line and column of the innermost call
 }
 
 // source returns the calls of a stack frame. Calls that stack frames share are made once, so the cost does not grow with the square
@@ -85,13 +86,13 @@ func (s *sites) source(id int64) source {
 }
 
 // frame returns the call of a stack frame.
-func (s *sites) frame(id int64) lifetime.Frame {
+func (s *sites) frame(id int64) frame.Frame {
 	x := &s.p.frames
 	l := nth(x.locations, x.frames[id-1].location)
-	f := lifetime.Frame{
+	f := frame.Frame{
 		Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: lineNumber(l.line), Column: lineNumber(l.column),
 	}
-	f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+	f.Kind = frame.KindOf(f.Function, f.File)
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // definition is an instruction as the origin of the values that it defines.
@@ -267,7 +268,7 @@ func (s *sites) opcode(at wire.Span) string {
 func (s *sites) describe(d *definition, metadata wire.Span) error {
 	var from source
 	var file wire.Span
-	var line, column, frame int64
+	var line, column, fr int64
 	m := wire.Scan(s.p.proto, metadata)
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
@@ -280,12 +281,12 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 		case metadataSourceColumn:
 			column = int64(f.Value)
 		case metadataStackFrame:
-			frame = int64(f.Value)
+			fr = int64(f.Value)
 		}
 	}
-	from = s.source(frame)
+	from = s.source(fr)
 	if file.End > file.At { // the older form, which XProf prefers
-		from.leaf = lifetime.Frame{File: s.p.text(file), Line: lineNumber(line), Column: lineNumber(column)}
+		from.leaf = frame.Frame{File: s.p.text(file), Line: lineNumber(line), Column: lineNumber(column)}
 	}
 	d.stack, d.source = s.scopes(d, from.leaf), from.stack
 	return m.Err
@@ -293,13 +294,13 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 
 // scopes returns the parts of an op_name as a stack; the innermost one carries the source location. Without an op_name the
 // instruction itself is the scope, if the location is known. It looks up only the scopes that are not those of the instruction before.
-func (s *sites) scopes(d *definition, leaf lifetime.Frame) lifetime.StackID {
+func (s *sites) scopes(d *definition, leaf frame.Frame) lifetime.StackID {
 	op := strings.TrimRight(d.opName, "/")
 	if op == "" {
 		if leaf.File == "" {
 			return 0
 		}
-		leaf.Function, leaf.Kind = d.name, lifetime.Scope
+		leaf.Function, leaf.Kind = d.name, frame.Scope
 		return s.b.Call(s.b.Frame(leaf), 0)
 	}
 	shared := 0 // scopes of the instruction before
@@ -316,9 +317,9 @@ func (s *sites) scopes(d *definition, leaf lifetime.Frame) lifetime.StackID {
 		}
 	}
 	s.path = path
-	own := s.b.Frame(lifetime.Frame{Function: op, Kind: lifetime.Scope, File: leaf.File, Line: leaf.Line, Column: leaf.Column})
+	own := s.b.Frame(frame.Frame{Function: op, Kind: frame.Scope, File: leaf.File, Line: leaf.Line, Column: leaf.Column})
 	for i := len(path) - 1; i >= shared; i-- {
-		path[i].frame = s.b.Frame(lifetime.Frame{Function: path[i].name, Kind: lifetime.Scope})
+		path[i].frame = s.b.Frame(frame.Frame{Function: path[i].name, Kind: frame.Scope})
 	}
 	outer := lifetime.StackID(0)
 	for i := range path {

@@ -4,6 +4,7 @@ import (
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // tables are the parts of a profile that samples refer to by number.
@@ -88,20 +89,20 @@ func (t *tables) value(typ, unit string) int {
 }
 
 // frame returns the frame of a location. ok is false if the location or one of its references is missing.
-func (t *tables) frame(b *build.Builder, id int64) (frame lifetime.FrameID, ok bool) {
-	if frame, ok = t.frames[id]; ok {
-		return frame, true
+func (t *tables) frame(b *build.Builder, id int64) (found lifetime.FrameID, ok bool) {
+	if found, ok = t.frames[id]; ok {
+		return found, true
 	}
 	l, ok := t.locations[id]
 	fn, known := t.functions[l.function]
 	if !ok || !known || !t.has(fn.name) || !t.has(fn.file) {
 		return 0, false
 	}
-	f := lifetime.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(min(max(l.line, 0), maxLine))}
-	f.Kind = lifetime.KindOfFrame(f.Function, f.File)
-	frame = b.Frame(f)
-	t.frames[id] = frame
-	return frame, true
+	f := frame.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(min(max(l.line, 0), maxLine))}
+	f.Kind = frame.KindOf(f.Function, f.File)
+	found = b.Frame(f)
+	t.frames[id] = found
+	return found, true
 }
 
 // maxLine bounds line numbers to what every output can write.

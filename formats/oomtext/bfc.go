@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // The dump of the allocator of TensorFlow and JAX on GPU: xla/tsl/framework/bfc_allocator.cc and allocator.cc (AllocatorStats) of
@@ -42,7 +43,7 @@ type dump struct {
 }
 
 // line takes a line of a dump. It returns false for a line of something else.
-func (d *dump) line(line []byte, f *failure) bool {
+func (d *dump) line(line []byte, f *printed) bool {
 	switch {
 	case d.chunk(line):
 		return true
@@ -67,7 +68,7 @@ func (d *dump) line(line []byte, f *failure) bool {
 }
 
 // poolLine takes a line with figures of the whole pool. Exact figures come before rounded ones or replace none.
-func (f *failure) poolLine(text string) bool {
+func (f *printed) poolLine(text string) bool {
 	if m := bfcPool.FindStringSubmatch(text); m != nil {
 		f.Reserved, f.Allowed = f.figure(m[1]), f.figure(m[2])
 		return true
@@ -133,7 +134,7 @@ func (d *dump) chunk(line []byte) bool {
 }
 
 // finish moves what the dump lists to its failure. A list that was cut off is not used: it would look like a small pool.
-func (d *dump) finish(f *failure) {
+func (d *dump) finish(f *printed) {
 	if d.anyBin {
 		f.Requested = d.bins
 	}
@@ -153,7 +154,7 @@ func (d *dump) finish(f *failure) {
 }
 
 // parseBFC reads the first line of a dump, or the warning that comes without one; nil if there is none.
-func parseBFC(text string) *failure {
+func parseBFC(text string) *printed {
 	m := bfcHeader.FindStringSubmatchIndex(text)
 	if m == nil {
 		return nil
@@ -164,7 +165,7 @@ func parseBFC(text string) *failure {
 		}
 		return text[m[2*i]:m[2*i+1]]
 	}
-	f := newFailure(lifetime.FromTensorFlow)
+	f := newFailure(failure.FromTensorFlow)
 	f.allocator, f.op = group(1), group(4)
 	f.onAllocator()
 	f.requested = max(f.figure(group(2)), 0)
@@ -176,19 +177,19 @@ func parseBFC(text string) *failure {
 }
 
 // onAllocator sets the device by the allocator's name: GPU_0_bfc.
-func (f *failure) onAllocator() {
+func (f *printed) onAllocator() {
 	if m := gpuAllocator.FindStringSubmatch(f.allocator); m != nil {
 		f.device = "gpu:" + m[1]
 	}
 }
 
 // parseTensor reads TensorFlow's error about a tensor; nil if there is none.
-func parseTensor(text string) *failure {
+func parseTensor(text string) *printed {
 	m := tensor.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTensorFlow)
+	f := newFailure(failure.FromTensorFlow)
 	f.shape, f.dtype, f.allocator = "["+m[1]+"]", m[2], m[4]
 	f.requested = elements(m[1], m[2])
 	if op := tensorOp.FindStringSubmatch(text); op != nil {
@@ -201,7 +202,7 @@ func parseTensor(text string) *failure {
 	if f.device == "cpu:0" {
 		f.device = "cpu"
 		if f.allocator == "mklcpu" || f.allocator == "cpu" {
-			f.Source = lifetime.FromHost
+			f.Source = failure.FromHost
 		}
 	}
 	return f
@@ -228,12 +229,12 @@ func elements(shape, dtype string) int64 {
 }
 
 // parseDriver reads the driver's refusal to enlarge the pool. TensorFlow tries again with 90 % of the size.
-func parseDriver(text string) *failure {
+func parseDriver(text string) *printed {
 	m := driver.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTensorFlow)
+	f := newFailure(failure.FromTensorFlow)
 	f.device, f.op = "gpu", "enlarge the pool"
 	f.requested = max(f.figure(m[1]), 0)
 	f.Growth = true
@@ -248,7 +249,7 @@ var (
 )
 
 // histogramLine takes a line of the histogram. It returns false for a line of something else.
-func (f *failure) histogramLine(line []byte) bool {
+func (f *printed) histogramLine(line []byte) bool {
 	text := string(bytes.TrimSpace(line))
 	if m := histogramRow.FindStringSubmatch(text); m != nil {
 		each, _ := size(m[1])

@@ -1,7 +1,7 @@
 package oomtext
 
 import (
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 
 	"bytes"
 	"regexp"
@@ -101,9 +101,9 @@ type message struct {
 	lines  int
 	others int    // lines in succession that are not of a dump
 	text   []byte // white space collapsed; of a dump only the beginning
-	frames []frame
+	frames []level
 
-	f    *failure // of a dump or table
+	f    *printed // of a dump or table
 	dump dump
 }
 
@@ -183,15 +183,15 @@ func (m *message) begin() {
 	case summary:
 		m.f = parseSummary(text)
 	case histogram:
-		m.f = newFailure(lifetime.FromTensorFlow)
+		m.f = newFailure(failure.FromTensorFlow)
 		m.f.device = "gpu"
 	}
 }
 
 // failure returns what the text says, nil if nothing.
-func (m *message) failure() *failure {
+func (m *message) failure() *printed {
 	text := string(m.text)
-	var f *failure
+	var f *printed
 	switch m.kind {
 	case bfc:
 		if f = m.f; f != nil {
@@ -204,7 +204,7 @@ func (m *message) failure() *failure {
 	case xla:
 		f = parseXLA(text)
 	case sentence:
-		for _, parse := range []func(string) *failure{parseTorch, parseTensor, parseDriver} {
+		for _, parse := range []func(string) *printed{parseTorch, parseTensor, parseDriver} {
 			if f = parse(text); f != nil {
 				break
 			}

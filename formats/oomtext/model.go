@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -20,11 +21,11 @@ type owner struct{ process, device, memory, allocator, module, program string }
 // producer returns the program whose texts the file has.
 func (r *reader) producer() string {
 	switch r.failures[0].Source {
-	case lifetime.FromTensorFlow:
+	case failure.FromTensorFlow:
 		return "TensorFlow"
-	case lifetime.FromCompiler, lifetime.FromXLA:
+	case failure.FromCompiler, failure.FromXLA:
 		return "XLA"
-	case lifetime.FromHost:
+	case failure.FromHost:
 		if r.failures[0].op == "" && r.failures[0].shape == "" {
 			return ""
 		}
@@ -34,7 +35,7 @@ func (r *reader) producer() string {
 
 // model adds the failures to the model. The failures of one allocator are the instants of its space, in order.
 func (r *reader) model(source int) {
-	spaces := map[owner][]*failure{}
+	spaces := map[owner][]*printed{}
 	var owners []owner
 	for _, f := range r.failures {
 		f.First = r.first > 0 && f.writer.rank == r.first-1
@@ -57,7 +58,7 @@ func (r *reader) model(source int) {
 }
 
 // sameProgram reports whether two failures may be of one program.
-func (f *failure) sameProgram(other *failure) bool {
+func (f *printed) sameProgram(other *printed) bool {
 	return f.Needed == other.Needed && len(f.buffers) == len(other.buffers)
 }
 
@@ -65,7 +66,7 @@ func (f *failure) sameProgram(other *failure) bool {
 type modeller struct {
 	b        *build.Builder
 	space    build.SpaceRef
-	failures []*failure
+	failures []*printed
 	left     *int64 // buffers that may still be added
 	facts    lifetime.Facts
 }
@@ -203,7 +204,7 @@ func (m *modeller) site(x *buffer) lifetime.SiteID {
 	s := lifetime.Site{Op: x.op, Shape: x.shape}
 	s.Instr, _, _ = strings.Cut(strings.TrimPrefix(x.label, "%"), " ")
 	if x.file != "" {
-		s.Source = stack(m.b, []frame{{x.file, "", x.line}})
+		s.Source = stack(m.b, []level{{x.file, "", x.line}})
 	}
 	if s == (lifetime.Site{}) {
 		return 0

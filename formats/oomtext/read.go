@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -21,7 +22,7 @@ const maxFailures = 10_000
 
 // Read reads the texts about failed allocations in a log into b. It fails with ErrNone if there are none.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[figures]*failure{}, noticed: map[string]context{}}
+	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[figures]*printed{}, noticed: map[string]context{}}
 	r.in.fill()
 	if detectSrun(r.in.buf) {
 		r.prefixes = append(append([]prefix{}, prefixes...), srun)
@@ -53,10 +54,10 @@ type reader struct {
 	open     int // number of writers with an open message
 	idle     int // lines since one of them wrote
 	looked   int // lines that were searched for tracebacks
-	failures []*failure
+	failures []*printed
 	dropped  int64
 	first    int64 // the rank that failed first, plus 1; 0 = not named
-	known    map[figures]*failure
+	known    map[figures]*printed
 	left     int64 // buffers in the model so far
 
 	noticed map[string]context // the last of each writer
@@ -93,7 +94,7 @@ func (r *reader) all() {
 		}
 	}
 	r.closeAll()
-	slices.SortStableFunc(r.failures, func(x, y *failure) int { return cmp.Compare(x.Line, y.Line) })
+	slices.SortStableFunc(r.failures, func(x, y *printed) int { return cmp.Compare(x.Line, y.Line) })
 }
 
 // closeAll closes the open texts in the order in which they began.
@@ -196,12 +197,12 @@ func (r *reader) close(w *writer) {
 
 // figures identify a failure that is printed several times.
 type figures struct {
-	lifetime.Failure
+	failure.Failure
 	requested, free int64
 	device, op      string
 }
 
-func (f *failure) figures() figures {
+func (f *printed) figures() figures {
 	same := f.Failure
 	same.Line, same.Times = 0, 0
 	return figures{same, f.requested, f.free, f.device, f.op}
@@ -209,7 +210,7 @@ func (f *failure) figures() figures {
 
 // repeats reports whether a failure was printed before: by the same process just before, perhaps in other words, or
 // by a process that is not told apart, such as the launcher. It adds what f says to the earlier one.
-func (r *reader) repeats(f *failure) bool {
+func (r *reader) repeats(f *printed) bool {
 	last, same := f.writer.last, r.known[f.figures()]
 	if same != nil && !slices.Equal(same.chunks, f.chunks) {
 		same = nil
@@ -235,7 +236,7 @@ func (r *reader) repeats(f *failure) bool {
 
 // follows reports whether f is about the same failure as the text before it: a table after the error, TensorFlow's
 // error after the allocator's dump, or another attempt to enlarge a pool, with 90 % of the size.
-func (f *failure) follows(last *failure) bool {
+func (f *printed) follows(last *printed) bool {
 	const rounding = 256 // of the BFC allocator
 	gap := last.requested - f.requested
 	switch {
@@ -248,11 +249,11 @@ func (f *failure) follows(last *failure) bool {
 		return last.Growth && ratio > 0.85 && ratio < 0.95
 	}
 	return last.allocator != "" && f.allocator != "" && last.allocator == f.allocator && f.Live < 0 && max(gap, -gap) <= max(rounding, 2*last.Rounding) ||
-		last.Source == lifetime.FromTensorFlow && f.Source == lifetime.FromXLA && gap >= 0 && gap < rounding
+		last.Source == failure.FromTensorFlow && f.Source == failure.FromXLA && gap >= 0 && gap < rounding
 }
 
 // complete adds the figures of a later text about the same failure.
-func (f *failure) complete(later *failure) {
+func (f *printed) complete(later *printed) {
 	f.lastRequested = later.requested
 	if f.requested == 0 {
 		figures := later.Failure

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // unknown is a figure that a text does not give.
@@ -48,15 +49,15 @@ func size(text string) (bytes, rounding int64) {
 }
 
 // figure returns a printed size and adds its rounding error to a failure.
-func (f *failure) figure(text string) int64 {
+func (f *printed) figure(text string) int64 {
 	bytes, rounding := size(text)
 	f.Rounding = max(f.Rounding, rounding)
 	return bytes
 }
 
-// failure is a failed allocation, or the state of an allocator, as one text describes it.
-type failure struct {
-	lifetime.Failure
+// printed is a failed allocation, or the state of an allocator, as one text describes it.
+type printed struct {
+	failure.Failure
 	requested int64 // 0 = not known
 	free      int64 // of the device
 
@@ -74,7 +75,7 @@ type failure struct {
 	peak     int64 // of live bytes since the program began; 0 = not known
 
 	writer *writer
-	frames []frame // of its traceback, innermost first
+	frames []level // of its traceback, innermost first
 
 	context string // what was printed before about the memory
 }
@@ -103,6 +104,6 @@ type segment struct {
 	size int64
 }
 
-func newFailure(source string) *failure {
-	return &failure{Failure: lifetime.UnknownFailure(source), free: unknown}
+func newFailure(source string) *printed {
+	return &printed{Failure: failure.Unknown(source), free: unknown}
 }

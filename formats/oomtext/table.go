@@ -1,7 +1,7 @@
 package oomtext
 
 import (
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 
 	"bytes"
 	"regexp"
@@ -19,19 +19,19 @@ var (
 )
 
 // parseSummary reads the head of a table; nil if there is none. It is a failure only if the table counts one.
-func parseSummary(text string) *failure {
+func parseSummary(text string) *printed {
 	m := summaryHead.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTorch)
+	f := newFailure(failure.FromTorch)
 	f.device = backend(m[1], m[2])
 	f.state = true
 	return f
 }
 
 // summaryLine takes a line of the table. It returns false for a line of something else.
-func (f *failure) summaryLine(line []byte) bool {
+func (f *printed) summaryLine(line []byte) bool {
 	text := string(bytes.TrimSpace(line))
 	if !strings.HasPrefix(text, "|") {
 		return false
@@ -63,11 +63,11 @@ func (f *failure) summaryLine(line []byte) bool {
 const statsKey = "allocated_bytes.all.current"
 
 // parseStats reads a printout of memory_stats(); nil if there is none.
-func parseStats(text string) *failure {
+func parseStats(text string) *printed {
 	if !strings.Contains(text, statsKey) {
 		return nil
 	}
-	f := newFailure(lifetime.FromTorch)
+	f := newFailure(failure.FromTorch)
 	f.device, f.state = "cuda", true
 	for _, m := range statsEntry.FindAllStringSubmatch(text, -1) {
 		v, err := strconv.ParseInt(m[2], 10, 64)

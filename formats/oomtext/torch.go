@@ -1,13 +1,12 @@
 package oomtext
 
 import (
-	"github.com/memlane/memlane/lifetime"
-
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // Texts of PyTorch, by version: docs/manual/formats.md. Sources: c10/cuda/CUDACachingAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp,
@@ -44,8 +43,8 @@ var (
 const nccl = "NCCL"
 
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
-func parseTorch(text string) *failure {
-	for _, parse := range []func(string) *failure{parseTorchNew, parseTorchOld, parseTorchMPS, parseTorchAsync, parseTorchOther, parseLibrary} {
+func parseTorch(text string) *printed {
+	for _, parse := range []func(string) *printed{parseTorchNew, parseTorchOld, parseTorchMPS, parseTorchAsync, parseTorchOther, parseLibrary} {
 		if f := parse(text); f != nil {
 			return f
 		}
@@ -56,7 +55,7 @@ func parseTorch(text string) *failure {
 // backend returns the device of a text: "cuda:0".
 func backend(name, index string) string { return strings.ToLower(name) + ":" + index }
 
-func parseTorchNew(text string) *failure {
+func parseTorchNew(text string) *printed {
 	if !strings.Contains(text, " has a total capac") { // regular expressions are slow
 		return nil
 	}
@@ -64,7 +63,7 @@ func parseTorchNew(text string) *failure {
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTorch)
+	f := newFailure(failure.FromTorch)
 	f.device = backend(m[1], m[3])
 	f.requested, f.Capacity, f.free = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
 	rest := m[6]
@@ -94,7 +93,7 @@ const maxTail = 8 << 10
 
 // processes reads the processes on the device. In a container the own process has a number that it does not know: it is
 // the one that uses what the allocator reserved and 0 to 1.6 GiB more, for the context and for libraries.
-func (f *failure) processes(text string) {
+func (f *printed) processes(text string) {
 	const context = 1600 << 20
 	all := torchProcess.FindAllStringSubmatch(text, -1)
 	sum := int64(0)
@@ -119,7 +118,7 @@ func (f *failure) processes(text string) {
 	f.Others = sum - max(f.InProcess, 0)
 }
 
-func parseTorchOld(text string) *failure {
+func parseTorchOld(text string) *printed {
 	if !strings.Contains(text, " total capacity") {
 		return nil
 	}
@@ -127,7 +126,7 @@ func parseTorchOld(text string) *failure {
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTorch)
+	f := newFailure(failure.FromTorch)
 	f.device = backend(m[1], m[3])
 	f.requested, f.Capacity, f.Live = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
 	f.free, f.Allowed = f.figure(m[7]), f.figure(m[8])
@@ -140,33 +139,33 @@ func parseTorchOld(text string) *failure {
 	return f
 }
 
-func parseTorchMPS(text string) *failure {
+func parseTorchMPS(text string) *printed {
 	m := torchMPS.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTorch)
+	f := newFailure(failure.FromTorch)
 	f.device, f.memory = "mps", ""
 	f.Live, f.Allowed, f.requested = f.figure(m[1]), f.figure(m[3]), max(f.figure(m[4]), 0)
 	f.InProcess = units.AddSat(f.Live, f.figure(m[2]))
 	return f
 }
 
-func parseTorchAsync(text string) *failure {
+func parseTorchAsync(text string) *printed {
 	m := torchAsync.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromTorch)
+	f := newFailure(failure.FromTorch)
 	f.device = backend("cuda", m[1])
 	f.Live, f.requested, f.Capacity, f.free, f.Allowed = f.figure(m[2]), max(f.figure(m[3]), 0), f.figure(m[4]), f.figure(m[5]), f.figure(m[6])
 	return f
 }
 
 // parseTorchOther reads texts with only the requested bytes.
-func parseTorchOther(text string) *failure {
+func parseTorchOther(text string) *printed {
 	if m := torchCPU.FindStringSubmatch(text); m != nil {
-		f := newFailure(lifetime.FromHost)
+		f := newFailure(failure.FromHost)
 		f.device = "cpu"
 		f.requested = max(f.figure(m[1]), 0)
 		return f
@@ -175,13 +174,13 @@ func parseTorchOther(text string) *failure {
 		return nil
 	}
 	if m := torch1EB.FindStringSubmatch(text); m != nil {
-		f := newFailure(lifetime.FromTorch)
+		f := newFailure(failure.FromTorch)
 		f.device = strings.ToLower(m[1])
 		f.Absurd = true
 		return f
 	}
 	if m := torchCut.FindStringSubmatch(text); m != nil {
-		f := newFailure(lifetime.FromTorch)
+		f := newFailure(failure.FromTorch)
 		f.device = strings.ToLower(m[1])
 		f.requested = max(f.figure(m[2]), 0)
 		return f
@@ -190,8 +189,8 @@ func parseTorchOther(text string) *failure {
 }
 
 // parseLibrary reads errors of NCCL, cuBLAS, cuDNN and the driver, which allocate outside of PyTorch's allocator.
-func parseLibrary(text string) *failure {
-	f := newFailure(lifetime.FromLibrary)
+func parseLibrary(text string) *printed {
+	f := newFailure(failure.FromLibrary)
 	f.device = "cuda"
 	if m := ncclAlloc.FindStringSubmatch(text); m != nil {
 		f.requested, _ = size(m[2])
@@ -216,7 +215,7 @@ func parseLibrary(text string) *failure {
 	if m := bareError.FindStringSubmatch(text); m != nil {
 		f.device = strings.ToLower(m[1])
 		if m[2] == "" { // of PyTorch's allocator; perhaps its state follows
-			f.Source = lifetime.FromTorch
+			f.Source = failure.FromTorch
 		}
 		return f
 	}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// frame is a level of a Python traceback.
-type frame struct {
+// level is a level of a Python traceback.
+type level struct {
 	file, function string
 	line           int
 }
@@ -34,7 +35,7 @@ const (
 
 // traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped. It
 // returns nothing if other lines stand where the traceback should begin.
-func (r *reader) traceback(before []byte, w *writer) (frames []frame) {
+func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 	arrowLine, loose := 0, 0
 	for lines := 0; lines < maxBackward && r.looked < maxLooked && len(before) > 0; lines++ {
 		r.looked++
@@ -74,26 +75,26 @@ func (r *reader) traceback(before []byte, w *writer) (frames []frame) {
 }
 
 // frameOf reads a line as a frame; arrow is the line number of the arrow below it.
-func frameOf(line []byte, arrow int) (f frame, ok bool) {
+func frameOf(line []byte, arrow int) (f level, ok bool) {
 	atoi := func(b []byte) int { n, _ := strconv.Atoi(string(b)); return n }
 	if m := pythonFrame.FindSubmatch(line); m != nil {
-		return frame{string(m[1]), string(m[3]), atoi(m[2])}, true
+		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
 	}
 	if m := newFrame.FindSubmatch(line); m != nil {
-		return frame{string(m[1]), function(m[3]), atoi(m[2])}, true
+		return level{string(m[1]), function(m[3]), atoi(m[2])}, true
 	}
 	if m := cellFrame.FindSubmatch(line); m != nil {
 		cell, _, _ := bytes.Cut(line, []byte("]"))
-		f = frame{string(cell) + "]", function(m[2]), atoi(m[1])}
+		f = level{string(cell) + "]", function(m[2]), atoi(m[1])}
 		if f.line == 0 {
 			f.line = arrow
 		}
 		return f, true
 	}
 	if m := oldFrame.FindSubmatch(line); m != nil && arrow > 0 && bytes.ContainsAny(m[1], "/\\<") {
-		return frame{string(m[1]), function(m[2]), arrow}, true
+		return level{string(m[1]), function(m[2]), arrow}, true
 	}
-	return frame{}, false
+	return level{}, false
 }
 
 // function returns the name of a function that IPython prints with its arguments.
@@ -109,10 +110,10 @@ func function(text []byte) string {
 }
 
 // stack interns a traceback.
-func stack(b *build.Builder, frames []frame) lifetime.StackID {
+func stack(b *build.Builder, frames []level) lifetime.StackID {
 	id := lifetime.StackID(0)
 	for _, f := range slices.Backward(frames) {
-		id = b.Call(b.Frame(lifetime.Frame{Function: f.function, File: f.file, Line: f.line, Kind: lifetime.KindOfFrame(f.function, f.file)}), id)
+		id = b.Call(b.Frame(frame.Frame{Function: f.function, File: f.file, Line: f.line, Kind: frame.KindOf(f.function, f.file)}), id)
 	}
 	return id
 }

@@ -21,7 +21,7 @@ type writer struct {
 	prefix []byte // that names it
 
 	open *message // the text that it has begun
-	last *failure // the last failure that it printed
+	last *printed // the last failure that it printed
 }
 
 // plain returns a line without escape sequences.

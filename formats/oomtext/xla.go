@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // Texts of XLA. libtpu is closed: its texts are known from runs. Sources of the others: xla/service/buffer_assignment.cc,
@@ -40,8 +41,8 @@ var (
 )
 
 // parseXLA reads the first text of XLA; nil if there is none.
-func parseXLA(text string) *failure {
-	for _, parse := range []func(string) *failure{parseTPULong, parseTPUShort, parseTPURun, parseGPU} {
+func parseXLA(text string) *printed {
+	for _, parse := range []func(string) *printed{parseTPULong, parseTPUShort, parseTPURun, parseGPU} {
 		if f := parse(text); f != nil {
 			return f
 		}
@@ -49,12 +50,12 @@ func parseXLA(text string) *failure {
 	return nil
 }
 
-func parseTPULong(text string) *failure {
+func parseTPULong(text string) *printed {
 	m := tpuSpace.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromCompiler)
+	f := newFailure(failure.FromCompiler)
 	f.program, f.device, f.memory = true, "tpu", m[1]
 	f.Needed, f.Capacity, f.Exceeded = f.figure(m[2]), f.figure(m[3]), f.figure(m[4])
 	listed := int64(0)
@@ -96,14 +97,14 @@ func sizeOf(text string) (bytes, rounding int64) {
 }
 
 // rest adds bytes of which only the sum is known.
-func (f *failure) rest(kind lifetime.Kind, name string, bytes int64) {
+func (f *printed) rest(kind lifetime.Kind, name string, bytes int64) {
 	if bytes > 0 {
 		f.buffers = append(f.buffers, buffer{size: bytes, unpadded: bytes, count: 1, op: name, kind: kind, note: "a sum: the message does not list the buffers"})
 	}
 }
 
 // remainder adds what the program needs beyond the buffers so far, unless rounding explains it.
-func (f *failure) remainder() {
+func (f *printed) remainder() {
 	sum := int64(0)
 	for i := range f.buffers {
 		sum = units.AddSat(sum, f.buffers[i].size)
@@ -112,7 +113,7 @@ func (f *failure) remainder() {
 }
 
 // beyondRounding returns a difference of printed sizes, or 0 if rounding may explain it.
-func (f *failure) beyondRounding(bytes int64) int64 {
+func (f *printed) beyondRounding(bytes int64) int64 {
 	if bytes <= 4*f.Rounding {
 		return 0
 	}
@@ -148,7 +149,7 @@ func kindOf(allocation string) lifetime.Kind {
 }
 
 // moduleFromNames sets the program's name from the operations: those of jit(f) are in the module jit_f.
-func (f *failure) moduleFromNames() {
+func (f *printed) moduleFromNames() {
 	for i := range f.buffers {
 		if name, _, ok := strings.Cut(f.buffers[i].op, ")/"); ok && strings.HasPrefix(name, "jit(") {
 			f.module = "jit_" + strings.TrimPrefix(name, "jit(")
@@ -157,8 +158,8 @@ func (f *failure) moduleFromNames() {
 	}
 }
 
-func parseTPUShort(text string) *failure {
-	f := newFailure(lifetime.FromCompiler)
+func parseTPUShort(text string) *printed {
+	f := newFailure(failure.FromCompiler)
 	f.program, f.device, f.memory = true, "tpu", "hbm"
 	if m := tpuShort.FindStringSubmatch(text); m != nil {
 		f.memory, f.module = strings.ToLower(m[1]), m[4]
@@ -183,12 +184,12 @@ func parseTPUShort(text string) *failure {
 	return f
 }
 
-func parseTPURun(text string) *failure {
+func parseTPURun(text string) *printed {
 	m := tpuRun.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
-	f := newFailure(lifetime.FromXLA)
+	f := newFailure(failure.FromXLA)
 	f.device = "tpu"
 	f.module = m[1]
 	f.requested, f.free = max(f.figure(m[2]), 0), f.figure(m[4])
@@ -205,19 +206,19 @@ func parseTPURun(text string) *failure {
 }
 
 // parseGPU reads failures on GPU and CPU, and the buffer assignment that GPU programs print after them.
-func parseGPU(text string) *failure {
-	f := newFailure(lifetime.FromXLA)
+func parseGPU(text string) *printed {
+	f := newFailure(failure.FromXLA)
 	f.device = "gpu"
 	if m := gpuMemory.FindStringSubmatch(text); m != nil {
 		f.requested = max(f.figure(m[2]), 0)
 		if m[1] != "" {
-			f.Source, f.device = lifetime.FromHost, "host"
+			f.Source, f.device = failure.FromHost, "host"
 		}
 	} else if m := gpuRequest.FindStringSubmatch(text); m != nil {
 		f.requested, f.device = max(f.figure(m[1]), 0), backend("gpu", m[2])
 	} else if m := cpuMemory.FindStringSubmatch(text); m != nil {
 		f.requested = max(f.figure(m[1]), 0)
-		f.Source, f.device = lifetime.FromHost, "cpu"
+		f.Source, f.device = failure.FromHost, "cpu"
 	} else {
 		return nil
 	}
@@ -226,7 +227,7 @@ func parseGPU(text string) *failure {
 }
 
 // assignment reads the buffer assignment of a GPU program.
-func (f *failure) assignment(text string) {
+func (f *printed) assignment(text string) {
 	stats := map[string]int64{}
 	for _, m := range gpuStats.FindAllStringSubmatch(text, -1) {
 		if _, twice := stats[m[1]]; !twice {

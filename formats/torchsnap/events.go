@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -182,7 +183,7 @@ func (r *reader) siteOf(stack lifetime.StackID) lifetime.SiteID {
 // Python record these.
 func (r *reader) noPython() lifetime.StackID {
 	if r.noPythonFrame == 0 {
-		r.noPythonFrame = r.b.Frame(lifetime.Frame{Function: lifetime.NoPython, Kind: lifetime.Native})
+		r.noPythonFrame = r.b.Frame(frame.Frame{Function: frame.NoPython, Kind: frame.Native})
 	}
 	return r.b.Call(r.noPythonFrame, 0)
 }

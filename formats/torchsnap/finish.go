@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -52,7 +53,7 @@ func (r *reader) finish(root pickle.Value) error {
 	}
 	r.marks(devices)
 	if r.trains && r.noPythonFrame != 0 {
-		r.b.Reclassify(r.noPythonFrame, lifetime.Engine)
+		r.b.Reclassify(r.noPythonFrame, frame.Engine)
 	}
 	r.allocatorSettings(top.get(keyAllocatorSettings))
 	return nil

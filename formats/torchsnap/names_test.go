@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestNames: every allocation of names.py has the name that follows from the program, with C++ stacks and with Python
@@ -62,7 +63,7 @@ func TestNoPlumbing(t *testing.T) {
 		c := open(t, captures+"/"+file+".pickle")
 		for i := range c.Sites {
 			switch p := c.PlaceOf(lifetime.SiteID(i)); p.Frame.Kind {
-			case lifetime.Plumbing, lifetime.Unwinder, lifetime.Interpreter, lifetime.Native:
+			case frame.Plumbing, frame.Unwinder, frame.Interpreter, frame.Native:
 				t.Errorf("%s: a site is named %s", file, p)
 			}
 		}

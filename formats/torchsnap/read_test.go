@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 const captures = "../../testdata/torchsnap"
@@ -111,8 +112,8 @@ func TestReplay(t *testing.T) {
 func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
 	t.Helper()
 	sum := s.Summary()
-	reserved, reservedPeak := s.Reserved()
-	free := s.FreeAt(s.AtEnd()).Total
+	reserved, reservedPeak := region.Reserved(s)
+	free := region.FreeAt(s, s.AtEnd()).Total
 	older, ooms := int64(0), 0
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
@@ -168,7 +169,7 @@ func TestCounters(t *testing.T) {
 					continue
 				}
 				sum := s.Summary()
-				reserved, reservedPeak := s.Reserved()
+				reserved, reservedPeak := region.Reserved(s)
 				got := map[string]int64{
 					"active_bytes.all.current":    sum.Live.Bytes,
 					"allocated_bytes.all.current": sum.Live.Bytes - sum.Pending.Bytes,
@@ -196,7 +197,7 @@ func TestAllRead(t *testing.T) {
 	for _, file := range all(t) {
 		c := open(t, file)
 		for _, s := range c.Spaces {
-			free := s.FreeAt(s.AtEnd())
+			free := region.FreeAt(s, s.AtEnd())
 			t.Logf("%s %s: %d buffers, peak %d, free %d, hole %d, %v", filepath.Base(file), s.ID(), len(s.Buffers), s.Peak(lifetime.Occupied).Bytes, free.Total, free.Largest, s.Facts.Names())
 		}
 		for _, l := range c.Losses {

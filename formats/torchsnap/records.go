@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -225,12 +226,12 @@ func (r *reader) frame(f *fields) pickle.Value {
 	id, ok := r.frameIDs[key]
 	if !ok {
 		name, file := r.d.Str(key.name), r.d.Str(key.file)
-		kind := lifetime.KindOfFrame(name, file)
+		kind := frame.KindOf(name, file)
 		r.trains = r.trains || strings.HasSuffix(file, backwardRan) || strings.HasSuffix(file, `\torch\autograd\__init__.py`)
 		if file == "??" {
 			file = ""
 		}
-		id = r.b.Frame(lifetime.Frame{Function: name, File: file, Line: int(max(line, 0)), Kind: kind})
+		id = r.b.Frame(frame.Frame{Function: name, File: file, Line: int(max(line, 0)), Kind: kind})
 		r.frameIDs[key] = id
 	}
 	return newRecord(kindFrame, int(id))

@@ -9,8 +9,8 @@ import (
 	pw "google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/memlane/memlane/formats/xplane"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // The input of the benchmarks: one event in three is an allocator event. cmd/memlane-bench measures whole
@@ -22,7 +22,7 @@ const (
 )
 
 // readBig reads data and keeps all buffers or only those of the peak and the end.
-func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Outline {
+func readBig(t testing.TB, data []byte, peakAndEnd bool) *outline.Outline {
 	t.Helper()
 	keep := build.Everything
 	if peakAndEnd {
@@ -43,7 +43,7 @@ func readBig(t testing.TB, data []byte, peakAndEnd bool) *lifetime.Outline {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Outline()
+	return outline.Of(c)
 }
 
 // BenchmarkRead reads a profile into the model: it finds, decodes, merges and pairs the events.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // nested is an open event on the stack of a line. It has no pointers: most events are opened and closed without a call.
@@ -266,7 +267,7 @@ func (h *host) inOperator(op string, c *call, stack lifetime.StackID) lifetime.S
 	if op == "" || stack == 0 {
 		return stack
 	}
-	frame := h.r.b.Frame(lifetime.Frame{Function: op, Kind: lifetime.Scope})
+	frame := h.r.b.Frame(frame.Frame{Function: op, Kind: frame.Scope})
 	for ; c != nil; c = c.caller {
 		if c.frame == frame {
 			return stack

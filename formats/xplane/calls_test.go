@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // around returns an event that encloses others. Times are microseconds.
@@ -110,8 +111,8 @@ func TestRelaunched(t *testing.T) {
 
 // TestFunctions: the kind, file and line of a function of Python, from its name.
 func TestFunctions(t *testing.T) {
-	const user, library = lifetime.User, lifetime.Framework
-	for name, want := range map[string]lifetime.Frame{
+	const user, library = frame.User, frame.Framework
+	for name, want := range map[string]frame.Frame{
 		"$generate_attention_trace.py:21 attention":            {Function: "attention", File: "generate_attention_trace.py", Line: 21},
 		"$<ipython-input-3-1f2e>:1 <module>":                   {Function: "<module>", File: "<ipython-input-3-1f2e>", Line: 1},
 		"$model.py:12 forward":                                 {Function: "forward", File: "model.py", Line: 12},
@@ -129,18 +130,18 @@ func TestFunctions(t *testing.T) {
 		"$<unknown> append":                                    {Function: "append", Kind: library},
 		"$<unknown>":                                           {Function: "<unknown>", Kind: library},
 		"$train.py:99999999999999999999 f":                     {Function: "f", File: "train.py"},
-		"PjRtStreamExecutorLoadedExecutable::EnqueueExecution": {Function: "PjRtStreamExecutorLoadedExecutable::EnqueueExecution", Kind: lifetime.Native},
-		"TFE_Py_FastPathExecute_C":                             {Function: "TFE_Py_FastPathExecute_C", Kind: lifetime.Native},
-		"PjitFunction(matmul)":                                 {Function: "PjitFunction(matmul)", Kind: lifetime.Scope},
-		"replica_4/bert/layer_7/Mul:Mul":                       {Function: "replica_4/bert/layer_7/Mul", Kind: lifetime.Scope},
-		"EagerLocalExecute: Tanh":                              {Function: "Tanh", Kind: lifetime.Scope},
-		"ThunkExecute#hlo_op=fusion.3,hlo_module=jit_step#":    {Function: "ThunkExecute", Kind: lifetime.Scope},
-		"step 12":                 {Function: "step", Kind: lifetime.Scope},
-		"jit_step:XLA GPU module": {Function: "jit_step:XLA GPU module", Kind: lifetime.Scope},
+		"PjRtStreamExecutorLoadedExecutable::EnqueueExecution": {Function: "PjRtStreamExecutorLoadedExecutable::EnqueueExecution", Kind: frame.Native},
+		"TFE_Py_FastPathExecute_C":                             {Function: "TFE_Py_FastPathExecute_C", Kind: frame.Native},
+		"PjitFunction(matmul)":                                 {Function: "PjitFunction(matmul)", Kind: frame.Scope},
+		"replica_4/bert/layer_7/Mul:Mul":                       {Function: "replica_4/bert/layer_7/Mul", Kind: frame.Scope},
+		"EagerLocalExecute: Tanh":                              {Function: "Tanh", Kind: frame.Scope},
+		"ThunkExecute#hlo_op=fusion.3,hlo_module=jit_step#":    {Function: "ThunkExecute", Kind: frame.Scope},
+		"step 12":                 {Function: "step", Kind: frame.Scope},
+		"jit_step:XLA GPU module": {Function: "jit_step:XLA GPU module", Kind: frame.Scope},
 	} {
 		line := xline{events: []xevent{around(name, 0, 9), alloc(1e6, 0x1000, 512, 512, "")}}
 		c := mustRead(t, xspace{{name: "/host:CPU", lines: []xline{line}}})
-		var got []lifetime.Frame
+		var got []frame.Frame
 		for f := range c.FramesOf(c.Sites[c.Spaces[0].Buffers[0].Site].Stack) {
 			got = append(got, *f)
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats/xplane"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // TestPeakAndEnd: reading only the peak and the end gives the same peak and end as reading everything, also if
@@ -44,7 +44,7 @@ func comparePeakAndEnd(t *testing.T, data []byte) {
 	t.Helper()
 	whole, wholeErr := read(t, data)
 	b := build.New(build.PeakAndEnd)
-	var part *lifetime.Outline
+	var part *outline.Outline
 	err := xplane.ReadAt("x", bytes.NewReader(data), int64(len(data)), b)
 	if err == nil {
 		part, err = b.FinishOutline()
@@ -56,7 +56,7 @@ func comparePeakAndEnd(t *testing.T, data []byte) {
 		return
 	}
 	part.SetRows()
-	want := whole.Outline()
+	want := outline.Of(whole)
 	if len(part.Spaces) != len(want.Spaces) || !reflect.DeepEqual(part.Losses, want.Losses) || !reflect.DeepEqual(part.Sites, want.Sites) ||
 		!reflect.DeepEqual(part.Stacks, want.Stacks) || !reflect.DeepEqual(part.Frames, want.Frames) {
 		t.Fatalf("%d spaces of %d, losses\n got %v\nwant %v", len(part.Spaces), len(want.Spaces), part.Losses, want.Losses)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // region is the name of an event as a frame of call stacks.
@@ -33,7 +34,7 @@ func (h *host) region(meta int64) region {
 		return s.regions[meta]
 	}
 	f, python := frameOf(h.names.get(meta))
-	r := region{known: true, operator: f.Kind == lifetime.Scope, python: python}
+	r := region{known: true, operator: f.Kind == frame.Scope, python: python}
 	if f.Function != "" {
 		r.frame = h.r.b.Frame(f)
 	}
@@ -73,34 +74,34 @@ func withoutInstance(name string) string {
 }
 
 // frameOf returns the frame of an event. python reports whether it is a function of Python.
-func frameOf(name string) (f lifetime.Frame, python bool) {
+func frameOf(name string) (f frame.Frame, python bool) {
 	if call, ok := strings.CutPrefix(name, "$"); ok {
 		return functionOf(call), true
 	}
 	name = withoutInstance(name)
 	if operator.MatchString(name) {
 		op, _, _ := strings.Cut(name, ":")
-		return lifetime.Frame{Function: op, Kind: lifetime.Scope}, false
+		return frame.Frame{Function: op, Kind: frame.Scope}, false
 	}
 	if op, ok := strings.CutPrefix(name, eager); ok {
-		return lifetime.Frame{Function: op, Kind: lifetime.Scope}, false
+		return frame.Frame{Function: op, Kind: frame.Scope}, false
 	}
 	if ofRuntime(name) {
-		return lifetime.Frame{Function: name, Kind: lifetime.Native}, false
+		return frame.Frame{Function: name, Kind: frame.Native}, false
 	}
-	return lifetime.Frame{Function: name, Kind: lifetime.Scope}, false
+	return frame.Frame{Function: name, Kind: frame.Scope}, false
 }
 
-func functionOf(call string) lifetime.Frame {
+func functionOf(call string) frame.Frame {
 	m := function.FindStringSubmatch(call)
 	if m == nil {
-		return lifetime.Frame{Function: strings.TrimPrefix(strings.Replace(call, " ", ".", 1), "<unknown>."), Kind: lifetime.Framework}
+		return frame.Frame{Function: strings.TrimPrefix(strings.Replace(call, " ", ".", 1), "<unknown>."), Kind: frame.Framework}
 	}
 	line, err := strconv.Atoi(m[2])
 	if err != nil {
 		line = 0 // too large
 	}
-	return lifetime.Frame{Function: m[3], File: m[1], Line: line, Kind: kindOfFunction(m[3], m[1])}
+	return frame.Frame{Function: m[3], File: m[1], Line: line, Kind: kindOfFunction(m[3], m[1])}
 }
 
 // runtimeRegions are regions of XLA and TensorFlow that are steps of running an operator and say nothing about it: from
@@ -122,18 +123,18 @@ func ofRuntime(name string) bool {
 // kindOfFunction classifies a function of Python. The profiler drops the folder of its file, so that only names tell a library
 // from the program: a file of librariesText is a library's. If a program may well have a module of that name, such as core.py,
 // the function must be one of the library's too.
-func kindOfFunction(name, file string) lifetime.FrameKind {
-	if kind := lifetime.KindOfFrame(name, file); kind != lifetime.User {
-		return cmp.Or(kind, lifetime.Framework)
+func kindOfFunction(name, file string) frame.Kind {
+	if kind := frame.KindOf(name, file); kind != frame.User {
+		return cmp.Or(kind, frame.Framework)
 	}
 	functions, ok := libraries()[file]
 	nameless := strings.HasPrefix(name, "<") && name != "<module>"
 	switch {
 	case file == "<string>" && (nameless || strings.HasPrefix(name, "__")), // a method that dataclasses or collections made
 		ok && (functions == nil || functions[name] || nameless):
-		return lifetime.Framework
+		return frame.Framework
 	}
-	return lifetime.User
+	return frame.User
 }
 
 // librariesText lists modules of JAX, TensorFlow, Keras, Flax, Optax, Haiku, Equinox, NumPy and Python, one per line: a file

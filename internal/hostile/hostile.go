@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -98,10 +99,10 @@ var Texts = []string{
 func Capture(text string) *lifetime.Capture {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: text, Format: text, Producer: text})
-	frame := func(kind lifetime.FrameKind, line int) lifetime.FrameID {
-		return b.Frame(lifetime.Frame{Function: text, File: text, Line: line, Kind: kind})
+	frameOf := func(kind frame.Kind, line int) lifetime.FrameID {
+		return b.Frame(frame.Frame{Function: text, File: text, Line: line, Kind: kind})
 	}
-	stack := b.Stack([]lifetime.FrameID{frame(lifetime.Scope, 0), frame(lifetime.User, 7), frame(lifetime.Framework, 8), frame(lifetime.Native, 0), frame(lifetime.User, 9)})
+	stack := b.Stack([]lifetime.FrameID{frameOf(frame.Scope, 0), frameOf(frame.User, 7), frameOf(frame.Framework, 8), frameOf(frame.Native, 0), frameOf(frame.User, 9)})
 	named := b.Site(lifetime.Site{Stack: stack, Op: text, Module: text, Region: text, Shape: text, DType: text})
 	bare := b.Site(lifetime.Site{Op: text, Shape: text})
 	device(b, text, named, bare)

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Open is formats.Open with judgements.
@@ -19,7 +20,7 @@ func Open(file string, in formats.Input) (*lifetime.Capture, error) {
 }
 
 // OpenOutline is formats.OpenOutline with judgements.
-func OpenOutline(file string, in formats.Input) (*lifetime.Outline, error) {
+func OpenOutline(file string, in formats.Input) (*outline.Outline, error) {
 	o, err := formats.OpenOutline(file, in)
 	if err == nil {
 		category.OfOutline(o)

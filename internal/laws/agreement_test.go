@@ -15,6 +15,9 @@ import (
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestAgreement: answers that speak of the same thing say the same, for every shipped capture and for random ones.
@@ -36,7 +39,7 @@ func TestAgreement(t *testing.T) {
 		category.Of(c, nil)
 		finding.MarkLeaks(c)
 		a.file = "a random capture"
-		a.compare(c, c.Outline())
+		a.compare(c, outline.Of(c))
 		if len(a.contradictions) > 0 {
 			t.Fatal(strings.Join(a.contradictions, "\n"))
 		}
@@ -62,14 +65,14 @@ func (a *agreement) same(space, what string, x, y any) {
 }
 
 // compare compares all answers about a capture and its outline, which are judged.
-func (a *agreement) compare(c *lifetime.Capture, o *lifetime.Outline) {
+func (a *agreement) compare(c *lifetime.Capture, o *outline.Outline) {
 	a.captures++
 	found := finding.Find(c, c.Spaces, finding.Settings{})
 	leaks, info := answer.LeaksOf(c, found, "", nil), answer.InfoOf(o)
-	whole := c.Outline()
-	grouped := map[lifetime.By]*lifetime.Capture{}
-	for _, by := range lifetime.Bys {
-		if g, err := c.GroupBy(by); err == nil && by != lifetime.ByLine {
+	whole := outline.Of(c)
+	grouped := map[selection.By]*lifetime.Capture{}
+	for _, by := range selection.Bys {
+		if g, err := selection.GroupBy(c, by); err == nil && by != selection.ByLine {
 			grouped[by] = g
 		}
 	}
@@ -80,14 +83,14 @@ func (a *agreement) compare(c *lifetime.Capture, o *lifetime.Outline) {
 		a.same(id, "the peak of info and peak", []any{said.Peak.Bytes, said.Peak.At}, []any{peak.Bytes, peak.At})
 		a.same(id, "what the peak is for, of info and peak", said.AtPeak, peak.Parts)
 		a.same(id, "the capacity of info and peak", limitOf(said.LimitBytes), peak.Limit)
-		for _, other := range []*lifetime.Outline{o, whole} {
+		for _, other := range []*outline.Outline{o, whole} {
 			short := answer.OutlinePeakOf(&other.Tables, other.Spaces[i], answer.AtPeak)
 			a.same(id, "what the peak of an outline is for", short.Parts, peak.Parts)
 			a.same(id, "the layers of an outline", short.Layers, peak.Layers)
 			a.same(id, "the phases of an outline", short.PhasePeaks, peak.PhasePeaks)
 			a.same(id, "what would help, of an outline", short.Savings, peak.Savings)
 		}
-		for _, by := range lifetime.Bys {
+		for _, by := range selection.Bys {
 			if g := grouped[by]; g != nil {
 				p := answer.PeakOf(&g.Tables, g.Spaces[i], peak.At)
 				a.same(id, "the peak by "+string(by), p.Bytes, peak.Bytes)
@@ -124,7 +127,7 @@ func (a *agreement) leaked(c *lifetime.Capture, s *lifetime.Space, found []findi
 	}
 	marked := map[int]bool{}
 	for i := range s.Buffers {
-		if c.Purpose(s.PurposeOf(i)).Category == lifetime.Leaked {
+		if c.Purpose(s.PurposeOf(i)).Category == purpose.Leaked {
 			marked[i] = true
 		}
 	}
@@ -138,7 +141,7 @@ func (a *agreement) failures(c *lifetime.Capture, leaks *answer.CaptureLeaks) {
 }
 
 // reports compares the report with its parts.
-func (a *agreement) reports(c *lifetime.Capture, o *lifetime.Outline, found []finding.Finding, leaks answer.CaptureLeaks) {
+func (a *agreement) reports(c *lifetime.Capture, o *outline.Outline, found []finding.Finding, leaks answer.CaptureLeaks) {
 	ranks := &answer.Ranks{}
 	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, o, leaks)}, ranks, nil)
 	l := answer.NewLeaks([]answer.CaptureLeaks{leaks}, ranks, nil)

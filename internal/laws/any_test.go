@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -197,8 +198,8 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 			b.Lose(rapid.SampledFrom([]loss.Reason{loss.Truncated, loss.LostFree, loss.UnknownKey}).Draw(t, "reason"), f.size(t), f.size(t), texts.Draw(t, "where"))
 		},
 		"Frame": func(t *rapid.T) {
-			f.frames = append(f.frames, b.Frame(lifetime.Frame{Function: texts.Draw(t, "function"), File: texts.Draw(t, "file"), Line: int(int32(f.size(t))),
-				Kind: rapid.SampledFrom([]lifetime.FrameKind{lifetime.User, lifetime.Framework, lifetime.Native, lifetime.Scope}).Draw(t, "kind")}))
+			f.frames = append(f.frames, b.Frame(frame.Frame{Function: texts.Draw(t, "function"), File: texts.Draw(t, "file"), Line: int(int32(f.size(t))),
+				Kind: rapid.SampledFrom([]frame.Kind{frame.User, frame.Framework, frame.Native, frame.Scope}).Draw(t, "kind")}))
 		},
 		"Stack": func(t *rapid.T) {
 			f.stacks = append(f.stacks, b.Stack(rapid.SliceOfN(rapid.SampledFrom(f.frames), 0, 3).Draw(t, "frames")))
@@ -266,7 +267,7 @@ func fedBuilder(t *rapid.T, n numbers, keep build.Keep) *build.Builder {
 	for _, key := range rapid.SliceOfN(texts, 0, 2).Draw(t, "settings") {
 		f.b.Setting(source, lifetime.Setting{Key: key, Value: texts.Draw(t, "setting")})
 	}
-	f.frames = []lifetime.FrameID{f.b.Frame(lifetime.Frame{Function: "main", File: "main.py", Line: 1})}
+	f.frames = []lifetime.FrameID{f.b.Frame(frame.Frame{Function: "main", File: "main.py", Line: 1})}
 	f.addSpace(t)
 	t.Repeat(f.actions())
 	return f.b

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestGroups: grouping changes only the sites of buffers. Buffers of one site stay together, except by pool and stream. Groups
@@ -13,8 +14,8 @@ import (
 func TestGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyCapture(t, usual)
-		by := rapid.SampledFrom(lifetime.Bys).Draw(t, "by")
-		grouped, err := c.GroupBy(by)
+		by := rapid.SampledFrom(selection.Bys).Draw(t, "by")
+		grouped, err := selection.GroupBy(c, by)
 		if err != nil {
 			return // nothing is recorded by which to group
 		}
@@ -26,14 +27,14 @@ func TestGroups(t *testing.T) {
 			for k := range s.Buffers {
 				b, was := s.Buffers[k], c.Spaces[i].Buffers[k]
 				group := b.Site
-				if before, seen := of[was.Site]; seen && before != group && by != lifetime.ByPool && by != lifetime.ByStream && by != lifetime.ByCategory {
+				if before, seen := of[was.Site]; seen && before != group && by != selection.ByPool && by != selection.ByStream && by != selection.ByCategory {
 					t.Fatalf("by %s, site %d is in groups %d and %d", by, was.Site, before, group)
 				}
 				of[was.Site] = group
 				if b.Site = was.Site; b != was {
 					t.Fatalf("by %s, buffer %+v became %+v", by, was, b)
 				}
-				if name := grouped.PlaceOf(group).String(); by != lifetime.ByLine && name == "code without a recorded stack" {
+				if name := grouped.PlaceOf(group).String(); by != selection.ByLine && name == "code without a recorded stack" {
 					t.Fatalf("by %s, group %d has no name", by, group)
 				}
 			}

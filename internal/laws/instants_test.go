@@ -12,6 +12,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/pprof"
 )
 
@@ -28,14 +30,14 @@ type fataler interface {
 }
 
 func checkInstants(t fataler, file string, c *lifetime.Capture) {
-	info := answer.InfoOf(c.Outline())
+	info := answer.InfoOf(outline.Of(c))
 	for i, s := range c.Spaces {
 		got := info.Spaces[i]
 		peak, end := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At), answer.PeakOf(&c.Tables, s, s.AtEnd())
 		if got.Peak.Bytes != peak.Bytes || got.Peak.At != peak.At || got.EndBytes != end.Bytes {
 			t.Fatalf("%s %s: info has peak %d at %d and end %d, peak has %d at %d and %d", file, s.ID(), got.Peak.Bytes, got.Peak.At, got.EndBytes, peak.Bytes, peak.At, end.Bytes)
 		}
-		if levels := s.ReservedLevels(); got.ReservedBytes != nil && len(levels) > 0 && *got.ReservedBytes != levels[len(levels)-1].Bytes {
+		if levels := region.Levels(s); got.ReservedBytes != nil && len(levels) > 0 && *got.ReservedBytes != levels[len(levels)-1].Bytes {
 			t.Fatalf("%s %s: info has %d reserved, the curve %d", file, s.ID(), *got.ReservedBytes, levels[len(levels)-1].Bytes)
 		}
 		if s.UsageOnly() {

@@ -14,6 +14,8 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // instants draws instants of a space's window, with both ends and the peak.
@@ -54,8 +56,8 @@ func TestPools(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, s := range anyCapture(t, usual).Spaces {
 			for _, at := range instants(t, s) {
-				var sum, want lifetime.PoolUse
-				for _, u := range s.PoolsAt(at) {
+				var sum, want region.PoolUse
+				for _, u := range region.PoolsAt(s, at) {
 					sum.Live, sum.Reserved, sum.Free.Total = sum.Live+u.Live, sum.Reserved+u.Reserved, sum.Free.Total+u.Free.Total
 					sum.Free.Largest = max(sum.Free.Largest, u.Free.Largest)
 					if u.Free.Total > u.Reserved || u.Free.Largest > u.Free.Total {
@@ -70,12 +72,12 @@ func TestPools(t *testing.T) {
 						want.Reserved += r.Size
 					}
 				}
-				want.Free = s.FreeAt(at)
+				want.Free = region.FreeAt(s, at)
 				if want.Free.At = 0; sum != want {
 					t.Fatalf("%s: the pools sum to %+v at %d, want %+v", s.ID(), sum, at, want)
 				}
 			}
-			pool := s.BufferPools()
+			pool := region.PoolsOfBuffers(s)
 			for i := range s.Buffers {
 				if b := &s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 && !slices.Contains(poolsOver(s, b), pool(i)) {
 					t.Fatalf("%s: buffer %d at %#x belongs to %+v, not to one of %+v", s.ID(), i, b.Addr, pool(i), poolsOver(s, b))
@@ -86,16 +88,16 @@ func TestPools(t *testing.T) {
 }
 
 // poolsOver returns the pools of the regions that contain the address of b when it begins.
-func poolsOver(s *lifetime.Space, b *lifetime.Buffer) (pools []lifetime.PoolID) {
+func poolsOver(s *lifetime.Space, b *lifetime.Buffer) (pools []region.PoolID) {
 	for i := range s.Regions {
 		r := &s.Regions[i]
 		alive := r.Begin <= b.Begin && (b.Begin < r.End || r.Edge&lifetime.EndOpen != 0)
 		if alive && r.Addr <= b.Addr && b.Addr-r.Addr < uint64(r.Size) {
-			pools = append(pools, r.PoolID())
+			pools = append(pools, region.PoolOf(r))
 		}
 	}
 	if pools == nil {
-		pools = append(pools, lifetime.PoolID{NoRegion: true})
+		pools = append(pools, region.PoolID{NoRegion: true})
 	}
 	return pools
 }
@@ -107,7 +109,7 @@ func TestParts(t *testing.T) {
 		c := anyCapture(t, usual)
 		edge := rapid.Int64Range(-25, 70)
 		x, y := edge.Draw(t, "from"), edge.Draw(t, "to")
-		part := c.Slice(x, y)
+		part := selection.Slice(c, x, y)
 		if err := part.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +129,7 @@ func TestParts(t *testing.T) {
 		}
 		v := rapid.Int64Range(min(x, y), max(x, y)).Draw(t, "from again")
 		w := rapid.Int64Range(v, max(x, y)).Draw(t, "to again")
-		if got, want := spelled(part.Slice(v, w)), spelled(c.Slice(v, w)); x < y && v < w && allCut(c, x, y) && allCut(c, v, w) && got != want {
+		if got, want := spelled(selection.Slice(part, v, w)), spelled(selection.Slice(c, v, w)); x < y && v < w && allCut(c, x, y) && allCut(c, v, w) && got != want {
 			t.Fatalf("[%d, %d) of [%d, %d):\n%s\nat once:\n%s", v, w, x, y, got, want)
 		}
 	})
@@ -180,7 +182,7 @@ func TestPeakFits(t *testing.T) {
 	spaces := 0
 	for file, c := range shipped(t) {
 		for _, s := range c.Spaces {
-			reserved := s.ReservedLevels()
+			reserved := region.Levels(s)
 			if s.Facts&lifetime.Addresses == 0 || len(reserved) == 0 {
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -53,7 +54,7 @@ func TestNative(t *testing.T) {
 // and unused entries.
 func spelled(c *lifetime.Capture) string {
 	var out strings.Builder
-	stack := func(id lifetime.StackID) (frames []lifetime.Frame) {
+	stack := func(id lifetime.StackID) (frames []frame.Frame) {
 		for f := range c.FramesOf(id) {
 			frames = append(frames, *f)
 		}

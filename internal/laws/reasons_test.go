@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -57,11 +58,11 @@ func checkReasons(t fataler, file string, c *lifetime.Capture, capacity int64) i
 	if len(all) == 0 || all[0].Reason == "survived" {
 		return len(all)
 	}
-	if line := answer.Headline(c.Outline(), found, all); !strings.Contains(line, all[0].Advice) {
+	if line := answer.Headline(outline.Of(c), found, all); !strings.Contains(line, all[0].Advice) {
 		t.Fatalf("%s: the headline is %q", file, line)
 	}
 	var text strings.Builder
-	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, c.Outline(), leaks)}, &answer.Ranks{}, nil)
+	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, outline.Of(c), leaks)}, &answer.Ranks{}, nil)
 	if err := report.WriteMarkdown(&text, r); err != nil || !strings.Contains(text.String(), report.Escape(all[0].Lines()[3].Text)) {
 		t.Fatalf("%s: the report lacks %q: %v", file, all[0].Lines()[3].Text, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	did "github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/render/web"
 )
@@ -22,7 +23,7 @@ func TestSteps(t *testing.T) {
 	for file, c := range shipped(t) {
 		of, findings := did.Of(c), finding.Find(c, c.Spaces, finding.Settings{})
 		compared := diff.Compare(c, c, finding.Settings{})
-		info, page := answer.InfoOf(c.Outline()), stepsOfPage(t, c)
+		info, page := answer.InfoOf(outline.Of(c)), stepsOfPage(t, c)
 		for i, s := range c.Spaces {
 			steps := of.Steps(s)
 			want := len(steps.Begins)

@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/model"
 )
 
@@ -59,10 +60,10 @@ func checkSums(t fataler, file string, c *lifetime.Capture) {
 		return
 	}
 	for name, v := range map[string]any{
-		"info":   answer.Info{Captures: []answer.Capture{answer.InfoOf(c.Outline())}},
+		"info":   answer.Info{Captures: []answer.Capture{answer.InfoOf(outline.Of(c))}},
 		"leaks":  answer.NewLeaks([]answer.CaptureLeaks{leaks}, ranks, nil),
 		"peak":   peaks,
-		"report": answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, c.Outline(), leaks)}, ranks, nil),
+		"report": answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, outline.Of(c), leaks)}, ranks, nil),
 		"diff":   answer.DiffOf(d, false),
 		"step":   answer.DiffOf(d, true),
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -31,7 +32,7 @@ func checkTexts(t fataler, file string, c *lifetime.Capture) {
 	var out bytes.Buffer
 	found := finding.Find(c, c.Spaces, finding.Settings{})
 	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, found, "", nil)}, &answer.Ranks{}, nil)
-	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(c.Outline())}}
+	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(outline.Of(c))}}
 	if text.Leaks(&out, answers, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {
 		t.Fatalf("%s: not written", file)
 	}

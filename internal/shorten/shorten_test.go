@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestExamples holds the function to a table that was written before it. The page is held to the same table.
@@ -37,7 +38,7 @@ func TestExamples(t *testing.T) {
 
 // TestPlaces holds the words of places to those of package lifetime.
 func TestPlaces(t *testing.T) {
-	line := lifetime.Frame{Function: "a_function_with_a_long_name", File: "/home/a/encoder_adamw.py", Line: 10}
+	line := frame.Frame{Function: "a_function_with_a_long_name", File: "/home/a/encoder_adamw.py", Line: 10}
 	for _, c := range []struct {
 		place lifetime.Place
 		n     int

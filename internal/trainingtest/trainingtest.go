@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Capture returns the capture of a training loop with n buffers: weights, buffers that each
@@ -79,9 +80,9 @@ func manySites(b *build.Builder, rng *rand.Rand) (sites []lifetime.SiteID) {
 		var frames []lifetime.FrameID
 		for depth := range 20 {
 			k := rng.IntN(1 + 30*(20-depth))
-			frames = append(frames, b.Frame(lifetime.Frame{Function: fmt.Sprintf("forward_%d", k), File: fmt.Sprintf("/home/user/model/layer_%d.py", k%120), Line: 1 + k}))
+			frames = append(frames, b.Frame(frame.Frame{Function: fmt.Sprintf("forward_%d", k), File: fmt.Sprintf("/home/user/model/layer_%d.py", k%120), Line: 1 + k}))
 		}
-		frames[0] = b.Frame(lifetime.Frame{Function: fmt.Sprintf("attention_%d", i%700), File: "/home/user/model/attention.py", Line: i})
+		frames[0] = b.Frame(frame.Frame{Function: fmt.Sprintf("attention_%d", i%700), File: "/home/user/model/attention.py", Line: i})
 		sites = append(sites, b.Site(lifetime.Site{Stack: b.Stack(frames)}))
 	}
 	return sites

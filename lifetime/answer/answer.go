@@ -3,7 +3,7 @@
 //
 // It lies between the model and the rules on one side and the renderers on the other.
 //
-//  1. An answer is computed from a [lifetime.Capture], or from a [lifetime.Outline] if the peak and the end are enough.
+//  1. An answer is computed from a [lifetime.Capture], or from a [outline.Outline] if the peak and the end are enough.
 //  2. Fields with a JSON name are the schema "memlane/1": names never change, sizes are integers in bytes, times are integers
 //     in the unit of their memory ID, and unknown values are null.
 //  3. Fields without a JSON name are names and texts for renderers.
@@ -15,6 +15,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Schema is the version of the JSON.
@@ -38,18 +39,18 @@ type Frame struct {
 	File     string `json:"file"`     // file
 	Line     int    `json:"line"`     // line; 0 if unknown
 
-	Kind lifetime.FrameKind `json:"-"`
+	Kind frame.Kind `json:"-"`
 }
 
 // String returns "function (file.py:12)", with the base name of the file.
 func (f Frame) String() string {
-	frame := lifetime.Frame{Function: f.Function, File: f.File, Line: f.Line, Kind: f.Kind}
+	frame := frame.Frame{Function: f.Function, File: f.File, Line: f.Line, Kind: f.Kind}
 	return frame.String()
 }
 
-// Fold returns the frames of a stack that people read, and the number of the others; see lifetime.Fold.
+// Fold returns the frames of a stack that people read, and the number of the others; see frame.Fold.
 func Fold(stack []Frame) (shown []Frame, hidden int) {
-	return lifetime.Fold(stack, func(f Frame) lifetime.FrameKind { return f.Kind })
+	return frame.Fold(stack, func(f Frame) frame.Kind { return f.Kind })
 }
 
 func siteOf(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) Site {
@@ -58,7 +59,7 @@ func siteOf(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) Site 
 	p := t.PlaceOf(id)
 	out.Inferred = p.Inferred
 	f := p.Frame
-	if f == (lifetime.Frame{}) {
+	if f == (frame.Frame{}) {
 		f, _ = t.FrameOf(id)
 	}
 	out.Function, out.File, out.Line = cmp.Or(f.Function, p.Op, site.Op), f.File, f.Line
@@ -76,7 +77,7 @@ func framesOf(t *lifetime.Tables, stack lifetime.StackID) []Frame {
 		all = append(all, Frame{f.Function, f.File, f.Line, f.Kind})
 	}
 	if cut {
-		all = append(all, Frame{Function: lifetime.OuterCalls, Kind: lifetime.Scope})
+		all = append(all, Frame{Function: frame.OuterCalls, Kind: frame.Scope})
 	}
 	return all
 }

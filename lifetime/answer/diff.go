@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Diff lists the differences between two captures.
@@ -80,7 +81,7 @@ type DiffPair struct {
 
 // DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
-	out := &Diff{Schema: Schema, Before: InfoOf(d.Before.Outline()), After: InfoOf(d.After.Outline()), Rows: []DiffRow{}, Lines: d.Lines,
+	out := &Diff{Schema: Schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)), Rows: []DiffRow{}, Lines: d.Lines,
 		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}}
 	for i := range d.Pairs {
 		out.Pairs = append(out.Pairs, DiffPair{d.Pairs[i].Name, diff.Figured(&d.Pairs[i])})

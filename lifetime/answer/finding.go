@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Finding is one problem, at one place of the program or in a whole memory ID.
@@ -118,7 +119,7 @@ func findingOf(t *lifetime.Tables, f *finding.Finding, folder string) Finding {
 // codeOf returns the line of the program of a site.
 func codeOf(t *lifetime.Tables, site lifetime.SiteID, folder string) Code {
 	f, ok := t.FrameOf(site)
-	if !ok || f.File == "" || f.Kind != lifetime.User {
+	if !ok || f.File == "" || f.Kind != frame.User {
 		return Code{}
 	}
 	return Code{path.Clean(strings.TrimPrefix(slashed(f.File), folder)), max(f.Line, 1)} // Clean: "//x" would be a host name in a URL
@@ -130,7 +131,7 @@ func slashed(file string) string { return strings.ReplaceAll(file, `\`, "/") }
 func commonFolder(t *lifetime.Tables) string {
 	folder, any := "", false
 	for _, f := range t.Frames {
-		if f.Kind != lifetime.User || f.File == "" {
+		if f.Kind != frame.User || f.File == "" {
 			continue
 		}
 		dir := path.Dir(slashed(f.File)) + "/"

@@ -5,15 +5,15 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who held it,
 // else what leaks, else what fills the highest peak. found are the findings, failures those of [OOMsOf], o the outline of the
 // capture. "" if the capture has no memory ID.
-func Headline(o *lifetime.Outline, found []finding.Finding, failures []Failure) string {
+func Headline(o *outline.Outline, found []finding.Finding, failures []Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		return failures[0].headline()
 	}

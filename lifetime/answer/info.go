@@ -10,7 +10,9 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -141,7 +143,7 @@ type Program struct {
 }
 
 // InfoOf describes the contents of a capture.
-func InfoOf(o *lifetime.Outline) Capture {
+func InfoOf(o *outline.Outline) Capture {
 	damage, _ := loss.Worst(o.Losses, loss.Damage)
 	source := &o.Sources[0]
 	info := Capture{
@@ -171,11 +173,11 @@ func InfoOf(o *lifetime.Outline) Capture {
 // recording is the program of an outline, with what it has of the spaces: marks, and all buffers if they were kept.
 type recording struct {
 	*program.Program
-	spaces map[*lifetime.SpaceOutline]*lifetime.Space
+	spaces map[*outline.Space]*lifetime.Space
 }
 
-func recorded(o *lifetime.Outline) recording {
-	c, spaces := &lifetime.Capture{Tables: o.Tables}, map[*lifetime.SpaceOutline]*lifetime.Space{}
+func recorded(o *outline.Outline) recording {
+	c, spaces := &lifetime.Capture{Tables: o.Tables}, map[*outline.Space]*lifetime.Space{}
 	for _, s := range o.Spaces {
 		spaces[s] = cmp.Or(s.Recording, s.Program, &lifetime.Space{SpaceInfo: s.SpaceInfo, Marks: s.Marks})
 		c.Spaces = append(c.Spaces, spaces[s])
@@ -191,7 +193,7 @@ func lossesOf(t *lifetime.Tables) []Loss {
 	return all
 }
 
-func spaceOf(s *lifetime.SpaceOutline) Space {
+func spaceOf(s *outline.Space) Space {
 	info := Space{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
@@ -235,9 +237,9 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 }
 
 // poolsOf returns the pools and streams of a space, none if it has only one.
-func poolsOf(s *lifetime.SpaceOutline) []Pool {
-	all := map[lifetime.PoolID]*Pool{}
-	of := func(u *lifetime.PoolUse) *Pool {
+func poolsOf(s *outline.Space) []Pool {
+	all := map[region.PoolID]*Pool{}
+	of := func(u *region.PoolUse) *Pool {
 		if all[u.PoolID] == nil {
 			all[u.PoolID] = &Pool{Pool: u.PoolName(), Name: u.String()}
 			if !u.NoRegion {
@@ -256,7 +258,7 @@ func poolsOf(s *lifetime.SpaceOutline) []Pool {
 		return []Pool{}
 	}
 	var pools []Pool
-	for _, id := range slices.SortedFunc(maps.Keys(all), lifetime.PoolID.Compare) {
+	for _, id := range slices.SortedFunc(maps.Keys(all), region.PoolID.Compare) {
 		pools = append(pools, *all[id])
 	}
 	slices.SortStableFunc(pools, func(x, y Pool) int {
@@ -266,7 +268,7 @@ func poolsOf(s *lifetime.SpaceOutline) []Pool {
 }
 
 // several reports whether there is more than one pool or more than one stream. What was not recorded may be the same.
-func several(all iter.Seq[lifetime.PoolID]) bool {
+func several(all iter.Seq[region.PoolID]) bool {
 	pools, streams := map[string]bool{}, map[int64]bool{}
 	for id := range all {
 		if !id.NoRegion {
@@ -279,7 +281,7 @@ func several(all iter.Seq[lifetime.PoolID]) bool {
 	return len(pools) > 1 || len(streams) > 1
 }
 
-func poolMemory(u *lifetime.PoolUse) PoolMemory {
+func poolMemory(u *region.PoolUse) PoolMemory {
 	return PoolMemory{u.Live, u.Reserved, u.Free.Total, u.Free.Largest}
 }
 

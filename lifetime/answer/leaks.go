@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Leaks has the findings of captures.
@@ -184,7 +185,7 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 
 // functionsOf returns the changes by matching functions, for every space in which there are any.
 func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) {
-	matches := c.Matching(function)
+	matches := selection.Matching(&c.Tables, function)
 	for i, s := range c.Spaces {
 		out := Function{File: c.Sources[s.Source].File, Space: s.ID(), Steps: []Change{}, Pattern: function.String(), Calls: len(c.Calls) > 0}
 		for k := range c.Calls {

@@ -4,20 +4,21 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // SiteName returns the name of a site: its place, such as "function (file.py:12)", else its operation and tensor, else its
 // instruction, else a note such as "(no stack recorded)".
 func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
 	site := &t.Sites[id]
-	if f, ok := t.FrameOf(id); ok && f.Kind == lifetime.Scope {
+	if f, ok := t.FrameOf(id); ok && f.Kind == frame.Scope {
 		if static(s) {
 			return f.String()
 		}
 		return f.String() + within(t, site.Stack, f)
 	}
 	switch p := t.PlaceOf(id); {
-	case p.Frame != lifetime.Frame{}, p.Node != "", p.Unseen:
+	case p.Frame != frame.Frame{}, p.Node != "", p.Unseen:
 		return p.String()
 	case site.Stack != 0 && p.Op != "":
 		return p.Op
@@ -33,10 +34,10 @@ func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) str
 
 // within returns " in " and the name of the operator or region around a scope: "aten::empty" alone is useless, because
 // everything calls it. Functions of the runtime between them say nothing.
-func within(t *lifetime.Tables, stack lifetime.StackID, scope lifetime.Frame) string {
+func within(t *lifetime.Tables, stack lifetime.StackID, scope frame.Frame) string {
 	inside := false
 	for f := range t.FramesOf(stack) {
-		if inside && f.Kind != lifetime.Native && *f != scope {
+		if inside && f.Kind != frame.Native && *f != scope {
 			return " in " + f.String()
 		}
 		inside = inside || *f == scope

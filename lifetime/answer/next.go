@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // What is asked next. The first that applies is the field "next" of an answer: one command that tells more than the answer does.
@@ -45,7 +46,7 @@ func stacksOf(s *Site, at, file string) string {
 	if s.Function == "" || s.Function != s.Op && !slices.ContainsFunc(s.Stack, func(f Frame) bool { return f.Function == s.Function }) {
 		return ""
 	}
-	args := []string{"peak", "--by", string(lifetime.ByStack), "--function", "^" + regexp.QuoteMeta(s.Function) + "$"}
+	args := []string{"peak", "--by", string(selection.ByStack), "--function", "^" + regexp.QuoteMeta(s.Function) + "$"}
 	if at != AtPeak.name {
 		args = append(args, "--at", at)
 	}
@@ -115,7 +116,7 @@ func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure)
 }
 
 // NewPeaks combines the breakdowns of memory IDs at a moment.
-func NewPeaks(by lifetime.By, at Moment, peaks []Peak) *Peaks {
+func NewPeaks(by selection.By, at Moment, peaks []Peak) *Peaks {
 	out := &Peaks{Schema: Schema, By: string(by), Peaks: peaks}
 	for i := range peaks {
 		if out.Next = afterPeak(by, at, &peaks[i]); out.Next != "" {
@@ -125,16 +126,16 @@ func NewPeaks(by lifetime.By, at Moment, peaks []Peak) *Peaks {
 	return out
 }
 
-func afterPeak(by lifetime.By, at Moment, p *Peak) string {
+func afterPeak(by selection.By, at Moment, p *Peak) string {
 	switch {
-	case by != lifetime.ByLine && by != lifetime.ByStack && at == AtPeak:
+	case by != selection.ByLine && by != selection.ByStack && at == AtPeak:
 		return commandLine("peak", p.File)
-	case by != lifetime.ByLine && by != lifetime.ByStack:
+	case by != selection.ByLine && by != selection.ByStack:
 		return commandLine("peak", "--at", at.String(), p.File)
 	case p.Program != nil && len(p.Categories) == 0:
 		return ""
 	case p.Program != nil:
-		return commandLine("peak", "--by", string(lifetime.ByCategory), p.File)
+		return commandLine("peak", "--by", string(selection.ByCategory), p.File)
 	case at == AtOOM:
 		return commandLine("oom", p.File)
 	}
@@ -172,7 +173,7 @@ func afterTune(t *Tune, file string) string {
 func NewOps(captures []CaptureOps) *Ops {
 	out := &Ops{Schema: Schema, Captures: captures}
 	if len(captures) > 0 {
-		out.Next = commandLine("peak", "--by", string(lifetime.ByOp), captures[0].File)
+		out.Next = commandLine("peak", "--by", string(selection.ByOp), captures[0].File)
 	}
 	return out
 }

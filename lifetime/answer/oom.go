@@ -11,9 +11,11 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // OOMs describes the failed allocations of captures.
@@ -235,7 +237,7 @@ func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
 }
 
 // figuresOf returns a failure with its figures and its requester.
-func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) Failure {
+func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) Failure {
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
 		First: state.First, Device: s.Device, Absurd: state.Absurd, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
@@ -397,13 +399,13 @@ func nextStep(f *Failure, recorded bool) string {
 	switch {
 	case recorded:
 		return commandLine("peak", "--at", AtOOM.name, f.File)
-	case f.Source == lifetime.FromCompiler, f.Source == lifetime.FromXLA && f.NeededBytes != nil:
+	case f.Source == failure.FromCompiler, f.Source == failure.FromXLA && f.NeededBytes != nil:
 		return `XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto", then memlane peak DIR`
-	case f.Source == lifetime.FromXLA:
+	case f.Source == failure.FromXLA:
 		return "jax.profiler.save_device_memory_profile(FILE) before it fails, then memlane peak FILE"
-	case f.Source == lifetime.FromTensorFlow:
+	case f.Source == failure.FromTensorFlow:
 		return "record a profile (tf.profiler.experimental.start), then memlane report -o report.html FOLDER"
-	case f.Source == lifetime.FromHost:
+	case f.Source == failure.FromHost:
 		return "memlane reads accelerator memory; use memray or tracemalloc for host memory"
 	}
 	module := f.module()
@@ -475,5 +477,5 @@ func stepOf(s *lifetime.Space, at int64) string {
 
 // phaseOf returns the phase of training that a call stack is in; "" if it does not show.
 func phaseOf(t *lifetime.Tables, site lifetime.SiteID) string {
-	return [...]string{lifetime.Backward: "backward pass", lifetime.OptimizerPhase: "optimizer step", lifetime.OtherPhase: ""}[program.PhaseOf(t, site)]
+	return [...]string{purpose.Backward: "backward pass", purpose.OptimizerPhase: "optimizer step", purpose.OtherPhase: ""}[program.PhaseOf(t, site)]
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 const mib = 1 << 20
@@ -34,7 +35,7 @@ func (p *program) now() int64 {
 }
 
 func (p *program) site(function string) lifetime.SiteID {
-	frame := p.b.Frame(lifetime.Frame{Function: function, File: "train.py", Line: 7, Kind: lifetime.User})
+	frame := p.b.Frame(frame.Frame{Function: function, File: "train.py", Line: 7, Kind: frame.User})
 	return p.b.Site(lifetime.Site{Stack: p.b.Call(frame, 0)})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Ops lists the operations that changed the memory.
@@ -60,10 +61,10 @@ var Orders = map[string]func(x, y Operation) int{
 }
 
 // OpsOf returns the operations of a capture, sorted by one of Orders, or by time if the capture has no memory events. It
-// fails with a *lifetime.NothingError if there are no operations.
+// fails with a *selection.NothingError if there are no operations.
 func OpsOf(c *lifetime.Capture, order string) (CaptureOps, error) {
 	if len(c.Operations) == 0 {
-		return CaptureOps{}, &lifetime.NothingError{File: c.Name(), Why: "no operations; only traces of the PyTorch profiler have them (export_chrome_trace)"}
+		return CaptureOps{}, &selection.NothingError{File: c.Name(), Why: "no operations; only traces of the PyTorch profiler have them (export_chrome_trace)"}
 	}
 	out := CaptureOps{File: c.Name(), NoMemory: loss.NoEvents(c.Losses)}
 	for _, o := range c.Operations {

@@ -10,7 +10,12 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/layer"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Peaks breaks down the memory of memory IDs at an instant.
@@ -99,7 +104,7 @@ type Path struct {
 // Moment is the value of --at: an instant or the name of one.
 type Moment struct {
 	name string // peak, end or oom; "" = at
-	at   lifetime.Instant
+	at   selection.Instant
 	text string
 }
 
@@ -135,18 +140,18 @@ func ParseMoment(text string) (Moment, error) {
 }
 
 // ParseInstant parses a duration since the beginning of the recording, such as 20ms, or an instant from JSON output.
-func ParseInstant(text string) (lifetime.Instant, error) {
+func ParseInstant(text string) (selection.Instant, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return lifetime.Instant{T: int64(d), Since: true}, nil
+		return selection.Instant{T: int64(d), Since: true}, nil
 	}
 	t, err := strconv.ParseInt(text, 10, 64)
-	return lifetime.Instant{T: t}, err
+	return selection.Instant{T: t}, err
 }
 
-// OfOutline reports whether a lifetime.Outline is enough for the moment.
+// OfOutline reports whether a outline.Outline is enough for the moment.
 func (m Moment) OfOutline() bool { return m == AtPeak || m == AtEnd }
 
-// In returns the instant of the moment in a space. It fails with a *lifetime.NothingError if no allocation failed, and with
+// In returns the instant of the moment in a space. It fails with a *selection.NothingError if no allocation failed, and with
 // a MomentError if the window does not contain the instant.
 func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 	switch {
@@ -161,7 +166,7 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 			}
 		}
 		why := fmt.Sprintf("no allocation failed on %s in the recording; use --at peak for its highest level", s.ID())
-		return 0, &lifetime.NothingError{File: file, Why: why}
+		return 0, &selection.NothingError{File: file, Why: why}
 	case m.text == "0" && m.at.Since && s.Axis != lifetime.Time: // the instant 0, which also parses as a duration
 		m.at.Since = false
 		return m.In(file, s)
@@ -179,7 +184,7 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 
 // PeakOf breaks down the memory of a space at an instant.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
-	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), s.FragmentationAt(at), s)
+	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
 	if s.Ungrouped != nil { // groups have no categories of the producer
 		rows := s.Ungrouped.Breakdown(at)
 		p.Parts, p.Layers = partsOf(t, &s.SpaceInfo, rows), layersOf(t, &s.SpaceInfo, rows)
@@ -192,7 +197,7 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 }
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
-func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak {
+func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 	if m == AtEnd {
 		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
 		p.PhasePeaks = phasePeaksOf(t, s.Recording)
@@ -259,16 +264,16 @@ func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Par
 	return Parts{
 		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
 			e := t.Purpose(r.Purpose).Evidence
-			return e != lifetime.NoEvidence && e != lifetime.FromRecord
+			return e != purpose.NoEvidence && e != purpose.FromRecord
 		}),
 		Categories: parts(func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) }),
 		Phases: parts(func(r *lifetime.Row) string {
-			if p := t.Purpose(r.Purpose).Phase; p != lifetime.UnknownPhase {
+			if p := t.Purpose(r.Purpose).Phase; p != purpose.UnknownPhase {
 				return p.String()
 			}
 			return ""
 		}),
-		Modules: parts(func(r *lifetime.Row) string { return t.ModuleOf(r.Site, r.Purpose) }),
+		Modules: parts(func(r *lifetime.Row) string { return layer.ModuleOf(t, r.Site, r.Purpose) }),
 	}
 }
 
@@ -281,7 +286,7 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
 		r := &rows[k]
 		text := name(r)
 		any = any || text != "" && r.Kind.OfBuffers()
-		text = cmp.Or(text, lifetime.UnknownCategory.String())
+		text = cmp.Or(text, purpose.UnknownCategory.String())
 		i := int(index.ID(text)) - 1 // no name is empty
 		if i == len(all) {
 			all = append(all, Part{Name: text})
@@ -371,7 +376,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 // callersOf returns the callers of the line of a site; none if its place is no line.
 func callersOf(t *lifetime.Tables, id lifetime.SiteID) []string {
 	p := t.PlaceOf(id)
-	if p.Frame.Kind != lifetime.User || p.Node != "" || p.Unseen {
+	if p.Frame.Kind != frame.User || p.Node != "" || p.Unseen {
 		return nil
 	}
 	shown, _ := Fold(framesOf(t, t.Sites[id].Stack))

@@ -6,7 +6,9 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Layer is the memory of one layer: its activations, parameters, gradients and so on.
@@ -36,18 +38,18 @@ func (p *PhasePeak) Name() string {
 
 // layersOf sums up rows by layer, and each layer by category.
 func layersOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Layer {
-	if !slices.ContainsFunc(rows, func(r lifetime.Row) bool { return t.ModuleOf(r.Site, r.Purpose) != "" }) {
+	if !slices.ContainsFunc(rows, func(r lifetime.Row) bool { return layer.ModuleOf(t, r.Site, r.Purpose) != "" }) {
 		return []Layer{}
 	}
-	layers := t.Layers()
+	layers := layer.Find(t)
 	of := map[string][]lifetime.Row{}
-	layer := func(r *lifetime.Row) string { return layers.OfBuffer(t, r.Site, r.Purpose) }
+	layerOf := func(r *lifetime.Row) string { return layers.OfBuffer(t, r.Site, r.Purpose) }
 	for i := range rows {
-		name := cmp.Or(layer(&rows[i]), lifetime.UnknownCategory.String())
+		name := cmp.Or(layerOf(&rows[i]), purpose.UnknownCategory.String())
 		of[name] = append(of[name], rows[i])
 	}
 	all := []Layer{}
-	for _, p := range partsBy(rows, layer) {
+	for _, p := range partsBy(rows, layerOf) {
 		all = append(all, Layer{p, partsBy(of[p.Name], func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) })})
 	}
 	return all
@@ -61,8 +63,8 @@ func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 		return all
 	}
 	type phase struct {
-		lifetime.Phase
-		lifetime.Part
+		purpose.Phase
+		purpose.Part
 	}
 	index := map[phase]int{}
 	var most []program.PhaseSpan // of each phase: the run that leaves most
@@ -111,8 +113,8 @@ func leftOf(s *lifetime.Space, span program.PhaseSpan) (rows []lifetime.Row) {
 
 // LayerColumns are the categories that a table of layers shows, and what it calls them.
 var LayerColumns = []struct{ Category, Title string }{
-	{lifetime.Activation.String(), "kept"}, {lifetime.TemporaryData.String(), "transient"}, {lifetime.Gradient.String(), "grads"},
-	{lifetime.ModelParameter.String(), "weights"}, {lifetime.OptimizerState.String(), "optimizer"},
+	{purpose.Activation.String(), "kept"}, {purpose.TemporaryData.String(), "transient"}, {purpose.Gradient.String(), "grads"},
+	{purpose.ModelParameter.String(), "weights"}, {purpose.OptimizerState.String(), "optimizer"},
 }
 
 // Of returns the bytes of a category.

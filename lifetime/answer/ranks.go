@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Rank has the figures of one of several ranks, in occupied bytes.
@@ -47,7 +48,7 @@ func (r *Ranks) RankOf(t *lifetime.Tables, s *lifetime.SpaceInfo) string {
 }
 
 // Add adds a capture and its findings.
-func (r *Ranks) Add(o *lifetime.Outline, found []finding.Finding) {
+func (r *Ranks) Add(o *outline.Outline, found []finding.Finding) {
 	r.figures = append(r.figures, finding.FiguresOf(o, found, func(s *lifetime.SpaceInfo) string {
 		rank := r.RankOf(&o.Tables, s)
 		if rank == "" {

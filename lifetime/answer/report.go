@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Report is the full report about captures: contents, findings, and peaks.
@@ -54,7 +55,7 @@ type CaptureReport struct {
 const maxFirst = 3
 
 // CaptureReportOf returns the part of a report about one capture.
-func CaptureReportOf(c *lifetime.Capture, o *lifetime.Outline, leaks CaptureLeaks) CaptureReport {
+func CaptureReportOf(c *lifetime.Capture, o *outline.Outline, leaks CaptureLeaks) CaptureReport {
 	r := CaptureReport{Info: InfoOf(o), Leaks: leaks}
 	r.summary.add(c)
 	for _, i := range Choose(o, false).Spaces {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Saving is a change of a program that would lower the peak of a memory ID.
@@ -44,18 +46,18 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 		return all
 	}
 	for _, category := range []struct {
-		of           lifetime.Category
+		of           purpose.Category
 		action, text string
 	}{
-		{lifetime.Activation, "checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"},
-		{lifetime.OptimizerState, "offload", "shard the state of the optimizer over the ranks (ZeRO, FSDP) or keep it on the host"},
-		{lifetime.Cache, "cache", "bound what the program keeps beside its modules"},
+		{purpose.Activation, "checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"},
+		{purpose.OptimizerState, "offload", "shard the state of the optimizer over the ranks (ZeRO, FSDP) or keep it on the host"},
+		{purpose.Cache, "cache", "bound what the program keeps beside its modules"},
 	} {
 		r.add(category.action, category.text, func(i int) (int64, bool) {
 			return 0, t.Purpose(s.PurposeOf(i)).Category == category.of
 		})
 	}
-	if r.phaseAt(peak.At) == lifetime.Forward {
+	if r.phaseAt(peak.At) == purpose.Forward {
 		r.add("zero_grad", "free gradients before the forward pass, zero_grad(set_to_none=True) after the step", nil)
 	}
 	r.chunk()
@@ -75,7 +77,7 @@ type savings struct {
 func (r *savings) trains() bool {
 	return slices.ContainsFunc(r.live, func(i int) bool {
 		c := r.t.Purpose(r.s.PurposeOf(i)).Category
-		return c != lifetime.UnknownCategory && c != lifetime.TemporaryData
+		return c != purpose.UnknownCategory && c != purpose.TemporaryData
 	})
 }
 
@@ -84,7 +86,7 @@ func (r *savings) trains() bool {
 func (r *savings) add(action, text string, size func(i int) (int64, bool)) {
 	gradients := size == nil
 	if gradients {
-		size = func(i int) (int64, bool) { return 0, r.t.Purpose(r.s.PurposeOf(i)).Category == lifetime.Gradient }
+		size = func(i int) (int64, bool) { return 0, r.t.Purpose(r.s.PurposeOf(i)).Category == purpose.Gradient }
 	}
 	n := int64(0)
 	for _, i := range r.live {
@@ -99,7 +101,7 @@ func (r *savings) add(action, text string, size func(i int) (int64, bool)) {
 	if gradients {
 		left = r.without(size)
 	} else {
-		left = r.s.PeakWith(func(i int) int64 {
+		left = oom.PeakWith(r.s, func(i int) int64 {
 			if small, ok := size(i); ok {
 				return small
 			}
@@ -117,7 +119,7 @@ func (r *savings) add(action, text string, size func(i int) (int64, bool)) {
 func (r *savings) without(size func(i int) (int64, bool)) (peak int64) {
 	var level, less units.Sum
 	level.Add(r.s.Base)
-	phase := lifetime.UnknownPhase
+	phase := purpose.UnknownPhase
 	for c := range r.s.Changes() {
 		whole, saved := r.s.Buffers[c.Buffer].Size, int64(0)
 		if small, ok := size(c.Buffer); ok {
@@ -126,7 +128,7 @@ func (r *savings) without(size func(i int) (int64, bool)) (peak int64) {
 		if c.Begin {
 			level.Add(whole)
 			less.Add(saved)
-			if p := r.t.Purpose(r.s.PurposeOf(c.Buffer)).Phase; p != lifetime.UnknownPhase {
+			if p := r.t.Purpose(r.s.PurposeOf(c.Buffer)).Phase; p != purpose.UnknownPhase {
 				phase = p
 			}
 		} else {
@@ -134,7 +136,7 @@ func (r *savings) without(size func(i int) (int64, bool)) (peak int64) {
 			less.Sub(saved)
 		}
 		now := level.Value()
-		if phase == lifetime.Forward {
+		if phase == purpose.Forward {
 			now -= less.Value()
 		}
 		peak = max(peak, now)
@@ -143,13 +145,13 @@ func (r *savings) without(size func(i int) (int64, bool)) (peak int64) {
 }
 
 // phaseAt returns the phase of the last allocation up to t whose phase is known.
-func (r *savings) phaseAt(t int64) (phase lifetime.Phase) {
+func (r *savings) phaseAt(t int64) (phase purpose.Phase) {
 	for i := range r.s.Buffers {
 		b := &r.s.Buffers[i]
 		if b.Begin > t {
 			break
 		}
-		if p := r.t.Purpose(r.s.PurposeOf(i)).Phase; p != lifetime.UnknownPhase && b.Edge&lifetime.BeginUnseen == 0 {
+		if p := r.t.Purpose(r.s.PurposeOf(i)).Phase; p != purpose.UnknownPhase && b.Edge&lifetime.BeginUnseen == 0 {
 			phase = p
 		}
 	}
@@ -166,7 +168,7 @@ func (r *savings) chunk() {
 	held := map[key]int64{}
 	for _, i := range r.live {
 		b := &r.s.Buffers[i]
-		if c := r.t.Purpose(r.s.PurposeOf(i)).Category; c == lifetime.Activation || c == lifetime.TemporaryData {
+		if c := r.t.Purpose(r.s.PurposeOf(i)).Category; c == purpose.Activation || c == purpose.TemporaryData {
 			held[key{b.Site, b.Size}] += b.Size
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestSavings: what a change saves is the drop of the peak when the buffers of its category are taken away, computed here from
@@ -19,7 +21,7 @@ func TestSavings(t *testing.T) {
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
 	}
-	categories := map[string]lifetime.Category{"checkpoint": lifetime.Activation, "offload": lifetime.OptimizerState, "cache": lifetime.Cache}
+	categories := map[string]purpose.Category{"checkpoint": purpose.Activation, "offload": purpose.OptimizerState, "cache": purpose.Cache}
 	found := map[string]int{}
 	for _, file := range files {
 		c, err := judged.Open(file, formats.Input{})
@@ -57,8 +59,8 @@ func TestSavings(t *testing.T) {
 // sameForGroups checks that what is advised does not depend on what the memory is summed up by.
 func sameForGroups(t *testing.T, c *lifetime.Capture, s *lifetime.Space, savings []answer.Saving) {
 	t.Helper()
-	for _, by := range []lifetime.By{lifetime.ByFunction, lifetime.ByLayer, lifetime.ByPhase} {
-		grouped, err := c.GroupBy(by)
+	for _, by := range []selection.By{selection.ByFunction, selection.ByLayer, selection.ByPhase} {
+		grouped, err := selection.GroupBy(c, by)
 		if err != nil { // no buffer has a group
 			continue
 		}
@@ -70,7 +72,7 @@ func sameForGroups(t *testing.T, c *lifetime.Capture, s *lifetime.Space, savings
 }
 
 // peakWithout returns the peak without the buffers of a category.
-func peakWithout(c *lifetime.Capture, s *lifetime.Space, category lifetime.Category) (peak int64) {
+func peakWithout(c *lifetime.Capture, s *lifetime.Space, category purpose.Category) (peak int64) {
 	type event struct{ at, bytes int64 }
 	var events []event
 	for i, b := range s.Buffers {

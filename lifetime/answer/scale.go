@@ -8,7 +8,9 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // siteKeys returns a hash of the call stack of each buffer. It is the same in other captures of a program.
@@ -35,7 +37,7 @@ func siteKeys(t *lifetime.Tables, s *lifetime.Space) []uint64 {
 // scale adds the largest batches that fit: under the recorded settings, and under the recommended or given ones.
 func (t *Tuning) scale(out *Tune, given bool) error {
 	if len(t.histories) != 2 {
-		return &lifetime.NothingError{Why: fmt.Sprintf("two batch sizes need two recordings of one device each (there are %d)", len(t.histories))}
+		return &selection.NothingError{Why: fmt.Sprintf("two batch sizes need two recordings of one device each (there are %d)", len(t.histories))}
 	}
 	small, large := 0, 1
 	if t.Batches[0] > t.Batches[1] {
@@ -43,7 +45,7 @@ func (t *Tuning) scale(out *Tune, given bool) error {
 	}
 	scaled := replay.Scale(t.histories[small], t.histories[large], t.Batches[small], t.Batches[large], t.keys[small], t.keys[large])
 	if scaled == nil {
-		return &lifetime.NothingError{File: t.captures[large].File, Why: "fewer than 80 % of its requests are also in the other capture: record the same " +
+		return &selection.NothingError{File: t.captures[large].File, Why: "fewer than 80 % of its requests are also in the other capture: record the same " +
 			"steps of the same program at two batch sizes that are less different"}
 	}
 	for i := range t.trials {
@@ -66,10 +68,10 @@ func activations(t *lifetime.Tables, s *lifetime.Space) []bool {
 	for i := range s.Buffers {
 		p := t.Purpose(s.PurposeOf(i))
 		switch p.Category {
-		case lifetime.Activation, lifetime.Input:
+		case purpose.Activation, purpose.Input:
 			grow[i] = true
-		case lifetime.TemporaryData:
-			grow[i] = p.Phase == lifetime.Forward || p.Phase == lifetime.Backward
+		case purpose.TemporaryData:
+			grow[i] = p.Phase == purpose.Forward || p.Phase == purpose.Backward
 		}
 	}
 	return grow
@@ -81,10 +83,10 @@ const hundredths = 100
 // grow adds what the program needs if its activations grow, under the recorded settings, and under the recommended or given ones.
 func (t *Tuning) grow(out *Tune, given bool) error {
 	if len(t.histories) != 1 {
-		return &lifetime.NothingError{Why: fmt.Sprintf("--scale activations needs one recording of one device (there are %d)", len(t.histories))}
+		return &selection.NothingError{Why: fmt.Sprintf("--scale activations needs one recording of one device (there are %d)", len(t.histories))}
 	}
 	if !slices.Contains(t.grows[0], true) {
-		return &lifetime.NothingError{File: t.captures[0].File, Why: "no buffer is known to be an activation; record stacks, or two batch sizes for --scale N,M"}
+		return &selection.NothingError{File: t.captures[0].File, Why: "no buffer is known to be an activation; record stacks, or two batch sizes for --scale N,M"}
 	}
 	scaled := replay.Grow(t.histories[0], t.grows[0])
 	for i := range t.trials {

@@ -1,6 +1,9 @@
 package answer
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/outline"
+)
 
 // Largest returns the space with the highest peak among those with buffers, and the number of these spaces; nil if there is
 // none.
@@ -42,7 +45,7 @@ type Choice struct {
 
 // Choose returns the most informative spaces: those recorded while the program ran, else the compiled program with the
 // highest peak. all selects every space, because the user named them.
-func Choose(o *lifetime.Outline, all bool) (c Choice) {
+func Choose(o *outline.Outline, all bool) (c Choice) {
 	for i, s := range o.Spaces {
 		if !static(&s.SpaceInfo) {
 			c.Spaces = append(c.Spaces, i)
@@ -60,7 +63,7 @@ func Choose(o *lifetime.Outline, all bool) (c Choice) {
 	if all || running {
 		return c
 	}
-	best, of := largest(o.Spaces, func(s *lifetime.SpaceOutline) (int64, bool) {
+	best, of := largest(o.Spaces, func(s *outline.Space) (int64, bool) {
 		return s.Peak.Bytes, !s.UsageOnly && (len(s.PeakRows) > 0 || len(s.EndRows) > 0)
 	})
 	if best >= 0 {

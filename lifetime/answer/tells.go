@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // CategoriesTell reports whether colours by category say more about the peak of a space than colours by call site: the
@@ -18,7 +19,7 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 		b := &s.Buffers[i]
 		all = units.AddSat(all, b.Size)
 		switch name := t.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); name {
-		case "", lifetime.UnknownCategory.String(), lifetime.Plain.String():
+		case "", purpose.UnknownCategory.String(), lifetime.Plain.String():
 		default:
 			known = units.AddSat(known, b.Size)
 			bytes[name] = units.AddSat(bytes[name], b.Size)

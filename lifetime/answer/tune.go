@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Tune is the result of memlane tune: what programs would have needed under other settings of PYTORCH_CUDA_ALLOC_CONF. Figures of several
@@ -119,7 +120,7 @@ type Tuning struct {
 	best   int
 }
 
-// Add adds the spaces of a capture. It fails with a *lifetime.NothingError if none has a history of PyTorch's allocator.
+// Add adds the spaces of a capture. It fails with a *selection.NothingError if none has a history of PyTorch's allocator.
 func (t *Tuning) Add(c *lifetime.Capture) error {
 	found := false
 	for _, s := range c.Spaces {
@@ -151,7 +152,7 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 		t.captures = append(t.captures, TuneCapture{File: source.File, ID: s.ID(), Replay: law})
 	}
 	if !found {
-		return &lifetime.NothingError{File: c.Name(), Why: "no history of PyTorch's caching allocator with its segments; " +
+		return &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's caching allocator with its segments; " +
 			"record one with torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"FILE\")"}
 	}
 	return nil

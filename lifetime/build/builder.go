@@ -8,8 +8,11 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Builder makes the model of a capture. It sorts, pairs and repairs the events, so
@@ -24,7 +27,7 @@ type Builder struct {
 	spaces  []*spaceLog
 
 	sites  interned.Table[lifetime.Site, lifetime.SiteID]
-	frames interned.Table[lifetime.Frame, lifetime.FrameID]
+	frames interned.Table[frame.Frame, lifetime.FrameID]
 	notes  interned.Table[string, lifetime.NoteID]
 	stacks stacks
 	losses map[loss.Reason]*loss.Loss
@@ -56,11 +59,11 @@ type SpaceRef int
 
 // New returns a Builder for one capture.
 func New(keep Keep) *Builder {
-	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]lifetime.Purpose, 1)}}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]purpose.Purpose, 1)}}
 	b := &Builder{
 		keep: keep, capture: c,
 		sites:  interned.New[lifetime.Site, lifetime.SiteID](&c.Sites),
-		frames: interned.New[lifetime.Frame, lifetime.FrameID](&c.Frames),
+		frames: interned.New[frame.Frame, lifetime.FrameID](&c.Frames),
 		notes:  interned.New[string, lifetime.NoteID](&c.Notes),
 		losses: map[loss.Reason]*loss.Loss{},
 	}
@@ -133,10 +136,10 @@ func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
 }
 
 // Frame interns a frame.
-func (b *Builder) Frame(f lifetime.Frame) lifetime.FrameID { return b.frames.ID(f) }
+func (b *Builder) Frame(f frame.Frame) lifetime.FrameID { return b.frames.ID(f) }
 
 // Reclassify changes the kind of a frame, when a later part of the file tells it.
-func (b *Builder) Reclassify(frame lifetime.FrameID, kind lifetime.FrameKind) {
+func (b *Builder) Reclassify(frame lifetime.FrameID, kind frame.Kind) {
 	b.capture.Frames[frame].Kind = kind
 }
 
@@ -408,21 +411,21 @@ func (b *Builder) Finish() (*lifetime.Capture, error) {
 // FinishOutline returns the peak and the end of each space, with or without PeakAndEnd. It leaves the rows of spaces that are kept
 // whole to Outline.SetRows.
 // The Builder must not be used afterwards. It fails without a source.
-func (b *Builder) FinishOutline() (*lifetime.Outline, error) {
-	o := &lifetime.Outline{}
+func (b *Builder) FinishOutline() (*outline.Outline, error) {
+	o := &outline.Outline{}
 	err := b.finish(func(_ int, log *spaceLog) {
 		space := log.finish()
 		if log.fold != nil {
 			o.Spaces = append(o.Spaces, log.fold.outline(space))
 		} else {
-			if space.TooLarge() {
+			if outline.TooLarge(space) {
 				b.Lose(loss.ManyBuffers, 1, 0, space.ID())
 			}
-			o.Spaces = append(o.Spaces, space.Outline(nil))
+			o.Spaces = append(o.Spaces, outline.OfSpace(space, nil))
 		}
 	})
 	o.Tables = b.capture.Tables
-	sortSpaces(o.Spaces, func(s *lifetime.SpaceOutline) *lifetime.SpaceInfo { return &s.SpaceInfo })
+	sortSpaces(o.Spaces, func(s *outline.Space) *lifetime.SpaceInfo { return &s.SpaceInfo })
 	return o, err
 }
 
@@ -434,8 +437,8 @@ func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 	if b.beyond > 0 {
 		b.Lose(loss.TooManySpaces, b.beyond, 0, "")
 	}
-	b.stacks.known = nil                                                          // as large as the stacks
-	if cut := b.capture.SetDepth(); cut > 0 && b.losses[loss.DeepStacks] == nil { // native text has it already
+	b.stacks.known = nil                                                                 // as large as the stacks
+	if cut := setDepth(&b.capture.Tables); cut > 0 && b.losses[loss.DeepStacks] == nil { // native text has it already
 		b.Lose(loss.DeepStacks, cut, 0, "")
 	}
 	for i, log := range b.spaces {

@@ -11,15 +11,17 @@ import (
 
 	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestInterning: equal values have equal IDs, and 0 means none.
 func TestInterning(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
-	f1, f2 := b.Frame(lifetime.Frame{Function: "f", File: "a.py", Line: 1}), b.Frame(lifetime.Frame{Function: "f", File: "a.py", Line: 2})
-	if f1 == f2 || f1 == 0 || b.Frame(lifetime.Frame{Function: "f", File: "a.py", Line: 1}) != f1 {
+	f1, f2 := b.Frame(frame.Frame{Function: "f", File: "a.py", Line: 1}), b.Frame(frame.Frame{Function: "f", File: "a.py", Line: 2})
+	if f1 == f2 || f1 == 0 || b.Frame(frame.Frame{Function: "f", File: "a.py", Line: 1}) != f1 {
 		t.Error("frames")
 	}
 	frames := []lifetime.FrameID{f1, f2}
@@ -68,7 +70,7 @@ func TestManyStacks(t *testing.T) {
 	stack := func(i int) []lifetime.FrameID {
 		frames := make([]lifetime.FrameID, 1+i%17)
 		for k := range frames {
-			frames[k] = b.Frame(lifetime.Frame{Line: 1 + (i*(k+3)+k)%251, Function: fmt.Sprint(i % 13)})
+			frames[k] = b.Frame(frame.Frame{Line: 1 + (i*(k+3)+k)%251, Function: fmt.Sprint(i % 13)})
 		}
 		return frames
 	}
@@ -114,7 +116,7 @@ func TestCalls(t *testing.T) {
 	var frames []lifetime.FrameID // innermost first
 	id := lifetime.StackID(0)
 	for i := range deep {
-		f := b.Frame(lifetime.Frame{Function: "f", Line: i + 1})
+		f := b.Frame(frame.Frame{Function: "f", Line: i + 1})
 		frames = append([]lifetime.FrameID{f}, frames...)
 		if id = b.Call(f, id); b.Stack(frames) != id {
 			t.Fatalf("%d deep: stack %d, by its calls %d", i, b.Stack(frames), id)
@@ -376,7 +378,7 @@ func TestFacts(t *testing.T) {
 	b.Source(lifetime.Source{})
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Facts: lifetime.Clock | lifetime.EndState})
-	b.Alloc(s, 1, Block{Addr: 0x100, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"})})})})
+	b.Alloc(s, 1, Block{Addr: 0x100, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: "f"})})})})
 	b.Live(s, Block{Addr: 0x100, Requested: 1, Occupied: 512})
 	b.Reserve(s, 2, lifetime.Region{Addr: 0, Size: 4096})
 	b.LiveRegion(s, lifetime.Region{Addr: 0, Size: 4096})
@@ -395,7 +397,7 @@ func TestFacts(t *testing.T) {
 		t.Errorf("an end state has facts %v", state.Facts.Names())
 	}
 	_, apart := made(t, func(b *Builder, s SpaceRef) {
-		b.Alloc(s, 1, Block{Addr: 0, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"})})})})
+		b.Alloc(s, 1, Block{Addr: 0, Requested: 1, Occupied: 1, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: "f"})})})})
 	}, alloc(2, 0x100, 1, ""))
 	if apart.Facts&(lifetime.Addresses|lifetime.Stacks) != lifetime.Addresses|lifetime.Stacks {
 		t.Errorf("a stack here and an address there are the facts %v", apart.Facts.Names())
@@ -406,10 +408,10 @@ func TestFacts(t *testing.T) {
 func TestUserFrame(t *testing.T) {
 	b := New(Everything)
 	b.Source(lifetime.Source{})
-	frame := func(f string, k lifetime.FrameKind) lifetime.FrameID {
-		return b.Frame(lifetime.Frame{Function: f, Kind: k})
+	frameOf := func(f string, k frame.Kind) lifetime.FrameID {
+		return b.Frame(frame.Frame{Function: f, Kind: k})
 	}
-	native, lib, inner, outer := frame("native", lifetime.Native), frame("lib", lifetime.Framework), frame("inner", lifetime.User), frame("outer", lifetime.User)
+	native, lib, inner, outer := frameOf("native", frame.Native), frameOf("lib", frame.Framework), frameOf("inner", frame.User), frameOf("outer", frame.User)
 	site := func(f ...lifetime.FrameID) lifetime.SiteID { return b.Site(lifetime.Site{Stack: b.Stack(f)}) }
 	sites := map[lifetime.SiteID]string{
 		site(native, lib, inner, outer): "inner",
@@ -468,7 +470,7 @@ func TestUnusualFacts(t *testing.T) {
 	})
 	t.Run("a part before the first level of the stack", func(t *testing.T) {
 		c, _ := made(t, alloc(1, 0x1000, 1, ""), stack(9, 100), alloc(10, 0x2000, 1, ""))
-		part := c.Slice(1, 5).Spaces[0]
+		part := selection.Slice(c, 1, 5).Spaces[0]
 		if got := part.LevelAt(3, lifetime.Occupied); got != 612 {
 			t.Errorf("level %d: the first level holds from the beginning", got)
 		}

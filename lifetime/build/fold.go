@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // keptTotals are the totals that an outline needs: those with the fragmentation at the
@@ -243,7 +244,7 @@ func (f *fold) finish(s *lifetime.Space) {
 }
 
 // outline returns the outline of the space that finish made.
-func (f *fold) outline(s *lifetime.Space) *lifetime.SpaceOutline {
+func (f *fold) outline(s *lifetime.Space) *outline.Space {
 	stack := int64(0)
 	if len(s.Stack) > 0 {
 		stack = s.Stack[0].Bytes
@@ -256,7 +257,7 @@ func (f *fold) outline(s *lifetime.Space) *lifetime.SpaceOutline {
 		return slices.MaxFunc(levels, func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) })
 	}
 	sum := s.Summary()
-	return s.Outline(&lifetime.SpaceOutline{
+	return outline.OfSpace(s, &outline.Space{
 		Peak: peak(f.older.Bytes, f.peak, f.size), PeakRequested: peak(f.older.Requested, f.peakRequested, f.requested),
 		BeginBytes: s.Base + f.older.Bytes + stack, Live: sum.Live, Pending: sum.Pending,
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // randomReports returns reports of an allocator. Most are correct; some events are lost,
@@ -101,11 +102,11 @@ func reported(t *testing.T, times []int64, reports []lifetime.AllocatorEvent, pe
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return outlineText(c.Outline()), c.Losses, false
+	return outlineText(outline.Of(c)), c.Losses, false
 }
 
 // outlineText writes all fields of an outline with one space, but for the recording that only whole spaces keep.
-func outlineText(o *lifetime.Outline) string {
+func outlineText(o *outline.Outline) string {
 	s := *o.Spaces[0]
 	shares := ""
 	if s.Stack != nil {

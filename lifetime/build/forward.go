@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // nameForward sets Source of the sites of backward passes: the stack of the forward pass that made the node. Snapshots
@@ -32,7 +33,7 @@ func (b *Builder) nameForward(s *lifetime.Space) {
 // engineRan reports whether a stack has a frame of the autograd engine.
 func (b *Builder) engineRan() bool {
 	for i := range b.capture.Frames {
-		if b.capture.Frames[i].Kind == lifetime.Engine {
+		if b.capture.Frames[i].Kind == frame.Engine {
 			return true
 		}
 	}
@@ -52,7 +53,7 @@ type tracked struct {
 	op      string           // operator or node, in one spelling; "" = neither, or unknown
 	node    bool             // it is a node of a backward pass
 	call    lifetime.StackID // of an operator: its call below autograd and all callers
-	forward lifetime.Frame   // of an operator: its user frame
+	forward frame.Frame      // of an operator: its user frame
 }
 
 // nodeCalls are the calls of one operator since the last backward pass, and the buffers of its nodes.
@@ -152,9 +153,9 @@ func (n *forwardNames) of(id lifetime.SiteID) *tracked {
 		}
 		return t
 	}
-	for at := c.Sites[id].Stack; at != 0 && p.Frame.Kind == lifetime.User; at = c.Stacks[at].Caller {
+	for at := c.Sites[id].Stack; at != 0 && p.Frame.Kind == frame.User; at = c.Stacks[at].Caller {
 		if m := belowAutograd.FindStringSubmatch(c.Frames[c.Stacks[at].Frame].Function); m != nil { // the outermost one counts
-			t.op, t.call, t.forward = spelling(lifetime.WithoutOverload(m[1])), at, p.Frame
+			t.op, t.call, t.forward = spelling(frame.WithoutOverload(m[1])), at, p.Frame
 		}
 	}
 	return t

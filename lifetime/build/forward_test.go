@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestForwardOfNodes: which line of the forward pass a node is named by. Histories are lists of allocations: "mm 3" is an
@@ -47,7 +48,7 @@ func TestForwardOfNodes(t *testing.T) {
 			p := made.PlaceOf(buffers[i].Site)
 			switch {
 			case p.Node == "":
-			case p.Frame == lifetime.Frame{}:
+			case p.Frame == frame.Frame{}:
 				lines = append(lines, "-")
 			default:
 				if !p.Inferred {
@@ -97,11 +98,11 @@ func stackOf(b *Builder, op, line string) lifetime.SiteID {
 	}
 	var frames []lifetime.FrameID
 	for _, f := range functions {
-		frames = append(frames, b.Frame(lifetime.Frame{Function: f, File: "??", Kind: lifetime.KindOfFrame(f, "??")}))
+		frames = append(frames, b.Frame(frame.Frame{Function: f, File: "??", Kind: frame.KindOf(f, "??")}))
 	}
 	if line != "" {
 		n := slices.Index(strings.Split("0123456789", ""), line)
-		frames = append(frames, b.Frame(lifetime.Frame{Function: "forward", File: "/x/model.py", Line: n}))
+		frames = append(frames, b.Frame(frame.Frame{Function: "forward", File: "/x/model.py", Line: n}))
 	}
 	return b.Site(lifetime.Site{Stack: b.Stack(frames)})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // record is one event of a random history.
@@ -181,7 +183,7 @@ func TestPeakAgainstOracle(t *testing.T) {
 				t.Fatalf("seed %d, %v: at the end %v, the oracle has %v", seed, m, got, want)
 			}
 		}
-		if o := s.Outline(nil); o.PeakRequested != s.Peak(lifetime.Requested) || o.Peak != s.Peak(lifetime.Occupied) {
+		if o := outline.OfSpace(s, nil); o.PeakRequested != s.Peak(lifetime.Requested) || o.Peak != s.Peak(lifetime.Occupied) {
 			t.Fatalf("seed %d: peaks %v and %v, in the outline %v and %v", seed, s.Peak(lifetime.Requested), s.Peak(lifetime.Occupied), o.PeakRequested, o.Peak)
 		}
 		if len(c.Losses) > 0 {
@@ -399,8 +401,8 @@ func TestAnyHistory(t *testing.T) {
 				texts[k] += l.String() + "\n"
 			}
 			s.Summary()
-			s.Reserved()
-			_, _ = s.FreeAt(s.AtEnd()).Fragmentation()
+			region.Reserved(s)
+			_, _ = region.FreeAt(s, s.AtEnd()).Fragmentation()
 		}
 		if texts[0] != texts[1] {
 			t.Fatalf("seed %d: two runs differ\n%s\n%s", seed, texts[0], texts[1])

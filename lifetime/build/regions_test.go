@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // TestRegions has reserved ranges that split and join.
@@ -86,7 +87,7 @@ func TestRegions(t *testing.T) {
 			if got, want := regionText(s), lines(c.want); got != want {
 				t.Errorf("regions\n%swant\n%s", got, want)
 			}
-			if end, peak := s.Reserved(); end != c.end || peak != c.peak {
+			if end, peak := region.Reserved(s); end != c.end || peak != c.peak {
 				t.Errorf("reserved %d at the end, peak %d, want %d and %d", end, peak, c.end, c.peak)
 			}
 			if got, want := lossText(capture), lines(c.losses); got != want {
@@ -121,7 +122,7 @@ func TestFree(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, s := made(t, c.facts...)
-			free := s.FreeAt(s.AtEnd())
+			free := region.FreeAt(s, s.AtEnd())
 			share, ok := free.Fragmentation()
 			if free.Total != c.total || free.Largest != c.largest || math.Abs(share-c.share) > 1e-9 || ok != c.ok {
 				t.Errorf("free %d, largest %d, fragmentation %v %v; want %d, %d, %v %v", free.Total, free.Largest, share, ok, c.total, c.largest, c.share, c.ok)
@@ -131,7 +132,7 @@ func TestFree(t *testing.T) {
 	// A buffer without bytes does not cut a hole in two.
 	_, s := made(t, reserve(10, M, M))
 	s.Buffers = []lifetime.Buffer{{Begin: s.Begin, End: s.End, Addr: M + 512, Edge: lifetime.EndOpen}}
-	if free := s.FreeAt(s.AtEnd()); free.Largest != M {
+	if free := region.FreeAt(s, s.AtEnd()); free.Largest != M {
 		t.Errorf("largest hole %d, want %d", free.Largest, M)
 	}
 }
@@ -160,7 +161,7 @@ func TestRegionSites(t *testing.T) {
 // TestLargestHole: of holes with the same size, the first one is the largest.
 func TestLargestHole(t *testing.T) {
 	_, s := made(t, reserve(1, 0x1000, 100), reserve(2, 0x2000, 100), reserve(3, 0x3000, 50))
-	if have := s.FreeAt(s.AtEnd()); have != (lifetime.Holes{Total: 250, Largest: 100, At: 0x1000}) {
+	if have := region.FreeAt(s, s.AtEnd()); have != (region.Holes{Total: 250, Largest: 100, At: 0x1000}) {
 		t.Errorf("%+v", have)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // TestAllocations: more steps of the same program take memory for their buffers, and hardly any allocations.
@@ -19,7 +20,7 @@ func TestAllocations(t *testing.T) {
 			s := repeated(c.Spaces[0], times)
 			return testing.AllocsPerRun(1, func() {
 				tables := c.Tables
-				tables.Purposes = make([]lifetime.Purpose, 1)
+				tables.Purposes = make([]purpose.Purpose, 1)
 				category.NewJudge(&tables).Add(s)
 			})
 		}

@@ -1,6 +1,9 @@
 package category
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/outline"
+)
 
 // Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules find.
 func Of(c *lifetime.Capture, own *Overrides) {
@@ -14,7 +17,7 @@ func Of(c *lifetime.Capture, own *Overrides) {
 }
 
 // OfOutline is Of for an outline. A person's own categories need the whole capture.
-func OfOutline(o *lifetime.Outline) {
+func OfOutline(o *outline.Outline) {
 	judge := NewJudge(&o.Tables)
 	for _, s := range o.Spaces {
 		if whole := s.Whole(); whole != nil {

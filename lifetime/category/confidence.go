@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Tried is how often a rule was right on programs that it was not made from.
@@ -41,7 +41,7 @@ var Measured = func() map[string]Tried {
 var measured = func() []float32 {
 	all := make([]float32, repeats+1)
 	for i := range Rules {
-		if all[i+1] = Measured[Rules[i].Name].Confidence(); Rules[i].Evidence == lifetime.FromRecord {
+		if all[i+1] = Measured[Rules[i].Name].Confidence(); Rules[i].Evidence == purpose.FromRecord {
 			all[i+1] = 1 // it was written, not inferred
 		}
 	}

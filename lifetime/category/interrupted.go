@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // failures returns the instants at which memory ran out, and the span of each: -1 if it was before all.
@@ -29,11 +30,11 @@ type failure struct {
 func (v *view) interruptedPass() *failure {
 	for i := range v.failed {
 		f := &v.failed[i]
-		if f.span < 0 || !v.aliveAt(f.t) || v.spans[f.span].phase != lifetime.Forward && v.spans[f.span].phase != lifetime.Backward {
+		if f.span < 0 || !v.aliveAt(f.t) || v.spans[f.span].phase != purpose.Forward && v.spans[f.span].phase != purpose.Backward {
 			continue
 		}
 		whole := func(s span) bool { // the graph of the pass is gone after it
-			return s.phase == lifetime.OptimizerPhase || s.phase == lifetime.Backward && !s.returns
+			return s.phase == purpose.OptimizerPhase || s.phase == purpose.Backward && !s.returns
 		}
 		if !slices.ContainsFunc(v.spans[min(v.next, f.span):f.span], whole) {
 			return f
@@ -45,7 +46,7 @@ func (v *view) interruptedPass() *failure {
 // keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded, keeps it to the end of
 // the call, as it does a quarter of what it allocates.
 func (v *view) keptByPass() bool {
-	if v.phase != lifetime.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
+	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
 		return false
 	}
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
@@ -62,13 +63,13 @@ func (v *view) keptByPass() bool {
 // alive then does not tell who holds it.
 func (v *view) backwardFollows() bool {
 	i := v.next
-	for i < len(v.spans) && v.spans[i].phase == lifetime.Forward {
+	for i < len(v.spans) && v.spans[i].phase == purpose.Forward {
 		i++
 	}
-	if i == len(v.spans) || v.spans[i].phase != lifetime.Backward {
+	if i == len(v.spans) || v.spans[i].phase != purpose.Backward {
 		return false
 	}
-	for i < len(v.spans) && v.spans[i].phase == lifetime.Backward {
+	for i < len(v.spans) && v.spans[i].phase == purpose.Backward {
 		i++
 	}
 	return !v.open || i < len(v.spans)
@@ -128,7 +129,7 @@ func (a *analysis) resume() {
 		for span := f.span; span >= 0 && !done[span]; span-- {
 			done[span] = true
 			a.resumeSpan(span, f.t)
-			if a.spans[span].phase == lifetime.Forward && (span == 0 || a.spans[span-1].phase != lifetime.Forward) {
+			if a.spans[span].phase == purpose.Forward && (span == 0 || a.spans[span-1].phase != purpose.Forward) {
 				break
 			}
 		}
@@ -157,8 +158,8 @@ func (a *analysis) resumeSpan(span int, at int64) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if v.aliveAt(at) && from.Category != lifetime.UnknownCategory {
-			p.Category, p.Evidence, p.Rule = from.Category, lifetime.FromLifetime, repeats
+		if v.aliveAt(at) && from.Category != purpose.UnknownCategory {
+			p.Category, p.Evidence, p.Rule = from.Category, purpose.FromLifetime, repeats
 		}
 	}
 }

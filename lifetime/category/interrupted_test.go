@@ -12,6 +12,8 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestInterrupted: a recording that ends in the middle of a step, because memory ran out, tells what was alive nearly as well
@@ -88,11 +90,11 @@ func cut(t *testing.T, c *lifetime.Capture, all truth, r *rand.Rand) (found []ju
 		}
 	}
 	at := s.Buffers[len(s.Buffers)/5+r.IntN(len(s.Buffers)*4/5)].Begin + 1
-	part := c.Slice(s.Begin, at).Spaces[slices.Index(c.Spaces, s)]
+	part := selection.Slice(c, s.Begin, at).Spaces[slices.Index(c.Spaces, s)]
 	part.Marks = append(part.Marks, lifetime.Mark{Kind: lifetime.OOM, Begin: at - 1, End: at - 1, Requested: 1})
 	part.Purposes = nil
 	tables := c.Tables
-	tables.Purposes = make([]lifetime.Purpose, 1)
+	tables.Purposes = make([]purpose.Purpose, 1)
 	category.NewJudge(&tables).Add(part)
 	next := 0
 	for i, b := range part.Buffers {

@@ -1,6 +1,9 @@
 package category
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
 
 // nested are the functions that Python makes of expressions: they belong to the function around them.
 var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>": true, "<genexpr>": true, "<lambda>": true}
@@ -9,9 +12,9 @@ var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>"
 // keeps: a replay store, a cache. Data comes from a function that loads it.
 func (r *reader) inConstructor(path pathID) bool {
 	for path != 0 {
-		callers, frame := r.Callers(path)
-		if frame.Kind != lifetime.Framework && !nested[frame.Function] {
-			return frame.Function == "__init__"
+		callers, f := r.Callers(path)
+		if f.Kind != frame.Framework && !nested[f.Function] {
+			return f.Function == "__init__"
 		}
 		path = callers
 	}
@@ -20,10 +23,10 @@ func (r *reader) inConstructor(path pathID) bool {
 
 // inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong to a step.
 func (v *view) inOneStep() bool {
-	return !v.open && v.optimizes() && v.follow(lifetime.OptimizerPhase) <= 1
+	return !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1
 }
 
 // keptBeside reports whether the program made a buffer outside of its modules, and keeps it.
 func (v *view) keptBeside() bool {
-	return v.sizes != nil && !v.unseen && v.phase == lifetime.OtherPhase && v.long && v.f.within == noPart
+	return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == noPart
 }

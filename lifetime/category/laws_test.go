@@ -9,6 +9,8 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestLaws: answers are complete and of one piece for parts of captures, and for captures in which buffers have the stacks, sizes
@@ -33,7 +35,7 @@ func TestLaws(t *testing.T) {
 				continue
 			}
 			from := s.Begin + r.Int64N(max(s.End-s.Begin, 1))
-			checkLaws(t, file+", a part", c.Slice(from, from+r.Int64N(max(s.End-from, 1))+1))
+			checkLaws(t, file+", a part", selection.Slice(c, from, from+r.Int64N(max(s.End-from, 1))+1))
 		}
 		checkLaws(t, file+", shuffled", shuffled(c, r))
 	}
@@ -71,9 +73,9 @@ func shuffled(c *lifetime.Capture, r *rand.Rand) *lifetime.Capture {
 }
 
 // told returns the answers about all buffers of a copy of c.
-func told(c *lifetime.Capture) (all []lifetime.Purpose) {
+func told(c *lifetime.Capture) (all []purpose.Purpose) {
 	tables := c.Tables
-	tables.Purposes = make([]lifetime.Purpose, 1)
+	tables.Purposes = make([]purpose.Purpose, 1)
 	for _, s := range c.Spaces {
 		space := *s
 		space.Purposes = nil
@@ -87,7 +89,7 @@ func told(c *lifetime.Capture) (all []lifetime.Purpose) {
 
 func checkLaws(t *testing.T, what string, c *lifetime.Capture) {
 	t.Helper()
-	evidence := map[string]lifetime.Evidence{category.Repeats: lifetime.FromLifetime}
+	evidence := map[string]purpose.Evidence{category.Repeats: purpose.FromLifetime}
 	for _, r := range category.Rules {
 		evidence[r.Name] = r.Evidence
 	}
@@ -106,7 +108,7 @@ func checkLaws(t *testing.T, what string, c *lifetime.Capture) {
 
 // checkSizes: what is said to be a gradient has the size of something that is alive over passes, as a parameter is, and nothing is
 // said to be data because it lives like that if it has the size of a gradient.
-func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []lifetime.Purpose) {
+func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []purpose.Purpose) {
 	t.Helper()
 	n := 0
 	for _, s := range c.Spaces {
@@ -117,7 +119,7 @@ func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []lifetime.P
 			switch b := &s.Buffers[i]; {
 			case of[i].Rule == "gradient":
 				gradients[b.Requested] = true
-			case b.Edge&lifetime.BeginUnseen != 0 || of[i].Category != lifetime.TemporaryData:
+			case b.Edge&lifetime.BeginUnseen != 0 || of[i].Category != purpose.TemporaryData:
 				lasting[b.Requested] = true
 			}
 		}

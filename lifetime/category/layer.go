@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // invocation is one run of a module: the n-th one of a chain in its caller's run.
@@ -155,7 +156,7 @@ func (a *analysis) layers() {
 	runs := make([]runID, len(a.s.Buffers))
 	last := int32(-1)
 	for i := range a.s.Buffers {
-		if a.out[i].Phase != lifetime.Forward || a.out[i].Module != 0 {
+		if a.out[i].Phase != purpose.Forward || a.out[i].Module != 0 {
 			continue
 		}
 		b := &a.s.Buffers[i]

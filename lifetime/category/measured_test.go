@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // least is the share of the bytes at the peak from which a rule counts as tried on a program.
@@ -129,11 +130,11 @@ func TestCorresponding(t *testing.T) {
 		type key struct {
 			site, free lifetime.SiteID
 			size       int64
-			phase      lifetime.Phase
+			phase      purpose.Phase
 		}
-		seen := map[key]map[lifetime.Category]int64{}
+		seen := map[key]map[purpose.Category]int64{}
 		tables := k.c.Tables
-		tables.Purposes = make([]lifetime.Purpose, 1)
+		tables.Purposes = make([]purpose.Purpose, 1)
 		s := *k.space
 		s.Purposes = nil
 		category.NewJudge(&tables).Add(&s)
@@ -143,12 +144,12 @@ func TestCorresponding(t *testing.T) {
 		}
 		for i := range s.Buffers {
 			b, p := &s.Buffers[i], tables.Purpose(s.PurposeOf(i))
-			if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || s.FreeSites == nil || p.Category == lifetime.UnknownCategory {
+			if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || s.FreeSites == nil || p.Category == purpose.UnknownCategory {
 				continue
 			}
 			of := key{b.Site, s.FreeSites[i], b.Requested, p.Phase}
 			if seen[of] == nil {
-				seen[of] = map[lifetime.Category]int64{}
+				seen[of] = map[purpose.Category]int64{}
 			}
 			seen[of][p.Category] += b.Requested
 		}

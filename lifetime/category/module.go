@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // modules finds the module of each buffer: the innermost one whose call encloses the allocation, by annotations or by the
@@ -27,7 +28,7 @@ func (a *analysis) modules() {
 			open = append(open, marks[next])
 		}
 		open = slices.DeleteFunc(open, func(m lifetime.Mark) bool { return m.End <= b.Begin })
-		if n := len(open); n > 0 && (a.out[i].Phase == lifetime.Forward || a.out[i].Part == lifetime.Recomputation) {
+		if n := len(open); n > 0 && (a.out[i].Phase == purpose.Forward || a.out[i].Part == purpose.Recomputation) {
 			name, _ := program.ModuleName(open[n-1].Text)
 			a.out[i].Module = a.r.texts.ids.ID(name)
 			continue

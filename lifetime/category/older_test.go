@@ -12,6 +12,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // TestOlder: what buffers from before the recording are. A program stopped recording and began again, so that the allocator still knows
@@ -35,10 +37,10 @@ func TestCompiled(t *testing.T) {
 	s := c.Spaces[0]
 	for i := range s.Buffers {
 		p := c.Purpose(s.PurposeOf(i))
-		if p.Category == lifetime.Activation && !strings.HasPrefix(p.Module, "compiled.py:") {
+		if p.Category == purpose.Activation && !strings.HasPrefix(p.Module, "compiled.py:") {
 			t.Errorf("an activation of module %q", p.Module)
 		}
-		if s.Buffers[i].Requested == 1024 && s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && (p.Category != lifetime.TemporaryData || p.Phase != lifetime.OtherPhase) {
+		if s.Buffers[i].Requested == 1024 && s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && (p.Category != purpose.TemporaryData || p.Phase != purpose.OtherPhase) {
 			t.Errorf("%d bytes of the compiler are %s of %s", s.Buffers[i].Requested, p.Category, p.Phase)
 		}
 	}
@@ -72,7 +74,7 @@ func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Cap
 		}
 		found++
 		p := c.Purpose(s.PurposeOf(i))
-		if untold[name] && want == "parameter" && b.Edge&lifetime.BeginUnseen != 0 && p.Category == lifetime.UnknownCategory {
+		if untold[name] && want == "parameter" && b.Edge&lifetime.BeginUnseen != 0 && p.Category == purpose.UnknownCategory {
 			continue
 		}
 		if p.Category.String() != want {
@@ -94,7 +96,7 @@ func TestOneInstant(t *testing.T) {
 	var frames []lifetime.FrameID
 	for _, function := range []string{"at::cuda::getNewWorkspace()", "at::_ops::mm::redispatch(c10::DispatchKeySet, at::Tensor const&, at::Tensor const&)",
 		"torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"} {
-		frames = append(frames, b.Frame(lifetime.Frame{Function: function, Kind: lifetime.KindOfFrame(function, "")}))
+		frames = append(frames, b.Frame(frame.Frame{Function: function, Kind: frame.KindOf(function, "")}))
 	}
 	site := b.Site(lifetime.Site{Stack: b.Stack(frames)})
 	b.Live(space, build.Block{Addr: 1 << 40, Requested: 8519680, Occupied: 8519680, Site: site})
@@ -110,9 +112,9 @@ func TestOneInstant(t *testing.T) {
 	workspaces := 0
 	for i := range c.Spaces[0].Buffers {
 		switch p := c.Purpose(c.Spaces[0].PurposeOf(i)); p.Category {
-		case lifetime.Workspace:
+		case purpose.Workspace:
 			workspaces++
-		case lifetime.UnknownCategory:
+		case purpose.UnknownCategory:
 		default:
 			t.Fatalf("a buffer is %s by %s", p.Category, p.Rule)
 		}

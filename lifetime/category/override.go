@@ -15,6 +15,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Overrides are categories that a person gives to buffers.
@@ -24,10 +25,10 @@ type Overrides struct{ lines []override }
 type override struct {
 	at       string // FILE:LINE
 	name     string
-	category lifetime.Category // UnknownCategory: a name of the person's own
-	frame    *regexp.Regexp    // a frame of the stack that allocated it; nil = any
-	device   *regexp.Regexp    // nil = any
-	low, top int64             // requested bytes, inclusive
+	category purpose.Category // UnknownCategory: a name of the person's own
+	frame    *regexp.Regexp   // a frame of the stack that allocated it; nil = any
+	device   *regexp.Regexp   // nil = any
+	low, top int64            // requested bytes, inclusive
 }
 
 // Limits of files with overrides.
@@ -91,7 +92,7 @@ func parseOverride(text string) (*override, error) {
 	if !ownName.MatchString(name) || utf8.RuneCountInString(name) > maxName {
 		return nil, fmt.Errorf("category %q: use letters, digits, _ and -, at most %d", name, maxName)
 	}
-	o := &override{name: name, category: lifetime.CategoryOf(name), top: math.MaxInt64}
+	o := &override{name: name, category: purpose.CategoryOf(name), top: math.MaxInt64}
 	for given := map[string]bool{}; ; {
 		var condition string
 		if condition, rest = word(rest); condition == "" {
@@ -200,9 +201,9 @@ func (o *Overrides) Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 }
 
 // purpose returns p with the category of the line.
-func (o *override) purpose(p lifetime.Purpose) lifetime.Purpose {
-	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = o.category, "", lifetime.FromUser, 1, o.at
-	if o.category == lifetime.UnknownCategory {
+func (o *override) purpose(p purpose.Purpose) purpose.Purpose {
+	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = o.category, "", purpose.FromUser, 1, o.at
+	if o.category == purpose.UnknownCategory {
 		p.Own = o.name
 	}
 	return p

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // TestOverrides: lines give categories by frame, size and device; the first line that fits counts.
@@ -45,15 +45,15 @@ elsewhere size=0.. device=cuda:7
 			}
 			continue
 		case s.Buffers[i].Requested >= 1<<20:
-			if p.Own != "weights" || p.Category != lifetime.UnknownCategory || p.Rule != "mine.txt:2" {
+			if p.Own != "weights" || p.Category != purpose.UnknownCategory || p.Rule != "mine.txt:2" {
 				t.Errorf("buffer %d: %+v", i, p)
 			}
 		default:
-			if p.Category != lifetime.Cache || p.Rule != "mine.txt:3" {
+			if p.Category != purpose.Cache || p.Rule != "mine.txt:3" {
 				t.Errorf("buffer %d: %+v", i, p)
 			}
 		}
-		if p.Evidence != lifetime.FromUser || p.Confidence != 1 {
+		if p.Evidence != purpose.FromUser || p.Confidence != 1 {
 			t.Errorf("buffer %d: %+v", i, p)
 		}
 		counts[p.Name()]++

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // backwardModules gives the buffers of backward passes the modules whose forward passes made the nodes that allocate them. Nothing
@@ -20,7 +21,7 @@ func (a *analysis) backwardModules() {
 		if b.Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
-		if p.Phase == lifetime.Forward {
+		if p.Phase == purpose.Forward {
 			if !forward {
 				first = p.Module
 			}
@@ -28,8 +29,8 @@ func (a *analysis) backwardModules() {
 				kept = append(kept, i)
 			}
 		}
-		forward = p.Phase == lifetime.Forward || forward && p.Phase == lifetime.OtherPhase
-		if p.Phase != lifetime.Backward || p.Module != 0 {
+		forward = p.Phase == purpose.Forward || forward && p.Phase == purpose.OtherPhase
+		if p.Phase != purpose.Backward || p.Module != 0 {
 			continue
 		}
 		for len(kept) > 0 && a.s.Buffers[kept[len(kept)-1]].End <= b.Begin {
@@ -52,7 +53,7 @@ func (a *analysis) nextModules() []textID {
 	modules := make([]textID, len(a.s.Buffers))
 	next, pass := textID(0), int32(-1)
 	for i := len(a.s.Buffers) - 1; i >= 0; i-- {
-		if a.out[i].Phase != lifetime.Forward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
+		if a.out[i].Phase != purpose.Forward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
 		if a.next[i] != pass {
@@ -86,7 +87,7 @@ func (a *analysis) owners() {
 	if len(gradients) == 0 {
 		return
 	}
-	owned := map[lifetime.Category]map[int64][]int{lifetime.ModelParameter: {}, lifetime.OptimizerState: {}}
+	owned := map[purpose.Category]map[int64][]int{purpose.ModelParameter: {}, purpose.OptimizerState: {}}
 	for i := range a.s.Buffers {
 		p, b := &a.out[i], &a.s.Buffers[i]
 		of, size := owned[p.Category], sizeOf(b.Requested)
@@ -103,7 +104,7 @@ func (a *analysis) owners() {
 			}
 			slices.SortStableFunc(buffers, a.byAge)
 			each := len(buffers) / len(modules) // states of a parameter follow each other
-			if category == lifetime.ModelParameter {
+			if category == purpose.ModelParameter {
 				buffers, each = buffers[:len(modules)], 1 // copies of the model follow it, and have no gradients
 			}
 			for k, i := range buffers {
@@ -123,7 +124,7 @@ func (a *analysis) tensorSizes() func(int64) int64 {
 	counts := map[int64]int{}
 	for i := range a.s.Buffers {
 		switch b := &a.s.Buffers[i]; a.out[i].Category {
-		case lifetime.ModelParameter, lifetime.Gradient, lifetime.OptimizerState:
+		case purpose.ModelParameter, purpose.Gradient, purpose.OptimizerState:
 			if !a.hasLines() && b.Requested > lowMiB {
 				counts[b.Requested]++
 			}
@@ -184,7 +185,7 @@ func (a *analysis) gradientModules(sizeOf func(int64) int64) map[int64][]textID 
 func (a *analysis) eachGradient(take func(i int)) {
 	for i := range a.s.Buffers {
 		p := &a.out[i]
-		if p.Category == lifetime.Gradient && p.Phase == lifetime.Backward && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+		if p.Category == purpose.Gradient && p.Phase == purpose.Backward && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
 			take(i)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 var update = flag.Bool("update", false, "rewrite the table of rules in the manual")
@@ -36,7 +36,7 @@ func TestRulesPage(t *testing.T) {
 		seen[r.Name] = true
 		m := category.Measured[r.Name]
 		confidence := m.Confidence()
-		if r.Evidence == lifetime.FromRecord {
+		if r.Evidence == purpose.FromRecord {
 			confidence = 1
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %.2f of %d | %s | %s |\n",

@@ -1,6 +1,9 @@
 package category
 
-import "github.com/memlane/memlane/lifetime"
+import (
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
 
 // parts finds the parts of phases, after the categories.
 func (a *analysis) parts() {
@@ -9,7 +12,7 @@ func (a *analysis) parts() {
 		b, next := &a.s.Buffers[i], a.next[i]
 		switch phase := a.out[i].Phase; { // most buffers have no part
 		case b.Edge&lifetime.BeginUnseen != 0,
-			phase == lifetime.Forward && (next == 0 || !evaluates[next-1]), phase == lifetime.Backward && !a.at(b).python:
+			phase == purpose.Forward && (next == 0 || !evaluates[next-1]), phase == purpose.Backward && !a.at(b).python:
 			continue
 		}
 		a.out[i].Part = a.look(i).part(evaluates)
@@ -17,27 +20,27 @@ func (a *analysis) parts() {
 }
 
 // part returns the part of a phase that allocated the buffer. evaluates has the spans that are evaluations.
-func (v *view) part(evaluates []bool) lifetime.Part {
+func (v *view) part(evaluates []bool) purpose.Part {
 	p := &v.out[v.i]
 	switch {
 	case v.inRecomputation() && (v.f.within == inModule || v.f.flags&recomputes != 0): // and not a hook
-		return lifetime.Recomputation
-	case p.Phase == lifetime.OptimizerPhase && v.f.flags&clearsGrads != 0:
-		return lifetime.ZeroGrad
-	case p.Phase == lifetime.OptimizerPhase && v.f.flags&clips != 0:
-		return lifetime.Clipping
-	case p.Phase == lifetime.Forward && v.next > 0 && evaluates[v.next-1] && v.b.Begin <= v.spans[v.next-1].end:
-		return lifetime.Evaluation
-	case p.Phase != lifetime.OtherPhase:
-		return lifetime.UnknownPart
-	case p.Category == lifetime.Input || v.f.flags&loadsData != 0:
-		return lifetime.DataLoading
+		return purpose.Recomputation
+	case p.Phase == purpose.OptimizerPhase && v.f.flags&clearsGrads != 0:
+		return purpose.ZeroGrad
+	case p.Phase == purpose.OptimizerPhase && v.f.flags&clips != 0:
+		return purpose.Clipping
+	case p.Phase == purpose.Forward && v.next > 0 && evaluates[v.next-1] && v.b.Begin <= v.spans[v.next-1].end:
+		return purpose.Evaluation
+	case p.Phase != purpose.OtherPhase:
+		return purpose.UnknownPart
+	case p.Category == purpose.Input || v.f.flags&loadsData != 0:
+		return purpose.DataLoading
 	case v.sizes.is(v.i, weightCopy):
-		return lifetime.Checkpoint
+		return purpose.Checkpoint
 	case v.f.within == inSetup, v.firstSpanAfter(v.b.Begin) && v.long:
-		return lifetime.Setup
+		return purpose.Setup
 	}
-	return lifetime.UnknownPart
+	return purpose.UnknownPart
 }
 
 // evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps nothing and which
@@ -47,12 +50,12 @@ func (a *analysis) evaluations() []bool {
 	is := make([]bool, len(a.spans))
 	last := 0 // after the last backward pass
 	for i, s := range a.spans {
-		if s.phase == lifetime.Backward {
+		if s.phase == purpose.Backward {
 			last = i
 		}
 	}
 	for i := range is {
-		is[i] = i < last && a.spans[i].phase == lifetime.Forward && a.spans[i+1].phase != lifetime.Backward
+		is[i] = i < last && a.spans[i].phase == purpose.Forward && a.spans[i+1].phase != purpose.Backward
 	}
 	for i := range a.s.Buffers {
 		if n := a.next[i]; n > 0 && a.flags[i]&heldByGraph != 0 && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {

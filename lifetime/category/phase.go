@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // span is a run of allocations of one phase: the call of a root module, a backward pass, a step of the optimizer.
 type span struct {
-	phase      lifetime.Phase
+	phase      purpose.Phase
 	begin, end int64 // first and last allocation
 	returns    bool  // a backward pass of torch.autograd.grad, which gives the gradients to its caller
 }
@@ -22,7 +23,7 @@ type timeline struct {
 	names  []string        // classes of optimizers
 	trains bool            // a backward pass allocated
 
-	before [lifetime.OtherPhase + 1][]int32 // spans of each phase before a span
+	before [purpose.OtherPhase + 1][]int32 // spans of each phase before a span
 }
 
 // optimizerStep begins the annotation that every optimizer of PyTorch makes (torch/optim/optimizer.py, profile_hook_step).
@@ -51,13 +52,13 @@ func (l *timeline) stepAt(t int64) (step int, ok bool) {
 }
 
 // add adds an allocation whose phase is known. begins reports whether another call begins with it.
-func (l *timeline) add(phase lifetime.Phase, t int64, begins bool) {
+func (l *timeline) add(phase purpose.Phase, t int64, begins bool) {
 	if n := len(l.spans); n > 0 && l.spans[n-1].phase == phase && !begins {
 		l.spans[n-1].end = t
 		return
 	}
 	l.spans = append(l.spans, span{phase: phase, begin: t, end: t})
-	l.trains = l.trains || phase == lifetime.Backward
+	l.trains = l.trains || phase == purpose.Backward
 }
 
 // addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by a hook, is
@@ -70,18 +71,18 @@ func (l *timeline) addSteps() {
 			all = append(all, l.spans[next])
 		}
 		isStep := strings.HasPrefix(m.Text, optimizerStep)
-		if n := len(all); isStep && n > 0 && all[n-1].phase == lifetime.Backward && all[n-1].end < m.Begin &&
-			(next == len(l.spans) || l.spans[next].phase != lifetime.Backward && l.spans[next].begin >= m.End) {
-			all = append(all, span{phase: lifetime.OptimizerPhase, begin: m.Begin, end: max(m.Begin, m.End-1)})
+		if n := len(all); isStep && n > 0 && all[n-1].phase == purpose.Backward && all[n-1].end < m.Begin &&
+			(next == len(l.spans) || l.spans[next].phase != purpose.Backward && l.spans[next].begin >= m.End) {
+			all = append(all, span{phase: purpose.OptimizerPhase, begin: m.Begin, end: max(m.Begin, m.End-1)})
 		}
 	}
 	l.spans = append(all, l.spans[next:]...)
 }
 
 // last returns the phase of the last span so far.
-func (l *timeline) last() lifetime.Phase {
+func (l *timeline) last() purpose.Phase {
 	if len(l.spans) == 0 {
-		return lifetime.UnknownPhase
+		return purpose.UnknownPhase
 	}
 	return l.spans[len(l.spans)-1].phase
 }
@@ -93,7 +94,7 @@ func (l *timeline) around(t int64) (last, next int) {
 }
 
 // crosses counts the spans of a phase from span number i on that begin before an instant.
-func (l *timeline) crosses(i int, end int64, phase lifetime.Phase) int {
+func (l *timeline) crosses(i int, end int64, phase purpose.Phase) int {
 	if i >= len(l.spans) || l.spans[i].begin >= end {
 		return 0
 	}
@@ -107,7 +108,7 @@ func (l *timeline) count() {
 		l.before[phase] = make([]int32, len(l.spans)+1)
 		for i, s := range l.spans {
 			l.before[phase][i+1] = l.before[phase][i]
-			if s.phase == lifetime.Phase(phase) {
+			if s.phase == purpose.Phase(phase) {
 				l.before[phase][i+1]++
 			}
 		}
@@ -119,12 +120,12 @@ const longLived = 3
 
 // between returns the phase of an allocation whose stack has no part of PyTorch that tells it, from the phases before and
 // after it, and whether the order of the passes leaves no other.
-func (l *timeline) between(b *lifetime.Buffer) (phase lifetime.Phase, sure bool) {
+func (l *timeline) between(b *lifetime.Buffer) (phase purpose.Phase, sure bool) {
 	last, next := l.around(b.Begin)
-	before, after := lifetime.OtherPhase, lifetime.OtherPhase
+	before, after := purpose.OtherPhase, purpose.OtherPhase
 	if last >= 0 {
 		before = l.spans[last].phase
-		if before != lifetime.Backward && b.Begin <= l.spans[last].end { // inside a span
+		if before != purpose.Backward && b.Begin <= l.spans[last].end { // inside a span
 			return before, true
 		}
 	}
@@ -132,14 +133,14 @@ func (l *timeline) between(b *lifetime.Buffer) (phase lifetime.Phase, sure bool)
 		after = l.spans[next].phase
 	}
 	switch {
-	case before == lifetime.Forward && after == lifetime.Backward: // the loss
-		return lifetime.Forward, true
-	case before == lifetime.Forward && after != lifetime.OptimizerPhase && (next == len(l.spans) || b.End <= l.spans[next].begin):
-		return lifetime.Forward, false // works on a result
-	case after == lifetime.OptimizerPhase && before != lifetime.Forward: // clips, casts or reduces gradients
-		return lifetime.OptimizerPhase, false
-	case before == lifetime.OptimizerPhase && after == lifetime.Backward: // a program without modules
-		return lifetime.Forward, true
+	case before == purpose.Forward && after == purpose.Backward: // the loss
+		return purpose.Forward, true
+	case before == purpose.Forward && after != purpose.OptimizerPhase && (next == len(l.spans) || b.End <= l.spans[next].begin):
+		return purpose.Forward, false // works on a result
+	case after == purpose.OptimizerPhase && before != purpose.Forward: // clips, casts or reduces gradients
+		return purpose.OptimizerPhase, false
+	case before == purpose.OptimizerPhase && after == purpose.Backward: // a program without modules
+		return purpose.Forward, true
 	}
-	return lifetime.OtherPhase, true
+	return purpose.OtherPhase, true
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other programs of
@@ -98,24 +99,24 @@ type analysis struct {
 	sizes   *sizes  // nil in the first pass
 	isTorch bool
 
-	candidates    []int                                  // older than the window, or of a part of the program that tells no category
-	firstBackward int64                                  // of a compiled program: first allocation of its backward part
-	hopperKnown   bool                                   // ofHopper is known
-	ofHopper      int                                    // buffers that may be workspaces on Hopper, by their size
-	failed        []failure                              // when memory ran out
-	lasting       map[int64]bool                         // see ofParameterSize; nil = not computed
-	rebound       map[int64]bool                         // see rebinds; nil = not computed
-	keeping       []int8                                 // by span: see keepsMost; nil = not computed
-	leaves        []int32                                // by span: see leavesSeveral; nil = not computed
-	converts      map[lifetime.FrameID]lifetime.Category // by frame of Module._apply; nil = not computed
+	candidates    []int                                 // older than the window, or of a part of the program that tells no category
+	firstBackward int64                                 // of a compiled program: first allocation of its backward part
+	hopperKnown   bool                                  // ofHopper is known
+	ofHopper      int                                   // buffers that may be workspaces on Hopper, by their size
+	failed        []failure                             // when memory ran out
+	lasting       map[int64]bool                        // see ofParameterSize; nil = not computed
+	rebound       map[int64]bool                        // see rebinds; nil = not computed
+	keeping       []int8                                // by span: see keepsMost; nil = not computed
+	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
+	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed
 }
 
 // place is what a site says. There are few, so that each is read once.
 type place struct {
-	own        facts          // of the stack
-	stack      *facts         // nil = not read
-	allocation *facts         // the same, of an allocation; before the window it is nothing
-	phase      lifetime.Phase // that the stack of an allocation tells
+	own        facts         // of the stack
+	stack      *facts        // nil = not read
+	allocation *facts        // the same, of an allocation; before the window it is nothing
+	phase      purpose.Phase // that the stack of an allocation tells
 	hasRegion  bool
 }
 
@@ -127,7 +128,7 @@ func (r *reader) place(id lifetime.SiteID) *place {
 		p.own, p.phase = r.of(site.Stack)
 		p.stack, p.allocation, p.hasRegion = &p.own, &p.own, site.Region != ""
 		if site.Unseen {
-			p.allocation, p.phase = &noFacts, lifetime.UnknownPhase
+			p.allocation, p.phase = &noFacts, purpose.UnknownPhase
 		}
 	}
 	return p
@@ -160,14 +161,14 @@ func (a *analysis) freeSite(i int) lifetime.SiteID {
 }
 
 // phaseOf returns the phase that the stack of an allocation or a record of a step tells; UnknownPhase if none does.
-func (a *analysis) phaseOf(b *lifetime.Buffer) lifetime.Phase {
-	phase := lifetime.UnknownPhase
+func (a *analysis) phaseOf(b *lifetime.Buffer) purpose.Phase {
+	phase := purpose.UnknownPhase
 	if b.Edge&lifetime.SiteFromFree == 0 {
 		phase = a.r.place(b.Site).phase
 	}
-	if phase == lifetime.UnknownPhase {
+	if phase == purpose.UnknownPhase {
 		if _, ok := a.stepAt(b.Begin); ok {
-			return lifetime.OptimizerPhase
+			return purpose.OptimizerPhase
 		}
 	}
 	return phase
@@ -186,27 +187,27 @@ func (a *analysis) phases() {
 			if b.Edge&lifetime.SiteFromFree == 0 {
 				a.out[i].Phase = a.r.place(b.Site).phase
 			}
-			a.sure[i] = a.out[i].Phase != lifetime.UnknownPhase
+			a.sure[i] = a.out[i].Phase != purpose.UnknownPhase
 			a.isTorch = a.isTorch || a.sure[i]
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)
-		if phase == lifetime.UnknownPhase {
+		if phase == purpose.UnknownPhase {
 			calls.ended = calls.ended || f.python
 			between = between || f.rooted
-			if !lines || !calls.sameLine(f) || a.last() != lifetime.Forward {
+			if !lines || !calls.sameLine(f) || a.last() != purpose.Forward {
 				continue
 			}
-			phase, between = lifetime.Forward, false // works on the result of the call
+			phase, between = purpose.Forward, false // works on the result of the call
 		}
 		a.isTorch = true
 		a.out[i].Phase, a.sure[i] = phase, true
-		begins := phase == lifetime.Forward && calls.add(i, f, a.lasts) || phase == lifetime.Backward && between
-		if phase == lifetime.OtherPhase || phase == lifetime.OptimizerPhase && a.last() == lifetime.Backward && a.r.inEngine(f) {
+		begins := phase == purpose.Forward && calls.add(i, f, a.lasts) || phase == purpose.Backward && between
+		if phase == purpose.OtherPhase || phase == purpose.OptimizerPhase && a.last() == purpose.Backward && a.r.inEngine(f) {
 			continue // an optimizer that steps within the backward pass does not end it
 		}
 		a.add(phase, b.Begin, begins)
-		if phase == lifetime.Backward && f.flags&returnsGrads != 0 {
+		if phase == purpose.Backward && f.flags&returnsGrads != 0 {
 			a.spans[len(a.spans)-1].returns = true
 		}
 		between = false
@@ -214,15 +215,15 @@ func (a *analysis) phases() {
 	calls.end(a.lasts)
 	a.passesWithoutModules()
 	a.addSteps()
-	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != lifetime.OptimizerPhase })
+	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != purpose.OptimizerPhase })
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != lifetime.UnknownPhase || !hasPasses && !a.at(b).python {
+		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != purpose.UnknownPhase || !hasPasses && !a.at(b).python {
 			continue
 		}
 		a.out[i].Phase, a.sure[i] = a.between(b)
-		if a.out[i].Phase == lifetime.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
-			a.out[i].Phase, a.sure[i] = lifetime.Forward, true
+		if a.out[i].Phase == purpose.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
+			a.out[i].Phase, a.sure[i] = purpose.Forward, true
 		}
 	}
 }
@@ -266,16 +267,16 @@ func (r *rootCalls) end(lasts []bool) {
 // passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the graph
 // keeps to the backward pass.
 func (a *analysis) passesWithoutModules() {
-	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == lifetime.Forward }) {
+	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == purpose.Forward }) {
 		return
 	}
 	old := a.spans
 	var all []span
 	last := int64(math.MinInt64) // end of the span before
 	for _, s := range old {
-		if s.phase == lifetime.Backward {
+		if s.phase == purpose.Backward {
 			if begin, end, ok := a.keptBetween(last, s); ok {
-				all = append(all, span{phase: lifetime.Forward, begin: begin, end: end})
+				all = append(all, span{phase: purpose.Forward, begin: begin, end: end})
 			}
 		}
 		all = append(all, s)
@@ -314,7 +315,7 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 // afterForward reports whether the last phase before t is a forward pass.
 func (a *analysis) afterForward(t int64) bool {
 	last, _ := a.around(t)
-	return last >= 0 && a.spans[last].phase == lifetime.Forward
+	return last >= 0 && a.spans[last].phase == purpose.Forward
 }
 
 // byGraph reports whether the autograd graph was the last to hold a buffer: the engine freed it without any Python. If
@@ -328,7 +329,7 @@ func (a *analysis) byGraph(i int) bool {
 		return f.engine && !f.python || f.within == inBackwardCall
 	}
 	last, _ := a.around(b.End)
-	return last >= 0 && a.spans[last].phase == lifetime.Backward && b.End <= a.spans[last].end
+	return last >= 0 && a.spans[last].phase == purpose.Backward && b.End <= a.spans[last].end
 }
 
 // judge gives each buffer the category of the first rule that fits.
@@ -348,7 +349,7 @@ func (a *analysis) judge() {
 func (a *analysis) own() {
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category != lifetime.UnknownCategory {
+		if p.Category != purpose.UnknownCategory {
 			continue
 		}
 		switch region := a.t.Sites[b.Site].Region; {
@@ -363,7 +364,7 @@ func (a *analysis) own() {
 		default:
 			continue
 		}
-		p.Evidence, p.Rule = lifetime.FromRecord, 1
+		p.Evidence, p.Rule = purpose.FromRecord, 1
 	}
 }
 
@@ -396,7 +397,7 @@ func (a *analysis) apply(i int) {
 			if category, phase, ok := r.of(v); ok {
 				p := &a.out[i]
 				p.Category, p.Evidence, p.Rule = category, r.Evidence, id
-				if phase != lifetime.UnknownPhase {
+				if phase != purpose.UnknownPhase {
 					p.Phase = phase
 				}
 				return
@@ -421,7 +422,7 @@ func (a *analysis) repeat() {
 		var k key
 		switch {
 		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 &&
-			(p.Rule == 0 || p.Evidence == lifetime.FromSize):
+			(p.Rule == 0 || p.Evidence == purpose.FromSize):
 			k = key{a.s.FreeSites[i], b.Requested, true}
 		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Rule == 0:
 			k = key{b.Site, b.Requested, false}
@@ -443,7 +444,7 @@ func (a *analysis) repeat() {
 	}
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category == lifetime.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
+		if p.Category == purpose.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
 			continue
 		}
 		if sites[b.Site] {
@@ -460,10 +461,10 @@ func (a *analysis) repeat() {
 		}
 		for _, i := range asked[k] {
 			p := &a.out[i]
-			if best == lifetime.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == lifetime.OptimizerPhase) {
+			if best == purpose.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == purpose.OptimizerPhase) {
 				continue // others like it are temporary, but something says that this one is kept
 			}
-			p.Category, p.Evidence, p.Rule = best, lifetime.FromLifetime, repeats
+			p.Category, p.Evidence, p.Rule = best, purpose.FromLifetime, repeats
 		}
 	}
 }
@@ -473,14 +474,14 @@ func (a *analysis) repeat() {
 func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.spans[1].begin }
 
 // categories is the number of categories.
-const categories = int(lifetime.Cache) + 1
+const categories = int(purpose.Cache) + 1
 
 // most returns the most frequent category and its share.
-func most(counts *[categories]int) (best lifetime.Category, share float64) {
+func most(counts *[categories]int) (best purpose.Category, share float64) {
 	sum := 0
 	for k, n := range counts {
 		if sum += n; n > counts[best] {
-			best = lifetime.Category(k)
+			best = purpose.Category(k)
 		}
 	}
 	return best, float64(counts[best]) / float64(max(sum, 1))
@@ -496,7 +497,7 @@ type view struct {
 	b     *lifetime.Buffer
 	f     *facts // of the allocation
 	freed *facts // of the free; nil = not recorded
-	phase lifetime.Phase
+	phase purpose.Phase
 	sure  bool
 	next  int // first span after the allocation
 
@@ -537,7 +538,7 @@ func (a *analysis) survey() {
 			a.flags[i] |= isLong
 		}
 		f := a.at(b)
-		lives := a.flags[i] != 0 || a.out[i].Phase == lifetime.OtherPhase || !a.sure[i]
+		lives := a.flags[i] != 0 || a.out[i].Phase == purpose.OtherPhase || !a.sure[i]
 		if b.Edge&lifetime.BeginUnseen != 0 || f.python && f.within == noPart && (lives || f.engine || !f.rooted) {
 			a.candidates = append(a.candidates, i)
 		}
@@ -551,12 +552,12 @@ func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
 	case b.Edge&lifetime.BeginUnseen != 0:
 		return open
 	case !a.trains:
-		return a.crosses(next, b.End, lifetime.Forward) >= longLived
+		return a.crosses(next, b.End, purpose.Forward) >= longLived
 	}
-	n := a.crosses(next, b.End, lifetime.Backward)
+	n := a.crosses(next, b.End, purpose.Backward)
 	// Several backward passes may follow one forward pass.
-	passes := min(longLived-1, int(a.before[lifetime.Forward][len(a.spans)]))
-	return n >= longLived && a.crosses(next, b.End, lifetime.Forward) >= passes || open && n > 0 && next == 0
+	passes := min(longLived-1, int(a.before[purpose.Forward][len(a.spans)]))
+	return n >= longLived && a.crosses(next, b.End, purpose.Forward) >= passes || open && n > 0 && next == 0
 }
 
 // look returns the view of a buffer. It is good until the next call.
@@ -582,10 +583,10 @@ func (v *view) set(i int) {
 }
 
 // follow counts the spans of a phase that begin after the allocation and before the free.
-func (v *view) follow(phase lifetime.Phase) int { return v.crosses(v.next, v.b.End, phase) }
+func (v *view) follow(phase purpose.Phase) int { return v.crosses(v.next, v.b.End, phase) }
 
 // nextIs reports whether the next phase after the allocation is phase, and whether the buffer lived to see it.
-func (v *view) nextIs(phase lifetime.Phase) bool {
+func (v *view) nextIs(phase purpose.Phase) bool {
 	return v.outlives && v.spans[v.next].phase == phase
 }
 

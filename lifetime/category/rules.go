@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Rule says what follows from evidence.
 type Rule struct {
 	Name     string
-	Evidence lifetime.Evidence
+	Evidence purpose.Evidence
 	Reason   string // why it holds
 	Source   string // where that can be read; "" = it follows from the order of phases
 
@@ -18,16 +19,16 @@ type Rule struct {
 
 // match is the answer of a rule and when it applies.
 type match struct {
-	category lifetime.Category
-	phase    lifetime.Phase // keep: that of the stack
+	category purpose.Category
+	phase    purpose.Phase // keep: that of the stack
 	fits     func(v *view) bool
 
 	// other is used instead if the answer depends on the buffer.
-	other func(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool)
+	other func(v *view) (category purpose.Category, phase purpose.Phase, ok bool)
 }
 
 // of returns the category, and the phase if the rule knows it better. ok is false if the rule does not apply.
-func (m *match) of(v *view) (category lifetime.Category, phase lifetime.Phase, ok bool) {
+func (m *match) of(v *view) (category purpose.Category, phase purpose.Phase, ok bool) {
 	if m.other != nil {
 		return m.other(v)
 	}
@@ -35,7 +36,7 @@ func (m *match) of(v *view) (category lifetime.Category, phase lifetime.Phase, o
 }
 
 const (
-	keep      = lifetime.UnknownPhase // the phase is that of the stack
+	keep      = purpose.UnknownPhase // the phase is that of the stack
 	lowMiB    = 1 << 20
 	workspace = 4096*1024*2 + 16*1024*8 // bytes of ":4096:2:16:8"
 	hopper    = 32 << 20                // bytes of ":4096:8"
@@ -60,188 +61,188 @@ var general = groups[:1]
 
 var groups = []group{
 	{func(v *view) bool { return v.b.Kind != lifetime.Plain || v.r.place(v.b.Site).hasRegion }, []Rule{
-		{"recorded", lifetime.FromRecord,
+		{"recorded", purpose.FromRecord,
 			"the producer wrote the category of the tensor, or the region temp of an operation's kernel",
 			"torch/profiler/_memory_profiler.py, Category; tensorflow/core/framework/op_kernel.cc, allocate_temp",
-			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
-				return c, keep, c != lifetime.UnknownCategory
+				return c, keep, c != purpose.UnknownCategory
 			}}},
-		{"argument_name", lifetime.FromFrames,
+		{"argument_name", purpose.FromFrames,
 			"an argument of a compiled program, by the name of the function's parameter",
 			"jax/_src/api_util.py, names of arguments",
-			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if v.b.Kind != lifetime.Parameter {
 					return 0, 0, false
 				}
 				c := argument(v.t.Sites[v.b.Site].Op)
-				return c, keep, c != lifetime.UnknownCategory
+				return c, keep, c != purpose.UnknownCategory
 			}}},
-		{"kept_for_derivatives", lifetime.FromLifetime,
+		{"kept_for_derivatives", purpose.FromLifetime,
 			"the forward part of a differentiated program computes it, and it is alive when the backward part begins",
 			"jax/_src/interpreters/ad.py, jvp and transpose",
-			always(lifetime.Activation, func(v *view) bool {
-				return v.b.Kind == lifetime.Temporary && v.phase == lifetime.Forward &&
+			always(purpose.Activation, func(v *view) bool {
+				return v.b.Kind == lifetime.Temporary && v.phase == purpose.Forward &&
 					v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
 			})},
-		{"program_temporary", lifetime.FromRecord,
+		{"program_temporary", purpose.FromRecord,
 			"the compiler's assignment says that it lives between two instructions",
 			"xla/service/buffer_assignment.h",
-			always(lifetime.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
+			always(purpose.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
 	}},
 	{func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 || isHandleWorkspace(v.b.Requested) }, []Rule{
-		{"library_workspace", lifetime.FromFrames,
+		{"library_workspace", purpose.FromFrames,
 			"a function of the library allocates its workspace",
 			"aten/src/ATen/cuda/CublasHandlePool.cpp",
-			always(lifetime.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
-		{"workspace_size", lifetime.FromSize,
+			always(purpose.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
+		{"workspace_size", purpose.FromSize,
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
 			"aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
-			always(lifetime.Workspace, func(v *view) bool {
+			always(purpose.Workspace, func(v *view) bool {
 				return v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper()
 			})},
 	}},
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
-		{"bucket_sizes", lifetime.FromSize,
+		{"bucket_sizes", purpose.FromSize,
 			"buffers that no parameter explains have together exactly the bytes of all gradients",
 			"torch/csrc/distributed/c10d/reducer.cpp",
-			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if !v.sizes.is(v.i, inBucket) {
 					return 0, 0, false
 				}
-				if v.phase == lifetime.OptimizerPhase && !v.sure {
-					return lifetime.Bucket, lifetime.OtherPhase, true
+				if v.phase == purpose.OptimizerPhase && !v.sure {
+					return purpose.Bucket, purpose.OtherPhase, true
 				}
-				return lifetime.Bucket, keep, true
+				return purpose.Bucket, keep, true
 			}}},
-		{"counted_parameter", lifetime.FromSize,
+		{"counted_parameter", purpose.FromSize,
 			"older than the window; their size has exactly the parameters and states that the optimizer keeps, and parameters came first",
 			"torch/optim, _init_group",
-			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) })},
-		{"trained_size", lifetime.FromSize,
+			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) })},
+		{"trained_size", purpose.FromSize,
 			"long-lived, and each size has as many as gradients; parameters were allocated first",
 			"torch/optim, _init_group",
-			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
-		{"counted_state", lifetime.FromSize,
+			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
+		{"counted_state", purpose.FromSize,
 			"older than the window; each size has exactly the parameters and the states that the optimizer keeps, and states came last",
 			"torch/optim, _init_group",
-			is(lifetime.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
-		{"without_stack", lifetime.FromFrames,
+			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
+		{"without_stack", purpose.FromFrames,
 			"older than the window; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
 			"torch/csrc/autograd/functions/accumulate_grad.h",
-			is(lifetime.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, byEngine) })},
-		{"among_parameters", lifetime.FromSize,
+			is(purpose.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, byEngine) })},
+		{"among_parameters", purpose.FromSize,
 			"older than the window and never freed; the optimizer has no more states, and others have its size, or it lies between parameters",
 			"",
-			is(lifetime.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
+			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
 	{func(v *view) bool { return v.f.within == inSetup }, []Rule{
-		{"made_by_module", lifetime.FromFrames,
+		{"made_by_module", purpose.FromFrames,
 			"a Parameter or another tensor of a module is made or copied",
 			"torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules",
-			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch {
 				case v.f.within != inSetup:
 				case v.f.flags&ofParameter != 0:
-					return lifetime.ModelParameter, lifetime.OtherPhase, true
+					return purpose.ModelParameter, purpose.OtherPhase, true
 				case v.f.flags&ofTensor != 0:
-					return lifetime.ModelBuffer, lifetime.OtherPhase, true
+					return purpose.ModelBuffer, purpose.OtherPhase, true
 				case v.f.flags&constructs != 0 && v.f.flags&(initializes|compiles) == 0 && (v.long || v.overPasses(v.i)):
-					return lifetime.ModelParameter, lifetime.OtherPhase, true
+					return purpose.ModelParameter, purpose.OtherPhase, true
 				}
 				return 0, 0, false
 			}}},
-		{"moved_by_module", lifetime.FromFrames,
+		{"moved_by_module", purpose.FromFrames,
 			"Module._apply converts parameters, the gradient of each right after it, and then buffers, each in a line of its own",
 			"torch/nn/modules/module.py, Module._apply",
-			match{other: func(v *view) (lifetime.Category, lifetime.Phase, bool) {
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				c := v.converted()
-				return c, lifetime.OtherPhase, c != lifetime.UnknownCategory
+				return c, purpose.OtherPhase, c != purpose.UnknownCategory
 			}}},
 	}},
 	{func(v *view) bool {
-		return v.phase == lifetime.OptimizerPhase || v.f.flags&(sendsGrads|makesState) != 0
+		return v.phase == purpose.OptimizerPhase || v.f.flags&(sendsGrads|makesState) != 0
 	}, []Rule{
-		{"ddp_bucket", lifetime.FromFrames,
+		{"ddp_bucket", purpose.FromFrames,
 			"DistributedDataParallel makes buckets for gradients",
 			"torch/csrc/distributed/c10d/reducer.cpp",
-			always(lifetime.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
-		{"kept_by_optimizer", lifetime.FromLifetime,
+			always(purpose.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
+		{"kept_by_optimizer", purpose.FromLifetime,
 			"what a step of the optimizer allocates and keeps is its state",
 			"torch/optim/optimizer.py, profile_hook_step",
-			always(lifetime.OptimizerState, func(v *view) bool {
+			always(purpose.OptimizerState, func(v *view) bool {
 				return (v.f.flags&makesState != 0 || v.inStep()) && (v.outlives || v.leftAtEnd())
 			})},
 	}},
-	{func(v *view) bool { return v.phase == lifetime.Forward || v.phase == lifetime.Backward || v.byGraph }, []Rule{
-		{"kept_for_backward", lifetime.FromLifetime,
+	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
+		{"kept_for_backward", purpose.FromLifetime,
 			"a backward pass frees it without Python: only the graph held it",
 			"torch/csrc/autograd/saved_variable.cpp",
-			always(lifetime.Activation, func(v *view) bool { return v.onlyByGraph() })},
-		{"saved_by_function", lifetime.FromLifetime,
+			always(purpose.Activation, func(v *view) bool { return v.onlyByGraph() })},
+		{"saved_by_function", purpose.FromLifetime,
 			"made in a forward pass; the backward of a torch.autograd.Function, also one of torch.compile, freed it: it was saved",
 			"torch/autograd/function.py, save_for_backward",
-			always(lifetime.Activation, func(v *view) bool { return v.phase == lifetime.Forward && v.sure && v.freedByFunction() })},
-		{"kept_by_pass", lifetime.FromLifetime,
+			always(purpose.Activation, func(v *view) bool { return v.phase == purpose.Forward && v.sure && v.freedByFunction() })},
+		{"kept_by_pass", purpose.FromLifetime,
 			"no whole backward pass follows, and the pass keeps a quarter of what its modules allocate until its end: so does a graph",
 			"torch/csrc/autograd/saved_variable.cpp",
-			always(lifetime.Activation, func(v *view) bool { return v.keptByPass() })},
-		{"kept_between_calls", lifetime.FromLifetime,
+			always(purpose.Activation, func(v *view) bool { return v.keptByPass() })},
+		{"kept_between_calls", purpose.FromLifetime,
 			"no graph exists; a later call of the model uses what an inner module left",
 			"transformers/cache_utils.py",
-			always(lifetime.Cache, func(v *view) bool {
-				return v.phase == lifetime.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] &&
-					v.follow(lifetime.Forward) > 0 && v.leavesSeveral(v.next-1)
+			always(purpose.Cache, func(v *view) bool {
+				return v.phase == purpose.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] &&
+					v.follow(purpose.Forward) > 0 && v.leavesSeveral(v.next-1)
 			})},
-		{"gradient", lifetime.FromLifetime,
+		{"gradient", purpose.FromLifetime,
 			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
 			"torch/csrc/autograd/functions/accumulate_grad.h",
-			always(lifetime.Gradient, func(v *view) bool {
-				return v.phase == lifetime.Backward && v.sure && v.leftByBackward() &&
+			always(purpose.Gradient, func(v *view) bool {
+				return v.phase == purpose.Backward && v.sure && v.leftByBackward() &&
 					!v.inRecomputation() && !v.isReturned() && v.ofParameterSize()
 			})},
 	}},
 	{func(v *view) bool { return true }, []Rule{
-		{"loaded", lifetime.FromFrames,
+		{"loaded", purpose.FromFrames,
 			"a data loader made it",
 			"torch/utils/data",
-			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
-		{"temporary", lifetime.FromLifetime,
+			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
+		{"temporary", purpose.FromLifetime,
 			"it is freed before the phase that allocated it ends",
 			"",
-			always(lifetime.TemporaryData, func(v *view) bool { return v.usedWithinPhase() })},
-		{"for_forward", lifetime.FromLifetime,
+			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() })},
+		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
 			"",
-			is(lifetime.Input, lifetime.OtherPhase, func(v *view) bool {
-				return !v.unseen && v.phase == lifetime.OtherPhase && v.nextIs(lifetime.Forward) &&
+			is(purpose.Input, purpose.OtherPhase, func(v *view) bool {
+				return !v.unseen && v.phase == purpose.OtherPhase && v.nextIs(purpose.Forward) &&
 					(!v.long || v.inOneStep()) && v.mayBeData()
 			})},
-		{"freed_by_zero_grad", lifetime.FromFrames,
+		{"freed_by_zero_grad", purpose.FromFrames,
 			"older than the window; zero_grad freed it",
 			"torch/optim/optimizer.py, zero_grad",
-			always(lifetime.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
-		{"kept_by_constructor", lifetime.FromFrames,
+			always(purpose.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
+		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			"",
-			always(lifetime.Cache, func(v *view) bool {
+			always(purpose.Cache, func(v *view) bool {
 				return v.keptBeside() && v.r.inConstructor(v.f.path) && (!v.trains || len(v.sizes.parametersOf) > 0)
 			})},
 	}},
 }
 
 // recorded maps the categories of PyTorch's memory timeline, and of other producers, to categories.
-var recorded = map[string]lifetime.Category{
-	"parameter": lifetime.ModelParameter, "optimizer_state": lifetime.OptimizerState, "optimizer state": lifetime.OptimizerState,
-	"input": lifetime.Input, "activation": lifetime.Activation, "gradient": lifetime.Gradient,
-	"temporary": lifetime.TemporaryData, "temp": lifetime.TemporaryData,
+var recorded = map[string]purpose.Category{
+	"parameter": purpose.ModelParameter, "optimizer_state": purpose.OptimizerState, "optimizer state": purpose.OptimizerState,
+	"input": purpose.Input, "activation": purpose.Activation, "gradient": purpose.Gradient,
+	"temporary": purpose.TemporaryData, "temp": purpose.TemporaryData,
 }
 
 // always returns the match of a category in the phase of the stack.
-func always(c lifetime.Category, fits func(v *view) bool) match { return is(c, keep, fits) }
+func always(c purpose.Category, fits func(v *view) bool) match { return is(c, keep, fits) }
 
 // is returns the match of a category and a phase.
-func is(c lifetime.Category, phase lifetime.Phase, fits func(v *view) bool) match {
+func is(c purpose.Category, phase purpose.Phase, fits func(v *view) bool) match {
 	return match{category: c, phase: phase, fits: fits}
 }
 
@@ -250,7 +251,7 @@ func isHandleWorkspace(size int64) bool { return size == workspace || size == ho
 
 // mayServeHopper reports whether a buffer has the size of a workspace on Hopper, and is kept like one.
 func (v *view) mayServeHopper() bool {
-	inPass := v.phase == lifetime.Forward || v.phase == lifetime.Backward
+	inPass := v.phase == purpose.Forward || v.phase == purpose.Backward
 	return v.b.Requested == hopper && (v.unseen || inPass && (v.long || v.open && v.outlives))
 }
 
@@ -281,7 +282,7 @@ func (a *analysis) leavesSeveral(span int) bool {
 	if a.leaves == nil {
 		a.leaves = make([]int32, len(a.spans))
 		for i := range a.s.Buffers {
-			if v := a.view(i); v.phase == lifetime.Forward && v.next > 0 && v.f.within == inModule && v.follow(lifetime.Forward) > 0 {
+			if v := a.view(i); v.phase == purpose.Forward && v.next > 0 && v.f.within == inModule && v.follow(purpose.Forward) > 0 {
 				a.leaves[v.next-1]++
 			}
 		}
@@ -291,7 +292,7 @@ func (a *analysis) leavesSeveral(span int) bool {
 
 // inStep reports whether a step of an optimizer allocated it and did not free it.
 func (v *view) inStep() bool {
-	return v.phase == lifetime.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.rebinds()
+	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.rebinds()
 }
 
 // rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as parameters are.
@@ -322,7 +323,7 @@ func (v *view) freedInStep() bool {
 // byPythonInEngine reports whether Python code allocated in the thread of the autograd engine.
 func (v *view) byPythonInEngine() bool {
 	inEngine := v.f.engine || !v.f.rooted || v.f.flags&recomputes != 0
-	return v.phase == lifetime.Backward && v.sure && v.f.python && inEngine && v.f.within != inBackwardCall
+	return v.phase == purpose.Backward && v.sure && v.f.python && inEngine && v.f.within != inBackwardCall
 }
 
 // onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it that
@@ -330,10 +331,10 @@ func (v *view) byPythonInEngine() bool {
 // frees, only a forward pass tells it.
 func (v *view) onlyByGraph() bool {
 	switch {
-	case !v.byGraph || v.phase == lifetime.OptimizerPhase:
+	case !v.byGraph || v.phase == purpose.OptimizerPhase:
 		return false
-	case v.phase == lifetime.Backward && !v.unseen:
-		return v.freed != nil && (v.inRecomputation() || v.sure && v.outlives && v.follow(lifetime.Backward) > 0)
+	case v.phase == purpose.Backward && !v.unseen:
+		return v.freed != nil && (v.inRecomputation() || v.sure && v.outlives && v.follow(purpose.Backward) > 0)
 	}
 	return true
 }
@@ -345,7 +346,7 @@ func (v *view) freedByFunction() bool {
 		return false
 	}
 	last, _ := v.around(v.b.End)
-	return last >= 0 && v.spans[last].phase == lifetime.Backward && v.b.End <= v.spans[last].end
+	return last >= 0 && v.spans[last].phase == purpose.Backward && v.b.End <= v.spans[last].end
 }
 
 // usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program that trains
@@ -353,17 +354,17 @@ func (v *view) freedByFunction() bool {
 // recomputation.
 func (v *view) usedWithinPhase() bool {
 	switch {
-	case v.unseen, v.open, v.phase == lifetime.UnknownPhase,
+	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
 		v.interruptedSpan(), v.interruptedPass() != nil, v.freed == nil && v.inRecomputation():
 		return false
-	case v.phase == lifetime.Forward && !v.trains && v.handedOut():
+	case v.phase == purpose.Forward && !v.trains && v.handedOut():
 		return false // to the next call, perhaps
 	case !v.outlives:
-		return v.phase != lifetime.Backward || v.sure && !v.leftByBackward()
-	case v.phase == lifetime.Forward:
-		return v.sure && v.trains && v.follow(lifetime.Backward) == 0 && v.follow(lifetime.OptimizerPhase) == 0
+		return v.phase != purpose.Backward || v.sure && !v.leftByBackward()
+	case v.phase == purpose.Forward:
+		return v.sure && v.trains && v.follow(purpose.Backward) == 0 && v.follow(purpose.OptimizerPhase) == 0
 	}
-	return v.phase == lifetime.OptimizerPhase && v.sure && v.freedInStep()
+	return v.phase == purpose.OptimizerPhase && v.sure && v.freedInStep()
 }
 
 // handedOut reports whether something that an inner module made is alive after the call of the model.
@@ -402,13 +403,13 @@ func (v *view) inRecomputation() bool {
 
 // isReturned reports whether a backward pass that gives its gradients to its caller allocated it and left it.
 func (v *view) isReturned() bool {
-	return v.phase == lifetime.Backward && v.sure && v.outlives && !v.inRecomputation() && v.next > 0 && v.spans[v.next-1].returns
+	return v.phase == purpose.Backward && v.sure && v.outlives && !v.inRecomputation() && v.next > 0 && v.spans[v.next-1].returns
 }
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
 	byPython := v.freed != nil && (v.freed.flags&clearsGrads != 0 || v.freed.rooted && v.freed.within != inBackwardCall)
-	return v.leftAtEnd() || byPython || v.outlives && (!v.byGraph || v.follow(lifetime.Backward) > 0)
+	return v.leftAtEnd() || byPython || v.outlives && (!v.byGraph || v.follow(purpose.Backward) > 0)
 }
 
 // overPasses reports whether a buffer that no backward pass made is alive over one, as parameters are.
@@ -418,21 +419,21 @@ func (a *analysis) overPasses(i int) bool {
 		return true
 	}
 	next := int(a.next[i])
-	if a.out[i].Phase == lifetime.Backward || a.flags[i]&heldByGraph != 0 {
+	if a.out[i].Phase == purpose.Backward || a.flags[i]&heldByGraph != 0 {
 		return false
 	}
-	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, lifetime.Backward) > 0
+	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, purpose.Backward) > 0
 }
 
 // converted returns the category of the tensors for which Module._apply has the line that converts the buffer; UnknownCategory if
 // there is none. Stacks without lines do not tell parameters from buffers. A module may be converted twice: the first copy is gone
 // before the first pass.
-func (v *view) converted() lifetime.Category {
+func (v *view) converted() purpose.Category {
 	if v.f.within != inSetup || v.f.flags&converting == 0 || !v.open && !v.outlives {
-		return lifetime.UnknownCategory
+		return purpose.UnknownCategory
 	}
 	if !v.hasLines() {
-		return lifetime.ModelParameter
+		return purpose.ModelParameter
 	}
 	if v.converts == nil {
 		v.converts = v.linesOfApply()
@@ -442,7 +443,7 @@ func (v *view) converted() lifetime.Category {
 
 // linesOfApply returns what the lines of Module._apply convert. The first converts parameters, a later one their gradients, each right
 // after its parameter, and the last one buffers.
-func (a *analysis) linesOfApply() map[lifetime.FrameID]lifetime.Category {
+func (a *analysis) linesOfApply() map[lifetime.FrameID]purpose.Category {
 	first := map[string]lifetime.FrameID{}
 	a.eachConverted(func(f *facts, _ int64) {
 		l := &a.t.Frames[f.converts]
@@ -450,9 +451,9 @@ func (a *analysis) linesOfApply() map[lifetime.FrameID]lifetime.Category {
 			first[l.File] = f.converts
 		}
 	})
-	lines := map[lifetime.FrameID]lifetime.Category{}
+	lines := map[lifetime.FrameID]purpose.Category{}
 	for _, line := range first {
-		lines[line] = lifetime.ModelParameter
+		lines[line] = purpose.ModelParameter
 	}
 	all, after := map[lifetime.FrameID]int{}, map[lifetime.FrameID]int{} // after a parameter of the same size
 	parameter := int64(-1)                                               // size of the tensor before, if it is a parameter
@@ -461,17 +462,17 @@ func (a *analysis) linesOfApply() map[lifetime.FrameID]lifetime.Category {
 		if size == parameter {
 			after[f.converts]++
 		}
-		if parameter = -1; lines[f.converts] == lifetime.ModelParameter {
+		if parameter = -1; lines[f.converts] == purpose.ModelParameter {
 			parameter = size
 		}
 	})
 	for line, n := range all {
 		switch {
-		case lines[line] == lifetime.ModelParameter:
+		case lines[line] == purpose.ModelParameter:
 		case after[line]*10 >= n*9:
-			lines[line] = lifetime.Gradient
+			lines[line] = purpose.Gradient
 		default:
-			lines[line] = lifetime.ModelBuffer
+			lines[line] = purpose.ModelBuffer
 		}
 	}
 	return lines

@@ -19,6 +19,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 var (
@@ -137,13 +138,13 @@ func readOne(file string) (*known, error) {
 }
 
 // judge returns the answers about the buffers at the peak under the rules that are on.
-func (k *known) judge() []lifetime.Purpose {
+func (k *known) judge() []purpose.Purpose {
 	tables := k.c.Tables
-	tables.Purposes = make([]lifetime.Purpose, 1)
+	tables.Purposes = make([]purpose.Purpose, 1)
 	s := *k.space
 	s.Purposes = nil
 	category.NewJudge(&tables).Add(&s)
-	all := make([]lifetime.Purpose, len(k.at))
+	all := make([]purpose.Purpose, len(k.at))
 	for n, i := range k.at {
 		all[n] = tables.Purpose(s.PurposeOf(i))
 	}
@@ -195,20 +196,20 @@ func (s shares) plus(o shares, times float64) shares {
 // worth is what an answer is worth to a reader: a wrong one costs three right ones.
 func (s shares) worth() float64 { return s.right - 3*s.wrong }
 
-func (k *known) shares(answers []lifetime.Purpose) (s shares) {
+func (k *known) shares(answers []purpose.Purpose) (s shares) {
 	all := 0.0
 	for n, p := range answers {
 		size := float64(k.truth[n].size)
 		all += size
 		switch {
-		case p.Category == lifetime.UnknownCategory:
+		case p.Category == purpose.UnknownCategory:
 			s.unknown += size
 		case p.Category.String() == k.truth[n].category:
 			s.right += size
 		default:
 			s.wrong += size
 		}
-		if p.Category != lifetime.UnknownCategory && p.Confidence >= 0.9 {
+		if p.Category != purpose.UnknownCategory && p.Confidence >= 0.9 {
 			s.sure += size
 			if p.Category.String() != k.truth[n].category {
 				s.sureWrong += size

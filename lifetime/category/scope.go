@@ -7,20 +7,21 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // scope is what the name of an operation of JAX or TensorFlow says: "jit(f)/transpose(jvp(Model))/layer_3/dot_general".
 type scope struct {
 	module        string // "Model/layer_3"
-	phase         lifetime.Phase
+	phase         purpose.Phase
 	differentiate bool // it is part of a pass with derivatives
 }
 
 // transformations wrap the names of scopes in JAX. (jax/_src/interpreters, name stacks)
-var transformations = map[string]lifetime.Phase{
-	"jit": lifetime.UnknownPhase, "pjit": lifetime.UnknownPhase, "vmap": lifetime.UnknownPhase, "remat": lifetime.UnknownPhase,
-	"checkpoint": lifetime.UnknownPhase, "custom_jvp": lifetime.UnknownPhase, "custom_vjp": lifetime.UnknownPhase,
-	"jvp": lifetime.Forward, "transpose": lifetime.Backward,
+var transformations = map[string]purpose.Phase{
+	"jit": purpose.UnknownPhase, "pjit": purpose.UnknownPhase, "vmap": purpose.UnknownPhase, "remat": purpose.UnknownPhase,
+	"checkpoint": purpose.UnknownPhase, "custom_jvp": purpose.UnknownPhase, "custom_vjp": purpose.UnknownPhase,
+	"jvp": purpose.Forward, "transpose": purpose.Backward,
 }
 
 // structure are parts of names that control flow and calls add.
@@ -56,7 +57,7 @@ func scopeOf(op string) (s scope) {
 				break
 			}
 			s.phase = max(s.phase, phase)
-			s.differentiate = s.differentiate || phase != lifetime.UnknownPhase
+			s.differentiate = s.differentiate || phase != purpose.UnknownPhase
 			name = strings.TrimSuffix(inner, ")")
 			if outer == "jit" || outer == "pjit" { // the name of a function, not of a scope
 				name = ""
@@ -64,10 +65,10 @@ func scopeOf(op string) (s scope) {
 		}
 		switch {
 		case i == 0 && slices.Contains(gradientScopes, name):
-			s.phase, s.differentiate = lifetime.Backward, true
+			s.phase, s.differentiate = purpose.Backward, true
 			continue
 		case i < len(parts)-1 && isUpdate(name):
-			s.phase = lifetime.OptimizerPhase
+			s.phase = purpose.OptimizerPhase
 		}
 		if name != "" && i < len(parts)-1 && !slices.Contains(structure, name) {
 			path = append(path, name)
@@ -98,31 +99,31 @@ func splitScope(op string) (parts []string) {
 
 // argumentNames tell what JAX programs call their arguments: the name of a function's parameter, and the path into it.
 var argumentNames = []struct {
-	category lifetime.Category
+	category purpose.Category
 	name     *regexp.Regexp
 }{
-	{lifetime.OptimizerState, regexp.MustCompile(`(?i)(^|[.\[\]'_])(opt|optimizer|opt_state|optimizer_state|optim|mu|nu|momentum|velocity)($|[.\[\]'_])`)},
-	{lifetime.ModelBuffer, regexp.MustCompile(`(?i)(^|[.\[\]'])(batch_stats|running_(mean|var)|buffers)($|[.\[\]'])`)},
-	{lifetime.Cache, regexp.MustCompile(`(?i)(^|[.\[\]'_])(kv_?cache|cache|caches)($|[.\[\]'_])`)},
-	{lifetime.Gradient, regexp.MustCompile(`(?i)(^|[.\[\]'])(grads?|gradients?)($|[.\[\]'])`)},
-	{lifetime.ModelParameter, regexp.MustCompile(`(?i)(^|[.\[\]'_])(params?|parameters?|weights?)($|[.\[\]'_])`)},
-	{lifetime.Input, regexp.MustCompile(`(?i)^(batch|inputs?|x|xs|y|ys|images?|labels?|tokens?|targets?|ids|input_ids|data)($|[.\[])`)},
+	{purpose.OptimizerState, regexp.MustCompile(`(?i)(^|[.\[\]'_])(opt|optimizer|opt_state|optimizer_state|optim|mu|nu|momentum|velocity)($|[.\[\]'_])`)},
+	{purpose.ModelBuffer, regexp.MustCompile(`(?i)(^|[.\[\]'])(batch_stats|running_(mean|var)|buffers)($|[.\[\]'])`)},
+	{purpose.Cache, regexp.MustCompile(`(?i)(^|[.\[\]'_])(kv_?cache|cache|caches)($|[.\[\]'_])`)},
+	{purpose.Gradient, regexp.MustCompile(`(?i)(^|[.\[\]'])(grads?|gradients?)($|[.\[\]'])`)},
+	{purpose.ModelParameter, regexp.MustCompile(`(?i)(^|[.\[\]'_])(params?|parameters?|weights?)($|[.\[\]'_])`)},
+	{purpose.Input, regexp.MustCompile(`(?i)^(batch|inputs?|x|xs|y|ys|images?|labels?|tokens?|targets?|ids|input_ids|data)($|[.\[])`)},
 }
 
 // argument returns the category of an argument by its name.
-func argument(name string) lifetime.Category {
+func argument(name string) purpose.Category {
 	for _, a := range argumentNames {
 		if a.name.MatchString(name) {
 			return a.category
 		}
 	}
-	return lifetime.UnknownCategory
+	return purpose.UnknownCategory
 }
 
 // opScope is what the name of the operation of a site says.
 type opScope struct {
 	module textID
-	phase  lifetime.Phase
+	phase  purpose.Phase
 }
 
 // scopes returns what the names of operations say, by SiteID, and whether any is part of a pass with derivatives: of all sites, also
@@ -167,10 +168,10 @@ func (a *analysis) scopes() {
 		s, p := scopes[b.Site], &a.out[i]
 		p.Phase, p.Module = s.phase, s.module
 		// Of TensorFlow, only the backward pass has a scope of its own.
-		if differentiates && p.Phase == lifetime.UnknownPhase && p.Module != 0 {
-			p.Phase = lifetime.Forward
+		if differentiates && p.Phase == purpose.UnknownPhase && p.Module != 0 {
+			p.Phase = purpose.Forward
 		}
-		if s.phase == lifetime.Backward && b.Kind == lifetime.Temporary {
+		if s.phase == purpose.Backward && b.Kind == lifetime.Temporary {
 			a.firstBackward = min(a.firstBackward, b.Begin)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // sizes is what the sizes of buffers tell: gradients have the sizes of their parameters, and so have most states.
@@ -67,10 +68,10 @@ func (a *analysis) measure() *sizes {
 // inOnePass returns how many gradients of each size a backward pass makes, or are alive at once: an optimizer that steps within
 // the pass frees them one by one.
 func (a *analysis) inOnePass() map[int64]int {
-	most := a.together(lifetime.Gradient)
+	most := a.together(purpose.Gradient)
 	pass, made := int32(-1), map[int64]int{}
 	for i := range a.s.Buffers {
-		if a.out[i].Category != lifetime.Gradient || a.out[i].Phase != lifetime.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
+		if a.out[i].Category != purpose.Gradient || a.out[i].Phase != purpose.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
 			continue
 		}
 		if in := a.passOf(i); in != pass {
@@ -85,13 +86,13 @@ func (a *analysis) inOnePass() map[int64]int {
 }
 
 // passOf returns a number that all backward passes without another phase in between have in common.
-func (a *analysis) passOf(i int) int32 { return a.next[i] - a.before[lifetime.Backward][a.next[i]] }
+func (a *analysis) passOf(i int) int32 { return a.next[i] - a.before[purpose.Backward][a.next[i]] }
 
 // seenParameters returns the sizes of the parameters made in the window, in order.
 func (a *analysis) seenParameters() (all []int64) {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if a.out[i].Category == lifetime.ModelParameter && (b.Edge&lifetime.EndOpen != 0 || a.view(i).long) {
+		if a.out[i].Category == purpose.ModelParameter && (b.Edge&lifetime.EndOpen != 0 || a.view(i).long) {
 			all = append(all, b.Requested)
 		}
 	}
@@ -99,7 +100,7 @@ func (a *analysis) seenParameters() (all []int64) {
 }
 
 // together returns how many buffers of a category were alive at once, by size.
-func (a *analysis) together(c lifetime.Category) map[int64]int {
+func (a *analysis) together(c purpose.Category) map[int64]int {
 	ends := map[int64][]int64{}
 	begins := map[int64][]int64{}
 	for i := range a.s.Buffers {
@@ -130,7 +131,7 @@ func (a *analysis) oldBySize() map[int64][]int {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
-		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == lifetime.UnknownCategory && a.out[i].Phase != lifetime.Forward {
+		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == purpose.UnknownCategory && a.out[i].Phase != purpose.Forward {
 			old[b.Requested] = append(old[b.Requested], i)
 		}
 	}
@@ -189,8 +190,8 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 		all[size]++
 	}
 	counts, buffers := a.bySite(func(v *view) bool {
-		after := !v.sure || v.phase == lifetime.OtherPhase && v.next > 0 && a.spans[v.next-1].phase == lifetime.Forward
-		kept := v.phase != lifetime.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
+		after := !v.sure || v.phase == purpose.OtherPhase && v.next > 0 && a.spans[v.next-1].phase == purpose.Forward
+		kept := v.phase != purpose.Backward && (v.open || v.long) && !a.firstSpanAfter(v.b.Begin)
 		return v.unseen && !v.open || !v.unseen && after && kept
 	})
 	for site, of := range counts {
@@ -198,7 +199,7 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 			if sameSizes(of, model) {
 				z.mark(weightCopy, buffers[site])
 				for _, i := range buffers[site] {
-					a.out[i].Phase = lifetime.OtherPhase // and no part of a step
+					a.out[i].Phase = purpose.OtherPhase // and no part of a step
 				}
 			}
 		}
@@ -207,7 +208,7 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 
 // optimizes reports whether an optimizer of PyTorch, or of a known library, ran.
 func (a *analysis) optimizes() bool {
-	return len(a.names) > 0 || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == lifetime.OptimizerPhase })
+	return len(a.names) > 0 || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == purpose.OptimizerPhase })
 }
 
 // unaccounted finds long-lived buffers with the size of a gradient whose parameter is not known.
@@ -215,7 +216,7 @@ func (a *analysis) unaccounted(z *sizes) {
 	for _, i := range a.candidates {
 		v := a.view(i)
 		size := v.b.Requested
-		if !v.unseen && v.long && v.f.within == noPart && v.phase == lifetime.OtherPhase && !z.is(i, inBucket) &&
+		if !v.unseen && v.long && v.f.within == noPart && v.phase == purpose.OtherPhase && !z.is(i, inBucket) &&
 			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
@@ -290,7 +291,7 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 	}
 	isCandidate := func(v *view) bool {
 		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && v.b.Requested > slices.Min(params) &&
-			(v.unseen && v.open || !v.unseen && (v.f.within == noPart || v.inRecomputation()) && v.phase != lifetime.Forward)
+			(v.unseen && v.open || !v.unseen && (v.f.within == noPart || v.inRecomputation()) && v.phase != purpose.Forward)
 	}
 	candidates := map[int64]int{}
 	for _, i := range a.candidates {
@@ -388,7 +389,7 @@ func (a *analysis) toldParameters() map[int64]int {
 	told := map[int64]int{}
 	for i := range a.s.Buffers {
 		b, through := &a.s.Buffers[i], lifetime.BeginUnseen|lifetime.EndOpen
-		if b.Edge&through == through && a.out[i].Category == lifetime.ModelParameter {
+		if b.Edge&through == through && a.out[i].Category == purpose.ModelParameter {
 			told[b.Requested]++
 		}
 	}

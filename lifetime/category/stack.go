@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // facts is what a call stack says about an allocation or a free: see program.Facts.
@@ -73,7 +74,7 @@ func newReader(t *lifetime.Tables) *reader {
 var noFacts facts
 
 // of returns what a stack says.
-func (r *reader) of(id lifetime.StackID) (facts, lifetime.Phase) {
+func (r *reader) of(id lifetime.StackID) (facts, purpose.Phase) {
 	f := r.Of(id)
 	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Path, f.RootCall, f.Call, 0}
 	if f.Module != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // names of the categories of PyTorch's memory timeline, by number (torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX), as memlane names them.
@@ -170,7 +171,7 @@ func TestScopes(t *testing.T) {
 				p := c.Purpose(s.PurposeOf(i))
 				op := c.Sites[s.Buffers[i].Site].Op
 				found[p.Name()+" "+p.Phase.String()+" "+p.Module] = true
-				if backward := strings.Contains(op, "transpose(") || strings.HasPrefix(op, "gradient_tape/"); backward != (p.Phase == lifetime.Backward) {
+				if backward := strings.Contains(op, "transpose(") || strings.HasPrefix(op, "gradient_tape/"); backward != (p.Phase == purpose.Backward) {
 					t.Errorf("%s: phase %v", op, p.Phase)
 				}
 			}

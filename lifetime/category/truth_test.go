@@ -17,6 +17,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 const testdata = "../../testdata/meaning"
@@ -96,7 +97,7 @@ func readTruth(t *testing.T, name string) truth {
 // judged is a buffer and its answer.
 type judged struct {
 	row
-	lifetime.Purpose
+	purpose.Purpose
 }
 
 func (j *judged) right() bool { return j.category == j.Category.String() }
@@ -110,8 +111,8 @@ func answers(t *testing.T, file string, all truth) (found []judged) {
 	}
 	i := slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Device == "cuda:0" })
 	s := c.Spaces[i]
-	var seen []lifetime.Purpose
-	unseen := map[uint64]lifetime.Purpose{}
+	var seen []purpose.Purpose
+	unseen := map[uint64]purpose.Purpose{}
 	for k, b := range s.Buffers {
 		if b.Edge&lifetime.BeginUnseen != 0 {
 			unseen[b.Addr] = c.Purpose(s.PurposeOf(k))
@@ -172,7 +173,7 @@ func (t *table) add(all truth, found []judged) {
 		t.whole.add(j.right(), j.size)
 		if j.atPeak(all.PeakEvent) {
 			t.peak.add(j.right(), j.size)
-			t.unknown.add(j.Category == lifetime.UnknownCategory, j.size)
+			t.unknown.add(j.Category == purpose.UnknownCategory, j.size)
 			if !j.right() {
 				t.confusion[j.category+" -> "+j.Category.String()+" ("+j.Rule+")"] += j.size
 			}
@@ -476,27 +477,27 @@ func largest(m map[string]map[string]int64, all int64, to *score) float64 {
 
 // TestParts: parts of phases are found where programs have them, and only in their phase.
 func TestParts(t *testing.T) {
-	phases := map[lifetime.Part]lifetime.Phase{
-		lifetime.Setup: lifetime.OtherPhase, lifetime.DataLoading: lifetime.OtherPhase, lifetime.Evaluation: lifetime.Forward, lifetime.Recomputation: lifetime.Backward,
-		lifetime.Clipping: lifetime.OptimizerPhase, lifetime.ZeroGrad: lifetime.OptimizerPhase, lifetime.Checkpoint: lifetime.OtherPhase,
+	phases := map[purpose.Part]purpose.Phase{
+		purpose.Setup: purpose.OtherPhase, purpose.DataLoading: purpose.OtherPhase, purpose.Evaluation: purpose.Forward, purpose.Recomputation: purpose.Backward,
+		purpose.Clipping: purpose.OptimizerPhase, purpose.ZeroGrad: purpose.OptimizerPhase, purpose.Checkpoint: purpose.OtherPhase,
 	}
-	for name, want := range map[string][]lifetime.Part{
-		"a11": {lifetime.DataLoading, lifetime.Evaluation}, "a06": {lifetime.Setup, lifetime.Clipping},
-		"n12": {lifetime.DataLoading, lifetime.Recomputation}, "n10": {lifetime.Clipping, lifetime.Checkpoint, lifetime.DataLoading}, "n02": {lifetime.Evaluation},
+	for name, want := range map[string][]purpose.Part{
+		"a11": {purpose.DataLoading, purpose.Evaluation}, "a06": {purpose.Setup, purpose.Clipping},
+		"n12": {purpose.DataLoading, purpose.Recomputation}, "n10": {purpose.Clipping, purpose.Checkpoint, purpose.DataLoading}, "n02": {purpose.Evaluation},
 	} {
 		var parts, right score
-		seen := map[lifetime.Part]bool{}
+		seen := map[purpose.Part]bool{}
 		found := answers(t, name+".pickle.zst", readTruth(t, name))
 		for i := range found {
 			j := &found[i]
-			if j.Part != lifetime.UnknownPart && j.Phase != phases[j.Part] {
+			if j.Part != purpose.UnknownPart && j.Phase != phases[j.Part] {
 				t.Errorf("%s: %v in the phase %v", name, j.Part, j.Phase)
 			}
-			if j.Part != lifetime.UnknownPart {
+			if j.Part != purpose.UnknownPart {
 				seen[j.Part] = true
 				right.add(j.phase == phases[j.Part].String(), j.size)
 			}
-			parts.add(j.Part != lifetime.UnknownPart, j.size)
+			parts.add(j.Part != purpose.UnknownPart, j.size)
 		}
 		t.Logf("%s: parts %v, right %v", name, &parts, &right)
 		if right.percent() < 97 {

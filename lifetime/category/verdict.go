@@ -3,14 +3,15 @@ package category
 import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // verdict is the purpose of one buffer, with numbers for texts: there is one for each buffer, and few purposes.
 type verdict struct {
-	Category       lifetime.Category
-	Phase          lifetime.Phase
-	Part           lifetime.Part
-	Evidence       lifetime.Evidence
+	Category       purpose.Category
+	Phase          purpose.Phase
+	Part           purpose.Part
+	Evidence       purpose.Evidence
 	Rule           ruleID
 	ModuleInferred bool
 	Own, Module    textID
@@ -45,7 +46,7 @@ type texts struct {
 // numbers numbers the purposes of verdicts.
 type numbers struct {
 	texts  *texts
-	number func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID
+	number func(p purpose.Purpose, isJudged bool) lifetime.PurposeID
 
 	recent [1024]struct { // by what is quick to look at
 		verdict verdict
@@ -64,7 +65,7 @@ func (n *numbers) of(v *verdict, isJudged bool) lifetime.PurposeID {
 	}
 	slot := &n.recent[(uint32(v.Rule)*37+uint32(v.Phase)*11+uint32(v.Part)*5+uint32(v.Module)*101)%uint32(len(n.recent))]
 	if slot.id == 0 || slot.verdict != *v {
-		slot.verdict, slot.id = *v, n.number(lifetime.Purpose{
+		slot.verdict, slot.id = *v, n.number(purpose.Purpose{
 			Category: v.Category, Phase: v.Phase, Part: v.Part, Evidence: v.Evidence, Confidence: measured[v.Rule], Rule: v.Rule.name(),
 			Own: n.texts.all[v.Own], Module: n.texts.all[v.Module], ModuleInferred: v.ModuleInferred,
 		}, true)
@@ -74,11 +75,11 @@ func (n *numbers) of(v *verdict, isJudged bool) lifetime.PurposeID {
 
 // numbered returns a function that returns the number of a purpose. The first time, it adds the purpose to t.
 // The zero Purpose gets a number only if the program was judged.
-func numbered(t *lifetime.Tables) func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
-	ids := interned.Of[lifetime.Purpose, lifetime.PurposeID](&t.Purposes)
+func numbered(t *lifetime.Tables) func(p purpose.Purpose, isJudged bool) lifetime.PurposeID {
+	ids := interned.Of[purpose.Purpose, lifetime.PurposeID](&t.Purposes)
 	nothing := lifetime.PurposeID(0) // of a judged buffer about which nothing is known
-	return func(p lifetime.Purpose, isJudged bool) lifetime.PurposeID {
-		if p != (lifetime.Purpose{}) || !isJudged {
+	return func(p purpose.Purpose, isJudged bool) lifetime.PurposeID {
+		if p != (purpose.Purpose{}) || !isJudged {
 			return ids.ID(p)
 		}
 		if nothing == 0 {

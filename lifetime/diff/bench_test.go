@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // twoCaptures returns two equal captures with buffers of several sites. The sites that keeps selects leak.
@@ -17,7 +18,7 @@ func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) 
 		builder.Source(lifetime.Source{})
 		var ids []lifetime.SiteID
 		for i := range sites {
-			frame := builder.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i})
+			frame := builder.Frame(frame.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i})
 			ids = append(ids, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{frame})}))
 		}
 		for k := range spaces {

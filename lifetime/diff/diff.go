@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // Result is the comparison of two captures.
@@ -42,7 +43,7 @@ type Side struct {
 	Allocations, Frees  int
 	Steps               int
 	Window              int64
-	Categories          []lifetime.CategoryBytes // at the peak; empty if none is known
+	Categories          []finding.CategoryBytes // at the peak; empty if none is known
 
 	sites []lifetime.SiteSummary
 }
@@ -132,16 +133,16 @@ func sideOf(p *program.Program, s *lifetime.Space) *Side {
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
 		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: len(p.Steps(s).Begins), Window: s.End - s.Begin,
 		Fragmentation: math.NaN(), sites: sum.Sites}
-	_, side.Reserved = s.Reserved()
+	_, side.Reserved = region.Reserved(s)
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
-		if share, ok := s.FreeAt(s.AtEnd()).Fragmentation(); ok {
+		if share, ok := region.FreeAt(s, s.AtEnd()).Fragmentation(); ok {
 			side.Fragmentation = share
 		}
 	}
 	for _, site := range sum.Sites {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
-	side.Categories = p.CategoriesOf(&s.SpaceInfo, s.Breakdown(sum.Peak.At))
+	side.Categories = finding.CategoriesOf(&p.Capture.Tables, &s.SpaceInfo, s.Breakdown(sum.Peak.At))
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End

@@ -14,6 +14,8 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 func open(t testing.TB, file string) *lifetime.Capture {
@@ -50,7 +52,7 @@ func TestPair(t *testing.T) {
 	if b.PeakRequested != 71303168 || a.PeakRequested != 47185920 || b.EndRequested != 37748736 || a.EndRequested != 30408704 {
 		t.Errorf("%+v %+v", b, a)
 	}
-	if share, ok := b.Space.FreeAt(b.Space.AtEnd()).Fragmentation(); !ok || b.Fragmentation != share || b.Window != b.Space.End-b.Space.Begin {
+	if share, ok := region.FreeAt(b.Space, b.Space.AtEnd()).Fragmentation(); !ok || b.Fragmentation != share || b.Window != b.Space.End-b.Space.Begin {
 		t.Errorf("fragmentation %v, want %v; window %d", b.Fragmentation, share, b.Window)
 	}
 	if got := d.Verdict(); got != "peak 68.0 MiB -> 45.0 MiB; <listcomp> -16.0 MiB; 12.0 MiB duplicate gone; 5.00 MiB kv_cache new" {
@@ -136,7 +138,7 @@ func captureOf(t testing.TB, lines []line) *lifetime.Capture {
 	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
 	s := b.Space()
 	for i, l := range lines {
-		site := b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: l.function, File: l.file, Line: l.line})})})
+		site := b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: l.function, File: l.file, Line: l.line})})})
 		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 32, Requested: l.bytes, Occupied: l.bytes, Site: site})
 	}
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
@@ -213,7 +215,7 @@ func (h history) capture(t testing.TB) *lifetime.Capture {
 	s := b.Space()
 	now := int64(0)
 	site := func(function string) lifetime.SiteID {
-		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
+		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: function})})})
 	}
 	alloc := func(function string, addr uint64, bytes int64) {
 		now++
@@ -274,7 +276,7 @@ func TestSiteOfRow(t *testing.T) {
 	b.Source(lifetime.Source{File: "f"})
 	s := b.Space()
 	for i, bytes := range []int64{10, 30, 30, 20} {
-		stack := []lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f"}), b.Frame(lifetime.Frame{Function: fmt.Sprint("caller ", i)})}
+		stack := []lifetime.FrameID{b.Frame(frame.Frame{Function: "f"}), b.Frame(frame.Frame{Function: fmt.Sprint("caller ", i)})}
 		b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 32, Requested: bytes, Occupied: bytes, Site: b.Site(lifetime.Site{Stack: b.Stack(stack)})})
 	}
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
@@ -298,7 +300,7 @@ func TestUnknownPlaces(t *testing.T) {
 		for i, function := range functions {
 			site := lifetime.SiteID(0)
 			if function != "" {
-				site = b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: function})})})
+				site = b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: function})})})
 			}
 			b.Alloc(s, int64(i), build.Block{Addr: uint64(i+1) << 20, Requested: 5, Occupied: 5, Site: site})
 		}
@@ -326,12 +328,12 @@ func TestUnknownPlaces(t *testing.T) {
 
 // TestSameLines: with different formats, lines count if a function of the program has two lines on both sides.
 func TestSameLines(t *testing.T) {
-	of := func(format string, frames ...lifetime.Frame) *lifetime.Capture {
-		return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{Format: format}}, Frames: append([]lifetime.Frame{{}}, frames...)}}
+	of := func(format string, frames ...frame.Frame) *lifetime.Capture {
+		return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{Format: format}}, Frames: append([]frame.Frame{{}}, frames...)}}
 	}
-	f := func(line int) lifetime.Frame { return lifetime.Frame{Function: "f", File: "f.py", Line: line} }
-	g := func(line int) lifetime.Frame {
-		return lifetime.Frame{Function: "g", File: "g.py", Line: line, Kind: lifetime.Framework}
+	f := func(line int) frame.Frame { return frame.Frame{Function: "f", File: "f.py", Line: line} }
+	g := func(line int) frame.Frame {
+		return frame.Frame{Function: "g", File: "g.py", Line: line, Kind: frame.Framework}
 	}
 	for _, c := range []struct {
 		name          string
@@ -416,7 +418,7 @@ func numberedLines(t *testing.T, lines []numbered) *lifetime.Capture {
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	for i, l := range lines {
-		frame := b.Frame(lifetime.Frame{Function: "f", File: "/x/a.py", Line: l.number})
+		frame := b.Frame(frame.Frame{Function: "f", File: "/x/a.py", Line: l.number})
 		b.Alloc(s, int64(i+1), build.Block{Addr: uint64(i+1) << 20, Requested: l.bytes, Occupied: l.bytes, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{frame})})})
 	}
 	c, err := b.Finish()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // placeSum has the figures of a place on one side.
@@ -183,7 +184,7 @@ func formatOf(c *lifetime.Capture) string {
 func ofDefs(c *lifetime.Capture) bool {
 	lines := map[[2]string]int{}
 	for _, f := range c.Frames {
-		if f.Kind != lifetime.User || f.Line == 0 {
+		if f.Kind != frame.User || f.Line == 0 {
 			continue
 		}
 		key := [2]string{f.Function, f.File}

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // job is a program with many call sites that allocate once per step.
@@ -23,10 +24,10 @@ func (j job) capture(t testing.TB) *lifetime.Capture {
 	builder.Source(lifetime.Source{})
 	s := builder.Space()
 	builder.InOrder(s)
-	main := builder.Frame(lifetime.Frame{Function: "main", File: "main.py", Line: 1})
+	main := builder.Frame(frame.Frame{Function: "main", File: "main.py", Line: 1})
 	var ids []lifetime.SiteID
 	for i := range j.sites {
-		leaf := builder.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i + 2})
+		leaf := builder.Frame(frame.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i + 2})
 		ids = append(ids, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{leaf, main})}))
 	}
 	type block struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // byHand is a program that a test scripts, with an event every 10 nanoseconds.
@@ -41,11 +42,11 @@ func (h *byHand) allocPadded(name string, requested, occupied int64) madeBlock {
 }
 
 func (h *byHand) site(function string) lifetime.SiteID {
-	kind := lifetime.User
+	kind := frame.User
 	if strings.HasSuffix(function, "Backward0") {
-		kind = lifetime.Node
+		kind = frame.Node
 	}
-	frame := h.b.Frame(lifetime.Frame{Function: function, File: "train.py", Kind: kind})
+	frame := h.b.Frame(frame.Frame{Function: function, File: "train.py", Kind: kind})
 	return h.b.Site(lifetime.Site{Stack: h.b.Stack([]lifetime.FrameID{frame})})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // cache finds sites whose survivors grew in number like those of a leak and then stopped: full caches and pools,
@@ -47,8 +48,8 @@ func cache(p *Pass) []Finding {
 }
 
 // roles are the categories of buffers that a program needs, so that retaining them is no cache.
-var roles = []lifetime.Category{lifetime.ModelParameter, lifetime.ModelBuffer, lifetime.Gradient, lifetime.OptimizerState, lifetime.Activation,
-	lifetime.Workspace, lifetime.Bucket}
+var roles = []purpose.Category{purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Activation,
+	purpose.Workspace, purpose.Bucket}
 
 // haveRole reports whether at least half of the bytes of some buffers have a role.
 func (p *Pass) haveRole(buffers []int) bool {

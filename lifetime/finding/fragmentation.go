@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // The thresholds of fragmentation.
@@ -36,8 +37,8 @@ func fragmentation(p *Pass) []Finding {
 		return p.reportedFragmentation()
 	}
 	end := gapAt(s, s.AtEnd())
-	end.reserved, _ = s.Reserved()
-	pieces := gap{end.at, end.reserved, s.PiecesAt(end.at)}
+	end.reserved, _ = region.Reserved(s)
+	pieces := gap{end.at, end.reserved, region.PiecesAt(s, end.at)}
 	if !p.dynamic() { // an end state without a history
 		if !pieces.large() {
 			return nil
@@ -84,12 +85,12 @@ func fragmentation(p *Pass) []Finding {
 // gap is the reserved but free memory at an instant.
 type gap struct {
 	at, reserved int64
-	holes        lifetime.Holes
+	holes        region.Holes
 }
 
 // gapAt returns the gap at an instant, with what the regions hold.
 func gapAt(s *lifetime.Space, at int64) gap {
-	g := gap{at: at, holes: s.FreeAt(at)}
+	g := gap{at: at, holes: region.FreeAt(s, at)}
 	for i := range s.Regions {
 		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
 			g.reserved = units.AddSat(g.reserved, r.Size)
@@ -136,7 +137,7 @@ func (g *gap) finding(when string) (Finding, string) {
 // The same free bytes may be too small for many requests; in one piece they would have met no more than their own size.
 func (p *Pass) forced() (bytes int64, reservations []lifetime.Level, last int64) {
 	s := p.Space
-	steps := s.ReservedLevels()
+	steps := region.Levels(s)
 	reserved, next, used, free := int64(0), 0, s.Base, int64(0)
 	take := func(until int64) {
 		for ; next < len(steps) && steps[next].At <= until; next++ {

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestChanges: the allocations and frees of a function in each step. Events before the first step count towards it; without
@@ -20,7 +21,7 @@ func TestChanges(t *testing.T) {
 		site := func(op string, callers ...string) lifetime.SiteID {
 			var frames []lifetime.FrameID
 			for _, f := range callers {
-				frames = append(frames, b.Frame(lifetime.Frame{Function: f, Kind: lifetime.User}))
+				frames = append(frames, b.Frame(frame.Frame{Function: f, Kind: frame.User}))
 			}
 			return b.Site(lifetime.Site{Op: op, Stack: b.Stack(frames)})
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // line is the stacks of one place.
@@ -50,7 +52,7 @@ func (p *Pass) isState(site lifetime.SiteID) bool {
 		return false
 	}
 	of := p.Purpose(p.Space.PurposeOf(h.buffers[0]))
-	return of.Evidence == lifetime.FromRecord && (of.Category == lifetime.ModelParameter || of.Category == lifetime.OptimizerState)
+	return of.Evidence == purpose.FromRecord && (of.Category == purpose.ModelParameter || of.Category == purpose.OptimizerState)
 }
 
 // recent reports whether a floor rose in the last third of the window.
@@ -114,7 +116,7 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 
 // callPath returns the number of the stack of a site without its native frames, 0 if it has no others.
 func (p *Pass) callPath(site lifetime.SiteID) int {
-	return p.python.number(&p.Tables, p.Sites[site].Stack, func(f *lifetime.Frame) (string, bool) { return f.Function, f.Kind <= lifetime.Framework })
+	return p.python.number(&p.Tables, p.Sites[site].Stack, func(f *frame.Frame) (string, bool) { return f.Function, f.Kind <= frame.Framework })
 }
 
 // gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds

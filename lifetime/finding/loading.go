@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // The thresholds of loading.
@@ -23,8 +24,8 @@ func (p *Pass) loading(f *Finding) bool {
 		return false
 	}
 	inside := func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(o *lifetime.Frame) bool {
-			return slices.ContainsFunc(loaders, func(f lifetime.Frame) bool { return o.Function == f.Function && o.File == f.File })
+		return p.anyFrame(site, func(o *frame.Frame) bool {
+			return slices.ContainsFunc(loaders, func(f frame.Frame) bool { return o.Function == f.Function && o.File == f.File })
 		})
 	}
 	most := maxStagingFailed
@@ -55,9 +56,9 @@ func (p *Pass) loading(f *Finding) bool {
 }
 
 // userFrames returns the innermost two functions of the program on the stack of a site.
-func (p *Pass) userFrames(site lifetime.SiteID) (frames []lifetime.Frame) {
+func (p *Pass) userFrames(site lifetime.SiteID) (frames []frame.Frame) {
 	for f := range p.FramesOf(p.Sites[site].Stack) {
-		if f.Kind == lifetime.User && f.Function != "<module>" && len(frames) < 2 {
+		if f.Kind == frame.User && f.Function != "<module>" && len(frames) < 2 {
 			frames = append(frames, *f)
 		}
 	}

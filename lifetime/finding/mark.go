@@ -2,10 +2,12 @@ package finding
 
 import (
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// Mark gives the buffers that findings call leaked the category lifetime.Leaked, with the rule and the confidence of the finding, so
+// Mark gives the buffers that findings call leaked the category purpose.Leaked, with the rule and the confidence of the finding, so
 // that sums by category and findings agree. It needs categories: where none are known, and in formats whose outlines do not have
 // the history (lifetime.Traits.Folded), nothing changes. A person's own categories stay.
 func Mark(c *lifetime.Capture, found []Finding) {
@@ -41,7 +43,7 @@ func MarkLeaks(c *lifetime.Capture) {
 }
 
 // MarkOutline is MarkLeaks for an outline: where it keeps whole spaces.
-func MarkOutline(o *lifetime.Outline) {
+func MarkOutline(o *outline.Outline) {
 	c := &lifetime.Capture{Tables: o.Tables}
 	for _, s := range o.Spaces {
 		if s.Recording != nil {
@@ -56,10 +58,10 @@ func MarkOutline(o *lifetime.Outline) {
 // leaked returns the number of a purpose as a leak.
 func leaked(t *lifetime.Tables, f *Finding, was lifetime.PurposeID) lifetime.PurposeID {
 	p := t.Purpose(was)
-	if p.Evidence == lifetime.FromUser {
+	if p.Evidence == purpose.FromUser {
 		return was
 	}
-	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = lifetime.Leaked, "", lifetime.FromLifetime, float32(f.Confidence), f.Rule
+	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = purpose.Leaked, "", purpose.FromLifetime, float32(f.Confidence), f.Rule
 	t.Purposes = append(t.Purposes, p)
 	return lifetime.PurposeID(len(t.Purposes) - 1)
 }

@@ -8,16 +8,18 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 	did "github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // model runs a network whose forward function embeds, runs layers in a loop and ends with a head, with the frames of
 // torch.nn.Module. It returns the saved tensors.
-func (p *program) model(layers int, caller lifetime.Frame) (saved []*tensor) {
-	module := p.b.Frame(lifetime.Frame{Function: "_call_impl", File: "/venv/site-packages/torch/nn/modules/module.py", Line: 1747, Kind: lifetime.Framework})
-	native := p.b.Frame(lifetime.Frame{Function: "_PyEval_EvalFrame", File: "ceval.c", Kind: lifetime.Native})
+func (p *program) model(layers int, caller frame.Frame) (saved []*tensor) {
+	module := p.b.Frame(frame.Frame{Function: "_call_impl", File: "/venv/site-packages/torch/nn/modules/module.py", Line: 1747, Kind: frame.Framework})
+	native := p.b.Frame(frame.Frame{Function: "_PyEval_EvalFrame", File: "ceval.c", Kind: frame.Native})
 	at := func(line int) []lifetime.FrameID {
-		return []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "forward", File: "model.py", Line: line}), native, module, p.b.Frame(caller)}
+		return []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "forward", File: "model.py", Line: line}), native, module, p.b.Frame(caller)}
 	}
 	run := func(name string, frames []lifetime.FrameID) {
 		p.frames = frames
@@ -28,7 +30,7 @@ func (p *program) model(layers int, caller lifetime.Frame) (saved []*tensor) {
 	}
 	run("embed", at(10))
 	for range layers {
-		run("attention", append([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "forward", File: "layer.py", Line: 5}), module}, at(12)...))
+		run("attention", append([]lifetime.FrameID{p.b.Frame(frame.Frame{Function: "forward", File: "layer.py", Line: 5}), module}, at(12)...))
 	}
 	run("norm", at(14))
 	run("head", at(15))
@@ -39,7 +41,7 @@ func (p *program) model(layers int, caller lifetime.Frame) (saved []*tensor) {
 // leak. The same tensors, retained by each of many passes, are. What one pass saves is neither out of balance nor a trend, and
 // its layers are not steps.
 func TestOneForwardPass(t *testing.T) {
-	caller := lifetime.Frame{Function: "main", File: "main.py", Line: 3}
+	caller := frame.Frame{Function: "main", File: "main.py", Line: 3}
 	for _, c := range []struct {
 		name           string
 		passes, layers int
@@ -101,7 +103,7 @@ func TestOneBackwardPass(t *testing.T) {
 		}
 		capture, _ := p.run(t, nil)
 		s := capture.Spaces[0]
-		capture.Purposes = []lifetime.Purpose{{}, {Phase: lifetime.Forward}, {Phase: lifetime.Backward}}
+		capture.Purposes = []purpose.Purpose{{}, {Phase: purpose.Forward}, {Phase: purpose.Backward}}
 		s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
 		for i := range s.Buffers {
 			frame, _ := capture.FrameOf(s.Buffers[i].Site)

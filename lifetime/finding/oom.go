@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 const (
@@ -151,7 +152,7 @@ func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
 
 // reservedAt returns the reserved bytes at an instant and the holes in them, and adds both to a finding. Without
 // addresses there are no holes.
-func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes lifetime.Holes) {
+func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes region.Holes) {
 	s := p.Space
 	for i := range s.Regions {
 		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
@@ -159,14 +160,14 @@ func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes lifetime.
 		}
 	}
 	if s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 {
-		holes = s.FreeAt(at)
+		holes = region.FreeAt(s, at)
 		f.add(figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest))
 	}
 	return reserved, holes
 }
 
 // pinning returns the site and size of the smaller buffer next to the largest hole. Freeing it would enlarge the hole.
-func (p *Pass) pinning(at int64, holes lifetime.Holes) (site lifetime.SiteID, bytes int64, ok bool) {
+func (p *Pass) pinning(at int64, holes region.Holes) (site lifetime.SiteID, bytes int64, ok bool) {
 	for _, i := range p.Space.LiveAt(at) {
 		b := &p.Space.Buffers[i]
 		adjacent := b.Addr+uint64(b.Size) == holes.At || b.Addr == holes.At+uint64(holes.Largest)

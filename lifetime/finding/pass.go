@@ -8,7 +8,9 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Settings are the options of the rules. The zero value has the defaults.
@@ -76,13 +78,13 @@ func (p *Pass) unexplained() iter.Seq2[lifetime.SiteID, *history] {
 // selected reports whether Settings.Function matches a function on the stack of a site, or its operation.
 func (p *Pass) selected(site lifetime.SiteID) bool {
 	if p.matches == nil {
-		p.matches = p.Matching(p.Function)
+		p.matches = selection.Matching(&p.Capture.Tables, p.Function)
 	}
 	return p.matches(site)
 }
 
 // anyFrame reports whether is returns true for a frame on the stack of a site.
-func (p *Pass) anyFrame(site lifetime.SiteID, is func(*lifetime.Frame) bool) bool {
+func (p *Pass) anyFrame(site lifetime.SiteID, is func(*frame.Frame) bool) bool {
 	for f := range p.FramesOf(p.Sites[site].Stack) {
 		if is(f) {
 			return true

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // callPaths numbers stacks; those that differ only in what does not count have one number. Stacks of deep recursion share most of
@@ -23,7 +24,7 @@ type pathFrame struct {
 
 // number returns the number of a stack; 0 if none of its frames counts. name returns the name under which a frame counts, and whether it
 // does. It must be the same function in all calls.
-func (c *callPaths) number(t *lifetime.Tables, stack lifetime.StackID, name func(*lifetime.Frame) (string, bool)) int {
+func (c *callPaths) number(t *lifetime.Tables, stack lifetime.StackID, name func(*frame.Frame) (string, bool)) int {
 	if c.of == nil {
 		c.numbers, c.of = map[pathFrame]int{}, map[lifetime.StackID]int{0: 0}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // variants are simulated programs that differ in one parameter. Some leak at the site "leak", and no other site leaks.
@@ -131,7 +133,7 @@ func TestSizesThatVary(t *testing.T) {
 func TestManyPaths(t *testing.T) {
 	through := func(p *program, path int, name string) *tensor {
 		defer func(frames []lifetime.FrameID) { p.frames = frames }(p.frames)
-		p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: fmt.Sprint("path", path), File: "sim.py", Line: 100 + path})}
+		p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: fmt.Sprint("path", path), File: "sim.py", Line: 100 + path})}
 		return p.alloc(name, 1<<18)
 	}
 	paths := []int{1, 2, 10, 25, 40}
@@ -317,9 +319,9 @@ func TestRolesAreNoCache(t *testing.T) {
 			p.alloc("state", 1<<20)
 		}
 	})
-	for category, want := range map[lifetime.Category]bool{lifetime.OptimizerState: false, lifetime.Activation: false, lifetime.Cache: true,
-		lifetime.UnknownCategory: true} {
-		c.Purposes = []lifetime.Purpose{{}, {Category: category}}
+	for category, want := range map[purpose.Category]bool{purpose.OptimizerState: false, purpose.Activation: false, purpose.Cache: true,
+		purpose.UnknownCategory: true} {
+		c.Purposes = []purpose.Purpose{{}, {Category: category}}
 		s := c.Spaces[0]
 		s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
 		for i := range s.Buffers {
@@ -400,7 +402,7 @@ func TestLuckOfPaths(t *testing.T) {
 			p := newProgram(seed)
 			p.steps = 150
 			at := func(name string) {
-				p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 2})}
+				p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: name, File: "sim.py", Line: 2})}
 				p.alloc("leak", 1<<20)
 				p.frames = nil
 			}
@@ -431,7 +433,7 @@ func TestTraces(t *testing.T) {
 			p.steps = 60
 			return p.marked(func(step int) {
 				if step%every == 0 {
-					p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: fmt.Sprintf(name, 100+96*step), Kind: lifetime.Scope})}
+					p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: fmt.Sprintf(name, 100+96*step), Kind: frame.Scope})}
 					p.alloc("leak", 1<<18)
 					p.frames = nil
 				}
@@ -448,7 +450,7 @@ func TestTraces(t *testing.T) {
 		p := newProgram(4)
 		p.steps = 60
 		f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
-			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: strings.ReplaceAll(name, "%d", fmt.Sprint(step)), Kind: lifetime.Scope})}
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: strings.ReplaceAll(name, "%d", fmt.Sprint(step)), Kind: frame.Scope})}
 			p.alloc("leak", 1<<18)
 			p.frames = nil
 		})), "leak")
@@ -469,7 +471,7 @@ func TestInterpreterFrames(t *testing.T) {
 			if step < until {
 				native = "_PyObject_MakeTpCall"
 			}
-			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: native, File: "ceval.c", Kind: lifetime.Native})}
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: native, File: "ceval.c", Kind: frame.Native})}
 			p.alloc("leak", 1<<20)
 			p.frames = nil
 		})

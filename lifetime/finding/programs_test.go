@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // wholeRun ends the descriptions of buffers that are not temporary.
@@ -42,11 +43,11 @@ func (p *plan) whole(kind lifetime.Kind, uses lifetime.Uses, op string, size, re
 
 // temp adds a temporary of a layer that is alive from begin to end.
 func (p *plan) temp(begin, end int64, layer int, size, requested, valueSize int64) {
-	frame := p.b.Frame(lifetime.Frame{Function: "dot_general", File: "/home/me/net.py", Line: 7, Kind: lifetime.Scope})
-	scope := p.b.Frame(lifetime.Frame{Function: fmt.Sprint("layer_", layer), Kind: lifetime.Scope})
+	line := p.b.Frame(frame.Frame{Function: "dot_general", File: "/home/me/net.py", Line: 7, Kind: frame.Scope})
+	scope := p.b.Frame(frame.Frame{Function: fmt.Sprint("layer_", layer), Kind: frame.Scope})
 	site := p.b.Site(lifetime.Site{
 		Op: fmt.Sprintf("layer_%d/dot_general", layer), Shape: "f32[65536,3]{1,0:T(8,128)}", DType: "f32", Instr: fmt.Sprint("fusion.", p.next),
-		Stack: p.b.Stack([]lifetime.FrameID{frame, scope}),
+		Stack: p.b.Stack([]lifetime.FrameID{line, scope}),
 	})
 	p.add(lifetime.Buffer{Begin: begin, End: end, Addr: p.addr, Size: size, Requested: requested, Site: site, Kind: lifetime.Temporary}, valueSize)
 	p.addr += uint64(size)

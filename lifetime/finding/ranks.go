@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // rankOutlier compares ranks. CompareRanks runs it on all captures together.
@@ -83,7 +84,7 @@ type RankFigures struct {
 
 	Peak, End, Growth, Leaked int64 // occupied bytes
 
-	Categories []lifetime.CategoryBytes // at the peak; empty if none is known
+	Categories []CategoryBytes // at the peak; empty if none is known
 }
 
 // category returns the bytes of a category at the peak.
@@ -107,7 +108,7 @@ var measures = [...]struct {
 }
 
 // FiguresOf returns the figures of each space of a capture that is not of a compiled program. rankOf returns its rank.
-func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.SpaceInfo) string) (all []RankFigures) {
+func FiguresOf(o *outline.Outline, found []Finding, rankOf func(*lifetime.SpaceInfo) string) (all []RankFigures) {
 	leaked := map[string]int64{} // by memory ID
 	for i := range found {
 		if f := &found[i]; f.IsLeak() {
@@ -120,7 +121,7 @@ func FiguresOf(o *lifetime.Outline, found []Finding, rankOf func(*lifetime.Space
 		}
 		r := RankFigures{Rank: rankOf(&s.SpaceInfo), File: o.Sources[s.Source].File, Leaked: leaked[s.ID()],
 			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // growth within the window only
-			Categories: o.CategoriesOf(&s.SpaceInfo, s.PeakRows),
+			Categories: CategoriesOf(&o.Tables, &s.SpaceInfo, s.PeakRows),
 			Space:      &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
 		delete(leaked, s.ID()) // another space may have the same ID
 		all = append(all, r)

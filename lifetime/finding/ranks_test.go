@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // TestRanks: one of five ranks needs more memory and has the only finding.
@@ -19,7 +20,7 @@ func TestRanks(t *testing.T) {
 				p.alloc("only_here", 64<<20)
 			}
 		})
-		figures = append(figures, finding.FiguresOf(c.Outline(), found, func(*lifetime.SpaceInfo) string { return fmt.Sprint("rank ", rank) })...)
+		figures = append(figures, finding.FiguresOf(outline.Of(c), found, func(*lifetime.SpaceInfo) string { return fmt.Sprint("rank ", rank) })...)
 	}
 	found := finding.CompareRanks(figures)
 	if len(found) != 1 || evidence(found[0], "rank") != "rank 3" || found[0].Amount.Bytes < 64<<20 || found[0].Severity != finding.Warning {

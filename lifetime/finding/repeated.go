@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // The thresholds of repeated.
@@ -28,7 +29,7 @@ func repeated(p *Pass) (findings []Finding) {
 			continue
 		}
 		size, often := p.commonSize(h)
-		if often < minOften || 2*often < n || p.Purpose(p.Space.PurposeOf(h.buffers[0])).Part == lifetime.Setup {
+		if often < minOften || 2*often < n || p.Purpose(p.Space.PurposeOf(h.buffers[0])).Part == purpose.Setup {
 			continue
 		}
 		share, traffic := float64(often)/float64(all.end.allocations), size*int64(often)

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // marked marks every step of a simulated program.
@@ -114,7 +115,7 @@ func TestSuspicion(t *testing.T) {
 			p.alloc("kept", 1<<20)
 		}
 		if step%18 == 17 {
-			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "another caller"})}
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "another caller"})}
 			p.alloc("kept", 1<<20)
 			p.frames = nil
 		}
@@ -312,15 +313,15 @@ func TestCauses(t *testing.T) {
 
 // TestCauseOfOne: the cause of a single leak.
 func TestCauseOfOne(t *testing.T) {
-	called := func(p *program, name string, by ...lifetime.Frame) {
+	called := func(p *program, name string, by ...frame.Frame) {
 		for i := range by {
 			p.frames = append(p.frames, p.b.Frame(by[i]))
 		}
 		p.alloc(name, 1<<20)
 		p.frames = nil
 	}
-	module := lifetime.Frame{Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Kind: lifetime.Framework}
-	node := lifetime.Frame{Function: "MulBackward0", Kind: lifetime.Node}
+	module := frame.Frame{Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Kind: frame.Framework}
+	node := frame.Frame{Function: "MulBackward0", Kind: frame.Node}
 	var garbage []*tensor
 	keys := map[int]bool{}
 	for want, pattern := range map[finding.Cause]func(p *program, step int){
@@ -364,7 +365,7 @@ func TestNoCause(t *testing.T) {
 			p.alloc("statistic", 1<<18)
 		},
 		"two leaks with one": func(p *program, _ int) {
-			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "MulBackward0", Kind: lifetime.Node})}
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})}
 			p.free(p.alloc("gradient", 1<<18))
 			p.frames = nil
 			p.alloc("feature", 1<<20)
@@ -380,7 +381,7 @@ func TestNoCause(t *testing.T) {
 		},
 		"a function that is named after a hook": func(p *program, _ int) { p.alloc("save_hook", 1<<20) },
 		"the forward pass of a module": func(p *program, _ int) {
-			p.frames = []lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: "_call_impl", File: "/torch/nn/modules/module.py", Kind: lifetime.Framework})}
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "_call_impl", File: "/torch/nn/modules/module.py", Kind: frame.Framework})}
 			p.alloc("forward", 1<<20)
 			p.frames = nil
 		},

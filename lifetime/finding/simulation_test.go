@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // program is a simulated training program. A Builder records its allocations and frees like a snapshot.
@@ -44,7 +45,7 @@ func newProgram(seed uint64) *program {
 
 // alloc allocates in the function name.
 func (p *program) alloc(name string, size int64) *tensor {
-	frames := append([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 1})}, p.frames...)
+	frames := append([]lifetime.FrameID{p.b.Frame(frame.Frame{Function: name, File: "sim.py", Line: 1})}, p.frames...)
 	return p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack(frames)}), size)
 }
 
@@ -70,7 +71,7 @@ func (p *program) free(tensors ...*tensor) { p.freeIn("", tensors...) }
 func (p *program) freeIn(name string, tensors ...*tensor) {
 	site := lifetime.SiteID(0)
 	if name != "" {
-		site = p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{p.b.Frame(lifetime.Frame{Function: name, File: "sim.py", Line: 1})})})
+		site = p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{p.b.Frame(frame.Frame{Function: name, File: "sim.py", Line: 1})})})
 	}
 	for _, x := range tensors {
 		p.t += 1 + p.Int64N(1000)

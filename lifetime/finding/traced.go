@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // graphBuilding is the range in which TensorFlow traces a tf.function (tensorflow/python/eager/polymorphic_function/tracing_compilation.py).
@@ -25,7 +26,7 @@ func traceOf(name string) (function string, ok bool) {
 func (p *Pass) callers(sites []lifetime.SiteID) int {
 	distinct := map[int]bool{}
 	for _, site := range sites {
-		distinct[p.traced.number(&p.Tables, p.Sites[site].Stack, func(f *lifetime.Frame) (string, bool) {
+		distinct[p.traced.number(&p.Tables, p.Sites[site].Stack, func(f *frame.Frame) (string, bool) {
 			if function, ok := traceOf(f.Function); ok {
 				return function, true
 			}
@@ -41,7 +42,7 @@ func (p *Pass) ofRetracing(g *causeGroup) bool {
 	return !slices.ContainsFunc(g.findings, func(f *Finding) bool {
 		traces := map[string]bool{}
 		for _, site := range f.Sites {
-			if p.anyFrame(site, func(f *lifetime.Frame) bool { return f.Function == graphBuilding }) {
+			if p.anyFrame(site, func(f *frame.Frame) bool { return f.Function == graphBuilding }) {
 				return false
 			}
 			for f := range p.FramesOf(p.Sites[site].Stack) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -254,11 +256,11 @@ func (n *reader) intern(f *fields) error {
 	}
 	switch f.at[0] {
 	case "frame":
-		kind, ok := lifetime.Parse[lifetime.FrameKind](f.at[2])
+		kind, ok := frame.ParseKind(f.at[2])
 		if !ok {
 			return fmt.Errorf("unknown kind of frame %.40q", f.at[2])
 		}
-		n.frames = append(n.frames, n.b.Frame(lifetime.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5])), Column: int(f.int("column"))}))
+		n.frames = append(n.frames, n.b.Frame(frame.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5])), Column: int(f.int("column"))}))
 	case "stack": // its frames, innermost first; those of its caller follow
 		id := n.stacks[f.ref("caller", len(n.stacks))]
 		for _, s := range slices.Backward(f.at[2:]) {
@@ -359,12 +361,12 @@ func (n *reader) fact(f *fields) error {
 }
 
 // failure returns what a text says about the failed allocation of a mark, nil if nothing.
-func (f *fields) failure() *lifetime.Failure {
+func (f *fields) failure() *failure.Failure {
 	source, ok := f.key["failure"]
 	if !ok {
 		return nil
 	}
-	failure := lifetime.UnknownFailure(source)
+	failure := failure.Unknown(source)
 	for key, figure := range failure.Figures() {
 		if _, ok := f.key[key]; ok {
 			*figure = f.int(key)

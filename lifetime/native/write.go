@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // First lines. Version 2 has stacks with callers.
@@ -117,7 +118,7 @@ func (n *writer) space(s *lifetime.Space) {
 }
 
 // failure writes what a text says about the failed allocation of a mark, without unknown figures.
-func (n *writer) failure(f *lifetime.Failure) {
+func (n *writer) failure(f *failure.Failure) {
 	fmt.Fprintf(n.w, " failure=%q", f.Source)
 	figures := f.Figures()
 	for _, key := range slices.Sorted(maps.Keys(figures)) {

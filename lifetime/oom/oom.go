@@ -10,13 +10,14 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // Diagnosis is why an allocation failed, and what to do.
 type Diagnosis struct {
 	Space *lifetime.Space
-	Mark  *lifetime.Mark   // the failed request
-	State lifetime.Failure // at that instant: what a text says, else what the recording has
+	Mark  *lifetime.Mark  // the failed request
+	State failure.Failure // at that instant: what a text says, else what the recording has
 
 	Reason     Reason
 	Confidence float64 // of the reason, 0 to 1, as measured
@@ -120,10 +121,10 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.State = stateAt(s, m)
 		d.because(t, factsOf(s, m, &d.State).reason(d.evidence()))
 	case DidSurvive(s, m):
-		d.State = lifetime.UnknownFailure("")
+		d.State = failure.Unknown("")
 		d.because(t, Survived)
 	default:
-		d.State = lifetime.UnknownFailure("")
+		d.State = failure.Unknown("")
 		d.because(t, Unknown)
 	}
 	switch {
@@ -166,7 +167,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}, Inferred: true}
 	switch {
 	case program && peak.Bytes > capacity:
-		said := lifetime.UnknownFailure(lifetime.FromCompiler)
+		said := failure.Unknown(failure.FromCompiler)
 		said.Needed, said.Capacity, said.Exceeded = peak.Bytes, capacity, peak.Bytes-capacity
 		d.Mark.Failure = &said
 		space := *s

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -57,10 +58,10 @@ type pinned struct {
 // pinningPlaces returns the places whose buffers lie in regions with holes, those with most bytes of holes first. Regions for
 // small buffers do not count.
 func pinningPlaces(t *lifetime.Tables, s *lifetime.Space, at int64) (all []*pinned) {
-	of := s.BufferRegions()
+	of := region.OfBuffers(s)
 	free, inside := map[int32]int64{}, map[int32][]lifetime.SiteID{}
 	for _, i := range s.LiveAt(at) {
-		if r := of[i]; r != lifetime.NoRegion && !s.Regions[r].Small {
+		if r := of[i]; r != region.None && !s.Regions[r].Small {
 			if _, ok := free[r]; !ok {
 				free[r] = s.Regions[r].Size
 			}

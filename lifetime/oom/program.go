@@ -25,7 +25,7 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	if needed < 0 || capacity < 0 {
 		return
 	}
-	peak := s.PeakWith(func(i int) int64 { return s.Buffers[i].Size })
+	peak := PeakWith(s, func(i int) int64 { return s.Buffers[i].Size })
 	if peak == 0 || peak > units.AddSat(needed, d.State.Rounding) {
 		return
 	}
@@ -126,7 +126,7 @@ func lessPadding(t *lifetime.Tables, s *lifetime.Space) remedy {
 		}
 	}
 	return remedy{advice: fmt.Sprintf("%s: it has %s of padding.", advice, units.Bytes(most)), how: "without padding",
-		peak: s.PeakWith(func(i int) int64 { return s.Buffers[i].Requested })}
+		peak: PeakWith(s, func(i int) int64 { return s.Buffers[i].Requested })}
 }
 
 func indivisible(dimension, tile string) bool {
@@ -160,7 +160,7 @@ func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
 		return remedy{}
 	}
 	return remedy{advice: fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(n, "input")), how: "with donated inputs",
-		peak: s.PeakWith(func(i int) int64 {
+		peak: PeakWith(s, func(i int) int64 {
 			if donated[i] {
 				return 0
 			}
@@ -174,7 +174,7 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 		shape := t.Sites[site].Shape
 		return strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")
 	}
-	return remedy{advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: s.PeakWith(func(i int) int64 {
+	return remedy{advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: PeakWith(s, func(i int) int64 {
 		if b := &s.Buffers[i]; wide(b.Site) && isBuffer(s, i) {
 			return b.Size / 2
 		}
@@ -195,10 +195,25 @@ func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
 		seen[shape] = true
 	}
 	return remedy{advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
-		peak: s.PeakWith(func(i int) int64 {
+		peak: PeakWith(s, func(i int) int64 {
 			if dropped[i] {
 				return 0
 			}
 			return s.Buffers[i].Size
 		})}
+}
+
+// PeakWith returns the peak that the space would have if its buffers had other sizes.
+func PeakWith(s *lifetime.Space, size func(buffer int) int64) (peak int64) {
+	level := s.Base
+	peak = level
+	for c := range s.Changes() {
+		if n := size(int(c.Buffer)); c.Begin {
+			level = units.AddSat(level, n)
+		} else {
+			level -= n
+		}
+		peak = max(peak, level)
+	}
+	return peak
 }

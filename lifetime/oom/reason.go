@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // Reason is why an allocation failed, as JSON names it. The list is closed.
@@ -49,11 +50,11 @@ func frameworkOf(said string, source *lifetime.Source) framework {
 		return false
 	}
 	switch {
-	case said == lifetime.FromTorch, said == lifetime.FromLibrary:
+	case said == failure.FromTorch, said == failure.FromLibrary:
 		return torch
-	case said == lifetime.FromTensorFlow:
+	case said == failure.FromTensorFlow:
 		return tensorflow
-	case said == lifetime.FromCompiler, said == lifetime.FromXLA:
+	case said == failure.FromCompiler, said == failure.FromXLA:
 		return xla
 	case from("PyTorch", "torch", "gpumemprof", "stormlog"):
 		return torch

@@ -8,7 +8,11 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // recorded judges a recorded failure from the recording until it: a leak, other settings of the allocator, or less memory of the
@@ -23,7 +27,7 @@ type recorded struct {
 // judgeRecording completes the diagnosis of a recorded failure.
 func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Capture) []Grown) {
 	alone := &lifetime.Capture{Tables: *t, Spaces: []*lifetime.Space{d.Space}}
-	alone = alone.Slice(d.Space.Begin, d.Mark.Begin+1)
+	alone = selection.Slice(alone, d.Space.Begin, d.Mark.Begin+1)
 	j := &recorded{Diagnosis: d, t: t, until: alone.Spaces[0]}
 	d.Released, d.Retries = j.retries()
 	if d.Space.Axis == lifetime.ProgramOrder {
@@ -114,7 +118,7 @@ func (j *recorded) nameLeak(found []Grown) {
 
 // leakFilled reports whether a recorded failure is due to leaked bytes: without them the request would have fit. without is the
 // reason that the failure has else. Pieces of free memory must weigh less than the leak if they can be joined by other settings.
-func leakFilled(state *lifetime.Failure, failed *lifetime.Mark, without Reason, leaked int64, joined bool) bool {
+func leakFilled(state *failure.Failure, failed *lifetime.Mark, without Reason, leaked int64, joined bool) bool {
 	const notable = 0.05 // of the live bytes
 	unallocated := max(state.Unallocated, 0)
 	fits := units.AddSat(leaked, units.AddSat(unallocated, max(failed.Free, 0))) >= failed.Requested
@@ -137,7 +141,7 @@ func (j *recorded) holding() {
 	var top lifetime.Place
 	for _, row := range j.Space.Breakdown(j.Mark.Begin) {
 		place := j.t.PlaceOf(row.Site)
-		if !row.Kind.OfBuffers() || place.Frame.Kind != lifetime.User || place.Frame == (lifetime.Frame{}) || place.Node != "" {
+		if !row.Kind.OfBuffers() || place.Frame.Kind != frame.User || place.Frame == (frame.Frame{}) || place.Node != "" {
 			continue
 		}
 		if held[place] = units.AddSat(held[place], row.Bytes); held[place] > held[top] {
@@ -292,7 +296,7 @@ func (j *recorded) unproved() {
 // otherStreams returns the reserved but free bytes of other streams than that of the request, if its own has too little; else 0.
 func (j *recorded) otherStreams() (other int64) {
 	own := int64(0)
-	for _, use := range j.until.PoolsAt(j.Mark.Begin) {
+	for _, use := range region.PoolsAt(j.until, j.Mark.Begin) {
 		switch {
 		case use.Stream == j.Mark.Stream:
 			own = units.AddSat(own, use.Free.Total)

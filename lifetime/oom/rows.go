@@ -3,9 +3,11 @@ package oom
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
-// The kinds of evidence for a reason: the kinds of texts (lifetime.Failure.Source), and these.
+// The kinds of evidence for a reason: the kinds of texts (failure.Failure.Source), and these.
 const (
 	fromRecording = "recording"  // a recorded event, whose state is exact
 	fromPeak      = "near_limit" // the peak at the end of a recording without a failed request
@@ -25,28 +27,28 @@ const (
 
 // facts are what the rows of the table look at. Figures that are not known are -1, unless a comment says else.
 type facts struct {
-	lifetime.Failure
+	failure.Failure
 	requested, free int64 // of the mark
 	cpu             bool
 
 	size, padding, exceeded int64 // of a program that did not compile
 	onChip                  bool
 
-	usable        lifetime.Holes // of a recording: reserved, free and of the stream and pool of the request
-	privatePools  int64          // of a recording: free in private pools
-	reachable     int64          // of a recording: what the allocator could have if it were empty
-	pool          int64          // of TensorFlow: what its pool could use if it split small rests
-	held          int64          // of a text of PyTorch: reserved, also if only its parts are known
-	idle, unalloc int64          // of a text of PyTorch, 0 if not known
-	unexplained   int64          // of a text of PyTorch: used, but by neither the allocator nor a listed process
+	usable        region.Holes // of a recording: reserved, free and of the stream and pool of the request
+	privatePools  int64        // of a recording: free in private pools
+	reachable     int64        // of a recording: what the allocator could have if it were empty
+	pool          int64        // of TensorFlow: what its pool could use if it split small rests
+	held          int64        // of a text of PyTorch: reserved, also if only its parts are known
+	idle, unalloc int64        // of a text of PyTorch, 0 if not known
+	unexplained   int64        // of a text of PyTorch: used, but by neither the allocator nor a listed process
 }
 
 // factsOf returns the facts about a failure.
-func factsOf(s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) *facts {
+func factsOf(s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) *facts {
 	f := &facts{Failure: *state, requested: m.Requested, free: m.Free, cpu: s.Device == "cpu", onChip: onChip(s)}
 	f.idle, f.unalloc, f.held = max(f.Idle, 0), max(f.Unallocated, 0), f.Reserved
 	switch f.Source {
-	case lifetime.FromCompiler:
+	case failure.FromCompiler:
 		for i := range s.Buffers {
 			if b := &s.Buffers[i]; isBuffer(s, i) {
 				f.size, f.padding = units.AddSat(f.size, b.Size), units.AddSat(f.padding, b.Size-b.Requested)
@@ -114,38 +116,38 @@ var rows = []row{
 	}},
 	{fromRecording, Exhausted, always},
 
-	{lifetime.FromHost, Host, always},
-	{lifetime.FromLibrary, Outside, always},
+	{failure.FromHost, Host, always},
+	{failure.FromLibrary, Outside, always},
 
-	{lifetime.FromCompiler, Padding, func(f *facts) bool {
+	{failure.FromCompiler, Padding, func(f *facts) bool {
 		return f.padding > 0 && !f.onChip && (f.exceeded > 0 && f.padding >= f.exceeded || float64(f.size-f.padding) < paddedShare*float64(f.size))
 	}},
-	{lifetime.FromCompiler, Larger, always},
+	{failure.FromCompiler, Larger, always},
 
-	{lifetime.FromXLA, Fragmented, func(f *facts) bool { return f.free >= 0 && f.free >= f.requested }}, // on TPU, whose text has the free bytes
-	{lifetime.FromXLA, Exhausted, func(f *facts) bool { return f.free >= 0 }},
+	{failure.FromXLA, Fragmented, func(f *facts) bool { return f.free >= 0 && f.free >= f.requested }}, // on TPU, whose text has the free bytes
+	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.free >= 0 }},
 
 	{"", Larger, func(f *facts) bool { return f.Absurd }},
-	{lifetime.FromTorch, Fragmented, func(f *facts) bool { // the state may be that after the failure
+	{failure.FromTorch, Fragmented, func(f *facts) bool { // the state may be that after the failure
 		return f.requested == 0 && f.Reserved > 0 && float64(f.Unallocated) >= oftenFree*float64(f.Reserved)
 	}},
-	{lifetime.FromTorch, Exhausted, func(f *facts) bool { return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 }},
+	{failure.FromTorch, Exhausted, func(f *facts) bool { return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 }},
 	{"", Unknown, func(f *facts) bool { return f.requested == 0 }},
 
 	// TensorFlow's pool has a limit and grows by requests to the driver.
-	{lifetime.FromTensorFlow, NotGranted, func(f *facts) bool { return f.noFigures() && f.Growth }},
-	{lifetime.FromTensorFlow, Unknown, (*facts).noFigures},
-	{lifetime.FromTensorFlow, Larger, func(f *facts) bool { return f.Allowed >= 0 && f.requested > f.Allowed }},
-	{lifetime.FromTensorFlow, NotGranted, func(f *facts) bool {
+	{failure.FromTensorFlow, NotGranted, func(f *facts) bool { return f.noFigures() && f.Growth }},
+	{failure.FromTensorFlow, Unknown, (*facts).noFigures},
+	{failure.FromTensorFlow, Larger, func(f *facts) bool { return f.Allowed >= 0 && f.requested > f.Allowed }},
+	{failure.FromTensorFlow, NotGranted, func(f *facts) bool {
 		return f.Allowed >= 0 && f.Reserved < 0 && f.Allowed-f.Live >= f.requested || f.Allowed-f.Reserved >= f.requested && f.Reserved >= 0
 	}},
-	{lifetime.FromTensorFlow, Fragmented, func(f *facts) bool {
+	{failure.FromTensorFlow, Fragmented, func(f *facts) bool {
 		return f.pool >= f.requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved) ||
 			f.Unallocated/2 >= f.requested && float64(f.Unallocated) >= littleShare*float64(f.Reserved)
 	}},
-	{lifetime.FromTensorFlow, Exhausted, always},
+	{failure.FromTensorFlow, Exhausted, always},
 
-	{lifetime.FromXLA, Exhausted, func(f *facts) bool { return f.Needed >= 0 }},
+	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.Needed >= 0 }},
 
 	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
 	{"", Outside, func(f *facts) bool { return f.ofMPS() && f.InProcess-f.Live > f.InProcess/2 }},

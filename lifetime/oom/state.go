@@ -6,6 +6,8 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // manyCaught is the number of equal failures that a program survived, from which the next one is no surprise to it.
@@ -13,11 +15,11 @@ const manyCaught = 4
 
 // stateAt returns what is known about a failed allocation: what a text says, and else the state of the space at that
 // instant, whatever was freed later. Figures that are not known are -1.
-func stateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
+func stateAt(s *lifetime.Space, m *lifetime.Mark) failure.Failure {
 	if m.Failure != nil {
 		return *m.Failure
 	}
-	f := lifetime.UnknownFailure("")
+	f := failure.Unknown("")
 	f.Survived, f.Absurd = DidSurvive(s, m), m.Requested >= absurd
 	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
 	if s.Limit > 0 {
@@ -33,7 +35,7 @@ func stateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 		f.Reserved = reserved
 	}
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
-		holes := s.FreeAt(m.Begin)
+		holes := region.FreeAt(s, m.Begin)
 		f.Unallocated, f.LargestFree = holes.Total, holes.Largest
 		if _, idle := freeFor(s, m); idle > 0 {
 			f.Idle, f.Unallocated = idle, max(holes.Total-idle, 0)
@@ -44,11 +46,11 @@ func stateAt(s *lifetime.Space, m *lifetime.Mark) lifetime.Failure {
 
 // freeFor returns the reserved but free memory that a request could use, and the free memory of private pools, which it could
 // not. Without recorded pools, all is usable.
-func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable lifetime.Holes, idle int64) {
+func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable region.Holes, idle int64) {
 	if len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0 {
 		return usable, 0
 	}
-	for _, use := range s.PoolsAt(m.Begin) {
+	for _, use := range region.PoolsAt(s, m.Begin) {
 		switch {
 		case use.Pool != "":
 			idle = units.AddSat(idle, use.Free.Total)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // TestLeakFilled: a leak is the reason of a failure if the request would have fit without it. 100 MiB are live, 60 MiB free.
@@ -26,7 +27,7 @@ func TestLeakFilled(t *testing.T) {
 		{Larger, 90, 50, 0, true, false},
 		{Survived, 90, 50, 0, true, false},
 	} {
-		state := lifetime.UnknownFailure("")
+		state := failure.Unknown("")
 		state.Live, state.Unallocated = 100<<20, 60<<20
 		failed := &lifetime.Mark{Requested: x.requested << 20, Free: x.free << 20}
 		if got := leakFilled(&state, failed, x.without, x.leaked<<20, x.joined); got != x.want {

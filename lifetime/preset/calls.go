@@ -3,6 +3,7 @@ package preset
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // CallsOf returns the recorded calls of a capture, in order, else calls derived from its history, space by space. With
@@ -20,7 +21,7 @@ func CallsOf(c *lifetime.Capture) []lifetime.Call {
 		if s.Facts&lifetime.History == 0 || s.Axis == lifetime.ProgramOrder {
 			continue
 		}
-		d := deriver{c: c, space: i, s: s, levels: s.ReservedLevels()}
+		d := deriver{c: c, space: i, s: s, levels: region.Levels(s)}
 		for _, m := range s.Marks {
 			if m.Kind == lifetime.Step {
 				d.steps = append(d.steps, m)

@@ -6,7 +6,9 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/preset"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // twoSteps returns a space with two steps. "keep" retains 100 bytes per step, "pass" frees its buffers, and the second step
@@ -16,7 +18,7 @@ func twoSteps(marks bool) (*build.Builder, build.SpaceRef) {
 	b.Source(lifetime.Source{File: "f"})
 	s := b.Space()
 	site := func(name string) lifetime.SiteID {
-		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: name, Kind: lifetime.User})})})
+		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: name, Kind: frame.User})})})
 	}
 	b.Reserve(s, 1, lifetime.Region{Addr: 0, Size: 4096})
 	b.Alloc(s, 10, build.Block{Addr: 1000, Requested: 1000, Occupied: 1000, Site: site("set up")})
@@ -141,7 +143,7 @@ func TestOnly(t *testing.T) {
 	b.FunctionCall(first, lifetime.Call{Allocated: 1})
 	b.FunctionCall(second, lifetime.Call{Allocated: 2})
 	b.Sample(second, lifetime.Sample{DeviceUsed: 3})
-	part, err := (&lifetime.Selection{Space: "cuda:1"}).Of(finish(t, b))
+	part, err := (&selection.Selection{Space: "cuda:1"}).Of(finish(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}

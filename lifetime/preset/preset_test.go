@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/preset"
 )
 
@@ -18,7 +19,7 @@ func made(t *testing.T, functions ...string) (c *lifetime.Capture, sites []lifet
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	for _, f := range functions {
-		stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: f})})
+		stack := b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: f})})
 		sites = append(sites, b.Site(lifetime.Site{Stack: stack}))
 	}
 	c, err := b.Finish()

@@ -7,6 +7,8 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // minOtherLines is the minimum number of lines, besides the looping one, of a function that was called once. A single line
@@ -63,7 +65,7 @@ func (p *Program) inModules(site lifetime.SiteID) func(yield func(moduleFunction
 		hash, inModule := uint64(0), false
 		for _, id := range slices.Backward(frames) {
 			f := &p.Frames[id]
-			if f.Kind > lifetime.Framework { // frames of the interpreter, if C++ is recorded
+			if f.Kind > frame.Framework { // frames of the interpreter, if C++ is recorded
 				continue
 			}
 			module := p.stacks.frames[id].flags&CallsModule != 0
@@ -121,7 +123,7 @@ func (p *Program) inOneCall(h *history, site lifetime.SiteID) bool {
 func (p *Program) backwardRuns(s *lifetime.Space) []interval {
 	runs := []interval{}
 	for i := range s.Buffers {
-		if p.Purpose(s.PurposeOf(i)).Phase != lifetime.Backward {
+		if p.Purpose(s.PurposeOf(i)).Phase != purpose.Backward {
 			continue
 		}
 		if n := len(runs); n > 0 && runs[n-1].last == i-1 {

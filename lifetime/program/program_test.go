@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/program"
 )
 
@@ -33,7 +34,7 @@ func (r *recorder) space(device string) build.SpaceRef {
 }
 
 // torch are frames that stacks name in short.
-var torch = map[string]lifetime.Frame{
+var torch = map[string]frame.Frame{
 	"call":     {Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Line: 1},
 	"inner":    {Function: "inner", File: "/site-packages/torch/nn/modules/module.py", Line: 2},
 	"_apply":   {Function: "_apply", File: "/site-packages/torch/nn/modules/module.py", Line: 3},
@@ -50,9 +51,9 @@ func (r *recorder) site(stack string) lifetime.SiteID {
 	for _, name := range strings.Fields("<module> " + stack) {
 		f, ok := torch[name]
 		if !ok {
-			f = lifetime.Frame{Function: name, File: "train.py", Line: len(name)}
+			f = frame.Frame{Function: name, File: "train.py", Line: len(name)}
 		}
-		f.Kind = lifetime.KindOfFrame(f.Function, f.File)
+		f.Kind = frame.KindOf(f.Function, f.File)
 		frames = append(frames, r.b.Frame(f))
 	}
 	slices.Reverse(frames)

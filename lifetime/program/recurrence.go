@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 const (
@@ -128,7 +129,7 @@ func (p *Program) areLayers(h *history, n int) bool {
 		if len(h.buffers[site]) != n {
 			continue
 		}
-		if p.At(site).All&CallsModule != 0 || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == lifetime.Backward {
+		if p.At(site).All&CallsModule != 0 || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == purpose.Backward {
 			all++
 			if n > p.passesOf(h)+1 || p.inOneCall(h, site) {
 				looping++
@@ -142,7 +143,7 @@ func (p *Program) areLayers(h *history, n int) bool {
 func (p *Program) passesOf(h *history) int {
 	if h.passes == 0 {
 		for _, span := range phaseSpans(&p.Tables, h.s) {
-			if span.Phase == lifetime.Backward {
+			if span.Phase == purpose.Backward {
 				h.passes++
 			}
 		}
@@ -166,7 +167,7 @@ func (p *Program) forwardPasses(s *lifetime.Space) (all []interval) {
 			continue
 		}
 		switch f := p.At(b.Site); {
-		case p.stacks.PhaseOf(f) == lifetime.Forward:
+		case p.stacks.PhaseOf(f) == purpose.Forward:
 			if ended || f.RootCall != root {
 				all = append(all, interval{i, i})
 			}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Facts is what a call stack says about an allocation or a free.
@@ -90,7 +92,7 @@ func NewStacks(t *lifetime.Tables) *Stacks {
 }
 
 // Callers returns the path of the callers of a path, 0 for its outermost frame, and its innermost frame.
-func (r *Stacks) Callers(path PathID) (PathID, *lifetime.Frame) {
+func (r *Stacks) Callers(path PathID) (PathID, *frame.Frame) {
 	return r.callers[path], &r.t.Frames[r.lines[path]]
 }
 
@@ -104,7 +106,7 @@ func (r *Stacks) HasEngine() bool {
 	if r.engineKnown == 0 {
 		r.engineKnown = 1
 		for i := range r.t.Frames {
-			if r.t.Frames[i].Kind == lifetime.Engine {
+			if r.t.Frames[i].Kind == frame.Engine {
 				r.engineKnown = 2
 				break
 			}
@@ -117,43 +119,43 @@ func (r *Stacks) HasEngine() bool {
 func (r *Stacks) InEngine(f *Facts) bool { return f.Engine || f.Python && !f.Rooted && r.HasEngine() }
 
 // PhaseOf returns the phase that a stack tells; UnknownPhase if it does not.
-func (r *Stacks) PhaseOf(f *Facts) lifetime.Phase {
+func (r *Stacks) PhaseOf(f *Facts) purpose.Phase {
 	switch {
 	case f.Flags&Compiles != 0:
-		return lifetime.OtherPhase
+		return purpose.OtherPhase
 	case f.Within == InOptimizer:
-		return lifetime.OptimizerPhase
+		return purpose.OptimizerPhase
 	case r.InEngine(f), f.Within == InBackwardCall, f.Flags&Recomputes != 0:
-		return lifetime.Backward
+		return purpose.Backward
 	case f.Within == InModule:
-		return lifetime.Forward
+		return purpose.Forward
 	case f.Within == InSetup:
-		return lifetime.OtherPhase
+		return purpose.OtherPhase
 	}
-	return lifetime.UnknownPhase
+	return purpose.UnknownPhase
 }
 
 // noFacts is what no stack says.
 var noFacts Facts
 
 // PhaseOf returns the phase of training that one stack tells: a backward pass or a step of an optimizer, whatever it calls.
-func PhaseOf(t *lifetime.Tables, site lifetime.SiteID) lifetime.Phase {
+func PhaseOf(t *lifetime.Tables, site lifetime.SiteID) purpose.Phase {
 	for f := range t.FramesOf(t.Sites[site].Stack) { // innermost first
-		if f.Kind == lifetime.Node || f.Kind == lifetime.Engine {
-			return lifetime.Backward
+		if f.Kind == frame.Node || f.Kind == frame.Engine {
+			return purpose.Backward
 		}
 		switch said := ofFrame(f); {
 		case said.part == InBackwardCall:
-			return lifetime.Backward
+			return purpose.Backward
 		case said.part == InOptimizer || said.flags&MakesState != 0:
-			return lifetime.OptimizerPhase
+			return purpose.OptimizerPhase
 		}
 	}
-	return lifetime.UnknownPhase
+	return purpose.UnknownPhase
 }
 
 // ofFrame returns what a frame says.
-func ofFrame(f *lifetime.Frame) frameFacts {
+func ofFrame(f *frame.Frame) frameFacts {
 	rows, ok := rowsOf[f.Function]
 	if !ok {
 		rows = rowsOf[""]
@@ -179,26 +181,26 @@ func (r *Stacks) Of(id lifetime.StackID) *Facts {
 
 // add adds a frame to what its callers say.
 func (r *Stacks) add(id lifetime.StackID) Facts {
-	frame, caller := r.t.Stacks[id].Frame, r.t.Stacks[id].Caller
+	inner, caller := r.t.Stacks[id].Frame, r.t.Stacks[id].Caller
 	var f Facts
 	if caller != 0 {
 		f = r.stacks[caller]
 	}
 	f.known = true
-	l := &r.t.Frames[frame]
+	l := &r.t.Frames[inner]
 	if l.File == "" {
 		if _, ok := ModuleName(l.Function); ok {
-			f.Module = frame
+			f.Module = inner
 		}
 	}
 	isPart := f.isPart
 	f.isPart = true // but for frames of Python
 	switch l.Kind {
-	case lifetime.Engine, lifetime.Node:
+	case frame.Engine, frame.Node:
 		// Python frames outside of the engine made the node, or called the engine.
 		f.Engine, f.Python, f.Within, f.Flags = true, false, NoPart, 0
 		return f
-	case lifetime.Runtime:
+	case frame.Runtime:
 		switch l.Name() {
 		case "cuBLASLt workspace":
 			f.Flags |= CublasLt
@@ -208,7 +210,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 			f.Flags |= SendsGrads
 		}
 		return f
-	case lifetime.User, lifetime.Framework:
+	case frame.User, frame.Framework:
 	default:
 		return f
 	}
@@ -220,20 +222,20 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 		f.Python, f.Rooted = true, roots[l.Function]
 	}
 	callers := f.Path
-	f.Path = r.path(id, call{frame, callers}, f.isPart)
-	k := &r.frames[frame]
+	f.Path = r.path(id, call{inner, callers}, f.isPart)
+	k := &r.frames[inner]
 	if !k.known {
 		*k = r.partOf(l)
 	}
 	f.All, f.parts = f.All|k.flags, f.parts|1<<k.part
 	switch before := r.frames[f.last].flags; {
-	case l.Function == "forward" && l.Kind == lifetime.User: // what decorates a forward pass calls it
+	case l.Function == "forward" && l.Kind == frame.User: // what decorates a forward pass calls it
 		f.Hook = false
-	case f.last != 0 && before&(CallsModule|RunsHooks) != 0 && l.Kind == lifetime.User:
+	case f.last != 0 && before&(CallsModule|RunsHooks) != 0 && l.Kind == frame.User:
 		f.Hook = true
 	}
 	if (f.Flags|k.flags)&Compiles != 0 { // a trial run of modules and of the code that is made
-		f.Flags, f.Within, f.last = f.Flags|Compiles, InSetup, frame
+		f.Flags, f.Within, f.last = f.Flags|Compiles, InSetup, inner
 		return f
 	}
 	if k.flags&RunsCompiled != 0 {
@@ -251,10 +253,10 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	case !isCall && k.part == InModule && f.last != 0 && !f.compiled: // by its name
 		f.Call = r.called(moduleCallSite{f.last, l.File + " " + l.Function, f.Call})
 	}
-	f.last, f.compiled = frame, false
+	f.last, f.compiled = inner, false
 	f.Flags |= k.flags
 	if k.flags&Converting != 0 {
-		f.Converts = frame
+		f.Converts = inner
 	}
 	switch k.part {
 	case NoPart:
@@ -302,7 +304,7 @@ func (r *Stacks) Reaches(caller, path PathID) bool {
 }
 
 // partOf returns what a frame of Python says. It is called once for each frame.
-func (r *Stacks) partOf(f *lifetime.Frame) frameFacts {
+func (r *Stacks) partOf(f *frame.Frame) frameFacts {
 	if rows, ok := rowsOf[f.Function]; ok {
 		return partIn(rows, f.File)
 	}

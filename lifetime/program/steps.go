@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Source is how steps are known, best first.
@@ -154,7 +155,7 @@ func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
 // firstPass returns when a space first allocates something else than set-up.
 func (p *Program) firstPass(s *lifetime.Space) int64 {
 	for i := range s.Buffers {
-		if at := p.Purpose(s.PurposeOf(i)); s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && at.Phase != lifetime.UnknownPhase && at.Part != lifetime.Setup {
+		if at := p.Purpose(s.PurposeOf(i)); s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && at.Phase != purpose.UnknownPhase && at.Part != purpose.Setup {
 			return s.Buffers[i].Begin
 		}
 	}
@@ -168,18 +169,18 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 		return noSteps
 	}
 	steps := &Steps{Source: Phases}
-	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == lifetime.Setup })
+	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == purpose.Setup })
 	begin, backward := int64(0), 0
 	var passes []int // backward passes of each step
 	for i, span := range spans {
 		if i == 0 {
 			begin = span.Begin
 		}
-		if span.Phase == lifetime.Backward && (backward == 0 || spans[i-1].Phase != lifetime.OptimizerPhase) { // not of an optimizer within it
+		if span.Phase == purpose.Backward && (backward == 0 || spans[i-1].Phase != purpose.OptimizerPhase) { // not of an optimizer within it
 			backward++
 		}
-		last := i+1 == len(spans) || spans[i+1].Phase != lifetime.OptimizerPhase && spans[i+1].Phase != lifetime.Backward
-		if span.Phase == lifetime.OptimizerPhase && backward > 0 && last {
+		last := i+1 == len(spans) || spans[i+1].Phase != purpose.OptimizerPhase && spans[i+1].Phase != purpose.Backward
+		if span.Phase == purpose.OptimizerPhase && backward > 0 && last {
 			steps.add(begin, span.End)
 			passes = append(passes, backward)
 			begin, backward = span.End, 0

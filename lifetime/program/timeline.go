@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Timeline is what a program did while a memory ID was recorded, as its allocations tell.
@@ -17,8 +18,8 @@ type Timeline struct {
 // PhaseSpan is a run of allocations of one phase.
 type PhaseSpan struct {
 	Begin, End int64 // first allocation; that of the next span, or the end of the window
-	Phase      lifetime.Phase
-	Part       lifetime.Part  // the only one of its allocations, or of those that have one; Recomputation is none
+	Phase      purpose.Phase
+	Part       purpose.Part   // the only one of its allocations, or of those that have one; Recomputation is none
 	Step       int            // index of the step in which it begins; -1 = none
 	Peak       lifetime.Level // highest level of occupied bytes in it
 	Left       int64          // bytes that it allocated and that were alive at its end
@@ -65,16 +66,16 @@ func phaseSpans(t *lifetime.Tables, s *lifetime.Space) (spans []PhaseSpan) {
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
 		p := t.Purpose(s.PurposeOf(i))
-		if b.Edge&lifetime.BeginUnseen != 0 || p.Phase == lifetime.UnknownPhase {
+		if b.Edge&lifetime.BeginUnseen != 0 || p.Phase == purpose.UnknownPhase {
 			continue
 		}
 		part := p.Part
-		if part == lifetime.Recomputation { // it takes turns with the backward pass
-			part = lifetime.UnknownPart
+		if part == purpose.Recomputation { // it takes turns with the backward pass
+			part = purpose.UnknownPart
 		}
 		if n := len(spans); n > 0 {
 			last := &spans[n-1]
-			if last.Phase == p.Phase && (part == last.Part || part == lifetime.UnknownPart || last.Part == lifetime.UnknownPart) {
+			if last.Phase == p.Phase && (part == last.Part || part == purpose.UnknownPart || last.Part == purpose.UnknownPart) {
 				last.Part = cmp.Or(last.Part, part)
 				continue
 			}

@@ -6,18 +6,19 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // allocation is a buffer of a program: begin, end and size, and the phase that allocated it.
 type allocation struct {
 	begin, end, size int64
-	phase            lifetime.Phase
-	part             lifetime.Part
+	phase            purpose.Phase
+	part             purpose.Part
 }
 
 // program returns a capture of allocations; end 0 stands for the end of the window, 100.
 func ofPhases(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
-	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]lifetime.Purpose, 1)}}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]purpose.Purpose, 1)}}
 	s := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{End: 100}}
 	s.Marks = marks
 	for i, a := range all {
@@ -26,7 +27,7 @@ func ofPhases(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
 			b.End, b.Edge = 100, lifetime.EndOpen
 		}
 		s.Buffers = append(s.Buffers, b)
-		c.Purposes = append(c.Purposes, lifetime.Purpose{Phase: a.phase, Part: a.part})
+		c.Purposes = append(c.Purposes, purpose.Purpose{Phase: a.phase, Part: a.part})
 		s.Purposes = append(s.Purposes, lifetime.PurposeID(i+1))
 	}
 	s.SortEnds(nil)
@@ -36,35 +37,35 @@ func ofPhases(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
 
 // training is a set-up and two steps.
 var training = []allocation{
-	{0, 0, 8, lifetime.OtherPhase, lifetime.Setup},
-	{10, 30, 2, lifetime.OtherPhase, lifetime.DataLoading},
-	{12, 22, 4, lifetime.Forward, lifetime.UnknownPart},
-	{14, 15, 1, lifetime.UnknownPhase, lifetime.UnknownPart},
-	{20, 28, 3, lifetime.Backward, lifetime.UnknownPart},
-	{21, 22, 5, lifetime.Backward, lifetime.Recomputation},
-	{25, 26, 1, lifetime.OptimizerPhase, lifetime.UnknownPart},
-	{27, 0, 8, lifetime.OptimizerPhase, lifetime.UnknownPart},
-	{40, 60, 2, lifetime.OtherPhase, lifetime.DataLoading},
-	{42, 52, 4, lifetime.Forward, lifetime.UnknownPart},
-	{50, 58, 3, lifetime.Backward, lifetime.UnknownPart},
-	{55, 56, 1, lifetime.OptimizerPhase, lifetime.UnknownPart},
-	{70, 71, 4, lifetime.Forward, lifetime.Evaluation},
+	{0, 0, 8, purpose.OtherPhase, purpose.Setup},
+	{10, 30, 2, purpose.OtherPhase, purpose.DataLoading},
+	{12, 22, 4, purpose.Forward, purpose.UnknownPart},
+	{14, 15, 1, purpose.UnknownPhase, purpose.UnknownPart},
+	{20, 28, 3, purpose.Backward, purpose.UnknownPart},
+	{21, 22, 5, purpose.Backward, purpose.Recomputation},
+	{25, 26, 1, purpose.OptimizerPhase, purpose.UnknownPart},
+	{27, 0, 8, purpose.OptimizerPhase, purpose.UnknownPart},
+	{40, 60, 2, purpose.OtherPhase, purpose.DataLoading},
+	{42, 52, 4, purpose.Forward, purpose.UnknownPart},
+	{50, 58, 3, purpose.Backward, purpose.UnknownPart},
+	{55, 56, 1, purpose.OptimizerPhase, purpose.UnknownPart},
+	{70, 71, 4, purpose.Forward, purpose.Evaluation},
 }
 
 func TestTimeline(t *testing.T) {
 	c := ofPhases(training)
 	line := program.Of(c).Timeline(c.Spaces[0])
 	want := []program.PhaseSpan{
-		{Begin: 0, End: 10, Phase: lifetime.OtherPhase, Part: lifetime.Setup, Step: -1, Peak: lifetime.Level{At: 0, Bytes: 8}, Left: 8},
-		{Begin: 10, End: 12, Phase: lifetime.OtherPhase, Part: lifetime.DataLoading, Step: 0, Peak: lifetime.Level{At: 10, Bytes: 10}, Left: 2},
-		{Begin: 12, End: 20, Phase: lifetime.Forward, Step: 0, Peak: lifetime.Level{At: 14, Bytes: 15}, Left: 4},
-		{Begin: 20, End: 25, Phase: lifetime.Backward, Step: 0, Peak: lifetime.Level{At: 21, Bytes: 22}, Left: 3},
-		{Begin: 25, End: 40, Phase: lifetime.OptimizerPhase, Step: 0, Peak: lifetime.Level{At: 27, Bytes: 21}, Left: 8},
-		{Begin: 40, End: 42, Phase: lifetime.OtherPhase, Part: lifetime.DataLoading, Step: 1, Peak: lifetime.Level{At: 40, Bytes: 18}, Left: 2},
-		{Begin: 42, End: 50, Phase: lifetime.Forward, Step: 1, Peak: lifetime.Level{At: 42, Bytes: 22}, Left: 4},
-		{Begin: 50, End: 55, Phase: lifetime.Backward, Step: 1, Peak: lifetime.Level{At: 50, Bytes: 25}, Left: 3},
-		{Begin: 55, End: 70, Phase: lifetime.OptimizerPhase, Step: 1, Peak: lifetime.Level{At: 55, Bytes: 22}, Left: 0},
-		{Begin: 70, End: 100, Phase: lifetime.Forward, Part: lifetime.Evaluation, Step: -1, Peak: lifetime.Level{At: 70, Bytes: 20}, Left: 0},
+		{Begin: 0, End: 10, Phase: purpose.OtherPhase, Part: purpose.Setup, Step: -1, Peak: lifetime.Level{At: 0, Bytes: 8}, Left: 8},
+		{Begin: 10, End: 12, Phase: purpose.OtherPhase, Part: purpose.DataLoading, Step: 0, Peak: lifetime.Level{At: 10, Bytes: 10}, Left: 2},
+		{Begin: 12, End: 20, Phase: purpose.Forward, Step: 0, Peak: lifetime.Level{At: 14, Bytes: 15}, Left: 4},
+		{Begin: 20, End: 25, Phase: purpose.Backward, Step: 0, Peak: lifetime.Level{At: 21, Bytes: 22}, Left: 3},
+		{Begin: 25, End: 40, Phase: purpose.OptimizerPhase, Step: 0, Peak: lifetime.Level{At: 27, Bytes: 21}, Left: 8},
+		{Begin: 40, End: 42, Phase: purpose.OtherPhase, Part: purpose.DataLoading, Step: 1, Peak: lifetime.Level{At: 40, Bytes: 18}, Left: 2},
+		{Begin: 42, End: 50, Phase: purpose.Forward, Step: 1, Peak: lifetime.Level{At: 42, Bytes: 22}, Left: 4},
+		{Begin: 50, End: 55, Phase: purpose.Backward, Step: 1, Peak: lifetime.Level{At: 50, Bytes: 25}, Left: 3},
+		{Begin: 55, End: 70, Phase: purpose.OptimizerPhase, Step: 1, Peak: lifetime.Level{At: 55, Bytes: 22}, Left: 0},
+		{Begin: 70, End: 100, Phase: purpose.Forward, Part: purpose.Evaluation, Step: -1, Peak: lifetime.Level{At: 70, Bytes: 20}, Left: 0},
 	}
 	if !slices.Equal(line.Spans, want) {
 		t.Errorf("spans:\n%v, want\n%v", line.Spans, want)
@@ -90,8 +91,8 @@ func TestTimelineOfMarks(t *testing.T) {
 		t.Errorf("steps of spans: %v", line.Spans)
 	}
 	within := ofPhases([]allocation{
-		{0, 9, 1, lifetime.Forward, 0}, {1, 9, 1, lifetime.Backward, 0}, {2, 3, 1, lifetime.OptimizerPhase, 0}, {4, 9, 1, lifetime.Backward, 0},
-		{5, 6, 1, lifetime.OptimizerPhase, 0}, {10, 19, 1, lifetime.Forward, 0},
+		{0, 9, 1, purpose.Forward, 0}, {1, 9, 1, purpose.Backward, 0}, {2, 3, 1, purpose.OptimizerPhase, 0}, {4, 9, 1, purpose.Backward, 0},
+		{5, 6, 1, purpose.OptimizerPhase, 0}, {10, 19, 1, purpose.Forward, 0},
 	})
 	if got := program.Of(within).Timeline(within.Spaces[0]).Steps; !slices.Equal(got.Begins, []int64{0}) || !slices.Equal(got.Ends, []int64{10}) {
 		t.Errorf("steps of an optimizer in the backward pass: %v", got)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // waiting are the passes of a space whose backward pass may still come.
@@ -49,9 +50,9 @@ func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 // forward reports whether a forward pass allocated a buffer.
 func (p *Program) forward(s *lifetime.Space, i int) bool {
 	if s.Purposes != nil {
-		return p.Purpose(s.PurposeOf(i)).Phase == lifetime.Forward
+		return p.Purpose(s.PurposeOf(i)).Phase == purpose.Forward
 	}
-	return p.stacks.PhaseOf(p.At(s.Buffers[i].Site)) == lifetime.Forward
+	return p.stacks.PhaseOf(p.At(s.Buffers[i].Site)) == purpose.Forward
 }
 
 // waitingOf finds the passes after the last backward pass: at most as many as one backward pass had before, at least one. Without
@@ -74,7 +75,7 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 			continue
 		}
 		f := p.At(b.Site)
-		if p.stacks.PhaseOf(f) == lifetime.Backward || p.Purpose(s.PurposeOf(i)).Phase == lifetime.Backward {
+		if p.stacks.PhaseOf(f) == purpose.Backward || p.Purpose(s.PurposeOf(i)).Phase == purpose.Backward {
 			usual, now, trains = max(usual, now), 0, true
 		}
 		python = python || f.Python || !strings.HasPrefix(p.PlaceOf(b.Site).Op, "aten::")

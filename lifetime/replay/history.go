@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // request is one allocation of the program.
@@ -125,7 +126,7 @@ func (h *historian) read() {
 	s := h.space
 	h.requests, h.begin = make([]request, len(s.Buffers)), s.Begin
 	others := h.rares()
-	regions := s.BufferRegions()
+	regions := region.OfBuffers(s)
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
 		r := request{addr: b.Addr, requested: b.Requested, number: -1, begin: b.Begin, end: b.End}
@@ -133,7 +134,7 @@ func (h *historian) read() {
 		if b.Edge&lifetime.SizeInferred == 0 {
 			r.occupied = b.Size
 		}
-		if regions[i] != lifetime.NoRegion {
+		if regions[i] != region.None {
 			region := &s.Regions[regions[i]]
 			r.stream, r.pool = int32(region.Stream), h.pool(region)
 		}

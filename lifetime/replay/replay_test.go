@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // open returns a capture and the histories of its spaces.
@@ -152,8 +153,8 @@ func TestCut(t *testing.T) {
 	for _, name := range []string{"b06", "b12", "b13", "b16"} {
 		c, histories := open(t, "../../testdata/replay/"+name+".pickle.zst")
 		for percent := int64(25); percent < 100; percent += 25 {
-			from := &lifetime.Instant{T: (c.Spaces[0].End - c.Spaces[0].Begin) * percent / 100, Since: true}
-			cut, err := (&lifetime.Selection{From: from}).Of(c)
+			from := &selection.Instant{T: (c.Spaces[0].End - c.Spaces[0].Begin) * percent / 100, Since: true}
+			cut, err := (&selection.Selection{From: from}).Of(c)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // TestTrace: a trace is consistent with the outcome, and of the recorded settings with the
@@ -34,7 +35,7 @@ func TestTrace(t *testing.T) {
 				t.Errorf("%s %q: %d bytes in segments, %d on the curve, %d of the outcome", name, conf, size, reserved, trace.PeakReserved)
 			}
 			if conf == "" && h.FromStart() && !trace.OOM {
-				sameLevels(t, name, trace.Reserved, c.Spaces[0].ReservedLevels())
+				sameLevels(t, name, trace.Reserved, region.Levels(c.Spaces[0]))
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // units lists all units. For benchstat, less is better in all but one.
@@ -62,7 +63,7 @@ func figures(s *lifetime.Space) []figure {
 	if !s.UsageOnly() {
 		add("end-requested-bytes", s.LevelAt(s.End, lifetime.Requested))
 	}
-	if _, reserved := s.Reserved(); reserved > 0 {
+	if _, reserved := region.Reserved(s); reserved > 0 {
 		add("reserved-bytes", reserved)
 	}
 	if s.Facts&lifetime.History != 0 {
@@ -73,7 +74,7 @@ func figures(s *lifetime.Space) []figure {
 		add("live-buffers", sum.Live.Count)
 	}
 	if s.Facts&lifetime.Regions != 0 && s.Axis != lifetime.ProgramOrder { // a compiled program has no fragmentation
-		if share, ok := s.FreeAt(s.End).Fragmentation(); ok {
+		if share, ok := region.FreeAt(s, s.End).Fragmentation(); ok {
 			all = append(all, figure{strconv.FormatFloat(share, 'g', 6, 64), "frag-ratio"})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -121,10 +122,10 @@ func compiled() *program {
 	const n = 40
 	p := newProgram("host.xplane.pb", lifetime.SpaceInfo{Host: "node7", Module: "jit_step(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: n, Facts: lifetime.Addresses | lifetime.Regions | lifetime.Stacks})
 	site := func(op, instr, shape string, line int) lifetime.SiteID {
-		leaf := p.Frame(lifetime.Frame{Function: op, File: "/home/me/train.py", Line: line, Kind: lifetime.Scope})
+		leaf := p.Frame(frame.Frame{Function: op, File: "/home/me/train.py", Line: line, Kind: frame.Scope})
 		return p.Site(lifetime.Site{
 			Op: "jit(step)/mlp/" + op, Instr: instr, Opcode: "fusion", Shape: shape, DType: "f32",
-			Stack: p.Stack([]lifetime.FrameID{leaf, p.Frame(lifetime.Frame{Function: "mlp", Kind: lifetime.Scope})}),
+			Stack: p.Stack([]lifetime.FrameID{leaf, p.Frame(frame.Frame{Function: "mlp", Kind: frame.Scope})}),
 		})
 	}
 	at := uint64(0)

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // program builds captures of made-up programs. Its allocator returns the lowest free
@@ -31,7 +32,7 @@ func newProgram(file string, desc lifetime.SpaceInfo) *program {
 }
 
 func (p *program) at(function, file string, line int) lifetime.SiteID {
-	f := p.Frame(lifetime.Frame{Function: function, File: file, Line: line})
+	f := p.Frame(frame.Frame{Function: function, File: file, Line: line})
 	return p.Site(lifetime.Site{Stack: p.Stack([]lifetime.FrameID{f})})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -144,7 +145,7 @@ func (p *picture) details(s *lifetime.Site, l label) (lines []string) {
 		lines = append(lines, strings.Join(words, " "))
 	}
 	for f := range p.c.FramesOf(s.Source) {
-		if f.Kind == lifetime.User {
+		if f.Kind == frame.User {
 			if place := f.Place(); place != l.place {
 				lines = append(lines, canvas.Cut(f.Function+" ("+place+")", 140))
 			}

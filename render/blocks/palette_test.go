@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -47,7 +47,7 @@ func lab(c canvas.RGB, eyes [3][3]float64) [3]float64 {
 // colours of one picture, also in a grey print. A difference of 2 is barely visible.
 func TestPalette(t *testing.T) {
 	categories := []canvas.RGB{plot.UnknownLook.RGB}
-	for k := lifetime.ModelParameter; k <= lifetime.Cache; k++ {
+	for k := purpose.ModelParameter; k <= purpose.Cache; k++ {
 		categories = append(categories, plot.CategoryLook(k.String()).RGB)
 	}
 	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:], "categories": categories} {

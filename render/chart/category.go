@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -85,7 +86,7 @@ func (u *usage) classes() (bands []band, of []uint8) {
 		row := lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: u.s.PurposeOf(i)}
 		k, ok := rows[row]
 		if !ok {
-			name := cmp.Or(u.c.Category(&u.s.SpaceInfo, b.Kind, b.Site, row.Purpose), lifetime.UnknownCategory.String())
+			name := cmp.Or(u.c.Category(&u.s.SpaceInfo, b.Kind, b.Site, row.Purpose), purpose.UnknownCategory.String())
 			if k, ok = index[name]; !ok {
 				k = len(all)
 				index[name], all = k, append(all, band{name: name, look: plot.CategoryLook(name)})

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/plot"
 )
 
 // categorized returns a space of random buffers of n categories.
 func categorized(r *rand.Rand, n int) (*lifetime.Capture, *lifetime.Space) {
-	c := &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: "x"}}, Sites: make([]lifetime.Site, 1), Purposes: make([]lifetime.Purpose, 1)}}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: "x"}}, Sites: make([]lifetime.Site, 1), Purposes: make([]purpose.Purpose, 1)}}
 	for k := range n {
-		c.Purposes = append(c.Purposes, lifetime.Purpose{Category: lifetime.Category(k)})
+		c.Purposes = append(c.Purposes, purpose.Purpose{Category: purpose.Category(k)})
 	}
 	s := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{End: 1000}}
 	for range 300 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -33,7 +34,7 @@ func newFigure(s *lifetime.Space, width int) figure {
 func (f *figure) sample(columns int) plot.Window {
 	w := plot.Window{From: f.Space.Begin, To: f.Space.End, Columns: columns}
 	f.occupied = newCurve(w, f.Space.Levels(lifetime.Occupied))
-	if levels := f.Space.ReservedLevels(); len(levels) > 0 && f.Space.Axis != lifetime.ProgramOrder {
+	if levels := region.Levels(f.Space); len(levels) > 0 && f.Space.Axis != lifetime.ProgramOrder {
 		f.reserved = newCurve(w, slices.Values(levels))
 	}
 	return w

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -53,7 +54,7 @@ func computed(w plot.Window, s *lifetime.Space) (levels []lifetime.Level) {
 	step := (uint64(w.To) - uint64(w.From)) / uint64(n)
 	for i := range n {
 		t := w.From + int64(uint64(i)*step)
-		if share, ok := s.FreeAt(t).Fragmentation(); ok {
+		if share, ok := region.FreeAt(s, t).Fragmentation(); ok {
 			levels = append(levels, lifetime.Level{At: t, Bytes: int64(math.Round(share * whole))})
 		}
 	}

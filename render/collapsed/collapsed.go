@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Write writes the spaces of c, in order, the largest stacks first.
@@ -80,7 +81,7 @@ func frames(c *lifetime.Capture, row *lifetime.Row) string {
 	for _, id := range calls {
 		f := &c.Frames[id]
 		switch f.Kind {
-		case lifetime.Interpreter, lifetime.Plumbing, lifetime.Unwinder: // dozens on every stack of an "all" recording
+		case frame.Interpreter, frame.Plumbing, frame.Unwinder: // dozens on every stack of an "all" recording
 			continue
 		}
 		if name := f.String(); f.Function != "" {
@@ -90,7 +91,7 @@ func frames(c *lifetime.Capture, row *lifetime.Row) string {
 		}
 	}
 	if cut {
-		names = append(names, lifetime.OuterCalls)
+		names = append(names, frame.OuterCalls)
 	}
 	slices.Reverse(names)
 	return strings.Join(names, ";")

@@ -13,6 +13,7 @@ import (
 	"io"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Actions of rows.
@@ -27,8 +28,8 @@ const unknown = 7
 
 // numbers are the numbers of categories.
 var numbers = map[string]int{
-	lifetime.ModelParameter.String(): 0, lifetime.OptimizerState.String(): 1, lifetime.Input.String(): 2, lifetime.TemporaryData.String(): 3,
-	lifetime.Activation.String(): 4, lifetime.Gradient.String(): 5, "autograd detail": 6,
+	purpose.ModelParameter.String(): 0, purpose.OptimizerState.String(): 1, purpose.Input.String(): 2, purpose.TemporaryData.String(): 3,
+	purpose.Activation.String(): 4, purpose.Gradient.String(): 5, "autograd detail": 6,
 }
 
 // Write writes the space of c with the highest peak that is no compiled program. It fails if there is none with buffers.

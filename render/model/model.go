@@ -22,6 +22,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -33,7 +35,7 @@ type source struct {
 	Settings map[string]string `json:"settings"` // of the allocator
 }
 
-type frame struct {
+type frameRow struct {
 	Function string `json:"function"`
 	File     string `json:"file"`
 	Line     int    `json:"line"`
@@ -219,7 +221,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	d := &document{w: bufio.NewWriter(w)}
 	d.text(`{"schema":"memlane/1"`)
 	list(d, "sources", c.Sources, func(s lifetime.Source) any { return source{s.File, s.Format, s.Producer, s.SettingsByKey()} })
-	list(d, "frames", c.Frames, func(f lifetime.Frame) any { return frame{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
+	list(d, "frames", c.Frames, func(f frame.Frame) any { return frameRow{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
 	list(d, "stacks", c.Stacks, func(s lifetime.Stack) any { return stack{s.Frame, s.Caller} })
 	list(d, "sites", c.Sites, func(s lifetime.Site) any {
 		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, s.Unseen}
@@ -380,7 +382,7 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder || out.Category == "" {
 			out.Category = p.Name() // the kind has a field of its own
 		}
-		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, c.ModuleOf(b.Site, s.PurposeOf(i)))
+		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, layer.ModuleOf(&c.Tables, b.Site, s.PurposeOf(i)))
 		out.Part, out.Inferred = p.Part.String(), p.ModuleInferred
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/model"
 )
 
 // capture is handmade, with every unusual value that a capture may have.
 func capture() *lifetime.Capture {
-	return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: "a\x1b\u009b\u202e\U000e0041<b>", Format: "test"}}, Sites: []lifetime.Site{{}}, Stacks: []lifetime.Stack{{}}, Frames: []lifetime.Frame{{}}, Notes: []string{""}}, Spaces: []*lifetime.Space{
+	return &lifetime.Capture{Tables: lifetime.Tables{Sources: []lifetime.Source{{File: "a\x1b\u009b\u202e\U000e0041<b>", Format: "test"}}, Sites: []lifetime.Site{{}}, Stacks: []lifetime.Stack{{}}, Frames: []frame.Frame{{}}, Notes: []string{""}}, Spaces: []*lifetime.Space{
 		{SpaceInfo: lifetime.SpaceInfo{Device: "cuda:0\x7f", Begin: -1 << 62, End: 1 << 62}, Buffers: []lifetime.Buffer{
 			{Begin: 0, End: 1 << 62, Addr: 1<<64 - 1, Size: 1<<63 - 1, Requested: 1, Edge: lifetime.EndOpen | lifetime.Pending},
 			{Begin: 1, End: 2},
@@ -80,7 +81,7 @@ func TestPrograms(t *testing.T) {
 	nan := float32(math.NaN())
 	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: []lifetime.Site{{}, {
 		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1,
-	}}, Stacks: []lifetime.Stack{{}, {Frame: 1}}, Frames: []lifetime.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: lifetime.Scope}}}, Spaces: []*lifetime.Space{{
+	}}, Stacks: []lifetime.Stack{{}, {Frame: 1}}, Frames: []frame.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: frame.Scope}}}, Spaces: []*lifetime.Space{{
 		SpaceInfo: lifetime.SpaceInfo{Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77},
 		Buffers:   []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
 		ValueIDs:  []int64{0},

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/model"
 )
 
@@ -114,7 +116,7 @@ func (t *document) space(pid int, s *lifetime.Space) {
 	t.event("M", t.zero, `"process_sort_index"`)
 	fmt.Fprintf(t.out, `,"args":{"sort_index":%d}}`, pid)
 	t.counter(`"in use"`, s.Levels(lifetime.Occupied))
-	t.counter(`"reserved"`, slices.Values(s.ReservedLevels()))
+	t.counter(`"reserved"`, slices.Values(region.Levels(s)))
 	t.marks(s)
 	t.buffers(s)
 }
@@ -266,7 +268,7 @@ func (t *document) stack(id lifetime.StackID) {
 		t.text(t.frames[frame])
 	}
 	if cut {
-		t.text(`\n` + lifetime.OuterCalls)
+		t.text(`\n` + frame.OuterCalls)
 	}
 	t.text(`"`)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // Field numbers of https://github.com/google/perfetto/tree/main/protos/perfetto/trace, by message.
@@ -190,7 +192,7 @@ func (t *trace) space(pid int, s *lifetime.Space) {
 	process := message(number(number(nil, 1, uint64(pid)), 3, uint64(pid)), 6, name)
 	t.process = t.track(0, title(s), trackProcess, process)
 	t.counter("in use", s.Levels(lifetime.Occupied))
-	t.counter("reserved", slices.Values(s.ReservedLevels()))
+	t.counter("reserved", slices.Values(region.Levels(s)))
 	t.marks(s)
 	t.buffers(s)
 }
@@ -373,7 +375,7 @@ func (t *trace) stack(id lifetime.StackID) {
 	if outer := uint64(len(t.capture.Frames)); cut {
 		if !t.frames[outer] {
 			t.frames[outer] = true
-			t.interned = message(t.interned, internedFrames, number(number(nil, 1, outer), 2, t.intern(internedFunctions, lifetime.OuterCalls)))
+			t.interned = message(t.interned, internedFrames, number(number(nil, 1, outer), 2, t.intern(internedFunctions, frame.OuterCalls)))
 		}
 		body = number(body, 2, outer)
 	}

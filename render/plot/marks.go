@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -74,7 +75,7 @@ func Capacity(s *lifetime.Space) (bytes int64, text string) {
 			continue
 		}
 		reserved := int64(0)
-		for _, level := range s.ReservedLevels() {
+		for _, level := range region.Levels(s) {
 			if level.At <= m.Begin {
 				reserved = level.Bytes
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -21,7 +23,7 @@ var UnknownLook = canvas.Look{RGB: 0xb4bac1}
 // OtherLook is the look of groups that are too small for a colour of their own.
 var OtherLook = canvas.Look{RGB: 0xd8dce1}
 
-// Categories are the colours of what buffers are for, by the names of lifetime.Category and of the kinds of compiled
+// Categories are the colours of what buffers are for, by the names of purpose.Category and of the kinds of compiled
 // programs. They are the same in every picture and on the page, and people with common colour blindnesses can
 // distinguish them. Kinds that only compiled programs have share colours with categories that these do not have.
 var Categories = map[string]canvas.RGB{
@@ -34,7 +36,7 @@ var Categories = map[string]canvas.RGB{
 // depends only on their name.
 func CategoryLook(name string) canvas.Look {
 	rgb, ok := Categories[name]
-	if name == "" || name == lifetime.UnknownCategory.String() {
+	if name == "" || name == purpose.UnknownCategory.String() {
 		return UnknownLook
 	}
 	if !ok {
@@ -77,7 +79,7 @@ const Unknown = "unknown site"
 // module.
 func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, place string) {
 	site := &c.Sites[id]
-	if f, ok := c.FrameOf(id); ok && f.Kind == lifetime.Scope {
+	if f, ok := c.FrameOf(id); ok && f.Kind == frame.Scope {
 		name, place = f.Function, f.Place()
 		if caller := c.Stacks[site.Stack].Caller; caller != 0 && s.Axis != lifetime.ProgramOrder {
 			place = c.Frames[c.Stacks[caller].Frame].Function // all operators call "aten::empty"

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -22,7 +23,7 @@ var phaseLooks = map[string]canvas.Look{
 
 // phaseName returns the name of what a program does in a span.
 func phaseName(s *program.PhaseSpan) string {
-	if s.Part == lifetime.Evaluation {
+	if s.Part == purpose.Evaluation {
 		return s.Part.String()
 	}
 	return s.Phase.String()

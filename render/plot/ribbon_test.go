@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // TestRuns checks that each pixel of the ribbon shows a phase that the program was in during it, and that pixels without a
@@ -18,7 +18,7 @@ func TestRuns(t *testing.T) {
 		at := r.Int64N(2000)
 		for range r.IntN(400) {
 			length := 1 + r.Int64N(1+r.Int64N(3000))
-			p.phases.Spans = append(p.phases.Spans, program.PhaseSpan{Begin: at, End: at + length, Phase: lifetime.Phase(1 + r.IntN(4))})
+			p.phases.Spans = append(p.phases.Spans, program.PhaseSpan{Begin: at, End: at + length, Phase: purpose.Phase(1 + r.IntN(4))})
 			at += length
 		}
 		shown := map[int]string{} // by pixel

@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Names of frames that do not come from a capture. The brackets distinguish them from functions.
@@ -269,7 +270,7 @@ func (b *builder) calls(to []uint64, frames []lifetime.FrameID, cut bool) []uint
 		to = append(to, b.frame(frame))
 	}
 	if cut {
-		to = append(to, b.location(lifetime.OuterCalls, "", 0))
+		to = append(to, b.location(frame.OuterCalls, "", 0))
 	}
 	return to
 }
@@ -283,7 +284,7 @@ func (b *builder) frame(id lifetime.FrameID) uint64 {
 
 // locationOf returns the ID of the location of a frame. Its function is named with the line, because go tool pprof adds up
 // functions of one name, and two lines of a function are two call sites.
-func (b *builder) locationOf(f *lifetime.Frame) uint64 {
+func (b *builder) locationOf(f *frame.Frame) uint64 {
 	name := cmp.Or(f.Function, f.File, noName)
 	if f.Function != "" && f.Line > 0 && !b.options.byFunction {
 		name += " (" + f.Place() + ")"

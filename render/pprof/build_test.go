@@ -13,6 +13,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -40,20 +41,20 @@ func frames(s *profile.Sample) string {
 
 func TestFrames(t *testing.T) {
 	c := one(t, lifetime.SpaceInfo{Device: "cuda:0"}, func(b *build.Builder) []lifetime.SiteID {
-		stack := func(frames ...lifetime.Frame) lifetime.StackID {
+		stack := func(frames ...frame.Frame) lifetime.StackID {
 			var ids []lifetime.FrameID
 			for _, f := range frames {
 				ids = append(ids, b.Frame(f))
 			}
 			return b.Stack(ids)
 		}
-		module := lifetime.Frame{Function: "<module>", File: "train.py", Line: 9}
+		module := frame.Frame{Function: "<module>", File: "train.py", Line: 9}
 		return []lifetime.SiteID{
 			0,
 			b.Site(lifetime.Site{Op: "fusion.7"}),
-			b.Site(lifetime.Site{Op: "aten::empty", Stack: stack(lifetime.Frame{Function: "forward", File: "net.py"}, module)}),
-			b.Site(lifetime.Site{Stack: stack(lifetime.Frame{File: "libtorch.so"}, lifetime.Frame{}, module)}),
-			b.Site(lifetime.Site{Stack: stack(lifetime.Frame{Function: "bad\xff\xfe\x1b[31m", File: "a\nb"})}),
+			b.Site(lifetime.Site{Op: "aten::empty", Stack: stack(frame.Frame{Function: "forward", File: "net.py"}, module)}),
+			b.Site(lifetime.Site{Stack: stack(frame.Frame{File: "libtorch.so"}, frame.Frame{}, module)}),
+			b.Site(lifetime.Site{Stack: stack(frame.Frame{Function: "bad\xff\xfe\x1b[31m", File: "a\nb"})}),
 		}
 	})
 	p := mustProfile(t, c, Options{})

@@ -9,13 +9,14 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestEncoder: profiles that are encoded while they are built have the bytes of package profile.
 func TestEncoder(t *testing.T) {
 	sums := []Sum{
 		{Frames: BeforeWindow, InUse: lifetime.Amount{Bytes: 5}},
-		{Frames: []lifetime.Frame{{Function: "f", File: "a.py", Line: 3}, {Function: "main"}}, InUse: lifetime.Amount{Bytes: 1 << 62, Count: 2}, Memories: 3},
+		{Frames: []frame.Frame{{Function: "f", File: "a.py", Line: 3}, {Function: "main"}}, InUse: lifetime.Amount{Bytes: 1 << 62, Count: 2}, Memories: 3},
 		{Site: lifetime.Site{Op: "op"}, Leaked: -1, Memories: 1},
 	}
 	builds := map[string]func(*builder){"sums": func(b *builder) {

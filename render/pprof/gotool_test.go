@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // training returns the capture that the tests of go tool pprof read: two GPUs, each with 64 MiB from before the
@@ -19,14 +20,14 @@ func training(t *testing.T) (*lifetime.Capture, Options) {
 	const start = 1_700_000_000_000_000_000 // 2023-11-14 22:13:20 in ns
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "train.json", Format: "chrometrace", Producer: "PyTorch Profiler"})
-	module := b.Frame(lifetime.Frame{Function: "<module>", File: "/job/train.py", Line: 120})
-	step := b.Frame(lifetime.Frame{Function: "train_step", File: "/job/train.py", Line: 80})
-	site := func(f lifetime.Frame) lifetime.SiteID {
+	module := b.Frame(frame.Frame{Function: "<module>", File: "/job/train.py", Line: 120})
+	step := b.Frame(frame.Frame{Function: "train_step", File: "/job/train.py", Line: 80})
+	site := func(f frame.Frame) lifetime.SiteID {
 		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{b.Frame(f), step, module})})
 	}
 	weights := b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{module})})
-	leak := site(lifetime.Frame{Function: "log_losses", File: "/job/metrics.py", Line: 14})
-	forward := site(lifetime.Frame{Function: "forward", File: "/job/net.py", Line: 33})
+	leak := site(frame.Frame{Function: "log_losses", File: "/job/metrics.py", Line: 14})
+	forward := site(frame.Frame{Function: "forward", File: "/job/net.py", Line: 33})
 	for gpu, device := range []string{"cuda:0", "cuda:1"} {
 		s := b.Space()
 		b.Describe(s, lifetime.SpaceInfo{Process: "rank" + device[5:], Device: device})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // maxCells bounds the samples of one site. Four keep four sizes apart, or two sizes of short- and long-lived
@@ -171,10 +172,10 @@ func merge(p *part, index []uint32) []siteCells {
 }
 
 // labelled maps purposes to the first one with the same labels.
-func labelled(all []lifetime.Purpose) []lifetime.PurposeID {
+func labelled(all []purpose.Purpose) []lifetime.PurposeID {
 	type labels struct {
-		category lifetime.Category
-		phase    lifetime.Phase
+		category purpose.Category
+		phase    purpose.Phase
 		module   string
 	}
 	firsts, same := map[labels]lifetime.PurposeID{}, make([]lifetime.PurposeID, len(all))

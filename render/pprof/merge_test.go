@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // site merges buffers with the given sizes and lifetimes and formats the cells as "count x mean size / mean
@@ -118,7 +119,7 @@ func large(t testing.TB, n, sites, depth int) *lifetime.Capture {
 		frames := make([]lifetime.FrameID, depth)
 		for d := range frames {
 			f := i / (d + 1) // deeper frames are shared by more stacks
-			frames[d] = b.Frame(lifetime.Frame{Function: fmt.Sprintf("layer%d_f%d", d, f), File: fmt.Sprintf("/src/m%d.py", f%97), Line: f % 500})
+			frames[d] = b.Frame(frame.Frame{Function: fmt.Sprintf("layer%d_f%d", d, f), File: fmt.Sprintf("/src/m%d.py", f%97), Line: f % 500})
 		}
 		ids[i] = b.Site(lifetime.Site{Stack: b.Stack(frames)})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // finish returns the capture and checks it.
@@ -88,7 +89,7 @@ func randomSites(b *build.Builder, r *rand.Rand, n int) []lifetime.SiteID {
 		var frames []lifetime.FrameID
 		for range 1 + r.IntN(6) {
 			f := r.IntN(30)
-			frames = append(frames, b.Frame(lifetime.Frame{Function: fmt.Sprintf("f%d", f), File: fmt.Sprintf("/a/%d.py", f%7), Line: f}))
+			frames = append(frames, b.Frame(frame.Frame{Function: fmt.Sprintf("f%d", f), File: fmt.Sprintf("/a/%d.py", f%7), Line: f}))
 		}
 		sites = append(sites, b.Site(lifetime.Site{Stack: b.Stack(frames), Op: fmt.Sprint("op", i%3)}))
 	}

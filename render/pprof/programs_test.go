@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // samples formats every sample of a profile.
@@ -27,7 +28,7 @@ func TestProgram(t *testing.T) {
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Module: "jit_f(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Stacks})
 	stack := b.Stack([]lifetime.FrameID{
-		b.Frame(lifetime.Frame{Function: "dot", File: "a.py", Line: 7, Kind: lifetime.Scope}), b.Frame(lifetime.Frame{Function: "mlp", Kind: lifetime.Scope}),
+		b.Frame(frame.Frame{Function: "dot", File: "a.py", Line: 7, Kind: frame.Scope}), b.Frame(frame.Frame{Function: "mlp", Kind: frame.Scope}),
 	})
 	dot := b.Site(lifetime.Site{Op: "mlp/dot", Stack: stack, Shape: "f32[4]{0}", DType: "f32", Instr: "dot.1"})
 	bare := b.Site(lifetime.Site{Shape: "(f32[])", Instr: "tuple.1"})

@@ -5,13 +5,14 @@ import (
 	"io"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Sum is the total of the buffers of one call site in several memories. Without frames, the operation replaces
 // the stack.
 type Sum struct {
-	Frames           []lifetime.Frame // innermost first
-	Site             lifetime.Site    // operation, region, shape and type become labels
+	Frames           []frame.Frame // innermost first
+	Site             lifetime.Site // operation, region, shape and type become labels
 	Allocated, InUse lifetime.Amount
 	Leaked           int64 // bytes
 	Memories         int   // that have the site
@@ -19,8 +20,8 @@ type Sum struct {
 
 // The stacks of bytes in use that no buffer represents.
 var (
-	BeforeWindow = []lifetime.Frame{{Function: beforeWindow}}
-	OutsideHeap  = []lifetime.Frame{{Function: besideHeap}}
+	BeforeWindow = []frame.Frame{{Function: beforeWindow}}
+	OutsideHeap  = []frame.Frame{{Function: besideHeap}}
 )
 
 // WriteSums writes sums as one gzipped profile.proto with the sample types of captures, one sample each. Its

@@ -17,7 +17,9 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -29,7 +31,7 @@ func leaking(t *testing.T, name string) *lifetime.Capture {
 	s := b.Space()
 	site := func(function string) lifetime.SiteID {
 		return b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{
-			b.Frame(lifetime.Frame{Function: function, File: name, Line: 1}), b.Frame(lifetime.Frame{Function: "main", File: "main.py", Line: 2}),
+			b.Frame(frame.Frame{Function: function, File: name, Line: 1}), b.Frame(frame.Frame{Function: "main", File: "main.py", Line: 2}),
 		})})
 	}
 	hostile, beside, work := site(name), site("beside"), site("work")
@@ -63,7 +65,7 @@ func diffOf(before, after *lifetime.Capture, perStep bool) *answer.Diff {
 }
 
 func reportOn(c *lifetime.Capture, found []finding.Finding) answer.CaptureReport {
-	return answer.CaptureReportOf(c, c.Outline(), answer.LeaksOf(c, found, "", nil))
+	return answer.CaptureReportOf(c, outline.Of(c), answer.LeaksOf(c, found, "", nil))
 }
 
 // TestHostileNames checks that names in a capture do not become headings, links, rows,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/tables"
 )
 
@@ -20,7 +21,7 @@ func history(t testing.TB, n int) *lifetime.Capture {
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
 	var ids []lifetime.SiteID
 	for i := range sites {
-		frame := b.Frame(lifetime.Frame{Function: fmt.Sprint("f", i), File: "model.py", Line: i})
+		frame := b.Frame(frame.Frame{Function: fmt.Sprint("f", i), File: "model.py", Line: i})
 		ids = append(ids, b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{frame})}))
 	}
 	for i := range int64(n) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // made returns a capture of n buffers.
@@ -19,7 +20,7 @@ func made(t *testing.T, n int64) *lifetime.Capture {
 	b.Source(lifetime.Source{File: "x"})
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
-	stack := b.Stack([]lifetime.FrameID{b.Frame(lifetime.Frame{Function: "f\xff", File: "a.py", Line: 3})})
+	stack := b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: "f\xff", File: "a.py", Line: 3})})
 	site := b.Site(lifetime.Site{Stack: stack, Op: "op\x00", Shape: "[1]"})
 	for i := range n {
 		b.Alloc(s, 2*i, build.Block{Addr: uint64(i%7+1) << 40, Requested: i, Occupied: i, Site: site})

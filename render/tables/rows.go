@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // The names of the tables.
@@ -201,10 +202,10 @@ func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 			if cut {
 				calls = append(calls, 0)
 			}
-			for depth, frame := range calls {
-				f := c.Frames[frame]
-				if frame == 0 {
-					f.Function = lifetime.OuterCalls
+			for depth, number := range calls {
+				f := c.Frames[number]
+				if number == 0 {
+					f.Function = frame.OuterCalls
 				}
 				if !yield(stackRow{
 					uint32(id), int64(depth), Clean(f.Function), Clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),

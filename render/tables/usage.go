@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 func usage(c *lifetime.Capture) iter.Seq[usageRow] {
@@ -35,7 +36,7 @@ func seriesOf(s *lifetime.Space) []series {
 	if !s.UsageOnly() {
 		all = append(all, series{lifetime.Requested, s.Levels(lifetime.Requested)})
 	}
-	return append(all, series{lifetime.Reserved, slices.Values(s.ReservedLevels())})
+	return append(all, series{lifetime.Reserved, slices.Values(region.Levels(s))})
 }
 
 // lastLevels yields the last level of each instant. The maximum is among them, because ends precede begins.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Leaks writes the findings of captures.
@@ -180,7 +180,7 @@ func (p *Page) compiled(f *answer.Finding) {
 	if text := instruction(*f.Instruction, p.width-4); text != "" {
 		p.Line("    %s", text)
 	}
-	user := slices.DeleteFunc(slices.Clone(f.Site.Source), func(frame answer.Frame) bool { return frame.Kind != lifetime.User })
+	user := slices.DeleteFunc(slices.Clone(f.Site.Source), func(caller answer.Frame) bool { return caller.Kind != frame.User })
 	for _, frame := range user[:min(len(user), maxFrames)] {
 		p.Line("    at %s", shorten.Name(Printable(frame.String()), p.width-7))
 	}

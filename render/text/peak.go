@@ -9,6 +9,8 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // maxRows is the maximum number of rows of a table.
@@ -22,7 +24,7 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 			p.Line("")
 		}
 		p.peak(&a.Peaks[i], a.By)
-		if k := &a.Peaks[i]; len(k.Categories) > 0 && k.Program == nil && a.By != string(lifetime.ByCategory) {
+		if k := &a.Peaks[i]; len(k.Categories) > 0 && k.Program == nil && a.By != string(selection.ByCategory) {
 			p.Line("")
 			p.Para("by category: ", "  ", answer.PartsText(k.Parts))
 		}
@@ -46,7 +48,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		in = ""
 	}
 	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, k.When)
-	byLayer := by == string(lifetime.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
+	byLayer := by == string(selection.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
 	if k.Program != nil && !byLayer {
 		p.instructions(k)
 		return
@@ -62,7 +64,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		return
 	}
 	p.places(k, by)
-	if by == string(lifetime.ByPhase) && len(k.PhasePeaks) > 0 {
+	if by == string(selection.ByPhase) && len(k.PhasePeaks) > 0 {
 		p.phases(k)
 	}
 }
@@ -86,7 +88,7 @@ func (p *Page) layers(k *answer.Peak) {
 	rows := [][]string{}
 	for i := range shown {
 		name := Printable(shown[i].Name)
-		if name == lifetime.UnknownCategory.String() {
+		if name == purpose.UnknownCategory.String() {
 			name = "(no layer)"
 		}
 		rows = append(rows, row(shown[i].Bytes, shown[i].Of, name))
@@ -123,7 +125,7 @@ func (p *Page) places(k *answer.Peak, by string) {
 		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), units.Count(a.Count)}
 	}
 	head := []string{"bytes", "share", "buffers", "allocated by"}
-	if by != string(lifetime.ByLine) {
+	if by != string(selection.ByLine) {
 		head[3] = by
 	}
 	shown := k.Places[:min(len(k.Places), maxRows)]

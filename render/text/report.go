@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Report writes a report: first actions, then the output of info, leaks and peak.
@@ -33,7 +33,7 @@ func Report(w io.Writer, r *answer.Report, s Style) error {
 		p.leaks(&c.Leaks, false)
 		for k := range c.Peaks {
 			p.Line("")
-			p.peak(&c.Peaks[k], string(lifetime.ByLine))
+			p.peak(&c.Peaks[k], string(selection.ByLine))
 		}
 	}
 	p.ranks(r.RankInfo)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -73,7 +74,7 @@ func TestRanks(t *testing.T) {
 		var b strings.Builder
 		r := &answer.Ranks{}
 		for _, capture := range c.captures {
-			r.Add(capture.Outline(), nil)
+			r.Add(outline.Of(capture), nil)
 		}
 		if err := text.Info(&b, &answer.Info{}, r.Summary(nil), text.Style{}); err != nil {
 			t.Fatal(err)

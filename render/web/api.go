@@ -11,8 +11,9 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
@@ -66,7 +67,7 @@ func wrongParameter(address *url.URL) (why string) {
 func infoAPI(w io.Writer, captures []Capture, _ url.Values) error {
 	var all []answer.Capture
 	for _, c := range captures {
-		all = append(all, answer.InfoOf(c.Outline()))
+		all = append(all, answer.InfoOf(outline.Of(c.Capture)))
 	}
 	return model.WriteJSON(w, answer.NewInfo(all, nil))
 }
@@ -103,7 +104,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 	if len(all) == 0 && none != nil {
 		return none
 	}
-	return model.WriteJSON(w, answer.NewPeaks(lifetime.ByLine, at, all))
+	return model.WriteJSON(w, answer.NewPeaks(selection.ByLine, at, all))
 }
 
 // modelAPI answers /api/model?capture=N: the whole model of one capture.

@@ -12,7 +12,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // Capture is one capture and its findings.
@@ -43,36 +45,36 @@ type oom struct {
 }
 
 type space struct {
-	ID          string          `json:"id"`
-	Host        string          `json:"host"`
-	Process     string          `json:"process"`
-	Module      string          `json:"module"`
-	Memory      string          `json:"memory"` // rest of the ID: allocator, device, kind of memory
-	Unit        string          `json:"unit"`
-	Begin       string          `json:"begin"`  // in Unit; too many digits for a JavaScript number
-	Length      int64           `json:"length"` // of the window
-	Lowest      string          `json:"lowest"` // base of the addresses in the columns
-	Buffers     int             `json:"buffers"`
-	Levels      int             `json:"levels"` // of reserved memory
-	Totals      int             `json:"totals"`
-	Judged      bool            `json:"judged"`     // whether buffers have purposes
-	Categories  bool            `json:"categories"` // whether the colours are by category unless the user chooses others
-	Crowded     bool            `json:"crowded"`    // whether the axis is of events unless the user chooses time
-	Values      bool            `json:"values"`     // whether buffers have value IDs of the compiler
-	FreeSites   bool            `json:"freeSites"`  // whether sites of frees were recorded
-	Static      bool            `json:"static"`
-	UsageOnly   bool            `json:"usageOnly"`
-	Addresses   bool            `json:"addresses"`
-	Base        int64           `json:"base"`
-	Peak        int64           `json:"peak"` // time of the peak
-	Stack       [][2]int64      `json:"stack"`
-	Regions     [][]any         `json:"regions"` // begin, end, address, size, kind, stream, pool, uses, whether it is for small requests
-	Marks       [][]any         `json:"marks"`   // begin, end, kind, text, site, requested, free
-	PeakHoles   *lifetime.Holes `json:"peakHoles"`
-	StepTimes   []int64         `json:"stepTimes"` // at which steps begin, for a comparison
-	Inferred    bool            `json:"stepsInferred"`
-	NoBlocks    string          `json:"noBlocks"` // the reason if there are no blocks
-	NotRecorded bool            `json:"notRecorded"`
+	ID          string        `json:"id"`
+	Host        string        `json:"host"`
+	Process     string        `json:"process"`
+	Module      string        `json:"module"`
+	Memory      string        `json:"memory"` // rest of the ID: allocator, device, kind of memory
+	Unit        string        `json:"unit"`
+	Begin       string        `json:"begin"`  // in Unit; too many digits for a JavaScript number
+	Length      int64         `json:"length"` // of the window
+	Lowest      string        `json:"lowest"` // base of the addresses in the columns
+	Buffers     int           `json:"buffers"`
+	Levels      int           `json:"levels"` // of reserved memory
+	Totals      int           `json:"totals"`
+	Judged      bool          `json:"judged"`     // whether buffers have purposes
+	Categories  bool          `json:"categories"` // whether the colours are by category unless the user chooses others
+	Crowded     bool          `json:"crowded"`    // whether the axis is of events unless the user chooses time
+	Values      bool          `json:"values"`     // whether buffers have value IDs of the compiler
+	FreeSites   bool          `json:"freeSites"`  // whether sites of frees were recorded
+	Static      bool          `json:"static"`
+	UsageOnly   bool          `json:"usageOnly"`
+	Addresses   bool          `json:"addresses"`
+	Base        int64         `json:"base"`
+	Peak        int64         `json:"peak"` // time of the peak
+	Stack       [][2]int64    `json:"stack"`
+	Regions     [][]any       `json:"regions"` // begin, end, address, size, kind, stream, pool, uses, whether it is for small requests
+	Marks       [][]any       `json:"marks"`   // begin, end, kind, text, site, requested, free
+	PeakHoles   *region.Holes `json:"peakHoles"`
+	StepTimes   []int64       `json:"stepTimes"` // at which steps begin, for a comparison
+	Inferred    bool          `json:"stepsInferred"`
+	NoBlocks    string        `json:"noBlocks"` // the reason if there are no blocks
+	NotRecorded bool          `json:"notRecorded"`
 }
 
 type shownFinding struct {
@@ -96,7 +98,7 @@ func documentOf(c Capture, place []places, compared bool) document {
 	if c.Findings == nil {
 		c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
 	}
-	outline, failures := c.Outline(), answer.FoundOOMs(c.Capture, c.Findings)
+	outline, failures := outline.Of(c.Capture), answer.FoundOOMs(c.Capture, c.Findings)
 	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
@@ -148,7 +150,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 	out := space{
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
-		Buffers: len(s.Buffers), Levels: len(s.ReservedLevels()), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
+		Buffers: len(s.Buffers), Levels: len(region.Levels(s)), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
 		Categories: answer.CategoriesTell(t, s), Crowded: answer.Crowded(s), Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{},
@@ -171,7 +173,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free})
 	}
 	if s.Facts&lifetime.Regions != 0 && !out.Static {
-		holes := s.FreeAt(s.Peak(lifetime.Occupied).At)
+		holes := region.FreeAt(s, s.Peak(lifetime.Occupied).At)
 		out.PeakHoles = &holes
 	}
 	return out

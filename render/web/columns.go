@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // Columns collects columns of numbers as signed varints. A buffer takes about 12 bytes
@@ -57,7 +58,7 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 	if s.FreeSites != nil {
 		c.Add(n, func(i int) int64 { return int64(s.FreeSites[i]) })
 	}
-	levels := s.ReservedLevels()
+	levels := region.Levels(s)
 	c.AddSteps(len(levels), func(i int) int64 { return levels[i].At - s.Begin })
 	c.AddSteps(len(levels), func(i int) int64 { return levels[i].Bytes })
 	totals := shownTotals(s)

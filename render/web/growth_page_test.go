@@ -13,6 +13,8 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -25,7 +27,7 @@ func TestPageGrowth(t *testing.T) {
 			p := browser.Open(t, chromium, writePage(t, c))
 			s := c.Spaces[browser.Eval[int](p, "memlane.space.number")]
 			if browser.Eval[string](p, "memlane.axis") == "event" {
-				s = s.ByEvent()
+				s = selection.ByEvent(s)
 			}
 			length := s.End - s.Begin
 			if length < 2 {
@@ -101,7 +103,7 @@ func functionsOf(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) map
 	if site.Unseen {
 		return all
 	}
-	shown, _ := lifetime.Fold(slices.Collect(c.FramesOf(stack)), func(f *lifetime.Frame) lifetime.FrameKind { return f.Kind })
+	shown, _ := frame.Fold(slices.Collect(c.FramesOf(stack)), func(f *frame.Frame) frame.Kind { return f.Kind })
 	for _, f := range shown {
 		name := f.Name()
 		if f.File != "" {
@@ -195,7 +197,7 @@ func TestPageEvents(t *testing.T) {
 			}
 			p.Set("const choice = document.querySelector('[data-choice=axis]'); choice.value = 'event'; choice.dispatchEvent(new Event('change'))")
 			p.WaitFor("memlane.space.unit === 'event' && memlane.view.pixels !== null")
-			events := s.ByEvent()
+			events := selection.ByEvent(s)
 			type times struct {
 				Length, Peak      float64
 				Begin, End, Marks []float64

@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // TestPageMap checks the memory map against the model: segments, blocks and holes at instants, and that stepping visits every event.
@@ -65,7 +66,7 @@ func checkMap(p *browser.Tab, s *lifetime.Space, at int64) {
 		want.Blocks++
 		want.Used += s.Buffers[i].Size
 	}
-	free := s.FreeAt(at)
+	free := region.FreeAt(s, at)
 	var total, largest int64
 	for _, h := range got.Holes {
 		total += h
@@ -139,7 +140,7 @@ func TestPageMapKeys(t *testing.T) {
 	}
 	p.Do(chromedp.KeyEvent(kb.ArrowDown))
 	hole := browser.Eval[struct{ Addr, Size, Below, Above int64 }](p, "(({addr, size, below, above}) => ({addr, size, below, above}))(memlane.current().part.hole)")
-	if free := c.Spaces[0].FreeAt(mark.Begin); hole.Size != free.Largest {
+	if free := region.FreeAt(c.Spaces[0], mark.Begin); hole.Size != free.Largest {
 		t.Errorf("the first hole has %d, want the largest, %d", hole.Size, free.Largest)
 	}
 	// An own search for the blocks beside the hole.

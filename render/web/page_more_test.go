@@ -20,6 +20,7 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -166,7 +167,7 @@ func TestPagesOfCaptures(t *testing.T) {
 		}
 		t.Run(file, func(t *testing.T) {
 			p := browser.Open(t, chromium, writePage(t, c))
-			for _, s := range answer.InfoOf(c.Outline()).Spaces {
+			for _, s := range answer.InfoOf(outline.Of(c)).Spaces {
 				p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(s.ID)))
 				p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
 				checkFigures(p, s)

@@ -21,6 +21,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -68,7 +69,7 @@ func TestPages(t *testing.T) {
 		t.Run(shown.format+" "+shown.file, func(t *testing.T) {
 			c, other := open(t, "../../testdata/"+shown.file), open(t, "../../testdata/"+shown.other)
 			p := browser.Open(t, chromium, writePage(t, c, other))
-			info := answer.InfoOf(c.Outline())
+			info := answer.InfoOf(outline.Of(c))
 			if info.Format != shown.format {
 				t.Errorf("a capture of %s", info.Format)
 			}

@@ -12,7 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Version is the version of the content of records. It is part of their binary form and of
@@ -116,13 +117,13 @@ func entries[T comparable](c *codec, r *refs, t *table[T], entry func(*T)) {
 	})
 }
 
-func (c *codec) frame(fr *frame) {
+func (c *codec) frame(fr *frameKey) {
 	c.ref(&fr.function, &c.strings)
 	c.ref(&fr.file, &c.strings)
 	line := int64(fr.line)
 	c.int(&line)
 	fr.line = int(line)
-	below(c, &fr.kind, int(lifetime.Runtime)+1)
+	below(c, &fr.kind, int(frame.Runtime)+1)
 }
 
 func (c *codec) site(s *site) {
@@ -185,7 +186,7 @@ func (c *codec) memory(m *Memory) {
 	}
 	c.float(&m.Fragmentation)
 	list(c, &m.Usage, c.int)
-	list(c, &m.Categories, func(b *lifetime.CategoryBytes) {
+	list(c, &m.Categories, func(b *finding.CategoryBytes) {
 		c.text(&b.Name)
 		c.int(&b.Bytes)
 	})

@@ -7,25 +7,25 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Fleet is a set of records, one per name. The zero value is empty and ready.
 type Fleet struct {
 	strings table[string]
-	frames  table[frame]
+	frames  table[frameKey]
 	stacks  table[string]
 	sites   table[site]
 	records map[string]*kept
 }
 
-// frame and site are lifetime.Frame and Site with numbers of the tables. A stack is a string
+// frameKey and site are frame.Frame and lifetime.Site with numbers of the tables. A stack is a string
 // with four bytes for the number of each frame, because it must be comparable.
 type (
-	frame struct {
+	frameKey struct {
 		function, file uint32
 		line           int
-		kind           lifetime.FrameKind
+		kind           frame.Kind
 	}
 	site struct {
 		stack, op, shape, dtype, region uint32
@@ -143,7 +143,7 @@ func (f *Fleet) inOrder() []*kept {
 func (f *Fleet) number(s *Site) uint32 {
 	var frames []uint32
 	for _, fr := range s.Frames {
-		frames = append(frames, f.frames.number(frame{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
+		frames = append(frames, f.frames.number(frameKey{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
 	}
 	made := site{f.stack(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region), 0}
 	if s.Unseen {
@@ -158,7 +158,7 @@ func (f *Fleet) site(n uint32) Site {
 	out := Site{Op: f.strings.list[s.op], Shape: f.strings.list[s.shape], DType: f.strings.list[s.dtype], Region: f.strings.list[s.region], Unseen: s.unseen != 0}
 	for _, n := range f.framesOf(s.stack) {
 		fr := f.frames.list[n]
-		out.Frames = append(out.Frames, lifetime.Frame{Function: f.strings.list[fr.function], File: f.strings.list[fr.file], Line: fr.line, Kind: fr.kind})
+		out.Frames = append(out.Frames, frame.Frame{Function: f.strings.list[fr.function], File: f.strings.list[fr.file], Line: fr.line, Kind: fr.kind})
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // randomRecords makes records of n captures. Equal seeds give equal records.
@@ -42,7 +43,7 @@ func randomRecords(seed uint64, n int) (all []*fleet.Record) {
 			for range rng.IntN(10) {
 				s := fleet.Site{Op: text(), Shape: text(), Region: text()}
 				for range rng.IntN(4) {
-					s.Frames = append(s.Frames, lifetime.Frame{Function: text(), File: text(), Line: rng.IntN(5), Kind: lifetime.FrameKind(rng.IntN(4))})
+					s.Frames = append(s.Frames, frame.Frame{Function: text(), File: text(), Line: rng.IntN(5), Kind: frame.Kind(rng.IntN(4))})
 				}
 				m.Sites = append(m.Sites, fleet.SiteTotals{Site: s, Allocated: amount(), AtPeak: amount(), Leaked: amount()})
 			}
@@ -299,8 +300,8 @@ func TestSiteRows(t *testing.T) {
 // in each memory, for any number of sites.
 func TestKinds(t *testing.T) {
 	site := func(outer string) fleet.Site {
-		return fleet.Site{Frames: []lifetime.Frame{{Function: "malloc", File: "a.cpp", Kind: lifetime.Native}, {Function: "step", File: "/x/train.py", Line: 3, Kind: lifetime.User},
-			{Function: outer, File: "/x/train.py", Line: 9, Kind: lifetime.User}}}
+		return fleet.Site{Frames: []frame.Frame{{Function: "malloc", File: "a.cpp", Kind: frame.Native}, {Function: "step", File: "/x/train.py", Line: 3, Kind: frame.User},
+			{Function: outer, File: "/x/train.py", Line: 9, Kind: frame.User}}}
 	}
 	held := func(n int64) lifetime.Amount { return lifetime.Amount{Count: 1, Bytes: n} }
 	var all []*fleet.Record

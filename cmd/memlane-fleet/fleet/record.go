@@ -7,7 +7,10 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // State is whether a capture was read.
@@ -66,7 +69,7 @@ type Memory struct {
 	Free          int64  `json:"free_bytes" parquet:"free_bytes"` // of the reserved bytes at the end
 	LargestFree   int64  `json:"largest_free_bytes" parquet:"largest_free"`
 
-	// Fragmentation at the end: lifetime.Holes.Fragmentation if regions are known, otherwise
+	// Fragmentation at the end: region.Holes.Fragmentation if regions are known, otherwise
 	// the last value recorded by the allocator; -1 if unknown.
 	Fragmentation float64 `json:"-" parquet:"-"`
 
@@ -74,7 +77,7 @@ type Memory struct {
 	Usage []int64 `json:"usage_bytes" parquet:"-"`
 
 	// Categories are those at the peak, by name; empty if none is known.
-	Categories []lifetime.CategoryBytes `json:"-" parquet:"-"`
+	Categories []finding.CategoryBytes `json:"-" parquet:"-"`
 
 	Sites []SiteTotals `json:"-" parquet:"-"`
 }
@@ -94,14 +97,14 @@ func (r *Record) Damaged() bool {
 
 // Site is a call site, reduced to the fields that are equal on all ranks.
 type Site struct {
-	Frames                   []lifetime.Frame // innermost first
+	Frames                   []frame.Frame // innermost first
 	Op, Shape, DType, Region string
 	Unseen                   bool // as in lifetime.Site
 }
 
 // Tables returns tables that contain the site as site 1.
 func (s *Site) Tables() *lifetime.Tables {
-	t := &lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1)}
+	t := &lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]frame.Frame, 1)}
 	for i, f := range slices.Backward(s.Frames) {
 		n := len(s.Frames) - i
 		t.Frames = append(t.Frames, f)
@@ -152,7 +155,7 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
 	}
 	number := map[*lifetime.Space]int{}
-	figures := finding.FiguresOf(c.Outline(), found, func(*lifetime.SpaceInfo) string { return "" })
+	figures := finding.FiguresOf(outline.Of(c), found, func(*lifetime.SpaceInfo) string { return "" })
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
@@ -203,7 +206,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigur
 		Usage: usageOf(s), Categories: figures.Categories,
 	}
 	m.Stack = s.StackAt(sum.Peak.At)
-	m.Reserved, m.ReservedPeak = s.Reserved()
+	m.Reserved, m.ReservedPeak = region.Reserved(s)
 	m.Fragmentation = -1
 	for _, t := range s.Totals {
 		if share := float64(t.Fragmentation); t.HasFragmentation && !math.IsNaN(share) && !math.IsInf(share, 0) {
@@ -211,7 +214,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigur
 		}
 	}
 	if s.Facts&lifetime.Regions != 0 {
-		holes := s.FreeAt(s.AtEnd())
+		holes := region.FreeAt(s, s.AtEnd())
 		m.Free, m.LargestFree = holes.Total, holes.Largest
 		if share, ok := holes.Fragmentation(); ok {
 			m.Fragmentation = share

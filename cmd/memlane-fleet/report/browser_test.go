@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // jobOf makes a fleet of n ranks with text in their names. Rank 3 needs twice the memory, all
@@ -47,7 +48,7 @@ func jobOf(n int, text string) *fleet.Fleet {
 			m.Usage = append(m.Usage, level)
 			m.Peak, m.AtEnd = max(m.Peak, level), level
 		}
-		frames := []lifetime.Frame{{Function: "step" + text, File: "train.py", Line: 12, Kind: lifetime.User}}
+		frames := []frame.Frame{{Function: "step" + text, File: "train.py", Line: 12, Kind: frame.User}}
 		m.Sites = []fleet.SiteTotals{{Site: fleet.Site{Frames: frames}, AtPeak: lifetime.Amount{Count: 1, Bytes: m.Peak / 2}}}
 		if rank != 7 {
 			r.Findings = []fleet.Finding{{Rule: "leak", Severity: "warning", Place: "step (train.py:12)" + text, Amount: lifetime.Amount{Count: 9, Bytes: 1 << 28}, BytesPerStep: 1 << 20}}

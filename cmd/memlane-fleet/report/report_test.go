@@ -19,6 +19,7 @@ import (
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 var update = flag.Bool("update", false, "write testdata again")
@@ -29,8 +30,8 @@ var update = flag.Bool("update", false, "write testdata again")
 func job(n int, text string) []*fleet.Record {
 	rng := rand.New(rand.NewPCG(1, 2))
 	place := func(function string, line int) fleet.Site {
-		return fleet.Site{Op: "aten::empty", Shape: "[4, 4]", DType: "float", Frames: []lifetime.Frame{
-			{Function: "malloc" + text, File: "c10.cpp", Line: 1, Kind: lifetime.Native}, {Function: function, File: "/src/train" + text + ".py", Line: line, Kind: lifetime.User},
+		return fleet.Site{Op: "aten::empty", Shape: "[4, 4]", DType: "float", Frames: []frame.Frame{
+			{Function: "malloc" + text, File: "c10.cpp", Line: 1, Kind: frame.Native}, {Function: function, File: "/src/train" + text + ".py", Line: line, Kind: frame.User},
 		}}
 	}
 	amount := func(bytes int64) lifetime.Amount { return lifetime.Amount{Count: 1, Bytes: bytes, Requested: bytes} }

@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // ranksOnly makes the records of n ranks in a random order. Every seventh was not read.
@@ -28,7 +29,7 @@ func ranksOnly(n int, seed uint64) *fleet.Fleet {
 				m := fleet.Memory{Device: fmt.Sprintf("cuda:%d", device), Peak: int64(i) + device, Usage: []int64{1, int64(i)}, Fragmentation: float64(device) - 1}
 				for line := range 3 {
 					m.Sites = append(m.Sites, fleet.SiteTotals{
-						Site:   fleet.Site{Op: "op", Frames: []lifetime.Frame{{Function: "alloc", Kind: lifetime.Framework}, {Function: "step", File: "t.py", Line: line + i%2, Kind: lifetime.User}}},
+						Site:   fleet.Site{Op: "op", Frames: []frame.Frame{{Function: "alloc", Kind: frame.Framework}, {Function: "step", File: "t.py", Line: line + i%2, Kind: frame.User}}},
 						AtPeak: lifetime.Amount{Count: 1, Bytes: int64(10*i + line)},
 					})
 				}

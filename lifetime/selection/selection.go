@@ -1,17 +1,22 @@
-package lifetime
+// Package selection makes captures of captures: a part of the spaces, of the window or of the buffers ([Selection], [Slice]), groups of
+// buffers in place of call sites ([GroupBy]), and an axis of events in place of time ([ByEvent]).
+//
+// Its place in the pipeline: after the model and before every answer and picture, which need not know that they see a part.
+package selection
 
 import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Selection selects a part of a capture. The zero value selects all of it.
@@ -30,7 +35,7 @@ type Selection struct {
 	By By // what buffers are summed up by; "" = ByLine
 
 	// Judge, if set, is called with the selected memory IDs and window, before Of selects buffers and groups them.
-	Judge func(*Capture)
+	Judge func(*lifetime.Capture)
 }
 
 // Instant is a point on the axis of a space.
@@ -59,8 +64,8 @@ func (s *Selection) BySpace() bool { return s.Space != "" || s.Module != "" || s
 
 // has reports whether a space is selected. Module and MemorySpace only select compiled
 // programs.
-func (s *Selection) has(space *SpaceInfo) bool {
-	if (s.Module != "" || s.MemorySpace != nil) && space.Axis != ProgramOrder {
+func (s *Selection) has(space *lifetime.SpaceInfo) bool {
+	if (s.Module != "" || s.MemorySpace != nil) && space.Axis != lifetime.ProgramOrder {
 		return false
 	}
 	name, _, _ := strings.Cut(space.Module, "(")
@@ -92,8 +97,8 @@ func (s *Selection) names() string {
 
 // Of returns the selected part of a capture, grouped. It fails with a *NothingError if nothing
 // is selected.
-func (s *Selection) Of(c *Capture) (*Capture, error) {
-	part := c.only(func(space *Space) bool { return s.has(&space.SpaceInfo) })
+func (s *Selection) Of(c *lifetime.Capture) (*lifetime.Capture, error) {
+	part := only(c, func(space *lifetime.Space) bool { return s.has(&space.SpaceInfo) })
 	var ids []string
 	for _, space := range c.Spaces {
 		ids = append(ids, space.ID())
@@ -111,14 +116,14 @@ func (s *Selection) Of(c *Capture) (*Capture, error) {
 	if part, err = s.filter(part); err != nil || s.By == "" {
 		return part, err
 	}
-	return part.GroupBy(s.By)
+	return GroupBy(part, s.By)
 }
 
 // OfOutline returns the selected spaces of an outline. It requires AllBuffers and fails
 // like Of.
-func (s *Selection) OfOutline(o *Outline) (*Outline, error) {
+func (s *Selection) OfOutline(o *outline.Outline) (*outline.Outline, error) {
 	part := *o
-	part.Spaces = slices.DeleteFunc(slices.Clone(o.Spaces), func(space *SpaceOutline) bool { return !s.has(&space.SpaceInfo) })
+	part.Spaces = slices.DeleteFunc(slices.Clone(o.Spaces), func(space *outline.Space) bool { return !s.has(&space.SpaceInfo) })
 	var ids []string
 	for _, space := range o.Spaces {
 		ids = append(ids, space.ID())
@@ -131,10 +136,10 @@ const maxIDs = 12
 
 // empty returns the error for a selection that has n of the spaces with these IDs; nil if
 // it has any.
-func (s *Selection) empty(t *Tables, ids []string, n int) error {
+func (s *Selection) empty(t *lifetime.Tables, ids []string, n int) error {
 	switch more := len(ids) - maxIDs; {
 	case len(ids) == 0:
-		return &NothingError{t.Name(), "holds no memory data: " + t.whyEmpty()}
+		return &NothingError{t.Name(), "holds no memory data: " + whyEmpty(t)}
 	case n > 0:
 		return nil
 	case more > 0:
@@ -149,7 +154,7 @@ func (s *Selection) empty(t *Tables, ids []string, n int) error {
 
 // whyEmpty explains why a capture has no space, and what to do. Damage comes first,
 // because it may be the cause.
-func (t *Tables) whyEmpty() string {
+func whyEmpty(t *lifetime.Tables) string {
 	damage := ""
 	if lost, _ := loss.Worst(t.Losses, loss.Damage); lost.Count > 0 {
 		damage = lost.String() + "; "
@@ -166,13 +171,13 @@ func (t *Tables) whyEmpty() string {
 
 // cut returns the part of a capture between From and To. The spaces of a capture have
 // the same clock.
-func (s *Selection) cut(c *Capture) (*Capture, error) {
+func (s *Selection) cut(c *lifetime.Capture) (*lifetime.Capture, error) {
 	if s.From == nil && s.To == nil {
 		return c, nil
 	}
 	begin, end, any := int64(0), int64(0), false
 	for _, space := range c.Spaces {
-		if space.Axis == ProgramOrder {
+		if space.Axis == lifetime.ProgramOrder {
 			continue
 		}
 		if !any || space.Begin < begin {
@@ -196,19 +201,21 @@ func (s *Selection) cut(c *Capture) (*Capture, error) {
 	if from >= to || from >= end || to <= begin {
 		return nil, &NothingError{c.Name(), fmt.Sprintf("nothing was recorded in this window; the recording is %d to %d, %s long", begin, end-1, units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
 	}
-	inside := c.only(func(space *Space) bool { return space.Axis == ProgramOrder || space.Begin < to && space.End > from })
-	return inside.Slice(from, to), nil
+	inside := only(c, func(space *lifetime.Space) bool {
+		return space.Axis == lifetime.ProgramOrder || space.Begin < to && space.End > from
+	})
+	return Slice(inside, from, to), nil
 }
 
 // filter returns the capture with the selected buffers.
-func (s *Selection) filter(c *Capture) (*Capture, error) {
+func (s *Selection) filter(c *lifetime.Capture) (*lifetime.Capture, error) {
 	if s.MinSize == 0 && s.Category == "" && s.Function == nil {
 		return c, nil
 	}
-	allocated := c.Matching(s.Function)
+	allocated := Matching(&c.Tables, s.Function)
 	categories := map[string]bool{}
 	kept, all := 0, int64(0)
-	part := c.filter(func(space *Space, i int, b *Buffer) bool {
+	part := filter(c, func(space *lifetime.Space, i int, b *lifetime.Buffer) bool {
 		category := c.Category(&space.SpaceInfo, b.Kind, b.Site, space.PurposeOf(i))
 		categories[category] = true
 		all++
@@ -250,9 +257,9 @@ func (s *Selection) noBuffers(all int64, categories []string) string {
 // Matching returns a function that reports whether function matches the operation of a
 // site or any function on its call stack. A nil function matches every site. The result
 // of each site is cached.
-func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
-	known := map[SiteID]bool{}
-	return func(site SiteID) bool {
+func Matching(t *lifetime.Tables, function *regexp.Regexp) func(lifetime.SiteID) bool {
+	known := map[lifetime.SiteID]bool{}
+	return func(site lifetime.SiteID) bool {
 		if function == nil {
 			return true
 		}
@@ -266,29 +273,4 @@ func (t *Tables) Matching(function *regexp.Regexp) func(SiteID) bool {
 		}
 		return is
 	}
-}
-
-// Category returns what memory is for: the category of its purpose or, if that is not known, its kind in a compiled program and for
-// kinds without buffers, else the producer's; "" = not recorded and not judged.
-func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, purpose PurposeID) string {
-	switch {
-	case !k.OfBuffers(), s.Axis == ProgramOrder && t.Purpose(purpose).Name() == UnknownCategory.String():
-		return k.String()
-	case purpose == 0:
-		return t.Sites[site].Region
-	}
-	p := t.Purpose(purpose)
-	if p.Category == UnknownCategory && p.Own == "" && t.Sites[site].Region != "" {
-		return t.Sites[site].Region // in the producer's words
-	}
-	return p.Name()
-}
-
-// Name returns the name of the capture: its file, or the folder of its files.
-func (t *Tables) Name() string {
-	file := t.Sources[0].File
-	if len(t.Sources) > 1 {
-		return filepath.Dir(file)
-	}
-	return file
 }

@@ -1,4 +1,6 @@
-package lifetime
+package selection
+
+import "github.com/memlane/memlane/lifetime"
 
 // Slice returns the capture as if it had been recorded from one instant to another,
 // [from, to) on the axis of each space. Buffers that begin earlier become BeginUnseen,
@@ -7,22 +9,22 @@ package lifetime
 //
 // Spaces that do not overlap [from, to), and compiled programs, stay as they are.
 // Calls and samples are cut too, operations and runs are not.
-func (c *Capture) Slice(from, to int64) *Capture {
+func Slice(c *lifetime.Capture, from, to int64) *lifetime.Capture {
 	part := *c
 	part.Spaces = nil
 	for _, s := range c.Spaces {
 		lo, hi := max(from, s.Begin), min(to, s.End)
-		if s.Axis == ProgramOrder || lo >= hi || lo == s.Begin && hi == s.End {
+		if s.Axis == lifetime.ProgramOrder || lo >= hi || lo == s.Begin && hi == s.End {
 			part.Spaces = append(part.Spaces, s)
 			continue
 		}
-		part.Spaces = append(part.Spaces, s.slice(lo, hi))
+		part.Spaces = append(part.Spaces, slice(s, lo, hi))
 	}
-	part.Calls = kept(c.Calls, func(call *Call) bool {
+	part.Calls = kept(c.Calls, func(call *lifetime.Call) bool {
 		s := part.Spaces[call.Space]
 		return call.End >= float64(s.Begin)/1e9 && call.Begin < float64(s.End)/1e9
 	})
-	part.Samples = kept(c.Samples, func(sample *Sample) bool {
+	part.Samples = kept(c.Samples, func(sample *lifetime.Sample) bool {
 		s := part.Spaces[sample.Space]
 		return s.Begin <= sample.T && sample.T < s.End
 	})
@@ -40,9 +42,9 @@ func kept[T any](all []T, keep func(*T) bool) (some []T) {
 	return some
 }
 
-func (s *Space) slice(from, to int64) *Space {
-	part := s.with(func(_ int, b Buffer) (Buffer, bool) {
-		if b.Begin >= to || b.Edge&EndOpen == 0 && b.End <= from {
+func slice(s *lifetime.Space, from, to int64) *lifetime.Space {
+	part := with(s, func(_ int, b lifetime.Buffer) (lifetime.Buffer, bool) {
+		if b.Begin >= to || b.Edge&lifetime.EndOpen == 0 && b.End <= from {
 			return b, false
 		}
 		b.Begin, b.End, b.Edge = cutSides(b.Begin, b.End, b.Edge, from, to, s.End)
@@ -50,17 +52,17 @@ func (s *Space) slice(from, to int64) *Space {
 	})
 	part.Begin, part.End = from, to
 	part.Stack = nil
-	part.Regions = kept(s.Regions, func(r *Region) bool {
-		keep := r.Begin < to && (r.End > from || r.Edge&EndOpen != 0)
+	part.Regions = kept(s.Regions, func(r *lifetime.Region) bool {
+		keep := r.Begin < to && (r.End > from || r.Edge&lifetime.EndOpen != 0)
 		r.Begin, r.End, r.Edge = cutSides(r.Begin, r.End, r.Edge, from, to, s.End)
 		return keep
 	})
-	part.Totals = kept(s.Totals, func(t *Total) bool { return from <= t.T && t.T < to })
-	part.Marks = kept(s.Marks, func(m *Mark) bool { return m.Begin < to && max(m.End, m.Begin+1) > from })
+	part.Totals = kept(s.Totals, func(t *lifetime.Total) bool { return from <= t.T && t.T < to })
+	part.Marks = kept(s.Marks, func(m *lifetime.Mark) bool { return m.Begin < to && max(m.End, m.Begin+1) > from })
 	for i, l := range s.Stack {
 		switch {
 		case i == 0 || l.At <= from: // the last one of these holds at from
-			part.Stack = []Level{{from, l.Bytes}}
+			part.Stack = []lifetime.Level{{At: from, Bytes: l.Bytes}}
 		case l.At < to:
 			part.Stack = append(part.Stack, l)
 		}
@@ -69,7 +71,7 @@ func (s *Space) slice(from, to int64) *Space {
 }
 
 // only returns the capture with the selected spaces, their calls and samples.
-func (c *Capture) only(selected func(*Space) bool) *Capture {
+func only(c *lifetime.Capture, selected func(*lifetime.Space) bool) *lifetime.Capture {
 	part := *c
 	part.Spaces = nil
 	index := map[int]int{} // new index by old index
@@ -83,14 +85,14 @@ func (c *Capture) only(selected func(*Space) bool) *Capture {
 		*space, ok = index[*space]
 		return ok
 	}
-	part.Calls = kept(c.Calls, func(call *Call) bool { return renumber(&call.Space) })
-	part.Samples = kept(c.Samples, func(sample *Sample) bool { return renumber(&sample.Space) })
+	part.Calls = kept(c.Calls, func(call *lifetime.Call) bool { return renumber(&call.Space) })
+	part.Samples = kept(c.Samples, func(sample *lifetime.Sample) bool { return renumber(&sample.Space) })
 	return &part
 }
 
 // filter returns the capture with the selected buffers. Its levels count these buffers
 // only: spaces with buffers lose Base, Stack and Totals.
-func (c *Capture) filter(selected func(s *Space, i int, b *Buffer) bool) *Capture {
+func filter(c *lifetime.Capture, selected func(s *lifetime.Space, i int, b *lifetime.Buffer) bool) *lifetime.Capture {
 	part := *c
 	part.Spaces = nil
 	for _, s := range c.Spaces {
@@ -98,8 +100,8 @@ func (c *Capture) filter(selected func(s *Space, i int, b *Buffer) bool) *Captur
 			part.Spaces = append(part.Spaces, s)
 			continue
 		}
-		filtered := s.with(func(i int, b Buffer) (Buffer, bool) { return b, selected(s, i, &b) })
-		filtered.Base, filtered.Stack, filtered.Totals, filtered.Facts = 0, nil, nil, filtered.Facts&^Totals
+		filtered := with(s, func(i int, b lifetime.Buffer) (lifetime.Buffer, bool) { return b, selected(s, i, &b) })
+		filtered.Base, filtered.Stack, filtered.Totals, filtered.Facts = 0, nil, nil, filtered.Facts&^lifetime.Totals
 		part.Spaces = append(part.Spaces, filtered)
 	}
 	return &part
@@ -107,7 +109,7 @@ func (c *Capture) filter(selected func(s *Space, i int, b *Buffer) bool) *Captur
 
 // with returns a copy of the space with the buffers that take returns with ok. take may
 // change a buffer, but not the order of buffers.
-func (s *Space) with(take func(i int, b Buffer) (Buffer, bool)) *Space {
+func with(s *lifetime.Space, take func(i int, b lifetime.Buffer) (lifetime.Buffer, bool)) *lifetime.Space {
 	part := *s
 	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.FreeRequests, part.Purposes, part.EndOrder = nil, nil, nil, nil, nil, nil, nil
 	part.Allocations, part.Frees = 0, 0
@@ -117,19 +119,19 @@ func (s *Space) with(take func(i int, b Buffer) (Buffer, bool)) *Space {
 		if !ok {
 			continue
 		}
-		if (whole.Edge|b.Edge)&(BeginUnseen|SiteFromFree) == 0 {
+		if (whole.Edge|b.Edge)&(lifetime.BeginUnseen|lifetime.SiteFromFree) == 0 {
 			part.Allocations++
 		}
-		if (whole.Edge|b.Edge)&(EndOpen|EndInferred) == 0 {
+		if (whole.Edge|b.Edge)&(lifetime.EndOpen|lifetime.EndInferred) == 0 {
 			part.Frees++
 		}
-		if b.Edge&EndOpen == 0 {
+		if b.Edge&lifetime.EndOpen == 0 {
 			ended = append(ended, uint32(len(part.Buffers)))
 		}
 		part.Buffers = append(part.Buffers, b)
 		if s.FreeSites != nil {
 			site := s.FreeSites[i]
-			if b.Edge&EndOpen != 0 {
+			if b.Edge&lifetime.EndOpen != 0 {
 				site = 0
 			}
 			part.FreeSites = append(part.FreeSites, site)
@@ -156,16 +158,16 @@ func (s *Space) with(take func(i int, b Buffer) (Buffer, bool)) *Space {
 }
 
 // cutSides cuts an interval to the window [from, to) of a longer window that ended at end.
-func cutSides(begin, stop int64, edge Edge, from, to, end int64) (int64, int64, Edge) {
+func cutSides(begin, stop int64, edge lifetime.Edge, from, to, end int64) (int64, int64, lifetime.Edge) {
 	if begin < from {
 		begin = from
-		edge |= BeginUnseen
+		edge |= lifetime.BeginUnseen
 	}
-	if edge&EndOpen != 0 || stop > to {
+	if edge&lifetime.EndOpen != 0 || stop > to {
 		stop = to
-		edge = edge&^EndInferred | EndOpen
+		edge = edge&^lifetime.EndInferred | lifetime.EndOpen
 		if to < end {
-			edge &^= Pending
+			edge &^= lifetime.Pending
 		}
 	}
 	return begin, stop, edge

@@ -1,4 +1,9 @@
-package lifetime
+// Package frame has the levels of call stacks: their kinds, what people call them, and which of them people read.
+//
+// Its place in the pipeline: readers classify the frames that they find with [KindOf], the model keeps them in lifetime.Tables, and
+// answers and renderers print [Frame.Name] and leave out what [Fold] hides. One table has the functions of PyTorch, CPython and the
+// libraries that they are compiled with. What the functions of a program mean is known to package program.
+package frame
 
 import (
 	"cmp"
@@ -15,46 +20,52 @@ type Frame struct {
 	File     string
 	Line     int // line of the call; 0 = not known
 	Column   int // 0 = not known
-	Kind     FrameKind
+	Kind     Kind
 }
 
-// FrameKind separates the user's frames from those below and above them.
-type FrameKind uint8
+// Kind separates the user's frames from those below and above them.
+type Kind uint8
 
 const (
-	User        FrameKind = iota // code of the program
-	Framework                    // Python of site-packages, the standard library, built-ins
-	Native                       // C and C++ that no pattern names: extensions, programs without Python
-	Scope                        // a name scope of the model, an operator or a region of a trace: "layer_3", "aten::mm"
-	Interpreter                  // of Python
-	Operator                     // the entry of an operator of PyTorch
-	Plumbing                     // dispatcher, kernels, bindings, allocator, start of threads
-	Unwinder                     // recorded the stack
-	Node                         // a node of the backward pass
-	Engine                       // ran the nodes of the backward pass
-	Runtime                      // a library that allocates for itself: cuBLAS, NCCL
+	User        Kind = iota // code of the program
+	Framework               // Python of site-packages, the standard library, built-ins
+	Native                  // C and C++ that no pattern names: extensions, programs without Python
+	Scope                   // a name scope of the model, an operator or a region of a trace: "layer_3", "aten::mm"
+	Interpreter             // of Python
+	Operator                // the entry of an operator of PyTorch
+	Plumbing                // dispatcher, kernels, bindings, allocator, start of threads
+	Unwinder                // recorded the stack
+	Node                    // a node of the backward pass
+	Engine                  // ran the nodes of the backward pass
+	Runtime                 // a library that allocates for itself: cuBLAS, NCCL
 )
 
-var frameKindNames = [...]string{"user", "framework", "native", "scope", "interpreter", "operator", "plumbing", "unwinder", "node", "engine", "runtime"}
+var kindNames = [...]string{"user", "framework", "native", "scope", "interpreter", "operator", "plumbing", "unwinder", "node", "engine", "runtime"}
 
 // String returns the name used in native text.
-func (k FrameKind) String() string { return frameKindNames[k] }
+func (k Kind) String() string { return kindNames[k] }
+
+// ParseKind is the inverse of String. ok is false for unknown text.
+func ParseKind(text string) (k Kind, ok bool) {
+	i := slices.Index(kindNames[:], text)
+	return Kind(max(i, 0)), i >= 0
+}
 
 // Folded reports whether frames of kind k are left out where people read stacks; see Fold.
-func (k FrameKind) Folded() bool { return k != User && k != Scope && k != Node }
+func (k Kind) Folded() bool { return k != User && k != Scope && k != Node }
 
 // Fold returns the frames of a stack that people read, and how many it leaves out: all that are Folded. A stack of
 // nothing else keeps those of libraries, without any its operators and runtimes, without any all.
-func Fold[F any](stack []F, kind func(F) FrameKind) (shown []F, hidden int) {
-	return foldTo(nil, stack, kind)
+func Fold[F any](stack []F, kind func(F) Kind) (shown []F, hidden int) {
+	return FoldTo(nil, stack, kind)
 }
 
-// foldTo is Fold that appends to an empty list, which may be at the beginning of the stack.
-func foldTo[F any](shown, stack []F, kind func(F) FrameKind) (_ []F, hidden int) {
-	for _, keep := range []func(FrameKind) bool{
-		func(k FrameKind) bool { return !k.Folded() },
-		func(k FrameKind) bool { return k == Framework },
-		func(k FrameKind) bool { return k == Operator || k == Runtime },
+// FoldTo is Fold that appends to an empty list, which may be at the beginning of the stack.
+func FoldTo[F any](shown, stack []F, kind func(F) Kind) (_ []F, hidden int) {
+	for _, keep := range []func(Kind) bool{
+		func(k Kind) bool { return !k.Folded() },
+		func(k Kind) bool { return k == Framework },
+		func(k Kind) bool { return k == Operator || k == Runtime },
 	} {
 		for _, f := range stack {
 			if keep(kind(f)) {
@@ -116,6 +127,15 @@ func (f *Frame) String() string {
 	return name + " (" + place + ")"
 }
 
+// Code returns a frame of compiled code under its short name. The offset in a library is left out.
+func (f *Frame) Code() Frame {
+	named := Frame{Function: f.Name(), File: f.File, Line: f.Line, Kind: f.Kind}
+	if library.MatchString(f.File) {
+		named.Line = 0
+	}
+	return named
+}
+
 // frameworkPaths are parts of paths that do not belong to the user's program: installed
 // packages, the standard library, source checkouts of PyTorch and JAX, and code generated by
 // torch.compile.
@@ -133,10 +153,10 @@ var windowsLibrary = regexp.MustCompile(`/python[0-9]+/lib/`)
 // compiledSuffixes are the suffixes of files of compiled code.
 var compiledSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".so", ".o", ".inc", ".s"}
 
-// KindOfFrame classifies a frame by its function and file, as Python profilers and PyTorch's
+// KindOf classifies a frame by its function and file, as Python profilers and PyTorch's
 // snapshots write them. "<built-in ...>" and "nn.Module: ..." are Framework: they name calls, not places
 // in the program. A frame without a file ("??" in C++ stacks) is compiled code.
-func KindOfFrame(function, file string) FrameKind {
+func KindOf(function, file string) Kind {
 	slashed := strings.ToLower(strings.ReplaceAll(file, `\`, "/"))
 	switch {
 	case strings.HasPrefix(function, "<built-in "), strings.HasPrefix(function, "nn.Module:"),
@@ -166,7 +186,7 @@ func isProgram(file string) bool {
 
 // libraries are the kinds of unnamed code by library.
 var libraries = []struct {
-	kind    FrameKind
+	kind    Kind
 	pattern *regexp.Regexp
 }{
 	{Interpreter, regexp.MustCompile(`/libpython[^/]*$|/python[0-9.]*$`)},
@@ -177,7 +197,7 @@ var libraries = []struct {
 // recorded by torch.cuda.memory._record_memory_history(stacks="all"), the default. A pattern with a group or with a
 // name gives the name that people know the frame by.
 var code = []struct {
-	kind    FrameKind
+	kind    Kind
 	pattern *regexp.Regexp
 	name    string
 }{
@@ -226,11 +246,17 @@ var code = []struct {
 // class.
 const CustomNode = "custom Function"
 
+// NoPython is the function of the only frame of a stack that a thread without Python recorded.
+const NoPython = "thread without Python"
+
+// OuterCalls is the name of the frame that stands for calls that lifetime.Tables.Innermost leaves out.
+const OuterCalls = "[outer calls left out]"
+
 // pythonSource matches C files of CPython.
 var pythonSource = regexp.MustCompile(`/(objects|python|modules)/\w+\.c$`)
 
 // kindOfCode classifies a frame of compiled code.
-func kindOfCode(function, file string) FrameKind {
+func kindOfCode(function, file string) Kind {
 	name := qualified(function)
 	for i := range code {
 		if code[i].pattern.MatchString(name) {

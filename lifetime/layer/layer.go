@@ -1,8 +1,17 @@
-package lifetime
+// Package layer finds the modules of a network that buffers belong to, and the layers of these modules.
+//
+// Its place in the pipeline: after the model, and after package category, which may infer a module that was not recorded. Answers and
+// groups by module or layer ask it.
+package layer
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Layers tells the layers of the modules of a capture.
@@ -11,8 +20,8 @@ type Layers struct {
 	paths    map[string]string // of modules that are known by their last name: "Linear_3"; "" = several
 }
 
-// Layers finds the modules of a capture.
-func (t *Tables) Layers() *Layers {
+// Find finds the modules of a capture.
+func Find(t *lifetime.Tables) *Layers {
 	l := &Layers{siblings: map[string]int{}, paths: map[string]string{}}
 	seen := map[string]bool{}
 	add := func(module string) {
@@ -25,7 +34,7 @@ func (t *Tables) Layers() *Layers {
 		}
 	}
 	for i := range t.Sites {
-		if module := t.ModuleOf(SiteID(i), 0); module != "" && t.Sites[i].Instr == "" {
+		if module := ModuleOf(t, lifetime.SiteID(i), 0); module != "" && t.Sites[i].Instr == "" {
 			add(module)
 			parts, _ := splitModule(module)
 			last := parts[len(parts)-1]
@@ -53,10 +62,10 @@ var key = regexp.MustCompile(`\['([^']+)'\]|\.(\w+)`)
 
 // OfBuffer returns the layer of a buffer. In compiled programs it is that of the scope without transformations, such as jvp, and of
 // arguments that of their path: the name of the weight is its last part.
-func (l *Layers) OfBuffer(t *Tables, site SiteID, purpose PurposeID) string {
+func (l *Layers) OfBuffer(t *lifetime.Tables, site lifetime.SiteID, purpose lifetime.PurposeID) string {
 	s := &t.Sites[site]
 	if s.Instr == "" {
-		return l.Of(t.ModuleOf(site, purpose))
+		return l.Of(ModuleOf(t, site, purpose))
 	}
 	if module := t.Purpose(purpose).Module; module != "" {
 		return l.Of(module)
@@ -72,7 +81,7 @@ func (l *Layers) OfBuffer(t *Tables, site SiteID, purpose PurposeID) string {
 }
 
 // Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there
-// is none, LayerOf.
+// is none, layerOf.
 func (l *Layers) Of(module string) string {
 	if path := l.paths[module]; path != "" {
 		module = path
@@ -83,7 +92,7 @@ func (l *Layers) Of(module string) string {
 			return strings.Join(parts[:i+1], separator)
 		}
 	}
-	return LayerOf(module)
+	return layerOf(module)
 }
 
 // siblingsOf returns what the paths of modules have in common that differ in the number of part i.
@@ -101,4 +110,60 @@ func splitModule(module string) (parts []string, separator string) {
 		}
 	}
 	return strings.Split(module, separator), separator
+}
+
+// moduleCall begins the name of a call of a module in a trace of PyTorch.
+const moduleCall = "nn.Module: "
+
+// ModuleOf returns the modules that allocated a buffer, as recorded or, if they are not, as its purpose tells; "" = not known.
+func ModuleOf(t *lifetime.Tables, site lifetime.SiteID, purpose lifetime.PurposeID) string {
+	s := &t.Sites[site]
+	return cmp.Or(modulesOf(t, s), s.Module, t.Purpose(purpose).Module)
+}
+
+// numbered matches the name of a module that is one of several: Block_3, h.3, layers[3], model.py:253[3].
+var numbered = regexp.MustCompile(`(^|_)\d+$|\[\d+\]$|^\pL+\d+$`)
+
+// layerOf returns the layer of a module: its path up to the first module that has a number, without the number that PyTorch's
+// profiler gives to the root. "" = the path has none.
+func layerOf(module string) string {
+	parts, separator := splitModule(module)
+	for i, part := range parts {
+		isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0")
+		if numbered.MatchString(part) && !isRoot {
+			return strings.Join(parts[:i+1], separator)
+		}
+	}
+	return ""
+}
+
+// modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled
+// programs these are the scopes.
+func modulesOf(t *lifetime.Tables, s *lifetime.Site) string {
+	if s.Instr != "" && areScopes(t, s.Op, s.Stack) {
+		return s.Op
+	}
+	var modules []string
+	for f := range t.FramesOf(s.Stack) {
+		switch name, ok := strings.CutPrefix(f.Function, moduleCall); {
+		case ok:
+			modules = append(modules, name)
+		case f.Kind == frame.Scope && s.Instr != "":
+			modules = append(modules, f.Function)
+		}
+	}
+	slices.Reverse(modules)
+	return strings.Join(modules, "/")
+}
+
+// areScopes reports whether the parts of a path are the frames of a stack, which are all scopes.
+func areScopes(t *lifetime.Tables, path string, stack lifetime.StackID) bool {
+	for f := range t.FramesOf(stack) {
+		at := strings.LastIndexByte(path, '/')
+		if at == 0 || f.Kind != frame.Scope || path[at+1:] != f.Function || strings.HasPrefix(f.Function, moduleCall) {
+			return false
+		}
+		path = path[:max(at, 0)]
+	}
+	return path == ""
 }

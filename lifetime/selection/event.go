@@ -1,6 +1,10 @@
-package lifetime
+package selection
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+)
 
 // ByEvent returns the space on an axis of events: its n-th event is at n, however much time lies between events. Events
 // are the allocations and frees of buffers, changes of the reserved memory and of the stack, and failed allocations. Any
@@ -8,9 +12,9 @@ import "slices"
 //
 // Spaces that are not on an axis of time, and those without events, stay as they are. The result shares slices with s and
 // must not be changed.
-func (s *Space) ByEvent() *Space {
-	times := s.eventTimes()
-	if s.Axis != Time || len(times) == 0 {
+func ByEvent(s *lifetime.Space) *lifetime.Space {
+	times := eventTimes(s)
+	if s.Axis != lifetime.Time || len(times) == 0 {
 		return s
 	}
 	at := func(t int64) int64 {
@@ -21,10 +25,10 @@ func (s *Space) ByEvent() *Space {
 		return int64(n)
 	}
 	out := *s
-	out.Axis, out.Facts = Event, s.Facts&^Clock
+	out.Axis, out.Facts = lifetime.Event, s.Facts&^lifetime.Clock
 	out.Begin, out.End = 0, int64(len(times))+1
-	end := func(t int64, edge Edge) int64 {
-		if edge&EndOpen != 0 {
+	end := func(t int64, edge lifetime.Edge) int64 {
+		if edge&lifetime.EndOpen != 0 {
 			return out.End
 		}
 		return at(t)
@@ -63,7 +67,7 @@ func (s *Space) ByEvent() *Space {
 }
 
 // eventTimes returns the distinct instants of events after the beginning of the window, in order.
-func (s *Space) eventTimes() (times []int64) {
+func eventTimes(s *lifetime.Space) (times []int64) {
 	add := func(t int64) {
 		if t > s.Begin {
 			times = append(times, t)
@@ -77,7 +81,7 @@ func (s *Space) eventTimes() (times []int64) {
 	for i := range s.Regions {
 		r := &s.Regions[i]
 		add(r.Begin)
-		if r.Edge&EndOpen == 0 {
+		if r.Edge&lifetime.EndOpen == 0 {
 			add(r.End)
 		}
 	}
@@ -85,7 +89,7 @@ func (s *Space) eventTimes() (times []int64) {
 		add(l.At)
 	}
 	for i := range s.Marks {
-		if s.Marks[i].Kind == OOM {
+		if s.Marks[i].Kind == lifetime.OOM {
 			add(s.Marks[i].Begin)
 		}
 	}

@@ -1,35 +1,36 @@
-package lifetime_test
+package region_test
 
 import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
-// TestBufferRegions has a segment that is released and reserved again on another stream, and buffers from before
+// TestOfBuffers has a segment that is released and reserved again on another stream, and buffers from before
 // the window.
-func TestBufferRegions(t *testing.T) {
+func TestOfBuffers(t *testing.T) {
 	const M = 1 << 20
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Facts: lifetime.EndState})
 	block := func(addr uint64) build.Block { return build.Block{Addr: addr, Requested: 512, Occupied: 512} }
-	region := func(addr uint64, stream int64, pool string) lifetime.Region {
+	regionAt := func(addr uint64, stream int64, pool string) lifetime.Region {
 		return lifetime.Region{Addr: addr, Size: 2 * M, Stream: stream, Pool: pool}
 	}
-	b.Reserve(s, 10, region(2*M, 1, ""))
+	b.Reserve(s, 10, regionAt(2*M, 1, ""))
 	b.Alloc(s, 20, block(3*M))
 	b.Free(s, 30, block(3*M))
-	b.Release(s, 40, region(2*M, 1, ""))
-	b.Reserve(s, 50, region(2*M, 2, "0,1"))
+	b.Release(s, 40, regionAt(2*M, 1, ""))
+	b.Reserve(s, 50, regionAt(2*M, 2, "0,1"))
 	b.Alloc(s, 60, block(3*M))
 	b.Free(s, 70, block(8*M+512)) // allocated before the window, in a segment that is released later
-	b.Release(s, 80, region(8*M, 3, "1,0"))
+	b.Release(s, 80, regionAt(8*M, 3, "1,0"))
 	b.Alloc(s, 90, block(20*M)) // in no segment
-	b.LiveRegion(s, region(2*M, 2, "0,1"))
-	b.LiveRegion(s, region(12*M, 4, ""))
+	b.LiveRegion(s, regionAt(2*M, 2, "0,1"))
+	b.LiveRegion(s, regionAt(12*M, 4, ""))
 	b.Live(s, block(3*M))
 	b.Live(s, block(13*M)) // allocated before the window
 	b.Live(s, block(20*M))
@@ -44,9 +45,9 @@ func TestBufferRegions(t *testing.T) {
 		pool   string
 	}
 	var got []place
-	for i, r := range space.BufferRegions() {
+	for i, r := range region.OfBuffers(space) {
 		p := place{addr: space.Buffers[i].Addr, stream: -1}
-		if r != lifetime.NoRegion {
+		if r != region.None {
 			p.stream, p.pool = space.Regions[r].Stream, space.Regions[r].Pool
 		}
 		got = append(got, p)
@@ -65,25 +66,25 @@ func TestBufferRegions(t *testing.T) {
 // TestPoolNames has the pools of PyTorch: of a CUDA graph, of the program, and pools that were not recorded.
 func TestPoolNames(t *testing.T) {
 	for _, c := range []struct {
-		id   lifetime.PoolID
+		id   region.PoolID
 		want string
 	}{
-		{lifetime.PoolID{}, "default pool"},
-		{lifetime.PoolID{Stream: 2}, "default pool, stream 2"},
-		{lifetime.PoolID{Pool: "3,0", Stream: 1}, "graph pool (3,0), stream 1"},
-		{lifetime.PoolID{Pool: "0,1"}, "private pool (0,1)"},
-		{lifetime.PoolID{Pool: "2,1"}, "private pool (2,1)"},
-		{lifetime.PoolID{Unknown: true, Stream: 1}, "pool not recorded, stream 1"},
-		{lifetime.PoolID{NoRegion: true}, "pool not recorded"},
+		{region.PoolID{}, "default pool"},
+		{region.PoolID{Stream: 2}, "default pool, stream 2"},
+		{region.PoolID{Pool: "3,0", Stream: 1}, "graph pool (3,0), stream 1"},
+		{region.PoolID{Pool: "0,1"}, "private pool (0,1)"},
+		{region.PoolID{Pool: "2,1"}, "private pool (2,1)"},
+		{region.PoolID{Unknown: true, Stream: 1}, "pool not recorded, stream 1"},
+		{region.PoolID{NoRegion: true}, "pool not recorded"},
 	} {
 		if got := c.id.String(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.id, got, c.want)
 		}
 	}
-	if got := (lifetime.PoolID{NoRegion: true}).StreamName(); got != "stream not recorded" {
+	if got := (region.PoolID{NoRegion: true}).StreamName(); got != "stream not recorded" {
 		t.Errorf("stream %q", got)
 	}
-	if got := (lifetime.PoolID{}).StreamName(); got != "default stream" {
+	if got := (region.PoolID{}).StreamName(); got != "default stream" {
 		t.Errorf("stream %q", got)
 	}
 }

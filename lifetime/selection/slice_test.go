@@ -1,4 +1,4 @@
-package lifetime_test
+package selection_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestSlice cuts every capture at random. The parts must pass Check and have the levels of
@@ -16,7 +17,7 @@ import (
 func TestSlice(t *testing.T) {
 	n := 0
 	for _, pattern := range []string{"torchsnap/*.pickle", "chrome/*.json.gz", "xplane/tf_*.pb", "labelled/d2*.pickle.zst"} {
-		files, err := filepath.Glob(filepath.Join("../testdata", pattern))
+		files, err := filepath.Glob(filepath.Join("../../testdata", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
 		}
@@ -66,7 +67,7 @@ func cutInThree(t *testing.T, file string, c *lifetime.Capture, rng *rand.Rand) 
 		}
 	}
 	at := func(share float64) int64 { return begin + int64(share*float64(end-begin)) }
-	parts := []*lifetime.Capture{c.Slice(at(0), at(x)), c.Slice(at(x), at(y)), c.Slice(at(y), end)}
+	parts := []*lifetime.Capture{selection.Slice(c, at(0), at(x)), selection.Slice(c, at(x), at(y)), selection.Slice(c, at(y), end)}
 	for k, part := range parts {
 		if err := part.Check(); err != nil {
 			t.Fatalf("%s, part %d: %v", file, k, err)
@@ -133,7 +134,7 @@ func TestSliceParts(t *testing.T) {
 		Calls:   []lifetime.Call{{End: 19e-9}, {End: 20e-9}, {Begin: 59e-9, End: 1}, {Begin: 60e-9, End: 1}},
 		Samples: []lifetime.Sample{{T: 19}, {T: 20}, {T: 59}, {T: 60}},
 	}
-	part := c.Slice(20, 60)
+	part := selection.Slice(c, 20, 60)
 	s := part.Spaces[0]
 	for _, list := range []struct{ name, have, want string }{
 		{"marks", fmt.Sprint(s.Marks), fmt.Sprint([]lifetime.Mark{marks[1], marks[3], marks[4]})},
@@ -144,13 +145,13 @@ func TestSliceParts(t *testing.T) {
 		{"calls", fmt.Sprint(part.Calls), fmt.Sprint(c.Calls[1:3])},
 		{"samples", fmt.Sprint(part.Samples), fmt.Sprint(c.Samples[1:3])},
 		{"a free that is not complete yet", fmt.Sprint(s.Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen)},
-		{"the same at the end", fmt.Sprint(c.Slice(20, 100).Spaces[0].Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen | lifetime.Pending)},
+		{"the same at the end", fmt.Sprint(selection.Slice(c, 20, 100).Spaces[0].Buffers[0].Edge), fmt.Sprint(open | lifetime.BeginUnseen | lifetime.Pending)},
 	} {
 		if list.have != list.want {
 			t.Errorf("%s: %s, want %s", list.name, list.have, list.want)
 		}
 	}
-	if part.Spaces[1] != program || c.Slice(0, 100).Spaces[0] != whole || c.Slice(-5, 200).Spaces[0] != whole || c.Slice(60, 60).Spaces[0] != whole {
+	if part.Spaces[1] != program || selection.Slice(c, 0, 100).Spaces[0] != whole || selection.Slice(c, -5, 200).Spaces[0] != whole || selection.Slice(c, 60, 60).Spaces[0] != whole {
 		t.Error("spaces that are not cut have changed")
 	}
 }
@@ -158,7 +159,7 @@ func TestSliceParts(t *testing.T) {
 // TestFilter: a selection by size keeps exactly the buffers of that size.
 func TestFilter(t *testing.T) {
 	for _, pattern := range []string{"torchsnap/*.pickle", "xplane/*.pb", "jaxprof/*.prof"} {
-		files, err := filepath.Glob(filepath.Join("../testdata", pattern))
+		files, err := filepath.Glob(filepath.Join("../../testdata", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
 		}
@@ -167,8 +168,8 @@ func TestFilter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			large, err := (&lifetime.Selection{MinSize: 1 << 20}).Of(c)
-			if _, nothing := err.(*lifetime.NothingError); nothing {
+			large, err := (&selection.Selection{MinSize: 1 << 20}).Of(c)
+			if _, nothing := err.(*selection.NothingError); nothing {
 				continue
 			}
 			if err == nil {

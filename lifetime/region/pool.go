@@ -1,4 +1,4 @@
-package lifetime
+package region
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 )
 
@@ -20,9 +21,9 @@ type PoolID struct {
 	NoRegion bool   // outside of all regions: neither is known
 }
 
-// PoolID returns the pool and the stream of r.
-func (r *Region) PoolID() PoolID {
-	return PoolID{Pool: r.Pool, Stream: r.Stream, Unknown: r.Edge&PoolUnknown != 0}
+// PoolOf returns the pool and the stream of r.
+func PoolOf(r *lifetime.Region) PoolID {
+	return PoolID{Pool: r.Pool, Stream: r.Stream, Unknown: r.Edge&lifetime.PoolUnknown != 0}
 }
 
 // graphPool matches the pools that PyTorch makes for captures of CUDA graphs: they number the first part. Pools of
@@ -63,18 +64,18 @@ func (p PoolID) String() string {
 	return p.PoolName() + ", " + p.StreamName()
 }
 
-// BufferPools returns a function that returns the pool and the stream of a buffer, given as an index into Buffers. It
-// costs one BufferRegions.
-func (s *Space) BufferPools() func(buffer int) PoolID {
-	of := s.BufferRegions()
-	return func(buffer int) PoolID { return s.poolOf(of[buffer]) }
+// PoolsOfBuffers returns a function that returns the pool and the stream of a buffer, given as an index into Buffers. It
+// costs one OfBuffers.
+func PoolsOfBuffers(s *lifetime.Space) func(buffer int) PoolID {
+	of := OfBuffers(s)
+	return func(buffer int) PoolID { return poolOf(s, of[buffer]) }
 }
 
-func (s *Space) poolOf(region int32) PoolID {
-	if region == NoRegion {
+func poolOf(s *lifetime.Space, region int32) PoolID {
+	if region == None {
 		return PoolID{NoRegion: true}
 	}
-	return s.Regions[region].PoolID()
+	return PoolOf(&s.Regions[region])
 }
 
 // PoolUse is the memory of a pool and stream at one instant, in bytes.
@@ -87,7 +88,7 @@ type PoolUse struct {
 
 // PoolsAt returns the pools and streams that have memory at t, by stream and pool. Reserved is the sum of the
 // regions, Live that of the buffers.
-func (s *Space) PoolsAt(t int64) []PoolUse {
+func PoolsAt(s *lifetime.Space, t int64) []PoolUse {
 	uses := map[PoolID]*PoolUse{}
 	use := func(id PoolID) *PoolUse {
 		u := uses[id]
@@ -98,18 +99,18 @@ func (s *Space) PoolsAt(t int64) []PoolUse {
 		return u
 	}
 	for i := range s.Regions {
-		if r := &s.Regions[i]; r.aliveAt(t) {
-			u := use(r.PoolID())
+		if r := &s.Regions[i]; aliveAt(r, t) {
+			u := use(PoolOf(r))
 			u.Reserved = units.AddSat(u.Reserved, r.Size)
 		}
 	}
-	open := s.regionsAt(t)
-	for _, b := range s.live(t) {
-		u := use(s.poolOf(regionAt(&open, b.Addr)))
+	open := regionsAt(s, t)
+	for _, b := range s.Live(t) {
+		u := use(poolOf(s, regionAt(&open, b.Addr)))
 		u.Live = units.AddSat(u.Live, b.Size)
 	}
-	for _, h := range s.holesAt(t) {
-		use(s.Regions[h.Val].PoolID()).Free.add(h)
+	for _, h := range holesAt(s, t) {
+		use(PoolOf(&s.Regions[h.Val])).Free.add(h)
 	}
 	var all []PoolUse
 	for _, u := range uses {
@@ -134,51 +135,53 @@ func (p PoolID) Compare(q PoolID) int {
 }
 
 // aliveAt reports whether r is reserved at t, an instant of the window.
-func (r *Region) aliveAt(t int64) bool { return r.Begin <= t && (r.End > t || r.Edge&EndOpen != 0) }
+func aliveAt(r *lifetime.Region, t int64) bool {
+	return r.Begin <= t && (r.End > t || r.Edge&lifetime.EndOpen != 0)
+}
 
 // regionsAt returns the indexes of the regions at t, by address.
-func (s *Space) regionsAt(t int64) (open spans.Map[int32]) {
+func regionsAt(s *lifetime.Space, t int64) (open spans.Map[int32]) {
 	for i := range s.Regions {
-		if r := &s.Regions[i]; r.aliveAt(t) {
+		if r := &s.Regions[i]; aliveAt(r, t) {
 			open.Set(r.Addr, spans.End(r.Addr, r.Size), int32(i))
 		}
 	}
 	return open
 }
 
-// regionAt returns the region at an address, or NoRegion.
+// regionAt returns the region at an address, or None.
 func regionAt(open *spans.Map[int32], addr uint64) int32 {
 	for sp := range open.Overlapping(addr, spans.End(addr, 1)) {
 		return sp.Val
 	}
-	return NoRegion
+	return None
 }
 
-// NoRegion stands for the region of a buffer that lies in none.
-const NoRegion = -1
+// None stands for the region of a buffer that lies in none.
+const None = -1
 
-// BufferRegions returns for each buffer the index of the region in which it begins, or
+// OfBuffers returns for each buffer the index of the region in which it begins, or
 // NoRegion. A buffer has the stream and the pool of its region: PyTorch's allocator
 // divides a segment among buffers of one stream and pool only. A buffer that is older
 // than the window is found at its end, because the region may be known only from there.
 // It takes O((b + r) log r) for b buffers and r regions.
-func (s *Space) BufferRegions() []int32 {
+func OfBuffers(s *lifetime.Space) []int32 {
 	of := make([]int32, len(s.Buffers))
-	reserved := regionCursor{s: s, ends: s.regionEnds()}
+	reserved := regionCursor{s: s, ends: regionEnds(s)}
 	for c := range s.Changes() {
 		b := &s.Buffers[c.Buffer]
 		switch {
 		case c.Begin:
 			reserved.next(c.T)
 			of[c.Buffer] = regionAt(&reserved.open, b.Addr)
-		case b.Edge&BeginUnseen != 0:
+		case b.Edge&lifetime.BeginUnseen != 0:
 			reserved.next(c.T - 1)
 			of[c.Buffer] = regionAt(&reserved.open, b.Addr)
 		}
 	}
 	reserved.next(s.AtEnd())
 	for i := range s.Buffers {
-		if b := &s.Buffers[i]; b.Edge&(BeginUnseen|EndOpen) == BeginUnseen|EndOpen {
+		if b := &s.Buffers[i]; b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == lifetime.BeginUnseen|lifetime.EndOpen {
 			of[i] = regionAt(&reserved.open, b.Addr)
 		}
 	}
@@ -186,10 +189,10 @@ func (s *Space) BufferRegions() []int32 {
 }
 
 // regionEnds returns the indexes of the regions that ended in the window, in order of End.
-func (s *Space) regionEnds() []int32 {
+func regionEnds(s *lifetime.Space) []int32 {
 	var ends []int32
 	for i := range s.Regions {
-		if s.Regions[i].Edge&EndOpen == 0 {
+		if s.Regions[i].Edge&lifetime.EndOpen == 0 {
 			ends = append(ends, int32(i))
 		}
 	}
@@ -199,7 +202,7 @@ func (s *Space) regionEnds() []int32 {
 
 // regionCursor has the regions of an instant. It only moves forward.
 type regionCursor struct {
-	s     *Space
+	s     *lifetime.Space
 	begun int     // regions that began so far
 	ends  []int32 // of regions that end later
 	open  spans.Map[int32]

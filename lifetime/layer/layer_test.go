@@ -1,9 +1,12 @@
-package lifetime_test
+package layer_test
 
 import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/layer"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 func TestLayerOf(t *testing.T) {
@@ -20,7 +23,7 @@ func TestLayerOf(t *testing.T) {
 		"jvp(Model)/layers_12/mlp":     "jvp(Model)/layers_12",
 		"head":                         "",
 	} {
-		if got := lifetime.LayerOf(module); got != want {
+		if got := layer.Find(&lifetime.Tables{}).Of(module); got != want {
 			t.Errorf("%q: layer %q, want %q", module, got, want)
 		}
 	}
@@ -29,13 +32,13 @@ func TestLayerOf(t *testing.T) {
 // TestLayers: a layer is the first module that is one of several, and modules that are known by their last name belong to the layer of
 // their path.
 func TestLayers(t *testing.T) {
-	c := lifetime.Tables{Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1), Purposes: make([]lifetime.Purpose, 1)}
+	c := lifetime.Tables{Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1), Frames: make([]frame.Frame, 1), Purposes: make([]purpose.Purpose, 1)}
 	for _, module := range []string{
 		"Net_0/Encoder_0/Layer_0/Linear_0", "Net_0/Encoder_0/Layer_1/Linear_1", "Net_0/Linear_2", "model.layers.0.mlp", "model.layers.1.mlp", "head",
 	} {
 		c.Sites = append(c.Sites, lifetime.Site{Module: module})
 	}
-	layers := c.Layers()
+	layers := layer.Find(&c)
 	for module, want := range map[string]string{
 		"Net_0/Encoder_0/Layer_0/Linear_0": "Net_0/Encoder_0/Layer_0",
 		"Linear_1":                         "Net_0/Encoder_0/Layer_1",
@@ -52,13 +55,13 @@ func TestLayers(t *testing.T) {
 
 // TestLayersOfPrograms: the layer of an operation is that of its scope, that of an argument is in its path.
 func TestLayersOfPrograms(t *testing.T) {
-	c := lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]lifetime.Frame, 1)}
+	c := lifetime.Tables{Stacks: make([]lifetime.Stack, 1), Frames: make([]frame.Frame, 1)}
 	c.Sites = []lifetime.Site{
 		{}, {Instr: "fusion.1", Op: "jit(step)/transpose(jvp(Model))/layers_1/dot"}, {Instr: "p.1", Op: "params['params']['layers_1']['mlp']['kernel']"},
 		{Instr: "p.2", Op: "state.params['layers_0']['bias']"}, {Instr: "p.3", Op: "x"}, {Instr: "p.4", Op: "params['head']['kernel']"},
 	}
-	c.Purposes = []lifetime.Purpose{{}, {Module: "Model/layers_1"}}
-	layers := c.Layers()
+	c.Purposes = []purpose.Purpose{{}, {Module: "Model/layers_1"}}
+	layers := layer.Find(&c)
 	for site, want := range []string{1: "Model/layers_1", 2: "layers_1", 3: "layers_0", 4: "", 5: ""} {
 		purpose := lifetime.PurposeID(0)
 		if site == 1 {

@@ -1,4 +1,4 @@
-package lifetime_test
+package selection_test
 
 import (
 	"path/filepath"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestByEvent checks that an axis of events changes instants, but no level: the levels of every capture have the same
@@ -14,7 +15,7 @@ import (
 func TestByEvent(t *testing.T) {
 	changed := 0
 	for _, pattern := range []string{"torchsnap/*.pickle", "chrome/*.json.gz", "xplane/*.pb", "labelled/d2*.pickle.zst", "gpumemprof/*.json"} {
-		files, err := filepath.Glob(filepath.Join("../testdata", pattern))
+		files, err := filepath.Glob(filepath.Join("../../testdata", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
 		}
@@ -26,7 +27,7 @@ func TestByEvent(t *testing.T) {
 			part := *c
 			part.Spaces = nil
 			for _, s := range c.Spaces {
-				by := s.ByEvent()
+				by := selection.ByEvent(s)
 				part.Spaces = append(part.Spaces, by)
 				if by == s {
 					continue

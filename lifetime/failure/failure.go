@@ -1,0 +1,55 @@
+// Package failure has what a text says about a failed allocation: who printed it, and with which figures.
+//
+// Its place in the pipeline: readers of logs and traces fill a [Failure] and put it on the mark of the failed allocation, native text
+// writes [Failure.Figures], and package oom says why the allocation failed. It decides nothing and imports nothing of memlane.
+package failure
+
+// Failure is what the text of an out-of-memory error says about a failed allocation, besides the requested and the free
+// bytes of its lifetime.Mark. Sizes are bytes; -1 = not known.
+type Failure struct {
+	Source string // kind of text: one of the constants below
+	Line   int64  // line of the file on which the text begins, from 1
+	Times  int64  // how often the same failure was printed
+	First  bool   // the launcher names its process as the first that failed
+
+	Survived bool  // the text says that the program went on
+	Absurd   bool  // the request was for more than 2^60 bytes: a wrong size
+	Growth   bool  // an allocator asked the driver for more, and did not get it
+	Rounding int64 // largest rounding error of the figures: half a unit of their last digit
+
+	Capacity    int64 // of the device
+	Allowed     int64 // limit that the program set for itself
+	Live        int64 // in live buffers, without Idle
+	Requested   int64 // of Live, by the program: without rounding
+	Idle        int64 // in blocks that private pools keep for their next use
+	Reserved    int64 // by the allocator from the device, holes included
+	InProcess   int64 // used by the process on the device, the allocator included
+	Others      int64 // used by other processes on the device
+	Unallocated int64 // reserved, but in no buffer
+	LargestFree int64 // largest free block
+	Needed      int64 // by a compiled program as a whole
+	Exceeded    int64 // bytes by which it exceeds the capacity
+}
+
+// Kinds of texts about failed allocations.
+const (
+	FromTorch      = "torch"         // PyTorch's allocator
+	FromLibrary    = "torch-library" // NCCL, cuBLAS, cuDNN and the driver, outside of PyTorch's allocator
+	FromTensorFlow = "tensorflow"    // TensorFlow's allocator, which JAX uses on GPU
+	FromCompiler   = "xla-compile"   // XLA, at compile time
+	FromXLA        = "xla-run"       // XLA, at run time
+	FromHost       = "host"          // allocators of host memory
+)
+
+// Unknown returns a Failure of a kind of text without figures.
+func Unknown(source string) Failure {
+	return Failure{Source: source, Times: 1, Capacity: -1, Allowed: -1, Live: -1, Requested: -1, Idle: -1, Reserved: -1, InProcess: -1, Others: -1,
+		Unallocated: -1, LargestFree: -1, Needed: -1, Exceeded: -1}
+}
+
+// Figures returns the figures of a failure by their names in native text.
+func (f *Failure) Figures() map[string]*int64 {
+	return map[string]*int64{"line": &f.Line, "times": &f.Times, "rounding": &f.Rounding, "capacity": &f.Capacity, "allowed": &f.Allowed,
+		"live": &f.Live, "live_requested": &f.Requested, "idle": &f.Idle, "reserved": &f.Reserved, "in_process": &f.InProcess, "others": &f.Others,
+		"unallocated": &f.Unallocated, "largest_free": &f.LargestFree, "needed": &f.Needed, "exceeded": &f.Exceeded}
+}

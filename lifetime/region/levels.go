@@ -1,0 +1,52 @@
+// Package region computes what the reserved memory of a space tells: how much the allocator reserved from the device, the pools and
+// streams that divide it, and the holes in it.
+//
+// Its place in the pipeline: beside the methods of lifetime.Space, which count buffers. Everything here needs lifetime.Regions among the
+// facts of a space; without them only [Levels] and [Reserved] have data, from totals.
+package region
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Reserved returns the bytes that the allocator had reserved from the device at the end
+// of the window, and the peak. Both are 0 without regions and totals of them.
+func Reserved(s *lifetime.Space) (end, peak int64) {
+	for _, level := range Levels(s) {
+		end, peak = level.Bytes, max(peak, level.Bytes)
+	}
+	return end, peak
+}
+
+// Levels returns the bytes reserved from the device after every change, in order
+// of time. It uses the regions or, without any, the totals.
+func Levels(s *lifetime.Space) []lifetime.Level {
+	var levels []lifetime.Level
+	if len(s.Regions) == 0 {
+		for _, t := range s.Totals {
+			if t.Measure == lifetime.Reserved {
+				levels = append(levels, lifetime.Level{At: t.T, Bytes: t.Bytes})
+			}
+		}
+		return levels
+	}
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		levels = append(levels, lifetime.Level{At: r.Begin, Bytes: r.Size})
+		if r.Edge&lifetime.EndOpen == 0 {
+			levels = append(levels, lifetime.Level{At: r.End, Bytes: -r.Size})
+		}
+	}
+	// At the same instant, releases come first: a split region ends where its parts begin.
+	slices.SortFunc(levels, func(x, y lifetime.Level) int { return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.Bytes, y.Bytes)) })
+	var sum units.Sum
+	for i := range levels {
+		sum.Add(levels[i].Bytes)
+		levels[i].Bytes = sum.Value()
+	}
+	return levels
+}

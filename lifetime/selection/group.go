@@ -1,0 +1,209 @@
+package selection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/layer"
+	"github.com/memlane/memlane/lifetime/region"
+)
+
+// By is what buffers are summed up by.
+type By string
+
+// The groups of buffers. ByLine is the place of a site, the usual one.
+const (
+	ByLine     By = "line"
+	ByFunction By = "function"
+	ByFile     By = "file"
+	ByStack    By = "stack"
+	ByOp       By = "op"
+	ByModule   By = "module"
+	ByLayer    By = "layer"
+	ByShape    By = "shape"
+	ByCategory By = "category"
+	ByPhase    By = "phase"
+	ByPool     By = "pool"
+	ByStream   By = "stream"
+)
+
+// Bys lists all groups.
+var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool, ByStream}
+
+// GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
+// are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and frees
+// do not change.
+func GroupBy(c *lifetime.Capture, by By) (*lifetime.Capture, error) {
+	if by == ByLine {
+		return c, nil
+	}
+	g := groupsBy(c, by)
+	if g.found || len(c.Spaces) == 0 {
+		return g.c, nil
+	}
+	var others []string
+	for _, other := range Bys {
+		if other == ByLine || other != by && groupsBy(c, other).found {
+			others = append(others, string(other))
+		}
+	}
+	return nil, &NothingError{c.Name(), fmt.Sprintf("no buffer has a recorded %s; use --by %s", by, strings.Join(others, ", "))}
+}
+
+// groups replaces the sites of a capture by groups.
+type groups struct {
+	from   *lifetime.Capture
+	c      *lifetime.Capture
+	by     By
+	sites  map[lifetime.Site]lifetime.SiteID // the groups
+	frames map[frame.Frame]lifetime.StackID  // stacks of one frame
+	layers *layer.Layers                     // for ByLayer
+	found  bool                              // a buffer belongs to a recorded group
+}
+
+func groupsBy(c *lifetime.Capture, by By) *groups {
+	grouped := *c
+	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
+	grouped.Spaces = nil
+	g := &groups{from: c, c: &grouped, by: by, sites: map[lifetime.Site]lifetime.SiteID{}, frames: map[frame.Frame]lifetime.StackID{}}
+	for _, s := range c.Spaces {
+		grouped.Spaces = append(grouped.Spaces, g.space(s))
+	}
+	return g
+}
+
+func (g *groups) space(s *lifetime.Space) *lifetime.Space {
+	grouped := *s
+	grouped.Buffers, grouped.Ungrouped = slices.Clone(s.Buffers), s
+	known := map[groupKey]lifetime.SiteID{}
+	var pool func(buffer int) region.PoolID
+	if g.by == ByPool || g.by == ByStream {
+		pool = region.PoolsOfBuffers(s)
+	}
+	for i := range grouped.Buffers {
+		b := &grouped.Buffers[i]
+		k := groupKey{lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}, region.PoolID{}}
+		if pool != nil {
+			k = groupKey{pool: pool(i)}
+		}
+		id, ok := known[k]
+		if !ok {
+			id = g.group(s, k)
+			known[k] = id
+		}
+		b.Site = id
+	}
+	return &grouped
+}
+
+// groupKey is what the group of a buffer depends on: its row without an amount, or its pool.
+type groupKey struct {
+	lifetime.Row
+	pool region.PoolID
+}
+
+// group returns the site of a group.
+func (g *groups) group(s *lifetime.Space, k groupKey) lifetime.SiteID {
+	var group lifetime.Site
+	switch g.by {
+	case ByPool:
+		if !k.pool.NoRegion && !k.pool.Unknown {
+			group.Op = k.pool.PoolName()
+		}
+	case ByStream:
+		if !k.pool.NoRegion {
+			group.Op = k.pool.StreamName()
+		}
+	case ByCategory:
+		group.Op = g.from.Category(&s.SpaceInfo, k.Kind, k.Site, k.Purpose)
+	case ByPhase:
+		if k.Purpose > 0 {
+			group.Op = g.from.Purpose(k.Purpose).Phase.String()
+		}
+	case ByModule:
+		group.Op = layer.ModuleOf(&g.from.Tables, k.Site, k.Purpose)
+	case ByLayer:
+		if g.layers == nil {
+			g.layers = layer.Find(&g.from.Tables)
+		}
+		group.Op = g.layers.OfBuffer(&g.from.Tables, k.Site, k.Purpose)
+		group.Module = group.Op // it tells the layer again
+	default:
+		group = g.ofSite(k.Site)
+	}
+	if group == (lifetime.Site{}) {
+		group.Op = fmt.Sprintf("(no %s recorded)", g.by)
+	} else {
+		g.found = true
+	}
+	id, ok := g.sites[group]
+	if !ok {
+		id = lifetime.SiteID(len(g.c.Sites))
+		g.c.Sites = append(g.c.Sites, group)
+		g.sites[group] = id
+	}
+	return id
+}
+
+// ofSite returns the group of a site; the zero Site if it was not recorded.
+func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
+	t, s := &g.from.Tables, &g.from.Sites[id]
+	p := t.PlaceOf(id)
+	switch g.by {
+	case ByOp:
+		return lifetime.Site{Op: s.Op}
+	case ByShape:
+		return lifetime.Site{Op: strings.TrimSpace(s.DType + " " + s.Shape)}
+	case ByStack:
+		if text := stackText(t, s, p); text != "" {
+			return lifetime.Site{Op: text}
+		}
+	case ByFile:
+		if p.Frame.File != "" && !p.Unseen {
+			return lifetime.Site{Stack: g.stack(frame.Frame{File: p.Frame.File, Kind: p.Frame.Kind})}
+		}
+	case ByFunction:
+		if p.Frame.Function != "" && p.Node == "" && !p.Unseen {
+			return lifetime.Site{Stack: g.stack(frame.Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind})}
+		}
+		p.Frame = frame.Frame{}
+	}
+	switch name, _ := p.Parts(); {
+	case g.by == ByStack && p != lifetime.Place{}:
+		return lifetime.Site{Op: p.String()}
+	default:
+		return lifetime.Site{Op: name}
+	}
+}
+
+// stack returns a stack of one frame.
+func (g *groups) stack(f frame.Frame) lifetime.StackID {
+	id, ok := g.frames[f]
+	if !ok {
+		id = lifetime.StackID(len(g.c.Stacks))
+		g.frames[f] = id
+		g.c.Frames = append(g.c.Frames, f)
+		g.c.Stacks = append(g.c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(g.c.Frames) - 1)})
+	}
+	return id
+}
+
+// stackText returns the frames of a site that people read, innermost first; "" without any, or if the place says more.
+func stackText(t *lifetime.Tables, s *lifetime.Site, p lifetime.Place) string {
+	if p.Node != "" || p.Unseen || p.Op != "" {
+		return ""
+	}
+	var frames []*frame.Frame
+	for f := range t.FramesOf(s.Stack) {
+		frames = append(frames, f)
+	}
+	shown, _ := frame.Fold(frames, func(f *frame.Frame) frame.Kind { return f.Kind })
+	var names []string
+	for _, f := range shown {
+		names = append(names, f.String())
+	}
+	return strings.Join(names, " ← ")
+}
