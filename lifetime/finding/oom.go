@@ -28,7 +28,7 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const marked, inferred = 0.35, 0.5 // confidence
 	p := newPass(program.Of(c), c.Spaces[0], Settings{})
-	for _, r := range leakRules {
+	for _, r := range leakRules() {
 		for _, f := range p.run(r) {
 			if f.IsLeak() && f.Value(FigSteps) > 0 && (f.Confidence >= inferred || f.Confidence >= marked && f.Value(FigInferred) == 0) {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence, Advice: f.Suggestions[0], Kept: f.Kept})

@@ -109,7 +109,7 @@ var sarifLevels = [...]string{finding.Info: "note", finding.Warning: "warning", 
 // WriteSARIF writes findings as SARIF 2.1.0, which code hosts show next to the code.
 func WriteSARIF(w io.Writer, all []Located) error {
 	driver := sarifDriver{Name: "memlane", Rules: []sarifRule{}}
-	for _, r := range finding.Rules {
+	for _, r := range finding.Rules() {
 		driver.Rules = append(driver.Rules, sarifRule{r.Name, sarifText{r.Doc}})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}

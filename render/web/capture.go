@@ -89,6 +89,7 @@ type shownFinding struct {
 	Suggestions  []string          `json:"suggestions"`
 	Evidence     [][2]string       `json:"evidence"`
 	Leak         bool              `json:"leak"`
+	Failure      bool              `json:"failure"` // it is about failed allocations
 }
 
 // documentOf returns the document of c. place has the places of its spaces. If compared, it has what a comparison needs.
@@ -197,7 +198,7 @@ func findingOf(f *finding.Finding, index map[*lifetime.Space]int) shownFinding {
 	out := shownFinding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space], Sites: append([]lifetime.SiteID{}, f.Sites...),
 		Bytes: f.Amount.Bytes, Requested: f.Amount.Requested, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
-		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(),
+		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(), Failure: f.Kind == finding.KindFailure,
 	}
 	for _, e := range f.Evidence {
 		out.Evidence = append(out.Evidence, [2]string{e.Name, cmp.Or(e.Text, strconv.FormatFloat(e.Value, 'g', 6, 64))})
