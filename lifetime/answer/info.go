@@ -224,10 +224,7 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 	for _, m := range s.Marks {
 		switch m.Kind {
 		case lifetime.OOM:
-			o := OOM{At: m.Begin, RequestedBytes: m.Requested, When: when(&s.SpaceInfo, m.Begin)}
-			if m.Free >= 0 {
-				o.DeviceFreeBytes = &m.Free
-			}
+			o := OOM{At: m.Begin, RequestedBytes: m.Requested, DeviceFreeBytes: figureOf(m.Free.Or(-1)), When: when(&s.SpaceInfo, m.Begin)}
 			info.OOMs = append(info.OOMs, o)
 		}
 	}

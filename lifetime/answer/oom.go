@@ -239,7 +239,7 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *l
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
 		First: state.First, Device: s.Device, Absurd: state.Absurd, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
-		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free), LimitBytes: figureOf(state.Allowed),
+		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free.Or(-1)), LimitBytes: figureOf(state.Allowed),
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
@@ -247,8 +247,8 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *l
 	}
 	if m.Failure != nil {
 		out.Line = &state.Line
-	} else if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
-		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
+	} else if out.CapacityBytes == nil && m.Free.Known() && state.Reserved >= 0 {
+		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free.Or(0))), true
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank

@@ -57,7 +57,7 @@ func (p *program) release(block build.Block) {
 
 func (p *program) fail(function string, requested, free int64) {
 	t := p.now()
-	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: free})
+	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: lifetime.BytesOf(free)})
 }
 
 func (p *program) failures(t *testing.T) []answer.Failure {

@@ -169,7 +169,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 			strings.Join(r.Uses.Names(), ", "), r.Small})
 	}
 	for _, m := range s.Marks {
-		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free})
+		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free.Or(-1)})
 	}
 	if s.Facts&lifetime.Regions != 0 && !out.Static {
 		holes := s.FreeAt(s.Peak(lifetime.Occupied).At)
