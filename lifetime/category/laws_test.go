@@ -1,14 +1,18 @@
 package category_test
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // TestLaws: answers are complete and of one piece for parts of captures, and for captures in which buffers have the stacks, sizes
@@ -131,4 +135,72 @@ func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []lifetime.P
 			}
 		}
 	}
+}
+
+// TestIdenticalBuffers: in steps that allocate the same sizes at the same sites in the same order, buffers at the same place of that
+// order that are freed by the same stack, as many steps later, have one category. So have those that a backward pass leaves, whichever
+// stack frees them: its thread may be the last to drop a gradient.
+func TestIdenticalBuffers(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(meaning, "*.pickle.zst"))
+	more, _ := filepath.Glob(filepath.Join(testdata, "..", "torchsnap", "*.pickle"))
+	pairs := 0
+	for _, file := range append(files, more...) {
+		c, err := open(file, formats.Input{})
+		if err != nil {
+			continue // a damaged capture, or one without buffers
+		}
+		p := program.Of(c)
+		for _, s := range c.Spaces {
+			pairs += checkIdentical(t, file, c, s, p.Steps(s))
+		}
+	}
+	if pairs < 1000 {
+		t.Errorf("%d pairs of identical buffers", pairs)
+	}
+}
+
+// checkIdentical returns the number of buffers that were compared with one of an earlier step.
+func checkIdentical(t *testing.T, file string, c *lifetime.Capture, s *lifetime.Space, steps *program.Steps) (pairs int) {
+	type fate struct {
+		order string // sites and sizes of the step
+		place int
+		freed lifetime.SiteID
+		later int
+	}
+	of := map[int][]int{} // buffers by step
+	for i := range s.Buffers {
+		if k := steps.At(s.Buffers[i].Begin); k >= 0 && s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			of[k] = append(of[k], i)
+		}
+	}
+	first := map[fate]int{}
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		var order strings.Builder
+		for _, i := range of[k] {
+			fmt.Fprintln(&order, s.Buffers[i].Site, s.Buffers[i].Requested)
+		}
+		for place, i := range of[k] {
+			b, is := &s.Buffers[i], c.Purpose(s.PurposeOf(i))
+			if b.Edge&lifetime.EndOpen != 0 {
+				continue
+			}
+			f := fate{order.String(), place, 0, min(steps.At(b.End-1)-k, 2)}
+			switch {
+			case is.Phase == lifetime.Backward && (is.Category == lifetime.Gradient || is.Category == lifetime.Activation):
+				f.later /= 2
+			case s.FreeSites != nil:
+				f.freed = s.FreeSites[i]
+			}
+			j, seen := first[f]
+			if !seen {
+				first[f] = i
+				continue
+			}
+			pairs++
+			if other := c.Purpose(s.PurposeOf(j)); is.Category != other.Category {
+				t.Errorf("%s: buffer %d is %s, and the same of another step, %d, %s", file, i, is.Name(), j, other.Name())
+			}
+		}
+	}
+	return pairs
 }

@@ -2,6 +2,7 @@ package category
 
 import (
 	"cmp"
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -19,6 +20,7 @@ func (r *reader) judge(s *lifetime.Space) *analysis {
 		a.sizes = a.measure()
 		a.judge()
 		a.repeat()
+		a.correspond()
 		a.resume()
 		a.parts()
 		a.modules()
@@ -455,7 +457,7 @@ func (a *analysis) repeat() {
 	}
 	for k, c := range counts {
 		best, share := most(c)
-		if share < 0.75 {
+		if share < mostOf {
 			continue
 		}
 		for _, i := range asked[k] {
@@ -475,6 +477,9 @@ func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.s
 // categories is the number of categories.
 const categories = int(lifetime.Cache) + 1
 
+// mostOf is the share of buffers that must have a category before the others like them get it.
+const mostOf = 0.75
+
 // most returns the most frequent category and its share.
 func most(counts *[categories]int) (best lifetime.Category, share float64) {
 	sum := 0
@@ -484,6 +489,78 @@ func most(counts *[categories]int) (best lifetime.Category, share float64) {
 		}
 	}
 	return best, float64(counts[best]) / float64(max(sum, 1))
+}
+
+// correspond gives identical buffers of corresponding passes one category: passes correspond if they allocate the same sizes at the
+// same sites in the same order, and buffers are identical if they have the same place in it and the same fate. For what a backward
+// pass left, the fate is whether it lives for steps: its thread may by chance be the last to drop a gradient, so that one that Python
+// freed tells what all of them are. Without agreement none is known.
+func (a *analysis) correspond() {
+	var order []int // buffers of all passes
+	var sum maphash.Hash
+	passes := map[uint64][][]int{} // by their sites and sizes
+	begin := 0
+	end := func() {
+		pass := order[begin:]
+		begin = len(order)
+		passes[sum.Sum64()] = append(passes[sum.Sum64()], pass)
+		sum.Reset()
+	}
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 || a.inFailedSpan(b.Begin) {
+			continue
+		}
+		if begin < len(order) && a.next[i] != a.next[order[begin]] {
+			end()
+		}
+		order = append(order, i)
+		maphash.WriteComparable(&sum, b.Site)
+		maphash.WriteComparable(&sum, b.Requested)
+	}
+	end()
+	for _, alike := range passes {
+		for place := range alike[0] {
+			a.agree(alike, place)
+		}
+	}
+}
+
+// agree gives the buffers at one place of corresponding passes one category for each fate.
+func (a *analysis) agree(passes [][]int, place int) {
+	const left = isLong << 1
+	isKept := func(c lifetime.Category) bool { return c == lifetime.Gradient || c == lifetime.Activation }
+	fate := func(i int) uint8 {
+		if p := &a.out[i]; p.Phase == lifetime.Backward && isKept(p.Category) {
+			return a.flags[i]&isLong | left
+		}
+		return a.flags[i]
+	}
+	var counts [left << 1][categories]int
+	closed := func(yield func(i int) bool) {
+		for _, pass := range passes {
+			if i := pass[place]; a.s.Buffers[i].Edge&lifetime.EndOpen == 0 && !yield(i) {
+				return
+			}
+		}
+	}
+	for i := range closed {
+		counts[fate(i)][a.out[i].Category]++
+	}
+	for i := range closed {
+		p, k := &a.out[i], fate(i)
+		best, share := most(&counts[k])
+		switch {
+		case share == 1 || k&left != 0 && (p.Category == lifetime.Gradient || counts[k][lifetime.Gradient] == 0):
+		case k&left != 0:
+			p.Category, p.Evidence, p.Rule = lifetime.Gradient, lifetime.FromLifetime, repeats
+		case best == p.Category && share >= mostOf:
+		case share < mostOf || best == lifetime.UnknownCategory:
+			p.Category, p.Evidence, p.Rule = lifetime.UnknownCategory, lifetime.NoEvidence, 0
+		default:
+			p.Category, p.Evidence, p.Rule = best, lifetime.FromLifetime, repeats
+		}
+	}
 }
 
 // Repeats is the name of the rule that compares buffers with others of their size and place.

@@ -10,9 +10,9 @@ import (
 )
 
 // cache finds sites whose survivors grew in number like those of a leak and then stopped: full caches and pools,
-// replay buffers, loaded data.
+// replay buffers, loaded data. What still grew in the last third of the recording did not stop.
 func cache(p *Pass) []Finding {
-	all, last, end := newPlaces(), map[lifetime.Place]moment{}, p.histories.end.work
+	all, last, end := newPlaces(), map[lifetime.Place]int{}, p.histories.end.work
 	for site, h := range p.unexplained() {
 		rises := h.rises()
 		if until := end - h.lag(); len(h.lifetimes) > 0 { // younger buffers may still be freed
@@ -31,18 +31,16 @@ func cache(p *Pass) []Finding {
 		}
 		place := p.PlaceOf(site)
 		all.at(place).merge(p.Space, site, kept, h)
-		if at := rises[len(rises)-1]; at.work >= last[place].work {
-			last[place] = at
-		}
+		last[place] = max(last[place], rises[len(rises)-1].work)
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
-		f.Confidence = 0.5 + 0.5*float64(end-last[place].work)/float64(max(end, 1))
+		f.Confidence = 0.5 + 0.5*float64(end-last[place])/float64(max(end, 1))
 		f.add(figure(FigSurvivors, f.Amount.Count))
 		size := units.Bytes(f.Amount.Bytes)
 		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
 			"so this is not a leak", units.Count(f.Amount.Count), size))
 		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
-		return p.isNotable(f.Amount.Bytes)
+		return p.isNotable(f.Amount.Bytes) && float64(end-last[place]) >= maxSilentShare*float64(end)
 	})
 }
 

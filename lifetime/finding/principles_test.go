@@ -214,6 +214,19 @@ func TestWorkingSets(t *testing.T) {
 			p.steps += 20
 			return inOrder(p, add, func(_, added int) int { return added / 2 })
 		}},
+		{"a backlog of results whose operands have their stack", true, []int{1}, func(p *program, _ int) func(int) {
+			p.steps += 20
+			var queue []*tensor
+			return func(int) {
+				for range 2 {
+					operand := p.alloc("leak", 1<<18)
+					queue = append(queue, p.alloc("leak", 1<<18))
+					p.free(operand)
+				}
+				p.free(queue[0])
+				queue = queue[1:]
+			}
+		}},
 	})
 }
 

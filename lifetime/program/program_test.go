@@ -65,8 +65,8 @@ func (r *recorder) alloc(device, stack string, keeps bool) {
 	block := build.Block{Addr: uint64(r.t) << 20, Requested: 1 << 16, Occupied: 1 << 16, Site: r.site(stack)}
 	r.b.Alloc(r.space(device), r.t, block)
 	if !keeps {
-		r.free(device + stack)
-		r.live[device+stack] = []build.Block{block}
+		r.free(device + " " + stack)
+		r.live[device+" "+stack] = []build.Block{block}
 	}
 }
 
@@ -75,6 +75,7 @@ func (r *recorder) free(key string) {
 	for _, b := range r.live[key] {
 		r.b.Free(r.space(device), r.t, b)
 	}
+	delete(r.live, key)
 }
 
 func (r *recorder) program(t *testing.T) (*program.Program, func(device string) *lifetime.Space) {
@@ -186,6 +187,36 @@ func TestSettled(t *testing.T) {
 		}
 		if !c.keeps { // the last buffer of an earlier pass is freed only by the next
 			alive = alive[max(0, len(alive)-5):]
+		}
+		if got := p.Settled(s, alive); len(got) != c.settled {
+			t.Errorf("%+v: %d of %d", c, len(got), len(alive))
+		}
+	}
+}
+
+// TestClearedGradients: the next step clears what the last backward pass left. It stays if earlier passes left theirs too.
+func TestClearedGradients(t *testing.T) {
+	for _, c := range []struct {
+		from    int // the first of four passes whose gradients stay
+		settled int
+	}{{0, 21}, {1, 16}, {2, 11}, {3, 1}} {
+		r := record()
+		for pass := range 4 {
+			r.alloc("cuda:0", "train call forward call layer", false)
+			if pass == 0 {
+				r.alloc("cuda:0", "train backward", true) // a workspace
+			}
+			for range 5 {
+				r.alloc("cuda:0", "train backward", pass >= c.from)
+			}
+			r.free("cuda:0 train backward")
+		}
+		p, space := r.program(t)
+		s, alive := space("cuda:0"), []int{}
+		for i, b := range s.Buffers {
+			if b.Edge&lifetime.EndOpen != 0 && !p.At(b.Site).InModule() {
+				alive = append(alive, i)
+			}
 		}
 		if got := p.Settled(s, alive); len(got) != c.settled {
 			t.Errorf("%+v: %d of %d", c, len(got), len(alive))

@@ -2,6 +2,7 @@ package program
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -12,11 +13,13 @@ import (
 type waiting struct {
 	passes []interval // forward passes
 	first  int        // index in passes of the first that waits; len(passes) = none
+	runs   []int      // first buffers of backward passes
 	all    bool       // nothing tells passes of PyTorch apart, and most of what several operators allocated is alive
 }
 
-// Settled returns the live buffers of a line without those that a forward pass keeps for a backward pass that has not come: the recording
-// ends in a pass, or before its backward pass. They stay if earlier passes left buffers of the line too.
+// Settled returns the live buffers of a line without those that the program may still drop: what a forward pass keeps for a backward
+// pass that has not come, as the recording ends in a pass, or before its backward pass; and the gradients of the last backward pass,
+// which the next step clears. They stay if earlier passes left buffers of the line too.
 func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	if len(alive) == 0 {
 		return alive
@@ -25,11 +28,12 @@ func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	if w.all {
 		return nil
 	}
-	if w.first == len(w.passes) || alive[len(alive)-1] < w.passes[w.first].first {
+	alive = p.cleared(s, w, alive)
+	if len(alive) == 0 || w.first == len(w.passes) || alive[len(alive)-1] < w.passes[w.first].first {
 		return alive
 	}
 	rest := slices.DeleteFunc(slices.Clone(alive), func(i int) bool {
-		return i >= w.passes[w.first].first && p.forward(s, i)
+		return i >= w.passes[w.first].first && p.phase(s, i) == lifetime.Forward
 	})
 	left, last, k := 0, -1, 0 // passes that left buffers, with what the program allocates after them
 	for _, i := range rest {
@@ -46,12 +50,32 @@ func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	return rest
 }
 
-// forward reports whether a forward pass allocated a buffer.
-func (p *Program) forward(s *lifetime.Space, i int) bool {
-	if s.Purposes != nil {
-		return p.Purpose(s.PurposeOf(i)).Phase == lifetime.Forward
+// cleared returns the live buffers of a line without those of the last backward pass, unless two earlier ones left buffers too: what
+// one left may be set-up.
+func (p *Program) cleared(s *lifetime.Space, w *waiting, alive []int) []int {
+	if len(w.runs) == 0 || alive[len(alive)-1] < w.runs[len(w.runs)-1] {
+		return alive
 	}
-	return p.stacks.PhaseOf(p.At(s.Buffers[i].Site)) == lifetime.Forward
+	left := map[int]bool{} // backward passes that left buffers
+	for _, i := range alive {
+		if p.phase(s, i) == lifetime.Backward {
+			left[sort.SearchInts(w.runs, i+1)] = true
+		}
+	}
+	if last := len(w.runs); left[last] && len(left) <= 2 {
+		return slices.DeleteFunc(slices.Clone(alive), func(i int) bool {
+			return i >= w.runs[last-1] && p.phase(s, i) == lifetime.Backward
+		})
+	}
+	return alive
+}
+
+// phase returns the phase that allocated a buffer.
+func (p *Program) phase(s *lifetime.Space, i int) lifetime.Phase {
+	if s.Purposes != nil {
+		return p.Purpose(s.PurposeOf(i)).Phase
+	}
+	return p.stacks.PhaseOf(p.At(s.Buffers[i].Site))
 }
 
 // waitingOf finds the passes after the last backward pass: at most as many as one backward pass had before, at least one. Without
@@ -62,7 +86,8 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 	}
 	w := &waiting{passes: p.forwardPasses(s)}
 	p.waits[s] = w
-	usual, now, k, trains, python := 1, 0, 0, false, false
+	usual, now, k, step, steps := 1, 0, 0, -1, p.Steps(s)
+	var trains, runs, python bool
 	allocated, open, sites := int64(0), int64(0), map[lifetime.SiteID]bool{}
 	for i := range s.Buffers {
 		for k < len(w.passes) && w.passes[k].first <= i {
@@ -74,8 +99,15 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 			continue
 		}
 		f := p.At(b.Site)
-		if p.stacks.PhaseOf(f) == lifetime.Backward || p.Purpose(s.PurposeOf(i)).Phase == lifetime.Backward {
+		is := p.phase(s, i)
+		if p.stacks.PhaseOf(f) == lifetime.Backward || is == lifetime.Backward {
 			usual, now, trains = max(usual, now), 0, true
+			if at := steps.At(b.Begin); !runs || at != step {
+				w.runs, step = append(w.runs, i), at
+			}
+			runs = true
+		} else if is == lifetime.Forward || is == lifetime.OptimizerPhase {
+			runs = false
 		}
 		python = python || f.Python || !strings.HasPrefix(p.PlaceOf(b.Site).Op, "aten::")
 		if allocated = units.AddSat(allocated, b.Size); b.Edge&lifetime.EndOpen != 0 {
