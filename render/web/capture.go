@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/render/text"
 )
 
 // Capture is one capture and its findings.
@@ -98,7 +99,7 @@ func documentOf(c Capture, place []places, compared bool) document {
 		c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
 	}
 	outline, failures := c.Outline(), answer.FoundOOMs(c.Capture, c.Findings)
-	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
+	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -126,8 +127,8 @@ func documentOf(c Capture, place []places, compared bool) document {
 	}
 	const most = 8 // failures
 	for i := range failures[:min(len(failures), most)] {
-		o := oom{Head: failures[i].Head()}
-		for _, l := range failures[i].Lines() {
+		o := oom{Head: text.FailureHead(&failures[i])}
+		for _, l := range text.FailureLines(&failures[i]) {
 			o.Lines = append(o.Lines, [2]string{l.Label, l.Text})
 		}
 		d.OOMs = append(d.OOMs, o)
