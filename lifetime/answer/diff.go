@@ -77,9 +77,9 @@ type DiffFigure struct {
 	PeakRequestedBytes int64       `json:"peak_requested_bytes"` // requested at the peak of the memory ID
 	EndBytes           int64       `json:"end_bytes"`            // occupied at the end
 	EndRequestedBytes  int64       `json:"end_requested_bytes"`  // requested at the end
-	AllocatedBytes     json.Number `json:"allocated_bytes"`      // allocated in the window; per step with --per-step
+	AllocatedBytes     json.Number `json:"allocated_bytes"`      // allocated in the recording; per step with --per-step
 	Count              int64       `json:"count"`                // buffers alive at the end
-	Allocations        int64       `json:"allocations"`          // allocations in the window
+	Allocations        int64       `json:"allocations"`          // allocations in the recording
 }
 
 // DiffPair has the figures of a memory ID in both captures.

@@ -51,19 +51,19 @@ type Space struct {
 	MemorySpace       *int64   `json:"memory_space"`        // memory space of a compiled program; 0 is the main memory
 	Axis              string   `json:"axis"`                // time, event or program order
 	Unit              string   `json:"unit"`                // ns, event or instruction: the unit of all instants
-	Begin             int64    `json:"begin"`               // first instant of the window
-	End               int64    `json:"end"`                 // first instant after the window
-	LimitBytes        *int64   `json:"limit_bytes"`         // size of the memory
-	BaseBytes         int64    `json:"base_bytes"`          // allocated before the window, in buffers that were not recorded
+	Begin             int64    `json:"begin"`               // first instant of the recording
+	End               int64    `json:"end"`                 // first instant after the recording
+	LimitBytes        *int64   `json:"limit_bytes"`         // capacity of the memory
+	BaseBytes         int64    `json:"base_bytes"`          // allocated before the recording, in buffers that were not recorded
 	Facts             []string `json:"facts"`               // recorded kinds of data: history, end state, addresses, totals, regions, stacks, clock
-	Allocations       int      `json:"allocations"`         // recorded in the window
-	Frees             int      `json:"frees"`               // recorded in the window
+	Allocations       int      `json:"allocations"`         // in the recording
+	Frees             int      `json:"frees"`               // in the recording
 	UsageOnly         bool     `json:"usage_only"`          // true if only totals were recorded: live is then the level at the end, with a count of 0
 	EndBytes          int64    `json:"end_bytes"`           // in use at the end: the live buffers, base_bytes and the stack
 	Live              Live     `json:"live"`                // buffers alive at the end
 	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
-	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the window
-	Peak              TopLevel `json:"peak"`                // highest level in the window
+	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the recording
+	Peak              TopLevel `json:"peak"`                // highest level in the recording
 	AtPeak            Parts    `json:"at_peak"`             // what the memory at the peak is for
 	PaddingBytes      *int64   `json:"padding_bytes"`       // padding at the peak of a compiled program
 	StackBytes        *int64   `json:"stack_bytes"`         // stack, outside the heap, at the peak (TPU)

@@ -53,7 +53,7 @@ type Row struct {
 	Op             string  `json:"op"`              // operation
 	Shape          string  `json:"shape"`           // shape in the producer's notation
 	DType          string  `json:"dtype"`           // element type
-	Category       string  `json:"category"`        // category; in a compiled program its kind, if that is not known; purpose recorded by the allocator, "stack", "usage" or "before the window"
+	Category       string  `json:"category"`        // category; in a compiled program its kind, if that is not known; purpose recorded by the allocator, "stack", "usage" or "before the recording"
 	Bytes          int64   `json:"bytes"`           // occupied
 	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
 	Count          int64   `json:"count"`           // buffers

@@ -33,7 +33,7 @@ type Report struct {
 type Summary struct {
 	Functions      int      `json:"total_functions_analyzed"` // functions that allocated
 	Allocations    int64    `json:"total_function_calls"`     // recorded allocations
-	AllocatedBytes int64    `json:"total_memory_allocated"`   // allocated in the windows
+	AllocatedBytes int64    `json:"total_memory_allocated"`   // allocated in the recordings
 	Seconds        float64  `json:"total_execution_time"`     // longest recording
 	Timestamp      *float64 `json:"analysis_timestamp"`       // end of the last recording, in seconds since 1970; null without a clock
 }

@@ -104,7 +104,7 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 	if f.add(figure(FigPadding, padded)); padded > 0 {
 		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)
 	}
-	f.describe("", fmt.Sprintf("the program needs %s, %s more than the limit of %s: %s", units.Bytes(d.State.Needed), units.Bytes(d.State.Exceeded),
+	f.describe("", fmt.Sprintf("the program needs %s, %s more than the capacity of %s: %s", units.Bytes(d.State.Needed), units.Bytes(d.State.Exceeded),
 		units.Bytes(d.State.Capacity), d.Why()), append(largest, d.Proof)...)
 	return []Finding{f}
 }
@@ -236,7 +236,7 @@ func (p *Pass) nearLimit() []Finding {
 	if left < 0 {
 		left, side = -left, "above"
 	}
-	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the limit of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
+	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the capacity of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
 		units.Bytes(limit)), largest...)
 	return []Finding{f}
 }

@@ -113,7 +113,7 @@ func (p *Pass) project(f *Finding, n, first int) string {
 	if f.Severity == Warning && more <= math.Max(horizon, windows*float64(n)) {
 		f.Severity = Critical
 	}
-	return fmt.Sprintf("it reaches the limit of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))
+	return fmt.Sprintf("it reaches the capacity of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))
 }
 
 // released returns, as a part of the text, how many regions the allocator returned to the device after an instant (for

@@ -178,7 +178,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 		d.State.Survived = false
 		d.because(t, Exhausted)
 		judgeRecording(t, &d, leaks)
-		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(capacity-peak.Bytes, 0)))
+		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the capacity", units.Bytes(max(capacity-peak.Bytes, 0)))
 	default:
 		return nil
 	}

@@ -285,8 +285,8 @@ func TestHoverTexts(t *testing.T) {
 	for _, want := range []string{
 		"late (late.py:3)\n1.00 MiB (1,048,576 B)\noffset 0 (0x0), address 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
 		"late (late.py:3)\n3.00 MiB (3,145,728 B)\noffset 1048576 (0x100000), address 0x200000\nfrom 8.00 µs, alive at the end",
-		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nallocated before the window, for 4.00 µs",
-		"before the window\n3.00 MiB (3,145,728 B), without events",
+		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nallocated before the recording, for 4.00 µs",
+		"before the recording\n3.00 MiB (3,145,728 B), without events",
 	} {
 		if !slices.Contains(d.titles, want) {
 			t.Errorf("no tooltip is %q; the tooltips are %q", want, d.titles)
@@ -306,7 +306,7 @@ func TestHoverTexts(t *testing.T) {
 		}},
 		{tpu(), Options{}, []string{
 			"stack\n3.00 MiB (3,145,728 B) at the peak, outside the heap",
-			"before the window\n9.00 MiB (9,437,184 B), without events",
+			"before the recording\n9.00 MiB (9,437,184 B), without events",
 			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B)\nrequested 1.00 MiB (1,048,569 B), overhead 0.0 %\noffset 0 (0x0), address 0x1000000\nfrom 1 ns, alive at the end",
 		}},
 	} {
@@ -362,8 +362,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{c, &bare, Options{}, "space cpu: no buffers to draw: blocks need a history or an end state, but this space has only totals"},
 		{c, &nowhere, Options{Layout: Address}, "space cpu: no addresses"},
-		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: no part of the window is between From and To"},
-		{c, s, Options{From: 9, To: 3}, "space cpu: no part of the window"},
+		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: no part of the recording is between From and To"},
+		{c, s, Options{From: 9, To: 3}, "space cpu: no part of the recording"},
 		{hc, hs, Options{}, "space cuda:0: the sizes add up to more than 1 EiB"},
 	} {
 		err := Write(io.Discard, tc.c, tc.s, tc.o)

@@ -57,7 +57,7 @@ type site struct {
 	Instr       string           `json:"instr"`
 	Opcode      string           `json:"opcode"`
 	SourceStack lifetime.StackID `json:"source_stack"`
-	Unseen      bool             `json:"unseen"` // allocated before the window: the stack is that of the free
+	Unseen      bool             `json:"unseen"` // allocated before the recording: the stack is that of the free
 }
 
 type space struct {

@@ -129,7 +129,7 @@ func (m *markdown) first(r *answer.Report) {
 
 func (m *markdown) memory(r *answer.Report) {
 	m.line("\n## Memory\n")
-	m.line("| capture | memory ID | window | peak | at the end | reserved |\n|---|---|--:|--:|--:|--:|")
+	m.line("| capture | memory ID | recording | peak | at the end | reserved |\n|---|---|--:|--:|--:|--:|")
 	for _, c := range r.Captures {
 		for _, s := range c.Info.Spaces {
 			reserved := ""

@@ -57,11 +57,11 @@ func (p *Page) space(s *answer.Space) {
 	length := units.Span(s.End-s.Begin-1, s.Unit)
 	switch {
 	case s.Allocations+s.Frees > 0:
-		p.row("window", "%s, %s, %s", length, units.Plural(s.Allocations, "allocation"), units.Plural(s.Frees, "free"))
+		p.row("recording", "%s, %s, %s", length, units.Plural(s.Allocations, "allocation"), units.Plural(s.Frees, "free"))
 	case s.UsageOnly:
-		p.row("window", "%s, %s", length, units.Plural(s.Totals, "total"))
+		p.row("recording", "%s, %s", length, units.Plural(s.Totals, "total"))
 	default:
-		p.row("window", "none: no allocation or free was recorded")
+		p.row("recording", "none: no allocation or free was recorded")
 	}
 	if s.Steps > 0 {
 		how := ""
@@ -114,13 +114,13 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "%s", PartsText(s.AtPeak))
 	}
 	if s.BaseBytes != 0 {
-		p.row("", "%s from before the window", units.Exact(s.BaseBytes))
+		p.row("", "%s from before the recording", units.Exact(s.BaseBytes))
 	}
 	if s.StackBytes != nil {
 		p.row("", "%s stack, outside the heap", units.Exact(*s.StackBytes))
 	}
 	if s.LifetimePeakBytes != nil {
-		p.row("", "%s heap peak since program start, maybe before the window", units.Bytes(*s.LifetimePeakBytes))
+		p.row("", "%s heap peak since program start, maybe before the recording", units.Bytes(*s.LifetimePeakBytes))
 	}
 	if s.EndBytes == s.Live.Bytes {
 		p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
@@ -134,10 +134,10 @@ func (p *Page) levels(s *answer.Space) {
 	}
 }
 
-// reserved writes rows on the limit, the reserved memory and its fragmentation.
+// reserved writes rows on the capacity, the reserved memory and its fragmentation.
 func (p *Page) reserved(s *answer.Space) {
 	if s.LimitBytes != nil {
-		p.row("limit", "%s", units.Exact(*s.LimitBytes))
+		p.row("capacity", "%s", units.Exact(*s.LimitBytes))
 	}
 	if s.ReservedBytes != nil {
 		p.row("reserved", "%s at the end, maximum %s", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))

@@ -52,7 +52,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		return
 	}
 	if k.Limit > 0 {
-		p.Line("%s below the limit of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
+		p.Line("%s below the capacity of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
 		if k.Fragmentation != nil {
 			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
 		}

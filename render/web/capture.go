@@ -51,7 +51,7 @@ type space struct {
 	Memory      string          `json:"memory"` // rest of the ID: allocator, device, kind of memory
 	Unit        string          `json:"unit"`
 	Begin       string          `json:"begin"`  // in Unit; too many digits for a JavaScript number
-	Length      int64           `json:"length"` // of the window
+	Length      int64           `json:"length"` // of the recording
 	Lowest      string          `json:"lowest"` // base of the addresses in the columns
 	Buffers     int             `json:"buffers"`
 	Levels      int             `json:"levels"` // of reserved memory
