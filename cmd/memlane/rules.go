@@ -170,7 +170,7 @@ func (r *rules) list() (all []word) {
 		}
 		return all
 	}
-	for _, rule := range finding.Rules {
+	for _, rule := range finding.Rules() {
 		all = append(all, word{rule.Name, rule.Doc})
 	}
 	return all

@@ -163,7 +163,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 		return nil
 	}
 	peak := s.Peak(lifetime.Occupied)
-	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}, Inferred: true}
+	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM}, Inferred: true}
 	switch {
 	case program && peak.Bytes > capacity:
 		said := lifetime.UnknownFailure(lifetime.FromCompiler)

@@ -82,7 +82,7 @@ func fragmented() *program {
 		p.Annotate(p.space, p.now+50, far+i*uint64(10*mib), p.Note("kept <on> purpose & forever"))
 		p.now += 700
 	}
-	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: mib})
+	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: lifetime.BytesOf(mib)})
 	p.now += 2500
 	p.Free(p.space, p.now, build.Block{Addr: far, Requested: 4 * mib, Occupied: 4 * mib})
 	return p
@@ -166,7 +166,7 @@ func limited() *program {
 	for range 9 {
 		p.alloc(100, 2*mib, site)
 	}
-	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: 6 * mib})
+	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: lifetime.BytesOf(6 * mib)})
 	p.now += 200
 	return p
 }
@@ -239,7 +239,7 @@ func TestHostileNames(t *testing.T) {
 			p.alloc(100, mib, site)
 			a := p.alloc(100, mib, other)
 			p.Annotate(p.space, p.now+1, a, p.Note(name))
-			p.Mark(p.space, lifetime.Mark{Begin: p.now + 2, End: p.now + 2, Kind: lifetime.OOM, Text: name, Free: -1})
+			p.Mark(p.space, lifetime.Mark{Begin: p.now + 2, End: p.now + 2, Kind: lifetime.OOM, Text: name})
 			p.LiveRegion(p.space, lifetime.Region{Addr: a, Size: mib, Kind: name})
 			p.free(100, a)
 			c, s := p.finish(t)
@@ -384,7 +384,7 @@ func TestExtremes(t *testing.T) {
 			for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
 				p.Reserve(p.space, times[0], lifetime.Region{Addr: addr, Size: 1 << 62})
 				p.Alloc(p.space, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(8*i), Occupied: 1 << uint(8*i)})
-				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: math.MinInt64, Requested: math.MaxInt64})
+				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: lifetime.BytesOf(math.MaxInt64), Requested: math.MaxInt64})
 			}
 			p.Free(p.space, times[1], build.Block{Addr: 1 << 63, Requested: 1 << 40, Occupied: 1 << 40})
 			c, err := p.Finish()

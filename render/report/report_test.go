@@ -19,6 +19,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 // leaking is a capture in which a function called name and another function leak.
@@ -93,7 +94,7 @@ func TestFirst(t *testing.T) {
 	if len(r.Captures[0].Leaks.Findings) != 2 || len(r.First) != 2 {
 		t.Errorf("%d findings, %d first actions", len(r.Captures[0].Leaks.Findings), len(r.First))
 	}
-	if got := strings.Join(r.Verdict(), "; "); len(r.Findings) != 4 || got != "4 warnings" {
+	if got := strings.Join(text.Verdict(r), "; "); len(r.Findings) != 4 || got != "4 warnings" {
 		t.Errorf("%d findings, %q", len(r.Findings), got)
 	}
 	if s := r.Summary; s.Allocations != 360 || s.Functions != 6 || s.AllocatedBytes != 2*60*(5<<19) {
