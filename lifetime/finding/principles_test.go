@@ -384,7 +384,7 @@ func TestHandledFailures(t *testing.T) {
 		h := newByHand()
 		fail := func() {
 			h.at += 10
-			h.b.Mark(h.s, lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: 900 << 20, Free: -1, Site: h.site("attempt")})
+			h.b.Mark(h.s, lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: 900 << 20, Site: h.site("attempt")})
 		}
 		work := func() {
 			h.step()

@@ -1,4 +1,4 @@
-package answer_test
+package text_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/render/text"
 )
 
 // TestHeadline checks the answer about a failure, a leak, categories, places and totals.
@@ -24,7 +25,7 @@ func TestHeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := answer.Headline(outline.Of(c), finding.Find(c, c.Spaces, finding.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
+		got := text.Headline(outline.Of(c), finding.Find(c, c.Spaces, finding.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}
