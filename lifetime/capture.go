@@ -364,9 +364,9 @@ type Mark struct {
 	Kind       MarkKind
 	Site       SiteID
 	Text       string
-	Requested  int64 // OOM: requested bytes; 0 = not known
-	Free       Bytes // OOM: free on the device
-	Stream     int64 // OOM: the stream of the request, as in Region
+	Requested  int64         // OOM: requested bytes; 0 = not known
+	Free       failure.Bytes // OOM: free on the device
+	Stream     int64         // OOM: the stream of the request, as in Region
 
 	Failure *failure.Failure // OOM: what the program printed about it; nil = nothing
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
@@ -55,9 +56,9 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	case actSegmentFree, actSegmentUnmap:
 		r.b.Release(tr.space, t, r.region(f, addr, size))
 	case actOOM:
-		var free lifetime.Bytes
+		var free failure.Bytes
 		if n, ok := r.d.Int64(f.get(keyDeviceFree)); ok {
-			free = lifetime.BytesOf(n)
+			free = failure.BytesOf(n)
 		}
 		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size, Free: free, Stream: r.stream(f.get(keyStream))})
 	case actSnapshot:

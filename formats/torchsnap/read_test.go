@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/region"
 )
@@ -123,7 +124,7 @@ func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
 	}
 	for _, m := range s.Marks {
 		if m.Kind == lifetime.OOM {
-			if m.Requested != w.OOM[ooms].Size || m.Free != lifetime.BytesOf(w.OOM[ooms].DeviceFree) {
+			if m.Requested != w.OOM[ooms].Size || m.Free != failure.BytesOf(w.OOM[ooms].DeviceFree) {
 				t.Errorf("oom %d: %+v, want %+v", ooms, m, w.OOM[ooms])
 			}
 			ooms++

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
@@ -58,7 +59,7 @@ func (p *program) release(block build.Block) {
 
 func (p *program) fail(function string, requested, free int64) {
 	t := p.now()
-	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: lifetime.BytesOf(free)})
+	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: failure.BytesOf(free)})
 }
 
 func (p *program) failures(t *testing.T) []answer.Failure {

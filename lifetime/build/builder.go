@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -294,7 +295,7 @@ func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
 func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 	m.End = max(m.End, m.Begin)
 	if m.Kind != lifetime.OOM && m.Failure == nil {
-		m.Free = lifetime.Bytes{}
+		m.Free = failure.Bytes{}
 	}
 	log := b.spaces[space]
 	log.marks = append(log.marks, m)

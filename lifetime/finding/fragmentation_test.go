@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
@@ -17,11 +18,11 @@ type fragments struct {
 	forced  []int   // regions reserved afterwards, each for one buffer of its size
 	small   int     // regions of 2 MiB reserved then
 	after   int     // buffers allocated and freed at the end
-	failed  *failure
+	failed  *request
 }
 
-// failure is an allocation that fails at the end.
-type failure struct{ requested, free int64 } // bytes; free -1 = unknown
+// request is an allocation that fails at the end.
+type request struct{ requested, free int64 } // bytes; free -1 = unknown
 
 func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	t.Helper()
@@ -70,7 +71,7 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 		b.Free(s, now(), build.Block{Addr: holes[0].addr, Requested: mib, Occupied: mib})
 	}
 	if f.failed != nil {
-		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.requested, Free: lifetime.BytesOf(f.failed.free)})
+		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.requested, Free: failure.BytesOf(f.failed.free)})
 	}
 	return h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 }
@@ -155,7 +156,7 @@ func TestReasons(t *testing.T) {
 		"what is free is hidden":        {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
 		"nothing was free":              {full, 100, mib, 0, "outside", "others used 40.0 MiB, and 0 B were free"},
 	} {
-		capture := fragments{regions: c.regions, failed: &failure{c.requested, c.free}}.capture(t)
+		capture := fragments{regions: c.regions, failed: &request{c.requested, c.free}}.capture(t)
 		f := find(t, capture, finding.Settings{Limit: c.limit * mib})[0]
 		if f.Rule != "oom" || f.Severity != finding.Critical || evidence(f, "reason") != c.reason || !strings.Contains(f.Description, c.text) {
 			t.Errorf("%s: %v, want %s with %q: %s", name, evidence(f, "reason"), c.reason, c.text, f.Description)

@@ -354,7 +354,7 @@ func (n *reader) fact(f *fields) error {
 		m := lifetime.Mark{Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"),
 			Failure: f.failure(), Stream: f.int("stream")}
 		if _, ok := f.key["free"]; ok {
-			m.Free = lifetime.BytesOf(f.int("free"))
+			m.Free = failure.BytesOf(f.int("free"))
 		}
 		n.b.Mark(n.space, m)
 	}

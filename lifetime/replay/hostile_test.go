@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // TestAnyFacts: whatever a file claims, a replay ends, and counts no more than was recorded.
@@ -46,7 +47,7 @@ func TestAnyFacts(t *testing.T) {
 			case 5:
 				b.LiveRegion(s, region())
 			case 6:
-				b.Mark(s, lifetime.Mark{Begin: i, End: i, Kind: lifetime.OOM, Requested: size(), Free: lifetime.BytesOf(size())})
+				b.Mark(s, lifetime.Mark{Begin: i, End: i, Kind: lifetime.OOM, Requested: size(), Free: failure.BytesOf(size())})
 			default:
 				b.Alloc(s, i, block())
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/canvas"
 )
@@ -83,7 +84,7 @@ func fragmented() *program {
 		p.Annotate(p.space, p.now+50, far+i*uint64(10*mib), p.Note("kept <on> purpose & forever"))
 		p.now += 700
 	}
-	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: lifetime.BytesOf(mib)})
+	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: failure.BytesOf(mib)})
 	p.now += 2500
 	p.Free(p.space, p.now, build.Block{Addr: far, Requested: 4 * mib, Occupied: 4 * mib})
 	return p
@@ -167,7 +168,7 @@ func limited() *program {
 	for range 9 {
 		p.alloc(100, 2*mib, site)
 	}
-	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: lifetime.BytesOf(6 * mib)})
+	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: failure.BytesOf(6 * mib)})
 	p.now += 200
 	return p
 }
@@ -385,7 +386,7 @@ func TestExtremes(t *testing.T) {
 			for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
 				p.Reserve(p.space, times[0], lifetime.Region{Addr: addr, Size: 1 << 62})
 				p.Alloc(p.space, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(8*i), Occupied: 1 << uint(8*i)})
-				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: lifetime.BytesOf(math.MaxInt64), Requested: math.MaxInt64})
+				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: failure.BytesOf(math.MaxInt64), Requested: math.MaxInt64})
 			}
 			p.Free(p.space, times[1], build.Block{Addr: 1 << 63, Requested: 1 << 40, Occupied: 1 << 40})
 			c, err := p.Finish()

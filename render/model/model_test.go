@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/model"
 )
@@ -20,7 +21,7 @@ func capture() *lifetime.Capture {
 			{Begin: 1, End: 2},
 		}},
 		{SpaceInfo: lifetime.SpaceInfo{Limit: 80 << 30}, Marks: []lifetime.Mark{
-			{Kind: lifetime.OOM, Requested: 5, Free: lifetime.BytesOf(0)}, {Kind: lifetime.OOM}, {Kind: lifetime.Step},
+			{Kind: lifetime.OOM, Requested: 5, Free: failure.BytesOf(0)}, {Kind: lifetime.OOM}, {Kind: lifetime.Step},
 		}},
 	}}
 }

@@ -1,4 +1,4 @@
-package lifetime
+package failure
 
 // Bytes is a number of bytes that may be unknown. The zero value is unknown, so a field that nobody sets does not say 0.
 type Bytes struct {
