@@ -285,7 +285,7 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 	}
 	from = s.source(frame)
 	if file.End > file.At { // the older form, which XProf prefers
-		from.leaf = lifetime.Frame{File: s.p.text(file), Line: lineNumber(line), Column: lineNumber(column)}
+		from.leaf = lifetime.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
 	}
 	d.stack, d.source = s.scopes(d, from.leaf), from.stack
 	return m.Err

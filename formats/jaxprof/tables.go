@@ -97,12 +97,9 @@ func (t *tables) frame(b *build.Builder, id int64) (frame lifetime.FrameID, ok b
 	if !ok || !known || !t.has(fn.name) || !t.has(fn.file) {
 		return 0, false
 	}
-	f := lifetime.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(min(max(l.line, 0), maxLine))}
+	f := lifetime.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(l.line)}
 	f.Kind = lifetime.KindOfFrame(f.Function, f.File)
 	frame = b.Frame(f)
 	t.frames[id] = frame
 	return frame, true
 }
-
-// maxLine bounds line numbers to what every output can write.
-const maxLine = 1<<31 - 1

@@ -8,14 +8,11 @@ var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>"
 // inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates there what it
 // keeps: a replay store, a cache. Data comes from a function that loads it.
 func (r *reader) inConstructor(path pathID) bool {
-	for path != 0 {
-		callers, frame := r.Callers(path)
-		if frame.Kind != lifetime.Framework && !nested[frame.Function] {
-			return frame.Function == "__init__"
-		}
-		path = callers
+	callers, frame := r.Callers(path)
+	for frame.Kind == lifetime.Framework || nested[frame.Function] {
+		callers, frame = r.Callers(callers)
 	}
-	return false
+	return frame.Function == "__init__" // path 0 has the empty frame
 }
 
 // inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong to a step.
