@@ -12,7 +12,7 @@ import (
 // cache finds sites whose survivors grew in number like those of a leak and then stopped: full caches and pools,
 // replay buffers, loaded data.
 func cache(p *Pass) []Finding {
-	all, last, end := newPlaces(), map[lifetime.Place]moment{}, p.histories.end.work
+	all, end := newPlaces(), p.histories.end.work
 	for site, h := range p.unexplained() {
 		rises := h.rises()
 		if until := end - h.lag(); len(h.lifetimes) > 0 { // younger buffers may still be freed
@@ -29,14 +29,10 @@ func cache(p *Pass) []Finding {
 			p.explained[site] = true
 			continue
 		}
-		place := p.PlaceOf(site)
-		all.at(place).merge(p.Space, site, kept, h)
-		if at := rises[len(rises)-1]; at.work >= last[place].work {
-			last[place] = at
-		}
+		all.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
-		f.Confidence = 0.5 + 0.5*float64(end-last[place].work)/float64(max(end, 1))
+		f.basedOn = inGeneral
 		f.add(figure(FigSurvivors, f.Amount.Count))
 		size := units.Bytes(f.Amount.Bytes)
 		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+

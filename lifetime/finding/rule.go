@@ -111,6 +111,7 @@ func (p *Pass) run(r Rule) []Finding {
 	for i := range found {
 		f := &found[i]
 		f.Rule, f.Kind, f.Space = r.Name, r.Kind, p.Space
+		f.Confidence = p.confidenceOf(f)
 		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || p.undecidable(f)) {
 			f.Severity, f.minor = Info, true
 		}
