@@ -151,7 +151,8 @@ func worth(t *testing.T, file string) (of []tried, recall float64, leaks bool) {
 		if right {
 			y.right++
 		}
-		t.Logf("%s %s, %s %s, %d steps: right %v: %s %s %.2f: %s", name, k.Program, k.Kind, k.Form, k.Steps, right, f.Rule, f.Severity, f.Confidence, f.Description)
+		t.Logf("%s %s, %s %s, %d steps: right %v: %s %s %.2f: %s", name, k.Program, k.Kind, k.Form, k.Steps, right, f.Rule, f.Severity,
+			f.Confidence, f.Description)
 	}
 	for _, b := range bases() {
 		if byBasis[b] != nil {
@@ -159,7 +160,8 @@ func worth(t *testing.T, file string) (of []tried, recall float64, leaks bool) {
 		}
 	}
 	if len(of) == 0 {
-		of = []tried{{capture: name, program: k.Program, keeps: k.Kind + " " + k.Form, steps: k.Steps, Basis: finding.Basis{Rule: "-", Evidence: "-"}}}
+		none := finding.Basis{Rule: "-", Evidence: "-"}
+		of = []tried{{capture: name, program: k.Program, keeps: k.Kind + " " + k.Form, steps: k.Steps, Basis: none}}
 	}
 	if bytes == 0 {
 		return of, 1, false
