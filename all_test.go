@@ -290,7 +290,7 @@ func TestFormatPlaces(t *testing.T) {
 
 // TestRulePlaces: TestDocumentedRules in cmd/memlane checks the manual.
 func TestRulePlaces(t *testing.T) {
-	for _, r := range finding.Rules {
+	for _, r := range finding.Rules() {
 		missing(t, r.Name, place{"CHANGELOG.md", r.Name})
 		inTests(t, r.Name, "lifetime/finding", r.Name)
 	}

@@ -5,7 +5,8 @@
 //
 // Other programs can do what the tool does. Package formats opens captures of every
 // format. Package lifetime is the model that they are read into, with its queries.
-// Packages lifetime/finding and lifetime/diff judge and compare captures. The packages
+// Packages lifetime/finding and lifetime/diff judge and compare captures; finding.Settings
+// takes rules of your own. The packages
 // below render write pictures, profiles and tables. A program that knows its own
 // allocations fills a build.Builder and needs no file.
 //

@@ -245,7 +245,7 @@ const (
 	FromUsage // all bytes of a space that has only totals
 )
 
-var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local", "before the window", "stack", "usage"}
+var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local", "before the recording", "stack", "usage"}
 
 // OfBuffers reports whether a row of kind k is made of buffers.
 func (k Kind) OfBuffers() bool { return k < FromBase }
@@ -352,7 +352,7 @@ type Mark struct {
 	Site       SiteID
 	Text       string
 	Requested  int64 // OOM: requested bytes; 0 = not known
-	Free       int64 // OOM: free bytes of the device; -1 = not known
+	Free       Bytes // OOM: free on the device
 	Stream     int64 // OOM: the stream of the request, as in Region
 
 	Failure *Failure // OOM: what the program printed about it; nil = nothing

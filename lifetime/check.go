@@ -75,7 +75,7 @@ func (c *Capture) checkSpace(s *Space) error {
 		case b.Begin >= b.End:
 			return fmt.Errorf("buffer %d: begins at %d, ends at %d", i, b.Begin, b.End)
 		case b.Begin < s.Begin || b.End > s.End:
-			return fmt.Errorf("buffer %d: [%d, %d) outside the window [%d, %d)", i, b.Begin, b.End, s.Begin, s.End)
+			return fmt.Errorf("buffer %d: [%d, %d) outside the recording [%d, %d)", i, b.Begin, b.End, s.Begin, s.End)
 		case b.Size < 0 || b.Requested < 0:
 			return fmt.Errorf("buffer %d: negative size", i)
 		case int(b.Site) >= len(c.Sites):

@@ -50,7 +50,7 @@ func TestCheckFinds(t *testing.T) {
 		"source 1 of 1":                     func(_ *lifetime.Capture, s *lifetime.Space) { s.Source = 1 },
 		"source -1 of 1":                    func(_ *lifetime.Capture, s *lifetime.Space) { s.Source = -1 },
 		"begins at 10, ends at 10":          func(_ *lifetime.Capture, s *lifetime.Space) { s.Buffers[1].End = 10 },
-		"outside the window":                func(_ *lifetime.Capture, s *lifetime.Space) { s.Begin++ },
+		"outside the recording":             func(_ *lifetime.Capture, s *lifetime.Space) { s.Begin++ },
 		"buffer 2: [20, 48) outside":        func(_ *lifetime.Capture, s *lifetime.Space) { s.End-- },
 		"buffer 1: negative size":           func(_ *lifetime.Capture, s *lifetime.Space) { s.Buffers[1].Size = -1 },
 		"buffer 2: negative size":           func(_ *lifetime.Capture, s *lifetime.Space) { s.Buffers[2].Requested = -1 },

@@ -194,7 +194,7 @@ func (s *Selection) cut(c *Capture) (*Capture, error) {
 	}
 	from, to := at(s.From, begin), at(s.To, end)
 	if from >= to || from >= end || to <= begin {
-		return nil, &NothingError{c.Name(), fmt.Sprintf("nothing was recorded in this window; the recording is %d to %d, %s long", begin, end-1, units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
+		return nil, &NothingError{c.Name(), fmt.Sprintf("nothing was recorded in this interval; the recording is %d to %d, %s long", begin, end-1, units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
 	}
 	inside := c.only(func(space *Space) bool { return space.Axis == ProgramOrder || space.Begin < to && space.End > from })
 	return inside.Slice(from, to), nil

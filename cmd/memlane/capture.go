@@ -16,7 +16,6 @@ import (
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -229,7 +228,7 @@ func (r reading[C]) check(c *cli.Context, selection *lifetime.Selection, file st
 	}
 	worst, others := loss.Worst(r.tables(capture).Losses, r.warn)
 	if worst.Reason.Class() == loss.Damage && c.Bool("strict") {
-		return capture, inputError(fmt.Errorf("%s: %s", file, answer.LossText(worst)))
+		return capture, inputError(fmt.Errorf("%s: %s", file, text.Loss(worst)))
 	}
 	if capture, err = r.part(selection, capture); err != nil {
 		return capture, err
@@ -239,7 +238,7 @@ func (r reading[C]) check(c *cli.Context, selection *lifetime.Selection, file st
 		if others > 0 {
 			more = fmt.Sprintf("; memlane info shows %d more", others)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", text.Printable(file), text.Printable(answer.LossText(worst)), more)
+		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", text.Printable(file), text.Printable(text.Loss(worst)), more)
 	}
 	return capture, nil
 }

@@ -577,7 +577,7 @@ func TestDocumentedRules(t *testing.T) {
 			t.Errorf("%s.md lacks\n%s", name, row)
 		}
 	}
-	for _, r := range finding.Rules {
+	for _, r := range finding.Rules() {
 		lacks("leaks", page, fmt.Sprintf("\n| [%s](#%s) | %s | %s |\n", r.Name, r.Name, r.Kind, r.Doc))
 		i := slices.IndexFunc(sections, func(s string) bool { return strings.HasPrefix(s, r.Name+"\n") })
 		if i < 0 || !strings.Contains(sections[i], "\n- Silent: ") || !strings.Contains(sections[i], "\n- Do: ") {

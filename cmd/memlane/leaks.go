@@ -47,10 +47,9 @@ func leaks(c *cli.Context) error {
 		return err
 	}
 	out := answer.NewLeaks(all, r.ranks, r.outliers)
-	out.All = c.Bool("all")
 	if len(out.Ranks) == 0 && r.preset == nil {
 		out.Series = series.Growing()
 	}
-	err = printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Leaks(w, out, s) })
+	err = printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Leaks(w, out, c.Bool("all"), s) })
 	return cmp.Or(err, r.checkFailOn())
 }

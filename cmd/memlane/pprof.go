@@ -21,7 +21,7 @@ func pprofCommand() *cli.Command {
 		Usage:     "write a heap profile for go tool pprof, with leaks as labels",
 		ArgsUsage: "CAPTURE...",
 		Description: "inuse_space is the memory in use at the peak of each memory ID, alloc_space\n" +
-			"everything allocated in the window. Compiled programs are included if they\n" +
+			"everything allocated in the recording. Compiled programs are included if they\n" +
 			"are selected or if there is nothing else; their stacks are the scopes of the\n" +
 			"model.\n\n" +
 			"Examples:\n" +
@@ -137,7 +137,7 @@ func instantsOf(c *cli.Context, spaces []*lifetime.Space) (instants []int64, err
 	return instants, nil
 }
 
-// stepsOf returns the beginning of every nth step in the window.
+// stepsOf returns the beginning of every nth step in the recording.
 func stepsOf(every string, s *lifetime.Space) (instants []int64, err error) {
 	n, err := strconv.Atoi(every)
 	if err != nil || n < 1 {

@@ -62,7 +62,7 @@ var ownThresholds = []struct {
 }{
 	{"critical_bytes", "leak, growing_buffer: a leak of at least this size is critical", "1GiB",
 		func(s *finding.Settings, value string) error { return setSize(&s.Critical, value) }},
-	{"limit_bytes", "leak, oom: memory of the device", "from the capture", func(s *finding.Settings, value string) error { return setSize(&s.Limit, value) }},
+	{"limit_bytes", "leak, oom: capacity of the device", "from the capture", func(s *finding.Settings, value string) error { return setSize(&s.Limit, value) }},
 	{"min_leak_bytes", "leak, growing_buffer: a smaller leak is info", "32KiB", func(s *finding.Settings, value string) error { return setSize(&s.Least, value) }},
 	{"min_confidence", "leak, growing_buffer: a leak with less confidence is info", "0", func(s *finding.Settings, value string) error { return setShare(&s.Sure, value) }},
 }
@@ -170,7 +170,7 @@ func (r *rules) list() (all []word) {
 		}
 		return all
 	}
-	for _, rule := range finding.Rules {
+	for _, rule := range finding.Rules() {
 		all = append(all, word{rule.Name, rule.Doc})
 	}
 	return all

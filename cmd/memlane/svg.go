@@ -207,7 +207,7 @@ func nothingError(capture *lifetime.Capture, err error) error {
 
 // noBuffers returns the error for spaces without anything to draw.
 func noBuffers(capture *lifetime.Capture, spaces []*lifetime.Space) error {
-	why := "no buffers: nothing was alive or allocated in the window"
+	why := "no buffers: nothing was alive or allocated in the recording"
 	for _, s := range spaces {
 		if s.UsageOnly() {
 			why = "no buffers: only the usage of " + s.ID() + " was recorded; use memlane svg --view usage, memlane peak or memlane info"

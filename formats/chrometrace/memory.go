@@ -178,7 +178,7 @@ func (r *reader) fail(ref build.SpaceRef, m *memoryEvent) {
 	if m.reserved > 0 {
 		r.b.Total(ref, lifetime.Total{T: t, Bytes: m.reserved, Measure: lifetime.Reserved})
 	}
-	r.b.Mark(ref, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: m.site, Requested: m.bytes, Free: -1})
+	r.b.Mark(ref, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: m.site, Requested: m.bytes})
 }
 
 // sized returns a report with only an address and a size in bytes.

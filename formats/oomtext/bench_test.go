@@ -50,8 +50,8 @@ func TestLongLog(t *testing.T) {
 		t.Fatalf("%d failures", len(all))
 	}
 	for i, f := range all {
-		if *f.Line != want[i] || *f.RequestedBytes != int64(100+2*i)<<20 || *f.Rank != int64(i%2) || !strings.HasPrefix(f.Asked, "step (train.py:4") {
-			t.Errorf("%d: line %d by %q, want line %d", i, *f.Line, f.Asked, want[i])
+		if *f.Line != want[i] || *f.RequestedBytes != int64(100+2*i)<<20 || *f.Rank != int64(i%2) || !strings.HasPrefix(f.Requester.Name, "step (train.py:4") {
+			t.Errorf("%d: line %d by %q, want line %d", i, *f.Line, f.Requester.Name, want[i])
 		}
 	}
 }

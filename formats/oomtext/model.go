@@ -225,7 +225,7 @@ func (m *modeller) regions() {
 // marks adds the failures.
 func (m *modeller) marks() {
 	for i, f := range m.failures {
-		mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: f.free, Failure: &f.Failure, Text: f.context}
+		mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: lifetime.BytesOf(f.free), Failure: &f.Failure, Text: f.context}
 		if f.state {
 			mark.Kind = lifetime.Snapshot
 		}

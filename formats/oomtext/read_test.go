@@ -143,8 +143,8 @@ func (w *truth) compare(got *answer.Failure) (wrong []string) {
 	if w.Line != nil && *got.Line != *w.Line || got.Device != w.Device || got.Reason != w.Reason {
 		say("line %d, %s, %s; want %d, %s, %s", *got.Line, got.Device, got.Reason, *w.Line, w.Device, w.Reason)
 	}
-	if w.Requester != nil && got.Asked != *w.Requester || w.Requester == nil && got.Requester != nil {
-		say("asked by %q", got.Asked)
+	if w.Requester != nil && (got.Requester == nil || got.Requester.Name != *w.Requester) || w.Requester == nil && got.Requester != nil {
+		say("asked by %+v", got.Requester)
 	}
 	if w.Times != nil && got.Times != *w.Times || w.Rank != nil && (got.Rank == nil || *got.Rank != *w.Rank) {
 		say("%d times, rank %v", got.Times, got.Rank)
@@ -272,7 +272,7 @@ func TestContext(t *testing.T) {
 		"nothing about it\n" + oom: "",
 	} {
 		all := failuresOf(t, text)
-		if len(all) != 1 || all[0].Context != want {
+		if len(all) != 1 || all[0].Detail().Printed != want {
 			t.Errorf("%.60q: %+v, want %q", text, all, want)
 		}
 	}

@@ -54,9 +54,9 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 	case actSegmentFree, actSegmentUnmap:
 		r.b.Release(tr.space, t, r.region(f, addr, size))
 	case actOOM:
-		free := int64(-1)
+		var free lifetime.Bytes
 		if n, ok := r.d.Int64(f.get(keyDeviceFree)); ok {
-			free = n
+			free = lifetime.BytesOf(n)
 		}
 		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size, Free: free, Stream: r.stream(f.get(keyStream))})
 	case actSnapshot:

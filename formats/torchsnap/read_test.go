@@ -122,7 +122,7 @@ func checkReplay(t *testing.T, s *lifetime.Space, w replay) {
 	}
 	for _, m := range s.Marks {
 		if m.Kind == lifetime.OOM {
-			if m.Requested != w.OOM[ooms].Size || m.Free != w.OOM[ooms].DeviceFree {
+			if m.Requested != w.OOM[ooms].Size || m.Free != lifetime.BytesOf(w.OOM[ooms].DeviceFree) {
 				t.Errorf("oom %d: %+v, want %+v", ooms, m, w.OOM[ooms])
 			}
 			ooms++
@@ -324,7 +324,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%d bytes were requested, want 0", b.Requested)
 		}
 	}
-	if len(s.Marks) != 2 || s.Marks[0].Free != -1 || s.Marks[1].Free != 7 {
+	if len(s.Marks) != 2 || s.Marks[0].Free.Known() || s.Marks[1].Free.Or(0) != 7 {
 		t.Errorf("%+v, want the free bytes unknown, then 7", s.Marks)
 	}
 }

@@ -133,7 +133,7 @@ func device(b *build.Builder, text string, sites ...lifetime.SiteID) {
 		b.Free(s, t+6, build.Block{Addr: 1 << 29, Requested: 1 << 20, Occupied: 1 << 20, Site: sites[1]})
 	}
 	b.Mark(s, lifetime.Mark{Begin: 10, End: 3000, Kind: lifetime.Annotation, Text: text})
-	b.Mark(s, lifetime.Mark{Begin: 3950, End: 3950, Kind: lifetime.OOM, Text: text, Site: sites[0], Requested: 1 << 30, Free: 1})
+	b.Mark(s, lifetime.Mark{Begin: 3950, End: 3950, Kind: lifetime.OOM, Text: text, Site: sites[0], Requested: 1 << 30, Free: lifetime.BytesOf(1)})
 	b.Describe(s, lifetime.SpaceInfo{Host: text, Process: text, Device: text, Memory: text, Allocator: text, Facts: lifetime.Clock, Limit: 1 << 30})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/text"
 )
 
 // TestAgreement: answers that speak of the same thing say the same, for every shipped capture and for random ones.
@@ -145,7 +146,7 @@ func (a *agreement) reports(c *lifetime.Capture, o *lifetime.Outline, found []fi
 	a.same("", "the findings of report and leaks", r.Findings, l.Findings)
 	a.same("", "the failures of report and leaks", r.OOMs, l.OOMs)
 	a.same("", "what comes next in report and leaks", r.Next, l.Next)
-	headline := answer.Headline(o, found, l.OOMs)
+	headline := text.Headline(o, found, l.OOMs)
 	died := len(l.OOMs) > 0 && l.OOMs[0].Reason != "survived"
 	a.same("", "the headline and the failures", strings.HasPrefix(headline, "Out of memory"), died)
 }

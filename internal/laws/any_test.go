@@ -214,7 +214,7 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 }
 
 func (f *feeder) mark(t *rapid.T) lifetime.Mark {
-	return lifetime.Mark{Begin: f.time(t), End: f.time(t), Site: f.site(t), Text: texts.Draw(t, "text"), Requested: f.size(t), Free: f.size(t), Kind: rapid.SampledFrom(
+	return lifetime.Mark{Begin: f.time(t), End: f.time(t), Site: f.site(t), Text: texts.Draw(t, "text"), Requested: f.size(t), Free: lifetime.BytesOf(f.size(t)), Kind: rapid.SampledFrom(
 		[]lifetime.MarkKind{lifetime.Step, lifetime.Annotation, lifetime.OOM, lifetime.Snapshot, lifetime.Instruction}).Draw(t, "kind")}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/report"
+	"github.com/memlane/memlane/render/text"
 )
 
 // TestOneReason: leaks, oom, report and the headline of the page give one reason, confidence and advice for each failure, whatever
@@ -50,20 +51,20 @@ func checkReasons(t fataler, file string, c *lifetime.Capture, capacity int64) i
 		if len(of) == 0 {
 			t.Fatalf("%s: only leaks says %s", file, f.Description)
 		}
-		if o := &of[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Why) {
+		if o := &of[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Detail().Words) {
 			t.Fatalf("%s: leaks says %q, %v, %v, %q; oom %+v", file, f.Description, reason, f.Confidence, f.Suggestions, o)
 		}
 	}
 	if len(all) == 0 || all[0].Reason == "survived" {
 		return len(all)
 	}
-	if line := answer.Headline(c.Outline(), found, all); !strings.Contains(line, all[0].Advice) {
+	if line := text.Headline(c.Outline(), found, all); !strings.Contains(line, all[0].Advice) {
 		t.Fatalf("%s: the headline is %q", file, line)
 	}
-	var text strings.Builder
+	var markdown strings.Builder
 	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, c.Outline(), leaks)}, &answer.Ranks{}, nil)
-	if err := report.WriteMarkdown(&text, r); err != nil || !strings.Contains(text.String(), report.Escape(all[0].Lines()[3].Text)) {
-		t.Fatalf("%s: the report lacks %q: %v", file, all[0].Lines()[3].Text, err)
+	if err := report.WriteMarkdown(&markdown, r); err != nil || !strings.Contains(markdown.String(), report.Escape(text.FailureLines(&all[0])[3].Text)) {
+		t.Fatalf("%s: the report lacks %q: %v", file, text.FailureLines(&all[0])[3].Text, err)
 	}
 	return len(all)
 }

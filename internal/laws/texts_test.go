@@ -32,7 +32,7 @@ func checkTexts(t fataler, file string, c *lifetime.Capture) {
 	found := finding.Find(c, c.Spaces, finding.Settings{})
 	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, found, "", nil)}, &answer.Ranks{}, nil)
 	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(c.Outline())}}
-	if text.Leaks(&out, answers, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {
+	if text.Leaks(&out, answers, false, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {
 		t.Fatalf("%s: not written", file)
 	}
 	for line := range strings.Lines(out.String()) {

@@ -6,14 +6,12 @@
 //  1. An answer is computed from a [lifetime.Capture], or from a [lifetime.Outline] if the peak and the end are enough.
 //  2. Fields with a JSON name are the schema "memlane/1": names never change, sizes are integers in bytes, times are integers
 //     in the unit of their memory ID, and unknown values are null.
-//  3. Fields without a JSON name are names and texts for renderers.
+//  3. Fields without a JSON name are what renderers need beside it. Sentences are made by the renderers (package render/text).
 package answer
 
 import (
 	"cmp"
-	"fmt"
 
-	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -97,21 +95,4 @@ func share(part, whole int64) float64 {
 		return 0
 	}
 	return float64(part) / float64(whole)
-}
-
-// when formats an instant of a space: "+14.8 ms", "instruction 5 of 120".
-func when(s *lifetime.SpaceInfo, t int64) string {
-	switch {
-	case static(s) && t < 0:
-		return "the beginning" // before the first instruction
-	case static(s):
-		return fmt.Sprintf("instruction %s of %s", units.Count(t), units.Count(s.End))
-	case s.Facts&lifetime.History == 0 && t == s.AtEnd(), s.Facts&lifetime.EndState != 0 && s.Allocations+s.Frees == 0 && s.Axis == lifetime.Time:
-		return "the end" // the only instant that is known
-	case t < s.Begin, s.Axis == lifetime.Event && t < 0:
-		return "the start of the recording"
-	case s.Axis == lifetime.Time:
-		return "+" + units.Span(t-s.Begin, s.Axis.Unit())
-	}
-	return fmt.Sprintf("%s %s", s.Axis.Unit(), units.Count(t))
 }

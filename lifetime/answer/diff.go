@@ -57,9 +57,19 @@ type DiffRow struct {
 	DeltaEndBytes  int64       `json:"delta_end_bytes"`       // change at the end
 	DeltaAllocated json.Number `json:"delta_allocated_bytes"` // change of the allocated bytes; per step with --per-step
 
-	Name            string `json:"-"`
-	AllocatedChange int64  `json:"-"` // DeltaAllocated, rounded
+	change float64 // DeltaAllocated
 }
+
+// Name returns the name of the call site, or of the memory of unknown call sites.
+func (r *DiffRow) Name() string {
+	if r.Unseen {
+		return RowNames[lifetime.FromBase]
+	}
+	return r.Site.Name
+}
+
+// AllocatedChange returns the change of the allocated bytes, rounded.
+func (r *DiffRow) AllocatedChange() int64 { return int64(math.Round(r.change)) }
 
 // DiffFigure has the figures of a call site in one capture.
 type DiffFigure struct {
@@ -67,9 +77,9 @@ type DiffFigure struct {
 	PeakRequestedBytes int64       `json:"peak_requested_bytes"` // requested at the peak of the memory ID
 	EndBytes           int64       `json:"end_bytes"`            // occupied at the end
 	EndRequestedBytes  int64       `json:"end_requested_bytes"`  // requested at the end
-	AllocatedBytes     json.Number `json:"allocated_bytes"`      // allocated in the window; per step with --per-step
+	AllocatedBytes     json.Number `json:"allocated_bytes"`      // allocated in the recording; per step with --per-step
 	Count              int64       `json:"count"`                // buffers alive at the end
-	Allocations        int64       `json:"allocations"`          // allocations in the window
+	Allocations        int64       `json:"allocations"`          // allocations in the recording
 }
 
 // DiffPair has the figures of a memory ID in both captures.
@@ -117,13 +127,9 @@ func diffRowOf(d *diff.Result, r *diff.Row, perStep bool) DiffRow {
 	if r.Status != diff.Gone {
 		row.Site = siteOf(&d.After.Tables, &p.After.Space.SpaceInfo, r.SiteAfter)
 	}
-	row.Name = row.Site.Name
-	if r.Unseen {
-		row.Name = RowNames[lifetime.FromBase]
-	}
 	before, after := diff.AllocatedOf(&r.Before, p.Before, perStep), diff.AllocatedOf(&r.After, p.After, perStep)
 	row.Before, row.After = diffFigureOf(&r.Before, before), diffFigureOf(&r.After, after)
-	row.DeltaAllocated, row.AllocatedChange = number(after-before), int64(math.Round(after-before))
+	row.DeltaAllocated, row.change = number(after-before), after-before
 	return row
 }
 

@@ -27,18 +27,27 @@ type Finding struct {
 	Evidence       map[string]any `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
 	Suggestions    []string       `json:"suggestions"`     // advice, one line each
 
-	Level finding.Severity `json:"-"`
-	Name  string           `json:"-"` // of the place; "" for a finding about the whole space
-	Text  string           `json:"-"` // description without the place
-	Cause string           `json:"-"` // place of the largest finding that one change may fix together with this one
-	Code  Code             `json:"-"`
+	Name  string `json:"-"` // of the place; "" for a finding about the whole space
+	Cause string `json:"-"` // place of the largest finding that one change may fix together with this one
+	Code  Code   `json:"-"`
 
 	// Call stacks or, for a compiled program, the first instruction and the number of others.
 	Stacks           []Stack      `json:"-"`
 	AllFrames        bool         `json:"-"` // texts show all frames of the stacks
 	Instruction      *Instruction `json:"-"`
 	MoreInstructions int          `json:"-"`
+
+	place string // with which the description may begin
 }
+
+// Level returns the severity.
+func (f *Finding) Level() finding.Severity {
+	level, _ := finding.ParseSeverity(f.Severity)
+	return level
+}
+
+// WithoutPlace returns the description without the place.
+func (f *Finding) WithoutPlace() string { return strings.TrimPrefix(f.Description, f.place+": ") }
 
 // OneCause reports whether one change may fix two findings, which are both confirmed or both suspected.
 func (f *Finding) OneCause(o *Finding) bool {
@@ -83,8 +92,8 @@ func findingOf(t *lifetime.Tables, f *finding.Finding, folder string) Finding {
 		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
-		Level: f.Severity, Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place(), folder),
-		Text: strings.TrimPrefix(f.Description, t.PlaceOf(f.Place()).String()+": "),
+		Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place(), folder),
+		place: t.PlaceOf(f.Place()).String(),
 	}
 	if f.BytesPerStep > 0 {
 		n := int64(math.Round(f.BytesPerStep))

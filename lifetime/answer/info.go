@@ -41,8 +41,6 @@ type Loss struct {
 	Bytes    int64  `json:"bytes"`    // size of the affected buffers; 0 if unknown
 	First    string `json:"first"`    // first case
 	Text     string `json:"text"`     // explanation in one sentence
-
-	Line string `json:"-"` // the loss as one line of text
 }
 
 // Space describes one memory ID.
@@ -53,19 +51,19 @@ type Space struct {
 	MemorySpace       *int64   `json:"memory_space"`        // memory space of a compiled program; 0 is the main memory
 	Axis              string   `json:"axis"`                // time, event or program order
 	Unit              string   `json:"unit"`                // ns, event or instruction: the unit of all instants
-	Begin             int64    `json:"begin"`               // first instant of the window
-	End               int64    `json:"end"`                 // first instant after the window
-	LimitBytes        *int64   `json:"limit_bytes"`         // size of the memory
-	BaseBytes         int64    `json:"base_bytes"`          // allocated before the window, in buffers that were not recorded
+	Begin             int64    `json:"begin"`               // first instant of the recording
+	End               int64    `json:"end"`                 // first instant after the recording
+	LimitBytes        *int64   `json:"limit_bytes"`         // capacity of the memory
+	BaseBytes         int64    `json:"base_bytes"`          // allocated before the recording, in buffers that were not recorded
 	Facts             []string `json:"facts"`               // recorded kinds of data: history, end state, addresses, totals, regions, stacks, clock
-	Allocations       int      `json:"allocations"`         // recorded in the window
-	Frees             int      `json:"frees"`               // recorded in the window
+	Allocations       int      `json:"allocations"`         // in the recording
+	Frees             int      `json:"frees"`               // in the recording
 	UsageOnly         bool     `json:"usage_only"`          // true if only totals were recorded: live is then the level at the end, with a count of 0
 	EndBytes          int64    `json:"end_bytes"`           // in use at the end: the live buffers, base_bytes and the stack
 	Live              Live     `json:"live"`                // buffers alive at the end
 	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
-	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the window
-	Peak              TopLevel `json:"peak"`                // highest level in the window
+	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the recording
+	Peak              TopLevel `json:"peak"`                // highest level in the recording
 	AtPeak            Parts    `json:"at_peak"`             // what the memory at the peak is for
 	PaddingBytes      *int64   `json:"padding_bytes"`       // padding at the peak of a compiled program
 	StackBytes        *int64   `json:"stack_bytes"`         // stack, outside the heap, at the peak (TPU)
@@ -83,7 +81,12 @@ type Space struct {
 	Counted bool     `json:"-"` // Steps are inferred
 	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
 	Program *Program `json:"-"` // nil for the recording of a run
+
+	of *lifetime.SpaceInfo
 }
+
+// Of returns the memory ID in the model.
+func (s *Space) Of() *lifetime.SpaceInfo { return s.of }
 
 // Pool is memory that only one pool and stream of the allocator can use.
 type Pool struct {
@@ -91,8 +94,6 @@ type Pool struct {
 	Stream *int64     `json:"stream"` // number of the stream, in order of appearance; 0 is the default stream, null is not recorded
 	Peak   PoolMemory `json:"peak"`   // at the peak of the memory ID
 	End    PoolMemory `json:"end"`    // at the end
-
-	Name string `json:"-"` // for people
 }
 
 // PoolMemory is the memory of a pool and stream at one instant.
@@ -118,8 +119,6 @@ type TopLevel struct {
 	RequestedBytes int64    `json:"requested_bytes"` // peak of the requested bytes, possibly at another instant
 	At             int64    `json:"at"`              // instant of bytes
 	Fragmentation  *float64 `json:"fragmentation"`   // fragmentation that the allocator reported at that instant
-
-	When string `json:"-"`
 }
 
 // OOM is a failed allocation.
@@ -127,8 +126,6 @@ type OOM struct {
 	At              int64  `json:"at"`                // instant
 	RequestedBytes  int64  `json:"requested_bytes"`   // size of the allocation; 0 if unknown
 	DeviceFreeBytes *int64 `json:"device_free_bytes"` // free on the device; null if unknown
-
-	When string `json:"-"`
 }
 
 // Program is the memory of a compiled program at an instant, by purpose.
@@ -186,7 +183,7 @@ func recorded(o *lifetime.Outline) recording {
 func lossesOf(t *lifetime.Tables) []Loss {
 	all := []Loss{}
 	for _, l := range t.Losses {
-		all = append(all, Loss{l.Reason.String(), l.Reason.Class().String(), l.Count, l.Bytes, l.First, l.Reason.Doc(), LossText(l)})
+		all = append(all, Loss{l.Reason.String(), l.Reason.Class().String(), l.Count, l.Bytes, l.First, l.Reason.Doc()})
 	}
 	return all
 }
@@ -197,8 +194,9 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
 		Live:   Live{s.Live.Count, s.Live.Bytes, s.Live.Requested, s.Pending.Count, s.Pending.Bytes},
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
-		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak, when(&s.SpaceInfo, s.Peak.At)},
+		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak},
 		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
+		of: &s.SpaceInfo,
 	}
 	if s.UsageOnly {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
@@ -224,10 +222,7 @@ func spaceOf(s *lifetime.SpaceOutline) Space {
 	for _, m := range s.Marks {
 		switch m.Kind {
 		case lifetime.OOM:
-			o := OOM{At: m.Begin, RequestedBytes: m.Requested, When: when(&s.SpaceInfo, m.Begin)}
-			if m.Free >= 0 {
-				o.DeviceFreeBytes = &m.Free
-			}
+			o := OOM{At: m.Begin, RequestedBytes: m.Requested, DeviceFreeBytes: figureOf(m.Free.Or(-1))}
 			info.OOMs = append(info.OOMs, o)
 		}
 	}
@@ -239,7 +234,7 @@ func poolsOf(s *lifetime.SpaceOutline) []Pool {
 	all := map[lifetime.PoolID]*Pool{}
 	of := func(u *lifetime.PoolUse) *Pool {
 		if all[u.PoolID] == nil {
-			all[u.PoolID] = &Pool{Pool: u.PoolName(), Name: u.String()}
+			all[u.PoolID] = &Pool{Pool: u.PoolName()}
 			if !u.NoRegion {
 				all[u.PoolID].Stream = &u.Stream
 			}
@@ -303,6 +298,3 @@ func compiledOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
 	}
 	return p
 }
-
-// LossText returns a loss as a sentence.
-func LossText(l loss.Loss) string { return l.Text(units.Bytes) }

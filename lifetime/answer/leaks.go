@@ -25,7 +25,6 @@ type Leaks struct {
 
 	Series []Growth `json:"series,omitempty"` // call sites that grow from each capture to the next, if there are three or more and no ranks
 
-	All      bool           `json:"-"` // texts show all findings, and those with one cause apart
 	Captures []CaptureLeaks `json:"-"` // the same findings by capture
 	Summary  *RankSummary   `json:"-"` // nil without several ranks
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
 )
 
@@ -97,7 +98,7 @@ func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure)
 			if next := stacksOf(&f.Site, AtEnd.name, f.File); f.Leak && next != "" {
 				return next
 			}
-			if f.Rule == "fragmentation" && replayed(f.File) {
+			if _, inPieces := f.Evidence[finding.FigFragmentation.Name]; inPieces && replayed(f.File) {
 				return commandLine("tune", f.File)
 			}
 			if next := stacksOf(&f.Site, AtPeak.name, f.File); next != "" {

@@ -62,19 +62,50 @@ type Failure struct {
 	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
 	Next       string  `json:"next"`       // command that shows more, or how to record more
 
-	When    string `json:"-"`
-	Program string `json:"-"` // compiled program, "" for others
-	Asked   string `json:"-"` // name of the requester
-	Callers string `json:"-"` // of the requester, innermost first
-	Context string `json:"-"` // operator, stream, step and phase
-	Leak    string `json:"-"` // largest leak below it; "" = none found
-	AtLeast bool   `json:"-"` // CapacityBytes is what is known of a recording
-	Why     string `json:"-"` // the reason, and in words
-	BySize  string `json:"-"` // the held buffers by size, if their origin was not recorded
-	Absurd  bool   `json:"-"` // the request was for more than 2^60 bytes
+	detail FailureDetail
+}
 
-	axis       lifetime.Axis
-	categories []Holder // live bytes by category; nil if the capture has none
+// FailureDetail is what texts say about a failed allocation and JSON leaves out.
+type FailureDetail struct {
+	Of      *lifetime.SpaceInfo // memory ID in the model
+	Words   string              // the reason in words
+	Leak    *FailureLeak        // largest leak below it; nil = none found
+	AtLeast bool                // CapacityBytes is what is known of a recording
+	Absurd  bool                // the request was for more than 2^60 bytes
+
+	// Of the request. Callers are those of the requester, innermost first.
+	Callers  []string
+	Operator string // "" if it is the requester
+	Printed  string // what the text of the error says about it
+	Stream   int64
+	Step     int    // its number among the marked steps, from 1; 0 = no step was marked
+	StepName string // of its mark, "" if it ended before
+	Within   string // innermost annotation of the program around it
+	Phase    lifetime.Phase
+
+	Categories []Part     // live bytes by category, largest first; nil if the capture has none
+	Sizes      []SizeHeld // the held buffers by size, most bytes first, if their origin was not recorded
+}
+
+// FailureLeak is a leak below a failed allocation.
+type FailureLeak struct {
+	Name    string // of the call site
+	PerStep int64  // bytes; 0 if steps are unknown
+	lifetime.Amount
+}
+
+// SizeHeld sums up the held buffers of one size.
+type SizeHeld struct{ Bytes, Count int64 } // Bytes of each
+
+// Detail returns what texts say beside the JSON.
+func (f *Failure) Detail() *FailureDetail { return &f.detail }
+
+// Compiled reports whether a compiled program failed.
+func (f *Failure) Compiled() bool { return f.detail.Of != nil && static(f.detail.Of) }
+
+// timed reports whether the failure has a time that others can be compared with.
+func (f *Failure) timed() bool {
+	return f.Line == nil && f.detail.Of != nil && f.detail.Of.Axis == lifetime.Time
 }
 
 // Holder is the memory that one call site or operation held.
@@ -149,7 +180,7 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 // SortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
 // did not survive, by time. Failures of several captures keep the order of the captures, unless all have a clock.
 func SortFailures(all []Failure) {
-	clock := !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
+	clock := !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
 	files := map[string]int{} // in order of appearance
 	for i := range all {
 		if _, ok := files[all[i].File]; !ok {
@@ -174,7 +205,7 @@ func SortFailures(all []Failure) {
 // survived is marked.
 func NewOOMs(all []Failure) *OOMs {
 	SortFailures(all)
-	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return f.Line != nil || f.axis != lifetime.Time })
+	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
 	if clock && all[0].Reason != string(oom.Survived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
@@ -208,16 +239,14 @@ func figureOf(n int64) *int64 {
 func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
 	s, m := d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.State)
-	out.Reason, out.Confidence, out.Why, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Why(), d.Advice
+	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
+	out.detail.Words = d.Words
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
 	if d.Proof != "" {
 		out.Proof = &d.Proof
 	}
 	if l := d.Leak; l != nil {
-		out.Leak = fmt.Sprintf("%s leaked %s in %s", SiteName(t, &s.SpaceInfo, l.Site), units.Bytes(l.Amount.Bytes), units.Plural(l.Amount.Count, "buffer"))
-		if l.PerStep > 0 {
-			out.Leak += fmt.Sprintf(", %s per step", units.Bytes(int64(l.PerStep)))
-		}
+		out.detail.Leak = &FailureLeak{SiteName(t, &s.SpaceInfo, l.Site), int64(l.PerStep), l.Amount}
 	}
 	switch {
 	case d.Inferred:
@@ -228,7 +257,7 @@ func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
 		out.Next = nextStep(&out, m.Failure == nil)
 	}
 	if !d.Brief {
-		out.Context = contextOf(t, s, m)
+		out.detail.request(t, s, m)
 		out.held(t, s, m)
 	}
 	return out
@@ -238,17 +267,17 @@ func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
 func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) Failure {
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
-		First: state.First, Device: s.Device, Absurd: state.Absurd, When: when(&s.SpaceInfo, m.Begin), Holders: []Holder{}, Buffers: []FailureBuffer{},
-		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free), LimitBytes: figureOf(state.Allowed),
+		First: state.First, Device: s.Device, Holders: []Holder{}, Buffers: []FailureBuffer{},
+		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free.Or(-1)), LimitBytes: figureOf(state.Allowed),
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
-		axis: s.Axis,
+		detail: FailureDetail{Of: &s.SpaceInfo, Absurd: state.Absurd},
 	}
 	if m.Failure != nil {
 		out.Line = &state.Line
-	} else if out.CapacityBytes == nil && m.Free >= 0 && state.Reserved >= 0 {
-		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free)), true
+	} else if out.CapacityBytes == nil && m.Free.Known() && state.Reserved >= 0 {
+		out.CapacityBytes, out.detail.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free.Or(0))), true
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
@@ -258,37 +287,21 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *l
 	}
 	if m.Site != 0 {
 		site := siteOf(t, &s.SpaceInfo, m.Site)
-		out.Requester, out.Asked = &site, SiteName(t, &s.SpaceInfo, m.Site)
-		callers := callersOf(t, m.Site)
-		out.Callers = strings.Join(callers[:min(len(callers), maxCallers)], ", ")
-	}
-	if static(&s.SpaceInfo) {
-		out.Program = cmp.Or(s.Module, "a program without a name")
+		out.Requester = &site
+		out.detail.Callers = callersOf(t, m.Site)
 	}
 	return out
 }
 
-// maxCallers limits the callers of a requester in texts.
-const maxCallers = 3
-
-// contextOf returns the operator, the stream, the step and the phase of a request.
-func contextOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) string {
-	var parts []string
-	if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); m.Failure == nil && op != "" && op != SiteName(t, &s.SpaceInfo, m.Site) {
-		parts = append(parts, "operator "+op)
+// request adds the operator, the stream, the step and the phase of a request.
+func (d *FailureDetail) request(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) {
+	if m.Failure != nil {
+		d.Printed = m.Text
+	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != SiteName(t, &s.SpaceInfo, m.Site) {
+		d.Operator = op
 	}
-	if m.Failure != nil && m.Text != "" {
-		parts = append(parts, m.Text)
-	}
-	if m.Stream != 0 {
-		parts = append(parts, "on stream "+strconv.FormatInt(m.Stream, 10))
-	}
-	for _, part := range []string{stepOf(s, m.Begin), phaseOf(t, m.Site)} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, ", ")
+	d.Stream, d.Phase = m.Stream, program.PhaseOf(t, m.Site)
+	d.stepOf(s, m.Begin)
 }
 
 // held adds who held memory, and the buffers that a text lists.
@@ -301,7 +314,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 	}
 	live := s.LiveAt(m.Begin)
 	if len(f.Holders) == 1 && len(live) > 0 && s.Buffers[live[0]].Site == 0 {
-		f.BySize = bySize(s, live)
+		f.detail.Sizes = bySize(s, live)
 	}
 	live = slices.DeleteFunc(live, func(i int) bool { return s.BufNotes != nil && s.BufNotes[i] != 0 }) // sums
 	if !static(&s.SpaceInfo) {
@@ -351,18 +364,19 @@ func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime
 // sumCategories sums up the holders by category.
 func (f *Failure) sumCategories() {
 	const most = 4
+	var all []Part
 	for _, h := range f.Holders {
-		i := slices.IndexFunc(f.categories, func(c Holder) bool { return c.Category == h.Category })
+		i := slices.IndexFunc(all, func(c Part) bool { return c.Name == h.Category })
 		switch {
 		case h.Category == "":
 		case i >= 0:
-			f.categories[i].Bytes = units.AddSat(f.categories[i].Bytes, h.Bytes)
+			all[i].Bytes = units.AddSat(all[i].Bytes, h.Bytes)
 		default:
-			f.categories = append(f.categories, Holder{Category: h.Category, Bytes: h.Bytes})
+			all = append(all, Part{Name: h.Category, Bytes: h.Bytes})
 		}
 	}
-	slices.SortStableFunc(f.categories, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	f.categories = f.categories[:min(len(f.categories), most)]
+	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	f.detail.Categories = all[:min(len(all), most)]
 }
 
 // holderName returns the name of a holder.
@@ -373,23 +387,18 @@ func holderName(t *lifetime.Tables, s *lifetime.Space, id lifetime.SiteID) strin
 	return oom.BufferName(t, id)
 }
 
-// bySize returns the largest groups of buffers of one size, for one line of text.
-func bySize(s *lifetime.Space, live []int) string {
+// bySize sums up buffers by size.
+func bySize(s *lifetime.Space, live []int) (all []SizeHeld) {
 	counts := map[int64]int64{}
 	for _, i := range live {
 		counts[s.Buffers[i].Size]++
 	}
-	sizes := slices.SortedFunc(maps.Keys(counts), func(x, y int64) int {
+	for _, size := range slices.SortedFunc(maps.Keys(counts), func(x, y int64) int {
 		return cmp.Or(cmp.Compare(float64(y)*float64(counts[y]), float64(x)*float64(counts[x])), cmp.Compare(y, x))
-	})
-	var parts []string
-	for _, size := range sizes[:min(len(sizes), 4)] {
-		parts = append(parts, fmt.Sprintf("%s of %s", units.Count(counts[size]), units.Bytes(size)))
+	}) {
+		all = append(all, SizeHeld{size, counts[size]})
 	}
-	if n := len(sizes) - len(parts); n > 0 {
-		parts = append(parts, units.Plural(n, "smaller group"))
-	}
-	return strings.Join(parts, ", ")
+	return all
 }
 
 // nextStep returns the command that shows more, or how to record more.
@@ -406,15 +415,15 @@ func nextStep(f *Failure, recorded bool) string {
 	case f.Source == lifetime.FromHost:
 		return "memlane reads accelerator memory; use memray or tracemalloc for host memory"
 	}
-	module := f.module()
+	module := f.RecordedBy()
 	if module == "" {
 		return "PyTorch does not record this memory: print torch.mps.current_allocated_memory() between the parts of a step"
 	}
 	return fmt.Sprintf("torch.%s.memory._record_memory_history(), _dump_snapshot(FILE) when it fails, then memlane oom FILE", module)
 }
 
-// module returns the part of torch that records the memory of a device; "" if none does.
-func (f *Failure) module() string {
+// RecordedBy returns the part of torch that records the memory of the device; "" if none does.
+func (f *Failure) RecordedBy() string {
 	switch device, _, _ := strings.Cut(f.Device, ":"); device {
 	case "xpu", "npu":
 		return device
@@ -424,27 +433,8 @@ func (f *Failure) module() string {
 	return "cuda"
 }
 
-// Largest returns the names and bytes of the largest holders, for one line of text.
-func (f *Failure) Largest(n int) string {
-	var parts []string
-	const little = 100 // times less than the largest
-	for i := range f.Holders[:min(n, len(f.Holders))] {
-		h := &f.Holders[i]
-		if h.Bytes < f.Holders[0].Bytes/little {
-			break
-		}
-		text := h.Name + " " + units.Bytes(h.Bytes)
-		if h.Buffers > 1 {
-			text += " in " + units.Count(h.Buffers)
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "; ")
-}
-
-// step returns the step of a failure and what the program named around it: "in step 7", "during eval"; "" if nothing was marked.
-func stepOf(s *lifetime.Space, at int64) string {
-	steps, name, inner := 0, "", (*lifetime.Mark)(nil)
+// stepOf sets the step of a failure and what the program named around it.
+func (d *FailureDetail) stepOf(s *lifetime.Space, at int64) {
 	for i := range s.Marks {
 		m := &s.Marks[i]
 		if m.Begin > at {
@@ -452,28 +442,12 @@ func stepOf(s *lifetime.Space, at int64) string {
 		}
 		switch {
 		case m.Kind == lifetime.Step && (m.End > at || m.End == m.Begin):
-			name = m.Text
+			d.StepName = m.Text
 			fallthrough
 		case m.Kind == lifetime.Step:
-			steps++
+			d.Step++
 		case m.Kind == lifetime.Annotation && m.End > at:
-			inner = m
+			d.Within = m.Text
 		}
 	}
-	var parts []string
-	if steps > 0 {
-		parts = append(parts, "in step "+units.Count(int64(steps)))
-		if name != "" && !strings.HasSuffix(name, fmt.Sprint(steps)) {
-			parts[0] += " (" + name + ")"
-		}
-	}
-	if inner != nil && inner.Text != "" {
-		parts = append(parts, "during "+inner.Text)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// phaseOf returns the phase of training that a call stack is in; "" if it does not show.
-func phaseOf(t *lifetime.Tables, site lifetime.SiteID) string {
-	return [...]string{lifetime.Backward: "backward pass", lifetime.OptimizerPhase: "optimizer step", lifetime.OtherPhase: ""}[program.PhaseOf(t, site)]
 }

@@ -57,7 +57,7 @@ func (p *program) release(block build.Block) {
 
 func (p *program) fail(function string, requested, free int64) {
 	t := p.now()
-	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: free})
+	p.b.Mark(p.s, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: p.site(function), Requested: requested, Free: lifetime.BytesOf(free)})
 }
 
 func (p *program) failures(t *testing.T) []answer.Failure {
@@ -124,8 +124,8 @@ func TestReasons(t *testing.T) {
 		if len(all) != 1 || all[0].Reason != reason {
 			t.Errorf("want %s, have %+v", reason, all)
 		}
-		if reason == "leak" && (!strings.Contains(all[0].Leak, "log (train.py:7)") || !strings.Contains(all[0].Lines()[2].Text, "leak: log")) {
-			t.Errorf("the leak is %q", all[0].Leak)
+		if reason == "leak" && (all[0].Detail().Leak == nil || all[0].Detail().Leak.Name != "log (train.py:7)") {
+			t.Errorf("the leak is %+v", all[0].Detail().Leak)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestFirstFatal(t *testing.T) {
 	p.fail("cleanup", 2*mib, 1*mib)
 	var got []string
 	for _, f := range p.failures(t) {
-		got = append(got, fmt.Sprintf("%s %s %d %d", f.Asked, f.Reason, f.ReleasedBytes/mib, f.Retries))
+		got = append(got, fmt.Sprintf("%s %s %d %d", f.Requester.Name, f.Reason, f.ReleasedBytes/mib, f.Retries))
 	}
 	want := "fatal (train.py:7) exhausted 40 1, cleanup (train.py:7) exhausted 0 1, batch64 (train.py:7) survived 0 0"
 	if strings.Join(got, ", ") != want {
@@ -167,7 +167,7 @@ func TestManyFailures(t *testing.T) {
 	}
 	p.fail("fatal", 300*mib, 100*mib)
 	all := p.failures(t)
-	if len(all) != 20_001 || all[0].Asked != "fatal (train.py:7)" || all[0].Reason != "exhausted" || all[0].Proof == nil || all[20_000].Reason != "survived" {
+	if len(all) != 20_001 || all[0].Requester.Name != "fatal (train.py:7)" || all[0].Reason != "exhausted" || all[0].Proof == nil || all[20_000].Reason != "survived" {
 		t.Errorf("%d failures, the first is %+v", len(all), all[0])
 	}
 }

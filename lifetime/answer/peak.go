@@ -33,7 +33,6 @@ type Peak struct {
 	PhasePeaks []PhasePeak `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
 	Savings    []Saving    `json:"savings"`     // what would lower the peak, most first, at most five; empty at other instants and without categories
 
-	When          string          `json:"-"`
 	Total         lifetime.Amount `json:"-"`
 	Places        []Place         `json:"-"` // the rows by name, largest first
 	UsageOnly     bool            `json:"-"`
@@ -41,7 +40,12 @@ type Peak struct {
 	Limit         int64           `json:"-"` // 0 = unknown
 	Fragmentation *float64        `json:"-"` // as reported by the allocator; nil if not reported
 	Program       *Program        `json:"-"` // nil for the recording of a run
+
+	of *lifetime.SpaceInfo
 }
+
+// Of returns the memory ID in the model.
+func (p *Peak) Of() *lifetime.SpaceInfo { return p.of }
 
 // Row sums up the buffers of one site and kind.
 type Row struct {
@@ -49,7 +53,7 @@ type Row struct {
 	Op             string  `json:"op"`              // operation
 	Shape          string  `json:"shape"`           // shape in the producer's notation
 	DType          string  `json:"dtype"`           // element type
-	Category       string  `json:"category"`        // category; in a compiled program its kind, if that is not known; purpose recorded by the allocator, "stack", "usage" or "before the window"
+	Category       string  `json:"category"`        // category; in a compiled program its kind, if that is not known; purpose recorded by the allocator, "stack", "usage" or "before the recording"
 	Bytes          int64   `json:"bytes"`           // occupied
 	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
 	Count          int64   `json:"count"`           // buffers
@@ -206,7 +210,7 @@ func OutlinePeakOf(t *lifetime.Tables, s *lifetime.SpaceOutline, m Moment) Peak 
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{}, PhasePeaks: []PhasePeak{},
-		When: when(s, at), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
+		of: s, UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
 	}
@@ -299,30 +303,6 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
 	}
 	slices.SortFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
 	return all
-}
-
-// maxParts is the number of categories that a text names.
-const maxParts = 5
-
-// PartsText names the largest categories: "25.6 GiB optimizer_state, 12.7 GiB gradient (inferred)".
-func PartsText(p Parts) string {
-	var names []string
-	rest := int64(0)
-	for _, c := range p.Categories {
-		if len(names) < maxParts {
-			names = append(names, units.Bytes(c.Bytes)+" "+c.Name)
-		} else {
-			rest = units.AddSat(rest, c.Bytes)
-		}
-	}
-	if rest > 0 {
-		names = append(names, units.Bytes(rest)+" others")
-	}
-	text := strings.Join(names, ", ")
-	if p.Inferred {
-		text += " (inferred)"
-	}
-	return text
 }
 
 // RowNames are the names of rows without buffers.

@@ -146,7 +146,7 @@ func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 		g := &r.groups[i]
 		s.Groups = append(s.Groups, GroupedFinding{&captures[g.capture].Findings[g.finding], g.What, g.Text(r.names)})
 	}
-	slices.SortStableFunc(s.Groups, func(x, y GroupedFinding) int { return cmp.Compare(y.Level, x.Level) })
+	slices.SortStableFunc(s.Groups, func(x, y GroupedFinding) int { return cmp.Compare(y.Level(), x.Level()) })
 	return s
 }
 

@@ -1,9 +1,7 @@
 package answer
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -23,7 +21,6 @@ type Report struct {
 	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
 	Grade    string          `json:"-"` // what the tool whose rules these are says of all findings; "" for memlane's own rules
-	Counts   string          `json:"-"` // "1 critical, 2 warnings, 3 notes"
 	First    []Finding       `json:"-"` // most severe findings, one for each cause
 	Captures []CaptureReport `json:"-"`
 	RankInfo *RankSummary    `json:"-"`
@@ -36,7 +33,7 @@ type Report struct {
 type Summary struct {
 	Functions      int      `json:"total_functions_analyzed"` // functions that allocated
 	Allocations    int64    `json:"total_function_calls"`     // recorded allocations
-	AllocatedBytes int64    `json:"total_memory_allocated"`   // allocated in the windows
+	AllocatedBytes int64    `json:"total_memory_allocated"`   // allocated in the recordings
 	Seconds        float64  `json:"total_execution_time"`     // longest recording
 	Timestamp      *float64 `json:"analysis_timestamp"`       // end of the last recording, in seconds since 1970; null without a clock
 }
@@ -49,6 +46,9 @@ type CaptureReport struct {
 
 	summary Summary
 }
+
+// Nothing reports whether no capture could be judged.
+func (r *Report) Nothing() bool { return r.nothing }
 
 // maxFirst is the maximum number of findings in Report.First.
 const maxFirst = 3
@@ -76,28 +76,7 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []findin
 		r.Summary.join(of[i].summary)
 	}
 	r.First = firstOf(leaks)
-	r.Counts = r.counts(leaks)
 	return r
-}
-
-// maxPeakTexts is the maximum number of memory IDs whose peaks are described.
-const maxPeakTexts = 3
-
-// PeakTexts tells what the memory at the highest peaks is for, a sentence for each memory ID; none if nothing is known.
-func (r *Report) PeakTexts() (lines []string) {
-	var all []*Peak
-	for i := range r.Captures {
-		for k := range r.Captures[i].Peaks {
-			if p := &r.Captures[i].Peaks[k]; len(p.Categories) > 0 && p.Program == nil {
-				all = append(all, p)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(x, y *Peak) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	for _, p := range all[:min(len(all), maxPeakTexts)] {
-		lines = append(lines, p.sentence())
-	}
-	return lines
 }
 
 // add adds the functions and allocations of a capture.
@@ -139,7 +118,7 @@ func firstOf(all []CaptureLeaks) (first []Finding) {
 	for severity := finding.Critical; severity > finding.Info; severity-- {
 		for i := range all {
 			for _, f := range all[i].Findings {
-				if f.Level != severity || f.Cause != "" && slices.Contains(causes, f.Cause) || len(first) == maxFirst {
+				if f.Level() != severity || f.Cause != "" && slices.Contains(causes, f.Cause) || len(first) == maxFirst {
 					continue
 				}
 				causes = append(causes, f.Cause)
@@ -150,51 +129,5 @@ func firstOf(all []CaptureLeaks) (first []Finding) {
 	return first
 }
 
-// counts returns the numbers of findings by severity: "1 critical, 2 warnings, 3 notes".
-func (r *Report) counts(all []CaptureLeaks) string {
-	var n [finding.Critical + 1]int
-	for i := range all {
-		for k := range all[i].Findings {
-			n[all[i].Findings[k].Level]++
-		}
-	}
-	var parts []string
-	if n[finding.Critical] > 0 {
-		parts = append(parts, units.Count(int64(n[finding.Critical]))+" critical")
-	}
-	if n[finding.Warning] > 0 {
-		parts = append(parts, units.Plural(n[finding.Warning], "warning"))
-	}
-	if n[finding.Info] > 0 {
-		parts = append(parts, units.Plural(n[finding.Info], "note"))
-	}
-	switch {
-	case parts != nil:
-		return strings.Join(parts, ", ")
-	}
-	return "no finding"
-}
-
-// Verdict sums the findings up, in one or two phrases.
-func (r *Report) Verdict() []string {
-	switch {
-	case r.Grade != "":
-		return []string{r.Grade, r.Counts}
-	case r.nothing:
-		return []string{r.Unjudged, r.Counts}
-	case r.Unjudged != "":
-		return []string{r.Counts, r.Unjudged}
-	}
-	return []string{r.Counts}
-}
-
 // OfCaptures returns the findings without those about ranks.
 func (r *Report) OfCaptures() []Finding { return r.Findings[:len(r.Findings)-len(r.Outliers)] }
-
-// None explains why there are no findings.
-func (r *Report) None() string {
-	if r.nothing {
-		return "None: " + r.Unjudged + "."
-	}
-	return "None: no leak and no other problem was found."
-}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // Saving is a change of a program that would lower the peak of a memory ID.
 type Saving struct {
-	Action     string `json:"action"`      // checkpoint, offload, zero_grad, chunk or cache
+	Action     string `json:"action"`      // checkpoint, no_grad, offload, zero_grad, foreach, chunk or cache
 	SavesBytes int64  `json:"saves_bytes"` // drop of the peak, at most, computed on the recorded lifetimes
 	PeakBytes  int64  `json:"peak_bytes"`  // peak that is left then, at another instant perhaps
 	Buffers    int64  `json:"buffers"`     // buffers alive at the peak that it is about
@@ -43,18 +44,28 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 	if !r.trains() {
 		return all
 	}
+	graph := [2]string{"checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"}
+	if r.dropsGraphs() {
+		graph = [2]string{"no_grad", "run the forward pass under torch.no_grad(): the program drops its graph, and no backward pass runs over it"}
+	}
+	stacks := program.NewStacks(t)
+	offload := "keep the state of the optimizer on the host"
+	if stacks.HasFrame(program.Distributed | program.SendsGrads) {
+		offload = "shard the state of the optimizer over the ranks (ZeRO, FSDP) or keep it on the host"
+	}
 	for _, category := range []struct {
 		of           lifetime.Category
 		action, text string
 	}{
-		{lifetime.Activation, "checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"},
-		{lifetime.OptimizerState, "offload", "shard the state of the optimizer over the ranks (ZeRO, FSDP) or keep it on the host"},
+		{lifetime.Activation, graph[0], graph[1]},
+		{lifetime.OptimizerState, "offload", offload},
 		{lifetime.Cache, "cache", "bound what the program keeps beside its modules"},
 	} {
 		r.add(category.action, category.text, func(i int) (int64, bool) {
 			return 0, t.Purpose(s.PurposeOf(i)).Category == category.of
 		})
 	}
+	r.foreach(stacks)
 	if r.phaseAt(peak.At) == lifetime.Forward {
 		r.add("zero_grad", "free gradients before the forward pass, zero_grad(set_to_none=True) after the step", nil)
 	}
@@ -69,6 +80,47 @@ type savings struct {
 	peak lifetime.Level
 	live []int
 	all  []Saving
+}
+
+// dropsGraphs reports whether what forward passes keep for a backward pass is freed, and none ran.
+func (r *savings) dropsGraphs() bool {
+	kept := 0
+	for _, i := range r.live {
+		if r.t.Purpose(r.s.PurposeOf(i)).Category == lifetime.Activation {
+			if r.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+				return false // a backward pass may come
+			}
+			kept++
+		}
+	}
+	return kept > 0 && !slices.ContainsFunc(r.s.Purposes, func(of lifetime.PurposeID) bool {
+		return r.t.Purpose(of).Phase == lifetime.Backward
+	})
+}
+
+// foreach adds the step of an optimizer that works on all parameters at once. One after the other, it needs two temporaries of one
+// parameter: Adam holds the root of its second moment and the quotient of that.
+func (r *savings) foreach(stacks *program.Stacks) {
+	isOne := func(i int) bool {
+		of := r.t.Purpose(r.s.PurposeOf(i))
+		return of.Category == lifetime.TemporaryData && of.Phase == lifetime.OptimizerPhase &&
+			stacks.Of(r.t.Sites[r.s.Buffers[i].Site].Stack).All&program.ForEach != 0
+	}
+	largest := -1
+	for _, i := range r.live {
+		if isOne(i) && (largest < 0 || r.s.Buffers[i].Size > r.s.Buffers[largest].Size) {
+			largest = i
+		}
+	}
+	if largest < 0 {
+		return
+	}
+	r.add("foreach", "step the optimizer with fused=True or foreach=False, which needs no temporaries of all parameters at once", func(i int) (int64, bool) {
+		if i == largest {
+			return 2 * r.s.Buffers[i].Size, true
+		}
+		return 0, isOne(i)
+	})
 }
 
 // trains reports whether categories beside temporaries are known: the allocator of TensorFlow records these only.
@@ -166,7 +218,8 @@ func (r *savings) chunk() {
 	held := map[key]int64{}
 	for _, i := range r.live {
 		b := &r.s.Buffers[i]
-		if c := r.t.Purpose(r.s.PurposeOf(i)).Category; c == lifetime.Activation || c == lifetime.TemporaryData {
+		of := r.t.Purpose(r.s.PurposeOf(i))
+		if of.Phase != lifetime.OptimizerPhase && (of.Category == lifetime.Activation || of.Category == lifetime.TemporaryData) {
 			held[key{b.Site, b.Size}] += b.Size
 		}
 	}

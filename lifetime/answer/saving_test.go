@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,7 +20,7 @@ func TestSavings(t *testing.T) {
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
 	}
-	categories := map[string]lifetime.Category{"checkpoint": lifetime.Activation, "offload": lifetime.OptimizerState, "cache": lifetime.Cache}
+	categories := map[string]lifetime.Category{"checkpoint": lifetime.Activation, "no_grad": lifetime.Activation, "offload": lifetime.OptimizerState, "cache": lifetime.Cache}
 	found := map[string]int{}
 	for _, file := range files {
 		c, err := judged.Open(file, formats.Input{})
@@ -52,6 +53,38 @@ func TestSavings(t *testing.T) {
 			t.Errorf("no capture has %s; found %v", action, found)
 		}
 	}
+}
+
+// TestForeach: another run of the program with foreach=False has the peak that is foretold.
+func TestForeach(t *testing.T) {
+	const real = 632020992
+	if saving := savingOf(t, "mlp", "foreach"); saving == nil || math.Abs(float64(saving.PeakBytes)/real-1) > 0.001 {
+		t.Errorf("%+v, want a peak of %d", saving, real)
+	}
+}
+
+// TestDroppedGraph: nothing has to be computed again for a backward pass that never runs.
+func TestDroppedGraph(t *testing.T) {
+	if savingOf(t, "dropped", "no_grad") == nil || savingOf(t, "dropped", "checkpoint") != nil {
+		t.Error("want no_grad, and no checkpoint")
+	}
+}
+
+// savingOf returns a change that would lower the peak of a capture; nil if it is not told.
+func savingOf(t *testing.T, name, action string) *answer.Saving {
+	t.Helper()
+	c, err := judged.Open("../../testdata/whatif/"+name+".pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	savings := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At).Savings
+	for i := range savings {
+		if savings[i].Action == action {
+			return &savings[i]
+		}
+	}
+	return nil
 }
 
 // sameForGroups checks that what is advised does not depend on what the memory is summed up by.

@@ -287,9 +287,12 @@ func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
 	b.spaces[space].add(event{op: opDelta, t: t, size: bytes})
 }
 
-// Mark records a point or range. A point keeps its position among the events.
+// Mark records a point or range. A point keeps its position among the events. Only marks about failures have free bytes.
 func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 	m.End = max(m.End, m.Begin)
+	if m.Kind != lifetime.OOM && m.Failure == nil {
+		m.Free = lifetime.Bytes{}
+	}
 	log := b.spaces[space]
 	log.marks = append(log.marks, m)
 	if m.Begin == m.End {

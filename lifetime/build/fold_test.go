@@ -163,7 +163,7 @@ func TestFoldUnsure(t *testing.T) {
 	}
 	older := []lifetime.AllocatorEvent{report(false, 5000, 3000), report(true, 5000, 2000), report(false, 90000, 3000), report(true, 7000, 2000)}
 	if _, _, unsure := reported(t, times, older, true); unsure {
-		t.Error("a buffer from before the window must not be unsure")
+		t.Error("a buffer from before the recording must not be unsure")
 	}
 }
 

@@ -89,7 +89,7 @@ func (r *Row) text() string {
 	change := larger(r.DeltaPeak(), r.DeltaEnd())
 	what := name(r.Place().String())
 	if r.Unseen {
-		what = "memory from before the window"
+		what = "memory from before the recording"
 	}
 	switch r.Status {
 	case New, Gone:

@@ -10,9 +10,9 @@ import (
 )
 
 // cache finds sites whose survivors grew in number like those of a leak and then stopped: full caches and pools,
-// replay buffers, loaded data.
+// replay buffers, loaded data. What still grew in the last third of the recording did not stop.
 func cache(p *Pass) []Finding {
-	all, end := newPlaces(), p.histories.end.work
+	all, last, end := newPlaces(), map[lifetime.Place]int{}, p.histories.end.work
 	for site, h := range p.unexplained() {
 		rises := h.rises()
 		if until := end - h.lag(); len(h.lifetimes) > 0 { // younger buffers may still be freed
@@ -29,7 +29,9 @@ func cache(p *Pass) []Finding {
 			p.explained[site] = true
 			continue
 		}
-		all.at(p.PlaceOf(site)).merge(p.Space, site, kept, h)
+		place := p.PlaceOf(site)
+		all.at(place).merge(p.Space, site, kept, h)
+		last[place] = max(last[place], rises[len(rises)-1].work)
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		f.basedOn = inGeneral
@@ -38,7 +40,7 @@ func cache(p *Pass) []Finding {
 		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
 			"so this is not a leak", units.Count(f.Amount.Count), size))
 		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
-		return p.isNotable(f.Amount.Bytes)
+		return p.isNotable(f.Amount.Bytes) && float64(end-last[place]) >= maxSilentShare*float64(end)
 	})
 }
 

@@ -56,11 +56,11 @@ var bands = []struct {
 }{{certainSteps, "50 steps or more"}, {10, "10 to 49 steps"}, {0, "below 10 steps"}}
 
 // basis returns the basis of a finding; the zero value for one that infers nothing.
-func (p *Pass) basis(f *Finding) (b Basis) {
+func (p *Pass) basis(r Rule, f *Finding) (b Basis) {
 	switch {
-	case f.Rule == "leak" && f.Severity == Info:
+	case r.ByNumber && f.Severity == Info:
 		return Basis{f.Rule, suspicion}
-	case f.Rule == "leak":
+	case r.ByNumber:
 		for _, band := range bands {
 			if len(p.steps.Begins) >= band.least {
 				return Basis{f.Rule, band.name}
@@ -75,11 +75,11 @@ func (p *Pass) basis(f *Finding) (b Basis) {
 }
 
 // confidenceOf returns the confidence of a finding: of a failed allocation that of its reason, else as measured.
-func (p *Pass) confidenceOf(f *Finding) float64 {
+func (p *Pass) confidenceOf(r Rule, f *Finding) float64 {
 	if len(f.Failures) > 0 {
 		return f.Failures[0].Confidence
 	}
-	if f.Basis = p.basis(f); f.Basis == (Basis{}) {
+	if f.Basis = p.basis(r, f); f.Basis == (Basis{}) {
 		return recorded
 	}
 	return Measured[f.Basis].Confidence()

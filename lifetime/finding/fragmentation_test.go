@@ -70,7 +70,7 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 		b.Free(s, now(), build.Block{Addr: holes[0].addr, Requested: mib, Occupied: mib})
 	}
 	if f.failed != nil {
-		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.requested, Free: f.failed.free})
+		b.Mark(s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: f.failed.requested, Free: lifetime.BytesOf(f.failed.free)})
 	}
 	return h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 }

@@ -158,7 +158,7 @@ func (p *Pass) began(f *Finding) int64 {
 	older := len(p.Space.Buffers) - p.histories.end.allocations
 	for _, site := range f.Sites {
 		h := p.histories.sites[site]
-		if rises := h.rises(); len(rises) > 0 && len(h.freed) > len(h.open) && h.inOrder() {
+		if rises := h.rises(); len(rises) > 0 && len(h.freed) > len(h.open) && p.inOrder(h) {
 			first = min(first, older+max(rises[0].allocations-1, 0))
 		}
 	}
@@ -170,7 +170,7 @@ func (p *Pass) began(f *Finding) int64 {
 func (p *Pass) keepsMore(rises []moment, h *history) bool {
 	all, lag := p.histories, h.lag()
 	if all.keepsRising(rises, lag, minRises) {
-		return p.overdue(h) >= minRises || h.inOrder() && p.waitsLonger(h)
+		return p.overdue(h) >= minRises || p.inOrder(h) && p.waitsLonger(h)
 	}
 	return all.steadyAtLast(rises, lag) && p.overdue(h) >= minRises
 }
@@ -186,16 +186,23 @@ func (p *Pass) overdue(h *history) (n int) {
 	return n
 }
 
-// inOrder reports whether a site frees its buffers in order of allocation.
-func (h *history) inOrder() bool {
-	n, last := 0, int32(-1)
+// inOrder reports whether a site frees its buffers in order of allocation. Those that it frees before its second next allocation are
+// steps of a computation and wait in no queue.
+func (p *Pass) inOrder(h *history) bool {
+	older := len(p.Space.Buffers) - p.histories.end.allocations // buffers are in order of allocation
+	n, waited, last := 0, 0, int32(-1)
 	for _, f := range h.freed {
+		next := sort.SearchInts(h.buffers, int(f.buffer)) + 2
+		if next < len(h.buffers) && h.buffers[next]-older >= int(f.allocations) {
+			continue
+		}
+		waited++
 		if f.buffer > last {
 			n++
 			last = f.buffer
 		}
 	}
-	return float64(n) >= queueShare*float64(len(h.freed))
+	return float64(n) >= queueShare*float64(waited)
 }
 
 // waitsLonger reports whether a site frees its buffers later and later, as a backlog does. A working set that is replaced in

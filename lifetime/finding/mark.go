@@ -33,7 +33,7 @@ func MarkLeaks(c *lifetime.Capture) {
 			continue
 		}
 		p, found := newPass(of, s, Settings{}), []Finding(nil)
-		for _, r := range leakRules {
+		for _, r := range leakRules() {
 			found = append(found, p.run(r)...)
 		}
 		Mark(c, found)

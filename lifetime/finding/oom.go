@@ -28,7 +28,7 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(program.Of(c), c.Spaces[0], Settings{})
-	for _, r := range leakRules {
+	for _, r := range leakRules() {
 		for _, f := range p.run(r) {
 			if f.IsLeak() && (f.Value(FigSteps) >= inferred || f.Value(FigSteps) >= known && f.Value(FigInferred) == 0) {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence, Advice: f.Suggestions[0], Kept: f.Kept})
@@ -104,7 +104,7 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 	if f.add(figure(FigPadding, padded)); padded > 0 {
 		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)
 	}
-	f.describe("", fmt.Sprintf("the program needs %s, %s more than the limit of %s: %s", units.Bytes(d.State.Needed), units.Bytes(d.State.Exceeded),
+	f.describe("", fmt.Sprintf("the program needs %s, %s more than the capacity of %s: %s", units.Bytes(d.State.Needed), units.Bytes(d.State.Exceeded),
 		units.Bytes(d.State.Capacity), d.Why()), append(largest, d.Proof)...)
 	return []Finding{f}
 }
@@ -114,10 +114,10 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 func (p *Pass) evidenceOfFailure(f *Finding, d *oom.Diagnosis, level int64) []string {
 	m := d.Mark
 	reserved, holes := p.reservedAt(f, m.Begin)
-	if m.Free >= 0 {
-		f.add(figure(FigDeviceFree, m.Free))
+	if m.Free.Known() {
+		f.add(figure(FigDeviceFree, m.Free.Or(0)))
 	}
-	others := d.State.Capacity - reserved - m.Free
+	others := d.State.Capacity - reserved - m.Free.Or(0)
 	switch {
 	case m.Failure != nil: // a text has no regions
 		return nil
@@ -129,10 +129,10 @@ func (p *Pass) evidenceOfFailure(f *Finding, d *oom.Diagnosis, level int64) []st
 			why = append(why, fmt.Sprintf("next to it: %s %s", p.PlaceOf(site), units.Bytes(bytes)))
 		}
 		return why
-	case d.Reason == oom.Outside && m.Free >= 0 && others > 0:
+	case d.Reason == oom.Outside && m.Free.Known() && others > 0:
 		f.add(figure(FigOutside, others))
 		return []string{fmt.Sprintf("of the %s on the device, this allocator reserved %s, others used %s, and %s were free", units.Bytes(d.State.Capacity),
-			units.Bytes(reserved), units.Bytes(others), units.Bytes(m.Free))}
+			units.Bytes(reserved), units.Bytes(others), units.Bytes(m.Free.Or(0)))}
 	}
 	return exhaustion(m, level, reserved)
 }
@@ -143,8 +143,8 @@ func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
 	if reserved > 0 {
 		used = fmt.Sprintf("%s of %s reserved were in use", units.Bytes(level), units.Bytes(reserved))
 	}
-	if m.Free >= 0 {
-		free = fmt.Sprintf("the device had %s free", units.Bytes(m.Free))
+	if m.Free.Known() {
+		free = fmt.Sprintf("the device had %s free", units.Bytes(m.Free.Or(0)))
 	}
 	return []string{used, free}
 }
@@ -236,7 +236,7 @@ func (p *Pass) nearLimit() []Finding {
 	if left < 0 {
 		left, side = -left, "above"
 	}
-	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the limit of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
+	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the capacity of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
 		units.Bytes(limit)), largest...)
 	return []Finding{f}
 }

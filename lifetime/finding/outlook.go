@@ -53,10 +53,10 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 	return []string{growth, few, limit, p.released(f, began)}
 }
 
-// undecidable reports whether a leak may as well be a cache or pool that is still filling: nothing marks the steps, fewer than enough
-// buffers were retained, and nothing but their number shows a leak.
+// undecidable reports whether a leak by number may as well be a cache or pool that is still filling: nothing marks the steps, fewer
+// than enough buffers were retained, and no cause shows a leak.
 func (p *Pass) undecidable(f *Finding) bool {
-	return f.Rule == "leak" && f.Amount.Count < enough && (len(p.steps.Begins) == 0 || p.steps.Inferred()) &&
+	return f.Amount.Count < enough && (len(p.steps.Begins) == 0 || p.steps.Inferred()) &&
 		(f.Cause == Collection || f.Cause == UnboundedCache)
 }
 
@@ -90,7 +90,7 @@ func (p *Pass) project(f *Finding, n, first int) string {
 	if f.Severity == Warning && more <= math.Max(horizon, windows*float64(n)) {
 		f.Severity = Critical
 	}
-	return fmt.Sprintf("it reaches the limit of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))
+	return fmt.Sprintf("it reaches the capacity of %s at about step %s", units.Bytes(limit), units.Count(int64(at)))
 }
 
 // released returns, as a part of the text, how many regions the allocator returned to the device after an instant (for

@@ -18,9 +18,11 @@ type Settings struct {
 	Least    int64          // occupied bytes below which a leak is only Info; 0 = 32 KiB
 	Sure     float64        // confidence below which a leak is only Info
 	Function *regexp.Regexp // considers only functions that match, and the functions that they call; nil = all
+	Rules    []Rule         // in the order in which they run; nil = those of the function Rules
 }
 
-// Pass is one run of the rules over a space of a capture. It caches what several rules need.
+// Pass is one run of the rules over a space of a capture. It caches what several rules need. A rule from outside this package reads the
+// space, the settings, and what CallSites, Steps and History return; it changes none of them.
 type Pass struct {
 	*lifetime.Capture
 	Settings
@@ -45,6 +47,7 @@ type Pass struct {
 	releases []int64           // when regions were given back to the device, sorted
 	levels   []lifetime.Level  // of the space, in occupied bytes
 	peak     *lifetime.Level
+	older    map[lifetime.SiteID][]int  // buffers that are older than the window, by site
 	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 

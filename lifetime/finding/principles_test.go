@@ -214,6 +214,19 @@ func TestWorkingSets(t *testing.T) {
 			p.steps += 20
 			return inOrder(p, add, func(_, added int) int { return added / 2 })
 		}},
+		{"a backlog of results whose operands have their stack", true, []int{1}, func(p *program, _ int) func(int) {
+			p.steps += 20
+			var queue []*tensor
+			return func(int) {
+				for range 2 {
+					operand := p.alloc("leak", 1<<18)
+					queue = append(queue, p.alloc("leak", 1<<18))
+					p.free(operand)
+				}
+				p.free(queue[0])
+				queue = queue[1:]
+			}
+		}},
 	})
 }
 
@@ -369,7 +382,7 @@ func TestHandledFailures(t *testing.T) {
 		h := newByHand()
 		fail := func() {
 			h.at += 10
-			h.b.Mark(h.s, lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: 900 << 20, Free: -1, Site: h.site("attempt")})
+			h.b.Mark(h.s, lifetime.Mark{Begin: h.at, End: h.at, Kind: lifetime.OOM, Requested: 900 << 20, Site: h.site("attempt")})
 		}
 		work := func() {
 			h.step()

@@ -1,6 +1,8 @@
 package finding
 
 import (
+	"slices"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
 )
@@ -24,38 +26,48 @@ func (k Kind) String() string {
 	return [...]string{"foreign", "leak", "failure", "retention", "usage", "waste", "program"}[k]
 }
 
-// Rule is one way to find problems in a space.
+// Rule is one way to find problems in a space. A program may add its own: append them to [Rules] in [Settings].Rules.
 type Rule struct {
 	Name     string // as in JSON and labels
 	Kind     Kind
-	Doc      string                // what it finds, in one line
-	Explains bool                  // its findings explain why buffers are alive: later rules skip their sites
-	Run      func(*Pass) []Finding // nil for a rule that compares captures
+	Doc      string // what it finds, in one line
+	Explains bool   // its findings explain why buffers are alive: later rules skip their sites
+	ByNumber bool   // its leaks are a number of retained buffers and nothing else: a few may be a cache that is still filling
+
+	// Run returns the findings of a space; Find sets their Rule, Kind, Space and, if it is 0, Confidence. nil for a rule that compares captures.
+	Run func(*Pass) []Finding
 }
 
-// leakRules are the rules of kind leak. The rule oom runs them on the recording until a failure.
-var leakRules = []Rule{
-	{"leak", KindLeak, "call sites whose buffers grow in number until the end of the recording", true, withHistory(leaking)},
-	{"growing_buffer", KindLeak, "call sites that replace their buffer by a larger one again and again", true, withHistory(growingBuffer)},
+// Rules returns memlane's own rules, in the order in which they run. The slice is the caller's.
+func Rules() []Rule {
+	return []Rule{
+		{Name: "oom", Kind: KindFailure, Doc: "failed allocations and their reason, as memlane oom gives it", Run: wholeSpace(outOfMemory)},
+		{Name: "leak", Kind: KindLeak, Doc: "call sites whose buffers grow in number until the end of the recording",
+			Explains: true, ByNumber: true, Run: withHistory(leaking)},
+		{Name: "growing_buffer", Kind: KindLeak, Doc: "call sites that replace their buffer by a larger one again and again",
+			Explains: true, Run: withHistory(growingBuffer)},
+		{Name: "delayed_free", Kind: KindRetention, Doc: "buffers that are freed many at a time, long after most of them were allocated",
+			Explains: true, Run: withHistory(delayedFree)},
+		{Name: "cache", Kind: KindRetention, Doc: "call sites whose buffers grew in number and then stopped: full caches, not leaks",
+			Explains: true, Run: withHistory(cache)},
+		{Name: "long_lived", Kind: KindRetention, Doc: "a few buffers that live far longer than the others of their call site",
+			Explains: true, Run: withHistory(longLived)},
+		{Name: "imbalance", Kind: KindRetention, Doc: "allocations that were never freed and that no other rule explains", Run: withHistory(imbalance)},
+		{Name: "trend", Kind: KindUsage, Doc: "memory in use that rises without a call site that explains it, or that stays flat", Run: wholeSpace(trend)},
+		{Name: "spike", Kind: KindUsage, Doc: "steps whose peak is much higher than that of the median step", Run: wholeSpace(withHistory(spike))},
+		{Name: "fragmentation", Kind: KindWaste, Doc: "reserved memory that is free, but in pieces", Run: wholeSpace(fragmentation)},
+		{Name: "inefficient_allocation", Kind: KindWaste, Doc: "call sites whose buffers are much larger than requested", Run: withHistory(inefficient)},
+		{Name: "repeated_allocation", Kind: KindWaste, Doc: "buffers of one size that are allocated and freed again and again", Run: withHistory(repeated)},
+		{Name: "whole_program", Kind: KindProgram, Doc: "inputs, outputs and constants that are in use for the whole run of a compiled program",
+			Run: inProgram(wholeProgram)},
+		{Name: "padding", Kind: KindWaste, Doc: "buffers of a compiled program that are much larger than their elements", Run: inProgram(padding)},
+		rankOutlier,
+	}
 }
 
-// Rules are all rules, in the order in which they run.
-var Rules = []Rule{
-	{"oom", KindFailure, "failed allocations and their reason, as memlane oom gives it", false, wholeSpace(outOfMemory)},
-	leakRules[0],
-	leakRules[1],
-	{"delayed_free", KindRetention, "buffers that are freed many at a time, long after most of them were allocated", true, withHistory(delayedFree)},
-	{"cache", KindRetention, "call sites whose buffers grew in number and then stopped: full caches, not leaks", true, withHistory(cache)},
-	{"long_lived", KindRetention, "a few buffers that live far longer than the others of their call site", true, withHistory(longLived)},
-	{"imbalance", KindRetention, "allocations that were never freed and that no other rule explains", false, withHistory(imbalance)},
-	{"trend", KindUsage, "memory in use that rises without a call site that explains it, or that stays flat", false, wholeSpace(trend)},
-	{"spike", KindUsage, "steps whose peak is much higher than that of the median step", false, wholeSpace(withHistory(spike))},
-	{"fragmentation", KindWaste, "reserved memory that is free, but in pieces", false, wholeSpace(fragmentation)},
-	{"inefficient_allocation", KindWaste, "call sites whose buffers are much larger than requested", false, withHistory(inefficient)},
-	{"repeated_allocation", KindWaste, "buffers of one size that are allocated and freed again and again", false, withHistory(repeated)},
-	{"whole_program", KindProgram, "inputs, outputs and constants that are in use for the whole run of a compiled program", false, inProgram(wholeProgram)},
-	{"padding", KindWaste, "buffers of a compiled program that are much larger than their elements", false, inProgram(padding)},
-	rankOutlier,
+// leakRules returns memlane's own rules of kind leak. The rule oom runs them on the recording until a failure.
+func leakRules() []Rule {
+	return slices.DeleteFunc(Rules(), func(r Rule) bool { return r.Kind != KindLeak })
 }
 
 // onlyIf returns a rule that skips spaces that do not qualify.
@@ -81,7 +93,7 @@ func wholeSpace(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf(func(p *Pass) bool { return p.Function == nil }, run)
 }
 
-// Find runs every rule on the spaces and returns the findings in the order of Sort.
+// Find runs the rules of the settings on the spaces and returns the findings in the order of Sort.
 func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
 	highest := map[string]int64{} // by memory
 	for _, s := range spaces {
@@ -89,12 +101,16 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 			highest[s.Memory] = max(highest[s.Memory], s.Peak(lifetime.Occupied).Bytes)
 		}
 	}
+	rules := settings.Rules
+	if rules == nil {
+		rules = Rules()
+	}
 	var all []Finding
 	of := program.Of(c)
 	for _, s := range spaces {
 		p := newPass(of, s, settings)
 		p.Highest = highest[s.Memory]
-		for _, r := range Rules {
+		for _, r := range rules {
 			all = append(all, p.run(r)...)
 		}
 	}
@@ -111,8 +127,10 @@ func (p *Pass) run(r Rule) []Finding {
 	for i := range found {
 		f := &found[i]
 		f.Rule, f.Kind, f.Space = r.Name, r.Kind, p.Space
-		f.Confidence = p.confidenceOf(f)
-		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || p.undecidable(f)) {
+		if f.Confidence == 0 { // a rule of another program may know its own
+			f.Confidence = p.confidenceOf(r, f)
+		}
+		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || r.ByNumber && p.undecidable(f)) {
 			f.Severity, f.minor = Info, true
 		}
 		for _, site := range f.Sites {

@@ -13,7 +13,7 @@ import (
 // TestRules: every rule has a unique name, a kind and a description. One compares captures, the others examine spaces.
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
-	for _, r := range finding.Rules {
+	for _, r := range finding.Rules() {
 		if names[r.Name] || r.Doc == "" || r.Kind == finding.KindForeign || (r.Run == nil) != (r.Name == "rank_outlier") {
 			t.Errorf("%+v", r)
 		}
@@ -65,8 +65,8 @@ func find(t testing.TB, c *lifetime.Capture, settings finding.Settings) []findin
 // failure, and one line of advice.
 func checkFinding(t testing.TB, f *finding.Finding) {
 	t.Helper()
-	at := slices.IndexFunc(finding.Rules, func(r finding.Rule) bool { return r.Name == f.Rule })
-	if at < 0 || f.Kind != finding.Rules[at].Kind || f.Space == nil || f.Confidence <= 0 || f.Confidence > 1 || f.Description == "" || len(f.Suggestions) != 1 {
+	at := slices.IndexFunc(finding.Rules(), func(r finding.Rule) bool { return r.Name == f.Rule })
+	if at < 0 || f.Kind != finding.Rules()[at].Kind || f.Space == nil || f.Confidence <= 0 || f.Confidence > 1 || f.Description == "" || len(f.Suggestions) != 1 {
 		t.Errorf("incomplete: %+v", f)
 	}
 	for _, e := range f.Evidence {

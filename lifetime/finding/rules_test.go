@@ -335,7 +335,7 @@ func TestCauseOfOne(t *testing.T) {
 		finding.Gradients:  func(p *program, _ int) { called(p, "kept", node) },
 		finding.FailedAllocations: func(p *program, _ int) {
 			p.alloc("kept", 1<<20)
-			p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 1 << 40, Free: -1})
+			p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 1 << 40})
 		},
 		finding.ReferenceCycle: func(p *program, step int) {
 			p.alloc("kept", 1<<20)

@@ -349,11 +349,12 @@ func (n *reader) fact(f *fields) error {
 		if !ok {
 			return fmt.Errorf("unknown kind of mark %.40q", f.at[3])
 		}
-		n.b.Mark(n.space, lifetime.Mark{
-			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"), Free: f.int("free"),
-			Failure: f.failure(),
-			Stream:  f.int("stream"),
-		})
+		m := lifetime.Mark{Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"),
+			Failure: f.failure(), Stream: f.int("stream")}
+		if _, ok := f.key["free"]; ok {
+			m.Free = lifetime.BytesOf(f.int("free"))
+		}
+		n.b.Mark(n.space, m)
 	}
 	return nil
 }

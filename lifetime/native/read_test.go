@@ -94,7 +94,7 @@ func TestContradictions(t *testing.T) {
 	for name, lines := range map[string]string{
 		"ends before it begins":  "buffer +5 +3 0x200 1 1\n",
 		"outside of the window":  "buffer +5 +300 0x200 1 1\n",
-		"before the window":      "buffer -5 +3 0x200 1 1\n",
+		"before the recording":   "buffer -5 +3 0x200 1 1\n",
 		"negative size":          "buffer +1 +3 0x200 -1 1\n",
 		"one address twice":      "buffer +1 +5 0x200 1 1\nbuffer +2 +6 0x200 1 1\n",
 		"one instant twice":      "buffer +1 +5 0x200 1 1\nbuffer +1 +6 0x400 1 1\n",

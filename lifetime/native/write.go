@@ -107,7 +107,8 @@ func (n *writer) space(s *lifetime.Space) {
 	}
 	for _, m := range s.Marks {
 		site := n.site(m.Site)
-		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested, m.Free, m.Text)
+		fmt.Fprintf(n.w, "mark %+d %+d %s site=%d requested=%d free=%d text=%q", m.Begin-s.Begin, m.End-s.Begin, m.Kind, site, m.Requested,
+			m.Free.Or(unknownFree(&m)), m.Text)
 		n.known("stream", m.Stream)
 		if m.Failure != nil {
 			n.failure(m.Failure)
@@ -156,6 +157,14 @@ func (n *writer) calls() {
 		fmt.Fprintf(n.w, "sample %d %+d allocated=%d reserved=%d inactive=%d device_used=%d device_total=%d regular=%t\n", s.Space,
 			s.T-n.c.Spaces[s.Space].Begin, s.Allocated, s.Reserved, s.Inactive, s.DeviceUsed, s.DeviceTotal, s.Regular)
 	}
+}
+
+// unknownFree returns what the text has for the free bytes of a mark if they are unknown.
+func unknownFree(m *lifetime.Mark) int64 {
+	if m.Kind == lifetime.OOM || m.Failure != nil {
+		return -1
+	}
+	return 0
 }
 
 // known writes a number unless it is 0.

@@ -163,7 +163,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 		return nil
 	}
 	peak := s.Peak(lifetime.Occupied)
-	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM, Free: -1}, Inferred: true}
+	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM}, Inferred: true}
 	switch {
 	case program && peak.Bytes > capacity:
 		said := lifetime.UnknownFailure(lifetime.FromCompiler)
@@ -178,7 +178,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 		d.State.Survived = false
 		d.because(t, Exhausted)
 		judgeRecording(t, &d, leaks)
-		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the limit", units.Bytes(max(capacity-peak.Bytes, 0)))
+		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the capacity", units.Bytes(max(capacity-peak.Bytes, 0)))
 	default:
 		return nil
 	}

@@ -117,7 +117,7 @@ func (j *recorded) nameLeak(found []Grown) {
 func leakFilled(state *lifetime.Failure, failed *lifetime.Mark, without Reason, leaked int64, joined bool) bool {
 	const notable = 0.05 // of the live bytes
 	unallocated := max(state.Unallocated, 0)
-	fits := units.AddSat(leaked, units.AddSat(unallocated, max(failed.Free, 0))) >= failed.Requested
+	fits := units.AddSat(leaked, units.AddSat(unallocated, failed.Free.Or(0))) >= failed.Requested
 	switch without {
 	case Exhausted, Limit, Outside:
 	case Fragmented:

@@ -43,7 +43,7 @@ type facts struct {
 
 // factsOf returns the facts about a failure.
 func factsOf(s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) *facts {
-	f := &facts{Failure: *state, requested: m.Requested, free: m.Free, cpu: s.Device == "cpu", onChip: onChip(s)}
+	f := &facts{Failure: *state, requested: m.Requested, free: m.Free.Or(-1), cpu: s.Device == "cpu", onChip: onChip(s)}
 	f.idle, f.unalloc, f.held = max(f.Idle, 0), max(f.Unallocated, 0), f.Reserved
 	switch f.Source {
 	case lifetime.FromCompiler:
@@ -59,7 +59,7 @@ func factsOf(s *lifetime.Space, m *lifetime.Mark, state *lifetime.Failure) *fact
 		}
 	case "":
 		f.usable, f.privatePools = freeFor(s, m)
-		f.reachable = units.AddSat(max(f.Reserved, f.Live), max(m.Free, 0))
+		f.reachable = units.AddSat(max(f.Reserved, f.Live), m.Free.Or(0))
 	}
 	if f.pool = f.Unallocated; f.Requested >= 0 && f.Live >= f.Requested {
 		f.pool = units.AddSat(f.pool, f.Live-f.Requested) // the allocator rounds up, and does not split small rests

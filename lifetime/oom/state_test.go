@@ -28,7 +28,7 @@ func TestLeakFilled(t *testing.T) {
 	} {
 		state := lifetime.UnknownFailure("")
 		state.Live, state.Unallocated = 100<<20, 60<<20
-		failed := &lifetime.Mark{Requested: x.requested << 20, Free: x.free << 20}
+		failed := &lifetime.Mark{Requested: x.requested << 20, Free: lifetime.BytesOf(x.free << 20)}
 		if got := leakFilled(&state, failed, x.without, x.leaked<<20, x.joined); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}

@@ -44,6 +44,8 @@ const (
 	RunsHooks    // calls hooks of modules or of autograd
 	OfModules    // any other function of torch.nn.modules
 	OfAutograd   // any other function of torch.autograd
+	ForEach      // a step of an optimizer on all parameters at once
+	Distributed  // torch.distributed, and libraries that shard a program over ranks
 )
 
 // functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -83,6 +85,8 @@ var functions = []struct {
 	{"torch/optim/swa_utils.py", "", NoPart, 0},
 	{"torch/optim/", "__init__", InSetup, MakesState},
 	{"torch/optim/", "_init_group", InOptimizer, MakesState},
+	{"torch/optim/", "_multi_tensor_adadelta _multi_tensor_adagrad _multi_tensor_adam _multi_tensor_adamax _multi_tensor_adamw _multi_tensor_asgd " +
+		"_multi_tensor_nadam _multi_tensor_radam _multi_tensor_rmsprop _multi_tensor_rprop _multi_tensor_sgd", InOptimizer, ForEach},
 	{"torch/optim/", "", InOptimizer, 0},
 	{"/bitsandbytes/optim/", "", InOptimizer, 0},
 	{"/apex/optimizers/", "", InOptimizer, 0},
@@ -102,6 +106,9 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "inner", NoPart, RunsHooks},
 	{"torch/utils/hooks.py", "", NoPart, RunsHooks},
 	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},
+	{"torch/distributed/", "", NoPart, Distributed},
+	{"/deepspeed/", "", NoPart, Distributed},
+	{"/megatron/", "", NoPart, Distributed},
 	{"torch/nn/modules/", "", NoPart, OfModules},
 	{"torch/autograd/", "", NoPart, OfAutograd},
 }

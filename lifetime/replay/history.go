@@ -234,8 +234,8 @@ func (h *historian) take(r *rare) {
 		if m.Kind == lifetime.OOM {
 			h.add(opFull, int32(len(h.requests)))
 			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number, begin: m.Begin, end: m.Begin})
-			if m.Free >= 0 {
-				h.capacity = units.AddSat(m.Free, h.reserved)
+			if m.Free.Known() {
+				h.capacity = units.AddSat(m.Free.Or(0), h.reserved)
 			}
 		}
 		h.number++

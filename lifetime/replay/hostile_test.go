@@ -46,7 +46,7 @@ func TestAnyFacts(t *testing.T) {
 			case 5:
 				b.LiveRegion(s, region())
 			case 6:
-				b.Mark(s, lifetime.Mark{Begin: i, End: i, Kind: lifetime.OOM, Requested: size(), Free: size()})
+				b.Mark(s, lifetime.Mark{Begin: i, End: i, Kind: lifetime.OOM, Requested: size(), Free: lifetime.BytesOf(size())})
 			default:
 				b.Alloc(s, i, block())
 			}

@@ -83,7 +83,7 @@ func (n *naive) alloc(requested, stream int64) (addr uint64, ok bool) {
 		if a, i = n.grow(size, stream, small); a == nil {
 			n.emptyCache()
 			if a, i = n.grow(size, stream, small); a == nil {
-				oom := lifetime.Mark{Kind: lifetime.OOM, Requested: requested, Free: n.capacity - n.reserved(), Stream: stream}
+				oom := lifetime.Mark{Kind: lifetime.OOM, Requested: requested, Free: lifetime.BytesOf(n.capacity - n.reserved()), Stream: stream}
 				n.record(func(t int64) { oom.Begin, oom.End = t, t; n.b.Mark(n.space, oom) })
 				return 0, false
 			}

@@ -134,7 +134,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	fixed := o.Height != 0
 	o = o.withDefaults(s)
 	if o.From >= o.To {
-		return nil, errors.New("no part of the window is between From and To")
+		return nil, errors.New("no part of the recording is between From and To")
 	}
 	p := &picture{
 		Plot: plot.New(o.Width), c: c, s: s, o: o,

@@ -82,7 +82,7 @@ func fragmented() *program {
 		p.Annotate(p.space, p.now+50, far+i*uint64(10*mib), p.Note("kept <on> purpose & forever"))
 		p.now += 700
 	}
-	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: mib})
+	p.Mark(p.space, lifetime.Mark{Begin: p.now, End: p.now, Kind: lifetime.OOM, Requested: 8 * mib, Free: lifetime.BytesOf(mib)})
 	p.now += 2500
 	p.Free(p.space, p.now, build.Block{Addr: far, Requested: 4 * mib, Occupied: 4 * mib})
 	return p
@@ -166,7 +166,7 @@ func limited() *program {
 	for range 9 {
 		p.alloc(100, 2*mib, site)
 	}
-	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: 6 * mib})
+	p.Mark(p.space, lifetime.Mark{Begin: p.now + 50, End: p.now + 50, Kind: lifetime.OOM, Requested: 8 * mib, Free: lifetime.BytesOf(6 * mib)})
 	p.now += 200
 	return p
 }
@@ -239,7 +239,7 @@ func TestHostileNames(t *testing.T) {
 			p.alloc(100, mib, site)
 			a := p.alloc(100, mib, other)
 			p.Annotate(p.space, p.now+1, a, p.Note(name))
-			p.Mark(p.space, lifetime.Mark{Begin: p.now + 2, End: p.now + 2, Kind: lifetime.OOM, Text: name, Free: -1})
+			p.Mark(p.space, lifetime.Mark{Begin: p.now + 2, End: p.now + 2, Kind: lifetime.OOM, Text: name})
 			p.LiveRegion(p.space, lifetime.Region{Addr: a, Size: mib, Kind: name})
 			p.free(100, a)
 			c, s := p.finish(t)
@@ -285,8 +285,8 @@ func TestHoverTexts(t *testing.T) {
 	for _, want := range []string{
 		"late (late.py:3)\n1.00 MiB (1,048,576 B)\noffset 0 (0x0), address 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
 		"late (late.py:3)\n3.00 MiB (3,145,728 B)\noffset 1048576 (0x100000), address 0x200000\nfrom 8.00 µs, alive at the end",
-		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nallocated before the window, for 4.00 µs",
-		"before the window\n3.00 MiB (3,145,728 B), without events",
+		"unknown site\n2.00 MiB (2,097,152 B)\noffset 1072693248 (0x3ff00000), address 0x40000000\nallocated before the recording, for 4.00 µs",
+		"before the recording\n3.00 MiB (3,145,728 B), without events",
 	} {
 		if !slices.Contains(d.titles, want) {
 			t.Errorf("no tooltip is %q; the tooltips are %q", want, d.titles)
@@ -306,7 +306,7 @@ func TestHoverTexts(t *testing.T) {
 		}},
 		{tpu(), Options{}, []string{
 			"stack\n3.00 MiB (3,145,728 B) at the peak, outside the heap",
-			"before the window\n9.00 MiB (9,437,184 B), without events",
+			"before the recording\n9.00 MiB (9,437,184 B), without events",
 			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B)\nrequested 1.00 MiB (1,048,569 B), overhead 0.0 %\noffset 0 (0x0), address 0x1000000\nfrom 1 ns, alive at the end",
 		}},
 	} {
@@ -362,8 +362,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{c, &bare, Options{}, "space cpu: no buffers to draw: blocks need a history or an end state, but this space has only totals"},
 		{c, &nowhere, Options{Layout: Address}, "space cpu: no addresses"},
-		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: no part of the window is between From and To"},
-		{c, s, Options{From: 9, To: 3}, "space cpu: no part of the window"},
+		{c, s, Options{From: s.End + 5, To: s.End + 9}, "space cpu: no part of the recording is between From and To"},
+		{c, s, Options{From: 9, To: 3}, "space cpu: no part of the recording"},
 		{hc, hs, Options{}, "space cuda:0: the sizes add up to more than 1 EiB"},
 	} {
 		err := Write(io.Discard, tc.c, tc.s, tc.o)
@@ -384,7 +384,7 @@ func TestExtremes(t *testing.T) {
 			for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
 				p.Reserve(p.space, times[0], lifetime.Region{Addr: addr, Size: 1 << 62})
 				p.Alloc(p.space, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(8*i), Occupied: 1 << uint(8*i)})
-				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: math.MinInt64, Requested: math.MaxInt64})
+				p.Mark(p.space, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Free: lifetime.BytesOf(math.MaxInt64), Requested: math.MaxInt64})
 			}
 			p.Free(p.space, times[1], build.Block{Addr: 1 << 63, Requested: 1 << 40, Occupied: 1 << 40})
 			c, err := p.Finish()

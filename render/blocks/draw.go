@@ -168,7 +168,7 @@ func (p *picture) base() {
 		title string
 		path  *canvas.Path
 	}{
-		{plot.BaseLook, "before the window\n" + units.Exact(p.s.Base) + ", without events", p.band(bottom, top, p.height())},
+		{plot.BaseLook, "before the recording\n" + units.Exact(p.s.Base) + ", without events", p.band(bottom, top, p.height())},
 		{stackLook, "stack\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, outside the heap", p.band(top, p.floors, p.height())},
 	} {
 		if !band.path.Empty() {

@@ -71,7 +71,7 @@ func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 	}
 	// Times start at the beginning of the window, as on the axis.
 	if b.Edge&lifetime.BeginUnseen != 0 {
-		out = append(out, "\nallocated before the window"...)
+		out = append(out, "\nallocated before the recording"...)
 	} else {
 		out = append(out, "\nfrom "...)
 		out = units.AppendSpan(out, b.Begin-p.s.Begin, unit)

@@ -17,7 +17,7 @@ func TestFontsFit(t *testing.T) {
 	for _, text := range []Text{
 		{S: "cuda:0 - allocated memory by call site", Size: 16, Bold: true}, {S: "leak: 122 MiB in 80 buffers", Bold: true},
 		{S: "peak 217 MiB (227,545,088 B) after 65.2 ms"}, {S: "out of memory: 8.00 MiB requested, 6.00 MiB free", Bold: true},
-		{S: "time since the start of the window (µs)"}, {S: "make_activation", Aside: "leak.py:8"}, {S: "jit(step)/mlp/dot_general f32[8192,3]{1,0:T(8,128)}"},
+		{S: "time since the start of the recording (µs)"}, {S: "make_activation", Aside: "leak.py:8"}, {S: "jit(step)/mlp/dot_general f32[8192,3]{1,0:T(8,128)}"},
 		{S: "maximum 93.9 %, 479 samples"}, {S: "1152 MiB"},
 	} {
 		bold := 0

@@ -28,7 +28,7 @@ func TestExtremes(t *testing.T) {
 		for i, addr := range []uint64{0, 1, math.MaxUint64 - 4096, math.MaxUint64, 1 << 63} {
 			b.Reserve(ref, times[0], lifetime.Region{Addr: addr, Size: 1 << 62, Site: site})
 			b.Alloc(ref, times[0]+int64(i), build.Block{Addr: addr, Requested: 1 << uint(15*i), Occupied: 1 << uint(15*i), Site: site})
-			b.Mark(ref, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Text: nasty, Free: math.MinInt64, Requested: math.MaxInt64})
+			b.Mark(ref, lifetime.Mark{Begin: times[i%2], End: times[i%2], Kind: lifetime.MarkKind(i % 4), Text: nasty, Free: lifetime.BytesOf(math.MaxInt64), Requested: math.MaxInt64})
 			b.Total(ref, lifetime.Total{T: times[i%2], Bytes: math.MaxInt64, Fragmentation: float32(math.NaN()), HasFragmentation: i%2 == 0})
 		}
 		b.Free(ref, times[1], build.Block{Addr: 1 << 63, Requested: 1 << 40, Occupied: 1 << 40})

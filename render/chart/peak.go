@@ -184,7 +184,7 @@ func (p *peak) split() {
 	}
 	// Memory without buffers has the same colours as in the curves.
 	if p.s.Base > 0 {
-		add("before the window", p.s.Base).look = plot.BaseLook
+		add("before the recording", p.s.Base).look = plot.BaseLook
 	}
 	if n := p.s.StackAt(p.peak.At); n > 0 {
 		add("stack, outside the heap", n).look = stackLook

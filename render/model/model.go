@@ -57,7 +57,7 @@ type site struct {
 	Instr       string           `json:"instr"`
 	Opcode      string           `json:"opcode"`
 	SourceStack lifetime.StackID `json:"source_stack"`
-	Unseen      bool             `json:"unseen"` // allocated before the window: the stack is that of the free
+	Unseen      bool             `json:"unseen"` // allocated before the recording: the stack is that of the free
 }
 
 type space struct {
@@ -359,8 +359,8 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 		out := mark{Begin: m.Begin, End: m.End, Kind: m.Kind.String(), Text: m.Text, Site: m.Site}
 		if m.Kind == lifetime.OOM {
 			out.Requested = &m.Requested
-			if m.Free >= 0 {
-				out.Free = &m.Free
+			if free := m.Free.Or(0); m.Free.Known() {
+				out.Free = &free
 			}
 			out.Stream = m.Stream
 		}

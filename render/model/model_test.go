@@ -19,7 +19,7 @@ func capture() *lifetime.Capture {
 			{Begin: 1, End: 2},
 		}},
 		{SpaceInfo: lifetime.SpaceInfo{Limit: 80 << 30}, Marks: []lifetime.Mark{
-			{Kind: lifetime.OOM, Requested: 5, Free: 0}, {Kind: lifetime.OOM, Free: -1}, {Kind: lifetime.Step, Free: -1},
+			{Kind: lifetime.OOM, Requested: 5, Free: lifetime.BytesOf(0)}, {Kind: lifetime.OOM}, {Kind: lifetime.Step},
 		}},
 	}}
 }

@@ -138,8 +138,8 @@ func (t *document) marks(s *lifetime.Space) {
 		args := fmt.Sprintf(`,"cat":"mark","args":{"kind":%q`, m.Kind.String())
 		if m.Kind == lifetime.OOM {
 			args += fmt.Sprintf(`,"requested_bytes":%d`, m.Requested)
-			if m.Free >= 0 {
-				args += fmt.Sprintf(`,"free_bytes":%d`, m.Free)
+			if m.Free.Known() {
+				args += fmt.Sprintf(`,"free_bytes":%d`, m.Free.Or(0))
 			}
 		}
 		args += "}"

@@ -255,8 +255,8 @@ func (t *trace) marks(s *lifetime.Space) {
 		t.string("kind", kind)
 		if m.Kind == lifetime.OOM {
 			t.number("requested_bytes", m.Requested)
-			if m.Free >= 0 {
-				t.number("free_bytes", m.Free)
+			if m.Free.Known() {
+				t.number("free_bytes", m.Free.Or(0))
 			}
 		}
 		t.at(m.Begin)

@@ -70,7 +70,7 @@ func Capacity(s *lifetime.Space) (bytes int64, text string) {
 	}
 	for i := len(s.Marks) - 1; i >= 0; i-- {
 		m := &s.Marks[i]
-		if m.Kind != lifetime.OOM || m.Free < 0 {
+		if m.Kind != lifetime.OOM || !m.Free.Known() {
 			continue
 		}
 		reserved := int64(0)
@@ -82,7 +82,7 @@ func Capacity(s *lifetime.Space) (bytes int64, text string) {
 		if reserved <= 0 {
 			return 0, ""
 		}
-		bytes = units.AddSat(reserved, m.Free)
+		bytes = units.AddSat(reserved, m.Free.Or(0))
 		return bytes, "reserved + free " + units.Bytes(bytes)
 	}
 	return 0, ""
@@ -139,8 +139,8 @@ func refusedText(m *lifetime.Mark) string {
 	if m.Requested > 0 {
 		text += ": " + units.Bytes(m.Requested) + " requested"
 	}
-	if m.Free >= 0 {
-		text += ", " + units.Bytes(m.Free) + " free"
+	if m.Free.Known() {
+		text += ", " + units.Bytes(m.Free.Or(0)) + " free"
 	}
 	return text
 }

@@ -52,7 +52,7 @@ var BaseLook = canvas.Look{RGB: 0x8b949e}
 
 // BaseRow returns the legend row of the bytes that were allocated before the window.
 func BaseRow(s *lifetime.Space) Row {
-	return Row{Look: BaseLook, Name: "before the window", Below: units.Bytes(s.Base) + ", without events"}
+	return Row{Look: BaseLook, Name: "before the recording", Below: units.Bytes(s.Base) + ", without events"}
 }
 
 // Words returns the words for the requested bytes of a space's buffers, and for the

@@ -76,7 +76,7 @@ func Origin(s *lifetime.Space) int64 {
 // Instants returns the ticks and the name of an axis over [from, to), for an axis of
 // the given width. Ticks are at round distances from the origin.
 func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []Tick, name string) {
-	u, name := unit{1, ""}, "events since the start of the window"
+	u, name := unit{1, ""}, "events since the start of the recording"
 	length := uint64(to) - uint64(from)
 	switch s.Axis {
 	case lifetime.ProgramOrder:
@@ -87,7 +87,7 @@ func Instants(s *lifetime.Space, from, to int64, width canvas.Length) (ticks []T
 				break
 			}
 		}
-		name = "time since the start of the window (" + u.name + ")"
+		name = "time since the start of the recording (" + u.name + ")"
 	}
 	begin := uint64(max(Origin(s), from))
 	before := begin - uint64(from) // the part without ticks

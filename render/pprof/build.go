@@ -16,7 +16,7 @@ import (
 
 // Names of frames that do not come from a capture. The brackets distinguish them from functions.
 const (
-	beforeWindow = "[before the window]"
+	beforeWindow = "[before the recording]"
 	besideHeap   = "[stack]"
 	noStack      = "[no stack recorded]"
 	noName       = "[unknown function]"

@@ -90,7 +90,7 @@ func TestLabels(t *testing.T) {
 	s.Base = 4096
 	p := mustProfile(t, c, Options{Marks: leaking(s, 2)})
 	want := []string{
-		"[before the window]@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096 0]",
+		"[before the recording]@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] memory_id:[h\ufffdst/cuda:0]] map[] [0 0 0 4096 0]",
 		"a@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] kind:[buffer] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1001]] [1 1024 1 1024 0]",
 		"b@:0 < h\ufffdst/cuda:0@:0 map[device:[cuda:0] kind:[buffer] leak:[leak:warning] memory_id:[h\ufffdst/cuda:0]] map[bytes:[1024] lifetime:[1]] [1 1024 1 1024 0]",
 	}
@@ -172,9 +172,9 @@ func TestComments(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{}, "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a window of 3.00 µs"},
-		{Options{At: End}, "space cuda:0: 4.00 KiB (4,096 B) in use at the end of its window of 3.00 µs"},
-		{Options{At: Fixed, Time: 1500}, "space cuda:0: 2.00 KiB (2,048 B) in use 1.50 µs into a window of 3.00 µs"},
+		{Options{}, "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a recording of 3.00 µs"},
+		{Options{At: End}, "space cuda:0: 4.00 KiB (4,096 B) in use at the end of its recording of 3.00 µs"},
+		{Options{At: Fixed, Time: 1500}, "space cuda:0: 2.00 KiB (2,048 B) in use 1.50 µs into a recording of 3.00 µs"},
 	} {
 		test.o.Comments = []string{"leaks: none"}
 		want := []string{file, test.want, lines, loss, "leaks: none"}
@@ -184,13 +184,13 @@ func TestComments(t *testing.T) {
 	}
 	both := *c
 	both.Spaces = []*lifetime.Space{s, s}
-	space := "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a window of 3.00 µs"
+	space := "space cuda:0: 4.00 KiB (4,096 B) in use at its peak, 3.00 µs into a recording of 3.00 µs"
 	sum := "totals add up different memories, each at its own instant; the outermost frame of a stack is its memory"
 	if got, want := mustProfile(t, &both, Options{}).Comments, []string{file, space, space, sum, lines, loss}; !slices.Equal(got, want) {
 		t.Errorf("comments on two spaces\n%q, want\n%q", got, want)
 	}
 	outside := part{capture: c, space: s, at: 9}
-	if got, want := (&builder{}).describe(outside, 0), "outside its window [-1, 3001)"; !strings.Contains(got, want) {
+	if got, want := (&builder{}).describe(outside, 0), "outside its recording [-1, 3001)"; !strings.Contains(got, want) {
 		t.Errorf("comment %q, want %q in it", got, want)
 	}
 }

@@ -52,7 +52,7 @@ func (b *builder) addComments(parts []part) {
 func (b *builder) describe(p part, inuse int64) string {
 	s, unit := p.space, p.space.Axis.Unit()
 	if !p.inside {
-		return fmt.Sprintf("space %s: time %d is outside its window [%d, %d); nothing counts as in use", name(s), p.at, s.Begin, s.End)
+		return fmt.Sprintf("space %s: time %d is outside its recording [%d, %d); nothing counts as in use", name(s), p.at, s.Begin, s.End)
 	}
 	if s.Axis == lifetime.ProgramOrder && b.options.At == Peak {
 		when := "from the beginning"
@@ -61,12 +61,12 @@ func (b *builder) describe(p part, inuse int64) string {
 		}
 		return fmt.Sprintf("space %s: %s in use at its peak, %s", name(s), units.Exact(inuse), when)
 	}
-	when := "at its peak, " + units.Span(length(s.Begin, p.at), unit) + " into a window of "
+	when := "at its peak, " + units.Span(length(s.Begin, p.at), unit) + " into a recording of "
 	switch b.options.At {
 	case End:
-		when = "at the end of its window of "
+		when = "at the end of its recording of "
 	case Fixed:
-		when = units.Span(length(s.Begin, p.at), unit) + " into a window of "
+		when = units.Span(length(s.Begin, p.at), unit) + " into a recording of "
 	}
 	return fmt.Sprintf("space %s: %s in use %s%s", name(s), units.Exact(inuse), when, units.Span(length(s.Begin, s.End), unit))
 }

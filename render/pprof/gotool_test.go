@@ -109,7 +109,7 @@ var goTool = []struct {
 		`^space rank0/cuda:0: 117 MiB \(122,159,104 B\) in use at its peak`,
 		`^space rank1/cuda:1: `,
 		`^rank0/cuda:0: warning: leak: it keeps 2 MiB of every step$`,
-		`128MB .* \[before the window\]$`,
+		`128MB .* \[before the recording\]$`,
 		`64MB 27\.47% .* 105MB 45\.06%  <module> \(train\.py:120\)$`,
 		`40MB .* log_losses \(metrics\.py:14\)$`,
 	}, `<unknown>|Main binary`},

@@ -202,7 +202,7 @@ func settle(parts []part, o Options) error {
 		return nil
 	}
 	s := parts[0].space
-	return fmt.Errorf("time %d is outside every window; the window of %s is [%d, %d)", o.Time, name(s), s.Begin, s.End)
+	return fmt.Errorf("time %d is outside every recording; the recording of %s is [%d, %d)", o.Time, name(s), s.Begin, s.End)
 }
 
 // noBuffers returns the error for parts without buffers. It names the data that they have.

@@ -153,7 +153,7 @@ func TestLaws(t *testing.T) {
 		}
 	}
 	if withBase == 0 {
-		t.Error("no space had bytes from before the window")
+		t.Error("no space had bytes from before the recording")
 	}
 }
 
@@ -171,8 +171,8 @@ func TestFixedTime(t *testing.T) {
 	}
 	for _, at := range []int64{s.Begin - 1, s.End} {
 		_, err := Profile([]*lifetime.Capture{c}, Options{At: Fixed, Time: at})
-		if err == nil || !strings.Contains(err.Error(), "window") {
-			t.Errorf("at %d: error %v, want one about the window", at, err)
+		if err == nil || !strings.Contains(err.Error(), "recording") {
+			t.Errorf("at %d: error %v, want one about the recording", at, err)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TestSpaces(t *testing.T) {
 	}
 	byID["empty"].Base = 1 << 20
 	if p := mustProfile(t, c, Options{}); sums(p, "empty") != (values{inuseSpace: 1 << 20}) {
-		t.Errorf("a space of bytes from before the window beside others: %v", sums(p, "empty"))
+		t.Errorf("a space of bytes from before the recording beside others: %v", sums(p, "empty"))
 	}
 	_, err := Profile([]*lifetime.Capture{c}, Options{Spaces: []*lifetime.Space{}})
 	if !errors.Is(err, ErrNoBuffers) {

@@ -72,13 +72,13 @@ func TestStackBesideHeap(t *testing.T) {
 		want []string
 	}{
 		{Options{}, []string{
-			"[before the window]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
+			"[before the recording]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
 			"[stack]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 8192 0]",
 			"dot@:0 < tpu:3@:0 map[device:[tpu:3] dtype:[float] kind:[buffer] memory_id:[tpu:3] region:[temp] shape:[[64]]] map[bytes:[256] lifetime:[100]] [1 256 0 0 0]",
 			"[stack]@:0 < tpu:4@:0 map[device:[tpu:4] memory_id:[tpu:4]] map[] [0 0 0 64 0]",
 		}},
 		{Options{At: Fixed, Time: 150}, []string{
-			"[before the window]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
+			"[before the recording]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 1000 0]",
 			"[stack]@:0 < tpu:3@:0 map[device:[tpu:3] memory_id:[tpu:3]] map[] [0 0 0 4096 0]",
 			"dot@:0 < tpu:3@:0 map[device:[tpu:3] dtype:[float] kind:[buffer] memory_id:[tpu:3] region:[temp] shape:[[64]]] map[bytes:[256] lifetime:[100]] [1 256 1 256 0]",
 		}},

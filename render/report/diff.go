@@ -52,14 +52,14 @@ func (m *markdown) changed(d *answer.Diff) {
 			m.line("| | | and %s more | | | |", units.Count(int64(len(d.Rows)-i)))
 			break
 		}
-		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, Escape(r.Space), Escape(r.Name), units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes),
-			units.Signed(r.AllocatedChange))
+		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, Escape(r.Space), Escape(r.Name()), units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes),
+			units.Signed(r.AllocatedChange()))
 	}
 }
 
 func (m *markdown) changes(title string, all []answer.Finding) {
 	for i := range all {
-		if f := &all[i]; f.Level > finding.Info {
+		if f := &all[i]; f.Level() > finding.Info {
 			if title != "" {
 				m.line("\n## %s\n", title)
 				title = ""

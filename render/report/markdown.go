@@ -22,7 +22,7 @@ const (
 func WriteMarkdown(w io.Writer, r *answer.Report) error {
 	m := &markdown{}
 	m.line("# Memory report\n")
-	verdict := r.Verdict()
+	verdict := text.Verdict(r)
 	for i := range verdict {
 		verdict[i] = Escape(verdict[i])
 	}
@@ -97,8 +97,8 @@ func (m *markdown) ooms(r *answer.Report) {
 	m.line("\n## Why it died\n")
 	for i := range r.OOMs[:min(len(r.OOMs), maxFailures)] {
 		f := &r.OOMs[i]
-		m.line("%s\n", Escape(f.Head()))
-		for _, l := range f.Lines() {
+		m.line("%s\n", Escape(text.FailureHead(f)))
+		for _, l := range text.FailureLines(f) {
 			m.line("- **%s** %s", l.Label, Escape(l.Text))
 		}
 		m.line("")
@@ -110,7 +110,7 @@ func (m *markdown) ooms(r *answer.Report) {
 
 // categories tells what the memory at the peaks is for.
 func (m *markdown) categories(r *answer.Report) {
-	for _, line := range r.PeakTexts() {
+	for _, line := range text.PeakTexts(r) {
 		m.line("\n%s", Escape(line))
 	}
 }
@@ -129,7 +129,7 @@ func (m *markdown) first(r *answer.Report) {
 
 func (m *markdown) memory(r *answer.Report) {
 	m.line("\n## Memory\n")
-	m.line("| capture | memory ID | window | peak | at the end | reserved |\n|---|---|--:|--:|--:|--:|")
+	m.line("| capture | memory ID | recording | peak | at the end | reserved |\n|---|---|--:|--:|--:|--:|")
 	for _, c := range r.Captures {
 		for _, s := range c.Info.Spaces {
 			reserved := ""
@@ -159,7 +159,7 @@ func (m *markdown) findings(r *answer.Report) {
 	m.line("\n## Findings\n")
 	of := r.OfCaptures()
 	if len(of) == 0 {
-		m.line("%s", r.None())
+		m.line("%s", text.None(r))
 		return
 	}
 	m.line("| severity | rule | memory ID | where | bytes | per step | confidence |\n|---|---|---|---|--:|--:|--:|")
@@ -243,8 +243,8 @@ func (m *markdown) peak(k *answer.Peak) {
 func (m *markdown) losses(r *answer.Report) {
 	var lines []string
 	for _, c := range r.Captures {
-		for _, l := range c.Info.Losses {
-			lines = append(lines, "- "+Escape(l.Line))
+		for i := range c.Info.Losses {
+			lines = append(lines, "- "+Escape(text.LossText(&c.Info.Losses[i])))
 		}
 	}
 	if lines != nil {

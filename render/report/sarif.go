@@ -109,13 +109,13 @@ var sarifLevels = [...]string{finding.Info: "note", finding.Warning: "warning", 
 // WriteSARIF writes findings as SARIF 2.1.0, which code hosts show next to the code.
 func WriteSARIF(w io.Writer, all []Located) error {
 	driver := sarifDriver{Name: "memlane", Rules: []sarifRule{}}
-	for _, r := range finding.Rules {
+	for _, r := range finding.Rules() {
 		driver.Rules = append(driver.Rules, sarifRule{r.Name, sarifText{r.Doc}})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
 	for i := range all {
 		f := &all[i]
-		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: f.State,
+		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: f.State,
 			Properties: map[string]any{"memory_id": f.Space, "bytes": f.Bytes, "confidence": f.Confidence}}
 		if f.Code.File != "" {
 			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{address(f.Code.File)}, sarifRegion{f.Code.Line}}}}
@@ -139,7 +139,7 @@ var (
 func WriteAnnotations(w io.Writer, all []Located) error {
 	for i := range all {
 		f := &all[i]
-		command, title := commands[f.Level], f.Rule
+		command, title := commands[f.Level()], f.Rule
 		switch f.State {
 		case "absent":
 			command, title = commands[finding.Info], "fixed: "+title

@@ -50,11 +50,11 @@ func (p *Page) changedSites(d *answer.Diff) {
 	var rows [][]string
 	for i := range d.Rows[:min(len(d.Rows), maxRows)] {
 		r := &d.Rows[i]
-		name := r.Name
+		name := r.Name()
 		if len(d.Pairs) > 1 {
 			name += " on " + r.Space
 		}
-		rows = append(rows, []string{units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes), units.Signed(r.AllocatedChange), r.Status, Printable(name)})
+		rows = append(rows, []string{units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes), units.Signed(r.AllocatedChange()), r.Status, Printable(name)})
 	}
 	if n := len(d.Rows) - maxRows; n > 0 {
 		rows = append(rows, []string{"", "", "", "", more(n, "place")})
@@ -66,7 +66,7 @@ func (p *Page) changedSites(d *answer.Diff) {
 // changes lists the findings above Info severity.
 func (p *Page) changes(what string, all []answer.Finding) {
 	for i := range all {
-		if f := &all[i]; f.Level > finding.Info {
+		if f := &all[i]; f.Level() > finding.Info {
 			p.Line("")
 			p.Para(what+": ", "  ", fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, f.Description))
 		}

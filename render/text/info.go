@@ -37,11 +37,11 @@ func (p *Page) capture(c *answer.Capture) {
 		}
 	}
 	p.programs(c)
-	for i, l := range c.Losses {
+	for i := range c.Losses {
 		if i == 0 {
 			p.Line("\nwarnings")
 		}
-		p.Para("  ", "    ", l.Line)
+		p.Para("  ", "    ", LossText(&c.Losses[i]))
 	}
 }
 
@@ -57,11 +57,11 @@ func (p *Page) space(s *answer.Space) {
 	length := units.Span(s.End-s.Begin-1, s.Unit)
 	switch {
 	case s.Allocations+s.Frees > 0:
-		p.row("window", "%s, %s, %s", length, units.Plural(s.Allocations, "allocation"), units.Plural(s.Frees, "free"))
+		p.row("recording", "%s, %s, %s", length, units.Plural(s.Allocations, "allocation"), units.Plural(s.Frees, "free"))
 	case s.UsageOnly:
-		p.row("window", "%s, %s", length, units.Plural(s.Totals, "total"))
+		p.row("recording", "%s, %s", length, units.Plural(s.Totals, "total"))
 	default:
-		p.row("window", "none: no allocation or free was recorded")
+		p.row("recording", "none: no allocation or free was recorded")
 	}
 	if s.Steps > 0 {
 		how := ""
@@ -82,7 +82,7 @@ func (p *Page) space(s *answer.Space) {
 		if o.DeviceFreeBytes != nil {
 			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
 		}
-		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), o.When, free)
+		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), When(s.Of(), o.At), free)
 	}
 	if s.Replay != nil {
 		p.row("replay", "%s", s.Replay.Text())
@@ -103,7 +103,7 @@ func requested(bytes int64) string {
 
 // levels writes rows on the memory in use.
 func (p *Page) levels(s *answer.Space) {
-	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), s.Peak.When)
+	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), When(s.Of(), s.Peak.At))
 	if s.UsageOnly {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
 		p.row("", "usage only: the buffers were not recorded")
@@ -111,16 +111,16 @@ func (p *Page) levels(s *answer.Space) {
 	}
 	p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
 	if len(s.AtPeak.Categories) > 0 && s.Program == nil {
-		p.row("", "%s", answer.PartsText(s.AtPeak))
+		p.row("", "%s", PartsText(s.AtPeak))
 	}
 	if s.BaseBytes != 0 {
-		p.row("", "%s from before the window", units.Exact(s.BaseBytes))
+		p.row("", "%s from before the recording", units.Exact(s.BaseBytes))
 	}
 	if s.StackBytes != nil {
 		p.row("", "%s stack, outside the heap", units.Exact(*s.StackBytes))
 	}
 	if s.LifetimePeakBytes != nil {
-		p.row("", "%s heap peak since program start, maybe before the window", units.Bytes(*s.LifetimePeakBytes))
+		p.row("", "%s heap peak since program start, maybe before the recording", units.Bytes(*s.LifetimePeakBytes))
 	}
 	if s.EndBytes == s.Live.Bytes {
 		p.row("at end", "%s in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
@@ -134,10 +134,10 @@ func (p *Page) levels(s *answer.Space) {
 	}
 }
 
-// reserved writes rows on the limit, the reserved memory and its fragmentation.
+// reserved writes rows on the capacity, the reserved memory and its fragmentation.
 func (p *Page) reserved(s *answer.Space) {
 	if s.LimitBytes != nil {
-		p.row("limit", "%s", units.Exact(*s.LimitBytes))
+		p.row("capacity", "%s", units.Exact(*s.LimitBytes))
 	}
 	if s.ReservedBytes != nil {
 		p.row("reserved", "%s at the end, maximum %s", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
@@ -166,7 +166,7 @@ func (p *Page) pools(s *answer.Space) {
 	for i := range s.Pools[:min(len(s.Pools), maxPools)] {
 		o := &s.Pools[i]
 		rows = append(rows, []string{"", size(o.Peak.LiveBytes), size(o.Peak.ReservedBytes), size(o.Peak.FreeBytes), size(o.Peak.LargestFreeBytes),
-			size(o.End.LiveBytes), Printable(o.Name)})
+			size(o.End.LiveBytes), Printable(poolName(o))})
 	}
 	p.Table([]string{"", "live", "reserved", "free", "hole", "at end", "pool"}, rows)
 	if n := len(s.Pools) - len(rows); n > 0 {

@@ -15,20 +15,20 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// Leaks writes the findings of captures.
-func Leaks(w io.Writer, a *answer.Leaks, s Style) error {
+// Leaks writes the findings of captures: with all, every finding, also those with one cause.
+func Leaks(w io.Writer, a *answer.Leaks, all bool, s Style) error {
 	p := NewPage(s)
 	p.failuresFirst(a.OOMs)
 	if a.Summary != nil && len(a.Summary.Rows) >= manyRanks && len(a.Functions) == 0 {
 		p.rankedLeaks(a)
 		return p.To(w)
 	}
-	p.series(a.Series, a.All) // first: a capture alone often cannot be judged
+	p.series(a.Series, all) // first: a capture alone often cannot be judged
 	for i := range a.Captures {
 		if i > 0 || len(a.Series) > 0 {
 			p.Line("")
 		}
-		p.leaks(&a.Captures[i], a.All)
+		p.leaks(&a.Captures[i], all)
 	}
 	p.ranks(a.Summary)
 	return p.To(w)
@@ -152,8 +152,8 @@ func (p *Page) finding(f *answer.Finding) {
 	if f.Name != "" {
 		where = Printable(f.Name) + " on " + where
 	}
-	p.Line("\n%s%s%s", p.severity(f.Level), head, shorten.Name(where, max(p.width-len(f.Severity)-len(head), leastText)))
-	text := f.Text
+	p.Line("\n%s%s%s", p.severity(f.Level()), head, shorten.Name(where, max(p.width-len(f.Severity)-len(head), leastText)))
+	text := f.WithoutPlace()
 	if f.Confidence < 1 { // else it was recorded
 		text += fmt.Sprintf("; confidence %.0f %%", 100*f.Confidence)
 	}
@@ -304,7 +304,7 @@ func (p *Page) compareRanks(r *answer.RankSummary) {
 func (p *Page) outliers(r *answer.RankSummary) {
 	for i := range r.Outliers {
 		f := &r.Outliers[i]
-		p.Line("\n%s  %s", p.severity(f.Level), f.Rule)
+		p.Line("\n%s  %s", p.severity(f.Level()), f.Rule)
 		p.Para("  ", "  ", f.Description)
 	}
 }

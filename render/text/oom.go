@@ -33,7 +33,11 @@ func (p *Page) failures(all []answer.Failure) {
 	index := map[string]int{}
 	for i := range all {
 		f := &all[i]
-		key := strings.Join([]string{f.Source, f.Program, f.Reason, f.Lines()[0].Text}, "\x00")
+		program := ""
+		if f.Compiled() {
+			program = f.Detail().Of.Module
+		}
+		key := strings.Join([]string{f.Source, program, f.Reason, asked(f)}, "\x00")
 		k, ok := index[key]
 		if !ok {
 			k = len(groups)
@@ -54,11 +58,11 @@ func (p *Page) failures(all []answer.Failure) {
 }
 
 func (p *Page) failure(f *answer.Failure, alike []*answer.Failure) {
-	p.Line("%s", Printable(f.Head()))
+	p.Line("%s", Printable(FailureHead(f)))
 	line := func(label, text string) {
 		p.Para(fmt.Sprintf("%-5s  ", label), "       ", Printable(text))
 	}
-	for _, l := range f.Lines() {
+	for _, l := range FailureLines(f) {
 		line(l.Label, l.Text)
 	}
 	var names []string

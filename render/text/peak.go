@@ -24,7 +24,7 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 		p.peak(&a.Peaks[i], a.By)
 		if k := &a.Peaks[i]; len(k.Categories) > 0 && k.Program == nil && a.By != string(lifetime.ByCategory) {
 			p.Line("")
-			p.Para("by category: ", "  ", answer.PartsText(k.Parts))
+			p.Para("by category: ", "  ", PartsText(k.Parts))
 		}
 		for n := range a.Peaks[i].Savings {
 			if n == 0 {
@@ -45,14 +45,14 @@ func (p *Page) peak(k *answer.Peak, by string) {
 	if k.UsageOnly {
 		in = ""
 	}
-	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, k.When)
+	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, When(k.Of(), k.At))
 	byLayer := by == string(lifetime.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
 	if k.Program != nil && !byLayer {
 		p.instructions(k)
 		return
 	}
 	if k.Limit > 0 {
-		p.Line("%s below the limit of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
+		p.Line("%s below the capacity of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
 		if k.Fragmentation != nil {
 			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
 		}

@@ -13,8 +13,8 @@ import (
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
 	p.failuresFirst(r.OOMs)
-	p.Para("", "  ", strings.Join(r.Verdict(), "; "))
-	for _, line := range r.PeakTexts() {
+	p.Para("", "  ", strings.Join(Verdict(r), "; "))
+	for _, line := range PeakTexts(r) {
 		p.Para("", "  ", line)
 	}
 	for i := range r.First {

@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/render/text"
 )
 
 // Capture is one capture and its findings.
@@ -50,7 +51,7 @@ type space struct {
 	Memory      string          `json:"memory"` // rest of the ID: allocator, device, kind of memory
 	Unit        string          `json:"unit"`
 	Begin       string          `json:"begin"`  // in Unit; too many digits for a JavaScript number
-	Length      int64           `json:"length"` // of the window
+	Length      int64           `json:"length"` // of the recording
 	Lowest      string          `json:"lowest"` // base of the addresses in the columns
 	Buffers     int             `json:"buffers"`
 	Levels      int             `json:"levels"` // of reserved memory
@@ -89,6 +90,7 @@ type shownFinding struct {
 	Suggestions  []string          `json:"suggestions"`
 	Evidence     [][2]string       `json:"evidence"`
 	Leak         bool              `json:"leak"`
+	Failure      bool              `json:"failure"` // it is about failed allocations
 }
 
 // documentOf returns the document of c. place has the places of its spaces. If compared, it has what a comparison needs.
@@ -97,7 +99,7 @@ func documentOf(c Capture, place []places, compared bool) document {
 		c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
 	}
 	outline, failures := c.Outline(), answer.FoundOOMs(c.Capture, c.Findings)
-	d := document{Name: c.Tables.Name(), Headline: answer.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
+	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -125,8 +127,8 @@ func documentOf(c Capture, place []places, compared bool) document {
 	}
 	const most = 8 // failures
 	for i := range failures[:min(len(failures), most)] {
-		o := oom{Head: failures[i].Head()}
-		for _, l := range failures[i].Lines() {
+		o := oom{Head: text.FailureHead(&failures[i])}
+		for _, l := range text.FailureLines(&failures[i]) {
 			o.Lines = append(o.Lines, [2]string{l.Label, l.Text})
 		}
 		d.OOMs = append(d.OOMs, o)
@@ -168,7 +170,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 			strings.Join(r.Uses.Names(), ", "), r.Small})
 	}
 	for _, m := range s.Marks {
-		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free})
+		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free.Or(-1)})
 	}
 	if s.Facts&lifetime.Regions != 0 && !out.Static {
 		holes := s.FreeAt(s.Peak(lifetime.Occupied).At)
@@ -197,7 +199,7 @@ func findingOf(f *finding.Finding, index map[*lifetime.Space]int) shownFinding {
 	out := shownFinding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space], Sites: append([]lifetime.SiteID{}, f.Sites...),
 		Bytes: f.Amount.Bytes, Requested: f.Amount.Requested, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
-		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(),
+		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(), Failure: f.Kind == finding.KindFailure,
 	}
 	for _, e := range f.Evidence {
 		out.Evidence = append(out.Evidence, [2]string{e.Name, cmp.Or(e.Text, strconv.FormatFloat(e.Value, 'g', 6, 64))})

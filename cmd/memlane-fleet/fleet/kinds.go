@@ -15,7 +15,7 @@ type Kind struct {
 	Memories int        `json:"memories"`
 	Peaks    Spread     `json:"peaks"`       // occupied bytes
 	Total    int64      `json:"total_bytes"` // sum of the peaks
-	Base     int64      `json:"base_bytes"`  // part of Total: alive through the window, without a buffer
+	Base     int64      `json:"base_bytes"`  // part of Total: alive through the recording, without a buffer
 	Places   []PlaceSum `json:"places"`
 }
 

@@ -50,11 +50,11 @@ type Memory struct {
 	Device        string `json:"device" parquet:"device,dict"`
 	Memory        string `json:"-" parquet:"memory,dict"`
 	Allocator     string `json:"-" parquet:"allocator,dict"`
-	Begin         int64  `json:"begin" parquet:"begin_at"` // of the window, in units of the axis
+	Begin         int64  `json:"begin" parquet:"begin_at"` // of the recording, in units of the axis
 	End           int64  `json:"end" parquet:"end_at"`
 	Allocations   int64  `json:"allocations" parquet:"allocations"`
 	Frees         int64  `json:"frees" parquet:"frees"`
-	Base          int64  `json:"base_bytes" parquet:"base_bytes"` // alive through the window, without a buffer
+	Base          int64  `json:"base_bytes" parquet:"base_bytes"` // alive through the recording, without a buffer
 	Stack         int64  `json:"-" parquet:"-"`                   // bytes on the stack at the peak
 	Peak          int64  `json:"peak_bytes" parquet:"peak_bytes"`
 	PeakRequested int64  `json:"peak_requested_bytes" parquet:"peak_requested"`

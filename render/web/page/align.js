@@ -35,7 +35,7 @@ export class Alignment {
   // describe says how the captures are aligned.
   describe() {
     if (this.bySteps) return `aligned by ${this.word}: ${this.spaces.map((s) => count(s.stepTimes.length)).join(' and ')}${this.word === 'step' ? '' : ', inferred from what recurs'}`;
-    return this.sameUnit ? 'aligned by their starts: at least one has no steps' : 'aligned by the share of their windows: they have different axes';
+    return this.sameUnit ? 'aligned by their starts: at least one has no steps' : 'aligned by the share of their recordings: they have different axes';
   }
 }
 

@@ -167,7 +167,7 @@ export class App {
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'memory over time', class: 'over'}, el('div', {class: 'charts'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
-          button('whole window', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
+          button('whole recording', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
           doing('Copy picture', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())),
           doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; })),
         this.graphPlace, el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace),

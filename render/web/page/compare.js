@@ -374,8 +374,8 @@ function tableOf(activate) {
       {...peak, csv: (row) => row.peak},
       {...number('at the end', 'difference of the bytes at the ends', (row) => Math.abs(row.end), (row) => signed(row.end)), csv: (row) => row.end},
       number('before', 'bytes at the peak before', (row) => row.before.peak), number('after', 'bytes at the peak after', (row) => row.after.peak),
-      number('buffers before', 'all buffers of the window', (row) => row.before.count, (row) => count(row.before.count)),
-      number('buffers after', 'all buffers of the window', (row) => row.after.count, (row) => count(row.after.count)),
+      number('buffers before', 'all buffers of the recording', (row) => row.before.count, (row) => count(row.before.count)),
+      number('buffers after', 'all buffers of the recording', (row) => row.after.count, (row) => count(row.after.count)),
       {name: 'allocated by', shorten: true, title: 'function or operation', text: (row) => row.name, value: (row) => row.name.toLowerCase()},
     ],
   });

@@ -8,7 +8,7 @@ const most = 4; // findings beside the chart
 // firstFindings returns the findings that are more than notes, for beside the chart, each with a link that highlights its buffers;
 // null without any. It leaves out the failure that the page explains on top. The tab of findings has the others.
 export function firstFindings(capture, link) {
-  const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info' && !(f.rule === 'oom' && capture.ooms.length));
+  const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info' && !(f.failure && capture.ooms.length));
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
   return el('aside', {class: 'beside', 'aria-label': 'first findings'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),

@@ -236,7 +236,7 @@ export class MemoryMap {
     const {space} = this, width = 200, height = 28, name = groupOf(of);
     this.envelopes ||= envelopesOf(space, width);
     const {reserved, used} = this.envelopes.get(name), most = Math.max(1, ...reserved, ...used);
-    const canvas = canvasOf(width, height, `${name} over the whole window: at most ${bytes(Math.max(...reserved))} reserved, ${bytes(Math.max(...used))} in use`), ctx = canvas.getContext('2d');
+    const canvas = canvasOf(width, height, `${name} over the whole recording: at most ${bytes(Math.max(...reserved))} reserved, ${bytes(Math.max(...used))} in use`), ctx = canvas.getContext('2d');
     ctx.scale(devicePixelRatio, devicePixelRatio);
     for (const [levels, color] of [[reserved, style('reserved')], [used, style('allocated')]]) {
       ctx.fillStyle = color;

@@ -15,18 +15,18 @@ export function summary(space, go) {
   const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
   const figures = [
-    figure('peak in the window', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, `, ${bytes(info.peak.requested_bytes)} ${space.static ? 'unpadded' : 'requested'}`), 'peak'),
+    figure('peak in the recording', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, `, ${bytes(info.peak.requested_bytes)} ${space.static ? 'unpadded' : 'requested'}`), 'peak'),
     figure('composition of the peak', ...makeUp(space)),
     !space.static && info.at_peak.categories.length > 0 && figure('peak by category', ...categories(info.at_peak)),
     info.lifetime_peak_bytes !== null && figure('peak since program start', bytes(info.lifetime_peak_bytes), `${exact(info.lifetime_peak_bytes)}; maybe before the window`, null, 'lifetime peak'),
     figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture has no capacity' : exact(info.limit_bytes),
       info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} used at the peak`),
-    !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'recorded in the window', several(info.frees, 'free')),
+    !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'in the recording', several(info.frees, 'free')),
     figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), !space.usageOnly && liveText(info), 'live'),
     info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `maximum; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
     fragmentation(space, figure),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layout adds to the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
-    figure('window', space.static ? several(space.length, 'position') : span((space.time ?? space).length, (space.time ?? space).unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
+    figure('recording', space.static ? several(space.length, 'position') : span((space.time ?? space).length, (space.time ?? space).unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
   ];
   return el('dl', {class: 'summary'}, figures.filter(Boolean));
 }
@@ -43,7 +43,7 @@ function makeUp(space) {
   const {info} = space;
   const stack = info.stack_bytes ?? 0, heap = info.peak.bytes - stack - Math.max(0, info.base_bytes);
   const parts = [];
-  if (info.base_bytes) parts.push([bytes(info.base_bytes), 'before the window']);
+  if (info.base_bytes) parts.push([bytes(info.base_bytes), 'before the recording']);
   if (info.stack_bytes !== null) parts.push([bytes(stack), 'stack']);
   const free = space.peakHoles ? space.peakHoles.Total : info.limit_bytes !== null ? Math.max(0, info.limit_bytes - info.peak.bytes) : null;
   if (free !== null) parts.push([bytes(free), space.peakHoles ? 'free in reserved memory' : 'free']);

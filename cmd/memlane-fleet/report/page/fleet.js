@@ -7,7 +7,7 @@ import {Heat} from './heat.js';
 import {matcher, Table} from '../../../../render/web/page/table.js';
 import {setTheme} from '../../../../render/web/page/theme.js';
 
-const parts = 64; // of the window of each row
+const parts = 64; // of the recording of each row
 
 class Fleet {
   constructor(doc, columns) {
@@ -78,7 +78,7 @@ class Page {
     this.most = el('span');
     this.heatSection = el('section', {id: 'map'}, el('div', {class: 'bar'}, el('h2', {}, 'Memory over time'), choice, this.search, this.onlyLabel, this.note, el('span', {class: 'push'}),
       el('span', {class: 'heat-scale'}, '0 B', this.scale, this.most)), this.heat.element,
-    el('p', {class: 'heat-axis'}, el('span', {}, 'beginning of each window'), el('span', {}, 'end')), this.now);
+    el('p', {class: 'heat-axis'}, el('span', {}, 'beginning of each recording'), el('span', {}, 'end')), this.now);
     return this.heatSection;
   }
 

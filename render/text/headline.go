@@ -1,4 +1,4 @@
-package answer
+package text
 
 import (
 	"fmt"
@@ -6,16 +6,17 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who held it,
-// else what leaks, else what fills the highest peak. found are the findings, failures those of [OOMsOf], o the outline of the
+// else what leaks, else what fills the highest peak. found are the findings, failures those of answer.OOMsOf, o the outline of the
 // capture. "" if the capture has no memory ID.
-func Headline(o *lifetime.Outline, found []finding.Finding, failures []Failure) string {
+func Headline(o *lifetime.Outline, found []finding.Finding, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
-		return failures[0].headline()
+		return failureHeadline(&failures[0])
 	}
 	worst := -1
 	for i := range found {
@@ -27,23 +28,23 @@ func Headline(o *lifetime.Outline, found []finding.Finding, failures []Failure) 
 		f := &found[worst]
 		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
 	}
-	var highest *Peak
-	for _, i := range Choose(o, false).Spaces {
-		if p := OutlinePeakOf(&o.Tables, o.Spaces[i], AtPeak); highest == nil || p.Bytes > highest.Bytes {
+	var highest *answer.Peak
+	for _, i := range answer.Choose(o, false).Spaces {
+		if p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], answer.AtPeak); highest == nil || p.Bytes > highest.Bytes {
 			highest = &p
 		}
 	}
 	if highest == nil {
 		return ""
 	}
-	return highest.sentence()
+	return peakSentence(highest)
 }
 
-// headline says who asked, who held the memory, and what to do.
-func (f *Failure) headline() string {
-	text := "Out of memory: " + f.asked() + "."
+// failureHeadline says who asked, who held the memory, and what to do.
+func failureHeadline(f *answer.Failure) string {
+	text := "Out of memory: " + asked(f) + "."
 	if len(f.Holders) > 0 {
-		text += " Held: " + f.holding() + "."
+		text += " Held: " + holding(f) + "."
 	}
 	if f.Advice != "" {
 		text += " " + f.Advice
@@ -51,8 +52,8 @@ func (f *Failure) headline() string {
 	return text
 }
 
-// sentence tells what the memory is for, by category or, if none is known, by place.
-func (p *Peak) sentence() string {
+// peakSentence tells what the memory is for, by category or, if none is known, by place.
+func peakSentence(p *answer.Peak) string {
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
 	if len(p.Categories) > 0 {
 		return text + ": " + PartsText(p.Parts) + "."

@@ -1,4 +1,4 @@
-package answer_test
+package text_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/text"
 )
 
 // TestHeadline checks the answer about a failure, a leak, categories, places and totals.
@@ -23,7 +24,7 @@ func TestHeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := answer.Headline(c.Outline(), finding.Find(c, c.Spaces, finding.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
+		got := text.Headline(c.Outline(), finding.Find(c, c.Spaces, finding.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}

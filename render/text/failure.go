@@ -1,0 +1,225 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// FailureLine is one of the five lines about a failure.
+type FailureLine struct{ Label, Text string }
+
+// FailureLines returns the five lines that answer why an allocation failed, the same everywhere: who asked, what was there, who held it,
+// why, and what to do.
+func FailureLines(f *answer.Failure) []FailureLine {
+	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Detail().Words
+	if f.Proof != nil {
+		why += "; " + *f.Proof
+	}
+	return []FailureLine{{"asked", asked(f)}, {"there", there(f)}, {"held", holding(f)},
+		{"why", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence)}, {"do", f.Advice + " Next: " + f.Next}}
+}
+
+// FailureHead names the failure: file, line, process and device.
+func FailureHead(f *answer.Failure) string {
+	text := f.File
+	if f.Line != nil {
+		text += fmt.Sprintf(":%d", *f.Line)
+	}
+	if f.Space != "" {
+		text += " " + f.Space
+	}
+	if f.Line == nil {
+		text += " at " + When(f.Detail().Of, f.At)
+	}
+	var notes []string
+	if f.First {
+		notes = append(notes, "the first that failed")
+	}
+	if f.Times > 1 {
+		notes = append(notes, fmt.Sprintf("printed %d times", f.Times))
+	}
+	if len(notes) > 0 {
+		text += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return text
+}
+
+// asked describes the request.
+func asked(f *answer.Failure) string {
+	d, who := f.Detail(), ""
+	if f.Requester != nil {
+		who = f.Requester.Name
+	}
+	if who == "" && f.Line == nil && !f.Compiled() {
+		return "a request that the recording does not have"
+	}
+	if who == "" {
+		who = "code that the text does not name"
+		if f.Compiled() {
+			who = cmp.Or(d.Of.Module, "a program without a name")
+		}
+	}
+	switch {
+	case f.NeededBytes != nil && f.RequestedBytes == nil:
+		return fmt.Sprintf("%s needs %s", who, units.Bytes(*f.NeededBytes))
+	case d.Absurd && f.RequestedBytes == nil:
+		return "more than 1 EiB by " + who
+	case f.RequestedBytes == nil:
+		return who + "; the text does not say how much"
+	}
+	text := fmt.Sprintf("%s by %s", units.Bytes(*f.RequestedBytes), who)
+	if callers := d.Callers[:min(len(d.Callers), maxCallers)]; len(callers) > 0 {
+		text += ", called by " + strings.Join(callers, ", ")
+	}
+	if context := contextOf(d); context != "" {
+		text += "; " + context
+	}
+	if f.Source == "torch" && (*f.RequestedBytes == 2<<20 || *f.RequestedBytes == 20<<20) {
+		text += " (the allocator's smallest segments: the request itself may be much smaller)"
+	}
+	return text
+}
+
+// there describes the memory.
+func there(f *answer.Failure) string {
+	var parts []string
+	add := func(bytes *int64, format string) {
+		if bytes != nil {
+			parts = append(parts, fmt.Sprintf(format, units.Bytes(*bytes)))
+		}
+	}
+	capacity := "%s on the device"
+	if f.Detail().AtLeast {
+		capacity = "at least %s on the device" // what others hold is not recorded
+	}
+	add(f.CapacityBytes, capacity)
+	add(f.LimitBytes, "limit %s")
+	add(f.ExceededBytes, "%s too much")
+	add(f.LiveBytes, "%s live")
+	parts = append(parts, byCategory(f)...)
+	add(f.UnallocatedBytes, "%s reserved but free")
+	add(f.LargestFreeBytes, "largest free block %s")
+	add(f.PrivatePoolsBytes, "%s idle in private pools")
+	add(f.OutsideBytes, "%s outside of the allocator")
+	add(f.OthersBytes, "%s in other processes")
+	add(f.FreeBytes, "%s free on the device")
+	if f.ReleasedBytes > 0 {
+		add(&f.ReleasedBytes, "%s given back right before to make room")
+	}
+	if f.Retries > 0 {
+		parts = append(parts, units.Plural(f.Retries, "earlier request")+" fitted only after the allocator gave memory back")
+	}
+	if parts == nil {
+		return "the text does not say"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// holding describes who held the memory.
+func holding(f *answer.Failure) string {
+	switch {
+	case len(f.Holders) == 0 && f.RecordedBy() == "":
+		return "the text does not say"
+	case len(f.Holders) == 0:
+		return "the text does not say; a recording does"
+	}
+	d := f.Detail()
+	if d.Sizes != nil {
+		return fmt.Sprintf("%s; the text does not say by whom: %s", units.Plural(f.Holders[0].Buffers, "buffer"), bySize(d.Sizes))
+	}
+	if l := d.Leak; l != nil {
+		leak := fmt.Sprintf("leak: %s leaked %s in %s", l.Name, units.Bytes(l.Bytes), units.Plural(l.Count, "buffer"))
+		if l.PerStep > 0 {
+			leak += fmt.Sprintf(", %s per step", units.Bytes(l.PerStep))
+		}
+		return leak + "; " + largest(f)
+	}
+	return largest(f)
+}
+
+// maxHolders is the number of holders and maxSizes that of sizes that a line names.
+const (
+	maxHolders = 3
+	maxSizes   = 4
+)
+
+// largest returns the names and bytes of the largest holders.
+func largest(f *answer.Failure) string {
+	var parts []string
+	const little = 100 // times less than the largest
+	for i := range f.Holders[:min(maxHolders, len(f.Holders))] {
+		h := &f.Holders[i]
+		if h.Bytes < f.Holders[0].Bytes/little {
+			break
+		}
+		text := h.Name + " " + units.Bytes(h.Bytes)
+		if h.Buffers > 1 {
+			text += " in " + units.Count(h.Buffers)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// bySize returns the largest groups of buffers of one size.
+func bySize(all []answer.SizeHeld) string {
+	var parts []string
+	for _, size := range all[:min(len(all), maxSizes)] {
+		parts = append(parts, fmt.Sprintf("%s of %s", units.Count(size.Count), units.Bytes(size.Bytes)))
+	}
+	if n := len(all) - len(parts); n > 0 {
+		parts = append(parts, units.Plural(n, "smaller group"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// maxCallers is the number of callers of a requester that a line names.
+const maxCallers = 3
+
+// phases are the names of phases of a request.
+var phases = map[lifetime.Phase]string{lifetime.Backward: "backward pass", lifetime.OptimizerPhase: "optimizer step"}
+
+// contextOf returns the operator, the stream, the step and the phase of a request, and what the program named around it.
+func contextOf(d *answer.FailureDetail) string {
+	var parts []string
+	add := func(text, unless string) {
+		if text != unless {
+			parts = append(parts, text)
+		}
+	}
+	add("operator "+d.Operator, "operator ")
+	add(d.Printed, "")
+	if d.Stream != 0 {
+		add("on stream "+strconv.FormatInt(d.Stream, 10), "")
+	}
+	if d.Step > 0 {
+		step := "in step " + units.Count(int64(d.Step))
+		if d.StepName != "" && !strings.HasSuffix(d.StepName, strconv.Itoa(d.Step)) {
+			step += " (" + d.StepName + ")"
+		}
+		add(step, "")
+	}
+	add("during "+d.Within, "during ")
+	add(phases[d.Phase], "")
+	return strings.Join(parts, ", ")
+}
+
+// byCategory returns the live bytes by category, largest first, if the capture has categories.
+func byCategory(f *answer.Failure) (parts []string) {
+	if f.Compiled() {
+		return nil
+	}
+	for _, c := range f.Detail().Categories {
+		parts = append(parts, fmt.Sprintf("%s %s", c.Name, units.Bytes(c.Bytes)))
+	}
+	if len(parts) > 1 {
+		return []string{"of them " + strings.Join(parts, ", ")}
+	}
+	return nil
+}

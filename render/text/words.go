@@ -1,0 +1,72 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/loss"
+)
+
+// Loss returns a loss as a sentence.
+func Loss(l loss.Loss) string { return l.Text(units.Bytes) }
+
+// LossText is Loss for a loss of an answer.
+func LossText(l *answer.Loss) string {
+	reason, _ := loss.Parse(l.Reason)
+	return Loss(loss.Loss{Reason: reason, Count: l.Count, Bytes: l.Bytes, First: l.First})
+}
+
+// poolName names a pool and its stream; the default stream is left out.
+func poolName(p *answer.Pool) string {
+	if p.Stream == nil || *p.Stream == 0 {
+		return p.Pool
+	}
+	return fmt.Sprintf("%s, stream %d", p.Pool, *p.Stream)
+}
+
+// When formats an instant of a memory ID: "+14.8 ms", "instruction 5 of 120". Of an answer that was read from JSON, s is nil, and
+// the instant a number.
+func When(s *lifetime.SpaceInfo, t int64) string {
+	switch {
+	case s == nil:
+		return units.Count(t)
+	case s.Axis == lifetime.ProgramOrder && t < 0:
+		return "the beginning" // before the first instruction
+	case s.Axis == lifetime.ProgramOrder:
+		return fmt.Sprintf("instruction %s of %s", units.Count(t), units.Count(s.End))
+	case s.Facts&lifetime.History == 0 && t == s.AtEnd(), s.Facts&lifetime.EndState != 0 && s.Allocations+s.Frees == 0 && s.Axis == lifetime.Time:
+		return "the end" // the only instant that is known
+	case t < s.Begin, s.Axis == lifetime.Event && t < 0:
+		return "the start of the recording"
+	case s.Axis == lifetime.Time:
+		return "+" + units.Span(t-s.Begin, s.Axis.Unit())
+	}
+	return fmt.Sprintf("%s %s", s.Axis.Unit(), units.Count(t))
+}
+
+// maxParts is the number of categories that a text names.
+const maxParts = 5
+
+// PartsText names the largest categories: "25.6 GiB optimizer_state, 12.7 GiB gradient (inferred)".
+func PartsText(p answer.Parts) string {
+	var names []string
+	rest := int64(0)
+	for _, c := range p.Categories {
+		if len(names) < maxParts {
+			names = append(names, units.Bytes(c.Bytes)+" "+c.Name)
+		} else {
+			rest = units.AddSat(rest, c.Bytes)
+		}
+	}
+	if rest > 0 {
+		names = append(names, units.Bytes(rest)+" others")
+	}
+	text := strings.Join(names, ", ")
+	if p.Inferred {
+		text += " (inferred)"
+	}
+	return text
+}
