@@ -27,7 +27,7 @@ func TestCapacity(t *testing.T) {
 		s := &lifetime.Space{}
 		s.Limit, s.Totals = c.limit, c.totals
 		for i, free := range c.free {
-			s.Marks = append(s.Marks, lifetime.Mark{Kind: lifetime.OOM, Begin: int64(3 + i), End: int64(3 + i), Free: free})
+			s.Marks = append(s.Marks, lifetime.Mark{Kind: lifetime.OOM, Begin: int64(3 + i), End: int64(3 + i), Free: lifetime.BytesOf(free)})
 		}
 		if bytes, text := Capacity(s); bytes != c.want || (text == "") != (bytes == 0) {
 			t.Errorf("%s: %d bytes, %q; want %d", c.name, bytes, text, c.want)

@@ -53,7 +53,7 @@ func TestPeakTexts(t *testing.T) {
 		"The peak of cuda:4 is 5.00 MiB: 5.00 MiB input.",
 		"The peak of cuda:0 is 4.00 MiB: 4.00 MiB parameter.",
 	}
-	if got := answer.NewReport("default", of, &answer.Ranks{}, nil).PeakTexts(); !slices.Equal(got, want) {
+	if got := text.PeakTexts(answer.NewReport("default", of, &answer.Ranks{}, nil)); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
