@@ -1,7 +1,6 @@
 package hlo
 
 import (
-	"math"
 	"slices"
 
 	"github.com/memlane/memlane/formats/internal/wire"
@@ -90,11 +89,8 @@ func (s *sites) frame(id int64) frame.Frame {
 	x := &s.p.frames
 	l := nth(x.locations, x.frames[id-1].location)
 	f := frame.Frame{
-		Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: lineNumber(l.line), Column: lineNumber(l.column),
+		Function: s.p.text(nth(x.functions, l.function)), File: s.p.text(nth(x.files, l.file)), Line: int(l.line), Column: int(l.column),
 	}
 	f.Kind = frame.KindOf(f.Function, f.File)
 	return f
 }
-
-// lineNumber limits a line or column number to the range of int32; 0 means not known.
-func lineNumber(n int64) int { return int(min(max(n, 0), math.MaxInt32)) }

@@ -286,7 +286,7 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 	}
 	from = s.source(fr)
 	if file.End > file.At { // the older form, which XProf prefers
-		from.leaf = frame.Frame{File: s.p.text(file), Line: lineNumber(line), Column: lineNumber(column)}
+		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
 	}
 	d.stack, d.source = s.scopes(d, from.leaf), from.stack
 	return m.Err

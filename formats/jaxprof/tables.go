@@ -98,12 +98,9 @@ func (t *tables) frame(b *build.Builder, id int64) (found lifetime.FrameID, ok b
 	if !ok || !known || !t.has(fn.name) || !t.has(fn.file) {
 		return 0, false
 	}
-	f := frame.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(min(max(l.line, 0), maxLine))}
+	f := frame.Frame{Function: t.text(fn.name), File: t.text(fn.file), Line: int(l.line)}
 	f.Kind = frame.KindOf(f.Function, f.File)
 	found = b.Frame(f)
 	t.frames[id] = found
 	return found, true
 }
-
-// maxLine bounds line numbers to what every output can write.
-const maxLine = 1<<31 - 1

@@ -231,7 +231,7 @@ func (r *reader) frame(f *fields) pickle.Value {
 		if file == "??" {
 			file = ""
 		}
-		id = r.b.Frame(frame.Frame{Function: name, File: file, Line: int(max(line, 0)), Kind: kind})
+		id = r.b.Frame(frame.Frame{Function: name, File: file, Line: int(line), Kind: kind})
 		r.frameIDs[key] = id
 	}
 	return newRecord(kindFrame, int(id))

@@ -389,6 +389,35 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
+// TestCutBetweenNames cuts a file whose names come first at every byte: what is before the cut is read, and nothing else.
+func TestCutBetweenNames(t *testing.T) {
+	var events []xevent
+	for i, e := range story {
+		other := xevent{name: "Execute", offset: e.offset + 10}
+		long := xevent{name: "Session", offset: e.offset + 20, stats: []xstat{{"name", strings.Repeat("x", 50*i)}}}
+		events = append(events, e, other, long)
+	}
+	data := xspace{{name: "/host:CPU", namesFirst: true, lines: []xline{{timestamp: 1000, events: events}}}}.encode()
+	before := 0
+	for at := range len(data) + 1 {
+		c, err := read(t, data[:at])
+		now := 0
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "ends early"):
+			t.Errorf("cut at %d: %v", at, err)
+		case err == nil && len(c.Spaces) > 0:
+			now = c.Spaces[0].Allocations + c.Spaces[0].Frees
+		}
+		if now < before {
+			t.Errorf("cut at %d: %d events, and %d of a shorter file", at, now, before)
+		}
+		before = now
+	}
+	if before != len(story) {
+		t.Errorf("%d events", before)
+	}
+}
+
 // TestSniff distinguishes an XSpace from other files.
 func TestSniff(t *testing.T) {
 	files, _ := filepath.Glob(captures + "/*.xplane.pb")

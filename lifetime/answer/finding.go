@@ -16,7 +16,7 @@ type Finding struct {
 	Rule           string         `json:"rule"`            // rule; memlane leaks --list-rules lists all
 	Severity       string         `json:"severity"`        // critical, warning or info
 	Leak           bool           `json:"leak"`            // a confirmed leak; the severity of a small one is info
-	Confidence     float64        `json:"confidence"`      // 0 to 1
+	Confidence     float64        `json:"confidence"`      // 0 to 1: how often such findings were right; 1 if nothing is inferred
 	File           string         `json:"file"`            // capture
 	Space          string         `json:"space"`           // memory ID
 	Site           Site           `json:"site"`            // call site; empty for a finding about a whole memory ID

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -136,8 +137,11 @@ func (b *Builder) StackReserved(space SpaceRef, t, bytes int64) {
 	b.spaces[space].add(event{op: opStack, t: t, size: max(bytes, 0)})
 }
 
-// Frame interns a frame.
-func (b *Builder) Frame(f frame.Frame) lifetime.FrameID { return b.frames.ID(f) }
+// Frame interns a frame. Its line and column are limited to what every output can write.
+func (b *Builder) Frame(f frame.Frame) lifetime.FrameID {
+	f.Line, f.Column = min(max(f.Line, 0), math.MaxInt32), min(max(f.Column, 0), math.MaxInt32)
+	return b.frames.ID(f)
+}
 
 // Reclassify changes the kind of a frame, when a later part of the file tells it.
 func (b *Builder) Reclassify(frame lifetime.FrameID, kind frame.Kind) {

@@ -39,6 +39,17 @@ func TestInterning(t *testing.T) {
 	}
 }
 
+// TestLineNumbers: lines and columns that no file has are not passed on. SARIF refuses negative ones, Perfetto has 32 bits.
+func TestLineNumbers(t *testing.T) {
+	b := New(Everything)
+	b.Source(lifetime.Source{})
+	for n, want := range map[int]int{-5: 0, 0: 0, 7: 7, math.MaxInt32: math.MaxInt32, math.MaxInt: math.MaxInt32} {
+		if f := b.capture.Frames[b.Frame(frame.Frame{Function: "f", File: "a.py", Line: n, Column: n})]; f.Line != want || f.Column != want {
+			t.Errorf("%d: line %d, column %d", n, f.Line, f.Column)
+		}
+	}
+}
+
 // TestManyNotes: notes are found again after their table has grown.
 func TestManyNotes(t *testing.T) {
 	b := New(Everything)

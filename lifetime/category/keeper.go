@@ -11,14 +11,11 @@ var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>"
 // inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates there what it
 // keeps: a replay store, a cache. Data comes from a function that loads it.
 func (r *reader) inConstructor(path pathID) bool {
-	for path != 0 {
-		callers, f := r.Callers(path)
-		if f.Kind != frame.Framework && !nested[f.Function] {
-			return f.Function == "__init__"
-		}
-		path = callers
+	callers, f := r.Callers(path)
+	for f.Kind == frame.Framework || nested[f.Function] {
+		callers, f = r.Callers(callers)
 	}
-	return false
+	return f.Function == "__init__" // path 0 has the empty frame
 }
 
 // inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong to a step.

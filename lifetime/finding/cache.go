@@ -35,7 +35,7 @@ func cache(p *Pass) []Finding {
 		last[place] = max(last[place], rises[len(rises)-1].work)
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
-		f.Confidence = 0.5 + 0.5*float64(end-last[place])/float64(max(end, 1))
+		f.basedOn = inGeneral
 		f.add(figure(FigSurvivors, f.Amount.Count))
 		size := units.Bytes(f.Amount.Bytes)
 		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+

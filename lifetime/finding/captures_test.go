@@ -13,6 +13,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/preset"
@@ -41,14 +42,19 @@ func found(t *testing.T, file string) []leakAt {
 		if !f.IsLeak() {
 			continue
 		}
-		l := leakAt{device: f.Space.ID(), requested: f.Amount.Requested, count: f.Amount.Count}
-		l.function = c.Sites[f.Sites[0]].Op
-		if frame, ok := c.FrameOf(f.Sites[0]); ok {
-			l.function, l.file, l.line = frame.Function, path.Base(frame.File), frame.Line
-		}
-		all = append(all, l)
+		all = append(all, placeOf(c, &f))
 	}
 	return sorted(all)
+}
+
+// placeOf returns a finding in the form of the truth tables.
+func placeOf(c *lifetime.Capture, f *finding.Finding) leakAt {
+	l := leakAt{device: f.Space.ID(), requested: f.Amount.Requested, count: f.Amount.Count}
+	l.function = c.Sites[f.Place()].Op
+	if frame, ok := c.FrameOf(f.Place()); ok {
+		l.function, l.file, l.line = frame.Function, path.Base(frame.File), frame.Line
+	}
+	return l
 }
 
 func sorted(all []leakAt) []leakAt {

@@ -28,7 +28,6 @@ func delayedFree(p *Pass) []Finding {
 		shares[place] = max(shares[place], b.share)
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
-		f.Confidence = shares[place]
 		f.add(figure(FigShareInBursts, shares[place]))
 		f.describe(place.String(), fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %d steps or more; they are freed late, not leaked",
 			units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), burstSteps))

@@ -35,7 +35,8 @@ type Finding struct {
 	Rule       string // name of the rule
 	Kind       Kind
 	Severity   Severity
-	Confidence float64 // 0 to 1
+	Confidence float64 // 0 to 1: as measured (see Measured); 1 for a finding that states only what was recorded
+	Basis      Basis   // of the confidence; the zero value if nothing is inferred
 	Space      *lifetime.Space
 	Sites      []lifetime.SiteID // call sites; the first names the place; none for a finding about the whole space
 	Amount     lifetime.Amount   // affected buffers
@@ -50,9 +51,10 @@ type Finding struct {
 
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 
-	first lifetime.Buffer // of a buffer that grew: the oldest
-	loads bool            // it may be data that is loaded
-	minor bool            // a confirmed leak that is Info because of Settings.Least or Settings.Sure
+	first   lifetime.Buffer // of a buffer that grew: the oldest
+	loads   bool            // it may be data that is loaded
+	basedOn string          // evidence of the basis, if it infers and is no leak
+	minor   bool            // a confirmed leak that is Info because of Settings.Least or Settings.Sure
 }
 
 // Place returns the site that names the place of a finding, 0 for a finding about the whole space.
@@ -80,12 +82,12 @@ func Sort(all []Finding) {
 	})
 }
 
-// The text of a finding fits maxLines lines when the terminal wraps it: without the place, which is in the heading, and
-// followed by the confidence.
+// The text of a finding fits maxLines lines when the terminal wraps it: without the place, which is in the heading, and with the
+// confidence behind it.
 const (
 	maxLines   = 3
 	lineWidth  = 76
-	confidence = "; confidence 100 %"
+	confidence = "; confidence 99 %"
 )
 
 // describe sets the description: the place unless it is "", the text, and further parts up to the first that does not

@@ -125,7 +125,7 @@ func (g *gap) finding(when string) (Finding, string) {
 	if when != "at the end" {
 		are = "were free"
 	}
-	return Finding{Confidence: pieces, Amount: lifetime.Amount{Bytes: g.holes.Total}, Suggestions: []string{adviceFragmented},
+	return Finding{Amount: lifetime.Amount{Bytes: g.holes.Total}, Suggestions: []string{adviceFragmented},
 			Evidence: []Evidence{figure(FigReserved, g.reserved), figure(FigFree, g.holes.Total), figure(FigLargestHole, g.holes.Largest),
 				figure(FigFragmentation, pieces)}},
 		fmt.Sprintf("%s of %s reserved %s %s; largest hole %s", units.Bytes(g.holes.Total), units.Bytes(g.reserved), are, when,
@@ -179,7 +179,7 @@ func (p *Pass) reportedFragmentation() []Finding {
 	if !(at >= minPieces) || limit == 0 || float64(peak.Bytes) < (1-minGap)*float64(limit) { // NaN: nothing is free
 		return nil
 	}
-	f := Finding{Confidence: float64(at), Amount: lifetime.Amount{Bytes: limit - peak.Bytes},
+	f := Finding{Amount: lifetime.Amount{Bytes: limit - peak.Bytes},
 		Evidence: []Evidence{figure(FigFragmentation, float64(at)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
 			figure(FigLimit, limit)},
 		Suggestions: []string{"Use few sizes, or set TF_GPU_ALLOCATOR=cuda_malloc_async."}}

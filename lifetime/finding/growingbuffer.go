@@ -58,9 +58,7 @@ func growingBuffer(p *Pass) []Finding {
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		oldest := &f.first
 		first, last := oldest.Requested, p.Space.Buffers[f.Kept[0]].Requested
-		n := f.Value(FigFreed)
 		f.Severity = Warning
-		f.Confidence = p.trust(n)
 		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
 		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
 		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)

@@ -15,7 +15,7 @@ const (
 // imbalance sums up the buffers that were allocated after warm-up, never freed, and explained by no earlier rule. It
 // returns at most one finding for the space, named after the site with most of these bytes.
 func imbalance(p *Pass) []Finding {
-	f, most := Finding{Confidence: 1}, int64(0)
+	f, most := Finding{}, int64(0)
 	for site, h := range p.unexplained() {
 		unfreed := p.unfreed(h)
 		if len(unfreed) == 0 || p.haveRole(unfreed) || p.inOneCall(site) { // a forward pass needs what it saves

@@ -29,7 +29,6 @@ func inefficient(p *Pass) []Finding {
 			f.Severity = Warning
 		}
 		f.Sites = distinct(f.Sites)
-		f.Confidence = 1
 		f.add(figure(FigWasted, waste), figure(FigShareOfPeak, share))
 		f.describe(place.String(), fmt.Sprintf("%s occupy %s at the peak, but only %s were requested", units.Plural(f.Amount.Count, "buffer"),
 			units.Bytes(f.Amount.Bytes), units.Bytes(f.Amount.Requested)))

@@ -139,13 +139,9 @@ func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) b
 	return n >= least && (site == 0 || n-p.histories.replaced(p.Space, h, kept) >= max(least, n/2))
 }
 
-// concludeLeak completes the finding of a place. doubt is the text of a suspected leak; it halves the confidence.
+// concludeLeak completes the finding of a place. doubt is the text of a suspected leak.
 func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	n := float64(f.Amount.Count)
-	f.Confidence = p.trust(n)
-	if doubt != "" {
-		f.Confidence /= 2
-	}
 	f.add(figure(FigSurvivors, n), figure(FigMeanBytes, float64(f.Amount.Bytes)/n))
 	number := units.Count(f.Amount.Count)
 	if f.Value(FigFreed) > 0 {

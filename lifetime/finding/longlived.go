@@ -23,7 +23,7 @@ func longLived(p *Pass) (findings []Finding) {
 		if len(old) == 0 || len(old) > maxOld {
 			continue
 		}
-		f := Finding{Confidence: 0.8}
+		f := Finding{}
 		f.merge(p.Space, site, old, h)
 		if !p.isNotable(f.Amount.Bytes) {
 			continue

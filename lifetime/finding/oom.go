@@ -24,14 +24,14 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 }
 
 // leaksUntil returns the leaks in a capture of one space that may be named as the cause of a failure. A program that fails while it
-// loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more certainty if no
-// step was marked.
+// loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more of them if no
+// step was recorded.
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
-	const marked, inferred = 0.35, 0.5 // confidence
+	const known, inferred = 7, 15 // steps
 	p := newPass(program.Of(c), c.Spaces[0], Settings{})
 	for _, r := range leakRules() {
 		for _, f := range p.run(r) {
-			if f.IsLeak() && f.Value(FigSteps) > 0 && (f.Confidence >= inferred || f.Confidence >= marked && f.Value(FigInferred) == 0) {
+			if f.IsLeak() && (f.Value(FigSteps) >= inferred || f.Value(FigSteps) >= known && f.Value(FigInferred) == 0) {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence, Advice: f.Suggestions[0], Kept: f.Kept})
 			}
 		}
@@ -51,7 +51,7 @@ func outOfMemory(p *Pass) []Finding {
 	if d.Caught() && m.Failure != nil {
 		return nil // a warning
 	}
-	f := Finding{Severity: Critical, Confidence: d.Confidence, Suggestions: []string{d.Advice}, Failures: all}
+	f := Finding{Severity: Critical, Suggestions: []string{d.Advice}, Failures: all}
 	if d.Caught() {
 		f.Severity = Info
 	}
@@ -231,7 +231,7 @@ func (p *Pass) nearLimit() []Finding {
 		return nil
 	}
 	largest, sites, amount := p.holders(peak.At)
-	f := Finding{Severity: Info, Confidence: 1, Sites: sites, Amount: amount, Evidence: []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
+	f := Finding{Severity: Info, Sites: sites, Amount: amount, Evidence: []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
 		Suggestions: []string{"Run memlane peak to see what makes up the peak."}}
 	left, side := limit-peak.Bytes, "below"
 	if left < 0 {

@@ -41,7 +41,6 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		}
 		growth, limit = p.growth(f, n, first), p.project(f, n, first)
 	}
-	f.Confidence *= p.doubt(f)
 	if n > 0 && n < certainSteps {
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
 	}
@@ -52,28 +51,6 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		few, limit = limit, few
 	}
 	return []string{growth, few, limit, p.released(f, began)}
-}
-
-// trust returns how sure a number of rises makes a leak. Few rises may be chance; in marked steps, the rest of the program shows
-// that its iterations go on, and fewer are enough.
-func (p *Pass) trust(rises float64) float64 {
-	if p.areTime() {
-		return (rises + 4) / (rises + 5)
-	}
-	return rises / (rises + 4)
-}
-
-// doubt returns the factor by which few steps lower the confidence: a cache may still be filling. Without steps, an allocation
-// of the call sites stands for one.
-func (p *Pass) doubt(f *Finding) float64 {
-	steps, least := float64(len(p.steps.Begins)), 0.5
-	switch {
-	case p.areTime():
-		least = 0.8
-	case steps == 0:
-		steps = f.Value(FigAllocated)
-	}
-	return least + (1-least)*math.Min(1, steps/certainSteps)
 }
 
 // undecidable reports whether a leak by number may as well be a cache or pool that is still filling: nothing marks the steps, fewer

@@ -44,7 +44,7 @@ func padding(p *Pass) (findings []Finding) {
 // padded returns the finding for padded buffers.
 func (g *group) padded(peak int64, name, more string) Finding {
 	share := shareOf(g.bytes, peak)
-	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler reports it
+	f := Finding{Sites: distinct(g.sites), Amount: g.amount,
 		Evidence:    []Evidence{figure(FigWasted, g.bytes), figure(FigPeakBytes, peak), figure(FigShareOfPeak, share)},
 		Suggestions: []string{"Make the innermost dimension a multiple of 128 and the next one of 8."}}
 	if g.bytes >= largeWaste && share >= warnWaste {

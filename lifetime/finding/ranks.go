@@ -215,7 +215,7 @@ func differingCategory(r *RankFigures, ranks []RankFigures) string {
 func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	value := measures[m].of(r)
 	off := float64(value) - median
-	f := Finding{Rule: rankOutlier.Name, Kind: rankOutlier.Kind, Severity: Warning, Space: r.Space, Confidence: 0.8,
+	f := Finding{Rule: rankOutlier.Name, Kind: rankOutlier.Kind, Severity: Warning, Space: r.Space, Confidence: recorded,
 		Amount: lifetime.Amount{Bytes: int64(math.Abs(off))},
 		Evidence: []Evidence{figure(FigRanks, n), figure(FigValue, value), figure(FigMedian, median), figure(FigMedianDeviation, spread),
 			textFigure(FigMeasure, measures[m].name), textFigure(FigRank, r.Rank), textFigure(FigFile, r.File)},

@@ -33,7 +33,7 @@ func repeated(p *Pass) (findings []Finding) {
 			continue
 		}
 		share, traffic := float64(often)/float64(all.end.allocations), size*int64(often)
-		f := Finding{Sites: []lifetime.SiteID{site}, Confidence: 0.8, Amount: lifetime.Amount{Count: int64(often), Bytes: traffic, Requested: traffic},
+		f := Finding{Sites: []lifetime.SiteID{site}, Amount: lifetime.Amount{Count: int64(often), Bytes: traffic, Requested: traffic},
 			Evidence:    []Evidence{figure(FigAllocations, often), figure(FigSize, size), figure(FigShareOfAllocations, share)},
 			Suggestions: []string{"Allocate one buffer before the loop and write into it (out=)."}}
 		f.describe(p.PlaceOf(site).String(), fmt.Sprintf("a buffer of %s is allocated and freed %s times, %.0f %% of all allocations; this costs time, not memory",

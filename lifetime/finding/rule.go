@@ -34,7 +34,7 @@ type Rule struct {
 	Explains bool   // its findings explain why buffers are alive: later rules skip their sites
 	ByNumber bool   // its leaks are a number of retained buffers and nothing else: a few may be a cache that is still filling
 
-	// Run returns the findings of a space; Find sets their Rule, Kind and Space. nil for a rule that compares captures.
+	// Run returns the findings of a space; Find sets their Rule, Kind, Space and, if it is 0, Confidence. nil for a rule that compares captures.
 	Run func(*Pass) []Finding
 }
 
@@ -127,6 +127,9 @@ func (p *Pass) run(r Rule) []Finding {
 	for i := range found {
 		f := &found[i]
 		f.Rule, f.Kind, f.Space = r.Name, r.Kind, p.Space
+		if f.Confidence == 0 { // a rule of another program may know its own
+			f.Confidence = p.confidenceOf(r, f)
+		}
 		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || r.ByNumber && p.undecidable(f)) {
 			f.Severity, f.minor = Info, true
 		}

@@ -2,7 +2,6 @@ package finding_test
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -232,28 +231,29 @@ func keeping(t *testing.T, steps, from int) (p *program, pattern func(step int),
 
 // TestFiguresOfLeak: the figures of a leak, and the thresholds of its severity.
 func TestFiguresOfLeak(t *testing.T) {
+	const few, enough = "10 to 49 steps", "50 steps or more"
 	for _, c := range []struct {
 		name             string
 		steps, from      int
 		beyond           int64 // the limit minus the bytes in use at the end; 0 = no limit
 		critical         int64
 		severity         finding.Severity
-		confidence       float64
+		evidence         string // of the confidence
 		projected        any
 		hasBegin, hasFew bool // parts of the text
 	}{
-		{"no limit", 60, 0, 0, 0, finding.Warning, 64.0 / 65, nil, false, false},
-		{"few steps", 49, 0, 0, 0, finding.Warning, 53.0 / 54 * (0.8 + 0.2*49/50), nil, false, true},
-		{"enough of them", 50, 0, 0, 0, finding.Warning, 54.0 / 55, nil, false, false},
-		{"from a tenth on", 60, 6, 0, 0, finding.Warning, 58.0 / 59, nil, false, false},
-		{"from behind it", 60, 7, 0, 0, finding.Warning, 57.0 / 58, nil, true, false},
-		{"the limit is near", 60, 20, 1000 * mib, 0, finding.Critical, 44.0 / 45, 1060.0, true, false},
-		{"the limit is farther", 60, 20, 1000*mib + 1, 0, finding.Warning, 44.0 / 45, 1061.0, true, false},
-		{"ten windows", 200, 0, 2000 * mib, 0, finding.Critical, 204.0 / 205, 2200.0, false, false},
-		{"more than ten windows", 200, 0, 2000*mib + 1, 0, finding.Warning, 204.0 / 205, 2201.0, false, false},
-		{"beyond the limit", 60, 20, -mib, 0, finding.Critical, 44.0 / 45, 60.0, true, false},
-		{"critical bytes", 60, 20, 0, 40 * mib, finding.Critical, 44.0 / 45, nil, true, false},
-		{"a byte less", 60, 20, 0, 40*mib + 1, finding.Warning, 44.0 / 45, nil, true, false},
+		{"no limit", 60, 0, 0, 0, finding.Warning, enough, nil, false, false},
+		{"few steps", 49, 0, 0, 0, finding.Warning, few, nil, false, true},
+		{"enough of them", 50, 0, 0, 0, finding.Warning, enough, nil, false, false},
+		{"from a tenth on", 60, 6, 0, 0, finding.Warning, enough, nil, false, false},
+		{"from behind it", 60, 7, 0, 0, finding.Warning, enough, nil, true, false},
+		{"the limit is near", 60, 20, 1000 * mib, 0, finding.Critical, enough, 1060.0, true, false},
+		{"the limit is farther", 60, 20, 1000*mib + 1, 0, finding.Warning, enough, 1061.0, true, false},
+		{"ten windows", 200, 0, 2000 * mib, 0, finding.Critical, enough, 2200.0, false, false},
+		{"more than ten windows", 200, 0, 2000*mib + 1, 0, finding.Warning, enough, 2201.0, false, false},
+		{"beyond the limit", 60, 20, -mib, 0, finding.Critical, enough, 60.0, true, false},
+		{"critical bytes", 60, 20, 0, 40 * mib, finding.Critical, enough, nil, true, false},
+		{"a byte less", 60, 20, 0, 40*mib + 1, finding.Warning, enough, nil, true, false},
 	} {
 		p, pattern, bytes := keeping(t, c.steps, c.from)
 		settings := finding.Settings{Critical: c.critical}
@@ -271,8 +271,8 @@ func TestFiguresOfLeak(t *testing.T) {
 			t.Fatalf("%s: no leak", c.name)
 		}
 		n := c.steps - c.from
-		if f.Severity != c.severity || math.Abs(f.Confidence-c.confidence) > 1e-9 || f.BytesPerStep != float64(n)*float64(mib)/float64(c.steps) || f.Amount.Bytes != int64(n)*mib {
-			t.Errorf("%s: %s, confidence %v, want %v, %v bytes a step, %v", c.name, f.Severity, f.Confidence, c.confidence, f.BytesPerStep, f.Amount)
+		if f.Severity != c.severity || f.Basis.Evidence != c.evidence || f.Confidence != finding.Measured[f.Basis].Confidence() || f.BytesPerStep != float64(n)*float64(mib)/float64(c.steps) || f.Amount.Bytes != int64(n)*mib {
+			t.Errorf("%s: %s, %v, want %v, %v bytes a step, %v", c.name, f.Severity, f.Basis, c.evidence, f.BytesPerStep, f.Amount)
 		}
 		began := capture.Spaces[0].Buffers[f.Kept[0]].Begin - capture.Spaces[0].Begin
 		for name, want := range map[string]any{"survivors": float64(n), "mean_bytes": float64(mib), "began_after": float64(began), "steps": float64(c.steps),

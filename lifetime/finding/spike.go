@@ -64,7 +64,7 @@ func (p *Pass) stepPeaks() []lifetime.Level {
 // spikes returns the finding for n steps whose peaks are far above the median step.
 func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level) Finding {
 	highest := peaks[worst]
-	f := Finding{Confidence: 0.9, Amount: lifetime.Amount{Bytes: highest.Bytes - usual.Bytes},
+	f := Finding{Amount: lifetime.Amount{Bytes: highest.Bytes - usual.Bytes},
 		Evidence: []Evidence{figure(FigStepsAbove, n), figure(FigSteps, len(peaks)), figure(FigPeak, highest.Bytes), figure(FigUsualPeak, usual.Bytes),
 			figure(FigStep, worst)},
 		Suggestions: []string{"Split these steps: smaller evaluation batches, shorter sequences, no_grad."}}

@@ -52,7 +52,7 @@ func trend(p *Pass) []Finding {
 	if fell > 1 || shareOf(grew, p.highest().Bytes) < leastGrown { // of 17 coins at most one tails: 1 in 7,000
 		return nil
 	}
-	f := Finding{Confidence: 1 - float64(fell+1)/float64(len(tail)), Amount: lifetime.Amount{Bytes: grew},
+	f := Finding{basedOn: inGeneral, Amount: lifetime.Amount{Bytes: grew},
 		Evidence:    []Evidence{figure(FigSlices, len(tail)), figure(FigNotHigher, fell), figure(FigGrown, grew)},
 		Suggestions: []string{"Record allocations one by one with stacks, over more steps."}}
 	unknown := "no call site shows why"
@@ -178,7 +178,7 @@ func (p *Pass) lastChange() (t int64) {
 
 func (p *Pass) flatLine(share float64) Finding {
 	s := p.Space
-	f := Finding{Confidence: 1, Amount: lifetime.Amount{Bytes: p.atEnd()}, Evidence: []Evidence{figure(FigShareOfWindow, share)},
+	f := Finding{Amount: lifetime.Amount{Bytes: p.atEnd()}, Evidence: []Evidence{figure(FigShareOfWindow, share)},
 		Suggestions: []string{"Look at the compiled programs: memlane peak --module NAME."}}
 	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; memory in use is flat afterwards, "+
 		"as in programs whose memory is planned at compile time (TPU), so this is not a leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),

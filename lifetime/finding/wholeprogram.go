@@ -58,7 +58,7 @@ func wholeProgram(p *Pass) (findings []Finding) {
 
 // wholeRun returns the finding for buffers that are in use for the whole run.
 func (g *group) wholeRun(peak int64, name, advice string) Finding {
-	f := Finding{Confidence: 1, Sites: distinct(g.sites), Amount: g.amount, // the compiler reports it
+	f := Finding{Sites: distinct(g.sites), Amount: g.amount,
 		Evidence:    []Evidence{figure(FigPeakBytes, peak), figure(FigShareOfPeak, shareOf(g.bytes, peak))},
 		Suggestions: []string{advice}}
 	f.describe(name, units.Bytes(g.bytes)+", in use for the whole run of the program")

@@ -117,8 +117,8 @@ func persistentDrifts(g *gapInput) []GapFinding {
 			{"slope_bytes_per_sec", Float(roundScaled(perSecond, 1))},
 			{"r_squared", Float(roundScaled(square, 4))},
 			{"p_value", Float(roundScaled(fit.p, 6))},
-			{"gap_start_bytes", Float(round(g.gaps[0], 1))},
-			{"gap_end_bytes", Float(round(g.gaps[last], 1))},
+			{"gap_start_bytes", Float(g.gaps[0])},
+			{"gap_end_bytes", Float(g.gaps[last])},
 		},
 		Description: fmt.Sprintf("Device-vs-allocator gap is drifting upward at %s/s (R²=%.2f).", formatBytes(math.Trunc(math.Abs(perSecond))), square),
 	}, g.samples[last])

@@ -95,12 +95,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestWhereTheOriginalFails: a mean time of 0, one call instead of two, all calls and samples at one instant.
+// TestWhereTheOriginalFails: a mean time of 0 (the clock was set back), one call instead of two, all calls and samples at one instant.
 func TestWhereTheOriginalFails(t *testing.T) {
 	c, sites := made(t, "f", "g")
 	var calls []lifetime.Call
 	for i := range 12 {
-		calls = append(calls, lifetime.Call{Site: sites[0], Begin: 5, End: 5, After: int64(i) << 20})
+		calls = append(calls, lifetime.Call{Site: sites[0], Begin: 5, End: 5, Seconds: float64(i%2*2 - 1), After: int64(i) << 20})
 		c.Samples = append(c.Samples, lifetime.Sample{T: 7, Regular: true, DeviceUsed: int64(i) << 30, DeviceTotal: 80 << 30})
 	}
 	calls = append(calls, lifetime.Call{Site: sites[1], Begin: 5, Seconds: 1})

@@ -394,6 +394,7 @@ func anyProgram(t *rapid.T) {
 		return // nothing was recorded
 	}
 	h.Settings = n.s
+	startsAsRecorded(t, h)
 	law := h.Verify()
 	if begin == 0 && (law.Equal != law.Addresses || law.SegmentsEqual != law.Segments) {
 		t.Fatalf("%q: %+v", n.s, law)
@@ -403,5 +404,32 @@ func anyProgram(t *rapid.T) {
 	}
 	if o := h.Run(n.s, Device{Capacity: n.capacity}); begin == 0 && o.Exact && (o.OOM != died || !died && o.PeakReserved != peak) {
 		t.Fatalf("%q: %+v, want %d", n.s, o, peak)
+	}
+}
+
+// startsAsRecorded: a replay begins with every block in use at its address, and with the reserved memory where it was.
+func startsAsRecorded(t *rapid.T, h *History) {
+	s, at := startOf(h), make([]int32, len(h.requests))
+	a := newAllocator(h.Settings, &recorded{law: &Law{}}, 0)
+	s.seed(a, at)
+	for _, r := range s.live {
+		if b := a.blocks[at[r]]; !b.used || b.addr != h.requests[r].addr {
+			t.Fatalf("%q: the block at %#x starts as %+v", h.Settings, h.requests[r].addr, b)
+		}
+	}
+	want := int64(0)
+	for _, i := range s.segments {
+		in, have := &h.segments[i], int64(0)
+		for _, b := range a.blocks {
+			if (b.mapped || !b.expandable) && b.addr >= in.addr && b.addr < in.end() {
+				have += b.size
+			}
+		}
+		if want += in.size; have != in.size {
+			t.Fatalf("%q: %d of %d bytes at %#x are reserved at the start", h.Settings, have, in.size, in.addr)
+		}
+	}
+	if a.reserved != want {
+		t.Fatalf("%q: %d bytes are reserved at the start, want %d", h.Settings, a.reserved, want)
 	}
 }

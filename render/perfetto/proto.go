@@ -223,10 +223,7 @@ const laneName = 120
 func (t *trace) lane(name string) uint64 {
 	l := t.lanes[name]
 	if l == nil {
-		l = &lanes{name: name}
-		if len(name) > laneName {
-			l.name = shorten.Name(name, laneName)
-		}
+		l = &lanes{name: shorten.Name(name, laneName)}
 		t.lanes[name] = l
 	}
 	last := len(l.free) - 1

@@ -164,11 +164,14 @@ func (m *markdown) findings(r *answer.Report) {
 	}
 	m.line("| severity | rule | memory ID | where | bytes | per step | confidence |\n|---|---|---|---|--:|--:|--:|")
 	for i := range of {
-		f, step := &of[i], ""
+		f, step, confidence := &of[i], "", "recorded"
+		if f.Confidence < 1 {
+			confidence = fmt.Sprintf("%.0f %%", 100*f.Confidence)
+		}
 		if f.BytesPerStep != nil {
 			step = units.Bytes(*f.BytesPerStep)
 		}
-		m.line("| %s | %s | %s | %s | %s | %s | %.0f %% |", f.Severity, f.Rule, Escape(f.Space), Escape(cmp.Or(f.Name, "(the whole memory)")), units.Bytes(f.Bytes), step, 100*f.Confidence)
+		m.line("| %s | %s | %s | %s | %s | %s | %s |", f.Severity, f.Rule, Escape(f.Space), Escape(cmp.Or(f.Name, "(the whole memory)")), units.Bytes(f.Bytes), step, confidence)
 	}
 	for i := range of[:min(len(of), maxDetails)] {
 		f := &of[i]

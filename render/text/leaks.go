@@ -153,7 +153,11 @@ func (p *Page) finding(f *answer.Finding) {
 		where = Printable(f.Name) + " on " + where
 	}
 	p.Line("\n%s%s%s", p.severity(f.Level()), head, shorten.Name(where, max(p.width-len(f.Severity)-len(head), leastText)))
-	p.Para("  ", "  ", fmt.Sprintf("%s; confidence %.0f %%", f.WithoutPlace(), 100*f.Confidence))
+	text := f.WithoutPlace()
+	if f.Confidence < 1 { // else it was recorded
+		text += fmt.Sprintf("; confidence %.0f %%", 100*f.Confidence)
+	}
+	p.Para("  ", "  ", text)
 	if f.Instruction != nil {
 		p.compiled(f)
 	}

@@ -40,7 +40,7 @@ function title(capture, f, i, link) {
 
 function card(capture, f, i, link) {
   const figures = [bytes(f.bytes), several(f.count, 'buffer'), f.bytesPerStep > 0 && `${bytes(f.bytesPerStep)} per step`,
-    `confidence ${Math.round(100 * f.confidence)} %`].filter(Boolean).join(' · ');
+    f.confidence < 1 && `confidence ${Math.round(100 * f.confidence)} %`].filter(Boolean).join(' · ');
   return el('li', {class: `finding ${f.severity}`},
     el('h3', {}, title(capture, f, i, link)),
     el('p', {}, f.description), el('p', {class: 'note'}, `${capture.spaces[f.space].id} · ${figures}`),

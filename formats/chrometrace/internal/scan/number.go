@@ -9,7 +9,7 @@ import (
 // decimal is a number as written: 0.d1d2d3... times 10^point.
 type decimal struct {
 	neg     bool
-	digits  [40]byte // significant ones, without leading zeros
+	digits  [40]byte // significant ones, without leading zeros; 0 bytes follow
 	n       int
 	point   int
 	rest    bool // a digit beyond those is not zero
@@ -109,7 +109,7 @@ func (d *decimal) scaled(shift int) (v uint64, exact, ok bool) {
 	for i := max(n, 0); i < d.n; i++ {
 		exact = exact && d.digits[i] == '0'
 	}
-	if n >= 0 && n < d.n && d.digits[n] >= '5' {
+	if n >= 0 && d.digits[n] >= '5' {
 		if v == math.MaxUint64 {
 			return 0, false, false
 		}
