@@ -16,11 +16,11 @@
 //
 // Mapping to the model:
 //
-//   - A failure is an OOM mark with a lifetime.Failure. A process, device and allocator is a space whose instants are its
+//   - A failure is an OOM mark with a failure.Failure. A process, device and allocator is a space whose instants are its
 //     failures. Without buffers, the space has totals.
 //   - Chunks of a dump are buffers with addresses. Blocks that a text only counts are buffers without addresses.
 //   - The buffers that XLA lists are a space of a compiled program, with what it does not list as sums.
-//   - Figures are as exact as the text: lifetime.Failure.Rounding is half a unit of the least exact one.
+//   - Figures are as exact as the text: failure.Failure.Rounding is half a unit of the least exact one.
 //
 // The reader holds 2 MiB of the file. It fails with [ErrNone] if no text is found.
 package oomtext
