@@ -45,7 +45,7 @@ class Capture {
     return frames;
   }
 
-  // folded returns the frames of a stack that people read, and how many it leaves out, as lifetime.Fold does.
+  // folded returns the frames of a stack that people read, and how many it leaves out, as frame.Fold does.
   folded(stack) {
     const all = this.framesOf(stack);
     for (const keep of [(f) => !f.folded, (f) => f.kind === 'framework', (f) => f.kind === 'operator' || f.kind === 'runtime']) {
