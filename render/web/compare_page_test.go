@@ -24,7 +24,7 @@ func TestPageCompare(t *testing.T) {
 		{"torchsnap/leak_loss.pickle", "torchsnap/leak_loss_fixed.pickle", "aligned by iteration: 8 and 8, inferred"},
 		{"torchsnap/pair_before.pickle", "torchsnap/pair_after.pickle", "aligned by their starts"},
 		{"xplane/padded.hlo.pb", "xplane/oom.hlo.pb", "aligned by their starts"},
-		{"torchsnap/pair_before.pickle", "xplane/oom.hlo.pb", "aligned by the share of their windows"},
+		{"torchsnap/pair_before.pickle", "xplane/oom.hlo.pb", "aligned by the share of their recordings"},
 		{"gpumemprof/both.json", "gpumemprof/spike.json", "aligned by their starts"},
 	} {
 		t.Run(c.before+" "+c.after, func(t *testing.T) {
