@@ -40,7 +40,14 @@ func TestSteps(t *testing.T) {
 			}
 			check("a program of its own", len(did.Of(c).Timeline(s).Steps.Begins))
 			if s.Axis != lifetime.ProgramOrder {
-				check("info", info.Spaces[i].Steps)
+				said := answer.Steps{}
+				if info.Spaces[i].Steps != nil {
+					said = *info.Spaces[i].Steps
+				}
+				check("info", said.Count)
+				if want > 0 && (said.Inferred != steps.Inferred() || said.Inferred == (said.Confidence == 1)) {
+					t.Errorf("%s: %s: info says %+v of steps by %v", file, s.ID(), said, steps.Source)
+				}
 			}
 			check("the page", page[i])
 			for _, o := range c.Spaces {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -78,13 +79,28 @@ type Space struct {
 	OOMs              []OOM    `json:"ooms"`                // allocations that failed
 	Replay            *Replay  `json:"replay"`              // how much of the recording the rules of PyTorch's allocator predict; null for other allocators, parts of a recording and more than 2 million buffers
 
+	Steps *Steps `json:"steps"` // iterations of the program's loop; null if none is known
+
 	File    string   `json:"-"`
-	Steps   int      `json:"-"`
-	Counted bool     `json:"-"` // Steps are inferred
 	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
 	Program *Program `json:"-"` // nil for the recording of a run
 
 	of *lifetime.SpaceInfo
+}
+
+// Steps are the iterations of the loop of a program.
+type Steps struct {
+	Count      int     `json:"count"`      // in the recording
+	Inferred   bool    `json:"inferred"`   // true if memlane inferred them, because neither the program nor its framework marks them
+	Confidence float64 `json:"confidence"` // from 0 to 1, that the count is right; 1 if they are marked
+}
+
+// stepsOf returns nil for steps that are not known.
+func stepsOf(steps *program.Steps) *Steps {
+	if len(steps.Begins) == 0 {
+		return nil
+	}
+	return &Steps{len(steps.Begins), steps.Inferred(), math.Round(steps.Confidence()*1000) / 1000}
 }
 
 // Of returns the memory ID in the model.
@@ -151,8 +167,7 @@ func InfoOf(o *outline.Outline) Capture {
 	for _, s := range o.Spaces {
 		space := spaceOf(s)
 		if whole := of.spaces[s]; !static(&s.SpaceInfo) {
-			steps := of.Steps(whole)
-			space.Steps, space.Counted = len(steps.Begins), steps.Inferred()
+			space.Steps = stepsOf(of.Steps(whole))
 		}
 		space.File = o.Sources[s.Source].File
 		if s.Recording != nil {

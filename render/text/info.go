@@ -63,12 +63,12 @@ func (p *Page) space(s *answer.Space) {
 	default:
 		p.row("recording", "none: no allocation or free was recorded")
 	}
-	if s.Steps > 0 {
+	if s.Steps != nil {
 		how := ""
-		if s.Counted {
-			how = " (inferred)"
+		if s.Steps.Inferred {
+			how = fmt.Sprintf(" (inferred; confidence %.0f %%)", 100*s.Steps.Confidence)
 		}
-		p.row("", "%s%s", units.Plural(s.Steps, "step"), how)
+		p.row("", "%s%s", units.Plural(s.Steps.Count, "step"), how)
 	}
 	p.levels(s)
 	p.reserved(s)

@@ -474,6 +474,15 @@ class Space(TypedDict):
     pools: list[Pool]
     ooms: list[OOM]
     replay: Replay | None
+    steps: Steps | None
+
+
+class Steps(TypedDict):
+    """Steps are the iterations of the loop of a program."""
+
+    count: int
+    inferred: bool
+    confidence: float
 
 
 class Summary(TypedDict):

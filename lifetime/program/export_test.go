@@ -1,0 +1,7 @@
+package program
+
+// For TestMeasured.
+var (
+	Measured     = measured
+	ConfidenceOf = confidenceOf
+)
