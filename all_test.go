@@ -84,7 +84,7 @@ var allowed = []struct {
 		"lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/finding", "lifetime/program", "lifetime/frame", "lifetime/region",
 		"internal/units"}, false},
-	{"lifetime/finding", []string{"lifetime", "lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay", "lifetime/frame",
+	{"lifetime/finding", []string{"lifetime", "lifetime/category", "lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay", "lifetime/frame",
 		"lifetime/outline", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "lifetime/region", "internal/units"}, false},
 	{"lifetime/category", []string{"lifetime", "lifetime/program", "lifetime/internal/", "lifetime/frame", "lifetime/outline",

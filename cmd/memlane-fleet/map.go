@@ -28,7 +28,6 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
@@ -335,10 +334,7 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 	case err != nil:
 		return refused("", errors.Unwrap(err)), false, nil // which does not name the file
 	}
-	category.Of(capture, nil)
-	found := finding.Find(capture, capture.Spaces, finding.Settings{})
-	finding.Mark(capture, found)
-	r = fleet.Of(capture, found)
+	r = fleet.Of(capture, finding.Judge(capture, finding.Settings{}))
 	if len(capture.Spaces) == 0 {
 		r.State, r.Reason = fleet.Refused, whyEmpty(capture)
 	}

@@ -58,9 +58,9 @@ var bands = []struct {
 // basis returns the basis of a finding; the zero value for one that infers nothing.
 func (p *Pass) basis(r Rule, f *Finding) (b Basis) {
 	switch {
-	case r.ByNumber && f.Severity == Info:
+	case r.byNumber && f.Severity == Info:
 		return Basis{f.Rule, suspicion}
-	case r.ByNumber:
+	case r.byNumber:
 		for _, band := range bands {
 			if len(p.steps.Begins) >= band.least {
 				return Basis{f.Rule, band.name}

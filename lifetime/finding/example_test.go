@@ -37,7 +37,7 @@ func ExampleSettings() {
 		log.Fatal(err)
 	}
 	settings := finding.Settings{Rules: append(finding.Rules(), held)}
-	for _, f := range finding.Find(capture, capture.Spaces, settings) {
+	for _, f := range finding.Judge(capture, settings) {
 		if f.Rule == held.Name {
 			fmt.Println(f.Description)
 		}

@@ -43,7 +43,7 @@ type Finding struct {
 
 	BytesPerStep float64 // requested bytes; 0 if steps are unknown
 	Cause        Cause   // of a leak
-	Description  string
+	Description  string  // begins with the place and ": ", as Tables.PlaceOf; texts that show the place leave it out
 	Evidence     []Evidence
 	Suggestions  []string // advice, each at most 76 columns unless it names a place or settings
 

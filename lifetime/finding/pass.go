@@ -24,15 +24,15 @@ type Settings struct {
 }
 
 // Pass is one run of the rules over a space of a capture. It caches what several rules need. A rule from outside this package reads the
-// space, the settings, and what CallSites, Steps and History return; it changes none of them.
+// space, the settings, and what CallSites, Steps and History return; it changes none of them. Nothing tells when the program read or
+// wrote a buffer: captures have allocations and frees.
 type Pass struct {
 	*lifetime.Capture
 	Settings
 	Space *lifetime.Space
 
 	program *program.Program
-
-	Highest int64 // highest peak of all compiled programs of this run, in the memory of Space
+	largest int64 // highest peak of all compiled programs of this run, in the memory of Space
 
 	histories *histories     // of a dynamic space
 	steps     *program.Steps // of a dynamic space

@@ -26,15 +26,18 @@ func (k Kind) String() string {
 	return [...]string{"foreign", "leak", "failure", "retention", "usage", "waste", "program"}[k]
 }
 
-// Rule is one way to find problems in a space. A program may add its own: append them to [Rules] in [Settings].Rules.
+// Rule is one way to find problems in a space. A program may add its own: append them to [Rules] in [Settings].Rules. Rules behind
+// memlane's own do not judge the call sites of leaks, caches and late frees; before them they judge all.
 type Rule struct {
 	Name     string // as in JSON and labels
 	Kind     Kind
 	Doc      string // what it finds, in one line
 	Explains bool   // its findings explain why buffers are alive: later rules skip their sites
-	ByNumber bool   // its leaks are a number of retained buffers and nothing else: a few may be a cache that is still filling
 
-	// Run returns the findings of a space; Find sets their Rule, Kind, Space and, if it is 0, Confidence. nil for a rule that compares captures.
+	byNumber bool // its leaks are a number of retained buffers and nothing else: a few may be a cache that is still filling
+
+	// Run returns the findings of a space; nil for a rule that compares captures. Find sets their Rule, Kind and Space. It sets Confidence
+	// if that is 0: as measured for memlane's rules; for others 0.5 if the Kind is KindLeak, else 1.
 	Run func(*Pass) []Finding
 }
 
@@ -43,7 +46,7 @@ func Rules() []Rule {
 	return []Rule{
 		{Name: "oom", Kind: KindFailure, Doc: "failed allocations and their reason, as memlane oom gives it", Run: wholeSpace(outOfMemory)},
 		{Name: "leak", Kind: KindLeak, Doc: "call sites whose buffers grow in number until the end of the recording",
-			Explains: true, ByNumber: true, Run: withHistory(leaking)},
+			Explains: true, byNumber: true, Run: withHistory(leaking)},
 		{Name: "growing_buffer", Kind: KindLeak, Doc: "call sites that replace their buffer by a larger one again and again",
 			Explains: true, Run: withHistory(growingBuffer)},
 		{Name: "delayed_free", Kind: KindRetention, Doc: "buffers that are freed many at a time, long after most of them were allocated",
@@ -93,7 +96,8 @@ func wholeSpace(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf(func(p *Pass) bool { return p.Function == nil }, run)
 }
 
-// Find runs the rules of the settings on the spaces and returns the findings in the order of Sort.
+// Find runs the rules of the settings on the spaces and returns the findings in the order of Sort, never nil. Rules use what buffers
+// are for, so call category.Of first: see [Judge].
 func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
 	highest := map[string]int64{} // by memory
 	for _, s := range spaces {
@@ -105,11 +109,11 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 	if rules == nil {
 		rules = Rules()
 	}
-	var all []Finding
+	all := []Finding{}
 	of := program.Of(c)
 	for _, s := range spaces {
 		p := newPass(of, s, settings)
-		p.Highest = highest[s.Memory]
+		p.largest = highest[s.Memory]
 		for _, r := range rules {
 			all = append(all, p.run(r)...)
 		}
@@ -130,7 +134,7 @@ func (p *Pass) run(r Rule) []Finding {
 		if f.Confidence == 0 { // a rule of another program may know its own
 			f.Confidence = p.confidenceOf(r, f)
 		}
-		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || r.ByNumber && p.undecidable(f)) {
+		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || r.byNumber && p.undecidable(f)) {
 			f.Severity, f.minor = Info, true
 		}
 		for _, site := range f.Sites {

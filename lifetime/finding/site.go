@@ -14,7 +14,7 @@ type SiteHistory struct {
 	Allocated []int // buffers that were allocated in the recording, in order of the allocation
 	Freed     []int // those of them that were freed in the recording, in order of the free
 	Retained  []int // those of them that are alive at the end of the recording
-	Older     []int // buffers that are older than the recording
+	Older     []int // buffers that are older than the recording; alive at its end with lifetime.EndOpen, else freed in it
 
 	// Alive has, for each of Pass.Steps, the buffers that are alive when it ends, Older included. A leak is a number that
 	// rises to the last step.
@@ -22,7 +22,7 @@ type SiteHistory struct {
 }
 
 // CallSites yields the call sites that a rule judges: those with buffers that Settings.Function selects and that no earlier
-// rule has explained, sorted. A space without a history has none.
+// rule has explained, sorted. Site 0 has the buffers without a recorded call site. A space without a history has none.
 func (p *Pass) CallSites() iter.Seq[lifetime.SiteID] {
 	return func(yield func(lifetime.SiteID) bool) {
 		if !p.dynamic() {

@@ -25,7 +25,7 @@ const (
 // the same condition: a model may have hundreds of small weights.
 func wholeProgram(p *Pass) (findings []Finding) {
 	s, peak := p.Space, p.highest()
-	if shareOf(peak.Bytes, p.Highest) < minProgram {
+	if shareOf(peak.Bytes, p.largest) < minProgram {
 		return nil
 	}
 	groups := groupBuffers(p.Capture, s, s.LiveAt(peak.At), func(i int) int64 {
@@ -40,7 +40,7 @@ func wholeProgram(p *Pass) (findings []Finding) {
 	for i := range own {
 		g := &own[i]
 		f := g.wholeRun(peak.Bytes, g.String(), g.advice())
-		if g.bytes >= criticalBytes && shareOf(g.bytes, p.Highest) > warnWhole {
+		if g.bytes >= criticalBytes && shareOf(g.bytes, p.largest) > warnWhole {
 			f.Severity = Warning
 		}
 		findings = append(findings, f)

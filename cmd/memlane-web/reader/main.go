@@ -24,7 +24,6 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
-	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
@@ -96,10 +95,7 @@ func read(chosen js.Value) (captures []web.Capture, err error) {
 			return nil, err
 		}
 		post("step", "looking for leaks in "+c.Tables.Name())
-		category.Of(c, nil)
-		found := finding.Find(c, c.Spaces, finding.Settings{})
-		finding.Mark(c, found)
-		captures = append(captures, web.Capture{Capture: c, Findings: found})
+		captures = append(captures, web.Capture{Capture: c, Findings: finding.Judge(c, finding.Settings{})})
 	}
 	return captures, nil
 }
