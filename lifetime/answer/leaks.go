@@ -206,7 +206,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 	return all
 }
 
-// NewLeaks combines the answers for several captures. outliers are the findings about ranks.
+// NewLeaks combines the answers for several captures. outliers are the findings about ranks; ranks may be nil.
 func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []finding.Finding) *Leaks {
 	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Summary: ranks.Summary(captures)}
 	if out.Summary != nil {

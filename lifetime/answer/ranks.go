@@ -87,7 +87,7 @@ func (r *Ranks) addTo(g RankGroup, rank string, f *finding.Finding) {
 }
 
 // Known reports whether there are several ranks and every capture has one.
-func (r *Ranks) Known() bool { return !r.unknown && len(r.names) > 1 }
+func (r *Ranks) Known() bool { return r != nil && !r.unknown && len(r.names) > 1 }
 
 // rows returns a row for each rank.
 func (r *Ranks) rows() (rows []Rank) {

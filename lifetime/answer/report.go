@@ -64,7 +64,7 @@ func CaptureReportOf(c *lifetime.Capture, o *outline.Outline, leaks CaptureLeaks
 	return r
 }
 
-// NewReport combines the reports about captures. outliers are the findings about ranks.
+// NewReport combines the reports about captures. outliers are the findings about ranks; ranks may be nil.
 func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []finding.Finding) *Report {
 	var leaks []CaptureLeaks
 	for i := range of {
