@@ -18,7 +18,7 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// Capture is one capture and its findings.
+// Capture is one capture and its findings: finding.Judge returns them. Without it the page has no categories.
 type Capture struct {
 	*lifetime.Capture
 	Findings []finding.Finding // nil = those of memlane's rules

@@ -40,7 +40,7 @@
 //   - Every answer forbids scripts, requests, frames, type guessing and caching. The page
 //     allows its own script and style, and requests to its server.
 //
-// Limits for clients: 256 connections, headers of 64 KiB that arrive within ten seconds,
+// Limits for clients of Serve: 256 connections, headers of 64 KiB that arrive within ten seconds,
 // half a minute to accept 64 KiB of an answer. A further connection closes the oldest one
 // without a request. Four answers of the API are made at a time, large ones into temporary
 // files, and the page is built once, so memory does not grow with the number of clients, and

@@ -195,7 +195,7 @@ func TestToken(t *testing.T) {
 	for _, token := range []string{"the%20token", "once"} {
 		got := asked(s, "GET", "/?token="+token, "localhost", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
 		cookies := got.Result().Cookies()
-		if got.Code != 303 || got.Header().Get("Location") != "/" || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode {
+		if got.Code != 303 || got.Header().Get("Location") != "./" || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode {
 			t.Fatalf("the page with %s: status %d, %v", token, got.Code, cookies)
 		}
 		for path, want := range map[string]int{"/": 200, "/api/x": 200, "/api/status": 200, "/nothing": 404} {
@@ -203,6 +203,10 @@ func TestToken(t *testing.T) {
 				t.Errorf("%s with the cookie: status %d", path, got.Code)
 			}
 		}
+	}
+	below := http.StripPrefix("/memory", s)
+	if got := asked(below, "GET", "/memory/?token=the%20token", "localhost"); got.Header().Get("Location") != "./" {
+		t.Errorf("below a path: status %d, to %q", got.Code, got.Header().Get("Location"))
 	}
 	if got := asked(s, "GET", "/?token=once", "localhost"); got.Code != 403 {
 		t.Errorf("twice with the token for once: status %d", got.Code)

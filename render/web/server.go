@@ -24,7 +24,8 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// Server shows captures in a browser. It shows progress while it reads them.
+// Server shows captures in a browser. It shows progress while it reads them: the program calls Load, in a goroutine if the page is to
+// open before. In a server of the program's own it may be below a path that ends with a slash, behind http.StripPrefix.
 type Server struct {
 	// Read reads the captures. It calls started for each file, and the returned function
 	// with the number of bytes of every part.
@@ -168,7 +169,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/" && r.URL.RawQuery != "" && s.Token != "" { // the token does not stay in the address
 		http.SetCookie(w, s.cookie())
-		http.Redirect(w, r, "/", http.StatusSeeOther)
+		w.Header().Set("Location", "./") // http.Redirect would lose the prefix of http.StripPrefix
+		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
 	switch answer := api[r.URL.Path]; {
