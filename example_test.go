@@ -22,7 +22,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	found := finding.Find(capture, capture.Spaces, finding.Settings{})
+	found := finding.Judge(capture, finding.Settings{})
 	leaks := answer.LeaksOf(capture, found, "", nil)
 	fmt.Println(leaks.Verdict)
 	for _, f := range leaks.Findings {

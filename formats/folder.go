@@ -114,9 +114,10 @@ func dumps(folder string) (files []string) {
 // captureExts are the extensions of captures, without .gz or .zst.
 var captureExts = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
 
-// Expand replaces folders and patterns with the captures in them, sorted by name. A
-// folder with XProf profiles stays: it is one capture. Expand fails if a pattern matches
-// nothing.
+// Expand replaces folders and patterns with the captures in them, sorted by name. In a
+// folder, these are the files with an extension of All's formats, whatever they contain. A
+// folder with XProf profiles or a dump of XLA stays: it is one capture, without the other
+// files in it. Expand fails if a pattern matches nothing.
 func Expand(names []string) (files []string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)

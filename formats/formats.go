@@ -33,14 +33,16 @@ type Format struct {
 	Name string // as in --input-format
 	Doc  string // one line: the format and the programs that write it
 
-	// Sniff reports whether head, the first bytes of the decompressed file (up to
-	// sniffed), looks like this format.
+	// Sniff reports whether head, up to 4096 bytes from the beginning of the decompressed
+	// file, looks like this format.
 	Sniff func(head []byte) bool
 	// Perhaps, if set, reports whether a file that no Sniff recognises may be of this format, because its content may
 	// begin anywhere.
 	Perhaps func(head []byte) bool
-	// Read reads the file into the builder in one pass. Formats that need random
-	// access have ReadAt instead.
+	// Read reads the file, decompressed, into the builder in one pass. Formats that need random
+	// access have ReadAt instead. Records that cannot be used are losses (Builder.Lose), and so is
+	// io.ErrUnexpectedEOF, a file that was cut: loss.Truncated. Any other error of in is
+	// returned. Without a usable record, no space is described.
 	Read   func(file string, in io.Reader, b *build.Builder) error
 	ReadAt func(file string, in io.ReaderAt, size int64, b *build.Builder) error
 	// States is set if the file contains the model itself, such as buffers with both
@@ -99,7 +101,7 @@ type Input struct {
 	Stop func() error
 }
 
-// File is a file for both sequential and random reads.
+// File is a file for both sequential and random reads: an os.File with a method Size.
 type File interface {
 	io.ReadCloser
 	io.ReaderAt
@@ -108,7 +110,7 @@ type File interface {
 
 // Open reads one capture: a file, or a folder of profiles. It fails if the file cannot
 // be read or is not a capture; the error names the file. Damage to a part of a capture
-// is a loss in the result.
+// is a loss in the result. What buffers are for is not judged: see finding.Judge.
 func Open(file string, in Input) (*lifetime.Capture, error) {
 	b := build.New(in.Keep)
 	from, err := readAll(file, in, b)

@@ -43,8 +43,8 @@ func (t *Tables) Name() string {
 	return file
 }
 
-// Capture is the model of one capture. Package build makes it; nothing changes it
-// afterwards.
+// Capture is the model of one capture. Package build makes it. Afterwards only package
+// category and finding.Mark change it: they set the purposes of buffers.
 type Capture struct {
 	Tables
 	Spaces []*Space
@@ -230,7 +230,7 @@ type Buffer struct {
 type Edge uint8
 
 const (
-	BeginUnseen  Edge = 1 << iota // its allocation was before the window, or was lost
+	BeginUnseen  Edge = 1 << iota // its allocation was before the window, or was lost; it begins with the window, or when the last one there ended
 	EndOpen                       // alive at the end of the window
 	EndInferred                   // its free was lost; it ends where its address was used again
 	SizeInferred                  // Size was computed from Requested

@@ -5,8 +5,8 @@
 //
 //  1. A reader (package formats) reads events and states from a file.
 //  2. Package [github.com/memlane/memlane/lifetime/build] turns them into a [Capture].
-//  3. Package selection takes the part of it that was selected, package category
-//     judges what its buffers are for.
+//  3. Package category judges what its buffers are for, package selection takes the part
+//     of it that was selected.
 //  4. Methods of [Space], packages region and outline and the rules of package finding
 //     answer questions. Package answer turns the answers into text and numbers.
 //  5. Renderers (package render) write them.
@@ -19,7 +19,8 @@
 // levels of call stacks), purpose (what buffers are for) and failure (what a text says
 // about a failed allocation). Package outline has only the peak and the end of each space.
 //
-// Times are strictly increasing inside a space. Buffers are half open: [Begin, End).
+// A capture tells when buffers were allocated and freed, not when the program read or
+// wrote them. Times are strictly increasing inside a space. Buffers are half open: [Begin, End).
 // Sizes are bytes and of two kinds, which are never mixed: requested by the program,
 // and occupied in the allocator, padding included.
 package lifetime

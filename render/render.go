@@ -30,7 +30,7 @@ type Need uint8
 
 const (
 	Buffers Need = iota
-	Reports      // unchanged reports of allocators: formats.Input.Reports
+	Reports      // unchanged reports of allocators: build.Reports in formats.Input.Keep
 	Program      // one compiled program: Options.Module
 )
 

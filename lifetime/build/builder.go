@@ -173,7 +173,8 @@ func (b *Builder) size(n int64) int64 {
 	return n
 }
 
-// Block is a block of memory in an event or in the end state. Sizes are bytes.
+// Block is a block of memory in an event or in the end state. Sizes are bytes. If only one size is known, Requested and Occupied are
+// both that size.
 type Block struct {
 	Addr      uint64
 	Requested int64
@@ -183,7 +184,7 @@ type Block struct {
 	Pending   bool // end state only: its free was requested but not completed
 }
 
-// Alloc records that a block was allocated at t.
+// Alloc records that a block was allocated at t, in the unit of the Axis of the space: nanoseconds unless Describe sets another.
 func (b *Builder) Alloc(space SpaceRef, t int64, block Block) { b.block(space, opAlloc, t, &block) }
 
 // FreeRequested records that the program freed a block at t, and the Site of the free.
@@ -192,8 +193,8 @@ func (b *Builder) FreeRequested(space SpaceRef, t int64, block Block) {
 	b.block(space, opFreeRequested, t, &block)
 }
 
-// Free records that a block ended at t. Site is the site of the free. Sizes are 0 if the
-// event has none.
+// Free records that a block ended at t. Site is the site of the free; it also names a buffer whose
+// allocation was not recorded. Sizes are 0 if the event has none.
 func (b *Builder) Free(space SpaceRef, t int64, block Block) { b.block(space, opFree, t, &block) }
 
 func (b *Builder) block(space SpaceRef, op op, t int64, l *Block) {

@@ -105,7 +105,7 @@ func (r *Row) weight() int64 {
 	return max(r.DeltaPeak(), -r.DeltaPeak(), r.DeltaEnd(), -r.DeltaEnd(), 0)
 }
 
-// Compare compares two captures. settings are for the rules.
+// Compare compares two captures, judged as finding.Judge does. settings are for the rules.
 func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result {
 	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
 	was, is := program.Of(before), program.Of(after)

@@ -7,7 +7,7 @@ package failure
 // Failure is what the text of an out-of-memory error says about a failed allocation, besides the requested and the free
 // bytes of its lifetime.Mark. Sizes are bytes; -1 = not known.
 type Failure struct {
-	Source string // kind of text: one of the constants below
+	Source string // kind of text, such as FromTorch
 	Line   int64  // line of the file on which the text begins, from 1
 	Times  int64  // how often the same failure was printed
 	First  bool   // the launcher names its process as the first that failed

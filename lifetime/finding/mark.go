@@ -8,8 +8,9 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// Judge does what the commands do with a capture that formats.Open returned: category.Of finds what its buffers are for, Find returns
-// the findings, and Mark marks the leaks. Call it once, before goroutines share the capture. For the categories of a person, call the three.
+// Judge does what the commands do with a capture that formats.Open returned: category.Of finds what its buffers are for, Find
+// returns the findings, and Mark marks the leaks. Call it once, before goroutines share the capture. For the categories of a
+// person, call the three.
 func Judge(c *lifetime.Capture, settings Settings) []Finding {
 	category.Of(c, nil)
 	found := Find(c, c.Spaces, settings)

@@ -9,8 +9,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// TestJudge checks that Judge finds what buffers are for before the rules, which use it, and that it marks leaks. The timeline has categories: what
-// grows in it are no leaks.
+// TestJudge checks that Judge finds what buffers are for before the rules, which use it, and that it marks leaks. Without
+// the categories of the timeline, there would be a leak.
 func TestJudge(t *testing.T) {
 	leaked := func(file string) (marked int, found []finding.Finding) {
 		c, err := formats.Open("../../testdata/"+file, formats.Input{})

@@ -21,7 +21,7 @@ const (
 // String returns the severity as JSON names it.
 func (c Class) String() string { return [...]string{"info", "data loss", "error"}[c] }
 
-// Reason is the reason why data of a capture is missing from the model.
+// Reason is the reason why data of a capture is missing from the model. Doc explains each.
 type Reason uint8
 
 const (
