@@ -53,7 +53,7 @@ func New(version string, roots []string, run Run) (*Server, error) {
 
 // Serve answers the messages of in on out, until in ends or ctx does.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	err := s.tools().Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: keepOpen{out}})
+	err := s.tools().Run(ctx, connect(in, out))
 	if ended := context.Cause(ctx); ended != nil {
 		return ended
 	}
@@ -62,11 +62,6 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	return err
 }
-
-// keepOpen is a writer that the protocol does not close.
-type keepOpen struct{ io.Writer }
-
-func (keepOpen) Close() error { return nil }
 
 // answer is the output of a command.
 type answer struct {
