@@ -114,6 +114,19 @@ func dumps(folder string) (files []string) {
 // captureExts are the extensions of captures, without .gz or .zst.
 var captureExts = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
 
+// logExts are the extensions of logs.
+var logExts = []string{".log", ".txt", ".out", ".err"}
+
+// extension returns that of a file without its compression.
+func extension(file string) string {
+	return filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".zst"))
+}
+
+// LooksLikeCapture reports whether a file has the name of a capture or of a log. Its content decides, in [Open].
+func LooksLikeCapture(file string) bool {
+	return slices.Contains(captureExts, extension(file)) || slices.Contains(logExts, extension(file))
+}
+
 // Expand replaces folders and patterns with the captures in them, sorted by name. A
 // folder with XProf profiles stays: it is one capture. Expand fails if a pattern matches
 // nothing.
@@ -149,9 +162,8 @@ func expandFolder(folder string) (files []string) {
 		return []string{folder}
 	}
 	for _, e := range entries {
-		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".zst")
 		file := filepath.Join(folder, e.Name())
-		if slices.Contains(captureExts, filepath.Ext(name)) && isFile(file) {
+		if slices.Contains(captureExts, extension(file)) && isFile(file) {
 			files = append(files, file)
 		}
 	}

@@ -90,7 +90,7 @@ func whole(t *testing.T, client *mcp.ClientSession, tool string, arguments map[s
 func TestMCP(t *testing.T) {
 	client := connected(t, "../../testdata")
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 7 {
+	if err != nil || len(tools.Tools) != 8 {
 		t.Fatalf("%v: %v", tools, err)
 	}
 	const snapshot, failed = "torchsnap/leak_loss.pickle", "replay/b03.c2.oom.pickle.zst"

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -93,7 +94,7 @@ func TestCommands(t *testing.T) {
 		return strings.ReplaceAll(strings.Join(args, " "), real+string(filepath.Separator), ""), "; why", args[0] == "oom"
 	})
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 7 {
+	if err != nil || len(tools.Tools) != 8 {
 		t.Fatalf("%v: %v", tools, err)
 	}
 	for _, q := range []struct {
@@ -138,7 +139,7 @@ func TestPaths(t *testing.T) {
 	})
 	for path, want := range map[string]string{
 		secret: "not below a root", "link": "not below a root", "../" + filepath.Base(filepath.Dir(secret)) + "/secret": "not below a root",
-		"../missing": "not below a root", "missing": "no such file", ".": "not a file", "-": "no such file", "--help": "no such file", "*": "no such file",
+		"../missing": "not below a root", "missing": "no such file", ".": "link: the link leads out of the roots", "-": "no such file", "--help": "no such file", "*": "no such file",
 	} {
 		if p := askTool(t, client, "summary", map[string]any{"path": path}); !p.failed || !strings.Contains(p.data, want) {
 			t.Errorf("%s: failed %v, %q", path, p.failed, p.data)
@@ -154,6 +155,49 @@ func TestPaths(t *testing.T) {
 	}
 	if _, err := New("", []string{secret}, nil); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file as a root: %v", err)
+	}
+}
+
+// TestFolders: a folder is asked about as a file is, and its captures are listed.
+func TestFolders(t *testing.T) {
+	folder := t.TempDir()
+	for _, file := range []string{"run.log", "src/train.py", "ranks/rank0.pickle", "ranks/rank1.pickle.gz", ".git/x.json"} {
+		file = filepath.Join(folder, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("12345"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Time{}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := 0
+	client := connected(t, folder, func(_ context.Context, args []string) (string, string, bool) {
+		runs++
+		return filepath.Base(args[len(args)-1]), "", false
+	})
+	const inRanks = "ranks/rank0.pickle  5 B  2026-03-01 12:00:00\nranks/rank1.pickle.gz  5 B  2026-03-01 12:00:00"
+	for path, want := range map[string]string{"": inRanks + "\nrun.log  5 B  2026-03-01 12:00:00", "ranks": inRanks, "src": "no capture or log is here"} {
+		if p := askTool(t, client, "captures", map[string]any{"path": path}); p.failed || filepath.ToSlash(p.data) != want {
+			t.Errorf("%q: %+v", path, p)
+		}
+	}
+	if p := askTool(t, client, "captures", map[string]any{"path": ".."}); !p.failed || !strings.Contains(p.data, "not below a root") {
+		t.Errorf("%+v", p)
+	}
+	for range 2 {
+		if p := askTool(t, client, "leaks", map[string]any{"path": "ranks"}); p.failed || p.data != "ranks" {
+			t.Errorf("%+v", p)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "ranks/rank2.pickle"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	askTool(t, client, "leaks", map[string]any{"path": "ranks"})
+	if runs != 2 {
+		t.Errorf("%d runs for a folder that changed once", runs)
 	}
 }
 
