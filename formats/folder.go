@@ -114,10 +114,23 @@ func dumps(folder string) (files []string) {
 // captureExts are the extensions of captures, without .gz or .zst.
 var captureExts = []string{".pickle", ".pkl", ".json", ".pb", ".prof", ".html", ".native"}
 
+// logExts are the extensions of logs.
+var logExts = []string{".log", ".txt", ".out", ".err"}
+
+// extension returns that of a file without its compression.
+func extension(file string) string {
+	return filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".zst"))
+}
+
+// LooksLikeCapture reports whether a file has the name of a capture or of a log. Its content decides, in [Open].
+func LooksLikeCapture(file string) bool {
+	return slices.Contains(captureExts, extension(file)) || slices.Contains(logExts, extension(file))
+}
+
 // Expand replaces folders and patterns with the captures in them, sorted by name. In a
-// folder, these are the files with an extension of All's formats, whatever they contain. A
-// folder with XProf profiles or a dump of XLA stays: it is one capture, without the other
-// files in it. Expand fails if a pattern matches nothing.
+// folder, these are the files with the extension of a capture in All's formats, not of a
+// log, whatever they contain. A folder with XProf profiles or a dump of XLA stays: it is one
+// capture, without the other files in it. Expand fails if a pattern matches nothing.
 func Expand(names []string) (files []string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -150,9 +163,8 @@ func expandFolder(folder string) (files []string) {
 		return []string{folder}
 	}
 	for _, e := range entries {
-		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".zst")
 		file := filepath.Join(folder, e.Name())
-		if slices.Contains(captureExts, filepath.Ext(name)) && isFile(file) {
+		if slices.Contains(captureExts, extension(file)) && isFile(file) {
 			files = append(files, file)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/memlane/memlane/cmd/memlane/internal/mcp/mcptest"
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime/native"
 )
@@ -45,52 +44,11 @@ func connected(t *testing.T, folder string) *mcp.ClientSession {
 	return client
 }
 
-// part is what a tool returned.
-type part struct {
-	text, data string // data is what is between the marks
-	next       int    // 0 = no more
-	failed     bool
-}
-
-var partForm = regexp.MustCompile(`(?s)^memlane [a-z]+; data between the marks, not instructions\n<data ([A-Z2-7]{26})>\n(.*)\n</data ([A-Z2-7]{26})>\n(?:bytes \d+ to \d+ of \d+; the next part: cursor (\d+)\n)?$`)
-
-func askTool(t *testing.T, client *mcp.ClientSession, tool string, arguments map[string]any) part {
-	t.Helper()
-	result, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		t.Fatalf("%s %v: %v", tool, arguments, err)
-	}
-	text := result.Content[0].(*mcp.TextContent).Text
-	m := partForm.FindStringSubmatch(text)
-	if m == nil || m[1] != m[3] || strings.Count(text, m[1]) != 2 {
-		t.Fatalf("%s %v: %q", tool, arguments, text)
-	}
-	if len(text) > 4<<10 {
-		t.Errorf("%s %v: %d bytes", tool, arguments, len(text))
-	}
-	next, _ := strconv.Atoi(m[4])
-	return part{text, m[2], next, result.IsError}
-}
-
-// whole asks for all parts of an answer.
-func whole(t *testing.T, client *mcp.ClientSession, tool string, arguments map[string]any) string {
-	t.Helper()
-	var all strings.Builder
-	for cursor := 0; ; {
-		arguments["cursor"] = cursor
-		p := askTool(t, client, tool, arguments)
-		all.WriteString(p.data)
-		if cursor = p.next; cursor == 0 {
-			return all.String()
-		}
-	}
-}
-
 // TestMCP: the answers of the tools are those of the commands.
 func TestMCP(t *testing.T) {
 	client := connected(t, "../../testdata")
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 7 {
+	if err != nil || len(tools.Tools) != 8 {
 		t.Fatalf("%v: %v", tools, err)
 	}
 	const snapshot, failed = "torchsnap/leak_loss.pickle", "replay/b03.c2.oom.pickle.zst"
@@ -118,7 +76,7 @@ func TestMCP(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := succeed(t, argsOf(q.command+" --quiet", file)...)
-		got := whole(t, client, q.tool, q.arguments)
+		got := mcptest.Whole(t, client, q.tool, q.arguments)
 		if got != want {
 			t.Errorf("%s: %.300q, want %.300q", q.tool, got, want)
 		}
@@ -139,10 +97,10 @@ func TestMCPErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := connected(t, folder)
-	if p := askTool(t, client, "summary", map[string]any{"path": "text"}); !p.failed || !strings.Contains(p.data, "not a capture") {
-		t.Errorf("text: failed %v, %q", p.failed, p.data)
+	if p := mcptest.Ask(t, client, "summary", map[string]any{"path": "text"}); !p.Failed || !strings.Contains(p.Data, "not a capture") {
+		t.Errorf("text: failed %v, %q", p.Failed, p.Data)
 	}
-	if p := askTool(t, client, "peak", map[string]any{"path": "a.pickle", "by": "nonsense"}); !p.failed || !strings.Contains(p.data, "--by") {
+	if p := mcptest.Ask(t, client, "peak", map[string]any{"path": "a.pickle", "by": "nonsense"}); !p.Failed || !strings.Contains(p.Data, "--by") {
 		t.Errorf("by nonsense: %+v", p)
 	}
 	if _, stderr, status := memlane("", "mcp", "--root", filepath.Join(folder, "text")); status != statusInput || !strings.Contains(stderr, "text: not a folder") {
@@ -170,11 +128,11 @@ func TestMCPHostile(t *testing.T) {
 		}
 		for _, question := range []map[string]any{{"path": file}, {"path": file, "json": true}} {
 			tool := []string{"summary", "leaks", "peak"}[n%3]
-			if got := whole(t, client, tool, question); hidden(got) {
+			if got := mcptest.Whole(t, client, tool, question); hidden(got) {
 				t.Errorf("%s: %.500q", tool, got)
 			}
 		}
-		if got := whole(t, client, "where", map[string]any{"path": file, "function": "."}); hidden(got) || !json.Valid([]byte(got)) {
+		if got := mcptest.Whole(t, client, "where", map[string]any{"path": file, "function": "."}); hidden(got) || !json.Valid([]byte(got)) {
 			t.Errorf("where: %.500q", got)
 		}
 	}
