@@ -1,4 +1,4 @@
-"""The recorder, the callbacks and the pytest plugin with the real libraries. Tests of libraries that are not installed are skipped.
+"""The recorder and the callbacks with the real libraries. Tests of libraries that are not installed are skipped.
 
 PyTorch's need a GPU, or a CUDA runtime that only counts memory.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 import memlane
 import pytest
 
-pytest_plugins = ["pytester"]
 
 
 def torch_with_gpu() -> bool:
@@ -189,77 +188,3 @@ def test_callback(name: str, tmp_path: Path) -> None:
     (space,) = capture.info()["captures"][0]["spaces"]
     assert space["id"] == "cuda:0" and space["allocations"] > 50
     assert any("Linear" in f["function"] or "forward" in f["function"] for p in capture.peak() for r in p["rows"] for f in r["site"]["stack"])
-
-
-PLUGIN = """
-import unittest, pytest, torch
-keep, cache = [], {}
-mark = pytest.mark.limit_gpu_leaks
-def activations(): return torch.empty(1 << 20, device="cuda")
-@mark("1 MiB")
-def test_leaks():
-    keep.append(activations())
-    torch.empty(1 << 20, device="cuda")
-@mark("1 MiB")
-def test_leaks_and_nothing_else(): keep.append(activations())
-@mark("1 MiB")
-def test_leaks_at_each_third():
-    torch.empty(1 << 20, device="cuda")
-    cache["n"] = cache.get("n", 0) + 1
-    if cache["n"] % 3 == 0: keep.append(activations())
-@mark("1 MiB")
-def test_fills_a_cache():
-    if len(cache) < 8: cache[len(cache)] = activations()
-    torch.empty(1 << 20, device="cuda")
-@mark("1 MiB")
-def test_leaves_garbage():
-    cycle = [activations()]
-    cycle.append(cycle)
-@mark("1 GiB")
-def test_below(): keep.append(activations())
-@mark("1 MiB")
-def test_fails(): assert False, "its own reason"
-@mark("nonsense")
-def test_not_a_size(): pass
-@mark("1 MiB")
-async def test_async(): keep.append(activations())
-class TestUnit(unittest.TestCase):
-    @mark("1 MiB")
-    def test_method(self): keep.append(activations())
-"""
-
-
-@needs_torch
-def test_plugin(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(PLUGIN)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rf")
-    failed = ["test_leaks ", "test_leaks_and_nothing_else", "test_leaks_at_each_third", "test_fails", "test_not_a_size", "test_async"]
-    result.assert_outcomes(passed=3, failed=len(failed), errors=1)
-    for name in failed:
-        result.stdout.fnmatch_lines([f"FAILED *::{name}*"])
-    result.stdout.fnmatch_lines(
-        [
-            "more than 1,048,576 B leak at activations (*: 83,886,080 B",
-            "*20 buffers (80.0 MiB) were never freed*",
-            "*its own reason*",
-            "*'nonsense' is not a size*",
-            "async def functions are not natively supported*",  # pytest's own message
-        ]
-    )
-
-
-@pytest.mark.skipif(torch_with_gpu(), reason="there is a GPU")
-def test_plugin_without_a_gpu(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import pytest\n@pytest.mark.limit_gpu_leaks('1 MiB')\ndef test_a(): pass\n")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers")
-    result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*was not checked: PyTorch sees no GPU*"])
-
-
-def test_sizes() -> None:
-    from memlane.pytest_plugin import size
-
-    assert [size(t) for t in ("1 MiB", "500KB", "1.5 GiB", "7", 7, "2k", "3 m")] == [1 << 20, 500_000, 3 << 29, 7, 7, 2000, 3_000_000]
-    for wrong in ("", "MiB", "1 MB/s", "-1"):
-        with pytest.raises(ValueError):
-            size(wrong)
