@@ -167,5 +167,5 @@ func (p *Pass) ofCache(g *causeGroup) bool {
 		}
 	}
 	all := p.merged(g.findings[0].Sites)
-	return n >= leastSteps && len(sizes) == n && laplace(all.rises(), p.histories.end.work) < misses
+	return n >= leastSteps && len(sizes) == n && laplace(p.rises(all), p.histories.end.work) < misses
 }
