@@ -15,7 +15,7 @@ import (
 func cache(p *Pass) []Finding {
 	all, last, end := newPlaces(), map[lifetime.Place]int{}, p.histories.end.work
 	for site, h := range p.unexplained() {
-		rises := h.rises()
+		rises := p.rises(h)
 		if until := end - h.lag(); len(h.lifetimes) > 0 { // younger buffers may still be freed
 			rises = rises[:sort.Search(len(rises), func(i int) bool { return rises[i].work > until })]
 		}

@@ -1,9 +1,11 @@
 package finding
 
 import (
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
 )
@@ -15,8 +17,8 @@ const (
 	NoCause Cause = iota // for findings that are no leaks
 
 	FailedAllocations // in the order in which causeOf tries them
-	Gradients
 	Hook
+	Gradients
 	ReferenceCycle
 	LossGraph
 	UnboundedCache
@@ -34,13 +36,13 @@ var causes = [...]struct {
 	NoCause: {},
 	FailedAllocations: {"other allocations failed", "the call site retained a buffer for most failed allocations",
 		"Delete the exception: its traceback retains the variables of every frame.", (*Pass).ofFailures},
-	Gradients: {"gradients", "a backward pass allocated the buffers",
-		"Call zero_grad(set_to_none=True) in every step; do not store gradients.", (*Pass).ofGradients},
 	Hook: {"hook", "a function that a module or autograd called as a hook allocated the buffers",
 		"Store .detach().cpu() in the hook, limit how much it stores, remove() it.", (*Pass).ofHook},
+	Gradients: {"gradients", "a backward pass allocated the buffers",
+		"Call zero_grad(set_to_none=True) in every step; do not store gradients.", (*Pass).ofGradients},
 	ReferenceCycle: {"reference cycle", "the call site frees other buffers in bursts and at various places, as the garbage collector frees cycles",
 		"Break the reference cycle with del or weakref.", (*Pass).ofCycle},
-	LossGraph: {"graph of a loss", "call sites of a forward pass with gradients retain tensors from the same steps, as the graph of a loss does",
+	LossGraph: {"graph of a loss", "most of what forward passes save for their backward passes is retained, as in the graph of a loss",
 		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
 	UnboundedCache: {"cache without bound", "each buffer has a different size, none was freed, and new ones get rarer, as in a cache keyed by shape",
 		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
@@ -93,17 +95,30 @@ func (g *causeGroup) anySite(is func(lifetime.SiteID) bool) bool {
 	return slices.ContainsFunc(g.findings, func(f *Finding) bool { return slices.ContainsFunc(f.Sites, is) })
 }
 
+// mostly reports whether is returns true for the sites of at least half of the bytes of a group.
+func (g *causeGroup) mostly(p *Pass, is func(lifetime.SiteID) bool) bool {
+	bytes, all := int64(0), int64(0)
+	for _, f := range g.findings {
+		for _, i := range f.Kept {
+			b := &p.Space.Buffers[i]
+			if all = units.AddSat(all, b.Size); is(b.Site) {
+				bytes = units.AddSat(bytes, b.Size)
+			}
+		}
+	}
+	return bytes > 0 && bytes >= all/2
+}
+
 // ofGradients reports whether a backward pass allocated the buffers.
 func (p *Pass) ofGradients(g *causeGroup) bool {
-	if slices.ContainsFunc(g.findings, func(f *Finding) bool { return strings.EqualFold(p.Sites[f.Sites[0]].Region, "gradient") }) {
-		return true
-	}
-	return g.anySite(p.isBackward)
+	return g.mostly(p, func(site lifetime.SiteID) bool {
+		return strings.EqualFold(p.Sites[site].Region, "gradient") || p.isBackward(site)
+	})
 }
 
 // ofHook reports whether a hook allocated the buffers.
 func (p *Pass) ofHook(g *causeGroup) bool {
-	return g.anySite(func(site lifetime.SiteID) bool { return p.program.At(site).Hook })
+	return g.mostly(p, func(site lifetime.SiteID) bool { return p.program.At(site).Hook })
 }
 
 // collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
@@ -127,13 +142,62 @@ func (p *Pass) ofCycle(g *causeGroup) bool {
 	})
 }
 
-// ofGraph reports whether several places retain buffers from the same steps, in a program with a backward pass. A graph retains
-// what modules compute, or at least three tensors; two leaks of one program are not a graph. Code without gradients has none.
+const (
+	manyTensors = 3   // least number of tensors of a graph in a step
+	manyLines   = 4   // the same of lines of modules, if nothing tells what a backward pass needs
+	savedShare  = 0.5 // least share of the results of a step that its graph retains
+)
+
+// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of each step, and most
+// of what is alive when a backward pass begins. Who stores results, features or batches retains a few of many. A program without a
+// backward pass may have switched gradients off; what a graph retains then comes from modules of many kinds.
 func (p *Pass) ofGraph(g *causeGroup) bool {
-	const manyTensors = 3
-	inModule := func(site lifetime.SiteID) bool { return p.program.At(site).InModule() }
-	withoutGrad := func(site lifetime.SiteID) bool { return p.program.At(site).All&program.WithoutGrad != 0 }
-	return len(g.findings) > 1 && (len(g.findings) >= manyTensors || g.anySite(inModule)) && !g.anySite(withoutGrad) && p.hasBackward()
+	backward := p.hasBackward()
+	kept, lines := 0, map[lifetime.FrameID]bool{}
+	for _, f := range g.findings {
+		for _, i := range f.Kept {
+			if site := p.Space.Buffers[i].Site; p.savesFor(site) {
+				kept++
+				if at := p.program.At(site); at.InModule() && at.All&program.WithoutGrad == 0 {
+					lines[p.program.LineOf(site)] = true
+				}
+			}
+		}
+	}
+	if kept < manyTensors*len(g.steps) || !backward {
+		return kept >= manyTensors*len(g.steps) && len(lines) >= manyLines
+	}
+	if p.results == nil {
+		p.results = p.resultsOf()
+	}
+	all := 0
+	for _, step := range g.steps {
+		all += p.results[step]
+	}
+	return float64(kept) >= savedShare*float64(all)
+}
+
+// resultsOf returns how many results of each step are alive when the next backward pass begins: no others are saved for one.
+func (p *Pass) resultsOf() map[int]int {
+	all, s := map[int]int{}, p.Space
+	backward := int64(math.MaxInt64) // begin of the next one
+	for i := range slices.Backward(s.Buffers) {
+		switch b := &s.Buffers[i]; {
+		case b.Edge&lifetime.BeginUnseen != 0:
+		case p.isBackward(b.Site):
+			backward = b.Begin
+		case (backward == math.MaxInt64 || b.Edge&lifetime.EndOpen != 0 || b.End > backward) && p.savesFor(b.Site):
+			all[p.steps.At(b.Begin)]++
+		}
+	}
+	return all
+}
+
+// savesFor reports whether a site allocates results that a backward pass may need: not those of a backward pass or of an optimizer.
+func (p *Pass) savesFor(site lifetime.SiteID) bool {
+	const other = program.LoadsData | program.Converting | program.Constructs | program.Cublas | program.CublasLt
+	at := p.program.At(site)
+	return at.Flags&other == 0 && !at.Backward() && at.Within != program.InOptimizer
 }
 
 // hasBackward reports whether the program ran a backward pass.
@@ -167,5 +231,5 @@ func (p *Pass) ofCache(g *causeGroup) bool {
 		}
 	}
 	all := p.merged(g.findings[0].Sites)
-	return n >= leastSteps && len(sizes) == n && laplace(all.rises(), p.histories.end.work) < misses
+	return n >= leastSteps && len(sizes) == n && laplace(p.rises(all), p.histories.end.work) < misses
 }

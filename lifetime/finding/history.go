@@ -41,6 +41,8 @@ type history struct {
 	sorted    bool  // lifetimes are sorted
 	survivors []int // cache of Pass.survivors
 	counted   bool  // survivors is set
+	setUp     []int // cache of Pass.setUp
+	settled   bool  // setUp is set
 }
 
 // freed is a buffer that was allocated and freed in the window. Lists are in order of the frees.

@@ -71,7 +71,7 @@ func leaking(p *Pass) []Finding {
 	leaks := map[lifetime.SiteID]bool{}
 	for site, h := range p.unexplained() {
 		least, sure := p.verdict(h)
-		if least == 0 || p.isState(site) || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], h.rises()) {
+		if least == 0 || p.isState(site) || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], p.rises(h)) {
 			continue
 		}
 		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
@@ -120,7 +120,7 @@ func leaking(p *Pass) []Finding {
 // verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the site
 // does not leak.
 func (p *Pass) verdict(h *history) (least int, sure bool) {
-	switch rises, all := h.rises(), p.histories; {
+	switch rises, all := p.rises(h), p.histories; {
 	case p.keepsMore(rises, h):
 		return minRises, true
 	case p.inEveryStep(h):
@@ -158,7 +158,7 @@ func (p *Pass) began(f *Finding) int64 {
 	older := len(p.Space.Buffers) - p.histories.end.allocations
 	for _, site := range f.Sites {
 		h := p.histories.sites[site]
-		if rises := h.rises(); len(rises) > 0 && len(h.freed) > len(h.open) && p.inOrder(h) {
+		if rises := p.rises(h); len(rises) > 0 && len(h.freed) > len(h.open) && p.inOrder(h) {
 			first = min(first, older+max(rises[0].allocations-1, 0))
 		}
 	}

@@ -38,7 +38,7 @@ func (p *Pass) linesOf() (lines map[lifetime.Place]*line, order []lifetime.Place
 			order = append(order, place)
 		}
 		l.sites = append(l.sites, site)
-		if rises := h.rises(); len(h.open) > 0 && (len(rises) < enough || len(rises) < 2*enough && p.recent(rises)) {
+		if rises := p.rises(h); len(h.open) > 0 && (len(rises) < enough || len(rises) < 2*enough && p.recent(rises)) {
 			l.few = append(l.few, site)
 		}
 	}
@@ -75,7 +75,7 @@ func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.S
 		return nil
 	}
 	all := p.merged(sites)
-	rises := all.rises()
+	rises := p.rises(all)
 	if !p.keepsMore(rises, all) || !p.gains(l, rises) || slices.ContainsFunc(sites, p.inOneCall) || !p.grew(sites[0], all, kept, minTogether) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 	same := map[int]bool{}
 	for _, site := range l.sites {
 		if leaks[site] {
-			first = min(first, p.histories.sites[site].rises()[0].work)
+			first = min(first, p.rises(p.histories.sites[site])[0].work)
 			same[p.callPath(site)] = true
 		}
 	}
@@ -102,7 +102,7 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 	}
 	for _, site := range l.sites {
 		h := p.histories.sites[site]
-		rises := h.rises()
+		rises := p.rises(h)
 		if leaks[site] || len(h.freed) > 0 || len(rises) == 0 || len(p.survivors(h)) == 0 {
 			continue
 		}
@@ -120,13 +120,18 @@ func (p *Pass) callPath(site lifetime.SiteID) int {
 }
 
 // gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds
-// buffers of several stacks, and the share of each varies.
+// buffers of several stacks, and the share of each varies. What the line allocates in a short time only and frees, such as a model that a
+// trainer moves to the device and back, is in no queue.
 func (p *Pass) gains(l *line, own []moment) bool {
 	if len(l.sites) < 2 || len(own) == 0 {
 		return true
 	}
 	if l.rises == nil {
-		l.rises = p.merged(l.sites).rises()
+		last := float64(p.histories.end.allocations)
+		l.rises = p.rises(p.merged(slices.DeleteFunc(slices.Clone(l.sites), func(site lifetime.SiteID) bool {
+			h := p.histories.sites[site]
+			return len(h.open) == 0 && (len(h.buffers) == 0 || float64(h.buffers[len(h.buffers)-1]-h.buffers[0]) < minSpan*last)
+		})))
 	}
 	all, third := l.rises, own[2*(len(own)-1)/3:]
 	since := len(all) - sort.Search(len(all), func(i int) bool { return all[i].allocations >= third[0].allocations })

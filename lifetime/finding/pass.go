@@ -49,6 +49,7 @@ type Pass struct {
 	releases []int64           // when regions were given back to the device, sorted
 	levels   []lifetime.Level  // of the space, in occupied bytes
 	peak     *lifetime.Level
+	results  map[int]int                // buffers of results by step; see ofGraph
 	older    map[lifetime.SiteID][]int  // buffers that are older than the window, by site
 	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }

@@ -496,3 +496,40 @@ func TestInterpreterFrames(t *testing.T) {
 		}
 	}
 }
+
+// TestSetUpBeside: set-up that stays at the site of a leak, and data that a trainer frees when it is done, hide no leak. The parameter is
+// the number of buffers of the set-up, or of the data.
+func TestSetUpBeside(t *testing.T) {
+	judge(t, []variants{
+		{"a short leak beside set-up", true, []int{0, 1, 2, 3}, func(p *program, setUp int) func(int) {
+			p.steps = 5
+			return func(step int) {
+				for k := 0; step == 0 && k < setUp; k++ {
+					p.alloc("leak", int64(8<<20+k<<10))
+				}
+				p.alloc("leak", 1<<19)
+			}
+		}},
+		{"a trainer returns the model", true, []int{4, 20, 40}, func(p *program, model int) func(int) {
+			p.steps = 44
+			var weights []*tensor
+			under := func(caller string, work func()) {
+				p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: caller, File: "sim.py", Line: 2})}
+				work()
+				p.frames = nil
+			}
+			return func(step int) {
+				for step == 0 && len(weights) < model {
+					under("to", func() { weights = append(weights, p.alloc("leak", 1<<15)) })
+				}
+				under("batch", func() {
+					p.alloc("leak", 1<<16)
+					p.free(p.alloc("leak", 1<<14))
+				})
+				if step == p.steps-1 {
+					p.free(weights...)
+				}
+			}
+		}},
+	})
+}

@@ -356,6 +356,41 @@ func TestCauseOfOne(t *testing.T) {
 	}
 }
 
+// TestGraphOfOneLine: a library computes what a graph retains, so it has one place. Without a backward pass, it comes from modules of
+// many kinds; two kinds may be a cache of keys and values.
+func TestGraphOfOneLine(t *testing.T) {
+	for _, c := range []struct {
+		kinds               int // of modules
+		trains, switchedOff bool
+		want                finding.Cause
+	}{{2, true, false, finding.LossGraph}, {2, true, true, finding.LossGraph}, {6, false, false, finding.LossGraph}, {2, false, false, finding.Collection},
+		{6, false, true, finding.Collection}} {
+		p := newProgram(9)
+		p.steps = 60
+		call := p.b.Frame(frame.Frame{Function: "train", File: "train.py", Line: 7})
+		module := p.b.Frame(frame.Frame{Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Kind: frame.Framework})
+		off := p.b.Frame(frame.Frame{Function: "decorate_context", File: "/site-packages/torch/utils/_contextlib.py", Kind: frame.Framework})
+		found := findingsOf(t, p, finding.Settings{}, p.marked(func(int) {
+			for k := range 6 {
+				layer := p.b.Frame(frame.Frame{Function: "forward", File: "/site-packages/library/layers.py", Line: k % c.kinds, Kind: frame.Framework})
+				stack := []lifetime.FrameID{layer, module, call}
+				if c.switchedOff {
+					stack = append(stack, off)
+				}
+				p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack(stack)}), 1<<20)
+			}
+			if c.trains {
+				p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})}
+				p.free(p.alloc("gradient", 1<<18))
+				p.frames = nil
+			}
+		}))["leak"]
+		if len(found) != 1 || found[0].Cause != c.want {
+			t.Errorf("%+v: %v", c, found)
+		}
+	}
+}
+
 // TestNoCause: what looks like a cause, but lacks its evidence.
 func TestNoCause(t *testing.T) {
 	var session []*tensor
@@ -370,6 +405,18 @@ func TestNoCause(t *testing.T) {
 			p.frames = nil
 			p.alloc("feature", 1<<20)
 			p.alloc("statistic", 1<<18)
+		},
+		"three lists of results beside others that a backward pass needs": func(p *program, _ int) {
+			var saved []*tensor
+			for k := range 4 {
+				saved = append(saved, p.alloc(fmt.Sprint("layer", k), 1<<19))
+			}
+			for _, name := range []string{"feature", "logits", "labels"} {
+				p.alloc(name, 1<<18)
+			}
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})}
+			p.free(append(saved, p.alloc("gradient", 1<<18))...)
+			p.frames = nil
 		},
 		"sessions that end at one place": func(p *program, step int) {
 			p.alloc("session", 1<<20)

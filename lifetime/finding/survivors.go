@@ -24,7 +24,7 @@ func (p *Pass) survivors(h *history) []int {
 	h.counted = true
 	setUp := p.setUp(h)
 	for _, i := range h.open {
-		if p.Space.Buffers[i].Edge&lifetime.Pending == 0 && !setUp[i] {
+		if _, early := slices.BinarySearch(setUp, i); !early && p.Space.Buffers[i].Edge&lifetime.Pending == 0 {
 			h.survivors = append(h.survivors, i)
 		}
 	}
@@ -32,8 +32,15 @@ func (p *Pass) survivors(h *history) []int {
 	return h.survivors
 }
 
-// setUp returns the buffers of a site that are set-up.
-func (p *Pass) setUp(h *history) map[int]bool {
+// setUp returns the buffers of a site that are set-up, in order.
+func (p *Pass) setUp(h *history) []int {
+	if !h.settled {
+		h.setUp, h.settled = p.findSetUp(h), true
+	}
+	return h.setUp
+}
+
+func (p *Pass) findSetUp(h *history) (all []int) {
 	once, n, sizes := p.oncePerStream(h), 0, 0
 	for _, streams := range once {
 		n += len(streams)
@@ -42,15 +49,35 @@ func (p *Pass) setUp(h *history) map[int]bool {
 	if n == 0 || sizes > maxSetUp || 2*n > len(h.buffers) {
 		return nil
 	}
-	all, seen := map[int]bool{}, map[int64]int{} // buffers so far by stream
+	seen := map[int64]int{} // buffers so far by stream
 	for _, i := range h.buffers {
 		b := &p.Space.Buffers[i]
 		on := p.streamOf(b)
 		if seen[on]++; seen[on] <= earliest && once[b.Requested] != nil {
-			all[i] = true
+			all = append(all, i)
 		}
 	}
 	return all
+}
+
+// rises returns the moments at which the floor of a site rises, without set-up: a few early buffers that stay would make what
+// follows at a steady rate seem to fade.
+func (p *Pass) rises(h *history) []moment {
+	if len(h.open) < minRises {
+		return h.rises()
+	}
+	setUp := p.setUp(h)
+	if len(setUp) == 0 || len(setUp) == len(h.open) {
+		return h.rises()
+	}
+	older := len(p.Space.Buffers) - p.histories.end.allocations // buffers are in order of allocation
+	steady := *h
+	steady.levels = slices.Clone(h.levels)
+	for i := range steady.levels {
+		l := &steady.levels[i]
+		l.alive -= int32(sort.SearchInts(setUp, older+int(l.allocations)))
+	}
+	return steady.rises()
 }
 
 // oncePerStream returns the requested sizes that a site allocated once per stream and never freed, with their streams.

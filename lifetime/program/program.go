@@ -18,3 +18,11 @@ func Of(c *lifetime.Capture) *Program {
 
 // At returns what the stack of a site says.
 func (p *Program) At(site lifetime.SiteID) *Facts { return p.stacks.Of(p.Sites[site].Stack) }
+
+// LineOf returns the innermost line of Python on the stack of a site, in a library or not; 0 if there is none.
+func (p *Program) LineOf(site lifetime.SiteID) lifetime.FrameID {
+	if path := p.At(site).Path; path != 0 {
+		return p.stacks.lines[path]
+	}
+	return 0
+}

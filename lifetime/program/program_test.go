@@ -42,6 +42,7 @@ var torch = map[string]frame.Frame{
 	"adam":     {Function: "step", File: "/site-packages/torch/optim/adam.py", Line: 5},
 	"no_grad":  {Function: "decorate_context", File: "/site-packages/torch/utils/_contextlib.py", Line: 6},
 	"C":        {Function: "_PyEval_EvalFrameDefault", File: "ceval.c"},
+	"node":     {Function: "torch::autograd::MulBackward0::apply(std::vector<at::Tensor>&&)", File: "Functions.cpp"},
 	"engine":   {Function: "torch::autograd::Engine::thread_main()", File: "engine.cpp"},
 }
 
@@ -112,6 +113,24 @@ func TestFrames(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", stack, got, want)
+		}
+	}
+}
+
+// TestHooks: what modules and the autograd engine call beside the passes is a hook. A function that stands in for a forward pass is
+// called by the line that calls those of others.
+func TestHooks(t *testing.T) {
+	for stack, want := range map[string]bool{
+		"train call patched": false, "train call C patched": false, "train inner patched": true, "engine hook": true, "engine C hook": true,
+		"engine node function": false,
+	} {
+		r := record()
+		site := r.site(stack)
+		for _, other := range []string{stack, "train call C forward", "train call forward"} {
+			r.alloc("cuda:0", other, true)
+		}
+		if p, _ := r.program(t); p.At(site).Hook != want {
+			t.Errorf("%s: %v", stack, !want)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type Facts struct {
 	All   Flag // of all frames
 
 	Converts lifetime.FrameID // the innermost frame of Module._apply
+	ranBy    frame.Kind       // Engine or Node, if no frame of Python is inside of it
 	isPart   bool             // it has frames that are not in Path
 	Path     PathID           // its Python frames
 	RootCall PathID           // those of the caller of the outermost call of a module
@@ -82,6 +83,8 @@ type Stacks struct {
 
 	todo        []lifetime.StackID // scratch space
 	engineKnown uint8              // 0: not yet looked, 1: no, 2: yes
+
+	forwards map[lifetime.FrameID]bool // lines that call a forward; nil = not read
 }
 
 // NewStacks returns a reader of the stacks of t.
@@ -203,7 +206,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	switch l.Kind {
 	case frame.Engine, frame.Node:
 		// Python frames outside of the engine made the node, or called the engine.
-		f.Engine, f.Python, f.Within, f.Flags = true, false, NoPart, 0
+		f.Engine, f.Python, f.Within, f.Flags, f.ranBy = true, false, NoPart, 0, l.Kind
 		return f
 	case frame.Runtime:
 		switch l.Name() {
@@ -236,9 +239,10 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	switch before := r.frames[f.last].flags; {
 	case l.Function == "forward" && l.Kind == frame.User: // what decorates a forward pass calls it
 		f.Hook = false
-	case f.last != 0 && before&(CallsModule|RunsHooks) != 0 && l.Kind == frame.User:
-		f.Hook = true
+	case l.Kind == frame.User && (f.last != 0 && before&(CallsModule|RunsHooks) != 0 && !r.callsForward(f.last) || r.engineCalls(&f)):
+		f.Hook = true // a function that stands in for a forward is called where others call theirs
 	}
+	f.ranBy = frame.User
 	if (f.Flags|k.flags)&Compiles != 0 { // a trial run of modules and of the code that is made
 		f.Flags, f.Within, f.last = f.Flags|Compiles, InSetup, inner
 		return f
@@ -274,6 +278,31 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	}
 	f.Within = k.part
 	return f
+}
+
+// engineCalls reports whether the autograd engine itself calls the next frame, as it does hooks. Other functions of Python belong to nodes.
+func (r *Stacks) engineCalls(f *Facts) bool {
+	return f.ranBy == frame.Engine || f.last == 0 && !f.Engine && !f.Rooted && r.HasEngine()
+}
+
+// callsForward reports whether a line of PyTorch calls a function named forward in any stack.
+func (r *Stacks) callsForward(line lifetime.FrameID) bool {
+	if r.forwards == nil {
+		r.forwards = map[lifetime.FrameID]bool{}
+		for id := range r.t.Stacks {
+			if r.t.Frames[r.t.Stacks[id].Frame].Function != "forward" {
+				continue
+			}
+			at := r.t.Stacks[id].Caller
+			for at != 0 && r.t.Frames[r.t.Stacks[at].Frame].Kind > frame.Framework { // C++ between
+				at = r.t.Stacks[at].Caller
+			}
+			if at != 0 {
+				r.forwards[r.t.Stacks[at].Frame] = true
+			}
+		}
+	}
+	return r.forwards[line]
 }
 
 // path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the stack.
