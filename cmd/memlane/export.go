@@ -76,6 +76,7 @@ func export(c *cli.Context) error {
 	switch to.Needs {
 	case render.Program: // also for a memory space that the program does not use
 		selection.MemorySpace = nil
+		r.in.Keep |= build.Overlaps
 	case render.Reports:
 		r.in.Keep |= build.Reports
 	}

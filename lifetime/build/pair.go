@@ -480,8 +480,8 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 }
 
 // storeIntervals stores buffers with known begin and end.
-func storeIntervals(s *lifetime.Space, all []Interval) {
-	if s.Axis == lifetime.ProgramOrder && s.Facts&lifetime.Addresses != 0 {
+func storeIntervals(s *lifetime.Space, all []Interval, overlaps bool) {
+	if s.Axis == lifetime.ProgramOrder && s.Facts&lifetime.Addresses != 0 && !overlaps {
 		all = handOver(all)
 	}
 	slices.SortStableFunc(all, func(x, y Interval) int {

@@ -24,6 +24,9 @@ type Selection struct {
 // program: its PreprocessResult. Sizes are MiB, positions count the events of the heap trace. If the program
 // has no allocation in that memory space, only its names are written. It fails if the module is missing or
 // ambiguous, and the error lists the available modules.
+//
+// XProf counts two values that use the same memory twice. So the capture must be read with build.Overlaps; otherwise the
+// curve counts memory once.
 func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySpace int64) error {
 	spaces, err := Selection{module, memorySpace}.spaces(c)
 	if err != nil {
@@ -254,29 +257,33 @@ func (v *viewer) curves(out *preprocessed) {
 	}
 	type change struct{ padded, unpadded int64 }
 	changes := make([]change, n+1)
+	add := func(at, padded, unpadded int64) {
+		k := &changes[at]
+		k.padded, k.unpadded = units.AddSat(k.padded, padded), units.AddSat(k.unpadded, unpadded)
+	}
 	for i := range v.s.Buffers {
 		b := &v.s.Buffers[i]
 		if b.Begin < 0 {
 			continue
 		}
 		_, unpadded := v.shown(b.Site, b.Requested)
-		changes[b.Begin] = change{b.Size, unpadded}
+		add(b.Begin, b.Size, unpadded)
 		if b.Edge&lifetime.EndOpen == 0 {
-			changes[b.End] = change{-b.Size, -unpadded}
+			add(b.End, -b.Size, -unpadded)
 		}
 	}
-	add := mib(v.whole)
+	whole := mib(v.whole)
 	var level, peak change
 	for k := range changes {
-		out.HeapSizes = append(out.HeapSizes, mib(level.padded)+add)
-		out.UnpaddedHeapSizes = append(out.UnpaddedHeapSizes, mib(level.unpadded)+add)
+		out.HeapSizes = append(out.HeapSizes, mib(level.padded)+whole)
+		out.UnpaddedHeapSizes = append(out.UnpaddedHeapSizes, mib(level.unpadded)+whole)
 		level.padded = units.AddSat(level.padded, changes[k].padded)
 		level.unpadded = units.AddSat(level.unpadded, changes[k].unpadded)
 		if level.padded > peak.padded {
 			peak, v.peak = level, int64(k)
 		}
 	}
-	out.PeakHeapMib, out.PeakUnpaddedHeapMib, out.PeakHeapSizePosition = mib(peak.padded)+add, mib(peak.unpadded)+add, v.peak
+	out.PeakHeapMib, out.PeakUnpaddedHeapMib, out.PeakHeapSizePosition = mib(peak.padded)+whole, mib(peak.unpadded)+whole, v.peak
 	for i := range v.s.Marks {
 		out.HloInstructionNames = append(out.HloInstructionNames, v.s.Marks[i].Text)
 	}
@@ -365,27 +372,66 @@ func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
 // white is the color of the block of an allocation.
 const white = "#ffffff"
 
-// colors are the colors of buffers, used in turn.
-var colors = [...]string{"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"}
+// palette has XProf's colors of buffers, used in turn: by a buffer of the peak with the number of its row, else with the number of
+// rectangles before it.
+var palette = strings.Fields(`
+	e91e63 2196f3 81c784 4dd0e1 3f51b5 e53935 ff9100 b39ddb 90a4ae 26c6da ad1457 03a9f4 2196f3 c2185b 795548 f9a825 00bfa5 880e4f d500f9
+	ce93d8 ec407a 4caf50 ff8f00 ffca28 ab47bc 00e5ff ff9800 40c4ff 1e88e5 9fa8da bf360c 00b8d4 f57f17 64b5f6 e040fb ffab91 4caf50 01579b
+	66bb6a ef9a9a 558b2f fb8c00 ff4081 00e676 388e3c 424242 6d4c41 c62828 616161 00897b 448aff 0d47a1 607d8b 673ab7 00c853 2e7d32 ffa726
+	5e35b1 ba68c8 8d6e63 00bcd4 ff6f00 f4511e ff1744 9e9e9e d81b60 4a148c 26a69a 689f38 7b1fa2 b0bec5 304ffe f48fb1 ffd600 ffb74d 8bc34a
+	303f9f 5d4037 80cbc4 ffcc80 00acc1 3e2723 ff5252 ff7043 e91e63 ea80fc e65100 d84315 212121 ff5722 1976d2 2962ff bdbdbd 3949ab 69f0ae
+	d50000 ffd740 c0ca33 ff6e40 00b0ff 2979ff e64a19 7c4dff 607d8b 009688 ffb300 c51162 ffc400 29b6f6 3d5afe 76ff03 cddc39 b388ff 5c6bc0
+	9e9d24 7cb342 ef5350 fdd835 ef6c00 4fc3f7 6200ea 004d40 ff8a65 ffab00 80deea 0097a7 7e57c2 ff6d00 1565c0 455a64 ffc107 4527a0 ff5722
+	f44336 f57c00 827717 a5d6a7 82b1ff 9c27b0 ff80ab e1bee7 78909c 311b92 00695c 4e342e 3f51b5 651fff 9e9e9e 81d4fa f8bbd0 b71c1c 0091ea
+	673ab7 a1887f 4db6ac ffa000 6a1b9a 43a047 bcaaa4 546e7a aeea00 e57373 ffccbc 006064 fbc02d ffeb3b 8bc34a 039be5 8e24aa 80d8ff 009688
+	9ccc65 512da8 ffc107 757575 0277bd ff3d00 33691e 03a9f4 00838f ff8a80 283593 f50057 1a237e 90caf9 9c27b0 aa00ff aed581 afb42b 9575cd
+	d32f2f 64dd17 f44336 795548 cddc39 ff9e80 7986cb dd2c00 0288d1 ff9800 263238 00796b 42a5f5 8c9eff 1b5e20 ffab40 536dfe 00bcd4 f06292`)
 
 // blocks fills in the rectangles of temporary values, on top of their allocations, one allocation after the
 // other.
 func (v *viewer) blocks(out *preprocessed) {
-	offset := uint64(0)
+	type drawn struct {
+		region  *lifetime.Region
+		members []*lifetime.Value
+	}
+	var all []drawn
+	total := uint64(0)
 	for i := range v.s.Regions {
 		r := &v.s.Regions[i]
 		members := slices.DeleteFunc(slices.Clone(v.members[r.Index]), func(m *lifetime.Value) bool { return m.End < m.Begin })
-		if indefinite(r) || len(members) == 0 {
-			continue
+		if !indefinite(r) && len(members) > 0 {
+			all = append(all, drawn{r, members})
+			total += uint64(r.Size)
 		}
-		out.BufferBlocks = append(out.BufferBlocks, blockRow{r, nil, offset, white})
-		for _, m := range members {
-			out.BufferBlocks = append(out.BufferBlocks, blockRow{r, m, offset, colors[len(out.BufferBlocks)%len(colors)]})
-		}
-		offset += uint64(r.Size)
 	}
-	if offset == 0 { // nothing to draw
-		out.BufferBlocks = nil
+	if total == 0 { // nothing to draw
+		return
+	}
+	rows := map[int64]int{} // of the peak, by value
+	for _, r := range out.MaxHeap {
+		if r.value != nil {
+			rows[r.value.ID] = r.number
+		}
+	}
+	const side = 4096 // of XProf's picture, in points: smaller rectangles are left out
+	x, y, rectangles := side/float64(v.s.End), side/float64(total), 0
+	offset := uint64(0)
+	for _, d := range all {
+		out.BufferBlocks = append(out.BufferBlocks, blockRow{d.region, nil, offset, white})
+		if float64(d.region.Size)*y >= 1 {
+			rectangles++
+		}
+		for _, m := range d.members {
+			n, ok := rows[m.ID]
+			if !ok {
+				n = rectangles
+			}
+			out.BufferBlocks = append(out.BufferBlocks, blockRow{d.region, m, offset, "#" + palette[n%len(palette)]})
+			if float64(m.End-m.Begin)*x >= 1 && float64(m.Size)*y >= 1 {
+				rectangles++
+			}
+		}
+		offset += uint64(d.region.Size)
 	}
 }
 
