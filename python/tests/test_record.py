@@ -104,6 +104,92 @@ def test_a_fork_writes_nothing(tmp_path: Path) -> None:
     assert done.stdout == "[]\n" and (tmp_path / "out/rank0.pickle").exists(), done.stderr
 
 
+RECORD = "with memlane.record('out', on_signal=ask):\n    train(3)\n"
+UNHARMED = {  # what the program does while it is recorded; it prints what it would print without, and the files are these
+    "faulthandler before": ("import faulthandler; faulthandler.register(signal.SIGUSR1)", RECORD + "signal.raise_signal(signal.SIGUSR1)", ["rank0.pickle"]),
+    "faulthandler meanwhile": ("import faulthandler", RECORD + "    faulthandler.register(signal.SIGUSR1)\nsignal.raise_signal(signal.SIGUSR1)", ["rank0.pickle"]),
+    "handler meanwhile": (
+        "",
+        RECORD + "    signal.signal(signal.SIGUSR1, lambda *_: print('mine'))\nsignal.raise_signal(signal.SIGUSR1)",
+        ["rank0.pickle"],
+    ),
+    "handler before": (
+        "signal.signal(signal.SIGUSR1, lambda *_: print('mine'))",
+        RECORD + "    signal.raise_signal(signal.SIGUSR1)\nsignal.raise_signal(signal.SIGUSR1)",
+        ["rank0.pickle", "rank0_usr1_1.pickle"],
+    ),
+    "folder removed": ("import shutil", RECORD + "    shutil.rmtree('out')\n", ["rank0.pickle"]),
+    "disk full": (
+        "import resource; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
+        RECORD + "    resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))\n",
+        [],
+    ),
+    "folder replaced": ("import shutil", RECORD + "    r = 1; shutil.rmtree('out'); open('out', 'w').close()\nos.remove('out'); os.mkdir('out')", []),
+    "stop in a thread": (
+        "import threading",
+        "r = memlane.record('out').start(); train(2); t = threading.Thread(target=r.stop); t.start(); t.join(); assert not r.recording",
+        ["rank0.pickle"],
+    ),
+    "two stops": (
+        "import threading",
+        "r = memlane.record('out').start(); ts = [threading.Thread(target=r.stop) for _ in range(4)]; [t.start() for t in ts]; [t.join() for t in ts]",
+        ["rank0.pickle"],
+    ),
+    "standard error closed": ("", RECORD + "    sys.stderr.close(); signal.raise_signal(signal.SIGUSR1)", ["rank0.pickle", "rank0_usr1_1.pickle"]),
+    "history before": (
+        "torch.cuda.init(); torch.cuda.memory._record_memory_history()",
+        RECORD + "assert torch._C._cuda_isHistoryEnabled()",
+        ["rank0.pickle"],
+    ),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", UNHARMED)
+def test_the_program_ends_as_without(name: str, tmp_path: Path) -> None:
+    before, work, files = UNHARMED[name]
+    (tmp_path / "out").mkdir()
+    done = run(tmp_path, TRAIN + f"ask = signal.SIGUSR1\n{before}\n{work}\nprint('ended')\n")
+    assert done.returncode == 0 and done.stdout.endswith("ended\n"), done.stderr
+    assert done.stdout.count("mine") == ("handler" in name and "faulthandler" not in name) + (name == "handler before")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == files
+
+
+@needs_torch
+def test_a_folder_that_cannot_be_written_fails_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    done = run(tmp_path, TRAIN + "with memlane.record('out'): print('trains')\n")
+    assert done.returncode == 1 and done.stdout == "" and "FileExistsError" in done.stderr
+
+
+@needs_torch
+def test_sigterm_writes_and_ends(tmp_path: Path) -> None:
+    program = TRAIN + "memlane.record('out', on_signal=[signal.SIGTERM]).start(); train(2); os.kill(os.getpid(), signal.SIGTERM); train(9)\n"
+    done = run(tmp_path, program)
+    assert done.returncode == -15, done.stderr
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["rank0_term_1.pickle"]
+
+
+@needs_torch
+def test_processes_keep_each_others_files(tmp_path: Path) -> None:
+    program = TRAIN + """
+import subprocess
+if len(sys.argv) > 1: (r := memlane.record('out').start()); train(2); input(); sys.exit()
+open('out/rank0.pickle', 'w').write('of an earlier run')
+ps = [subprocess.Popen([sys.executable, __file__, 'x'], stdin=subprocess.PIPE) for _ in range(3)]
+import time
+while len(os.listdir('out')) < 1 or any(p.poll() for p in ps): time.sleep(.1)
+time.sleep(10)
+for p in ps: p.communicate(b'\\n')
+"""
+    (tmp_path / "out").mkdir()
+    done = run(tmp_path, program)
+    names = sorted(p.name for p in (tmp_path / "out").iterdir())
+    assert done.returncode == 0 and len(names) == 3 and names[0] == "rank0.pickle", (names, done.stderr)
+    for name in names:
+        assert memlane.open(tmp_path / "out" / name).info()
+
+
 @needs_torch
 def test_two_recorders_are_refused(tmp_path: Path) -> None:
     done = run(tmp_path, TRAIN + "with memlane.record('a'):\n    memlane.record('b').start()\n")

@@ -5,58 +5,96 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import sys
+import tempfile
 import threading
+from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
 
-def rank() -> int:
-    """Returns the rank of this process, as torch.distributed or the launcher says it; 0 if it is alone."""
+def known_rank() -> int | None:
+    """Returns the rank of this process, as torch.distributed or the launcher says it; None if neither does."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
-    jax = sys.modules.get("jax")
     for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK"):
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])
-    return int(jax.process_index()) if jax is not None else 0
+    jax = sys.modules.get("jax")
+    return int(jax.process_index()) if jax is not None and "torch" not in sys.modules else None
+
+
+def _say(text: str) -> None:
+    """Prints a line where no error may reach the program: its standard error may be closed."""
+    try:
+        print(f"memlane: {text}", file=sys.stderr)
+    except Exception:
+        pass
+
+
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
+
+
+def _handler(number: int) -> int | None:
+    """Returns what the system calls on a signal: 0 is the default, 1 is "ignore"; None if this cannot be known.
+
+    signal.getsignal does not know of handlers of C, such as those of faulthandler.
+    """
+    try:
+        import ctypes
+
+        action = (ctypes.c_void_p * 64)()  # larger than struct sigaction; its first member is the handler
+        if sys.platform == "win32" or ctypes.CDLL(None).sigaction(number, None, action) != 0:
+            return None
+        return action[0] or 0
+    except Exception:
+        return None
 
 
 class Recorder:
     """Records the memory of this process into a folder. record makes one; start and stop do the same without a with statement.
 
     Files are named after the rank and the moment: rank0.pickle at the end, rank0_oom.pickle, rank0_usr1_1.pickle, rank0_NAME.pickle
-    for dump("NAME"). Existing files of these names are replaced when the new one is complete.
+    for dump("NAME"). Existing files of earlier runs are replaced when the new one is complete. A file that another process wrote since
+    this recording began is kept: then the host and the process are part of the name.
+
+    After start, nothing raises that would end the program: what cannot be written is a line on standard error.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, stacks: str, max_entries: int, framework: str | None, on_signal: int | None) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        stacks: str,
+        max_entries: int,
+        framework: str | None,
+        on_signal: int | Iterable[int] | None,
+    ) -> None:
         self.folder = os.fspath(folder)
         self._stacks = stacks
         self._max_entries = max_entries
         self._framework = framework
-        self._signal = on_signal
-        self._previous: Any = None
-        self._handling = False
-        self._signals = 0
+        self._signals = () if on_signal is None else (on_signal,) if isinstance(on_signal, int) else tuple(on_signal)
+        self._handled: dict[int, tuple[Any, int | None]] = {}  # the program's handler, and what the system calls since ours is there
+        self._times: dict[int, int] = {}
         self._ooms = 0
         self._process = 0  # a fork inherits the recorder, not the device
+        self._began = 0.0  # by the clock of the folder
+        self._rank: int | None = None
+        self._wrote: set[str] = set()
+        self._lock = threading.RLock()
         self._backend: _Torch | _Jax | None = None
 
     def __enter__(self) -> Recorder:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is None:
-            self.stop()
-            return
-        if self._backend is not None and self._backend.out_of_memory(error):
+        if error is not None and self._backend is not None and self._backend.out_of_memory(error):
             self._out_of_memory()
-        try:
-            self.stop()
-        except Exception as failure:  # must not replace the error of the program
-            print(f"memlane: no capture written: {failure}", file=sys.stderr)
+        self.stop()
 
     @property
     def recording(self) -> bool:
@@ -64,56 +102,127 @@ class Recorder:
         return self._backend is not None
 
     def start(self) -> Recorder:
-        """Begins to record. It raises RuntimeError if neither PyTorch with a GPU nor JAX is there."""
+        """Begins to record. It raises RuntimeError if neither PyTorch with a GPU nor JAX is there, OSError if it cannot write the folder."""
         if self._backend is not None:
             raise RuntimeError("memlane.record: already recording")
         os.makedirs(self.folder, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".memlane-") as probe:
+            probe.write(b"0")
+            probe.flush()
+            self._began = os.stat(probe.name).st_mtime
         backend = _backend(self._framework)
         backend.start(self)
         self._backend = backend
         self._process = os.getpid()
+        self._wrote.clear()
+        self._rank = known_rank()
         atexit.register(self.stop)
-        if self._signal is not None and threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(self._signal, self._on_signal)
-            self._handling = True
+        if threading.current_thread() is threading.main_thread():
+            for number in self._signals:
+                self._take(number)
         return self
 
-    def stop(self) -> str | None:
-        """Dumps, ends the recording, and returns the file. Without a recording, it does nothing and returns None."""
-        backend = self._backend
-        if backend is None or self._process != os.getpid():
-            return None
-        atexit.unregister(self.stop)
-        if self._handling and self._signal is not None:
-            signal.signal(self._signal, self._previous if self._previous is not None else signal.SIG_DFL)
-            self._handling = False
-        try:
-            return self.dump()
-        finally:
-            self._backend = None
-            backend.stop()
+    def _take(self, number: int) -> None:
+        previous = signal.getsignal(number)
+        if previous is None or previous is signal.SIG_DFL and _handler(number) not in (0, None):
+            _say(f"{_short(number).upper()} has a handler that is not Python's; it stays, and no capture is written on this signal")
+            return
+        signal.signal(number, self._on_signal)
+        self._handled[number] = (previous, _handler(number))
 
-    def dump(self, name: str = "") -> str:
-        """Writes what was recorded so far, and returns the file. The recording goes on."""
+    def _give_back(self) -> None:
+        """Restores handlers, if they are still ours. Only the main thread can; elsewhere ours remains and only calls the program's."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, (previous, ours) in list(self._handled.items()):
+            if signal.getsignal(number) == self._on_signal and _handler(number) == ours:
+                signal.signal(number, previous)
+            del self._handled[number]
+
+    def stop(self) -> str | None:
+        """Dumps, ends the recording, and returns the file; None if there is no recording, or if the file cannot be written."""
+        if self._backend is None or self._process != os.getpid():
+            return None
+        with self._lock:
+            backend = self._backend
+            if backend is None:  # another thread was faster
+                return None
+            atexit.unregister(self.stop)
+            try:
+                self._give_back()
+                return self.dump()
+            finally:
+                self._backend = None
+                try:
+                    backend.stop()
+                except Exception as error:
+                    _say(f"the recording did not end as it should: {error}")
+
+    def dump(self, name: str = "") -> str | None:
+        """Writes what was recorded so far, and returns the file; None, and a line on standard error, if it cannot. The recording goes on."""
         if self._backend is None:
             raise RuntimeError("memlane.record: not recording")
-        stem = f"rank{rank()}" + (f"_{name}" if name else "")
-        path = os.path.join(self.folder, stem + self._backend.suffix)
-        part = f"{path}.{os.getpid()}.part"
+        with self._lock:
+            try:
+                return self._write(name, self._backend)
+            except Exception as error:
+                _say(f"no capture written: {type(error).__name__}: {error}")
+                return None
+
+    def _write(self, name: str, backend: _Torch | _Jax) -> str:
+        if self._rank is None:
+            self._rank = known_rank()
+        stem, end = f"rank{self._rank or 0}", (f"_{name}" if name else "") + backend.suffix
+        path = os.path.join(self.folder, stem + end)
+        os.makedirs(self.folder, exist_ok=True)  # it may have been removed
+        part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
         try:
-            self._backend.dump(part)
-            os.replace(part, path)
+            backend.dump(part)
+            if path in self._wrote:
+                os.replace(part, path)
+            elif not self._publish(part, path):
+                path = os.path.join(self.folder, f"{stem}_{socket.gethostname().replace(os.sep, '_')}-{os.getpid()}{end}")
+                os.replace(part, path)
         finally:
             if os.path.exists(part):
                 os.remove(part)
+        self._wrote.add(path)
         return path
 
+    def _publish(self, part: str, path: str) -> bool:
+        """Gives part its name, and returns false if that is the file of another process of this run."""
+        old = f"{part}.old"
+        while True:
+            try:
+                os.link(part, path)  # unlike a rename, it fails if there is a file
+                return True
+            except FileExistsError:
+                if os.stat(path).st_mtime >= self._began:
+                    return False
+            except OSError:  # a file system without links
+                if os.path.exists(path) and os.stat(path).st_mtime >= self._began:
+                    return False
+                os.replace(part, path)
+                return True
+            try:
+                os.rename(path, old)
+                if os.stat(old).st_mtime >= self._began:  # of another process that was faster
+                    os.replace(old, path)
+                    return False
+                os.remove(old)
+            except FileNotFoundError:
+                pass
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._process == os.getpid():
-            self._signals += 1
-            self._report(f"usr1_{self._signals}")
-        if callable(self._previous):
-            self._previous(number, frame)
+        previous = self._handled.get(number, (signal.SIG_DFL, None))[0]
+        if self._backend is not None and self._process == os.getpid():
+            self._times[number] = self._times.get(number, 0) + 1
+            self._report(f"{_short(number)}_{self._times[number]}")
+        if callable(previous):
+            previous(number, frame)
+        elif previous is signal.SIG_DFL and number in _ENDING:  # as it would have ended
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
     def _out_of_memory(self) -> None:
         """Dumps the first failure, while its frames still hold their buffers. Programs that catch it and retry fail a thousand times."""
@@ -122,11 +231,15 @@ class Recorder:
             self._report("oom")
 
     def _report(self, name: str) -> None:
-        """Dumps where an error must not replace that of the program."""
-        try:
-            print(f"memlane: wrote {self.dump(name)}", file=sys.stderr)
-        except Exception as error:
-            print(f"memlane: no capture written: {error}", file=sys.stderr)
+        """Dumps, if it still records, and says where to."""
+        with self._lock:
+            path = self.dump(name) if self._backend is not None else None
+        if path is not None:
+            _say(f"wrote {path}")
+
+
+def _short(number: int) -> str:
+    return signal.Signals(number).name[3:].lower()
 
 
 def record(
@@ -135,13 +248,13 @@ def record(
     stacks: str = "python",
     max_entries: int = 1_000_000,
     framework: str | None = None,
-    on_signal: int | None = getattr(signal, "SIGUSR1", None),
+    on_signal: int | Iterable[int] | None = getattr(signal, "SIGUSR1", None),
 ) -> Recorder:
     """Returns a recorder of this process's memory, for a with statement.
 
     framework is "torch" or "jax"; without it, the one that is imported and has a device. PyTorch keeps the last max_entries
-    allocations and frees, with stacks of Python ("python") or also of C++ ("all"). It dumps at the end, on SIGUSR1 (on_signal=None: not), and
-    before an out-of-memory error unwinds the stack.
+    allocations and frees, with stacks of Python ("python") or also of C++ ("all"). It dumps at the end, on SIGUSR1 (on_signal: another signal,
+    several, or None), and before an out-of-memory error unwinds the stack. A signal that ends processes, such as SIGTERM, still does.
     """
     return Recorder(folder, stacks=stacks, max_entries=max_entries, framework=framework, on_signal=on_signal)
 
@@ -180,11 +293,14 @@ class _Torch:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._recorder: Recorder | None = None
+        self._before = False
 
     def start(self, recorder: Recorder) -> None:
         global _attached
         if _observed:
             raise RuntimeError("memlane.record: another recorder uses PyTorch's history")
+        if self._torch.cuda.is_initialized():  # before that, the question ends the process
+            self._before = bool(getattr(self._torch._C, "_cuda_isHistoryEnabled", bool)())
         self._record(max_entries=recorder._max_entries, stacks=recorder._stacks)
         if not _attached:
             self._torch._C._cuda_attach_out_of_memory_observer(_observe)
@@ -208,7 +324,8 @@ class _Torch:
     def stop(self) -> None:
         if self._recorder in _observed:
             _observed.remove(self._recorder)
-        self._torch.cuda.memory._record_memory_history(enabled=None)
+        if not self._before:  # the program may have recorded before
+            self._torch.cuda.memory._record_memory_history(enabled=None)
 
 
 class _Jax:
@@ -218,7 +335,7 @@ class _Jax:
         self._jax = jax
 
     def start(self, recorder: Recorder) -> None:
-        self._jax.profiler.start_trace(os.path.join(recorder.folder, f"rank{rank()}_trace"))
+        self._jax.profiler.start_trace(os.path.join(recorder.folder, f"rank{known_rank() or 0}_trace"))
 
     def dump(self, path: str) -> None:
         self._jax.profiler.save_device_memory_profile(path)

@@ -4,8 +4,8 @@
     trainer = lightning.Trainer(..., callbacks=[memlane.callbacks.lightning("out/")])
     accelerator = accelerate.Accelerator(log_with=[memlane.callbacks.accelerate("out/")])
 
-Each takes the options of memlane.record. The libraries are imported by the call. They write the same files as memlane.record, also
-when the training fails.
+Each takes the options of memlane.record, but takes no signal unless on_signal names it: libraries use SIGUSR1 themselves (Lightning requeues
+jobs of Slurm on it). The libraries are imported by the call. They write the same files as memlane.record, also when the training fails.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def trainer(folder: str | os.PathLike[str], **options: Any) -> Any:
     """
     from transformers import TrainerCallback
 
-    recorder = record(folder, **options)
+    recorder = record(folder, **{"on_signal": None, **options})
 
     class MemlaneCallback(TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -43,7 +43,7 @@ def lightning(folder: str | os.PathLike[str], **options: Any) -> Any:
     except ImportError:
         from pytorch_lightning import Callback
 
-    recorder = record(folder, **options)
+    recorder = record(folder, **{"on_signal": None, **options})
 
     class MemlaneCallback(Callback):  # type: ignore[misc]
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -63,7 +63,7 @@ def accelerate(folder: str | os.PathLike[str], **options: Any) -> Any:
     """Returns a tracker of accelerate that records from Accelerator.init_trackers to Accelerator.end_training."""
     from accelerate.tracking import GeneralTracker
 
-    recorder = record(folder, **options)
+    recorder = record(folder, **{"on_signal": None, **options})
 
     class MemlaneTracker(GeneralTracker):  # type: ignore[misc]
         name = "memlane"

@@ -129,7 +129,8 @@ def _recorded(torch: Any, folder: Any, limit: int | None, most: int | None) -> I
             gc.unfreeze()
             changed = bool(changes)
             capture = recorder.stop()
-    assert capture is not None
+    if capture is None:
+        raise NotRecorded("memlane: not checked: the capture could not be written; see standard error")
     if changed:
         raise NotRecorded("memlane: not checked: the test started or ended a recording of GPU memory itself; memlane records it already")
     failure = _judge(capture, limit) if limit is not None else None
