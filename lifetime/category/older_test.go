@@ -40,7 +40,8 @@ func TestCompiled(t *testing.T) {
 		if p.Category == purpose.Activation && !strings.HasPrefix(p.Module, "compiled.py:") {
 			t.Errorf("an activation of module %q", p.Module)
 		}
-		if s.Buffers[i].Requested == 1024 && s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && (p.Category != purpose.TemporaryData || p.Phase != purpose.OtherPhase) {
+		if s.Buffers[i].Requested == 1024 && s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && (p.Category != purpose.TemporaryData ||
+			p.Phase != purpose.OtherPhase) {
 			t.Errorf("%d bytes of the compiler are %s of %s", s.Buffers[i].Requested, p.Category, p.Phase)
 		}
 	}
@@ -92,9 +93,11 @@ func TestOneInstant(t *testing.T) {
 	b := build.New(build.Everything)
 	space := b.Space()
 	b.NoHistory(space)
-	b.Describe(space, lifetime.SpaceInfo{Source: b.Source(lifetime.Source{Format: "torch-snapshot"}), Device: "cuda:0", Facts: lifetime.EndState})
+	b.Describe(space, lifetime.SpaceInfo{Source: b.Source(lifetime.Source{Format: "torch-snapshot"}), Device: "cuda:0",
+		Facts: lifetime.EndState})
 	var frames []lifetime.FrameID
-	for _, function := range []string{"at::cuda::getNewWorkspace()", "at::_ops::mm::redispatch(c10::DispatchKeySet, at::Tensor const&, at::Tensor const&)",
+	for _, function := range []string{"at::cuda::getNewWorkspace()",
+		"at::_ops::mm::redispatch(c10::DispatchKeySet, at::Tensor const&, at::Tensor const&)",
 		"torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"} {
 		frames = append(frames, b.Frame(frame.Frame{Function: function, Kind: frame.KindOf(function, "")}))
 	}

@@ -295,8 +295,8 @@ func (v *view) inStep() bool {
 	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.rebinds()
 }
 
-// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as parameters are.
-// Then a step puts other parameters in their place, and what it keeps may be one.
+// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as
+// parameters are. Then a step puts other parameters in their place, and what it keeps may be one.
 func (v *view) rebinds() bool {
 	if v.rebound == nil {
 		v.rebound = map[int64]bool{}

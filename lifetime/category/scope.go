@@ -29,7 +29,8 @@ var structure = []string{"while", "body", "cond", "closed_call", "core_call", "c
 	"branch_0_fun", "branch_1_fun", "shard_map", "custom_vjp_call", "custom_jvp_call"}
 
 // updates are the scopes of optimizers in TensorFlow, and what people call the update in JAX.
-var updates = []string{"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Adafactor", "Lion", "Lamb", "optimizer",
+var updates = []string{"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Adafactor", "Lion", "Lamb",
+	"optimizer",
 	"apply_updates", "optax"}
 
 // isUpdate reports whether a scope is that of an optimizer: "Adam", or the third one, "Adam_2".
@@ -102,7 +103,8 @@ var argumentNames = []struct {
 	category purpose.Category
 	name     *regexp.Regexp
 }{
-	{purpose.OptimizerState, regexp.MustCompile(`(?i)(^|[.\[\]'_])(opt|optimizer|opt_state|optimizer_state|optim|mu|nu|momentum|velocity)($|[.\[\]'_])`)},
+	{purpose.OptimizerState,
+		regexp.MustCompile(`(?i)(^|[.\[\]'_])(opt|optimizer|opt_state|optimizer_state|optim|mu|nu|momentum|velocity)($|[.\[\]'_])`)},
 	{purpose.ModelBuffer, regexp.MustCompile(`(?i)(^|[.\[\]'])(batch_stats|running_(mean|var)|buffers)($|[.\[\]'])`)},
 	{purpose.Cache, regexp.MustCompile(`(?i)(^|[.\[\]'_])(kv_?cache|cache|caches)($|[.\[\]'_])`)},
 	{purpose.Gradient, regexp.MustCompile(`(?i)(^|[.\[\]'])(grads?|gradients?)($|[.\[\]'])`)},

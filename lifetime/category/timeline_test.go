@@ -17,13 +17,15 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// names of the categories of PyTorch's memory timeline, by number (torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX), as memlane names them.
+// names of the categories of PyTorch's memory timeline, by number (torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX), as memlane
+// names them.
 var names = []string{"parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown"}
 
 const newVersion = 3 // action of the two rows of a tensor that is written
 
 // versions is a raw timeline in which a tensor becomes an activation, and one a gradient, when they are written.
-const versions = `[[-1, 1, 100, 0], [5000, 2, 64, 3], [6000, 2, 32, 7], [7000, 3, -64, 3], [7000, 3, 64, 4], [7500, 3, -32, 7], [7500, 3, 32, 5],
+const versions = `[[-1, 1, 100, 0], [5000, 2, 64, 3], [6000, 2, 32, 7], [7000, 3, -64, 3], [7000, 3, 64, 4],
+[7500, 3, -32, 7], [7500, 3, 32, 5],
 [8000, 4, -64, 4], [9000, 4, -32, 5], [9500, 2, 8, 1]]`
 
 // change is a row: bytes that a category gains or loses.
@@ -109,7 +111,8 @@ func rawRows(t *testing.T, file string) (rows [][4]int64) {
 	return rows
 }
 
-// TestTimelineSums: in the form with sums, each category is a space of its own, and its usage is the column of the file, whose times are microseconds.
+// TestTimelineSums: in the form with sums, each category is a space of its own, and its usage is the column of the file, whose times are
+// microseconds.
 func TestTimelineSums(t *testing.T) {
 	const file = "../../testdata/chrome/cpu_leak.timeline.json.gz"
 	f, err := os.Open(file)
@@ -171,14 +174,16 @@ func TestScopes(t *testing.T) {
 				p := c.Purpose(s.PurposeOf(i))
 				op := c.Sites[s.Buffers[i].Site].Op
 				found[p.Name()+" "+p.Phase.String()+" "+p.Module] = true
-				if backward := strings.Contains(op, "transpose(") || strings.HasPrefix(op, "gradient_tape/"); backward != (p.Phase == purpose.Backward) {
+				if backward := strings.Contains(op, "transpose(") || strings.HasPrefix(op,
+					"gradient_tape/"); backward != (p.Phase == purpose.Backward) {
 					t.Errorf("%s: phase %v", op, p.Phase)
 				}
 			}
 		}
 		for _, want := range map[string][]string{
-			"jax_train.jit_train_step.hlo.pb": {"parameter unknown ", "input unknown ", "activation forward layer0", "temporary backward layer1", "output backward layer2"},
-			"tf_graph.xplane.pb":              {"unknown backward head/matmul_1", "unknown forward encoder", "temporary backward head/add_1"},
+			"jax_train.jit_train_step.hlo.pb": {"parameter unknown ", "input unknown ", "activation forward layer0", "temporary backward layer1",
+				"output backward layer2"},
+			"tf_graph.xplane.pb": {"unknown backward head/matmul_1", "unknown forward encoder", "temporary backward head/add_1"},
 		}[file] {
 			if !found[want] {
 				t.Errorf("%s: no %q in %v", file, want, found)

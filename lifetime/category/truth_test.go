@@ -53,7 +53,8 @@ func (t *truth) read() error {
 	for _, cells := range t.Cells {
 		var r row
 		fields := map[string]any{
-			"alloc": &r.alloc, "addr": &r.addr, "size": &r.size, "free": &r.free, "category": &r.category, "phase": &r.phase, "module": &r.module, "roles": &r.roles,
+			"alloc": &r.alloc, "addr": &r.addr, "size": &r.size, "free": &r.free, "category": &r.category, "phase": &r.phase,
+			"module": &r.module, "roles": &r.roles,
 		}
 		for i, name := range t.Columns {
 			if field := fields[name]; field != nil {
@@ -151,7 +152,8 @@ func (s *score) add(right bool, size int64) {
 func (s *score) percent() float64 { return 100 * float64(s.rightBytes) / float64(max(s.bytes, 1)) }
 
 func (s *score) String() string {
-	return fmt.Sprintf("%6.2f %% of %7.1f MiB, %6.2f %% of %6d", s.percent(), float64(s.bytes)/(1<<20), 100*float64(s.right)/float64(max(s.all, 1)), s.all)
+	return fmt.Sprintf("%6.2f %% of %7.1f MiB, %6.2f %% of %6d", s.percent(), float64(s.bytes)/(1<<20),
+		100*float64(s.right)/float64(max(s.all, 1)), s.all)
 }
 
 // table is the accuracy over captures.
@@ -286,7 +288,8 @@ func (t *table) check(tb testing.TB) {
 		got  *score
 		want float64
 	}{
-		{"category at the peak", &t.peak, peakGoal}, {"category at the end", &t.end, endGoal}, {"category", &t.whole, wholeGoal}, {"phase", &t.phases, phaseGoal},
+		{"category at the peak", &t.peak, peakGoal}, {"category at the end", &t.end, endGoal}, {"category", &t.whole, wholeGoal}, {"phase",
+			&t.phases, phaseGoal},
 	} {
 		if g.got.percent() < g.want {
 			tb.Errorf("%.2f %% of the bytes have the right %s, want %.2f", g.got.percent(), g.what, g.want)
@@ -449,7 +452,8 @@ func TestLayers(t *testing.T) {
 			addTo(byModule, j.module, j.Module, j.size)
 			all += j.size
 		}
-		t.Logf("%s: a name is one module for %.1f %%, a module has one name for %.1f %%", name, largest(byName, all, &oneModule), largest(byModule, all, &oneName))
+		t.Logf("%s: a name is one module for %.1f %%, a module has one name for %.1f %%", name, largest(byName, all, &oneModule),
+			largest(byModule, all, &oneName))
 	}
 	t.Logf("named %v; a name is one module %.1f %%, a module has one name %.1f %%", &named, oneModule.percent(), oneName.percent())
 	if named.percent() < 99 || oneModule.percent() < 95 || oneName.percent() < 95 {
@@ -478,12 +482,14 @@ func largest(m map[string]map[string]int64, all int64, to *score) float64 {
 // TestParts: parts of phases are found where programs have them, and only in their phase.
 func TestParts(t *testing.T) {
 	phases := map[purpose.Part]purpose.Phase{
-		purpose.Setup: purpose.OtherPhase, purpose.DataLoading: purpose.OtherPhase, purpose.Evaluation: purpose.Forward, purpose.Recomputation: purpose.Backward,
-		purpose.Clipping: purpose.OptimizerPhase, purpose.ZeroGrad: purpose.OptimizerPhase, purpose.Checkpoint: purpose.OtherPhase,
+		purpose.Setup: purpose.OtherPhase, purpose.DataLoading: purpose.OtherPhase, purpose.Evaluation: purpose.Forward,
+		purpose.Recomputation: purpose.Backward,
+		purpose.Clipping:      purpose.OptimizerPhase, purpose.ZeroGrad: purpose.OptimizerPhase, purpose.Checkpoint: purpose.OtherPhase,
 	}
 	for name, want := range map[string][]purpose.Part{
 		"a11": {purpose.DataLoading, purpose.Evaluation}, "a06": {purpose.Setup, purpose.Clipping},
-		"n12": {purpose.DataLoading, purpose.Recomputation}, "n10": {purpose.Clipping, purpose.Checkpoint, purpose.DataLoading}, "n02": {purpose.Evaluation},
+		"n12": {purpose.DataLoading, purpose.Recomputation}, "n10": {purpose.Clipping, purpose.Checkpoint, purpose.DataLoading},
+		"n02": {purpose.Evaluation},
 	} {
 		var parts, right score
 		seen := map[purpose.Part]bool{}

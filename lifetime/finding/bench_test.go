@@ -68,7 +68,10 @@ func jobs(buffers, sites int) map[string]job {
 		"FewLeaks": {sites, steps, func(site, _ int) bool { return site < 5 }, even},
 		"AllLeak":  {sites, steps, func(_, step int) bool { return step%2 == 0 }, even},
 		"Subsets":  {sites, steps, func(site, step int) bool { return (site*7919+step*104729)>>4%3 > 0 }, even},
-		"AllGrow":  {sites, steps, func(int, int) bool { return false }, func(site, step int) int64 { return int64(step+1) * int64(4096+512*site) }},
+		"AllGrow": {sites, steps, func(int, int) bool { return false }, func(site, step int) int64 {
+			return int64(step+1) * int64(4096+
+				512*site)
+		}},
 	}
 }
 

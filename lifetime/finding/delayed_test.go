@@ -88,7 +88,8 @@ func TestGrowingByHand(t *testing.T) {
 			continue
 		}
 		f, last := found[0], c.size(59)
-		if f.Severity != finding.Warning || f.Basis != (finding.Basis{Rule: "growing_buffer", Evidence: "any"}) || evidence(f, "first_bytes") != float64(1<<9) || evidence(f, "last_bytes") != float64(last) ||
+		if f.Severity != finding.Warning || f.Basis != (finding.Basis{Rule: "growing_buffer", Evidence: "any"}) || evidence(f,
+			"first_bytes") != float64(1<<9) || evidence(f, "last_bytes") != float64(last) ||
 			f.Amount.Count != 1 || f.Amount.Bytes != last || f.BytesPerStep != float64(last)/60 {
 			t.Errorf("%s: %s %v %v, %v bytes a step, %v", name, f.Severity, f.Confidence, f.Amount, f.BytesPerStep, f.Evidence)
 		}

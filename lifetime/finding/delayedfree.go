@@ -29,8 +29,9 @@ func delayedFree(p *Pass) []Finding {
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		f.add(figure(FigShareInBursts, shares[place]))
-		f.describe(place.String(), fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %d steps or more; they are freed late, not leaked",
-			units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), burstSteps))
+		f.describe(place.String(),
+			fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %d steps or more; they are freed late, not leaked",
+				units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), burstSteps))
 		f.Suggestions = []string{"Break reference cycles with del or weakref; flush lists more often."}
 		return p.isNotable(f.Amount.Bytes)
 	})

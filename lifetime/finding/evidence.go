@@ -73,32 +73,36 @@ var (
 	FigHoleAddress      = newFigure("hole_address", UnitAddress, "address of the largest hole")
 	FigFragmentation    = newFigure("fragmentation", UnitShare, "share of the free memory outside the largest hole")
 	FigMaxFragmentation = newFigure("fragmentation_max", UnitShare, "highest fragmentation in the recording")
-	FigForced           = newFigure("forced_bytes", UnitBytes, "memory that was reserved although that much reserved memory was free, in smaller holes")
-	FigSinceReserved    = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
+	FigForced           = newFigure("forced_bytes", UnitBytes,
+		"memory that was reserved although that much reserved memory was free, in smaller holes")
+	FigSinceReserved = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
 )
 
 // Figures from a replay of PyTorch's allocator.
 var (
-	FigReplayedOwn   = newFigure("replayed_recorded_bytes", UnitBytes, "peak of reserved memory with the recorded settings, replayed")
-	FigReplayedConf  = newFigure("replayed_conf", UnitText, "PYTORCH_CUDA_ALLOC_CONF with which the program needs least, or gets past the failure")
+	FigReplayedOwn  = newFigure("replayed_recorded_bytes", UnitBytes, "peak of reserved memory with the recorded settings, replayed")
+	FigReplayedConf = newFigure("replayed_conf", UnitText,
+		"PYTORCH_CUDA_ALLOC_CONF with which the program needs least, or gets past the failure")
 	FigReplayed      = newFigure("replayed_bytes", UnitBytes, "peak of reserved memory with replayed_conf")
 	FigReplayedExact = newFigure("replayed_exact", UnitCount, "1 if the recording determines replayed_bytes; otherwise expect it within 5 %")
-	FigPinnedBy      = newFigure("pinned_by", UnitText, "of the places with buffers in segments with holes, the one for which a pool of its own gives most")
-	FigPinned        = newFigure("pinned_bytes", UnitBytes, "holes in the segments in which buffers of pinned_by lie")
-	FigApart         = newFigure("own_pool_bytes", UnitBytes, "peak of reserved memory with pinned_by in a pool of its own, replayed")
+	FigPinnedBy      = newFigure("pinned_by", UnitText,
+		"of the places with buffers in segments with holes, the one for which a pool of its own gives most")
+	FigPinned = newFigure("pinned_bytes", UnitBytes, "holes in the segments in which buffers of pinned_by lie")
+	FigApart  = newFigure("own_pool_bytes", UnitBytes, "peak of reserved memory with pinned_by in a pool of its own, replayed")
 )
 
 // Figures about a run as a whole and about waste.
 var (
-	FigPeak               = newFigure("peak", UnitBytes, "highest memory in use; for spike, in the step with the highest peak")
-	FigUsualPeak          = newFigure("usual_peak", UnitBytes, "peak of the median step")
-	FigStepsAbove         = newFigure("steps_above", UnitSteps, "steps whose peak is much higher than the median")
-	FigStep               = newFigure("step", UnitSteps, "the step with the highest peak")
-	FigSlices             = newFigure("slices", UnitCount, "slices of the recording whose lowest levels were compared")
-	FigNotHigher          = newFigure("not_higher", UnitCount, "slices whose lowest level is not above that of the previous slice")
-	FigGrown              = newFigure("grown_bytes", UnitBytes, "rise of the lowest level over the slices")
-	FigShareOfWindow      = newFigure("share_of_window", UnitShare, "part of the recording that contains all allocations and frees")
-	FigAllocations        = newFigure("allocations", UnitCount, "allocations of the memory ID; for repeated_allocation, of the size that repeats")
+	FigPeak          = newFigure("peak", UnitBytes, "highest memory in use; for spike, in the step with the highest peak")
+	FigUsualPeak     = newFigure("usual_peak", UnitBytes, "peak of the median step")
+	FigStepsAbove    = newFigure("steps_above", UnitSteps, "steps whose peak is much higher than the median")
+	FigStep          = newFigure("step", UnitSteps, "the step with the highest peak")
+	FigSlices        = newFigure("slices", UnitCount, "slices of the recording whose lowest levels were compared")
+	FigNotHigher     = newFigure("not_higher", UnitCount, "slices whose lowest level is not above that of the previous slice")
+	FigGrown         = newFigure("grown_bytes", UnitBytes, "rise of the lowest level over the slices")
+	FigShareOfWindow = newFigure("share_of_window", UnitShare, "part of the recording that contains all allocations and frees")
+	FigAllocations   = newFigure("allocations", UnitCount,
+		"allocations of the memory ID; for repeated_allocation, of the size that repeats")
 	FigFrees              = newFigure("frees", UnitCount, "frees of the memory ID")
 	FigSize               = newFigure("size", UnitBytes, "the size that repeats")
 	FigShareOfAllocations = newFigure("share_of_allocations", UnitShare, "allocations of the size that repeats, as a share of all allocations")

@@ -78,34 +78,36 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 
 // TestFragmentation tests the rule at its thresholds.
 func TestFragmentation(t *testing.T) {
-	cut := [][]int{{10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}} // 200, 190 of it free
+	cut := [][]int{{10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1,
+		9}} // 200, 190 of it free
 	for name, c := range map[string]struct {
 		program  fragments
 		critical int64 // MiB
 		want     string
 	}{
-		"no harm":                        {fragments{regions: cut}, 0, "info 200 190 10 0"},
-		"one forced region is too few":   {fragments{regions: cut, forced: []int{20}}, 0, "info 220 190 10 20"},
-		"two are not":                    {fragments{regions: cut, forced: []int{20, 20}}, 0, "warning 240 190 10 40"},
-		"a tenth exactly":                {fragments{regions: append(cut[:9:9], []int{10, 1, 7}), forced: []int{22}}, 0, "warning 220 188 10 22"},
-		"below a tenth":                  {fragments{regions: cut, forced: []int{11, 11}}, 0, "info 222 190 10 22"},
-		"as much as is free":             {fragments{regions: cut, forced: []int{190}}, 0, "warning 390 190 10 190"},
-		"more than is free":              {fragments{regions: cut, forced: []int{191}}, 0, "info 391 190 10 0"},
-		"regions for small buffers":      {fragments{regions: cut, small: 30}, 0, "info 260 190 10 0"},
-		"reserved memory is stable":      {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 0, "info 240 190 10 40 stable"},
-		"not quite":                      {fragments{regions: cut, forced: []int{20, 20}, after: 14}, 0, "warning 240 190 10 40"},
-		"critical, though stable":        {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 190, "warning 240 190 10 40 stable"},
-		"just below critical":            {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 191, "info 240 190 10 40 stable"},
-		"the least gap":                  {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 16, 20}}}, 0, "info 144 64 16 0"},
-		"below it":                       {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 15, 20}}}, 0, ""},
-		"the least share":                {fragments{regions: [][]int{{30, 70, 30, 70, 30, 70}}}, 0, "info 300 90 30 0"},
-		"a smaller one":                  {fragments{regions: [][]int{{30, 70, 30, 70, 30, 71}}}, 0, ""},
-		"half in the largest piece":      {fragments{regions: [][]int{{50, 1, 50, 1}}}, 0, "info 102 100 50 0"},
-		"more than half":                 {fragments{regions: [][]int{{51, 1, 50, 1}}}, 0, ""},
-		"nothing is free":                {fragments{regions: [][]int{{0, 100}}}, 0, ""},
-		"pieces do not reach over ends":  {fragments{regions: [][]int{{40, 1}, {40, 1}, {40, 1}, {0, 1, 40}}}, 0, "info 164 160 40 0"},
-		"regions without a buffer":       {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}}, 0, ""},
-		"those that others were forced":  {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}, forced: []int{50}}, 0, "warning 211 160 40 50"},
+		"no harm":                       {fragments{regions: cut}, 0, "info 200 190 10 0"},
+		"one forced region is too few":  {fragments{regions: cut, forced: []int{20}}, 0, "info 220 190 10 20"},
+		"two are not":                   {fragments{regions: cut, forced: []int{20, 20}}, 0, "warning 240 190 10 40"},
+		"a tenth exactly":               {fragments{regions: append(cut[:9:9], []int{10, 1, 7}), forced: []int{22}}, 0, "warning 220 188 10 22"},
+		"below a tenth":                 {fragments{regions: cut, forced: []int{11, 11}}, 0, "info 222 190 10 22"},
+		"as much as is free":            {fragments{regions: cut, forced: []int{190}}, 0, "warning 390 190 10 190"},
+		"more than is free":             {fragments{regions: cut, forced: []int{191}}, 0, "info 391 190 10 0"},
+		"regions for small buffers":     {fragments{regions: cut, small: 30}, 0, "info 260 190 10 0"},
+		"reserved memory is stable":     {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 0, "info 240 190 10 40 stable"},
+		"not quite":                     {fragments{regions: cut, forced: []int{20, 20}, after: 14}, 0, "warning 240 190 10 40"},
+		"critical, though stable":       {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 190, "warning 240 190 10 40 stable"},
+		"just below critical":           {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 191, "info 240 190 10 40 stable"},
+		"the least gap":                 {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 16, 20}}}, 0, "info 144 64 16 0"},
+		"below it":                      {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 15, 20}}}, 0, ""},
+		"the least share":               {fragments{regions: [][]int{{30, 70, 30, 70, 30, 70}}}, 0, "info 300 90 30 0"},
+		"a smaller one":                 {fragments{regions: [][]int{{30, 70, 30, 70, 30, 71}}}, 0, ""},
+		"half in the largest piece":     {fragments{regions: [][]int{{50, 1, 50, 1}}}, 0, "info 102 100 50 0"},
+		"more than half":                {fragments{regions: [][]int{{51, 1, 50, 1}}}, 0, ""},
+		"nothing is free":               {fragments{regions: [][]int{{0, 100}}}, 0, ""},
+		"pieces do not reach over ends": {fragments{regions: [][]int{{40, 1}, {40, 1}, {40, 1}, {0, 1, 40}}}, 0, "info 164 160 40 0"},
+		"regions without a buffer":      {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}}, 0, ""},
+		"those that others were forced": {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}, forced: []int{50}}, 0,
+			"warning 211 160 40 50"},
 		"a region that was filled first": {fragments{regions: append([][]int{{0, 100}}, cut...)}, 0, "info 300 190 10 0"},
 	} {
 		capture := c.program.capture(t)
@@ -119,7 +121,8 @@ func TestFragmentation(t *testing.T) {
 			if strings.Contains(f.Description, "has been stable") && c.program.after > 0 {
 				got += " stable"
 			}
-			if n := evidence(f, "allocations_since_last_reservation"); c.program.after > 0 && n != float64(c.program.after+1) { // with that of the region itself
+			if n := evidence(f, "allocations_since_last_reservation"); c.program.after > 0 && n != float64(c.program.after+
+				1) { // with that of the region itself
 				t.Errorf("%s: %v allocations since the last reservation", name, n)
 			}
 			if free := size("free_in_reserved"); f.Amount.Bytes != free*mib || f.Confidence != 1 {
@@ -142,7 +145,8 @@ func TestReasons(t *testing.T) {
 		requested, free int64
 		reason, text    string
 	}{
-		"fits no hole":                  {cut, 0, 21 * mib, -1, "fragmented", "the largest hole of 49.0 MiB was 20.0 MiB; next to it: kept (train.py) 2.00 MiB"},
+		"fits no hole": {cut, 0, 21 * mib, -1, "fragmented",
+			"the largest hole of 49.0 MiB was 20.0 MiB; next to it: kept (train.py) 2.00 MiB"},
 		"all that is free":              {cut, 0, 49 * mib, 0, "fragmented", "the largest hole of 49.0 MiB was 20.0 MiB"},
 		"more than is free":             {cut, 0, 49*mib + 1, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
 		"fits a hole":                   {cut, 0, 20 * mib, -1, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
@@ -152,16 +156,18 @@ func TestReasons(t *testing.T) {
 		"not even then":                 {cut, 0, 50*mib + 1, mib, "exhausted", "11.0 MiB of 60.0 MiB reserved were in use"},
 		"little of it is free":          {[][]int{{2, 28, 1, 29}}, 0, 4 * mib, 2 * mib, "exhausted", "57.0 MiB of 60.0 MiB reserved were in use"},
 		"as much is free":               {full, 0, mib, mib, "exhausted", "the device had 1.00 MiB free"},
-		"less is free":                  {full, 0, mib, mib - 1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use; the device had 1.00 MiB free"},
-		"what is free is hidden":        {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
-		"nothing was free":              {full, 100, mib, 0, "outside", "others used 40.0 MiB, and 0 B were free"},
+		"less is free": {full, 0, mib, mib - 1, "exhausted",
+			"60.0 MiB of 60.0 MiB reserved were in use; the device had 1.00 MiB free"},
+		"what is free is hidden": {full, 100, mib, -1, "exhausted", "60.0 MiB of 60.0 MiB reserved were in use"},
+		"nothing was free":       {full, 100, mib, 0, "outside", "others used 40.0 MiB, and 0 B were free"},
 	} {
 		capture := fragments{regions: c.regions, failed: &request{c.requested, c.free}}.capture(t)
 		f := find(t, capture, finding.Settings{Limit: c.limit * mib})[0]
 		if f.Rule != "oom" || f.Severity != finding.Critical || evidence(f, "reason") != c.reason || !strings.Contains(f.Description, c.text) {
 			t.Errorf("%s: %v, want %s with %q: %s", name, evidence(f, "reason"), c.reason, c.text, f.Description)
 		}
-		if evidence(f, "requested") != float64(c.requested) || evidence(f, "failures") != 1.0 || (evidence(f, "device_free") == nil) != (c.free < 0) {
+		if evidence(f, "requested") != float64(c.requested) || evidence(f, "failures") != 1.0 || (evidence(f,
+			"device_free") == nil) != (c.free < 0) {
 			t.Errorf("%s: %v", name, f.Evidence)
 		}
 	}
@@ -173,7 +179,8 @@ func TestCloseToLimit(t *testing.T) {
 	for limit, want := range map[int64]bool{100 * mib: true, 100*mib + 2: false, 95 * mib: true, 0: false} {
 		found := find(t, capture, finding.Settings{Limit: limit})
 		got := len(found) > 0 && found[0].Rule == "oom"
-		if got != want || got && (found[0].Severity != finding.Info || evidence(found[0], "limit") != float64(limit) || evidence(found[0], "peak") != float64(95*mib)) {
+		if got != want || got && (found[0].Severity != finding.Info || evidence(found[0], "limit") != float64(limit) || evidence(found[0],
+			"peak") != float64(95*mib)) {
 			t.Errorf("limit %d: %v", limit, found)
 		}
 	}
@@ -191,7 +198,8 @@ func TestStateAlone(t *testing.T) {
 		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
 		s := b.Space()
-		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Event, Facts: lifetime.EndState | lifetime.Addresses | lifetime.Regions})
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Event,
+			Facts: lifetime.EndState | lifetime.Addresses | lifetime.Regions})
 		const size = 4 << 20
 		b.LiveRegion(s, lifetime.Region{Addr: 1 << 30, Size: 100 * size, Kind: "large"})
 		for i := 0; i < 100; i += c.every {

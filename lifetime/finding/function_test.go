@@ -25,7 +25,8 @@ func TestChanges(t *testing.T) {
 			}
 			return b.Site(lifetime.Site{Op: op, Stack: b.Stack(frames)})
 		}
-		selected, called, operation, other := site("", "build", "main"), site("", "helper", "build", "main"), site("build_all"), site("", "load", "main")
+		selected, called, operation, other := site("", "build", "main"), site("", "helper", "build", "main"), site("build_all"), site("",
+			"load", "main")
 		b.Free(s, 5, build.Block{Addr: 0x9000, Requested: 4096, Occupied: 4096}) // older than the window
 		b.Alloc(s, 10, build.Block{Addr: 0x1000, Requested: 100, Occupied: 512, Site: selected})
 		for i := range steps {
@@ -45,9 +46,11 @@ func TestChanges(t *testing.T) {
 		changes, inferred := finding.Changes(c, c.Spaces[0], finding.Settings{Function: regexp.MustCompile("build")})
 		var got string
 		for _, change := range changes {
-			got += fmt.Sprintf("+%d %d/%d -%d %d/%d = %d; ", change.Allocated.Count, change.Allocated.Bytes, change.Allocated.Requested, change.Freed.Count, change.Freed.Bytes, change.Freed.Requested, change.Bytes())
+			got += fmt.Sprintf("+%d %d/%d -%d %d/%d = %d; ", change.Allocated.Count, change.Allocated.Bytes, change.Allocated.Requested,
+				change.Freed.Count, change.Freed.Bytes, change.Freed.Requested, change.Bytes())
 		}
-		want := map[int]string{0: "+3 2048/900 -2 1536/700 = 512; ", 3: "+2 1024/300 -0 0/0 = 1024; +1 1024/600 -1 512/100 = 512; +0 0/0 -1 1024/600 = -1024; "}[steps]
+		want := map[int]string{0: "+3 2048/900 -2 1536/700 = 512; ",
+			3: "+2 1024/300 -0 0/0 = 1024; +1 1024/600 -1 512/100 = 512; +0 0/0 -1 1024/600 = -1024; "}[steps]
 		if got != want || inferred {
 			t.Errorf("%d steps: %s, want %s (inferred %v)", steps, got, want, inferred)
 		}

@@ -212,7 +212,8 @@ func largerSuccessors(s *lifetime.Space, h *history) float64 {
 		}
 		freed++
 		later := h.buffers[k+1:]
-		if n := sort.Search(len(later), func(j int) bool { return s.Buffers[later[j]].Begin > b.End }); n > 0 && s.Buffers[later[n-1]].Requested > b.Requested {
+		if n := sort.Search(len(later), func(j int) bool { return s.Buffers[later[j]].Begin > b.End }); n > 0 &&
+			s.Buffers[later[n-1]].Requested > b.Requested {
 			larger++
 		}
 	}

@@ -116,7 +116,10 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 
 // callPath returns the number of the stack of a site without its native frames, 0 if it has no others.
 func (p *Pass) callPath(site lifetime.SiteID) int {
-	return p.python.number(&p.Tables, p.Sites[site].Stack, func(f *frame.Frame) (string, bool) { return f.Function, f.Kind <= frame.Framework })
+	return p.python.number(&p.Tables, p.Sites[site].Stack, func(f *frame.Frame) (string, bool) {
+		return f.Function,
+			f.Kind <= frame.Framework
+	})
 }
 
 // gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds

@@ -16,7 +16,8 @@ import (
 // model runs a network whose forward function embeds, runs layers in a loop and ends with a head, with the frames of
 // torch.nn.Module. It returns the saved tensors.
 func (p *program) model(layers int, caller frame.Frame) (saved []*tensor) {
-	module := p.b.Frame(frame.Frame{Function: "_call_impl", File: "/venv/site-packages/torch/nn/modules/module.py", Line: 1747, Kind: frame.Framework})
+	module := p.b.Frame(frame.Frame{Function: "_call_impl", File: "/venv/site-packages/torch/nn/modules/module.py", Line: 1747,
+		Kind: frame.Framework})
 	native := p.b.Frame(frame.Frame{Function: "_PyEval_EvalFrame", File: "ceval.c", Kind: frame.Native})
 	at := func(line int) []lifetime.FrameID {
 		return []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "forward", File: "model.py", Line: line}), native, module, p.b.Frame(caller)}

@@ -32,7 +32,8 @@ func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	for _, r := range leakRules() {
 		for _, f := range p.run(r) {
 			if f.IsLeak() && (f.Value(FigSteps) >= inferred || f.Value(FigSteps) >= known && f.Value(FigInferred) == 0) {
-				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence, Advice: f.Suggestions[0], Kept: f.Kept})
+				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,
+					Advice: f.Suggestions[0], Kept: f.Kept})
 			}
 		}
 	}
@@ -105,7 +106,8 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 	if f.add(figure(FigPadding, padded)); padded > 0 {
 		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)
 	}
-	f.describe("", fmt.Sprintf("the program needs %s, %s more than the capacity of %s: %s", units.Bytes(d.State.Needed), units.Bytes(d.State.Exceeded),
+	f.describe("", fmt.Sprintf("the program needs %s, %s more than the capacity of %s: %s", units.Bytes(d.State.Needed),
+		units.Bytes(d.State.Exceeded),
 		units.Bytes(d.State.Capacity), d.Why()), append(largest, d.Proof)...)
 	return []Finding{f}
 }
@@ -132,7 +134,8 @@ func (p *Pass) evidenceOfFailure(f *Finding, d *oom.Diagnosis, level int64) []st
 		return why
 	case d.Reason == oom.Outside && m.Free.Known() && others > 0:
 		f.add(figure(FigOutside, others))
-		return []string{fmt.Sprintf("of the %s on the device, this allocator reserved %s, others used %s, and %s were free", units.Bytes(d.State.Capacity),
+		return []string{fmt.Sprintf("of the %s on the device, this allocator reserved %s, others used %s, and %s were free",
+			units.Bytes(d.State.Capacity),
 			units.Bytes(reserved), units.Bytes(others), units.Bytes(m.Free.Or(0)))}
 	}
 	return exhaustion(m, level, reserved)
@@ -237,7 +240,8 @@ func (p *Pass) nearLimit() []Finding {
 	if left < 0 {
 		left, side = -left, "above"
 	}
-	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the capacity of %s", units.Bytes(peak.Bytes), p.since(peak.At), units.Bytes(left), side,
+	f.describe("", fmt.Sprintf("the peak of %s at %s is %s %s the capacity of %s", units.Bytes(peak.Bytes), p.since(peak.At),
+		units.Bytes(left), side,
 		units.Bytes(limit)), largest...)
 	return []Finding{f}
 }

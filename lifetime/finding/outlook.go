@@ -45,7 +45,8 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
 	}
 	if lost := p.steps.Lost; lost > 0 {
-		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before", units.Count(int64(lost)), units.Count(int64(lost+n)))
+		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before", units.Count(int64(lost)),
+			units.Count(int64(lost+n)))
 	}
 	if f.Severity == Critical { // perhaps because of the limit
 		few, limit = limit, few

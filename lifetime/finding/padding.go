@@ -36,7 +36,8 @@ func padding(p *Pass) (findings []Finding) {
 		findings = append(findings, own[i].padded(peak, own[i].String(), more))
 	}
 	if len(own) == 0 && large(&rest) {
-		findings = append(findings, rest.padded(peak, fmt.Sprintf("%s (largest padding: %s)", units.Plural(rest.amount.Count, "buffer"), rest.alone()), ""))
+		findings = append(findings, rest.padded(peak, fmt.Sprintf("%s (largest padding: %s)", units.Plural(rest.amount.Count, "buffer"),
+			rest.alone()), ""))
 	}
 	return findings
 }

@@ -380,7 +380,8 @@ func TestHandledFailures(t *testing.T) {
 	for _, c := range []struct {
 		steps, burst int // failures, each in a step, and then together
 		want         finding.Severity
-	}{{0, 1, finding.Critical}, {3, 1, finding.Critical}, {4, 1, finding.Info}, {30, 1, finding.Info}, {0, 8, finding.Critical}, {3, 8, finding.Critical}} {
+	}{{0, 1, finding.Critical}, {3, 1, finding.Critical}, {4, 1, finding.Info}, {30, 1, finding.Info}, {0, 8, finding.Critical}, {3, 8,
+		finding.Critical}} {
 		h := newByHand()
 		fail := func() {
 			h.at += 10
@@ -459,7 +460,8 @@ func TestTraces(t *testing.T) {
 		{"its gradient is", true, steps, traced("__backward_step_%d")},
 		{"other functions", false, steps, traced("layer_%d_call")},
 	})
-	for name, want := range map[string]finding.Cause{"__inference_step_%d": finding.Retracing, "tf.function-graph_building": finding.Retracing, "step": finding.Collection} {
+	for name, want := range map[string]finding.Cause{"__inference_step_%d": finding.Retracing,
+		"tf.function-graph_building": finding.Retracing, "step": finding.Collection} {
 		p := newProgram(4)
 		p.steps = 60
 		f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {

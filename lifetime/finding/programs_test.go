@@ -37,7 +37,8 @@ func newPlan(b *build.Builder, module, memory string) *plan {
 func (p *plan) whole(kind lifetime.Kind, uses lifetime.Uses, op string, size, requested int64) {
 	site := p.b.Site(lifetime.Site{Op: op, Shape: "f32[8,128]{1,0}", DType: "f32", Instr: fmt.Sprint("i.", p.next)})
 	p.b.Region(p.s, lifetime.Region{Begin: -1, End: 10, Addr: p.addr, Size: size, Edge: lifetime.EndOpen, Uses: uses})
-	p.add(lifetime.Buffer{Begin: -1, End: 10, Addr: p.addr, Size: size, Requested: requested, Site: site, Edge: lifetime.EndOpen, Kind: kind}, size)
+	p.add(lifetime.Buffer{Begin: -1, End: 10, Addr: p.addr, Size: size, Requested: requested, Site: site, Edge: lifetime.EndOpen,
+		Kind: kind}, size)
 	p.addr += uint64(size)
 }
 
@@ -49,14 +50,16 @@ func (p *plan) temp(begin, end int64, layer int, size, requested, valueSize int6
 		Op: fmt.Sprintf("layer_%d/dot_general", layer), Shape: "f32[65536,3]{1,0:T(8,128)}", DType: "f32", Instr: fmt.Sprint("fusion.", p.next),
 		Stack: p.b.Stack([]lifetime.FrameID{line, scope}),
 	})
-	p.add(lifetime.Buffer{Begin: begin, End: end, Addr: p.addr, Size: size, Requested: requested, Site: site, Kind: lifetime.Temporary}, valueSize)
+	p.add(lifetime.Buffer{Begin: begin, End: end, Addr: p.addr, Size: size, Requested: requested, Site: site, Kind: lifetime.Temporary},
+		valueSize)
 	p.addr += uint64(size)
 }
 
 func (p *plan) add(buf lifetime.Buffer, valueSize int64) {
 	id := p.next
 	p.b.Interval(p.s, build.Interval{Buffer: buf, ValueID: &id})
-	p.b.Value(p.s, lifetime.Value{ID: p.next, Root: p.next, Begin: buf.Begin, End: buf.End, Size: valueSize, Requested: buf.Requested, Site: buf.Site})
+	p.b.Value(p.s, lifetime.Value{ID: p.next, Root: p.next, Begin: buf.Begin, End: buf.End, Size: valueSize, Requested: buf.Requested,
+		Site: buf.Site})
 	p.next++
 }
 
@@ -109,7 +112,8 @@ func TestWholeProgram(t *testing.T) {
 		"warning whole_program jit_step(5)/space0 input params['w'] f32[8,128]{1,0}: 3.00 GiB" + wholeRun,
 		"info whole_program jit_step(5)/space0 input state f32[8,128]{1,0}: 1.00 GiB" + wholeRun,
 		"info whole_program jit_step(5)/space0 constant table f32[8,128]{1,0}: 512 MiB" + wholeRun,
-		"info whole_program jit_step(5)/space0 13 further inputs, outputs and constants (largest: output i.3 f32[8,128]{1,0}): 460 MiB" + wholeRun,
+		"info whole_program jit_step(5)/space0 13 further inputs, outputs and constants (largest: output i.3 f32[8,128]{1,0}): 460 MiB" +
+			wholeRun,
 		"info whole_program jit_iota(6)/space1 output iota f32[8,128]{1,0}: 64.0 MiB" + wholeRun,
 	}
 	if !slices.Equal(got, want) {
@@ -190,10 +194,12 @@ func TestTooLargeNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := find(t, c, finding.Settings{Limit: gib})[0]
-	if want := "larger than device: it is larger than the memory, so freeing does not help; largest: i.1 f32[8,128]{1,0} 3.00 GiB"; f.Rule != "oom" || !strings.HasSuffix(f.Description, want) {
+	if want := "larger than device: it is larger than the memory, so freeing does not help; " +
+		"largest: i.1 f32[8,128]{1,0} 3.00 GiB"; f.Rule != "oom" || !strings.HasSuffix(f.Description, want) {
 		t.Errorf("%s: %s", f.Rule, f.Description)
 	}
-	if want := "Compute i.1 f32[8,128] in blocks and keep only a reduction: it alone is 3.00 GiB. Or shard it over at least 6 devices."; f.Suggestions[0] != want {
+	if want := "Compute i.1 f32[8,128] in blocks and keep only a reduction: it alone is 3.00 GiB. " +
+		"Or shard it over at least 6 devices."; f.Suggestions[0] != want {
 		t.Errorf("suggests %q, want %q", f.Suggestions[0], want)
 	}
 }
@@ -206,7 +212,8 @@ func TestSpreadPadding(t *testing.T) {
 		p.whole(lifetime.Constant, lifetime.ForConstant, fmt.Sprint("c", i), 8*kib, 4*kib)
 	}
 	_, got := findings(t, b)
-	want := "warning padding jit_step(5)/space0 300 buffers (largest padding: constant c0 f32[8,128]{1,0}): 1.17 MiB of 2.34 MiB are padding at the peak"
+	want := "warning padding jit_step(5)/space0 300 buffers (largest padding: constant c0 f32[8,128]{1,0}): " +
+		"1.17 MiB of 2.34 MiB are padding at the peak"
 	if len(got) != 2 || got[0] != want && got[1] != want {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
@@ -240,8 +247,10 @@ func TestRulesBySpace(t *testing.T) {
 func TestDamagedProgram(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "m", "space0")
-	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Size: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}})
-	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Requested: 1<<63 - 1, Edge: lifetime.EndOpen, Kind: lifetime.Output}})
+	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Size: 1<<63 - 1, Edge: lifetime.EndOpen,
+		Kind: lifetime.Output}})
+	p.b.Interval(p.s, build.Interval{Buffer: lifetime.Buffer{Begin: -1, End: 10, Requested: 1<<63 - 1, Edge: lifetime.EndOpen,
+		Kind: lifetime.Output}})
 	newPlan(b, "empty", "space0")
 	if _, got := findings(t, b); len(got) == 0 {
 		t.Error("nothing is found")

@@ -15,7 +15,8 @@ import (
 )
 
 // rankOutlier compares ranks. CompareRanks runs it on all captures together.
-var rankOutlier = Rule{Name: "rank_outlier", Kind: KindUsage, Doc: "ranks whose peak, growth or leaked bytes differ from those of the others; needs four ranks"}
+var rankOutlier = Rule{Name: "rank_outlier", Kind: KindUsage,
+	Doc: "ranks whose peak, growth or leaked bytes differ from those of the others; needs four ranks"}
 
 // The thresholds of CompareRanks.
 const (
@@ -122,7 +123,8 @@ func FiguresOf(o *outline.Outline, found []Finding, rankOf func(*lifetime.SpaceI
 		r := RankFigures{Rank: rankOf(&s.SpaceInfo), File: o.Sources[s.Source].File, Leaked: leaked[s.ID()],
 			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // growth within the window only
 			Categories: CategoriesOf(&o.Tables, &s.SpaceInfo, s.PeakRows),
-			Space:      &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator}}}
+			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory,
+				Allocator: s.Allocator}}}
 		delete(leaked, s.ID()) // another space may have the same ID
 		all = append(all, r)
 	}

@@ -20,7 +20,10 @@ func TestRanks(t *testing.T) {
 				p.alloc("only_here", 64<<20)
 			}
 		})
-		figures = append(figures, finding.FiguresOf(outline.Of(c), found, func(*lifetime.SpaceInfo) string { return fmt.Sprint("rank ", rank) })...)
+		figures = append(figures, finding.FiguresOf(outline.Of(c), found, func(*lifetime.SpaceInfo) string {
+			return fmt.Sprint("rank ",
+				rank)
+		})...)
 	}
 	found := finding.CompareRanks(figures)
 	if len(found) != 1 || evidence(found[0], "rank") != "rank 3" || found[0].Amount.Bytes < 64<<20 || found[0].Severity != finding.Warning {
@@ -35,24 +38,33 @@ func TestRanks(t *testing.T) {
 // than 3.5 deviations.
 func TestCompareRanks(t *testing.T) {
 	rank := func(n int, device string, peak, growth, leaked int64) finding.RankFigures {
-		return finding.RankFigures{Rank: fmt.Sprint("rank ", n), File: fmt.Sprint(n, ".json"), Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: device}}, Peak: peak, Growth: growth, Leaked: leaked}
+		return finding.RankFigures{Rank: fmt.Sprint("rank ", n), File: fmt.Sprint(n, ".json"),
+			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: device}}, Peak: peak, Growth: growth, Leaked: leaked}
 	}
 	for name, c := range map[string]struct {
 		peaks [][3]int64 // peak, growth, leaked bytes
 		want  string
 	}{
-		"three are too few":       {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {2000, 0, 0}}, ""},
-		"one of four has more":    {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {2000, 0, 0}, {1000, 0, 0}}, "warning rank 2 peak 2000, median 1000, deviation 0, off 1000; "},
-		"one has less":            {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {400, 0, 0}, {1000, 0, 0}}, "info rank 2 peak 400, median 1000, deviation 0, off 600; "},
-		"a twentieth":             {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {1050, 0, 0}, {1000, 0, 0}}, ""},
-		"more than it":            {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {1051, 0, 0}, {1000, 0, 0}}, "warning rank 2 peak 1051, median 1000, deviation 0, off 51; "},
-		"growth":                  {[][3]int64{{1000, 9, 0}, {1000, 9, 0}, {1000, 99, 0}, {1000, 9, 0}}, "warning rank 2 growth 99, median 9, deviation 0, off 90; "},
-		"what is furthest off":    {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {1300, 200, 400}, {1000, 0, 0}}, "warning rank 2 leaked bytes 400, median 0, deviation 0, off 400; "},
-		"the median of four":      {[][3]int64{{1000, 0, 0}, {1010, 0, 0}, {1020, 0, 0}, {2000, 0, 0}}, "warning rank 3 peak 2000, median 1015, deviation 10, off 985; "},
-		"the median of five":      {[][3]int64{{1000, 0, 0}, {1010, 0, 0}, {1020, 0, 0}, {2000, 0, 0}, {1030, 0, 0}}, "warning rank 3 peak 2000, median 1020, deviation 10, off 980; "},
-		"they are spread":         {[][3]int64{{1000, 0, 0}, {1300, 0, 0}, {1600, 0, 0}, {2000, 0, 0}, {900, 0, 0}}, ""},
-		"5.1 deviations are few":  {[][3]int64{{1000, 0, 0}, {1020, 0, 0}, {1040, 0, 0}, {1123, 0, 0}, {1000, 0, 0}}, ""},
-		"5.2 deviations are more": {[][3]int64{{1000, 0, 0}, {1020, 0, 0}, {1040, 0, 0}, {1124, 0, 0}, {1000, 0, 0}}, "warning rank 3 peak 1124, median 1020, deviation 20, off 104; "},
+		"three are too few": {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {2000, 0, 0}}, ""},
+		"one of four has more": {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {2000, 0, 0}, {1000, 0, 0}},
+			"warning rank 2 peak 2000, median 1000, deviation 0, off 1000; "},
+		"one has less": {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {400, 0, 0}, {1000, 0, 0}},
+			"info rank 2 peak 400, median 1000, deviation 0, off 600; "},
+		"a twentieth": {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {1050, 0, 0}, {1000, 0, 0}}, ""},
+		"more than it": {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {1051, 0, 0}, {1000, 0, 0}},
+			"warning rank 2 peak 1051, median 1000, deviation 0, off 51; "},
+		"growth": {[][3]int64{{1000, 9, 0}, {1000, 9, 0}, {1000, 99, 0}, {1000, 9, 0}},
+			"warning rank 2 growth 99, median 9, deviation 0, off 90; "},
+		"what is furthest off": {[][3]int64{{1000, 0, 0}, {1000, 0, 0}, {1300, 200, 400}, {1000, 0, 0}},
+			"warning rank 2 leaked bytes 400, median 0, deviation 0, off 400; "},
+		"the median of four": {[][3]int64{{1000, 0, 0}, {1010, 0, 0}, {1020, 0, 0}, {2000, 0, 0}},
+			"warning rank 3 peak 2000, median 1015, deviation 10, off 985; "},
+		"the median of five": {[][3]int64{{1000, 0, 0}, {1010, 0, 0}, {1020, 0, 0}, {2000, 0, 0}, {1030, 0, 0}},
+			"warning rank 3 peak 2000, median 1020, deviation 10, off 980; "},
+		"they are spread":        {[][3]int64{{1000, 0, 0}, {1300, 0, 0}, {1600, 0, 0}, {2000, 0, 0}, {900, 0, 0}}, ""},
+		"5.1 deviations are few": {[][3]int64{{1000, 0, 0}, {1020, 0, 0}, {1040, 0, 0}, {1123, 0, 0}, {1000, 0, 0}}, ""},
+		"5.2 deviations are more": {[][3]int64{{1000, 0, 0}, {1020, 0, 0}, {1040, 0, 0}, {1124, 0, 0}, {1000, 0, 0}},
+			"warning rank 3 peak 1124, median 1020, deviation 20, off 104; "},
 	} {
 		var all []finding.RankFigures
 		for n, p := range c.peaks {
@@ -60,7 +72,8 @@ func TestCompareRanks(t *testing.T) {
 		}
 		var got string
 		for _, f := range finding.CompareRanks(all) {
-			got += fmt.Sprintf("%s %s %s %v, median %v, deviation %v, off %d; ", f.Severity, evidence(f, "rank"), evidence(f, "measure"), evidence(f, "value"),
+			got += fmt.Sprintf("%s %s %s %v, median %v, deviation %v, off %d; ", f.Severity, evidence(f, "rank"), evidence(f, "measure"),
+				evidence(f, "value"),
 				evidence(f, "median"), evidence(f, "median_deviation"), f.Amount.Bytes)
 			if evidence(f, "ranks") != float64(len(c.peaks)) || f.Rule != "rank_outlier" || f.Kind != finding.KindUsage {
 				t.Errorf("%s: %+v", name, f)

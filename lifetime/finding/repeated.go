@@ -36,8 +36,9 @@ func repeated(p *Pass) (findings []Finding) {
 		f := Finding{Sites: []lifetime.SiteID{site}, Amount: lifetime.Amount{Count: int64(often), Bytes: traffic, Requested: traffic},
 			Evidence:    []Evidence{figure(FigAllocations, often), figure(FigSize, size), figure(FigShareOfAllocations, share)},
 			Suggestions: []string{"Allocate one buffer before the loop and write into it (out=)."}}
-		f.describe(p.PlaceOf(site).String(), fmt.Sprintf("a buffer of %s is allocated and freed %s times, %.0f %% of all allocations; this costs time, not memory",
-			units.Bytes(size), units.Count(int64(often)), 100*share))
+		f.describe(p.PlaceOf(site).String(),
+			fmt.Sprintf("a buffer of %s is allocated and freed %s times, %.0f %% of all allocations; this costs time, not memory",
+				units.Bytes(size), units.Count(int64(often)), 100*share))
 		findings = append(findings, f)
 	}
 	slices.SortStableFunc(findings, func(x, y Finding) int { return cmp.Compare(y.Amount.Count, x.Amount.Count) })

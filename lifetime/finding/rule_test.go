@@ -22,7 +22,8 @@ func TestRules(t *testing.T) {
 	if len(names) != 15 {
 		t.Errorf("%d rules", len(names))
 	}
-	if got, want := fmt.Sprint([]finding.Kind{finding.KindForeign, finding.KindLeak, finding.KindFailure, finding.KindRetention, finding.KindUsage, finding.KindWaste, finding.KindProgram}),
+	if got, want := fmt.Sprint([]finding.Kind{finding.KindForeign, finding.KindLeak, finding.KindFailure, finding.KindRetention,
+		finding.KindUsage, finding.KindWaste, finding.KindProgram}),
 		"[foreign leak failure retention usage waste program]"; got != want {
 		t.Errorf("kinds %s, want %s", got, want)
 	}
@@ -43,7 +44,8 @@ func TestFigures(t *testing.T) {
 		}
 		names[c.String()] = true
 	}
-	if f := finding.ForeignFigure("max_z_score"); f.Name != "max_z_score" || f.Unit != finding.UnitForeign || slices.Contains(finding.Figures, f) {
+	if f := finding.ForeignFigure("max_z_score"); f.Name != "max_z_score" || f.Unit != finding.UnitForeign ||
+		slices.Contains(finding.Figures, f) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -66,7 +68,8 @@ func find(t testing.TB, c *lifetime.Capture, settings finding.Settings) []findin
 func checkFinding(t testing.TB, f *finding.Finding) {
 	t.Helper()
 	at := slices.IndexFunc(finding.Rules(), func(r finding.Rule) bool { return r.Name == f.Rule })
-	if at < 0 || f.Kind != finding.Rules()[at].Kind || f.Space == nil || f.Confidence <= 0 || f.Confidence > 1 || f.Description == "" || len(f.Suggestions) != 1 {
+	if at < 0 || f.Kind != finding.Rules()[at].Kind || f.Space == nil || f.Confidence <= 0 || f.Confidence > 1 || f.Description == "" ||
+		len(f.Suggestions) != 1 {
 		t.Errorf("incomplete: %+v", f)
 	}
 	for _, e := range f.Evidence {
@@ -77,12 +80,14 @@ func checkFinding(t testing.TB, f *finding.Finding) {
 	if f.Text(finding.FigLikelyCause) != f.Cause.String() || (f.Kind == finding.KindLeak) != (f.Cause != finding.NoCause) {
 		t.Errorf("%s: cause %q, evidence has %q", f.Rule, f.Cause, f.Text(finding.FigLikelyCause))
 	}
-	if d := f.Failures; d != nil && (f.Text(finding.FigReason) != string(d[0].Reason) || f.Confidence != d[0].Confidence || f.Suggestions[0] != d[0].Advice) {
+	if d := f.Failures; d != nil && (f.Text(finding.FigReason) != string(d[0].Reason) || f.Confidence != d[0].Confidence ||
+		f.Suggestions[0] != d[0].Advice) {
 		t.Errorf("%s is not as %+v", f.Description, d[0])
 	}
 	for _, advice := range f.Suggestions {
 		long := func(text string) bool { return text != "" && strings.Contains(advice, text) } // it names a place or settings
-		if !isLine(advice) && f.Failures == nil && !long(f.Text(finding.FigCausePlace)) && !long(f.Text(finding.FigPinnedBy)) && !long(f.Text(finding.FigReplayedConf)) {
+		if !isLine(advice) && f.Failures == nil && !long(f.Text(finding.FigCausePlace)) && !long(f.Text(finding.FigPinnedBy)) &&
+			!long(f.Text(finding.FigReplayedConf)) {
 			t.Errorf("%s: advice of %d columns: %s", f.Rule, len(advice), advice)
 		}
 	}

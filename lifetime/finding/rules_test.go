@@ -189,7 +189,8 @@ func TestOutlook(t *testing.T) {
 		}
 	}))
 	f := only(t, found, "leak")
-	if f.Severity != finding.Critical || evidence(f, "began_step") != 20.0 || evidence(f, "steps") != 60.0 || evidence(f, "outlives_releases") != 1.0 {
+	if f.Severity != finding.Critical || evidence(f, "began_step") != 20.0 || evidence(f, "steps") != 60.0 || evidence(f,
+		"outlives_releases") != 1.0 {
 		t.Errorf("%v %v", f.Severity, f.Evidence)
 	}
 	// 1 MiB per step fills the rest of 1 GiB.
@@ -271,11 +272,13 @@ func TestFiguresOfLeak(t *testing.T) {
 			t.Fatalf("%s: no leak", c.name)
 		}
 		n := c.steps - c.from
-		if f.Severity != c.severity || f.Basis.Evidence != c.evidence || f.Confidence != finding.Measured[f.Basis].Confidence() || f.BytesPerStep != float64(n)*float64(mib)/float64(c.steps) || f.Amount.Bytes != int64(n)*mib {
+		if f.Severity != c.severity || f.Basis.Evidence != c.evidence || f.Confidence != finding.Measured[f.Basis].Confidence() ||
+			f.BytesPerStep != float64(n)*float64(mib)/float64(c.steps) || f.Amount.Bytes != int64(n)*mib {
 			t.Errorf("%s: %s, %v, want %v, %v bytes a step, %v", c.name, f.Severity, f.Basis, c.evidence, f.BytesPerStep, f.Amount)
 		}
 		began := capture.Spaces[0].Buffers[f.Kept[0]].Begin - capture.Spaces[0].Begin
-		for name, want := range map[string]any{"survivors": float64(n), "mean_bytes": float64(mib), "began_after": float64(began), "steps": float64(c.steps),
+		for name, want := range map[string]any{"survivors": float64(n), "mean_bytes": float64(mib), "began_after": float64(began),
+			"steps":      float64(c.steps),
 			"began_step": float64(c.from), "projected_step": c.projected, "outlives_releases": nil, "steps_inferred": nil} {
 			if have := evidence(f, name); have != want {
 				t.Errorf("%s: %s %v, want %v", c.name, name, have, want)
@@ -363,7 +366,8 @@ func TestGraphOfOneLine(t *testing.T) {
 		kinds               int // of modules
 		trains, switchedOff bool
 		want                finding.Cause
-	}{{2, true, false, finding.LossGraph}, {2, true, true, finding.LossGraph}, {6, false, false, finding.LossGraph}, {2, false, false, finding.Collection},
+	}{{2, true, false, finding.LossGraph}, {2, true, true, finding.LossGraph}, {6, false, false, finding.LossGraph}, {2, false, false,
+		finding.Collection},
 		{6, false, true, finding.Collection}} {
 		p := newProgram(9)
 		p.steps = 60
@@ -454,7 +458,8 @@ func TestOOM(t *testing.T) {
 		if f := found[0]; f.Rule != "oom" || f.Severity != finding.Critical || evidence(f, "reason") != want {
 			t.Errorf("%s: %s %v", name, f.Description, f.Evidence)
 		}
-		if want == "fragmented" && (evidence(found[0], "largest_hole") != float64(8<<20) || c.PlaceOf(found[0].Place()).String() != "<listcomp> (frag.py:12)") {
+		if want == "fragmented" && (evidence(found[0], "largest_hole") != float64(8<<20) ||
+			c.PlaceOf(found[0].Place()).String() != "<listcomp> (frag.py:12)") {
 			t.Errorf("%s: %s", name, found[0].Description)
 		}
 	}

@@ -36,7 +36,8 @@ type tensor struct {
 }
 
 func newProgram(seed uint64) *program {
-	p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), b: build.New(build.Everything), next: 1 << 21, unused: map[int64][]uint64{}, live: map[uint64]*tensor{}}
+	p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), b: build.New(build.Everything), next: 1 << 21, unused: map[int64][]uint64{},
+		live: map[uint64]*tensor{}}
 	p.b.Source(lifetime.Source{File: "simulated"})
 	p.s = p.b.Space()
 	p.steps = 25 + p.IntN(60)

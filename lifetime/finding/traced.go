@@ -8,13 +8,15 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// graphBuilding is the range in which TensorFlow traces a tf.function (tensorflow/python/eager/polymorphic_function/tracing_compilation.py).
+// graphBuilding is the range in which TensorFlow traces a tf.function
+// (tensorflow/python/eager/polymorphic_function/tracing_compilation.py).
 const graphBuilding = "tf.function-graph_building"
 
 // traceOf returns the name of a trace of a tf.function, such as "__inference_step_217", without the number of the trace
 // (tensorflow/python/eager/polymorphic_function/concrete_function.py); ok is false for other names.
 func traceOf(name string) (function string, ok bool) {
-	if !slices.ContainsFunc([]string{"__inference_", "__forward_", "__backward_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	if !slices.ContainsFunc([]string{"__inference_", "__forward_", "__backward_"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return "", false
 	}
 	function = strings.TrimRight(name, "0123456789")

@@ -71,7 +71,8 @@ func trend(p *Pass) []Finding {
 	if len(who) > 0 {
 		unknown = "most by " + strings.Join(who, ", ")
 	}
-	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew), len(tail)), unknown)
+	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew),
+		len(tail)), unknown)
 	return []Finding{f}
 }
 
@@ -180,8 +181,10 @@ func (p *Pass) flatLine(share float64) Finding {
 	s := p.Space
 	f := Finding{Amount: lifetime.Amount{Bytes: p.atEnd()}, Evidence: []Evidence{figure(FigShareOfWindow, share)},
 		Suggestions: []string{"Look at the compiled programs: memlane peak --module NAME."}}
-	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; memory in use is flat afterwards, "+
-		"as in programs whose memory is planned at compile time (TPU), so this is not a leak", units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
+	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; "+
+		"memory in use is flat afterwards, "+
+		"as in programs whose memory is planned at compile time (TPU), so this is not a leak", units.Count(int64(s.Allocations)),
+		units.Count(int64(s.Frees)),
 		math.Max(0.1, 100*share)))
 	return f
 }

@@ -39,7 +39,8 @@ func TestSpikeAtLimits(t *testing.T) {
 		_, found := h.find(t, "spike")
 		var got string
 		for _, f := range found {
-			got += fmt.Sprintf("%v of %v, step %v: %v, usual %v", evidence(f, "steps_above"), evidence(f, "steps"), evidence(f, "step"), evidence(f, "peak"), evidence(f, "usual_peak"))
+			got += fmt.Sprintf("%v of %v, step %v: %v, usual %v", evidence(f, "steps_above"), evidence(f, "steps"), evidence(f, "step"),
+				evidence(f, "peak"), evidence(f, "usual_peak"))
 			if float64(f.Amount.Bytes) != evidence(f, "peak").(float64)-evidence(f, "usual_peak").(float64) {
 				t.Errorf("%s: %v", name, f.Amount)
 			}

@@ -75,7 +75,8 @@ func TestRepeatedAtLimits(t *testing.T) {
 		for _, f := range found {
 			got += fmt.Sprint(f.Amount.Count, " of ", evidence(f, "size"))
 			all := float64(c.steps * (c.again + c.other + c.rest))
-			if f.Amount.Bytes != f.Amount.Count*int64(evidence(f, "size").(float64)) || evidence(f, "share_of_allocations") != float64(f.Amount.Count)/all {
+			if f.Amount.Bytes != f.Amount.Count*int64(evidence(f, "size").(float64)) || evidence(f,
+				"share_of_allocations") != float64(f.Amount.Count)/all {
 				t.Errorf("%s: %v %v", name, f.Amount, f.Evidence)
 			}
 		}

@@ -60,7 +60,8 @@ func TestReplayedAdvice(t *testing.T) {
 	}
 	f = findingOf(t, "replay/b16.c2.oom.pickle.zst", "oom")
 	if !truth.Settings["c2:expandable"].Passes ||
-		f.Suggestions[0] != "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True." || !strings.Contains(f.Failures[0].Proof, "it would have fit, replayed exactly") {
+		f.Suggestions[0] != "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True." || !strings.Contains(f.Failures[0].Proof,
+		"it would have fit, replayed exactly") {
 		t.Errorf("%+v", f.Failures[0])
 	}
 }
@@ -69,7 +70,8 @@ func TestReplayedAdvice(t *testing.T) {
 // expandable segments return none.
 func TestRefutedAdvice(t *testing.T) {
 	f := findingOf(t, "torchsnap/frag_oom.pickle", "oom")
-	if evidence(f, "replayed_conf") != nil || evidence(f, "replayed_recorded_bytes") == nil || strings.Contains(f.Suggestions[0], "expandable_segments") {
+	if evidence(f, "replayed_conf") != nil || evidence(f, "replayed_recorded_bytes") == nil || strings.Contains(f.Suggestions[0],
+		"expandable_segments") {
 		t.Errorf("%v: %q", f.Evidence, f.Suggestions)
 	}
 }
@@ -92,7 +94,8 @@ func TestNoRepeatedAdvice(t *testing.T) {
 		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
 		s := b.Space()
-		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Event, Facts: lifetime.EndState | lifetime.Addresses | lifetime.Regions})
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Event,
+			Facts: lifetime.EndState | lifetime.Addresses | lifetime.Regions})
 		const size = 4 << 20
 		b.LiveRegion(s, lifetime.Region{Addr: 1 << 30, Size: 100 * size, Kind: kind})
 		for i := 0; i < 100; i += 10 {
