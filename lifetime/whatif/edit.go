@@ -28,8 +28,7 @@ type Kind struct {
 	Values string // what its values may be, for people; "" = it has none
 	Doc    string // what it does, in a line
 
-	cost  float64 // what it costs a person, to rank changes: 0 is free
-	off   off     // how far its predictions were off
+	off   off // how far its predictions were off
 	check func(value string) error
 	apply func(m *model, value string, find unitsOf) (refused string)
 }
@@ -42,30 +41,30 @@ var Kinds []Kind
 
 func init() {
 	Kinds = []Kind{
-		{Name: "drop", Values: "FILE.py:LINE|FUNCTION", Doc: "as if the line, or function, had not allocated", check: isGiven, off: exactly, cost: 1,
+		{Name: "drop", Values: "FILE.py:LINE|FUNCTION", Doc: "as if the line, or function, had not allocated", check: isGiven, off: exactly,
 			apply: func(m *model, v string, _ unitsOf) string { return m.dropSite(v) }},
-		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch, cost: 2,
+		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch,
 			apply: func(m *model, v string, _ unitsOf) string { return m.scale(number(v)) }},
-		{Name: "loss.chunks", Values: "N", Doc: "compute the cross entropy in N parts", check: isCount, off: offChunks, cost: 1,
+		{Name: "loss.chunks", Values: "N", Doc: "compute the cross entropy in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string, _ unitsOf) string { return m.chunkLoss(int(number(v))) }},
-		{Name: "no_grad", Doc: "run forward passes only", check: isNothing, off: offNoGrad, cost: 9,
+		{Name: "no_grad", Doc: "run forward passes only", check: isNothing, off: offNoGrad,
 			apply: func(m *model, _ string, find unitsOf) string { return m.noGrad(of(m, find)) }},
-		{Name: "checkpoint", Values: "blocks|every:N|FILE.py:LINE", Doc: "compute blocks again in the backward pass", check: isUnits, off: offCheckpoint, cost: 3,
+		{Name: "checkpoint", Values: "blocks|every:N|FILE.py:LINE", Doc: "compute blocks again in the backward pass", check: isUnits, off: offCheckpoint,
 			apply: func(m *model, v string, find unitsOf) string { return m.checkpoint(named(m, v, find)) }},
-		{Name: "offload", Values: "activations", Doc: "keep what the backward pass needs on the host", check: isOneOf("activations"), off: offOffload, cost: 5,
+		{Name: "offload", Values: "activations", Doc: "keep what the backward pass needs on the host", check: isOneOf("activations"), off: offOffload,
 			apply: func(m *model, _ string, find unitsOf) string { return m.offload(of(m, find)) }},
-		{Name: "optimizer", Values: "sgd|momentum|adamw|adam8bit|lion|none", Doc: "step with another optimizer", off: offOptimizer, cost: 4,
+		{Name: "optimizer", Values: "sgd|momentum|adamw|adam8bit|lion|none", Doc: "step with another optimizer", off: offOptimizer,
 			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "none"),
 			apply: func(m *model, v string, _ unitsOf) string {
 				return m.optimizer(optimizers[v].per, optimizers[v].temporaries)
 			}},
-		{Name: "optimizer.device", Values: "host", Doc: "keep the state of the optimizer on the host", check: isOneOf("host"), off: offOptimizer, cost: 5,
+		{Name: "optimizer.device", Values: "host", Doc: "keep the state of the optimizer on the host", check: isOneOf("host"), off: offOptimizer,
 			apply: func(m *model, _ string, _ unitsOf) string { return m.optimizer(optimizers["none"].per, none) }},
-		{Name: "foreach", Values: "off|fused", Doc: "step the optimizer without temporaries of all parameters at once", check: isOneOf("off", "fused"), off: offOptimizer, cost: 1,
+		{Name: "foreach", Values: "off|fused", Doc: "step the optimizer without temporaries of all parameters at once", check: isOneOf("off", "fused"), off: offForEach,
 			apply: func(m *model, v string, _ unitsOf) string { return m.foreach(v) }},
-		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate, cost: 2,
+		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
 			apply: func(m *model, v string, _ unitsOf) string { return m.accumulate(int(number(v))) }},
-		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them", check: isOneOf("on", "off"), off: offGradients, cost: 0,
+		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them", check: isOneOf("on", "off"), off: offGradients,
 			apply: func(m *model, v string, _ unitsOf) string {
 				if v == "on" {
 					return m.clearGradients()

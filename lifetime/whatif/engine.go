@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -86,7 +85,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	known := e.Law.First < 0 && h.FromStart()
 	below, above, exact := 0.0, 0.0, known
 	for _, edit := range s.Edits {
-		of := &edit.kind.off
+		of := edit.off()
 		below, above, exact = below+of.below, above+of.above, exact && of.exact
 	}
 	if !known {
@@ -113,12 +112,10 @@ func (e *Engine) edited(s *Scenario) (m *model, r Result) {
 	}
 	m = m.clone()
 	m.recomputed, m.copied = 0, 0
-	resized := false
 	find := func(m *model, k int) []unit {
 		m.settle()
 		return m.units(k, "")
 	}
-	_ = resized
 	for _, edit := range s.Edits {
 		m.settle()
 		if r.Refused = edit.kind.apply(m, edit.Value, find); r.Refused != "" {
@@ -142,17 +139,4 @@ func (r *Result) Fits(capacity int64) (fits, sure bool) {
 		return false, true
 	}
 	return !r.OOM && r.Reserved <= capacity, false
-}
-
-// cost ranks scenarios: what a person pays for them.
-func (s *Scenario) cost() (sum float64) {
-	for _, e := range s.Edits {
-		sum += e.kind.cost
-	}
-	return sum
-}
-
-// has reports whether a scenario has an edit.
-func (s *Scenario) has(name string) bool {
-	return slices.ContainsFunc(s.Edits, func(e Edit) bool { return e.Name == name })
 }

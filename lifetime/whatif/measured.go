@@ -12,12 +12,22 @@ var (
 	offOptimizer  = off{exact: true}
 	offGradients  = off{exact: true}
 	offAccumulate = off{exact: true}
+	offForEach    = off{below: .01, above: .01}
+	offUntried    = off{below: .05, above: .05}
 	offBatch      = off{below: .04, above: .04}
-	offChunks     = off{below: .01, above: .01}
+	offChunks     = off{below: .03, above: .03}
 	offCheckpoint = off{below: .08, above: .08}
 	offOffload    = off{below: .10, above: .10}
-	offNoGrad     = off{below: .20, above: .20}
+	offNoGrad     = off{below: .10, above: .25}
 )
 
 // offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.
-var offReserved = off{below: .15, above: .15}
+var offReserved = off{below: .20, above: .25}
+
+// off returns how far an edit may be off. Nobody tried a change to AdamW or Lion.
+func (e *Edit) off() off {
+	if e.Name == "optimizer" && (e.Value == "adamw" || e.Value == "lion") {
+		return offUntried
+	}
+	return e.kind.off
+}

@@ -1,10 +1,8 @@
 package whatif
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,52 +18,50 @@ var variants = map[string]string{
 	"nograd=1": "no_grad", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 
-func TestDev(t *testing.T) {
-	dir := os.Getenv("WI")
-	if dir == "" {
-		t.Skip()
+// TestTruth compares predictions with the peaks of the real allocator of programs that were really changed.
+func TestTruth(t *testing.T) {
+	c, err := formats.Open("testdata/gpt_small.all.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	f, _ := os.Open(filepath.Join(dir, "table.txt"))
-	engines := map[string]*Engine{}
-	in := bufio.NewScanner(f)
-	for in.Scan() {
-		p := strings.Split(in.Text(), "|")
-		if len(p) < 4 || p[3] == "" {
-			continue
-		}
+	category.Of(c, nil)
+	e, refused := New(&c.Tables, c.Spaces[0])
+	if e == nil {
+		t.Fatal(refused)
+	}
+	table, err := os.ReadFile("testdata/table.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for line := range strings.Lines(string(table)) {
+		p := strings.Split(line, "|")
 		var truth struct{ Allocated, Reserved int64 }
-		json.Unmarshal([]byte(p[3]), &truth)
-		e, ok := engines[p[0]]
-		if !ok {
-			for _, x := range []string{".pickle.zst", ".pickle"} {
-				c, err := formats.Open(filepath.Join(dir, p[0]+"."+os.Getenv("WIKIND")+x), formats.Input{})
-				if err != nil {
-					continue
-				}
-				category.Of(c, nil)
-				var why string
-				if e, why = New(&c.Tables, c.Spaces[0]); e == nil {
-					t.Log(p[0], why)
-				}
-				engines[p[0]] = e
+		if err := json.Unmarshal([]byte(p[3]), &truth); err != nil {
+			t.Fatal(err)
+		}
+		var s Scenario
+		if edits := variants[p[1]]; edits != "" {
+			if s.Edits, err = Parse(edits); err != nil {
+				t.Fatal(err)
 			}
-		}
-		if e == nil {
+		} else if p[1] != "base" {
 			continue
 		}
-		s, ok := variants[p[1]]
-		if !ok && p[1] != "base" {
-			continue
+		r := e.Run(s, replay.Device{})
+		tried++
+		switch {
+		case r.Refused != "":
+			t.Errorf("%s: refused: %s", p[1], r.Refused)
+		case r.Exact && r.Peak != truth.Allocated:
+			t.Errorf("%s: exactly %d, but the program needed %d", p[1], r.Peak, truth.Allocated)
+		case r.Low > truth.Allocated || r.High < truth.Allocated:
+			t.Errorf("%s: %d to %d, but the program needed %d", p[1], r.Low, r.High, truth.Allocated)
+		case r.ReservedLow > truth.Reserved || r.ReservedHigh < truth.Reserved:
+			t.Errorf("%s: reserved %d to %d, but the program reserved %d", p[1], r.ReservedLow, r.ReservedHigh, truth.Reserved)
 		}
-		sc := Scenario{}
-		if s != "" {
-			sc.Edits, _ = Parse(s)
-		}
-		r := e.Run(sc, replay.Device{})
-		if r.Refused != "" {
-			t.Logf("%-12s %-24s refused %s", p[0], p[1], r.Refused)
-			continue
-		}
-		t.Logf("%-12s %-24s %+7.2f%% (%d) reserved %+7.2f%%  change %+5.0f%%", p[0], p[1], 100*(float64(r.Peak)/float64(truth.Allocated)-1), r.Peak-truth.Allocated, 100*(float64(r.Reserved)/float64(truth.Reserved)-1), 100*(float64(truth.Allocated)/float64(e.Recorded.Peak)-1))
+	}
+	if tried < 15 {
+		t.Errorf("only %d variants", tried)
 	}
 }
