@@ -49,22 +49,27 @@ func init() {
 			apply: func(m *model, v string, _ unitsOf) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Doc: "run forward passes only", check: isNothing, off: offNoGrad,
 			apply: func(m *model, _ string, find unitsOf) string { return m.noGrad(of(m, find)) }},
-		{Name: "checkpoint", Values: "blocks|every:N|FILE.py:LINE", Doc: "compute blocks again in the backward pass", check: isUnits, off: offCheckpoint,
+		{Name: "checkpoint", Values: "blocks|every:N|FILE.py:LINE", Doc: "compute blocks again in the backward pass",
+			check: isUnits, off: offCheckpoint,
 			apply: func(m *model, v string, find unitsOf) string { return m.checkpoint(named(m, v, find)) }},
-		{Name: "offload", Values: "activations", Doc: "keep what the backward pass needs on the host", check: isOneOf("activations"), off: offOffload,
+		{Name: "offload", Values: "activations", Doc: "keep what the backward pass needs on the host",
+			check: isOneOf("activations"), off: offOffload,
 			apply: func(m *model, _ string, find unitsOf) string { return m.offload(of(m, find)) }},
 		{Name: "optimizer", Values: "sgd|momentum|adamw|adam8bit|lion|none", Doc: "step with another optimizer", off: offOptimizer,
 			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "none"),
 			apply: func(m *model, v string, _ unitsOf) string {
 				return m.optimizer(optimizers[v].per, optimizers[v].temporaries)
 			}},
-		{Name: "optimizer.device", Values: "host", Doc: "keep the state of the optimizer on the host", check: isOneOf("host"), off: offOptimizer,
+		{Name: "optimizer.device", Values: "host", Doc: "keep the state of the optimizer on the host",
+			check: isOneOf("host"), off: offOptimizer,
 			apply: func(m *model, _ string, _ unitsOf) string { return m.optimizer(optimizers["none"].per, none) }},
-		{Name: "foreach", Values: "off|fused", Doc: "step the optimizer without temporaries of all parameters at once", check: isOneOf("off", "fused"), off: offForEach,
+		{Name: "foreach", Values: "off|fused", Doc: "step the optimizer without temporaries of all parameters at once",
+			check: isOneOf("off", "fused"), off: offForEach,
 			apply: func(m *model, v string, _ unitsOf) string { return m.foreach(v) }},
 		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
 			apply: func(m *model, v string, _ unitsOf) string { return m.accumulate(int(number(v))) }},
-		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them", check: isOneOf("on", "off"), off: offGradients,
+		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
+			check: isOneOf("on", "off"), off: offGradients,
 			apply: func(m *model, v string, _ unitsOf) string {
 				if v == "on" {
 					return m.clearGradients()

@@ -100,7 +100,8 @@ func (m *model) deeper(b, next *buffer) int {
 
 // below reports whether q has the first n calls of p; the line of the last one does not count.
 func (m *model) below(q, p *place, n int) bool {
-	return len(q.calls) >= n && q.user >= n-1 && (n < 2 || q.paths[n-2] == p.paths[n-2]) && m.calls[q.calls[n-1]].where == m.calls[p.calls[n-1]].where
+	return len(q.calls) >= n && q.user >= n-1 && (n < 2 || q.paths[n-2] == p.paths[n-2]) &&
+		m.calls[q.calls[n-1]].where == m.calls[p.calls[n-1]].where
 }
 
 // under is below for buffers.

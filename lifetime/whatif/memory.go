@@ -194,7 +194,8 @@ func (m *model) noGrad(units func(k int) []unit) string {
 		m.until(c.b, at(c.end))
 	}
 	m.drop(func(b *buffer) bool {
-		return b.phase == purpose.Backward || b.phase == purpose.OptimizerPhase || b.category == purpose.Gradient || b.category == purpose.OptimizerState
+		return b.phase == purpose.Backward || b.phase == purpose.OptimizerPhase || b.category == purpose.Gradient ||
+			b.category == purpose.OptimizerState
 	})
 	return ""
 }
@@ -218,13 +219,15 @@ func (m *model) scale(f float64) string {
 	for i := range m.buffers {
 		b := &m.buffers[i]
 		switch b.category {
-		case purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Workspace, purpose.Bucket, purpose.Cache:
+		case purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Workspace,
+			purpose.Bucket, purpose.Cache:
 			continue
 		}
 		op := m.places[b.place].op
 		switch {
 		case b.phase == purpose.OptimizerPhase || b.phase == purpose.UnknownPhase || b.part == purpose.Setup || b.start || b.size <= smallest:
-		case b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]: // a contribution to the gradient of a weight that is used several times
+		case b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]:
+			// a contribution to the gradient of a weight that is used several times
 		case op == "arange":
 		case op == "embedding" && b.phase == purpose.Forward && parameters[b.size] && b.size < embedded: // of positions
 		default:

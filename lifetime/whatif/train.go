@@ -53,7 +53,9 @@ func (m *model) optimizer(per states, temporaries int) string {
 		return "no state of an optimizer is known"
 	}
 	m.drop(func(b *buffer) bool {
-		return b.category == purpose.OptimizerState && !kept || b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping && (b.category == purpose.TemporaryData || b.category == purpose.Workspace || b.category == purpose.UnknownCategory)
+		return b.category == purpose.OptimizerState && !kept || b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping &&
+			(b.category == purpose.TemporaryData || b.category == purpose.Workspace ||
+				b.category == purpose.UnknownCategory)
 	})
 	made := pos{m.steps[first].optimizer, 1, 0, 0}
 	if mid {
@@ -95,7 +97,8 @@ func (m *model) optimizer(per states, temporaries int) string {
 func (m *model) foreach(how string) string {
 	all := program.NewStacks(m.t)
 	once := slices.ContainsFunc(m.buffers, func(b buffer) bool {
-		return b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData && all.Of(m.t.Sites[b.place].Stack).All&program.ForEach != 0
+		return b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData &&
+			all.Of(m.t.Sites[b.place].Stack).All&program.ForEach != 0
 	})
 	switch {
 	case !once:
