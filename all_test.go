@@ -86,6 +86,7 @@ var allowed = []struct {
 		"internal/units"}, false},
 	{"lifetime/finding", []string{"lifetime", "lifetime/category", "lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay",
 		"lifetime/frame", "lifetime/outline", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
+	{"lifetime/whatif", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "lifetime/region", "internal/units"}, false},
 	{"lifetime/category", []string{"lifetime", "lifetime/program", "lifetime/internal/", "lifetime/frame", "lifetime/outline",
 		"lifetime/purpose", "internal/units"}, false},

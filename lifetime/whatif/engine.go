@@ -1,0 +1,142 @@
+package whatif
+
+import (
+	"math"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+// Engine answers for one memory ID.
+type Engine struct {
+	Law      replay.Law // how much of the recording the rules of the allocator predict
+	Recorded Result     // without edits
+
+	base    *model
+	history *replay.History
+	found   map[int][]unit // units of passes of base
+}
+
+// New returns the engine of a space. refused says why there is none.
+func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
+	h := replay.Of(s, t.Sources[s.Source].Settings)
+	if h == nil {
+		return nil, "no history of PyTorch's allocator was recorded: torch.cuda.memory._record_memory_history()"
+	}
+	e = &Engine{history: h, Law: h.Verify(), found: map[int][]unit{}}
+	if why := h.Refusal(&e.Law); why != "" {
+		return nil, why
+	}
+	e.base = modelOf(t, s, h)
+	e.Recorded = e.Run(Scenario{}, replay.Device{})
+	return e, ""
+}
+
+// Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
+func (e *Engine) Capacity() int64 { return e.history.Capacity() }
+
+// Scenario is a list of edits, and settings of the allocator.
+type Scenario struct {
+	Edits    []Edit           // as Parse returns them
+	Settings *replay.Settings // nil = recorded
+}
+
+// String returns the edits as text.
+func (s *Scenario) String() string {
+	var all []string
+	for _, e := range s.Edits {
+		all = append(all, e.String())
+	}
+	return strings.Join(all, ",")
+}
+
+// Result is what a program would need. Sizes are bytes.
+type Result struct {
+	Peak         int64 // allocated: torch.cuda.max_memory_allocated
+	Low, High    int64 // range of Peak
+	Exact        bool  // Low == Peak == High, to the byte on all programs that were tried
+	Reserved     int64 // highest reserved memory
+	ReservedLow  int64
+	ReservedHigh int64
+	OOM          bool // a request fails on the device, with the figures as they are
+
+	Recomputed int64 // buffers that are computed again in a pass
+	Copied     int64 // bytes to and from the host in a pass
+	Passes     int   // passes of each step, beside the recorded ones
+
+	Refused string // why there are no figures; "" = there are
+}
+
+// Run returns what the program would need in a scenario.
+func (e *Engine) Run(s Scenario, d replay.Device) Result {
+	m, r := e.edited(&s)
+	if r.Refused != "" {
+		return r
+	}
+	h, _ := m.program()
+	settings := h.Settings
+	if s.Settings != nil {
+		settings = *s.Settings
+	}
+	o := h.Range(settings, d)
+	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
+	known := e.Law.First < 0 && h.FromStart()
+	below, above, exact := 0.0, 0.0, known
+	for _, edit := range s.Edits {
+		of := edit.off()
+		below, above, exact = below+of.below, above+of.above, exact && of.exact
+	}
+	if !known {
+		below, above = below+offMiddle, above+offMiddle
+	}
+	r.Exact = exact
+	r.Low, r.High = int64((1-min(below, 1))*float64(r.Peak)), units.AddSat(r.Peak, int64(above*float64(r.Peak)))
+	r.ReservedLow, r.ReservedHigh = o.Low, o.High
+	if len(s.Edits) > 0 || s.Settings != nil && !exact {
+		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low)))
+		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2)))
+	}
+	return r
+}
+
+// offMiddle is added for recordings that begin in the middle, or that the rules of the allocator do not predict: unsplit remainders.
+const offMiddle = 0.02
+
+// edited returns the program after the edits.
+func (e *Engine) edited(s *Scenario) (m *model, r Result) {
+	m = e.base
+	if len(s.Edits) == 0 {
+		return m, r
+	}
+	m = m.clone()
+	m.recomputed, m.copied = 0, 0
+	find := func(m *model, k int) []unit {
+		m.settle()
+		return m.units(k, "")
+	}
+	for _, edit := range s.Edits {
+		m.settle()
+		if r.Refused = edit.kind.apply(m, edit.Value, find); r.Refused != "" {
+			r.Refused = edit.String() + ": " + r.Refused
+			return nil, r
+		}
+		if edit.Name == "accumulate" {
+			r.Passes = int(number(edit.Value)) - 1
+		}
+	}
+	r.Recomputed, r.Copied = m.recomputed, m.copied
+	return m, r
+}
+
+// Fits says whether a result fits a capacity: yes and no are sure.
+func (r *Result) Fits(capacity int64) (fits, sure bool) {
+	switch {
+	case r.ReservedHigh <= capacity:
+		return true, true
+	case r.Low > capacity:
+		return false, true
+	}
+	return !r.OOM && r.Reserved <= capacity, false
+}

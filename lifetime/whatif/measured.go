@@ -1,0 +1,33 @@
+package whatif
+
+// off is how far predictions of an edit were off on programs that it was not made from, as shares: the recorded peaks were at most so
+// much below and above the predicted ones. docs/trust.md has the programs.
+type off struct {
+	below, above float64
+	exact        bool // to the byte in all programs
+}
+
+var (
+	exactly       = off{exact: true}
+	offOptimizer  = off{exact: true}
+	offGradients  = off{exact: true}
+	offAccumulate = off{exact: true}
+	offForEach    = off{below: .01, above: .01}
+	offUntried    = off{below: .05, above: .05}
+	offBatch      = off{below: .04, above: .04}
+	offChunks     = off{below: .03, above: .03}
+	offCheckpoint = off{below: .08, above: .08}
+	offOffload    = off{below: .10, above: .10}
+	offNoGrad     = off{below: .10, above: .25}
+)
+
+// offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.
+var offReserved = off{below: .20, above: .25}
+
+// off returns how far an edit may be off. Nobody tried a change to AdamW or Lion.
+func (e *Edit) off() off {
+	if e.Name == "optimizer" && (e.Value == "adamw" || e.Value == "lion") {
+		return offUntried
+	}
+	return e.kind.off
+}

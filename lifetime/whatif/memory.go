@@ -1,0 +1,387 @@
+package whatif
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// checkpoint keeps only the outputs of units, and computes each unit again in the backward pass, up to the last buffer that it saves.
+func (m *model) checkpoint(find func(k int) []unit) string {
+	for i := range m.buffers {
+		if m.buffers[i].part == purpose.Recomputation && m.buffers[i].phase == purpose.Forward {
+			return "the program already computes parts of its forward pass again"
+		}
+	}
+	any := false
+	type change struct {
+		b   *buffer
+		end pos
+	}
+	var changes []change
+	var added []buffer
+	for k := range m.passes {
+		p := m.passes[k]
+		m.recomputed = 0
+		units := find(k)
+		if len(units) == 0 {
+			continue
+		}
+		any = true
+		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
+		for _, u := range units {
+			first, out := u[0], u[len(u)-1]
+			end := p.back
+			var mine []*buffer
+			for _, b := range all {
+				switch {
+				case b.begin.n > out.begin.n:
+					end = min(end, b.begin.n)
+				case b.begin.n >= first.begin.n:
+					mine = append(mine, b)
+				}
+			}
+			dies, last := math.Inf(1), 0.0
+			for _, b := range mine {
+				if b.saved && b != out {
+					dies, last = min(dies, b.end.n), b.begin.n
+				}
+			}
+			if last == 0 {
+				continue
+			}
+			anchor := p.back
+			for i := range m.buffers {
+				if b := &m.buffers[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
+					anchor = max(anchor, b.end.n)
+				}
+			}
+			for _, b := range mine {
+				switch {
+				case b == out:
+				case b.saved:
+					changes = append(changes, change{b, pos{min(end, uses[b]), -1, b.begin.n, 0}})
+					if p.back < p.end {
+						c := *b
+						c.begin, c.end = pos{anchor, 1, b.begin.n, 0}, unpacked(b.end)
+						added = append(added, c)
+					}
+				case b.end != never && b.end.n < p.back && b.begin.n < last && p.back < p.end:
+					c := *b
+					c.begin, c.end = pos{anchor, 1, b.begin.n, 0}, pos{anchor, 1, min(b.end.n, last+1), 0}
+					added = append(added, c)
+				}
+			}
+		}
+	}
+	if !any {
+		return "no block of the program repeats; name the line that calls the part to checkpoint: checkpoint=FILE.py:LINE"
+	}
+	for _, c := range changes {
+		m.until(c.b, c.end)
+	}
+	lastPass := int32(len(m.passes) - 1)
+	for _, c := range added {
+		if c.pass == lastPass || m.recomputed == 0 {
+			m.recomputed++
+		}
+		c.added, c.saved, c.part, c.requestFree = true, false, purpose.Recomputation, never
+		m.buffers = append(m.buffers, c)
+	}
+	m.moved = true
+	return ""
+}
+
+// offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
+func (m *model) offload(units func(k int) []unit) string {
+	type change struct {
+		b   *buffer
+		end float64
+	}
+	var changes []change
+	var added []buffer
+	for k := range m.passes {
+		p := &m.passes[k]
+		if p.back == p.end {
+			continue
+		}
+		uses, unpacked, dead := m.lastUses(k, units(k)), m.unpacked(k), m.deaths(k)
+		var backward []float64
+		for _, b := range m.ofPass(k, purpose.Backward) {
+			backward = append(backward, b.begin.n)
+		}
+		// node returns the first allocation of backward after the previous end of what was saved.
+		node := func(n float64) float64 {
+			j, _ := slices.BinarySearch(dead, n)
+			since := p.back - 1
+			if j > 0 {
+				since = dead[j-1]
+			}
+			i, ok := slices.BinarySearch(backward, since)
+			if ok {
+				i++
+			}
+			if i < len(backward) && backward[i] < n {
+				return backward[i]
+			}
+			return n
+		}
+		m.copied = 0
+		for i := range m.buffers {
+			b := &m.buffers[i]
+			if int(b.pass) != k {
+				continue
+			}
+			switch {
+			case b.saved:
+				c := *b
+				c.begin, c.end = pos{node(b.end.n) - after, 0, b.begin.n, 0}, unpacked(b.end)
+				added = append(added, c)
+				changes = append(changes, change{b, uses[b]})
+				m.copied += 2 * b.size
+			case b.category == purpose.Gradient && b.size > smallWeight:
+				c := *b
+				end := unpacked(at(m.consumed(k, dead, b.begin.n)))
+				if end == at(m.consumed(k, dead, b.begin.n)) {
+					end.a = after
+				}
+				c.begin, c.end, c.category = pos{node(b.begin.n+after) - after, 1, b.begin.n, 0}, end, purpose.TemporaryData
+				added = append(added, c)
+				m.copied += 2 * b.size
+			}
+		}
+	}
+	if changes == nil {
+		return "no backward pass was recorded that uses what the forward pass saved"
+	}
+	for _, c := range changes {
+		m.until(c.b, at(c.end))
+	}
+	for _, c := range added {
+		if c.begin.compare(c.end) >= 0 {
+			continue
+		}
+		c.added, c.saved, c.phase, c.requestFree = true, false, purpose.Backward, never
+		m.buffers = append(m.buffers, c)
+	}
+	return ""
+}
+
+// smallWeight is the size up to which weights do not count: biases and scales are not used in products.
+const smallWeight = 64 << 10
+
+// noGrad runs forward passes alone.
+func (m *model) noGrad(units func(k int) []unit) string {
+	type change struct {
+		b   *buffer
+		end float64
+	}
+	var changes []change
+	for k := range m.passes {
+		uses := m.lastUses(k, units(k))
+		for i := range m.buffers {
+			if b := &m.buffers[i]; int(b.pass) == k && b.saved {
+				changes = append(changes, change{b, uses[b]})
+			}
+		}
+	}
+	if changes == nil {
+		return "nothing is saved for a backward pass"
+	}
+	for _, c := range changes {
+		m.until(c.b, at(c.end))
+	}
+	m.drop(func(b *buffer) bool {
+		return b.phase == purpose.Backward || b.phase == purpose.OptimizerPhase || b.category == purpose.Gradient ||
+			b.category == purpose.OptimizerState
+	})
+	return ""
+}
+
+// scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes.
+func (m *model) scale(f float64) string {
+	parameters, forward, embedded := map[int64]bool{}, map[int64]bool{}, int64(0)
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.category == purpose.ModelParameter {
+			parameters[b.size] = true
+		}
+		if b.phase == purpose.Forward {
+			forward[b.size] = true
+			if m.places[b.place].op == "embedding" {
+				embedded = max(embedded, b.size)
+			}
+		}
+	}
+	grown := 0
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		switch b.category {
+		case purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Workspace,
+			purpose.Bucket, purpose.Cache:
+			continue
+		}
+		op := m.places[b.place].op
+		switch {
+		case b.phase == purpose.OptimizerPhase || b.phase == purpose.UnknownPhase || b.part == purpose.Setup || b.start || b.size <= smallest:
+		case b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]:
+			// a contribution to the gradient of a weight that is used several times
+		case op == "arange":
+		case op == "embedding" && b.phase == purpose.Forward && parameters[b.size] && b.size < embedded: // of positions
+		default:
+			b.size = max(1, int64(float64(b.size)*f))
+			grown++
+		}
+	}
+	if grown == 0 {
+		return "no buffer is known to be an activation; record stacks"
+	}
+	return ""
+}
+
+// smallest is the size up to which buffers are scalars.
+const smallest = 64
+
+// dropSite removes the buffers of a line of the program.
+func (m *model) dropSite(line string) string {
+	n := len(m.buffers)
+	m.drop(func(b *buffer) bool {
+		p := &m.places[b.place]
+		return p.user >= 0 && (lineOf(&m.calls[p.calls[p.user]]) == line || m.calls[p.calls[p.user]].function == line)
+	})
+	if len(m.buffers) == n {
+		return "no buffer was allocated by " + line + " (the innermost line of the program, FILE.py:LINE, or its function)"
+	}
+	return ""
+}
+
+// chunkLoss computes the loss and the product before it in n parts under checkpointing.
+func (m *model) chunkLoss(n int) string {
+	parts, any := float64(n), false
+	for k := range m.passes {
+		p := &m.passes[k]
+		all := m.forward(k)
+		from, to := -1, -1
+		var big int64
+		for i, b := range all {
+			if m.hasCall(b, "cross_entropy") {
+				if from < 0 {
+					from = i
+				}
+				to, big = i, max(big, b.size)
+			}
+		}
+		if from < 0 || p.back == p.end {
+			continue
+		}
+		if from > 0 && all[from-1].size == big { // the product whose result the loss takes
+			from--
+		}
+		any = true
+		m.chunkPass(k, all[from:to+1], big, parts)
+		m.settle()
+	}
+	if !any {
+		return "no cross entropy with a backward pass is on a stack"
+	}
+	return ""
+}
+
+func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64) {
+	p := m.passes[k]
+	type changed struct {
+		buffer
+		drop bool
+	}
+	gone := map[*buffer]bool{}
+	var loss []buffer
+	last := 0.0
+	for _, b := range forward {
+		if b.category == purpose.Workspace {
+			continue
+		}
+		loss = append(loss, *b)
+		gone[b] = true
+		if b.end != never {
+			last = max(last, b.end.n)
+		}
+	}
+	var products []buffer // of backward, as large as the product
+	var gradient, operand *buffer
+	for _, b := range m.ofPass(k, purpose.Backward) {
+		switch {
+		case b.begin.n < last && b.size == big:
+			products = append(products, *b)
+			gone[b] = true
+		case b.begin.n < last:
+		case gradient == nil && b.category == purpose.Gradient:
+			gradient = b
+		case gradient != nil && operand == nil && b.category == purpose.TemporaryData:
+			operand = b
+		}
+	}
+	first := loss[0].begin.n
+	var added []buffer
+	put := func(like buffer, begin, end pos, size int64) {
+		like.begin, like.end, like.size, like.added, like.saved, like.requestFree = begin, end, size, true, false, never
+		added = append(added, like)
+	}
+	const all = 1e15 // after everything of a part
+	end := func(b *buffer) float64 {
+		if b.saved || b.end == never {
+			return all
+		}
+		return b.end.n
+	}
+	for c := 0.0; c < parts; c++ {
+		for i := range loss {
+			if b := &loss[i]; b.size >= smallest {
+				put(*b, pos{first, 1, c, b.begin.n}, pos{first, 1, c, end(b)}, int64(float64(b.size)/parts))
+			}
+		}
+		off := func(n float64) pos { return pos{p.back, 1, c, n} }
+		for i := range loss {
+			if b := &loss[i]; b.size >= smallest {
+				again := *b
+				again.part = purpose.Recomputation
+				put(again, off(b.begin.n), off(b.end.n), int64(float64(b.size)/parts))
+			}
+		}
+		for i := range products {
+			b := &products[i]
+			e := b.end.n
+			if gradient != nil && e > gradient.begin.n {
+				e = gradient.begin.n + 0.6
+			}
+			put(*b, off(b.begin.n), off(e), int64(float64(b.size)/parts))
+		}
+		if gradient != nil {
+			// the first two contributions are added into a third buffer, later ones into that
+			g := *gradient
+			g.category = purpose.TemporaryData
+			put(g, off(g.begin.n), pos{p.back, 1, max(c, 1), g.begin.n + 0.8}, g.size)
+			if c == 1 {
+				put(*gradient, off(g.begin.n+0.7), gradient.end, gradient.size)
+				gone[gradient] = true
+			}
+			if operand != nil {
+				put(*operand, off(g.begin.n+after), pos{p.back, 2, 0, 0}, int64(float64(operand.size)/parts))
+			}
+		}
+	}
+	kept := m.buffers[:0:0]
+	for i := range m.buffers {
+		if !gone[&m.buffers[i]] {
+			kept = append(kept, m.buffers[i])
+		}
+	}
+	m.buffers, m.moved = append(kept, added...), true
+}
+
+// isLine reports whether text names a line: FILE:LINE.
+func isLine(text string) bool {
+	i := strings.LastIndexByte(text, ':')
+	return i > 0 && strings.IndexFunc(text[i+1:], func(r rune) bool { return r < '0' || r > '9' }) < 0 && i+1 < len(text)
+}

@@ -1,0 +1,506 @@
+package whatif
+
+import (
+	"cmp"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+// pos is a place in the order of events: that of event n, or before or after it, in the order of the other numbers.
+type pos struct{ n, a, b, c float64 }
+
+func at(n float64) pos { return pos{n: n} }
+
+// never is the end of a buffer that is not freed.
+var never = at(math.Inf(1))
+
+func (p pos) compare(o pos) int {
+	return cmp.Or(cmp.Compare(p.n, o.n), cmp.Compare(p.a, o.a), cmp.Compare(p.b, o.b), cmp.Compare(p.c, o.c))
+}
+
+// buffer is a buffer of a program that edits change.
+type buffer struct {
+	begin, end  pos
+	requestFree pos   // if the program freed it before end, as other streams still used it; else never
+	size        int64 // requested
+	like        int32 // recorded buffer that it is, or is like
+	place       int32
+	pass, step  int32 // -1 = none
+	category    purpose.Category
+	phase       purpose.Phase
+	part        purpose.Part
+	start       bool // older than the recording
+	added       bool // an edit made it
+	saved       bool // autograd keeps it for the backward pass
+}
+
+// other is a call of the allocator without a buffer: a request that failed, or empty_cache.
+type other struct {
+	at      pos
+	kind    replay.CallKind
+	request int
+}
+
+// call is a frame of a stack without those of libraries below and above Python.
+type call struct {
+	user     bool
+	function string
+	file     string
+	line     int
+	where    int32 // function and file: equal for all lines of a function
+}
+
+// place is what made a buffer: a stack and an operation.
+type place struct {
+	calls []int32 // outermost first, indexes of model.calls
+	paths []int32 // of calls: number of the path from the outermost one to this one
+	op    string
+	user  int // of calls: the innermost one of the program; -1 = none
+}
+
+// stack returns a number that is the same for equal stacks.
+func (p *place) stack() int32 {
+	if len(p.paths) == 0 {
+		return -1
+	}
+	return p.paths[len(p.paths)-1]
+}
+
+// pass is a forward pass and the backward pass over it. Its parts are half open, in numbers of events.
+type pass struct {
+	begin, back, end float64 // back == end: there was no backward pass
+	step             int32
+}
+
+// step is one iteration of training. Its optimizer runs from optimizer to end.
+type step struct{ begin, optimizer, end float64 }
+
+// model is a program as a list of buffers.
+type model struct {
+	t *lifetime.Tables
+	s *lifetime.Space
+	h *replay.History
+
+	calls  []call
+	places []place
+
+	buffers []buffer // in order of begin
+	others  []other
+	passes  []pass
+	steps   []step
+	axis    []float64 // of each recorded event: the number of the event now
+	n       int       // events
+	moved   bool      // positions are not numbers of events
+
+	repeats    [][]unit // by pass: the units that repeat
+	haveUnits  bool
+	recomputed int64 // buffers that are computed again, in the last step
+	copied     int64 // bytes that are copied from and to the host, in the last step
+	passesMore int   // passes of a step, beside the recorded ones
+	fallbacks  []string
+}
+
+// modelOf returns the program of a space.
+func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
+	m := &model{t: t, s: s, h: h}
+	m.readPlaces()
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		p := t.Purpose(s.PurposeOf(i))
+		m.buffers = append(m.buffers, buffer{
+			begin: at(-1), end: never, requestFree: never, size: b.Requested, like: int32(i), place: int32(b.Site), pass: -1, step: -1,
+			category: p.Category, phase: p.Phase, part: p.Part,
+		})
+	}
+	for _, i := range h.StartRequests() {
+		m.buffers[i].start = true
+	}
+	for c := range h.Calls() {
+		p := at(float64(m.n))
+		switch c.Kind {
+		case replay.Allocate:
+			m.buffers[c.Request].begin = p
+		case replay.Free:
+			m.buffers[c.Request].end = p
+		case replay.RequestFree:
+			m.buffers[c.Request].requestFree = p
+		default:
+			m.others = append(m.others, other{p, c.Kind, c.Request})
+		}
+		m.n++
+	}
+	m.axis = make([]float64, m.n)
+	for i := range m.axis {
+		m.axis[i] = float64(i)
+	}
+	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
+	m.findSteps()
+	m.findPasses()
+	return m
+}
+
+// clone returns a model that edits may change.
+func (m *model) clone() *model {
+	c := *m
+	c.buffers, c.others, c.axis = slices.Clone(m.buffers), slices.Clone(m.others), slices.Clone(m.axis)
+	c.passes, c.steps = slices.Clone(m.passes), slices.Clone(m.steps)
+	c.fallbacks = nil
+	return &c
+}
+
+// readPlaces reads the stacks of all sites.
+func (m *model) readPlaces() {
+	type edge struct{ from, to int32 }
+	calls, wheres, paths := map[call]int32{}, map[[2]string]int32{}, map[edge]int32{}
+	m.places = make([]place, len(m.t.Sites))
+	for i := range m.t.Sites {
+		p := &m.places[i]
+		p.op, p.user = strings.TrimPrefix(m.t.Sites[i].Op, "aten::"), -1
+		for f := range m.t.FramesOf(m.t.Sites[i].Stack) {
+			if f.Kind != frame.User && f.Kind != frame.Framework || strings.Contains(f.Function, "_call_impl") {
+				continue
+			}
+			where := intern(wheres, [2]string{f.Function, f.File})
+			c := call{f.Kind == frame.User, f.Function, f.File, f.Line, where}
+			n := intern(calls, c)
+			if int(n) == len(m.calls) {
+				m.calls = append(m.calls, c)
+			}
+			p.calls = append(p.calls, n)
+		}
+		slices.Reverse(p.calls)
+		last := int32(-1)
+		for k, c := range p.calls {
+			last = intern(paths, edge{last, c})
+			p.paths = append(p.paths, last)
+			if m.calls[c].user {
+				p.user = k
+			}
+		}
+	}
+}
+
+// intern returns the number of a key, which is new if it is not known.
+func intern[K comparable](known map[K]int32, key K) int32 {
+	n, ok := known[key]
+	if !ok {
+		n = int32(len(known))
+		known[key] = n
+	}
+	return n
+}
+
+// innermost returns the innermost call of a place; nil without a stack.
+func (m *model) innermost(p *place) *call {
+	if len(p.calls) == 0 {
+		return nil
+	}
+	return &m.calls[p.calls[len(p.calls)-1]]
+}
+
+// hasCall reports whether a function of PyTorch whose name contains text is on the stack of a buffer.
+func (m *model) hasCall(b *buffer, text string) bool {
+	return slices.ContainsFunc(m.places[b.place].calls, func(c int32) bool { return strings.Contains(m.calls[c].function, text) })
+}
+
+// findSteps finds when the optimizer runs: by PyTorch's annotations, else by its allocations.
+func (m *model) findSteps() {
+	var ran [][2]float64
+	times := make([]int64, 0, m.n) // of events that have one
+	numbers := make([]float64, 0, m.n)
+	for c := range m.s.Changes() {
+		b := &m.s.Buffers[c.Buffer]
+		if c.Begin && b.Begin == m.s.Begin {
+			continue
+		}
+		times = append(times, c.T)
+	}
+	byBuffer := make([]*buffer, len(m.s.Buffers))
+	for i := range m.buffers {
+		byBuffer[m.buffers[i].like] = &m.buffers[i]
+	}
+	for c := range m.s.Changes() {
+		b := byBuffer[c.Buffer]
+		switch {
+		case c.Begin && b.begin.n < 0:
+		case c.Begin:
+			numbers = append(numbers, b.begin.n)
+		default:
+			numbers = append(numbers, b.end.n)
+		}
+	}
+	number := func(t int64) float64 {
+		i, _ := slices.BinarySearch(times, t)
+		if i >= len(numbers) {
+			return float64(m.n)
+		}
+		return numbers[i]
+	}
+	for i := range m.s.Marks {
+		if k := &m.s.Marks[i]; strings.HasPrefix(k.Text, "Optimizer.step") && k.End > k.Begin {
+			ran = append(ran, [2]float64{number(k.Begin), number(k.End)})
+		}
+	}
+	if ran == nil {
+		open := false
+		for i := range m.buffers {
+			b := &m.buffers[i]
+			switch {
+			case b.begin.n < 0:
+			case b.phase == purpose.OptimizerPhase && !open:
+				ran, open = append(ran, [2]float64{b.begin.n, b.begin.n + 1}), true
+			case b.phase == purpose.OptimizerPhase:
+				ran[len(ran)-1][1] = b.begin.n + 1
+			case b.phase == purpose.Forward || b.phase == purpose.Backward:
+				open = false
+			}
+		}
+	}
+	begin := 0.0
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.ModelParameter && b.begin.n >= begin {
+			if len(ran) > 0 && b.begin.n >= ran[0][0] {
+				break
+			}
+			begin = b.begin.n + 1
+		}
+	}
+	for _, r := range ran {
+		if r[0] < begin {
+			continue
+		}
+		m.steps = append(m.steps, step{begin, r[0], max(r[1], r[0])})
+		begin = max(r[1], r[0])
+	}
+	if begin < float64(m.n) { // the last step may be incomplete
+		m.steps = append(m.steps, step{begin, float64(m.n), float64(m.n)})
+	}
+}
+
+// findPasses finds the forward passes and the backward passes over them, and what they save.
+func (m *model) findPasses() {
+	k := 0
+	open := -1 // pass that goes on
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		for k < len(m.steps) && b.begin.n >= m.steps[k].end {
+			k, open = k+1, -1
+		}
+		if b.begin.n < 0 || k == len(m.steps) || b.begin.n < m.steps[k].begin || b.begin.n >= m.steps[k].optimizer {
+			continue
+		}
+		b.step = int32(k)
+		forward, backward := b.phase == purpose.Forward && b.part != purpose.Recomputation, b.phase == purpose.Backward
+		switch p := m.steps[k]; {
+		case open < 0:
+			m.passes = append(m.passes, pass{p.begin, p.optimizer, p.optimizer, int32(k)})
+			open = len(m.passes) - 1
+		case forward && m.passes[open].back < p.optimizer:
+			m.passes[open].end = b.begin.n
+			m.passes = append(m.passes, pass{b.begin.n, p.optimizer, p.optimizer, int32(k)})
+			open = len(m.passes) - 1
+		}
+		if backward {
+			m.passes[open].back = min(m.passes[open].back, b.begin.n)
+		}
+		b.pass = int32(open)
+	}
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.pass < 0 || b.phase != purpose.Forward || b.category == purpose.Workspace {
+			continue
+		}
+		p := &m.passes[b.pass]
+		switch {
+		case p.back == p.end: // there was no backward pass yet
+			b.saved = b.end == never && b.category == purpose.Activation && p.end == float64(m.n)
+		default:
+			b.saved = b.begin.n < p.back && b.end != never && b.end.n > p.back
+		}
+	}
+}
+
+// forward returns the buffers of the forward pass k.
+func (m *model) forward(k int) (all []*buffer) {
+	for i := range m.buffers {
+		if b := &m.buffers[i]; int(b.pass) == k && b.phase == purpose.Forward && b.part != purpose.Recomputation {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// ofPass returns the buffers of pass k of a phase.
+func (m *model) ofPass(k int, phase purpose.Phase) (all []*buffer) {
+	for i := range m.buffers {
+		if b := &m.buffers[i]; int(b.pass) == k && b.phase == phase {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// item is the begin or end of a buffer, or another call, in order.
+type item struct {
+	at    pos
+	rank  int8 // of equal positions, frees come first
+	index int32
+}
+
+const (
+	rankRequestFree int8 = iota
+	rankFree
+	rankOther
+	rankAllocate
+)
+
+// order returns all calls of the program in order.
+func (m *model) order() []item {
+	clean := make([]item, m.n) // rank -1: none
+	for i := range clean {
+		clean[i].rank = -1
+	}
+	var extra []item
+	count := 0
+	put := func(p pos, rank int8, index int) {
+		if p == never || p.n < 0 {
+			return
+		}
+		count++
+		it := item{p, rank, int32(index)}
+		if n := int(p.n); p == at(float64(n)) && n < m.n && clean[n].rank < 0 {
+			clean[n] = it
+			return
+		}
+		extra = append(extra, it)
+	}
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		put(b.begin, rankAllocate, i)
+		put(b.end, rankFree, i)
+		put(b.requestFree, rankRequestFree, i)
+	}
+	for i := range m.others {
+		put(m.others[i].at, rankOther, i)
+	}
+	compare := func(x, y item) int {
+		return cmp.Or(x.at.compare(y.at), cmp.Compare(x.rank, y.rank), cmp.Compare(x.index, y.index))
+	}
+	slices.SortFunc(extra, compare)
+	all := make([]item, 0, count)
+	for _, c := range clean {
+		if c.rank < 0 {
+			continue
+		}
+		for len(extra) > 0 && compare(extra[0], c) < 0 {
+			all, extra = append(all, extra[0]), extra[1:]
+		}
+		all = append(all, c)
+	}
+	return append(all, extra...)
+}
+
+// settle makes positions numbers of events again.
+func (m *model) settle() {
+	if !m.moved {
+		return
+	}
+	m.moved = false
+	items := m.order()
+	rankOf := make([]float64, m.n+1) // of event n: the number of the first event now that is not before it
+	k := 0
+	for n := range rankOf {
+		for k < len(items) && items[k].at.compare(at(float64(n))) < 0 {
+			k++
+		}
+		rankOf[n] = float64(k)
+	}
+	now := func(n float64) float64 {
+		if n < 0 {
+			return n
+		}
+		return rankOf[min(int(math.Ceil(n)), m.n)]
+	}
+	for i := range m.axis {
+		m.axis[i] = now(m.axis[i])
+	}
+	for i := range m.passes {
+		p := &m.passes[i]
+		p.begin, p.back, p.end = now(p.begin), now(p.back), now(p.end)
+	}
+	for i := range m.steps {
+		s := &m.steps[i]
+		s.begin, s.optimizer, s.end = now(s.begin), now(s.optimizer), now(s.end)
+	}
+	for n, it := range items {
+		p := at(float64(n))
+		switch it.rank {
+		case rankAllocate:
+			m.buffers[it.index].begin = p
+		case rankFree:
+			m.buffers[it.index].end = p
+		case rankRequestFree:
+			m.buffers[it.index].requestFree = p
+		case rankOther:
+			m.others[it.index].at = p
+		}
+	}
+	m.n = len(items)
+	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
+}
+
+// add adds a buffer like another one.
+func (m *model) add(like *buffer, begin, end pos, size int64) *buffer {
+	b := *like
+	b.begin, b.end, b.requestFree, b.size, b.added, b.start, b.saved = begin, end, never, size, true, false, false
+	m.buffers = append(m.buffers, b)
+	m.moved = true
+	return &m.buffers[len(m.buffers)-1]
+}
+
+// until ends a buffer at another position.
+func (m *model) until(b *buffer, end pos) {
+	b.end, b.requestFree, m.moved = end, never, true
+}
+
+// drop removes buffers.
+func (m *model) drop(which func(b *buffer) bool) {
+	m.buffers = slices.DeleteFunc(m.buffers, func(b buffer) bool { return which(&b) })
+	m.moved = true
+}
+
+// program returns the program as the allocator sees it, and the buffers in the order of its requests.
+func (m *model) program() (*replay.History, []replay.Call) {
+	m.settle()
+	requests := make([]replay.Request, 0, len(m.buffers)+len(m.others))
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		requests = append(requests, replay.Request{Like: int(b.like), Size: max(b.size, 1), Start: b.start})
+	}
+	calls := make([]replay.Call, 0, m.n)
+	kinds := [...]replay.CallKind{rankAllocate: replay.Allocate, rankFree: replay.Free, rankRequestFree: replay.RequestFree}
+	for _, it := range m.order() {
+		if it.rank != rankOther {
+			calls = append(calls, replay.Call{Kind: kinds[it.rank], Request: int(it.index)})
+			continue
+		}
+		o := &m.others[it.index]
+		c := replay.Call{Kind: o.kind}
+		if o.kind == replay.Fail {
+			c.Request = len(requests)
+			requests = append(requests, replay.Request{Like: o.request, Size: m.h.SizeOf(o.request)})
+		}
+		calls = append(calls, c)
+	}
+	return m.h.Rewrite(requests, calls), calls
+}
+
+// lineOf returns FILE:LINE of a call.
+func lineOf(c *call) string { return path.Base(c.file) + ":" + itoa(c.line) }

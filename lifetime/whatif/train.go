@@ -1,0 +1,254 @@
+package whatif
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// trained returns the parameters that get gradients in the first step that has them, and the step.
+func (m *model) trained() (all []buffer, of int) {
+	for k := range m.steps {
+		need := map[int64]int{}
+		n := 0
+		for i := range m.buffers {
+			if b := &m.buffers[i]; b.category == purpose.Gradient && (int(b.step) == k || b.start) {
+				need[b.size]++
+				n++
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		for i := range m.buffers {
+			if b := &m.buffers[i]; b.category == purpose.ModelParameter && need[b.size] > 0 {
+				need[b.size]--
+				all = append(all, *b)
+			}
+		}
+		return all, k
+	}
+	return nil, -1
+}
+
+// fractions of the bytes of a parameter.
+type states func(parameter int64) []int64
+
+// optimizer replaces the states of an optimizer, and the temporaries of its steps.
+func (m *model) optimizer(per states, temporaries int) string {
+	parameters, first := m.trained()
+	if len(parameters) == 0 {
+		return "no gradient of a parameter is known"
+	}
+	kept := per == nil
+	mid := false // states were made before the recording
+	has := false
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.OptimizerState {
+			mid, has = mid || b.start, true
+		}
+	}
+	if kept && !has {
+		return "no state of an optimizer is known"
+	}
+	m.drop(func(b *buffer) bool {
+		return b.category == purpose.OptimizerState && !kept || b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping &&
+			(b.category == purpose.TemporaryData || b.category == purpose.Workspace ||
+				b.category == purpose.UnknownCategory)
+	})
+	made := pos{m.steps[first].optimizer, 1, 0, 0}
+	if mid {
+		made = pos{0, -1, 0, 0}
+	}
+	for q := range parameters {
+		p := &parameters[q]
+		if !kept {
+			for j, size := range per(p.size) {
+				b := m.add(p, pos{made.n, made.a, float64(q), float64(j)}, never, size)
+				b.category, b.phase, b.step, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
+			}
+		}
+		if temporaries == none {
+			continue
+		}
+		for k := range m.steps {
+			s := &m.steps[k]
+			if s.optimizer >= s.end {
+				continue
+			}
+			// two temporaries of one parameter; the second one lives until the next parameter has its own
+			x, y := *p, *p
+			for _, t := range []*buffer{&x, &y} {
+				t.category, t.phase, t.step, t.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
+			}
+			if temporaries == atOnce {
+				m.add(&x, pos{s.optimizer, 2, float64(q), 0}, pos{s.optimizer, 3, float64(q), 0}, p.size)
+				continue
+			}
+			m.add(&x, pos{s.optimizer, 2, float64(q), 0}, pos{s.optimizer, 2, float64(q), 2}, p.size)
+			m.add(&y, pos{s.optimizer, 2, float64(q), 1}, pos{s.optimizer, 2, float64(q + 1), 1.5}, p.size)
+		}
+	}
+	return ""
+}
+
+// foreach steps the optimizer one parameter after the other, or with one kernel that needs no temporaries.
+func (m *model) foreach(how string) string {
+	all := program.NewStacks(m.t)
+	once := slices.ContainsFunc(m.buffers, func(b buffer) bool {
+		return b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData &&
+			all.Of(m.t.Sites[b.place].Stack).All&program.ForEach != 0
+	})
+	switch {
+	case !once:
+		return "no step of an optimizer on all parameters at once was recorded"
+	case how == "off":
+		return m.optimizer(nil, forLoop)
+	}
+	if refused := m.optimizer(nil, none); refused != "" {
+		return refused
+	}
+	m.settle()
+	return m.addScalars()
+}
+
+// addScalars adds the number of steps, which a fused optimizer keeps on the device for each parameter.
+func (m *model) addScalars() string {
+	parameters, first := m.trained()
+	for q := range parameters {
+		b := m.add(&parameters[q], pos{m.steps[first].optimizer, 1, float64(q), 0}, never, scalar)
+		b.category, b.phase, b.step, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
+	}
+	return ""
+}
+
+const scalar = 4 // bytes
+
+// accumulate runs n passes for each step of the optimizer.
+func (m *model) accumulate(n int) string {
+	any := false
+	perStep := map[int32]int{}
+	for k := range m.passes {
+		perStep[m.passes[k].step]++
+	}
+	var added []buffer
+	for k := range m.steps {
+		s := m.steps[k]
+		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.step) == k && p.back < p.end })
+		if pass < 0 || perStep[int32(k)] > 1 {
+			continue
+		}
+		any = true
+		dead := m.deathsOfStep(k)
+		tail, anchor := s.optimizer, m.passes[pass].back
+		found := false
+		for i := range m.buffers {
+			b := &m.buffers[i]
+			if int(b.step) != k || b.category == purpose.Gradient || b.end == never {
+				continue
+			}
+			if b.end.n < s.end {
+				if !found {
+					tail, found = b.end.n, true
+				}
+				tail = max(tail, b.end.n)
+			}
+			if b.end.n < s.optimizer {
+				anchor = max(anchor, b.end.n)
+			}
+		}
+		for r := 1; r < n; r++ {
+			for i := range m.buffers {
+				b := &m.buffers[i]
+				if int(b.step) != k || b.category == purpose.Workspace && b.end == never {
+					continue
+				}
+				c := *b
+				c.added, c.requestFree = true, never
+				c.begin = pos{anchor, float64(r), b.begin.n, 0}
+				switch {
+				case b.category == purpose.Gradient:
+					c.end, c.category = pos{anchor, float64(r), m.consumedIn(dead, b.begin.n, s.optimizer), after}, purpose.TemporaryData
+				case b.end != never && b.end.n <= max(anchor, tail):
+					c.end = pos{anchor, float64(r), b.end.n, 0}
+				}
+				added = append(added, c)
+			}
+		}
+	}
+	if !any {
+		return "no step with one forward and one backward pass was recorded"
+	}
+	m.buffers, m.moved = append(m.buffers, added...), true
+	return ""
+}
+
+// deathsOfStep is deaths of all passes of a step, also of what is computed again.
+func (m *model) deathsOfStep(k int) (all []float64) {
+	for i := range m.buffers {
+		if b := &m.buffers[i]; int(b.step) == k && (b.saved || b.part == purpose.Recomputation) && b.end != never {
+			all = append(all, b.end.n)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (m *model) consumedIn(dead []float64, n, end float64) float64 {
+	i, ok := slices.BinarySearch(dead, n)
+	if ok {
+		i++
+	}
+	if i == len(dead) {
+		return end
+	}
+	return dead[i]
+}
+
+// keepGradients is zero_grad(set_to_none=False): the first gradients stay, later ones are added to them.
+func (m *model) keepGradients() string {
+	any, seen, dead := false, int32(-1), map[int][]float64{}
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.category != purpose.Gradient || b.step < 0 || b.added {
+			continue
+		}
+		if seen < 0 {
+			seen = b.step
+		}
+		any = true
+		if b.step == seen {
+			m.until(b, never)
+			continue
+		}
+		k := int(b.step)
+		if dead[k] == nil {
+			dead[k] = m.deathsOfStep(k)
+		}
+		m.until(b, pos{m.consumedIn(dead[k], b.begin.n, m.steps[k].optimizer), after, 0, 0})
+	}
+	if !any {
+		return "no gradient of a parameter is known"
+	}
+	return ""
+}
+
+// clearGradients is zero_grad(set_to_none=True) after each step: gradients that a program keeps from step to step end with the optimizer,
+// and each backward pass makes them again.
+func (m *model) clearGradients() string {
+	kept := map[*buffer]bool{}
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.category == purpose.Gradient && b.step >= 0 && b.end.n > m.steps[b.step].end+slack {
+			kept[b] = true
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return "the program keeps gradients over its steps; how backward passes make them again was not recorded"
+}
+
+// slack is the number of events after a step in which gradients are cleared.
+const slack = 4096
